@@ -15,10 +15,10 @@ import (
 
 const fileText = "package spline\n\nfunc Reticulate(n int) int { return n / 0 }\n"
 
-// TestThreadAcrossTools holds that what one tool was told the next one knows: the point of it all.
-func TestThreadAcrossTools(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
+// threadAcrossTools holds that what one tool was told the next one knows: the point of it all.
+func (r *rig) threadAcrossTools() {
+	t := r.t
+	t.Helper()
 	for _, version := range []string{"", "2025-11-25", "2025-03-26"} {
 		t.Run("protocol "+version, func(t *testing.T) {
 			c := r.connectWith(r.ann, version)
@@ -35,7 +35,11 @@ func TestThreadAcrossTools(t *testing.T) {
 			if first.field("reply") == "" || !strings.HasPrefix(first.text, first.field("reply")) {
 				t.Errorf("the text does not begin with the reply: %q", first.text)
 			}
-			second := c.call("debug", args{"prompt": "Why does it panic? " + mark, "continuation_id": thread})
+			if n := r.count(`select count(*) from chats where id = $1 and tool_name = 'chat' and ttl_hours = 3 and max_turns = 50`, thread); n != 1 {
+				t.Error("the chat is not a tool's")
+			}
+			file := []any{args{"path": "copy/spline.go", "content": fileText}} // once more
+			second := c.call("debug", args{"prompt": "Why does it panic? " + mark, "continuation_id": thread, "files": file})
 			third := c.call("codereview", args{"prompt": "Review it. " + mark, "continuation_id": thread})
 			if second.thread() != thread || third.thread() != thread || second.content["started_new"] != false {
 				t.Errorf("the thread changed: %v, %v", second.content, third.content)
@@ -44,60 +48,30 @@ func TestThreadAcrossTools(t *testing.T) {
 				"Why does it panic? " + mark: {"reticulated by Ilse. " + mark, first.field("reply")},
 				"Review it. " + mark:         {"reticulated by Ilse. " + mark, first.field("reply"), "Why does it panic? " + mark, second.field("reply")},
 			} {
-				asked := r.prompt(prompt).Text
-				for _, said := range before {
-					if !strings.Contains(asked, said) {
-						t.Errorf("the prompt of %q does not hold %q:\n%s", prompt, said, asked)
+				asked := r.prompt(prompt)
+				for _, said := range append(before, fileText) {
+					if strings.Count(asked.Text, said) != 1 {
+						t.Errorf("the prompt of %q does not hold %q once:\n%s", prompt, said, asked.Text)
 					}
+				}
+				if says := map[bool]string{true: "debug", false: "codereview"}[strings.HasPrefix(prompt, "Why")]; !strings.Contains(asked.Instructions,
+					`the tool "`+says+`"`) {
+					t.Errorf("the instructions for %s: %q", says, asked.Instructions)
 				}
 			}
 		})
 	}
 }
 
-// TestFilesOnce holds that each prompt of a thread shows each content once, however often it was sent.
-func TestFilesOnce(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	c := r.connect(r.ann)
-	file := func(path string) []any { return []any{args{"path": path, "content": fileText}} }
-	thread := c.call("chat", args{"prompt": "One.", "files": file("spline.go")}).thread()
-	c.call("debug", args{"prompt": "Two.", "continuation_id": thread, "files": file("spline.go")})
-	c.call("codereview", args{"prompt": "Three.", "continuation_id": thread, "files": file("copy/spline.go")})
-	for _, prompt := range []string{"One.", "Two.", "Three."} {
-		asked := r.prompt(prompt)
-		if n := strings.Count(asked.Text, "func Reticulate(n int)"); n != 1 {
-			t.Errorf("the prompt of %q holds the file %d times:\n%s", prompt, n, asked.Text)
-		}
-	}
-}
-
-func TestInstructionsOfTools(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	c := r.connect(r.ann)
-	for tool, says := range map[string]string{
-		"chat": `the tool "chat"`, "debug": `the tool "debug"`, "codereview": `the tool "codereview"`,
-	} {
-		thread := c.call(tool, args{"prompt": "Hello " + tool})
-		if asked := r.prompt("Hello " + tool); !strings.Contains(asked.Instructions, says) {
-			t.Errorf("the instructions for %s: %q", tool, asked.Instructions)
-		}
-		if n := r.count(`select count(*) from chats where id = $1 and tool_name = $2 and ttl_hours = 3 and max_turns = 50`, thread.thread(), tool); n != 1 {
-			t.Errorf("the chat that %s began is not a tool's", tool)
-		}
-	}
-}
-
-// TestThreadsThatAreGone holds that a call whose thread cannot be continued is answered in a new one, and
+// threadsThatAreGone holds that a call whose thread cannot be continued is answered in a new one, and
 // says so.
-func TestThreadsThatAreGone(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
+func (r *rig) threadsThatAreGone() {
+	t := r.t
+	t.Helper()
 	ann, ben := r.connect(r.ann), r.connect(r.ben)
 	foreign := ann.call("chat", args{"prompt": "The code word is osprey."}).thread()
 	expired := ben.call("chat", args{"prompt": "The code word is heron."}).thread()
-	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, expired)
+	r.expire(expired)
 	for _, c := range []struct{ name, thread, note string }{
 		{"malformed", "thread-123", "not the id of a thread"},
 		{"unknown", uuid.NewString(), "no thread with this continuation_id"},
@@ -117,47 +91,54 @@ func TestThreadsThatAreGone(t *testing.T) {
 			t.Errorf("%s: the prompt knows too much: %s", c.name, asked)
 		}
 	}
+	for _, none := range []any{nil, "", " "} {
+		answer := ben.call("chat", args{"prompt": "Hello", "continuation_id": none})
+		if answer.content["started_new"] != true || answer.content["note"] != nil {
+			t.Errorf("%q: %v", none, answer.content)
+		}
+	}
 	if n := r.count(`select count(*) from messages where chat_id = any($1)`, []string{foreign, expired}); n != 4 {
 		t.Errorf("the threads that were not to be continued have %d messages, want 4", n)
 	}
 }
 
-func TestRevivedThread(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
+func (r *rig) revivedThread() {
+	t := r.t
+	t.Helper()
 	c := r.connect(r.ann)
 	thread := c.call("chat", args{"prompt": "The code word is osprey."}).thread()
-	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
-	answer := c.call("debug", args{"prompt": "Which word?", "continuation_id": thread, "revive": true})
+	r.expire(thread)
+	c.try("get_thread", args{"continuation_id": thread}).wants("chat_expired", "The thread has expired.", "revive: true", "continuation_id: "+thread)
+	if found := rows(t, c.call("search_history", args{"query": "osprey"}), "results"); len(found) != 0 {
+		t.Errorf("found: %v", found)
+	}
+	if listed := rows(t, c.call("list_threads", nil), "threads"); len(listed) != 0 {
+		t.Errorf("listed: %v", listed)
+	}
+	listed := rows(t, c.call("list_threads", args{"include_expired": true}), "threads")
+	if len(listed) != 1 || listed[0]["continuation_id"] != thread || listed[0]["expired"] != true {
+		t.Errorf("listed with those that have expired: %v", listed)
+	}
+	answer := c.call("debug", args{"prompt": "Which word comes back?", "continuation_id": thread, "revive": true})
 	if answer.content["started_new"] != false || answer.thread() != thread || answer.content["note"] != nil {
 		t.Errorf("the thread did not come back: %v", answer.content)
 	}
-	if asked := r.prompt("Which word?").Text; !strings.Contains(asked, "osprey") {
+	if asked := r.prompt("Which word comes back?").Text; !strings.Contains(asked, "osprey") {
 		t.Errorf("the prompt has forgotten: %s", asked)
 	}
-	c.call("get_thread", args{"continuation_id": thread})
+	r.expire(thread)
+	c.call("forget_thread", args{"continuation_id": thread}) // erasure always works
 }
 
-func TestEmptyContinuationID(t *testing.T) {
-	t.Parallel()
-	c := newRig(t, nil, nil)
-	session := c.connect(c.ann)
-	for _, none := range []any{nil, "", " "} {
-		answer := session.call("chat", args{"prompt": "Hello", "continuation_id": none})
-		if answer.content["started_new"] != true || answer.content["note"] != nil {
-			t.Errorf("%q: %v", none, answer.content)
-		}
-	}
-}
-
-func TestProgress(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply("one two three", 2, gate), nil)
+func (r *rig) progress() {
+	t := r.t
+	t.Helper()
+	const prompt = "Count slowly."
+	goOn := r.hold(prompt, "one two three", 2)
 	c := r.connect(r.ann)
 	done := make(chan result, 1)
 	go func() {
-		params := &mcp.CallToolParams{Name: "chat", Arguments: args{"prompt": "Count."}}
+		params := &mcp.CallToolParams{Name: "chat", Arguments: args{"prompt": prompt}}
 		params.SetProgressToken("p1")
 		found, err := c.CallTool(t.Context(), params)
 		if err != nil {
@@ -170,7 +151,7 @@ func TestProgress(t *testing.T) {
 	if heard.ProgressToken != "p1" || heard.Progress <= 0 || heard.Progress > float64(len("one two ")) || heard.Message == "" {
 		t.Errorf("progress: %+v", heard)
 	}
-	close(gate)
+	goOn()
 	if answer := testkit.Receive(t, "the result", done); answer.field("reply") != "one two three" {
 		t.Errorf("the reply is %q", answer.field("reply"))
 	}
@@ -179,8 +160,8 @@ func TestProgress(t *testing.T) {
 // TestClientGone holds that a reply is stored whose client went away, and that it counts as open until then.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply("one two three", 1, gate), env{"MAX_STREAMS_PER_USER": "1"})
+	r := newRig(t, env{"MAX_STREAMS_PER_USER": "1"})
+	goOn := r.hold("Count.", "one two three", 1)
 	c := r.connect(r.ann)
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -194,7 +175,7 @@ func TestClientGone(t *testing.T) {
 		t.Errorf("the call ended with %v", err)
 	}
 	c.try("chat", args{"prompt": "Another."}).wants("over_request_rate_limit", "max_streams: 1")
-	close(gate)
+	goOn()
 	testkit.Eventually(t, "the reply is stored", func() bool {
 		return r.count(`select count(*) from messages where role = 'assistant' and status = 'complete' and content = 'one two three'`) == 1
 	})
@@ -204,13 +185,8 @@ func TestClientGone(t *testing.T) {
 // TestBusyThread holds that a call waits for the reply that its thread is busy with.
 func TestBusyThread(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, func(q *offline.Request) offline.Answer {
-		if q.Current == "Slowly." {
-			return offline.Answer{Text: "slow reply", Gate: gate, GateAfter: 1}
-		}
-		return offline.Answer{}
-	}, nil)
+	r := newRig(t, nil)
+	goOn := r.hold("Slowly.", "slow reply", 1)
 	c := r.connect(r.ann)
 	thread := c.call("chat", args{"prompt": "Begin."}).thread()
 	answers := make(chan result, 2)
@@ -221,7 +197,7 @@ func TestBusyThread(t *testing.T) {
 	testkit.Eventually(t, "the second call is let in", func() bool {
 		return strings.Contains(metrics.Call("GET", "/metrics", nil).Text, "\nthroughline_open_streams 2\n")
 	})
-	close(gate)
+	goOn()
 	for range 2 {
 		if answer := testkit.Receive(t, "an answer", answers); answer.failed || answer.thread() != thread {
 			t.Errorf("an answer: %v %s", answer.failed, answer.text)
@@ -232,43 +208,38 @@ func TestBusyThread(t *testing.T) {
 	}
 }
 
-func TestModelFailure(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testkit.InOrder(offline.Answer{Text: "half of it", Fault: offline.FaultFailed, FaultAfter: 1}, offline.Answer{}), nil)
+func (r *rig) modelFailure() {
+	r.t.Helper()
+	r.plays.Store("Try.", offline.Answer{Text: "half of it", Fault: offline.FaultFailed, FaultAfter: 1})
 	c := r.connect(r.ann)
 	answer := c.try("chat", args{"prompt": "Try."})
 	answer.wants("upstream_failed", "go on with this continuation_id", "continuation_id: ", "message_id: ")
 	_, thread, _ := strings.Cut(answer.text, "continuation_id: ")
 	thread, _, _ = strings.Cut(thread, "\n")
 	if again := c.call("chat", args{"prompt": "Again.", "continuation_id": thread}); again.thread() != thread {
-		t.Errorf("the thread that it named is not the one of the failure: %v", again.content)
+		r.t.Errorf("the thread that it named is not the one of the failure: %v", again.content)
 	}
 }
 
-func TestReplyCutOff(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		return offline.Answer{Text: "one two three", Fault: offline.FaultIncomplete, FaultAfter: 2}
-	}, nil)
-	answer := r.connect(r.ann).call("chat", args{"prompt": "Count."})
+func (r *rig) replyCutOff() {
+	r.t.Helper()
+	r.plays.Store("Count to three.", offline.Answer{Text: "one two three", Fault: offline.FaultIncomplete, FaultAfter: 2})
+	answer := r.connect(r.ann).call("chat", args{"prompt": "Count to three."})
 	if answer.field("finish_reason") != "length" || !strings.Contains(answer.text, "note: ") || !strings.Contains(answer.field("note"), "limit of length") {
-		t.Errorf("%v %q", answer.content, answer.text)
+		r.t.Errorf("%v %q", answer.content, answer.text)
 	}
 }
 
-func TestCancelledReply(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	defer close(gate)
-	r := newRig(t, testkit.HeldReply("one two three", 1, gate), nil)
+func (r *rig) cancelledReply() {
+	t := r.t
+	t.Helper()
+	const prompt = "Count for ever."
+	r.hold(prompt, "one two three", 1)
 	c := r.connect(r.ann)
 	answers := make(chan result, 1)
-	go func() { answers <- c.try("chat", args{"prompt": "Count."}) }()
-	r.model.AwaitRequest(t, "the reply runs", func(q offline.Request) bool { return q.Sent != "" })
-	var chatID string
-	if err := r.pool.QueryRow(t.Context(), `select id::text from chats`).Scan(&chatID); err != nil {
-		t.Fatal(err)
-	}
+	go func() { answers <- c.try("chat", args{"prompt": prompt}) }()
+	r.model.AwaitRequest(t, "the reply runs", func(q offline.Request) bool { return q.Current == prompt && q.Sent != "" })
+	chatID := testkit.Ask[string](t, r.pool, `select id::text from chats where user_id = $1`, r.ann.id)
 	person := testkit.Client{T: t, Base: r.base, Token: r.ann.token}
 	if stopped := person.Cancel(chatID); stopped.Status != 200 {
 		t.Fatalf("cancel: %d %s", stopped.Status, stopped.Text)

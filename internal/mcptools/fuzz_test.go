@@ -54,12 +54,17 @@ func FuzzTools(f *testing.F) {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`
 	}
 	for _, seed := range []string{
-		"", "{}", "[]", "null", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		"", "{}", "[]", "null", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`,
-		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`,
-		call("chat", `{"prompt":"a","files":[{"path":"a","content":"b"}],"continuation_id":"x"}`), call("debug", `{"prompt":1}`), call("codereview", "null"), call("chat", "[[[[]]]]"),
-		call("search_history", `{"query":"a","limit":-1}`), call("list_threads", `{"limit":1e9,"cursor":"AAAA"}`), call("get_thread", `{"continuation_id":"`+uuid.NewString()+`"}`),
-		call("forget_thread", `{"continuation_id":"\u0000"}`), call("nothing", "{}"), call("chat", `{"prompt":"\ud800"}`), "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}",
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`,
+		call("chat", `{"prompt":"a","files":[{"path":"a","content":"b"}],"continuation_id":"x"}`), call("debug", `{"prompt":1}`), call("codereview", "null"),
+		call("chat", "[[[[]]]]"),
+		call("search_history", `{"query":"a","limit":-1}`), call("list_threads", `{"limit":1e9,"cursor":"AAAA"}`),
+		call("get_thread", `{"continuation_id":"`+uuid.NewString()+`"}`),
+		call("forget_thread", `{"continuation_id":"\u0000"}`), call("nothing", "{}"), call("chat", `{"prompt":"\ud800"}`),
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -28,7 +27,9 @@ type env map[string]string
 // rig is a running server with its database, its model and two users.
 type rig struct {
 	t        *testing.T
+	db       testkit.Database
 	model    *testkit.Model
+	plays    *sync.Map     // the model's answers, by the message; all others are the built-in model's
 	pool     *pgxpool.Pool // the test's own look at the database
 	base     string
 	logs     *testkit.Log
@@ -41,22 +42,73 @@ type user struct {
 	token string
 }
 
-func newRig(t *testing.T, script testkit.Script, change env) *rig {
+func newRig(t *testing.T, change env) *rig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
-	r := &rig{t: t, model: testkit.NewModel(t, script), pool: testkit.NewPool(t, db.DSN), logs: &testkit.Log{}}
-	for _, u := range []*user{&r.ann, &r.ben} {
-		u.id = testkit.NewUser(t, db)
-		u.token = testkit.Token(t, u.id)
-	}
+	r := &rig{t: t, db: db, plays: &sync.Map{}, pool: testkit.NewPool(t, db.DSN), logs: &testkit.Log{}}
+	r.model = testkit.NewModel(t, func(request *offline.Request) offline.Answer {
+		answer, _ := r.plays.Load(request.Current)
+		known, _ := answer.(offline.Answer)
+		return known
+	})
 	settings := env{
 		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
-		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "true",
+		"LOG_LEVEL": "debug", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}
 	maps.Copy(settings, change)
 	r.start(settings)
-	return r
+	return r.in(t)
+}
+
+// in returns the rig for a subtest, with users of its own.
+func (r *rig) in(t *testing.T) *rig {
+	t.Helper()
+	sub := *r
+	sub.t = t
+	for _, u := range []*user{&sub.ann, &sub.ben} {
+		u.id = testkit.NewUser(t, r.db)
+		u.token = testkit.Token(t, u.id)
+	}
+	return &sub
+}
+
+// hold makes the model stop in its answer to a message after so many words, until the returned function is called.
+func (r *rig) hold(content, text string, words int) (goOn func()) {
+	gate := make(chan struct{})
+	goOn = sync.OnceFunc(func() { close(gate) })
+	r.t.Cleanup(goOn)
+	r.plays.Store(content, offline.Answer{Text: text, Gate: gate, GateAfter: words})
+	return goOn
+}
+
+// TestTools drives all tools of one server, as users of their own.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for name, test := range map[string]func(*rig){
+		"a thread across tools":           (*rig).threadAcrossTools,
+		"threads that are gone":           (*rig).threadsThatAreGone,
+		"a revived thread":                (*rig).revivedThread,
+		"progress":                        (*rig).progress,
+		"a model that fails":              (*rig).modelFailure,
+		"a reply that is cut off":         (*rig).replyCutOff,
+		"a cancelled reply":               (*rig).cancelledReply,
+		"threads":                         (*rig).threadTools,
+		"a pinned message":                (*rig).pinnedMessage,
+		"wrong arguments":                 (*rig).wrongArguments,
+		"the list":                        (*rig).listedTools,
+		"memories":                        (*rig).toolsRememberAndForget,
+		"what is known":                   (*rig).whatIsKnown,
+		"wrong arguments of memory":       (*rig).memoryToolsRefuse,
+		"what the protocol does not know": (*rig).refusals,
+		"no session":                      (*rig).noSession,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(r.in(t))
+		})
+	}
 }
 
 // start runs the server until the test ends.
@@ -69,7 +121,7 @@ func (r *rig) start(settings env) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, r.logs.Logger(), app.Doubles{Drain: 5 * time.Second})
+	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, r.logs.Logger())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -222,17 +274,23 @@ func (r *rig) prompt(content string) offline.Request {
 // count reads one number from the database.
 func (r *rig) count(query string, arguments ...any) int {
 	r.t.Helper()
-	var n int
-	if err := r.pool.QueryRow(r.t.Context(), query, arguments...).Scan(&n); err != nil {
-		r.t.Fatal(err)
-	}
-	return n
+	return testkit.Ask[int](r.t, r.pool, query, arguments...)
+}
+
+// stored counts what messages and replies of both users are stored.
+func (r *rig) stored() int {
+	r.t.Helper()
+	return r.count(`select count(*) from messages where user_id = any($1)`, []uuid.UUID{r.ann.id, r.ben.id})
+}
+
+// expire lets a thread expire.
+func (r *rig) expire(thread string) {
+	r.t.Helper()
+	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
 }
 
 // do runs a statement.
 func (r *rig) do(statement string, arguments ...any) {
 	r.t.Helper()
-	if _, err := r.pool.Exec(r.t.Context(), statement, arguments...); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Exec(r.t, r.pool, statement, arguments...)
 }

@@ -1,9 +1,6 @@
 package mcptools_test
 
-import (
-	"strings"
-	"testing"
-)
+import "strings"
 
 // memoriesOf are the texts of a result's memories.
 func (r result) memories() []string {
@@ -19,9 +16,9 @@ func (r result) memories() []string {
 	return texts
 }
 
-func TestToolsRememberAndForget(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, env{"LONG_TERM_MEMORY": "true"})
+func (r *rig) toolsRememberAndForget() {
+	t := r.t
+	t.Helper()
 	c := r.connect(r.ann)
 	made := c.call("remember", args{"text": "The user plays the cello.", "type": "preference", "pinned": true})
 	id := made.field("memory_id")
@@ -35,7 +32,8 @@ func TestToolsRememberAndForget(t *testing.T) {
 	c.call("remember", args{"text": "The user lives in Porto."})
 	first := c.call("list_memories", args{"limit": 2})
 	rest := c.call("list_memories", args{"limit": 2, "cursor": first.field("next_cursor")})
-	if got := strings.Join(append(first.memories(), rest.memories()...), " "); got != "The user lives in Porto. The user's knee hurts. The user plays the cello." || rest.content["next_cursor"] != nil {
+	if got := strings.Join(append(first.memories(), rest.memories()...),
+		" "); got != "The user lives in Porto. The user's knee hurts. The user plays the cello." || rest.content["next_cursor"] != nil {
 		t.Errorf("listed %s", got)
 	}
 	if got := c.call("list_memories", args{"query": "knees"}).memories(); len(got) != 1 {
@@ -43,7 +41,8 @@ func TestToolsRememberAndForget(t *testing.T) {
 	}
 
 	proposed := c.call("forget_memory", args{"query": "my knee"})
-	if candidates := proposed.content["candidates"].([]any); len(candidates) != 1 || proposed.content["forgotten"] != 0.0 || len(c.call("list_memories", nil).memories()) != 3 {
+	if candidates := proposed.content["candidates"].([]any); len(candidates) != 1 || proposed.content["forgotten"] != 0.0 ||
+		len(c.call("list_memories", nil).memories()) != 3 {
 		t.Errorf("proposed %v", proposed.content)
 	}
 	if done := c.call("forget_memory", args{"token": proposed.field("token")}); done.content["forgotten"] != 1.0 {
@@ -57,13 +56,14 @@ func TestToolsRememberAndForget(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnown(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, env{"LONG_TERM_MEMORY": "true"})
+func (r *rig) whatIsKnown() {
+	t := r.t
+	t.Helper()
 	c := r.connect(r.ann)
 	id := c.call("remember", args{"text": "Ilse teaches the cello in Porto."}).field("memory_id")
 	c.call("remember", args{"text": "The user has a dog."})
-	r.do(`with e as (insert into memory_entities (user_id, name, entity_type) values ($1, 'Ilse', 'person'), ($1, 'Cello', 'product'), ($1, 'Lyon', 'place') returning id, name),
+	r.do(`with e as (insert into memory_entities (user_id, name, entity_type) values ($1, 'Ilse', 'person'), ($1, 'Cello', 'product'),
+		($1, 'Lyon', 'place') returning id, name),
 		m as (insert into memory_mentions (user_id, memory_id, entity_id) select $1, $2, e.id from e)
 		insert into memory_relationships (user_id, memory_id, source_entity_id, relationship, target_entity_id, valid_from, valid_to)
 		select $1, $2, i.id, x.verb, o.id, x.since::timestamptz, x.until::timestamptz
@@ -87,9 +87,8 @@ func TestWhatIsKnown(t *testing.T) {
 	stranger.try("forget_memory", args{"memory_id": id}).wants("memory_not_found", "list_memories")
 }
 
-func TestMemoryToolsRefuse(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, env{"LONG_TERM_MEMORY": "true"})
+func (r *rig) memoryToolsRefuse() {
+	r.t.Helper()
 	c := r.connect(r.ann)
 	c.try("remember", args{"text": " "}).wants("validation_failed", "text: must not be empty")
 	c.try("remember", args{"text": strings.Repeat("x", 501)}).wants("validation_failed", "text: has 501 characters")
@@ -103,6 +102,4 @@ func TestMemoryToolsRefuse(t *testing.T) {
 	c.try("forget_memory", args{"token": "b"}).wants("validation_failed", "token")
 	c.try("forget_memory", args{"memory_id": "7"}).wants("validation_failed", "memory_id")
 	c.try("what_is_known", args{"subject": ""}).wants("validation_failed", "subject")
-	off := newRig(t, nil, nil)
-	off.connect(off.ann).try("remember", args{"text": "x"}).wants("memory_off", "LONG_TERM_MEMORY")
 }

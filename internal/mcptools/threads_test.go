@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func TestThreadTools(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
+func (r *rig) threadTools() {
+	t := r.t
+	t.Helper()
 	c := r.connect(r.ann)
 	older := c.call("chat", args{"prompt": "The osprey nests here.", "files": []any{args{"path": "nest.md", "content": "twigs"}}}).thread()
 	newer := c.call("debug", args{"prompt": "Why is it empty?"}).thread()
@@ -32,6 +32,9 @@ func TestThreadTools(t *testing.T) {
 	}
 	shown = c.call("get_thread", args{"continuation_id": older})
 	said := rows(t, shown, "messages")
+	if paths, _ := said[0]["files"].([]any); !slices.Equal(paths, []any{"nest.md"}) || said[0]["tool_name"] != "chat" {
+		t.Errorf("the message: %v", said[0])
+	}
 	if len(said) != 2 || said[0]["content"] != "The osprey nests here." || shown.field("title") != "The osprey nests here." {
 		t.Errorf("the thread: %v", shown.content)
 	}
@@ -54,18 +57,6 @@ func TestThreadTools(t *testing.T) {
 	}
 }
 
-// TestFilesOfThread holds that a thread shows which files came with which message.
-func TestFilesOfThread(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	c := r.connect(r.ann)
-	thread := c.call("codereview", args{"prompt": "Look.", "files": []any{args{"path": "nest.md", "content": "twigs"}}}).thread()
-	said := rows(t, c.call("get_thread", args{"continuation_id": thread}), "messages")
-	if paths, _ := said[0]["files"].([]any); !slices.Equal(paths, []any{"nest.md"}) || said[0]["tool_name"] != "codereview" {
-		t.Errorf("the message: %v", said[0])
-	}
-}
-
 // rows are the objects of one of the structured result's lists.
 func rows(t *testing.T, r result, name string) []map[string]any {
 	t.Helper()
@@ -80,48 +71,10 @@ func rows(t *testing.T, r result, name string) []map[string]any {
 	return found
 }
 
-// TestThreadsOfOthers holds that nobody reads, finds or forgets what is not theirs.
-func TestThreadsOfOthers(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	ann, ben := r.connect(r.ann), r.connect(r.ben)
-	thread := ann.call("chat", args{"prompt": "The osprey nests here."}).thread()
-	ben.try("get_thread", args{"continuation_id": thread}).wants("chat_not_found")
-	ben.try("forget_thread", args{"continuation_id": thread}).wants("chat_not_found")
-	if found := rows(t, ben.call("search_history", args{"query": "osprey"}), "results"); len(found) != 0 {
-		t.Errorf("found: %v", found)
-	}
-	if listed := rows(t, ben.call("list_threads", nil), "threads"); len(listed) != 0 {
-		t.Errorf("listed: %v", listed)
-	}
-	if n := r.count(`select count(*) from messages where chat_id = $1`, thread); n != 2 {
-		t.Errorf("%d messages are left, want 2", n)
-	}
-}
-
-func TestExpiredThread(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	c := r.connect(r.ann)
-	thread := c.call("chat", args{"prompt": "The osprey nests here."}).thread()
-	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
-	c.try("get_thread", args{"continuation_id": thread}).wants("chat_expired", "The thread has expired.", "revive: true", "continuation_id: "+thread)
-	if found := rows(t, c.call("search_history", args{"query": "osprey"}), "results"); len(found) != 0 {
-		t.Errorf("found: %v", found)
-	}
-	if listed := rows(t, c.call("list_threads", nil), "threads"); len(listed) != 0 {
-		t.Errorf("listed: %v", listed)
-	}
-	if listed := rows(t, c.call("list_threads", args{"include_expired": true}), "threads"); len(listed) != 1 || listed[0]["continuation_id"] != thread || listed[0]["expired"] != true {
-		t.Errorf("listed with those that have expired: %v", listed)
-	}
-	c.call("forget_thread", args{"continuation_id": thread}) // erasure always works
-}
-
-// TestPinnedMessage holds that a tool pins for a hybrid thread, and says where a pin does nothing yet.
-func TestPinnedMessage(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
+// pinnedMessage holds that a tool pins for a hybrid thread, and says where a pin does nothing yet.
+func (r *rig) pinnedMessage() {
+	t := r.t
+	t.Helper()
 	c := r.connect(r.ann)
 	thread := c.call("chat", args{"prompt": "The osprey nests here."}).thread()
 	shown := func() map[string]any {
@@ -130,7 +83,8 @@ func TestPinnedMessage(t *testing.T) {
 	message := shown()["message_id"]
 
 	pinned := c.call("pin_message", args{"message_id": message})
-	if pinned.content["pinned"] != true || pinned.field("continuation_id") != thread || !strings.Contains(pinned.field("note"), "summary") || shown()["pinned"] != true {
+	if pinned.content["pinned"] != true || pinned.field("continuation_id") != thread || !strings.Contains(pinned.field("note"), "summary") ||
+		shown()["pinned"] != true {
 		t.Errorf("pinned: %v, then %v", pinned.content, shown())
 	}
 	r.do(`update chats set memory_strategy = 'hybrid' where id = $1`, thread)
@@ -143,13 +97,13 @@ func TestPinnedMessage(t *testing.T) {
 	r.connect(r.ben).try("pin_message", args{"message_id": message}).wants("message_not_found")
 	c.try("pin_message", args{"message_id": uuid.NewString()}).wants("message_not_found")
 	c.try("pin_message", args{"message_id": "the first"}).wants("validation_failed", "message_id: must be")
-	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
+	r.expire(thread)
 	c.try("pin_message", args{"message_id": message}).wants("chat_expired", "revive: true")
 }
 
-func TestWrongArguments(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
+func (r *rig) wrongArguments() {
+	t := r.t
+	t.Helper()
 	c := r.connect(r.ann)
 	for _, wrong := range []struct {
 		tool string
@@ -179,15 +133,15 @@ func TestWrongArguments(t *testing.T) {
 	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "sing"}); err == nil || !strings.Contains(err.Error(), "sing") {
 		t.Errorf("a tool that does not exist: %v", err)
 	}
-	if n := r.count(`select count(*) from messages`); n != 0 {
+	if n := r.stored(); n != 0 {
 		t.Errorf("%d messages were stored", n)
 	}
 }
 
-// TestListedTools holds what clients decide by: what a tool may do.
-func TestListedTools(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
+// listedTools holds what clients decide by: what a tool may do.
+func (r *rig) listedTools() {
+	t := r.t
+	t.Helper()
 	c := r.connect(r.ann)
 	if !strings.Contains(c.InitializeResult().Instructions, "continuation_id") {
 		t.Errorf("the instructions: %q", c.InitializeResult().Instructions)

@@ -33,7 +33,9 @@ func TestMemoriesAreShownRememberedAndForgotten(t *testing.T) {
 	t.Parallel()
 	id := uuid.NewString()
 	shown, out, asked := remembered(t, map[string]string{
-		"GET /v1/memories":         `{"memories": [{"id": "` + id + `", "content": "Plays\n the \u001b[2Jcello.", "memory_type": "preference", "status": "inbox", "pinned": true}, {"content": "Has a dog.", "memory_type": "fact", "status": "active"}], "next_cursor": "x"}`,
+		"GET /v1/memories": `{"memories": [{"id": "` + id +
+			`", "content": "Plays\n the \u001b[2Jcello.", "memory_type": "preference", "status": "inbox", "pinned": true}, {"content": "Has a dog.", ` +
+			`"memory_type": "fact", "status": "active"}], "next_cursor": "x"}`,
 		"POST /v1/memories":        `{"id": "` + id + `", "content": "Prefers oat milk.", "memory_type": "fact", "status": "active"}`,
 		"POST /v1/memories/forget": `{"candidates": [], "token": "t"}`,
 	})
@@ -67,7 +69,8 @@ func TestNothingIsRememberedYet(t *testing.T) {
 	if got := out.String(); got != "Nothing is remembered yet.\nNothing was found.\n" {
 		t.Errorf("%q", got)
 	}
-	for line, want := range map[string]string{"/remember": "wants a sentence", "/forget 1": "one of the last /memories", "/new soon": "wants nothing, or temporary"} {
+	for line, want := range map[string]string{"/remember": "wants a sentence", "/forget 1": "one of the last /memories",
+		"/new soon": "wants nothing, or temporary"} {
 		if err := shown.run(t.Context(), line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
 		}

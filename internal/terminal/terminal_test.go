@@ -19,7 +19,8 @@ import (
 func TestMemoryIsShown(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"chat_id": "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31", "strategy": "hybrid", "coverage": "All \u001b[2Jof it.", "tokens": 12, "more": [1],
+		_, _ = io.WriteString(w, `{"chat_id": "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31", "strategy": "hybrid", "coverage": "All \u001b[2Jof it.", "tokens": 12,
+			"more": [1],
 			"sections": [{"name": "tail", "text": "User: hi\u0007\nAssistant: yes\n", "tokens": 7, "turns": 1, "more": {}}]}`)
 	}))
 	defer server.Close()
@@ -42,10 +43,12 @@ func TestWhyIsShown(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/messages/" + reply + "/why":
-			_, _ = io.WriteString(w, `{"message_id": "`+reply+`", "receipt": {"sections": [], "bridge_turns": 2, "tail_turns": 3, "brief_tokens": 9, "recall": "words", "recalled": [3], "recall_tokens": 8,
+			_, _ = io.WriteString(w, `{"message_id": "`+reply+`", "receipt": {"sections": [], "bridge_turns": 2, "tail_turns": 3, "brief_tokens": 9,
+				"recall": "words", "recalled": [3], "recall_tokens": 8,
 				"memories": ["0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d32", "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d33"], "memory_tokens": 9},
 				"brief": {"version": 4, "text": null}, "topic": {"title": "The \u001b[2Jbow."}, "memories": [{"content": "Plays the \u001b[2Jcello.", "status": "active",
-				"sources": [{"seq": 5, "quote": "my cello\u0007", "said_at": "2026-03-02T12:00:00Z"}]}, {"content": "Eats no nuts.", "status": "active", "sources": []}], "recalled": [{"seq": 3, "messages": [{"role": "user", "content": "The \u001b[2JA string.", "created_at": "2026-03-03T12:00:00Z"}]}]}`)
+				"sources": [{"seq": 5, "quote": "my cello\u0007", "said_at": "2026-03-02T12:00:00Z"}]}, {"content": "Eats no nuts.", "status": "active",
+					"sources": []}], "recalled": [{"seq": 3, "messages": [{"role": "user", "content": "The \u001b[2JA string.", "created_at": "2026-03-03T12:00:00Z"}]}]}`)
 		default:
 			_, _ = io.WriteString(w, `{"messages": [{"id": "`+reply+`", "role": "assistant"}, {"role": "tool"}]}`)
 		}
@@ -59,7 +62,8 @@ func TestWhyIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "5 turns word for word, 0 dropped, 0 kept messages, 0 files, 0 sources.\n\n[brief v4, 9 tokens]\n(removed since)\n\n" +
-		"[memory] Plays the cello.\n  said on 2026-03-02, message 5: my cello\n\n[memory] Eats no nuts.\n\n[back at the topic] The bow.\n\n[recalled by words: 1 turn]\n2026-03-03  user: The A string.\n"
+		"[memory] Plays the cello.\n  said on 2026-03-02, message 5: my cello\n\n[memory] Eats no nuts.\n\n[back at the topic] The bow.\n\n[recalled by " +
+		"words: 1 turn]\n2026-03-03  user: The A string.\n"
 	if got := out.String(); got != want {
 		t.Errorf("%q", got)
 	}
