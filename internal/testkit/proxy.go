@@ -1,68 +1,56 @@
 package testkit
 
 import (
-	"encoding/json"
-	"fmt"
-	"strings"
+	"cmp"
+	"net"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/Shopify/toxiproxy/v2/toxics"
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 )
 
-// Proxy is a network in front of a server that a test can break: Toxiproxy on a loopback port of its own. A fault applies
-// to open and to new connections unless a method says otherwise. It writes nothing to the test's output.
+// Proxy is a network in front of a server that a test can break, on a loopback port of its own. A fault applies to open
+// and to new connections. Answers are what the server sends.
 type Proxy struct {
-	t     testing.TB
-	proxy *toxiproxy.Proxy
-	added int
+	t        testing.TB
+	upstream string
+	address  string
+	running  sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	listener net.Listener // nil while it is down
+	links    map[*link]bool
+	faults   faults
+}
+
+// faults are what is wrong with a network; the zero value is nothing.
+type faults struct {
+	latency  time.Duration
+	rate     int // bytes of answers each millisecond; 0 for any number
+	slice    int // bytes of answers at once; 0 for any number
+	limited  bool
+	limit    int // bytes of answers that a connection lets through, where that is limited
+	abrupt   bool
+	halfOpen bool
+}
+
+// link is one connection through the proxy.
+type link struct {
+	proxy          *Proxy
+	client, server net.Conn
+	sent           int // bytes of answers since the limit was set; guarded by the proxy
 }
 
 // NewProxy starts a proxy in front of the server at upstream (host:port). It stops when the test ends.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	prepareToxics()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &Proxy{t: t, proxy: toxiproxy.NewProxy(server, "network", "127.0.0.1:0", upstream)}
+	p := &Proxy{t: t, upstream: upstream, address: "127.0.0.1:0", links: map[*link]bool{}}
 	p.Up()
-	t.Cleanup(p.proxy.Stop)
+	t.Cleanup(p.Down)
 	return p
 }
 
-// prepareToxics silences the toxics' own log and registers ours.
-var prepareToxics = sync.OnceFunc(func() {
-	zerolog.SetGlobalLevel(zerolog.Disabled)
-	toxics.Register("cut", new(cut))
-})
-
-// cut is Toxiproxy's limit_data, but it discards later input, so that its sender does not wait for ever.
-type cut struct{ toxics.LimitDataToxic }
-
-// Pipe lets through what the limit allows.
-func (c *cut) Pipe(stub *toxics.ToxicStub) {
-	c.LimitDataToxic.Pipe(stub)
-	for stub.Closed() {
-		if _, more := <-stub.Input; !more {
-			return
-		}
-	}
-}
-
-// proxyLeftovers ignores the goroutines that Toxiproxy leaks: the two of a direction whose reader hung up while data was
-// on its way. They are idle.
-func proxyLeftovers() []goleak.Option {
-	return []goleak.Option{
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
-	}
-}
-
 // Addr is where the proxy listens, host:port.
-func (p *Proxy) Addr() string { return p.proxy.Listen }
+func (p *Proxy) Addr() string { return p.address }
 
 // DSN is the address of a database through the proxy.
 func (p *Proxy) DSN(dsn string) string {
@@ -75,70 +63,183 @@ func (p *Proxy) DSN(dsn string) string {
 func HostOf(address string) string { return parse(address).Host }
 
 // Latency delays each piece of an answer.
-func (p *Proxy) Latency(delay time.Duration) {
-	p.add("latency", "downstream", 1, map[string]any{"latency": delay.Milliseconds()})
-}
+func (p *Proxy) Latency(delay time.Duration) { p.change(func(f *faults) { f.latency = delay }) }
 
 // Bandwidth limits the answers to rate KB/s.
-func (p *Proxy) Bandwidth(rate int) {
-	p.add("bandwidth", "downstream", 1, map[string]any{"rate": rate})
-}
+func (p *Proxy) Bandwidth(rate int) { p.change(func(f *faults) { f.rate = rate }) }
 
 // Slice sends the answers in pieces of size bytes.
-func (p *Proxy) Slice(size int) {
-	p.add("slicer", "downstream", 1, map[string]any{"average_size": size, "size_variation": 0, "delay": 100})
-}
+func (p *Proxy) Slice(size int) { p.change(func(f *faults) { f.slice = size }) }
 
-// LimitData closes each connection cleanly after so many bytes of answers, counted from now on.
+// LimitData closes each connection cleanly when the answers go beyond so many bytes, counted from now on.
 func (p *Proxy) LimitData(bytes int) {
-	p.add("cut", "downstream", 1, map[string]any{"bytes": bytes})
+	p.change(func(f *faults) {
+		f.limited, f.limit = true, bytes
+		for l := range p.links {
+			l.sent = 0
+		}
+	})
 }
 
-// Abrupt makes connections from now on end with a reset, whichever side closes them.
-func (p *Proxy) Abrupt() {
-	// The toxic never applies to a connection, but its presence makes Toxiproxy reset them.
-	p.add("reset_peer", "downstream", 0, map[string]any{"timeout": 0})
-}
+// Abrupt makes connections end with a reset, whichever side closes them.
+func (p *Proxy) Abrupt() { p.change(func(f *faults) { f.abrupt = true }) }
 
-// ResetPeer resets connections from now on, each after so many bytes of answers.
+// ResetPeer resets connections, each after so many bytes of answers.
 func (p *Proxy) ResetPeer(bytes int) {
 	p.Abrupt()
 	p.LimitData(bytes)
 }
 
 // Timeout makes the connections half-open: they are accepted, and all data is dropped, both ways.
-func (p *Proxy) Timeout() {
-	for _, direction := range []string{"upstream", "downstream"} {
-		p.add("timeout", direction, 1, map[string]any{"timeout": 0})
-	}
-}
-
-func (p *Proxy) add(kind, direction string, toxicity float32, attributes map[string]any) {
-	p.t.Helper()
-	p.added++
-	raw, err := json.Marshal(map[string]any{
-		"name": fmt.Sprint(kind, p.added), "type": kind, "stream": direction, "toxicity": toxicity, "attributes": attributes,
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(string(raw))); err != nil {
-		p.t.Fatalf("testkit: %s: %v", kind, err)
-	}
-}
+func (p *Proxy) Timeout() { p.change(func(f *faults) { f.halfOpen = true }) }
 
 // Heal removes all faults above. Half-open connections end.
 func (p *Proxy) Heal() {
-	p.proxy.Toxics.ResetToxics(p.t.Context())
+	if p.now().halfOpen {
+		p.hangUp()
+	}
+	p.change(func(f *faults) { *f = faults{} })
+}
+
+func (p *Proxy) change(change func(*faults)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.faults)
+}
+
+func (p *Proxy) now() faults {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.faults
 }
 
 // Down ends all connections and refuses new ones, until Up.
-func (p *Proxy) Down() { p.proxy.Stop() }
+func (p *Proxy) Down() {
+	p.mu.Lock()
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+	}
+	p.mu.Unlock()
+	p.hangUp()
+	p.running.Wait()
+}
+
+func (p *Proxy) hangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.close()
+	}
+}
 
 // Up listens again, on the same port.
 func (p *Proxy) Up() {
 	p.t.Helper()
-	if err := p.proxy.Start(); err != nil {
+	listener, err := net.Listen("tcp", p.address)
+	if err != nil {
 		p.t.Fatalf("testkit: %v", err)
 	}
+	p.mu.Lock()
+	p.listener, p.address = listener, listener.Addr().String()
+	p.mu.Unlock()
+	p.running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // it is down
+			}
+			p.connect(client)
+		}
+	})
+}
+
+// connect joins a client to the server, or hangs up where there is none.
+func (p *Proxy) connect(client net.Conn) {
+	server, err := net.Dial("tcp", p.upstream)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	l := &link{proxy: p, client: client, server: server}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.links[l] = true
+	if p.listener == nil { // it went down meanwhile
+		l.close()
+	}
+	p.running.Go(func() { l.pass(server, l.answer) })
+	p.running.Go(func() { l.pass(client, l.ask) })
+}
+
+// close ends both connections. The proxy is locked.
+func (l *link) close() {
+	for _, conn := range []net.Conn{l.client, l.server} {
+		if l.proxy.faults.abrupt {
+			_ = conn.(*net.TCPConn).SetLinger(0) // fails when it is closed
+		}
+		_ = conn.Close() // it may be closed
+	}
+	delete(l.proxy.links, l)
+}
+
+// pass hands on what it reads, until one side is gone or to says that it is enough.
+func (l *link) pass(from net.Conn, to func(piece []byte) bool) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && !to(buffer[:n]) || err != nil {
+			break
+		}
+	}
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	l.close()
+}
+
+// ask sends what a client said to the server.
+func (l *link) ask(piece []byte) bool {
+	if l.proxy.now().halfOpen {
+		return true
+	}
+	_, err := l.server.Write(piece)
+	return err == nil
+}
+
+// answer sends what the server said to the client, as the faults let it.
+func (l *link) answer(piece []byte) bool {
+	f := l.proxy.now()
+	if f.halfOpen {
+		return true
+	}
+	time.Sleep(f.latency)
+	allowed := l.allow(len(piece))
+	whole := allowed == len(piece)
+	piece = piece[:allowed]
+	size := cmp.Or(f.slice, f.rate*10, len(piece))
+	for len(piece) > 0 {
+		n := min(size, len(piece))
+		if f.rate > 0 {
+			time.Sleep(time.Duration(n) * time.Millisecond / time.Duration(f.rate))
+		}
+		if _, err := l.client.Write(piece[:n]); err != nil {
+			return false
+		}
+		piece = piece[n:]
+		if f.slice > 0 {
+			time.Sleep(100 * time.Microsecond) // so that the pieces arrive apart
+		}
+	}
+	return whole
+}
+
+// allow counts bytes of an answer and returns how many of them may pass.
+func (l *link) allow(bytes int) int {
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	if l.proxy.faults.limited {
+		bytes = min(bytes, max(0, l.proxy.faults.limit-l.sent))
+	}
+	l.sent += bytes
+	return bytes
 }

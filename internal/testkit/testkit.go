@@ -60,7 +60,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 	}
 	// After a failed test, leftover goroutines mean nothing.
 	if code == 0 {
-		if err := goleak.Find(append(options, proxyLeftovers()...)...); err != nil {
+		if err := goleak.Find(options...); err != nil {
 			fmt.Fprintln(os.Stderr, "testkit: goroutines are left over after all tests:", err)
 			code = 1
 		}

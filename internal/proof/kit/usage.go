@@ -2,10 +2,12 @@ package kit
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/prometheus/procfs"
 )
 
 // ticks is how often per second Linux counts CPU time in /proc, on every machine that Go runs on.
@@ -20,7 +22,11 @@ type Usage struct {
 
 // UsageOf returns what one process uses.
 func UsageOf(pid int) Usage {
-	used, _ := usageOf(pid)
+	used := Usage{RSS: memoryOf(pid, "VmRSS")}
+	for _, field := range statOf(pid, 13, 17) { // of the process and of its ended children, each for user and system
+		counted, _ := strconv.Atoi(field) // the kernel writes numbers
+		used.CPU += time.Duration(counted) * (time.Second / ticks)
+	}
 	return used
 }
 
@@ -45,33 +51,41 @@ func UsageOfPostgres(ctx context.Context, admin querier) (all Usage, wal int64, 
 	}
 	var shared int64
 	for _, process := range append(childrenOf(pid), pid) {
-		used, sizes := usageOf(process)
-		all.CPU += used.CPU
-		all.RSS += int64(sizes.RssAnon)
-		shared = max(shared, int64(sizes.RssShmem))
+		all.CPU += UsageOf(process).CPU
+		all.RSS += memoryOf(process, "RssAnon")
+		shared = max(shared, memoryOf(process, "RssShmem"))
 	}
 	all.RSS += shared
 	return all, wal, nil
 }
 
-// usageOf returns what a process uses, and the sizes of its memory in bytes.
-func usageOf(pid int) (Usage, procfs.ProcStatus) {
-	process, none := procfs.NewProc(pid)
-	stat, noStat := process.Stat()
-	sizes, noSizes := process.NewStatus()
-	if errors.Join(none, noStat, noSizes) != nil {
-		return Usage{}, procfs.ProcStatus{}
+// statOf returns some fields of a process's /proc/PID/stat, counted from 0 as proc(5) does from 1; none where there is no
+// such process.
+func statOf(pid, from, to int) []string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // its end is no error
+	// The second field, the program's name in brackets, may hold anything.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < to-2 {
+		return nil
 	}
-	counted := int(stat.UTime) + int(stat.STime) + stat.CUTime + stat.CSTime
-	return Usage{CPU: time.Duration(counted) * (time.Second / ticks), RSS: int64(sizes.VmRSS)}, sizes
+	return fields[from-2 : to-2]
+}
+
+// memoryOf returns one of a process's sizes in /proc/PID/status, in bytes.
+func memoryOf(pid int, name string) (size int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // its end is no error
+	_, rest, _ := strings.Cut(string(text), "\n"+name+":")
+	_, _ = fmt.Sscan(rest, &size) // nothing to read is 0
+	return size << 10
 }
 
 // childrenOf returns the living children of a process.
 func childrenOf(pid int) (children []int) {
-	processes, _ := procfs.AllProcs() // none where there is no /proc
-	for _, p := range processes {
-		if stat, err := p.Stat(); err == nil && stat.PPID == pid {
-			children = append(children, p.PID)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // fails on a malformed pattern alone
+	for _, path := range stats {
+		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // the pattern has digits only at its beginning
+		if parent := statOf(child, 3, 4); len(parent) == 1 && parent[0] == strconv.Itoa(pid) {
+			children = append(children, child)
 		}
 	}
 	return children

@@ -43,7 +43,7 @@ type upstreamCase struct {
 // long is a reply of some kilobytes in which few characters are one byte.
 var long = strings.TrimSpace(strings.Repeat(unicodeReply+" ", 12))
 
-// The network, by Toxiproxy.
+// The network, by testkit.Proxy.
 var networkCases = []upstreamCase{
 	{name: "connection refused", before: (*testkit.Proxy).Down, status: 502, code: "upstream_failed"},
 	{name: "reset before the headers", before: func(p *testkit.Proxy) { p.ResetPeer(0) }, status: 502, code: "upstream_failed"},
