@@ -215,7 +215,8 @@ func newRig(t testing.TB) *rig {
 	model := testkit.NewModel(t, r.answer)
 	r.token = testkit.Token(t, testkit.NewUser(t, db))
 	r.env = map[string]string{
-		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": testkit.FreeAddress(t), "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
+		"HTTP_ADDR": testkit.FreeAddress(t), "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
 		"MODEL_IDLE_TIMEOUT": "10m", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}

@@ -92,8 +92,7 @@ func (r *rig) startFirst(drain time.Duration) *rig {
 	return r
 }
 
-// cold keeps a server from opening connections at its start: most servers here live for a few turns.
-const cold = "&pool_min_conns=0"
+const cold = testkit.Cold
 
 // newStoppedRig is a rig without an app and without a user.
 func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
