@@ -52,7 +52,8 @@ func newRig(t *testing.T, change env) *rig {
 		return known
 	})
 	settings := env{
-		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
+		"HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "true",
 		"LOG_LEVEL": "debug", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}

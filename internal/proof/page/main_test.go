@@ -59,7 +59,8 @@ func newStoppedRig(t *testing.T, script testkit.Script, change env) *rig {
 	r := &rig{t: t, db: db, model: testkit.NewModel(t, script), pool: testkit.NewPool(t, db.DSN), user: testkit.NewUser(t, db)}
 	r.Client = testkit.Client{T: t, Token: testkit.Token(t, r.user)}
 	r.settings = env{
-		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
+		"HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MODEL_IDLE_TIMEOUT": "10m", // tests hold replies back
 	}
