@@ -174,7 +174,7 @@ func TestOneOwner(t *testing.T) {
 	// What is left when an owner dies where the kernel does not tell its children: a server, no lock.
 	release(owner.lock)
 	heir := start(t, Options{Dir: dir})
-	if !owner.ended(0) || !answers(heir.Port()) {
+	if !owner.ended(time.Minute) || !answers(heir.Port()) {
 		t.Error("the next owner did not replace the server that was left")
 	}
 	release(heir.lock)

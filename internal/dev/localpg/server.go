@@ -95,22 +95,15 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 
 // explain adds the server's own message.
 func explain(err error, logFile string) error {
-	text, readErr := os.ReadFile(logFile)
-	if readErr != nil {
-		return err
-	}
+	text, _ := os.ReadFile(logFile) // without it there is less to say
 	log := string(text)
 	if strings.Contains(log, "Address already in use") {
 		return errPortTaken
 	}
-	said := lastLine(log)
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, "FATAL") {
-			said = strings.TrimSpace(line)
-			break
-		}
+	if _, fatal, found := strings.Cut(log, "FATAL:"); found {
+		log, _, _ = strings.Cut(fatal, "\n")
 	}
-	return fmt.Errorf("%w: %s (log: %s)", err, said, logFile)
+	return fmt.Errorf("%w: %s (log: %s)", err, lastLine(log), logFile)
 }
 
 func lastLine(text string) string {
