@@ -16,7 +16,7 @@ type Proxy struct {
 	address  string
 	running  sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex   // guards what follows
 	listener net.Listener // nil while it is down
 	links    map[*link]bool
 	faults   faults
@@ -95,10 +95,12 @@ func (p *Proxy) Timeout() { p.change(func(f *faults) { f.halfOpen = true }) }
 
 // Heal removes all faults above. Half-open connections end.
 func (p *Proxy) Heal() {
-	if p.now().halfOpen {
-		p.hangUp()
-	}
-	p.change(func(f *faults) { *f = faults{} })
+	p.change(func(f *faults) {
+		if f.halfOpen {
+			p.hangUp()
+		}
+		*f = faults{}
+	})
 }
 
 func (p *Proxy) change(change func(*faults)) {
@@ -120,14 +122,13 @@ func (p *Proxy) Down() {
 		_ = p.listener.Close()
 		p.listener = nil
 	}
-	p.mu.Unlock()
 	p.hangUp()
+	p.mu.Unlock()
 	p.running.Wait()
 }
 
+// hangUp ends all connections. The proxy is locked.
 func (p *Proxy) hangUp() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for l := range p.links {
 		l.close()
 	}
