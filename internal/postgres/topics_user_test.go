@@ -86,7 +86,7 @@ func (p *topical) topic(number int, title string, first, last int64) uuid.UUID {
 // pack packs the messages of the topic of bows up to one of them, with a summary.
 func (p *topical) pack(upto int64) {
 	p.t.Helper()
-	p.exec(`update topics set compacted_seq = $2, compacted_messages = $2, summary_seq = $2, summary = 'They compared bows.', summary_tokens = 5
+	p.exec(`update topics set compacted_seq = $2, compacted_messages = $2::bigint, summary_seq = $2, summary = 'They compared bows.', summary_tokens = 5
 		where id = $1`, p.bows, upto)
 }
 
