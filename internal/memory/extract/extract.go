@@ -102,11 +102,6 @@ const (
 	ExcludedSubject Reason = "excluded"
 )
 
-// Reasons are all reasons, in their order.
-var Reasons = []Reason{
-	BadForm, Moment, AssistantOnly, Secret, NoQuote, Echo, Invented, Order, NoFact, RelativeDate, OtherLanguage, ExcludedSubject,
-}
-
 // Verdict is what the gate made of an answer.
 type Verdict struct {
 	// Candidates passed, in the order of the answer.

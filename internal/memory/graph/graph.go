@@ -101,9 +101,6 @@ func Verb(name string) string {
 	return strings.TrimRight(string(verb[:min(len(verb), MaxRelationship)]), "_")
 }
 
-// UserName is how the user is named in relationships.
-const UserName = "User"
-
 // IsUser reports whether a name means the user: throughline.is_user_name in Go; a test compares the two.
 func IsUser(name string) bool {
 	switch strings.TrimSpace(folded(name)) {
