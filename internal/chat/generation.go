@@ -179,10 +179,7 @@ func (s *Service) report(ctx context.Context, g *generation, reply FinishedReply
 		slog.Int64("brief_version", g.receipt.BriefVersion), slog.Int("dropped_turns", g.receipt.DroppedTurns),
 	}
 	if usage := reply.Metadata.Usage; usage != nil {
-		count := s.Metrics.Tokens.WithLabelValues
-		count("reply", "input").Add(float64(usage.InputTokens))
-		count("reply", "cached").Add(float64(usage.CachedTokens))
-		count("reply", "output").Add(float64(usage.OutputTokens))
+		s.Metrics.CountTokens("reply", usage.InputTokens, usage.CachedTokens, usage.OutputTokens)
 		attrs = append(attrs, slog.Int("input_tokens", usage.InputTokens), slog.Int("cached_tokens", usage.CachedTokens))
 	}
 	level := slog.LevelInfo

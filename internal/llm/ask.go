@@ -62,13 +62,11 @@ func (c *Client) Write(ctx context.Context, question lease.Question) (lease.Answ
 	if err != nil {
 		return lease.Answer{}, upstreamError(ctx, err)
 	}
-	if response.Status != responses.ResponseStatusCompleted && response.Status != responses.ResponseStatusIncomplete {
-		if response.Error.Code != "" {
-			return lease.Answer{}, reportedError(string(response.Error.Code))
-		}
-		return lease.Answer{}, fault.Wrap(fault.UpstreamFailed, "The model failed to answer.", fmt.Errorf("status %q", response.Status))
+	if err := unanswered(response, "The model failed to answer."); err != nil {
+		return lease.Answer{}, err
 	}
 	answer := textOf(response)
+	answer.Text = withoutFence(answer.Text)
 	if response.Status == responses.ResponseStatusIncomplete {
 		answer.Text = ""
 	}
@@ -78,7 +76,7 @@ func (c *Client) Write(ctx context.Context, question lease.Question) (lease.Answ
 // textOf returns what a response says, and what it cost.
 func textOf(response *responses.Response) lease.Answer {
 	return lease.Answer{
-		Text:         withoutFence(storable(summaryText(response))),
+		Text:         storable(summaryText(response)),
 		Model:        storable(response.Model),
 		InputTokens:  tokenCount(response.Usage.InputTokens),
 		CachedTokens: tokenCount(response.Usage.InputTokensDetails.CachedTokens),
@@ -153,7 +151,7 @@ func answerOf(response *responses.Response) (lease.Answer, error) {
 			fmt.Errorf("status %q, reason %q", response.Status, response.IncompleteDetails.Reason)))
 	}
 	answer := textOf(response)
-	if answer.Text == "" {
+	if answer.Text = withoutFence(answer.Text); answer.Text == "" {
 		return lease.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model gave no answer.", errors.New("it refused, or said nothing")))
 	}
 	return answer, nil

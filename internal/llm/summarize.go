@@ -27,19 +27,21 @@ func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, 
 		return brief.Answer{}, upstreamError(ctx, err)
 	}
 	// The gate judges an incomplete answer like any other.
-	if response.Status != responses.ResponseStatusCompleted && response.Status != responses.ResponseStatusIncomplete {
-		if response.Error.Code != "" {
-			return brief.Answer{}, reportedError(string(response.Error.Code))
-		}
-		return brief.Answer{}, fault.Wrap(fault.UpstreamFailed, "The model failed to summarize.", fmt.Errorf("status %q", response.Status))
+	if err := unanswered(response, "The model failed to summarize."); err != nil {
+		return brief.Answer{}, err
 	}
-	return brief.Answer{
-		Text:         storable(summaryText(response)),
-		Model:        storable(response.Model),
-		InputTokens:  tokenCount(response.Usage.InputTokens),
-		CachedTokens: tokenCount(response.Usage.InputTokensDetails.CachedTokens),
-		OutputTokens: tokenCount(response.Usage.OutputTokens),
-	}, nil
+	return textOf(response), nil
+}
+
+// unanswered is the error of a response that is neither whole nor cut short.
+func unanswered(response *responses.Response, message string) error {
+	switch {
+	case response.Status == responses.ResponseStatusCompleted, response.Status == responses.ResponseStatusIncomplete:
+		return nil
+	case response.Error.Code != "":
+		return reportedError(string(response.Error.Code))
+	}
+	return fault.Wrap(fault.UpstreamFailed, message, fmt.Errorf("status %q", response.Status))
 }
 
 // summaryText returns the parts of an answer, each a text of its own. A refusal is no summary, whatever it says.

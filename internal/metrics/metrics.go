@@ -206,3 +206,11 @@ func gauge(name, help string) prometheus.GaugeOpts {
 func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{Namespace: "throughline", Name: name, Help: help, Buckets: buckets}
 }
+
+// CountTokens counts the tokens of a call of a model, as the model reported them.
+func (m *Metrics) CountTokens(purpose string, input, cached, output int) {
+	count := m.Tokens.WithLabelValues
+	count(purpose, "input").Add(float64(input))
+	count(purpose, "cached").Add(float64(cached))
+	count(purpose, "output").Add(float64(output))
+}

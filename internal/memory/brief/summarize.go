@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
@@ -60,13 +61,7 @@ type HostedPrompt struct {
 }
 
 // Answer is the model's answer to a summary call.
-type Answer struct {
-	Text         string
-	Model        string
-	InputTokens  int
-	CachedTokens int
-	OutputTokens int
-}
+type Answer = lease.Answer
 
 // CallStats describes the summary calls of one fold.
 type CallStats struct {
@@ -247,10 +242,7 @@ func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
 	c.stats.Model = answer.Model
 	c.stats.InputTokens += answer.InputTokens
 	c.stats.OutputTokens += answer.OutputTokens
-	count := c.Metrics.Tokens.WithLabelValues
-	count(c.Tokens, "input").Add(float64(answer.InputTokens))
-	count(c.Tokens, "cached").Add(float64(answer.CachedTokens))
-	count(c.Tokens, "output").Add(float64(answer.OutputTokens))
+	c.Metrics.CountTokens(c.Tokens, answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
 	return strings.TrimSpace(answer.Text), nil
 }
 

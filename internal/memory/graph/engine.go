@@ -148,10 +148,7 @@ func (e *Engine) ask(ctx context.Context, user uuid.UUID, memories []Memory, rep
 		report.Calls++
 		report.InputTokens += answer.InputTokens
 		report.OutputTokens += answer.OutputTokens
-		count := e.Metrics.Tokens.WithLabelValues
-		count("entities", "input").Add(float64(answer.InputTokens))
-		count("entities", "cached").Add(float64(answer.CachedTokens))
-		count("entities", "output").Add(float64(answer.OutputTokens))
+		e.Metrics.CountTokens("entities", answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
 		var found []Found
 		if found, refused = ParseAnswer(answer.Text, memories); refused == nil {
 			return found, nil

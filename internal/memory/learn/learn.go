@@ -189,9 +189,6 @@ func (x *extraction) ask(ctx context.Context, question lease.Question, ref strin
 	stats.Model = answer.Model
 	stats.InputTokens += answer.InputTokens
 	stats.OutputTokens += answer.OutputTokens
-	count := x.Metrics.Tokens.WithLabelValues
-	count(question.Purpose, "input").Add(float64(answer.InputTokens))
-	count(question.Purpose, "cached").Add(float64(answer.CachedTokens))
-	count(question.Purpose, "output").Add(float64(answer.OutputTokens))
+	x.Metrics.CountTokens(question.Purpose, answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
 	return answer.Text, nil
 }

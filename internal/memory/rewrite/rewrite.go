@@ -86,10 +86,7 @@ func (r *Rewriter) Rewrite(ctx context.Context, q Question) (string, bool, error
 	if err != nil {
 		return "", false, err
 	}
-	count := r.Metrics.Tokens.WithLabelValues
-	count(Purpose, "input").Add(float64(answer.InputTokens))
-	count(Purpose, "cached").Add(float64(answer.CachedTokens))
-	count(Purpose, "output").Add(float64(answer.OutputTokens))
+	r.Metrics.CountTokens(Purpose, answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
 	rewritten, ok := clean(answer.Text)
 	if !ok || rewritten == text.OneLine(asked) {
 		return q.Content, false, nil
