@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -83,20 +82,12 @@ var (
 // Parse reads an answer. One that is not of the form is an error whose text tells the model so. A decision with a field of
 // the wrong kind is left out: Validate adds its candidate.
 func Parse(answer string) ([]Answer, error) {
-	raw := []byte(extract.WithoutFence(answer))
-	if memory.JSONDepth(raw) > memory.MaxMetadataDepth {
-		return nil, errNoJSON
-	}
-	var top map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &top); err != nil {
-		return nil, errNoJSON
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(top["decisions"], &items); err != nil || items == nil {
-		return nil, errNoDecisions
+	items, err := extract.Items(answer, "decisions", mostAnswers, errNoJSON, errNoDecisions)
+	if err != nil {
+		return nil, err
 	}
 	answers := []Answer{}
-	for _, item := range items[:min(len(items), mostAnswers)] {
+	for _, item := range items {
 		var a Answer
 		if err := json.Unmarshal(item, &a); err == nil {
 			answers = append(answers, a)

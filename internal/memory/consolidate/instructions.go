@@ -3,6 +3,8 @@ package consolidate
 import (
 	_ "embed" // the instructions
 	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory/extract"
 )
 
 // Ref names the version of the instructions in the ledger. It changes with every change of their text.
@@ -21,17 +23,12 @@ const SchemaName = "decisions"
 func Schema() map[string]any {
 	text := map[string]any{"type": "string"}
 	textOrNull := map[string]any{"type": []string{"string", "null"}}
-	decision := object(map[string]any{
+	decision := extract.Object(map[string]any{
 		"candidate": text,
 		"action":    map[string]any{"type": "string", "enum": []string{"ADD", "UPDATE", "DELETE", "NOOP"}},
 		"memory":    textOrNull,
 		"merged":    textOrNull,
 		"reason":    text,
 	}, "candidate", "action", "memory", "merged", "reason")
-	return object(map[string]any{"decisions": map[string]any{"type": "array", "items": decision}}, "decisions")
-}
-
-// object returns the schema of an object that has exactly these properties.
-func object(properties map[string]any, names ...string) map[string]any {
-	return map[string]any{"type": "object", "properties": properties, "required": names, "additionalProperties": false}
+	return extract.Object(map[string]any{"decisions": map[string]any{"type": "array", "items": decision}}, "decisions")
 }

@@ -83,20 +83,20 @@ func spansOf(message string, day time.Time) []span {
 	found := []span{near(day, 0, days)}
 	lower := fold(message)
 	for _, r := range relative {
-		if r.pattern.MatchString(lower) {
+		if r.pattern().MatchString(lower) {
 			for _, n := range r.offsets {
 				found = append(found, near(day, n, r.unit))
 			}
 		}
 	}
-	for _, m := range counted.FindAllStringSubmatch(ages.ReplaceAllString(lower, " "), -1) {
+	for _, m := range counted().FindAllStringSubmatch(ages().ReplaceAllString(lower, " "), -1) {
 		count, word := cmp.Or(m[1], m[3]), cmp.Or(m[2], m[4])
 		if n, ok := countOf(strings.TrimSpace(count)); ok && n < 150 {
 			u := unitOf(word)
 			found = append(found, near(day, -n, u), near(day, n, u))
 		}
 	}
-	if names := monthsIn(lower); len(names) > 0 && !fourDigits.MatchString(lower) {
+	if names := monthsIn(lower); len(names) > 0 && !fourDigits().MatchString(lower) {
 		for _, month := range names {
 			for year := day.Year() - 1; year <= day.Year()+1; year++ {
 				from := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
@@ -192,38 +192,33 @@ func relativeDate(fact string) bool {
 	plain, lang := fold(withoutTitles(fact)), languageOf(fact)
 	for _, r := range relative {
 		other := r.lang != "" && lang != "" && r.lang != lang
-		if !other && r.pattern.MatchString(plain) && !isGeneral(plain) {
+		if !other && r.pattern().MatchString(plain) && !isGeneral(plain) {
 			return true
 		}
 	}
-	for _, pattern := range ago {
-		if pattern.MatchString(plain) {
-			return true
-		}
-	}
-	return false
+	return anyMatches(ago, plain)
 }
 
 // isGeneral reports whether a text speaks of days as such: "the last week of every month".
 var general = phrases(lang.Pattern("dates", "general"))
 
-func isGeneral(plain string) bool { return general.MatchString(plain) }
+func isGeneral(plain string) bool { return general().MatchString(plain) }
 
 var inQuotes = express(`"[^"\n]{1,80}"|“[^”\n]{1,80}”|„[^“”\n]{1,80}[“”]|«[^»\n]{1,80}»|『[^』\n]{1,80}』|「[^」\n]{1,80}」`)
 
 // withoutTitles returns a fact without what stands in quotes, and without words within a sentence that have a capital: all
 // but the days of the week. In German every noun has one.
 func withoutTitles(fact string) string {
-	fact = inQuotes.ReplaceAllString(fact, "·")
+	fact = inQuotes().ReplaceAllString(fact, "·")
 	if languageOf(fact) == "de" {
 		return fact
 	}
 	var b strings.Builder
 	copied := 0
-	for _, at := range nameWord.FindAllStringIndex(fact, -1) {
+	for _, at := range nameWord().FindAllStringIndex(fact, -1) {
 		word := fact[at[0]:at[1]]
 		first, _ := utf8.DecodeRuneInString(word)
-		if unicode.IsUpper(first) && !startsSentence(fact[:at[0]]) && !dayName.MatchString(fold(word)) {
+		if unicode.IsUpper(first) && !startsSentence(fact[:at[0]]) && !dayName().MatchString(fold(word)) {
 			b.WriteString(fact[copied:at[0]] + "·")
 			copied = at[1]
 		}
@@ -276,7 +271,7 @@ func monthsIn(folded string) []time.Month {
 			seen[month] = true
 		}
 	}
-	for _, m := range eastAsianMonth.FindAllStringSubmatch(folded, -1) {
+	for _, m := range eastAsianMonth().FindAllStringSubmatch(folded, -1) {
 		if n, _ := strconv.Atoi(m[1]); n >= 1 && n <= 12 {
 			seen[time.Month(n)] = true
 		}

@@ -36,13 +36,7 @@ func beginnings(words []string) expression {
 
 // isLasting reports whether a fact is of the kind that does not decay.
 func isLasting(fact string) bool {
-	plain := fold(fact)
-	for _, pattern := range lasting {
-		if pattern.MatchString(plain) {
-			return true
-		}
-	}
-	return false
+	return anyMatches(lasting, fold(fact))
 }
 
 // isExcluded reports whether a text is about one of the subjects that the user does not want remembered: it has each word

@@ -96,7 +96,7 @@ func linesOf(content string) []line {
 			fenced = !fenced
 		case opensInjection(current):
 			injected = true
-		case closesInjection.MatchString(current):
+		case closesInjection().MatchString(current):
 			lines = append(lines, line{current, fenced, true})
 			injected = false
 			continue
@@ -139,7 +139,7 @@ var (
 
 // opensInjection reports whether a line begins what an agent put into the message.
 func opensInjection(content string) bool {
-	return injectionTag.MatchString(content) || prompt.LooksLikeHeading(content) || injectionTitle.MatchString(fold(content))
+	return injectionTag().MatchString(content) || prompt.LooksLikeHeading(content) || injectionTitle().MatchString(fold(content))
 }
 
 // bootLines are lines that files hold with which an agent starts. Two of them among three lines and more, of which one
@@ -156,7 +156,7 @@ func isBootFile(lines []line) bool {
 		}
 		full++
 		for n, pattern := range bootLines {
-			if pattern.MatchString(l.text) {
+			if pattern().MatchString(l.text) {
 				marks[n] = true
 				hits++
 				break
@@ -178,12 +178,8 @@ var (
 
 // isMachineLine reports whether a line was written by a machine, or quoted from another text.
 func isMachineLine(content string) bool {
-	for _, pattern := range []expression{jsonLine, logLine, tableLine, markupLine, toolLine, beatLine} {
-		if pattern.MatchString(content) {
-			return true
-		}
-	}
-	return strings.HasPrefix(content, ">") || text.LooksLikeLabel(content, true)
+	return anyMatches([]expression{jsonLine, logLine, tableLine, markupLine, toolLine, beatLine}, content) ||
+		strings.HasPrefix(content, ">") || text.LooksLikeLabel(content, true)
 }
 
 // aboutUser is the beginning of a sentence about the user in the third person. People say "I".
@@ -196,7 +192,7 @@ func isAboutUser(content, quote string) bool {
 	plain := bare(quote)
 	for _, sentence := range text.Sentences(content) {
 		folded := fold(sentence)
-		if !aboutUser.MatchString(folded) && !aboutUserEast.MatchString(folded) {
+		if !aboutUser().MatchString(folded) && !aboutUserEast().MatchString(folded) {
 			continue
 		}
 		if held := bare(sentence); strings.Contains(held, plain) || strings.Contains(plain, held) || likeness(held, plain) >= leastLikeness {

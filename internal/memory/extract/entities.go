@@ -46,7 +46,7 @@ func entitiesOf(proposed []Entity, p *proof) []Entity {
 
 func cleanName(name string) string {
 	name = strings.Join(strings.Fields(name), " ")
-	if utf8.RuneCountInString(name) > mostName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || markedUp.MatchString(name) {
+	if utf8.RuneCountInString(name) > mostName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || markedUp().MatchString(name) {
 		return ""
 	}
 	return name
@@ -82,7 +82,7 @@ var noWord = express(`[^\pL\pN]+`)
 
 // snakeCase writes the name of a relationship as "works_at". It returns "" for one that is too long.
 func snakeCase(name string) string {
-	name = strings.Trim(noWord.ReplaceAllString(strings.ToLower(name), "_"), "_")
+	name = strings.Trim(noWord().ReplaceAllString(strings.ToLower(name), "_"), "_")
 	if utf8.RuneCountInString(name) > mostRelationship {
 		return ""
 	}

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/arcoscribe/throughline/internal/memory/lang"
@@ -9,39 +10,21 @@ import (
 
 // expression is a regular expression that is compiled when it is first used. All of them take several megabytes, and most
 // processes read no chats.
-type expression struct{ compiled func() *regexp.Regexp }
+type expression func() *regexp.Regexp
 
 // expressions are all there are, so that a test can compile them.
 var expressions []expression
 
 // express is called for variables of the package only.
 func express(pattern string) expression {
-	e := expression{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })}
+	e := expression(sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) }))
 	expressions = append(expressions, e)
 	return e
 }
 
-// These are the methods of regexp.Regexp.
-
-func (e expression) MatchString(s string) bool              { return e.compiled().MatchString(s) }
-func (e expression) FindAllString(s string, n int) []string { return e.compiled().FindAllString(s, n) }
-func (e expression) FindAllStringIndex(s string, n int) [][]int {
-	return e.compiled().FindAllStringIndex(s, n)
-}
-func (e expression) FindStringIndex(s string) []int       { return e.compiled().FindStringIndex(s) }
-func (e expression) FindStringSubmatch(s string) []string { return e.compiled().FindStringSubmatch(s) }
-func (e expression) ReplaceAllString(s, with string) string {
-	return e.compiled().ReplaceAllString(s, with)
-}
-
-func (e expression) Split(s string, n int) []string { return e.compiled().Split(s, n) }
-
-func (e expression) FindAllStringSubmatch(s string, n int) [][]string {
-	return e.compiled().FindAllStringSubmatch(s, n)
-}
-
-func (e expression) ReplaceAllStringFunc(s string, with func(string) string) string {
-	return e.compiled().ReplaceAllStringFunc(s, with)
+// anyMatches reports whether one of the expressions matches a text.
+func anyMatches(patterns []expression, content string) bool {
+	return slices.ContainsFunc(patterns, func(pattern expression) bool { return pattern().MatchString(content) })
 }
 
 // phrases matches whole words.

@@ -9,6 +9,6 @@ func TestExpressionsCompile(t *testing.T) {
 		t.Errorf("only %d expressions", len(expressions))
 	}
 	for _, e := range expressions {
-		e.compiled()
+		e()
 	}
 }

@@ -251,11 +251,11 @@ func (g *gate) confirms(p *proof) bool {
 // isOrderSaid reports whether the sentence that is quoted is an order to the assistant, whatever was made of it.
 func isOrderSaid(sentence string) bool {
 	plain := fold(sentence)
-	if markedUp.MatchString(sentence) {
+	if markedUp().MatchString(sentence) {
 		return true
 	}
-	ofThemselves := firstPerson.MatchString(plain) && !secondPerson.MatchString(plain)
-	return isDefiant(plain) && !ofThemselves
+	ofThemselves := firstPerson().MatchString(plain) && !secondPerson().MatchString(plain)
+	return anyMatches(defiance, plain) && !ofThemselves
 }
 
 // By these words somebody speaks of what they do themselves, or tells the assistant what to do.
@@ -312,7 +312,7 @@ func (g *gate) complete(c Candidate, f *Fact, p *proof) Candidate {
 	if c.ValidFrom.IsZero() && c.ValidTo.IsZero() {
 		c.Precision = ""
 	}
-	if terms := contentOf(c.Fact); !style.MatchString(fold(c.Fact)) && countShared(terms, termsOf(p.text())) == 0 {
+	if terms := contentOf(c.Fact); !style().MatchString(fold(c.Fact)) && countShared(terms, termsOf(p.text())) == 0 {
 		c.Confidence = min(c.Confidence, unsupported)
 	}
 	c.Inbox = c.Confidence < inboxBelow

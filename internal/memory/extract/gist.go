@@ -43,7 +43,7 @@ var negations = wordSet("words", "negations")
 var negatedEast = anywhere(`不|没|沒|无|無い|未|ない|ません|なく|ず、|안 |않|없|못|ไม่`)
 
 func isNegated(content string) bool {
-	return slices.ContainsFunc(wordsOf(content), func(word string) bool { return negations[word] }) || negatedEast.MatchString(fold(content))
+	return slices.ContainsFunc(wordsOf(content), func(word string) bool { return negations[word] }) || negatedEast().MatchString(fold(content))
 }
 
 // SameAs reports whether two texts have the same words, apart from their endings, articles, and what they call the user;

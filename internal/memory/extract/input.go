@@ -173,5 +173,5 @@ func looksLikeInput(line string) bool {
 			return true
 		}
 	}
-	return aliasAtStart.MatchString(skeleton) || text.LooksLikeLabel(line, true)
+	return aliasAtStart().MatchString(skeleton) || text.LooksLikeLabel(line, true)
 }

@@ -21,9 +21,9 @@ const SchemaName = "extracted_facts"
 func Schema() map[string]any {
 	text := map[string]any{"type": "string"}
 	textOrNull := map[string]any{"type": []string{"string", "null"}}
-	entity := object(map[string]any{"name": text, "type": oneOf(EntityTypes)}, "name", "type")
-	relationship := object(map[string]any{"source": text, "relationship": text, "target": text}, "source", "relationship", "target")
-	fact := object(map[string]any{
+	entity := Object(map[string]any{"name": text, "type": oneOf(EntityTypes)}, "name", "type")
+	relationship := Object(map[string]any{"source": text, "relationship": text, "target": text}, "source", "relationship", "target")
+	fact := Object(map[string]any{
 		"fact":          text,
 		"type":          oneOf(types),
 		"confidence":    map[string]any{"type": "number"},
@@ -37,11 +37,11 @@ func Schema() map[string]any {
 		"entities":      listOf(entity),
 		"relationships": listOf(relationship),
 	}, "fact", "type", "confidence", "horizon", "durable", "evidence", "quote", "valid_from", "valid_to", "replaces", "entities", "relationships")
-	return object(map[string]any{"facts": listOf(fact)}, "facts")
+	return Object(map[string]any{"facts": listOf(fact)}, "facts")
 }
 
-// object returns the schema of an object that has exactly these properties, in the order of their names.
-func object(properties map[string]any, names ...string) map[string]any {
+// Object returns the schema of an object that has exactly these properties, in the order of their names.
+func Object(properties map[string]any, names ...string) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "required": names, "additionalProperties": false}
 }
 

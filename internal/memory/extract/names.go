@@ -64,8 +64,8 @@ var (
 // numbersIn returns the numbers of a text, without separators between thousands and without leading zeros.
 func numbersIn(content string) []string {
 	var found []string
-	for _, match := range numeral.FindAllString(digitsOf(content), -1) {
-		number := strings.TrimLeft(separator.ReplaceAllString(match, ""), "0")
+	for _, match := range numeral().FindAllString(digitsOf(content), -1) {
+		number := strings.TrimLeft(separator().ReplaceAllString(match, ""), "0")
 		if number == "" {
 			number = "0"
 		}
@@ -184,7 +184,7 @@ var demonyms = map[string]string{
 // stands where names stand.
 func namesIn(fact, lang string) []string {
 	var names []string
-	words := nameWord.FindAllStringIndex(fact, -1)
+	words := nameWord().FindAllStringIndex(fact, -1)
 	for n, at := range words {
 		word := fact[at[0]:at[1]]
 		first := []rune(word)[0]
@@ -204,7 +204,7 @@ func namesIn(fact, lang string) []string {
 		}
 		names = append(names, word)
 	}
-	for _, run := range katakana.FindAllString(fact, -1) {
+	for _, run := range katakana().FindAllString(fact, -1) {
 		if !isGenericWord(fold(run)) {
 			names = append(names, run)
 		}
@@ -223,13 +223,13 @@ var (
 )
 
 func startsSentence(before string) bool {
-	return strings.TrimSpace(before) == "" || sentenceStop.MatchString(before)
+	return strings.TrimSpace(before) == "" || sentenceStop().MatchString(before)
 }
 
-func beginsAsName(fact string, end int) bool { return afterName.MatchString(fact[end:]) }
+func beginsAsName(fact string, end int) bool { return afterName().MatchString(fact[end:]) }
 
 func isGermanName(before, word string) bool {
-	return germanBefore.MatchString(before) && !germanNoun.MatchString(strings.ToLower(word))
+	return germanBefore().MatchString(before) && !germanNoun().MatchString(strings.ToLower(word))
 }
 
 // isGenericWord reports whether a word with a capital is no name: the user, a day, a month, an abbreviation of time.
@@ -266,15 +266,15 @@ var numberLanguages = setOf("en de fr es it pt nl")
 
 // withoutDates returns a fact without the dates that were said or that follow from what was.
 func (s said) withoutDates(fact string) string {
-	fact = fullDates.ReplaceAllStringFunc(digitsOf(fact), func(match string) string {
-		m := fullDates.FindStringSubmatch(match)
+	fact = fullDates().ReplaceAllStringFunc(digitsOf(fact), func(match string) string {
+		m := fullDates().FindStringSubmatch(match)
 		if from, precision, ok := dateOf(m[1], m[2], m[3]); ok && s.meets(from, precision) {
 			return " "
 		}
 		return match
 	})
 	named := monthsIn(fold(fact))
-	return numeral.ReplaceAllStringFunc(fact, func(match string) string {
+	return numeral().ReplaceAllStringFunc(fact, func(match string) string {
 		n, err := strconv.Atoi(strings.TrimSpace(match))
 		switch {
 		case err != nil:

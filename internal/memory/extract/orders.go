@@ -29,32 +29,28 @@ var styleEast = anywhere(`回答|回复|回覆|语气|語氣|简洁|簡潔|口�
 // isOrder reports whether a fact tells the assistant what to do, beyond the style of its answers, or holds what could
 // leave its section of a prompt.
 func isOrder(fact string) bool {
-	if markedUp.MatchString(fact) || leavesSection(fact) {
+	if markedUp().MatchString(fact) || leavesSection(fact) {
 		return true
 	}
 	plain := fold(fact)
-	return isDefiant(plain) || slices.ContainsFunc(clausesOf(plain), isCommand)
-}
-
-func isDefiant(plain string) bool {
-	return slices.ContainsFunc(defiance, func(pattern expression) bool { return pattern.MatchString(plain) })
+	return anyMatches(defiance, plain) || slices.ContainsFunc(clausesOf(plain), isCommand)
 }
 
 // clausesOf returns the parts of a folded text in which an order can begin: its sentences, what
 // follows the words with which somebody wants it kept, and what follows a condition.
 func clausesOf(plain string) []string {
 	var clauses []string
-	for _, clause := range clauseEnds.Split(plain, -1) {
+	for _, clause := range clauseEnds().Split(plain, -1) {
 		clause = strings.Trim(clause, ` "'.-*•()`)
 		for {
-			rest := wrapper.ReplaceAllString(clause, "")
+			rest := wrapper().ReplaceAllString(clause, "")
 			if rest == clause {
 				break
 			}
 			clause = strings.Trim(rest, ` "'.-*•()`)
 		}
 		clauses = append(clauses, clause)
-		if condition.MatchString(clause) {
+		if condition().MatchString(clause) {
 			clauses = append(clauses, strings.Split(clause, ", ")...)
 		}
 	}
@@ -69,14 +65,14 @@ var (
 
 // isCommand reports whether a clause is an order to the assistant that is about more than style.
 func isCommand(clause string) bool {
-	if youDo.MatchString(clause) {
+	if youDo().MatchString(clause) {
 		return true
 	}
-	if !imperatives.MatchString(clause) && !addresses.MatchString(clause) {
+	if !imperatives().MatchString(clause) && !addresses().MatchString(clause) {
 		return false
 	}
-	isStyle := style.MatchString(clause) || styleEast.MatchString(clause)
-	return !isStyle || actions.MatchString(clause)
+	isStyle := style().MatchString(clause) || styleEast().MatchString(clause)
+	return !isStyle || actions().MatchString(clause)
 }
 
 // youDo is an order in the second person.
@@ -95,7 +91,7 @@ var (
 
 // leavesSection reports whether a fact looks like a heading or a speaker label of a prompt.
 func leavesSection(fact string) bool {
-	return prompt.LooksLikePrompt(fact) || text.HasHiddenMarks(fact) || roleMark.MatchString(fact) || opensInjection(fact) || headingWithin.MatchString(fold(fact))
+	return prompt.LooksLikePrompt(fact) || text.HasHiddenMarks(fact) || roleMark().MatchString(fact) || opensInjection(fact) || headingWithin().MatchString(fold(fact))
 }
 
 // headingWithin finds a heading of ours in the middle of a line.
@@ -110,19 +106,14 @@ var questionStart = expressOf("orders", "questionStart")
 
 // isNoFact reports whether a text is a question, a refusal, talk about the conversation, or says nothing.
 func isNoFact(fact string) bool {
-	if strings.ContainsAny(fact, "?？؟") && questionMark.MatchString(fact) && !strings.HasSuffix(fact, ";") {
+	if strings.ContainsAny(fact, "?？؟") && questionMark().MatchString(fact) && !strings.HasSuffix(fact, ";") {
 		return true
 	}
 	plain := strings.Trim(fold(fact), ` "'-*•`)
-	if questionStart.MatchString(plain) {
+	if questionStart().MatchString(plain) {
 		return true
 	}
-	for _, pattern := range meta {
-		if pattern.MatchString(plain) {
-			return true
-		}
-	}
-	return len(contentOf(fact)) == 0
+	return anyMatches(meta, plain) || len(contentOf(fact)) == 0
 }
 
 // passing is what will not matter tomorrow: what somebody feels or does at this moment.
@@ -132,7 +123,7 @@ var passing = append(phrasesOf("orders", "passing"), anywhereOf("orders", "passi
 func isPassing(fact string) bool {
 	plain := strings.TrimRight(fold(fact), " .!。")
 	return slices.ContainsFunc(passing, func(pattern expression) bool {
-		place := pattern.FindStringIndex(plain)
+		place := pattern().FindStringIndex(plain)
 		return place != nil && place[1] == len(plain)
 	})
 }

@@ -20,20 +20,12 @@ var (
 // Parse reads an answer. An answer that is not of the form at all is an error whose text tells the model so. A fact with
 // a field of the wrong kind is returned nevertheless: Gate drops it, and it alone.
 func Parse(answer string) ([]Fact, error) {
-	raw := []byte(WithoutFence(answer))
-	if memory.JSONDepth(raw) > memory.MaxMetadataDepth {
-		return nil, errNoJSON
+	items, err := Items(answer, "facts", mostFacts, errNoJSON, errNoFacts)
+	if err != nil {
+		return nil, err
 	}
-	var top map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &top); err != nil {
-		return nil, errNoJSON
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(top["facts"], &items); err != nil || items == nil {
-		return nil, errNoFacts
-	}
-	facts := make([]Fact, 0, min(len(items), mostFacts))
-	for _, item := range items[:min(len(items), mostFacts)] {
+	facts := make([]Fact, 0, len(items))
+	for _, item := range items {
 		var f Fact
 		if err := json.Unmarshal(item, &f); err != nil || string(item) == "null" {
 			f = Fact{unreadable: true}
@@ -43,8 +35,23 @@ func Parse(answer string) ([]Fact, error) {
 	return facts, nil
 }
 
-// WithoutFence returns what stands within a code fence, which models put around JSON where no schema is enforced.
-func WithoutFence(answer string) string {
+// Items returns the first elements of the list that an answer is, one JSON object with that member. It returns noJSON for an
+// answer that is no such object, and noList for one without the list.
+func Items(answer, list string, most int, noJSON, noList error) ([]json.RawMessage, error) {
+	raw := []byte(withoutFence(answer))
+	var top map[string]json.RawMessage
+	if memory.JSONDepth(raw) > memory.MaxMetadataDepth || json.Unmarshal(raw, &top) != nil {
+		return nil, noJSON
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(top[list], &items); err != nil || items == nil {
+		return nil, noList
+	}
+	return items[:min(len(items), most)], nil
+}
+
+// withoutFence returns what stands within a code fence, which models put around JSON where no schema is enforced.
+func withoutFence(answer string) string {
 	answer = strings.TrimSpace(answer)
 	inner, fenced := strings.CutPrefix(answer, "```")
 	if !fenced {

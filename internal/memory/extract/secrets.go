@@ -12,8 +12,8 @@ import (
 // or an account.
 func holdsSecret(content string) bool {
 	plain := fold(content)
-	return keys.MatchString(content) || holdsCard(digitsOf(content)) || holdsIBAN(content) || holdsRandom(content) ||
-		holdsPassword(plain) || seedPhrase.MatchString(plain)
+	return keys().MatchString(content) || holdsCard(digitsOf(content)) || holdsIBAN(content) || holdsRandom(content) ||
+		holdsPassword(plain) || seedPhrase().MatchString(plain)
 }
 
 // keys are the forms of well-known keys and tokens.
@@ -23,8 +23,8 @@ var keys = expressOf("secrets", "keys")
 var cardDigits = express(`(?:\d[ -]?){12,18}\d`)
 
 func holdsCard(content string) bool {
-	for _, match := range cardDigits.FindAllString(content, -1) {
-		digits := separator.ReplaceAllString(match, "")
+	for _, match := range cardDigits().FindAllString(content, -1) {
+		digits := separator().ReplaceAllString(match, "")
 		if luhn(digits) && strings.Trim(digits, digits[:1]) != "" {
 			return true
 		}
@@ -50,7 +50,7 @@ var iban = express(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`
 
 // holdsIBAN reports whether a text holds the number of an account whose check digits are right.
 func holdsIBAN(content string) bool {
-	for _, match := range iban.FindAllString(content, -1) {
+	for _, match := range iban().FindAllString(content, -1) {
 		match = strings.ReplaceAll(match, " ", "")
 		rest := 0
 		for _, r := range match[4:] + match[:4] {
@@ -72,7 +72,7 @@ var longToken = express(`[A-Za-z0-9+=]{22,}`)
 // holdsRandom reports whether a text holds a long token that looks drawn by lot: digits among letters of both cases, or
 // hexadecimal digits. An id as UUIDs are written is none.
 func holdsRandom(content string) bool {
-	return slices.ContainsFunc(longToken.FindAllString(uuidForm.ReplaceAllString(content, " "), -1), looksRandom)
+	return slices.ContainsFunc(longToken().FindAllString(uuidForm().ReplaceAllString(content, " "), -1), looksRandom)
 }
 
 var (
@@ -81,7 +81,7 @@ var (
 )
 
 func looksRandom(token string) bool {
-	if hexKey.MatchString(token) {
+	if hexKey().MatchString(token) {
 		return true
 	}
 	changes, upper, lower, digit := 0, 0, 0, 0
@@ -124,7 +124,7 @@ var noSecretBehind = setOf(`manager managers safe vault app policy reset protect
 
 // holdsPassword reports whether a folded text gives a password or the like with its value.
 func holdsPassword(plain string) bool {
-	for _, m := range secretNamed.FindAllStringSubmatch(plain, -1) {
+	for _, m := range secretNamed().FindAllStringSubmatch(plain, -1) {
 		if between := strings.Fields(m[1]); len(between) > 0 && noSecretBehind[between[0]] {
 			continue
 		}
@@ -133,14 +133,14 @@ func holdsPassword(plain string) bool {
 		}
 	}
 	for _, pattern := range []expression{secretEast, bareValue, valueFirst} {
-		for _, m := range pattern.FindAllStringSubmatch(plain, -1) {
+		for _, m := range pattern().FindAllStringSubmatch(plain, -1) {
 			if isValue(m[1]) {
 				return true
 			}
 		}
 	}
 	// In Hindi the value stands before the verb, so that what follows the word may be it.
-	return hindiSecret.MatchString(plain)
+	return hindiSecret().MatchString(plain)
 }
 
 var hindiSecret = express(`(?:पासवर्ड|पिन)\s+["']?[^\s"']*[0-9a-z][^\s"']*`)
