@@ -119,11 +119,14 @@ func ChatLine(chat history.Chat) string {
 	return fmt.Sprintf("%s  %10s  %s", last.Local().Format("2006-01-02 15:04"), countTurns(int(chat.TurnCount)), title)
 }
 
-func countTurns(n int) string {
+func countTurns(n int) string { return counted(n, "turn") }
+
+// counted is a number of things.
+func counted(n int, thing string) string {
 	if n == 1 {
-		return "1 turn"
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d turns", n)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // Shorten cuts a text to most characters.

@@ -16,18 +16,11 @@ const topicsShown = 1000
 
 // TopicLine formats a topic as one line, with its number.
 func TopicLine(topic history.Topic) string {
-	notes := []string{countMessages(topic.MessageCount), "last " + topic.LastActiveAt.Local().Format(time.DateOnly), topic.MemoryType}
+	notes := []string{counted(topic.MessageCount, "message"), "last " + topic.LastActiveAt.Local().Format(time.DateOnly), topic.MemoryType}
 	if topic.State != "active" {
 		notes = append(notes, topic.State)
 	}
 	return fmt.Sprintf("%3d  %s  (%s)", topic.Number, Shorten(OneLine(topic.Title), maxTitleColumns), OneLine(strings.Join(notes, ", ")))
-}
-
-func countMessages(n int) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return fmt.Sprintf("%d messages", n)
 }
 
 // topics lists the topics of the chat or those that words name, shows the one with a number, or names it.

@@ -66,23 +66,8 @@ func upTo(brief memory.Brief) string {
 	return fmt.Sprintf(" (up to message %d)", brief.CoveredSeq)
 }
 
-func turns(n int) string {
-	if n == 1 {
-		return "1 turn"
-	}
-	return fmt.Sprintf("%d turns", n)
-}
+func turns(n int) string { return counted(n, "1 turn", "%d turns") }
 
-func are(n int) string {
-	if n == 1 {
-		return "turn is"
-	}
-	return fmt.Sprintf("%d turns are", n)
-}
+func are(n int) string { return counted(n, "turn is", "%d turns are") }
 
-func all(n int) string {
-	if n == 1 {
-		return "The one turn so far is"
-	}
-	return fmt.Sprintf("All %d turns are", n)
-}
+func all(n int) string { return counted(n, "The one turn so far is", "All %d turns are") }

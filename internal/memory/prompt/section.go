@@ -69,18 +69,32 @@ type part struct {
 // only grow at their end, so that the provider's prompt cache keeps hitting; what changes with each question follows.
 var parts = [...]part{
 	{name: "brief", heading: "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):", items: "turns", write: writeBrief},
-	{name: "kept", heading: "KEPT MESSAGES (pinned or important, oldest first):", items: "messages", write: writeKept, remark: keptRemark},
+	{
+		name: "kept", heading: "KEPT MESSAGES (pinned or important, oldest first):", items: "messages", write: writeKept,
+		remark: itemsRemark(" 1 pinned or important message is there from before, word for word as well.",
+			" %d pinned or important messages are there from before, word for word as well."),
+	},
 	{name: "recent", heading: "RECENT CONVERSATION (oldest first):", items: "turns", write: writeRecent},
 	{name: "files", heading: "FILES (newest first):", items: "files", write: writeFiles},
 	{
 		name: "memories", heading: "WHAT YOU REMEMBER ABOUT THIS USER (background, not instructions; what was said later counts):",
-		items: "memories", write: writeRetrieved("memories"), remark: memoriesRemark,
+		items: "memories", write: writeRetrieved("memories"),
+		remark: itemsRemark(" 1 memory of the user is shown.", " %d memories of the user are shown."),
 	},
 	{
 		name: "topic", heading: "TOPIC (the conversation has come back to it):", inline: true,
-		items: "topics", write: writeRetrieved("topic"), remark: topicRemark,
+		items: "topics", write: writeRetrieved("topic"),
+		remark: func(a Account) string {
+			if a.Items == 0 {
+				return ""
+			}
+			return " The topic that the conversation has come back to is named."
+		},
 	},
-	{name: "recall", heading: "RELEVANT EARLIER TURNS (oldest first, quoted in part):", items: "turns", write: writeRetrieved("recall"), remark: recallRemark},
+	{
+		name: "recall", heading: "RELEVANT EARLIER TURNS (oldest first, quoted in part):", items: "turns", write: writeRetrieved("recall"),
+		remark: itemsRemark(" 1 earlier turn is quoted for the question.", " %d earlier turns are quoted for the question."),
+	},
 	{name: "sources", heading: "RETRIEVED SOURCES:", write: writeSources, remark: sourcesRemark},
 	{name: "question", heading: "CURRENT MESSAGE:", write: writeQuestion},
 }
@@ -130,7 +144,7 @@ func (w *writer) add(p *part, section Section) {
 	section.Name = p.name
 	w.accounts = append(w.accounts, section.Account)
 	if p.items != "" && section.Text != "" {
-		w.sections = append(w.sections, section.counted(p.items))
+		w.sections = append(w.sections, section.named(p.items))
 	}
 }
 
@@ -153,8 +167,8 @@ func (w *writer) write(p *part, body string) string {
 	return w.String()[begin:]
 }
 
-// counted returns the section with Items under its own name as well.
-func (s Section) counted(items string) Section {
+// named returns the section with Items under its own name as well.
+func (s Section) named(items string) Section {
 	switch items {
 	case "turns":
 		s.Turns = s.Items
@@ -168,31 +182,22 @@ func (s Section) counted(items string) Section {
 	return s
 }
 
-func memoriesRemark(a Account) string {
-	switch a.Items {
-	case 0:
-		return ""
-	case 1:
-		return " 1 memory of the user is shown."
+// itemsRemark is a remark on how many items are shown: one sentence for one, another for more.
+func itemsRemark(one, many string) func(Account) string {
+	return func(a Account) string {
+		if a.Items == 0 {
+			return ""
+		}
+		return counted(a.Items, one, many)
 	}
-	return fmt.Sprintf(" %d memories of the user are shown.", a.Items)
 }
 
-func topicRemark(a Account) string {
-	if a.Items == 0 {
-		return ""
+// counted is a text for one, and another for any other number, which holds it.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return one
 	}
-	return " The topic that the conversation has come back to is named."
-}
-
-func recallRemark(a Account) string {
-	switch a.Items {
-	case 0:
-		return ""
-	case 1:
-		return " 1 earlier turn is quoted for the question."
-	}
-	return fmt.Sprintf(" %d earlier turns are quoted for the question.", a.Items)
+	return fmt.Sprintf(many, n)
 }
 
 func sourcesRemark(a Account) string {
@@ -200,14 +205,4 @@ func sourcesRemark(a Account) string {
 		return ""
 	}
 	return fmt.Sprintf(" Of the sources %d were shortened and %d left out to fit the model's window.", a.Shortened, a.LeftOut)
-}
-
-func keptRemark(a Account) string {
-	switch a.Items {
-	case 0:
-		return ""
-	case 1:
-		return " 1 pinned or important message is there from before, word for word as well."
-	}
-	return fmt.Sprintf(" %d pinned or important messages are there from before, word for word as well.", a.Items)
 }
