@@ -49,26 +49,20 @@ func (a *AccountEncoder) BeginAccount(exportedAt time.Time, account Account) err
 // BeginChat begins the next chat, which End ends.
 func (a *AccountEncoder) BeginChat(chat Chat) error {
 	a.Bundle.written = End{}
-	a.written.Chats++
-	return a.write(typeChat, chat)
+	return a.count(&a.written.Chats, typeChat, chat)
 }
 
 // Remembered writes a memory of the account.
-func (a *AccountEncoder) Remembered(memory Memory) error {
-	a.written.Memories++
-	return a.write(typeMemory, memory)
+func (a *AccountEncoder) Remembered(m Memory) error {
+	return a.count(&a.written.Memories, typeMemory, m)
 }
 
 // Entity writes one.
-func (a *AccountEncoder) Entity(entity Entity) error {
-	a.written.Entities++
-	return a.write(typeEntity, entity)
-}
+func (a *AccountEncoder) Entity(e Entity) error { return a.count(&a.written.Entities, typeEntity, e) }
 
 // Relationship writes one.
-func (a *AccountEncoder) Relationship(relationship Relationship) error {
-	a.written.Relationships++
-	return a.write(typeRelationship, relationship)
+func (a *AccountEncoder) Relationship(r Relationship) error {
+	return a.count(&a.written.Relationships, typeRelationship, r)
 }
 
 // EndAccount says that the file is whole.
@@ -86,12 +80,7 @@ func (r *rules) accountBegins(account *Account) error {
 	if len(settings.Excluded) > maxExcluded {
 		return wrong("out_of_range", fmt.Sprintf("there are more than %d excluded subjects", maxExcluded))
 	}
-	for i := range settings.Excluded {
-		if err := within("excluded", &settings.Excluded[i], 1, maxSubject); err != nil {
-			return err
-		}
-	}
-	return cmp.Or(uniform("id", &account.ID), within("time_zone", settings.TimeZone, 1, maxZone), within("language", settings.Language, 1, maxLang))
+	return cmp.Or(eachWithin("excluded", settings.Excluded, maxSubject), uniform("id", &account.ID), within("time_zone", settings.TimeZone, 1, maxZone), within("language", settings.Language, 1, maxLang))
 }
 
 // outsideOfChats checks what an account holds beside its chats.
@@ -141,12 +130,12 @@ func checkTopic(t *Topic) error {
 		t.Tags = []string{}
 	}
 	t.Title = oneLine(t.Title)
+	if err := eachWithin("tags", t.Tags, memory.MaxTag); err != nil {
+		return err
+	}
 	bytes := 2
-	for i := range t.Tags {
-		if err := within("tags", &t.Tags[i], 1, memory.MaxTag); err != nil {
-			return err
-		}
-		bytes += len(t.Tags[i]) + strings.Count(t.Tags[i], `"`) + strings.Count(t.Tags[i], `\`) + len(`"",`)
+	for _, tag := range t.Tags {
+		bytes += len(tag) + strings.Count(tag, `"`) + strings.Count(tag, `\`) + len(`"",`)
 	}
 	switch {
 	case len(t.Tags) > memory.MaxTags:

@@ -36,12 +36,8 @@ func checkChat(c *Chat) error {
 	if len(c.Tags) > memory.MaxTags {
 		return wrong("too_many_tags", fmt.Sprintf("there are more than %d tags", memory.MaxTags))
 	}
-	for i := range c.Tags {
-		if err := within("tags", &c.Tags[i], 1, memory.MaxTag); err != nil {
-			return err
-		}
-	}
 	return cmp.Or(
+		eachWithin("tags", c.Tags, memory.MaxTag),
 		oneOf("unknown_strategy", "memory_strategy", c.MemoryStrategy, "simple", "summary", "hybrid"),
 		oneOf("unknown_topics", "topics", *cmp.Or(c.Topics, new("auto")), "auto", "on", "off"),
 		within("title", &c.Title, 0, memory.MaxTitle),
@@ -117,6 +113,16 @@ func within(name string, text *string, least, most int) error {
 	}
 	if n := utf8.RuneCountInString(*text); n < least || n > most {
 		return wrong("bad_length", fmt.Sprintf("%s must have %d to %d characters", name, least, most))
+	}
+	return nil
+}
+
+// eachWithin checks texts that must not be empty.
+func eachWithin(name string, texts []string, most int) error {
+	for i := range texts {
+		if err := within(name, &texts[i], 1, most); err != nil {
+			return err
+		}
 	}
 	return nil
 }

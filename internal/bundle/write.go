@@ -88,35 +88,26 @@ func (b *Bundle) Begin(exportedAt time.Time, chat Chat) error {
 	return b.write(typeChat, chat)
 }
 
-// File writes a content; the path is with the messages that bring it.
-func (b *Bundle) File(_ string, file File) error {
-	b.written.Files++
-	return b.write(typeFile, file)
+// count writes a record of the chat, and counts it.
+func (b *Bundle) count(written *int, kind string, record any) error {
+	*written++
+	return b.write(kind, record)
 }
+
+// File writes a content; the path is with the messages that bring it.
+func (b *Bundle) File(_ string, file File) error { return b.count(&b.written.Files, typeFile, file) }
 
 // Message writes a message.
-func (b *Bundle) Message(message Message) error {
-	b.written.Messages++
-	return b.write(typeMessage, message)
-}
+func (b *Bundle) Message(m Message) error { return b.count(&b.written.Messages, typeMessage, m) }
 
 // Memory writes something that the user is remembered for.
-func (b *Bundle) Memory(memory Memory) error {
-	b.written.Memories++
-	return b.write(typeMemory, memory)
-}
+func (b *Bundle) Memory(m Memory) error { return b.count(&b.written.Memories, typeMemory, m) }
 
 // Topic writes what a part of the chat is about.
-func (b *Bundle) Topic(topic Topic) error {
-	b.written.Topics++
-	return b.write(typeTopic, topic)
-}
+func (b *Bundle) Topic(topic Topic) error { return b.count(&b.written.Topics, typeTopic, topic) }
 
 // Revision writes a change of the brief.
-func (b *Bundle) Revision(revision Revision) error {
-	b.written.Revisions++
-	return b.write(typeRevision, revision)
-}
+func (b *Bundle) Revision(r Revision) error { return b.count(&b.written.Revisions, typeRevision, r) }
 
 // End closes the chat and the bundle.
 func (b *Bundle) End() error { return b.write(typeEnd, b.written) }
