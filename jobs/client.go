@@ -9,6 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory/assign"
+	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -30,20 +35,20 @@ type WorkerConfig struct {
 	// Indexer indexes turns.
 	Indexer Indexer
 	// Embedder makes vectors of turns; nil for none.
-	Embedder TurnEmbedder
+	Embedder *recall.Vectors
 	// MemoryEmbedder makes vectors of memories; nil for none.
-	MemoryEmbedder MemoryEmbedder
+	MemoryEmbedder *memories.Vectors
 	// Learner extracts memories, and Extractions finds the chats that it should read; nil for no long-term memory.
-	Learner     Learner
+	Learner     *learn.Engine
 	Extractions Extractions
 	// Grapher keeps the graph of memories, Decayer lets unused ones fade; nil for neither.
 	Grapher Grapher
 	Decayer Decayer
 	// Topics keeps the topics of conversations, TopicSweep finds those with something to do, and Compactor summarizes and
 	// packs them; nil for no topics.
-	Topics     TopicKeeper
+	Topics     *assign.Engine
 	TopicSweep TopicSweep
-	Compactor  TopicCompactor
+	Compactor  *pack.Engine
 	// DecayAt is the time of day at which memories fade, after midnight in UTC.
 	DecayAt time.Duration
 	// ArchiveDeleteDays is after how many days an archived memory is deleted; 0 keeps it.

@@ -41,13 +41,6 @@ func EnqueueCompact(client *Client) func(ctx context.Context, tx pgx.Tx, chatID,
 	}
 }
 
-// TopicCompactor compacts topics.
-type TopicCompactor interface {
-	Compact(ctx context.Context, chatID, topicID uuid.UUID, job pack.Job) (pack.Report, error)
-}
-
-var _ TopicCompactor = (*pack.Engine)(nil)
-
 func (c *WorkerConfig) compactTopic(ctx context.Context, job *river.Job[CompactTopic]) error {
 	chatID, topicID := job.Args.ChatID, job.Args.TopicID
 	report, err := c.Compactor.Compact(ctx, chatID, topicID, pack.Job{

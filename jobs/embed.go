@@ -6,23 +6,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
-
-// TurnEmbedder gives indexed turns their vectors.
-type TurnEmbedder interface {
-	EmbedTurns(ctx context.Context, chatID uuid.UUID) (recall.Embedded, error)
-	// Finish completes the job, unless turns were indexed meanwhile: then it reports false.
-	Finish(ctx context.Context, chatID uuid.UUID, jobID int64, done recall.Embedded) (bool, error)
-	// BareChats returns chats with turns without a vector and without a job. With the jobs that wait already they are at
-	// most so many of each kind.
-	BareChats(ctx context.Context, most int) (fresh, outdated []uuid.UUID, err error)
-}
-
-var _ TurnEmbedder = (*recall.Vectors)(nil)
 
 const (
 	// embeddingsAtOnce is how many embed_turns run at once in a process: most of their time they wait for the model.

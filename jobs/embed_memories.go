@@ -3,21 +3,10 @@ package jobs
 import (
 	"context"
 
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
-
-// MemoryEmbedder gives memories their vectors.
-type MemoryEmbedder interface {
-	EmbedMemories(ctx context.Context, userID uuid.UUID) (memories.Embedded, error)
-	// BareUsers returns users with memories without a vector and without a job. With the jobs that wait already they are at
-	// most so many of each kind.
-	BareUsers(ctx context.Context, most int) (fresh, outdated []uuid.UUID, err error)
-}
-
-var _ MemoryEmbedder = (*memories.Vectors)(nil)
 
 // EmbedMemories gives a user's memories the vectors that they lack.
 type EmbedMemories struct {

@@ -13,11 +13,6 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// Learner reads conversations for what to remember of their user.
-type Learner interface {
-	Extract(ctx context.Context, chatID uuid.UUID, job learn.Job) (learn.Report, error)
-}
-
 // Extractions is what the sweep needs of Postgres.
 type Extractions interface {
 	// ReviveDeadExtractions makes the jobs of dead workers available again and clears expired leases. young is how long a

@@ -12,21 +12,6 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// TopicKeeper keeps the topics of conversations.
-type TopicKeeper interface {
-	// Wanted reports whether a chat has topics, and turns for them.
-	Wanted(ctx context.Context, chatID uuid.UUID) (bool, error)
-	// Assign gives a chat's indexed turns their topics.
-	Assign(ctx context.Context, chatID uuid.UUID, job assign.Job) (assign.Report, error)
-	// Decay archives topics that faded, in all chats with more than enough, until patience is over.
-	Decay(ctx context.Context, patience time.Duration) (assign.Decayed, error)
-	// Merge merges topics of a chat that are the same, in all chats, until patience is over. enqueue inserts the compaction
-	// of a topic in the caller's transaction.
-	Merge(ctx context.Context, patience time.Duration, enqueue func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error) (assign.Merged, error)
-}
-
-var _ TopicKeeper = (*assign.Engine)(nil)
-
 // TopicSweep is what the sweep needs of Postgres for topics.
 type TopicSweep interface {
 	// UnassignedChats returns chats with turns that should have a topic and have none, and no job.

@@ -215,7 +215,7 @@ func (a *App) makeWorker() error {
 }
 
 // makeVectors returns what gives turns and memories their vectors; nil for what needs none.
-func (a *App) makeVectors() (turns jobs.TurnEmbedder, remembered jobs.MemoryEmbedder) {
+func (a *App) makeVectors() (turns *recall.Vectors, remembered *memories.Vectors) {
 	if a.embedder == nil {
 		return nil, nil
 	}
