@@ -302,38 +302,3 @@ func TestExtractionWaitsUntilTheChatRests(t *testing.T) {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
-
-// Answers that cannot be used are asked for in five attempts, then the range is skipped. A model that is away is left alone
-// for a while, and loses nothing.
-func TestExtractionsThatFail(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		answer      offline.Answer
-		state, read string
-	}{
-		"rubbish": {offline.Answer{Text: "I cannot do that."}, "completed 5", "1-2 skipped, due never"},
-		"away":    {offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, "cancelled 5", "nothing, due later"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, testkit.InOrder(c.answer))
-			chatID := r.told(movedToPorto)
-			testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now()")
-			r.enqueueExtract(chatID, time.Time{})
-			r.work(r.extracting(nil))
-			testkit.Eventually(t, "the job has ended", func() bool {
-				testkit.Exec(t, r.pool, "update river.river_job set state = 'available', scheduled_at = now() where kind = 'extract_memories' and state = 'retryable'")
-				return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'extract_memories' and finalized_at is not null") == 1
-			})
-			got := testkit.Ask[string](t, r.pool, "select string_agg(state || ' ' || attempt, ', ') from river.river_job where kind = 'extract_memories'")
-			read := testkit.Ask[string](t, r.pool, `select coalesce((select string_agg(seq_from || '-' || seq_to || ' ' || result, ', ') from memory_extractions), 'nothing')
-				|| ', due ' || case when extract_due_at > now() + interval '5 minutes' then 'later' else coalesce(extract_due_at::text, 'never') end from conversation_briefs`)
-			if got != c.state || read != c.read {
-				t.Errorf("the job is %s, want %s; read: %s, want %s", got, c.state, read, c.read)
-			}
-			if kept := testkit.Ask[string](t, r.pool, "select coalesce(string_agg(j::text, ' '), '') from river.river_job j"); strings.Contains(kept, "Porto") || strings.Contains(r.logs.String(), "Porto") {
-				t.Error("words are in the job or in the log")
-			}
-		})
-	}
-}

@@ -1,16 +1,10 @@
 package jobs
 
 import (
-	"context"
-	"fmt"
-	"math/rand/v2"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -128,118 +122,4 @@ func TestSweepLeavesLongFoldAlone(t *testing.T) {
 	if n := len(r.model.Requests()); n != 1 || swept(t, w, "job") != 0 || swept(t, w, "lease") != 0 {
 		t.Errorf("the model was asked %d times, %v jobs revived, %v leases cleared", n, swept(t, w, "job"), swept(t, w, "lease"))
 	}
-}
-
-// nowhere checks that a word is in no table.
-func (r *rig) nowhere(word string) {
-	r.t.Helper()
-	for place, sql := range map[string]string{
-		"messages":  "select coalesce(string_agg(m::text, ' '), '') from messages m",
-		"briefs":    "select coalesce(string_agg(b::text, ' '), '') from conversation_briefs b",
-		"drafts":    "select coalesce(string_agg(d::text, ' '), '') from conversation_brief_drafts d",
-		"revisions": "select coalesce(string_agg(v::text, ' '), '') from conversation_brief_revisions v",
-		"jobs":      "select coalesce(string_agg(j::text, ' '), '') from river.river_job j",
-	} {
-		if strings.Contains(testkit.Ask[string](r.t, r.pool, sql), word) {
-			r.t.Errorf("%q is still in the %s", word, place)
-		}
-	}
-}
-
-// After a message is deleted, during a fold or after it, its words are in no brief, no revision and no job.
-func TestDeletedWordsAreForgotten(t *testing.T) {
-	t.Parallel()
-	const secret = "Zyxomma"
-	open := make(chan struct{})
-	close(open)
-	for during, how := range map[bool]string{
-		false: "delete from messages where seq = 3", true: "update messages set content = 'Never mind.' where seq = 3",
-	} {
-		t.Run(fmt.Sprintf("during %v", during), func(t *testing.T) {
-			t.Parallel()
-			gate := open
-			if during {
-				gate = make(chan struct{})
-			}
-			r := newRig(t, func(request *offline.Request) offline.Answer {
-				if strings.Contains(turnsOf(request.Text), secret) {
-					return offline.Answer{Text: "The user decided on " + secret + " for good and in any case.", Gate: gate}
-				}
-				return offline.Answer{}
-			})
-			chatID := r.chat(2, 1)
-			testkit.Exec(t, r.pool, "update messages set content = $1 where seq = 3", "I decided that my password for the bank is "+secret+" and nothing else.")
-			r.say(chatID, 3, 9, 10)
-			r.enqueue(chatID)
-			w := r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
-			if during {
-				r.model.AwaitRequest(t, "the fold asks", func(a offline.Request) bool { return strings.Contains(a.Text, secret) })
-				testkit.Exec(t, r.pool, how)
-				close(gate)
-				testkit.Eventually(t, "the fold notices", func() bool { return counted(t, w, "fold", "lost") == 1 })
-				r.awaitVersion(chatID, 1)
-			} else {
-				r.awaitVersion(chatID, 1)
-				r.awaitIdle()
-				if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); !strings.Contains(got, secret) {
-					t.Fatalf("the summary never held the word: %s", got)
-				}
-				testkit.Exec(t, r.pool, how)
-				testkit.Eventually(t, "the brief is rebuilt", func() bool { return counted(t, w, "rebuild", "done") >= 1 })
-				if testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions where global_summary is not null and version < (select max(version) from conversation_brief_revisions where kind = 'rebuild')") != 0 {
-					t.Error("the revisions before the rebuild are not redacted")
-				}
-			}
-			testkit.Eventually(t, "nothing is stale", func() bool { return !testkit.Ask[bool](t, r.pool, "select stale from conversation_briefs") })
-			r.awaitIdle()
-			r.nowhere(secret)
-			if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); got == "" {
-				t.Error("the rest was forgotten as well")
-			}
-		})
-	}
-}
-
-// Chats and users that are deleted during their folds stay deleted.
-func TestDeletionDuringFolds(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	const races = 20
-	chats, users := make([]uuid.UUID, races), make([]uuid.UUID, races)
-	for i := range chats {
-		users[i] = testkit.NewUser(t, r.db)
-		chats[i] = r.chatOf(users[i], 7, 10)
-	}
-	r.enqueue(chats...)
-	r.work()
-	admin, err := pgx.Connect(t.Context(), r.db.AdminDSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = admin.Close(context.Background()) }()
-	var all sync.WaitGroup
-	all.Go(func() { // users, as the auth server deletes them
-		for i := 0; i < races; i += 2 {
-			if _, err := admin.Exec(t.Context(), "set role supabase_auth_admin; delete from auth.users where id = '"+users[i].String()+"'; reset role"); err != nil {
-				t.Errorf("deleting a user: %v", err)
-				return
-			}
-		}
-	})
-	all.Go(func() { // chats, as a phone deletes them
-		for i := 1; i < races; i += 2 {
-			if _, err := r.pool.Exec(t.Context(), "delete from chats where id = $1", chats[i]); err != nil {
-				t.Errorf("deleting a chat: %v", err)
-			}
-			if rand.IntN(3) == 0 {
-				_, _ = r.pool.Exec(t.Context(), "select pg_sleep(0.01)")
-			}
-		}
-	})
-	all.Wait()
-	r.awaitIdle()
-	for _, table := range []string{"chats", "messages", "conversation_briefs", "conversation_brief_revisions"} {
-		testkit.Want(t, r.pool, 0, "select count(*) from "+table)
-	}
-	testkit.Want(t, r.pool, 0, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'")
 }

@@ -269,11 +269,3 @@ func TestPiecesKeepToTheirLimitWhateverTheCounts(t *testing.T) {
 		}
 	}
 }
-
-func TestWholePieceKeepsEveryTurn(t *testing.T) {
-	t.Parallel()
-	piece := brief.WholePiece(memory.Turns(append(exchange(1, "one", "two"), exchange(3, "three", "")...)))
-	if len(piece.Turns) != 2 || len(piece.Turns[0]) != 2 || len(piece.Turns[1]) != 1 || piece.Tokens != 3 {
-		t.Errorf("the piece is %+v", piece)
-	}
-}

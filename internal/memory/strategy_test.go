@@ -9,8 +9,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
-	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -52,16 +50,6 @@ func TestSimpleShowsTheNewestThatFit(t *testing.T) {
 			t.Fatalf("%v with %d tokens: truncated %v", sizes, limits.MaxHistoryTokens, r.Truncated)
 		}
 	})
-}
-
-// The brief of a chat that had another strategy before is not shown, and claims nothing.
-func TestSimpleShowsNoBrief(t *testing.T) {
-	t.Parallel()
-	chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 4, CoveredSeq: 8}, Buffer: rowsOf(wordy(2))}
-	p := prompt.Build(chat, prompt.Question{Content: "q"}, memory.DefaultLimits())
-	if strings.Contains(p.Input, "They met.") || p.Receipt.BriefVersion != 0 || p.Receipt.CoveredThroughSeq != 0 {
-		t.Errorf("%+v\n%s", p.Receipt, p.Input)
-	}
 }
 
 // keeping is a hybrid chat with a brief of so many covered messages, of which some are kept.
@@ -106,26 +94,6 @@ func TestHybridKeepsWhatMattersMost(t *testing.T) {
 	}
 }
 
-// The first of them is clipped rather than left out, and the receipt reports it.
-func TestHybridClipsOneThatIsTooLong(t *testing.T) {
-	t.Parallel()
-	long := row(1, memory.RoleAssistant, "The beginning. "+textOf(900)+" The end.")
-	long.Pinned = true
-	p := keeping([]memory.Message{long}, 600)
-	r := p.Receipt
-	if !r.Truncated || r.KeptMessages != 1 || r.KeptTokens > 200 || r.KeptTokens < 150 {
-		t.Errorf("%+v", r)
-	}
-	for _, part := range []string{keptHeading + "\nAssistant: The beginning.", "tokens omitted …]", "The end.\n"} {
-		if !strings.Contains(p.Input, part) {
-			t.Errorf("no %q in\n%s", part, p.Input)
-		}
-	}
-	if r := keeping([]memory.Message{long}, 3*text.ClipReserve-1).Receipt; r.KeptMessages != 0 || r.LeftOutMessages != 1 {
-		t.Errorf("without room for a note: %+v", r)
-	}
-}
-
 // A hybrid chat's tail has less room, so a fold leaves less of it.
 func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	t.Parallel()
@@ -141,23 +109,6 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 		if r := prompt.Build(chat, prompt.Question{}, limits).Receipt; r.DroppedTurns > 0 || r.Truncated {
 			t.Errorf("%s: %+v", strategy, r)
 		}
-	}
-}
-
-// Whoever calls keeps their messages: choosing among them changes none.
-func TestBuildChangesNoneOfItsInput(t *testing.T) {
-	t.Parallel()
-	kept := []memory.Message{keptRow(1, 400, false, 0.9), keptRow(2, 40, true, 0)}
-	turns := wordy(900, 900)
-	before := []any{slices.Clone(kept), slices.Clone(turns[0].Messages), slices.Clone(turns[1].Messages)}
-	limits := memory.DefaultLimits()
-	limits.PromptTokenBudget, limits.BridgeTokenBudget = 300, 0
-	p := prompt.Build(memory.Chat{Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Buffer: rowsOf(turns), Kept: kept}, prompt.Question{}, limits)
-	if !p.Receipt.Truncated || p.Receipt.KeptMessages == 0 {
-		t.Fatalf("nothing was cut: %+v", p.Receipt)
-	}
-	if diff := cmp.Diff(before, []any{kept, turns[0].Messages, turns[1].Messages}); diff != "" {
-		t.Error(diff)
 	}
 }
 

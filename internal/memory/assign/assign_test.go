@@ -1,7 +1,6 @@
 package assign_test
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -158,32 +157,6 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	testkit.Want(t, r.pool, 0, "select count(*) from turn_index where embedding is null or resting")
 }
 
-func TestTwentyFiveTopicsDecay(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat()
-	for n := 1; n <= 25; n++ {
-		r.say(chatID, fmt.Sprintf("A question about the matter number %d", n))
-		testkit.Exec(t, r.pool, `insert into topics (chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq, message_count)
-			values ($1, $2, $3, 'A topic', 1, now(), now() - make_interval(days => 25 - $3), 2 * $3 - 1, 2 * $3, 2)`, chatID, r.user, n)
-	}
-	r.index(chatID)
-	testkit.Exec(t, r.pool, "update turn_index i set topic_id = t.id from topics t where t.chat_id = i.chat_id and t.first_seq = i.seq")
-	done, err := r.engine().Decay(t.Context(), testkit.Patience)
-	// After five days at a half-life of one, 2⁻⁵ is less than .05; after four it is not.
-	if err != nil || done != (assign.Decayed{Chats: 1, Archived: 20}) {
-		t.Fatalf("%+v, %v", done, err)
-	}
-	left := testkit.Ask[[]int](t, r.pool, "select array_agg(number order by number) from topics where state = 'active'")
-	if !slices.Equal(left, []int{21, 22, 23, 24, 25}) {
-		t.Errorf("%v are left", left)
-	}
-	if done, err = r.engine().Decay(t.Context(), testkit.Patience); err != nil || done != (assign.Decayed{}) {
-		t.Errorf("again: %+v, %v", done, err)
-	}
-	r.wantSound(chatID)
-}
-
 func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *assign.Config) { c.Settings.Similarity = 2 }) // each turn begins a topic
@@ -274,23 +247,6 @@ func TestAnOldChatIsAssignedInBatches(t *testing.T) {
 	r.wantSound(chatID)
 	if r.topic(chatID, 1, "message_count") != "460" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1), r.topicID(chatID, 1)}) {
 		t.Errorf("%s messages, to compact %v", r.topic(chatID, 1, "message_count"), r.compact)
-	}
-}
-
-func TestImportancePinsAndRatingsWeigh(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat()
-	r.say(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight")
-	testkit.Exec(t, r.pool, "update messages set importance = 0.3 where seq = 1")
-	testkit.Exec(t, r.pool, "update messages set importance = 0.2, pinned = true where seq = 3")
-	testkit.Exec(t, r.pool, "update messages set rating = -1 where seq = 6")
-	r.index(chatID)
-	r.embed(chatID)
-	r.assign(chatID)
-	want := testkit.Ask[[]float64](t, r.pool, "select array_agg(round(importance::numeric, 3)::float8 order by number) from topics")
-	if !slices.Equal(want, []float64{.3, .9, .8}) {
-		t.Errorf("importance %v", want)
 	}
 }
 

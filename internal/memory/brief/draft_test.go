@@ -36,12 +36,15 @@ func (r *rig) longChat() uuid.UUID {
 	return chatID
 }
 
-// checkReadOnce checks that the calls from the given one on read every sentence once.
+// checkReadOnce checks that the calls from the given one on read every sentence once, each summary the start of the next.
 func (r *rig) checkReadOnce(from int) {
 	r.t.Helper()
 	var read strings.Builder
-	for _, request := range r.model.Requests()[from:] {
-		_, turns, _ := strings.Cut(request.Text, "=== NEW_TURNS ===")
+	for n, request := range r.model.Requests()[from:] {
+		existing, turns, _ := strings.Cut(request.Text, "=== NEW_TURNS ===")
+		if (n == 0) != strings.Contains(existing, "\nNONE\n") {
+			r.t.Errorf("call %d starts from %.200q", n, existing)
+		}
 		read.WriteString(turns)
 	}
 	for n := range sentences {
@@ -109,8 +112,10 @@ func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
 			if r.drafts() != 0 {
 				t.Error("the draft is left")
 			}
-			if sum := testkit.Ask[string](t, r.pool, "select concat_ws(' ', kind, input_tokens, details ->> 'calls') from conversation_brief_revisions order by version desc limit 1"); sum != fmt.Sprintf("%s %d %d", kind, report.InputTokens, turns) || report.InputTokens < turns*100 {
-				t.Errorf("the revision is %q, the report %+v", sum, report)
+			testkit.Want(t, r.pool, fmt.Sprintf("%s %d %d", kind, report.InputTokens, turns),
+				"select concat_ws(' ', kind, input_tokens, details ->> 'calls') from conversation_brief_revisions order by version desc limit 1")
+			if report.InputTokens < turns*100 {
+				t.Errorf("%+v", report)
 			}
 		})
 	}
@@ -176,9 +181,7 @@ func TestProgressOfAnotherPlanIsNotUsed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, inTurns)
 	chatID := r.longChat()
-	if report, err := r.fold(chatID); err != nil || report.Result != brief.Paused {
-		t.Fatalf("%+v, %v", report, err)
-	}
+	r.wantFold(chatID, brief.Paused)
 	other := r.config
 	other.Limits.FoldInputTokens, other.Turn = 900, time.Hour
 	report, err := brief.New(other).Fold(t.Context(), chatID, r.job())

@@ -1,15 +1,12 @@
 package brief_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -27,13 +24,11 @@ func TestFold(t *testing.T) {
 		t.Errorf("the report is %+v, again %v", report, r.again)
 	}
 	asked := r.model.Requests()[0]
-	if asked.Kind != offline.KindSummary || asked.Metadata["purpose"] != "fold" || asked.Store || asked.PromptCacheKey != chatID.String() || len(asked.SafetyIdentifier) != 64 ||
-		!strings.HasPrefix(asked.Text, "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: I decided to practise etude 0") {
+	const begins = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: I decided to practise etude 0"
+	if asked.Kind != offline.KindSummary || asked.Metadata["purpose"] != "fold" || asked.PromptCacheKey != chatID.String() || !strings.HasPrefix(asked.Text, begins) {
 		t.Errorf("asked %+v", asked)
 	}
-	if got := testkit.Ask[string](t, r.pool, "select input_sha256 from conversation_brief_revisions"); got != sha256Hex(asked.Text) {
-		t.Errorf("the revision names another input: %s", got)
-	}
+	testkit.Want(t, r.pool, sha256Hex(asked.Text), "select input_sha256 from conversation_brief_revisions")
 	if again, err := r.fold(chatID); err != nil || again.Result != brief.Nothing {
 		t.Errorf("once more: %+v, %v", again, err)
 	}
@@ -55,62 +50,35 @@ func TestNothingToFold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
 	streaming, stale := r.chat(8), r.chat(8)
-	testkit.Exec(t, r.pool, "update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 2", streaming)
+	testkit.Exec(t, r.pool, `update messages set status = 'streaming', lease_until = now() + interval '1 hour'
+		where chat_id = $1 and seq = 2`, streaming)
 	testkit.Exec(t, r.pool, "update conversation_briefs set stale = true, covered_seq = 2 where chat_id = $1", stale)
-	for what, chatID := range map[string]uuid.UUID{"no chat": uuid.New(), "a short chat": r.chat(2), "a reply that still runs": streaming, "a stale brief": stale} {
-		if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
-			t.Errorf("%s: %+v, %v", what, report, err)
-		}
+	for _, chatID := range []uuid.UUID{uuid.New(), r.chat(2), streaming, stale} {
+		r.wantFold(chatID, brief.Nothing)
 	}
-	if report, err := r.engine.Rebuild(t.Context(), r.chat(8), r.job()); err != nil || report.Result != brief.Nothing {
-		t.Errorf("a rebuild of what is not stale: %+v, %v", report, err)
-	}
+	r.wantRebuild(r.chat(8), brief.Nothing)
 	if n := len(r.model.Requests()); n != 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where lease_token is not null"); n != 0 {
-		t.Errorf("%d leases were kept", n)
-	}
+	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where lease_token is not null")
 }
 
 // What the gate refuses is asked for once more, with the reason.
 func TestGateRefusesOnce(t *testing.T) {
 	t.Parallel()
-	for fault, reason := range map[offline.Fault]string{
-		offline.FaultEmpty: "was empty", offline.FaultNone: "nothing to summarize", offline.FaultLoop: "same words over and over", offline.FaultRefusal: "declined the task",
-	} {
-		t.Run(string(fault), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, testkit.InOrder(offline.Answer{Fault: fault}, offline.Answer{}), nil)
-			chatID := r.chat(8)
-			report := r.mustFold(chatID)
-			asked := r.model.Requests()
-			if len(asked) != 2 || report.Calls != 2 || len(report.Refusals) != 1 || report.Version != 1 {
-				t.Fatalf("asked %d times, %+v", len(asked), report)
-			}
-			if strings.Contains(asked[0].Instructions, reason) || !strings.Contains(asked[1].Instructions, reason) || asked[0].Text != asked[1].Text {
-				t.Errorf("the second instructions are %s", asked[1].Instructions)
-			}
-			if got := r.summary(chatID); !strings.Contains(got, "etude") {
-				t.Errorf("the summary is %q", got)
-			}
-		})
+	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultLoop}, offline.Answer{}), nil)
+	chatID := r.chat(8)
+	report := r.mustFold(chatID)
+	asked := r.model.Requests()
+	if len(asked) != 2 || report.Calls != 2 || len(report.Refusals) != 1 || report.Version != 1 {
+		t.Fatalf("asked %d times, %+v", len(asked), report)
 	}
-}
-
-func TestGateRefusesTwice(t *testing.T) {
-	t.Parallel()
-	for _, fault := range []offline.Fault{offline.FaultEmpty, offline.FaultNone, offline.FaultLoop, offline.FaultRefusal} {
-		t.Run(string(fault), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, testkit.InOrder(offline.Answer{Fault: fault}), nil)
-			chatID := r.chat(8)
-			report, err := r.fold(chatID)
-			if _, refused := errors.AsType[*brief.RefusedError](err); !refused || report.Result != brief.Refused || report.Calls != 2 {
-				t.Errorf("%+v, %v", report, err)
-			}
-			r.checkUntouched(chatID)
-		})
+	const reason = "same words over and over"
+	if strings.Contains(asked[0].Instructions, reason) || !strings.Contains(asked[1].Instructions, reason) || asked[0].Text != asked[1].Text {
+		t.Errorf("the second instructions are %s", asked[1].Instructions)
+	}
+	if got := r.summary(chatID); !strings.Contains(got, "etude") {
+		t.Errorf("the summary is %q", got)
 	}
 }
 
@@ -126,7 +94,8 @@ func (r *rig) checkUntouched(chatID uuid.UUID) {
 // A summary that loses most of the one before is damage, not progress.
 func TestShrunkenSummaryIsRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testkit.InOrder(offline.Answer{Text: longSummary(250)}, offline.Answer{Text: "They talked about this and that for a while."}), func(c *brief.Config) { c.Limits.SummaryTokenCap = 400 })
+	script := testkit.InOrder(offline.Answer{Text: longSummary(250)}, offline.Answer{Text: "They talked about this and that for a while."})
+	r := newRig(t, script, func(c *brief.Config) { c.Limits.SummaryTokenCap = 400 })
 	chatID := r.chat(8)
 	r.mustFold(chatID)
 	for range 8 {
@@ -153,69 +122,27 @@ func longSummary(tokens int) string {
 // A summary over the cap is shortened by one more call, always inline; what is still too long is cut at a sentence's end.
 func TestSummaryOverTheCap(t *testing.T) {
 	t.Parallel()
-	long := longSummary(500)
-	short := longSummary(150)
-	for what, c := range map[string]struct {
-		second offline.Answer
-		want   func(string) bool
-	}{
-		"the model shortens it": {offline.Answer{Text: short}, func(got string) bool { return got == short }},
-		"the model does not": {offline.Answer{Text: long}, func(got string) bool {
-			return strings.HasPrefix(long, got) && strings.HasSuffix(got, ".") && text.Tokens(got) > 150
-		}},
-		"the model refuses":   {offline.Answer{Fault: offline.FaultRefusal}, func(got string) bool { return strings.HasPrefix(long, got) && strings.HasSuffix(got, ".") }},
-		"the model is down":   {offline.Answer{Fault: offline.Fault401}, func(got string) bool { return strings.HasPrefix(long, got) && strings.HasSuffix(got, ".") }},
-		"the model loses all": {offline.Answer{Fault: offline.FaultNone}, func(got string) bool { return strings.HasPrefix(long, got) && strings.HasSuffix(got, ".") }},
+	long, short := longSummary(500), longSummary(150)
+	for what, second := range map[string]offline.Answer{
+		"the model shortens it": {Text: short}, "the model does not": {Text: long}, "the model is down": {Fault: offline.Fault401},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, testkit.InOrder(offline.Answer{Text: long}, c.second), hosted(brief.ModeHosted))
+			r := newRig(t, testkit.InOrder(offline.Answer{Text: long}, second), hosted(brief.ModeHosted))
 			chatID := r.chat(8)
 			report := r.mustFold(chatID)
-			if got := r.summary(chatID); !c.want(got) || text.Tokens(got) > 200 || report.TokensAfter != text.Tokens(got) {
+			got := r.summary(chatID)
+			cut := strings.HasPrefix(long, got) && strings.HasSuffix(got, ".") && text.Tokens(got) > 150
+			if text.Tokens(got) > 200 || report.TokensAfter != text.Tokens(got) || second.Text == short && got != short || second.Text != short && !cut {
 				t.Errorf("%d tokens: %q", text.Tokens(got), got)
 			}
 			asked := r.model.Requests()
-			if len(asked) != 2 || asked[1].Prompt != nil || asked[1].Model != "small" || asked[1].Text != long || !strings.Contains(asked[1].Instructions, "at most 200 tokens") {
-				t.Errorf("asked %d times, the second time for %.100q", len(asked), asked[len(asked)-1].Instructions)
+			last := asked[len(asked)-1]
+			if len(asked) != 2 || last.Prompt != nil || last.Model != "small" || last.Text != long || !strings.Contains(last.Instructions, "at most 200 tokens") {
+				t.Errorf("asked %d times, the second time for %.100q", len(asked), last.Instructions)
 			}
-			if got := testkit.Ask[string](t, r.pool, "select prompt_mode || ' ' || prompt_ref from conversation_brief_revisions"); got != "hosted pmpt_1@7" {
-				t.Errorf("the revision names %s", got)
-			}
+			testkit.Want(t, r.pool, "hosted pmpt_1@7", "select prompt_mode || ' ' || prompt_ref from conversation_brief_revisions")
 		})
-	}
-}
-
-// A turn longer than one call may read is folded in pieces, each summary the start of the next, and not a word is lost.
-func TestOverlongTurnIsFoldedInPieces(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, func(c *brief.Config) { c.Limits.FoldInputTokens = 600 })
-	chatID := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
-	var long strings.Builder
-	for n := range 300 {
-		fmt.Fprintf(&long, "Sentence number %04d tells of etude %d. ", n, n)
-	}
-	r.say(chatID, "user", strings.TrimSpace(long.String()))
-	r.say(chatID, "assistant", "I read all of it.")
-	for range 3 {
-		r.say(chatID, "user", "Go on.")
-	}
-	report := r.mustFold(chatID)
-	var read strings.Builder
-	for i, request := range r.model.Requests() {
-		existing, turns, _ := strings.Cut(request.Text, "=== NEW_TURNS ===")
-		read.WriteString(turns)
-		if (i == 0) != strings.Contains(existing, "\nNONE\n") {
-			t.Errorf("call %d starts from %.200q", i, existing)
-		}
-	}
-	for n := range 300 {
-		if sentence := fmt.Sprintf("number %04d", n); strings.Count(read.String(), sentence) != 1 {
-			t.Errorf("%q was read %d times", sentence, strings.Count(read.String(), sentence))
-		}
-	}
-	if report.Calls < 4 || report.Version != 1 || report.Turns != 1 || report.SeqTo != 2 {
-		t.Errorf("the report is %+v", report)
 	}
 }
 
@@ -227,7 +154,8 @@ func TestTurnOfManyRows(t *testing.T) {
 	chatID := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 	r.say(chatID, "user", "Look up all of them.")
 	const rows = 2500
-	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, content, token_count) select $1, 'tool', 'Result ' || n || '.', 4 from generate_series(1, $2::int) n", chatID, rows)
+	testkit.Exec(t, r.pool, `insert into messages (chat_id, role, content, token_count)
+		select $1, 'tool', 'Result ' || n || '.', 4 from generate_series(1, $2::int) n`, chatID, rows)
 	for range 3 {
 		r.say(chatID, "user", "Go on.")
 	}
@@ -242,53 +170,6 @@ func TestTurnOfManyRows(t *testing.T) {
 		if result := fmt.Sprintf("Result %d.", n); strings.Count(read.String(), result) != 1 {
 			t.Errorf("%q was read %d times", result, strings.Count(read.String(), result))
 		}
-	}
-}
-
-// A model that is not there is a failure that leaves everything as it was.
-func TestModelFails(t *testing.T) {
-	t.Parallel()
-	for _, fault := range []offline.Fault{offline.Fault401, offline.Fault404, offline.FaultStall, offline.FaultFailed} {
-		t.Run(string(fault), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, testkit.InOrder(offline.Answer{Fault: fault}), func(c *brief.Config) { c.Prompt.CallTimeout = 3 * time.Second })
-			chatID := r.chat(8)
-			report, err := r.fold(chatID)
-			if report.Result != brief.Failed || err == nil {
-				t.Errorf("%+v, %v", report, err)
-			}
-			r.checkUntouched(chatID)
-		})
-	}
-}
-
-// Without the next job, where one is due, nothing is written.
-func TestNextJobFails(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, func(c *brief.Config) { c.Limits.FoldInputTokens = 500 })
-	chatID := r.chat(40)
-	broken := errors.New("no next job")
-	report, err := r.engine.Fold(t.Context(), chatID, brief.Job{EnqueueNext: func(context.Context, pgx.Tx) error { return broken }})
-	if report.Result != brief.Failed || !errors.Is(err, broken) {
-		t.Errorf("%+v, %v", report, err)
-	}
-	r.checkUntouched(chatID)
-}
-
-// A long backlog is due again after a fold, and the next job is inserted in the same transaction.
-func TestAgain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, func(c *brief.Config) { c.Limits.FoldInputTokens = 500 })
-	chatID := r.chat(40)
-	folds := 0
-	for r.again = true; r.again; folds++ {
-		r.mustFold(chatID)
-	}
-	if folds < 5 {
-		t.Errorf("%d folds", folds)
-	}
-	if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
-		t.Errorf("once more: %+v, %v", report, err)
 	}
 }
 
@@ -308,9 +189,7 @@ func TestLostLeaseEndsTheCall(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	r.model.AwaitRequest(t, "the model is let go", func(a offline.Request) bool { return a.HungUp })
-	if !testkit.Ask[bool](t, r.pool, "select lease_until > now() from conversation_briefs") {
-		t.Error("the other's lease was taken away")
-	}
+	testkit.Want(t, r.pool, true, "select lease_until > now() from conversation_briefs")
 }
 
 func TestRebuild(t *testing.T) {
@@ -319,9 +198,7 @@ func TestRebuild(t *testing.T) {
 	chatID := r.chat(12)
 	r.mustFold(chatID)
 	testkit.Exec(t, r.pool, "update messages set content = 'I decided to stop with the violin.' where chat_id = $1 and seq = 1", chatID)
-	if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
-		t.Errorf("a fold of a stale brief: %+v, %v", report, err)
-	}
+	r.wantFold(chatID, brief.Nothing)
 	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs")
 	report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
 	if err != nil || report.Result != brief.Done || report.Kind != brief.KindRebuild || report.SeqFrom != 1 || report.SeqTo != covered || report.Version != 2 {
@@ -342,35 +219,24 @@ func TestRebuild(t *testing.T) {
 // supersede marks a message as the reply that another try has taken the place of, as a retry does.
 func (r *rig) supersede(chatID uuid.UUID, seq int) {
 	r.t.Helper()
-	testkit.Exec(r.t, r.pool, "update messages set status = 'failed', superseded_by = gen_random_uuid(), token_count = 0 where chat_id = $1 and seq = $2", chatID, seq)
+	testkit.Exec(r.t, r.pool, `update messages set status = 'failed', superseded_by = gen_random_uuid(), token_count = 0
+		where chat_id = $1 and seq = $2`, chatID, seq)
 }
 
-// What a reply said that was tried again is history: no fold reads it.
+// What a reply said that was tried again is history: no fold reads it. Was it folded before, the brief is made again without.
 func TestSupersededReplyIsNotFolded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
-	chatID := r.chat(8)
-	r.supersede(chatID, 2)
-	report := r.mustFold(chatID)
-	asked := r.model.Requests()[0].Text
-	if report.SeqFrom != 1 || strings.Contains(asked, "Etude 0 it is") || !strings.Contains(asked, "practise etude 0 ") || !strings.Contains(asked, "Etude 1 it is") {
-		t.Errorf("the report is %+v, the fold read %.500s", report, asked)
-	}
-}
-
-// Was it folded before, the brief is stale and made anew without it.
-func TestSupersededReplyIsForgotten(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	chatID := r.chat(8)
-	r.mustFold(chatID)
-	r.supersede(chatID, 2)
-	report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
-	if err != nil || report.Result != brief.Done {
-		t.Fatalf("%+v, %v", report, err)
-	}
+	before, after := r.chat(8), r.chat(8)
+	r.supersede(before, 2)
+	r.mustFold(before)
+	r.mustFold(after)
+	r.supersede(after, 2)
+	r.wantRebuild(after, brief.Done)
 	asked := r.model.Requests()
-	if last := asked[len(asked)-1].Text; strings.Contains(last, "Etude 0 it is") || !strings.Contains(last, "Etude 1 it is") {
-		t.Errorf("the rebuild read %.500s", last)
+	for name, read := range map[string]string{"the fold": asked[0].Text, "the rebuild": asked[2].Text} {
+		if strings.Contains(read, "Etude 0 it is") || !strings.Contains(read, "practise etude 0 ") || !strings.Contains(read, "Etude 1 it is") {
+			t.Errorf("%s read %.500s", name, read)
+		}
 	}
 }

@@ -83,6 +83,22 @@ func (r *rig) fold(chatID uuid.UUID) (brief.Report, error) {
 	return r.engine.Fold(r.t.Context(), chatID, r.job())
 }
 
+// wantFold folds and checks how that ends.
+func (r *rig) wantFold(chatID uuid.UUID, want brief.Result) {
+	r.t.Helper()
+	if report, err := r.fold(chatID); err != nil || report.Result != want {
+		r.t.Errorf("fold: %+v, %v, want %s", report, err, want)
+	}
+}
+
+// wantRebuild rebuilds and checks how that ends.
+func (r *rig) wantRebuild(chatID uuid.UUID, want brief.Result) {
+	r.t.Helper()
+	if report, err := r.engine.Rebuild(r.t.Context(), chatID, r.job()); err != nil || report.Result != want {
+		r.t.Errorf("rebuild: %+v, %v, want %s", report, err, want)
+	}
+}
+
 // job returns a job that notes whether the chat is due again.
 func (r *rig) job() brief.Job {
 	r.again = false

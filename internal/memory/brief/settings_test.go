@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -57,32 +56,9 @@ func (r *rig) lastInput() string {
 	return asked[len(asked)-1].Text
 }
 
-// More turns than max_turns are folded however short they are, down to the tail, or to max_turns where that
-// is shorter. Nothing is deleted.
+// More turns than max_turns are folded however short they are, down to the tail. Where the input is full, the chat stays due,
+// and the next fold goes on.
 func TestTurnLimitIsFolded(t *testing.T) {
-	t.Parallel()
-	for limit, want := range map[int]string{1: "6 1", 2: "4 2", 3: "4 2", 4: "0 4"} {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, nil, func(c *brief.Config) { c.Limits.ChunkThreshold = 6000 })
-			chatID := r.chat(4)
-			r.setColumns(chatID, fmt.Sprintf("max_turns = %d", limit))
-			report, err := r.fold(chatID)
-			if err != nil || (report.Result == brief.Done) != (limit < 4) || r.again {
-				t.Errorf("%+v, %v, again %v", report, err, r.again)
-			}
-			if got := r.covered(chatID); got != want {
-				t.Errorf("covered are %s, want %s", got, want)
-			}
-			if n := testkit.Ask[int](t, r.pool, "select count(*) from messages"); n != 8 {
-				t.Errorf("%d messages are left", n)
-			}
-		})
-	}
-}
-
-// Where the input is full, the chat stays due, and the next fold goes on.
-func TestTurnLimitWithAFullInput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, func(c *brief.Config) { c.Limits.ChunkThreshold, c.Limits.FoldInputTokens = 6000, 300 })
 	chatID := r.chat(12)
@@ -125,11 +101,11 @@ func TestRebuildAfterAClear(t *testing.T) {
 			chatID := r.chat(8)
 			r.mustFold(chatID)
 			r.clear(chatID)
-			want := "rebuild 17 16 0"
+			want, calls := "rebuild 17 16 0 none", 0
 			if foldedSince {
 				r.play(chatID)
 				r.mustFold(chatID)
-				want = "rebuild 17 22 6"
+				want, calls = "rebuild 17 22 6 inline", 1
 			}
 			asked := len(r.model.Requests())
 			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
@@ -137,51 +113,23 @@ func TestRebuildAfterAClear(t *testing.T) {
 			if err != nil || report.Result != brief.Done {
 				t.Fatalf("%+v, %v", report, err)
 			}
-			if got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', kind, seq_from, seq_to, turns) from conversation_brief_revisions where version = $1", report.Version); got != want {
-				t.Errorf("the revision is %s, want %s", got, want)
+			testkit.Want(t, r.pool, want,
+				"select concat_ws(' ', kind, seq_from, seq_to, turns, prompt_mode) from conversation_brief_revisions where version = $1", report.Version)
+			if n := len(r.model.Requests()) - asked; n != calls {
+				t.Errorf("%d calls", n)
 			}
 			for _, request := range r.model.Requests()[asked:] {
 				if strings.Contains(request.Text, "etude") || !strings.Contains(request.Text, "suite") {
 					t.Errorf("the summarizer read %s", request.Text)
 				}
 			}
-			if left := testkit.Ask[string](t, r.pool, "select coalesce(string_agg(global_summary, ' '), '') from conversation_brief_revisions where version < $1", report.Version); left != "" {
-				t.Errorf("older revisions still say %s", left)
-			}
+			testkit.Want(t, r.pool, "",
+				"select coalesce(string_agg(global_summary, ' '), '') from conversation_brief_revisions where version < $1", report.Version)
 			if got := r.summary(chatID); strings.Contains(got, "etude") || (got != "") != foldedSince {
 				t.Errorf("the summary is %q", got)
 			}
-			if testkit.Ask[bool](t, r.pool, "select stale from conversation_briefs") {
-				t.Error("the brief is still stale")
-			}
+			testkit.Want(t, r.pool, false, "select stale from conversation_briefs")
 		})
-	}
-}
-
-// A clear while the summarizer is at work: the fold's text is thrown away.
-func TestClearDuringAFold(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		return offline.Answer{Text: "They practised etudes for quite some time.", Gate: gate}
-	}, nil)
-	chatID := r.chat(8)
-	folded := make(chan brief.Report, 1)
-	go func() {
-		report, err := r.fold(chatID)
-		if err != nil {
-			t.Error(err)
-		}
-		folded <- report
-	}()
-	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
-	r.clear(chatID)
-	close(gate)
-	if report := testkit.Receive(t, "the fold ends", folded); report.Result != brief.Conflict {
-		t.Errorf("%+v", report)
-	}
-	if got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', version, covered_seq, cleared_seq, pending_turns, lease_token is null) from conversation_briefs"); got != "1 16 16 0 t" || r.summary(chatID) != "" {
-		t.Errorf("the brief is %s, %q", got, r.summary(chatID))
 	}
 }
 
@@ -199,9 +147,7 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 			covered := r.covered(chatID)
 			testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
 			testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
-			if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
-				t.Errorf("a fold: %+v, %v", report, err)
-			}
+			r.wantFold(chatID, brief.Nothing)
 			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
 			if err != nil || report.Result != brief.Done || r.covered(chatID) != covered {
 				t.Fatalf("%+v, %v, covered are %s", report, err, r.covered(chatID))
@@ -212,23 +158,7 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 			if again := r.again; again == foldedBefore {
 				t.Errorf("due for a fold: %v", again)
 			}
-			if report, err := r.engine.Rebuild(t.Context(), chatID, r.job()); err != nil || report.Result != brief.Nothing {
-				t.Errorf("once more: %+v, %v", report, err)
-			}
+			r.wantRebuild(chatID, brief.Nothing)
 		})
-	}
-}
-
-// What a tool was asked and what it said are read together, with its name.
-func TestToolRowsAreFolded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	chatID := r.chat(2)
-	testkit.Exec(t, r.pool, `insert into messages (chat_id, role, content, tool_calls) values ($1, 'assistant', 'One moment.', '[{"name": "metronome", "arguments": {"bpm": 60}}]')`, chatID)
-	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, content, tool_call_id, name) values ($1, 'tool', 'It ticks.', 'c1', 'metronome')", chatID)
-	r.play(chatID)
-	r.mustFold(chatID)
-	if input := r.lastInput(); !strings.Contains(input, "\nAssistant: One moment.\n[calls metronome({\"bpm\": 60})]\nTool: [metronome] It ticks.\n") {
-		t.Errorf("the summarizer read %s", input)
 	}
 }

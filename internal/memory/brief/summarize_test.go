@@ -98,35 +98,23 @@ func TestHostedCallFailsOtherwise(t *testing.T) {
 	}
 }
 
+// The days of the turns are those of the user's time zone, which a client sends in a message's metadata.
 func TestInlineInstructions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, func(c *brief.Config) {
 		c.Prompt = brief.PromptConfig{Mode: brief.ModeAuto, Model: "small", Instructions: "Keep technique and repertoire."} // no version: inline
 	})
 	chatID := r.chat(8)
-	testkit.Exec(t, r.pool, "update messages set created_at = '2026-11-20 12:00:00+00'")
+	testkit.Exec(t, r.pool, "update messages set created_at = '2026-11-20 23:30:00+00'")
+	testkit.Exec(t, r.pool, `update messages set metadata = metadata || '{"time_zone": "Europe/Berlin"}' where seq = 5`)
 	report := r.mustFold(chatID)
 	asked := r.model.Requests()[0]
-	for _, part := range []string{"Keep technique and repertoire.", "at most 200 tokens", "Turns 1 to 6: 2026-11-20, UTC"} {
+	for _, part := range []string{"Keep technique and repertoire.", "at most 200 tokens", "Turns 1 to 2: 2026-11-20, UTC\nTurns 3 to 6: 2026-11-21, Europe/Berlin"} {
 		if !strings.Contains(asked.Instructions, part) {
 			t.Errorf("the instructions do not say %q: %s", part, asked.Instructions)
 		}
 	}
 	if asked.Model != "small" || report.PromptRef != "custom@"+sha256Hex("Keep technique and repertoire.")[:8] {
 		t.Errorf("model %s, prompt %s", asked.Model, report.PromptRef)
-	}
-}
-
-// The days of the turns are those of the user's time zone, which a client sends in a message's metadata.
-func TestTurnDatesAreInTheUsersTimeZone(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	chatID := r.chat(8)
-	testkit.Exec(t, r.pool, "update messages set created_at = '2026-11-20 23:30:00+00'")
-	testkit.Exec(t, r.pool, `update messages set metadata = metadata || '{"time_zone": "Europe/Berlin"}' where seq = 5`)
-	r.mustFold(chatID)
-	want := "Turns 1 to 2: 2026-11-20, UTC\nTurns 3 to 6: 2026-11-21, Europe/Berlin"
-	if asked := r.model.Requests()[0]; !strings.HasSuffix(asked.Instructions, want) {
-		t.Errorf("the instructions are %s", asked.Instructions)
 	}
 }

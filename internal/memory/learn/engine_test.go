@@ -249,9 +249,7 @@ func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 		done      bool // the range is read all the same
 	}{
 		"the message is edited":      {"update messages set content = 'I like walnuts.' where chat_id = $1 and role = 'user'", true},
-		"the message is deleted":     {"delete from messages where chat_id = $1 and role = 'user'", true},
 		"the chat is deleted":        {"delete from chats where id = $1", false},
-		"the user is deleted":        {"delete from auth.users where id = (select user_id from chats where id = $1)", false},
 		"the lease is lost":          {"update memory_users set lease_token = gen_random_uuid() where user_id = (select user_id from chats where id = $1)", false},
 		"somebody else has read it":  {"update conversation_briefs set extracted_seq = 2 where chat_id = $1", false},
 		"the chat is not remembered": {"select throughline.skip_rest($1)", false},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -250,23 +249,6 @@ func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
 	r.wantNothing(of)
 }
 
-func TestModelThatIsAwayPutsTheTopicOff(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		return offline.Answer{Fault: offline.FaultFailed}
-	}, nil)
-	of := r.topic(8)
-	if report, err := r.compact(of); report.Result != lease.Failed || err == nil {
-		t.Fatalf("the first attempt: %+v, %v", report, err)
-	}
-	r.want(of, row{})
-	if report, err := r.engine.Compact(t.Context(), of.chatID, of.id, r.job(true)); report.Result != lease.Refused || err == nil {
-		t.Fatalf("the last attempt: %+v, %v", report, err)
-	}
-	r.want(of, row{Waits: true})
-	r.wantNothing(of)
-}
-
 func TestStoppedWorkerGivesTheLeaseBack(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -309,47 +291,6 @@ func TestLeaseThatIsLostEndsTheCompaction(t *testing.T) {
 	if got := r.row(of); got.Summary != "" || got.Archived != 0 || !got.Leased {
 		t.Errorf("the topic is %+v", got)
 	}
-}
-
-// A lost answer to a commit leaves nothing half done.
-func TestStoreThatFails(t *testing.T) {
-	t.Parallel()
-	var away awayStore
-	r := newRig(t, summaries(), func(c *pack.Config) {
-		away.Store = c.Store
-		c.Store = &away
-	})
-	of := r.topic(8)
-	away.commit = true
-	if report, err := r.compact(of); err == nil || report.Result != lease.Failed {
-		t.Errorf("%+v, %v", report, err)
-	}
-	r.want(of, row{})
-	away.claim = true
-	if report, err := r.compact(of); err == nil || report.Result != lease.Failed {
-		t.Errorf("%+v, %v", report, err)
-	}
-	away.claim, away.commit = false, false
-	r.mustCompact(of)
-}
-
-type awayStore struct {
-	pack.Store
-	claim, commit bool
-}
-
-func (a *awayStore) Claim(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (pack.Snapshot, lease.Claim, error) {
-	if a.claim {
-		return pack.Snapshot{}, lease.Gone, context.DeadlineExceeded
-	}
-	return a.Store.Claim(ctx, chatID, topicID, held)
-}
-
-func (a *awayStore) Commit(ctx context.Context, change pack.Change, next func(context.Context, pgx.Tx) error) (bool, error) {
-	if a.commit {
-		return false, context.DeadlineExceeded
-	}
-	return a.Store.Commit(ctx, change, next)
 }
 
 func TestHostedPromptIsNotForTopics(t *testing.T) {
