@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -28,10 +27,7 @@ func (p *port) account(user auth.Principal) (string, error) {
 
 func (p *port) mustAccount(user auth.Principal) string {
 	p.t.Helper()
-	text, err := p.account(user)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must(p.account(user))(p.t)
 	return text
 }
 
@@ -46,15 +42,18 @@ func (p *port) fullAccount() (chats []uuid.UUID) {
 	p.exec("update messages set rating = -1 where chat_id = $1 and seq = 4", chats[1])
 	p.exec(`insert into memory_users (user_id, enabled, time_zone, language, excluded) values ($1, false, 'Europe/Berlin', 'de', '{health}')`, p.user.UserID)
 	p.exec(`insert into memories (id, user_id, content, origin, status, superseded_by, created_at, access_count, last_accessed, source_session_id) values
-		('aaaaaaaa-0000-4000-8000-000000000001', $1, 'Lives in Lyon.', 'extracted', 'superseded', 'aaaaaaaa-0000-4000-8000-000000000002', '2026-01-01', 3, '2026-02-01', $2),
+		('aaaaaaaa-0000-4000-8000-000000000001', $1, 'Lives in Lyon.', 'extracted', 'superseded', 'aaaaaaaa-0000-4000-8000-000000000002', '2026-01-01', 3,
+		  '2026-02-01', $2),
 		('aaaaaaaa-0000-4000-8000-000000000002', $1, 'Lives in Porto.', 'extracted', 'active', null, '2026-01-02', 0, null, $2),
 		('aaaaaaaa-0000-4000-8000-000000000003', $1, 'Prefers tea.', 'user', 'active', null, '2026-01-03', 0, null, null)`, p.user.UserID, chats[0])
 	p.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
-		select case when m.chat_id = $2 then 'aaaaaaaa-0000-4000-8000-000000000001' else 'aaaaaaaa-0000-4000-8000-000000000002' end::uuid, m.id, m.user_id, m.chat_id, m.seq, null, 'q', m.created_at
+		select case when m.chat_id = $2 then 'aaaaaaaa-0000-4000-8000-000000000001' else 'aaaaaaaa-0000-4000-8000-000000000002' end::uuid, m.id, m.user_id,
+		  m.chat_id, m.seq, null, 'q', m.created_at
 		  from messages m where m.user_id = $1 and m.role = 'user' and m.seq in (1, 3)`, p.user.UserID, chats[0])
 	p.exec("insert into memory_entities (user_id, name, entity_type, mentions) values ($1, 'Porto', 'place', 1), ($1, 'Lyon', 'place', 1)", p.user.UserID)
 	p.exec(`insert into memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
-		select $1, a.id, b.id, 'near', 'aaaaaaaa-0000-4000-8000-000000000002' from memory_entities a, memory_entities b where a.name = 'Porto' and b.name = 'Lyon'`, p.user.UserID)
+		select $1, a.id, b.id, 'near', 'aaaaaaaa-0000-4000-8000-000000000002' from memory_entities a, memory_entities b where a.name = 'Porto'
+		  and b.name = 'Lyon'`, p.user.UserID)
 	return chats
 }
 
@@ -92,7 +91,7 @@ func alike(t require, text string) []string {
 		case record.Message != nil:
 			m := record.Message
 			seq++
-			m.ID, m.ChatID, m.Seq = place(m.ID), place(m.ChatID), seq
+			m.ID, m.ChatID, m.Seq, m.TokenCount = place(m.ID), place(m.ChatID), seq, 0 // which Postgres counts for itself
 			for _, id := range []*string{m.ReplyTo, m.SupersededBy} {
 				if id != nil {
 					*id = place(*id)
@@ -140,47 +139,35 @@ func TestAnAccountMovesToAnotherUser(t *testing.T) {
 		var kind struct {
 			Type string `json:"type"`
 		}
-		if err := json.Unmarshal([]byte(line), &kind); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(line), &kind))
 		if len(kinds) == 0 || kinds[len(kinds)-1] != kind.Type {
 			kinds = append(kinds, kind.Type)
 		}
 	}
-	want := []string{"bundle", "account", "chat", "message", "end", "chat", "file", "message", "revision", "end", "memory", "entity", "relationship", "account_end"}
-	if diff := cmp.Diff(want, kinds); diff != "" {
-		t.Fatal(diff)
-	}
-	if !strings.Contains(text, `"history":[{"version":1,"action":"ADD"`) || !strings.Contains(text, `"settings":{"enabled":false,"time_zone":"Europe/Berlin","language":"de","excluded":["health"]}`) {
+	want := []string{"bundle", "account", "chat", "message", "end", "chat", "file", "message", "revision", "end", "memory", "entity", "relationship",
+		"account_end"}
+	mustBe(t, kinds, want, "what is found")
+	if !strings.Contains(text, `"history":[{"version":1,"action":"ADD"`) ||
+		!strings.Contains(text, `"settings":{"enabled":false,"time_zone":"Europe/Berlin","language":"de","excluded":["health"]}`) {
 		t.Error(text)
 	}
 
 	other := p.newUser()
 	result := p.mustImport(other, text)
-	if result.Imported != 2 || result.Memories != 3 || result.SkippedMemories != 0 {
-		t.Errorf("%+v", result)
-	}
-	if diff := cmp.Diff(alike(t, text), alike(t, p.mustAccount(other))); diff != "" {
-		t.Errorf("-out +back:\n%s", diff)
-	}
-	if unread := ask[int](p.bed, `select count(*) from conversation_briefs b join chats c on c.id = b.chat_id where b.user_id = $1 and b.extracted_seq < c.last_seq`, other.UserID); unread != 0 {
-		t.Errorf("%d chats would be read again", unread)
-	}
-	if first := ask[uuid.UUID](p.bed, "select source_session_id from memories where user_id = $1 and content = 'Lives in Porto.'", other.UserID); first == chats[1] || first == uuid.Nil {
+	is(t, tuple(result.Imported, result.Memories, result.SkippedMemories), tuple(2, 3, 0), "%+v", result)
+	is(t, alike(t, p.mustAccount(other)), alike(t, text), "-out +back")
+	is(t, p.count(`conversation_briefs b join chats c on c.id = b.chat_id where b.user_id = $1 and b.extracted_seq < c.last_seq`, other.UserID), 0,
+		"chats would be read again")
+	if first := ask[uuid.UUID](p, "select source_session_id from memories where user_id = $1 and content = 'Lives in Porto.'",
+		other.UserID); first == chats[1] || first == uuid.Nil {
 		t.Errorf("it was first said in %s", first)
 	}
 
 	again := p.mustImport(other, text)
-	if again.Imported != 0 || again.Skipped != 2 || again.Memories != 0 || again.SkippedMemories != 3 {
-		t.Errorf("again: %+v", again)
-	}
+	is(t, tuple(again.Imported, again.Skipped, again.Memories, again.SkippedMemories), tuple(0, 2, 0, 3), "again: %+v", again)
 	own := p.mustImport(p.user, text)
-	if own.Imported != 0 || own.Memories != 0 {
-		t.Errorf("one's own: %+v", own)
-	}
-	if diff := cmp.Diff(alike(t, text), alike(t, p.mustAccount(p.user))); diff != "" {
-		t.Errorf("one's own account has changed:\n%s", diff)
-	}
+	is(t, tuple(own.Imported, own.Memories), tuple(0, 0), "one's own: %+v", own)
+	is(t, alike(t, p.mustAccount(p.user)), alike(t, text), "one's own account has changed")
 }
 
 // What a user has chosen, an import leaves as it is.
@@ -192,7 +179,8 @@ func TestImportedSettingsDoNotOverwrite(t *testing.T) {
 	other := p.newUser()
 	p.exec("insert into memory_users (user_id, time_zone) values ($1, 'Asia/Tokyo')", other.UserID)
 	p.mustImport(other, text)
-	if got := ask[string](p.bed, "select concat_ws(' ', enabled, time_zone, language, excluded) from memory_users where user_id = $1", other.UserID); got != "t Asia/Tokyo de {health}" {
+	if got := ask[string](p, "select concat_ws(' ', enabled, time_zone, language, excluded) from memory_users where user_id = $1",
+		other.UserID); got != "t Asia/Tokyo de {health}" {
 		t.Error(got)
 	}
 }
@@ -205,12 +193,9 @@ func TestAnAccountWhereMemoryIsOff(t *testing.T) {
 	text := p.mustAccount(p.user)
 	p.transfer.Store = NewTransfer(p.pool, p.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true})
 	other := p.newUser()
-	if result := p.mustImport(other, text); result.Imported != 2 || result.Memories != 0 || result.SkippedMemories != 3 {
-		t.Errorf("%+v", result)
-	}
-	if got := ask[int](p.bed, "select count(*) from memories where user_id = $1", other.UserID); got != 0 {
-		t.Errorf("%d memories", got)
-	}
+	result := p.mustImport(other, text)
+	is(t, tuple(result.Imported, result.Memories, result.SkippedMemories), tuple(2, 0, 3), "%+v", result)
+	is(t, p.count("memories where user_id = $1", other.UserID), 0, "memories")
 }
 
 func TestAnEmptyAccountComesAndGoes(t *testing.T) {
@@ -222,9 +207,8 @@ func TestAnEmptyAccountComesAndGoes(t *testing.T) {
 	if !strings.Contains(text, `"id":"`+nobody.UserID.String()+`","email":"a@example.org"`) {
 		t.Error(text)
 	}
-	if result := p.mustImport(p.newUser(), text); result.Imported != 0 || strings.Count(text, "\n") != 3 {
-		t.Errorf("%+v of %s", result, text)
-	}
+	result := p.mustImport(p.newUser(), text)
+	is(t, tuple(result.Imported, strings.Count(text, "\n")), tuple(0, 3), "%+v of", result)
 }
 
 // during runs something once, when the first bytes are written.
@@ -291,13 +275,15 @@ func TestAStaleBriefIsNotExported(t *testing.T) {
 
 // Whatever the account's size, only pages of it are in memory.
 func TestAnAccountsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // it measures the heap
+	if testing.Short() {
+		t.Skip("stores 120 MB")
+	}
 	p := newPort(t)
 	p.exec(`insert into chats (user_id, title) select $1, 'chat ' || n from generate_series(1, 60) n`, p.user.UserID)
-	p.exec(`insert into messages (chat_id, role, content) select c.id, 'user', repeat('x', 100000) || n from chats c, generate_series(1, 20) n where c.user_id = $1`, p.user.UserID)
+	p.exec(`insert into messages (chat_id, role, content) select c.id, 'user', repeat('x', 100000) || n from chats c, generate_series(1, 20) n
+		where c.user_id = $1`, p.user.UserID)
 	out := &heapWriter{}
-	if err := p.transfer.ExportAccount(t.Context(), p.user, out); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.transfer.ExportAccount(t.Context(), p.user, out))
 	if out.bytes < 100<<20 || out.peak > 64<<20 {
 		t.Errorf("%d MiB of heap for a file of %d MiB", out.peak>>20, out.bytes>>20)
 	}
@@ -329,18 +315,15 @@ func TestABrokenAccountIsRefused(t *testing.T) {
 	lines := slices.Collect(strings.Lines(p.mustAccount(p.user)))
 	other := p.newUser()
 	for name, text := range map[string]string{
-		"no end":          strings.Join(lines[:len(lines)-1], ""),
-		"no account":      lines[0] + strings.Join(lines[2:], ""),
-		"a memory less":   strings.Replace(strings.Join(lines, ""), lines[slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, `{"type":"memory"`) })], "", 1),
+		"no end":     strings.Join(lines[:len(lines)-1], ""),
+		"no account": lines[0] + strings.Join(lines[2:], ""),
+		"a memory less": strings.Replace(strings.Join(lines, ""),
+			lines[slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, `{"type":"memory"`) })], "", 1),
 		"two accounts":    strings.Join(lines, "") + strings.Join(lines, ""),
 		"another origin":  strings.Replace(strings.Join(lines, ""), `"origin":"user"`, `"origin":"god"`, 1),
 		"a chat too many": strings.Join(lines, "") + lines[2],
 	} {
-		if _, err := p.importAs(other, text); fault.CodeOf(err) != fault.ImportInvalid {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantFault(t, errOf(p.importAs(other, text)), fault.ImportInvalid, "%s", name)
 	}
-	if got := ask[int](p.bed, "select count(*) from chats where user_id = $1", other.UserID); got != 0 {
-		t.Errorf("%d chats were written", got)
-	}
+	is(t, p.count("chats where user_id = $1", other.UserID), 0, "chats were written")
 }

@@ -28,27 +28,19 @@ func TestFoldOfAChat(t *testing.T) {
 	}
 	// Two turns stay; one more comes while the model writes.
 	change.Plan.SeqTo, change.Plan.LastSummarizedMessageID = 4, snapshot.Messages[3].ID
-	late := turnIn(chatID, "Meanwhile.")
-	b.start(late)
-	b.reply(late, "Indeed.")
+	b.exchange(turnIn(chatID, "Meanwhile."), "Indeed.")
 	var after brief.Counters
 	won, err := b.briefs.Commit(t.Context(), change, func(_ context.Context, _ pgx.Tx, counters brief.Counters) error {
 		after = counters
 		return nil
 	})
-	if err != nil || !won {
-		t.Fatalf("commit: %v, %v", won, err)
-	}
+	mustBe(t, tuple(err, won), tuple(nil, true), "commit")
 	got := b.brief(chatID)
-	if got.Version != 1 || got.CoveredSeq != 4 || got.PendingTurns != 3 || got.Leased || got.Stale || got.Summary != "They talked." {
-		t.Errorf("the brief is %+v", got)
-	}
-	if after != (brief.Counters{BriefTokens: 3, PendingTokens: got.PendingTokens, PendingTurns: 3}) {
-		t.Errorf("the fold heard of %+v", after)
-	}
-	if revision := ask[string](b, "select kind || seq_from || seq_to || turns || prompt_mode || global_summary from conversation_brief_revisions where version = 1"); revision != "fold144inlineThey talked." {
-		t.Errorf("the revision is %s", revision)
-	}
+	is(t, tuple(got.Version, got.CoveredSeq, got.PendingTurns, got.Leased, got.Stale, got.Summary), tuple(1, 4, 3, false, false, "They talked."),
+		"the brief is %+v", got)
+	is(t, after, (brief.Counters{BriefTokens: 3, PendingTokens: got.PendingTokens, PendingTurns: 3}), "the fold heard of")
+	is(t, ask[string](b, `select kind || seq_from || seq_to || turns || prompt_mode || global_summary from conversation_brief_revisions
+		where version = 1`), "fold144inlineThey talked.", "the revision")
 	b.checkCounters()
 }
 
@@ -60,36 +52,23 @@ func TestClaimRefuses(t *testing.T) {
 	claim := func(chatID uuid.UUID, lease brief.Lease) brief.ClaimResult {
 		t.Helper()
 		snapshot, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 3)
-		if want := map[brief.ClaimResult]int{brief.ClaimTaken: 3}[claimed]; err != nil || len(snapshot.Messages) != want {
-			t.Fatalf("%d messages, want %d, %v", len(snapshot.Messages), want, err)
-		}
+		want := map[brief.ClaimResult]int{brief.ClaimTaken: 3}[claimed]
+		mustBe(t, tuple(err, len(snapshot.Messages)), tuple(nil, want), "messages")
 		return claimed
 	}
-	if got := claim(uuid.New(), lease); got != brief.ClaimGone {
-		t.Errorf("of no chat: %v", got)
-	}
+	is(t, claim(uuid.New(), lease), brief.ClaimGone, "of no chat")
 	tx := b.begin()
 	mustExec(t, tx, "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID)
 	if got := claim(chatID, lease); got != brief.ClaimBusy || b.brief(chatID).Leased {
 		t.Errorf("while another holds the lock: %v, leased %v", got, b.brief(chatID).Leased)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := claim(chatID, lease); got != brief.ClaimTaken {
-		t.Errorf("free: %v", got)
-	}
-	if got := claim(chatID, lease); got != brief.ClaimTaken {
-		t.Errorf("by whoever holds the lease: %v", got)
-	}
+	noError(t, tx.Rollback(t.Context()))
+	is(t, claim(chatID, lease), brief.ClaimTaken, "free")
+	is(t, claim(chatID, lease), brief.ClaimTaken, "by whoever holds the lease")
 	other := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-	if got := claim(chatID, other); got != brief.ClaimBusy {
-		t.Errorf("while the lease runs: %v", got)
-	}
+	is(t, claim(chatID, other), brief.ClaimBusy, "while the lease runs")
 	b.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
-	if got := claim(chatID, other); got != brief.ClaimTaken {
-		t.Errorf("after the lease: %v", got)
-	}
+	is(t, claim(chatID, other), brief.ClaimTaken, "after the lease")
 }
 
 func TestLeaseIsOfOneToken(t *testing.T) {
@@ -98,28 +77,18 @@ func TestLeaseIsOfOneToken(t *testing.T) {
 	chatID := b.newChat(2)
 	change := b.claim(chatID, brief.KindFold)
 	other := brief.Lease{Token: uuid.New(), Duration: time.Hour}
-	if held, err := b.briefs.Renew(t.Context(), chatID, other); err != nil || held {
-		t.Errorf("renewed with another token: %v, %v", held, err)
-	}
+	is(t, must(b.briefs.Renew(t.Context(), chatID, other))(t), false, "renewed with another token")
 	if err := b.briefs.Release(t.Context(), chatID, other); err != nil || !b.brief(chatID).Leased {
 		t.Errorf("released with another token: %v", err)
 	}
 	longer := brief.Lease{Token: change.Lease.Token, Duration: time.Hour}
-	if held, err := b.briefs.Renew(t.Context(), chatID, longer); err != nil || !held {
-		t.Errorf("renew: %v, %v", held, err)
-	}
-	if !ask[bool](b, "select lease_until > now() + interval '50 minutes' from conversation_briefs") {
-		t.Error("the lease is as short as before")
-	}
+	is(t, must(b.briefs.Renew(t.Context(), chatID, longer))(t), true, "renew")
+	is(t, ask[bool](b, "select lease_until > now() + interval '50 minutes' from conversation_briefs"), true, "the lease is as short as before")
 	if err := b.briefs.Release(t.Context(), chatID, change.Lease); err != nil || b.brief(chatID).Leased {
 		t.Errorf("release: %v", err)
 	}
-	if held, err := b.briefs.Renew(t.Context(), chatID, change.Lease); err != nil || held {
-		t.Errorf("renewed what was released: %v, %v", held, err)
-	}
-	if held, err := b.briefs.Renew(t.Context(), uuid.New(), change.Lease); err != nil || held {
-		t.Errorf("renewed for no chat: %v, %v", held, err)
-	}
+	is(t, must(b.briefs.Renew(t.Context(), chatID, change.Lease))(t), false, "renewed what was released")
+	is(t, must(b.briefs.Renew(t.Context(), uuid.New(), change.Lease))(t), false, "renewed for no chat")
 }
 
 // Each condition of the compare-and-set refuses on its own, and then nothing is written.
@@ -127,8 +96,9 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for what, spoil := range map[string]string{
-		"version":               "update conversation_briefs set version = version + 1 where chat_id = $1",
-		"place":                 "update conversation_briefs set brief = jsonb_set(brief, '{last_summarized_message_id}', to_jsonb(gen_random_uuid())) where chat_id = $1",
+		"version": "update conversation_briefs set version = version + 1 where chat_id = $1",
+		"place": `update conversation_briefs set brief = jsonb_set(brief, '{last_summarized_message_id}', to_jsonb(gen_random_uuid()))
+			where chat_id = $1`,
 		"edited message":        "update messages set content = 'Something else.' where chat_id = $1 and seq = 1",
 		"edited answered":       "update messages set reply_to = null where chat_id = $1 and seq = 2",
 		"deleted message":       "delete from messages where chat_id = $1 and seq = 2",
@@ -146,12 +116,9 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 		ran := false
 		won, err := b.briefs.Commit(t.Context(), change, func(context.Context, pgx.Tx, brief.Counters) error { ran = true; return nil })
 		harmless := map[string]bool{"nothing": true, "a new message": true, "metadata of a message": true, "a lease that ran out": true}[what]
-		if err != nil || won != harmless || ran != harmless {
-			t.Errorf("%s: won %v, ran %v, %v", what, won, ran, err)
-		}
-		if n := ask[int](b, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID); (n == 1) != harmless {
-			t.Errorf("%s: %d revisions", what, n)
-		}
+		is(t, tuple(err, won, ran), tuple(nil, harmless, harmless), "%s: won …, ran", what)
+		is(t, b.count("conversation_brief_revisions where chat_id = $1", chatID) == 1, harmless, "%s: a revision", what)
+		is(t, b.count("turn_index where chat_id = $1", chatID) == 3, harmless, "%s: turns in the index", what)
 	}
 	b.checkCounters()
 }
@@ -163,7 +130,8 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	b := newBed(t)
 	chatID := b.newChat(3)
 	change := b.claim(chatID, brief.KindFold)
-	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}', 'running') returning id`)
+	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}',
+		'running') returning id`)
 	broken := errors.New("no next job")
 	_, err := b.briefs.Commit(t.Context(), change, func(ctx context.Context, tx pgx.Tx, _ brief.Counters) error {
 		var role string
@@ -175,17 +143,12 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("commit: %v", err)
 	}
-	if got := b.brief(chatID); got.Version != 0 || !got.Leased || ask[int](b, "select count(*) from conversation_brief_revisions") != 0 {
-		t.Errorf("the brief is %+v", got)
-	}
+	got := b.brief(chatID)
+	is(t, tuple(got.Version, got.Leased, b.count("conversation_brief_revisions")), tuple(0, true, 0), "the brief is %+v", got)
 	const job = "select state || coalesce(metadata #>> '{output,result}', '') from river.river_job"
-	if got := ask[string](b, job); got != "running" {
-		t.Errorf("the job is %s", got)
-	}
+	is(t, ask[string](b, job), "running", "the job")
 	b.mustCommit(change)
-	if got := ask[string](b, job); got != "completeddone" {
-		t.Errorf("the job is %s", got)
-	}
+	is(t, ask[string](b, job), "completeddone", "the job")
 }
 
 // trips counts the round trips to Postgres: batches with their statements, and queries. A query that begins a transaction
@@ -221,10 +184,7 @@ func (b *bed) countTrips() *trips {
 		b.t.Fatal(err)
 	}
 	config.ConnConfig.Tracer = counted
-	pool, err := pgxpool.NewWithConfig(b.t.Context(), config)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	pool := must(pgxpool.NewWithConfig(b.t.Context(), config))(b.t)
 	b.t.Cleanup(pool.Close)
 	b.briefs, b.turns.pool = NewBriefs(pool), pool
 	return counted
@@ -237,38 +197,9 @@ func TestRoundTripsOfAFold(t *testing.T) {
 	chatID := b.newChat(4)
 	counted := b.countTrips()
 	change := b.claim(chatID, brief.KindFold)
-	if batches, queries, statements := counted.batches.Load(), counted.queries.Load(), counted.statements.Load(); batches != 1 || queries != 0 || statements != 3 {
-		t.Errorf("a claim is %d batches of %d statements and %d queries", batches, statements, queries)
-	}
+	is(t, counted.since(), "1 batches of 3 statements, 0 queries", "a claim")
 	b.mustCommit(change)
-	if batches, queries, statements := counted.batches.Load(), counted.queries.Load(), counted.statements.Load(); batches != 2 || queries != 1 || statements != 9 {
-		t.Errorf("with its commit it is %d batches of %d statements and %d queries", batches, statements, queries)
-	}
-}
-
-// A fold writes a row of the index for each turn, so a trigger for each row is most of its commit.
-func TestTurnsEnterTheIndexWithoutTriggers(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	const forEachInsertedRow = 1 | 4 // of pg_trigger.tgtype
-	if names := ask[string](b, `select coalesce(string_agg(tgname, ' '), '') from pg_trigger
-		where tgrelid = 'turn_index'::regclass and not tgisinternal and tgtype & $1 = $1`, forEachInsertedRow); names != "" {
-		t.Errorf("a row that is inserted fires %s", names)
-	}
-}
-
-// Two folds that begin at the same place cannot both be written, even if all locks failed.
-func TestNoMessageIsFoldedTwice(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, brief.KindFold))
-	b.exec("insert into messages (chat_id, role, content) values ($1, 'user', 'More.')", chatID)
-	change := b.claim(chatID, brief.KindFold)
-	change.Plan.SeqFrom = 1
-	if won, err := b.commit(change); won || sqlState(err) != uniqueViolation {
-		t.Errorf("won %v, %v", won, err)
-	}
+	is(t, counted.since(), "1 batches of 6 statements, 1 queries", "a commit")
 }
 
 // After an edit or a deletion of a covered message a rebuild reads what is left, and removes the text from
@@ -281,24 +212,18 @@ func TestRebuildRedactsRevisions(t *testing.T) {
 	first.Summary = "They talked about a secret."
 	b.mustCommit(first)
 	b.exec("delete from messages where chat_id = $1 and seq = 3", chatID)
-	if got := b.brief(chatID); !got.Stale {
-		t.Fatalf("the brief is %+v", got)
-	}
+	got := b.brief(chatID)
+	mustBe(t, got.Stale, true, "the brief is %+v", got)
 	rebuild := b.claim(chatID, brief.KindRebuild)
-	if n := len(rebuild.Planned.Messages); n != 7 {
-		t.Errorf("the rebuild reads %d messages", n)
-	}
+	is(t, len(rebuild.Planned.Messages), 7, "the rebuild reads … messages")
 	rebuild.Plan.SeqTo = first.Plan.SeqTo
 	b.mustCommit(rebuild)
 	if got := b.brief(chatID); got.Stale || got.Version != 2 || got.CoveredSeq != 8 || got.Summary != "They talked." {
 		t.Errorf("the brief is %+v", got)
 	}
-	if n := ask[int](b, "select count(*) from conversation_brief_revisions where global_summary is not null"); n != 1 {
-		t.Errorf("%d revisions still have their text", n)
-	}
-	if ask[bool](b, "select exists (select from conversation_brief_revisions r, conversation_briefs b where (r::text || b::text) like '%secret%')") {
-		t.Error("the word is still there")
-	}
+	is(t, b.count("conversation_brief_revisions where global_summary is not null"), 1, "revisions still have their text")
+	is(t, ask[bool](b, "select exists (select from conversation_brief_revisions r, conversation_briefs b where (r::text || b::text) like '%secret%')"),
+		false, "the word is still there")
 	b.checkCounters()
 }
 
@@ -318,9 +243,7 @@ func TestCountersUnderRandomChanges(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(failed...); err != nil {
-		t.Error(err)
-	}
+	fine(t, errors.Join(failed...), "an error")
 	b.checkCounters()
 }
 
@@ -367,10 +290,7 @@ func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
 func TestDeletionRaces(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	admin, err := pgx.Connect(t.Context(), b.db.AdminDSN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := must(pgx.Connect(t.Context(), b.db.AdminDSN))(t)
 	defer func() { _ = admin.Close(context.Background()) }()
 	for round := range 100 {
 		b.user = b.newUser()

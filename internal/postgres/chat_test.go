@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
@@ -26,7 +29,8 @@ func contents(messages []memory.Message) string {
 // say stores a message, as SQL by hand does.
 func (b *bed) say(chatID uuid.UUID, role, content string) uuid.UUID {
 	b.t.Helper()
-	return ask[uuid.UUID](b, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning id", chatID, role, content, text.Tokens(content))
+	return ask[uuid.UUID](b, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning id", chatID, role, content,
+		text.Tokens(content))
 }
 
 // peek starts a turn in a chat and deletes its messages, so that the chat stays as it was.
@@ -46,9 +50,7 @@ func TestTurnReadsItsChatsSettings(t *testing.T) {
 	b.mustCommit(b.claim(chatID, brief.KindFold))
 	b.exec("update chats set memory_strategy = 'hybrid', max_turns = 7, system_prompt = 'Be Bach.' where id = $1", chatID)
 	for range 2 {
-		turn := turnIn(chatID, "And then?")
-		b.start(turn)
-		b.reply(turn, "Then this.")
+		b.exchange(turnIn(chatID, "And then?"), "Then this.")
 	}
 	failing := turnIn(chatID, "Once more?")
 	first := b.start(failing)
@@ -58,13 +60,11 @@ func TestTurnReadsItsChatsSettings(t *testing.T) {
 		if started.Settings != (memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}) || started.SystemPrompt != "Be Bach." {
 			t.Errorf("%+v", started.Settings)
 		}
-		if started.PendingTurns != 2 || started.TotalTurns != 5 || strings.TrimRight(contents(started.Buffer), "|") != "And then?|Then this.|And then?|Then this." {
-			t.Errorf("%d of %d turns pending, buffer %s", started.PendingTurns, started.TotalTurns, contents(started.Buffer))
-		}
+		is(t, tuple(started.PendingTurns, started.TotalTurns, strings.TrimRight(contents(started.Buffer), "|")),
+			tuple(2, 5, "And then?|Then this.|And then?|Then this."), "of … turns pending, buffer %s", contents(started.Buffer))
 	}
-	if started := b.start(firstTurn("Hello.")); started.PendingTurns != 0 || started.TotalTurns != 0 || started.Brief.Version != 0 {
-		t.Errorf("a new chat remembers %+v", started.Chat)
-	}
+	started := b.start(firstTurn("Hello."))
+	is(t, tuple(started.PendingTurns, started.TotalTurns, started.Brief.Version), tuple(0, 0, 0), "a new chat remembers %+v", started.Chat)
 }
 
 // A simple chat also shows what an earlier brief covers, but nothing from before a clear.
@@ -74,9 +74,8 @@ func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	chatID := s.newChat(3)
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	s.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
-	if got := s.peek(chatID); len(got.Buffer) != 6 || got.PendingTurns != 3 || got.TotalTurns != 3 || len(got.Kept) != 0 {
-		t.Errorf("%d rows, %d of %d turns", len(got.Buffer), got.PendingTurns, got.TotalTurns)
-	}
+	got := s.peek(chatID)
+	is(t, tuple(len(got.Buffer), got.PendingTurns, got.TotalTurns, len(got.Kept)), tuple(6, 3, 3, 0), "rows, … of … turns")
 	s.clear(chatID)
 	s.say(chatID, "user", "Hello again.")
 	if got := s.peek(chatID); contents(got.Buffer) != "Hello again." || got.PendingTurns != 1 || got.TotalTurns != 1 {
@@ -90,7 +89,8 @@ func TestSimpleChatReadsItsNewestRows(t *testing.T) {
 	b := newBed(t)
 	chatID := b.newChat(1)
 	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
-	b.exec("insert into messages (chat_id, role, content, token_count) select $1, case n % 2 when 1 then 'user' else 'assistant' end, 'line ' || n, 2 from generate_series(1, 500) n", chatID)
+	b.exec(`insert into messages (chat_id, role, content, token_count) select $1, case n % 2 when 1 then 'user' else 'assistant' end, 'line ' || n, 2
+		from generate_series(1, 500) n`, chatID)
 	got := b.peek(chatID)
 	if len(got.Buffer) != 400 || got.Buffer[0].Content != "line 101" || got.PendingTurns != 251 || got.TotalTurns != 251 {
 		t.Errorf("%d rows from %q, %d of %d turns", len(got.Buffer), got.Buffer[0].Content, got.PendingTurns, got.TotalTurns)
@@ -112,17 +112,14 @@ func TestHybridChatReadsWhatItKeeps(t *testing.T) {
 	s.start(failing)
 	s.fail(failing, "half a wo")
 	whole := repeatOf(failing)
-	s.start(whole)
-	s.reply(whole, "A whole word.")
+	s.exchange(whole, "A whole word.")
 	important, dull := s.say(chatID, "user", "Important."), s.say(chatID, "user", "Dull.")
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	later := s.say(chatID, "user", "Still in the buffer.")
 	s.exec("update messages set pinned = true where id = any($1)", []uuid.UUID{failing.MessageID, whole.MessageID, later})
 	s.exec("update messages set importance = case when id = $1 then 0.8 else 0.79 end where id in ($1, $2)", important, dull)
 
-	if got := s.peek(chatID); len(got.Kept) != 0 {
-		t.Errorf("a chat of another strategy keeps %s", contents(got.Kept))
-	}
+	is(t, len(s.peek(chatID).Kept), 0, "a chat of another strategy keeps")
 	s.exec("update chats set memory_strategy = 'hybrid' where id = $1", chatID)
 	got := s.peek(chatID)
 	if contents(got.Kept) != "A whole word.|Important." || !got.Kept[0].Pinned || got.Kept[1].Importance != 0.8 {
@@ -139,30 +136,27 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	b := newBed(t)
 	chatID := b.newChat(1)
 	b.say(chatID, "user", "Look it up.")
-	b.exec(`insert into messages (chat_id, role, content, tool_calls) values ($1, 'assistant', '', '[{"id":"c1","type":"function","function":{"name":"search","arguments":"{\"q\":1}"}}]')`, chatID)
+	b.exec(`insert into messages (chat_id, role, content, tool_calls) values ($1, 'assistant', '',
+		'[{"id":"c1","type":"function","function":{"name":"search","arguments":"{\"q\":1}"}}]')`, chatID)
 	b.exec(`insert into messages (chat_id, role, content, tool_call_id, name) values ($1, 'tool', 'Nothing.', 'c1', 'search')`, chatID)
 	const want = `Look it up.|[calls search({"q":1})]|[search] Nothing.`
 	buffer := b.peek(chatID).Buffer
 	folded := b.claim(chatID, brief.KindFold).Planned.Messages
 	for _, read := range [][]memory.Message{buffer, folded} {
-		if got := contents(read[2:]); got != want {
-			t.Errorf("read %s", got)
-		}
+		is(t, contents(read[2:]), want, "read")
 		if turns := memory.Turns(read); len(turns) != 2 || len(turns[1].Messages) != 3 {
 			t.Errorf("%d turns", len(turns))
 		}
 	}
 	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
-	if got := contents(b.peek(chatID).Buffer[2:]); got != want {
-		t.Errorf("a simple chat reads %s", got)
-	}
+	is(t, contents(b.peek(chatID).Buffer[2:]), want, "a simple chat reads")
 }
 
 // A brief of the wrong form does not prevent replies. The sweep finds it, whatever the chat's size, and a
 // rebuild repairs it.
 func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	b.exec("alter table conversation_briefs drop constraint conversation_briefs_valid")
 	for _, rubbish := range []string{
 		`{}`, `[]`, `7`, `"text"`, `null`, `{"global_summary": 5, "last_summarized_message_id": null}`, `{"global_summary": "x"}`,
@@ -172,31 +166,14 @@ func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 		b.mustCommit(b.claim(chatID, brief.KindFold))
 		b.exec("update conversation_briefs set brief = $2 where chat_id = $1", chatID, rubbish)
 		got := b.peek(chatID)
-		if !got.Brief.Unreadable || got.Brief.Summary != "" || got.Brief.CoveredSeq != 4 || got.TotalTurns != 2 || got.PendingTurns != 0 {
-			t.Errorf("%s: %+v", rubbish, got.Brief)
-		}
+		is(t, tuple(got.Brief.Unreadable, got.Brief.Summary, got.Brief.CoveredSeq, got.TotalTurns, got.PendingTurns), tuple(true, "", 4, 2, 0), "%s: %+v",
+			rubbish, got.Brief)
 		folds, rebuilds, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
-		if err != nil || len(folds) != 0 || !slices.Equal(rebuilds, []uuid.UUID{chatID}) {
-			t.Fatalf("%s: folds of %v, rebuilds of %v, %v", rubbish, folds, rebuilds, err)
-		}
-		if got := ask[string](b, "select chat_id || ' ' || reason from inspect.late_folds"); got != chatID.String()+" the brief cannot be read" {
-			t.Errorf("%s: people see %s", rubbish, got)
-		}
+		mustBe(t, tuple(err, len(folds), rebuilds), tuple(nil, 0, []uuid.UUID{chatID}), "%s: folds of …, rebuilds of", rubbish)
+		is(t, ask[string](b, "select chat_id || ' ' || reason from inspect.late_folds"), chatID.String()+" the brief cannot be read", "%s: people see", rubbish)
 		b.mustCommit(b.claim(chatID, brief.KindRebuild))
-		if healed := b.peek(chatID).Brief; healed.Unreadable || healed.Summary != "They talked." {
-			t.Errorf("%s: healed to %+v", rubbish, healed)
-		}
-	}
-}
-
-// A constraint refuses such a brief.
-func TestUnreadableBriefIsRefused(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.newChat(1)
-	_, err := b.pool.Exec(t.Context(), `update conversation_briefs set brief = '{"global_summary": 5}'`)
-	if sqlState(err) != "23514" {
-		t.Errorf("refused with %v", err)
+		healed := b.peek(chatID).Brief
+		is(t, tuple(healed.Unreadable, healed.Summary), tuple(false, "They talked."), "%s: healed to %+v", rubbish, healed)
 	}
 }
 
@@ -206,45 +183,32 @@ func TestRecallTellsWhatTheNextPromptHolds(t *testing.T) {
 	first := firstTurn("What is a fugue?")
 	first.ToolName, first.TTLHours, first.MaxTurns = "tutor", memory.ToolTTLHours, memory.ToolMaxTurns
 	first.Files = filesOf("fugue.txt", "A subject and its answer.")
-	b.start(first)
-	b.reply(first, "A piece in several voices.")
+	b.exchange(first, "A piece in several voices.")
 	second := turnIn(first.ChatID, "And a canon?")
 	second.ToolName = "composer"
-	b.start(second)
-	b.reply(second, "A strict one.")
-	person := turnIn(first.ChatID, "Thank you.")
-	b.start(person)
-	b.reply(person, "With pleasure.")
-	got, err := b.turns.ReadChat(t.Context(), b.user, first.ChatID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if contents(got.Buffer) != "What is a fugue?|A piece in several voices.|And a canon?|A strict one.|Thank you.|With pleasure." || len(got.Files) != 1 {
-		t.Errorf("%s with %d files", contents(got.Buffer), len(got.Files))
-	}
-	if got.ToolName != "tutor" || fmt.Sprint(got.ToolsUsed) != "[composer tutor]" || got.Messages != 6 || got.TotalTurns != 3 || got.PendingTurns != 3 || got.MaxTurns != 50 {
-		t.Errorf("%+v", got)
-	}
+	b.exchange(second, "A strict one.")
+	b.exchange(turnIn(first.ChatID, "Thank you."), "With pleasure.")
+	got := must(b.turns.ReadChat(t.Context(), b.user, first.ChatID))(t)
+	is(t, contents(got.Buffer), "What is a fugue?|A piece in several voices.|And a canon?|A strict one.|Thank you.|With pleasure.", "the buffer")
+	is(t, len(got.Files), 1, "files")
+	is(t, tuple(got.ToolName, fmt.Sprint(got.ToolsUsed), got.Messages, got.TotalTurns, got.PendingTurns, got.MaxTurns),
+		tuple("tutor", "[composer tutor]", 6, 3, 3, 50), "%+v", got)
 	if got.StartedAt.IsZero() || got.LastMessageAt.Before(got.StartedAt) {
 		t.Errorf("from %s to %s", got.StartedAt, got.LastMessageAt)
 	}
-	if version := b.brief(first.ChatID); version.Leased || version.Version != 0 {
-		t.Errorf("the look changed something: %+v", version)
-	}
+	version := b.brief(first.ChatID)
+	is(t, tuple(version.Leased, version.Version), tuple(false, 0), "the look changed something: %+v", version)
 }
 
 func TestRecallOfNoChat(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(1)
-	if _, err := s.turns.ReadChat(t.Context(), s.newUser(), chatID); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("another user's: %v", err)
-	}
-	if _, err := s.turns.ReadChat(t.Context(), s.user, uuid.New()); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("none: %v", err)
-	}
-	empty := ask[uuid.UUID](s.bed, "insert into chats (user_id) values ($1) returning id", s.user.UserID)
-	if got, err := s.turns.ReadChat(t.Context(), s.user, empty); err != nil || !got.LastMessageAt.IsZero() || got.ToolName != "" || len(got.ToolsUsed)+len(got.Buffer) > 0 || got.Strategy != memory.StrategySummary {
+	wantFault(t, errOf(s.turns.ReadChat(t.Context(), s.newUser(), chatID)), fault.ChatNotFound, "another user's")
+	wantFault(t, errOf(s.turns.ReadChat(t.Context(), s.user, uuid.New())), fault.ChatNotFound, "none")
+	empty := ask[uuid.UUID](s, "insert into chats (user_id) values ($1) returning id", s.user.UserID)
+	if got, err := s.turns.ReadChat(t.Context(), s.user, empty); err != nil || !got.LastMessageAt.IsZero() || got.ToolName != "" ||
+		len(got.ToolsUsed)+len(got.Buffer) > 0 || got.Strategy != memory.StrategySummary {
 		t.Errorf("an empty one: %+v, %v", got, err)
 	}
 }
@@ -260,16 +224,221 @@ func TestTurnWithoutRoomForTheSystemPromptStoresNothing(t *testing.T) {
 	for name, turn := range map[string]chat.NewTurn{"a new message": turnIn(failing.ChatID, "Hello?"), "a message tried again": repeatOf(failing)} {
 		turn.SystemPromptRoom = len("Be Bäch.") - 1
 		started, err := b.turns.StartTurn(t.Context(), b.user, turn)
-		if err != nil || started.Started || !started.Crowded || started.SystemPrompt != "Be Bäch." {
-			t.Errorf("%s: %+v, %v", name, started, err)
-		}
-		if now := ask[int](b, "select message_count from chats where id = $1", failing.ChatID); now != said {
-			t.Errorf("%s: %d messages of %d", name, now, said)
-		}
+		is(t, tuple(err, started.Started, started.Crowded, started.SystemPrompt), tuple(nil, false, true, "Be Bäch."), "%s: %+v", name, started)
+		is(t, ask[int](b, "select message_count from chats where id = $1", failing.ChatID), said, "%s: messages of", name)
 	}
 	turn := repeatOf(failing)
 	turn.SystemPromptRoom = len("Be Bäch.")
-	if started := b.start(turn); started.Crowded {
-		t.Error("it has room")
+	is(t, b.start(turn).Crowded, false, "it has room")
+}
+
+// A chat created without a title gets it from its first message, by the same rule as a chat begun by a
+// message.
+func TestFirstMessageGivesTheTitle(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, content := range []string{
+		"Scales", "  A first line \t\nand another", strings.Repeat("word ", 30), strings.Repeat("x", 100), strings.Repeat("é", 79) + " x y",
+		strings.Repeat("a", 80) + " b", "Zeile\r\nzwei", strings.Repeat("ab ", 26) + "abc d",
+	} {
+		is(t, ask[string](b, "select throughline.title_of($1)", strings.TrimSpace(content)), chat.Title(content), "%q: SQL says …, Go says", content)
 	}
+	untitled := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	b.start(turnIn(untitled, "My cello\nis old"))
+	titled := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'Mine') returning id", b.user.UserID)
+	b.start(turnIn(titled, "My cello"))
+	got := ask[[]string](b, "select array[(select title from chats where id = $1), (select title from chats where id = $2)]", untitled, titled)
+	is(t, tuple(got[0], got[1]), tuple("My cello", "Mine"), "titles")
+}
+
+// What is blank to Go is blank to Postgres: each character of Unicode alone.
+func TestBlankIsTheSameInPostgresAndInGo(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	blank := ask[[]int](b, `select array_agg(n order by n) from generate_series(1, 1114111) n
+		where n not between 55296 and 57343
+		  and throughline.tokens_of(chr(n), null, 'user', null, false, 1) = 0`)
+	var want []int
+	for r := rune(1); r <= 0x10FFFF; r++ {
+		if (r < 0xD800 || r > 0xDFFF) && (memory.Message{Content: string(r)}).Blank() {
+			want = append(want, int(r))
+		}
+	}
+	if len(want) < 20 || fmt.Sprint(blank) != fmt.Sprint(want) {
+		t.Errorf("blank to Postgres are %v, to Go %v", blank, want)
+	}
+}
+
+// Whatever rows SQL writes, the counters are what Go counts in the rows that it reads, also after edits.
+func TestCountersAreWhatGoCounts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	dice := rand.New(rand.NewPCG(3, 3))
+	contents := []string{"", " ", "\u00a0\n\u3000", "\u200b", "\ufeff", "words", " x "}
+	calls := []*string{nil, nil, new("[]"), new(`[{"name": "f", "arguments": {"q": "bow"}}]`)}
+	draw := func() []any {
+		return []any{
+			[]string{"user", "user", "assistant", "tool", "system"}[dice.IntN(5)], contents[dice.IntN(len(contents))], calls[dice.IntN(len(calls))],
+			[]*string{nil, new("calculator")}[dice.IntN(2)],
+		}
+	}
+	for round := range 60 {
+		if row := draw(); round%3 == 2 {
+			b.exec("update messages set role = $1, content = $2, tool_calls = $3, name = $4 where chat_id = $5 and seq = $6",
+				append(row, chatID, 1+dice.IntN(2*(round/3)+1))...)
+		} else {
+			b.exec("insert into messages (role, content, tool_calls, name, chat_id) values ($1, $2, $3, $4, $5)", append(row, chatID)...)
+		}
+		stored := must(b.turns.ReadChat(t.Context(), b.user, chatID))(t)
+		turns, tokens := 0, 0
+		for _, turn := range memory.Turns(stored.Buffer) {
+			turns += turn.UserMessages()
+			tokens += turn.Tokens()
+		}
+		if brief := b.brief(chatID); turns != brief.PendingTurns || turns != stored.PendingTurns || turns != stored.TotalTurns || tokens != brief.PendingTokens {
+			t.Fatalf("round %d: Go counts %d turns and %d tokens, the brief has %d and %d, the chat %d", round, turns, tokens,
+				brief.PendingTurns, brief.PendingTokens, stored.TotalTurns)
+		}
+	}
+	b.checkCounters()
+}
+
+// Turns whose tool calls are long are folded, whatever token_count says, and no prompt is long because of them.
+func TestToolCallsWrittenBySQLAreFolded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	arguments := strings.Repeat("step by step ", 1600)
+	for range 30 {
+		b.exec(`insert into messages (chat_id, role, content, token_count, tool_calls) values ($1, 'user', 'Go on.', 3, null),
+			($1, 'assistant', '', 0, jsonb_build_array(jsonb_build_object('name', 'practise', 'arguments', $2::text)))`, chatID, arguments)
+	}
+	folds, _, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
+	is(t, tuple(err, len(folds)), tuple(nil, 1), "chats are due")
+	stored := must(b.turns.ReadChat(t.Context(), b.user, chatID))(t)
+	p := prompt.Build(stored.Chat, prompt.Question{Content: "q"}, b.limits)
+	if n := text.Tokens(p.Input); n > b.limits.PromptTokenBudget+b.limits.BridgeTokenBudget+prompt.HeadingTokens+4*memory.LabelTokens ||
+		p.Receipt.DroppedTurns == 0 {
+		t.Errorf("%d tokens: %+v", n, p.Receipt)
+	}
+	b.checkCounters()
+}
+
+// Neither blank messages nor what a superseded reply called are shown.
+func TestWhatWeighsNothingIsNotShown(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	b.exec(`insert into messages (chat_id, role, content, status, superseded_by, tool_calls) values ($1, 'user', ' ', 'complete', null, null),
+		($1, 'user', 'A question.', 'complete', null, null), ($1, 'assistant', 'gone', 'failed', gen_random_uuid(), '[{"name": "gone"}]')`, chatID)
+	preview := must(b.turns.ReadChat(t.Context(), b.user, chatID))(t)
+	p := prompt.Build(preview.Chat, prompt.Question{Content: "q"}, b.limits)
+	want := "RECENT CONVERSATION (oldest first):\nUser: A question.\n\nCURRENT MESSAGE:\nq"
+	is(t, tuple(p.Input, preview.TotalTurns, p.Receipt.TailTurns), tuple(want, 1, 1), "turns, %+v", p.Receipt)
+	if got := prompt.Coverage(preview.Chat, p.Receipt); got != "The one turn so far is word for word in the prompt." {
+		t.Error(got)
+	}
+}
+
+// filesOf returns files, given path, content, path, content …
+func filesOf(pathsAndContents ...string) []chat.NewFile {
+	var files []chat.NewFile
+	for pair := range slices.Chunk(pathsAndContents, 2) {
+		files = append(files, chat.NewFile{File: memory.File{Path: pair[0], Content: pair[1]}, SHA256: sha256.Sum256([]byte(pair[1])), Tokens: text.Tokens(pair[1])})
+	}
+	return files
+}
+
+// read returns the paths and contents that a turn found.
+func read(files []memory.StoredFile) string {
+	var all []string
+	for _, f := range files {
+		all = append(all, f.Path+": "+f.Content)
+	}
+	return strings.Join(all, "; ")
+}
+
+func (b *bed) sendFiles(chatID uuid.UUID, pathsAndContents ...string) chat.StartedTurn {
+	b.t.Helper()
+	turn := turnIn(chatID, "Look at these.")
+	turn.Files = filesOf(pathsAndContents...)
+	started := b.start(turn)
+	b.reply(turn, "Seen.")
+	return started
+}
+
+// A chat stores each content once, however often and under whatever paths it was sent. A turn reads all
+// sendings, newest first, with its own and without those of other chats.
+func TestFilesAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := firstTurn("Look.")
+	first.Files = filesOf("a.txt", "alpha", "b.txt", "beta", "c.txt", "alpha")
+	started := b.start(first)
+	b.reply(first, "Seen.")
+	is(t, read(started.Files), "c.txt: alpha; b.txt: beta; a.txt: alpha", "the first turn reads")
+	f := started.Files[1]
+	is(t, tuple(f.SHA256, f.Tokens), tuple(sha256.Sum256([]byte("beta")), text.Tokens("beta")), "%+v", f)
+	b.sendFiles(b.newChat(1), "elsewhere.txt", "alpha")
+	started = b.sendFiles(first.ChatID, "a.txt", "alpha 2", "d.txt", "beta")
+	is(t, read(started.Files), "d.txt: beta; a.txt: alpha 2; c.txt: alpha; b.txt: beta; a.txt: alpha", "the second turn reads")
+	is(t, read(b.peek(first.ChatID).Files), read(started.Files), "the third turn reads")
+	is(t, b.count("chat_files where chat_id = $1", first.ChatID), 3, "contents are stored")
+	is(t, b.count("message_files where message_id = $1 and place between 1 and 3", first.UserMessageID), 3, "sendings are stored")
+}
+
+// A turn that does not start stores no files: because a reply is running, or because the message was sent
+// before.
+func TestFilesOfNoTurnAreNotStored(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(1)
+	turn := turnIn(chatID, "Look.")
+	turn.ClientMessageID, turn.Files = uuid.New(), filesOf("a.txt", "alpha")
+	b.start(turn)
+	busy := turnIn(chatID, "And this.")
+	busy.Files = filesOf("b.txt", "beta")
+	repeated := turn
+	repeated.UserMessageID, repeated.MessageID = uuid.New(), uuid.New()
+	stranger := busy
+	for _, refused := range []struct {
+		user bool
+		turn chat.NewTurn
+	}{{true, busy}, {true, repeated}, {false, stranger}} {
+		user := b.user
+		if !refused.user {
+			user = b.newUser()
+		}
+		if started, err := b.turns.StartTurn(t.Context(), user, refused.turn); err != nil || started.Started || !refused.user && len(started.Files) > 0 {
+			t.Errorf("%+v, %v", started, err)
+		}
+	}
+	b.fail(turn, "")
+	retried := b.start(repeatOf(turn))
+	is(t, read(retried.Files), "a.txt: alpha", "tried again it reads")
+	is(t, ask[int](b, "select (select count(*) from chat_files) + (select count(*) from message_files)"), 2, "rows of one file")
+}
+
+// Files from before a clear are in no prompt. Of files too far back not even the content is read.
+func TestFilesThatNoPromptShowsAreNotRead(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	chatID := s.newChat(1)
+	s.sendFiles(chatID, "before.txt", "from before")
+	s.clear(chatID)
+	large := func(first string) string { return first + strings.Repeat(" word", 40_000) }
+	s.sendFiles(chatID, "1.txt", large("one"))
+	s.sendFiles(chatID, "2.txt", large("two"), "again.txt", large("two"))
+	s.sendFiles(chatID, "3.txt", large("three"), "empty.txt", "")
+	got := s.peek(chatID).Files
+	paths := make([]string, len(got))
+	for i, f := range got {
+		paths[i] = f.Path
+		if (f.Content == "") != (f.Path == "1.txt" || f.Path == "empty.txt") || f.Path == "1.txt" && f.Tokens != 40_001 {
+			t.Errorf("%s has %d bytes, %d tokens", f.Path, len(f.Content), f.Tokens)
+		}
+	}
+	want := "empty.txt 3.txt again.txt 2.txt 1.txt"
+	is(t, strings.Join(paths, " "), want, "read")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // decay runs the job for a day; it returns how many memories have decayed, were archived and deleted.
@@ -29,13 +28,13 @@ func (b *bed) decay(day time.Time, deleteDays int) [3]int {
 // state returns "0.9500 active 2": confidence, status and version.
 func (b *bed) state(memory uuid.UUID) string {
 	b.t.Helper()
-	return testkit.Ask[string](b.t, b.pool, "select to_char(confidence, 'FM0.0000') || ' ' || status || ' ' || version from memories where id = $1", memory)
+	return ask[string](b, "select to_char(confidence, 'FM0.0000') || ' ' || status || ' ' || version from memories where id = $1", memory)
 }
 
 // unused makes a memory one that was used so many days ago for the last time.
 func (b *bed) unused(memory uuid.UUID, days int) {
 	b.t.Helper()
-	testkit.Exec(b.t, b.pool, "update memories set last_accessed = now() - make_interval(days => $2) where id = $1", memory, days)
+	b.exec("update memories set last_accessed = now() - make_interval(days => $2) where id = $1", memory, days)
 }
 
 var today = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
@@ -47,7 +46,7 @@ func TestUnusedMemoriesDecay(t *testing.T) {
 		memory := b.wrote(b.user, content)
 		b.unused(memory, days)
 		if change != "" {
-			testkit.Exec(t, b.pool, "update memories set "+change+" where id = $1", memory)
+			b.exec("update memories set "+change+" where id = $1", memory)
 		}
 		return memory
 	}
@@ -55,49 +54,42 @@ func TestUnusedMemoriesDecay(t *testing.T) {
 		days         int
 		change, want string
 	}{
-		"used a month ago":                   {29, "", "1.0000 active 1"},
-		"not used for a month":               {31, "", "0.9500 active 2"},
-		"durable":                            {300, "durable = true", "1.0000 active 2"},
-		"pinned":                             {300, "pinned = true", "1.0000 active 2"},
-		"in the inbox":                       {300, "status = 'inbox'", "1.0000 inbox 2"},
-		"superseded":                         {300, "status = 'superseded'", "1.0000 superseded 2"},
-		"at the end, but used lately":        {80, "confidence = 0.099", "0.0990 active 2"},
-		"at the end, not used for 90 days":   {91, "confidence = 0.099", "0.0990 archived 3"},
-		"falls below and is old":             {91, "confidence = 0.104", "0.0988 archived 4"},
-		"exactly at the end":                 {91, "confidence = 0.1", "0.1000 archived 3"},
-		"durable at the end":                 {300, "confidence = 0.05, durable = true", "0.0500 active 2"},
-		"never used, learnt a year ago":      {0, "last_accessed = null, recorded_at = now() - interval '1 year', created_at = now() - interval '1 year'", "0.9500 active 2"},
+		"used a month ago":                 {29, "", "1.0000 active 1"},
+		"not used for a month":             {31, "", "0.9500 active 2"},
+		"durable":                          {300, "durable = true", "1.0000 active 2"},
+		"pinned":                           {300, "pinned = true", "1.0000 active 2"},
+		"in the inbox":                     {300, "status = 'inbox'", "1.0000 inbox 2"},
+		"superseded":                       {300, "status = 'superseded'", "1.0000 superseded 2"},
+		"at the end, but used lately":      {80, "confidence = 0.099", "0.0990 active 2"},
+		"at the end, not used for 90 days": {91, "confidence = 0.099", "0.0990 archived 3"},
+		"falls below and is old":           {91, "confidence = 0.104", "0.0988 archived 4"},
+		"exactly at the end":               {91, "confidence = 0.1", "0.1000 archived 3"},
+		"durable at the end":               {300, "confidence = 0.05, durable = true", "0.0500 active 2"},
+		"never used, learnt a year ago": {0, "last_accessed = null, recorded_at = now() - interval '1 year', created_at = now() - interval '1 year'",
+			"0.9500 active 2"},
 		"never used, imported today":         {0, "last_accessed = null, recorded_at = now() - interval '1 year'", "1.0000 active 1"},
 		"a day before the month is complete": {30 - 1, "", "1.0000 active 1"},
 	} {
 		memory := set(content, one.days, one.change)
 		defer func() {
-			if got := b.state(memory); got != one.want {
-				t.Errorf("%s: %s, want %s", content, got, one.want)
-			}
+			is(t, b.state(memory), one.want, "%s", content)
 		}()
 	}
 	off := b.newUser()
 	paused := b.wrote(off, "Of one who has switched memories off.")
 	b.unused(paused, 300)
-	testkit.Exec(t, b.pool, "update memory_users set enabled = false where user_id = $1", off.UserID)
-	version := testkit.Ask[int](t, b.pool, "select version from memory_users where user_id = $1", b.user.UserID)
+	b.exec("update memory_users set enabled = false where user_id = $1", off.UserID)
+	version := ask[int](b, "select version from memory_users where user_id = $1", b.user.UserID)
 	for run := range 3 {
 		want := [3]int{3, 3, 0}
 		if run > 0 {
 			want = [3]int{}
 		}
-		if got := b.decay(today, 0); got != want {
-			t.Errorf("run %d: %v, want %v", run, got, want)
-		}
+		is(t, b.decay(today, 0), want, "run %d", run)
 	}
-	if got := b.state(paused); got != "1.0000 active 1" {
-		t.Errorf("memories that are switched off: %s", got)
-	}
-	if got := testkit.Ask[int](t, b.pool, "select version from memory_users where user_id = $1", b.user.UserID); got != version+1 {
-		t.Errorf("the user's version went from %d to %d", version, got)
-	}
-	if got := testkit.Ask[string](t, b.pool, `select string_agg(distinct action || ' by ' || actor || ': ' || reason, ', ' order by action || ' by ' || actor || ': ' || reason)
+	is(t, b.state(paused), "1.0000 active 1", "memories that are switched off")
+	is(t, ask[int](b, "select version from memory_users where user_id = $1", b.user.UserID), version+1, "the user's version went from %d to", version)
+	if got := ask[string](b, `select string_agg(distinct action || ' by ' || actor || ': ' || reason, ', ' order by action || ' by ' || actor || ': ' || reason)
 		from memory_revisions where actor = 'decay'`); got != "ARCHIVE by decay: not used for 90 days, DECAY by decay: not used for 30 days" {
 		t.Errorf("revisions: %s", got)
 	}
@@ -112,7 +104,7 @@ func TestDecayCurve(t *testing.T) {
 	var curve strings.Builder
 	archived := 0
 	for day := 1; archived == 0 && day < 400; day++ {
-		testkit.Exec(t, b.pool, "update memories set last_accessed = now() - make_interval(days => $1, secs => 1)", day)
+		b.exec("update memories set last_accessed = now() - make_interval(days => $1, secs => 1)", day)
 		before := b.state(memory)
 		b.decay(today.AddDate(0, 0, day), 0)
 		after := b.state(memory)
@@ -128,9 +120,7 @@ func TestDecayCurve(t *testing.T) {
 		t.Errorf("%d days", want)
 	}
 	golden, err := os.ReadFile("testdata/decay.golden")
-	if err != nil || curve.String() != string(golden) {
-		t.Errorf("%v; the curve is\n%s", err, curve.String())
-	}
+	is(t, tuple(err, curve.String()), tuple(nil, string(golden)), "…; the curve is")
 }
 
 // Ten workers at once, and a user who is deleted meanwhile: each memory decays once.
@@ -153,17 +143,13 @@ func TestDecayRunsOnceADay(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		if _, err := b.pool.Exec(t.Context(), "delete from auth.users where id = $1", gone.UserID); err != nil {
-			t.Error(err)
-		}
+		fine(t, errOf(b.pool.Exec(t.Context(), "delete from auth.users where id = $1", gone.UserID)), "an error")
 	})
 	all.Wait()
-	if got := testkit.Ask[string](t, b.pool, "select count(*) || ' ' || min(confidence) || ' ' || max(confidence) from memories"); got != "50 0.95 0.95" {
+	if got := ask[string](b, "select count(*) || ' ' || min(confidence) || ' ' || max(confidence) from memories"); got != "50 0.95 0.95" {
 		t.Errorf("%s", got)
 	}
-	if got := b.decay(today.AddDate(0, 0, 40), 0); got != [3]int{users, 0, 0} {
-		t.Errorf("a job that comes 40 days late: %v", got)
-	}
+	is(t, b.decay(today.AddDate(0, 0, 40), 0), [3]int{users, 0, 0}, "a job that comes 40 days late")
 }
 
 func TestArchivedMemoriesAreDeletedWhereThatIsAskedFor(t *testing.T) {
@@ -171,21 +157,13 @@ func TestArchivedMemoriesAreDeletedWhereThatIsAskedFor(t *testing.T) {
 	b := newBed(t)
 	old, young := b.wrote(b.user, "Archived long ago."), b.wrote(b.user, "Archived a while ago.")
 	pinned := b.wrote(b.user, "Archived and pinned.")
-	testkit.Exec(t, b.pool, "update memories set status = 'archived'")
-	testkit.Exec(t, b.pool, "update memories set pinned = true where id = $1", pinned)
-	testkit.Exec(t, b.pool, "update memories set updated_at = now() - interval '61 days' where id <> $1", young)
-	if got := b.decay(today, 0); got != [3]int{} {
-		t.Errorf("without being asked: %v", got)
-	}
-	if got := b.decay(today, 60); got != [3]int{0, 0, 1} {
-		t.Errorf("after 60 days: %v", got)
-	}
-	if left := testkit.Ask[int](t, b.pool, "select count(*) from memories where id <> $1", old); left != 2 {
-		t.Errorf("%d memories are left", left)
-	}
-	if left := testkit.Ask[int](t, b.pool, "select count(*) from memory_revisions where memory_id = $1", old); left != 0 {
-		t.Errorf("%d revisions are left", left)
-	}
+	b.exec("update memories set status = 'archived'")
+	b.exec("update memories set pinned = true where id = $1", pinned)
+	b.exec("update memories set updated_at = now() - interval '61 days' where id <> $1", young)
+	is(t, b.decay(today, 0), [3]int{}, "without being asked")
+	is(t, b.decay(today, 60), [3]int{0, 0, 1}, "after 60 days")
+	is(t, b.count("memories where id <> $1", old), 2, "memories are left")
+	is(t, b.count("memory_revisions where memory_id = $1", old), 0, "revisions are left")
 }
 
 // What is edited or restored has been used.
@@ -193,14 +171,12 @@ func TestEditsAndRestorationsAreUses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	edited, restored := b.wrote(b.user, "To be edited."), b.wrote(b.user, "To be restored.")
-	testkit.Exec(t, b.pool, "update memories set confidence = 0.09, status = 'archived' where id = $1", restored)
+	b.exec("update memories set confidence = 0.09, status = 'archived' where id = $1", restored)
 	b.unused(edited, 100)
 	b.unused(restored, 100)
-	testkit.Exec(t, b.pool, "update memories set content = 'Edited.' where id = $1", edited)
-	testkit.Exec(t, b.pool, "update memories set status = 'active' where id = $1", restored)
-	if got := b.decay(today, 0); got != [3]int{} {
-		t.Errorf("decay after that: %v", got)
-	}
+	b.exec("update memories set content = 'Edited.' where id = $1", edited)
+	b.exec("update memories set status = 'active' where id = $1", restored)
+	is(t, b.decay(today, 0), [3]int{}, "decay after that")
 }
 
 func TestMemoriesAreCounted(t *testing.T) {
@@ -208,19 +184,17 @@ func TestMemoriesAreCounted(t *testing.T) {
 	b := newBed(t)
 	b.wrote(b.user, "One.")
 	b.wrote(b.user, "Two.")
-	testkit.Exec(t, b.pool, "update memories set status = 'inbox' where content = 'Two.'")
+	b.exec("update memories set status = 'inbox' where content = 'Two.'")
 	maintenance := NewMaintenance(b.pool, memory.DefaultLimits())
 	counted, err := maintenance.CountMemories(t.Context())
 	if want := map[string]int{"active": 1, "inbox": 1, "superseded": 0, "archived": 0}; err != nil || !maps.Equal(counted, want) {
 		t.Errorf("%v, %v", counted, err)
 	}
-	if age, err := maintenance.OldestUnextracted(t.Context()); err != nil || age != 0 {
-		t.Errorf("without a chat: %v, %v", age, err)
-	}
+	is(t, must(maintenance.OldestUnextracted(t.Context()))(t), 0, "without a chat")
 	for due, want := range map[string]float64{"now() + interval '1 minute'": 0, "now() - interval '1 hour'": 3600, "'-infinity'": 0} {
 		chatID := b.newChat(1)
-		testkit.Exec(t, b.pool, "update conversation_briefs set extract_due_at = null")
-		testkit.Exec(t, b.pool, "update conversation_briefs set extract_due_at = "+due+" where chat_id = $1", chatID)
+		b.exec("update conversation_briefs set extract_due_at = null")
+		b.exec("update conversation_briefs set extract_due_at = "+due+" where chat_id = $1", chatID)
 		if age, err := maintenance.OldestUnextracted(t.Context()); err != nil || age < want || age > want+600 {
 			t.Errorf("%s: %v, %v", due, age, err)
 		}

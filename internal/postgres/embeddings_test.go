@@ -33,10 +33,7 @@ func axis(n int) []float32 {
 
 func (b *bed) bareTurns(e *Embeddings, chatID uuid.UUID, model string, after int64, most int) []recall.BareTurn {
 	b.t.Helper()
-	turns, err := e.BareTurns(b.t.Context(), chatID, model, after, most)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	turns := must(e.BareTurns(b.t.Context(), chatID, model, after, most))(b.t)
 	return turns
 }
 
@@ -57,19 +54,14 @@ func TestVectorsAreStoredForTheirWords(t *testing.T) {
 	saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{
 		{Seq: 1, Words: turns[0].Words, Vector: axis(7)}, {Seq: 3, Words: turns[1].Words, Vector: axis(8)}, {Seq: 99, Words: turns[0].Words},
 	})
-	if err != nil || saved != 1 {
-		t.Errorf("%d vectors are stored, %v", saved, err)
-	}
-	if got := ask[string](b, "select string_agg(seq || coalesce(embedding_model, '-'), ',' order by seq) from turn_index"); got != "1m,3-,5-" {
-		t.Errorf("the models of the turns: %s", got)
-	}
+	is(t, tuple(err, saved), tuple(nil, 1), "vectors are stored")
+	is(t, ask[string](b, "select string_agg(seq || coalesce(embedding_model, '-'), ',' order by seq) from turn_index"), "1m,3-,5-", "the models of the turns")
 	if again := b.bareTurns(e, chatID, "m", 0, 9); len(again) != 2 || again[0].Seq != 3 || again[0].Words == turns[1].Words {
 		t.Errorf("%+v", again)
 	}
-	if other := b.bareTurns(e, chatID, "another", 0, 9); len(other) != 3 {
-		t.Errorf("of another model: %+v", other)
-	}
-	if cosine := ask[float64](b, "select -(embedding operator(throughline.<#>) ('[' || repeat('0,', 7) || '1' || repeat(',0', 504) || ']')::throughline.embedding) from turn_index where seq = 1"); math.Abs(cosine-1) > 1e-9 {
+	is(t, len(b.bareTurns(e, chatID, "another", 0, 9)), 3, "of another model")
+	if cosine := ask[float64](b, `select -(embedding operator(throughline.<#>) ('[' || repeat('0,', 7) || '1' || repeat(',0',
+		504) || ']')::throughline.embedding) from turn_index where seq = 1`); math.Abs(cosine-1) > 1e-9 {
 		t.Errorf("another vector is stored: cosine %f", cosine)
 	}
 }
@@ -77,36 +69,20 @@ func TestVectorsAreStoredForTheirWords(t *testing.T) {
 // A turn whose messages are gone, and one that means nothing, must not be asked about for ever.
 func TestTurnsWithoutAVectorAreDone(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	e := NewEmbeddings(b.pool, recall.VectorSize)
 	chatID := b.indexedTurns(1)
 	b.exec("alter table messages disable trigger user")
 	b.exec("delete from messages")
 	turns := b.bareTurns(e, chatID, "m", 0, 9)
-	if len(turns) != 1 {
-		t.Fatalf("%+v", turns)
-	}
+	mustBe(t, len(turns), 1, "%+v", turns)
 	if saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{{Seq: 1, Words: turns[0].Words}}); err != nil || saved != 1 {
 		t.Errorf("%d, %v", saved, err)
 	}
-	if turns := b.bareTurns(e, chatID, "m", 0, 9); len(turns) != 0 {
-		t.Errorf("%+v", turns)
-	}
-}
-
-func TestChatsThatAreGoneHaveNoTurns(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	e := NewEmbeddings(b.pool, recall.VectorSize)
-	chatID := b.indexedTurns(1)
-	turns := b.bareTurns(e, chatID, "m", 0, 9)
+	is(t, b.bareTurns(e, chatID, "m", 0, 9), nil, "turns that are left")
 	b.exec("delete from chats")
-	if saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{{Seq: 1, Words: turns[0].Words, Vector: axis(1)}}); err != nil || saved != 0 {
-		t.Errorf("%d, %v", saved, err)
-	}
-	if turns := b.bareTurns(e, chatID, "m", 0, 9); len(turns) != 0 {
-		t.Errorf("%+v", turns)
-	}
+	is(t, must(e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{{Seq: 1, Words: turns[0].Words, Vector: axis(1)}}))(t), 0, "of a chat that is gone")
+	is(t, b.bareTurns(e, chatID, "m", 0, 9), nil, "turns of a chat that is gone")
 }
 
 func TestScalesAreStored(t *testing.T) {
@@ -118,40 +94,31 @@ func TestScalesAreStored(t *testing.T) {
 	}
 	first := recall.Scale{P50: .1, P99: .5, List: 1}
 	for _, scale := range []recall.Scale{first, {P50: .2, P99: .6, List: 1}} {
-		if err := e.SaveScale(t.Context(), "m", scale); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, e.SaveScale(t.Context(), "m", scale))
 	}
 	if got, found, err := e.ReadScale(t.Context(), "m"); !found || err != nil || got != first {
 		t.Errorf("%+v, found %v, %v", got, found, err)
 	}
 	newer := recall.Scale{P50: .2, P99: .4, Languages: "en", List: 2}
 	for _, scale := range []recall.Scale{newer, first} {
-		if err := e.SaveScale(t.Context(), "m", scale); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, e.SaveScale(t.Context(), "m", scale))
 	}
 	if got, _, err := e.ReadScale(t.Context(), "m"); err != nil || got != newer {
 		t.Errorf("after a newer list of sentences: %+v, %v", got, err)
 	}
-	if dims := ask[int](b, "select dims from embedding_models"); dims != 256 {
-		t.Errorf("dims %d", dims)
-	}
+	is(t, ask[int](b, "select dims from embedding_models"), 256, "dims")
 }
 
 // Where nothing is to do, what the sweep and the metrics ask reads next to nothing.
 func TestBareTurnsAreFoundByTheirIndex(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	for range 20 {
 		b.indexedTurns(100)
 	}
 	b.exec("update turn_index set embedding_model = 'm', embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding")
 	b.exec("vacuum analyze turn_index")
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must(b.pool.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	batch := &pgx.Batch{} // is never sent
 	for name, query := range map[string]*pgx.QueuedQuery{

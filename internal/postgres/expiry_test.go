@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
@@ -22,9 +21,7 @@ func TestToolChatIsStoredWithItsLimits(t *testing.T) {
 	b.start(first)
 	got := ask[string](b, `select concat_ws(' ', c.tool_name, c.ttl_hours, c.max_turns, c.expires_at = c.last_message_at + interval '3 hours', m.tool_name)
 		from chats c join messages m on m.chat_id = c.id and m.role = 'user'`)
-	if got != "refactor 3 50 t refactor" {
-		t.Errorf("stored %s", got)
-	}
+	is(t, got, "refactor 3 50 t refactor", "stored")
 	b.reply(first, "Done.")
 	b.exec("update chats set ttl_hours = null")
 	if b.exec("update messages set content = content"); ask[bool](b, "select expires_at is not null from chats") {
@@ -42,7 +39,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	s.start(failing)
 	s.fail(failing, "")
 	s.expire(chatID)
-	since := ask[time.Time](s.bed, "select expires_at from chats where id = $1", chatID)
+	since := ask[time.Time](s, "select expires_at from chats where id = $1", chatID)
 	turn := turnIn(chatID, "Are you there?")
 	turn.Files = filesOf("a.txt", "alpha")
 	for _, refused := range []chat.NewTurn{turn, repeatOf(failing)} {
@@ -51,9 +48,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 			t.Fatalf("%+v, %v", started.Expired, err)
 		}
 	}
-	if n := ask[int](s.bed, "select count(*) + (select count(*) from chat_files) from messages where chat_id = $1", chatID); n != 8 {
-		t.Errorf("%d rows after the refusals", n)
-	}
+	is(t, ask[int](s, "select count(*) + (select count(*) from chat_files) from messages where chat_id = $1", chatID), 8, "rows after the refusals")
 	if started, err := s.turns.StartTurn(t.Context(), s.newUser(), turn); err != nil || !started.Expired.IsZero() || started.Started {
 		t.Errorf("another user learns of it: %+v, %v", started, err)
 	}
@@ -77,32 +72,12 @@ func TestReviveOfALivingChat(t *testing.T) {
 	s.fail(turn, "")
 	s.expire(chatID)
 	retried := repeatOf(turn)
-	if started := s.start(retried); started.PendingTurns != 1 {
-		t.Errorf("%+v", started.Chat)
-	}
+	started := s.start(retried)
+	is(t, started.PendingTurns, 1, "%+v", started.Chat)
 	busy := turnIn(chatID, "Hello?")
 	busy.Revive = true
 	if started, err := s.turns.StartTurn(t.Context(), s.user, busy); err != nil || started.Started || started.Running != retried.MessageID {
 		t.Errorf("%+v, %v", started, err)
-	}
-}
-
-// In an expired chat nothing can be streamed, stopped or read.
-func TestExpiredChatIsNotRead(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	s.expire(chatID)
-	_, recalled := s.turns.ReadChat(t.Context(), s.user, chatID)
-	_, _, found := s.turns.FindReply(t.Context(), s.user, chatID, uuid.Nil, 0)
-	for _, err := range []error{recalled, found} {
-		refused := new(fault.Error)
-		if !asFault(err, &refused) || refused.Code != fault.ChatExpired || refused.Details["chat_id"] != chatID || refused.Details["expired_at"] == "" {
-			t.Errorf("%v", err)
-		}
-	}
-	if _, _, err := s.turns.FindReply(t.Context(), s.newUser(), chatID, uuid.Nil, 0); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("another user: %v", err)
 	}
 }
 
@@ -113,21 +88,13 @@ func TestTurnLimitEnqueuesAFold(t *testing.T) {
 	chatID := b.newChat(1)
 	b.exec("update chats set max_turns = 2 where id = $1", chatID)
 	for turns := 2; turns <= 4; turns++ {
-		turn := turnIn(chatID, "Next.")
-		b.start(turn)
-		b.reply(turn, "There.")
+		b.exchange(turnIn(chatID, "Next."), "There.")
 		folds, _, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
-		if err != nil || len(b.folds) != max(0, turns-2) || slices.Contains(folds, chatID) != (turns > 2) {
-			t.Errorf("%d turns: %d folds enqueued, the sweep finds %v, %v", turns, len(b.folds), folds, err)
-		}
+		is(t, tuple(err, len(b.folds), slices.Contains(folds, chatID)), tuple(nil, max(0, turns-2), (turns > 2)), "%d turns: folds enqueued, the sweep finds", turns)
 	}
 	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
-	turn := turnIn(chatID, "Next.")
-	b.start(turn)
-	b.reply(turn, "There.")
-	if len(b.folds) != 2 {
-		t.Error("a simple chat is folded")
-	}
+	b.exchange(turnIn(chatID, "Next."), "There.")
+	is(t, len(b.folds), 2, "a simple chat is folded")
 }
 
 // Expired chats are deleted after their retention time. One with a running reply stays, and so do all that
@@ -143,15 +110,11 @@ func TestExpiredChatsAreDeleted(t *testing.T) {
 		s.age(id, ago)
 	}
 	s.age(living, "400 days")
-	if n, err := m.DeleteExpired(t.Context(), 30); err != nil || n != 1 {
-		t.Errorf("%d deleted, %v", n, err)
-	}
-	if left := ask[[]uuid.UUID](s.bed, "select array_agg(id order by id) from chats"); len(left) != 3 || slices.Contains(left, old) {
+	is(t, must(m.DeleteExpired(t.Context(), 30))(t), 1, "deleted")
+	if left := ask[[]uuid.UUID](s, "select array_agg(id order by id) from chats"); len(left) != 3 || slices.Contains(left, old) {
 		t.Errorf("left are %v", left)
 	}
-	if n, err := m.DeleteExpired(t.Context(), 1<<40); err != nil || n != 0 {
-		t.Errorf("%d deleted after an age, %v", n, err)
-	}
+	is(t, must(m.DeleteExpired(t.Context(), 1<<40))(t), 0, "deleted after an age")
 }
 
 // Idle chats are deleted in many small transactions. A message or a revival counts as activity.
@@ -166,10 +129,8 @@ func TestIdleChatsAreDeleted(t *testing.T) {
 	}
 	s.exec("update chats set revived_at = now() where id = $1", revived)
 	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '11 days' from generate_series(1, $2)", s.user.UserID, 2*deletedAtOnce)
-	if n, err := m.DeleteIdle(t.Context(), 10); err != nil || n != 2*deletedAtOnce+1 {
-		t.Errorf("%d deleted, %v", n, err)
-	}
-	if left := ask[[]uuid.UUID](s.bed, "select array_agg(id) from chats"); len(left) != 3 || slices.Contains(left, idle) || !slices.Contains(left, active) {
+	is(t, must(m.DeleteIdle(t.Context(), 10))(t), 2*deletedAtOnce+1, "deleted")
+	if left := ask[[]uuid.UUID](s, "select array_agg(id) from chats"); len(left) != 3 || slices.Contains(left, idle) || !slices.Contains(left, active) {
 		t.Errorf("left are %v", left)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -34,41 +33,25 @@ func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
 	return enqueue, asked
 }
 
-// turn stores a whole turn.
-func (b *bed) turn(turn chat.NewTurn) {
-	b.t.Helper()
-	b.start(turn)
-	saved, err := b.turns.SaveReply(b.t.Context(), b.user, chat.FinishedReply{ChatID: turn.ChatID, MessageID: turn.MessageID, Content: "I see.", Status: memory.StatusComplete, Tokens: 2})
-	if err != nil || !saved {
-		b.t.Fatalf("save: %v, %v", saved, err)
-	}
-}
-
 // The first reply that was not read makes a chat due, the sixth at once, and no other costs anything.
 func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	_, asked := b.reading()
 	first := firstTurn("Turn 0.")
-	b.turn(first)
+	b.exchange(first, "I see.")
 	for n := 1; n < 8; n++ {
-		b.turn(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)))
+		b.exchange(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)), "I see.")
 	}
-	if got := fmt.Sprint(asked[first.ChatID]); got != "[false true]" {
-		t.Errorf("asked at once: %s", got)
-	}
+	is(t, fmt.Sprint(asked[first.ChatID]), "[false true]", "asked at once")
 	// What was read makes nothing due, and neither does a chat that is not to be remembered.
 	b.exec("update conversation_briefs set extracted_seq = 16, extract_due_at = null where chat_id = $1", first.ChatID)
-	b.turn(turnIn(first.ChatID, "Turn 9."))
+	b.exchange(turnIn(first.ChatID, "Turn 9."), "I see.")
 	forgotten := firstTurn("Turn 0.")
 	b.start(forgotten)
 	b.exec("update chats set remember = false where id = $1", forgotten.ChatID)
-	if _, err := b.turns.SaveReply(t.Context(), b.user, chat.FinishedReply{ChatID: forgotten.ChatID, MessageID: forgotten.MessageID, Content: "I see.", Status: memory.StatusComplete, Tokens: 2}); err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]); got != "[false true false] []" {
-		t.Errorf("asked at once: %s", got)
-	}
+	b.reply(forgotten, "I see.")
+	is(t, fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]), "[false true false] []", "asked at once")
 }
 
 // Without long-term memory a turn makes no row and no job.
@@ -76,20 +59,14 @@ func TestWithoutLongTermMemoryNothingIsDue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	first := firstTurn("Turn 0.")
-	b.turn(first)
+	b.exchange(first, "I see.")
 	for n := 1; n < 7; n++ {
-		b.turn(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)))
+		b.exchange(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)), "I see.")
 	}
-	if due := testkit.Ask[int](t, b.pool, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"); due != 0 {
-		t.Errorf("%d rows", due)
-	}
+	is(t, ask[int](b, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"), 0, "rows")
 	extracts := NewExtracts(b.pool, Enqueue{})
-	if err := extracts.Hurry(t.Context(), b.user, uuid.New()); err != nil {
-		t.Error(err)
-	}
-	if _, err := extracts.Extract(t.Context(), b.user, first.ChatID); fault.CodeOf(err) != fault.MemoryOff {
-		t.Error(err)
-	}
+	fine(t, extracts.Hurry(t.Context(), b.user, uuid.New()), "an error")
+	wantFault(t, errOf(extracts.Extract(t.Context(), b.user, first.ChatID)), fault.MemoryOff, "refused")
 }
 
 func TestHurryReadsTheOtherChatsOfTheUser(t *testing.T) {
@@ -97,17 +74,13 @@ func TestHurryReadsTheOtherChatsOfTheUser(t *testing.T) {
 	b := newBed(t)
 	enqueue, asked := b.reading()
 	one, two, stranger := firstTurn("One."), firstTurn("Two."), firstTurn("Theirs.")
-	b.turn(one)
-	b.turn(two)
+	b.exchange(one, "I see.")
+	b.exchange(two, "I see.")
 	user := b.user
 	b.user = b.newUser()
-	b.turn(stranger)
-	if err := NewExtracts(b.pool, enqueue).Hurry(t.Context(), user, two.ChatID); err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(asked[one.ChatID], asked[two.ChatID], asked[stranger.ChatID]); got != "[false true] [false] [false]" {
-		t.Errorf("asked at once: %s", got)
-	}
+	b.exchange(stranger, "I see.")
+	noError(t, NewExtracts(b.pool, enqueue).Hurry(t.Context(), user, two.ChatID))
+	is(t, fmt.Sprint(asked[one.ChatID], asked[two.ChatID], asked[stranger.ChatID]), "[false true] [false] [false]", "asked at once")
 }
 
 // A request waits until all whole turns are read, and answers with the last row of the ledger.
@@ -117,34 +90,33 @@ func TestRequestedExtraction(t *testing.T) {
 	enqueue, asked := b.reading()
 	extracts := NewExtracts(b.pool, enqueue)
 	first := firstTurn("One.")
-	b.turn(first)
+	b.exchange(first, "I see.")
 	b.start(turnIn(first.ChatID, "This one runs."))
 	go func() {
 		testkit.Eventually(t, "it was asked for", func() bool {
-			return testkit.Ask[bool](t, b.pool, "select extract_due_at = '-infinity' from conversation_briefs where chat_id = $1", first.ChatID)
+			return ask[bool](b, "select extract_due_at = '-infinity' from conversation_briefs where chat_id = $1", first.ChatID)
 		})
 		b.exec(`with read as (update conversation_briefs set extracted_seq = 2 where chat_id = $1 returning chat_id, user_id)
-			insert into memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result, dropped) select chat_id, user_id, 1, 2, 1, 'empty', '{"moment": 2}' from read`, first.ChatID)
+			insert into memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result, dropped) select chat_id, user_id, 1, 2, 1, 'empty',
+			  '{"moment": 2}' from read`, first.ChatID)
 	}()
 	row, err := extracts.Extract(t.Context(), b.user, first.ChatID)
 	if err != nil || row.SeqFrom != 1 || row.SeqTo != 2 || row.Result != "empty" || string(row.Dropped) != `{"moment": 2}` || row.ID == uuid.Nil {
 		t.Errorf("%+v, %v", row, err)
 	}
-	if again, err := extracts.Extract(t.Context(), b.user, first.ChatID); err != nil || again.ID != row.ID || len(asked[first.ChatID]) != 2 {
-		t.Errorf("once more: %+v, %v, asked %v", again, err, asked)
-	}
+	again := must(extracts.Extract(t.Context(), b.user, first.ChatID))(t)
+	is(t, tuple(again.ID, len(asked[first.ChatID])), tuple(row.ID, 2), "once more: %+v, …, asked", again)
 	running := firstTurn("This one runs.")
 	b.start(running)
-	if row, err := extracts.Extract(t.Context(), b.user, running.ChatID); err != nil || row.ID != uuid.Nil || row.SeqFrom != 1 || row.SeqTo != 0 || row.Result != "empty" || string(row.Dropped) != "{}" {
+	if row, err := extracts.Extract(t.Context(), b.user, running.ChatID); err != nil || row.ID != uuid.Nil || row.SeqFrom != 1 || row.SeqTo != 0 ||
+		row.Result != "empty" || string(row.Dropped) != "{}" {
 		t.Errorf("nothing was said: %+v, %v", row, err)
 	}
-	if _, err := extracts.Extract(t.Context(), b.newUser(), first.ChatID); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("another user's: %v", err)
-	}
+	wantFault(t, errOf(extracts.Extract(t.Context(), b.newUser(), first.ChatID)), fault.ChatNotFound, "another user's")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	unread := firstTurn("Two.")
-	b.turn(unread)
+	b.exchange(unread, "I see.")
 	if _, err := extracts.Extract(ctx, b.user, unread.ChatID); err == nil {
 		t.Error("an extraction that nobody makes has ended")
 	}
@@ -199,17 +171,14 @@ func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 			b.exec(c.before, turn.ChatID)
 		}
 		b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
-		if err := c.end(turn); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		got := ask[string](b, "select m.status || ', ' || coalesce("+c.want+", false) || ', due ' || coalesce(b.extract_due_at::text, 'never') from messages m join conversation_briefs b using (chat_id) where m.id = $1", turn.MessageID)
+		fine(t, c.end(turn), "%s", name)
+		got := ask[string](b, "select m.status || ', ' || coalesce("+c.want+`, false) || ', due ' || coalesce(b.extract_due_at::text, 'never')
+			from messages m join conversation_briefs b using (chat_id) where m.id = $1`, turn.MessageID)
 		if !strings.HasPrefix(got, "interrupted, true") {
 			t.Errorf("%s: the reply is %s", name, got)
 		}
 	}
-	if len(asked) != 0 {
-		t.Errorf("jobs were inserted: %v", asked)
-	}
+	is(t, len(asked), 0, "jobs were inserted: %v", asked)
 }
 
 // What is stored without a reply is read as well, whoever stored it: apps, and tools by MCP.
@@ -221,18 +190,12 @@ func TestStoredMessagesMakeAChatDue(t *testing.T) {
 	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", b.user.UserID)
 	said := func(role, content string) {
 		t.Helper()
-		if _, err := store.StoreMessages(t.Context(), b.user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errOf(store.StoreMessages(t.Context(), b.user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}})))
 	}
 	said("assistant", "Welcome.")
-	if len(asked) != 0 {
-		t.Error("a greeting alone makes a chat due")
-	}
+	is(t, len(asked), 0, "a greeting alone makes a chat due")
 	for n := range 7 {
 		said("user", fmt.Sprintf("I own %d violoncellos.", n))
 	}
-	if got := fmt.Sprint(asked[chatID]); got != "[false true]" {
-		t.Errorf("asked at once: %s", got)
-	}
+	is(t, fmt.Sprint(asked[chatID]), "[false true]", "asked at once")
 }

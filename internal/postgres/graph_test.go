@@ -1,11 +1,15 @@
 package postgres
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -13,26 +17,27 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // wrote stores a memory of the user, active and written by the user.
 func (b *bed) wrote(user auth.Principal, content string) uuid.UUID {
 	b.t.Helper()
-	testkit.Exec(b.t, b.pool, "insert into memory_users (user_id) values ($1) on conflict do nothing", user.UserID)
-	return testkit.Ask[uuid.UUID](b.t, b.pool, "insert into memories (user_id, content, origin) values ($1, $2, 'user') returning id", user.UserID, content)
+	b.exec("insert into memory_users (user_id) values ($1) on conflict do nothing", user.UserID)
+	return ask[uuid.UUID](b, "insert into memories (user_id, content, origin) values ($1, $2, 'user') returning id", user.UserID, content)
 }
 
 // asWorker runs statements as a job of the user.
 func (b *bed) asWorker(user auth.Principal, work func(tx pgx.Tx)) {
 	b.t.Helper()
 	tx := b.begin()
-	mustExec(b.t, tx, `select set_config('request.jwt.claims', json_build_object('sub', $1::text)::text, true), set_config('request.jwt.claim.sub', $1::text, true),
+	mustExec(b.t, tx, `select set_config('request.jwt.claims', json_build_object('sub', $1::text)::text, true), set_config('request.jwt.claim.sub',
+		$1::text, true),
 		set_config('role', 'throughline_worker', true)`, user.UserID)
 	work(tx)
-	if err := tx.Commit(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, tx.Commit(b.t.Context()))
 }
 
 // said reads "Neovim/tool" and "User likes Neovim".
@@ -71,13 +76,8 @@ func (b *bed) linked(content string, words ...string) uuid.UUID {
 // graph reads "User likes Neovim", or "was User likes Neovim", and "Neovim/tool 2".
 func (b *bed) graph(query history.GraphQuery) []string {
 	b.t.Helper()
-	if err := query.Check(); err != nil {
-		b.t.Fatal(err)
-	}
-	answer, err := NewGraph(b.pool).ReadGraph(b.t.Context(), b.user, query)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, query.Check())
+	answer := must(NewGraph(b.pool).ReadGraph(b.t.Context(), b.user, query))(b.t)
 	words := []string{}
 	for _, edge := range answer.Relationships {
 		was := ""
@@ -96,9 +96,7 @@ func (b *bed) graph(query history.GraphQuery) []string {
 func (b *bed) wantGraph(query history.GraphQuery, want ...string) {
 	b.t.Helper()
 	slices.Sort(want)
-	if got := b.graph(query); !slices.Equal(got, want) {
-		b.t.Errorf("%+v:\n got %q\nwant %q", query, got, want)
-	}
+	is(b.t, b.graph(query), want, "%+v:\n got …\nwant", query)
 	b.checkGraph()
 }
 
@@ -106,17 +104,17 @@ func (b *bed) wantGraph(query history.GraphQuery, want ...string) {
 func (b *bed) checkGraph() {
 	b.t.Helper()
 	for what, sql := range map[string]string{
-		"mentions that a recount does not confirm": "select count(*) from memory_entities e where mentions <> (select count(*) from memory_mentions m where m.entity_id = e.id) or mentions = 0",
-		"triples that are open twice":              "select count(*) from (select from memory_relationships where valid group by source_entity_id, relationship, target_entity_id having count(*) > 1) t",
+		"mentions that a recount does not confirm": `select count(*) from memory_entities e where mentions <> (select count(*) from memory_mentions m
+			where m.entity_id = e.id) or mentions = 0`,
+		"triples that are open twice": `select count(*) from (select from memory_relationships where valid group by source_entity_id,
+			relationship, target_entity_id having count(*) > 1) t`,
 		"relationships whose memory does not mention both ends": `select count(*) from memory_relationships r where 2 <> (select count(*) from memory_mentions m
 			where m.memory_id = r.memory_id and m.entity_id in (r.source_entity_id, r.target_entity_id))`,
 		"relationships that are open though all that say them are superseded": `select count(*) from memory_relationships r where valid and not exists (
 			select from memories m where m.id in (select r.memory_id union all select unnest(r.also_said_by)) and m.status <> 'superseded')`,
 		"entities with two users": "select count(*) from memory_entities e join memory_mentions m on m.entity_id = e.id where m.user_id <> e.user_id",
 	} {
-		if n := testkit.Ask[int](b.t, b.pool, sql); n > 0 {
-			b.t.Errorf("%d %s", n, what)
-		}
+		is(b.t, ask[int](b, sql), 0, "%s", what)
 	}
 }
 
@@ -157,7 +155,8 @@ func TestGraphOfMemories(t *testing.T) {
 func TestLinkMemoryTakesOnlyWhatTheMemorySays(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.linked("Likes the cello.", "cello/concept", "Yo-Yo Ma/person", "User likes cello", "User admires Yo-Yo", "User likes User", "cello  ", "/tool", strings.Repeat("x", 101)+"/tool", "cell/tool")
+	b.linked("Likes the cello.", "cello/concept", "Yo-Yo Ma/person", "User likes cello", "User admires Yo-Yo", "User likes User", "cello  ", "/tool",
+		strings.Repeat("x", 101)+"/tool", "cell/tool")
 	b.wantGraph(history.GraphQuery{}, "User likes cello", "User/person 1", "cello/concept 1")
 	memory := b.linked("東京に住んでいる。", "東京/place", "User lives_in 東京")
 	b.wantGraph(history.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User/person 2", "東京/place 1")
@@ -179,12 +178,12 @@ func TestRelationshipsFollowTheirMemory(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	old := b.linked("Lives in Lyon.", "Lyon/place", "User lives_in Lyon")
-	testkit.Exec(t, b.pool, "update memories set valid_from = '2024-05-01', recorded_at = '2025-01-01' where id = $1", old)
-	testkit.Exec(t, b.pool, "update memory_relationships set valid_from = '2024-05-01', recorded_at = '2025-01-01'")
-	testkit.Exec(t, b.pool, "update memories set status = 'superseded', valid_to = '2026-03-01', retracted_at = now() where id = $1", old)
+	b.exec("update memories set valid_from = '2024-05-01', recorded_at = '2025-01-01' where id = $1", old)
+	b.exec("update memory_relationships set valid_from = '2024-05-01', recorded_at = '2025-01-01'")
+	b.exec("update memories set status = 'superseded', valid_to = '2026-03-01', retracted_at = now() where id = $1", old)
 	b.linked("Lives in Porto.", "Porto/place", "User lives_in Porto")
-	testkit.Exec(t, b.pool, "update memory_relationships set valid_from = '2026-03-01' where valid")
-	testkit.Exec(t, b.pool, "update memories set valid_from = '2026-03-01' where status = 'active'")
+	b.exec("update memory_relationships set valid_from = '2026-03-01' where valid")
+	b.exec("update memories set valid_from = '2026-03-01' where status = 'active'")
 	lyon, porto, me := "Lyon/place 1", "Porto/place 1", "User/person 2"
 	b.wantGraph(history.GraphQuery{Entity: "user"}, "was User lives_in Lyon", "User lives_in Porto", lyon, porto, me)
 	b.wantGraph(history.GraphQuery{Text: "where do I live"}, "User lives_in Porto", porto, me)
@@ -192,9 +191,9 @@ func TestRelationshipsFollowTheirMemory(t *testing.T) {
 	b.wantGraph(history.GraphQuery{AsOf: "2026-06-01"}, "User lives_in Porto", porto, me)
 	b.wantGraph(history.GraphQuery{Text: "where do I live", AsOf: "2025-06-01T10:00:00Z"}, "User lives_in Lyon", lyon, me)
 	b.wantGraph(history.GraphQuery{AsOf: "2024-04-30"})
-	testkit.Exec(t, b.pool, "update memories set status = 'active', valid_to = null, retracted_at = null where id = $1", old)
+	b.exec("update memories set status = 'active', valid_to = null, retracted_at = null where id = $1", old)
 	b.wantGraph(history.GraphQuery{Entity: "lyon"}, "User lives_in Lyon", lyon, me)
-	testkit.Exec(t, b.pool, "update memories set status = 'archived' where id = $1", old)
+	b.exec("update memories set status = 'archived' where id = $1", old)
 	b.wantGraph(history.GraphQuery{}, "User lives_in Porto", porto, me)
 }
 
@@ -216,16 +215,16 @@ func TestATripleOfSeveralMemoriesOutlivesOne(t *testing.T) {
 			}
 			b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
 			for _, gone := range []int{0, 2} {
-				testkit.Exec(t, b.pool, change, memories[gone])
+				b.exec(change, memories[gone])
 				if got := b.graph(history.GraphQuery{}); !slices.Contains(got, "User likes Neovim") {
 					t.Errorf("without %d: %q", gone, got)
 				}
 				b.checkGraph()
 			}
-			testkit.Exec(t, b.pool, change, memories[1])
+			b.exec(change, memories[1])
 			if what == "superseded" {
 				b.wantGraph(history.GraphQuery{}, "was User likes Neovim", "Neovim/tool 3", "User/person 3")
-				testkit.Exec(t, b.pool, "update memories set status = 'active', retracted_at = null where id = $1", memories[2])
+				b.exec("update memories set status = 'active', retracted_at = null where id = $1", memories[2])
 				b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
 				return
 			}
@@ -239,32 +238,17 @@ func TestATripleThatComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	first := b.linked("Lives in Lyon.", "Lyon/place", "User lives_in Lyon")
-	testkit.Exec(t, b.pool, "update memories set status = 'superseded', retracted_at = now() where id = $1", first)
+	b.exec("update memories set status = 'superseded', retracted_at = now() where id = $1", first)
 	second := b.linked("Lives in Lyon again.", "Lyon/place", "User lives_in Lyon")
 	both := []string{"was User lives_in Lyon", "User lives_in Lyon", "Lyon/place 2", "User/person 2"}
 	b.wantGraph(history.GraphQuery{}, both...)
-	testkit.Exec(t, b.pool, "update memories set status = 'active', retracted_at = null where id = $1", first)
+	b.exec("update memories set status = 'active', retracted_at = null where id = $1", first)
 	b.wantGraph(history.GraphQuery{}, both...)
-	testkit.Exec(t, b.pool, "delete from memories where id = $1", second)
+	b.exec("delete from memories where id = $1", second)
 	if got := b.graph(history.GraphQuery{}); !slices.Contains(got, "User lives_in Lyon") {
 		t.Errorf("%q", got)
 	}
 	b.checkGraph()
-}
-
-// Both deleted in one statement, and the whole user.
-func TestDeletionTakesTheGraph(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	for n := range 5 {
-		b.linked(fmt.Sprintf("Likes Neovim %d.", n), "Neovim/tool", "User likes Neovim")
-	}
-	testkit.Exec(t, b.pool, "delete from memories where content < 'Likes Neovim 3.'")
-	b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 2", "User/person 2")
-	testkit.Exec(t, b.pool, "delete from auth.users where id = $1", b.user.UserID)
-	if n := testkit.Ask[int](t, b.pool, "select (select count(*) from memory_entities) + (select count(*) from memory_relationships) + (select count(*) from memory_mentions)"); n > 0 {
-		t.Errorf("%d rows are left", n)
-	}
 }
 
 // Words that the user or an erasure takes out of a memory are out of the graph in the same commit. A merge by the model
@@ -274,7 +258,7 @@ func TestEditedMemoryLeavesTheGraph(t *testing.T) {
 	b := newBed(t)
 	memory := b.linked("Likes Alice and Neovim.", "Alice/person", "Neovim/tool", "User likes Alice")
 	waiting := func() bool {
-		return testkit.Ask[bool](t, b.pool, "select graph_version is null from memories where id = $1", memory)
+		return ask[bool](b, "select graph_version is null from memories where id = $1", memory)
 	}
 	if waiting() {
 		t.Error("a linked memory still waits")
@@ -285,12 +269,12 @@ func TestEditedMemoryLeavesTheGraph(t *testing.T) {
 		mustExec(t, tx, `select throughline.link_memory($1, '[{"name": "Bob", "type": "person"}]', '[]')`, memory)
 	})
 	b.wantGraph(history.GraphQuery{}, "User likes Alice", "Alice/person 1", "Neovim/tool 1", "Bob/person 1", "User/person 1")
-	testkit.Exec(t, b.pool, "update memories set pinned = true where id = $1", memory)
+	b.exec("update memories set pinned = true where id = $1", memory)
 	b.wantGraph(history.GraphQuery{Entity: "Alice"}, "User likes Alice", "Alice/person 1", "User/person 1")
 	if waiting() {
 		t.Error("a memory that was pinned waits")
 	}
-	testkit.Exec(t, b.pool, "update memories set content = 'Likes Neovim.' where id = $1", memory)
+	b.exec("update memories set content = 'Likes Neovim.' where id = $1", memory)
 	b.wantGraph(history.GraphQuery{})
 	if !waiting() {
 		t.Error("an edited memory does not wait")
@@ -300,10 +284,202 @@ func TestEditedMemoryLeavesTheGraph(t *testing.T) {
 func TestUserNamesInGoAndSQL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	for _, name := range []string{"User", "the  USER", "I", "me", "Myself", "der Nutzer", "die Nutzerin", "l'utilisateur", "L’utilisatrice", "el usuario", "o usuário", "a usuária", "l'utente",
+	for _, name := range []string{"User", "the  USER", "I", "me", "Myself", "der Nutzer", "die Nutzerin", "l'utilisateur", "L’utilisatrice", "el usuario",
+		"o usuário", "a usuária", "l'utente",
 		"Users", "user 2", "", "it", "Neovim", "mr user"} {
-		if inSQL := testkit.Ask[bool](t, b.pool, "select throughline.is_user_name($1)", name); inSQL != graph.IsUser(name) {
-			t.Errorf("%q: %v in SQL, %v in Go", name, inSQL, graph.IsUser(name))
+		is(t, ask[bool](b, "select throughline.is_user_name($1)", name), graph.IsUser(name), "%q: in SQL, … in Go", name)
+	}
+}
+
+// askerFunc is a model that answers with what a function returns.
+type askerFunc func(question lease.Question) (string, error)
+
+func (f askerFunc) Ask(_ context.Context, question lease.Question) (lease.Answer, error) {
+	text, err := f(question)
+	return lease.Answer{Text: text, InputTokens: 10, OutputTokens: 5}, err
+}
+
+const noEntities = `{"entities": [], "relationships": []}`
+
+// likes answers for each fact "Likes X." with the tool X.
+func likes(question lease.Question) (string, error) {
+	var entities, relationships []string
+	for line := range strings.SplitSeq(question.Input, "\n") {
+		alias, fact, ok := strings.Cut(line, ": Likes ")
+		if name := strings.TrimSuffix(fact, "."); ok {
+			entities = append(entities, fmt.Sprintf(`{"memory": %q, "name": %q, "type": "tool"}`, alias, name))
+			relationships = append(relationships, fmt.Sprintf(`{"memory": %q, "source": "User", "relationship": "likes", "target": %q}`, alias, name))
 		}
 	}
+	return `{"entities": [` + strings.Join(entities, ",") + `], "relationships": [` + strings.Join(relationships, ",") + `]}`, nil
+}
+
+// grapher is an engine that asks a function.
+func (b *bed) grapher(asker askerFunc) *graph.Engine {
+	return graph.New(graph.Config{
+		Store: NewGraph(b.pool), Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(), CallTimeout: 10 * time.Second,
+	})
+}
+
+// update runs update_memory_graph once.
+func (b *bed) update(asker askerFunc) (graph.Report, error) {
+	b.t.Helper()
+	return b.grapher(asker).UpdateGraph(b.t.Context(), time.Minute)
+}
+
+func (b *bed) waiting() int {
+	b.t.Helper()
+	return b.count("memories where graph_version is null and status = 'active'")
+}
+
+func TestGraphLearnsWhatAUserWrote(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.wrote(b.user, "Likes Neovim.")
+	b.wrote(b.user, "Sleeps well.")
+	b.linked("Likes Emacs.", "Emacs/tool")
+	inbox := b.wrote(b.user, "Likes Nano.")
+	b.exec("update memories set status = 'inbox' where id = $1", inbox)
+	off := b.newUser()
+	b.wrote(off, "Likes Secrecy.")
+	b.exec("update memory_users set enabled = false where user_id = $1", off.UserID)
+	other := b.newUser()
+	b.wrote(other, "Likes Vim.")
+	var mu sync.Mutex
+	var asked []lease.Question
+	report, err := b.update(func(question lease.Question) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, question)
+		return likes(question)
+	})
+	want := graph.Report{Users: 2, Memories: 3, Entities: 2, Relationships: 2, Calls: 2, InputTokens: 20, OutputTokens: 10}
+	if err != nil || report != want {
+		t.Errorf("%+v, %v", report, err)
+	}
+	for _, question := range asked {
+		if question.Purpose != "entities" || question.Model != "test-1" || question.SchemaName != "entities" || strings.Contains(question.Input, "Emacs") {
+			t.Errorf("%+v", question)
+		}
+	}
+	b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 1", "User/person 1", "Emacs/tool 1")
+	is(t, must(b.update(likes))(t), (graph.Report{}), "a second time")
+	b.exec("update memories set status = 'active' where id = $1", inbox)
+	b.exec("update memories set content = 'Likes Helix.' where content = 'Likes Neovim.'")
+	is(t, must(b.update(likes))(t).Memories, 2, "after an edit and an acceptance")
+	b.wantGraph(history.GraphQuery{}, "User likes Helix", "User likes Nano", "Helix/tool 1", "Nano/tool 1", "User/person 2", "Emacs/tool 1")
+}
+
+// Many memories are asked for some at a time.
+func TestGraphAsksForSomeMemoriesAtATime(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for n := range 50 {
+		b.wrote(b.user, fmt.Sprintf("Likes Tool%d.", n))
+	}
+	report := must(b.update(likes))(t)
+	is(t, tuple(report.Calls, report.Memories, report.Users, b.waiting()), tuple(3, 50, 1, 0), "%+v, … wait", report)
+	b.checkGraph()
+}
+
+// A model that fails loses nothing: the memories wait. One that answers rubbish twice is not asked again.
+func TestGraphOfAFailingModel(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for range 5 {
+		b.wrote(b.newUser(), "Likes Neovim.")
+	}
+	failing := errors.New("the model is away")
+	report, err := b.update(func(lease.Question) (string, error) { return "", failing })
+	if !errors.Is(err, failing) || report.Failed != 3 || report.Memories != 0 || b.waiting() != 5 {
+		t.Errorf("%+v, %v, %d wait", report, err, b.waiting())
+	}
+	calls := 0
+	report, err = b.update(func(question lease.Question) (string, error) {
+		if calls++; calls == 1 {
+			return "", failing
+		}
+		return likes(question)
+	})
+	if !errors.Is(err, failing) || report.Failed != 1 || report.Memories != 4 || b.waiting() != 1 {
+		t.Errorf("%+v, %v, %d wait", report, err, b.waiting())
+	}
+	var instructions []string
+	report, err = b.update(func(question lease.Question) (string, error) {
+		instructions = append(instructions, question.Instructions)
+		return "I like Neovim, too!", nil
+	})
+	if err != nil || report.Broken != 1 || report.Calls != 2 || b.waiting() != 0 || len(instructions) != 2 || !strings.Contains(instructions[1], "refused") {
+		t.Errorf("%+v, %v, %d wait, %q", report, err, b.waiting(), instructions)
+	}
+	b.wrote(b.user, "Likes Vim.")
+	calls = 0
+	report, err = b.update(func(question lease.Question) (string, error) {
+		if calls++; calls == 1 {
+			return "{", nil
+		}
+		return likes(question)
+	})
+	is(t, tuple(err, report.Broken, report.Calls, report.Relationships), tuple(nil, 0, 2, 1), "rubbish, then an answer: %+v", report)
+}
+
+// What changes while the model thinks is asked for again; what is deleted stays deleted.
+func TestGraphOfMemoriesThatChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	edited, deleted := b.wrote(b.user, "Likes Neovim."), b.wrote(b.user, "Likes Emacs.")
+	b.wrote(b.user, "Likes Vim.")
+	report, err := b.update(func(question lease.Question) (string, error) {
+		b.exec("update memories set content = 'Hates Neovim.' where id = $1", edited)
+		b.exec("delete from memories where id = $1", deleted)
+		return likes(question)
+	})
+	is(t, tuple(err, report.Changed, b.waiting()), tuple(nil, 2, 1), "%+v, … wait", report)
+	b.wantGraph(history.GraphQuery{}, "User likes Vim", "Vim/tool 1", "User/person 1")
+	report, err = b.update(func(lease.Question) (string, error) {
+		b.exec("delete from auth.users where id = $1", b.user.UserID)
+		return noEntities, nil
+	})
+	is(t, tuple(err, report.Changed), tuple(nil, 1), "a user who leaves: %+v", report)
+}
+
+// Two workers share the users; each memory is asked for once.
+func TestTwoWorkersUpdateTheGraph(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for range 20 {
+		b.wrote(b.newUser(), "Likes Neovim.")
+	}
+	var mu sync.Mutex
+	users := []string{}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			_, err := b.update(func(question lease.Question) (string, error) {
+				mu.Lock()
+				users = append(users, question.UserID.String())
+				mu.Unlock()
+				return likes(question)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(users)
+	is(t, tuple(len(users), len(slices.Compact(users)), b.waiting()), tuple(20, 20, 0), "calls, … wait")
+	b.checkGraph()
+}
+
+// A worker that died with a claim holds nobody up once it has run out.
+func TestGraphOfADeadWorker(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.wrote(b.user, "Likes Neovim.")
+	b.exec("update memory_users set graph_token = gen_random_uuid(), graph_until = now() + interval '1 minute'")
+	is(t, must(b.update(likes))(t), (graph.Report{}), "while it may live")
+	b.exec("update memory_users set graph_until = now() - interval '1 second'")
+	is(t, must(b.update(likes))(t).Memories, 1, "after that")
+	is(t, b.count("memory_users where graph_token is not null or graph_until is not null"), 0, "claims are left")
 }

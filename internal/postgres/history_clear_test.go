@@ -1,7 +1,8 @@
 package postgres
 
 import (
-	"sync"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -13,17 +14,14 @@ import (
 
 func (s shelf) clear(chatID uuid.UUID) history.Cleared {
 	s.t.Helper()
-	cleared, err := s.ClearChat(s.t.Context(), s.user, chatID)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	cleared := must(s.ClearChat(s.t.Context(), s.user, chatID))(s.t)
 	return cleared
 }
 
 // lastRevision returns kind, range, turns and summary of a chat's latest revision.
 func (s shelf) lastRevision(chatID uuid.UUID) string {
 	s.t.Helper()
-	return ask[string](s.bed, `select concat_ws(' ', version, kind, seq_from, seq_to, turns, '"' || global_summary || '"', prompt_mode, prompt_ref, model = '')
+	return ask[string](s, `select concat_ws(' ', version, kind, seq_from, seq_to, turns, '"' || global_summary || '"', prompt_mode, prompt_ref, model = '')
 		from conversation_brief_revisions where chat_id = $1 order by version desc limit 1`, chatID)
 }
 
@@ -32,78 +30,23 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	s := newShelf(t)
 	chatID := s.newChat(2)
 	s.mustCommit(s.claim(chatID, brief.KindFold))
-	later := turnIn(chatID, "And a third.")
-	s.start(later)
-	s.reply(later, "Noted.")
+	s.exchange(turnIn(chatID, "And a third."), "Noted.")
 	want := history.Cleared{ChatID: chatID, ClearedSeq: 6, BriefVersion: 2}
 	for _, name := range []string{"at first", "a second time"} {
-		if got := s.clear(chatID); got != want {
-			t.Errorf("%s: %+v", name, got)
-		}
+		is(t, s.clear(chatID), want, "%s", name)
 	}
-	if got := s.brief(chatID); got != (briefRow{Version: 2, CoveredSeq: 6}) {
-		t.Errorf("the brief is %+v", got)
-	}
-	if got := s.lastRevision(chatID); got != `2 clear 5 6 1 "" none none t` {
-		t.Errorf("the revision is %s", got)
-	}
-	if got := ask[string](s.bed, "select concat_ws(' ', cleared_seq, brief_tokens, brief::text) from conversation_briefs"); got != `6 0 {"global_summary": "", "last_summarized_message_id": null}` {
-		t.Errorf("the brief is %s", got)
-	}
+	is(t, s.brief(chatID), (briefRow{Version: 2, CoveredSeq: 6}), "the brief")
+	is(t, s.lastRevision(chatID), `2 clear 5 6 1 "" none none t`, "the revision")
+	is(t, ask[string](s, "select concat_ws(' ', cleared_seq, brief_tokens, brief::text) from conversation_briefs"),
+		`6 0 {"global_summary": "", "last_summarized_message_id": null}`, "the brief")
 	next := turnIn(chatID, "Who are you?")
-	if started := s.start(next); len(started.Buffer) != 0 || started.Brief.Summary != "" || started.PendingTurns != 0 {
-		t.Errorf("the next turn begins with %+v", started)
-	}
+	started := s.start(next)
+	is(t, tuple(len(started.Buffer), started.Brief.Summary, started.PendingTurns), tuple(0, "", 0), "the next turn begins with %+v", started)
 	s.reply(next, "A model.")
 	s.mustCommit(s.claim(chatID, brief.KindFold))
-	if got := s.lastRevision(chatID); got != `3 fold 7 8 1 "They talked." inline built-in@1 f` {
-		t.Errorf("the next fold is %s", got)
-	}
-	if page, err := s.ListMessages(t.Context(), s.user, chatID, history.MessagesQuery{}); err != nil || len(page.Messages) != 8 {
-		t.Errorf("%d messages are stored, %v", len(page.Messages), err)
-	}
+	is(t, s.lastRevision(chatID), `3 fold 7 8 1 "They talked." inline built-in@1 f`, "the next fold")
+	is(t, len(must(s.ListMessages(t.Context(), s.user, chatID, history.MessagesQuery{}))(t).Messages), 8, "messages are stored")
 	s.checkCounters()
-}
-
-// When the brief covers all messages, a clear still empties the brief.
-func TestClearRightAfterAFold(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	s.mustCommit(s.claim(chatID, brief.KindFold))
-	if got := s.clear(chatID); got.ClearedSeq != 2 || got.BriefVersion != 2 || s.brief(chatID).Summary != "" {
-		t.Errorf("%+v, %+v", got, s.brief(chatID))
-	}
-	if got := s.lastRevision(chatID); got != `2 clear 3 2 0 "" none none t` {
-		t.Errorf("the revision is %s", got)
-	}
-}
-
-func TestClearOfAnEmptyChat(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.create(history.NewChat{}).ID
-	if got := s.clear(chatID); got != (history.Cleared{ChatID: chatID}) {
-		t.Errorf("%+v", got)
-	}
-	if n := ask[int](s.bed, "select count(*) from conversation_brief_revisions"); n != 0 {
-		t.Errorf("%d revisions", n)
-	}
-}
-
-// A deleted message must still be removed from the revisions, which only a rebuild does.
-func TestClearLeavesStaleness(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	s.mustCommit(s.claim(chatID, brief.KindFold))
-	if err := s.DeleteMessage(t.Context(), s.user, ask[uuid.UUID](s.bed, "select id from messages where seq = 1")); err != nil {
-		t.Fatal(err)
-	}
-	s.clear(chatID)
-	if got := s.brief(chatID); !got.Stale || got.Summary != "" {
-		t.Errorf("%+v", got)
-	}
 }
 
 func TestClearDuringAReply(t *testing.T) {
@@ -114,84 +57,88 @@ func TestClearDuringAReply(t *testing.T) {
 	s.start(running)
 	before := s.brief(chatID)
 	_, err := s.ClearChat(t.Context(), s.user, chatID)
-	refused := new(fault.Error)
-	if !asFault(err, &refused) || refused.Code != fault.GenerationInProgress || refused.Details["message_id"] != running.MessageID {
-		t.Errorf("refused with %v", err)
-	}
-	if after := s.brief(chatID); after != before {
-		t.Errorf("the brief is %+v, was %+v", after, before)
-	}
+	is(t, faultOf(t, err, fault.GenerationInProgress)["message_id"], any(running.MessageID), "the reply that runs")
+	is(t, s.brief(chatID), before, "the brief")
 	s.reply(running, "Done.")
-	if got := s.clear(chatID); got.ClearedSeq != 4 {
-		t.Errorf("%+v", got)
+	is(t, s.clear(chatID).ClearedSeq, 4, "cleared up to")
+}
+
+// A clear empties a brief that covers all messages. An empty chat stays as it is. A brief that is stale stays so: only a rebuild
+// takes a deleted message out of the revisions.
+func TestClearOfWhatIsCoveredStaleOrEmpty(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	empty := s.create(history.NewChat{}).ID
+	is(t, s.clear(empty), history.Cleared{ChatID: empty}, "of an empty chat")
+	is(t, s.count("conversation_brief_revisions"), 0, "revisions of it")
+	for _, stale := range []bool{false, true} {
+		chatID := s.newChat(1)
+		s.mustCommit(s.claim(chatID, brief.KindFold))
+		if stale {
+			noError(t, s.DeleteMessage(t.Context(), s.user, s.message(chatID, 1)))
+		}
+		is(t, s.clear(chatID), history.Cleared{ChatID: chatID, ClearedSeq: 2, BriefVersion: 2}, "stale: %v", stale)
+		is(t, s.lastRevision(chatID), `2 clear 3 2 0 "" none none t`, "the revision, stale: %v", stale)
+		is(t, s.brief(chatID), briefRow{Version: 2, CoveredSeq: 2, Stale: stale}, "the brief, stale: %v", stale)
 	}
 }
 
-// A fold that is running when its chat is cleared must not write the old text back.
-func TestClearDuringAFold(t *testing.T) {
+// revisions reads one page, as a line for each version, and whether there are more.
+func (s shelf) revisions(chatID uuid.UUID, query history.BriefRevisionsQuery) (lines string, more bool) {
+	s.t.Helper()
+	page := must(s.ListBriefRevisions(s.t.Context(), s.user, chatID, query))(s.t)
+	var all []string
+	for _, r := range page.Revisions {
+		text := "-"
+		if r.Text != nil {
+			text = fmt.Sprintf("%q", *r.Text)
+		}
+		if r.CreatedAt.IsZero() {
+			s.t.Errorf("version %d has no date", r.Version)
+		}
+		all = append(all, fmt.Sprintf("%d %s %d-%d %d %s %s %s", r.Version, r.Kind, r.SeqFrom, r.SeqTo, r.Turns, text, r.PromptRef, r.Model))
+	}
+	return strings.Join(all, "\n"), page.HasMore
+}
+
+// Versions come the latest first, in pages that meet. An erasure takes the texts and leaves the rest.
+func TestRevisionsOfABrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	chatID := s.newChat(3)
-	change := s.claim(chatID, brief.KindFold)
+	chatID := s.newChat(2)
+	if lines, more := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != "" || more {
+		t.Errorf("before the first fold: %q, %v", lines, more)
+	}
+	s.mustCommit(s.claim(chatID, brief.KindFold))
+	turn := s.exchange(turnIn(chatID, "And a third."), "Noted.")
+	s.mustCommit(s.claim(chatID, brief.KindFold))
+	first, second := `1 fold 1-4 2 "They talked." built-in@1 test`, `2 fold 5-6 1 "They talked." built-in@1 test`
+	for _, c := range []struct {
+		query history.BriefRevisionsQuery
+		want  string
+		more  bool
+	}{
+		{history.BriefRevisionsQuery{Limit: 2}, second + "\n" + first, false},
+		{history.BriefRevisionsQuery{Limit: 1}, second, true},
+		{history.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(2))}, first, false},
+		{history.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(1))}, "", false},
+	} {
+		if lines, more := s.revisions(chatID, c.query); lines != c.want || more != c.more {
+			t.Errorf("%+v: more %v\n%s", c.query, more, lines)
+		}
+	}
+	noError(t, s.DeleteMessage(t.Context(), s.user, turn.UserMessageID))
+	hidden := `2 fold 5-6 1 - built-in@1 test` + "\n" + `1 fold 1-4 2 - built-in@1 test`
+	if lines, _ := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != hidden {
+		t.Errorf("after a deletion:\n%s", lines)
+	}
+	s.mustCommit(s.claim(chatID, brief.KindRebuild))
 	s.clear(chatID)
-	if renewed, err := s.briefs.Renew(t.Context(), chatID, change.Lease); err != nil || renewed {
-		t.Errorf("the fold still has its lease: %v, %v", renewed, err)
+	want := `4 clear 7-6 0 "" none ` + `
+3 rebuild 1-6 2 "They talked." built-in@1 test
+2 fold 5-6 1 - built-in@1 test
+1 fold 1-4 2 - built-in@1 test`
+	if lines, _ := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != want {
+		t.Errorf("after a deletion and a clear:\n%s", lines)
 	}
-	if won, err := s.commit(change); err != nil || won {
-		t.Errorf("the fold was written: %v, %v", won, err)
-	}
-	if got := s.brief(chatID); got != (briefRow{Version: 1, CoveredSeq: 6}) {
-		t.Errorf("%+v", got)
-	}
-}
-
-// Folds, clears, turns and deletions of one chat at once: each happens wholly or not at all, none waits
-// without end, and what the last clear removed stays removed.
-func TestClearRacesWithEverything(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	for range 25 {
-		chatID := s.newChat(2)
-		change := s.claim(chatID, brief.KindFold)
-		victim := change.Planned.Messages[1].ID
-		var all sync.WaitGroup
-		all.Go(func() {
-			if _, err := s.commit(change); err != nil {
-				t.Error(err)
-			}
-		})
-		for range 2 {
-			all.Go(func() {
-				if _, err := s.ClearChat(t.Context(), s.user, chatID); err != nil && fault.CodeOf(err) != fault.GenerationInProgress {
-					t.Error(err)
-				}
-			})
-		}
-		all.Go(func() {
-			if err := s.DeleteMessage(t.Context(), s.user, victim); err != nil {
-				t.Error(err)
-			}
-		})
-		all.Go(func() {
-			turn := turnIn(chatID, "Meanwhile.")
-			started, err := s.turns.StartTurn(t.Context(), s.user, turn)
-			if err == nil && started.Started {
-				_, err = s.turns.SaveReply(t.Context(), s.user, finished(turn, "Meanwhile, too."))
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
-		all.Wait()
-		s.clear(chatID)
-		if got := s.brief(chatID); got.Summary != "" || got.PendingTokens != 0 || got.PendingTurns != 0 || got.Leased {
-			t.Fatalf("%+v", got)
-		}
-	}
-	gaps := ask[int](s.bed, `select count(*) from (select seq_from, lag(seq_to) over (partition by chat_id order by version) as before
-		from conversation_brief_revisions) r where seq_from <> coalesce(before, 0) + 1`)
-	if gaps != 0 {
-		t.Errorf("%d revisions do not begin where the one before ends", gaps)
-	}
-	s.checkCounters()
 }

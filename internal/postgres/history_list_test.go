@@ -1,26 +1,26 @@
 package postgres
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
-
-func asFault(err error, into **fault.Error) bool { return errors.As(err, into) }
 
 // titled creates chats named 1, 2, 3 …, each with its last activity that many minutes ago.
 func (s shelf) titled(many int) {
 	s.t.Helper()
 	s.exec(`insert into chats (user_id, title, created_at, tags)
-		select $1, n::text, now() - make_interval(mins => n), case when n % 3 = 0 then '{third,x}'::text[] else '{}' end from generate_series(1, $2) n`, s.user.UserID, many)
+		select $1, n::text, now() - make_interval(mins => n), case when n % 3 = 0 then '{third,x}'::text[] else '{}' end from generate_series(1,
+		  $2) n`, s.user.UserID, many)
 }
 
 // pages reads all pages. It calls between before each page but the first.
@@ -36,10 +36,7 @@ func (s shelf) pages(query history.ListQuery, between func(page int)) []string {
 		if page.Next == nil {
 			return all
 		}
-		next, err := history.ParseCursor(page.Next.String())
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		next := must(history.ParseCursor(page.Next.String()))(s.t)
 		query.After = &next
 		between(n)
 	}
@@ -63,16 +60,10 @@ func TestPagesOfChats(t *testing.T) {
 		got := s.pages(history.ListQuery{Limit: limit}, nothing)
 		same := got[29:33]
 		slices.Sort(same)
-		if !slices.Equal(got, numbers(50, 1)) {
-			t.Errorf("by %d: %v", limit, got)
-		}
+		is(t, got, numbers(50, 1), "by %d", limit)
 	}
-	if got := len(s.list(history.ListQuery{}).Chats); got != history.DefaultChats {
-		t.Errorf("%d chats where nothing is said", got)
-	}
-	if got := s.pages(history.ListQuery{Limit: 5, Tag: "third"}, nothing); len(got) != 16 {
-		t.Errorf("tagged: %v", got)
-	}
+	is(t, len(s.list(history.ListQuery{}).Chats), history.DefaultChats, "chats where nothing is said")
+	is(t, len(s.pages(history.ListQuery{Limit: 5, Tag: "third"}, nothing)), 16, "tagged")
 	if page := s.list(history.ListQuery{Tag: "thir"}); len(page.Chats) != 0 || page.Chats == nil || page.Next != nil {
 		t.Errorf("a part of a tag: %+v", page)
 	}
@@ -87,38 +78,14 @@ func TestPagesWhileChatsAreTalkedTo(t *testing.T) {
 	got := s.pages(history.ListQuery{Limit: 5}, func(page int) {
 		talkTo := []int{1 + rand.IntN(60), 60 - page, page*5 + 1} // somewhere, near the end, the next one to come
 		for _, n := range talkTo {
-			turn := turnIn(ask[uuid.UUID](s.bed, "select id from chats where title = $1", fmt.Sprint(n)), "Hello again.")
-			s.start(turn)
-			s.reply(turn, "Hello.")
+			s.exchange(turnIn(ask[uuid.UUID](s, "select id from chats where title = $1", fmt.Sprint(n)), "Hello again."), "Hello.")
 		}
 		s.start(firstTurn("new"))
 	})
 	if !slices.Equal(got, numbers(60, 1)) {
 		t.Errorf("%v", got)
 	}
-	if first := s.list(history.ListQuery{Limit: 1}).Chats[0]; first.Title != "new" {
-		t.Errorf("the first page begins with %q", first.Title)
-	}
-}
-
-func TestListsBelongToTheirUser(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	s.titled(3)
-	other := s
-	bed := *s.bed
-	bed.user = s.newUser()
-	other.bed = &bed
-	other.titled(2)
-	for _, one := range []struct {
-		user auth.Principal
-		want int
-	}{{s.user, 3}, {other.user, 2}, {s.newUser(), 0}} {
-		page, err := s.ListChats(t.Context(), one.user, history.ListQuery{})
-		if err != nil || len(page.Chats) != one.want {
-			t.Errorf("%d chats, want %d, %v", len(page.Chats), one.want, err)
-		}
-	}
+	is(t, s.list(history.ListQuery{Limit: 1}).Chats[0].Title, "new", "the first page begins with")
 }
 
 func seqs(messages []history.Message) []int64 {
@@ -133,7 +100,7 @@ func TestStretchesOfMessages(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(5)
-	if err := s.DeleteMessage(t.Context(), s.user, ask[uuid.UUID](s.bed, "select id from messages where seq = 4")); err != nil {
+	if err := s.DeleteMessage(t.Context(), s.user, ask[uuid.UUID](s, "select id from messages where seq = 4")); err != nil {
 		t.Fatal(err)
 	}
 	place := func(seq int64) *int64 { return &seq }
@@ -155,9 +122,7 @@ func TestStretchesOfMessages(t *testing.T) {
 		{"after all", history.MessagesQuery{AfterSeq: place(10)}, []int64{}, false},
 	} {
 		page, err := s.ListMessages(t.Context(), s.user, chatID, c.query)
-		if err != nil || !slices.Equal(seqs(page.Messages), c.want) || page.HasMore != c.more {
-			t.Errorf("%s: %v, more %v, %v", c.name, seqs(page.Messages), page.HasMore, err)
-		}
+		is(t, tuple(err, seqs(page.Messages), page.HasMore), tuple(nil, c.want, c.more), "%s: …, more", c.name)
 	}
 }
 
@@ -171,22 +136,101 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	s.exec(`update messages set tool_calls = '[{"id": "c1"}]' where id = $1`, turn.MessageID)
 	s.exec(`insert into messages (chat_id, role, content, tool_call_id) values ($1, 'tool', 'result', 'c1')`, turn.ChatID)
 	page, err := s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{})
-	if err != nil || len(page.Messages) != 3 {
-		t.Fatalf("%d messages, %v", len(page.Messages), err)
-	}
+	mustBe(t, tuple(err, len(page.Messages)), tuple(nil, 3), "messages")
 	asked, reply, tool := page.Messages[0], page.Messages[1], page.Messages[2]
 	if asked.ID != turn.UserMessageID || asked.ChatID != turn.ChatID || asked.Role != "user" || asked.Content != "See this." || asked.Status != "complete" ||
-		*asked.ClientMessageID != client || asked.ReplyTo != nil || !asked.Pinned || *asked.Importance != 0.25 || *asked.ToolName != "lookup" || *asked.Name != "me" || string(asked.Metadata) != `{"k": 1}` ||
+		*asked.ClientMessageID != client || asked.ReplyTo != nil || !asked.Pinned || *asked.Importance != 0.25 || *asked.ToolName != "lookup" ||
+		*asked.Name != "me" || string(asked.Metadata) != `{"k": 1}` ||
 		asked.ToolCalls != nil || asked.TokenCount != turn.ContentTokens {
 		t.Errorf("%s", jsonOf(t, asked))
 	}
 	if len(asked.Files) != 2 || asked.Files[0].Path != "a.go" || asked.Files[1].Bytes != 10 || len(asked.Files[1].SHA256) != 64 {
 		t.Errorf("files: %+v", asked.Files)
 	}
-	if reply.ClientMessageID != nil || *reply.ReplyTo != asked.ID || reply.Role != "assistant" || string(reply.ToolCalls) != `[{"id": "c1"}]` || reply.Importance != nil || reply.Files == nil || len(reply.Files) != 0 {
+	if reply.ClientMessageID != nil || *reply.ReplyTo != asked.ID || reply.Role != "assistant" || string(reply.ToolCalls) != `[{"id": "c1"}]` ||
+		reply.Importance != nil || reply.Files == nil || len(reply.Files) != 0 {
 		t.Errorf("%s", jsonOf(t, reply))
 	}
 	if *tool.ToolCallID != "c1" || tool.SupersededBy != nil {
 		t.Errorf("%s", jsonOf(t, tool))
 	}
+}
+
+func (b *bed) usage(user auth.Principal) history.Stats {
+	b.t.Helper()
+	counted := must(b.searches().CountUsage(b.t.Context(), user))(b.t)
+	return counted
+}
+
+func TestCountUsage(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	stranger := b.newUser()
+	is(t, b.usage(b.user), history.Stats{}, "of nothing")
+	chatID := b.keep(b.user, "Grüße", "東京", "ok", "", "again", "yes")
+	expired := b.keep(b.user, "old", "older")
+	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", expired)
+	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 100, "cached_tokens": 40, "output_tokens": 7}}' where chat_id = $1 and seq in (1,
+		2)`, chatID)
+	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 1, "output_tokens": 3}}' where chat_id = $1 and seq = 2`, expired)
+	change := b.claim(chatID, brief.KindFold)
+	change.Stats.InputTokens, change.Stats.OutputTokens = 300, 20
+	b.mustCommit(change)
+	b.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('ä'), 'ä', 1)`, chatID, b.user.UserID)
+	want := history.Stats{
+		Chats: 1, ExpiredChats: 1, Turns: 4, Messages: 8,
+		Tokens: history.UsedTokens{
+			Reply: history.ReplyTokens{Input: 101, Cached: 40, Output: 10}, // what a user's message says is not a reply's
+			Fold:  history.FoldTokens{Input: 300, Output: 20},
+		},
+		StoredBytes: history.StoredBytes{Messages: 7 + 6 + 2 + 5 + 3 + 3 + 5, Files: 2, Briefs: 2 * int64(len("They talked."))},
+	}
+	want.StoredBytes.Total = want.StoredBytes.Messages + want.StoredBytes.Files + want.StoredBytes.Briefs
+	is(t, b.usage(b.user), want, "what is found")
+	is(t, b.usage(stranger), history.Stats{}, "a stranger")
+	is(t, b.usage(auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims}), history.Stats{}, "a mistake of ours")
+
+	b.exec("update messages set content = 'again!' where content = 'again'")
+	rebuilt := b.claim(chatID, brief.KindRebuild)
+	rebuilt.Stats.InputTokens, rebuilt.Stats.OutputTokens = 500, 30
+	b.mustCommit(rebuilt)
+	got := b.usage(b.user).Tokens
+	is(t, tuple(got.Rebuild, got.Fold), tuple((history.FoldTokens{Input: 500, Output: 30}), want.Tokens.Fold), "after a rebuild: %+v", got)
+}
+
+// Anything else that an app wrote in place of token counts is skipped.
+func TestCountUsagePassesOverNonsense(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, usage := range []string{
+		`7`, `"7"`, `null`, `[1]`, `{}`, `{"input_tokens": "7"}`, `{"input_tokens": null}`, `{"input_tokens": true}`, `{"input_tokens": -7}`,
+		`{"input_tokens": 1e300}`, `{"input_tokens": {"input_tokens": 7}}`, `{"input_tokens": [7]}`, `{"input_tokens": 2.5, "output_tokens": "x"}`,
+	} {
+		chatID := b.keep(b.user, "question", "answer")
+		b.exec("update messages set metadata = jsonb_build_object('usage', $2::jsonb) where chat_id = $1", chatID, usage)
+	}
+	if got := b.usage(b.user).Tokens.Reply; got != (history.ReplyTokens{Input: 2}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Where somebody dropped the constraint, a user's chats can still be read.
+func TestDatesThatJSONCannotHaveAreReadAsTheNearest(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	b.exec("alter table chats drop constraint chats_valid")
+	b.exec("alter table messages drop constraint messages_valid")
+	for date, want := range map[string]string{"infinity": "9999-12-31T23:59:59Z", "-infinity": "0001-01-01T00:00:00Z",
+		"20000-02-03": "9999-12-31T23:59:59Z", "0044-03-15 BC": "0001-01-01T00:00:00Z"} {
+		id := ask[uuid.UUID](b, "insert into chats (user_id, created_at, revived_at) values ($1, $2::text::timestamptz, $2::text::timestamptz) returning id",
+			b.user.UserID, date)
+		b.exec("insert into messages (chat_id, role, content, created_at) values ($1, 'user', 'Hello', $2::text::timestamptz)", id, date)
+		page, err := b.searches().ListMessages(t.Context(), b.user, id, history.MessagesQuery{Limit: 5})
+		if err != nil || len(page.Messages) != 1 || page.Messages[0].CreatedAt.Format(time.RFC3339) != want {
+			t.Errorf("%s: %+v, %v", date, page, err)
+		}
+	}
+	chats, err := b.searches().ListChats(t.Context(), b.user, history.ListQuery{Limit: 50})
+	mustBe(t, tuple(err, len(chats.Chats)), tuple(nil, 4), "%+v", chats)
+	fine(t, errOf(json.Marshal(chats)), "an error")
 }

@@ -21,9 +21,7 @@ import (
 // turnWithFiles is a complete turn in a new chat, with files given as path, content, path, content …
 func (s shelf) turnWithFiles(content string, files ...string) chat.NewTurn {
 	s.t.Helper()
-	turn := firstTurn(content)
-	s.start(turn)
-	s.reply(turn, "Seen.")
+	turn := s.exchange(firstTurn(content), "Seen.")
 	s.bring(turn, files...)
 	return turn
 }
@@ -42,10 +40,7 @@ func (s shelf) bring(turn chat.NewTurn, files ...string) {
 
 func (s shelf) files(chatID uuid.UUID, query history.FilesQuery) []history.File {
 	s.t.Helper()
-	files, err := s.ListFiles(s.t.Context(), s.user, chatID, query)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	files := must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t)
 	return files
 }
 
@@ -58,23 +53,18 @@ func TestFilesAreListedOnce(t *testing.T) {
 	s.bring(second, "old/a.go", "package a", "a.go", "package a", "empty", "")
 	s.turnWithFiles("Another chat.", "c.go", "package c")
 	files := s.files(first.ChatID, history.FilesQuery{})
-	if len(files) != 3 {
-		t.Fatalf("%d files: %s", len(files), jsonOf(t, files))
-	}
+	mustBe(t, len(files), 3, "files: %s", jsonOf(t, files))
 	empty, a, b := files[0], files[1], files[2]
-	if empty.Path != "empty" || empty.Bytes != 0 || empty.Content != nil || b.Path != "b.go" || b.Bytes != 10 || b.TokenCount != 7 || b.MessageID != first.UserMessageID {
+	if empty.Path != "empty" || empty.Bytes != 0 || empty.Content != nil || b.Path != "b.go" || b.Bytes != 10 || b.TokenCount != 7 ||
+		b.MessageID != first.UserMessageID {
 		t.Errorf("%s", jsonOf(t, files))
 	}
-	if a.Path != "a.go" || !slices.Equal(a.Paths, []string{"a.go", "old/a.go", "copy/a.go"}) || a.MessageID != second.UserMessageID {
-		t.Errorf("%s", jsonOf(t, a))
-	}
+	is(t, tuple(a.Path, a.Paths, a.MessageID), tuple("a.go", []string{"a.go", "old/a.go", "copy/a.go"}, second.UserMessageID), "%s", jsonOf(t, a))
 	if hash := sha256.Sum256([]byte("package a")); a.SHA256 != hex.EncodeToString(hash[:]) {
 		t.Errorf("the hash is %s", a.SHA256)
 	}
 	full := s.files(first.ChatID, history.FilesQuery{Content: true})
-	if *full[0].Content != "" || *full[1].Content != "package a" || *full[2].Content != "päckage b" {
-		t.Errorf("contents: %s", jsonOf(t, full))
-	}
+	is(t, tuple(*full[0].Content, *full[1].Content, *full[2].Content), tuple("", "package a", "päckage b"), "contents: %s", jsonOf(t, full))
 	hash := sha256.Sum256([]byte("päckage b"))
 	if one := s.files(first.ChatID, history.FilesQuery{SHA256: hash[:], Content: true}); len(one) != 1 || *one[0].Content != "päckage b" {
 		t.Errorf("by its hash: %s", jsonOf(t, one))
@@ -100,21 +90,15 @@ func TestContentOfFilesIsBounded(t *testing.T) {
 			continue
 		}
 		with++
-		if i != with-1 {
-			t.Errorf("file %d has a content and one before it has none", i)
-		}
+		is(t, i, with-1, "file … has a content and one before it has none")
 	}
-	if len(files) != 70 || with != 64 {
-		t.Errorf("%d of %d files with content", with, len(files))
-	}
+	is(t, tuple(len(files), with), tuple(70, 64), "of … files with content")
 }
 
 func TestMessagesAreRated(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	turn := firstTurn("Remember this.")
-	s.start(turn)
-	s.reply(turn, "I will.")
+	turn := s.exchange(firstTurn("Remember this."), "I will.")
 	before := s.brief(turn.ChatID)
 	yes, no := true, false
 	for _, c := range []struct {
@@ -129,23 +113,15 @@ func TestMessagesAreRated(t *testing.T) {
 		{history.MessageChange{Pinned: &yes, Importance: history.None[float64]()}, "true null"},
 	} {
 		got, err := s.ChangeMessage(t.Context(), s.user, turn.UserMessageID, c.change)
-		if err != nil || jsonOf(t, got.Pinned)+" "+jsonOf(t, got.Importance) != c.want || got.Content != "Remember this." {
-			t.Errorf("%s: %s, %v", c.want, jsonOf(t, got), err)
-		}
+		is(t, tuple(err, jsonOf(t, got.Pinned)+" "+jsonOf(t, got.Importance), got.Content), tuple(nil, c.want, "Remember this."), "…: %s", jsonOf(t, got))
 	}
-	if after := s.brief(turn.ChatID); after != before {
-		t.Errorf("rating is no edit: %+v, %+v", before, after)
-	}
-	if edits := ask[int](s.bed, "select edit_count from conversation_briefs"); edits != 0 {
-		t.Errorf("%d edits", edits)
-	}
+	is(t, s.brief(turn.ChatID), before, "rating is no edit")
+	is(t, ask[int](s, "select edit_count from conversation_briefs"), 0, "edits")
 }
 
 func (s shelf) noRebuild() {
 	s.t.Helper()
-	if len(s.rebuilds) != 0 {
-		s.t.Error("a rebuild was enqueued")
-	}
+	is(s.t, len(s.rebuilds), 0, "a rebuild was enqueued")
 }
 
 func TestDeletingMessages(t *testing.T) {
@@ -157,32 +133,21 @@ func TestDeletingMessages(t *testing.T) {
 	s.start(second)
 	s.bring(second, "again.go", "package a", "c.go", "package c")
 
-	if err := s.DeleteMessage(t.Context(), s.user, second.MessageID); fault.CodeOf(err) != fault.GenerationInProgress {
-		t.Errorf("a reply that runs: %v", err)
-	}
+	is(t, fault.CodeOf(s.DeleteMessage(t.Context(), s.user, second.MessageID)), fault.GenerationInProgress, "a reply that runs")
 	s.reply(second, "Seen again.")
-	if err := s.DeleteMessage(t.Context(), s.user, second.UserMessageID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.DeleteMessage(t.Context(), s.user, second.UserMessageID))
 	s.noRebuild()
-	if got := s.brief(first.ChatID); got.Stale || got.PendingTurns != 0 {
-		t.Errorf("after deleting what is not covered: %+v", got)
-	}
+	got := s.brief(first.ChatID)
+	is(t, tuple(got.Stale, got.PendingTurns), tuple(false, 0), "after deleting what is not covered: %+v", got)
 	if got := s.files(first.ChatID, history.FilesQuery{}); len(got) != 2 || got[0].Path != "b.go" || !slices.Equal(got[1].Paths, []string{"a.go"}) {
 		t.Errorf("files left: %s", jsonOf(t, got))
 	}
-	if err := s.DeleteMessage(t.Context(), s.user, first.UserMessageID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.DeleteMessage(t.Context(), s.user, first.UserMessageID))
 	if len(s.rebuilds) != 1 || <-s.rebuilds != first.ChatID || !s.brief(first.ChatID).Stale {
 		t.Errorf("after deleting what is covered: %+v", s.brief(first.ChatID))
 	}
-	if n := ask[int](s.bed, "select count(*) from chat_files"); n != 0 {
-		t.Errorf("%d files are left", n)
-	}
-	if err := s.DeleteMessage(t.Context(), s.user, first.UserMessageID); fault.CodeOf(err) != fault.MessageNotFound {
-		t.Errorf("a second time: %v", err)
-	}
+	is(t, s.count("chat_files"), 0, "files are left")
+	is(t, fault.CodeOf(s.DeleteMessage(t.Context(), s.user, first.UserMessageID)), fault.MessageNotFound, "a second time")
 	s.checkCounters()
 }
 
@@ -193,9 +158,7 @@ func TestAbandonedReplyCanBeDeleted(t *testing.T) {
 	turn := firstTurn("Hello?")
 	s.start(turn)
 	s.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
-	if err := s.DeleteMessage(t.Context(), s.user, turn.MessageID); err != nil {
-		t.Error(err)
-	}
+	fine(t, s.DeleteMessage(t.Context(), s.user, turn.MessageID), "an error")
 	s.checkCounters()
 }
 
@@ -207,40 +170,18 @@ func TestDeletionAndRebuildAreOne(t *testing.T) {
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	broken := errors.New("no queue")
 	store := NewHistory(s.pool, memory.Limits{}, Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
-	id := ask[uuid.UUID](s.bed, "select id from messages where seq = 1")
+	id := ask[uuid.UUID](s, "select id from messages where seq = 1")
 	if err := store.DeleteMessage(t.Context(), s.user, id); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if n := ask[int](s.bed, "select count(*) from messages"); n != 4 || s.brief(chatID).Stale {
+	if n := s.count("messages"); n != 4 || s.brief(chatID).Stale {
 		t.Errorf("%d messages, %+v", n, s.brief(chatID))
 	}
 }
 
-// Text that is deleted while a model summarizes it does not reappear with the summary.
-func TestDeletionDuringAFold(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(3)
-	change := s.claim(chatID, brief.KindFold)
-	if err := s.DeleteMessage(t.Context(), s.user, change.Planned.Messages[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	if won, err := s.commit(change); err != nil || won {
-		t.Errorf("the fold was written: %v, %v", won, err)
-	}
-	s.noRebuild()
-	if got := s.brief(chatID); got.Version != 0 || got.Summary != "" {
-		t.Errorf("%+v", got)
-	}
-	s.checkCounters()
-}
-
 func (s shelf) prune(query history.PruneQuery) history.Pruned {
 	s.t.Helper()
-	pruned, err := s.PruneChats(s.t.Context(), s.user, query)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	pruned := must(s.PruneChats(s.t.Context(), s.user, query))(s.t)
 	return pruned
 }
 
@@ -256,22 +197,14 @@ func TestPruning(t *testing.T) {
 	}
 	want := []uuid.UUID{older, empty, expired, old}
 	counted := s.prune(history.PruneQuery{OlderThanDays: 30, DryRun: true})
-	if !counted.DryRun || counted.Chats != 4 || counted.Messages != 8 || !slices.Equal(counted.ChatIDs, want) {
-		t.Errorf("counted %+v, want %v", counted, want)
-	}
-	if n := ask[int](s.bed, "select count(*) from chats"); n != 6 {
-		t.Errorf("counting left %d chats", n)
-	}
+	is(t, tuple(counted.DryRun, counted.Chats, counted.Messages, counted.ChatIDs), tuple(true, 4, 8, want), "counted %+v", counted)
+	is(t, s.count("chats"), 6, "counting left … chats")
 	pruned := s.prune(history.PruneQuery{OlderThanDays: 30})
-	if pruned.DryRun || pruned.Chats != counted.Chats || pruned.Messages != counted.Messages || !slices.Equal(pruned.ChatIDs, want) {
-		t.Errorf("pruned %+v", pruned)
-	}
-	left := ask[[]uuid.UUID](s.bed, "select array_agg(id order by id) from chats")
+	is(t, tuple(pruned.DryRun, pruned.Chats, pruned.Messages, pruned.ChatIDs), tuple(false, counted.Chats, counted.Messages, want), "pruned %+v", pruned)
+	left := ask[[]uuid.UUID](s, "select array_agg(id order by id) from chats")
 	kept := []uuid.UUID{busy, fresh}
 	slices.SortFunc(kept, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	if !slices.Equal(left, kept) {
-		t.Errorf("left are %v, want %v", left, kept)
-	}
+	is(t, left, kept, "left")
 	if again := s.prune(history.PruneQuery{OlderThanDays: 30}); again.Chats != 0 || again.ChatIDs == nil {
 		t.Errorf("again: %+v", again)
 	}
@@ -294,19 +227,14 @@ func TestPruningMeetsANewMessage(t *testing.T) {
 		done <- pruned
 	}()
 	s.awaitBlocked(1)
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if pruned := <-done; pruned.Chats != 0 {
-		t.Errorf("pruned %+v", pruned)
-	}
+	noError(t, tx.Commit(t.Context()))
+	is(t, (<-done).Chats, 0, "pruned")
 }
 
 func TestPruningNamesAThousand(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '9 days' from generate_series(1, 1100)", s.user.UserID)
-	if pruned := s.prune(history.PruneQuery{OlderThanDays: 9}); pruned.Chats != 1100 || len(pruned.ChatIDs) != history.MaxPrunedIDs {
-		t.Errorf("%d chats, %d names", pruned.Chats, len(pruned.ChatIDs))
-	}
+	pruned := s.prune(history.PruneQuery{OlderThanDays: 9})
+	is(t, tuple(pruned.Chats, len(pruned.ChatIDs)), tuple(1100, history.MaxPrunedIDs), "chats, … names")
 }

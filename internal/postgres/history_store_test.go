@@ -28,17 +28,14 @@ func toolRound() history.NewMessages {
 
 func (s shelf) store(chatID uuid.UUID, messages history.NewMessages) []history.Message {
 	s.t.Helper()
-	stored, err := s.StoreMessages(s.t.Context(), s.user, chatID, messages)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	stored := must(s.StoreMessages(s.t.Context(), s.user, chatID, messages))(s.t)
 	return stored.Messages
 }
 
 // said describes a chat's messages, one per line.
 func (s shelf) said(chatID uuid.UUID) string {
 	s.t.Helper()
-	return ask[string](s.bed, `select coalesce(string_agg(concat_ws('|', m.seq, m.role, m.content, m.status, a.seq, m.name, m.tool_call_id,
+	return ask[string](s, `select coalesce(string_agg(concat_ws('|', m.seq, m.role, m.content, m.status, a.seq, m.name, m.tool_call_id,
 		jsonb_array_length(m.tool_calls), nullif(m.metadata, '{}')), E'\n' order by m.seq), '')
 		from messages m left join messages a on a.id = m.reply_to where m.chat_id = $1`, chatID)
 }
@@ -122,16 +119,10 @@ func TestStoringRefusals(t *testing.T) {
 		"calls become content": {chatID, change(func(m []history.NewMessage) { m[2].ToolCalls, m[2].Content = nil, "x" }), fault.IdempotencyMismatch},
 	} {
 		_, err := s.StoreMessages(t.Context(), s.user, c.chatID, c.sent)
-		if fault.CodeOf(err) != c.code {
-			t.Errorf("%s: %v, want %s", name, err, c.code)
-		}
+		is(t, fault.CodeOf(err), c.code, "%s: %v", name, err)
 	}
-	if _, err := s.StoreMessages(t.Context(), s.newUser(), chatID, toolRound()); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("somebody else: %v", err)
-	}
-	if got := s.everything(); got != before {
-		t.Errorf("something was stored:\n%s\n\n%s", before, got)
-	}
+	wantFault(t, errOf(s.StoreMessages(t.Context(), s.newUser(), chatID, toolRound())), fault.ChatNotFound, "somebody else")
+	is(t, s.everything(), before, "something was stored:\n…\n\n")
 }
 
 // Stored messages weigh like any others: a chat that they make due is folded, and they are in its brief.
@@ -148,9 +139,7 @@ func TestStoredMessagesAreFolded(t *testing.T) {
 	s.store(chatID, long)
 	select {
 	case due := <-s.folds:
-		if due != chatID {
-			t.Errorf("the fold of %s was enqueued", due)
-		}
+		is(t, due, chatID, "the fold of … was enqueued")
 	default:
 		t.Error("no fold was enqueued")
 	}
@@ -184,11 +173,8 @@ func TestStoringAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := ask[int](s.bed, "select count(*) from messages where seq > 2"); n != 16*5 {
-		t.Errorf("%d messages are stored, want %d", n, 16*5)
-	}
-	if n := ask[int](s.bed, "select count(*) from messages where role = 'tool' and (select role from messages c where c.chat_id = messages.chat_id and c.seq = messages.seq - 1) <> 'assistant'"); n != 0 {
-		t.Errorf("%d answers of tools are apart from their calls", n)
-	}
+	is(t, s.count("messages where seq > 2"), 16*5, "messages are stored")
+	is(t, s.count(`messages where role = 'tool' and (select role from messages c where c.chat_id = messages.chat_id
+		and c.seq = messages.seq - 1) <> 'assistant'`), 0, "answers of tools are apart from their calls")
 	s.checkCounters()
 }

@@ -78,17 +78,15 @@ func (s shelf) ListMessages(ctx context.Context, user auth.Principal, chatID uui
 // create makes a chat of the bed's user.
 func (s shelf) create(chat history.NewChat) history.Chat {
 	s.t.Helper()
-	made, err := s.CreateChat(s.t.Context(), s.user, chat)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	made := must(s.CreateChat(s.t.Context(), s.user, chat))(s.t)
 	return made
 }
 
 // age moves a chat's last activity into the past.
 func (s shelf) age(chatID uuid.UUID, by string) {
 	s.t.Helper()
-	s.exec("update chats set created_at = created_at - $2::interval, last_message_at = last_message_at - $2::interval, revived_at = null where id = $1", chatID, by)
+	s.exec("update chats set created_at = created_at - $2::interval, last_message_at = last_message_at - $2::interval, revived_at = null where id = $1",
+		chatID, by)
 }
 
 // expire makes a chat have expired an hour ago.
@@ -108,10 +106,7 @@ func titles(chats []history.Chat) []string {
 
 func (s shelf) list(query history.ListQuery) history.ChatPage {
 	s.t.Helper()
-	page, err := s.ListChats(s.t.Context(), s.user, query)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	page := must(s.ListChats(s.t.Context(), s.user, query))(s.t)
 	return page
 }
 
@@ -123,10 +118,7 @@ func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 		Title: "Größe 🎻", SystemPrompt: &prompt, Metadata: map[string]any{"n": json.Number("9007199254740993")},
 		Tags: []string{" cello ", "cello", "it's \"one\" {tag}, really"}, MemoryStrategy: "hybrid", TTLHours: history.To(seven),
 	})
-	found, err := s.FindChat(t.Context(), s.user, made.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(s.FindChat(t.Context(), s.user, made.ID))(t)
 	if a, z := jsonOf(t, made), jsonOf(t, found); a != z {
 		t.Errorf("made  %s\nfound %s", a, z)
 	}
@@ -138,20 +130,16 @@ func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 		t.Errorf("expires at %v, created at %v", found.ExpiresAt, found.CreatedAt)
 	}
 	plain := s.create(history.NewChat{})
-	if got := jsonOf(t, plain); plain.Tags == nil || plain.MemoryStrategy != "summary" || plain.ExpiresAt != nil || !strings.Contains(got, `"metadata":{},"tags":[]`) {
+	if got := jsonOf(t, plain); plain.Tags == nil || plain.MemoryStrategy != "summary" || plain.ExpiresAt != nil ||
+		!strings.Contains(got, `"metadata":{},"tags":[]`) {
 		t.Errorf("a chat of nothing is %s", got)
 	}
-	if got := s.brief(plain.ID); got != (briefRow{}) {
-		t.Errorf("its brief is %+v", got)
-	}
+	is(t, s.brief(plain.ID), (briefRow{}), "its brief")
 }
 
 func jsonOf(t *testing.T, value any) string {
 	t.Helper()
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must(json.Marshal(value))(t)
 	return string(encoded)
 }
 
@@ -160,9 +148,7 @@ func TestChatOfAToolHasLimits(t *testing.T) {
 	s := newShelf(t)
 	tool := "lookup"
 	made := s.create(history.NewChat{ToolName: &tool})
-	if *made.TTLHours != 3 || *made.MaxTurns != 50 || *made.ToolName != tool {
-		t.Errorf("%s", jsonOf(t, made))
-	}
+	is(t, tuple(*made.TTLHours, *made.MaxTurns, *made.ToolName), tuple(3, 50, tool), "%s", jsonOf(t, made))
 	made = s.create(history.NewChat{ToolName: &tool, TTLHours: history.None[int](), MaxTurns: history.To(2)})
 	if made.TTLHours != nil || *made.MaxTurns != 2 || made.ExpiresAt != nil {
 		t.Errorf("%s", jsonOf(t, made))
@@ -179,15 +165,13 @@ func TestChangeChatsNamedFieldsAlone(t *testing.T) {
 	})
 	change := func(what history.ChatChange) history.Chat {
 		t.Helper()
-		changed, err := s.ChangeChat(t.Context(), s.user, made.ID, what)
-		if err != nil {
-			t.Fatal(err)
-		}
+		changed := must(s.ChangeChat(t.Context(), s.user, made.ID, what))(t)
 		return changed
 	}
 	same := change(history.ChatChange{})
 	if same.Title != "One" || *same.SystemPrompt != prompt ||
-		string(same.Metadata) != `{"a": 1}` || !slices.Equal(same.Tags, []string{"x"}) || same.MemoryStrategy != "simple" || *same.TTLHours != 5 || *same.MaxTurns != 6 {
+		string(same.Metadata) != `{"a": 1}` || !slices.Equal(same.Tags, []string{"x"}) || same.MemoryStrategy != "simple" || *same.TTLHours != 5 ||
+		*same.MaxTurns != 6 {
 		t.Errorf("a change of nothing gave %s", jsonOf(t, same))
 	}
 	one := change(history.ChatChange{Title: history.To("Two"), Tags: history.To([]string{"y", "z"}), TTLHours: history.To(9)})
@@ -209,9 +193,7 @@ func TestChangeChatsNamedFieldsAlone(t *testing.T) {
 func TestStrangersFindNothing(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	turn := firstTurn("My secret.")
-	s.start(turn)
-	s.reply(turn, "Kept.")
+	turn := s.exchange(firstTurn("My secret."), "Kept.")
 	s.exec("update chats set last_message_at = now() - interval '50 days', created_at = now() - interval '50 days', tags = '{x}' where id = $1", turn.ChatID)
 	before := s.everything()
 	for who, user := range map[string]auth.Principal{"a stranger": s.newUser(), "somebody who does not exist": principalOf(t, uuid.New())} {
@@ -220,24 +202,15 @@ func TestStrangersFindNothing(t *testing.T) {
 			if strings.HasSuffix(name, "message") {
 				want = fault.MessageNotFound
 			}
-			if code != want {
-				t.Errorf("%s, %s: %q", who, name, code)
-			}
+			is(t, code, want, "%s, %s", who, name)
 		}
-		page, err := s.ListChats(t.Context(), user, history.ListQuery{IncludeExpired: true, After: &history.Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: turn.ChatID}})
-		if err != nil || len(page.Chats) != 0 {
-			t.Errorf("%s lists %v, %v", who, page, err)
-		}
-		if pruned, err := s.PruneChats(t.Context(), user, history.PruneQuery{OlderThanDays: 1}); err != nil || pruned.Chats != 0 {
-			t.Errorf("%s pruned %+v, %v", who, pruned, err)
-		}
+		after := history.Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: turn.ChatID}
+		page, err := s.ListChats(t.Context(), user, history.ListQuery{IncludeExpired: true, After: &after})
+		is(t, tuple(err, len(page.Chats)), tuple(nil, 0), "%s lists %v", who, page)
+		is(t, must(s.PruneChats(t.Context(), user, history.PruneQuery{OlderThanDays: 1}))(t).Chats, 0, "%s pruned", who)
 	}
-	if after := s.everything(); after != before {
-		t.Errorf("something changed:\n%s\n%s", before, after)
-	}
-	if code := fault.CodeOf(s.DeleteChat(t.Context(), s.user, uuid.New(), history.ChatDeletion{})); code != fault.ChatNotFound {
-		t.Errorf("no chat at all: %q", code)
-	}
+	is(t, s.everything(), before, "something changed:\n…\n")
+	is(t, fault.CodeOf(s.DeleteChat(t.Context(), s.user, uuid.New(), history.ChatDeletion{})), fault.ChatNotFound, "no chat at all")
 }
 
 // attempts makes every call that names a chat or a message and returns the codes of the refusals.
@@ -271,7 +244,7 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 // everything returns all stored rows of chats, messages and briefs.
 func (s shelf) everything() string {
 	s.t.Helper()
-	return ask[string](s.bed, `select (select json_agg(c)::text from chats c) || (select json_agg(m order by seq)::text from messages m)
+	return ask[string](s, `select (select json_agg(c)::text from chats c) || (select json_agg(m order by seq)::text from messages m)
 		|| (select json_agg(b)::text from conversation_briefs b)`)
 }
 
@@ -279,26 +252,26 @@ func (s shelf) everything() string {
 func TestExpiredChats(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	turn := firstTurn("Soon gone.")
-	s.start(turn)
-	s.reply(turn, "Indeed.")
+	turn := s.exchange(firstTurn("Soon gone."), "Indeed.")
 	s.expire(turn.ChatID)
 	s.create(history.NewChat{Title: "Here."})
-	if got := titles(s.list(history.ListQuery{}).Chats); !slices.Equal(got, []string{"Here."}) {
-		t.Errorf("listed %v", got)
-	}
+	is(t, titles(s.list(history.ListQuery{}).Chats), []string{"Here."}, "listed")
 	all := s.list(history.ListQuery{IncludeExpired: true}).Chats
 	if got := titles(all); !slices.Equal(got, []string{"Here.", "Soon gone."}) || all[0].Expired || !all[1].Expired {
 		t.Errorf("listed %v with expired ones", got)
 	}
 	_, err := s.FindChat(t.Context(), s.user, turn.ChatID)
-	refused := new(fault.Error)
-	if !asFault(err, &refused) || refused.Details["chat_id"] != turn.ChatID || refused.Details["expired_at"].(time.Time).After(time.Now()) {
-		t.Errorf("refused with %v", err)
+	if told := faultOf(t, err, fault.ChatExpired); told["chat_id"] != turn.ChatID || told["expired_at"].(time.Time).After(time.Now()) {
+		t.Errorf("refused with %v", told)
 	}
 	pinned := true
 	for name, try := range map[string]func() error{
 		"find": func() error { return err },
+		"read": func() error { return errOf(s.turns.ReadChat(t.Context(), s.user, turn.ChatID)) },
+		"find reply": func() error {
+			_, _, err := s.turns.FindReply(t.Context(), s.user, turn.ChatID, uuid.Nil, 0)
+			return err
+		},
 		"change": func() error {
 			_, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, history.ChatChange{Title: history.To("x")})
 			return err
@@ -321,13 +294,10 @@ func TestExpiredChats(t *testing.T) {
 			return err
 		},
 	} {
-		if code := fault.CodeOf(try()); code != fault.ChatExpired {
-			t.Errorf("%s: %q", name, code)
-		}
+		is(t, fault.CodeOf(try()), fault.ChatExpired, "%s", name)
 	}
-	if got := ask[string](s.bed, "select title || (select bool_or(pinned) from messages)::text || (select version from conversation_briefs where chat_id = c.id)::text from chats c where id = $1", turn.ChatID); got != "Soon gone.false0" {
-		t.Errorf("something was changed: %s", got)
-	}
+	is(t, ask[string](s, `select title || (select bool_or(pinned) from messages)::text || (select version from conversation_briefs
+		where chat_id = c.id)::text from chats c where id = $1`, turn.ChatID), "Soon gone.false0", "something was changed")
 	revived, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, history.ChatChange{Title: history.To("Back."), Revive: true})
 	if err != nil || revived.Expired || revived.Title != "Back." || time.Until(*revived.ExpiresAt) < 50*time.Minute {
 		t.Errorf("revived: %s, %v", jsonOf(t, revived), err)
@@ -336,16 +306,10 @@ func TestExpiredChats(t *testing.T) {
 	if err != nil || !again.ExpiresAt.Equal(*revived.ExpiresAt) {
 		t.Errorf("reviving what lives moved its end from %v to %v, %v", revived.ExpiresAt, again.ExpiresAt, err)
 	}
-	if page, err := s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{}); err != nil || len(page.Messages) != 2 {
-		t.Errorf("after that: %d messages, %v", len(page.Messages), err)
-	}
+	is(t, len(must(s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{}))(t).Messages), 2, "after that: messages")
 	s.expire(turn.ChatID)
-	if err := s.DeleteMessage(t.Context(), s.user, turn.MessageID); err != nil {
-		t.Errorf("a message of an expired chat could not be deleted: %v", err)
-	}
-	if err := s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}); err != nil {
-		t.Errorf("an expired chat could not be deleted: %v", err)
-	}
+	fine(t, s.DeleteMessage(t.Context(), s.user, turn.MessageID), "a message of an expired chat could not be deleted")
+	fine(t, s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}), "an expired chat could not be deleted")
 }
 
 func TestDeletingAChatDeletesAllThatWasMadeOfIt(t *testing.T) {
@@ -355,15 +319,9 @@ func TestDeletingAChatDeletesAllThatWasMadeOfIt(t *testing.T) {
 	s.mustCommit(s.claim(turn.ChatID, "fold"))
 	running := turnIn(turn.ChatID, "And more?")
 	s.start(running)
-	if err := s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}))
 	for _, table := range append(slices.Clone(userTables), "chat_files", "message_files") {
-		if n := ask[int](s.bed, "select count(*) from "+table); n != 0 {
-			t.Errorf("%d rows are left in %s", n, table)
-		}
+		is(t, s.count(""+table), 0, "rows are left in %s", table)
 	}
-	if saved, err := s.turns.SaveReply(t.Context(), s.user, finished(running, "Too late.")); err != nil || saved {
-		t.Errorf("a reply to the deleted chat was saved: %v, %v", saved, err)
-	}
+	is(t, must(s.turns.SaveReply(t.Context(), s.user, finished(running, "Too late.")))(t), false, "a reply to the deleted chat was saved")
 }

@@ -3,11 +3,8 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -105,20 +102,18 @@ func TestExtractionsBesideTheUsersChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRemembering(t)
+			r := rememberingOf(newOwnBed(t))
 			engine, random := r.learner(), seeded(t)
-			for n := range races(t, 80) { // 20 in short mode
+			for n := range races(t, 40) { // 10 in short mode
 				r.user = r.newUser()
 				chats := [2]uuid.UUID{r.newChat(1), r.newChat(1)}
 				for _, chatID := range chats {
 					r.says(chatID, "I live in Lyon.")
-					if err := r.read(engine, chatID); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, r.read(engine, chatID))
 					r.mustCommit(r.claim(chatID, "fold"))
 					r.says(chatID, "I live in Porto.")
 				}
-				known := ask[uuid.UUID](r.bed, "select id from memories where user_id = $1", r.user.UserID)
+				known := ask[uuid.UUID](r, "select id from memories where user_id = $1", r.user.UserID)
 				var work []func() error
 				for _, chatID := range chats {
 					work = append(work, func() error { return r.read(engine, chatID) }, func() error {
@@ -136,11 +131,14 @@ func TestExtractionsBesideTheUsersChanges(t *testing.T) {
 				}
 				r.atOnce(n, random, work)
 				r.checkMemories()
-				got := ask[string](r.bed, `select count(*) filter (where content like '%Porto%' and status in ('active', 'inbox')) || ' ' || count(*) filter (where content like '%Lyon%' and status = 'active' and not edited and not pinned)
+				got := ask[string](r, `select count(*) filter (where content like '%Porto%' and status in ('active',
+					'inbox')) || ' ' || count(*) filter (where content like '%Lyon%' and status = 'active' and not edited and not pinned)
 					from memories where user_id = $1`, r.user.UserID)
 				if got != "1 0" {
-					t.Fatalf("round %d: Porto and Lyon are remembered %s times: %s", n, got, ask[string](r.bed, `select coalesce(string_agg(content || ' ' || status, ', '), '') || '; read '
-						|| (select string_agg(seq_from || '-' || seq_to || ' ' || result, ', ') from memory_extractions where user_id = $1) from memories where user_id = $1`, r.user.UserID))
+					t.Fatalf("round %d: Porto and Lyon are remembered %s times: %s", n, got,
+						ask[string](r, `select coalesce(string_agg(content || ' ' || status, ', '), '') || '; read '
+						|| (select string_agg(seq_from || '-' || seq_to || ' ' || result, ', ') from memory_extractions where user_id = $1) from memories
+						  where user_id = $1`, r.user.UserID))
 				}
 				for len(r.rebuilt) > 0 {
 					<-r.rebuilt
@@ -158,41 +156,8 @@ func (b *bed) wantNoDeadlock() {
 	admin := testkit.Connect(b.t, b.db.AdminDSN)
 	b.pool.Close()
 	testkit.Eventually(b.t, "all sessions have told what they counted", func() bool {
-		return testkit.Ask[int](b.t, admin, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline' and (state <> 'idle' or state_change > now() - interval '12 seconds')") == 0
+		return testkit.Ask[int](b.t, admin, `select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline'
+			and (state <> 'idle' or state_change > now() - interval '12 seconds')`) == 0
 	})
-	if n := testkit.Ask[int](b.t, admin, "select deadlocks from pg_stat_database where datname = current_database()"); n != 0 {
-		b.t.Errorf("%d deadlocks", n)
-	}
-}
-
-// Two workers read two chats of one user that say the same: one memory, each source, no range twice, nothing lost.
-func TestTwoWorkersReadTheSameFacts(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	const chats = 2
-	engines := [chats]*learn.Engine{b.learner(), b.learner()}
-	rounds := races(t, 250) // 62 in short mode
-	for n := range rounds {
-		user := b.newUser()
-		var wait sync.WaitGroup
-		failures := make([]error, chats)
-		for i, engine := range engines {
-			chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", user.UserID)
-			b.says(chatID, "Good day.")
-			b.says(chatID, "I live in Lyon.")
-			wait.Go(func() { failures[i] = b.read(engine, chatID) })
-		}
-		wait.Wait()
-		if err := errors.Join(failures...); err != nil {
-			t.Fatalf("round %d: %v", n, err)
-		}
-		got := ask[string](b, `select (select count(*) from memories where user_id = $1) || ' ' || (select count(*) from memory_sources where user_id = $1) || ' '
-			|| (select count(*) from memory_extractions where user_id = $1) || ' ' || (select count(*) from conversation_briefs where user_id = $1 and extracted_seq <> 4) || ' '
-			|| (select count(*) from memory_users where user_id = $1 and lease_token is not null)`, user.UserID)
-		if want := fmt.Sprintf("1 %d %d 0 0", chats, chats); got != want {
-			t.Fatalf("round %d: memories, sources, entries, chats half read, leases: %s, want %s", n, got, want)
-		}
-	}
-	b.checkMemories()
-	b.wantNoDeadlock()
+	is(b.t, testkit.Ask[int](b.t, admin, "select deadlocks from pg_stat_database where datname = current_database()"), 0, "deadlocks")
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -34,9 +36,7 @@ func (a *audience) Listening(now bool) { a.listening <- now }
 // receives waits for a call.
 func receives[T comparable](t *testing.T, calls <-chan T, want T) {
 	t.Helper()
-	if got := testkit.Receive(t, fmt.Sprintf("receive %v", want), calls); got != want {
-		t.Errorf("received %v, want %v", got, want)
-	}
+	is(t, testkit.Receive(t, fmt.Sprintf("receive %v", want), calls), want, "received")
 }
 
 // listen starts a listener that ends with the test, and waits until it is connected.
@@ -71,15 +71,11 @@ func TestListenerPassesOn(t *testing.T) {
 	b.start(turn)
 	b.record([]chat.Delta{b.said(turn, 0, "Hello.")})
 	receives(t, calls.replies, turn.MessageID)
-	if err := b.turns.RequestCancel(t.Context(), b.user, turn.MessageID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.turns.RequestCancel(t.Context(), b.user, turn.MessageID))
 	receives(t, calls.cancels, struct{}{})
 	b.exec("select pg_notify($1, 'not an id, nor this')", channelReplies) // means nothing
 	b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
-	if _, err := b.turns.InterruptAbandoned(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errOf(b.turns.InterruptAbandoned(t.Context())))
 	receives(t, calls.replies, turn.MessageID)
 }
 
@@ -90,14 +86,10 @@ func TestListenerHearsNothingOfRefusedRequests(t *testing.T) {
 	calls := b.listen()
 	turn := firstTurn("One.")
 	b.start(turn)
-	if err := b.turns.RequestCancel(t.Context(), b.newUser(), turn.MessageID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.turns.RequestCancel(t.Context(), b.newUser(), turn.MessageID))
 	b.record([]chat.Delta{b.said(turn, 0, "Hello.")}) // comes after, and alone
 	receives(t, calls.replies, turn.MessageID)
-	if len(calls.cancels) != 0 || len(calls.replies) != 0 {
-		t.Error("a stranger's request was announced")
-	}
+	is(t, tuple(len(calls.cancels), len(calls.replies)), tuple(0, 0), "a stranger's request was announced")
 }
 
 // A lost connection is replaced, and then the audience is told that everything may have changed.
@@ -119,4 +111,33 @@ func TestNoListenerBehindATransactionPooler(t *testing.T) {
 	if _, err := NewListener("postgres://%zz", &audience{}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a malformed connection string was taken")
 	}
+}
+
+// countingAudience counts its calls.
+type countingAudience struct {
+	replies, all, cancels int
+}
+
+func (a *countingAudience) RepliesChanged(ids ...uuid.UUID) {
+	if a.replies += len(ids); len(ids) == 0 {
+		a.all++
+	}
+}
+func (a *countingAudience) CancelsRequested() { a.cancels++ }
+func (a *countingAudience) Listening(bool)    {}
+
+// Every database user may notify. A payload names replies or is ignored: it never means all replies.
+func FuzzNotification(f *testing.F) {
+	id := uuid.NewString()
+	for _, payload := range []string{"", id, id + "," + id, id + ",", "x," + id, ",,,,", "{" + id + "}", strings.Repeat(id+",", 200), "\x00", "\xff"} {
+		f.Add(channelReplies, payload)
+		f.Add(channelCancels, payload)
+	}
+	f.Fuzz(func(t *testing.T, channel, payload string) {
+		audience := &countingAudience{}
+		(&Listener{audience: audience}).forward(&pgconn.Notification{Channel: channel, Payload: payload})
+		if audience.all != 0 || audience.replies > strings.Count(payload, ",")+1 || audience.cancels > 1 || audience.cancels == 1 && channel != channelCancels {
+			t.Errorf("%q on %q: %+v", payload, channel, audience)
+		}
+	})
 }

@@ -14,10 +14,7 @@ import (
 // begin opens a transaction as the server. It ends with the test.
 func (b *bed) begin() pgx.Tx {
 	b.t.Helper()
-	tx, err := b.pool.Begin(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	tx := must(b.pool.Begin(b.t.Context()))(b.t)
 	b.t.Cleanup(func() { _ = tx.Rollback(b.t.Context()) }) // usually committed by then
 	return tx
 }
@@ -47,15 +44,10 @@ func TestFoldCountsMessageThatCommitsWhileItWaits(t *testing.T) {
 		done <- err
 	}()
 	b.awaitBlocked(1)
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if got := b.brief(chatID); got.PendingTokens != 700 || got.PendingTurns != 1 {
-		t.Errorf("after the fold %d tokens of %d turns are pending, want 700 of 1", got.PendingTokens, got.PendingTurns)
-	}
+	noError(t, tx.Commit(t.Context()))
+	noError(t, <-done)
+	got := b.brief(chatID)
+	is(t, tuple(got.PendingTokens, got.PendingTurns), tuple(700, 1), "after the fold … tokens of … turns are pending, want 700 of 1")
 	b.checkCounters()
 }
 
@@ -78,12 +70,8 @@ func TestFoldAndTurnDoNotWaitForEachOther(t *testing.T) {
 	mustExec(t, tx, `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
 		prompt_mode, prompt_ref, model, duration_ms, input_sha256) values ($1, $2, 99, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '')`, chatID, b.user.UserID)
 	mustExec(t, tx, "delete from conversation_brief_revisions where version = 99")
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tx.Commit(t.Context()))
+	noError(t, <-started)
 	b.mustCommit(change)
 	b.checkCounters()
 }
@@ -109,9 +97,7 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 	}()
 	b.awaitBlocked(1)
 	mustExec(t, tx, "delete from chats where id = $1", chatID)
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tx.Commit(t.Context()))
 	if got := <-done; got.err != nil || got.won {
 		t.Errorf("the fold of a deleted chat: won %v, %v", got.won, got.err)
 	}
@@ -120,13 +106,8 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 // deleteUser deletes the bed's user as the auth server does, and returns the error.
 func (b *bed) deleteUser() <-chan error {
 	b.t.Helper()
-	admin, err := pgx.Connect(b.t.Context(), b.db.AdminDSN)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := admin.Exec(b.t.Context(), "set role supabase_auth_admin"); err != nil {
-		b.t.Fatal(err)
-	}
+	admin := must(pgx.Connect(b.t.Context(), b.db.AdminDSN))(b.t)
+	noError(b.t, errOf(admin.Exec(b.t.Context(), "set role supabase_auth_admin")))
 	done := make(chan error, 1)
 	go func() {
 		defer func() { _ = admin.Close(context.WithoutCancel(b.t.Context())) }() // there may be hundreds in one test
@@ -142,9 +123,12 @@ func TestUserDeletionWaitsForWhoWorksInAChat(t *testing.T) {
 	t.Parallel()
 	for name, work := range map[string]struct{ hold, write string }{
 		"turn": {"select from chats where id = $1 for no key update", "insert into messages (chat_id, role, content) values ($1, 'user', 'while the account goes')"},
-		"fold": {"select from chats where id = $1 for key share", `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
-			prompt_mode, prompt_ref, model, duration_ms, input_sha256) select id, user_id, 1, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '' from chats where id = $1`},
-		"file": {"select from chats where id = $1 for no key update", "insert into chat_files (chat_id, user_id, sha256, content, token_count) select id, user_id, sha256('x'), 'x', 1 from chats where id = $1"},
+		"fold": {"select from chats where id = $1 for key share", `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from,
+			seq_to, turns, input_tokens, output_tokens,
+			prompt_mode, prompt_ref, model, duration_ms, input_sha256) select id, user_id, 1, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '' from chats
+			  where id = $1`},
+		"file": {"select from chats where id = $1 for no key update",
+			"insert into chat_files (chat_id, user_id, sha256, content, token_count) select id, user_id, sha256('x'), 'x', 1 from chats where id = $1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,18 +139,14 @@ func TestUserDeletionWaitsForWhoWorksInAChat(t *testing.T) {
 			deleted := b.deleteUser()
 			admin := testkit.NewPool(t, b.db.AdminDSN) // others are not told what the auth server waits for
 			testkit.Eventually(t, "the deletion waits", func() bool {
-				return testkit.Ask[int](t, admin, "select count(*) from pg_stat_activity where datname = current_database() and usename <> 'postgres' and wait_event_type = 'Lock'") == 1
+				return testkit.Ask[int](t, admin, `select count(*) from pg_stat_activity where datname = current_database() and usename <> 'postgres'
+					and wait_event_type = 'Lock'`) == 1
 			})
 			mustExec(t, tx, work.write, chatID)
-			if err := tx.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := testkit.Receive(t, "the user is deleted", deleted); err != nil {
-				t.Errorf("deleting the user: %v", err)
-			}
-			if n := ask[int](b, "select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from conversation_brief_revisions) + (select count(*) from chat_files)"); n != 0 {
-				t.Errorf("%d rows are left", n)
-			}
+			noError(t, tx.Commit(t.Context()))
+			fine(t, testkit.Receive(t, "the user is deleted", deleted), "deleting the user")
+			is(t, ask[int](b, `select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from conversation_brief_revisions) +
+				(select count(*) from chat_files)`), 0, "rows are left")
 		})
 	}
 }

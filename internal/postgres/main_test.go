@@ -35,7 +35,15 @@ type bed struct {
 	folds, indexes chan uuid.UUID
 }
 
+// newBed is a bed on a database without rows, which other tests have used before.
 func newBed(t *testing.T) *bed {
+	t.Helper()
+	p := anyPlace(t)
+	return bedOn(t, p.db, p.pool, memory.DefaultLimits())
+}
+
+// newOwnBed is a bed on a database of its own, for a test that alters it, fills it, or reads plans and statistics.
+func newOwnBed(t *testing.T) *bed {
 	t.Helper()
 	return newBedWith(t, memory.DefaultLimits(), 20)
 }
@@ -47,13 +55,21 @@ func newBedWith(t *testing.T, limits memory.Limits, conns int) *bed {
 
 func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int) *bed {
 	t.Helper()
-	b := &bed{t: t, db: db, limits: limits, folds: make(chan uuid.UUID, 10_000), indexes: make(chan uuid.UUID, 10_000)}
-	pool, pooled, err := Open(t.Context(), b.db.DSN, conns)
-	if err != nil || pooled != db.Pooled() {
-		t.Fatalf("open: %v, taken for a transaction pooler: %v", err, pooled)
-	}
+	pool := openPool(t, db, conns)
 	t.Cleanup(pool.Close)
-	b.pool = pool
+	return bedOn(t, db, pool, limits)
+}
+
+func openPool(t *testing.T, db testkit.Database, conns int) *pgxpool.Pool {
+	t.Helper()
+	pool, pooled, err := Open(context.WithoutCancel(t.Context()), db.DSN, conns)
+	mustBe(t, tuple(err, pooled), tuple(nil, db.Pooled()), "open: …, taken for a transaction pooler")
+	return pool
+}
+
+func bedOn(t *testing.T, db testkit.Database, pool *pgxpool.Pool, limits memory.Limits) *bed {
+	t.Helper()
+	b := &bed{t: t, db: db, pool: pool, limits: limits, folds: make(chan uuid.UUID, 10_000), indexes: make(chan uuid.UUID, 10_000)}
 	into := func(enqueued chan uuid.UUID) func(context.Context, pgx.Tx, uuid.UUID) error {
 		return func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
 			enqueued <- chatID
@@ -68,15 +84,13 @@ func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int
 
 func (b *bed) newUser() auth.Principal {
 	b.t.Helper()
-	return principalOf(b.t, testkit.NewUser(b.t, b.db))
+	return principalOf(b.t, ask[uuid.UUID](b, "insert into auth.users (id, aud, role) values (gen_random_uuid(), 'authenticated', 'authenticated') returning id"))
 }
 
 func principalOf(t *testing.T, id uuid.UUID) auth.Principal {
 	t.Helper()
 	claims, err := json.Marshal(map[string]string{"sub": id.String(), "role": "authenticated"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return auth.Principal{UserID: id, Claims: string(claims)}
 }
 
@@ -98,9 +112,7 @@ func turnIn(chatID uuid.UUID, content string) chat.NewTurn {
 func (b *bed) start(turn chat.NewTurn) chat.StartedTurn {
 	b.t.Helper()
 	started, err := b.turns.StartTurn(b.t.Context(), b.user, turn)
-	if err != nil || !started.Started {
-		b.t.Fatalf("start: %+v, %v", started, err)
-	}
+	mustBe(b.t, tuple(err, started.Started), tuple(nil, true), "start: %+v", started)
 	return started
 }
 
@@ -125,9 +137,15 @@ func (b *bed) startWithID(content string) chat.NewTurn {
 // reply completes a turn's reply.
 func (b *bed) reply(turn chat.NewTurn, content string) {
 	b.t.Helper()
-	if saved, err := b.turns.SaveReply(b.t.Context(), b.user, finished(turn, content)); err != nil || !saved {
-		b.t.Fatalf("save: %v, %v", saved, err)
-	}
+	mustBe(b.t, must(b.turns.SaveReply(b.t.Context(), b.user, finished(turn, content)))(b.t), true, "save")
+}
+
+// exchange is a whole turn.
+func (b *bed) exchange(turn chat.NewTurn, reply string) chat.NewTurn {
+	b.t.Helper()
+	b.start(turn)
+	b.reply(turn, reply)
+	return turn
 }
 
 func finished(turn chat.NewTurn, content string) chat.FinishedReply {
@@ -140,13 +158,16 @@ func finished(turn chat.NewTurn, content string) chat.FinishedReply {
 // newChat creates a chat with that many complete turns and returns its id.
 func (b *bed) newChat(turns int) uuid.UUID {
 	b.t.Helper()
+	return b.newChatOf(memory.StrategySummary, turns)
+}
+
+func (b *bed) newChatOf(strategy memory.StrategyName, turns int) uuid.UUID {
+	b.t.Helper()
 	first := firstTurn("question number 1")
-	b.start(first)
-	b.reply(first, "answer number 1")
+	first.Strategy = strategy
+	b.exchange(first, "answer number 1")
 	for range turns - 1 {
-		turn := turnIn(first.ChatID, "another question")
-		b.start(turn)
-		b.reply(turn, "another answer")
+		b.exchange(turnIn(first.ChatID, "another question"), "another answer")
 	}
 	return first.ChatID
 }
@@ -158,9 +179,19 @@ func (b *bed) exec(sql string, args ...any) {
 }
 
 // ask reads one value as the server.
-func ask[T any](b *bed, sql string, args ...any) T {
+func ask[T any](in interface{ it() *bed }, sql string, args ...any) T {
+	b := in.it()
 	b.t.Helper()
 	return testkit.Ask[T](b.t, b.pool, sql, args...)
+}
+
+// it is the bed that a harness for one subject is made of.
+func (b *bed) it() *bed { return b }
+
+// count counts rows: of "messages where seq > 3", say.
+func (b *bed) count(rows string, args ...any) int {
+	b.t.Helper()
+	return ask[int](b, "select count(*) from "+rows, args...)
 }
 
 // claim takes the lease for a fold of all messages, and returns the change that would commit it.
@@ -168,9 +199,7 @@ func (b *bed) claim(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
 	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
 	snapshot, claimed, err := b.briefs.Claim(b.t.Context(), chatID, kind, lease, math.MaxInt32)
-	if err != nil || claimed != brief.ClaimTaken {
-		b.t.Fatalf("claim: %v, %v", claimed, err)
-	}
+	mustBe(b.t, tuple(err, claimed), tuple(nil, brief.ClaimTaken), "claim")
 	return changeOf(chatID, kind, lease, snapshot)
 }
 
@@ -199,9 +228,7 @@ func (b *bed) commit(change brief.Change) (bool, error) {
 // mustCommit commits a change, which must succeed.
 func (b *bed) mustCommit(change brief.Change) {
 	b.t.Helper()
-	if won, err := b.commit(change); err != nil || !won {
-		b.t.Fatalf("commit: %v, %v", won, err)
-	}
+	mustBe(b.t, must(b.commit(change))(b.t), true, "commit")
 }
 
 // briefRow is what tests compare of a chat's brief.
@@ -214,16 +241,18 @@ type briefRow struct {
 
 func (b *bed) brief(chatID uuid.UUID) briefRow {
 	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(), `select version, covered_seq, pending_tokens, pending_turns, stale,
-		lease_token is not null, brief ->> 'global_summary' from conversation_briefs where chat_id = $1`, chatID)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[briefRow])
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return row
+	rows := rowsOf[briefRow](b, `select version, covered_seq, pending_tokens, pending_turns, stale, lease_token is not null, brief ->> 'global_summary'
+		from conversation_briefs where chat_id = $1`, chatID)
+	mustBe(b.t, len(rows), 1, "briefs of the chat")
+	return rows[0]
+}
+
+// rowsOf reads rows as the server, whose columns are a struct's fields in their order.
+func rowsOf[T any](in interface{ it() *bed }, sql string, args ...any) []T {
+	b := in.it()
+	b.t.Helper()
+	rows := must(b.pool.Query(b.t.Context(), sql, args...))(b.t)
+	return must(pgx.CollectRows(rows, pgx.RowToStructByPos[T]))(b.t)
 }
 
 // checkCounters compares the counters that triggers maintain with the rows, for all chats.
@@ -238,15 +267,13 @@ func (b *bed) checkCounters() {
 		    from messages m where m.chat_id = c.id) real
 		 where (c.message_count, c.turn_count, b.pending_tokens, b.pending_turns) is distinct from (real.n, real.all_turns, real.tokens, real.turns)
 		    or c.last_seq < real.last`)
-	if wrong != 0 {
-		b.t.Errorf("the counters of %d chats are wrong", wrong)
-	}
+	is(b.t, wrong, 0, "the counters of … chats are wrong")
 }
 
 // awaitBlocked waits until that many backends of the test's database wait for a lock.
 func (b *bed) awaitBlocked(n int) {
 	b.t.Helper()
 	testkit.Eventually(b.t, "somebody waits for a lock", func() bool {
-		return ask[int](b, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
+		return b.count(`pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 )
@@ -34,16 +33,9 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.checkDue(limits, folds, rebuilds)
-		rows, err := b.pool.Query(t.Context(), "select chat_id from inspect.due_folds($1, $2, $3, $4, $5) where reason <> 'a covered message was edited or deleted'",
-			limits.ChunkThreshold, limits.KRawTurns, limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget)
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.checkDue(limits, shown, rebuilds)
+		b.checkDue(limits, ask[[]uuid.UUID](b, `select array_agg(chat_id) from inspect.due_folds($1, $2, $3, $4, $5)
+			where reason <> 'a covered message was edited or deleted'`, limits.ChunkThreshold, limits.KRawTurns,
+			limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget), rebuilds)
 	}
 }
 
@@ -59,21 +51,13 @@ type dueRow struct {
 // checkDue compares the chats found with the rule.
 func (b *bed) checkDue(limits memory.Limits, folds, rebuilds []uuid.UUID) {
 	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(), `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns
+	all := rowsOf[dueRow](b, `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns
 		from conversation_briefs b join chats c on c.id = b.chat_id`)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dueRow])
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	for _, row := range all {
 		chat := settings(row.Strategy, row.MaxTurns)
 		due := !row.Stale && memory.Due(row.Brief, row.Tokens, row.Turns, limits.For(chat))
-		if got := slices.Contains(folds, row.ID); got != due || slices.Contains(rebuilds, row.ID) != row.Stale {
-			b.t.Fatalf("%+v, %+v with %+v: found for a fold %v, for a rebuild %v, due %v", row, chat, limits, got, slices.Contains(rebuilds, row.ID), due)
-		}
+		got := slices.Contains(folds, row.ID)
+		mustBe(b.t, tuple(got, slices.Contains(rebuilds, row.ID)), tuple(due, row.Stale), "for a fold and a rebuild: %+v with %+v", row, limits)
 	}
 }
 
@@ -84,7 +68,8 @@ func TestWaitingChatsDoNotHideOthers(t *testing.T) {
 	b.exec("insert into chats (user_id) select $1 from generate_series(1, 1100)", b.user.UserID)
 	b.exec("update conversation_briefs set pending_tokens = 99999, pending_turns = 9")
 	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state)
-		select 'fold_brief', 'memory', 10, jsonb_build_object('chat_id', id), (array['available', 'scheduled', 'retryable', 'running']::river.river_job_state[])[1 + row_number() over () % 4] from chats`)
+		select 'fold_brief', 'memory', 10, jsonb_build_object('chat_id', id), (array['available', 'scheduled', 'retryable',
+		  'running']::river.river_job_state[])[1 + row_number() over () % 4] from chats`)
 	due, stale, both := b.newChat(1), b.newChat(1), b.newChat(1)
 	b.exec("update conversation_briefs set pending_tokens = 9999, pending_turns = 9 where chat_id = any($1)", []uuid.UUID{due, both})
 	b.exec("update conversation_briefs set stale = true where chat_id = any($1)", []uuid.UUID{stale, both})
@@ -109,10 +94,7 @@ func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 	m := NewMaintenance(b.pool, limits)
 	late := func() (float64, int) {
 		t.Helper()
-		got, err := m.Backlog(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(m.Backlog(t.Context()))(t)
 		return got.OldestUnfoldedTurn, got.PutOffChats
 	}
 	if seconds, putOff := late(); seconds != 0 || putOff != 0 {
@@ -141,9 +123,7 @@ func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 	if seconds, putOff := late(); seconds < 10_800 || seconds > 11_400 || putOff != 1 || shown() < 10_800 {
 		t.Errorf("its folds have failed for three hours: %v and %v, %d", seconds, shown(), putOff)
 	}
-	if got := ask[string](b, "select fold_failures || fold_failure || (retry_at > now())::text from inspect.due_folds(5, 1)"); got != "3refused: nonetrue" {
-		t.Errorf("the view says %q", got)
-	}
+	is(t, ask[string](b, "select fold_failures || fold_failure || (retry_at > now())::text from inspect.due_folds(5, 1)"), "3refused: nonetrue", "the view says")
 	b.exec("insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}', 'retryable')")
 	if got, err := m.Backlog(t.Context()); err != nil || got.QueueDepth["memory"] != 1 {
 		t.Errorf("%+v, %v", got, err)
@@ -154,7 +134,7 @@ func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 // set later brings it back.
 func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	maintenance := NewMaintenance(b.pool, b.limits)
 	due := func() []uuid.UUID {
 		folds, rebuilds, err := maintenance.DueChats(t.Context())
@@ -178,9 +158,7 @@ func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 		t.Errorf("after two hours %d are due, watched: %v", len(folds), watched())
 	}
 	b.exec("update chats set max_turns = 1 where id = $1", chatID)
-	if folds := due(); len(folds) != 1 {
-		t.Errorf("with fewer turns allowed %d are due", len(folds))
-	}
+	is(t, len(due()), 1, "with fewer turns allowed … are due")
 	b.exec("update chats set max_turns = null where id = $1", chatID)
 	b.exec("update conversation_briefs set settled_tokens = pending_tokens, settled_turns = pending_turns")
 	b.start(turnIn(chatID, "One more."))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -54,7 +53,8 @@ func TestMemoriesAreFoundByTheirWords(t *testing.T) {
 	b := newBed(t)
 	other := b.newUser()
 	b.memorize(other, "The user plays the violin in Graz.")
-	b.memorize(b.user, "The user plays the cello.", "The user is allergic to walnuts.", "The user bought a bow in Graz.", "Der Nutzer wohnt in Köln.", "ユーザーは東京に住んでいます。")
+	b.memorize(b.user, "The user plays the cello.", "The user is allergic to walnuts.", "The user bought a bow in Graz.", "Der Nutzer wohnt in Köln.",
+		"ユーザーは東京に住んでいます。")
 	for question, want := range map[string]string{
 		"May I eat walnuts?":         "The user is allergic to walnuts.",
 		"Where did I buy my bow?":    "The user bought a bow in Graz.", // by another form of the verb
@@ -68,16 +68,15 @@ func TestMemoriesAreFoundByTheirWords(t *testing.T) {
 		}
 	}
 	for _, question := range []string{"umbrella", "?!", "'", `\`, "violin", "umbrella & !(x <-> y:*)"} {
-		if found := b.candidates(b.user, question, recall.Vector{}); len(found) > 0 {
-			t.Errorf("%s: %q", question, contentsOf(found))
-		}
+		is(t, len(b.candidates(b.user, question, recall.Vector{})), 0, "%s", question)
 	}
 }
 
 func TestWhichMemoriesAreCandidates(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	ids := b.memorize(b.user, "Plays the cello.", "Was a cello teacher.", "Maybe owns a cello.", "Once had a cello.", "Sees a cello therapist.", "Eats no nuts.", "Has a cat named Bruno.")
+	ids := b.memorize(b.user, "Plays the cello.", "Was a cello teacher.", "Maybe owns a cello.", "Once had a cello.", "Sees a cello therapist.",
+		"Eats no nuts.", "Has a cat named Bruno.")
 	set := func(content, change string) {
 		b.exec("update memories set "+change+" where id = $1", ids[content])
 	}
@@ -99,24 +98,13 @@ func TestWhichMemoriesAreCandidates(t *testing.T) {
 		got := contentsOf(found)
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", question, got, want)
-		}
+		is(t, got, want, "%s", question)
 	}
 	if found := b.candidates(b.user, "Was frisst der Kater?", recall.Vector{}); found[0].Named+found[1].Named != 1 {
 		t.Errorf("named: %+v", found)
 	}
 	b.exec("update memory_users set enabled = false where user_id = $1", b.user.UserID)
-	if found := b.candidates(b.user, "My cello", recall.Vector{}); len(found) > 0 {
-		t.Errorf("switched off: %q", contentsOf(found))
-	}
-}
-
-// basis is a vector of unit length along an axis.
-func basis(axis int) []float32 {
-	v := make([]float32, recall.VectorSize)
-	v[axis] = 1
-	return v
+	is(t, len(b.candidates(b.user, "My cello", recall.Vector{})), 0, "switched off")
 }
 
 func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
@@ -133,27 +121,22 @@ func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 		t.Errorf("fresh %v, outdated %v, %v", fresh, outdated, err)
 	}
 	vectors := []memories.Vector{
-		{Bare: memories.Bare{ID: ids["Plays the cello."], Content: "Plays the cello."}, Values: basis(3)},
-		{Bare: memories.Bare{ID: ids["Eats no nuts."], Content: "What it was before an edit."}, Values: basis(4)},
+		{Bare: memories.Bare{ID: ids["Plays the cello."], Content: "Plays the cello."}, Values: axis(3)},
+		{Bare: memories.Bare{ID: ids["Eats no nuts."], Content: "What it was before an edit."}, Values: axis(4)},
 	}
-	if saved, err := store.SaveMemoryVectors(t.Context(), b.user.UserID, "m", vectors); saved != 1 || err != nil {
-		t.Errorf("saved %d, %v", saved, err)
-	}
-	if saved, err := store.SaveMemoryVectors(t.Context(), b.newUser().UserID, "m", vectors); saved != 0 || err != nil {
-		t.Errorf("saved %d of another user, %v", saved, err)
-	}
-	found := b.candidates(b.user, "umbrella", recall.Vector{Model: "m", Values: basis(3)})
+	saved := must(store.SaveMemoryVectors(t.Context(), b.user.UserID, "m", vectors))(t)
+	is(t, saved, 1, "saved")
+	is(t, must(store.SaveMemoryVectors(t.Context(), b.newUser().UserID, "m", vectors))(t), 0, "saved … of another user")
+	found := b.candidates(b.user, "umbrella", recall.Vector{Model: "m", Values: axis(3)})
 	if len(found) != 1 || found[0].Content != "Plays the cello." || !found[0].HasCosine || found[0].Cosine < .99 {
 		t.Errorf("%+v", found)
 	}
-	if found := b.candidates(b.user, "umbrella", recall.Vector{Model: "another", Values: basis(3)}); len(found) > 0 {
-		t.Errorf("of another model: %+v", found)
-	}
-	if versions := ask[int](b, "select max(version) from memories where user_id = $1", b.user.UserID); versions != 1 {
-		t.Errorf("a vector made version %d", versions)
-	}
-	b.exec("update memories set embedding = $1::text::throughline.embedding, embedding_model = 'm' where user_id = $2 and embedding is null", vectorText(nil), b.user.UserID)
-	if fresh, outdated, err = store.BareUsers(t.Context(), "n", 10); err != nil || slices.Contains(fresh, b.user.UserID) || !slices.Contains(outdated, b.user.UserID) {
+	is(t, len(b.candidates(b.user, "umbrella", recall.Vector{Model: "another", Values: axis(3)})), 0, "of another model")
+	is(t, ask[int](b, "select max(version) from memories where user_id = $1", b.user.UserID), 1, "a vector made version")
+	b.exec("update memories set embedding = $1::text::throughline.embedding, embedding_model = 'm' where user_id = $2 and embedding is null",
+		vectorText(nil), b.user.UserID)
+	if fresh, outdated, err = store.BareUsers(t.Context(), "n", 10); err != nil || slices.Contains(fresh, b.user.UserID) ||
+		!slices.Contains(outdated, b.user.UserID) {
 		t.Errorf("another model: fresh %v, outdated %v, %v", fresh, outdated, err)
 	}
 }
@@ -173,10 +156,12 @@ func TestSimilarMemories(t *testing.T) {
 	b.memorize(b.newUser(), "Plays the cello!")
 	ids := b.memorize(b.user, "Plays the cello.", "Plays chess.", "Eats no nuts.", "Played the cello badly.")
 	b.exec("update memories set status = 'superseded' where id = $1", ids["Played the cello badly."])
-	b.exec("update memories set status = 'archived', embedding = $1::text::throughline.embedding, embedding_model = 'm' where id = $2", vectorText(basis(1)), ids["Eats no nuts."])
+	b.exec("update memories set status = 'archived', embedding = $1::text::throughline.embedding, embedding_model = 'm' where id = $2",
+		vectorText(axis(1)), ids["Eats no nuts."])
 	var rows []similarRow
 	err := sendAs(t.Context(), b.pool, b.user, "similar", func(batch *pgx.Batch) {
-		batch.Queue("select * from throughline.similar_memories($1, $2, 'm', 10)", []string{"plays THE cello", "walnuts are bad", ""}, []string{"", vectorText(basis(1)), ""}).
+		batch.Queue("select * from throughline.similar_memories($1, $2, 'm', 10)", []string{"plays THE cello", "walnuts are bad", ""},
+			[]string{"", vectorText(axis(1)), ""}).
 			Query(func(found pgx.Rows) (err error) {
 				rows, err = pgx.CollectRows(found, pgx.RowToStructByPos[similarRow])
 				return err
@@ -204,13 +189,9 @@ func TestATurnLearnsWhetherThereAreMemories(t *testing.T) {
 	state := func(want memory.Memories) {
 		t.Helper()
 		turn := firstTurn("Hello.")
-		if started := b.start(turn); started.Memories != want {
-			t.Errorf("a new chat: %q, want %q", started.Memories, want)
-		}
+		is(t, b.start(turn).Memories, want, "a new chat")
 		stored, err := b.turns.ReadChat(t.Context(), b.user, turn.ChatID)
-		if err != nil || stored.Memories != want {
-			t.Errorf("a stored chat: %q, want %q, %v", stored.Memories, want, err)
-		}
+		is(t, tuple(err, stored.Memories), tuple(nil, want), "a stored chat")
 	}
 	state(memory.NoMemories)
 	b.memorize(b.newUser(), "Somebody else's.")
@@ -225,29 +206,10 @@ func TestATurnLearnsWhetherThereAreMemories(t *testing.T) {
 	silent := firstTurn("Hello.")
 	b.start(silent)
 	b.exec("update chats set remember = false where id = $1", silent.ChatID)
-	if stored, err := b.turns.ReadChat(t.Context(), b.user, silent.ChatID); err != nil || stored.Memories != memory.MemoriesOff {
-		t.Errorf("a chat that is not remembered: %q, %v", stored.Memories, err)
-	}
+	is(t, must(b.turns.ReadChat(t.Context(), b.user, silent.ChatID))(t).Memories, memory.MemoriesOff, "a chat that is not remembered")
 	b.exec("update memory_users set enabled = false where user_id = $1", b.user.UserID)
 	state(memory.MemoriesOff)
 	b.exec("update memory_users set enabled = true where user_id = $1", b.user.UserID)
 	b.turns.enqueue.Extract = nil
 	state(memory.MemoriesOff)
-}
-
-// A user with 5 000 memories is answered by one scan of those.
-func TestManyMemories(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("stores 5 000 memories")
-	}
-	b := newBed(t)
-	b.exec("insert into memory_users (user_id) values ($1)", b.user.UserID)
-	b.exec(`insert into memories (user_id, content, embedding, embedding_model)
-		select $1, format('The user met person%s in city%s and talked about subject%s at length.', n, n % 100, n % 977), $2::text::throughline.embedding, 'm' from generate_series(1, 5000) n`,
-		b.user.UserID, vectorText(basis(3)))
-	found := b.candidates(b.user, "What did person4711 say about subject803 in city11?", recall.Vector{Model: "m", Values: basis(3)})
-	if len(found) == 0 || !strings.Contains(found[0].Content, "person4711 ") {
-		t.Errorf("%q", contentsOf(found))
-	}
 }

@@ -1,17 +1,13 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
@@ -25,7 +21,8 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 	r := newRemembering(t)
 	old, after := r.add("Lives in Lyon."), r.add("Lives in Porto.")
 	r.change(r.add("Owned a kayak.").ID, history.MemoryChange{Status: new("archived")})
-	r.exec(`update memories set status = 'superseded', valid_from = '2025-03-01', valid_to = '2026-03-01', valid_precision = 'month', retracted_at = now(), superseded_by = $2,
+	r.exec(`update memories set status = 'superseded', valid_from = '2025-03-01', valid_to = '2026-03-01', valid_precision = 'month',
+		retracted_at = now(), superseded_by = $2,
 		lang = 'en', confidence = 0.5 where id = $1`, old.ID, after.ID)
 	for n := range 2 * exportedMemories {
 		r.exec("insert into memories (user_id, content, created_at) values ($1, $2, '2026-01-01')", r.user.UserID, fmt.Sprintf("Number %d.", n))
@@ -34,10 +31,7 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 		var all []bundle.Memory
 		var after *history.MemoryCursor
 		for {
-			page, err := r.memories.ExportMemories(t.Context(), user, after)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must(r.memories.ExportMemories(t.Context(), user, after))(t)
 			if len(page) == 0 {
 				return all
 			}
@@ -47,18 +41,14 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 		}
 	}
 	exported := export(r.user)
-	if len(exported) != 2*exportedMemories+3 {
-		t.Fatalf("%d were exported", len(exported))
-	}
+	mustBe(t, len(exported), 2*exportedMemories+3, "were exported")
 	other := r.newUser()
 	for _, want := range []history.ImportedMemories{{Imported: len(exported)}, {Skipped: len(exported)}} {
 		if done, err := r.memories.ImportMemories(t.Context(), other, exported); err != nil || done != want {
 			t.Errorf("%+v, %v", done, err)
 		}
 	}
-	if done, err := r.memories.ImportMemories(t.Context(), r.user, exported); err != nil || done.Imported != 0 {
-		t.Errorf("one's own: %+v, %v", done, err)
-	}
+	is(t, must(r.memories.ImportMemories(t.Context(), r.user, exported))(t).Imported, 0, "one's own")
 	ids := map[string]string{}
 	imported := export(other)
 	for _, memory := range slices.Concat(exported, imported) {
@@ -75,13 +65,9 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 		}
 		return found
 	}
-	if diff := cmp.Diff(anonymous(exported), anonymous(imported)); diff != "" {
-		t.Error(diff)
-	}
+	is(t, anonymous(imported), anonymous(exported), "what is found")
 	for _, memory := range imported {
-		if memory.Origin != "import" || memory.Version != 1 {
-			t.Errorf("%+v", memory)
-		}
+		is(t, tuple(memory.Origin, memory.Version), tuple("import", 1), "%+v", memory)
 	}
 }
 
@@ -96,23 +82,18 @@ func TestImportTakesTheSameWordsOnce(t *testing.T) {
 {"content":"Preferred soy milk.","status":"superseded","superseded_by":"0198A1F2-7c11-7d3e-9a44-5b0e6f1c2d31"}
 {"content":"Prefers oat milk.","status":"superseded","superseded_by":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d99"}
 `
-	if done, err := r.memories.ImportMemories(t.Context(), r.user, readMemories(t, file)); err != nil || done != (history.ImportedMemories{Imported: 3, Skipped: 2}) {
+	if done, err := r.memories.ImportMemories(t.Context(), r.user, readMemories(t, file)); err != nil ||
+		done != (history.ImportedMemories{Imported: 3, Skipped: 2}) {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if kind := ask[string](r.bed, "select n.memory_type from memories o join memories n on n.id = o.superseded_by where o.content like '%soy%'"); kind != "preference" {
-		t.Errorf("what took its place is a %s", kind)
-	}
-	if dangling := ask[int](r.bed, "select count(*) from memories where status = 'superseded' and superseded_by is null"); dangling != 1 {
-		t.Errorf("%d have no successor", dangling)
-	}
+	is(t, ask[string](r, "select n.memory_type from memories o join memories n on n.id = o.superseded_by where o.content like '%soy%'"), "preference",
+		"what took its place is a")
+	is(t, r.count("memories where status = 'superseded' and superseded_by is null"), 1, "have no successor")
 }
 
 func readMemories(t *testing.T, text string) []bundle.Memory {
 	t.Helper()
-	file, err := bundle.ReadMemories(strings.NewReader(text), int64(len(text)), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(bundle.ReadMemories(strings.NewReader(text), int64(len(text)), time.Now()))(t)
 	return file.Records
 }
 
@@ -123,27 +104,22 @@ func TestMemoriesOfAnotherProgramComeOnce(t *testing.T) {
 	records := readMemories(t, `{"edges": [
 		{"uuid": "e1", "fact": "Lives in Lyon.", "valid_at": "2024-05-01T00:00:00Z", "invalid_at": "2025-03-01T00:00:00Z", "created_at": "2025-01-10T12:00:00Z"},
 		{"uuid": "e2", "fact": "Lives in Porto.", "valid_at": "2025-03-01T00:00:00Z", "created_at": "2025-03-02T09:00:00Z"}]}`)
-	if done, err := r.memories.ImportMemories(t.Context(), r.user, records); err != nil || done.Imported != 2 {
-		t.Fatalf("%+v, %v", done, err)
-	}
-	if past := ask[string](r.bed, `select concat_ws(' ', status, origin, valid_from::date, valid_to::date, retracted_at::date, created_at::date)
+	done := must(r.memories.ImportMemories(t.Context(), r.user, records))(t)
+	mustBe(t, done.Imported, 2, "%+v", done)
+	if past := ask[string](r, `select concat_ws(' ', status, origin, valid_from::date, valid_to::date, retracted_at::date, created_at::date)
 		from memories where content = 'Lives in Lyon.'`); past != "superseded import 2024-05-01 2025-03-01 2025-03-01 2025-01-10" {
 		t.Errorf("what was true: %s", past)
 	}
 	r.exec("update memories set content = 'Lives in Braga.' where content = 'Lives in Porto.'")
-	if done, err := r.memories.ImportMemories(t.Context(), r.user, records); err != nil || done != (history.ImportedMemories{Skipped: 2}) {
-		t.Errorf("again: %+v, %v", done, err)
-	}
+	is(t, must(r.memories.ImportMemories(t.Context(), r.user, records))(t), (history.ImportedMemories{Skipped: 2}), "again")
 	other := r.newUser()
-	if done, err := r.memories.ImportMemories(t.Context(), other, records); err != nil || done.Imported != 2 {
-		t.Errorf("another user: %+v, %v", done, err)
-	}
+	is(t, must(r.memories.ImportMemories(t.Context(), other, records))(t).Imported, 2, "another user")
 }
 
 // A rule of the app's owner binds whatever a user does with memories, and says so.
 func TestOwnersRulesBindMemories(t *testing.T) {
 	t.Parallel()
-	r := newRemembering(t)
+	r := rememberingOf(newOwnBed(t))
 	kept := r.add("Plays the cello.")
 	r.exec(`create policy paid on memories as restrictive for insert to throughline_app with check (false);
 		create policy sealed on memories as restrictive for update to throughline_app using (false);
@@ -155,14 +131,11 @@ func TestOwnersRulesBindMemories(t *testing.T) {
 	_, errAll := r.memories.DeleteMemories(t.Context(), r.user)
 	_, errImport := r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)}})
 	_, errSettings := r.memories.ChangeMemorySettings(t.Context(), r.user, history.MemorySettingsChange{Enabled: new(false)})
-	for name, err := range map[string]error{"add": errAdd, "change": errChange, "delete": errDelete, "delete all": errAll, "import": errImport, "settings": errSettings} {
-		if fault.CodeOf(err) != fault.ForbiddenByPolicy {
-			t.Errorf("%s: %v", name, err)
-		}
+	for name, err := range map[string]error{"add": errAdd, "change": errChange, "delete": errDelete, "delete all": errAll, "import": errImport,
+		"settings": errSettings} {
+		is(t, fault.CodeOf(err), fault.ForbiddenByPolicy, "%s: %v", name, err)
 	}
-	if got := r.list(history.MemoriesQuery{}); !slices.Equal(got, []string{"Plays the cello."}) {
-		t.Errorf("left are %v", got)
-	}
+	is(t, r.list(history.MemoriesQuery{}), []string{"Plays the cello."}, "left")
 }
 
 // What was said in a chat goes along with it, and is erased with its messages there as well.
@@ -172,8 +145,8 @@ func TestMemoriesTravelWithTheirChat(t *testing.T) {
 	r := &remembering{bed: p.bed, memories: NewUserMemories(p.pool, UserMemoriesOptions{})}
 	chat, other := p.newChat(2), p.newChat(1)
 	p.exec("update chats set remember = false where id = $1", chat)
-	asked := ask[[]uuid.UUID](p.bed, "select array_agg(id order by seq) from messages where chat_id = $1 and role = 'user'", chat)
-	elsewhere := ask[uuid.UUID](p.bed, "select id from messages where chat_id = $1 and seq = 1", other)
+	asked := ask[[]uuid.UUID](p, "select array_agg(id order by seq) from messages where chat_id = $1 and role = 'user'", chat)
+	elsewhere := ask[uuid.UUID](p, "select id from messages where chat_id = $1 and seq = 1", other)
 	old, after := r.said("Lives in Lyon.", asked[0]), r.said("Lives in Porto.", append(asked, elsewhere)...)
 	r.said("Plays the cello.", elsewhere)
 	p.exec("update memories set status = 'superseded', superseded_by = $2, pinned = true where id = $1", old, after)
@@ -189,22 +162,18 @@ func TestMemoriesTravelWithTheirChat(t *testing.T) {
 			}
 		}
 		made := p.mustImport(user, p.mustExport(p.user, chat, format)).Chats[0].ChatID
-		if again := p.mustImport(user, p.mustExport(p.user, chat, format)); again.Skipped != 1 {
-			t.Errorf("%s: again %+v", format, again)
-		}
-		if remember := ask[bool](p.bed, "select remember from chats where id = $1", made); remember {
-			t.Errorf("%s: the temporary chat is none any more", format)
-		}
+		is(t, p.mustImport(user, p.mustExport(p.user, chat, format)).Skipped, 1, "%s: again", format)
+		remember := ask[bool](p, "select remember from chats where id = $1", made)
+		is(t, remember, false, "%s: the temporary chat is none any more", format)
 		page, err := r.memories.ListMemories(t.Context(), user, history.MemoriesQuery{Status: "all", Limit: 10})
-		if err != nil || len(page.Memories) != 2 {
-			t.Fatalf("%s: %+v, %v", format, page, err)
-		}
+		mustBe(t, tuple(err, len(page.Memories)), tuple(nil, 2), "%s: %+v", format, page)
 		byStatus := map[string]history.Memory{}
 		for _, memory := range page.Memories {
 			byStatus[memory.Status] = memory
 		}
 		lyon, porto := byStatus["superseded"], byStatus["active"]
-		if !lyon.Pinned || lyon.SupersededBy == nil || *lyon.SupersededBy != porto.ID || len(lyon.Sources) != 1 || len(porto.Sources) != 2 || porto.Sources[0].ChatID != made {
+		if !lyon.Pinned || lyon.SupersededBy == nil || *lyon.SupersededBy != porto.ID || len(lyon.Sources) != 1 || len(porto.Sources) != 2 ||
+			porto.Sources[0].ChatID != made {
 			t.Errorf("%s: %+v and %+v", format, lyon, porto)
 		}
 		p.exec("delete from messages where chat_id = $1", made)
@@ -215,36 +184,14 @@ func TestMemoriesTravelWithTheirChat(t *testing.T) {
 	}
 }
 
-func TestMemoriesOfAFileAreLeftOutWhereMemoryIsOff(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	r := &remembering{bed: p.bed, memories: NewUserMemories(p.pool, UserMemoriesOptions{})}
-	chat := p.newChat(1)
-	r.said("Plays the cello.", ask[uuid.UUID](p.bed, "select id from messages where chat_id = $1 and seq = 1", chat))
-	file := p.mustExport(p.user, chat, transfer.FormatLines)
-	off := transfer.New(transfer.Config{
-		Store:  NewTransfer(p.pool, p.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true}),
-		Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
-	})
-	user := p.newUser()
-	if result, err := off.Import(t.Context(), user, strings.NewReader(file), unwatched); err != nil || result.Imported != 1 {
-		t.Fatalf("%+v, %v", result, err)
-	}
-	if rows := ask[int](p.bed, "select count(*) from memory_users where user_id = $1", user.UserID) + ask[int](p.bed, "select count(*) from memories where user_id = $1", user.UserID); rows != 0 {
-		t.Errorf("%d rows", rows)
-	}
-}
-
 func TestMemoriesOutliveTheirChatWhenTheyAreKept(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	store := NewHistory(r.pool, r.limits, Enqueue{}, nil)
 	for _, keep := range []bool{true, false} {
 		chat := r.newChat(1)
-		id := r.said(fmt.Sprintf("Plays the cello: %v.", keep), ask[uuid.UUID](r.bed, "select id from messages where chat_id = $1 and seq = 1", chat))
-		if err := store.DeleteChat(t.Context(), r.user, chat, history.ChatDeletion{KeepMemories: keep}); err != nil {
-			t.Fatal(err)
-		}
+		id := r.said(fmt.Sprintf("Plays the cello: %v.", keep), ask[uuid.UUID](r, "select id from messages where chat_id = $1 and seq = 1", chat))
+		noError(t, store.DeleteChat(t.Context(), r.user, chat, history.ChatDeletion{KeepMemories: keep}))
 		kept, err := r.memories.FindMemory(t.Context(), r.user, id)
 		switch {
 		case keep && (err != nil || kept.Origin != "user" || len(kept.Sources) != 0 || kept.SourceSessionID != nil):
@@ -268,65 +215,11 @@ func TestTemporaryChats(t *testing.T) {
 		if err != nil || changed.Remember == made.Remember {
 			t.Errorf("changed %+v, %v", changed, err)
 		}
-		if same, err := store.ChangeChat(t.Context(), r.user, made.ID, history.ChatChange{Title: history.To("x")}); err != nil || same.Remember != changed.Remember {
-			t.Errorf("then %+v, %v", same, err)
-		}
+		is(t, must(store.ChangeChat(t.Context(), r.user, made.ID, history.ChatChange{Title: history.To("x")}))(t).Remember, changed.Remember, "then")
 	}
 	turn := firstTurn("Forget this.")
 	turn.Temporary = true
 	r.start(turn)
-	if found, err := store.FindChat(t.Context(), r.user, turn.ChatID); err != nil || found.Remember {
-		t.Errorf("%+v, %v", found, err)
-	}
-}
-
-// What an app does from a phone, as supabase-js writes it: docs/memories.md.
-func TestPhonesReadMemoriesAndSwitchThemOff(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
-	chat := r.newChat(1)
-	r.said("Plays the cello.", ask[uuid.UUID](r.bed, "select id from messages where chat_id = $1 and seq = 1", chat))
-	stranger := r.newUser()
-	as := func(user auth.Principal, statement string) (n int64, err error) {
-		err = pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(t.Context(), "select set_config('request.jwt.claims', $1, true), set_config('request.jwt.claim.sub', $2, true), set_config('role', 'authenticated', true)",
-				user.Claims, user.UserID.String()); err != nil {
-				return err
-			}
-			tag, err := tx.Exec(t.Context(), statement)
-			n = tag.RowsAffected()
-			return err
-		})
-		return n, err
-	}
-	const read = `select m.id, m.content, m.memory_type, m.status, m.pinned, m.valid_from, m.valid_to, m.updated_at, s.chat_id, s.seq, s.quote
-		from memories m left join memory_sources s on (s.user_id, s.memory_id) = (m.user_id, m.id) where m.status in ('active', 'inbox')`
-	const off = "insert into memory_users (enabled) values (false) on conflict (user_id) do update set enabled = excluded.enabled"
-	for _, c := range []struct {
-		user      auth.Principal
-		statement string
-		rows      int64
-		refused   bool
-	}{
-		{r.user, read, 1, false},
-		{stranger, read, 0, false},
-		{r.user, "select embedding from memories", 0, true},
-		{r.user, "select * from memories", 0, true},
-		{r.user, "delete from memories", 0, true},
-		{r.user, "update memories set pinned = true", 0, true},
-		{r.user, "insert into memories (content) values ('x')", 0, true},
-		{r.user, "select content from memory_revisions", 0, true},
-		{r.user, off, 1, false},
-		{stranger, off, 1, false},
-		{r.user, "update memory_users set version = 7", 0, true},
-		{stranger, "select enabled, excluded from memory_users", 1, false},
-	} {
-		rows, err := as(c.user, c.statement)
-		if rows != c.rows || (sqlState(err) == insufficientRights) != c.refused || (err != nil) != c.refused {
-			t.Errorf("%s: %d rows, %v", c.statement, rows, err)
-		}
-	}
-	if settings, err := r.memories.MemorySettings(t.Context(), r.user); err != nil || settings.Enabled {
-		t.Errorf("%+v, %v", settings, err)
-	}
+	found := must(store.FindChat(t.Context(), r.user, turn.ChatID))(t)
+	is(t, found.Remember, false, "%+v", found)
 }

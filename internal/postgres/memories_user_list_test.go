@@ -22,25 +22,18 @@ func TestMemoriesAreListedInPages(t *testing.T) {
 	var seen []string
 	query := history.MemoriesQuery{Limit: 2, Status: history.StatusCurrent}
 	for pages := 1; ; pages++ {
-		page, err := r.memories.ListMemories(t.Context(), r.user, query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(r.memories.ListMemories(t.Context(), r.user, query))(t)
 		for _, memory := range page.Memories {
 			seen = append(seen, memory.Content[17:18])
 		}
 		if query.After = page.Next; page.Next == nil {
-			if pages != 4 {
-				t.Errorf("%d pages", pages)
-			}
+			is(t, pages, 4, "pages")
 			break
 		}
 		r.add(fmt.Sprintf("Came between pages, %d.", pages))
 	}
 	slices.Sort(seen[5:])
-	if got := strings.Join(seen, ""); got != "6521034" {
-		t.Errorf("seen %s", got)
-	}
+	is(t, strings.Join(seen, ""), "6521034", "seen")
 }
 
 func TestMemoriesAreFiltered(t *testing.T) {
@@ -79,20 +72,17 @@ func TestMemoriesAreFiltered(t *testing.T) {
 			words = append(words, strings.Fields(content)[0])
 		}
 		slices.Sort(words)
-		if got := strings.Join(words, " "); got != c.want {
-			t.Errorf("%+v: %q, not %q", c.query, got, c.want)
-		}
+		is(t, strings.Join(words, " "), c.want, "%+v", c.query)
 	}
-	if got := r.list(history.MemoriesQuery{AsOf: "2026-03-12"}); !slices.Equal(got, []string{"Lives in Porto since March."}) {
-		t.Errorf("after the move: %v", got)
-	}
+	is(t, r.list(history.MemoriesQuery{AsOf: "2026-03-12"}), []string{"Lives in Porto since March."}, "after the move")
 }
 
 func TestForgettingByWordsFindsWhatIsMeant(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	for _, content := range []string{
-		"The user's knee hurts since the marathon.", "The user runs with a sore knee.", "The user has a dog.", "The user's sister has a cat.", "Die Schwester heißt Ilse.", "彼女は東京に住んでいる。",
+		"The user's knee hurts since the marathon.", "The user runs with a sore knee.", "The user has a dog.", "The user's sister has a cat.",
+		"Die Schwester heißt Ilse.", "彼女は東京に住んでいる。",
 	} {
 		r.add(content)
 	}
@@ -118,42 +108,29 @@ func TestWhatChangedIsNotForgottenUnseen(t *testing.T) {
 	}
 	r.change(changed.ID, history.MemoryChange{Content: new("Her other knee hurts, too.")})
 	r.add("The knee of her dog hurts.")
-	if _, err := history.Forget(t.Context(), r.memories, r.newUser(), token); fault.CodeOf(err) != fault.ValidationFailed {
-		t.Errorf("another user's token: %v", err)
-	}
+	wantFault(t, errOf(history.Forget(t.Context(), r.memories, r.newUser(), token)), fault.ValidationFailed, "another user's token")
 	for _, want := range []int{1, 0} {
-		if forgotten, err := history.Forget(t.Context(), r.memories, r.user, token); err != nil || forgotten != want {
-			t.Errorf("forgot %d, not %d: %v", forgotten, want, err)
-		}
+		is(t, must(history.Forget(t.Context(), r.memories, r.user, token))(t), want, "forgot")
 	}
-	if got := r.list(history.MemoriesQuery{}); len(got) != 2 {
-		t.Errorf("left are %v", got)
-	}
+	is(t, len(r.list(history.MemoriesQuery{})), 2, "left")
 }
 
 func TestForgettingEverythingSkipsWhatIsUnread(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	chat, other := r.newChat(2), r.newChat(1)
-	asked := ask[uuid.UUID](r.bed, "select id from messages where chat_id = $1 and seq = 1", chat)
+	asked := ask[uuid.UUID](r, "select id from messages where chat_id = $1 and seq = 1", chat)
 	r.said("Plays the cello.", asked)
 	r.add("Prefers oat milk.")
 	r.exec("update conversation_briefs set extracted_seq = 2, extract_due_at = now() where chat_id = $1", chat)
 	deleted, err := r.memories.DeleteMemories(t.Context(), r.user)
-	if err != nil || deleted.Memories != 2 || deleted.Sources != 1 || deleted.Revisions != 2 {
-		t.Errorf("%+v, %v", deleted, err)
-	}
-	if left := ask[int](r.bed, "select (select count(*) from memories) + (select count(*) from memory_sources) + (select count(*) from memory_revisions)"); left != 0 {
-		t.Errorf("%d rows are left", left)
-	}
+	is(t, tuple(err, deleted.Memories, deleted.Sources, deleted.Revisions), tuple(nil, 2, 1, 2), "%+v", deleted)
+	is(t, ask[int](r, "select (select count(*) from memories) + (select count(*) from memory_sources) + (select count(*) from memory_revisions)"), 0,
+		"rows are left")
 	for id, want := range map[uuid.UUID]int64{chat: 4, other: 2} {
-		if got := ask[int64](r.bed, "select extracted_seq from conversation_briefs where chat_id = $1 and extract_due_at is null", id); got != want {
-			t.Errorf("looked at up to %d, not %d", got, want)
-		}
+		is(t, ask[int64](r, "select extracted_seq from conversation_briefs where chat_id = $1 and extract_due_at is null", id), want, "looked at up to")
 	}
-	if again, err := r.memories.DeleteMemories(t.Context(), r.user); err != nil || again != (history.DeletedMemories{}) {
-		t.Errorf("again: %+v, %v", again, err)
-	}
+	is(t, must(r.memories.DeleteMemories(t.Context(), r.user))(t), (history.DeletedMemories{}), "again")
 }
 
 func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
@@ -161,17 +138,13 @@ func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
 	r := newRemembering(t)
 	covered, uncovered := r.newChat(2), r.newChat(1)
 	r.mustCommit(r.claim(covered, "fold"))
-	said := ask[[]uuid.UUID](r.bed, "select array_agg(id) from messages where role = 'user' and seq = 1")
+	said := ask[[]uuid.UUID](r, "select array_agg(id) from messages where role = 'user' and seq = 1")
 	for _, also := range []string{"", history.AlsoSummaries} {
 		id := r.said("Plays the cello.", said...)
-		if err := r.memories.DeleteMemory(t.Context(), r.user, id, history.MemoryDeletion{Also: also}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.memories.DeleteMemory(t.Context(), r.user, id, history.MemoryDeletion{Also: also}))
 		if stale := r.brief(covered).Stale; stale != (also != "") || r.brief(uncovered).Stale || len(r.rebuilt) != len(also)/len(history.AlsoSummaries) {
 			t.Errorf("also %q: stale is %v, %d were rebuilt", also, stale, len(r.rebuilt))
 		}
 	}
-	if rebuilt := <-r.rebuilt; rebuilt != covered {
-		t.Errorf("%s was rebuilt", rebuilt)
-	}
+	is(t, <-r.rebuilt, covered, "was rebuilt")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
@@ -27,7 +29,11 @@ type remembering struct {
 
 func newRemembering(t *testing.T) *remembering {
 	t.Helper()
-	r := &remembering{bed: newBed(t), rebuilt: make(chan uuid.UUID, 1000), embedded: make(chan uuid.UUID, 10_000)}
+	return rememberingOf(newBed(t))
+}
+
+func rememberingOf(b *bed) *remembering {
+	r := &remembering{bed: b, rebuilt: make(chan uuid.UUID, 1000), embedded: make(chan uuid.UUID, 10_000)}
 	into := func(enqueued chan uuid.UUID) func(context.Context, pgx.Tx, uuid.UUID) error {
 		return func(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 			enqueued <- id
@@ -42,18 +48,13 @@ func newRemembering(t *testing.T) *remembering {
 func (r *remembering) add(content string) history.Memory {
 	r.t.Helper()
 	stored, added, err := r.memories.AddMemory(r.t.Context(), r.user, history.NewMemory{Content: content})
-	if err != nil || !added {
-		r.t.Fatalf("add: %v, %v", added, err)
-	}
+	mustBe(r.t, tuple(err, added), tuple(nil, true), "add")
 	return stored
 }
 
 func (r *remembering) change(id uuid.UUID, change history.MemoryChange) history.Memory {
 	r.t.Helper()
-	changed, err := r.memories.ChangeMemory(r.t.Context(), r.user, id, change)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	changed := must(r.memories.ChangeMemory(r.t.Context(), r.user, id, change))(r.t)
 	return changed
 }
 
@@ -61,7 +62,7 @@ func (r *remembering) change(id uuid.UUID, change history.MemoryChange) history.
 func (r *remembering) said(content string, messages ...uuid.UUID) uuid.UUID {
 	r.t.Helper()
 	r.exec("insert into memory_users (user_id) values ($1) on conflict do nothing", r.user.UserID)
-	id := ask[uuid.UUID](r.bed, "insert into memories (user_id, content, confidence) values ($1, $2, 0.6) returning id", r.user.UserID, content)
+	id := ask[uuid.UUID](r, "insert into memories (user_id, content, confidence) values ($1, $2, 0.6) returning id", r.user.UserID, content)
 	r.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
 		select $1, m.id, m.user_id, m.chat_id, m.seq, $2, left(m.content, 100), m.created_at from messages m where m.id = any ($3)`, id, content, messages)
 	return id
@@ -69,13 +70,8 @@ func (r *remembering) said(content string, messages ...uuid.UUID) uuid.UUID {
 
 func (r *remembering) list(query history.MemoriesQuery) []string {
 	r.t.Helper()
-	if err := query.Check(); err != nil {
-		r.t.Fatal(err)
-	}
-	page, err := r.memories.ListMemories(r.t.Context(), r.user, query)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	noError(r.t, query.Check())
+	page := must(r.memories.ListMemories(r.t.Context(), r.user, query))(r.t)
 	contents := []string{}
 	for _, memory := range page.Memories {
 		contents = append(contents, memory.Content)
@@ -86,10 +82,7 @@ func (r *remembering) list(query history.MemoriesQuery) []string {
 // actions are those of a memory's history: "1 ADD user: the user wrote it".
 func (r *remembering) actions(id uuid.UUID) []string {
 	r.t.Helper()
-	made, err := r.memories.MemoryHistory(r.t.Context(), r.user, id)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	made := must(r.memories.MemoryHistory(r.t.Context(), r.user, id))(r.t)
 	lines := []string{}
 	for _, revision := range made.Revisions {
 		lines = append(lines, fmt.Sprintf("%d %s %s: %s", revision.Version, revision.Action, revision.Actor, revision.Reason))
@@ -103,7 +96,8 @@ func TestMemoryIsWrittenChangedAndDeleted(t *testing.T) {
 	made, added, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{
 		Content: "Prefers oat milk.", Type: new("preference"), Durable: new(true), Pinned: new(true),
 	})
-	if err != nil || !added || made.Content != "Prefers oat milk." || made.MemoryType != "preference" || !made.Durable || !made.Pinned || made.Status != "active" ||
+	if err != nil || !added || made.Content != "Prefers oat milk." || made.MemoryType != "preference" || !made.Durable || !made.Pinned ||
+		made.Status != "active" ||
 		made.Origin != "user" || made.Edited || made.Confidence != 1 || made.Version != 1 || len(made.Sources) != 0 || made.Sources == nil {
 		t.Fatalf("made %+v, %v", made, err)
 	}
@@ -111,12 +105,9 @@ func TestMemoryIsWrittenChangedAndDeleted(t *testing.T) {
 		t.Error("no vector was asked for")
 	}
 	changed := r.change(made.ID, history.MemoryChange{Content: new("Prefers oat milk in coffee."), Durable: new(false)})
-	if !changed.Edited || changed.Content != "Prefers oat milk in coffee." || changed.Durable || !changed.Pinned || changed.Version != 2 {
-		t.Errorf("changed %+v", changed)
-	}
-	if same := r.change(made.ID, history.MemoryChange{Content: &changed.Content, Pinned: new(true)}); same.Version != 2 {
-		t.Errorf("a change of nothing made version %d", same.Version)
-	}
+	is(t, tuple(changed.Edited, changed.Content, changed.Durable, changed.Pinned, changed.Version),
+		tuple(true, "Prefers oat milk in coffee.", false, true, 2), "changed %+v", changed)
+	is(t, r.change(made.ID, history.MemoryChange{Content: &changed.Content, Pinned: new(true)}).Version, 2, "a change of nothing made version")
 	r.change(made.ID, history.MemoryChange{Status: new("archived")})
 	r.change(made.ID, history.MemoryChange{Status: new("active")})
 	r.change(made.ID, history.MemoryChange{Pinned: new(false)})
@@ -124,18 +115,10 @@ func TestMemoryIsWrittenChangedAndDeleted(t *testing.T) {
 		"1 ADD user: the user wrote it", "2 EDIT user: the user changed the words", "3 ARCHIVE user: the user put it away",
 		"4 RESTORE user: the user brought it back", "5 EDIT user: the user changed its settings",
 	}
-	if diff := cmp.Diff(want, r.actions(made.ID)); diff != "" {
-		t.Error(diff)
-	}
-	if err := r.memories.DeleteMemory(t.Context(), r.user, made.ID, history.MemoryDeletion{}); err != nil {
-		t.Fatal(err)
-	}
-	if left := ask[int](r.bed, "select (select count(*) from memories) + (select count(*) from memory_revisions)"); left != 0 {
-		t.Errorf("%d rows are left", left)
-	}
-	if version := ask[int](r.bed, "select version from memory_users"); version != 7 {
-		t.Errorf("the user's version is %d after 7 requests that may change something", version)
-	}
+	is(t, r.actions(made.ID), want, "what is found")
+	noError(t, r.memories.DeleteMemory(t.Context(), r.user, made.ID, history.MemoryDeletion{}))
+	is(t, ask[int](r, "select (select count(*) from memories) + (select count(*) from memory_revisions)"), 0, "rows are left")
+	is(t, ask[int](r, "select version from memory_users"), 7, "the user's version is … after 7 requests that may change something")
 }
 
 func TestWhatIsNotThereIsNoMemory(t *testing.T) {
@@ -152,9 +135,7 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 		_, errHistory := r.memories.MemoryHistory(t.Context(), as.user, as.id)
 		errDelete := r.memories.DeleteMemory(t.Context(), as.user, as.id, history.MemoryDeletion{Also: history.AlsoSummaries})
 		for _, err := range []error{errFind, errChange, errHistory, errDelete} {
-			if fault.CodeOf(err) != fault.MemoryNotFound {
-				t.Errorf("%s: %v", name, err)
-			}
+			is(t, fault.CodeOf(err), fault.MemoryNotFound, "%s: %v", name, err)
 		}
 	}
 	forgotten, err := r.memories.ForgetMemories(t.Context(), stranger, []history.MemoryVersion{{ID: mine, Version: 1}})
@@ -164,9 +145,7 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 	if err := errors.Join(err, errAll, errList, errExport); err != nil || forgotten+int(deleted.Memories)+len(page.Memories)+len(export) != 0 {
 		t.Errorf("a stranger: %d %+v %+v %v, %v", forgotten, deleted, page, export, err)
 	}
-	if got := r.list(history.MemoriesQuery{}); !slices.Equal(got, []string{"Plays the cello."}) {
-		t.Errorf("left are %v", got)
-	}
+	is(t, r.list(history.MemoriesQuery{}), []string{"Plays the cello."}, "left")
 }
 
 func TestAnAccountThatIsGoneRemembersNothing(t *testing.T) {
@@ -177,9 +156,7 @@ func TestAnAccountThatIsGoneRemembersNothing(t *testing.T) {
 	_, errSettings := r.memories.ChangeMemorySettings(t.Context(), gone, history.MemorySettingsChange{Enabled: new(false)})
 	_, errAll := r.memories.DeleteMemories(t.Context(), gone)
 	for _, err := range []error{err, errSettings, errAll} {
-		if fault.CodeOf(err) != fault.UserNotFound {
-			t.Errorf("%v", err)
-		}
+		is(t, fault.CodeOf(err), fault.UserNotFound, "%v", err)
 	}
 }
 
@@ -189,19 +166,14 @@ func TestTheSameWordsAreOneMemory(t *testing.T) {
 	r := newRemembering(t)
 	first := r.add("Prefers oat milk.")
 	again, added, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "prefers  OAT milk"})
-	if err != nil || added || again.ID != first.ID || again.Version != 1 || again.Content != "Prefers oat milk." {
-		t.Errorf("again: %+v, %v, %v", again, added, err)
-	}
+	is(t, tuple(err, added, again.ID, again.Version, again.Content), tuple(nil, false, first.ID, 1, "Prefers oat milk."), "again: %+v", again)
 	pinned, added, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Prefers oat milk.", Pinned: new(true), Type: new("preference")})
-	if err != nil || added || pinned.ID != first.ID || !pinned.Pinned || pinned.MemoryType != "preference" || pinned.Version != 2 {
-		t.Errorf("pinned: %+v, %v, %v", pinned, added, err)
-	}
+	is(t, tuple(err, added, pinned.ID, pinned.Pinned, pinned.MemoryType, pinned.Version), tuple(nil, false, first.ID, true, "preference", 2),
+		"pinned: %+v", pinned)
 	for _, status := range []string{"archived", "inbox"} {
 		r.change(first.ID, history.MemoryChange{Status: &status})
 		back, added, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Prefers oat milk."})
-		if err != nil || added || back.ID != first.ID || back.Status != "active" {
-			t.Errorf("%s: %+v, %v, %v", status, back, added, err)
-		}
+		is(t, tuple(err, added, back.ID, back.Status), tuple(nil, false, first.ID, "active"), "%s: %+v", status, back)
 	}
 	r.exec("update memories set status = 'superseded'")
 	anew, added, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Prefers oat milk."})
@@ -218,32 +190,25 @@ func TestNoChangeMakesTwoMemoriesOfTheSameWords(t *testing.T) {
 	if known, ok := errors.AsType[*fault.Error](err); !ok || known.Code != fault.MemoryExists || known.Details["memory_id"] != one.ID {
 		t.Errorf("a twin: %v", err)
 	}
-	if spelt := r.change(one.ID, history.MemoryChange{Content: new("PLAYS the cello!")}); spelt.Content != "PLAYS the cello!" {
-		t.Errorf("its own words in another spelling: %+v", spelt)
-	}
+	is(t, r.change(one.ID, history.MemoryChange{Content: new("PLAYS the cello!")}).Content, "PLAYS the cello!", "its own words in another spelling")
 	put := r.change(two.ID, history.MemoryChange{Status: new("archived")})
 	if put = r.change(put.ID, history.MemoryChange{Content: new("plays the cello")}); put.Status != "archived" {
 		t.Errorf("archived: %+v", put)
 	}
-	if _, err := r.memories.ChangeMemory(t.Context(), r.user, two.ID, history.MemoryChange{Status: new("active")}); fault.CodeOf(err) != fault.MemoryExists {
-		t.Errorf("a twin comes back: %v", err)
-	}
-	if got := r.list(history.MemoriesQuery{}); len(got) != 1 {
-		t.Errorf("listed %v", got)
-	}
+	wantFault(t, errOf(r.memories.ChangeMemory(t.Context(), r.user, two.ID, history.MemoryChange{Status: new("active")})), fault.MemoryExists, "a twin comes back")
+	is(t, len(r.list(history.MemoriesQuery{})), 1, "listed")
 }
 
 func TestTheInboxIsConfirmed(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	chat := r.newChat(1)
-	id := r.said("Is called Ilse.", ask[uuid.UUID](r.bed, "select id from messages where chat_id = $1 and seq = 1", chat))
+	id := r.said("Is called Ilse.", ask[uuid.UUID](r, "select id from messages where chat_id = $1 and seq = 1", chat))
 	r.exec("update memories set status = 'inbox', confidence = 0.3 where id = $1", id)
 	confirmed := r.change(id, history.MemoryChange{Status: new("active")})
-	if confirmed.Status != "active" || confirmed.Confidence != 1 || confirmed.Edited || confirmed.Origin != "extracted" {
-		t.Errorf("%+v", confirmed)
-	}
-	if len(confirmed.Sources) != 1 || confirmed.Sources[0].ChatID != chat || confirmed.Sources[0].Seq != 1 || confirmed.Sources[0].Quote == "" || confirmed.Sources[0].SaidAt.IsZero() {
+	is(t, tuple(confirmed.Status, confirmed.Confidence, confirmed.Edited, confirmed.Origin), tuple("active", 1, false, "extracted"), "%+v", confirmed)
+	if len(confirmed.Sources) != 1 || confirmed.Sources[0].ChatID != chat || confirmed.Sources[0].Seq != 1 || confirmed.Sources[0].Quote == "" ||
+		confirmed.Sources[0].SaidAt.IsZero() {
 		t.Errorf("its sources are %+v", confirmed.Sources)
 	}
 	made := r.actions(id)
@@ -268,11 +233,85 @@ func TestEditedWordsStayAway(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	chat := r.newChat(2)
-	said := ask[[]uuid.UUID](r.bed, "select array_agg(id order by seq) from messages where chat_id = $1 and role = 'user'", chat)
+	said := ask[[]uuid.UUID](r, "select array_agg(id order by seq) from messages where chat_id = $1 and role = 'user'", chat)
 	id := r.said("Is allergic to walnuts.", said...)
 	r.change(id, history.MemoryChange{Content: new("Is allergic to hazelnuts.")})
 	r.exec("delete from messages where id = $1", said[1])
-	if got := r.list(history.MemoriesQuery{}); !slices.Equal(got, []string{"Is allergic to hazelnuts."}) {
-		t.Errorf("listed %v", got)
+	is(t, r.list(history.MemoriesQuery{}), []string{"Is allergic to hazelnuts."}, "listed")
+}
+
+func TestMemorySettings(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	read := func() history.MemorySettings {
+		settings := must(r.memories.MemorySettings(t.Context(), r.user))(t)
+		return settings
 	}
+	is(t, read(), history.MemorySettings{Enabled: true, Excluded: []string{}}, "what is found")
+	changes := []history.MemorySettingsChange{
+		{},
+		{TimeZone: history.To("Europe/Berlin"), Excluded: history.To([]string{"my divorce"})},
+		{Enabled: new(false), Language: history.To("de")},
+		{TimeZone: history.None[string](), Excluded: history.None[[]string]()},
+	}
+	for i, want := range []history.MemorySettings{
+		{Enabled: true, Excluded: []string{}},
+		{Enabled: true, TimeZone: new("Europe/Berlin"), Excluded: []string{"my divorce"}},
+		{Enabled: false, TimeZone: new("Europe/Berlin"), Language: new("de"), Excluded: []string{"my divorce"}},
+		{Enabled: false, Language: new("de"), Excluded: []string{}},
+	} {
+		noError(t, changes[i].Check())
+		changed, err := r.memories.ChangeMemorySettings(t.Context(), r.user, changes[i])
+		diff := cmp.Diff([]history.MemorySettings{want, want}, []history.MemorySettings{changed, read()})
+		is(t, tuple(diff, err), tuple("", nil), "change %d", i)
+	}
+	if others, err := r.memories.MemorySettings(t.Context(), r.newUser()); err != nil || !others.Enabled || others.Language != nil {
+		t.Errorf("another user's: %+v, %v", others, err)
+	}
+}
+
+func TestNothingNewWhereMemoryIsOff(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	kept := r.add("Plays the cello.")
+	r.memories = NewUserMemories(r.pool, UserMemoriesOptions{Off: true, Rebuild: r.memories.options.Rebuild})
+	_, _, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "x"})
+	_, errImport := r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x"}})
+	if fault.CodeOf(err) != fault.MemoryOff || fault.CodeOf(errImport) != fault.MemoryOff {
+		t.Errorf("%v, %v", err, errImport)
+	}
+	is(t, r.list(history.MemoriesQuery{Status: "all"}), []string{kept.Content}, "listed")
+	fine(t, r.memories.DeleteMemory(t.Context(), r.user, kept.ID, history.MemoryDeletion{}), "an error")
+}
+
+// The last of two changes wins, each is in the history, and a memory that is written many times at once is written once.
+func TestChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	const writers = 8
+	var all sync.WaitGroup
+	ids, failures := make([]uuid.UUID, writers), make([]error, writers)
+	for n := range writers {
+		all.Go(func() {
+			stored, _, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Plays the cello."})
+			if err == nil {
+				_, err = r.memories.ChangeMemory(t.Context(), r.user, stored.ID, history.MemoryChange{Content: new(fmt.Sprintf("Plays cello number %d.", n))})
+			}
+			ids[n], failures[n] = stored.ID, err
+		})
+	}
+	all.Wait()
+	noError(t, errors.Join(failures...))
+	edits := 0
+	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })) {
+		for version, line := range r.actions(id) {
+			if !strings.HasPrefix(line, fmt.Sprintf("%d ", version+1)) {
+				t.Errorf("the history has a gap: %q at %d", line, version)
+			}
+			if strings.Contains(line, "EDIT") {
+				edits++
+			}
+		}
+	}
+	is(t, edits, writers, "of … edits are in the history")
 }

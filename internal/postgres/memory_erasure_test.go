@@ -34,18 +34,21 @@ func (b *bed) newForgettable(n int) forgettable {
 	b.t.Helper()
 	r := forgettable{user: b.newUser(), both: uuid.New(), apart: [2]uuid.UUID{uuid.New(), uuid.New()}}
 	b.exec("insert into memory_users (user_id) values ($1)", r.user.UserID)
-	b.exec("insert into memories (id, user_id, content, recorded_at, created_at) values ($1, $2, $3, now() - interval '40 days', now() - interval '40 days')", r.both, r.user.UserID, fmt.Sprintf("Plays the %s and the harp %d", canary, n))
+	b.exec(`insert into memories (id, user_id, content, recorded_at, created_at) values ($1, $2, $3, now() - interval '40 days',
+		now() - interval '40 days')`, r.both, r.user.UserID, fmt.Sprintf("Plays the %s and the harp %d", canary, n))
 	for i := range r.chats {
 		r.chats[i], r.erased[i], r.kept[i] = uuid.New(), uuid.New(), uuid.New()
 		b.exec("insert into chats (id, user_id, title) values ($1, $2, 'a chat')", r.chats[i], r.user.UserID)
 		b.exec("insert into messages (id, chat_id, role, content) values ($1, $2, 'user', $3)", r.erased[i], r.chats[i], fmt.Sprintf("I play the %s %d", canary, n))
 		b.exec("insert into messages (id, chat_id, role, content) values ($1, $2, 'user', 'I play the harp')", r.kept[i], r.chats[i])
-		b.exec("insert into memories (id, user_id, content, source_session_id) values ($1, $2, $3, $4)", r.apart[i], r.user.UserID, fmt.Sprintf("Owns a %s in %d", canary, i), r.chats[i])
+		b.exec("insert into memories (id, user_id, content, source_session_id) values ($1, $2, $3, $4)", r.apart[i], r.user.UserID,
+			fmt.Sprintf("Owns a %s in %d", canary, i), r.chats[i])
 		b.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
 			select k.memory, m.id, m.user_id, m.chat_id, m.seq, m.content, m.content, m.created_at from messages m
 			  join (values ($1::uuid, $2::uuid), ($1, $3), ($4, $2)) k (memory, message) on k.message = m.id`, r.both, r.erased[i], r.kept[i], r.apart[i])
 		b.exec(`insert into memory_entities (user_id, name) values ($1, 'my ' || $2) on conflict do nothing`, r.user.UserID, canary)
-		b.exec(`insert into memory_mentions (memory_id, entity_id, user_id) select $1, e.id, e.user_id from memory_entities e where e.user_id = $2`, r.apart[i], r.user.UserID)
+		b.exec(`insert into memory_mentions (memory_id, entity_id, user_id) select $1, e.id, e.user_id from memory_entities e where e.user_id = $2`,
+			r.apart[i], r.user.UserID)
 	}
 	return r
 }
@@ -90,13 +93,16 @@ func (b *bed) learn(r forgettable, i, n int, pause time.Duration) error {
 				continue
 			}
 			made := uuid.New()
-			if _, err := tx.Exec(ctx, `with made as (insert into throughline.own_memories (id, user_id, content, source_session_id) values ($6, $1, 'Says: ' || $2 || ' in ' || $3::uuid, $3) returning id, content)
+			if _, err := tx.Exec(ctx, `with made as (insert into throughline.own_memories (id, user_id, content, source_session_id) values ($6, $1,
+				'Says: ' || $2 || ' in ' || $3::uuid, $3) returning id, content)
 				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
 				select made.id, $4, $1, $3, $5, made.content, $2, now() from made`, owner, said[at], r.chats[i], message, at+1, made); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, `select throughline.link_memory($1, jsonb_build_array(jsonb_build_object('name', $2::text, 'type', 'tool'), '{"name": "harp", "type": "tool"}'::jsonb),
-				jsonb_build_array(jsonb_build_object('source', 'User', 'relationship', 'plays', 'target', $2), '{"source": "User", "relationship": "plays", "target": "harp"}'::jsonb))`, made, canary); err != nil {
+			if _, err := tx.Exec(ctx, `select throughline.link_memory($1, jsonb_build_array(jsonb_build_object('name', $2::text, 'type', 'tool'),
+				'{"name": "harp", "type": "tool"}'::jsonb),
+				jsonb_build_array(jsonb_build_object('source', 'User', 'relationship', 'plays', 'target', $2),
+				  '{"source": "User", "relationship": "plays", "target": "harp"}'::jsonb))`, made, canary); err != nil {
 				return err
 			}
 		}
@@ -105,7 +111,8 @@ func (b *bed) learn(r forgettable, i, n int, pause time.Duration) error {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, `insert into throughline.own_memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result) values ($1, $2, 1, 2, 2, 'done')`, r.chats[i], owner)
+		_, err = tx.Exec(ctx, `insert into throughline.own_memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result) values ($1, $2, 1, 2, 2,
+			'done')`, r.chats[i], owner)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -117,7 +124,8 @@ func (b *bed) learn(r forgettable, i, n int, pause time.Duration) error {
 // as runs a statement as the server does for the user, in a transaction of its own, without a second try.
 func (b *bed) as(user auth.Principal, statements string) error {
 	return pgx.BeginFunc(b.t.Context(), b.pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(b.t.Context(), fmt.Sprintf(`select set_config('request.jwt.claims', '%[1]s', true), set_config('request.jwt.claim.sub', '%[2]s', true), set_config('role', 'throughline_app', true);
+		_, err := tx.Exec(b.t.Context(), fmt.Sprintf(`select set_config('request.jwt.claims', '%[1]s', true), set_config('request.jwt.claim.sub', '%[2]s',
+			true), set_config('role', 'throughline_app', true);
 			%[3]s`, user.Claims, user.UserID, strings.ReplaceAll(statements, "$user", fmt.Sprintf("'%s'", user.UserID))), pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
@@ -199,15 +207,11 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 					})
 				b.atOnce(n, random, work)
 				b.exec("delete from messages where id = any($1)", r.erased[:]) // those that were edited
-				if found := b.holders(canary); len(found) > 0 {
-					t.Fatalf("round %d: %v hold words of messages that are gone", n, found)
-				}
+				mustBe(t, len(b.holders(canary)), 0, "round %d: hold words of messages that are gone", n)
 				b.checkMemories()
 				b.exec("delete from auth.users where id = $1", r.user.UserID)
 			}
-			if left := ask[int](b, "select count(*) from memory_users"); left > 0 {
-				t.Errorf("%d users are left", left)
-			}
+			is(t, b.count("memory_users"), 0, "users are left")
 		})
 	}
 }
@@ -235,17 +239,12 @@ func TestEvidenceIsHeldUntilItsMemoryIsStored(t *testing.T) {
 			b.awaitBlocked(1)
 			mustExec(t, tx, "select throughline.touch_memories($1)", r.user.UserID)
 			mustExec(t, tx, `with made as (insert into throughline.own_memories (user_id, content) values ($1, $2) returning id)
-				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at) select made.id, $3, $1, $4, 1, $2, now() from made`,
+				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at) select made.id, $3, $1, $4, 1, $2, now()
+				  from made`,
 				r.user.UserID, "Has a "+canary, r.erased[0], r.chats[0])
-			if err := tx.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := testkit.Receive(t, "the change is made", changed); err != nil {
-				t.Fatal(err)
-			}
-			if left := ask[int](b, "select count(*) from memories where content = $1", "Has a "+canary); left > 0 {
-				t.Error("the memory outlives its message")
-			}
+			noError(t, tx.Commit(t.Context()))
+			noError(t, testkit.Receive(t, "the change is made", changed))
+			is(t, b.count("memories where content = $1", "Has a "+canary), 0, "the memory outlives its message")
 			b.checkMemories()
 		})
 	}
@@ -266,9 +265,7 @@ func (b *bed) atOnce(round int, random *rand.Rand, work []func() error) {
 	var all sync.WaitGroup
 	for i, do := range work {
 		all.Go(func() {
-			if err := do(); err != nil {
-				b.t.Errorf("round %d: piece %d: %v", round, i, err)
-			}
+			fine(b.t, do(), "round %d: piece %d", round, i)
 		})
 	}
 	all.Wait()
@@ -281,17 +278,22 @@ func (b *bed) atOnce(round int, random *rand.Rand, work []func() error) {
 func (b *bed) checkMemories() {
 	b.t.Helper()
 	for what, wrong := range map[string]string{
-		"an extracted memory has a source":   "select count(*) from memories m where origin = 'extracted' and not exists (select from memory_sources s where s.memory_id = m.id and fact is not null)",
-		"a source has its message":           "select count(*) from memory_sources s where not exists (select from messages m where m.id = s.message_id and m.user_id = s.user_id)",
-		"mentions are counted":               "select count(*) from memory_entities e where mentions <> (select count(*) from memory_mentions m where m.entity_id = e.id) or mentions = 0",
-		"a memory has its revision":          "select count(*) from memories m where not exists (select from memory_revisions r where r.memory_id = m.id and r.version = m.version and r.content = m.content)",
-		"versions have no gap":               "select count(*) from memories m where version <> (select count(*) from memory_revisions r where r.memory_id = m.id)",
-		"what it takes the place of exists":  "select count(*) from memories m where superseded_by is not null and not exists (select from memories o where o.id = m.superseded_by)",
-		"the ledger ends where it is noted":  "select count(*) from conversation_briefs b where extracted_seq <> coalesce((select max(seq_to) from memory_extractions e where e.chat_id = b.chat_id), 0)",
-		"a chat that is gone is named never": "select count(*) from memories m where source_session_id is not null and not exists (select from chats c where c.id = m.source_session_id)",
+		"an extracted memory has a source": `select count(*) from memories m where origin = 'extracted' and not exists (select from memory_sources s
+			where s.memory_id = m.id and fact is not null)`,
+		"a source has its message": `select count(*) from memory_sources s where not exists (select from messages m where m.id = s.message_id
+			and m.user_id = s.user_id)`,
+		"mentions are counted": `select count(*) from memory_entities e where mentions <> (select count(*) from memory_mentions m
+			where m.entity_id = e.id) or mentions = 0`,
+		"a memory has its revision": `select count(*) from memories m where not exists (select from memory_revisions r where r.memory_id = m.id
+			and r.version = m.version and r.content = m.content)`,
+		"versions have no gap": "select count(*) from memories m where version <> (select count(*) from memory_revisions r where r.memory_id = m.id)",
+		"what it takes the place of exists": `select count(*) from memories m where superseded_by is not null and not exists (select from memories o
+			where o.id = m.superseded_by)`,
+		"the ledger ends where it is noted": `select count(*) from conversation_briefs b where extracted_seq <> coalesce((select max(seq_to)
+			from memory_extractions e where e.chat_id = b.chat_id), 0)`,
+		"a chat that is gone is named never": `select count(*) from memories m where source_session_id is not null and not exists (select from chats c
+			where c.id = m.source_session_id)`,
 	} {
-		if rows := testkit.Ask[int](b.t, b.pool, wrong); rows > 0 {
-			b.t.Fatalf("not so in %d rows: %s", rows, what)
-		}
+		mustBe(b.t, ask[int](b, wrong), 0, "not so in … rows: %s", what)
 	}
 }

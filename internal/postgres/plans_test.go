@@ -2,16 +2,20 @@ package postgres
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // explainQueued is explain for a generated query.
@@ -23,10 +27,7 @@ func explainQueued(t *testing.T, tx pgx.Tx, query *pgx.QueuedQuery) string {
 // explain runs a query in a savepoint, which is rolled back, and returns its plan.
 func explain(t *testing.T, tx pgx.Tx, sql string, args ...any) string {
 	t.Helper()
-	savepoint, err := tx.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	savepoint := must(tx.Begin(t.Context()))(t)
 	rows, err := savepoint.Query(t.Context(), "explain (analyze, costs off, timing off, summary off) "+sql, args...)
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -35,9 +36,7 @@ func explain(t *testing.T, tx pgx.Tx, sql string, args ...any) string {
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
-	if err := savepoint.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, savepoint.Rollback(t.Context()))
 	return strings.Join(lines, "\n")
 }
 
@@ -51,10 +50,7 @@ func mostRows(t *testing.T, plan string) int {
 	t.Helper()
 	most := 0.0
 	for _, found := range rowsRead.FindAllStringSubmatch(plan, -1) {
-		n, err := strconv.ParseFloat(found[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must(strconv.ParseFloat(found[1], 64))(t)
 		most = max(most, n)
 	}
 	return int(most)
@@ -68,9 +64,11 @@ func (b *bed) fill(chats, long int) (longChat, shortChat uuid.UUID) {
 	const message = `n, case when n % 2 = 1 then 'user' else 'assistant' end, 'some words of message ' || n, 6`
 	b.exec("insert into messages (chat_id, user_id, seq, role, content, token_count) select id, user_id, " + message + " from chats, generate_series(1, 20) n")
 	longChat = ask[uuid.UUID](b, "insert into chats (user_id, last_seq) values ($1, $2) returning id", b.user.UserID, long)
-	b.exec("insert into messages (chat_id, user_id, seq, role, content, token_count) select $1, $2, "+message+" from generate_series(1, $3) n", longChat, b.user.UserID, long)
+	b.exec("insert into messages (chat_id, user_id, seq, role, content, token_count) select $1, $2, "+message+" from generate_series(1, $3) n", longChat,
+		b.user.UserID, long)
 	b.exec("alter table messages enable trigger user")
-	b.exec(`update conversation_briefs b set version = 1, covered_seq = c.last_seq - 12, pending_tokens = 72, pending_turns = 6 from chats c where c.id = b.chat_id`)
+	b.exec(`update conversation_briefs b set version = 1, covered_seq = c.last_seq - 12, pending_tokens = 72, pending_turns = 6 from chats c
+		where c.id = b.chat_id`)
 	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state, finalized_at)
 		select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id), 'completed', now() from chats`)
 	for _, table := range []string{"chats", "messages", "conversation_briefs", "river.river_job"} {
@@ -89,10 +87,7 @@ func twoMessages(b *bed, chatID uuid.UUID) dbsqlc.StoreMessagesParams {
 	message := func(role string) history.NewMessage {
 		return history.NewMessage{Role: role, Content: "x", ClientMessageID: new(uuid.NewString())}
 	}
-	columns, err := newMessageColumns(b.user.UserID, chatID, []history.NewMessage{message("user"), message("assistant")})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	columns := must(newMessageColumns(b.user.UserID, chatID, []history.NewMessage{message("user"), message("assistant")}))(b.t)
 	return columns
 }
 
@@ -100,7 +95,7 @@ func twoMessages(b *bed, chatID uuid.UUID) dbsqlc.StoreMessagesParams {
 // thousand messages as in one of twenty.
 func TestPlansUseTheIndexes(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	long, short := b.fill(2000, 10_000)
 	b.exec("update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 10000", long)
 	lease, last := uuid.New(), map[uuid.UUID]int64{short: 20, long: 10_000}
@@ -145,7 +140,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		}, 4},
 		"FindStoredMessages": {func(id uuid.UUID) *pgx.QueuedQuery {
 			sent := twoMessages(b, id)
-			return queue(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{UserID: sent.UserID, Ids: sent.Ids, ClientIds: sent.ClientIds, Places: sent.Places})
+			return queue(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{
+				UserID: sent.UserID, Ids: sent.Ids, ClientIds: sent.ClientIds, Places: sent.Places,
+			})
 		}, 2},
 		"InsertAgain": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.InsertAgain, dbsqlc.InsertAgainParams{
@@ -220,9 +217,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 // The plan that Postgres keeps for all replies finds one by its id, not among all messages of its chat.
 func TestSavingAReplyReadsItAlone(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	long, _ := b.fill(200, 1000)
-	err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+	noError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
 		for _, sql := range []string{"set local plan_cache_mode = force_generic_plan", "prepare save as " + dbsqlc.SaveReply} {
 			if _, err := tx.Exec(t.Context(), sql); err != nil {
 				return err
@@ -236,8 +233,281 @@ func TestSavingAReplyReadsItAlone(t *testing.T) {
 			t.Errorf("the plan is\n%s", plan)
 		}
 		return nil
-	})
+	}))
+}
+
+// work adds up the rows that the steps of a plan returned or discarded.
+func work(t *testing.T, plan string) int {
+	t.Helper()
+	number := func(text string) float64 {
+		n := must(strconv.ParseFloat(text, 64))(t)
+		return n
+	}
+	sum, loops := 0.0, 1.0
+	for line := range strings.Lines(plan) {
+		if step := stepDone.FindStringSubmatch(line); step != nil {
+			loops = number(step[2])
+			sum += number(step[1]) * loops
+		}
+		if thrown := rowsRemoved.FindStringSubmatch(line); thrown != nil {
+			sum += number(thrown[1]) * loops
+		}
+	}
+	return int(sum)
+}
+
+var (
+	stepDone    = regexp.MustCompile(`actual rows=([0-9.]+) loops=([0-9]+)`)
+	rowsRemoved = regexp.MustCompile(`Rows Removed by [A-Za-z ]+: ([0-9]+)`)
+)
+
+// The work for all running replies at once grows with their number, not with its square, also with the
+// generic plans that Postgres keeps for frequent statements.
+func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	const replies, deltas = 500, 10
+	b.fill(500, 20)
+	b.exec("alter table messages disable trigger user")
+	b.exec("insert into chats (user_id, title) select $1, 'running' from generate_series(1, $2)", b.user.UserID, replies)
+	b.exec(`insert into messages (chat_id, user_id, seq, role, status, lease_until, token_count)
+		select id, user_id, 1, 'assistant', 'streaming', now() + interval '1 hour', 0 from chats where title = 'running'`)
+	b.exec("alter table messages enable trigger user")
+	b.exec(`insert into message_deltas (message_id, user_id, start_char, delta)
+		select id, user_id, n, 'x' from messages, generate_series(1, $1) n where status = 'streaming'`, deltas)
+	ids := ask[string](b, "select array_agg(id)::text from messages where status = 'streaming'")
+	each := func(value string) string {
+		return "'{" + strings.TrimSuffix(strings.Repeat(value+",", replies), ",") + "}'"
+	}
+
+	tx := b.begin()
+	noError(t, errOf(tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")))
+	for name, c := range map[string]struct{ sql, args string }{
+		"InsertDeltas":              {dbsqlc.InsertDeltas, fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
+		"RenewLeases":               {dbsqlc.RenewLeases, fmt.Sprintf("(15, '%s')", ids)},
+		"CancelRequested":           {dbsqlc.CancelRequested, fmt.Sprintf("('%s')", ids)},
+		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, "(120)"},
+		"DeleteSpentDeltas":         {dbsqlc.DeleteSpentDeltas, fmt.Sprintf("('%s')", ids)},
+		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, "(10)"},
+	} {
+		if did := work(t, explainPrepared(t, tx, c.sql, c.args)); did > 12*replies*deltas {
+			t.Errorf("%s handled %d rows for %d replies:\n%s", name, did, replies, explainPrepared(t, tx, c.sql, c.args))
+		}
+	}
+}
+
+// explainPrepared runs a prepared statement and returns its plan.
+func explainPrepared(t *testing.T, tx pgx.Tx, sql, args string) (plan string) {
+	t.Helper()
+	_, sql, _ = strings.Cut(sql, "\n") // sqlc's own line would be the statement's
+	savepoint := must(tx.Begin(t.Context()))(t)
+	if _, err := savepoint.Exec(t.Context(), "prepare looked_at as "+sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	rows, err := savepoint.Query(t.Context(), "explain (analyze, costs off, timing off, summary off) execute looked_at"+args, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", sql, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	noError(t, savepoint.Rollback(t.Context()))
+	noError(t, errOf(tx.Exec(t.Context(), "deallocate looked_at")))
+	return strings.Join(lines, "\n")
+}
+
+// manyMessages is how many messages the talkative user of TestListsOfManyMessages has.
+func manyMessages() int {
+	if testing.Short() {
+		return 10_000
+	}
+	return 100_000
+}
+
+// fillMessages gives a user a hundred chats with so many messages in all, half of them in the chat that it returns.
+func (b *bed) fillMessages(user auth.Principal, messages int) uuid.UUID {
+	b.t.Helper()
+	long := uuid.New()
+	admin := testkit.Connect(b.t, b.db.AdminDSN)
+	testkit.Exec(b.t, admin, "set session_replication_role = replica") // no triggers and no checks of foreign keys
+	testkit.Exec(b.t, admin, `insert into chats (id, user_id, title, last_seq, message_count, turn_count, created_at, last_message_at)
+		select case when n = 1 then $1 else gen_random_uuid() end, $2, 'Chat ' || n, per, per, per / 2, now() - interval '1 year', now() - make_interval(hours => n)
+		  from (select n, case when n = 1 then $3::int / 2 else $3::int / 198 end as per from generate_series(1, 100) n) c`, long, user.UserID, messages)
+	testkit.Exec(b.t, admin, `insert into messages (chat_id, user_id, seq, role, content, token_count, status, metadata, created_at)
+		select c.id, c.user_id, n, case when n % 2 = 1 then 'user' else 'assistant' end, repeat('some words of a message ', 12), 60, 'complete',
+		       case when n % 2 = 0 then '{"model": "m", "usage": {"input_tokens": 900, "cached_tokens": 700, "output_tokens": 60}}'::jsonb else '{}' end,
+		       c.last_message_at - make_interval(secs => c.last_seq - n)
+		  from chats c, generate_series(1, c.last_seq) n where c.user_id = $1`, user.UserID)
+	testkit.Exec(b.t, admin, "vacuum analyze chats")
+	testkit.Exec(b.t, admin, "vacuum analyze messages")
+	return long
+}
+
+// Lists read as much for a user with many messages as for one with few, in as many chats, wherever the page begins.
+func TestListsOfManyMessages(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	quiet, talkative := b.newUser(), b.newUser()
+	read := map[string][2]int{}
+	for n, user := range []auth.Principal{quiet, talkative} {
+		messages := []int{1_000, manyMessages()}[n]
+		long := b.fillMessages(user, messages)
+		last := int64(messages / 2)
+		batch := &pgx.Batch{} // is never sent
+		before := func(seq int64) *pgx.QueuedQuery {
+			return queue(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{ChatID: long, BeforeSeq: seq, Most: 50})
+		}
+		tx := b.begin()
+		noError(t, dbsqlc.New(tx).ActAsUser(t.Context(), user.Claims))
+		for name, query := range map[string]*pgx.QueuedQuery{
+			"chats": queue(batch, queries.ListChats, dbsqlc.ListChatsParams{Most: 20}),
+			"chats, a later page": queue(batch, queries.ListChats, dbsqlc.ListChatsParams{
+				AsOf: new(time.Now()), Activity: new(time.Now().Add(-50 * time.Hour)), ChatID: nullID(uuid.New()), Most: 20,
+			}),
+			"chat":                      queue(batch, queries.ReadChat, long),
+			"messages, the newest":      before(math.MaxInt64),
+			"messages, in the middle":   before(last / 2),
+			"messages, the first":       before(51),
+			"messages, after the first": queue(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{ChatID: long, AfterSeq: 0, Most: 50}),
+			"files":                     queue(batch, queries.ListFiles, dbsqlc.ListFilesParams{ChatID: long}),
+		} {
+			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+				testkit.Exec(t, tx, "select set_config('plan_cache_mode', $1, true)", mode)
+				_, _ = blocksRead(t, tx, query) // loads what a connection reads once
+				pages, plan := blocksRead(t, tx, query)
+				of := read[name+", "+mode]
+				of[n] = pages
+				read[name+", "+mode] = of
+				// A page of messages is one or two steps of a tree deeper, and no message is read that is not shown.
+				if n == 1 && pages > 2*of[0]+20 {
+					t.Errorf("%s: %d pages instead of %d with %s:\n%s", name, pages, of[0], mode, plan)
+				}
+			}
+		}
+		began := time.Now()
+		pages, _ := blocksRead(t, tx, &pgx.QueuedQuery{SQL: dbsqlc.CountUsage})
+		t.Logf("usage of %d messages: %d pages, %s", messages, pages, time.Since(began))
+	}
+	for name, pages := range read {
+		t.Logf("%s: %d and %d pages", name, pages[0], pages[1])
+	}
+}
+
+// A turn updates its chat and its brief in place, without writing to their indexes. A new index over a column
+// that each turn changes would end that without notice.
+func TestTurnsChangeRowsInPlace(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'a chat') returning id", b.user.UserID)
+	type changes struct {
+		Table        string
+		All, InPlace int
+	}
+	var seen []changes
+	noError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+		for _, sql := range []string{
+			"insert into messages (chat_id, user_id, role, content, status) select id, user_id, 'user', 'Hello', 'complete' from chats where id = $1",
+			"insert into messages (chat_id, user_id, role, content, status) select id, user_id, 'assistant', '', 'streaming' from chats where id = $1",
+			"update messages set content = 'Hello to you', status = 'complete', token_count = 3 where chat_id = $1 and status = 'streaming'",
+		} {
+			if _, err := tx.Exec(t.Context(), sql, chatID); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.Query(t.Context(), `select relname::text, n_tup_upd, n_tup_hot_upd from pg_stat_xact_user_tables
+			where relname in ('chats', 'conversation_briefs') order by relname`)
+		if err != nil {
+			return err
+		}
+		seen, err = pgx.CollectRows(rows, pgx.RowToStructByPos[changes])
+		return err
+	}))
+	mustBe(t, len(seen), 2, "changed were %+v", seen)
+	for _, table := range seen {
+		if table.All < 2 || table.InPlace != table.All {
+			t.Errorf("%+v", table)
+		}
+	}
+}
+
+// fillTopics stores a chat of 4,000 turns in 200 topics, one of 4,000 turns in one topic, and many small ones of the same
+// user, all with vectors.
+func (b *bed) fillTopics() (wandering, steady uuid.UUID) {
+	b.t.Helper()
+	admin := testkit.Connect(b.t, b.db.AdminDSN)
+	wandering, steady = uuid.New(), uuid.New()
+	for _, sql := range []string{
+		"set session_replication_role = replica", // no triggers and no checks of foreign keys
+		`create temp table wanted as
+			select '` + wandering.String() + `'::uuid as chat, 4000 as turns, 200 as topics
+			union all select '` + steady.String() + `', 4000, 1
+			union all select gen_random_uuid(), 10, 2 from generate_series(1, 500)`,
+		`insert into chats (id, user_id, topics, last_seq) select chat, '` + b.user.UserID.String() + `', 'on', turns * 2 from wanted`,
+		`insert into conversation_briefs (chat_id, user_id, version, covered_seq, indexed_seq, assigned_seq, to_index)
+			select chat, '` + b.user.UserID.String() + `', 1, turns * 2 - 4, turns * 2, turns * 2, false from wanted`,
+		`insert into messages (chat_id, user_id, seq, role, content, token_count)
+			select chat, '` + b.user.UserID.String() + `', n, case when n % 2 = 1 then 'user' else 'assistant' end, 'some words of message ' || n, 6
+			  from wanted, generate_series(1, turns * 2) n`,
+		`insert into topics (id, chat_id, user_id, number, title, title_seq, message_count, centroid, embedding_model, centroid_turns, created_at,
+			last_active_at, first_seq, last_seq)
+			select gen_random_uuid(), chat, '` + b.user.UserID.String() + `', n, 'Topic ' || n, n * 2 - 1, turns * 2 / topics,
+			       ('[' || repeat('0.04,', 511) || '0.04]')::throughline.embedding, 'a model', turns / topics, now(), now(), n * 2 - 1, turns * 2 - 2 * (topics - n)
+			  from wanted, generate_series(1, topics) n`,
+		`insert into turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, embedding, embedding_model, topic_id,
+			topic_model)
+			select w.chat, n * 2 - 1, '` + b.user.UserID.String() + `', n * 2, greatest(1, n * 2 - 3), 1, now(), 12, to_tsvector('simple', 'chat ' || w.chat), 1,
+			       ('[' || repeat('0.04,', 511) || '0.04]')::throughline.embedding, 'a model', t.id, 'a model'
+			  from wanted w, generate_series(1, w.turns) n, topics t where t.chat_id = w.chat and t.number = (n - 1) % w.topics + 1`,
+		"analyze chats", "analyze conversation_briefs", "analyze messages", "analyze topics", "analyze turn_index",
+	} {
+		testkit.Exec(b.t, admin, sql)
+	}
+	return wandering, steady
+}
+
+// A turn, an assignment and the sweep read no more for topics of a long chat than those topics' rows. What reads a topic's
+// messages reads each of them once or twice.
+func TestTopicsOfLongChats(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	wandering, steady := b.fillTopics()
+	batch, vector, claims := &pgx.Batch{}, vectorText(axis(1)), `{"sub": "`+b.user.UserID.String()+`", "role": "authenticated"}` // the batch is never sent
+	const last, model, short, long = 8000, "a model", 1000, 60_000
+	for name, chat := range map[string]uuid.UUID{"wandering": wandering, "steady": steady} {
+		topic := ask[uuid.UUID](b, "select id from topics where chat_id = $1 order by number limit 1", chat)
+		statement := func(sql string, args ...any) *pgx.QueuedQuery { return &pgx.QueuedQuery{SQL: sql, Arguments: args} }
+		for query, c := range map[string]struct {
+			query *pgx.QueuedQuery
+			most  int // blocks
+		}{
+			"AssignWanted":     {queue(batch, queries.AssignWanted, dbsqlc.AssignWantedParams{Mode: "auto", Model: model, ChatID: chat}), short},
+			"AssignReadTopics": {queue(batch, queries.AssignReadTopics, chat), 2 * short},
+			"AssignReadTurns":  {queue(batch, queries.AssignReadTurns, dbsqlc.AssignReadTurnsParams{Model: model, Most: 200, ChatID: chat}), short},
+			"AssignRenew":      {queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chat, Model: model}), short},
+			"AssignReadDue":    {queue(batch, queries.AssignReadDue, dbsqlc.AssignReadDueParams{ChatID: chat, MaxMessages: 12}), short},
+			"AssignFindChats":  {queue(batch, queries.AssignFindChats, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}), short},
+			"LookUpTopics": {queue(batch, queries.LookUpTopics,
+				dbsqlc.LookUpTopicsParams{ChatID: chat, BeforeSeq: last - 4, Model: model, Question: &vector}), short / 2},
+			"UserTopicOfMessage": {queue(batch, queries.UserTopicOfMessage, b.message(chat, last-1)), short / 2},
+			"CountBareTurns":     {queue(batch, queries.CountBareTurns, model), short},
+			"pin":                {statement("update messages set pinned = true where chat_id = $1 and seq = $2", chat, last/2), short},
+			"index again":        {statement("select throughline.write_turn_index($1, $2, $3)", chat, last-79, last), 4 * short},
+			"AssignRecount":      {queueExec(batch, queries.AssignRecount, dbsqlc.AssignRecountParams{ChatID: chat, TopicID: topic}), long},
+			"PackMessages":       {queue(batch, queries.PackMessages, dbsqlc.PackMessagesParams{TopicID: topic, ChatID: chat}), 2 * long},
+			"UserTopicCounts":    {queue(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: chat}), long},
+			"UserTopicContext":   {queue(batch, queries.UserTopicContext, dbsqlc.UserTopicContextParams{ChatID: chat, Most: 8, MostWithout: 12}), long},
+		} {
+			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+				tx := b.begin()
+				testkit.Exec(t, tx, "select set_config('plan_cache_mode', $1, true), set_config('request.jwt.claims', $2, true)", mode, claims)
+				blocks, plan := blocksRead(t, tx, c.query)
+				t.Logf("%s, %s: %d blocks", name, query, blocks)
+				if blocks > c.most {
+					t.Errorf("%s, %s reads %d blocks with %s:\n%s", name, query, blocks, mode, plan)
+				}
+				noError(t, tx.Rollback(t.Context()))
+			}
+		}
 	}
 }

@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -30,9 +32,7 @@ func TestParseDSN(t *testing.T) {
 		if _, left := config.ConnConfig.RuntimeParams["pgbouncer"]; left {
 			t.Errorf("%s: Postgres would refuse the parameter pgbouncer", dsn)
 		}
-		if mode := config.ConnConfig.DefaultQueryExecMode; (mode == pgx.QueryExecModeCacheDescribe) != pooled {
-			t.Errorf("%s: %s", dsn, mode)
-		}
+		is(t, (config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe), pooled, "%s", dsn)
 	}
 	if _, _, err := ParseDSN("postgres://%zz"); err == nil {
 		t.Error("a broken address was accepted")
@@ -46,42 +46,109 @@ func TestOpenBoundsThePool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := pool.Config().MaxConns; got != want {
-			t.Errorf("%s: at most %d connections, want %d", dsn, got, want)
-		}
+		is(t, pool.Config().MaxConns, want, "%s: at most … connections", dsn)
 		pool.Close()
 	}
 }
 
-// All stores work the same through a transaction pooler, where each transaction may get another connection.
-func TestStoresThroughTransactionPooler(t *testing.T) {
-	t.Parallel()
+// farPool returns a pool of a database behind a network that a test can break.
+func farPool(t *testing.T, parameters string) (*testkit.Proxy, func(most time.Duration) error) {
+	t.Helper()
 	b := newBed(t)
-	pool, pooled, err := Open(t.Context(), testkit.NewTransactionPooler(t, b.db), 8)
-	if err != nil || !pooled {
-		t.Fatalf("a transaction pooler: %v, %v", pooled, err)
-	}
-	t.Cleanup(pool.Close)
-	b.turns, b.briefs = NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue), NewBriefs(pool)
-	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, brief.KindFold))
-	turn := turnIn(chatID, "And now?")
-	if started := b.start(turn); started.Brief.Version != 1 || len(started.Buffer) != 0 {
-		t.Errorf("started %+v", started)
-	}
-	if err := b.turns.RequestCancel(t.Context(), b.user, turn.MessageID); err != nil {
+	network := testkit.NewProxy(t, testkit.HostOf(b.db.Direct()))
+	pool, _, err := Open(t.Context(), network.DSN(b.db.Direct())+parameters, 2)
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.reply(turn, "Now.")
-	if found, ok, err := b.turns.FindReply(t.Context(), b.user, chatID, turn.MessageID, 0); err != nil || !ok || found.Content != "Now." {
-		t.Errorf("found %+v, %v, %v", found, ok, err)
+	t.Cleanup(pool.Close)
+	return network, func(most time.Duration) error {
+		return sendWithin(t.Context(), most, pool, func(batch *pgx.Batch) { batch.Queue("select 1") })
 	}
-	if _, _, err := NewMaintenance(pool, b.limits).DueChats(t.Context()); err != nil {
-		t.Error(err)
+}
+
+// If Postgres takes a statement and never answers, the call ends after its timeout with fault.NotReady. The
+// next one uses another connection.
+func TestSilentPostgresIsNotReady(t *testing.T) {
+	t.Parallel()
+	network, look := farPool(t, "")
+	noError(t, look(testkit.Patience))
+	network.Timeout()
+	is(t, fault.CodeOf(look(300*time.Millisecond)), fault.NotReady, "a silent connection")
+	network.Heal()
+	fine(t, look(testkit.Patience), "afterwards")
+}
+
+// A server that accepts connections and stays silent is given up after connect_timeout, and occupies the pool
+// no longer.
+func TestSilentPostgresIsNotConnectedTo(t *testing.T) {
+	t.Parallel()
+	network, look := farPool(t, "&connect_timeout=1")
+	network.Timeout()
+	for range 3 { // more than the pool has places
+		is(t, fault.CodeOf(look(testkit.Patience)), fault.NotReady, "a silent server")
 	}
-	stranger, err := b.turns.StartTurn(t.Context(), b.newUser(), turnIn(chatID, "Let me in."))
-	if err != nil || stranger.Started || len(stranger.Buffer) != 0 {
-		t.Errorf("another user: %+v, %v", stranger, err)
+	network.Heal()
+	// A busy machine may need longer than connect_timeout.
+	testkit.Eventually(t, "it is connected to", func() bool { return look(testkit.Patience) == nil })
+}
+
+func TestTimeoutsOfAConnection(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string][2]time.Duration{
+		"postgres://localhost/db": {connectTimeout, pingTimeout},
+		"postgres://localhost/db?connect_timeout=11&pool_ping_timeout=300ms": {11 * time.Second, 300 * time.Millisecond},
+	} {
+		config, _, err := ParseDSN(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is(t, [2]time.Duration{config.ConnConfig.ConnectTimeout, config.PingTimeout}, want, "%s", dsn)
 	}
-	b.checkCounters()
+}
+
+// Ids come back as they went, whichever protocol the server speaks with Postgres.
+func TestIDsGoThereAndBack(t *testing.T) {
+	t.Parallel()
+	pool, _, err := Open(t.Context(), testkit.NewDatabase(t).DSN, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	id, other := uuid.New(), uuid.New()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe} {
+		var one, none uuid.UUID
+		var maybe, nobody *uuid.UUID
+		var nullable uuid.NullUUID
+		var text string
+		var all []uuid.UUID
+		err := pool.QueryRow(t.Context(), "select $1::uuid, null::uuid, $2::uuid, null::uuid, $1::uuid, $1::uuid::text, $3::uuid[]", mode, id, &other,
+			[]uuid.UUID{id, other}).
+			Scan(&one, &none, &maybe, &nobody, &nullable, &text, &all)
+		if err != nil {
+			t.Fatalf("%s: %v", mode, err)
+		}
+		if one != id || none != uuid.Nil || *maybe != other || nobody != nil || nullable.UUID != id || text != id.String() ||
+			!slices.Equal(all, []uuid.UUID{id, other}) {
+			t.Errorf("%s: %v %v %v %v %v %v %v", mode, one, none, maybe, nobody, nullable, text, all)
+		}
+	}
+	var short uuid.UUID
+	if err := pool.QueryRow(t.Context(), "select 'four'::bytea").Scan(&short); err == nil {
+		t.Errorf("four bytes are %s", short)
+	}
+}
+
+// An id costs no text on its way.
+func BenchmarkIDs(b *testing.B) {
+	pool, _, err := Open(b.Context(), testkit.NewDatabase(b).DSN, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer pool.Close()
+	sent := make([]uuid.UUID, 100)
+	var got []uuid.UUID
+	b.ReportAllocs()
+	for b.Loop() {
+		noError(b, pool.QueryRow(b.Context(), "select $1::uuid[]", sent).Scan(&got))
+	}
 }

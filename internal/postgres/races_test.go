@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -57,9 +58,7 @@ func TestLowerSeqNeverCommitsLast(t *testing.T) {
 		wantsFirst, rollsBack := random.IntN(2), random.IntN(4) == 0
 		next = b.interleave(n, chatID, next, wantsFirst, rollsBack)
 	}
-	if got := ask[bool](b, "select count(*) = max(seq) from messages"); !got {
-		t.Error("there are gaps")
-	}
+	is(t, ask[bool](b, "select count(*) = max(seq) from messages"), true, "there are gaps")
 	b.checkCounters()
 }
 
@@ -72,42 +71,30 @@ func (b *bed) interleave(n int, chatID uuid.UUID, next int64, first int, rollsBa
 	}
 	const insert = "insert into messages (chat_id, role, content) values ($1, 'user', $2) returning seq"
 	var early, late int64
-	if err := txs[first].QueryRow(b.t.Context(), insert, chatID, fmt.Sprint(n)).Scan(&early); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, txs[first].QueryRow(b.t.Context(), insert, chatID, fmt.Sprint(n)).Scan(&early))
 	behind := make(chan error, 1)
 	go func() { behind <- txs[1-first].QueryRow(b.t.Context(), insert, chatID, fmt.Sprint(n)).Scan(&late) }()
 	b.awaitBehind()
-	if seen := ask[int64](b, "select max(seq) from messages where chat_id = $1", chatID); seen != next-1 {
-		b.t.Fatalf("round %d: a reader sees %d, want %d", n, seen, next-1)
-	}
+	mustBe(b.t, ask[int64](b, "select max(seq) from messages where chat_id = $1", chatID), next-1, "round %d: a reader sees", n)
 	end := txs[first].Commit
 	if rollsBack {
 		end = txs[first].Rollback
 	}
-	if err := end(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := testkit.Receive(b.t, "the other one has its number", behind); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := txs[1-first].Commit(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, end(b.t.Context()))
+	noError(b.t, testkit.Receive(b.t, "the other one has its number", behind))
+	noError(b.t, txs[1-first].Commit(b.t.Context()))
 	want := next + 1
 	if rollsBack {
 		want = next
 	}
-	if early != next || late != want {
-		b.t.Fatalf("round %d: the numbers are %d and %d, want %d and %d", n, early, late, next, want)
-	}
+	mustBe(b.t, tuple(early, late), tuple(next, want), "round %d: the numbers are … and … and", n)
 	return want + 1
 }
 
 // awaitBehind is awaitBlocked without pauses, for tests that wait a thousand times.
 func (b *bed) awaitBehind() {
 	b.t.Helper()
-	for deadline := time.Now().Add(testkit.Patience); ask[int](b, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 0; {
+	for deadline := time.Now().Add(testkit.Patience); b.count("pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 0; {
 		if time.Now().After(deadline) {
 			b.t.Fatal("in vain: the second one waits")
 		}
@@ -134,9 +121,7 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 			changes[1] = b.claim(chatID, brief.KindFold)
 		}
 		won, lost := b.commitAll(random, changes...)
-		if won != 1 || lost != 1 {
-			t.Fatalf("round %d: %d commits won, %d lost", n, won, lost)
-		}
+		mustBe(t, tuple(won, lost), tuple(1, 1), "round %d: commits won, … lost", n)
 		b.checkVersion(chatID, 1)
 	}
 	b.checkCounters()
@@ -168,12 +153,9 @@ func (b *bed) commitAll(random *rand.Rand, changes ...brief.Change) (won, lost i
 // checkVersion checks that a brief has a version, one revision for each, and no lease.
 func (b *bed) checkVersion(chatID uuid.UUID, version int64) {
 	b.t.Helper()
-	if got := b.brief(chatID); got.Version != version || got.Leased {
-		b.t.Fatalf("the brief is %+v, want version %d", got, version)
-	}
-	if n := ask[int64](b, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID); n != version {
-		b.t.Fatalf("%d revisions of %d versions", n, version)
-	}
+	got := b.brief(chatID)
+	mustBe(b.t, tuple(got.Version, got.Leased), tuple(version, false), "the brief is %+v, want version", got)
+	mustBe(b.t, ask[int64](b, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID), version, "revisions of … versions")
 }
 
 // A message is edited, deleted or pinned, or the chat cleared, after its fold or rebuild has read the
@@ -216,33 +198,35 @@ func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 			if err != nil || won != c.wins || won && got.Version != version+1 || !won && got.Summary == late.Summary && kind == brief.KindFold {
 				t.Errorf("%s during a %s: won %v, %v, %+v", name, kind, won, err, got)
 			}
-			if stale := kind == brief.KindRebuild && !c.wins; stale != got.Stale {
-				t.Errorf("%s during a %s: stale %v", name, kind, got.Stale)
-			}
+			is(t, kind == brief.KindRebuild && !c.wins, got.Stale, "%s during a %s: stale", name, kind)
 		}
 	}
 	s.checkCounters()
 }
 
-// Many turns, folds, rebuilds, edits, deletions, pins and clears at once on few chats. Each happens wholly or
-// not at all: the counters agree, ranges are contiguous, and at the end every brief can be rebuilt.
+// Turns, folds, edits, deletions, pins and clears at once in one chat. Each happens wholly or not at all: the counters agree,
+// ranges are contiguous, no brief that was cleared last says anything, and every other one can be made again.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
-	random := seeded(t)
-	for range races(t, 20) {
+	s, random := newShelf(t), seeded(t)
+	for n := range races(t, 40) {
 		chatID := s.newChat(3)
-		changes := []brief.Change{s.claim(chatID, brief.KindFold)}
-		work := []func() error{
-			func() error { _, err := s.commit(changes[0]); return err },
-			func() error { return s.DeleteMessage(t.Context(), s.user, changes[0].Planned.Messages[1].ID) },
-			func() error {
-				_, err := s.pool.Exec(t.Context(), "update messages set content = 'Edited.' where id = $1", changes[0].Planned.Messages[3].ID)
+		change := s.claim(chatID, brief.KindFold)
+		said := func(i int) uuid.UUID { return change.Planned.Messages[i].ID }
+		clear := func() error {
+			if err := errOf(s.ClearChat(t.Context(), s.user, chatID)); fault.CodeOf(err) != fault.GenerationInProgress {
 				return err
+			}
+			return nil
+		}
+		work := []func() error{
+			func() error { return errOf(s.commit(change)) },
+			func() error { return s.DeleteMessage(t.Context(), s.user, said(1)) },
+			func() error {
+				return errOf(s.pool.Exec(t.Context(), "update messages set content = 'Edited.' where id = $1", said(3)))
 			},
 			func() error {
-				_, err := s.ChangeMessage(t.Context(), s.user, changes[0].Planned.Messages[4].ID, history.MessageChange{Pinned: new(true)})
-				return err
+				return errOf(s.ChangeMessage(t.Context(), s.user, said(4), history.MessageChange{Pinned: new(true)}))
 			},
 			func() error {
 				turn := turnIn(chatID, "Meanwhile.")
@@ -253,7 +237,16 @@ func TestEverythingAtOnce(t *testing.T) {
 				return err
 			},
 		}
-		s.runAll(random, work)
+		if n%2 == 0 {
+			work = append(work, clear, clear)
+		}
+		s.atOnce(n, random, work)
+		if n%2 == 0 {
+			s.clear(chatID)
+			got := s.brief(chatID)
+			mustBe(t, got, briefRow{Version: got.Version, CoveredSeq: got.CoveredSeq, Stale: got.Stale}, "after the last clear")
+			continue
+		}
 		if s.brief(chatID).Stale {
 			s.mustCommit(s.takeOver(chatID, brief.KindRebuild))
 		}
@@ -262,26 +255,9 @@ func TestEverythingAtOnce(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	gaps := ask[int](s.bed, `select count(*) from (select seq_from, lag(seq_to) over (partition by chat_id order by version) as before
-		from conversation_brief_revisions where kind = 'fold') r where seq_from <> coalesce(before, 0) + 1`)
-	if gaps != 0 {
-		t.Errorf("%d folds do not begin where the one before ends", gaps)
-	}
+	is(t, s.count(`(select seq_from, lag(seq_to) over (partition by chat_id order by version) as before
+		from conversation_brief_revisions where kind in ('fold', 'clear')) r where seq_from <> coalesce(before, 0) + 1`), 0, "ranges with a gap before them")
 	s.checkCounters()
-}
-
-// runAll runs all of them at once, started in any order.
-func (b *bed) runAll(random *rand.Rand, work []func() error) {
-	b.t.Helper()
-	failed := make([]error, len(work))
-	var all sync.WaitGroup
-	for _, i := range random.Perm(len(work)) {
-		all.Go(func() { failed[i] = work[i]() })
-	}
-	all.Wait()
-	if err := errors.Join(failed...); err != nil {
-		b.t.Fatal(err)
-	}
 }
 
 // takeOver claims a chat, whoever holds its lease.
@@ -312,9 +288,7 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 		all.Go(func() { started[i], failed[i] = servers[i%2].StartTurn(t.Context(), b.user, turns[i]) })
 	}
 	all.Wait()
-	if err := errors.Join(failed...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(failed...))
 	running := ask[uuid.UUID](b, "select id from messages where status = 'streaming'")
 	winners := 0
 	for i, got := range started {
@@ -324,7 +298,64 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 			t.Errorf("turn %d: %+v", i, got)
 		}
 	}
-	if n := ask[int](b, "select count(*) from messages"); winners != 1 || n != 4 {
-		t.Errorf("%d turns began, %d messages are stored", winners, n)
+	n := b.count("messages")
+	is(t, tuple(winners, n), tuple(1, 4), "turns began, %d messages are stored", n)
+}
+
+// However many insert at once, in whatever order their transactions end, and though some are rolled back: the
+// messages of a chat are numbered 1, 2, 3 … without a gap, in the order of the commits.
+func TestSeqIsGaplessInCommitOrder(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	const writers, each = 10, 100
+	chats := []uuid.UUID{
+		ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID),
+		ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID),
 	}
+	b.exec("create table committed (place bigserial, message uuid)")
+	failed := make([]error, writers)
+	var all sync.WaitGroup
+	for i := range failed {
+		all.Go(func() {
+			for range each {
+				failed[i] = errors.Join(failed[i], b.insertOne(chats[rand.IntN(2)], rand.IntN(5) == 0))
+			}
+		})
+	}
+	all.Wait()
+	noError(t, errors.Join(failed...))
+	for _, chatID := range chats {
+		// The place is drawn as the last thing of a transaction that still holds the chat, so it follows its commit.
+		wrong := b.count(`(select m.seq, row_number() over (order by c.place) as n
+			from messages m join committed c on c.message = m.id where m.chat_id = $1) s where seq <> n`, chatID)
+		is(t, wrong, 0, "messages are out of order")
+		is(t, ask[bool](b, "select count(*) = max(m.seq) and max(m.seq) = max(c.last_seq) from messages m join chats c on c.id = m.chat_id where c.id = $1",
+			chatID), true, "there are gaps")
+	}
+	b.checkCounters()
+}
+
+var errRollBack = errors.New("roll back")
+
+// insertOne adds a message in its own transaction, with yields between the statements.
+func (b *bed) insertOne(chatID uuid.UUID, rollBack bool) error {
+	ctx := b.t.Context()
+	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select 1"); err != nil {
+			return err
+		}
+		id := uuid.New()
+		if _, err := tx.Exec(ctx, "insert into messages (id, chat_id, role, content) values ($1, $2, 'user', 'x')", id, chatID); err != nil {
+			return err
+		}
+		if rollBack {
+			return errRollBack
+		}
+		_, err := tx.Exec(ctx, "insert into committed (message) values ($1)", id)
+		return err
+	})
+	if errors.Is(err, errRollBack) {
+		return nil
+	}
+	return err
 }

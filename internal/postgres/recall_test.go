@@ -24,9 +24,7 @@ import (
 func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
 	b.t.Helper()
 	chatID := b.keep(user, contents...)
-	if err := b.index.IndexTurns(b.t.Context(), chatID); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, b.index.IndexTurns(b.t.Context(), chatID))
 	return chatID
 }
 
@@ -34,10 +32,7 @@ func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
 func (b *bed) recalled(user auth.Principal, query recall.Query) []string {
 	b.t.Helper()
 	query.Limit = cmp.Or(query.Limit, 10)
-	found, err := recall.New(recall.Config{Store: NewRecall(b.pool)}).Search(b.t.Context(), user, query)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	found := must(recall.New(recall.Config{Store: NewRecall(b.pool)}).Search(b.t.Context(), user, query))(b.t)
 	var messages []recall.Message
 	for _, turn := range found.Turns {
 		messages = append(messages, turn.Messages...)
@@ -67,9 +62,7 @@ func TestRecallFindsTurnsByTheirWords(t *testing.T) {
 		}
 	}
 	for _, question := range []string{"umbrella", "?!", "'", `\`, "umbrella & !(x <-> y:*)", "chat " + chatID.String()} {
-		if got := b.recalled(b.user, recall.Query{ChatID: chatID, Text: question}); len(got) > 0 {
-			t.Errorf("%s: %q", question, got)
-		}
+		is(t, len(b.recalled(b.user, recall.Query{ChatID: chatID, Text: question})), 0, "%s", question)
 	}
 }
 
@@ -85,9 +78,7 @@ func TestRecallFindsWhatWasSaidAMomentAgo(t *testing.T) {
 			t.Errorf("found %q", got)
 		}
 	}
-	if rows := ask[int](b, "select count(*) from turn_index"); rows != 2 {
-		t.Errorf("%d turns are indexed, want the 2 of the user who searched", rows)
-	}
+	is(t, b.count("turn_index"), 2, "turns are indexed, want the 2 of the user who searched")
 }
 
 func TestRecallKeepsToItsScope(t *testing.T) {
@@ -108,9 +99,7 @@ func TestRecallKeepsToItsScope(t *testing.T) {
 	} {
 		c.query.Text = "kite"
 		got := strings.Count(strings.Join(b.recalled(b.user, c.query), " "), "kite")
-		if got != c.want {
-			t.Errorf("%+v finds %d", c.query, got)
-		}
+		is(t, got, c.want, "%+v finds", c.query)
 	}
 }
 
@@ -119,28 +108,22 @@ func TestRecallIsOfTheUserAlone(t *testing.T) {
 	b := newBed(t)
 	other := b.newUser()
 	chatID := b.keepIndexed(b.user, "The canary is yellow.")
-	if got := b.recalled(other, recall.Query{Text: "canary"}); len(got) > 0 {
-		t.Errorf("another user finds %q", got)
-	}
+	is(t, len(b.recalled(other, recall.Query{Text: "canary"})), 0, "another user finds")
 	store := NewRecall(b.pool)
-	if _, err := store.Matches(t.Context(), other, recall.Scope{ChatID: chatID}, [][]string{{"canary"}}); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("in the chat: %v", err)
-	}
+	wantFault(t, errOf(store.Matches(t.Context(), other, recall.Scope{ChatID: chatID}, [][]string{{"canary"}})), fault.ChatNotFound, "in the chat")
 	turn := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 1}
 	if texts, _, err := store.Texts(t.Context(), other, []recall.Span{turn}, uuid.Nil); err != nil || len(texts) > 0 {
 		t.Errorf("of the turn: %v, %v", texts, err)
 	}
 	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
 	near := recall.Vector{Model: "m", Values: []float32{1}}
-	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{}, near); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 || found.Turns[0].TurnID != turn.TurnID {
+	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{}, near); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 ||
+		found.Turns[0].TurnID != turn.TurnID {
 		t.Errorf("the owner is near to %+v, %v", found, err)
 	}
-	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}); err != nil || len(found.Turns) > 0 {
-		t.Errorf("vectors of another model: %+v, %v", found, err)
-	}
-	if found, err := store.Nearness(t.Context(), other, recall.Scope{}, near); err != nil || len(found.Turns) > 0 {
-		t.Errorf("another user is near to %+v, %v", found, err)
-	}
+	found := must(store.Nearness(t.Context(), b.user, recall.Scope{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}))(t)
+	is(t, len(found.Turns), 0, "vectors of another model: %+v", found)
+	is(t, len(must(store.Nearness(t.Context(), other, recall.Scope{}, near))(t).Turns), 0, "another user is near to")
 }
 
 func TestRecallLeavesExpiredChatsOut(t *testing.T) {
@@ -148,12 +131,8 @@ func TestRecallLeavesExpiredChatsOut(t *testing.T) {
 	b := newBed(t)
 	chatID := b.keepIndexed(b.user, "The canary is yellow.")
 	shelf{bed: b}.expire(chatID)
-	if got := b.recalled(b.user, recall.Query{Text: "canary"}); len(got) > 0 {
-		t.Errorf("finds %q", got)
-	}
-	if _, err := NewRecall(b.pool).Matches(t.Context(), b.user, recall.Scope{ChatID: chatID}, [][]string{{"canary"}}); fault.CodeOf(err) != fault.ChatExpired {
-		t.Errorf("in the chat: %v", err)
-	}
+	is(t, len(b.recalled(b.user, recall.Query{Text: "canary"})), 0, "finds")
+	wantFault(t, errOf(NewRecall(b.pool).Matches(t.Context(), b.user, recall.Scope{ChatID: chatID}, [][]string{{"canary"}})), fault.ChatExpired, "in the chat")
 }
 
 // Own and Asked tell how often the turn and the question before it hold a word.
@@ -181,7 +160,7 @@ func TestRecallCountsWords(t *testing.T) {
 // The words of a question are looked up in the index, and only rows that hold one are read.
 func TestRecallReadsOnlyTurnsWithTheWords(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
 	b.exec(`insert into turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
 		select $1::uuid, n, $2::uuid, n, n, 0, now(), 6, array_to_tsvector(array['chat ' || $1::uuid, 'user ' || $2::uuid]) ||
@@ -190,15 +169,9 @@ func TestRecallReadsOnlyTurnsWithTheWords(t *testing.T) {
 	b.exec("select gin_clean_pending_list('turn_index_tsv_idx')")
 	b.exec("analyze turn_index")
 	const row = "select i.seq from public.turn_index i where i.tsv @@ (quote_literal('chat ' || $1::text)::tsquery && 'kite') limit 2401"
-	admin, err := pgx.Connect(t.Context(), b.db.AdminDSN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := must(pgx.Connect(t.Context(), b.db.AdminDSN))(t)
 	defer admin.Close(t.Context())
-	tx, err := admin.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must(admin.Begin(t.Context()))(t)
 	plan := explain(t, tx, row, chatID.String())
 	if !strings.Contains(plan, "turn_index_tsv_idx") || mostRows(t, plan) > 60 {
 		t.Error(plan)
@@ -212,23 +185,18 @@ func TestLateRecallKeepsItsConnection(t *testing.T) {
 	chatID := b.keepIndexed(b.user, "My dentist is called Dr. Bukowski.", "Noted.")
 	store := NewRecall(b.pool)
 	const backend = "select pg_backend_pid()"
-	before := testkit.Ask[int](t, b.pool, backend)
+	before := ask[int](b, backend)
 	conn := testkit.Connect(t, b.db.DSN)
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must(conn.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := tx.Exec(t.Context(), "lock table turn_index"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errOf(tx.Exec(t.Context(), "lock table turn_index")))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = store.Matches(ctx, b.user, recall.Scope{ChatID: chatID}, [][]string{{"dentist"}})
+	_, err := store.Matches(ctx, b.user, recall.Scope{ChatID: chatID}, [][]string{{"dentist"}})
 	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Errorf("%v, after the deadline: %v", err, ctx.Err())
 	}
-	if after := testkit.Ask[int](t, b.pool, backend); after != before && !b.db.Pooled() {
+	if after := ask[int](b, backend); after != before && !b.db.Pooled() {
 		t.Errorf("connection %d became %d", before, after)
 	}
 }

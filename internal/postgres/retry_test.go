@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -44,9 +46,7 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 	if n := tries[0] + tries[1]; n < 3 {
 		t.Errorf("%d tries: there was no deadlock", n)
 	}
-	if n := ask[int](b, "select count(*) from chats where title ~ '[.]' and title ~ '!' and length(title) = length('question number 1') + 2"); n != 2 {
-		t.Errorf("%d of 2 chats were changed by both, once", n)
-	}
+	is(t, b.count("chats where title ~ '[.]' and title ~ '!' and length(title) = length('question number 1') + 2"), 2, "of 2 chats were changed by both, once")
 }
 
 // A transaction that read what another one changed meanwhile is tried again from its beginning.
@@ -71,9 +71,8 @@ func TestSerializationFailureIsTriedAgain(t *testing.T) {
 		_, err := tx.Exec(t.Context(), "update chats set title = $2 || ' and ours' where id = $1", chatID, title)
 		return err
 	})
-	if got := ask[string](b, "select title from chats where id = $1", chatID); err != nil || tries != 2 || got != "theirs and ours" {
-		t.Errorf("%q after %d tries, %v", got, tries, err)
-	}
+	got := ask[string](b, "select title from chats where id = $1", chatID)
+	is(t, tuple(err, tries, got), tuple(nil, 2, "theirs and ours"), "after … tries")
 }
 
 // queueError queues a statement that fails with a SQLSTATE code.
@@ -96,9 +95,7 @@ func TestRetryEnds(t *testing.T) {
 			n++
 			queueError(batch, code)
 		})
-		if sqlState(err) != code || n != want {
-			t.Errorf("%s: %d tries, want %d, and %v", code, n, want, err)
-		}
+		is(t, tuple(sqlState(err), n), tuple(code, want), "…: %d tries, and", n)
 	}
 }
 
@@ -116,9 +113,7 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		cancel()
 		return err
 	})
-	if n != 1 || sqlState(err) != deadlockDetected {
-		t.Errorf("%d tries, %v", n, err)
-	}
+	is(t, tuple(n, sqlState(err)), tuple(1, deadlockDetected), "%d tries", n)
 	err = send(ctx, b.pool, func(*pgx.Batch) { n++ })
 	if n > 2 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d tries, %v", n, err)
@@ -136,9 +131,7 @@ func TestLostConnectionIsTriedAgain(t *testing.T) {
 		}
 		batch.Queue("select 1")
 	})
-	if err != nil || n != 2 {
-		t.Errorf("%d tries, %v", n, err)
-	}
+	is(t, tuple(err, n), tuple(nil, 2), "%d tries", n)
 	gone, _, err := Open(t.Context(), "postgres://nobody@127.0.0.1:1/nothing", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +142,93 @@ func TestLostConnectionIsTriedAgain(t *testing.T) {
 		n++
 		queueError(batch, "00000")
 	})
-	if fault.CodeOf(err) != fault.NotReady || n != maxTries {
-		t.Errorf("%d tries, %v", n, err)
-	}
+	is(t, tuple(fault.CodeOf(err), n), tuple(fault.NotReady, maxTries), "%d tries", n)
 	testkit.Eventually(t, "the pool works on", func() bool { return ask[int](b, "select 1") == 1 })
+}
+
+// A query without a row leaves the zero value, and the error of a query is returned by send.
+func TestQueuedQueriesPassOnWhatComes(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	chatID := b.newChat(1)
+	read := func(chatID uuid.UUID) (one dbsqlc.ReadBriefRow, many uuid.UUID, err error) {
+		err = send(t.Context(), b.pool, func(batch *pgx.Batch) {
+			queueOne(batch, queries.ReadBrief, chatID, set(&one))
+			queueMany(batch, queries.FindImported, dbsqlc.FindImportedParams{ID: chatID}, set(&many))
+		})
+		return one, many, err
+	}
+	if one, many, err := read(chatID); err != nil || one.PendingTurns != 1 || many != chatID {
+		t.Errorf("a chat that is there: %+v, %s, %v", one, many, err)
+	}
+	if one, many, err := read(uuid.New()); err != nil || one != (dbsqlc.ReadBriefRow{}) || many != uuid.Nil {
+		t.Errorf("a chat that is not there: %+v, %s, %v", one, many, err)
+	}
+	b.exec("alter table conversation_briefs rename to missing")
+	if _, _, err := read(chatID); sqlState(err) != "42P01" {
+		t.Errorf("a table that is not there: %v", err)
+	}
+}
+
+// The cost of queuing the statement with the most parameters. Each turn queues about ten statements.
+func BenchmarkQueue(b *testing.B) {
+	b.ReportAllocs()
+	params := dbsqlc.WriteBriefParams{GlobalSummary: "x", ChatID: uuid.New()}
+	for b.Loop() {
+		queue(&pgx.Batch{}, queries.WriteBrief, params)
+	}
+}
+
+// A statement that fails, or whose connection breaks, has no columns to describe. Every way to read rows returns its error.
+func TestRowsOfAStatementThatFails(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	type row struct{ N int }
+	for name, read := range map[string]func(pgx.Rows) error{
+		"messages": messages(new([]memory.Message)), "one": one(new(row)), "all": all(new([]row)),
+		"a generated query": func(rows pgx.Rows) error {
+			_, err := dbsqlc.New(received{rows: rows}).FindRunningReply(t.Context(), uuid.New())
+			return err
+		},
+	} {
+		batch := &pgx.Batch{}
+		batch.Queue("select 1 / 0").Query(read)
+		is(t, sqlState(b.pool.SendBatch(t.Context(), batch).Close()), "22012", "%s", name)
+	}
+}
+
+// What a statement of ours lacks are migrations; what a trigger or function of the app lacks is the app's own mistake.
+func TestMissingMigrationsAreToldFromTheAppsMistakes(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN), `
+		create schema app;
+		create table app.audited (id int);
+		create function app.audit() returns trigger language plpgsql as $$ begin insert into app.gone values (1); return new; end $$;
+		create trigger audit after insert on app.audited for each row execute function app.audit();
+		create function app.asks() returns bigint language plpgsql as $$ begin return (select count(*) from app.gone); end $$;
+		grant usage on schema app to public;
+		grant insert on app.audited to public`)
+	for statement, want := range map[string]fault.Code{
+		"select from nothing.chats":                              fault.NotReady,
+		"select from public.no_such_table":                       fault.NotReady,
+		"select no_such_column from public.chats":                fault.NotReady,
+		"select throughline.no_such_function()":                  fault.NotReady,
+		"select to_tsvector('throughline.none', 'a')":            fault.NotReady,
+		"select null::throughline.no_such_type":                  fault.NotReady,
+		"select set_config('role', 'throughline_nobody', true)":  fault.NotReady,
+		"select set_config('role', 'the_apps_own_role', true)":   fault.Internal,
+		"select now() at time zone 'Nowhere'":                    fault.Internal,
+		"insert into app.audited values (1)":                     fault.Internal,
+		"select app.asks()":                                      fault.Internal,
+		"insert into auth.users (id) values (gen_random_uuid())": fault.ForbiddenByPolicy,
+	} {
+		err := send(t.Context(), b.pool, func(batch *pgx.Batch) {
+			if want != fault.NotReady {
+				queueExec(batch, queries.ActAsUser, b.user.Claims)
+			}
+			batch.Queue(statement)
+		})
+		is(t, fault.CodeOf(err), want, "%s: %v", statement, err)
+	}
 }

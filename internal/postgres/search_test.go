@@ -10,9 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -40,10 +40,7 @@ func (b *bed) found(query history.SearchQuery) []string {
 	if query.Limit == 0 {
 		query.Limit = history.MaxSearchResults
 	}
-	results, err := b.searches().Search(b.t.Context(), b.user, query)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	results := must(b.searches().Search(b.t.Context(), b.user, query))(b.t)
 	contents := []string{}
 	for _, result := range results {
 		contents = append(contents, ask[string](b, "select content from messages where id = $1", result.MessageID))
@@ -56,9 +53,7 @@ func (b *bed) wantFound(query string, want ...string) {
 	got := b.found(history.SearchQuery{Text: query})
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		b.t.Errorf("%s finds %q, not %q", query, got, want)
-	}
+	is(b.t, got, want, "%s finds", query)
 }
 
 func TestSearchInManyLanguages(t *testing.T) {
@@ -148,19 +143,6 @@ func TestSearchIsOfTheUserAlone(t *testing.T) {
 	}
 }
 
-// Without claims no message is found.
-func TestSearchOfNobody(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.keep(b.user, "my scale")
-	for _, claims := range []string{"", "{}", `{"sub": null}`} {
-		got, err := b.searches().Search(t.Context(), auth.Principal{Claims: claims}, history.SearchQuery{Text: "scale", Limit: 10})
-		if err != nil || len(got) != 0 {
-			t.Errorf("%q: %+v, %v", claims, got, err)
-		}
-	}
-}
-
 func TestSearchFilters(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -184,9 +166,7 @@ func TestSearchFilters(t *testing.T) {
 		{history.SearchQuery{Limit: 2}, []string{"scale five", "scale four"}},
 	} {
 		c.query.Text = "scale"
-		if diff := cmp.Diff(c.want, b.found(c.query)); diff != "" {
-			t.Errorf("%+v: %s", c.query, diff)
-		}
+		is(t, b.found(c.query), c.want, "%+v", c.query)
 	}
 }
 
@@ -196,9 +176,7 @@ func TestSearchRanks(t *testing.T) {
 	b := newBed(t)
 	far, older, newer, twice := "bow and very much else before the scale", "a bow scale", "my bow scale", "bow scale, bow scale"
 	b.keep(b.user, older, far, twice, newer)
-	if diff := cmp.Diff([]string{twice, newer, older, far}, b.found(history.SearchQuery{Text: "bow scale"})); diff != "" {
-		t.Error(diff)
-	}
+	is(t, b.found(history.SearchQuery{Text: "bow scale"}), []string{twice, newer, older, far}, "what is found")
 }
 
 // Expired, deleted, superseded and running messages are not found, and expired ones do not crowd out others.
@@ -218,13 +196,9 @@ func TestSearchLeavesOut(t *testing.T) {
 	b.start(running)
 	b.wantFound("scale", "live scale", "another scale", "running scale")
 	_, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "scale", ChatID: expired, Limit: 10})
-	if fault.CodeOf(err) != fault.ChatExpired {
-		t.Errorf("in an expired chat: %v", err)
-	}
+	is(t, fault.CodeOf(err), fault.ChatExpired, "in an expired chat: %v", err)
 	b.exec("update chats set revived_at = now() where id = $1", expired)
-	if got := b.found(history.SearchQuery{Text: "scale", ChatID: expired}); len(got) != history.MaxSearchResults {
-		t.Errorf("after it was brought back: %d", len(got))
-	}
+	is(t, len(b.found(history.SearchQuery{Text: "scale", ChatID: expired})), history.MaxSearchResults, "after it was brought back")
 	b.exec("delete from chats where id = $1", expired)
 	b.wantFound("scale", "live scale", "another scale", "running scale")
 }
@@ -249,9 +223,7 @@ func TestSearchSnippets(t *testing.T) {
 		b.exec("delete from messages")
 		b.keep(b.user, c.content)
 		got, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: query, Limit: 1})
-		if err != nil || len(got) != 1 {
-			t.Fatalf("%s: %+v, %v", query, got, err)
-		}
+		mustBe(t, tuple(err, len(got)), tuple(nil, 1), "%s", query)
 		if c.snippet != "" && got[0].Snippet.Text != strings.TrimSpace(c.snippet) {
 			t.Errorf("%s: the snippet is %q", query, got[0].Snippet.Text)
 		}
@@ -285,9 +257,8 @@ func TestSearchSplitsTheSameCharacters(t *testing.T) {
 			if !apart {
 				after = strings.TrimPrefix(rest, string(r))
 			}
-			if want := strings.Contains(history.WebSearch(string([]rune{r, r})), string([]rune{r, ' ', r})); apart != want {
-				t.Fatalf("%U: apart %v, in a query %v", r, apart, want)
-			}
+			want := strings.Contains(history.WebSearch(string([]rune{r, r})), string([]rune{r, ' ', r}))
+			mustBe(t, apart, want, "%U: apart …, in a query", r)
 			rest = after
 		}
 	}
@@ -313,37 +284,34 @@ func TestSearchOfHugeMessages(t *testing.T) {
 			}
 		}
 		b.keep(b.user, content.String())
-		if got := b.found(history.SearchQuery{Text: `"` + name + ` begins"`}); len(got) != 1 {
-			t.Errorf("%s: found %d", name, len(got))
-		}
+		is(t, len(b.found(history.SearchQuery{Text: `"` + name + ` begins"`})), 1, "%s: found", name)
 	}
 }
 
 // For a user with few messages among many, the index of turns is used, and returns no rows of others.
 func TestSearchUsesTheIndex(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	b.fill(200, 100)
 	b.user = b.newUser()
 	b.keep(b.user, slices.Repeat([]string{"some words and a scale"}, 300)...)
 	b.keep(b.user, "not indexed yet")
-	b.exec("select throughline.index_chat(chat_id, null) from conversation_briefs b where exists (select from messages m where m.chat_id = b.chat_id and m.seq > 1)")
+	b.exec(`select throughline.index_chat(chat_id, null) from conversation_briefs b where exists (select from messages m where m.chat_id = b.chat_id
+		and m.seq > 1)`)
 	b.exec("vacuum analyze messages, turn_index, conversation_briefs") // which also takes in what the index has put off
 	var plan string
-	err := b.inTxAs(b.user, func(tx pgx.Tx) error {
+	noError(t, b.inTxAs(b.user, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), "select set_config('role', 'none', true), set_config('enable_seqscan', 'off', true)"); err != nil {
 			return err
 		}
 		plan = explain(t, tx, searchFunctionBody(t, b), "'word'", uuid.NullUUID{}, (*string)(nil), (*time.Time)(nil), (*time.Time)(nil), 500)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(plan, "turn_index_tsv_idx") || !strings.Contains(plan, "messages_system_idx") || strings.Contains(plan, "Seq Scan") || mostRows(t, plan) > 300 {
+	}))
+	if !strings.Contains(plan, "turn_index_tsv_idx") || !strings.Contains(plan, "messages_system_idx") || strings.Contains(plan, "Seq Scan") ||
+		mostRows(t, plan) > 300 {
 		t.Error(plan)
 	}
-	err = b.inTxAs(b.user, func(tx pgx.Tx) error {
+	noError(t, b.inTxAs(b.user, func(tx pgx.Tx) error {
 		plan := explainQueued(t, tx, queue(&pgx.Batch{}, queries.SearchMessages, dbsqlc.SearchMessagesParams{
 			Query: "words", AsQuestion: true, Candidates: 500, Most: 20,
 		}))
@@ -351,10 +319,7 @@ func TestSearchUsesTheIndex(t *testing.T) {
 			t.Error(plan)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // searchFunctionBody is the statement within throughline.find_messages, with numbers for its parameters:
@@ -384,15 +349,98 @@ func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 	b := newBed(t)
 	b.keepIndexed(b.user, "The scale of C sharp minor", "Slowly, then")
 	b.wantFound("minor", "The scale of C sharp minor")
-	if err := NewMaintenance(b.pool, b.limits).MergeSearchEntries(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if pages := ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')"); pages != 0 {
-		t.Errorf("%d pages still wait", pages)
-	}
+	noError(t, NewMaintenance(b.pool, b.limits).MergeSearchEntries(t.Context()))
+	is(t, ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')"), 0, "pages still wait")
 	b.wantFound("minor", "The scale of C sharp minor")
 	b.keepIndexed(b.user, "The scale of D minor", "Slowly, then")
 	if pages := ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')"); pages == 0 {
 		t.Error("the second chat's words did not wait")
 	}
+}
+
+// foundAny returns the contents that a search for any of the words finds, the best first.
+func (b *bed) foundAny(query string) []string {
+	b.t.Helper()
+	return b.found(history.SearchQuery{Text: query, Mode: history.ModeAny})
+}
+
+// Messages with more of the words, and with rarer ones, come first; the mode all finds none of them.
+func TestSearchForAnyWord(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	rare, both, common := "The luthier in Cremona", "My cello has a luthier", "I practised the cello"
+	b.keep(b.user, common, "The cello again", rare, "Cello and cello", both, "Nothing of it")
+	got := b.foundAny("Which luthier did my cello go to?")
+	is(t, tuple(got[:2], len(got)), tuple([]string{both, rare}, 5), "found")
+	if got := b.foundAny("cello -luthier"); slices.Contains(got, both) || len(got) != 3 {
+		t.Errorf("found %q", got)
+	}
+	if got := b.foundAny(`"a luthier" Cremona`); len(got) != 2 || !slices.Contains(got, rare) || !slices.Contains(got, both) {
+		t.Errorf("found %q", got)
+	}
+	if got := b.foundAny("is there the"); len(got) != 3 { // only common words: then they are the words
+		t.Errorf("found %q", got)
+	}
+	for _, query := range []string{"violin", "-cello", "!?", "…", `""`, "or", "( | & ) :*", "'; drop table messages; --"} {
+		is(t, len(b.foundAny(query)), 0, "%s finds", query)
+	}
+	b.wantFound("Which luthier did my cello go to?")
+	b.keep(b.user, "東京タワーの近くで", "大阪だけ")
+	is(t, len(b.foundAny("東京で大阪")), 2, "found")
+}
+
+// The other parameters mean what they mean in the mode all, and the matches of every word are marked.
+func TestSearchForAnyWordOfOneChat(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.keep(b.user, "a slow scale")
+	chatID := b.keep(b.user, "a slow bow", "a fast scale")
+	expired := b.keep(b.user, "an expired scale")
+	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", expired)
+	b.keep(b.newUser(), "another user's scale")
+	until := time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		query history.SearchQuery
+		want  []string
+	}{
+		{history.SearchQuery{ChatID: chatID}, []string{"a slow bow", "a fast scale"}},
+		{history.SearchQuery{ChatID: chatID, Role: "assistant"}, []string{"a fast scale"}},
+		{history.SearchQuery{ChatID: chatID, Before: &until}, []string{"a slow bow"}},
+	} {
+		c.query.Text, c.query.Mode = "slow scales bow", history.ModeAny
+		is(t, b.found(c.query), c.want, "found")
+	}
+	is(t, len(b.foundAny("scales")), 2, "found")
+	results, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "slow bow", Mode: history.ModeAny, ChatID: chatID, Limit: 1})
+	if err != nil || len(results) != 1 || len(results[0].Highlights) != 2 || results[0].Snippet.Text != "a slow bow" || results[0].Rank <= 0 {
+		t.Errorf("%+v, %v", results, err)
+	}
+	if _, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "bow", Mode: history.ModeAny, ChatID: uuid.New(), Limit: 1}); err == nil {
+		t.Error("an unknown chat was searched")
+	}
+}
+
+// Whatever a person types, a search answers.
+func TestOddSearchesAreAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.keep(b.user, "a b 日 ก 1 or", "and -1 a@b. http://a")
+	search := func(t require, text string) {
+		if _, err := b.searches().Search(b.t.Context(), b.user, history.SearchQuery{Text: text, Limit: 5}); err != nil {
+			t.Fatalf("%.60q: %v", text, err)
+		}
+	}
+	for _, part := range []string{"-", "--", `-""`, `-" "`, "-|", "-\u00a0", "-.", "- ", "-a ", "!", "&", "|", ":*", "<->", "(", ")", "'", `"`, `\`, "%",
+		"or ", "or -", `"a" or -`, `"" `, `-"a b" `, "*", ":", ".", "/", "@", "a-", "a-b-",
+		"日-", "“", "\u200b", "\ufffd", "1e", "-1.5e", "a@b.", "http://", "<a ", "&amp;", "\t\n", "\U0010ffff"} {
+		for _, times := range []int{1, 2, 3, 49, 50, 51, 500} {
+			text := []rune(strings.Repeat(part, times))
+			search(t, string(text[:min(len(text), 500)]))
+			search(t, "a"+string(text[:min(len(text), 490)])+"b")
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		search(t, strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"-", "!", "a", "b ", " ", `"`, "or", "OR ", "and", "'", ":*", "(", ")", `\`, "日",
+			"ก", "-1", ".", "/", "@", "<", ">", "&", "\x01"}), 0, 200).Draw(t, "parts"), ""))
+	})
 }

@@ -5,11 +5,12 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // readAll finds messages as find_messages does, with their ranks, by reading each of the user's.
@@ -61,16 +62,10 @@ func (b *bed) wantSearchesRight(stage string, chats []uuid.UUID) {
 			tx := b.begin()
 			mustExec(b.t, tx, "select set_config('request.jwt.claim.sub', $1, true)", b.user.UserID.String())
 			var want, got []string
-			if err := tx.QueryRow(b.t.Context(), readAll, query, in).Scan(&want); err != nil {
-				b.t.Fatal(err)
-			}
-			if err := tx.QueryRow(b.t.Context(), findAll, query, in).Scan(&got); err != nil {
-				b.t.Fatal(err)
-			}
+			noError(b.t, tx.QueryRow(b.t.Context(), readAll, query, in).Scan(&want))
+			noError(b.t, tx.QueryRow(b.t.Context(), findAll, query, in).Scan(&got))
 			_ = tx.Rollback(b.t.Context())
-			if diff := cmp.Diff(want, got); diff != "" {
-				b.t.Errorf("%s: %s in %v: %s", stage, text, in, diff)
-			}
+			is(b.t, got, want, "%s: %s in %v", stage, text, in)
 		}
 	}
 }
@@ -88,7 +83,11 @@ func TestSearchFindsWhatMessagesSay(t *testing.T) {
 	for range 4 {
 		chats = append(chats, b.keep(b.user))
 	}
-	for round := range 4 {
+	rounds := 4
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
 		for _, chatID := range chats {
 			b.talk(random, chatID, 15)
 		}
@@ -101,7 +100,8 @@ func TestSearchFindsWhatMessagesSay(t *testing.T) {
 			b.exec("update messages set content = $3 where chat_id = $1 and seq % 7 = $2", chatID, random.IntN(7), sentence(random, 8))
 			b.exec("update messages set role = 'tool' where chat_id = $1 and seq % 13 = $2 and role = 'assistant'", chatID, random.IntN(13))
 			b.exec("delete from messages where chat_id = $1 and seq % 11 = $2", chatID, random.IntN(11))
-			b.exec("update messages m set superseded_by = $3, token_count = 0 where chat_id = $1 and seq % 17 = $2 and role = 'assistant'", chatID, random.IntN(17), uuid.New())
+			b.exec("update messages m set superseded_by = $3, token_count = 0 where chat_id = $1 and seq % 17 = $2 and role = 'assistant'", chatID,
+				random.IntN(17), uuid.New())
 		}
 		b.wantSearchesRight(fmt.Sprintf("round %d, changed", round), chats)
 	}
@@ -125,13 +125,9 @@ func TestSearchOfHugeTurns(t *testing.T) {
 		b.exec("insert into messages (chat_id, role, content) values ($1, 'tool', $2)", chatID, content.String())
 	}
 	b.exec("select throughline.index_chat($1, null)", chatID)
-	if !ask[bool](b, "select tsv @@ $$'cut short'$$ and second_seq = 2 from turn_index where chat_id = $1", chatID) {
-		t.Error("the turn's words found room")
-	}
+	is(t, ask[bool](b, "select tsv @@ $$'cut short'$$ and second_seq = 2 from turn_index where chat_id = $1", chatID), true, "the turn's words found room")
 	for _, text := range []string{"begin0", "begin3 w3x4", "begin20", "begin59", `"begin59 w59x0"`, "what log", "look"} {
-		if got := b.found(history.SearchQuery{Text: text}); len(got) != 1 {
-			t.Errorf("%s: %d", text, len(got))
-		}
+		is(t, len(b.found(history.SearchQuery{Text: text})), 1, "%s", text)
 	}
 	for _, text := range []string{"begin0 begin1", "log look", `"begin59 w59x1"`} {
 		b.wantFound(text)
@@ -172,4 +168,77 @@ func TestSearchOfManyUnindexedMessages(t *testing.T) {
 		b.exec("select throughline.index_chat($1, null)", chatID)
 	}
 	b.wantFound("kite", "kite 5000", "kite 10000", "an old kite", "the oldest kite")
+}
+
+// fillSearched stores so many messages of 75 words each in 200 chats, and indexes their turns. It returns one of the chats.
+func (b *bed) fillSearched(messages int) uuid.UUID {
+	b.t.Helper()
+	admin := testkit.Connect(b.t, b.db.AdminDSN)
+	testkit.Exec(b.t, admin, "set session_replication_role = replica") // no triggers and no checks of foreign keys
+	testkit.Exec(b.t, admin, "create temporary table filled as select n, gen_random_uuid() as id from generate_series(1, 200) n")
+	testkit.Exec(b.t, admin, "insert into chats (id, user_id, last_seq) select id, $1, $2::int / 200 from filled", b.user.UserID, messages)
+	testkit.Exec(b.t, admin, "insert into conversation_briefs (chat_id, user_id) select id, $1 from filled", b.user.UserID)
+	testkit.Exec(b.t, admin, `insert into messages (chat_id, user_id, seq, role, content, token_count, created_at)
+		select f.id, $1, s, case when s % 2 = 1 then 'user' else 'assistant' end,
+		       concat_ws(' ', 'a', case when (f.n + s) % 50 > 0 then 'nearly' end, case when s % 4 < 2 then 'common kite' else 'kite common' end,
+		         case when s % 2 = 0 then 'red' else 'green' end, case when (f.n + s) % 200 = 7 then 'seldom' end,
+		         case when (f.n + s) % 3300 = 9 then 'rare' end, case when f.n * s % 3300 = 8 then 'scarce' end, case when f.n * s % 500 = 6 then 'blue heron' end,
+		         w.words),
+		       90, now() - make_interval(secs => f.n * 1000 + s)
+		  from filled f cross join generate_series(1, $2::int / 200) s
+		 cross join lateral (select string_agg('w' || hashint4(f.n * 100003 + s * 71 + k) % 3000 + 3000, ' ') as words from generate_series(1, 70) k) w`,
+		b.user.UserID, messages)
+	testkit.Exec(b.t, admin, "reset session_replication_role")
+	for more := true; more; {
+		more = ask[bool](b, "select bool_or(throughline.index_chat(id, null)) from chats")
+	}
+	for _, table := range []string{"chats", "messages", "turn_index"} {
+		testkit.Exec(b.t, admin, "vacuum analyze "+table)
+	}
+	return ask[uuid.UUID](b, "select id from chats limit 1")
+}
+
+// Searches among many messages find what is there. With -v the test says how long they take.
+func TestSearchOfManyMessages(t *testing.T) {
+	t.Parallel()
+	tries := 3
+	if testing.Short() {
+		tries = 1
+	}
+	b := newOwnBed(t)
+	chatID := b.fillSearched(manyMessages())
+	for _, search := range []struct {
+		query history.SearchQuery
+		where string // that of the messages that match
+	}{
+		{history.SearchQuery{Text: "red"}, `content ~ '\mred\M'`},
+		{history.SearchQuery{Text: "nearly"}, `content ~ '\mnearly\M'`},
+		{history.SearchQuery{Text: "seldom"}, `content ~ '\mseldom\M'`},
+		{history.SearchQuery{Text: "rare"}, `content ~ '\mrare\M'`},
+		{history.SearchQuery{Text: `"blue heron"`}, `content ~ '\mblue heron\M'`},
+		{history.SearchQuery{Text: `"common kite"`}, `content ~ '\mcommon kite\M'`},
+		{history.SearchQuery{Text: "red", ChatID: chatID}, `content ~ '\mred\M' and chat_id = '` + chatID.String() + `'`},
+		{history.SearchQuery{Text: "seldom -red"}, `content ~ '\mseldom\M' and content !~ '\mred\M'`},
+		{history.SearchQuery{Text: "red -nearly"}, `content ~ '\mred\M' and content !~ '\mnearly\M'`},
+		{history.SearchQuery{Text: "rare scarce", Mode: history.ModeAny}, `content ~ '\m(rare|scarce)\M'`},
+		{history.SearchQuery{Text: "red green common kite nearly", Mode: history.ModeAny}, `true`},
+	} {
+		search.query.Limit = history.MaxSearchResults
+		fastest := time.Hour
+		var ids []uuid.UUID
+		for range tries {
+			began := time.Now()
+			results := must(b.searches().Search(t.Context(), b.user, search.query))(t)
+			fastest = min(fastest, time.Since(began))
+			ids = ids[:0]
+			for _, result := range results {
+				ids = append(ids, result.MessageID)
+			}
+		}
+		matches := b.count("messages where " + search.where)
+		right := b.count("messages where "+search.where+" and id = any ($1)", ids)
+		t.Logf("%s, %s: %d matches, %s", search.query.Text, search.query.Mode, matches, fastest)
+		is(t, tuple(len(ids), right), tuple(min(matches, search.query.Limit), len(ids)), "%s, %s: results, … of them right, of %d", search.query.Text,
+			search.query.Mode, matches)
+	}
 }

@@ -34,7 +34,7 @@ func newWandering(t *testing.T) wandering {
 // topic stores a topic of the turns that begin with these messages.
 func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
 	w.t.Helper()
-	id := ask[uuid.UUID](w.bed, `insert into topics (chat_id, user_id, number, title, created_at, last_active_at, first_seq, last_seq, message_count,
+	id := ask[uuid.UUID](w, `insert into topics (chat_id, user_id, number, title, created_at, last_active_at, first_seq, last_seq, message_count,
 		centroid, embedding_model, centroid_turns)
 		values ($1, $2, $3, $4, '2026-03-03 12:00Z', now(), $5, $6, $7, $8::text::throughline.embedding, 'a model', 1) returning id`,
 		w.chatID, w.user.UserID, number, title, turns[0], turns[len(turns)-1]+1, 2*len(turns), vectorText(axis(number)))
@@ -45,10 +45,7 @@ func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
 // left returns the topics of which turns left a prompt that shows the chat from a message on, and that it has come back from.
 func (w wandering) left(user auth.Principal, after, before int64) (titles []string, latest string) {
 	w.t.Helper()
-	found, err := NewRecall(w.pool).Matches(w.t.Context(), user, recall.Scope{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	found := must(NewRecall(w.pool).Matches(w.t.Context(), user, recall.Scope{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
 	names := map[uuid.UUID]string{w.cello: "cello", w.bees: "bees", w.chess: "chess"}
 	titles = []string{}
 	for _, t := range found.Topics {
@@ -132,9 +129,8 @@ func TestTopicThatAPromptShows(t *testing.T) {
 		t.Errorf("%+v", topic)
 	}
 	w.exec("update topics set summary = 'They like carbon.', state = 'archived' where id = $1", w.cello)
-	if topic := w.topicOf(w.cello); topic.Summary != "They like carbon." {
-		t.Errorf("%+v", topic)
-	}
+	topic := w.topicOf(w.cello)
+	is(t, topic.Summary, "They like carbon.", "%+v", topic)
 	if topic := w.topicOf(uuid.New()); topic != nil {
 		t.Errorf("%+v", topic)
 	}
@@ -149,8 +145,10 @@ func TestTopicsNearToAQuestion(t *testing.T) {
 	w := newWandering(t)
 	w.exec("update topics set embedding_model = 'another' where id = $1", w.bees)
 	w.exec("update topics set centroid = null, embedding_model = null, centroid_turns = 0 where id = $1", w.chess)
-	w.exec("update turn_index set embedding = $2::text::throughline.embedding, embedding_model = 'a model' where chat_id = $1 and seq = 7", w.chatID, vectorText(axis(1)))
-	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21, Topics: true}, recall.Vector{Model: "a model", Values: axis(1)})
+	w.exec("update turn_index set embedding = $2::text::throughline.embedding, embedding_model = 'a model' where chat_id = $1 and seq = 7", w.chatID,
+		vectorText(axis(1)))
+	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21, Topics: true},
+		recall.Vector{Model: "a model", Values: axis(1)})
 	if err != nil || len(near.Topics) != 3 || len(near.Turns) != 1 || near.Turns[0].TopicID != w.bees {
 		t.Fatalf("%+v, %v", near, err)
 	}
@@ -177,11 +175,7 @@ func TestRecallWithinATopic(t *testing.T) {
 		"of an unknown one":  {TopicID: uuid.New(), Text: "cello"},
 		"in all their chats": {TopicID: w.bees, Text: "endgame"},
 	} {
-		if got := w.recalled(w.user, query); len(got) > 0 {
-			t.Errorf("%s: %q", name, got)
-		}
+		is(t, len(w.recalled(w.user, query)), 0, "%s", name)
 	}
-	if got := w.recalled(w.newUser(), recall.Query{TopicID: w.cello, Text: "cello"}); len(got) > 0 {
-		t.Errorf("another user finds %q", got)
-	}
+	is(t, len(w.recalled(w.newUser(), recall.Query{TopicID: w.cello, Text: "cello"})), 0, "another user finds")
 }

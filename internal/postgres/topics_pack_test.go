@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -30,9 +29,7 @@ func (b *bed) asOwner(chatID uuid.UUID, work func(*pgx.Batch)) {
 	queue(batch, queries.ActAsChatOwner, chatID)
 	queueExec(batch, queries.LockOwnBrief, chatID)
 	work(batch)
-	if err := b.pool.SendBatch(b.t.Context(), batch).Close(); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, b.pool.SendBatch(b.t.Context(), batch).Close())
 }
 
 // packed is what tests compare of a topic.
@@ -48,19 +45,11 @@ type packed struct {
 
 func (b *bed) wantPacked(topicID uuid.UUID, want packed) {
 	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(), `select state, compacted_seq, compacted_messages, rehydrated,
-		(select count(*) from turn_index i where i.topic_id = t.id and embedding is not null), (select count(*) from turn_index i where i.topic_id = t.id and resting),
+	got := rowsOf[packed](b, `select state, compacted_seq, compacted_messages, rehydrated,
+		(select count(*) from turn_index i where i.topic_id = t.id and embedding is not null), (select count(*) from turn_index i where i.topic_id = t.id
+		  and resting),
 		coalesce(summary, '') from topics t where id = $1`, topicID)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[packed])
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		b.t.Errorf("the topic: (-want +got)\n%s", diff)
-	}
+	is(b.t, got, []packed{want}, "the topic")
 }
 
 func TestTopicIsArchivedAndUnpacked(t *testing.T) {
@@ -72,15 +61,11 @@ func TestTopicIsArchivedAndUnpacked(t *testing.T) {
 	b.asOwner(chatID, func(batch *pgx.Batch) { queueArchive(batch, chatID, topicID) })
 	b.wantPacked(topicID, packed{State: "archived", CompactedSeq: 10, Archived: 10, Resting: 5, Summary: "They talked."})
 	s, _, err := NewPacks(b.pool).Claim(t.Context(), chatID, topicID, lease.Lease{Token: uuid.New(), Duration: time.Minute})
-	if err != nil || len(s.Messages) != 10 || s.State != topics.Archived || s.Current {
-		t.Fatalf("%+v, %v", s, err)
-	}
+	mustBe(t, tuple(err, len(s.Messages), s.State, s.Current), tuple(nil, 10, topics.Archived, false), "%+v", s)
 
 	b.asOwner(chatID, func(batch *pgx.Batch) { queueRehydrate(batch, chatID, topicID) })
 	b.wantPacked(topicID, packed{State: "active", Rehydrated: true, Summary: "They talked."})
-	if seq := ask[int64](b, "select summary_seq from topics where id = $1", topicID); seq != 4 {
-		t.Errorf("the summary is of the messages up to %d", seq)
-	}
+	is(t, ask[int64](b, "select summary_seq from topics where id = $1", topicID), 4, "the summary is of the messages up to")
 }
 
 func TestPacksAreOfTheChatsOwner(t *testing.T) {
@@ -96,26 +81,14 @@ func TestPacksAreOfTheChatsOwner(t *testing.T) {
 		t.Errorf("another's topic: %+v, %v, %v", s, claim, err)
 	}
 	s, claim, err := packs.Claim(t.Context(), chatID, topicID, held)
-	if err != nil || claim != lease.Taken || s.UserID != b.user.UserID || len(s.Messages) != 6 || !s.Current {
-		t.Fatalf("%+v, %v, %v", s, claim, err)
-	}
-	if renewed, err := packs.Renew(t.Context(), otherChat, topicID, held); err != nil || renewed {
-		t.Errorf("renewed by another: %v, %v", renewed, err)
-	}
-	if renewed, err := packs.Renew(t.Context(), chatID, topicID, held); err != nil || !renewed {
-		t.Errorf("renewed: %v, %v", renewed, err)
-	}
+	mustBe(t, tuple(err, claim, s.UserID, len(s.Messages), s.Current), tuple(nil, lease.Taken, b.user.UserID, 6, true), "%+v", s)
+	is(t, must(packs.Renew(t.Context(), otherChat, topicID, held))(t), false, "renewed by another")
+	is(t, must(packs.Renew(t.Context(), chatID, topicID, held))(t), true, "renewed")
 	change := pack.Change{ChatID: otherChat, TopicID: topicID, Lease: held, Planned: s, Summary: "Stolen.", SummarySeq: 6}
-	if written, err := packs.Commit(t.Context(), change, nil); err != nil || written {
-		t.Errorf("written by another: %v, %v", written, err)
-	}
+	is(t, must(packs.Commit(t.Context(), change, nil))(t), false, "written by another")
 	change.ChatID, change.Lease.Token = chatID, uuid.New()
-	if written, err := packs.Commit(t.Context(), change, nil); err != nil || written {
-		t.Errorf("written without the lease: %v, %v", written, err)
-	}
-	if err := packs.PutOff(t.Context(), chatID, topicID, held, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	is(t, must(packs.Commit(t.Context(), change, nil))(t), false, "written without the lease")
+	noError(t, packs.PutOff(t.Context(), chatID, topicID, held, time.Hour))
 	if s, _, err := packs.Claim(t.Context(), chatID, topicID, held); err != nil || !s.PutOff {
 		t.Errorf("put off: %+v, %v", s, err)
 	}

@@ -2,12 +2,13 @@ package postgres
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
@@ -17,34 +18,22 @@ func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 	p := newTopical(t)
 	change := func(ref history.TopicRef, change history.TopicChange) history.OneTopic {
 		t.Helper()
-		if err := change.Check(); err != nil {
-			t.Fatal(err)
-		}
-		changed, err := p.store.ChangeTopic(t.Context(), p.user, ref, change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, change.Check())
+		changed := must(p.store.ChangeTopic(t.Context(), p.user, ref, change))(t)
 		return changed
 	}
 	row := func(id uuid.UUID) string {
-		return ask[string](p.bed, "select format('%s %s %s %s %s', title, title_seq, tags, importance, importance_rated) from topics where id = $1", id)
+		return ask[string](p, "select format('%s %s %s %s %s', title, title_seq, tags, importance, importance_rated) from topics where id = $1", id)
 	}
-	if got := change(p.current(), history.TopicChange{Title: new("  Rosin\n of  all kinds ")}); got.ID != p.rosin || got.Title != "Rosin of all kinds" {
-		t.Errorf("renamed: %+v", got)
-	}
+	got := change(p.current(), history.TopicChange{Title: new("  Rosin\n of  all kinds ")})
+	is(t, tuple(got.ID, got.Title), tuple(p.rosin, "Rosin of all kinds"), "renamed: %+v", got)
 	change(p.ref(p.bows), history.TopicChange{Tags: &[]string{" cello ", "gear", "cello"}})
 	for id, want := range map[uuid.UUID]string{p.rosin: "Rosin of all kinds  {} 1 f", p.bows: "Bows 1 {cello,gear} 1 f"} {
-		if got := row(id); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		is(t, row(id), want, "…, want %q", want)
 	}
 	// What is said again is said by the user from now on.
-	if got := change(p.ref(p.bows), history.TopicChange{Title: new("Bows"), Importance: new(1.0), Tags: &[]string{}}); got.Importance != 1 {
-		t.Errorf("changed: %+v", got)
-	}
-	if got := row(p.bows); got != "Bows  {} 1 t" {
-		t.Errorf("said again: %q", got)
-	}
+	is(t, change(p.ref(p.bows), history.TopicChange{Title: new("Bows"), Importance: new(1.0), Tags: &[]string{}}).Importance, 1, "changed")
+	is(t, row(p.bows), "Bows  {} 1 t", "said again")
 	change(p.ref(p.bows), history.TopicChange{})
 	if got := change(p.ref(p.bows), history.TopicChange{Importance: new(0.0)}); got.Importance != 0 || got.Priority != 0 {
 		t.Errorf("unimportant: %+v", got)
@@ -56,15 +45,13 @@ func TestRatingMovesTheTopicOncePerChange(t *testing.T) {
 	p := newTopical(t)
 	rate := func(seq, rating int) history.Message {
 		t.Helper()
-		rated, err := p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], history.Feedback{Rating: &rating})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rated := must(p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], history.Feedback{Rating: &rating}))(t)
 		return rated
 	}
 	importance := func(want float64, rated bool) {
 		t.Helper()
-		got, is := ask[float64](p.bed, "select importance::float8 from topics where id = $1", p.bows), ask[bool](p.bed, "select importance_rated from topics where id = $1", p.bows)
+		got, is := ask[float64](p, "select importance::float8 from topics where id = $1", p.bows), ask[bool](p,
+			"select importance_rated from topics where id = $1", p.bows)
 		if math.Abs(got-want) > 1e-6 || is != rated {
 			t.Errorf("the importance is %v (rated: %v), want %v", got, is, want)
 		}
@@ -108,15 +95,9 @@ func TestRatingWaitsForWhoAssignsTopics(t *testing.T) {
 		done <- err
 	}()
 	p.awaitBlocked(1)
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if got := ask[float32](p.bed, "select importance from topics where id = $1", p.rosin); got != .8 {
-		t.Errorf("the importance is %v", got)
-	}
+	noError(t, tx.Commit(t.Context()))
+	noError(t, <-done)
+	is(t, ask[float32](p, "select importance from topics where id = $1", p.rosin), .8, "the importance")
 }
 
 func TestTopicsAreMerged(t *testing.T) {
@@ -126,9 +107,7 @@ func TestTopicsAreMerged(t *testing.T) {
 	p.exec("update topics set access_count = 2, tags = '{a}' where id = $1", p.bows)
 	p.exec("update topics set access_count = 3, tags = '{b}' where id = $1", p.rosin)
 	kept, err := p.store.MergeTopic(t.Context(), p.user, p.current(), p.bows)
-	if err != nil || kept.ID != p.bows || kept.MessageCount != 12 || kept.AccessCount != 5 || !slices.Equal(kept.Tags, []string{"a", "b"}) {
-		t.Errorf("merged: %+v, %v", kept, err)
-	}
+	is(t, tuple(err, kept.ID, kept.MessageCount, kept.AccessCount, kept.Tags), tuple(nil, p.bows, 12, 5, []string{"a", "b"}), "merged: %+v", kept)
 	if len(p.packed) != 1 || <-p.packed != p.bows {
 		t.Error("its summary is not made anew")
 	}
@@ -142,27 +121,124 @@ func TestTopicsAreMerged(t *testing.T) {
 	for name, c := range map[string][2]uuid.UUID{
 		"a merged one": {p.rosin, p.bows}, "into a merged one": {p.bows, p.rosin}, "with itself": {p.bows, p.bows}, "a merged one with itself": {p.rosin, p.rosin},
 	} {
-		if _, err := p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1]); fault.CodeOf(err) != fault.ValidationFailed {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1])), fault.ValidationFailed, "%s", name)
 	}
-	if _, err := p.store.MergeTopic(t.Context(), p.user, p.ref(p.bows), uuid.New()); fault.CodeOf(err) != fault.TopicNotFound {
-		t.Errorf("into none: %v", err)
-	}
+	wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(p.bows), uuid.New())), fault.TopicNotFound, "into none")
 }
 
 // A function with more rights merges. The app's own rules hold all the same.
 func TestOwnersRulesAboutMerging(t *testing.T) {
 	t.Parallel()
-	p := newTopical(t)
+	p := topicalOf(newOwnBed(t))
 	p.exec("create policy kept on topics as restrictive for update to authenticated using (title <> 'Bows')")
 	before := p.everything()
 	for _, c := range [][2]uuid.UUID{{p.bows, p.rosin}, {p.rosin, p.bows}} {
-		if _, err := p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1]); fault.CodeOf(err) != fault.ForbiddenByPolicy {
-			t.Errorf("merge: %v", err)
+		wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1])), fault.ForbiddenByPolicy, "merge")
+	}
+	after := p.everything()
+	is(t, tuple(after, len(p.packed)), tuple(before, 0), "something changed")
+}
+
+// attempts makes every call about a topic, and returns the codes of the refusals.
+func (p *topical) attempts(user auth.Principal, ref history.TopicRef, messageID uuid.UUID) map[string]fault.Code {
+	p.t.Helper()
+	ctx, codes := p.t.Context(), map[string]fault.Code{}
+	note := func(name string, err error) { codes[name] = fault.CodeOf(err) }
+	_, err := p.store.ListTopics(ctx, user, ref.ChatID, history.TopicsQuery{Limit: 10})
+	note("list", err)
+	_, err = p.store.FindTopic(ctx, user, ref)
+	note("find", err)
+	_, err = p.store.ChangeTopic(ctx, user, ref, history.TopicChange{Title: new("Mine")})
+	note("change", err)
+	_, err = p.store.TopicHistory(ctx, user, ref, history.TopicHistoryQuery{IncludeCompressed: true})
+	note("history", err)
+	_, err = p.store.TopicStats(ctx, user, ref)
+	note("stats", err)
+	_, err = p.store.TopicArchive(ctx, user, ref)
+	note("archive", err)
+	_, err = p.store.TopicContext(ctx, user, ref)
+	note("context", err)
+	_, err = p.store.MergeTopic(ctx, user, ref, p.rosin)
+	note("merge", err)
+	_, err = p.store.RateMessage(ctx, user, messageID, history.Feedback{Rating: new(1)})
+	note("rate", err)
+	return codes
+}
+
+func (p *topical) everything() string {
+	return ask[string](p, "select (select json_agg(t order by number)::text from topics t) || (select json_agg(m order by seq)::text from messages m)")
+}
+
+func TestTopicsOfOthersDoNotExist(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	p.pack(4)
+	stranger := p.newUser()
+	theirs := p.create(stranger)
+	before := p.everything()
+	for _, c := range []struct {
+		who         string
+		user        auth.Principal
+		ref         history.TopicRef
+		list, other fault.Code
+	}{
+		{"a stranger", stranger, p.ref(p.bows), fault.ChatNotFound, fault.ChatNotFound},
+		{"a stranger, current", stranger, p.current(), fault.ChatNotFound, fault.ChatNotFound},
+		{"a stranger, through a chat of theirs", stranger, history.TopicRef{ChatID: theirs, ID: p.bows}, "", fault.TopicNotFound},
+		{"somebody who does not exist", principalOf(t, uuid.New()), p.ref(p.bows), fault.ChatNotFound, fault.ChatNotFound},
+	} {
+		for name, code := range p.attempts(c.user, c.ref, p.messages[0]) {
+			want := map[string]fault.Code{"list": c.list, "rate": fault.MessageNotFound}[name]
+			if want == "" && name != "list" {
+				want = c.other
+			}
+			is(t, code, want, "%s, %s", c.who, name)
 		}
 	}
-	if after := p.everything(); after != before || len(p.packed) != 0 {
-		t.Errorf("something changed:\n%s\n%s", before, after)
+	for name, ref := range map[string]history.TopicRef{"no topic": p.ref(uuid.New()), "the nil id": p.ref(uuid.Nil)} {
+		for call, code := range p.attempts(p.user, ref, uuid.New()) {
+			want := map[string]fault.Code{"list": "", "rate": fault.MessageNotFound}
+			if wanted, ok := want[call]; ok && code != wanted || !ok && code != fault.TopicNotFound {
+				t.Errorf("%s, %s: %q", name, call, code)
+			}
+		}
+	}
+	is(t, p.everything(), before, "something changed:\n…\n")
+}
+
+func TestTopicsOfAnExpiredChat(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	shelfOf(p.bed).expire(p.chat)
+	before := p.everything()
+	for name, code := range p.attempts(p.user, p.ref(p.bows), p.messages[0]) {
+		is(t, code, fault.ChatExpired, "%s", name)
+	}
+	is(t, p.everything(), before, "something changed")
+}
+
+// The app's own rules hold for topics and ratings.
+func TestOwnersRulesAboutTopics(t *testing.T) {
+	t.Parallel()
+	p := topicalOf(newOwnBed(t))
+	p.exec("create policy no_topics on topics as restrictive for update to authenticated using (false)")
+	wantFault(t, errOf(p.store.ChangeTopic(t.Context(), p.user, p.ref(p.bows), history.TopicChange{Title: new("Mine")})), fault.ForbiddenByPolicy, "change")
+	is(t, *must(p.store.RateMessage(t.Context(), p.user, p.messages[0], history.Feedback{Rating: new(-1)}))(t).Rating, -1, "rate a message of such a topic")
+	is(t, ask[float32](p, "select importance from topics where id = $1", p.bows), 1, "the rating moved the topic")
+	p.exec("create policy no_ratings on messages as restrictive for update to authenticated using (false)")
+	wantFault(t, errOf(p.store.RateMessage(t.Context(), p.user, p.messages[0], history.Feedback{Rating: new(1)})), fault.ForbiddenByPolicy, "rate")
+	is(t, p.count("messages where rating = 1"), 0, "a rating was stored")
+}
+
+// A topic that began before what a time.Duration reaches has faded.
+func TestVeryOldTopic(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	p.exec("update topics set created_at = '0001-01-01 00:00Z', last_active_at = '0001-01-01 00:00Z' where id = $1", p.bows)
+	found, err := p.store.FindTopic(t.Context(), p.user, p.ref(p.bows))
+	is(t, tuple(err, found.Priority, found.CreatedAt.Year()), tuple(nil, 0, 1), "%+v", found)
+	stats, err := p.store.TopicStats(t.Context(), p.user, p.ref(p.bows))
+	if years := time.Duration(stats.AgeSeconds / (365.2425 * 24 * 60 * 60)); err != nil || years < 2000 {
+		t.Errorf("%+v, %v", stats, err)
 	}
 }

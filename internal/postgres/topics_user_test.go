@@ -34,7 +34,12 @@ type topical struct {
 
 func newTopical(t *testing.T) *topical {
 	t.Helper()
-	p := &topical{bed: newBed(t), indexed: make(chan uuid.UUID, 1000), packed: make(chan uuid.UUID, 1000)}
+	return topicalOf(newBed(t))
+}
+
+func topicalOf(b *bed) *topical {
+	b.t.Helper()
+	p := &topical{bed: b, indexed: make(chan uuid.UUID, 1000), packed: make(chan uuid.UUID, 1000)}
 	asServer := func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
 		return err
@@ -98,10 +103,7 @@ func (p *topical) current() history.TopicRef { return history.TopicRef{ChatID: p
 
 func (p *topical) history(ref history.TopicRef, all bool) []history.TopicMessage {
 	p.t.Helper()
-	found, err := p.store.TopicHistory(p.t.Context(), p.user, ref, history.TopicHistoryQuery{IncludeCompressed: all})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	found := must(p.store.TopicHistory(p.t.Context(), p.user, ref, history.TopicHistoryQuery{IncludeCompressed: all}))(p.t)
 	return found.Messages
 }
 
@@ -116,13 +118,8 @@ func saidIn(messages []history.TopicMessage) (said []string) {
 // list returns the titles that a query finds.
 func (p *topical) list(query history.TopicsQuery) ([]string, history.TopicPage) {
 	p.t.Helper()
-	if err := query.Check(); err != nil {
-		p.t.Fatal(err)
-	}
-	page, err := p.store.ListTopics(p.t.Context(), p.user, p.chat, query)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	noError(p.t, query.Check())
+	page := must(p.store.ListTopics(p.t.Context(), p.user, p.chat, query))(p.t)
 	titles := []string{}
 	for _, topic := range page.Topics {
 		titles = append(titles, topic.Title)
@@ -136,9 +133,7 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 	p.exec(`update topics set access_count = 17, importance = 0.8, tags = '{cello}', summary = 'A summary.',
 		created_at = now() - interval '20 days', last_active_at = now() - interval '8 days' where id = $1`, p.bows)
 	titles, page := p.list(history.TopicsQuery{})
-	if diff := cmp.Diff([]string{"Rosin, dark or light", "Bows"}, titles); diff != "" {
-		t.Fatal(diff)
-	}
+	mustBe(t, titles, []string{"Rosin, dark or light", "Bows"}, "what is found")
 	bows := page.Topics[1]
 	if math.Abs(bows.Priority-.4) > .001 { // one half-life
 		t.Errorf("the priority is %v", bows.Priority)
@@ -147,9 +142,7 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 		ID: p.bows, Number: 1, Title: "Bows", Summary: new("A summary."), Tags: []string{"cello"}, Importance: .8, AccessCount: 17, MessageCount: 8, State: "active",
 		MemoryType: "long-term", HalfLifeDays: 8, Priority: bows.Priority, CreatedAt: bows.CreatedAt, LastActiveAt: bows.LastActiveAt,
 	}
-	if diff := cmp.Diff(want, bows); diff != "" {
-		t.Error(diff)
-	}
+	is(t, bows, want, "what is found")
 	if rosin := page.Topics[0]; rosin.MemoryType != "short-term" || rosin.HalfLifeDays != 1 || rosin.Summary != nil || rosin.Tags == nil {
 		t.Errorf("a new topic is %+v", rosin)
 	}
@@ -241,25 +234,15 @@ func TestTopicMessagesComeFromTheArchive(t *testing.T) {
 	}
 	p.pack(4)
 	want := []string{"u:Question 1", "a:Answer 1", "u:Question 2", "a:Answer 2", "u:Question 3", "a:Answer 3", "u:Question 4", "a:Answer 4"}
-	if got := saidIn(p.history(p.ref(p.bows), true)); !slices.Equal(got, want) {
-		t.Errorf("all messages are %q", got)
-	}
-	if got := saidIn(p.history(p.ref(p.bows), false)); !slices.Equal(got, want[4:]) {
-		t.Errorf("the active messages are %q", got)
-	}
-	if diff := cmp.Diff(before, p.history(p.ref(p.bows), true)); diff != "" {
-		t.Errorf("packing changed the messages:\n%s", diff)
-	}
-	if said := ask[float64](p.bed, "select extract(epoch from created_at)::float8 from messages where id = $1", p.messages[0]); said != before[0].Timestamp {
-		t.Errorf("the timestamp is %v, want %v", before[0].Timestamp, said)
-	}
+	is(t, saidIn(p.history(p.ref(p.bows), true)), want, "all messages")
+	is(t, saidIn(p.history(p.ref(p.bows), false)), want[4:], "the active messages")
+	is(t, p.history(p.ref(p.bows), true), before, "packing changed the messages")
+	is(t, ask[float64](p, "select extract(epoch from created_at)::float8 from messages where id = $1", p.messages[0]), before[0].Timestamp, "the timestamp")
 	archive, err := p.store.TopicArchive(t.Context(), p.user, p.ref(p.bows))
 	if err != nil || !strings.HasPrefix(*archive.CompressedMessages, "H4sI") {
 		t.Fatalf("the archive is %+v, %v", archive, err)
 	}
-	if diff := cmp.Diff(before[:4], unpacked(t, *archive.CompressedMessages)); diff != "" {
-		t.Errorf("the archive holds\n%s", diff)
-	}
+	is(t, unpacked(t, *archive.CompressedMessages), before[:4], "the archive holds")
 	stats, err := p.store.TopicStats(t.Context(), p.user, p.ref(p.bows))
 	wanted := history.TopicStats{
 		TopicID: p.bows, TopicTitle: "Bows", ActiveMessages: 4, CompressedMessages: 4, TotalMessages: 8, HasSummary: true, ImportanceScore: 1,
@@ -289,10 +272,7 @@ func TestTopicContext(t *testing.T) {
 	p.pack(4)
 	said := func(ref history.TopicRef) []string {
 		t.Helper()
-		found, err := p.store.TopicContext(t.Context(), p.user, ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must(p.store.TopicContext(t.Context(), p.user, ref))(t)
 		said := []string{}
 		for _, m := range found.Messages {
 			said = append(said, m.Role[:1]+":"+m.Content)
@@ -306,21 +286,16 @@ func TestTopicContext(t *testing.T) {
 		"a topic":           {said(p.ref(p.bows)), "s:Topic summary: They compared bows. u:Question 3 a:Answer 3 u:Question 4 a:Answer 4"},
 		"the current topic": {said(p.current()), "u:Question 5 a:Answer 5 u:Question 6 a:Answer 6 u:Question 7 a:Answer 7 u:Question 8 a:Answer 8"},
 	} {
-		if got := strings.Join(c.got, " "); got != c.want {
-			t.Errorf("%s: %s", name, got)
-		}
+		is(t, strings.Join(c.got, " "), c.want, "%s", name)
 	}
 	running := turnIn(p.chat, "Question 9")
 	p.start(running)
-	if got := said(p.current()); got[len(got)-1] != "u:Question 9" {
-		t.Errorf("while a reply runs: %q", got)
-	}
+	got := said(p.current())
+	is(t, got[len(got)-1], "u:Question 9", "while a reply runs")
 	p.reply(running, "Answer 9")
 
 	p.exec("update conversation_briefs set cleared_seq = 14, covered_seq = 14 where chat_id = $1", p.chat)
-	if got := said(p.current()); strings.Join(got, " ") != "u:Question 8 a:Answer 8 u:Question 9 a:Answer 9" {
-		t.Errorf("after a clear: %q", got)
-	}
+	is(t, strings.Join(said(p.current()), " "), "u:Question 8 a:Answer 8 u:Question 9 a:Answer 9", "after a clear")
 	p.exec("delete from topics where chat_id = $1", p.chat)
 	p.exec("update turn_index set topic_id = null")
 	p.exec("update conversation_briefs set cleared_seq = 0, covered_seq = 0 where chat_id = $1", p.chat)
@@ -328,17 +303,12 @@ func TestTopicContext(t *testing.T) {
 		t.Errorf("without a topic: %q", got)
 	}
 	p.chat = p.create(p.user)
-	if got := said(p.current()); len(got) != 0 {
-		t.Errorf("an empty chat: %q", got)
-	}
+	is(t, len(said(p.current())), 0, "an empty chat")
 }
 
 // create makes a chat without messages.
 func (p *topical) create(user auth.Principal) uuid.UUID {
 	p.t.Helper()
-	made, err := shelfOf(p.bed).CreateChat(p.t.Context(), user, history.NewChat{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	made := must(shelfOf(p.bed).CreateChat(p.t.Context(), user, history.NewChat{}))(p.t)
 	return made.ID
 }

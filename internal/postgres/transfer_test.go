@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -53,10 +51,7 @@ func (p *port) importAs(user auth.Principal, file string) (transfer.Result, erro
 // mustImport imports a file, which must succeed.
 func (p *port) mustImport(user auth.Principal, file string) transfer.Result {
 	p.t.Helper()
-	result, err := p.importAs(user, file)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	result := must(p.importAs(user, file))(p.t)
 	return result
 }
 
@@ -72,10 +67,7 @@ func (p *port) exportAs(user auth.Principal, chatID uuid.UUID, format string) (s
 
 func (p *port) mustExport(user auth.Principal, chatID uuid.UUID, format string) string {
 	p.t.Helper()
-	text, err := p.exportAs(user, chatID, format)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must(p.exportAs(user, chatID, format))(p.t)
 	return text
 }
 
@@ -102,43 +94,6 @@ type require interface {
 	Fatalf(format string, args ...any)
 }
 
-// likeness removes from a bundle what an import changes: ids become places, seqs are numbered without gaps,
-// and the brief's revisions are left out.
-func likeness(t require, text string) []bundle.Record {
-	t.Helper()
-	places := map[string]string{}
-	var kept []bundle.Record
-	for _, record := range records(t, text) {
-		switch {
-		case record.Header != nil, record.Revision != nil:
-			continue
-		case record.Chat != nil:
-			record.Chat.ID, record.Chat.UpdatedAt = "", time.Time{}
-		case record.Message != nil:
-			places[record.Message.ID] = fmt.Sprint("message ", len(places)+1)
-			record.Message.Seq, record.Message.ChatID = int64(len(places)), ""
-		case record.End != nil:
-			record.End.Revisions = 0
-		}
-		kept = append(kept, record)
-	}
-	for _, record := range kept {
-		if m := record.Message; m != nil {
-			m.ID = places[m.ID]
-			m.ReplyTo, m.SupersededBy = placeIn(places, m.ReplyTo), placeIn(places, m.SupersededBy)
-		}
-	}
-	return kept
-}
-
-func placeIn(places map[string]string, id *string) *string {
-	if id == nil {
-		return nil
-	}
-	place := places[*id] // "" for a message that is not in the file
-	return &place
-}
-
 // A chat with everything is exported, imported for another user, and exported again as the same.
 func TestExportedChatComesInForAnotherUser(t *testing.T) {
 	t.Parallel()
@@ -149,24 +104,16 @@ func TestExportedChatComesInForAnotherUser(t *testing.T) {
 		text := p.mustExport(p.user, chatID, format)
 		result := p.mustImport(other, text)
 		if format == transfer.FormatObject {
-			if result.Skipped != 1 || result.Imported != 0 {
-				t.Errorf("the object is another chat than the lines: %+v", result)
-			}
+			is(t, tuple(result.Skipped, result.Imported), tuple(1, 0), "the object is another chat than the lines: %+v", result)
 		} else if result.Imported != 1 || result.Messages != 6 || result.Chats[0].ChatID == chatID || result.Chats[0].Title != "Everything" {
 			t.Errorf("%+v", result)
 		}
 		again := p.mustExport(other, result.Chats[0].ChatID, format)
-		if diff := cmp.Diff(likeness(t, text), likeness(t, again)); diff != "" {
-			t.Errorf("%s (-out +back):\n%s", format, diff)
-		}
+		is(t, alike(t, again), alike(t, text), "%s", format)
 	}
 	p.checkCounters()
-	if got := ask[int](p.bed, "select turn_count from chats where user_id = $1", other.UserID); got != 3 {
-		t.Errorf("turn_count is %d", got)
-	}
-	if got := ask[int](p.bed, "select count(*) from conversation_brief_revisions where user_id = $1", other.UserID); got != 0 {
-		t.Error("revisions were restored")
-	}
+	is(t, ask[int](p, "select turn_count from chats where user_id = $1", other.UserID), 3, "turn_count")
+	is(t, p.count("conversation_brief_revisions where user_id = $1", other.UserID), 0, "revisions were restored")
 }
 
 // chatWithEverything has files, a superseded reply, a gap in its seqs, a running reply, a revision of its
@@ -179,7 +126,8 @@ func (p *port) chatWithEverything() uuid.UUID {
 	p.mustCommit(p.claim(chatID, "fold"))
 	p.exec("delete from messages where chat_id = $1 and seq = 2", chatID)
 	p.exec(`insert into messages (id, chat_id, role, content, status, tool_calls, superseded_by, token_count, reply_to) values
-		('11111111-1111-4111-8111-111111111111', $1, 'assistant', 'half', 'interrupted', '[{"id": "c"}]', '22222222-2222-4222-8222-222222222222', 0, gen_random_uuid())`, chatID)
+		('11111111-1111-4111-8111-111111111111', $1, 'assistant', 'half', 'interrupted', '[{"id": "c"}]', '22222222-2222-4222-8222-222222222222', 0,
+		  gen_random_uuid())`, chatID)
 	p.exec(`insert into messages (id, chat_id, role, content, tool_call_id, name, pinned, importance, token_count, metadata) values
 		('22222222-2222-4222-8222-222222222222', $1, 'tool', E'42\n', 'c', 'calculator', true, 0.25, $2, '{"x": "<&>"}')`, chatID, text.Tokens("[calculator] 42\n"))
 	p.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count)
@@ -206,12 +154,8 @@ func TestRunningRepliesAndUnusedFilesStayBehind(t *testing.T) {
 			files++
 		}
 	}
-	if diff := cmp.Diff([]int64{1, 3, 4, 5, 6, 7}, seqs); diff != "" {
-		t.Error(diff)
-	}
-	if files != 2 {
-		t.Errorf("%d files", files)
-	}
+	is(t, seqs, []int64{1, 3, 4, 5, 6, 7}, "what is found")
+	is(t, files, 2, "files")
 }
 
 func TestMarkdownShowsEachFileOnce(t *testing.T) {
@@ -228,12 +172,8 @@ func TestExportOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
 	chatID := p.newChat(1)
-	if _, err := p.exportAs(p.newUser(), chatID, transfer.FormatLines); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("another user's: %v", err)
-	}
-	if _, err := p.exportAs(p.user, uuid.New(), transfer.FormatLines); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("nobody's: %v", err)
-	}
+	wantFault(t, errOf(p.exportAs(p.newUser(), chatID, transfer.FormatLines)), fault.ChatNotFound, "another user's")
+	wantFault(t, errOf(p.exportAs(p.user, uuid.New(), transfer.FormatLines)), fault.ChatNotFound, "nobody's")
 	p.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", chatID)
 	_, err := p.exportAs(p.user, chatID, transfer.FormatLines)
 	known, _ := errors.AsType[*fault.Error](err)
@@ -258,10 +198,7 @@ func TestExportOfAChatThatGoesFails(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
 	chatID := p.newChat(2)
-	export, err := p.transfer.Export(t.Context(), p.user, chatID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	export := must(p.transfer.Export(t.Context(), p.user, chatID))(t)
 	out := &deletes{io.Discard, func() { p.exec("delete from chats where id = $1", chatID) }}
 	if err := export.Write(t.Context(), out, transfer.FormatLines); fault.CodeOf(err) != fault.ChatNotFound {
 		t.Errorf("%v", err)
@@ -273,13 +210,8 @@ func TestExportEndsWhereItBegan(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
 	chatID := p.newChat(1)
-	export, err := p.transfer.Export(t.Context(), p.user, chatID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	turn := turnIn(chatID, "one more")
-	p.start(turn)
-	p.reply(turn, "yes")
+	export := must(p.transfer.Export(t.Context(), p.user, chatID))(t)
+	p.exchange(turnIn(chatID, "one more"), "yes")
 	var out bytes.Buffer
 	if err := export.Write(t.Context(), &out, transfer.FormatLines); err != nil || strings.Contains(out.String(), "one more") {
 		t.Errorf("%v %s", err, &out)
@@ -296,15 +228,11 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 	next := int64(1)
 	for _, record := range records(t, replaceLong(p.mustExport(p.user, chatID, transfer.FormatLines))) {
 		if record.Message != nil {
-			if record.Message.Seq != next {
-				t.Fatalf("seq %d where %d should be", record.Message.Seq, next)
-			}
+			mustBe(t, record.Message.Seq, next, "seq … where … should be")
 			next++
 		}
 	}
-	if next != 1204 {
-		t.Errorf("%d messages", next-1)
-	}
+	is(t, next, 1204, "%d messages", next-1)
 	page, err := NewTransfer(p.pool, p.limits, Enqueue{}, UserMemoriesOptions{}).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
 	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < 3_000_000 {
 		t.Errorf("a page of %d messages, %v", len(page), err)

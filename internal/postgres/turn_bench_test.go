@@ -34,13 +34,10 @@ func BenchmarkTurn(b *testing.B) {
 		next := firstTurn(question)
 		turn := func() {
 			began := time.Now()
-			if started, err := turns.StartTurn(b.Context(), user, next); err != nil || !started.Started {
-				b.Fatalf("start: %v", err)
-			}
+			started := must(turns.StartTurn(b.Context(), user, next))(b)
+			mustBe(b, started.Started, true, "start")
 			begun := time.Now()
-			if saved, err := turns.SaveReply(b.Context(), user, finished(next, answer)); err != nil || !saved {
-				b.Fatalf("save: %v", err)
-			}
+			mustBe(b, must(turns.SaveReply(b.Context(), user, finished(next, answer)))(b), true, "save")
 			starts, saves = starts+begun.Sub(began), saves+time.Since(begun)
 			next = turnIn(next.ChatID, question)
 		}
@@ -66,16 +63,12 @@ func BenchmarkPlainInserts(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(pool.Close)
-	if _, err := pool.Exec(b.Context(), "create table plain (id uuid primary key, chat_id uuid not null, content text not null)"); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, errOf(pool.Exec(b.Context(), "create table plain (id uuid primary key, chat_id uuid not null, content text not null)")))
 	for b.Loop() {
 		batch := &pgx.Batch{}
 		for _, content := range []string{strings.Repeat("A question of a person. ", 5), strings.Repeat("What the model says to it. ", 15)} {
 			batch.Queue("insert into plain values ($1, $2, $3)", uuid.New(), uuid.New(), content)
 		}
-		if err := pool.SendBatch(b.Context(), batch).Close(); err != nil {
-			b.Fatal(err)
-		}
+		noError(b, pool.SendBatch(b.Context(), batch).Close())
 	}
 }

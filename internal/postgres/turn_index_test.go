@@ -5,10 +5,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -46,9 +48,7 @@ func (b *bed) checkIndex() {
 		with anew as (select chat_id, seq, user_id, last_seq, words_from, said_at, tokens, tsv, lexemes, second_seq from turn_index)
 		select coalesce(array_agg(which || left(t::text, 300)), '{}')
 		  from (select 'is ' as which, k.* from (table kept except table anew) k union all select 'should be ', a.* from (table anew except table kept) a) t`)
-	if len(wrong) > 0 {
-		b.t.Errorf("rows of the index are wrong:\n%s", strings.Join(wrong, "\n"))
-	}
+	is(b.t, len(wrong), 0, "rows of the index are wrong:\n%s", strings.Join(wrong, "\n"))
 }
 
 // holders returns the tables with a row that holds a word, in whatever column.
@@ -84,22 +84,6 @@ func TestCoveredTurnsAreIndexedInTheSameCommit(t *testing.T) {
 	b.checkIndex()
 }
 
-// A commit that loses writes nothing, and the turns of another try are there once.
-func TestLostFoldIndexesNothing(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(2)
-	change := b.claim(chatID, brief.KindFold)
-	b.exec("update messages set content = 'edited' where chat_id = $1 and seq = 1", chatID)
-	if won, err := b.commit(change); won || err != nil {
-		t.Fatalf("commit: %v, %v", won, err)
-	}
-	b.wantIndexed(chatID, "", 0)
-	b.exec("update conversation_briefs set lease_token = null, lease_until = null")
-	b.mustCommit(b.claim(chatID, brief.KindFold))
-	b.wantIndexed(chatID, "1-2 3-4", 4)
-}
-
 // unindex makes a chat one of which nothing is indexed, as one that was folded before there was an index.
 func (b *bed) unindex(chatID uuid.UUID) {
 	b.t.Helper()
@@ -116,76 +100,46 @@ func TestNextFoldCatchesUp(t *testing.T) {
 	b.unindex(chatID)
 	b.wantIndexed(chatID, "", 0)
 	for range 3 {
-		turn := turnIn(chatID, "And now?")
-		b.start(turn)
-		b.reply(turn, "Now, too.")
+		b.exchange(turnIn(chatID, "And now?"), "Now, too.")
 	}
 	b.mustCommit(b.claim(chatID, brief.KindFold))
 	b.wantIndexed(chatID, "1-2 3-4 5-6 7-8 9-10 11-12", 12)
-}
-
-// newSimpleChat is newChat with the strategy that has no folds.
-func (b *bed) newSimpleChat(turns int) uuid.UUID {
-	b.t.Helper()
-	first := firstTurn("question number 1")
-	first.Strategy = memory.StrategySimple
-	b.start(first)
-	b.reply(first, "answer number 1")
-	for range turns - 1 {
-		turn := turnIn(first.ChatID, "another question")
-		b.start(turn)
-		b.reply(turn, "another answer")
-	}
-	return first.ChatID
 }
 
 // A simple chat has no folds. Its job is inserted with the reply of the fourth turn that is not indexed.
 func TestSimpleChatIsIndexedAfterFourTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := b.newSimpleChat(3)
+	chatID := b.newChatOf(memory.StrategySimple, 3)
 	if len(b.indexes) != 0 {
 		t.Fatal("a job after three turns")
 	}
-	turn := turnIn(chatID, "The fourth?")
-	b.start(turn)
-	b.reply(turn, "The fourth.")
-	if got := testkit.Receive(t, "the job", b.indexes); got != chatID || len(b.indexes) != 0 {
-		t.Fatalf("a job of %s, and %d more", got, len(b.indexes))
-	}
+	b.exchange(turnIn(chatID, "The fourth?"), "The fourth.")
+	got := testkit.Receive(t, "the job", b.indexes)
+	mustBe(t, tuple(got, len(b.indexes)), tuple(chatID, 0), "a job of …, and … more")
 	for range 2 { // twice is once
-		if err := b.index.IndexTurns(t.Context(), chatID); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.index.IndexTurns(t.Context(), chatID))
 	}
 	b.wantIndexed(chatID, "1-2 3-4 5-6 7-8", 8)
 	b.newChat(6)
-	if len(b.indexes) != 0 || len(b.folds) != 0 {
-		t.Error("a job of a chat that is not simple")
-	}
-	if err := b.index.IndexTurns(t.Context(), uuid.New()); err != nil {
-		t.Errorf("a chat that is gone: %v", err)
-	}
+	is(t, tuple(len(b.indexes), len(b.folds)), tuple(0, 0), "a job of a chat that is not simple")
+	fine(t, b.index.IndexTurns(t.Context(), uuid.New()), "a chat that is gone")
 }
 
 // An import of a simple chat, which may be long, is indexed by its job, and the rest by the sweep.
 func TestLongChatIsIndexedInParts(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := b.newSimpleChat(1)
+	chatID := b.newChatOf(memory.StrategySimple, 1)
 	b.exec(`insert into messages (chat_id, role, content, created_at)
 		select $1, (array['user', 'assistant'])[1 + n % 2], 'word ' || n, now() - interval '1 day' from generate_series(0, 1199) n`, chatID)
 	b.exec("update chats set last_message_at = now() - interval '1 day'")
-	if err := b.index.IndexTurns(t.Context(), chatID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.index.IndexTurns(t.Context(), chatID))
 	if _, upto := b.indexed(chatID); upto != 500 {
 		t.Errorf("indexed up to %d", upto)
 	}
 	chats, err := b.index.IndexRested(t.Context(), time.Minute, testkit.Patience)
-	if err != nil || chats != 2 {
-		t.Errorf("%d times, %v", chats, err)
-	}
+	is(t, tuple(err, chats), tuple(nil, 2), "times")
 	if _, upto := b.indexed(chatID); upto != 1202 {
 		t.Errorf("indexed up to %d", upto)
 	}
@@ -209,24 +163,16 @@ func TestRestedChatsAreIndexed(t *testing.T) {
 		!strings.HasPrefix(got[0], covered.String()+" its brief covers them") || !strings.HasPrefix(got[1], rested.String()+" nobody has spoken for a minute") {
 		t.Errorf("not indexed: %q", got)
 	}
-	if chats, err := b.index.IndexRested(t.Context(), time.Minute, testkit.Patience); err != nil || chats != 3 {
-		t.Errorf("%d chats, %v", chats, err)
-	}
+	is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), 3, "chats")
 	b.wantIndexed(rested, "1-2 3-4", 4)
 	b.wantIndexed(covered, "1-2", 2)
 	b.wantIndexed(busy, "", 0)
 	b.wantIndexed(running, "", 0)
-	if got := ask[int](b, "select count(*) from inspect.unindexed"); got != 0 {
-		t.Errorf("%d chats are not indexed", got)
-	}
-	if chats, err := b.index.IndexRested(t.Context(), time.Minute, testkit.Patience); err != nil || chats != 0 {
-		t.Errorf("once more: %d chats, %v", chats, err)
-	}
+	is(t, b.count("inspect.unindexed"), 0, "chats are not indexed")
+	is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), 0, "once more: chats")
 	b.reply(wait, "Here it is.")
 	b.exec("update chats set last_message_at = now() - interval '61 seconds' where id = $1", running)
-	if chats, err := b.index.IndexRested(t.Context(), time.Minute, testkit.Patience); err != nil || chats != 1 {
-		t.Errorf("after the reply: %d chats, %v", chats, err)
-	}
+	is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), 1, "after the reply: chats")
 	b.wantIndexed(running, "1-2 3-4", 4)
 }
 
@@ -237,9 +183,7 @@ func TestSweepWaitsForNoChat(t *testing.T) {
 	locked, free := b.newChat(1), b.newChat(1)
 	tx := b.begin()
 	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", locked)
-	if chats, err := b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience); err != nil || chats != 1 {
-		t.Errorf("%d chats, %v", chats, err)
-	}
+	is(t, must(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience))(t), 1, "chats")
 	b.wantIndexed(free, "1-2", 2)
 	b.wantIndexed(locked, "", 0)
 }
@@ -256,32 +200,22 @@ func TestRegeneratedReplyReplacesTheWords(t *testing.T) {
 	if saved, err := b.turns.SaveReply(t.Context(), b.user, failed); err != nil || !saved {
 		t.Fatal(saved, err)
 	}
-	if err := b.index.IndexTurns(t.Context(), turn.ChatID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.index.IndexTurns(t.Context(), turn.ChatID))
 	again := turnIn(turn.ChatID, "")
 	again.UserMessageID, again.InPlaceOf = turn.UserMessageID, turn.MessageID
-	b.start(again)
-	b.reply(again, "Marimba")
+	b.exchange(again, "Marimba")
 	b.wantIndexed(turn.ChatID, "1-1", 2)
-	if err := b.index.IndexTurns(t.Context(), turn.ChatID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.index.IndexTurns(t.Context(), turn.ChatID))
 	b.wantIndexed(turn.ChatID, "1-3", 3)
-	if got := ask[string](b, "select string_agg(lexeme, ' ' order by lexeme) from turn_index, unnest(tsv) where weights <@ '{A,B}'"); got != "call is it marimba what" {
-		t.Errorf("the words are %q", got)
-	}
+	is(t, ask[string](b, "select string_agg(lexeme, ' ' order by lexeme) from turn_index, unnest(tsv) where weights <@ '{A,B}'"),
+		"call is it marimba what", "the words")
 	// A server that was taken for dead stores the rest of a reply that is indexed.
 	late := turnIn(turn.ChatID, "More?")
 	b.start(late)
 	b.exec("update messages set status = 'interrupted', content = 'First' where id = $1", late.MessageID)
-	if err := b.index.IndexTurns(t.Context(), turn.ChatID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.index.IndexTurns(t.Context(), turn.ChatID))
 	b.reply(late, "First, second")
-	if !ask[bool](b, "select exists (select from turn_index where seq = 4 and tsv @@ 'second')") {
-		t.Error("the rest of the reply is not indexed")
-	}
+	is(t, ask[bool](b, "select exists (select from turn_index where seq = 4 and tsv @@ 'second')"), true, "the rest of the reply is not indexed")
 	b.checkIndex()
 }
 
@@ -290,15 +224,11 @@ func TestVectorsGoWithTheWords(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	if err := b.index.IndexTurns(t.Context(), chatID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.index.IndexTurns(t.Context(), chatID))
 	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
 	b.exec("update messages set metadata = '{\"read\": true}', content = content")
 	b.exec("update messages set content = 'The last answer' where seq = 6")
-	if got := ask[string](b, "select string_agg(seq::text, ' ' order by seq) from turn_index where embedding is not null"); got != "1 3" {
-		t.Errorf("vectors of %q are left", got)
-	}
+	is(t, ask[string](b, "select string_agg(seq::text, ' ' order by seq) from turn_index where embedding is not null"), "1 3", "vectors of … are left")
 }
 
 // Turns are those of which prompts and briefs are made. Only a late reply is a turn of its own here, because a row is a
@@ -310,9 +240,7 @@ func TestIndexedTurnsAreMemorysTurns(t *testing.T) {
 	for n := range races(t, 60) {
 		chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'x') returning id", b.user.UserID)
 		messages := b.writeAnyhow(random, chatID, 1+random.IntN(14))
-		if err := b.index.IndexTurns(t.Context(), chatID); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.index.IndexTurns(t.Context(), chatID))
 		var want []string
 		for _, turn := range memory.Turns(messages) {
 			worded := slices.DeleteFunc(turn.Messages, func(m memory.Message) bool { return m.Blank() })
@@ -363,21 +291,109 @@ func TestTurnAmongOlderOnesHasNoTopicYet(t *testing.T) {
 	b.mustCommit(b.claim(chatID, brief.KindFold))
 	assigned := func(want int64) {
 		t.Helper()
-		if got := ask[int64](b, "select assigned_seq from conversation_briefs where chat_id = $1", chatID); got != want {
-			t.Errorf("topics are chosen up to %d, want %d", got, want)
-		}
+		is(t, ask[int64](b, "select assigned_seq from conversation_briefs where chat_id = $1", chatID), want, "topics are chosen up to")
 	}
 	b.exec("update messages set content = '' where chat_id = $1 and seq in (3, 4)", chatID)
 	b.exec("update conversation_briefs set assigned_seq = indexed_seq where chat_id = $1", chatID)
 	b.wantIndexed(chatID, "1-2 5-6", 6)
-	turn := turnIn(chatID, "one more")
-	b.start(turn)
-	b.reply(turn, "as well")
+	b.exchange(turnIn(chatID, "one more"), "as well")
 	b.exec("select throughline.index_chat($1, null)", chatID)
 	b.wantIndexed(chatID, "1-2 5-6 7-8", 8)
 	assigned(6)
 	b.exec("update messages set content = 'It is back.' where chat_id = $1 and seq = 3", chatID)
 	b.wantIndexed(chatID, "1-2 3-3 5-6 7-8", 8)
 	assigned(2)
+	b.checkIndex()
+}
+
+// Whoever indexes, and whoever edits or deletes at that moment: no word of a message outlives it in any table, and every
+// other one can be found.
+func TestNoWordOutlivesItsMessage(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	random := seeded(t)
+	const canary = "xylophon"
+	for n := range races(t, 100) { // 25 in short mode
+		chatID := b.newChat(2)
+		said := b.exchange(turnIn(chatID, "I own a "+canary), "A "+canary+"!")
+		b.exchange(turnIn(chatID, "And more?"), "Nothing.")
+		change := b.claim(chatID, brief.KindFold)
+		if random.IntN(2) == 0 { // what is changed is indexed already, with the words of the turn after it
+			noError(t, b.index.IndexTurns(t.Context(), chatID))
+		}
+		indexers := map[string]func() error{
+			"fold":  func() error { _, err := b.commit(change); return err },
+			"job":   func() error { return b.index.IndexTurns(t.Context(), chatID) },
+			"sweep": func() error { _, err := b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience); return err },
+		}
+		changes := map[string]string{
+			"deletion of the turn": "delete from messages where id = any($1)",
+			"edit":                 "update messages set content = 'I own a drum' where id = any($1)",
+			"emptying":             "update messages set content = '' where id = any($1)",
+			"superseding": `with gone as (update messages set superseded_by = id, token_count = 0, content = '' where id = any($1) returning id)
+				select from gone`,
+		}
+		var both sync.WaitGroup
+		for who, index := range indexers {
+			both.Go(func() {
+				fine(t, index(), "round %d: %s", n, who)
+			})
+		}
+		what := []string{"deletion of the turn", "edit", "emptying", "superseding"}[random.IntN(4)]
+		both.Go(func() {
+			err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+				_, err := tx.Exec(t.Context(), changes[what], []uuid.UUID{said.UserMessageID, said.MessageID})
+				return err
+			})
+			if err != nil {
+				t.Errorf("round %d: %s: %v", n, what, err)
+			}
+		})
+		both.Wait()
+		noError(t, b.index.IndexTurns(t.Context(), chatID))
+		mustBe(t, len(b.holders(canary)), 0, "round %d: after the %s … hold it", n, what)
+		mustBe(t, b.count("conversation_briefs where indexed_seq < covered_seq or to_index"), 0, "round %d: chats are not indexed to their end", n)
+	}
+	b.checkIndex()
+	b.checkCounters()
+}
+
+// Deleting a user, a chat, or hundreds of messages while workers index ends, and leaves nothing.
+func TestBulkDeletionWhileWorkersIndex(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for n := range races(t, 40) {
+		user := b.newUser()
+		b.user = user
+		chats := []uuid.UUID{b.newChat(1), b.newChatOf(memory.StrategySimple, 1)}
+		for _, chatID := range chats {
+			b.exec(`insert into messages (chat_id, role, content) select $1, (array['user', 'assistant'])[1 + n % 2], 'xylophon ' || n from generate_series(0,
+				399) n`, chatID)
+		}
+		var all sync.WaitGroup
+		for _, chatID := range chats {
+			all.Go(func() {
+				fine(t, b.index.IndexTurns(t.Context(), chatID), "round %d", n)
+			})
+		}
+		all.Go(func() {
+			fine(t, errOf(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience)), "round %d", n)
+		})
+		deletion := []string{
+			"delete from auth.users where id = $1", "delete from chats where user_id = $1",
+			"delete from messages where user_id = $1", "delete from messages where user_id = $1 and content like 'xylophon%'",
+		}[n%4]
+		all.Go(func() {
+			err := inTx(t.Context(), b.pool, func(tx pgx.Tx) error {
+				_, err := tx.Exec(t.Context(), deletion, user.UserID)
+				return err
+			})
+			if err != nil {
+				t.Errorf("round %d: %s: %v", n, deletion, err)
+			}
+		})
+		all.Wait()
+	}
+	is(t, len(b.holders("xylophon")), 0, "hold what was deleted")
 	b.checkIndex()
 }

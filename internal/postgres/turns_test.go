@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,9 +29,7 @@ func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
 	b.exec("update chats set system_prompt = 'Be brief.' where id = $1", first.ChatID)
 	second := turnIn(first.ChatID, "And a second.")
 	started := b.start(second)
-	if started.SystemPrompt != "Be brief." || started.PendingTurns != 1 || len(started.Buffer) != 2 {
-		t.Fatalf("got %+v", started)
-	}
+	mustBe(t, tuple(started.SystemPrompt, started.PendingTurns, len(started.Buffer)), tuple("Be brief.", 1, 2), "got %+v", started)
 	if a, z := started.Buffer[0], started.Buffer[1]; a.Content != first.Content || a.Seq != 1 || a.Tokens != first.ContentTokens ||
 		z.Content != "Noted." || z.ReplyTo != first.UserMessageID || z.Role != memory.RoleAssistant || z.Status != memory.StatusComplete {
 		t.Errorf("the buffer is %+v", started.Buffer)
@@ -59,22 +58,19 @@ func TestFirstMessageMakesAChatWithSettings(t *testing.T) {
 	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 1 || queries != 0 {
 		t.Errorf("%d batches and %d queries", batches, queries)
 	}
-	if want := (memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}); !started.Started || started.SystemPrompt != "Be brief." || started.Settings != want {
-		t.Errorf("started with %+v", started)
-	}
+	want := (memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7})
+	is(t, tuple(started.Started, started.SystemPrompt, started.Settings), tuple(true, "Be brief.", want), "started with %+v", started)
 	stored := func() string {
 		return ask[string](b, `select concat_ws(' ', title, system_prompt, tags::text, memory_strategy, ttl_hours, max_turns) from chats where id = $1`, first.ChatID)
 	}
-	if got := stored(); got != "Cello Be brief. {cello,b} hybrid 5 7" {
-		t.Errorf("stored %s", got)
-	}
+	is(t, stored(), "Cello Be brief. {cello,b} hybrid 5 7", "stored")
 	b.reply(first, "Noted.")
 	again := firstTurn(first.Content)
 	again.ClientMessageID, again.Settings = first.ClientMessageID, chat.Settings{Title: "Other"}
 	if found, err := b.turns.StartTurn(t.Context(), b.user, again); err != nil || found.Started || found.Earlier == nil || found.Earlier.ChatID != first.ChatID {
 		t.Errorf("sent again: %+v, %v", found, err)
 	}
-	if got, chats := stored(), ask[int](b, "select count(*) from chats"); got != "Cello Be brief. {cello,b} hybrid 5 7" || chats != 1 {
+	if got, chats := stored(), b.count("chats"); got != "Cello Be brief. {cello,b} hybrid 5 7" || chats != 1 {
 		t.Errorf("after sending it again: %s, %d chats", got, chats)
 	}
 }
@@ -88,85 +84,20 @@ func TestRoundTripsOfATurn(t *testing.T) {
 	counted := b.countTrips()
 	turn := turnIn(chatID, "And now?")
 	turn.ClientMessageID = uuid.New()
-	is := func(want, what string) {
+	wantTrips := func(want, what string) {
 		t.Helper()
-		if got := counted.since(); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		is(t, counted.since(), want, "%s", what)
 	}
 	b.start(turn)
-	is("1 batches of 5 statements, 0 queries", "start") // user, chat, turn, brief, buffer
-	if again, err := b.turns.StartTurn(t.Context(), b.user, turn); err != nil || !again.Started || len(again.Buffer) != 18 {
-		t.Errorf("the same turn again: %+v, %v", again, err)
-	}
-	is("2 batches of 13 statements, 0 queries", "start again")
+	wantTrips("1 batches of 5 statements, 0 queries", "start") // user, chat, turn, brief, buffer
+	again := must(b.turns.StartTurn(t.Context(), b.user, turn))(t)
+	is(t, tuple(again.Started, len(again.Buffer)), tuple(true, 18), "the same turn again: %+v", again)
+	wantTrips("2 batches of 13 statements, 0 queries", "start again")
 	b.reply(turn, "Now this.")
-	is("1 batches of 4 statements, 1 queries", "save") // begin, user, reply, counters; commit
+	wantTrips("1 batches of 4 statements, 1 queries", "save") // begin, user, reply, counters; commit
 	b.turns.limits.ChunkThreshold = 1
 	b.reply(turn, "Now this.")
-	is("1 batches of 4 statements, 2 queries", "save and enqueue") // and the role, beside River's insert
-}
-
-// A reply is saved in its chat only: the statement names the chat, which a divided table is searched by.
-func TestReplyIsSavedInItsChat(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	one, two := b.startTwo()
-	elsewhere := finished(one, "Not here.")
-	elsewhere.ChatID = two.ChatID
-	if saved, err := b.turns.SaveReply(t.Context(), b.user, elsewhere); err != nil || saved {
-		t.Errorf("saved in another chat: %v, %v", saved, err)
-	}
-	b.reply(one, "Here.")
-}
-
-func TestStartTurnOfNobodysChat(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	started, err := b.turns.StartTurn(t.Context(), b.user, turnIn(uuid.New(), "Hello?"))
-	if err != nil || started.Started || started.Earlier != nil || started.Running != uuid.Nil {
-		t.Errorf("%+v, %v", started, err)
-	}
-	if n := ask[int](b, "select count(*) from messages"); n != 0 {
-		t.Errorf("%d messages were stored", n)
-	}
-}
-
-// Of many messages that reach a chat at once one is answered. The other calls report the running reply.
-func TestOneGenerationPerChat(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(1)
-	got := make([]chat.StartedTurn, 50)
-	turns := make([]chat.NewTurn, len(got))
-	failed := make([]error, len(got))
-	var all sync.WaitGroup
-	for i := range got {
-		turns[i] = turnIn(chatID, "Me first!")
-		all.Go(func() { got[i], failed[i] = b.turns.StartTurn(t.Context(), b.user, turns[i]) })
-	}
-	all.Wait()
-	if err := errors.Join(failed...); err != nil {
-		t.Fatal(err)
-	}
-	winner := uuid.Nil
-	for i, started := range got {
-		if started.Started && winner != uuid.Nil {
-			t.Error("two turns were started")
-		}
-		if started.Started {
-			winner = turns[i].MessageID
-		}
-	}
-	for _, started := range got {
-		if !started.Started && started.Running != winner {
-			t.Errorf("running is %s, the winner %s", started.Running, winner)
-		}
-	}
-	if n := ask[int](b, "select count(*) from messages where content = 'Me first!'"); n != 1 {
-		t.Errorf("%d messages were stored", n)
-	}
-	b.checkCounters()
+	wantTrips("1 batches of 4 statements, 2 queries", "save and enqueue") // and the role, beside River's insert
 }
 
 // A message that arrives many times at once is stored once, whether it starts a chat or continues one, and
@@ -184,12 +115,8 @@ func TestSameClientMessageAtOnce(t *testing.T) {
 				}
 				b.sendCopies(chatID)
 			}
-			if n := ask[int](b, "select count(*) from chats where message_count = 0"); n != 0 {
-				t.Errorf("%d chats without messages are left behind", n)
-			}
-			if n := ask[int](b, "select count(*) from chats"); n != 20 {
-				t.Errorf("%d chats", n)
-			}
+			is(t, b.count("chats where message_count = 0"), 0, "chats without messages are left behind")
+			is(t, b.count("chats"), 20, "chats")
 		})
 	}
 }
@@ -210,9 +137,7 @@ func (b *bed) sendCopies(chatID uuid.UUID) {
 		all.Go(func() { got[i], failed[i] = b.turns.StartTurn(b.t.Context(), b.user, turn) })
 	}
 	all.Wait()
-	if err := errors.Join(failed...); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, errors.Join(failed...))
 	started, earlier := 0, map[uuid.UUID]bool{}
 	for _, one := range got {
 		switch {
@@ -224,9 +149,7 @@ func (b *bed) sendCopies(chatID uuid.UUID) {
 			earlier[one.Earlier.MessageID] = true
 		}
 	}
-	if started != 1 || len(earlier) != 1 {
-		b.t.Errorf("%d were started, the others found %d", started, len(earlier))
-	}
+	is(b.t, tuple(started, len(earlier)), tuple(1, 1), "were started, the others found")
 }
 
 // Two requests that pass each other between read and insert meet at the unique index. The loser finds on its
@@ -238,7 +161,8 @@ func TestUniqueViolationIsTriedAgain(t *testing.T) {
 	turn.ClientMessageID = uuid.New()
 	other := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", b.user.UserID)
 	tx := b.begin()
-	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, client_message_id) values ($1, $2, 'user', 'Once only.', $3)", other, b.user.UserID, turn.ClientMessageID)
+	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, client_message_id) values ($1, $2, 'user', 'Once only.', $3)", other,
+		b.user.UserID, turn.ClientMessageID)
 	done := make(chan chat.StartedTurn, 1)
 	go func() {
 		started, err := b.turns.StartTurn(t.Context(), b.user, turn)
@@ -248,15 +172,11 @@ func TestUniqueViolationIsTriedAgain(t *testing.T) {
 		done <- started
 	}()
 	b.awaitBlocked(1)
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tx.Commit(t.Context()))
 	if got := <-done; got.Started || got.Earlier == nil || got.Earlier.ChatID != other {
 		t.Errorf("got %+v", got)
 	}
-	if n := ask[int](b, "select count(*) from chats"); n != 1 {
-		t.Errorf("%d chats: the one of the lost race is still there", n)
-	}
+	is(t, b.count("chats"), 1, "chats: the one of the lost race is still there")
 }
 
 // A reply whose lease ran out no longer blocks its chat. Its text stays, and if its server returns after all,
@@ -267,78 +187,38 @@ func TestAbandonedReplyIsReleased(t *testing.T) {
 	lost := firstTurn("First.")
 	b.start(lost)
 	second := turnIn(lost.ChatID, "Second.")
-	if got, err := b.turns.StartTurn(t.Context(), b.user, second); err != nil || got.Started || got.Running != lost.MessageID {
-		t.Fatalf("while the lease runs: %+v, %v", got, err)
-	}
+	got := must(b.turns.StartTurn(t.Context(), b.user, second))(t)
+	mustBe(t, tuple(got.Started, got.Running), tuple(false, lost.MessageID), "while the lease runs: %+v", got)
 	b.exec("update messages set lease_until = now() - interval '1 second' where id = $1", lost.MessageID)
 	started := b.start(second)
-	if got := ask[string](b, "select status from messages where id = $1", lost.MessageID); got != "interrupted" {
-		t.Errorf("the abandoned reply is %s", got)
-	}
-	if len(started.Buffer) != 2 || started.PendingTurns != 1 {
-		t.Errorf("the buffer is %+v", started.Buffer)
-	}
-	b.reply(lost, "It was only slow.")
-	b.reply(second, "Fine.")
-	if got := ask[string](b, "select string_agg(status || ' ' || content, ', ' order by seq) from messages where role = 'assistant'"); got != "complete It was only slow., complete Fine." {
-		t.Errorf("the replies are %s", got)
-	}
-	b.checkCounters()
-}
-
-// A reply that is saved after a fold covered its interrupted, empty row makes the brief stale.
-func TestLateReplyBehindAFoldMakesTheBriefStale(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	lost := firstTurn("First.")
-	b.start(lost)
-	b.exec("update messages set lease_until = now() - interval '1 second' where id = $1", lost.MessageID)
-	second := turnIn(lost.ChatID, "Second.")
-	b.start(second)
+	is(t, ask[string](b, "select status from messages where id = $1", lost.MessageID), "interrupted", "the abandoned reply")
+	is(t, tuple(len(started.Buffer), started.PendingTurns), tuple(2, 1), "the buffer")
 	b.reply(second, "Fine.")
 	b.mustCommit(b.claim(lost.ChatID, brief.KindFold))
 	b.reply(lost, "It was only slow.")
-	if got := b.brief(lost.ChatID); !got.Stale || got.PendingTokens != 0 {
-		t.Errorf("the brief is %+v", got)
-	}
+	is(t, b.brief(lost.ChatID).Stale, true, "the brief, which covers the empty reply, is stale")
+	is(t, ask[string](b, "select string_agg(status || ' ' || content, ', ' order by seq) from messages where role = 'assistant'"),
+		"complete It was only slow., complete Fine.", "the replies")
 	b.checkCounters()
 }
 
-func TestSaveReplyOfDeletedChat(t *testing.T) {
+// A reply is saved in its chat, beside what the app wrote on it meanwhile. A save whose answer was lost may be repeated with the
+// same result. Another ending comes too late.
+func TestReplyIsSavedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	turn := firstTurn("Gone soon.")
-	b.start(turn)
-	b.exec("delete from chats where id = $1", turn.ChatID)
-	saved, err := b.turns.SaveReply(t.Context(), b.user, finished(turn, "Too late."))
-	if err != nil || saved {
-		t.Errorf("saved %v, %v", saved, err)
-	}
-	if len(b.folds) != 0 || ask[int](b, "select count(*) from messages") != 0 {
-		t.Error("something of the chat came back")
-	}
-}
-
-// A save whose answer was lost may be repeated with the same result. Another ending comes too late.
-func TestSaveReplyAgain(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	turn := firstTurn("Hello.")
-	b.start(turn)
+	turn, other := b.startTwo()
+	b.exec(`update messages set metadata = metadata || '{"mine": 1}' where id = $1`, turn.MessageID)
+	elsewhere, late := finished(turn, "Not here."), finished(turn, "Or does it?")
+	elsewhere.ChatID, late.Status = other.ChatID, memory.StatusFailed
+	is(t, must(b.turns.SaveReply(t.Context(), b.user, elsewhere))(t), false, "saved in another chat")
 	b.reply(turn, "The first word counts.")
 	before := b.brief(turn.ChatID)
 	b.reply(turn, "The first word counts.")
-	if after := b.brief(turn.ChatID); after != before {
-		t.Errorf("the brief was %+v and is %+v", before, after)
-	}
-	late := finished(turn, "Or does it?")
-	late.Status = memory.StatusFailed
-	if saved, err := b.turns.SaveReply(t.Context(), b.user, late); err != nil || saved {
-		t.Errorf("saved %v, %v", saved, err)
-	}
-	if got := ask[string](b, "select status || ' ' || content from messages where id = $1", turn.MessageID); got != "complete The first word counts." {
-		t.Errorf("stored %q", got)
-	}
+	is(t, b.brief(turn.ChatID), before, "the brief after the second time")
+	is(t, must(b.turns.SaveReply(t.Context(), b.user, late))(t), false, "saved with another ending")
+	is(t, ask[string](b, "select concat_ws(' ', status, content, metadata) from messages where id = $1", turn.MessageID),
+		`complete The first word counts. {"mine": 1, "model_variant": "arco"}`, "stored")
 	b.checkCounters()
 }
 
@@ -355,81 +235,144 @@ func TestSaveReplyAndFoldAreOneTransaction(t *testing.T) {
 	if saved, err := broken.SaveReply(t.Context(), b.user, finished(turn, "Now.")); err == nil || saved {
 		t.Errorf("saved %v without a job", saved)
 	}
-	if got := ask[string](b, "select status from messages where id = $1", turn.MessageID); got != "streaming" {
-		t.Errorf("the reply is %s", got)
-	}
+	is(t, ask[string](b, "select status from messages where id = $1", turn.MessageID), "streaming", "the reply")
 	b.reply(turn, "Now.")
 	if len(b.folds) != 1 || <-b.folds != chatID {
 		t.Error("no fold was enqueued")
 	}
 }
 
-// Metadata that the app wrote on a reply meanwhile stays.
-func TestSaveReplyKeepsOtherMetadata(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	turn := firstTurn("Hello.")
-	b.start(turn)
-	b.exec(`update messages set metadata = metadata || '{"mine": 1}' where id = $1`, turn.MessageID)
-	b.reply(turn, "Hi.")
-	if got := ask[string](b, "select metadata::text from messages where id = $1", turn.MessageID); got != `{"mine": 1, "model_variant": "arco"}` {
-		t.Errorf("the metadata is %s", got)
-	}
-}
-
 func TestFindReply(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	first := firstTurn("One.")
-	b.start(first)
-	b.reply(first, "Ein.")
+	first := b.exchange(firstTurn("One."), "Ein.")
 	second := turnIn(first.ChatID, "Two.")
 	b.start(second)
 	latest, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, uuid.Nil, 0)
-	if err != nil || !ok || latest.MessageID != second.MessageID || latest.Status != memory.StatusStreaming || latest.UserMessageID != second.UserMessageID {
-		t.Errorf("the latest: %+v, %v, %v", latest, ok, err)
-	}
+	is(t, tuple(err, ok, latest.MessageID, latest.Status, latest.UserMessageID),
+		tuple(nil, true, second.MessageID, memory.StatusStreaming, second.UserMessageID), "the latest: %+v", latest)
 	named, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.MessageID, 0)
-	if err != nil || !ok || named.Content != "Ein." || named.Metadata.ModelVariant != "arco" {
-		t.Errorf("by its id: %+v, %v, %v", named, ok, err)
-	}
+	is(t, tuple(err, ok, named.Content, named.Metadata.ModelVariant), tuple(nil, true, "Ein.", "arco"), "by its id: %+v", named)
 	if _, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.UserMessageID, 0); err != nil || ok {
 		t.Errorf("a user's message is no reply: %v, %v", ok, err)
 	}
-	if _, _, err := b.turns.FindReply(t.Context(), b.user, uuid.New(), uuid.Nil, 0); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("no chat: %v", err)
-	}
-	if _, _, err := b.turns.FindReply(t.Context(), b.newUser(), first.ChatID, first.MessageID, 0); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("another user's chat: %v", err)
-	}
+	wantFault(t, errOf2(b.turns.FindReply(t.Context(), b.user, uuid.New(), uuid.Nil, 0)), fault.ChatNotFound, "no chat")
+	wantFault(t, errOf2(b.turns.FindReply(t.Context(), b.newUser(), first.ChatID, first.MessageID, 0)), fault.ChatNotFound, "another user's chat")
 }
 
 func TestLeasesAndCancelRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	one, two := b.startTwo()
-	if err := b.turns.RequestCancel(t.Context(), b.newUser(), one.MessageID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.turns.RequestCancel(t.Context(), b.newUser(), one.MessageID))
 	ids := []uuid.UUID{one.MessageID, two.MessageID, uuid.New()}
-	if cancelled, err := b.turns.CancelRequested(t.Context(), ids); err != nil || len(cancelled) != 0 {
-		t.Errorf("another user's request counted: %v, %v", cancelled, err)
-	}
-	if err := b.turns.RequestCancel(t.Context(), b.user, one.MessageID); err != nil {
-		t.Fatal(err)
-	}
+	is(t, len(must(b.turns.CancelRequested(t.Context(), ids))(t)), 0, "another user's request counted")
+	noError(t, b.turns.RequestCancel(t.Context(), b.user, one.MessageID))
 	cancelled, err := b.turns.CancelRequested(t.Context(), ids)
 	if err != nil || len(cancelled) != 1 || cancelled[0] != one.MessageID {
 		t.Errorf("cancelled %v, %v", cancelled, err)
 	}
-	if err := b.turns.RenewLeases(t.Context(), ids, time.Hour); err != nil {
-		t.Error(err)
-	}
-	if n := ask[int](b, "select count(*) from messages where lease_until > now() + interval '50 minutes'"); n != 2 {
-		t.Errorf("%d leases were renewed", n)
-	}
+	fine(t, b.turns.RenewLeases(t.Context(), ids, time.Hour), "an error")
+	is(t, b.count("messages where lease_until > now() + interval '50 minutes'"), 2, "leases were renewed")
 	b.reply(one, "Done.")
-	if n := ask[int](b, "select count(*) from messages where status <> 'streaming' and lease_until is not null"); n != 0 {
-		t.Error("a reply that ended has a lease")
+	is(t, b.count("messages where status <> 'streaming' and lease_until is not null"), 0, "a reply that ended has a lease")
+}
+
+// fail ends a turn's reply as failed, with the text so far.
+func (b *bed) fail(turn chat.NewTurn, said string) {
+	b.t.Helper()
+	reply := finished(turn, said)
+	reply.Status = memory.StatusFailed
+	mustBe(b.t, must(b.turns.SaveReply(b.t.Context(), b.user, reply))(b.t), true, "save")
+}
+
+// repeatOf returns a turn that repeats another one.
+func repeatOf(turn chat.NewTurn) chat.NewTurn {
+	turn.NewChat, turn.InPlaceOf, turn.MessageID = false, turn.MessageID, uuid.New()
+	return turn
+}
+
+func TestAFailedTurnIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.newChat(2)
+	first := b.startWithID("What is a fugue?")
+	b.fail(first, "A fugue is a mistaken thing")
+	found, err := b.turns.StartTurn(t.Context(), b.user, first)
+	if err != nil || found.Started || found.Earlier == nil || found.Earlier.Status != memory.StatusFailed {
+		t.Fatalf("%+v, %v", found, err)
 	}
+
+	second := repeatOf(first)
+	started := b.start(second)
+	for _, m := range started.Buffer {
+		if strings.Contains(m.Content, "fugue") {
+			t.Errorf("the prompt would hold %q", m.Content)
+		}
+	}
+	b.reply(second, "A fugue is a piece in several voices.")
+	is(t, b.count("messages where chat_id = $1 and role = 'user'", first.ChatID), 1, "user rows")
+	old := ask[string](b, "select superseded_by || ' ' || token_count || ' ' || content || ' ' || status from messages where id = $1", first.MessageID)
+	want := second.MessageID.String() + " 0 A fugue is a mistaken thing failed"
+	is(t, old, want, "the old reply")
+	b.checkCounters()
+
+	found, err = b.turns.StartTurn(t.Context(), b.user, first)
+	if err != nil || found.Earlier == nil || found.Earlier.MessageID != second.MessageID || found.Earlier.Status != memory.StatusComplete {
+		t.Errorf("%+v, %v", found.Earlier, err)
+	}
+	is(t, must(b.turns.SaveReply(t.Context(), b.user, finished(first, "Too late.")))(t), false, "a superseded reply was saved")
+}
+
+// Many repeats at once start one reply. A running reply, a later turn, or a reply that did not fail prevents
+// a repeat.
+func TestTryingAgainIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := b.startWithID("What is a fugue?")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(first)))(t).Started, false, "over a running reply")
+	b.fail(first, "")
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var won []chat.NewTurn
+	for range 20 {
+		all.Go(func() {
+			turn := repeatOf(first)
+			started, err := b.turns.StartTurn(t.Context(), b.user, turn)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				t.Error(err)
+			case started.Started:
+				won = append(won, turn)
+			case started.Earlier == nil || started.Earlier.MessageID == first.MessageID && started.Running == uuid.Nil:
+				t.Errorf("neither started nor found: %+v", started)
+			}
+		})
+	}
+	all.Wait()
+	mustBe(t, len(won), 1, "replies were started")
+	b.reply(won[0], "In voices.")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(won[0])))(t).Started, false, "over a complete reply")
+	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), repeatOf(first)))(t).Started, false, "as a stranger")
+}
+
+// Repeating a failed reply that the brief already covers makes the brief stale, so that it is rebuilt without
+// it.
+func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := b.startWithID("What is a fugue?")
+	b.fail(first, "A mistaken thing")
+	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
+	second := repeatOf(first)
+	b.exchange(second, "In voices.")
+	is(t, b.brief(first.ChatID).Stale, true, "the brief is stale")
+	for _, m := range b.takeOver(first.ChatID, brief.KindRebuild).Planned.Messages {
+		if strings.Contains(m.Content, "mistaken") {
+			t.Errorf("the rebuild would read %q", m.Content)
+		}
+	}
+	b.checkCounters()
 }

@@ -31,22 +31,17 @@ func openForTurns(t *testing.T, dsn string, maxConns int) *pgxpool.Pool {
 func (b *bed) turnOver(pool *pgxpool.Pool, turn chat.NewTurn) {
 	b.t.Helper()
 	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
-	if started, err := turns.StartTurn(b.t.Context(), b.user, turn); err != nil || !started.Started {
-		b.t.Fatalf("started: %+v, %v", started, err)
-	}
+	started := must(turns.StartTurn(b.t.Context(), b.user, turn))(b.t)
+	mustBe(b.t, started.Started, true, "started: %+v", started)
 	reply := chat.FinishedReply{ChatID: turn.ChatID, MessageID: turn.MessageID, Status: memory.StatusComplete, Content: "Hello."}
-	if saved, err := turns.SaveReply(b.t.Context(), b.user, reply); err != nil || !saved {
-		b.t.Fatalf("saved: %v, %v", saved, err)
-	}
+	mustBe(b.t, must(turns.SaveReply(b.t.Context(), b.user, reply))(b.t), true, "saved")
 }
 
 // prepared returns how many statements a connection has prepared, and how often Postgres planned one for its values.
 func prepared(t *testing.T, pool *pgxpool.Pool) (statements, plannings int) {
 	t.Helper()
 	const count = "select count(*), coalesce(sum(custom_plans), 0) from pg_prepared_statements"
-	if err := pool.QueryRow(t.Context(), count, pgx.QueryExecModeSimpleProtocol).Scan(&statements, &plannings); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pool.QueryRow(t.Context(), count, pgx.QueryExecModeSimpleProtocol).Scan(&statements, &plannings))
 	return statements, plannings
 }
 
@@ -74,41 +69,9 @@ func TestPoolForTurnsKeepsAThirdOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := pool.Config().MinConns; got != want {
-			t.Errorf("%q: keeps %d open, want %d", parameter, got, want)
-		}
+		is(t, pool.Config().MinConns, want, "%q: keeps … open", parameter)
 		pool.Close()
 	}
-}
-
-// As many turns as a user may have streams wait for a locked chat, and a turn of another chat does not wait for them.
-func TestTurnsOfALockedChatLeaveRoom(t *testing.T) {
-	t.Parallel()
-	const streams = 8 // config's default
-	b := newBed(t)
-	locked, free := b.newChat(1), b.newChat(1)
-	pool := openForTurns(t, b.db.Direct(), 24) // app's default
-	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
-	lock := b.begin()
-	mustExec(t, lock, "select from chats where id = $1 for update", locked)
-	var waiting sync.WaitGroup
-	for range streams {
-		waiting.Go(func() {
-			if _, err := turns.StartTurn(t.Context(), b.user, turnIn(locked, "Hello?")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	testkit.Eventually(t, "all of them wait for the lock", func() bool {
-		return testkit.Ask[int](t, b.pool, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == streams
-	})
-	if started, err := turns.StartTurn(t.Context(), b.user, turnIn(free, "Hello?")); err != nil || !started.Started {
-		t.Errorf("started: %+v, %v", started, err)
-	}
-	if err := lock.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	waiting.Wait()
 }
 
 // What keeps statements from being run on a new connection does not keep the connection from being used.
@@ -120,13 +83,13 @@ func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 	})
 	t.Run("a table is locked", func(t *testing.T) {
 		t.Parallel()
-		b := newBed(t)
+		b := newOwnBed(t)
 		mustExec(t, b.begin(), "lock table public.chats")
 		openForTurns(t, b.db.Direct(), 3)
 	})
 	t.Run("Postgres allows fewer connections", func(t *testing.T) {
 		t.Parallel()
-		b := newBed(t)
+		b := newOwnBed(t)
 		chatID := b.newChat(2)
 		b.pool.Close()
 		testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN), "alter database "+b.db.Name+" connection limit 3")
@@ -143,7 +106,7 @@ func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 	})
 	t.Run("through a transaction pooler", func(t *testing.T) {
 		t.Parallel()
-		b := newBed(t)
+		b := newOwnBed(t)
 		chatID := b.newChat(2)
 		b.turnOver(openForTurns(t, testkit.NewTransactionPooler(t, b.db), 6), turnIn(chatID, "Hello?"))
 	})
@@ -165,21 +128,16 @@ func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
 	var started sync.WaitGroup
 	for _, chatID := range locked {
 		started.Go(func() {
-			if found, err := turns.StartTurn(t.Context(), b.user, turnIn(chatID, "Hello?")); err != nil || !found.Started {
-				t.Errorf("started: %+v, %v", found, err)
-			}
+			found := must(turns.StartTurn(t.Context(), b.user, turnIn(chatID, "Hello?")))(t)
+			is(t, found.Started, true, "started: %+v", found)
 		})
 	}
 	b.awaitBlocked(2)
-	if err := turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil); err != nil {
-		t.Error(err)
-	}
+	fine(t, turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil), "an error")
 	if found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0); err != nil || found.Content != "Hi" {
 		t.Errorf("found %q, %v", found.Content, err)
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tx.Commit(t.Context()))
 	started.Wait()
 	b.checkCounters()
 }
@@ -188,7 +146,7 @@ func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
 // pool opens to keep.
 func TestTurnsOpenFewConnectionsAfterARestart(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b := newOwnBed(t)
 	pool := openForTurns(t, b.db.Direct(), 12)
 	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
 	testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN),
@@ -196,9 +154,8 @@ func TestTurnsOpenFewConnectionsAfterARestart(t *testing.T) {
 	var all sync.WaitGroup
 	for range 60 {
 		all.Go(func() {
-			if found, err := turns.StartTurn(t.Context(), b.user, firstTurn("Hello?")); err != nil || !found.Started {
-				t.Errorf("started: %+v, %v", found, err)
-			}
+			found := must(turns.StartTurn(t.Context(), b.user, firstTurn("Hello?")))(t)
+			is(t, found.Started, true, "started: %+v", found)
 		})
 	}
 	all.Wait()

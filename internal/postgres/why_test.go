@@ -15,10 +15,7 @@ import (
 // why reads what a reply was made of.
 func (b *bed) why(messageID uuid.UUID) history.Why {
 	b.t.Helper()
-	why, err := b.searches().WhyReply(b.t.Context(), b.user, messageID)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	why := must(b.searches().WhyReply(b.t.Context(), b.user, messageID))(b.t)
 	return why
 }
 
@@ -35,9 +32,7 @@ func (b *bed) remembered() (chatID uuid.UUID, turn chat.NewTurn) {
 		BriefVersion: 1, CoveredThroughSeq: 20, TailTurns: 2, Sections: []prompt.Account{},
 		Recalled: []int64{5, 9}, RecallTokens: new(7), Recall: "words",
 	}
-	if saved, err := b.turns.SaveReply(b.t.Context(), b.user, reply); err != nil || !saved {
-		b.t.Fatalf("save: %v, %v", saved, err)
-	}
+	mustBe(b.t, must(b.turns.SaveReply(b.t.Context(), b.user, reply))(b.t), true, "save")
 	return chatID, turn
 }
 
@@ -47,9 +42,8 @@ func TestWhyNamesWhatThePromptHeld(t *testing.T) {
 	chatID, turn := b.remembered()
 	for _, id := range []uuid.UUID{turn.MessageID, turn.UserMessageID} {
 		why := b.why(id)
-		if why.ChatID != chatID || why.MessageID != turn.MessageID || why.Seq != 26 || *why.UserMessageID != turn.UserMessageID || why.Status != "complete" {
-			t.Errorf("%+v", why)
-		}
+		is(t, tuple(why.ChatID, why.MessageID, why.Seq, *why.UserMessageID, why.Status), tuple(chatID, turn.MessageID, 26, turn.UserMessageID, "complete"),
+			"%+v", why)
 		if why.Receipt == nil || why.Receipt.Recall != "words" || why.Brief == nil || why.Brief.Version != 1 || why.Brief.Kind != "fold" || why.Brief.Text == nil {
 			t.Errorf("%+v, %+v", why.Receipt, why.Brief)
 		}
@@ -95,9 +89,7 @@ func TestWhyOfOtherMessages(t *testing.T) {
 		id   uuid.UUID
 		want fault.Code
 	}{{b.user, alone, fault.MessageNotFound}, {b.user, uuid.New(), fault.MessageNotFound}, {b.newUser(), turn.MessageID, fault.MessageNotFound}} {
-		if _, err := b.searches().WhyReply(t.Context(), c.user, c.id); fault.CodeOf(err) != c.want {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		wantFault(t, errOf(b.searches().WhyReply(t.Context(), c.user, c.id)), c.want, "…, want %s", c.want)
 	}
 	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", chatID)
 	if _, err := b.searches().WhyReply(t.Context(), b.user, turn.MessageID); fault.CodeOf(err) != fault.ChatExpired {
@@ -121,7 +113,8 @@ func TestWhyNamesMemoriesAndTheirSources(t *testing.T) {
 		t.Fatalf("%+v", why.Memories)
 	}
 	sources := why.Memories[1].Sources
-	if len(sources) != 1 || sources[0].MessageID != message || sources[0].ChatID != chatID || sources[0].Seq != 5 || sources[0].Quote != "my cello" || sources[0].SaidAt.IsZero() {
+	if len(sources) != 1 || sources[0].MessageID != message || sources[0].ChatID != chatID || sources[0].Seq != 5 || sources[0].Quote != "my cello" ||
+		sources[0].SaidAt.IsZero() {
 		t.Errorf("%+v", sources)
 	}
 }
@@ -136,7 +129,8 @@ func TestWhyNamesTheTopic(t *testing.T) {
 	id := ask[uuid.UUID](b, `insert into topics (chat_id, user_id, number, title, summary, created_at, last_active_at, first_seq, last_seq)
 		values ($1, $2, 1, 'Strings', 'One broke.', now(), now(), 5, 10) returning id`, chatID, b.user.UserID)
 	b.exec("update messages set metadata = jsonb_set(metadata, '{memory,topic}', to_jsonb($1::text)) where id = $2", id.String(), turn.MessageID)
-	if topic := b.why(turn.MessageID).Topic; topic == nil || topic.ID != id || topic.Title != "Strings" || *topic.Summary != "One broke." || topic.State != "active" {
+	if topic := b.why(turn.MessageID).Topic; topic == nil || topic.ID != id || topic.Title != "Strings" || *topic.Summary != "One broke." ||
+		topic.State != "active" {
 		t.Errorf("%+v", topic)
 	}
 	b.exec("delete from topics where id = $1", id)

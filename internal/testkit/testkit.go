@@ -52,6 +52,9 @@ var own struct {
 func Main(m *testing.M, options ...goleak.Option) {
 	own.allowed = true
 	code := m.Run()
+	for _, do := range slices.Backward(atEnd.work) {
+		do()
+	}
 	if own.cluster != nil {
 		if err := own.cluster.Destroy(); err != nil {
 			fmt.Fprintln(os.Stderr, "testkit: removing the cluster:", err)
@@ -66,6 +69,20 @@ func Main(m *testing.M, options ...goleak.Option) {
 		}
 	}
 	os.Exit(code)
+}
+
+// atEnd is what AtEnd was given.
+var atEnd struct {
+	sync.Mutex
+
+	work []func()
+}
+
+// AtEnd has something done when all tests of the package are over, the last given first.
+func AtEnd(do func()) {
+	atEnd.Lock()
+	defer atEnd.Unlock()
+	atEnd.work = append(atEnd.work, do)
 }
 
 // superuserDSN is the address of the cluster's superuser, after starting the cluster if need be.

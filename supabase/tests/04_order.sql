@@ -1,7 +1,7 @@
 -- The order of messages, and what a chat records about them, for every way of writing them.
 begin;
 \ir helpers.psql
-select plan(58);
+select plan(62);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 create function pg_temp.seqs(chat text) returns text language sql stable as $$
@@ -133,6 +133,10 @@ insert into refusals values
   ('messages_role_known', $$insert into public.messages (chat_id, role) values (pg_temp.id('other'), 'nobody')$$),
   ('messages_rating_known', $$insert into public.messages (chat_id, role, rating) values (pg_temp.id('other'), 'user', 2)$$),
   ('messages_dates_storable', $$insert into public.messages (chat_id, role, created_at) values (pg_temp.id('other'), 'user', 'infinity')$$),
+  ('messages_dates_storable', $$update public.messages set created_at = '0044-03-15 BC'$$),
+  ('chats_dates_storable', $$update public.chats set last_message_at = '-infinity'$$),
+  ('chats_dates_storable', $$update public.chats set created_at = '9999-12-31 23:59:59-12'$$),
+  ('chats_dates_storable', $$update public.chats set created_at = '0001-01-01 00:00+14'$$),
   ('chats_metadata_is_object', $$update public.chats set metadata = '1'$$),
   ('chats_tags_bounded', $$update public.chats set tags = array_fill('x'::text, array[21])$$),
   ('chats_tags_bounded', $$update public.chats set tags = array[null]$$),

@@ -1,7 +1,7 @@
 -- What a turn is for recall, and that its row follows every change of its messages in the same transaction.
 begin;
 \ir helpers.psql
-select plan(38);
+select plan(39);
 
 create procedure pg_temp.chat(name text) language sql as $$
   insert into public.chats (id, user_id, title) values (pg_temp.id(name), pg_temp.id('A'), 'a chat')
@@ -51,6 +51,9 @@ select is((select said_at from public.turn_index where chat_id = pg_temp.id('pla
 select is((select array_agg(seq) from public.turn_index where tsv @@ quote_literal('chat ' || pg_temp.id('plain'))::tsquery
   and tsv @@ quote_literal('user ' || pg_temp.id('A'))::tsquery
              and tsv @@ to_tsquery('throughline.words', 'Lissabon | Lisbon')), '{2}', 'it is found by chat, user and word');
+
+select is_empty($$select tgname from pg_trigger where tgrelid = 'public.turn_index'::regclass and not tgisinternal and tgtype & 5 = 5$$,
+  'no trigger is fired for each row that is inserted: a fold writes many');
 
 -- Words that come later.
 call pg_temp.say('plain', 'a5', 'assistant', 'Later.', 'q1');
