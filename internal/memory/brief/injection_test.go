@@ -92,6 +92,6 @@ func TestPayloadsDoNotLeaveTheirPlaceInAFold(t *testing.T) {
 		}
 	}
 	if refused := r.model.Refused(); len(refused) > 0 {
-		t.Errorf("the model refused a call as malformed: %s", refused[0].Message)
+		t.Errorf("the model refused a call as malformed: %s", refused[0])
 	}
 }

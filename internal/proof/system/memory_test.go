@@ -38,7 +38,7 @@ func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
 		t.Error("the metrics do not tell of the folds")
 	}
 	if refused := r.model.Refused(); len(refused) > 0 {
-		t.Errorf("the model refused %d calls as malformed, such as %s", len(refused), refused[0].Message)
+		t.Errorf("the model refused %d calls as malformed, such as %s", len(refused), refused[0])
 	}
 }
 

@@ -95,7 +95,7 @@ func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 		}
 	}
 	if refused := r.model.Refused(); len(refused) > 0 {
-		t.Errorf("the model refused a call as malformed: %s", refused[0].Message)
+		t.Errorf("the model refused a call as malformed: %s", refused[0])
 	}
 }
 
