@@ -111,16 +111,12 @@ func newTalkRig(t *testing.T, script testkit.Script) *talkRig {
 	return &talkRig{rig: r, server: server, talker: env{"THROUGHLINE_TOKEN": r.token, "TERM": "xterm"}}
 }
 
-// atServer puts the server's address behind the names of a command, which end where its arguments begin.
+// atServer names the server at the end of a command that names none.
 func (r *talkRig) atServer(args []string) []string {
-	if r.server == nil {
+	if r.server == nil || slices.Contains(args, "--url") {
 		return args
 	}
-	names := 1
-	if len(args) > 1 && args[0] != "chat" {
-		names = 2
-	}
-	return slices.Concat(args[:names], []string{"--url", r.server.Base}, args[names:])
+	return append(slices.Clone(args), "--url", r.server.Base)
 }
 
 // program is a command of the user, which is to be started.
