@@ -49,7 +49,6 @@ func New(config Config) *Engine {
 	if config.Turn == 0 {
 		config.Turn = 30 * time.Second
 	}
-	config.Store = timedStore{config.Store, config.Metrics.CommitDuration}
 	writer := NewWriter(WriterConfig{
 		Summarizer: config.Summarizer, Prompt: config.Prompt, Cap: config.Limits.SummaryTokenCap, InputTokens: config.Limits.FoldInputTokens,
 		Tokens: "fold", Logger: config.Logger, Metrics: config.Metrics,
@@ -204,12 +203,14 @@ func (e *Engine) change(ctx context.Context, change Change, began time.Time, job
 	change.Duration += time.Since(began)
 	committed := false
 	if err == nil {
+		writing := time.Now()
 		committed, err = e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
 			if !e.due(after, change.Planned.Settings) {
 				return nil
 			}
 			return job.EnqueueNext(ctx, tx)
 		})
+		e.Metrics.CommitDuration.Observe(time.Since(writing).Seconds())
 	}
 	report := change.Report()
 	if committed && err == nil {
@@ -272,12 +273,7 @@ func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, held Lease) (_
 
 // release releases the lease, so that the next try need not wait for its end.
 func (e *Engine) release(ctx context.Context, change Change) error {
-	ctx, cancel := lease.Afterwards(ctx)
-	defer cancel()
-	if err := e.Store.Release(ctx, change.ChatID, change.Lease); err != nil {
-		return fmt.Errorf("give the lease back: %w", err)
-	}
-	return nil
+	return lease.GiveBack(ctx, func(ctx context.Context) error { return e.Store.Release(ctx, change.ChatID, change.Lease) })
 }
 
 // How long a chat is put off. A summary that the gate refused would probably be refused again; a model that failed is

@@ -121,7 +121,6 @@ type Writer struct {
 // NewWriter returns a writer.
 func NewWriter(config WriterConfig) *Writer {
 	config.Prompt.CallTimeout = cmp.Or(config.Prompt.CallTimeout, time.Minute)
-	config.Summarizer = timedSummarizer{config.Summarizer, config.Metrics}
 	return &Writer{WriterConfig: config}
 }
 
@@ -235,7 +234,12 @@ func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Prompt.CallTimeout)
 	defer cancel()
 	c.stats.Calls++
+	began, result := time.Now(), "answered"
 	answer, err := c.Summarizer.Summarize(ctx, call)
+	if err != nil {
+		result = "failed"
+	}
+	c.Metrics.SummaryDuration.WithLabelValues(result).Observe(time.Since(began).Seconds())
 	if err != nil {
 		return "", fmt.Errorf("summarize: %w", err)
 	}

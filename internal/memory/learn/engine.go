@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -173,12 +172,7 @@ func (x *extraction) giveUp(ctx context.Context, cause error) (Report, error) {
 
 // afterwards ends the lease, so that the next try need not wait for its end.
 func (x *extraction) afterwards(ctx context.Context, end func(context.Context, uuid.UUID, lease.Lease) error) error {
-	ctx, cancel := lease.Afterwards(ctx)
-	defer cancel()
-	if err := end(ctx, x.change.ChatID, x.change.Lease); err != nil {
-		return fmt.Errorf("give the lease back: %w", err)
-	}
-	return nil
+	return lease.GiveBack(ctx, func(ctx context.Context) error { return end(ctx, x.change.ChatID, x.change.Lease) })
 }
 
 // Report describes the change as it was written.

@@ -6,6 +6,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -100,4 +101,14 @@ func Keep(ctx context.Context, duration time.Duration, renew func(context.Contex
 // Afterwards returns a context for what is to be done after the job's deadline as well, such as a release.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+}
+
+// GiveBack runs what ends a lease, after the job's deadline as well.
+func GiveBack(ctx context.Context, end func(context.Context) error) error {
+	ctx, cancel := Afterwards(ctx)
+	defer cancel()
+	if err := end(ctx); err != nil {
+		return fmt.Errorf("give the lease back: %w", err)
+	}
+	return nil
 }

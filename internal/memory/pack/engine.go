@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -243,12 +242,7 @@ func (c *compaction) putOff(ctx context.Context, wait time.Duration) error {
 
 // release ends the lease, so that the next try need not wait for its end.
 func (c *compaction) release(ctx context.Context, end func(context.Context, uuid.UUID, uuid.UUID, lease.Lease) error) error {
-	ctx, cancel := lease.Afterwards(ctx)
-	defer cancel()
-	if err := end(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease); err != nil {
-		return fmt.Errorf("give the lease back: %w", err)
-	}
-	return nil
+	return lease.GiveBack(ctx, func(ctx context.Context) error { return end(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease) })
 }
 
 // record writes the log line and the metrics of a compaction. There is no log line when nothing was done.
