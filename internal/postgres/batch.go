@@ -64,6 +64,14 @@ func sendAsOwner(ctx context.Context, pool *pgxpool.Pool, chatID uuid.UUID, doin
 	return owner.UserID, failed(doing, err)
 }
 
+// changeAsOwner sends one statement with the rights of the chat's owner, and reports whether it changed a row.
+func changeAsOwner[Params any](
+	ctx context.Context, pool *pgxpool.Pool, chatID uuid.UUID, doing string, run query[Params, int64], params Params,
+) (changed bool, err error) {
+	_, err = sendAsOwner(ctx, pool, chatID, doing, func(batch *pgx.Batch) { queue(batch, run, params).Exec(affects(1, &changed)) })
+	return changed && err == nil, err
+}
+
 // try runs one query with the rights of the server, again if it has to be.
 func try[Params, Result any](ctx context.Context, pool *pgxpool.Pool, run query[Params, Result], params Params) (result Result, err error) {
 	err = retry(ctx, pool, func() (err error) {

@@ -69,13 +69,10 @@ func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
 }
 
 // Renew extends the lease. It reports whether the lease was still held.
-func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease) (renewed bool, err error) {
-	_, err = sendAsOwner(ctx, b.pool, chatID, "renew lease", func(batch *pgx.Batch) {
-		queue(batch, queries.RenewFoldLease, dbsqlc.RenewFoldLeaseParams{
-			LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, LeaseToken: lease.Token,
-		}).Exec(affects(1, &renewed))
+func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease) (bool, error) {
+	return changeAsOwner(ctx, b.pool, chatID, "renew lease", queries.RenewFoldLease, dbsqlc.RenewFoldLeaseParams{
+		LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, LeaseToken: lease.Token,
 	})
-	return renewed && err == nil, err
 }
 
 // Release ends the lease.
@@ -112,20 +109,17 @@ func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string
 }
 
 // SaveDraft stores the progress of a change and renews its lease. It reports whether the change can still be committed.
-func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief.Draft) (saved bool, err error) {
+func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief.Draft) (bool, error) {
 	stats, err := json.Marshal(draft.Stats)
 	if err != nil {
 		return false, failed("save draft", err)
 	}
-	_, err = sendAsOwner(ctx, b.pool, change.ChatID, "save draft", func(batch *pgx.Batch) {
-		queue(batch, queries.WriteDraft, dbsqlc.WriteDraftParams{
-			ChatID: change.ChatID, LeaseToken: change.Lease.Token, LeaseSeconds: change.Lease.Duration.Seconds(),
-			PlannedVersion: change.Planned.Brief.Version, PlannedEditCount: change.Planned.EditCount,
-			PlanSha256: draft.PlanSHA256, PiecesDone: draft.Pieces, Pieces: len(change.Plan.Pieces),
-			GlobalSummary: draft.Summary, Tokens: draft.Tokens, Stats: stats, DurationMs: int(draft.Duration.Milliseconds()),
-		}).Exec(affects(1, &saved))
+	return changeAsOwner(ctx, b.pool, change.ChatID, "save draft", queries.WriteDraft, dbsqlc.WriteDraftParams{
+		ChatID: change.ChatID, LeaseToken: change.Lease.Token, LeaseSeconds: change.Lease.Duration.Seconds(),
+		PlannedVersion: change.Planned.Brief.Version, PlannedEditCount: change.Planned.EditCount,
+		PlanSha256: draft.PlanSHA256, PiecesDone: draft.Pieces, Pieces: len(change.Plan.Pieces),
+		GlobalSummary: draft.Summary, Tokens: draft.Tokens, Stats: stats, DurationMs: int(draft.Duration.Milliseconds()),
 	})
-	return saved && err == nil, err
 }
 
 // errLost rolls a commit back whose compare-and-set found another brief than planned.

@@ -75,13 +75,10 @@ func (l *Learning) claim(ctx context.Context, chatID uuid.UUID, held lease.Lease
 }
 
 // Renew extends the lease. It reports whether the lease was still held.
-func (l *Learning) Renew(ctx context.Context, chatID uuid.UUID, held lease.Lease) (renewed bool, err error) {
-	_, err = sendAsOwner(ctx, l.pool, chatID, "renew extraction", func(batch *pgx.Batch) {
-		queue(batch, queries.RenewExtraction, dbsqlc.RenewExtractionParams{
-			LeaseSeconds: held.Duration.Seconds(), LeaseToken: held.Token,
-		}).Exec(affects(1, &renewed))
+func (l *Learning) Renew(ctx context.Context, chatID uuid.UUID, held lease.Lease) (bool, error) {
+	return changeAsOwner(ctx, l.pool, chatID, "renew extraction", queries.RenewExtraction, dbsqlc.RenewExtractionParams{
+		LeaseSeconds: held.Duration.Seconds(), LeaseToken: held.Token,
 	})
-	return renewed && err == nil, err
 }
 
 // Release ends the lease.

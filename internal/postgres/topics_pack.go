@@ -50,13 +50,10 @@ func packSnapshot(row dbsqlc.PackClaimRow) pack.Snapshot {
 }
 
 // Renew extends the lease. It reports whether the lease was still held.
-func (p *Packs) Renew(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (renewed bool, err error) {
-	_, err = sendAsOwner(ctx, p.pool, chatID, "renew topic", func(batch *pgx.Batch) {
-		queue(batch, queries.PackRenew, dbsqlc.PackRenewParams{
-			LeaseSeconds: held.Duration.Seconds(), TopicID: topicID, LeaseToken: held.Token,
-		}).Exec(affects(1, &renewed))
+func (p *Packs) Renew(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (bool, error) {
+	return changeAsOwner(ctx, p.pool, chatID, "renew topic", queries.PackRenew, dbsqlc.PackRenewParams{
+		LeaseSeconds: held.Duration.Seconds(), TopicID: topicID, LeaseToken: held.Token,
 	})
-	return renewed && err == nil, err
 }
 
 // Release ends the lease.
