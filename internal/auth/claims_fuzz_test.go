@@ -19,8 +19,9 @@ func FuzzClaims(f *testing.F) {
 	}
 	f.Add(string(good))
 	f.Add(`{"sub":"` + userID.String() + `","aud":["authenticated"],"role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,"role":"service_role"}`)
-	f.Add(`{"sub":"` + userID.String() + `","aud":"authenticated","role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,"\u0073ub":"x","aal":"\u0000"}`)
-	f.Add(`{"sub":"` + userID.String() + `","aud":"authenticated","role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,"user_metadata":{"a":"\ud83d\ude00\ufffd\\u0000","b":"\ud83d"}}`)
+	opened := `{"sub":"` + userID.String() + `","aud":"authenticated","role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,`
+	f.Add(opened + `"\u0073ub":"x","aal":"\u0000"}`)
+	f.Add(opened + `"user_metadata":{"a":"\ud83d\ude00\ufffd\\u0000","b":"\ud83d"}}`)
 	f.Add(`{"exp":-1e400}`)
 	f.Add(`null`)
 	f.Add("")

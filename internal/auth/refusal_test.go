@@ -73,7 +73,8 @@ func TestDescriptionsFitTheHeader(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
 	v, seen := p.verifier(t), map[string]bool{}
-	for _, attacks := range [][]attack{headerAttacks(t, p), algorithmAttacks(t, p), claimAttacks(t, p), spellingAttacks(t, p), signatureAttacks(t, p), bodyAttacks(t, p)} {
+	for _, attacks := range [][]attack{headerAttacks(t, p), algorithmAttacks(t, p), claimAttacks(t, p), spellingAttacks(t, p), signatureAttacks(t, p),
+		bodyAttacks(t, p)} {
 		for _, a := range attacks {
 			_, err := v.Verify(t.Context(), a.header)
 			refused, ok := errors.AsType[*RefusalError](err)

@@ -31,8 +31,9 @@ func TestCalls(t *testing.T) {
 		"the end":    {func(ctx context.Context, c *Client) error { _, err := c.Messages(ctx, id, 50); return err }, "GET " + chat + "/messages?limit=50 "},
 		"the memory": {func(ctx context.Context, c *Client) error { _, err := c.Memory(ctx, id); return err }, "GET " + chat + "/memory "},
 		"a search":   {func(ctx context.Context, c *Client) error { _, err := c.Search(ctx, `"ü" -x`, 3); return err }, "GET /v1/search?limit=3&q=%22%C3%BC%22+-x "},
-		"prune":      {func(ctx context.Context, c *Client) error { _, err := c.Prune(ctx, 30, true); return err }, `POST /v1/chats/prune {"dry_run":true,"older_than_days":30}`},
-		"export":     {func(ctx context.Context, c *Client) error { return c.Export(ctx, id, "json", io.Discard) }, "GET " + chat + "/export?format=json "},
+		"prune": {func(ctx context.Context, c *Client) error { _, err := c.Prune(ctx, 30, true); return err },
+			`POST /v1/chats/prune {"dry_run":true,"older_than_days":30}`},
+		"export": {func(ctx context.Context, c *Client) error { return c.Export(ctx, id, "json", io.Discard) }, "GET " + chat + "/export?format=json "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

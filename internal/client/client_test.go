@@ -52,7 +52,8 @@ func TestRefusalsAreTold(t *testing.T) {
 		},
 		func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) },
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
-	for _, want := range []string{"Wrong. (422 validation_failed); title is too long", "no answer of Throughline's. (502 unknown)", "is this a Throughline server?"} {
+	for _, want := range []string{"Wrong. (422 validation_failed); title is too long", "no answer of Throughline's. (502 unknown)",
+		"is this a Throughline server?"} {
 		if _, err := c.Chat(t.Context(), uuid.New()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, not %s", err, want)
 		}

@@ -58,7 +58,8 @@ func TestSendTriesAgain(t *testing.T) {
 			if len(asked) != 2 {
 				t.Fatalf("asked %d times", len(asked))
 			}
-			if first, second := sent(t, asked[0]), sent(t, asked[1]); first != second || first.ClientMessageID == uuid.Nil || first.ModelVariant != "arco" || first.Content != "Hello." {
+			if first, second := sent(t, asked[0]), sent(t, asked[1]); first != second || first.ClientMessageID == uuid.Nil || first.ModelVariant != "arco" ||
+				first.Content != "Hello." {
 				t.Errorf("sent %+v, then %+v", first, second)
 			}
 			if got := asked[1].Header.Get("Last-Event-ID"); got != test.from {

@@ -91,7 +91,7 @@ func alike(t require, text string) []string {
 		case record.Message != nil:
 			m := record.Message
 			seq++
-			m.ID, m.ChatID, m.Seq, m.TokenCount = place(m.ID), place(m.ChatID), seq, 0 // which Postgres counts for itself
+			m.ID, m.ChatID, m.Seq, m.TokenCount = place(m.ID), "", seq, 0 // which Postgres counts for itself
 			for _, id := range []*string{m.ReplyTo, m.SupersededBy} {
 				if id != nil {
 					*id = place(*id)
