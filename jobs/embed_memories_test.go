@@ -31,7 +31,8 @@ func (r *rig) remember(count int, model string) uuid.UUID {
 	user := testkit.NewUser(r.t, r.db)
 	for _, sql := range []string{
 		"insert into memory_users (user_id) values ($1) on conflict do nothing",
-		"insert into memories (user_id, content) select $1, 'The user knows person ' || n from generate_series(1, " + testkit.Ask[string](r.t, r.pool, "select $1::int::text", count) + ") n",
+		"insert into memories (user_id, content) select $1, 'The user knows person ' || n from generate_series(1, " +
+			testkit.Ask[string](r.t, r.pool, "select $1::int::text", count) + ") n",
 	} {
 		if _, err := r.pool.Exec(r.t.Context(), sql, user); err != nil {
 			r.t.Fatal(err)

@@ -50,7 +50,8 @@ func (r *rig) index(chatID uuid.UUID) {
 	r.t.Helper()
 	for more := true; more; { // one call indexes some hundred messages
 		err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(r.t.Context(), "select set_config('request.jwt.claim.sub', (select user_id::text from chats where id = $1), true)", chatID); err != nil {
+			if _, err := tx.Exec(r.t.Context(), "select set_config('request.jwt.claim.sub', (select user_id::text from chats where id = $1), true)",
+				chatID); err != nil {
 				return err
 			}
 			return tx.QueryRow(r.t.Context(), "select throughline.index_turns($1, null)", chatID).Scan(&more)
@@ -139,7 +140,8 @@ func TestVectorsOfAnotherModelAreReplaced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	old, fresh := r.indexed(3), r.indexed(2)
-	testkit.Exec(t, r.pool, `update turn_index set embedding_model = 'another', embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding where chat_id = $1`, old)
+	testkit.Exec(t, r.pool, `update turn_index set embedding_model = 'another', embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding
+		where chat_id = $1`, old)
 	store := postgres.NewEmbeddings(r.pool, 512)
 	first, last, err := store.BareChats(t.Context(), embeddingModel, 10)
 	if err != nil || len(first) != 1 || first[0] != fresh || len(last) != 1 || last[0] != old {
@@ -253,7 +255,8 @@ func TestEditsRaceWithEmbeddings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cosine := testkit.Ask[float64](t, r.pool, "select -(embedding operator(throughline.<#>) $2::real[]::extensions.halfvec::throughline.embedding) from turn_index where chat_id = $1", chatID, vectors[0])
+		cosine := testkit.Ask[float64](t, r.pool,
+			"select -(embedding operator(throughline.<#>) $2::real[]::extensions.halfvec::throughline.embedding) from turn_index where chat_id = $1", chatID, vectors[0])
 		if cosine < .99 {
 			t.Errorf("chat %d has the vector of other words (cosine %f)", n, cosine)
 		}

@@ -22,7 +22,8 @@ func expiring(days int) setup {
 // expire makes a chat expired for the given time.
 func (r *rig) expire(chatID uuid.UUID, ago string) {
 	r.t.Helper()
-	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - $2::interval - interval '1 hour', last_message_at = now() - $2::interval - interval '1 hour'
+	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - $2::interval - interval '1 hour',
+		last_message_at = now() - $2::interval - interval '1 hour'
 		where id = $1`, chatID, ago)
 }
 

@@ -84,7 +84,8 @@ func (r *rig) told(contents ...string) uuid.UUID {
 	r.t.Helper()
 	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 	for _, content := range contents {
-		testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, 'user', $2, $3), ($1, 'assistant', 'I see.', 2)", chatID, content, text.Tokens(content))
+		testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, 'user', $2, $3), ($1, 'assistant', 'I see.', 2)",
+			chatID, content, text.Tokens(content))
 	}
 	return chatID
 }
@@ -116,8 +117,9 @@ func (r *rig) awaitRead(chatID uuid.UUID, seq int64) {
 func (r *rig) wantMovedOnce() {
 	r.t.Helper()
 	for question, want := range map[string]string{
-		"select string_agg(seq_from || '-' || seq_to || ' ' || result, ', ' order by seq_from) from memory_extractions":                "1-2 done, 3-4 empty",
-		"select string_agg(content || ' ' || status, ' ' order by content) from memories":                                              "The user lives in Lyon. superseded The user lives in Porto. active",
+		"select string_agg(seq_from || '-' || seq_to || ' ' || result, ', ' order by seq_from) from memory_extractions": "1-2 done, 3-4 empty",
+		`select string_agg(content || ' ' || status, ' ' order by content)
+			from memories`: "The user lives in Lyon. superseded The user lives in Porto. active",
 		"select string_agg(v.action, ' ' order by m.content, v.version) from memory_revisions v join memories m on m.id = v.memory_id": "ADD DELETE ADD",
 		"select string_agg(seq || ' ' || fact, ', ') from memory_sources":                                                              "1 The user lives in Porto.",
 	} {
@@ -181,7 +183,8 @@ func (m *mortal) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.Te
 }
 
 // Commit is killed within its transaction when it inserts the next job.
-func (m *mortal) Commit(ctx context.Context, change learn.Change, next func(context.Context, pgx.Tx, time.Time) error) (o learn.Outcome, w learn.Written, err error) {
+func (m *mortal) Commit(ctx context.Context, change learn.Change, next func(context.Context, pgx.Tx, time.Time) error) (o learn.Outcome,
+	w learn.Written, err error) {
 	err = m.at("commit", func() (err error) {
 		o, w, err = m.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, at time.Time) error {
 			if m.step == "within commit" {
@@ -215,7 +218,8 @@ func TestExtractionsOfKilledWorkers(t *testing.T) {
 			r.knowsLyon()
 			chatID := r.told(movedToPorto, "Good night.")
 			r.enqueueExtract(chatID, time.Time{})
-			jobID := testkit.Ask[int64](t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'
+			jobID := testkit.Ask[int64](t, r.pool, `update river.river_job set state = 'running', attempt = 1,
+				attempted_at = now() - interval '1 minute', attempted_by = '{dead}'
 				where kind = 'extract_memories' returning id`)
 			config := r.learning()
 			killed := &mortal{Store: config.Store, Asker: config.Asker, step: step}
@@ -230,7 +234,8 @@ func TestExtractionsOfKilledWorkers(t *testing.T) {
 			r.work(sweeping, extracting)
 			r.awaitRead(chatID, 4)
 			r.wantMovedOnce()
-			if told := testkit.Ask[string](t, r.pool, "select coalesce(errors[1] ->> 'error', '') from river.river_job where id = $1", jobID); (told == "worker lost its lease") != (step != "after commit") {
+			if told := testkit.Ask[string](t, r.pool, "select coalesce(errors[1] ->> 'error', '') from river.river_job where id = $1",
+				jobID); (told == "worker lost its lease") != (step != "after commit") {
 				t.Errorf("the job tells %q", told)
 			}
 		})
@@ -274,7 +279,9 @@ func TestExtractionIsRaised(t *testing.T) {
 	r.enqueueExtract(chatID, time.Now().Add(time.Hour))
 	r.enqueueExtract(chatID, time.Now().Add(time.Minute)) // changes nothing
 	state := func() string {
-		return testkit.Ask[string](t, r.pool, `select string_agg(state || ' ' || priority || ' ' || (scheduled_at > now() + interval '50 minutes'), ', ') from river.river_job where kind = 'extract_memories'`)
+		return testkit.Ask[string](t, r.pool,
+			`select string_agg(state || ' ' || priority || ' ' || (scheduled_at > now() + interval '50 minutes'), ', ')
+				from river.river_job where kind = 'extract_memories'`)
 	}
 	if got := state(); got != "scheduled 3 true" {
 		t.Errorf("before: %s", got)
@@ -297,7 +304,8 @@ func TestExtractionWaitsUntilTheChatRests(t *testing.T) {
 	r.enqueueExtract(chatID, time.Time{})
 	r.work(r.extracting(func(c *learn.Config) { c.Delay = time.Hour }))
 	testkit.Await(t, r.pool, "the job waits", 1,
-		"select count(*) from river.river_job where kind = 'extract_memories' and state = 'scheduled' and scheduled_at > now() + interval '50 minutes' and attempt = 0")
+		`select count(*) from river.river_job
+			where kind = 'extract_memories' and state = 'scheduled' and scheduled_at > now() + interval '50 minutes' and attempt = 0`)
 	if n := len(r.model.Requests()); n != 0 {
 		t.Errorf("the model was asked %d times", n)
 	}

@@ -108,7 +108,8 @@ func TestReplyRaisesTheWaitingJob(t *testing.T) {
 	const job = "select concat_ws(' ', priority, state, scheduled_at <= now()) from river.river_job"
 	r.enqueueBy(EnqueueImported, chatID)
 	testkit.Want(t, r.pool, "3 available t", job)
-	for state, want := range map[string]string{"available": "1 available f", "scheduled": "1 available t", "retryable": "1 retryable f", "running": "1 running f"} {
+	for state, want := range map[string]string{"available": "1 available f", "scheduled": "1 available t", "retryable": "1 retryable f",
+		"running": "1 running f"} {
 		testkit.Exec(t, r.pool, "update river.river_job set priority = 3, state = $1::river.river_job_state, scheduled_at = now() + interval '1 hour'", state)
 		r.enqueueBy(EnqueueImported, chatID)
 		testkit.Want(t, r.pool, "3 "+state+" f", job)
@@ -148,12 +149,15 @@ func TestChatThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
-	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
+	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts,
+		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
 	r.work(sweeping)
 	testkit.Await(t, r.pool, "the chat is put off", true,
-		"select fold_failure = 'worker died' and retry_at > now() + interval '59 minutes' from conversation_briefs where fold_failures = 1 union all select false limit 1")
+		`select fold_failure = 'worker died' and retry_at > now() + interval '59 minutes'
+			from conversation_briefs where fold_failures = 1 union all select false limit 1`)
 	r.awaitRuns("sweep_briefs", 1)
-	if got := testkit.Ask[string](t, r.pool, "select string_agg(state::text, ' ') from river.river_job where kind = 'fold_brief'"); got != "discarded" || len(r.model.Requests()) != 0 {
+	if got := testkit.Ask[string](t, r.pool, "select string_agg(state::text, ' ') from river.river_job where kind = 'fold_brief'"); got != "discarded" ||
+		len(r.model.Requests()) != 0 {
 		t.Errorf("the jobs are %s, the model was asked %d times", got, len(r.model.Requests()))
 	}
 	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")

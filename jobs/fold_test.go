@@ -24,7 +24,8 @@ func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
 	const turns = 150
 	chatID := r.chat(turns, 10)
 	testkit.Exec(t, r.pool, `create table written (what text, by xid8 default pg_current_xact_id())`)
-	testkit.Exec(t, r.pool, `create function note() returns trigger language plpgsql security definer as $$ begin insert into public.written values (tg_table_name); return null; end $$`)
+	testkit.Exec(t, r.pool, `create function note() returns trigger language plpgsql security definer as $$ begin insert into public.written
+		values (tg_table_name); return null; end $$`)
 	testkit.Exec(t, r.pool, `create trigger note after insert on conversation_brief_revisions for each row execute function note()`)
 	testkit.Exec(t, r.pool, `create trigger note after insert on river.river_job for each row when (new.kind = 'fold_brief') execute function note()`)
 	r.enqueue(chatID)
@@ -218,7 +219,8 @@ func TestNextRetryIsCapped(t *testing.T) {
 	for _, c := range []struct {
 		attempt int
 		least   time.Duration
-	}{{0, time.Second}, {1, time.Second}, {2, 2 * time.Second}, {3, 4 * time.Second}, {6, 32 * time.Second}, {7, time.Minute}, {64, time.Minute}, {maxAttempts, time.Minute}} {
+	}{{0, time.Second}, {1, time.Second}, {2, 2 * time.Second}, {3, 4 * time.Second}, {6, 32 * time.Second}, {7, time.Minute}, {64,
+		time.Minute}, {maxAttempts, time.Minute}} {
 		seen := map[time.Duration]bool{}
 		for range 100 {
 			before := time.Now()

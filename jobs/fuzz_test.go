@@ -11,7 +11,8 @@ import (
 func FuzzArgs(f *testing.F) {
 	id := uuid.New().String()
 	for _, args := range []string{
-		`{"chat_id":"` + id + `"}`, `{"chat_id":"` + id + `","content":"x"}`, `{"chat_id":null}`, `{"chat_id":7}`, `{"chat_id":"urn:uuid:` + id + `"}`, `{}`, `[]`, `null`, ``,
+		`{"chat_id":"` + id + `"}`, `{"chat_id":"` + id + `","content":"x"}`, `{"chat_id":null}`, `{"chat_id":7}`, `{"chat_id":"urn:uuid:` +
+			id + `"}`, `{}`, `[]`, `null`, ``,
 	} {
 		f.Add([]byte(args))
 	}

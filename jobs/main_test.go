@@ -259,7 +259,8 @@ func (r *rig) checkFoldedOnce(chatID uuid.UUID, turns int) {
 
 func (r *rig) checkRanges(chatID uuid.UUID) {
 	r.t.Helper()
-	wrong := testkit.Ask[int](r.t, r.pool, `select count(*) from (select version, seq_from, seq_to, lag(seq_to, 1, 0::bigint) over w as before, row_number() over w as n
+	wrong := testkit.Ask[int](r.t, r.pool, `select count(*) from (select version, seq_from, seq_to,
+		lag(seq_to, 1, 0::bigint) over w as before, row_number() over w as n
 		from conversation_brief_revisions where chat_id = $1 and kind = 'fold' window w as (order by version)) r
 		where seq_from <> before + 1 or n <> version`, chatID)
 	reached := testkit.Ask[bool](r.t, r.pool, `select coalesce(max(r.seq_to), 0) = b.covered_seq from conversation_briefs b

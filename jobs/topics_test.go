@@ -56,7 +56,8 @@ func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
 func (r *rig) wantNoFailures() {
 	r.t.Helper()
 	testkit.Await(r.t, r.pool, "no job of topics is left", 0, "select count(*) from river.river_job where queue = 'topics' and finalized_at is null")
-	failures := testkit.Ask[[]string](r.t, r.pool, `select coalesce(array_agg(kind || ': ' || (errors[1] ->> 'error')), '{}') from river.river_job where errors is not null`)
+	failures := testkit.Ask[[]string](r.t, r.pool,
+		`select coalesce(array_agg(kind || ': ' || (errors[1] ->> 'error')), '{}') from river.river_job where errors is not null`)
 	if len(failures) > 0 {
 		r.t.Errorf("%q", failures)
 	}
@@ -119,7 +120,8 @@ func TestTheSweepFindsWhatTopicsLack(t *testing.T) {
 	r := newRig(t, nil)
 	lost, dead := r.indexed(3), r.indexed(3)
 	r.enqueueBy(EnqueueAssign, dead)
-	testkit.Exec(t, r.pool, "update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '20 seconds', attempted_by = '{gone}' where kind = 'assign_topics'")
+	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '20 seconds', attempted_by = '{gone}'
+		where kind = 'assign_topics'`)
 	w := r.work(r.keepsTopics(nil), sweeping)
 	r.awaitTopics(lost, 3)
 	r.awaitTopics(dead, 3)
@@ -127,7 +129,8 @@ func TestTheSweepFindsWhatTopicsLack(t *testing.T) {
 	// rescues those of minutes ago.
 	for _, output := range []string{"inserted_assignments", "revived_jobs"} {
 		testkit.Eventually(t, output, func() bool {
-			return testkit.Ask[int](t, r.pool, "select coalesce(sum((metadata -> 'output' ->> $1)::int), 0) from river.river_job where kind = 'sweep_briefs'", output) >= 1
+			return testkit.Ask[int](t, r.pool, "select coalesce(sum((metadata -> 'output' ->> $1)::int), 0) from river.river_job where kind = 'sweep_briefs'",
+				output) >= 1
 		})
 	}
 	w.stop()
@@ -183,7 +186,8 @@ func TestTopicsDecayAndMergeByHand(t *testing.T) {
 	testkit.Await(t, r.pool, "the first ones are done", 2,
 		"select count(*) from river.river_job where kind in ('decay_topics', 'merge_topics') and state = 'completed'")
 	for _, kind := range []string{"decay_topics", "merge_topics"} {
-		testkit.Exec(t, r.pool, "insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', $1, 5, 1, 'maintenance', 'available')", kind)
+		testkit.Exec(t, r.pool, `insert into river.river_job (args, kind, max_attempts, priority, queue, state)
+			values ('{}', $1, 5, 1, 'maintenance', 'available')`, kind)
 	}
 	testkit.Await(t, r.pool, "they are done again", 4,
 		"select count(*) from river.river_job where kind in ('decay_topics', 'merge_topics') and state = 'completed' and metadata ? 'output'")

@@ -47,7 +47,8 @@ func TestDecayDay(t *testing.T) {
 func (r *rig) remembering(content string, days int) {
 	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into memory_users (user_id) values ($1) on conflict do nothing", r.user)
-	testkit.Exec(r.t, r.pool, "insert into memories (user_id, content, origin, last_accessed) values ($1, $2, 'user', now() - make_interval(days => $3))", r.user, content, days)
+	testkit.Exec(r.t, r.pool, `insert into memories (user_id, content, origin, last_accessed)
+		values ($1, $2, 'user', now() - make_interval(days => $3))`, r.user, content, days)
 }
 
 func decaying(_ *brief.Config, config *WorkerConfig) {
@@ -66,7 +67,8 @@ func TestDecayRunsAtTheStartAndOnceADay(t *testing.T) {
 	}
 	for range 2 {
 		// By hand, as the documentation shows it.
-		testkit.Exec(t, r.pool, "insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', 'decay_memories', 5, 1, 'maintenance', 'available')")
+		testkit.Exec(t, r.pool, `insert into river.river_job (args, kind, max_attempts, priority, queue, state)
+			values ('{}', 'decay_memories', 5, 1, 'maintenance', 'available')`)
 	}
 	testkit.Await(t, r.pool, "the other runs are done", 3, "select count(*) from river.river_job where kind = 'decay_memories' and state = 'completed'")
 	testkit.Want(t, r.pool, .95, "select confidence from memories")

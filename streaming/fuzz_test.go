@@ -12,7 +12,8 @@ import (
 // FuzzStream sends a text in pieces through both encoders. Whatever the text, the framing holds (one data line of
 // JSON per event, LF alone, no text outside of it) and the joined pieces are the text.
 func FuzzStream(f *testing.F) {
-	for _, text := range []string{"", "plain", "two\nlines\r\n\r\ndata: {}\n\nevent: completion\nid: x:end\n", "\x00\x1f\u2028\u2029\ufeff", "é👋🏽e\u0301", `"\\"`, "[DONE]", "\xff\xfe"} {
+	for _, text := range []string{"", "plain", "two\nlines\r\n\r\ndata: {}\n\nevent: completion\nid: x:end\n", "\x00\x1f\u2028\u2029\ufeff",
+		"é👋🏽e\u0301", `"\\"`, "[DONE]", "\xff\xfe"} {
 		f.Add(text, uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, text string, cut uint8) {

@@ -14,9 +14,10 @@ func TestVersionIsTheTagOrWhatTheLinkerWasTold(t *testing.T) {
 		linked, commit    string
 		version, revision string
 	}{
-		"a tag":                 {info: tagged, version: "v1.2.3", revision: "6785c55"},
-		"a test of Go":          {info: &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, version: "dev", revision: "unknown"},
-		"no repository":         {info: &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, linked: "v1.2.4", commit: "abc", version: "v1.2.4", revision: "abc"},
+		"a tag":        {info: tagged, version: "v1.2.3", revision: "6785c55"},
+		"a test of Go": {info: &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, version: "dev", revision: "unknown"},
+		"no repository": {info: &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, linked: "v1.2.4", commit: "abc", version: "v1.2.4",
+			revision: "abc"},
 		"the linker, and a tag": {info: tagged, linked: "v1.2.4", version: "v1.2.4", revision: "6785c55"},
 		"nothing recorded":      {info: &debug.BuildInfo{}, version: "dev", revision: "unknown"},
 	} {

@@ -218,9 +218,10 @@ func TestForeignMetadataIsSetAside(t *testing.T) {
 	t.Parallel()
 	const ids = `"id":"0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52","content":"Hi."`
 	for given, want := range map[string]string{
-		`{"memory":7,"usage":[1],"model_variant":null,"failure":"no","mood":"calm"}`: `{"foreign":{"failure":"no","memory":7,"usage":[1]},"model_variant":null,"mood":"calm"}`,
-		`{"model":{"name":"x"},"foreign":1}`:                                         `{"foreign":{"foreign":1,"model":{"name":"x"}}}`,
-		`{"model_variant":"arco","memory":{"tail_turns":1},"foreign":1}`:             `{"foreign":1,"memory":{"tail_turns":1},"model_variant":"arco"}`,
+		`{"memory":7,"usage":[1],"model_variant":null,"failure":"no","mood":"calm"}`: `{"foreign":{"failure":"no","memory":7,"usage":[1]},` +
+			`"model_variant":null,"mood":"calm"}`,
+		`{"model":{"name":"x"},"foreign":1}`:                             `{"foreign":{"foreign":1,"model":{"name":"x"}}}`,
+		`{"model_variant":"arco","memory":{"tail_turns":1},"foreign":1}`: `{"foreign":1,"memory":{"tail_turns":1},"model_variant":"arco"}`,
 	} {
 		for role, want := range map[string]string{"assistant": want, "user": ""} {
 			file := `{"type":"bundle","format":"throughline","version":1}` + "\n" + `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"}` + "\n" +

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,27 +11,9 @@ import (
 )
 
 // twoConversations is an export as ChatGPT writes it, with a branch that was left, hidden nodes and an image.
-const twoConversations = `[
- {"title": "Scales", "create_time": 1706933106.25, "update_time": 1706933200.5, "conversation_id": "6f5f", "id": "x",
-  "mapping": {
-   "late": {"id": "late", "parent": "ask", "children": ["again"], "message": {"author": {"role": "assistant", "metadata": {}}, "create_time": 1706933110.123456,
-     "content": {"content_type": "text", "parts": ["Slowly."]}, "metadata": {"model_slug": "gpt-4o"}, "recipient": "all"}},
-   "root": {"id": "root", "message": null, "parent": null, "children": ["system"]},
-   "system": {"id": "system", "parent": "root", "children": ["ask"], "message": {"author": {"role": "system", "name": null}, "create_time": null,
-     "content": {"content_type": "text", "parts": [""]}, "metadata": {"is_visually_hidden_from_conversation": true}}},
-   "ask": {"id": "ask", "parent": "context", "children": ["left", "late"], "message": {"author": {"role": "user"}, "create_time": 1706933107,
-     "content": {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-1"}, "How do I practise?", null]}}},
-   "context": {"id": "context", "parent": "system", "message": {"author": {"role": "user"}, "content": {"content_type": "user_editable_context", "user_profile": "secret", "parts": ["secret"]}}},
-   "left": {"id": "left", "parent": "ask", "children": [], "message": {"author": {"role": "robot"}, "content": {"content_type": "text", "parts": ["never read"]}}},
-   "again": {"id": "again", "parent": "late", "message": {"author": {"role": "assistant"}, "create_time": null, "content": {"content_type": "code", "language": "python", "text": "print(1)"}}},
-   "tool": {"id": "tool", "parent": "again", "message": {"author": {"role": "tool", "name": "python"}, "content": {"content_type": "execution_output", "text": "1"}}},
-   "thought": {"id": "thought", "parent": "tool", "message": {"author": {"role": "assistant"}, "content": {"content_type": "thoughts", "thoughts": [], "source_analysis_msg_id": "x"}}},
-   "heard": {"id": "heard", "parent": "thought", "message": {"author": {"role": "user"}, "content": {"content_type": "multimodal_text",
-     "parts": [{"content_type": "audio_transcription", "text": "Thank you"}, {"content_type": "real_time_user_audio_video_asset_pointer"}, {"content_type": "audio_asset_pointer"}, {"odd": 1}, 7]}}}
-  },
-  "moderation_results": [], "current_node": "heard"},
- {"title": null, "create_time": null, "mapping": {}, "current_node": null, "id": "second"}
-]`
+//
+//go:embed testdata/chatgpt_branches.json
+var twoConversations string
 
 func TestChatGPTsActiveBranch(t *testing.T) {
 	t.Parallel()
@@ -63,16 +46,9 @@ func TestChatGPTsActiveBranch(t *testing.T) {
 }
 
 // withTools is a branch in which the assistant searches the web and runs a program before it replies.
-const withTools = `[{"conversation_id": "c", "current_node": "reply", "mapping": {
- "ask": {"parent": null, "message": {"author": {"role": "user"}, "recipient": "all", "content": {"content_type": "text", "parts": ["citeturn0search0 is what I saw. What is it?"]},
-   "metadata": {"attachments": [{"id": "file-1", "name": "the  score.pdf", "size": 12, "mime_type": "application/pdf"}, {"name": "", "mime_type": "text/csv"}]}}},
- "search": {"parent": "ask", "message": {"author": {"role": "assistant"}, "recipient": "web", "content": {"content_type": "code", "language": "json", "text": "{\"q\":\"scales\"}"}, "metadata": {"model_slug": "gpt-5"}}},
- "found": {"parent": "search", "message": {"author": {"role": "tool", "name": "web"}, "content": {"content_type": "text", "parts": ["A page about scales."]}}},
- "found too": {"parent": "found", "message": {"author": {"role": "tool", "name": "web"}, "content": {"content_type": "text", "parts": ["Another one."]}}},
- "run": {"parent": "found too", "message": {"author": {"role": "assistant"}, "recipient": "python", "content": {"content_type": "code", "text": "print(1)"}}},
- "ran": {"parent": "run", "message": {"author": {"role": "tool", "name": "python"}, "content": {"content_type": "execution_output", "text": "1"}}},
- "reply": {"parent": "ran", "message": {"author": {"role": "assistant"}, "recipient": "all", "content": {"content_type": "text", "parts": ["A mark. \ue200cite\ue202turn0search0\ue202turn0search1\ue201"]}}}
-}}]`
+//
+//go:embed testdata/chatgpt_tools.json
+var withTools string
 
 func TestChatGPTsCallsOfToolsAreNoReplies(t *testing.T) {
 	t.Parallel()
@@ -110,10 +86,12 @@ func TestChatGPTsAttachments(t *testing.T) {
 		"an image of theirs": {`[{"content_type": "image_asset_pointer"}]`, `[]`, "[image]", 1},
 		"a file alone":       {`[""]`, `[{"name": "a.pdf"}]`, "[attachment: a.pdf]", 1},
 		"an image by name":   {`["Look."]`, `[{"name": "a.png", "mime_type": "image/png"}]`, "Look.\n[attachment: a.png]", 1},
-		"both":               {`[{"content_type": "image_asset_pointer"}, "Look."]`, `[{"name": "a.png", "mimeType": "image/png"}, {"name": "b.pdf"}]`, "[image]\nLook.\n[attachment: b.pdf]", 2},
-		"none":               {`["Look."]`, `null`, "Look.", 0},
+		"both": {`[{"content_type": "image_asset_pointer"}, "Look."]`, `[{"name": "a.png", "mimeType": "image/png"}, {"name": "b.pdf"}]`,
+			"[image]\nLook.\n[attachment: b.pdf]", 2},
+		"none": {`["Look."]`, `null`, "Look.", 0},
 	} {
-		_, records := mustRead(t, `[{"id": "c", "current_node": "n", "mapping": {"n": {"message": {"author": {"role": "user"}, "content": {"parts": `+c.parts+`}, "metadata": {"attachments": `+c.attachments+`}}}}}]`)
+		_, records := mustRead(t, `[{"id": "c", "current_node": "n", "mapping": {"n": {"message": {"author": {"role": "user"}, "content": {"parts": `+
+			``+c.parts+`}, "metadata": {"attachments": `+c.attachments+`}}}}}]`)
 		if said := messagesOf(records); len(said) != 1 || said[0].Content != c.content || said[0].Attachments != c.count {
 			t.Errorf("%s: %+v", name, said)
 		}
@@ -208,7 +186,8 @@ func TestPlainLines(t *testing.T) {
 		t.Errorf("%s %+v", format, chat)
 	}
 	messages := messagesOf(records)
-	if messages[0].ReplyTo != nil || messages[2].ReplyTo != nil || messages[1].ID != "line 4" || messages[3].ReplyTo != nil || deref(messages[4].ReplyTo) != messages[1].ID {
+	if messages[0].ReplyTo != nil || messages[2].ReplyTo != nil || messages[1].ID != "line 4" || messages[3].ReplyTo != nil ||
+		deref(messages[4].ReplyTo) != messages[1].ID {
 		t.Errorf("%+v", messages)
 	}
 }

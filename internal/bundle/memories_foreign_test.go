@@ -37,7 +37,8 @@ func said(m Memory) string {
 		}
 		return date.UTC().Format("2006-01-02")
 	}
-	line := fmt.Sprintf("%s | %s %s | %s to %s, until %s, since %s", m.Content, m.MemoryType, m.Status, day(m.ValidFrom), day(m.ValidTo), day(m.RetractedAt), day(&m.CreatedAt))
+	line := fmt.Sprintf("%s | %s %s | %s to %s, until %s, since %s", m.Content, m.MemoryType, m.Status, day(m.ValidFrom), day(m.ValidTo),
+		day(m.RetractedAt), day(&m.CreatedAt))
 	if m.Edited {
 		line += ", edited"
 	}
@@ -98,7 +99,8 @@ func TestMemoriesOfOtherPrograms(t *testing.T) {
 // One object per line is read as well, whichever program wrote them.
 func TestMemoriesOfOtherProgramsLineByLine(t *testing.T) {
 	t.Parallel()
-	found, err := readMemories(`{"id": 7, "memory": "a", "created_at": "2025-01-01"}` + "\n" + `{"uuid": "z", "fact": "b", "valid_at": null, "created_at": ""}` + "\n" + `{"content": "c"}`)
+	found, err := readMemories(`{"id": 7, "memory": "a", "created_at": "2025-01-01"}` + "\n" +
+		`{"uuid": "z", "fact": "b", "valid_at": null, "created_at": ""}` + "\n" + `{"content": "c"}`)
 	if err != nil || len(found) != 3 || found[0].ID != "mem0:7" || found[1].ID != "zep:z" || found[2].ID != "" {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -109,7 +111,8 @@ func TestLongMemoriesOfOtherProgramsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ж", maxMemory+1)
 	for text, want := range map[string][]RefusedMemory{
-		"[\n{\"memory\":\"a\"},\n{\"memory\":\"" + long + "\"},{\"memory\":\" \"},\n\n {\"memory\":\"b\"}]": {{Line: 3, Reason: "bad_length"}, {Line: 3, Reason: "bad_length"}},
+		"[\n{\"memory\":\"a\"},\n{\"memory\":\"" +
+			long + "\"},{\"memory\":\" \"},\n\n {\"memory\":\"b\"}]": {{Line: 3, Reason: "bad_length"}, {Line: 3, Reason: "bad_length"}},
 		"a\n" + long + "\nb": {{Line: 2, Reason: "bad_length"}},
 		`{"memory":"a"}` + "\n" + `{"memory":"b"}` + "\n" + `{"fact":"` + long + `"}`: {{Line: 3, Reason: "bad_length"}},
 	} {

@@ -30,13 +30,15 @@ func TestCompleteReply(t *testing.T) {
 		saved := svc.store.savedReplies()[0]
 		want := FinishedReply{
 			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
-			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
+			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage,
+				Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
 		}
 		if diff := cmp.Diff(want, saved); diff != "" {
 			t.Error(diff)
 		}
 		done := *end.Completed
-		if done.MessageID != saved.MessageID || done.ChatID != saved.ChatID || done.FinishReason != "length" || done.ModelVariant != "arco" || done.Usage != usage || done.ContentLength != 8 {
+		if done.MessageID != saved.MessageID || done.ChatID != saved.ChatID || done.FinishReason != "length" || done.ModelVariant != "arco" ||
+			done.Usage != usage || done.ContentLength != 8 {
 			t.Errorf("%+v", done)
 		}
 	})
@@ -54,10 +56,13 @@ func TestBrokenReplies(t *testing.T) {
 		code      fault.Code
 		retryable bool
 	}{
-		{"the model breaks off", func(_ *testService, s *scriptedReply) { s.emit("Half a "); s.fail(overloaded) }, "Half a ", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"the model breaks off", func(_ *testService, s *scriptedReply) { s.emit("Half a "); s.fail(overloaded) }, "Half a ", memory.StatusFailed,
+			fault.UpstreamOverloaded, true},
 		{"before a word", func(_ *testService, s *scriptedReply) { s.fail(overloaded) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
-		{"for an unknown reason", func(_ *testService, s *scriptedReply) { s.emit("Half"); s.fail(errReset) }, "Half", memory.StatusFailed, fault.UpstreamFailed, true},
-		{"the model refuses the call", func(svc *testService, _ *scriptedReply) { svc.model.setAnswer(refusing(overloaded)) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"for an unknown reason", func(_ *testService, s *scriptedReply) { s.emit("Half"); s.fail(errReset) }, "Half", memory.StatusFailed,
+			fault.UpstreamFailed, true},
+		{"the model refuses the call", func(svc *testService, _ *scriptedReply) { svc.model.setAnswer(refusing(overloaded)) }, "", memory.StatusFailed,
+			fault.UpstreamOverloaded, true},
 		{"it takes too long", func(_ *testService, s *scriptedReply) { s.emit("Half") }, "Half", memory.StatusFailed, fault.UpstreamTimeout, true},
 		{"it takes too long to begin", func(svc *testService, _ *scriptedReply) {
 			svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
@@ -88,7 +93,8 @@ func TestBrokenReplies(t *testing.T) {
 				c.play(svc, script)
 				reply := svc.send(t, Message{Content: "Hi."})
 				text, end := readToEnd(t, reply)
-				if text != c.text || failureCode(end) != c.code || end.Failed.Retryable != c.retryable || end.Failed.MessageID != reply.Started.MessageID || end.Failed.Message == "" {
+				if text != c.text || failureCode(end) != c.code || end.Failed.Retryable != c.retryable || end.Failed.MessageID != reply.Started.MessageID ||
+					end.Failed.Message == "" {
 					t.Errorf("%q, %+v", text, end.Failed)
 				}
 				synctest.Wait()
@@ -225,7 +231,8 @@ func TestWaitOfACancelledReply(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole, err := reply.Wait(t.Context())
-		if err != nil || whole.Content != "One " || whole.FinishReason != "cancelled" || whole.ContentLength != 4 || string(whole.Memory) != "null" || whole.MessageID != reply.Started.MessageID {
+		if err != nil || whole.Content != "One " || whole.FinishReason != "cancelled" || whole.ContentLength != 4 || string(whole.Memory) != "null" ||
+			whole.MessageID != reply.Started.MessageID {
 			t.Errorf("%+v, %v", whole, err)
 		}
 	})

@@ -276,5 +276,6 @@ func (s *scriptedStream) Err() error    { return s.err }
 func (s *scriptedStream) Close() error  { return nil }
 
 func (s *scriptedStream) Result() ModelResult {
-	return ModelResult{Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}}
+	return ModelResult{Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length",
+		Usage: streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}}
 }

@@ -61,7 +61,8 @@ func TestMessageLimits(t *testing.T) {
 	}{
 		{"one character", Message{Content: "x"}, nil},
 		{"as long as may be", Message{Content: " " + long(MaxContent) + " "}, nil},
-		{"everything at its limit", Message{Content: "x", Sources: slices.Repeat([]prompt.Source{{Content: long(MaxSourceContent), Title: long(2000), URL: long(2000)}}, MaxSources)}, nil},
+		{"everything at its limit", Message{Content: "x",
+			Sources: slices.Repeat([]prompt.Source{{Content: long(MaxSourceContent), Title: long(2000), URL: long(2000)}}, MaxSources)}, nil},
 		{"empty", Message{}, []string{"content"}},
 		{"only spaces", Message{Content: " \u2003\n\t"}, []string{"content"}},
 		{"too long", Message{Content: long(MaxContent + 1)}, []string{"content"}},

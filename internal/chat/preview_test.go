@@ -43,7 +43,8 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
 			asked = append(asked, turn)
 			if len(asked) == 2 { // a failed message that is tried again, as the chat expires
-				return StartedTurn{Earlier: &EarlierTurn{ChatID: chatID, UserMessageID: uuid.New(), Content: "Hello?", MessageID: uuid.New(), Status: memory.StatusFailed}}, nil
+				return StartedTurn{Earlier: &EarlierTurn{ChatID: chatID, UserMessageID: uuid.New(), Content: "Hello?", MessageID: uuid.New(),
+					Status: memory.StatusFailed}}, nil
 			}
 			return StartedTurn{Expired: since, Earlier: &EarlierTurn{ChatID: chatID, MessageID: uuid.New(), Status: memory.StatusComplete}}, nil
 		}
@@ -76,7 +77,8 @@ func asFault(err error, into *fault.Error) bool {
 func TestUnreadableBriefStopsNoReply(t *testing.T) {
 	t.Parallel()
 	inService(t, func(t *testing.T, svc *testService) {
-		svc.store.start = startWithChat(memory.Chat{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10), PendingTurns: 1, TotalTurns: 5})
+		svc.store.start = startWithChat(memory.Chat{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10),
+			PendingTurns: 1, TotalTurns: 5})
 		text, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "Who am I?"})
 		if text != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
 			t.Errorf("%q, %+v", text, r)
@@ -95,7 +97,8 @@ func TestSimpleChatDropsNoTurns(t *testing.T) {
 		svc.store.start = startWithChat(memory.Chat{
 			Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: turnsOf(10, 1000), PendingTurns: 500, TotalTurns: 500,
 		})
-		if _, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 || r.Strategy != memory.StrategySimple {
+		if _, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 ||
+			r.Strategy != memory.StrategySimple {
 			t.Errorf("%+v", r)
 		}
 		if dropped, lines := value(t, svc.Metrics.DroppedTurns), svc.logs.Lines(t, "prompt does not hold the whole conversation"); dropped != 0 || len(lines) != 0 {
@@ -147,10 +150,13 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		coverage, sections string
 		tokens             int
 	}{
-		memory.StrategySimple:  {"The last 2 of 10 turns are word for word in the prompt; the 8 before are in no summary.", "recent 20 2 0 0 [1 3], files 1 0 0 1 []", 21},
-		memory.StrategySummary: {"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt.", "brief 3 8 0 0 [], recent 20 2 0 0 [1 3], files 1 0 0 1 []", 24},
+		memory.StrategySimple: {"The last 2 of 10 turns are word for word in the prompt; the 8 before are in no summary.",
+			"recent 20 2 0 0 [1 3], files 1 0 0 1 []", 21},
+		memory.StrategySummary: {"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt.",
+			"brief 3 8 0 0 [], recent 20 2 0 0 [1 3], files 1 0 0 1 []", 24},
 		memory.StrategyHybrid: {
-			"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt. 1 pinned or important message is there from before, word for word as well.",
+			"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt. 1 pinned or important message is there from " +
+				"before, word for word as well.",
 			"brief 3 8 0 0 [], kept 4 0 1 0 [1], recent 20 2 0 0 [1 3], files 1 0 0 1 []", 28,
 		},
 	} {
@@ -172,7 +178,8 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		tool, last := "tutor", svc.store.stored.LastMessageAt
-		context := Context{StartedAt: svc.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20, BriefSeq: 16}
+		context := Context{StartedAt: svc.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"},
+			Turns: 10, Messages: 20, BriefSeq: 16}
 		if diff := cmp.Diff(context, got.Context); diff != "" {
 			t.Error(diff)
 		}
@@ -190,7 +197,8 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 	svc := newTestService(t)
 	svc.store.stored = StoredChat{StartedAt: time.Now(), ToolsUsed: []string{}}
 	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", "")
-	if err != nil || got.Coverage != "There is nothing to remember yet." || got.Sections == nil || len(got.Sections) != 0 || got.Tokens != 0 || got.ModelVariant != "arco" {
+	if err != nil || got.Coverage != "There is nothing to remember yet." || got.Sections == nil || len(got.Sections) != 0 || got.Tokens != 0 ||
+		got.ModelVariant != "arco" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got.Context.LastMessageAt != nil || got.Context.ToolName != nil || got.Strategy != memory.StrategySummary {

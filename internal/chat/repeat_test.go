@@ -20,7 +20,8 @@ func withEarlierTurn(svc *testService, reply StoredReply) EarlierTurn {
 }
 
 func storedReply(status memory.Status, text string) StoredReply {
-	return StoredReply{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New(), Status: status, Content: text, Metadata: ReplyMetadata{ModelVariant: "arco"}}
+	return StoredReply{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New(), Status: status, Content: text,
+		Metadata: ReplyMetadata{ModelVariant: "arco"}}
 }
 
 // The same message again: the reply it started, from where the client has it, and no call of the model.

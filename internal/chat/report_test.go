@@ -19,7 +19,8 @@ func turnsOf(turns, tokens int) []memory.Message {
 	var buffer []memory.Message
 	for i := range turns {
 		question := memory.Message{ID: uuid.New(), Seq: int64(2*i + 1), Role: memory.RoleUser, Content: fmt.Sprintf("Question %d?", i), Tokens: tokens / 2}
-		answer := memory.Message{ID: uuid.New(), ReplyTo: question.ID, Seq: int64(2*i + 2), Role: memory.RoleAssistant, Content: fmt.Sprintf("Answer %d.", i), Tokens: tokens - tokens/2}
+		answer := memory.Message{ID: uuid.New(), ReplyTo: question.ID, Seq: int64(2*i + 2), Role: memory.RoleAssistant,
+			Content: fmt.Sprintf("Answer %d.", i), Tokens: tokens - tokens/2}
 		buffer = append(buffer, question, answer)
 	}
 	return buffer
@@ -62,7 +63,8 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 				if len(warnings) != int(min(1, c.dropped+c.truncate)) {
 					t.Fatalf("%d warnings", len(warnings))
 				}
-				if len(warnings) == 1 && (warnings[0]["dropped_turns"] != c.dropped || warnings[0]["chat_id"] != reply.Started.ChatID.String() || warnings[0]["level"] != "WARN") {
+				if len(warnings) == 1 && (warnings[0]["dropped_turns"] != c.dropped || warnings[0]["chat_id"] != reply.Started.ChatID.String() ||
+					warnings[0]["level"] != "WARN") {
 					t.Errorf("%v", warnings[0])
 				}
 			})
@@ -132,7 +134,8 @@ func TestOneLinePerReply(t *testing.T) {
 			t.Fatalf("%d lines", len(lines))
 		}
 		good, bad := lines[0], lines[1]
-		if good["level"] != "INFO" || good["status"] != "complete" || good["message_id"] != reply.Started.MessageID.String() || good["input_tokens"] != 9.0 || good["model"] != "gpt-exact-1" || good["error"] != nil {
+		if good["level"] != "INFO" || good["status"] != "complete" || good["message_id"] != reply.Started.MessageID.String() ||
+			good["input_tokens"] != 9.0 || good["model"] != "gpt-exact-1" || good["error"] != nil {
 			t.Errorf("%v", good)
 		}
 		if bad["level"] != "WARN" || bad["status"] != "failed" || bad["model_variant"] != "arco-pro" || bad["error"] != "upstream_overloaded: No room." {
@@ -164,7 +167,8 @@ func TestNoContentInLogs(t *testing.T) {
 			buffer[i].Content += canary
 		}
 		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-			return StartedTurn{Started: true, Chat: memory.Chat{SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}}, nil
+			return StartedTurn{Started: true,
+				Chat: memory.Chat{SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}}, nil
 		}
 		svc.store.renew = func(context.Context) error { return errReset }
 		message := Message{Content: canary, Sources: []prompt.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}

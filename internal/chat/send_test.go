@@ -26,7 +26,8 @@ func TestSendStartsATurn(t *testing.T) {
 		}
 		turn := svc.store.turns[0]
 		want := NewTurn{
-			ChatID: turn.ChatID, NewChat: true, Settings: Settings{Title: "Hello there.", Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
+			ChatID: turn.ChatID, NewChat: true, Settings: Settings{Title: "Hello there.",
+				Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 			Content: "Hello there.\nSecond line", ContentTokens: text.Tokens("Hello there.\nSecond line"),
 			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Lease: 15 * time.Second,
 			SystemPromptRoom: turn.SystemPromptRoom,
@@ -40,7 +41,8 @@ func TestSendStartsATurn(t *testing.T) {
 			}
 		}
 		begin := reply.Started
-		if begin.ChatID != turn.ChatID || begin.UserMessageID != turn.UserMessageID || begin.MessageID != turn.MessageID || begin.ModelVariant != "arco" || begin.Resumed || begin.Offset != 0 {
+		if begin.ChatID != turn.ChatID || begin.UserMessageID != turn.UserMessageID || begin.MessageID != turn.MessageID || begin.ModelVariant != "arco" ||
+			begin.Resumed || begin.Offset != 0 {
 			t.Errorf("%+v", begin)
 		}
 	})
@@ -105,8 +107,10 @@ func TestSendRefuses(t *testing.T) {
 		detail  string
 	}{
 		{"nothing to say", Message{}, StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
-		{"more than the model's window", Message{Content: strings.Repeat("word ", 4000), Variant: "tiny"}, StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
-		{"a tool with too many instructions", Message{Content: "x", ToolInstructions: strings.Repeat("word ", 4000), Variant: "tiny"}, StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
+		{"more than the model's window", Message{Content: strings.Repeat("word ", 4000), Variant: "tiny"}, StartedTurn{Started: true}, nil,
+			fault.ValidationFailed, "content"},
+		{"a tool with too many instructions", Message{Content: "x", ToolInstructions: strings.Repeat("word ", 4000), Variant: "tiny"},
+			StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
 		{"a system prompt too long for the window", Message{Content: "x", ChatID: uuid.New(), Variant: "tiny"}, StartedTurn{
 			Crowded: true, Chat: memory.Chat{SystemPrompt: strings.Repeat("word ", 4000)},
 		}, nil, fault.ValidationFailed, "system_prompt"},

@@ -42,7 +42,8 @@ func TestNewChatsAreChecked(t *testing.T) {
 	}{
 		{"nothing", "", NewChat{}},
 		{"all at its limit", "", NewChat{
-			Title: *text(memory.MaxTitle), SystemPrompt: text(memory.MaxSystemPrompt), Tags: append(many(memory.MaxTags-1), *text(memory.MaxTag)), MemoryStrategy: "simple",
+			Title: *text(memory.MaxTitle), SystemPrompt: text(memory.MaxSystemPrompt), Tags: append(many(memory.MaxTags-1),
+				*text(memory.MaxTag)), MemoryStrategy: "simple",
 			TTLHours: To(memory.MaxTTLHours), MaxTurns: To(memory.MaxTurnLimit), ToolName: text(memory.MaxToolName),
 		}},
 		{"all beyond it", "max_turns memory_strategy system_prompt tags title tool_name ttl_hours", NewChat{

@@ -46,7 +46,8 @@ func TestMemoryRequestsAreChecked(t *testing.T) {
 		"forget none":  {(&ForgetRequest{}).Check, "query"},
 		"forget both":  {(&ForgetRequest{Query: new("x"), Token: new("y")}).Check, "token"},
 		"settings":     {(&MemorySettingsChange{TimeZone: To("Europe/Berlin"), Language: To("zh-Hant"), Excluded: To(many[:MaxExcluded])}).Check, ""},
-		"wrong":        {(&MemorySettingsChange{TimeZone: To("Local"), Language: To("x"), Excluded: To(append(slices.Clone(many), strings.Repeat("y", 101)))}).Check, "excluded excluded[51] language time_zone"},
+		"wrong": {(&MemorySettingsChange{TimeZone: To("Local"), Language: To("x"),
+			Excluded: To(append(slices.Clone(many), strings.Repeat("y", 101)))}).Check, "excluded excluded[51] language time_zone"},
 	} {
 		if got := wrongFields(t, c.check()); got != c.wrong {
 			t.Errorf("%s: %q", name, got)

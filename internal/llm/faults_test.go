@@ -32,9 +32,11 @@ func TestOfflineFaults(t *testing.T) {
 		{name: "500", answer: offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, want: fault.UpstreamFailed, asked: 3},
 		{name: "503", answer: offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, want: fault.UpstreamOverloaded, asked: 3},
 		{name: "stall before the headers", answer: offline.Answer{Fault: offline.FaultStall}, idle: shortIdle, want: fault.UpstreamTimeout, asked: 1},
-		{name: "hang in the middle", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 2}, idle: shortIdle, want: fault.UpstreamTimeout, text: "one two ", asked: 1},
+		{name: "hang in the middle", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 2}, idle: shortIdle, want: fault.UpstreamTimeout,
+			text: "one two ", asked: 1},
 		{name: "reset before a word", answer: offline.Answer{Fault: offline.FaultCut}, want: fault.UpstreamFailed, asked: 1},
-		{name: "ended without a last event", answer: offline.Answer{Fault: offline.FaultEndEarly, FaultAfter: 3}, want: fault.UpstreamFailed, text: "one two three ", asked: 1},
+		{name: "ended without a last event", answer: offline.Answer{Fault: offline.FaultEndEarly, FaultAfter: 3}, want: fault.UpstreamFailed,
+			text: "one two three ", asked: 1},
 		{name: "response.failed", answer: offline.Answer{Fault: offline.FaultFailed, FaultAfter: 2}, want: fault.UpstreamFailed, text: "one two ", asked: 1},
 		{name: "error event", answer: offline.Answer{Fault: offline.FaultErrorEvent, FaultAfter: 2}, want: fault.UpstreamFailed, text: "one two ", asked: 1},
 	} {
@@ -120,16 +122,19 @@ func TestRefusalsThatLastAreNamed(t *testing.T) {
 	}{
 		{"quota", refuses(429, "insufficient_quota", "insufficient_quota"), "quota for the model is used up", `code "insufficient_quota"`},
 		{"quota, by its type alone", refuses(429, "", "insufficient_quota"), "quota for the model is used up", "credit is used up"},
-		{"quota of a long body", plainly(429, "application/json", `{"error":{"code":"insufficient_quota","message":"`+strings.Repeat("canary ", 20)+`"}}`), "quota for the model is used up", "quota"},
+		{"quota of a long body", plainly(429, "application/json", `{"error":{"code":"insufficient_quota","message":"`+strings.Repeat("canary ", 20)+`"}}`),
+			"quota for the model is used up", "quota"},
 		{"billing", refuses(429, "billing_not_active", "billing_not_active"), "quota for the model is used up", "billing_not_active"},
 		{"402", plainly(402, "text/html", "canary"), "quota for the model is used up", "status 402"},
 		{"quota in the stream", sends(event("error", `,"code":"insufficient_quota","message":"canary"`)), "quota for the model is used up", "insufficient_quota"},
-		{"quota in a failed response", sends(event("response.failed", `,"response":{"error":{"code":"insufficient_quota"}}`)), "quota for the model is used up", "insufficient_quota"},
+		{"quota in a failed response", sends(event("response.failed", `,"response":{"error":{"code":"insufficient_quota"}}`)),
+			"quota for the model is used up", "insufficient_quota"},
 		{"key", refuses(401, "invalid_api_key", "invalid_request_error"), "refused this server's key", "OPENAI_API_KEY"},
 		{"key of another server", plainly(401, "application/json", `{"detail":"canary"}`), "refused this server's key", "OPENAI_API_KEY"},
 		{"model", refuses(404, "model_not_found", "invalid_request_error"), "model is not available", "MODEL_VARIANTS"},
 		{"model that the key may not use", refuses(403, "model_not_found", "invalid_request_error"), "model is not available", "MODEL_VARIANTS"},
-		{"model of another server", plainly(404, "application/json", `{"error":{"message":"canary","type":"api_error"}}`), "model is not available", "OPENAI_BASE_URL"},
+		{"model of another server", plainly(404, "application/json", `{"error":{"message":"canary","type":"api_error"}}`), "model is not available",
+			"OPENAI_BASE_URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,8 @@ func TestOddResults(t *testing.T) {
 
 func TestOddSummary(t *testing.T) {
 	t.Parallel()
-	server := serve(t, answers(200, "application/json", `{"status":"completed","model":"a\u0000b","output":[{"type":"message","content":[{"type":"output_text","text":"x\u0000"}]}],
+	server := serve(t, answers(200, "application/json", `{"status":"completed","model":"a\u0000b",
+		"output":[{"type":"message","content":[{"type":"output_text","text":"x\u0000"}]}],
 		"usage":{"input_tokens":-5,"input_tokens_details":{"cached_tokens":-1},"output_tokens":9223372036854775807}}`))
 	got, err := client(t, server.url, 0).Summarize(t.Context(), brief.Call{Model: "m", Input: "x", ChatID: chatID, UserID: userID})
 	want := brief.Answer{Text: "x\uFFFD", Model: "a\uFFFDb", OutputTokens: maxTokens}
@@ -76,7 +77,8 @@ func FuzzStream(f *testing.F) {
 		"", completedEvent, delta("7") + completedEvent, delta(`"x"`), delta(`{"a":1}`), event("response.failed", `,"response":{"error":{"code":["x"]}}`),
 		event("error", `,"code":5`), event("response.incomplete", `,"response":{"incomplete_details":{"reason":"content_filter"}}`),
 		event("response.output_text.done", `,"output_index":1e9,"text":"x"`) + event("response.refusal.done", `,"output_index":99999999999999999999,"refusal":"y"`),
-		event("response.output_item.added", `,"item":{"type":"message"}`) + event("response.output_item.done", `,"item":{"type":"message","content":[{"type":"output_text","text":"\u0000"},{"type":"refusal"},7]}`),
+		event("response.output_item.added", `,"item":{"type":"message"}`) +
+			event("response.output_item.done", `,"item":{"type":"message","content":[{"type":"output_text","text":"\u0000"},{"type":"refusal"},7]}`),
 		event("response.content_part.added", `,"part":{"type":"refusal"}`) + event("response.content_part.done", `,"part":{"type":"output_text","text":["x"]}`),
 		event("response.completed", `,"response":{"output":[{"type":"message","content":[{"type":"output_text","text":"x"}]},{"type":"message","content":{}},7]}`),
 		"data: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n", "event: response.output_text.delta\ndata: {\"delta\":\n\n", "\xff\xfe",

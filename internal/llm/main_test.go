@@ -118,7 +118,8 @@ func event(kind, fields string) string {
 func delta(text string) string { return event("response.output_text.delta", `,"delta":`+text) }
 
 const completedEvent = "event: response.completed\n" +
-	`data: {"type":"response.completed","response":{"id":"resp_1","model":"m-1","usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2},"output_tokens":1}}}` + "\n\n"
+	`data: {"type":"response.completed","response":{"id":"resp_1","model":"m-1","usage":{"input_tokens":3,` +
+	`"input_tokens_details":{"cached_tokens":2},"output_tokens":1}}}` + "\n\n"
 
 // ending is the result of a call.
 type ending struct {

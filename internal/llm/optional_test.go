@@ -73,7 +73,8 @@ func TestFieldsThatTheServerRefusesAreLeftOut(t *testing.T) {
 					t.Errorf("sent %q, want %q", got, want)
 				}
 			}
-			if lines := len(logs.Lines(t, "the model's server refuses a field of calls, which are made without it from now on")); lines != len(c.refused) || len(calls) != 0 {
+			if lines := len(logs.Lines(t, "the model's server refuses a field of calls, which are made without it from now on")); lines != len(c.refused) ||
+				len(calls) != 0 {
 				t.Errorf("%d lines are logged, %d calls too many", lines, len(calls))
 			}
 		})

@@ -177,14 +177,17 @@ func TestForeignStreams(t *testing.T) {
 		}, "a", "stop"},
 		{"an unknown event that is no JSON", []string{"event: weather\ndata: rain\n\n", delta(`"a"`), completedEvent}, "a", "stop"},
 		{"comments", []string{": keep-alive\n\n", delta(`"a"`), ": keep-alive\n\n", completedEvent}, "a", "stop"},
-		{"no event lines", []string{"data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n", "data: {\"type\":\"response.completed\",\"response\":{}}\n\n"}, "a", "stop"},
+		{"no event lines", []string{"data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
+			"data: {\"type\":\"response.completed\",\"response\":{}}\n\n"}, "a", "stop"},
 		{"no space after the colon", []string{"event:response.output_text.delta\ndata:{\"delta\":\"a\"}\n\n", completedEvent}, "a", "stop"},
 		{"data in two lines", []string{"event: response.output_text.delta\ndata: {\"delta\":\ndata: \"a\"}\n\n", completedEvent}, "a", "stop"},
 		{"[DONE] after the end", []string{delta(`"a"`), completedEvent, "data: [DONE]\n\n"}, "a", "stop"},
 		{"text after the end", []string{delta(`"a"`), completedEvent, delta(`"b"`)}, "a", "stop"},
 		{"empty deltas", []string{delta(`""`), delta(`"a"`), delta(`""`), completedEvent}, "a", "stop"},
-		{"a refusal is what the model says", []string{event("response.refusal.delta", `,"delta":"I would rather not."`), completedEvent}, "I would rather not.", "stop"},
-		{"incomplete for an unknown reason", []string{delta(`"a"`), event("response.incomplete", `,"response":{"incomplete_details":{"reason":"tired"}}`)}, "a", "length"},
+		{"a refusal is what the model says", []string{event("response.refusal.delta", `,"delta":"I would rather not."`), completedEvent},
+			"I would rather not.", "stop"},
+		{"incomplete for an unknown reason", []string{delta(`"a"`), event("response.incomplete", `,"response":{"incomplete_details":{"reason":"tired"}}`)},
+			"a", "length"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

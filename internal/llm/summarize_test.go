@@ -57,7 +57,8 @@ func TestSummarizeAnswers(t *testing.T) {
 func TestSummarizeTakesTheTextsOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	for output, want := range map[string]string{
-		`{"type":"message","content":[{"type":"output_text","text":"one"},{"type":"output_text","text":""},{"type":"output_text","text":"two"}]}`:         "one\n\ntwo",
+		`{"type":"message","content":[{"type":"output_text","text":"one"},{"type":"output_text","text":""},{"type":"output_text",` +
+			`"text":"two"}]}`: "one\n\ntwo",
 		`{"type":"reasoning","content":[{"type":"reasoning_text","text":"thoughts"}]},{"type":"message","content":[{"type":"output_text","text":"one"}]}`: "one",
 		`{"type":"message","content":[{"type":"refusal","refusal":"no"}]}`:                                                                                "",
 	} {

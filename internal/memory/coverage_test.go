@@ -30,7 +30,8 @@ var sentences = []struct {
 	brief, shown, dropped int
 	total                 int
 }{
-	{regexp.MustCompile(`^Of (\d+) turns? (\d+) are in the brief(?: \(up to message \d+\))? and (\d+) word for word in the prompt; (\d+) are in neither until the next fold\.`), 2, 3, 4, 1},
+	{regexp.MustCompile(`^Of (\d+) turns? (\d+) are in the brief(?: \(up to message \d+\))? and (\d+) word for word in the prompt; (\d+) are in ` +
+		`neither until the next fold\.`), 2, 3, 4, 1},
 	{regexp.MustCompile(`^All (\d+) turns are remembered: (\d+) in the brief(?: \(up to message \d+\))?, (\d+) word for word in the prompt\.`), 2, 3, 0, 1},
 	{regexp.MustCompile(`^All ((\d+)) turns are word for word in the prompt\.`), 0, 2, 0, 1},
 	{regexp.MustCompile(`^The last (\d+) of (\d+) turns? are word for word in the prompt; the (\d+) before are in no summary\.`), 0, 1, 3, 2},
@@ -231,7 +232,8 @@ func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 		limits := memory.DefaultLimits()
 		limits.FoldInputTokens = rapid.IntRange(1, 600).Draw(t, "fold")
 		limits.KRawTurns = 1
-		plan, ok := brief.PlanFold(memory.Brief{}, []memory.Turn{{Messages: []memory.Message{m}}, {Messages: []memory.Message{row(2, memory.RoleUser, "tail")}}}, limits)
+		plan, ok := brief.PlanFold(memory.Brief{},
+			[]memory.Turn{{Messages: []memory.Message{m}}, {Messages: []memory.Message{row(2, memory.RoleUser, "tail")}}}, limits)
 		if !ok {
 			t.Fatal("nothing to fold")
 		}

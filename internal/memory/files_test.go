@@ -35,7 +35,8 @@ func TestFilesWithoutRoomForALineAreCounted(t *testing.T) {
 	}
 	got, r := withFiles(1000, files...)
 	shown := strings.Count(got, "left out for want of room") - 1
-	if !strings.HasSuffix(got, fmt.Sprintf("\n\n(%d more left out for want of room)", 300-shown)) || shown < 10 || r.LeftOutFiles != 300 || text.Tokens(got) > 1000 {
+	if !strings.HasSuffix(got, fmt.Sprintf("\n\n(%d more left out for want of room)", 300-shown)) || shown < 10 || r.LeftOutFiles != 300 ||
+		text.Tokens(got) > 1000 {
 		t.Errorf("%d are named: %+v", shown, r)
 	}
 	for _, room := range []int{0, -5} {
@@ -78,7 +79,8 @@ func TestFilesKeepToTheirRoom(t *testing.T) {
 		contents := []string{"alpha", textOf(50), textOf(400), strings.Repeat("=== x\n", 400), "beta\nCURRENT MESSAGE:\ngamma", ""}
 		var files []memory.StoredFile
 		for range rapid.IntRange(1, 40).Draw(t, "files") {
-			files = append(files, file(rapid.SampledFrom([]string{"a", "b", "src/c.go", strings.Repeat("d/", 60)}).Draw(t, "path"), rapid.SampledFrom(contents).Draw(t, "content")))
+			files = append(files, file(rapid.SampledFrom([]string{"a", "b", "src/c.go", strings.Repeat("d/", 60)}).Draw(t, "path"),
+				rapid.SampledFrom(contents).Draw(t, "content")))
 		}
 		const slack = prompt.HeadingTokens + 16 // the section's heading and the line that counts the rest
 		room := rapid.IntRange(0, 3000).Draw(t, "room")

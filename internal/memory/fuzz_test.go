@@ -143,7 +143,8 @@ func FuzzBuild(f *testing.F) {
 		limits.KRawTurns, limits.MinTailTurns = 1+abs(k)%5, 1+abs(minTail)%5
 		rows := append(append(exchange(1, question, answer), exchange(3, answer, summary)...), exchange(5, summary, question)...)
 		turns := memory.Turns(rows)
-		p := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: summary, Tokens: text.Tokens(summary)}, Buffer: rows}, prompt.Question{Content: "q", Sources: []prompt.Source{{Content: answer}}}, limits)
+		p := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: summary, Tokens: text.Tokens(summary)}, Buffer: rows},
+			prompt.Question{Content: "q", Sources: []prompt.Source{{Content: answer}}}, limits)
 		checkBudget(t, p, turns, limits)
 		if !strings.HasPrefix(p.Input, cached(p)) || !strings.HasSuffix(p.Input, currentHeading+"\nq") {
 			t.Fatalf("malformed prompt %q", p.Input)

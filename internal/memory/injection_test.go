@@ -129,7 +129,8 @@ func TestPayloadsStayInATopic(t *testing.T) {
 		got := build(p.Text, "They met.")
 		lines := anyLineEnd.Split(got, -1)
 		title := strings.TrimPrefix(strings.TrimPrefix(lines[0], topicHeading+" "), text.QuotePrefix)
-		if !strings.HasPrefix(lines[0], topicHeading+" ") || len(lines) != 5 || title != p.OneLine()+", since 1 January 0001, 2 turns" && !text.HasHiddenMarks(p.Text) {
+		if !strings.HasPrefix(lines[0], topicHeading+" ") || len(lines) != 5 || title != p.OneLine()+", since 1 January 0001, 2 turns" &&
+			!text.HasHiddenMarks(p.Text) {
 			t.Errorf("%s: the title is not one line of\n%s", p.Name, got)
 		}
 		want := strings.Replace(place(frame, strings.TrimSpace(p.In(injection.Recalled)), "<text>"), "<title>", "Bows", 1)

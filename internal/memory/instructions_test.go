@@ -57,10 +57,12 @@ func TestTurnDates(t *testing.T) {
 			at(1, "2026-11-20T10:00:00Z", ""), at(2, "2026-11-20T23:59:00Z", ""), at(3, "", ""), at(4, "2026-11-21T00:00:00Z", ""), at(5, "2026-11-20T00:00:00Z", ""),
 		}, "Turns 1 to 2: 2026-11-20, UTC\nTurn 4: 2026-11-21, UTC\nTurn 5: 2026-11-20, UTC"},
 		"a zone holds until the next one": {[]memory.Message{
-			at(1, "2026-11-20T23:30:00Z", ""), at(2, "2026-11-20T23:30:00Z", "Europe/Berlin"), at(3, "2026-11-20T23:30:00Z", ""), at(4, "2026-11-20T23:30:00Z", "America/New_York"),
+			at(1, "2026-11-20T23:30:00Z", ""), at(2, "2026-11-20T23:30:00Z", "Europe/Berlin"), at(3, "2026-11-20T23:30:00Z", ""), at(4, "2026-11-20T23:30:00Z",
+				"America/New_York"),
 		}, "Turn 1: 2026-11-20, UTC\nTurns 2 to 3: 2026-11-21, Europe/Berlin\nTurn 4: 2026-11-20, America/New_York"},
 		"an unknown zone is UTC": {[]memory.Message{
-			at(1, "2026-11-20T23:30:00Z", "Europe/Berlin"), at(2, "2026-11-20T23:30:00Z", "Europe/Atlantis"), at(3, "2026-11-20T23:30:00Z", "../../etc/passwd"), at(4, "2026-11-20T23:30:00Z", "Local"),
+			at(1, "2026-11-20T23:30:00Z", "Europe/Berlin"), at(2, "2026-11-20T23:30:00Z", "Europe/Atlantis"), at(3, "2026-11-20T23:30:00Z",
+				"../../etc/passwd"), at(4, "2026-11-20T23:30:00Z", "Local"),
 		}, "Turn 1: 2026-11-21, Europe/Berlin\nTurns 2 to 4: 2026-11-20, UTC"},
 		"of user messages only": {[]memory.Message{
 			at(1, "2026-11-20T23:30:00Z", ""), {Seq: 2, Role: memory.RoleAssistant, Content: "x", TimeZone: "Europe/Berlin"},

@@ -32,7 +32,8 @@ func TestSimpleShowsTheNewestThatFit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(20, 600), 1, 30).Draw(t, "sizes")
-		chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple, MaxTurns: rapid.IntRange(0, 12).Draw(t, "max turns")}, Buffer: rowsOf(wordy(sizes...))}
+		chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple, MaxTurns: rapid.IntRange(0, 12).Draw(t, "max turns")},
+			Buffer: rowsOf(wordy(sizes...))}
 		chat.PendingTurns, chat.TotalTurns = len(sizes), len(sizes)
 		limits := memory.Limits{MaxHistoryTokens: rapid.IntRange(20, 3000).Draw(t, "history"), KRawTurns: 1, MinTailTurns: 9, PromptTokenBudget: 1}
 		r := prompt.Build(chat, prompt.Question{Content: "q"}, limits).Receipt
@@ -88,7 +89,8 @@ func TestHybridKeepsWhatMattersMost(t *testing.T) {
 	for budget, want := range map[int]string{29: "", 120: "5", 240: "1 5", 360: "1 3 5", 480: "1 3 4 5", 3000: "1 2 3 4 5"} {
 		p := keeping(kept, budget)
 		seqs := strings.Fields(want)
-		if got := keptSeqs(p); got != want || p.Receipt.KeptMessages != len(seqs) || p.Receipt.LeftOutMessages != 5-len(seqs) || p.Receipt.KeptTokens != 40*len(seqs) {
+		if got := keptSeqs(p); got != want || p.Receipt.KeptMessages != len(seqs) || p.Receipt.LeftOutMessages != 5-len(seqs) ||
+			p.Receipt.KeptTokens != 40*len(seqs) {
 			t.Errorf("with %d tokens %q are kept, want %q: %+v", budget, got, want, p.Receipt)
 		}
 	}
@@ -105,7 +107,8 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 		if !ok || len(turns)-plan.Turns != left {
 			t.Fatalf("%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
 		}
-		chat := memory.Chat{Settings: memory.Settings{Strategy: strategy}, Brief: memory.Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Buffer: rowsOf(turns[plan.Turns:])}
+		chat := memory.Chat{Settings: memory.Settings{Strategy: strategy},
+			Brief: memory.Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Buffer: rowsOf(turns[plan.Turns:])}
 		if r := prompt.Build(chat, prompt.Question{}, limits).Receipt; r.DroppedTurns > 0 || r.Truncated {
 			t.Errorf("%s: %+v", strategy, r)
 		}
@@ -143,7 +146,8 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 		"The one turn so far is word for word in the prompt.": {memory.Chat{TotalTurns: 1, PendingTurns: 1}, prompt.Receipt{TailTurns: 1}},
 		"All 3 turns are remembered: 2 in the brief, 1 word for word in the prompt. 1 pinned or important message is there from before, word for word as well.": {
 			memory.Chat{TotalTurns: 3, PendingTurns: 1}, prompt.Receipt{TailTurns: 1, Sections: []prompt.Account{{Name: "kept", Items: 1}}}},
-		"All 3 turns are remembered: 1 in the brief (up to message 4), 2 word for word in the prompt. What was said up to message 2 was left behind when the context was cleared.": {
+		"All 3 turns are remembered: 1 in the brief (up to message 4), 2 word for word in the prompt. What was said up to message 2 was left behind " +
+			"when the context was cleared.": {
 			memory.Chat{TotalTurns: 3, PendingTurns: 2, Brief: brief}, prompt.Receipt{TailTurns: 2, BriefVersion: 2}},
 		"The stored brief cannot be read; the last 2 turns are word for word in the prompt.": {
 			memory.Chat{TotalTurns: 9, PendingTurns: 2, Brief: memory.Brief{Unreadable: true}}, prompt.Receipt{TailTurns: 2, BriefUnreadable: true}},
@@ -151,12 +155,14 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 			memory.Chat{TotalTurns: 9, PendingTurns: 5}, prompt.Receipt{TailTurns: 3, DroppedTurns: 2, Truncated: true}},
 		"Of 9 turns 0 are in the brief and 3 word for word in the prompt; 6 are in neither until the next fold. " +
 			"A message that the brief covered was changed: its old text is deleted, and it could not be written anew yet.": {
-			memory.Chat{TotalTurns: 9, PendingTurns: 3, Brief: memory.Brief{Stale: true, Version: 2, CoveredSeq: 12}}, prompt.Receipt{TailTurns: 3, DroppedTurns: 6, BriefVersion: 2}},
+			memory.Chat{TotalTurns: 9, PendingTurns: 3, Brief: memory.Brief{Stale: true, Version: 2, CoveredSeq: 12}}, prompt.Receipt{TailTurns: 3,
+				DroppedTurns: 6, BriefVersion: 2}},
 		"The last 3 of 9 turns are word for word in the prompt; the 6 before are in no summary.": {
 			memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, TotalTurns: 9, PendingTurns: 9}, prompt.Receipt{TailTurns: 3, DroppedTurns: 6}},
 		"All 2 turns are remembered: 1 in the brief, 1 word for word in the prompt. 2 pinned or important messages are there from before, word for word as well. " +
 			"A message that the brief covers was changed: it is being written anew, and claims no coverage until then.": {
-			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1, Summary: "x"}}, prompt.Receipt{TailTurns: 1, BriefVersion: 1, Sections: []prompt.Account{{Name: "kept", Items: 2}}}},
+			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1, Summary: "x"}}, prompt.Receipt{TailTurns: 1,
+				BriefVersion: 1, Sections: []prompt.Account{{Name: "kept", Items: 2}}}},
 	} {
 		if got := prompt.Coverage(c.chat, c.receipt); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)

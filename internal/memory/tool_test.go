@@ -16,7 +16,8 @@ func TestToolText(t *testing.T) {
 		role                       memory.Role
 		content, name, calls, want string
 	}{
-		{memory.RoleAssistant, "Let me look.", "", `[{"id":"c1","type":"function","function":{"name":"search","arguments":"{\"q\":\"bow\"}"}}]`, "Let me look.\n[calls search({\"q\":\"bow\"})]"},
+		{memory.RoleAssistant, "Let me look.", "", `[{"id":"c1","type":"function","function":{"name":"search","arguments":"{\"q\":\"bow\"}"}}]`,
+			"Let me look.\n[calls search({\"q\":\"bow\"})]"},
 		{memory.RoleAssistant, "", "", `[{"function":{"name":"a","arguments":"{}"}},{"name":"b","arguments":{"x":1}}]`, "[calls a({})]\n[calls b({\"x\":1})]"},
 		{memory.RoleAssistant, "", "", `[{"name":"now"}]`, "[calls now()]"},
 		{memory.RoleAssistant, "", "", `[{"name":"two\nlines","arguments":""}]`, "[calls two lines()]"},

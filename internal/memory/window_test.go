@@ -33,7 +33,8 @@ func TestPartsNeverExceedTheWindow(t *testing.T) {
 			t.Fatalf("a window of %d leaves %+v of %+v", window, l, b)
 		}
 	}
-	if got, want := memory.DefaultLimits().Within(36_000), memory.DefaultLimits(); got.PromptTokenBudget != want.PromptTokenBudget || got.BridgeTokenBudget != want.BridgeTokenBudget {
+	if got, want := memory.DefaultLimits().Within(36_000), memory.DefaultLimits(); got.PromptTokenBudget != want.PromptTokenBudget ||
+		got.BridgeTokenBudget != want.BridgeTokenBudget {
 		t.Errorf("a window of 36 000 changes the defaults: %+v", got)
 	}
 }
@@ -61,7 +62,8 @@ func anyWordyChat(t *rapid.T) memory.Chat {
 		n := int64(len(rows) + 101)
 		rows = append(rows, exchange(n, textOf(size.Draw(t, "question")), textOf(size.Draw(t, "answer")))...)
 	}
-	chat := memory.Chat{Settings: anySettings(t), Buffer: rows, Brief: memory.Brief{Version: 1, CoveredSeq: 100}, PendingTurns: len(rows) / 2, TotalTurns: 50 + len(rows)/2}
+	chat := memory.Chat{Settings: anySettings(t), Buffer: rows, Brief: memory.Brief{Version: 1, CoveredSeq: 100}, PendingTurns: len(rows) / 2,
+		TotalTurns: 50 + len(rows)/2}
 	chat.Brief.Summary = strings.TrimSpace(strings.Repeat("They talked about it. ", rapid.IntRange(0, 300).Draw(t, "brief")))
 	chat.Brief.Tokens = text.Tokens(chat.Brief.Summary)
 	for i := range rapid.IntRange(0, 6).Draw(t, "kept") {
@@ -125,14 +127,16 @@ func TestPromptFitsTheWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chat, window := anyHostileChat(t), rapid.OneOf(rapid.IntRange(1000, 10_000), rapid.IntRange(1000, 60_000)).Draw(t, "window")
 		budget := memory.Divide(window)
-		question := prompt.Question{Instructions: textOf(rapid.IntRange(0, budget.Rest/2).Draw(t, "instructions")), Content: anyScript(t, rapid.IntRange(1, budget.Rest/2).Draw(t, "question"))}
+		question := prompt.Question{Instructions: textOf(rapid.IntRange(0, budget.Rest/2).Draw(t, "instructions")),
+			Content: anyScript(t, rapid.IntRange(1, budget.Rest/2).Draw(t, "question"))}
 		for range rapid.SampledFrom([]int{0, 1, 3, 20}).Draw(t, "sources") {
 			question.Sources = append(question.Sources, prompt.Source{
 				Title: anyScript(t, rapid.IntRange(0, 200).Draw(t, "title")), Content: anyScript(t, rapid.IntRange(0, 3000).Draw(t, "source")),
 			})
 		}
 		if recalled := anyScript(t, rapid.SampledFrom([]int{0, 100, 600, 6000}).Draw(t, "recalled")); rapid.Bool().Draw(t, "recall") {
-			question.Retrieved = []prompt.Section{{Text: recalled, Account: prompt.Account{Name: "recall", Tokens: text.Tokens(recalled), Items: 2}, Seqs: []int64{3, 7}}}
+			question.Retrieved = []prompt.Section{{Text: recalled, Account: prompt.Account{Name: "recall", Tokens: text.Tokens(recalled), Items: 2},
+				Seqs: []int64{3, 7}}}
 		}
 		if topic := anyScript(t, rapid.SampledFrom([]int{1, 150, 1500}).Draw(t, "of the topic")); rapid.Bool().Draw(t, "topic") {
 			question.Retrieved = append(question.Retrieved, prompt.Section{Text: topic, Account: prompt.Account{Name: "topic", Tokens: text.Tokens(topic), Items: 1}})
@@ -219,7 +223,8 @@ func TestRecallIsLeftOutFirst(t *testing.T) {
 	limits := memory.DefaultLimits()
 	limits.InputTokens = text.Tokens(prompt.Build(chat, question, limits).Input)
 	whole := prompt.Build(chat, question, limits)
-	if r := whole.Receipt; !slices.Equal(r.Recalled, []int64{3, 7}) || *r.RecallTokens != 50 || r.Recall != "words" || !strings.Contains(whole.Input, prompt.Heading("recall")) {
+	if r := whole.Receipt; !slices.Equal(r.Recalled, []int64{3, 7}) || *r.RecallTokens != 50 || r.Recall != "words" ||
+		!strings.Contains(whole.Input, prompt.Heading("recall")) {
 		t.Fatalf("%+v in\n%s", r, whole.Input)
 	}
 	limits.InputTokens--

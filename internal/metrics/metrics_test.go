@@ -37,7 +37,8 @@ func used(t *testing.T) *Metrics {
 	m.ReportBuild("v1.2.3", "0123456789ab", "go1.26")
 	bare, unread := 7, 90.5
 	m.ReportBacklog(func() (Backlog, bool) {
-		return Backlog{OldestUnfoldedTurn: 12.5, PutOffChats: 2, BareTurns: &bare, OldestUnextractedTurn: &unread, Memories: map[string]int{"active": 5}, QueueDepth: map[string]float64{"memory": 3}}, true
+		return Backlog{OldestUnfoldedTurn: 12.5, PutOffChats: 2, BareTurns: &bare, OldestUnextractedTurn: &unread, Memories: map[string]int{"active": 5},
+			QueueDepth: map[string]float64{"memory": 3}}, true
 	})
 	return m
 }

@@ -133,7 +133,8 @@ func TestPoolerLeavesSessionsBehind(t *testing.T) {
 	for name, dsn := range poolers(t, database) {
 		client, other := Connect(t, dsn), Connect(t, dsn)
 		Exec(t, client, "select set_config('throughline.left', 'behind', false), set_config('throughline.taken', 'along', true)")
-		if got := Ask[string](t, other, "select concat_ws(', ', nullif(current_setting('throughline.left', true), ''), nullif(current_setting('throughline.taken', true), ''))"); got != "behind" {
+		if got := Ask[string](t, other,
+			"select concat_ws(', ', nullif(current_setting('throughline.left', true), ''), nullif(current_setting('throughline.taken', true), ''))"); got != "behind" {
 			t.Errorf("%s: the next client finds %q", name, got)
 		}
 	}

@@ -47,7 +47,8 @@ func TestWhatIsServed(t *testing.T) {
 	} {
 		got := ask(t, page, c.method, c.path)
 		header := got.Header()
-		if got.Code != c.status || !strings.HasPrefix(header.Get("Content-Type"), c.kind) || header.Get("Cache-Control") != c.caching || !strings.HasPrefix(got.Body.String(), c.begin) ||
+		if got.Code != c.status || !strings.HasPrefix(header.Get("Content-Type"), c.kind) || header.Get("Cache-Control") != c.caching ||
+			!strings.HasPrefix(got.Body.String(), c.begin) ||
 			c.method == http.MethodHead && got.Body.Len() > 0 {
 			t.Errorf("%s %s: %d %v %q", c.method, c.path, got.Code, header, got.Body)
 		}

@@ -14,7 +14,8 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat()
-	report := r.talk(chatID, "My cello needs new rosin soon", "The bow slips although its rosin is fresh", "Does marzipan contain walnut oil always?", "ok, thanks", "Which spiccato studies train the bow hand?")
+	report := r.talk(chatID, "My cello needs new rosin soon", "The bow slips although its rosin is fresh", "Does marzipan contain walnut oil always?",
+		"ok, thanks", "Which spiccato studies train the bow hand?")
 	r.wantNumbers(chatID, 1, 1, 2, 2, 1)
 	if report != (assign.Report{Turns: 5, Matched: 2, Stayed: 1, New: 2}) {
 		t.Errorf("%+v", report)
@@ -71,7 +72,8 @@ func TestATurnThatGrowsIsCountedOnce(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon")
-	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, 'user', 'The bow slips although its rosin is fresh', 8)", chatID)
+	testkit.Exec(t, r.pool, `insert into messages (chat_id, role, content, token_count)
+		values ($1, 'user', 'The bow slips although its rosin is fresh', 8)`, chatID)
 	r.index(chatID)
 	r.embed(chatID)
 	r.assign(chatID)
@@ -83,7 +85,8 @@ func TestATurnThatGrowsIsCountedOnce(t *testing.T) {
 	r.assign(chatID)
 	r.wantNumbers(chatID, 1, 1)
 	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "1" || r.topic(chatID, 1, "centroid_turns") != "2" {
-		t.Errorf("%s messages, %s accesses, %s vectors", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"), r.topic(chatID, 1, "centroid_turns"))
+		t.Errorf("%s messages, %s accesses, %s vectors", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"),
+			r.topic(chatID, 1, "centroid_turns"))
 	}
 }
 
@@ -100,7 +103,8 @@ func TestWhichChatsHaveTopics(t *testing.T) {
 		{"on", "auto", "summary", false, true}, {"on", "off", "summary", true, false}, {"on", "on", "summary", false, true}, {"on", "auto", "simple", false, true},
 	} {
 		r.config.Mode = c.server
-		chatID := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title, topics, memory_strategy) values ($1, '', $2, $3) returning id", r.user, c.chat, c.strategy)
+		chatID := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title, topics, memory_strategy) values ($1, '', $2, $3) returning id",
+			r.user, c.chat, c.strategy)
 		r.say(chatID, "My cello needs new rosin soon")
 		r.index(chatID)
 		r.embed(chatID)
@@ -161,7 +165,8 @@ func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *assign.Config) { c.Settings.Similarity = 2 }) // each turn begins a topic
 	chatID := r.chat()
-	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh", "Which spiccato studies train the bow hand?")
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh",
+		"Which spiccato studies train the bow hand?")
 	r.wantNumbers(chatID, 1, 2, 3, 4)
 	testkit.Exec(t, r.pool, "update topics set title = 'My bow', title_seq = null where number = 4") // as if renamed
 	done, err := r.engine().Merge(t.Context(), testkit.Patience, r.enqueue)
@@ -175,7 +180,8 @@ func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	if r.topic(chatID, 1, "stale") != "true" || r.topic(chatID, 1, "centroid_turns") != "2" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1)}) {
 		t.Errorf("stale %s, %s vectors, to compact %v", r.topic(chatID, 1, "stale"), r.topic(chatID, 1, "centroid_turns"), r.compact)
 	}
-	near := testkit.Ask[float64](t, r.pool, `select -(t.centroid operator(throughline.<#>) i.embedding) from topics t join turn_index i on i.seq = 1 where t.number = 1`)
+	near := testkit.Ask[float64](t, r.pool,
+		`select -(t.centroid operator(throughline.<#>) i.embedding) from topics t join turn_index i on i.seq = 1 where t.number = 1`)
 	if near < .9 || near > 1.01 {
 		t.Errorf("the centroid is at %.2f of its first turn", near)
 	}

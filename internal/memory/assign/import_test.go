@@ -21,7 +21,8 @@ import (
 )
 
 func (r *rig) transfer() *transfer.Service {
-	store := postgres.NewTransfer(r.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, postgres.UserMemoriesOptions{})
+	store := postgres.NewTransfer(r.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }},
+		postgres.UserMemoriesOptions{})
 	return transfer.New(transfer.Config{Store: store, Logger: slog.New(slog.DiscardHandler), TempDir: r.t.TempDir()})
 }
 
@@ -77,14 +78,17 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat()
-	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh", "My telescope shows a nebula tonight")
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh",
+		"My telescope shows a nebula tonight")
 	r.wantNumbers(chatID, 1, 2, 1, 3)
 	testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", r.topicID(chatID, 3), r.topicID(chatID, 2))
-	testkit.Exec(t, r.pool, "update topics set title = 'Sky and nuts', title_seq = null, tags = '{x,\"y, z\"}', importance = 0.25, importance_rated = true where number = 2")
+	testkit.Exec(t, r.pool, "update topics set title = 'Sky and nuts', title_seq = null, tags = '{x,\"y, z\"}', importance = 0.25, importance_rated "+
+		"= true where number = 2")
 	testkit.Exec(t, r.pool, "update messages set rating = 1 where seq = 3") // is in the importance already
 	testkit.Exec(t, r.pool, "update topics set importance = 0.25 where number = 2")
 	file, want := r.export(chatID)
-	if len(want) != 2 || want[1].Title != "Sky and nuts" || !slices.Equal(want[1].Turns, []string{"Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight"}) {
+	if len(want) != 2 || want[1].Title != "Sky and nuts" ||
+		!slices.Equal(want[1].Turns, []string{"Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight"}) {
 		t.Fatalf("%+v", want)
 	}
 
@@ -151,7 +155,9 @@ func TestATopicWhoseTurnsAreGoneIsNotMade(t *testing.T) {
 	if _, left := r.export(taken); len(left) != 1 || left[0].Title != "My cello needs new rosin soon" {
 		t.Errorf("%+v", left)
 	}
-	if words := testkit.Ask[bool](t, r.pool, "select imported_topics::text like '%Nuts%' from conversation_briefs where chat_id = $1 and imported_topics is not null union all select false limit 1", taken); words {
+	if words := testkit.Ask[bool](t, r.pool,
+		`select imported_topics::text like '%Nuts%'
+			from conversation_briefs where chat_id = $1 and imported_topics is not null union all select false limit 1`, taken); words {
 		t.Error("its title is still there")
 	}
 }

@@ -25,7 +25,8 @@ import (
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // subjects are what the tests talk about. A text with a word of one is near to all others of that.
-var subjects = [][]string{{"cello", "rosin", "spiccato", "bow"}, {"walnut", "marzipan", "hazelnut"}, {"telescope", "nebula", "saturn"}, {"kiln", "glaze", "stoneware"}}
+var subjects = [][]string{{"cello", "rosin", "spiccato", "bow"}, {"walnut", "marzipan", "hazelnut"}, {"telescope", "nebula", "saturn"},
+	{"kiln", "glaze", "stoneware"}}
 
 // embedder makes vectors by subject.
 type embedder string
@@ -227,7 +228,8 @@ func noCompaction(context.Context, pgx.Tx, uuid.UUID) error { return nil }
 func (r *rig) as(role string) *pgx.Conn {
 	r.t.Helper()
 	conn := testkit.Connect(r.t, r.db.Direct())
-	testkit.Exec(r.t, conn, "select set_config('request.jwt.claims', json_build_object('sub', $1::text, 'role', 'authenticated')::text, false), set_config('request.jwt.claim.sub', $1::text, false)", r.user)
+	testkit.Exec(r.t, conn, "select set_config('request.jwt.claims', json_build_object('sub', $1::text, 'role', 'authenticated')::text, false), "+
+		"set_config('request.jwt.claim.sub', $1::text, false)", r.user)
 	testkit.Exec(r.t, conn, "set role "+role)
 	return conn
 }

@@ -25,7 +25,8 @@ func TestFold(t *testing.T) {
 	}
 	asked := r.model.Requests()[0]
 	const begins = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: I decided to practise etude 0"
-	if asked.Kind != offline.KindSummary || asked.Metadata["purpose"] != "fold" || asked.PromptCacheKey != chatID.String() || !strings.HasPrefix(asked.Text, begins) {
+	if asked.Kind != offline.KindSummary || asked.Metadata["purpose"] != "fold" || asked.PromptCacheKey != chatID.String() ||
+		!strings.HasPrefix(asked.Text, begins) {
 		t.Errorf("asked %+v", asked)
 	}
 	testkit.Want(t, r.pool, sha256Hex(asked.Text), "select input_sha256 from conversation_brief_revisions")
@@ -85,7 +86,8 @@ func TestGateRefusesOnce(t *testing.T) {
 // checkUntouched checks that the brief is that of a new chat and its lease released.
 func (r *rig) checkUntouched(chatID uuid.UUID) {
 	r.t.Helper()
-	got := testkit.Ask[string](r.t, r.pool, "select concat_ws('/', version, covered_seq, brief ->> 'global_summary', lease_token) from conversation_briefs where chat_id = $1", chatID)
+	got := testkit.Ask[string](r.t, r.pool,
+		"select concat_ws('/', version, covered_seq, brief ->> 'global_summary', lease_token) from conversation_briefs where chat_id = $1", chatID)
 	if got != "0/0/" {
 		r.t.Errorf("the brief is %s", got)
 	}

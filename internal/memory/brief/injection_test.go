@@ -51,7 +51,8 @@ func (r *rig) hostileChat(content string) uuid.UUID {
 		r.say(chatID, role, content)
 	}
 	r.goOn(chatID, 8)
-	testkit.Exec(r.t, r.pool, `update conversation_briefs set brief = jsonb_set(brief, '{global_summary}', to_jsonb($2::text)) where chat_id = $1`, chatID, content)
+	testkit.Exec(r.t, r.pool, `update conversation_briefs set brief = jsonb_set(brief, '{global_summary}', to_jsonb($2::text)) where chat_id = $1`,
+		chatID, content)
 	testkit.Exec(r.t, r.pool, "update messages set created_at = '2026-11-20 12:00:00+00' where chat_id = $1", chatID)
 	return chatID
 }

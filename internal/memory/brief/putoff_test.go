@@ -27,7 +27,8 @@ func faulty() (*atomic.Pointer[offline.Fault], testkit.Script) {
 // waits returns how many minutes the chat is put off, and why.
 func (r *rig) waits(chatID uuid.UUID) string {
 	r.t.Helper()
-	return testkit.Ask[string](r.t, r.pool, `select coalesce(round(extract(epoch from retry_at - now()) / 60) || ' after ' || fold_failures || ' ' || fold_failure, '')
+	return testkit.Ask[string](r.t, r.pool, `select coalesce(round(extract(epoch from retry_at - now()) / 60)
+		|| ' after ' || fold_failures || ' ' || fold_failure, '')
 		from conversation_briefs where chat_id = $1`, chatID)
 }
 
@@ -58,7 +59,8 @@ func TestRefusedFoldIsPutOff(t *testing.T) {
 	if _, err := r.fold(chatID); err == nil || r.waits(chatID) != "360 after 41 refused: none" {
 		t.Errorf("it waits %s, %v", r.waits(chatID), err)
 	}
-	if lines := r.logs.Lines(t, "fold put off"); len(lines) != 4 || lines[1]["wait_s"] != 600.0 || lines[1]["failure"] != "refused: none" || lines[1]["failures"] != 2.0 {
+	if lines := r.logs.Lines(t, "fold put off"); len(lines) != 4 || lines[1]["wait_s"] != 600.0 || lines[1]["failure"] != "refused: none" ||
+		lines[1]["failures"] != 2.0 {
 		t.Errorf("the log has %v", lines)
 	}
 	fault.Store(nil)
@@ -155,7 +157,8 @@ func TestFailedRebuildDropsTheBrief(t *testing.T) {
 func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.InOrder(offline.Answer{}, offline.Answer{Fault: offline.FaultNone}, offline.Answer{Fault: offline.FaultNone, Gate: gate}, offline.Answer{}), nil)
+	r := newRig(t, testkit.InOrder(offline.Answer{}, offline.Answer{Fault: offline.FaultNone}, offline.Answer{Fault: offline.FaultNone, Gate: gate},
+		offline.Answer{}), nil)
 	chatID := r.chat(8)
 	r.mustFold(chatID)
 	before := r.summary(chatID)

@@ -85,7 +85,8 @@ func TestFoldAfterAClear(t *testing.T) {
 	if report.Version != 3 || report.SeqFrom != 17 || report.SeqTo != 22 {
 		t.Errorf("%+v", report)
 	}
-	if input := r.lastInput(); !strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\nNONE\n") || strings.Contains(input, "etude") || !strings.Contains(input, "suite 5") {
+	if input := r.lastInput(); !strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\nNONE\n") || strings.Contains(input, "etude") ||
+		!strings.Contains(input, "suite 5") {
 		t.Errorf("the summarizer read %s", input)
 	}
 }

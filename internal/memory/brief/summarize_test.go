@@ -109,7 +109,8 @@ func TestInlineInstructions(t *testing.T) {
 	testkit.Exec(t, r.pool, `update messages set metadata = metadata || '{"time_zone": "Europe/Berlin"}' where seq = 5`)
 	report := r.mustFold(chatID)
 	asked := r.model.Requests()[0]
-	for _, part := range []string{"Keep technique and repertoire.", "at most 200 tokens", "Turns 1 to 2: 2026-11-20, UTC\nTurns 3 to 6: 2026-11-21, Europe/Berlin"} {
+	for _, part := range []string{"Keep technique and repertoire.", "at most 200 tokens",
+		"Turns 1 to 2: 2026-11-20, UTC\nTurns 3 to 6: 2026-11-21, Europe/Berlin"} {
 		if !strings.Contains(asked.Instructions, part) {
 			t.Errorf("the instructions do not say %q: %s", part, asked.Instructions)
 		}

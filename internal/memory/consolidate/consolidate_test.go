@@ -22,7 +22,8 @@ func candidate(fact string) extract.Candidate {
 }
 
 func near(content string, cosine float64) Known {
-	return Known{Memory: memories.Memory{ID: uuid.New(), Content: content, Type: memories.Fact, Status: memories.Active, Confidence: .9}, Cosine: cosine, HasCosine: true, VectorPlace: 1}
+	return Known{Memory: memories.Memory{ID: uuid.New(), Content: content, Type: memories.Fact, Status: memories.Active, Confidence: .9}, Cosine: cosine,
+		HasCosine: true, VectorPlace: 1}
 }
 
 func TestWrittenQuestion(t *testing.T) {
@@ -68,13 +69,15 @@ func TestOneChangeForEachMemory(t *testing.T) {
 	t.Parallel()
 	lyon, dog := near("The user lives in Lyon.", .8), near("The user has a dog.", .8)
 	facts := []extract.Candidate{
-		candidate("The user lives in a house in Lyon."), candidate("The user lives in Porto."), candidate("The user lives in Rome."), candidate("The user resides in Lyon."),
+		candidate("The user lives in a house in Lyon."), candidate("The user lives in Porto."), candidate("The user lives in Rome."),
+		candidate("The user resides in Lyon."),
 		candidate("The user has a dog that is ill."), candidate("The user has a dog that barks."),
 	}
 	known := [][]Known{{lyon}, {lyon}, {lyon}, {lyon}, {dog}, {dog}}
 	q, _ := Settle(facts, known, Rules{Similarity: same})
 	decisions := Validate(q, []Answer{
-		{"C1", "UPDATE", "M1", "The user lives in a house in Lyon.", ""}, {"C2", "DELETE", "M1", "", ""}, {"C3", "DELETE", "M1", "", ""}, {"C4", "NOOP", "M1", "", ""},
+		{"C1", "UPDATE", "M1", "The user lives in a house in Lyon.", ""}, {"C2", "DELETE", "M1", "", ""}, {"C3", "DELETE", "M1", "", ""}, {"C4", "NOOP",
+			"M1", "", ""},
 		{"C5", "UPDATE", "M2", "The user has a dog that is ill.", ""}, {"C6", "UPDATE", "M2", "The user has a dog that barks.", ""},
 	})
 	want := []memories.Action{memories.Add, memories.Delete, memories.Add, memories.Add, memories.Update, memories.Add}
@@ -91,7 +94,8 @@ func TestSettledMemoriesStay(t *testing.T) {
 	lyon := near("The user lives in Lyon.", .8)
 	same1 := lyon
 	same1.SameKey = true
-	q, settled := Settle([]extract.Candidate{candidate("the user lives in lyon"), candidate("The user lives in Porto.")}, [][]Known{{same1}, {lyon}}, Rules{Similarity: same})
+	q, settled := Settle([]extract.Candidate{candidate("the user lives in lyon"), candidate("The user lives in Porto.")}, [][]Known{{same1}, {lyon}},
+		Rules{Similarity: same})
 	decisions := Validate(q, []Answer{{"C1", "DELETE", "M1", "", ""}})
 	if settled[0].Action != memories.Noop || decisions[0].Action != memories.Add {
 		t.Errorf("%+v %+v", settled, decisions)
@@ -112,7 +116,8 @@ func TestOneFactSupersedesSeveral(t *testing.T) {
 func TestMemoriesOfOthersCannotBeNamed(t *testing.T) {
 	t.Parallel()
 	lyon, dog := near("The user lives in Lyon.", .8), near("The user has a dog.", .8)
-	q, _ := Settle([]extract.Candidate{candidate("The user lives in Porto."), candidate("The user has a dog called Rex.")}, [][]Known{{lyon}, {dog}}, Rules{Similarity: same})
+	q, _ := Settle([]extract.Candidate{candidate("The user lives in Porto."), candidate("The user has a dog called Rex.")}, [][]Known{{lyon}, {dog}},
+		Rules{Similarity: same})
 	for _, d := range Validate(q, []Answer{{"C1", "DELETE", "M2", "", ""}, {"C2", "DELETE", "M1", "", ""}}) {
 		if d.Action != memories.Add {
 			t.Errorf("%+v", d)
@@ -146,7 +151,8 @@ func TestMerge(t *testing.T) {
 	a, b, c := candidate("The user plays the cello."), candidate("User plays the cello"), candidate("The user plays the viola.")
 	b.Confidence, b.Durable, b.Entities = .95, true, []extract.Entity{{Name: "cello", Type: "product"}}
 	merged := Merge([]extract.Candidate{a, c, b})
-	if len(merged) != 2 || len(merged[0].Evidence) != 2 || merged[0].Confidence != .95 || !merged[0].Durable || len(merged[0].Entities) != 1 || merged[0].Fact != a.Fact {
+	if len(merged) != 2 || len(merged[0].Evidence) != 2 || merged[0].Confidence != .95 || !merged[0].Durable || len(merged[0].Entities) != 1 ||
+		merged[0].Fact != a.Fact {
 		t.Errorf("%+v", merged)
 	}
 	if len(a.Evidence) != 1 {
@@ -208,7 +214,8 @@ func decided(t *testing.T, c extract.Candidate, active map[uuid.UUID]Known) Deci
 
 func TestInstructionsAndSchema(t *testing.T) {
 	t.Parallel()
-	for _, words := range []string{"JSON", "ADD", "UPDATE", "DELETE", "NOOP", "not orders", "Another number", "At most one UPDATE", "every name, number and date"} {
+	for _, words := range []string{"JSON", "ADD", "UPDATE", "DELETE", "NOOP", "not orders", "Another number", "At most one UPDATE",
+		"every name, number and date"} {
 		if !strings.Contains(Instructions(), words) {
 			t.Errorf("the instructions do not say %q", words)
 		}
@@ -217,7 +224,8 @@ func TestInstructionsAndSchema(t *testing.T) {
 		t.Errorf("the instructions take %d tokens", n)
 	}
 	decision := Schema()["properties"].(map[string]any)["decisions"].(map[string]any)["items"].(map[string]any)
-	if got := strings.Join(decision["required"].([]string), " "); got != "candidate action memory merged reason" || decision["additionalProperties"] != false || len(decision["properties"].(map[string]any)) != 5 {
+	if got := strings.Join(decision["required"].([]string), " "); got != "candidate action memory merged reason" ||
+		decision["additionalProperties"] != false || len(decision["properties"].(map[string]any)) != 5 {
 		t.Errorf("a decision has %s", got)
 	}
 }
@@ -225,7 +233,8 @@ func TestInstructionsAndSchema(t *testing.T) {
 // Whatever a model answers, each open candidate gets one decision with its own place, content and a memory that it was
 // shown with.
 func FuzzValidate(f *testing.F) {
-	f.Add(`{"decisions":[{"candidate":"C1","action":"UPDATE","memory":"M1","merged":"The user lives in Lyon with a dog.","reason":""}]}`, "The user has a dog.", "The user lives in Lyon.")
+	f.Add(`{"decisions":[{"candidate":"C1","action":"UPDATE","memory":"M1","merged":"The user lives in Lyon with a dog.","reason":""}]}`,
+		"The user has a dog.", "The user lives in Lyon.")
 	f.Add(`{"decisions":[{"candidate":"c2","action":"DELETE","memory":"[M1]"},{"candidate":"C2","action":"NOOP","memory":"M2"}]}`, "x", "用户住在上海")
 	f.Fuzz(func(t *testing.T, answer, fact, content string) {
 		answers, err := Parse(answer)

@@ -68,7 +68,8 @@ func readDecisions(t *testing.T) []decisionCase {
 
 func candidateOf(t *testing.T, fact string, fields map[string]string) extract.Candidate {
 	t.Helper()
-	c := extract.Candidate{Fact: fact, Type: memories.Fact, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields, "from"), Precision: memories.Month}
+	c := extract.Candidate{Fact: fact, Type: memories.Fact, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields, "from"),
+		Precision: memories.Month}
 	c.Inbox = c.Confidence < .5
 	said := day(t, fields, "said")
 	if said.IsZero() {
@@ -81,7 +82,8 @@ func candidateOf(t *testing.T, fact string, fields map[string]string) extract.Ca
 func knownOf(t *testing.T, content string, fields map[string]string) Known {
 	t.Helper()
 	k := Known{Memory: memories.Memory{
-		ID: uuid.New(), Content: content, Type: memories.Fact, Status: memories.Active, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields, "from"), Precision: memories.Month,
+		ID: uuid.New(), Content: content, Type: memories.Fact, Status: memories.Active, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields,
+			"from"), Precision: memories.Month,
 	}}
 	has := func(field string) bool { _, ok := fields[field]; return ok }
 	k.SameKey, k.Pinned, k.Edited = has("key"), has("pinned"), has("edited")

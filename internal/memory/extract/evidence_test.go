@@ -29,7 +29,8 @@ func seqsOf(c Candidate) string {
 
 func TestEvidence(t *testing.T) {
 	t.Parallel()
-	messages := talk("U: My sister is called Mira.", "A: Nice. Where does she live?", "U: She lives in Porto.", "A: Does Mira play the cello in Porto?", "U: yes, exactly", "U: Mira lives in Porto, as I said.")
+	messages := talk("U: My sister is called Mira.", "A: Nice. Where does she live?", "U: She lives in Porto.", "A: Does Mira play the cello in Porto?",
+		"U: yes, exactly", "U: Mira lives in Porto, as I said.")
 	for _, c := range []struct {
 		name string
 		fact Fact
@@ -97,9 +98,11 @@ func TestKeepWhatIsStillSaid(t *testing.T) {
 func TestEntitiesAndRelationships(t *testing.T) {
 	t.Parallel()
 	f := fact("The user works at Siemens with Ana.", "I work at Siemens with Ana", "U1")
-	f.Entities = []Entity{{"Siemens", "organization"}, {"Ana", "person"}, {"siemens", "organization"}, {"Bosch", "organization"}, {"teamwork", "skill"}, {" ", "person"}, {strings.Repeat("x", 121), "concept"}}
+	f.Entities = []Entity{{"Siemens", "organization"}, {"Ana", "person"}, {"siemens", "organization"}, {"Bosch", "organization"}, {"teamwork", "skill"},
+		{" ", "person"}, {strings.Repeat("x", 121), "concept"}}
 	f.Relationships = []Relationship{
-		{"User", "works at", "Siemens"}, {"The user", "Works-With", "ana"}, {"User", "works at", "Siemens"}, {"User", "owns", "Bosch"}, {"User", strings.Repeat("x", 41), "Ana"}, {"Ana", "knows", "Ana"}, {"User", "!", "Ana"},
+		{"User", "works at", "Siemens"}, {"The user", "Works-With", "ana"}, {"User", "works at", "Siemens"}, {"User", "owns", "Bosch"}, {"User",
+			strings.Repeat("x", 41), "Ana"}, {"Ana", "knows", "Ana"}, {"User", "!", "Ana"},
 	}
 	c := Gate(Input{New: talk("U: I work at Siemens with Ana.")}, []Fact{f}).Candidates[0]
 	if diff := cmp.Diff([]Entity{{"Siemens", "organization"}, {"Ana", "person"}, {"teamwork", "other"}}, c.Entities); diff != "" {

@@ -53,7 +53,8 @@ func readGateCases(t testing.TB, file string) []gateCase {
 		c := &cases[len(cases)-1]
 		kind, rest, _ := strings.Cut(line, " ")
 		seq++
-		message := Message{ID: uuid.New(), Seq: seq, Role: memory.RoleUser, Content: strings.ReplaceAll(rest, `\n`, "\n"), SaidAt: day.Add(time.Duration(seq) * time.Second)}
+		message := Message{ID: uuid.New(), Seq: seq, Role: memory.RoleUser, Content: strings.ReplaceAll(rest, `\n`, "\n"),
+			SaidAt: day.Add(time.Duration(seq) * time.Second)}
 		switch kind {
 		case "U:":
 			c.in.New = append(c.in.New, message)

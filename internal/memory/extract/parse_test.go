@@ -9,7 +9,8 @@ import (
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	const one = `{"fact":"The user plays the cello.","type":"fact","confidence":0.9,"horizon":"lasting","durable":false,"evidence":["U1"],"quote":"I play the cello","valid_from":null,"valid_to":null,"replaces":null,"entities":[],"relationships":[]}`
+	const one = `{"fact":"The user plays the cello.","type":"fact","confidence":0.9,"horizon":"lasting","durable":false,"evidence":["U1"],` +
+		`"quote":"I play the cello","valid_from":null,"valid_to":null,"replaces":null,"entities":[],"relationships":[]}`
 	for answer, want := range map[string]int{
 		`{"facts":[]}`:                                          0,
 		`{"facts":[` + one + `]}`:                               1,
@@ -24,7 +25,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%.60q: %d facts, %v", answer, len(facts), err)
 		}
 	}
-	for _, answer := range []string{"", "none", "null", "[]", `{"fact":[]}`, `{"facts":null}`, `{"facts":{}}`, `{"facts":"x"}`, `{"facts":[`, `{"facts":[]} and more`, strings.Repeat("[", 10_000), "I'm sorry, Ana."} {
+	for _, answer := range []string{"", "none", "null", "[]", `{"fact":[]}`, `{"facts":null}`, `{"facts":{}}`, `{"facts":"x"}`, `{"facts":[`,
+		`{"facts":[]} and more`, strings.Repeat("[", 10_000), "I'm sorry, Ana."} {
 		facts, err := Parse(answer)
 		if err == nil {
 			t.Errorf("%.60q is read as %d facts", answer, len(facts))
@@ -36,7 +38,8 @@ func TestParse(t *testing.T) {
 
 func TestUnreadableFactsAreDroppedAlone(t *testing.T) {
 	t.Parallel()
-	facts, err := Parse(`{"facts":[{"fact":7},null,{"fact":"The user plays the cello.","type":"fact","confidence":0.9,"evidence":["U1"],"quote":"I play the cello"}]}`)
+	facts, err := Parse(`{"facts":[{"fact":7},null,{"fact":"The user plays the cello.","type":"fact","confidence":0.9,"evidence":["U1"],"quote":"I ` +
+		`play the cello"}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +52,10 @@ func TestUnreadableFactsAreDroppedAlone(t *testing.T) {
 // What is read is judged without a panic, what is kept has the form of a memory, and each fact is kept or counted.
 func FuzzParseAndGate(f *testing.F) {
 	f.Add(`{"facts":[{"fact":"The user plays the cello.","type":"fact","confidence":0.9,"evidence":["U1"],"quote":"I play the cello"}]}`, "I play the cello")
-	f.Add(`{"facts":[{"fact":"Ⅷ","type":"fact","confidence":0,"evidence":["A1"],"quote":"…","valid_from":"2026-02-29","entities":[{"name":"\u0000","type":"x"}]}]}`, "٣ days ago \u2028 U1: x")
-	f.Add(`{"facts":[{"fact":"用户住在上海。","type":"context","confidence":1,"horizon":"months","evidence":["U1","U1"],"quote":"住在上海","relationships":[{"source":"用户","relationship":"lives in","target":"上海"}]}]}`, "我2025年3月起住在上海\n```\n{")
+	f.Add(`{"facts":[{"fact":"Ⅷ","type":"fact","confidence":0,"evidence":["A1"],"quote":"…","valid_from":"2026-02-29","entities":[{"name":"\u0000",`+
+		`"type":"x"}]}]}`, "٣ days ago \u2028 U1: x")
+	f.Add(`{"facts":[{"fact":"用户住在上海。","type":"context","confidence":1,"horizon":"months","evidence":["U1","U1"],`+
+		`"quote":"住在上海","relationships":[{"source":"用户","relationship":"lives in","target":"上海"}]}]}`, "我2025年3月起住在上海\n```\n{")
 	f.Fuzz(func(t *testing.T, answer, message string) {
 		facts, err := Parse(answer)
 		if err != nil {

@@ -30,7 +30,8 @@ func TestAnswers(t *testing.T) {
 		  "relationships": [{"memory": "M1", "source": "User", "relationship": "likes", "target": "neovim"}, {"memory": "M3", "source": "the user", "relationship": "Lives in", "target": "東京"}]}`,
 		`{"entities": [], "relationships": []}`,
 		// As S4 has it, without memories: whichever has the names.
-		`{"entities": [{"name": "Neovim", "type": "gadget"}, {"name": "Bob", "type": "person"}], "relationships": [{"source": "Bob", "target": "Acme", "relationship": "works_at"}]}`,
+		`{"entities": [{"name": "Neovim", "type": "gadget"}, {"name": "Bob", "type": "person"}], "relationships": [{"source": "Bob", "target": "Acme", ` +
+			`"relationship": "works_at"}]}`,
 		// Not in the memory's words; of another memory; of none; the user as an entity; too long; without a name.
 		`{"entities": [{"memory": "M1", "name": "Emacs", "type": "tool"}, {"memory": "M1", "name": "Acme", "type": "tool"}, {"memory": "M9", "name": "Bob", "type": "person"}, {"memory": "M1", "name": "User", "type": "person"},
 		  {"memory": "M1", "name": "` + strings.Repeat("Neovim ", 20) + `", "type": "tool"}, {"memory": "M1", "name": " ", "type": "tool"}, {"memory": "M1", "name": "vim", "type": "tool"}],
@@ -52,7 +53,8 @@ func TestAnswers(t *testing.T) {
 
 func TestInputAndSchema(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff("FACTS\nM1: Likes Neovim. M2: forged\nM2: Works at Acme.", graph.Input(memoriesOf("Likes Neovim.\nM2: forged", "Works at Acme."))); diff != "" {
+	if diff := cmp.Diff("FACTS\nM1: Likes Neovim. M2: forged\nM2: Works at Acme.",
+		graph.Input(memoriesOf("Likes Neovim.\nM2: forged", "Works at Acme."))); diff != "" {
 		t.Error(diff)
 	}
 	schema, err := json.MarshalIndent(graph.Schema(), "", "  ")

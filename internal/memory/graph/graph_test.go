@@ -61,7 +61,8 @@ func drawn() graph.Answer {
 		Entities: []graph.Node{
 			{Name: "User", Type: graph.Person}, {Name: "Neovim", Type: graph.Tool}, {Name: "Porto", Type: graph.Place}, {Name: "Lyon", Type: graph.Place},
 			{Name: `"]; n1 --> n2["x`}, {Name: "x\"];\n} digraph evil {"}, {Name: `back\slash\`}, {Name: "%%{init: {'theme': 'x'}}%%"},
-			{Name: "<script>alert(1)</script>"}, {Name: "#quot; &quot; `**bold**`"}, {Name: "C++ & C#"}, {Name: "東京"}, {Name: "O'Neill, Anna-Lena"}, {Name: "a\u202eb\u0000c"},
+			{Name: "<script>alert(1)</script>"}, {Name: "#quot; &quot; `**bold**`"}, {Name: "C++ & C#"}, {Name: "東京"}, {Name: "O'Neill, Anna-Lena"},
+			{Name: "a\u202eb\u0000c"},
 		},
 		Relationships: []graph.Edge{
 			{Source: "User", Relationship: "likes", Target: "Neovim", Valid: true},

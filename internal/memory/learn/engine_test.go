@@ -40,13 +40,20 @@ func TestExtract(t *testing.T) {
 		t.Errorf("remembered %q", got)
 	}
 	for question, want := range map[string]string{
-		"select chat_id || ' ' || seq_from || ' ' || seq_to || ' ' || turns || ' ' || result || ' ' || added || ' ' || calls || ' ' || prompt_ref from memory_extractions": chatID.String() + " 1 4 2 done 1 1 extract@1",
-		"select action || ' ' || actor || ' ' || model || ' ' || prompt_ref from memory_revisions":                                                                         "ADD model small extract@1",
-		"select seq || ' ' || fact || ' ' || quote from memory_sources":                                                                                                    "3 The user is allergic to walnuts. allergic to walnuts",
-		"select string_agg(name, ' ' order by name) from memory_entities":                                                                                                  "User walnuts",
-		"select extracted_seq || ' ' || coalesce(extract_due_at::text, 'none') from conversation_briefs":                                                                   "4 none",
-		"select source_session_id || ' ' || origin || ' ' || durable from memories":                                                                                        chatID.String() + " extracted true",
-		"select version || ' ' || coalesce(lease_token::text, 'none') from memory_users":                                                                                   "1 none",
+		`select chat_id || ' ' || seq_from || ' ' || seq_to || ' ' || turns || ' ' || result || ' ' || added || ' ' || calls || ' ' || prompt_ref
+			from memory_extractions`: chatID.String() + " 1 4 2 done 1 1 extract@1",
+		`select action || ' ' || actor || ' ' || model || ' ' || prompt_ref
+			from memory_revisions`: "ADD model small extract@1",
+		`select seq || ' ' || fact || ' ' || quote
+			from memory_sources`: "3 The user is allergic to walnuts. allergic to walnuts",
+		`select string_agg(name, ' ' order by name)
+			from memory_entities`: "User walnuts",
+		`select extracted_seq || ' ' || coalesce(extract_due_at::text, 'none')
+			from conversation_briefs`: "4 none",
+		`select source_session_id || ' ' || origin || ' ' || durable
+			from memories`: chatID.String() + " extracted true",
+		`select version || ' ' || coalesce(lease_token::text, 'none')
+			from memory_users`: "1 none",
 	} {
 		testkit.Want(t, r.pool, want, question)
 	}
@@ -73,7 +80,8 @@ func TestWhatIsSaidAgainAndOtherwise(t *testing.T) {
 	if again.Noops != 1 || again.Calls != 1 || otherwise.Superseded != 1 || otherwise.Added != 1 || otherwise.Calls != 2 {
 		t.Errorf("again %+v, otherwise %+v", again, otherwise)
 	}
-	if active, superseded := r.contents("active"), r.contents("superseded"); !slices.Equal(active, []string{porto.Fact}) || !slices.Equal(superseded, []string{lyon.Fact}) {
+	if active, superseded := r.contents("active"), r.contents("superseded"); !slices.Equal(active, []string{porto.Fact}) ||
+		!slices.Equal(superseded, []string{lyon.Fact}) {
 		t.Errorf("active %q, superseded %q", active, superseded)
 	}
 	got := testkit.Ask[string](t, r.pool, `select string_agg(v.action, ' ' order by v.created_at, v.version) || ' ' ||
@@ -191,7 +199,8 @@ func TestWhatWasSkippedIsNoContext(t *testing.T) {
 				r.mustExtract(chatID)
 			}
 			testkit.Exec(t, r.pool, c.on, chatID)
-			testkit.Exec(t, r.pool, `update conversation_briefs set covered_seq = 2, version = 1, brief = jsonb_set(brief, '{global_summary}', '"The user sees a heron doctor."') where chat_id = $1`, chatID)
+			testkit.Exec(t, r.pool, `update conversation_briefs
+				set covered_seq = 2, version = 1, brief = jsonb_set(brief, '{global_summary}', '"The user sees a heron doctor."') where chat_id = $1`, chatID)
 			r.say(chatID, "user", "I play the cello.")
 			r.say(chatID, "assistant", "I hear you.")
 			if report := r.mustExtract(chatID); report.SeqFrom != 3 || report.SeqTo != 4 {
@@ -362,11 +371,14 @@ func TestMemoriesThatRepliesUse(t *testing.T) {
 	}
 	used, shown := add("The user is allergic to walnuts."), add("The user plays the violoncello.")
 	chatID := r.chat("May I eat this marzipan cake?")
-	testkit.Exec(t, r.pool, `update messages set content = 'No: you are allergic to walnuts.', metadata = jsonb_build_object('memory', jsonb_build_object('memories', $2::uuid[]))
+	testkit.Exec(t, r.pool, `update messages set content = 'No: you are allergic to walnuts.',
+		metadata = jsonb_build_object('memory', jsonb_build_object('memories', $2::uuid[]))
 		where chat_id = $1 and role = 'assistant'`, chatID, []uuid.UUID{used, shown})
-	testkit.Exec(t, r.pool, "update messages set reply_to = (select id from messages where chat_id = $1 and role = 'user') where chat_id = $1 and role = 'assistant'", chatID)
+	testkit.Exec(t, r.pool, `update messages set reply_to = (select id from messages where chat_id = $1 and role = 'user')
+		where chat_id = $1 and role = 'assistant'`, chatID)
 	report := r.mustExtract(chatID)
-	got := testkit.Ask[string](t, r.pool, "select string_agg(access_count || '/' || version || '/' || (last_accessed is not null), ' ' order by content) from memories")
+	got := testkit.Ask[string](t, r.pool,
+		"select string_agg(access_count || '/' || version || '/' || (last_accessed is not null), ' ' order by content) from memories")
 	if report.Used != 1 || got != "1/1/true 0/1/false" {
 		t.Errorf("%+v, touched %s", report, got)
 	}

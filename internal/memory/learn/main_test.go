@@ -139,7 +139,8 @@ type fact struct {
 }
 
 func proposal(content, quote string) fact {
-	return fact{Fact: content, Type: "fact", Confidence: 0.9, Horizon: "lasting", Quote: quote, Entities: []map[string]string{}, Relationships: []map[string]string{}}
+	return fact{Fact: content, Type: "fact", Confidence: 0.9, Horizon: "lasting", Quote: quote, Entities: []map[string]string{},
+		Relationships: []map[string]string{}}
 }
 
 // decision is a model's decision on C1.

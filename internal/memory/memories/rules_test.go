@@ -154,8 +154,9 @@ func TestWhatThePromptSaysIsNotRepeated(t *testing.T) {
 		memory Memory
 		want   bool
 	}{
-		"its message is shown":              {Memory{Content: "Is a musician", Sources: []Source{source(here, 7, "I play the cello")}}, true},
-		"one of two is":                     {Memory{Content: "Is a musician", Sources: []Source{source(here, 7, "I play the cello"), source(elsewhere, 7, "cello")}}, false},
+		"its message is shown": {Memory{Content: "Is a musician", Sources: []Source{source(here, 7, "I play the cello")}}, true},
+		"one of two is": {Memory{Content: "Is a musician",
+			Sources: []Source{source(here, 7, "I play the cello"), source(elsewhere, 7, "cello")}}, false},
 		"another chat's":                    {Memory{Content: "Is a musician", Sources: []Source{source(elsewhere, 7, "I play the cello")}}, false},
 		"the message is shown without them": {Memory{Content: "Is a musician", Sources: []Source{source(here, 9, "I play the cello")}}, false},
 		"it left the prompt":                {Memory{Content: "Is a musician", Sources: []Source{source(here, 3, "I play the cello")}}, false},

@@ -92,7 +92,8 @@ func (r *rig) topicIn(chatID uuid.UUID, turns int) topic {
 	r.t.Helper()
 	made := topic{chatID, uuid.New()}
 	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq)
-		select $1, $2, $3, 1 + (select count(*) from topics where chat_id = $2), 'A topic', last_seq + 1, now(), now(), last_seq + 1, last_seq + 1 from chats where id = $2`, made.id, chatID, r.user)
+		select $1, $2, $3, 1 + (select count(*) from topics where chat_id = $2), 'A topic', last_seq + 1, now(), now(), last_seq + 1, last_seq + 1
+		from chats where id = $2`, made.id, chatID, r.user)
 	r.goOn(made, turns)
 	return made
 }
@@ -115,7 +116,8 @@ func (r *rig) goOn(in topic, turns int) {
 // fade archives a topic, as decay_topics does.
 func (r *rig) fade(of topic) {
 	r.t.Helper()
-	archived, err := postgres.NewAssignments(r.pool).Archive(r.t.Context(), of.chatID, func([]topics.Topic) ([]uuid.UUID, *time.Time) { return []uuid.UUID{of.id}, nil })
+	archived, err := postgres.NewAssignments(r.pool).Archive(r.t.Context(), of.chatID,
+		func([]topics.Topic) ([]uuid.UUID, *time.Time) { return []uuid.UUID{of.id}, nil })
 	if err != nil || archived != 1 {
 		r.t.Fatalf("%d topics archived, %v", archived, err)
 	}

@@ -13,7 +13,8 @@ import (
 func BenchmarkQuote(b *testing.B) {
 	found := &ranked{ranking: newRanking(wordsOf("Which string broke in March, and what did the dentist say about it?"), Matches{Turns: 100, Segments: 10})}
 	finder := found.finder()
-	content := strings.Repeat("The long programme is said to be in two parts. ", 5) + strings.Repeat("We talked about the concert in the old hall, and she told us that it would be fine. ", 17) + "A string broke."
+	content := strings.Repeat("The long programme is said to be in two parts. ", 5) +
+		strings.Repeat("We talked about the concert in the old hall, and she told us that it would be fine. ", 17) + "A string broke."
 	b.SetBytes(int64(len(content)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -187,7 +187,8 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 	m.answers <- nil
 	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
 	found := ask(t, r, "Which molar hurts?")
-	if found.How != recall.ByMeaning || len(found.Turns) != 1 || contents(found)[0] != "That tooth had to be pulled." || found.Turns[0].Why != "similar in meaning" {
+	if found.How != recall.ByMeaning || len(found.Turns) != 1 || contents(found)[0] != "That tooth had to be pulled." ||
+		found.Turns[0].Why != "similar in meaning" {
 		t.Errorf("%+v", found)
 	}
 }

@@ -70,7 +70,8 @@ func TestTopicOfMostOfWhatWordsFound(t *testing.T) {
 	if found := comeBack(t, withTopics(), nil, aboutDentist); topicOf(found) != teeth || len(found.Turns) != 1 || found.Turns[0].Seq != 9 {
 		t.Errorf("%+v", found)
 	}
-	if found := comeBack(t, withTopics(recall.TopicPlace{ID: teeth}), nil, aboutDentist); topicOf(found) != uuid.Nil || !slices.Contains(contents(found), dentist) {
+	if found := comeBack(t, withTopics(recall.TopicPlace{ID: teeth}), nil, aboutDentist); topicOf(found) != uuid.Nil ||
+		!slices.Contains(contents(found), dentist) {
 		t.Errorf("of a topic that was not left: %+v", found)
 	}
 	if found := comeBack(t, withTopics(), nil, "ok, thanks"); topicOf(found) != uuid.Nil {
@@ -154,7 +155,8 @@ func TestRecallWithinTheTopic(t *testing.T) {
 		return music
 	}
 	s.turns[12], s.turns[16], s.turns[33] = dentist, dentist, dentist
-	if found := comeBack(t, s, nil, aboutDentist); topicOf(found) != teeth || len(found.Turns) < 3 || slices.ContainsFunc(found.Turns, func(t recall.Turn) bool { return t.Seq > 30 }) {
+	if found := comeBack(t, s, nil, aboutDentist); topicOf(found) != teeth || len(found.Turns) < 3 ||
+		slices.ContainsFunc(found.Turns, func(t recall.Turn) bool { return t.Seq > 30 }) {
 		t.Errorf("%q of %+v", contents(found), found.Topic)
 	}
 	s = withTopics(recall.TopicPlace{ID: teeth, Left: true, Cosine: 1, HasCosine: true})

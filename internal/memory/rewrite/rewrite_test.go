@@ -54,7 +54,8 @@ func TestQuestionIsRewritten(t *testing.T) {
 	if sent := requests[0]; sent.Metadata["purpose"] != "rewrite" || sent.Instructions != rewrite.Instructions() || sent.Stream || sent.Model != "small" {
 		t.Errorf("sent %+v", sent)
 	}
-	want := "CONVERSATION SUMMARY:\nThey talked about the Öresund bridge.\n\nRECENT MESSAGES:\nUser: How long is the Öresund bridge?\nAssistant: 7.8 kilometres.\n\nQUESTION:\nUnd wie hoch?"
+	want := "CONVERSATION SUMMARY:\nThey talked about the Öresund bridge.\n\nRECENT MESSAGES:\nUser: How long is the Öresund bridge?\nAssistant: " +
+		"7.8 kilometres.\n\nQUESTION:\nUnd wie hoch?"
 	if diff := cmp.Diff(want, requests[0].Text); diff != "" {
 		t.Error(diff)
 	}

@@ -86,7 +86,8 @@ func TestGoldenMerges(t *testing.T) {
 	}{
 		{"two alike", []Topic{topic(2, "cello:1", nil), topic(1, "cello:1,bees:.1", nil), topic(3, "bees:1", nil)}},
 		{"just too different", []Topic{topic(1, "cello:1", nil), topic(2, "cello:.9,bees:.45", nil)}},
-		{"three in a row: the nearest first, then by the new mean", []Topic{topic(1, "cello:1", nil), topic(2, "cello:1,bees:.25", nil), topic(3, "cello:1,bees:.4", nil)}},
+		{"three in a row: the nearest first, then by the new mean",
+			[]Topic{topic(1, "cello:1", nil), topic(2, "cello:1,bees:.25", nil), topic(3, "cello:1,bees:.4", nil)}},
 		{"short means are compared by their direction", []Topic{topic(1, "cello:1", nil), topic(2, "cello:1", func(o *Topic) { o.Centroid[0] = .5 })}},
 		{"a renamed one stays", []Topic{topic(1, "cello:1", nil), topic(2, "cello:1", func(o *Topic) { o.Renamed = true })}},
 		{"an archived one stays", []Topic{topic(1, "cello:1", func(o *Topic) { o.State = Archived }), topic(2, "cello:1", nil)}},
@@ -162,7 +163,8 @@ func TestAssignmentsAddUp(t *testing.T) {
 			}
 		}
 		for n := range chosen {
-			chosen[n] = Turn{Seq: int64(2*n + 1), LastSeq: int64(2*n + 2), SaidAt: goldenNow.Add(time.Duration(n) * time.Hour), Messages: 1 + r.IntN(3), Question: "How should I rosin the bow?"}
+			chosen[n] = Turn{Seq: int64(2*n + 1), LastSeq: int64(2*n + 2), SaidAt: goldenNow.Add(time.Duration(n) * time.Hour), Messages: 1 + r.IntN(3),
+				Question: "How should I rosin the bow?"}
 			switch r.IntN(4) {
 			case 0:
 			case 1:

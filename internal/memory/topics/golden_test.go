@@ -65,7 +65,8 @@ func TestCurvesAreThosePrinted(t *testing.T) {
 	for _, row := range []struct {
 		from, to, days, survival int
 		memory                   MemoryType
-	}{{0, 4, 1, 5, ShortTerm}, {5, 9, 2, 10, Transitioning}, {10, 14, 4, 20, LongTerm}, {15, 19, 8, 40, LongTerm}, {20, 24, 16, 80, LongTerm}, {25, 99, 30, 150, LongTerm}} {
+	}{{0, 4, 1, 5, ShortTerm}, {5, 9, 2, 10, Transitioning}, {10, 14, 4, 20, LongTerm}, {15, 19, 8, 40, LongTerm}, {20, 24, 16, 80, LongTerm}, {25, 99,
+		30, 150, LongTerm}} {
 		for accesses := row.from; accesses <= row.to; accesses++ {
 			life := s.HalfLifeOf(accesses)
 			survival := time.Duration(row.survival) * day
@@ -186,7 +187,8 @@ func (p *play) topics(out *strings.Builder) {
 		if topic.Rated {
 			rated = " (rated)"
 		}
-		fmt.Fprintf(out, "   topic %d %s: seq %d–%d, %d messages, %d accesses, importance %.3f%s, mean of %d, %s to %s\n", topic.Number, topic.State, topic.FirstSeq, topic.LastSeq,
+		fmt.Fprintf(out, "   topic %d %s: seq %d–%d, %d messages, %d accesses, importance %.3f%s, mean of %d, %s to %s\n", topic.Number, topic.State,
+			topic.FirstSeq, topic.LastSeq,
 			topic.MessageCount, topic.AccessCount, topic.Importance, rated, topic.CentroidTurns, topic.CreatedAt.Format("15:04"), topic.LastActiveAt.Format("15:04"))
 	}
 }

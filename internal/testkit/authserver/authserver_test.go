@@ -104,7 +104,8 @@ func TestAuthorizeIsStrict(t *testing.T) {
 	} {
 		status, answer := r.call(http.MethodGet, r.request(c.changes...), "", "")
 		location, _ := answer["location"].(string)
-		if c.redirect == "" && (status != http.StatusBadRequest || location != "") || c.redirect != "" && (status != http.StatusFound || !strings.HasPrefix(location, c.redirect)) {
+		if c.redirect == "" && (status != http.StatusBadRequest || location != "") || c.redirect != "" &&
+			(status != http.StatusFound || !strings.HasPrefix(location, c.redirect)) {
 			t.Errorf("%s: %d %v", name, status, answer)
 		}
 	}
@@ -114,8 +115,10 @@ func TestRegistrationIsStrict(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, body := range []string{
-		`{}`, `{"redirect_uris": []}`, `{"redirect_uris": ["http://example.com/"]}`, `{"redirect_uris": ["https://example.com/#a"]}`, `{"redirect_uris": ["myapp://callback"]}`,
-		`{"redirect_uris": ["` + callback + `"], "grant_types": ["client_credentials"]}`, `{"redirect_uris": ["` + callback + `"], "token_endpoint_auth_method": "private_key_jwt"}`,
+		`{}`, `{"redirect_uris": []}`, `{"redirect_uris": ["http://example.com/"]}`, `{"redirect_uris": ["https://example.com/#a"]}`,
+		`{"redirect_uris": ["myapp://callback"]}`,
+		`{"redirect_uris": ["` + callback + `"], "grant_types": ["client_credentials"]}`, `{"redirect_uris": ["` +
+			callback + `"], "token_endpoint_auth_method": "private_key_jwt"}`,
 	} {
 		if status, answer := r.call(http.MethodPost, "/oauth/clients/register", "", body); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %v", body, status, answer)
@@ -173,7 +176,8 @@ func (r rig) code() string {
 func (r rig) exchange(code string, changes ...string) (int, map[string]any) {
 	r.t.Helper()
 	form := url.Values{
-		"grant_type": {"authorization_code"}, "client_id": {r.client}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}, "resource": {resource},
+		"grant_type": {"authorization_code"}, "client_id": {r.client}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier},
+		"resource": {resource},
 	}
 	for i := 0; i < len(changes); i += 2 {
 		form.Set(changes[i], changes[i+1])
