@@ -1,0 +1,247 @@
+package people
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed checks.sql
+var checksSQL string
+
+// When a check must hold: at any moment, once nobody talks and all work is done, or after one more message in every chat.
+const (
+	Always  = "always"
+	Quiet   = "quiet"
+	Greeted = "greeted"
+)
+
+// Watched are the checks that commands make themselves, because no query can: their sentences, by name.
+var Watched = map[string]string{
+	"answers": "No server gives an answer that no crash explains: refuses what it granted, ends a stream with another length, says another text the " +
+		"second time.",
+	"processes": "No process ends that nobody killed.",
+	"ready":     "Every server is ready again.",
+	"talk":      "Every message that waited gets its reply, and every chat can be talked to again.",
+}
+
+// WatchedBroken returns a violation of one of those.
+func WatchedBroken(name string, what ...string) []Violation {
+	return []Violation{{name, Watched[name], what}}
+}
+
+// Check is a query for what violates its sentence.
+type Check struct{ Name, When, Sentence, sql string }
+
+// Violation is a check with what it found.
+type Violation struct {
+	Name, Sentence string
+	Rows           []string
+}
+
+// Checks are those of checks.sql.
+func Checks() []Check {
+	checks, err := parseChecks(checksSQL)
+	if err != nil {
+		panic(err) // a test reads them
+	}
+	return checks
+}
+
+// A block of checks.sql, after "-- check: ": its name, when it must hold, its sentence and its query.
+var checkBlock = regexp.MustCompile(`^(\w+), (always|quiet|greeted)\n-- (.+)\n(?s:(.+?);?\s*)$`)
+
+func parseChecks(text string) ([]Check, error) {
+	var checks []Check
+	for _, block := range strings.Split(text, "-- check: ")[1:] {
+		found := checkBlock.FindStringSubmatch(block)
+		if found == nil {
+			return nil, fmt.Errorf("the check %.20q is not whole", block)
+		}
+		checks = append(checks, Check{found[1], found[2], found[3], found[4]})
+	}
+	return checks, nil
+}
+
+// Chosen returns the checks that must hold at these moments.
+func Chosen(checks []Check, when ...string) []Check {
+	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return !slices.Contains(when, c.When) })
+}
+
+// Limits are the servers' settings that decide when a fold is due and a topic is packed, as @names in the checks: threshold,
+// tail, bridge, least, prompt and topic_most. A summary of a topic has room for topic_room marks at least.
+type Limits = pgx.NamedArgs
+
+// mostRows is how many rows of a violation are reported.
+const mostRows = 20
+
+// run returns rows that violate the check's sentence.
+func (c Check) run(ctx context.Context, tx pgx.Tx, limits Limits) ([]string, error) {
+	sql := fmt.Sprintf("select to_json(found)::text from (%s) found limit %d", c.sql, mostRows)
+	rows, _ := tx.Query(ctx, sql, limits) // CollectRows has the error
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("check %s: %w", c.Name, err)
+	}
+	return found, nil
+}
+
+// Prompt is what the model was shown with a message.
+type Prompt struct {
+	clientID uuid.UUID
+	marks    []string
+}
+
+// Examine runs checks on one snapshot of the database, which it compares with what a record knows of it. An empty record
+// knows nothing, which is enough for checks that wait for the system alone.
+func (s *System) Examine(ctx context.Context, r *Record, limits Limits, prompts []Prompt, checks []Check) ([]Violation, error) {
+	conn, err := pgx.Connect(ctx, s.Postgres.AdminDSN()) // a new one: it may have crashed a moment ago
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
+	if _, err := conn.Exec(ctx, placesTable); err != nil {
+		return nil, err
+	}
+	tx, e, err := gather(ctx, conn, r, prompts)
+	if err != nil {
+		return nil, err
+	}
+	found, err := examine(ctx, tx, e, limits, checks)
+	if err != nil {
+		return nil, errors.Join(err, tx.Rollback(ctx))
+	}
+	return found, errors.Join(tx.Commit(ctx), keepPlaces(ctx, conn))
+}
+
+// evidence is what the database is compared with: the record before the snapshot, all of which must be stored as
+// far as it was acknowledged, and the record after it, beyond which nothing may be stored.
+type evidence struct {
+	talk          *Talk
+	before, after known
+	prompts       []Prompt
+}
+
+// gather opens a snapshot of the database between two copies of the record, and returns both.
+func gather(ctx context.Context, conn *pgx.Conn, r *Record, prompts []Prompt) (pgx.Tx, evidence, error) {
+	e := evidence{talk: r.Talk, before: r.now(), prompts: prompts}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		return nil, e, err
+	}
+	if _, err := tx.Exec(ctx, "select 1"); err != nil { // takes the snapshot
+		return nil, e, errors.Join(err, tx.Rollback(ctx))
+	}
+	e.after = r.now()
+	return tx, e, nil
+}
+
+// examine runs checks in a snapshot, against the evidence.
+func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks []Check) ([]Violation, error) {
+	if err := errors.Join(e.load(ctx, tx), loadTopics(ctx, tx), loadTraces(ctx, tx)); err != nil {
+		return nil, fmt.Errorf("load the evidence: %w", err)
+	}
+	var found []Violation
+	if len(e.after.broken) > 0 {
+		found = append(found, WatchedBroken("answers", e.after.broken...)...)
+	}
+	for _, c := range checks {
+		rows, err := c.run(ctx, tx, limits)
+		if err != nil {
+			return found, err
+		}
+		if len(rows) > 0 {
+			found = append(found, Violation{c.Name, c.Sentence, rows})
+		}
+	}
+	return found, nil
+}
+
+const evidenceTables = `
+create temp table heard_messages (
+  client_id uuid primary key, user_id uuid, content text, answer text, place int, acknowledged boolean,
+  chat_id uuid, message_id uuid, deletion int) on commit drop;
+create temp table heard_replies (
+  reply_id uuid primary key, client_id uuid, text text, certain int, ended text, deletion int) on commit drop;
+create temp table prompts (client_id uuid primary key, marks text[]) on commit drop;
+create index on heard_messages (message_id);
+create index on heard_messages (chat_id);
+create index on heard_replies (client_id);`
+
+// load writes the evidence into tables of the transaction.
+func (e evidence) load(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, evidenceTables); err != nil {
+		return err
+	}
+	prompt := func(i int) []any { return []any{e.prompts[i].clientID, e.prompts[i].marks} }
+	return errors.Join(
+		copyRows(ctx, tx, "heard_messages", len(e.after.messages), e.messageRow,
+			"client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion"),
+		copyRows(ctx, tx, "heard_replies", len(e.before.replies), e.replyRow(), "reply_id", "client_id", "text", "certain", "ended", "deletion"),
+		copyRows(ctx, tx, "prompts", len(e.prompts), prompt, "client_id", "marks"),
+	)
+}
+
+func copyRows(ctx context.Context, tx pgx.Tx, table string, count int, row func(int) []any, columns ...string) error {
+	rows := pgx.CopyFromSlice(count, func(i int) ([]any, error) { return row(i), nil })
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, rows); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "analyze "+table)
+	return err
+}
+
+func (e evidence) messageRow(i int) []any {
+	now := e.after.messages[i]
+	var then message // as it was before the snapshot; those sent later are at the end
+	if i < len(e.before.messages) {
+		then = e.before.messages[i]
+	}
+	return []any{now.clientID, now.user, e.talk.Question(now.number), e.talk.ReplyTo(now.number), now.place, then.acknowledged,
+		orNull(now.chatID), orNull(now.id), int(certainly(then.deletion, now.deletion))}
+}
+
+func (e evidence) replyRow() func(i int) []any {
+	later := map[uuid.UUID]deletion{}
+	for _, now := range e.after.replies {
+		later[now.id] = now.deletion
+	}
+	return func(i int) []any {
+		then := e.before.replies[i]
+		return []any{then.id, then.message.clientID, string(then.text), then.certain, then.ended, int(certainly(then.deletion, later[then.id]))}
+	}
+}
+
+// certainly returns what is known of a deletion at the moment between two copies.
+func certainly(before, after deletion) deletion {
+	if before != after {
+		return asked
+	}
+	return before
+}
+
+func orNull(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
+
+// keepPlaces remembers where every message is, and how far the users' memories are, for as long as the run lasts.
+func keepPlaces(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `insert into crash.places (chat_id, seq, message_id)
+		select m.chat_id, m.seq, m.id from public.messages m on conflict do nothing`)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, `insert into crash.memory_versions as known (user_id, version) select u.user_id, u.version from public.memory_users u
+		on conflict (user_id) do update set version = greatest(known.version, excluded.version)`)
+	return err
+}
+
+const placesTable = `
+create schema if not exists crash;
+create table if not exists crash.places (chat_id uuid, seq bigint, message_id uuid, primary key (chat_id, seq, message_id));
+create table if not exists crash.memory_versions (user_id uuid primary key, version bigint)`

@@ -1,0 +1,430 @@
+-- What must be true of the database, whatever was killed. Each query gives the rows that break its sentence; none
+-- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and nobody talks;
+-- "greeted" after one more message in every chat. Those that read heard_messages and heard_replies (what clients
+-- sent and heard), crash.places (which place every message was seen at), topic_rows, archives or archived (what topics
+-- have), or traces (where words of deleted messages are) need the harness. The others need only a project, and may be
+-- run by hand: the five numbers of due_folds are the server's MEMORY_ settings.
+
+-- check: acknowledged, always
+-- A message that a server acknowledged is stored once, in its chat, with its text.
+select h.message_id, h.chat_id, h.content from heard_messages h
+ where h.acknowledged and h.deletion = 0
+   and (select count(*) from public.messages m where m.id = h.message_id and m.chat_id = h.chat_id and m.user_id = h.user_id
+           and m.client_message_id = h.client_id and m.role = 'user' and m.content = h.content) <> 1;
+
+-- check: sent_once, always
+-- What a client sent is stored at most once, however often it sent it.
+select m.user_id, m.content, array_agg(m.id) from public.messages m
+ where m.role = 'user' group by m.user_id, m.content having count(*) > 1;
+
+-- check: nothing_invented, always
+-- Every user message is one that its user sent.
+select m.id, m.user_id, m.content from public.messages m
+ where m.role = 'user' and not exists (
+   select from heard_messages h where h.client_id = m.client_message_id and h.user_id = m.user_id and h.content = m.content);
+
+-- check: answer_fits, always
+-- A reply holds the beginning of what the model said to its question, and all of it where it is complete.
+select a.id, a.status, a.content from public.messages a
+  left join public.messages q on q.id = a.reply_to
+  left join heard_messages h on h.client_id = q.client_message_id or q.id is null and h.message_id = a.reply_to
+ where a.role = 'assistant'
+   and (h.client_id is null or not starts_with(h.answer, a.content) or a.status = 'complete' and a.content <> h.answer);
+
+-- check: reply_kept, always
+-- A reply that a client saw begin is stored.
+select h.reply_id, h.text from heard_replies h
+ where h.deletion = 0 and not exists (select from public.messages a where a.id = h.reply_id and a.role = 'assistant');
+
+-- check: heard_is_stored, always
+-- What a client heard of a reply that ended is the beginning of its stored text; only of one that was broken off may it have heard more.
+select a.id, a.status, a.content, h.text from heard_replies h join public.messages a on a.id = h.reply_id
+ where a.status <> 'streaming' and not starts_with(a.content, h.text)
+   and not (a.status in ('interrupted', 'cancelled') and starts_with(h.text, a.content));
+
+-- check: last_moment_only, always
+-- A reply that was broken off holds all that was heard of it but the last moment, unless Postgres was away.
+select a.id, a.status, length(a.content) as stored, h.certain, length(h.text) as heard
+  from heard_replies h join public.messages a on a.id = h.reply_id
+ where a.status in ('interrupted', 'cancelled') and length(a.content) < h.certain;
+
+-- check: end_is_true, always
+-- A reply whose completion was seen is complete with exactly that text, and one that was seen cancelled is cancelled.
+select a.id, a.status, a.content, h.ended, h.text from heard_replies h join public.messages a on a.id = h.reply_id
+ where h.ended = 'completion' and (a.status <> 'complete' or a.content <> h.text)
+    or h.ended = 'message.cancelled' and a.status <> 'cancelled';
+
+-- check: deleted_stays_deleted, always
+-- A message whose deletion was acknowledged is gone.
+select m.id, m.content from public.messages m
+ where m.id in (select h.message_id from heard_messages h where h.deletion = 2 union all select h.reply_id from heard_replies h where h.deletion = 2);
+
+-- check: deleted_leaves_no_word, always
+-- Nothing of a message whose deletion was acknowledged is in any column or archive; a brief and its revisions are let pass, which are about to be rebuilt.
+select t.place, t.mark from traces t where t.place not like 'public.conversation\_brief%';
+
+-- check: deleted_is_forgotten, quiet
+-- Nothing of a message whose deletion was acknowledged is in any column or archive.
+select t.place, t.mark from traces t;
+
+-- check: one_reply_stands, always
+-- Every message has one reply that stands; the others were superseded by a later try.
+select q.id, count(a.id) as standing from public.messages q
+  left join public.messages a on a.reply_to = q.id and a.role = 'assistant' and a.superseded_by is null
+ where q.role = 'user'
+   and not exists (select from heard_replies h join heard_messages s using (client_id) where s.message_id = q.id and h.deletion <> 0)
+ group by q.id having count(a.id) <> 1;
+
+-- check: superseded_by_a_later_try, always
+-- A superseded reply was broken off, counts no tokens, and names a later reply to the same message.
+select a.id, a.status, a.superseded_by, a.token_count from public.messages a
+  left join public.messages b on b.id = a.superseded_by
+ where a.superseded_by is not null
+   and (a.status not in ('failed', 'interrupted') or a.token_count <> 0 or b.reply_to <> a.reply_to or b.seq <= a.seq);
+
+-- check: reply_after_question, always
+-- A reply stands in its question's chat, after it.
+select a.id, a.seq, q.seq from public.messages a join public.messages q on q.id = a.reply_to
+ where a.chat_id <> q.chat_id or a.seq <= q.seq;
+
+-- check: order_of_sending, always
+-- Messages that a client sent one after the other are stored in that order.
+select first.id, first.seq, second.id, second.seq
+  from heard_messages h join public.messages first on first.id = h.message_id
+  join heard_messages later on later.chat_id = h.chat_id and later.place > h.place
+  join public.messages second on second.id = later.message_id
+ where second.seq <= first.seq;
+
+-- check: place_for_good, always
+-- A place in a chat is never another message's, also after the message there was deleted.
+with seen as (select chat_id, seq, message_id from crash.places union select m.chat_id, m.seq, m.id from public.messages m)
+select chat_id, seq, array_agg(message_id) from seen group by chat_id, seq having count(*) > 1
+union all
+select chat_id, min(seq), array_agg(message_id) from seen group by chat_id, message_id having count(*) > 1;
+
+-- check: no_gaps, always
+-- The places of a chat are 1, 2, 3 … but for the messages that were deleted.
+with deleted as (
+  select h.chat_id, h.deletion = 2 as certain from heard_messages h where h.deletion <> 0
+  union all
+  select s.chat_id, h.deletion = 2 from heard_replies h join heard_messages s using (client_id) where h.deletion <> 0)
+select c.id, c.last_seq, count(m.id) as messages from public.chats c left join public.messages m on m.chat_id = c.id
+ group by c.id
+having c.last_seq - count(m.id) not between
+         (select count(*) from deleted d where d.chat_id = c.id and d.certain) and (select count(*) from deleted d where d.chat_id = c.id);
+
+-- check: chat_counters, always
+-- A chat's counters are what a count of its messages gives.
+select c.id, c.message_count, counted.messages, c.turn_count, counted.turns, c.last_seq, counted.last_seq as greatest_seq
+  from public.chats c
+ cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user' and m.token_count > 0) as turns, coalesce(max(m.seq), 0) as last_seq,
+   max(m.created_at) as last_at
+                       from public.messages m where m.chat_id = c.id) counted
+ where (c.message_count, c.turn_count) <> (counted.messages, counted.turns) or c.last_seq < counted.last_seq or c.last_message_at < counted.last_at;
+
+-- check: token_counts, always
+-- A message counts tokens when it has text that stands, and none otherwise.
+select m.id, m.status, m.token_count, length(m.content) from public.messages m
+ where (m.token_count > 0) <> (m.content <> '' and m.superseded_by is null);
+
+-- check: brief_counters, always
+-- A brief's counters are what a count of the messages behind its place gives.
+select b.chat_id, b.pending_tokens, counted.tokens, b.pending_turns, counted.turns, b.cleared_turns, counted.cleared
+  from public.conversation_briefs b
+ cross join lateral (select coalesce(sum(m.token_count) filter (where m.seq > b.covered_seq), 0) as tokens,
+                            count(*) filter (where m.role = 'user' and m.token_count > 0 and m.seq > b.covered_seq) as turns,
+                            count(*) filter (where m.role = 'user' and m.token_count > 0 and m.seq <= b.cleared_seq) as cleared
+                       from public.messages m where m.chat_id = b.chat_id) counted
+ where (b.pending_tokens, b.pending_turns, b.cleared_turns) <> (counted.tokens, counted.turns, counted.cleared);
+
+-- check: ledger_versions, always
+-- A brief's version is the number of its revisions, which are numbered 1, 2, 3 …
+select b.chat_id, b.version, count(r.version), min(r.version), max(r.version)
+  from public.conversation_briefs b left join public.conversation_brief_revisions r on r.chat_id = b.chat_id
+ group by b.chat_id having b.version <> count(r.version) or count(r.version) > 0 and (min(r.version) <> 1 or max(r.version) <> count(r.version));
+
+-- check: ledger_ranges, always
+-- The ranges of a chat's folds and clears follow each other without a hole and without an overlap; a rebuild covers all from the last clear on.
+with steps as (
+  select r.*, coalesce(max(r.seq_to) filter (where r.kind in ('fold', 'clear')) over before, 0) as covered,
+         coalesce(max(r.seq_to) filter (where r.kind = 'clear') over before, 0) as cleared
+    from public.conversation_brief_revisions r
+  window before as (partition by r.chat_id order by r.version rows between unbounded preceding and 1 preceding))
+select chat_id, version, kind, seq_from, seq_to, covered, cleared from steps
+ where kind in ('fold', 'clear') and seq_from <> covered + 1
+    or kind = 'rebuild' and (seq_from <> cleared + 1 or seq_to <> covered);
+
+-- check: brief_is_its_last_revision, always
+-- A brief says what its last revision says, and covers what its revisions cover.
+select b.chat_id, b.version, b.covered_seq, ledger.covered, b.cleared_seq, ledger.cleared
+  from public.conversation_briefs b
+ cross join lateral (select coalesce(max(r.seq_to) filter (where r.kind in ('fold', 'clear')), 0) as covered,
+                            coalesce(max(r.seq_to) filter (where r.kind = 'clear'), 0) as cleared,
+                            coalesce((array_agg(r.global_summary order by r.version desc))[1], '') as summary
+                       from public.conversation_brief_revisions r where r.chat_id = b.chat_id) ledger
+ where (b.covered_seq, b.cleared_seq) <> (ledger.covered, ledger.cleared) or b.brief ->> 'global_summary' <> ledger.summary;
+
+-- check: ledger_turns, always
+-- A fold names as many turns as its range has, in chats of which nothing was deleted.
+select r.chat_id, r.version, r.turns, counted.turns
+  from public.conversation_brief_revisions r join public.chats c on c.id = r.chat_id and c.last_seq = c.message_count
+ cross join lateral (select count(*) as turns from public.messages m
+                      where m.chat_id = r.chat_id and m.role = 'user' and m.token_count > 0 and m.seq between r.seq_from and r.seq_to) counted
+ where r.kind = 'fold' and r.turns <> counted.turns;
+
+-- check: folded_once, always
+-- A brief holds each message up to its place exactly once, and no other; a stale one, which is about to be rebuilt, is let pass.
+with held as (
+  select b.chat_id, found.mark[1] as mark, count(*) as times from public.conversation_briefs b
+   cross join lateral regexp_matches(b.brief ->> 'global_summary', '(?:ask|said)\d+', 'g') as found (mark)
+   where not b.stale group by 1, 2),
+due as (
+  select b.chat_id, substring(m.content from '^(?:ask|said)\d+') as mark from public.conversation_briefs b
+    join public.messages m on m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq
+   where not b.stale and m.superseded_by is null and m.status <> 'streaming' and m.content <> '')
+select chat_id, mark, coalesce(held.times, 0) as times, due.mark is not null as covered
+  from held full join due using (chat_id, mark) where due.mark is null or held.times is distinct from 1;
+
+-- check: covered_is_indexed, always
+-- What a brief covers since the last clear can be recalled: each message is in one row of the index.
+select b.chat_id, m.seq, b.covered_seq, b.indexed_seq, count(i.seq) as rows
+  from public.conversation_briefs b
+  join public.messages m on m.chat_id = b.chat_id and m.token_count > 0 and m.seq > b.cleared_seq and m.seq <= b.covered_seq
+  left join public.turn_index i on i.chat_id = m.chat_id and m.seq between i.seq and i.last_seq
+ group by b.chat_id, m.seq, b.covered_seq, b.indexed_seq having count(i.seq) <> 1;
+
+-- check: indexed_words_are_there, always
+-- A row of the index has the words of its messages and of the question before them, and no word that is gone.
+with held as (
+  select i.chat_id, i.seq, array(select word from unnest(tsvector_to_array(i.tsv)) word where word !~ '^(chat|user) ' order by word) as words,
+         array(select word from public.messages m
+                cross join lateral unnest(tsvector_to_array(to_tsvector('throughline.words', throughline.searchable(m.content)))) word
+                where m.chat_id = i.chat_id and m.token_count > 0 and (m.seq between i.seq and i.last_seq or m.seq = i.words_from)
+                group by word order by word) as said
+    from public.turn_index i)
+select chat_id, seq, words, said from held where words <> said;
+
+-- check: extraction_ranges, always
+-- The ranges of a chat's extractions follow each other from its first message on, without a hole and without an overlap, up to where its brief says.
+with ranges as (
+  select e.*, lag(e.seq_to, 1, 0::bigint) over (partition by e.chat_id order by e.seq_from) as before from public.memory_extractions e)
+select r.chat_id, r.before, r.seq_from, r.seq_to, r.result from ranges r where r.seq_from <> r.before + 1 or r.seq_to < r.seq_from
+union all
+select b.chat_id, b.extracted_seq, null, coalesce(max(e.seq_to), 0), 'brief'
+  from public.conversation_briefs b left join public.memory_extractions e on e.chat_id = b.chat_id
+ group by b.chat_id having b.extracted_seq <> coalesce(max(e.seq_to), 0);
+
+-- check: extracted_once, always
+-- What a user said is in the evidence of exactly one memory, once its range was read: the model makes one of every message.
+select m.id, m.chat_id, m.seq, m.content, e.result, count(s.memory_id) as times
+  from public.messages m
+  join public.memory_extractions e on e.chat_id = m.chat_id and m.seq between e.seq_from and e.seq_to
+  left join public.memory_sources s on s.message_id = m.id
+ where m.role = 'user' and e.result <> 'skipped'
+ group by m.id, m.chat_id, m.seq, m.content, e.result having count(s.memory_id) <> 1;
+
+-- check: only_what_users_said, always
+-- No memory has what the assistant said, or an assistant's message as its only evidence.
+select y.id, y.content from public.memories y
+ where y.content ~ '\msaid\d' or exists (
+   select from public.memory_sources s where s.memory_id = y.id having count(*) > 0 and bool_and(
+     exists (select from public.messages m where m.id = s.message_id and m.role <> 'user')));
+
+-- check: memory_has_source, always
+-- A memory that a user did not write has a message that says it.
+select y.id, y.status, y.content from public.memories y
+ where y.origin = 'extracted' and not exists (select from public.memory_sources s where s.memory_id = y.id);
+
+-- check: source_is_true, always
+-- The words that a memory quotes are in the message that it names, in that chat, of that user.
+select s.memory_id, s.message_id, s.quote, m.content from public.memory_sources s left join public.messages m on m.id = s.message_id
+ where m.id is null or m.user_id <> s.user_id or m.chat_id <> s.chat_id or m.seq <> s.seq or position(s.quote in m.content) = 0;
+
+-- check: one_of_a_key, always
+-- No two memories of a user that are shown say the same.
+select y.user_id, min(y.content), count(*) from public.memories y where y.status in ('active', 'inbox') group by y.user_id, y.content_key having count(*) > 1;
+
+-- check: closed_has_successor, always
+-- A memory that something took the place of is closed, and one that is shown is not.
+select y.id, y.status, y.superseded_by, y.retracted_at, y.content from public.memories y
+ where y.status = 'superseded' and y.retracted_at is null or y.status in ('active', 'inbox') and (y.superseded_by is not null or y.retracted_at is not null);
+
+-- check: memory_revisions, always
+-- Every change of a memory has its revision: they are numbered 1, 2, 3 … up to the memory's version.
+select y.id, y.version, count(r.version), min(r.version), max(r.version)
+  from public.memories y left join public.memory_revisions r on r.memory_id = y.id
+ group by y.id, y.version having count(r.version) <> y.version or min(r.version) <> 1 or max(r.version) <> y.version;
+
+-- check: hands_off, always
+-- What a user wrote or edited is not changed by a model afterwards, but for how sure it is.
+select r.memory_id, r.version, r.action, y.content from public.memory_revisions r join public.memories y on y.id = r.memory_id
+ where r.actor = 'model' and r.action in ('UPDATE', 'DELETE', 'MERGE')
+   and exists (select from public.memory_revisions e where e.memory_id = r.memory_id and e.version < r.version and e.actor = 'user' and e.action = 'EDIT');
+
+-- check: memory_versions, always
+-- A user's version grows with every extraction that changes a memory, and never shrinks.
+select u.user_id, u.version, count(e.id) as changes, max(k.version) as was
+  from public.memory_users u
+  left join public.memory_extractions e on e.user_id = u.user_id and e.added + e.updated + e.superseded + e.noops > 0
+  left join crash.memory_versions k on k.user_id = u.user_id
+ group by u.user_id, u.version having u.version < count(e.id) or u.version < max(k.version);
+
+-- check: mentions_are_counted, always
+-- A thing that memories are about is mentioned by as many as it says, and by one at least.
+select n.user_id, n.name, n.mentions, count(m.memory_id) from public.memory_entities n
+  left join public.memory_mentions m on m.entity_id = n.id
+ group by n.id having n.mentions <> count(m.memory_id) or count(m.memory_id) = 0;
+
+-- check: topic_of_its_chat, always
+-- A turn has at most one topic: one of its own chat and user, which is not merged into another.
+select i.chat_id, i.seq, i.topic_id, t.chat_id as of_chat, t.state from public.turn_index i left join public.topics t on t.id = i.topic_id
+ where i.topic_id is not null and (t.id is null or t.chat_id <> i.chat_id or t.user_id <> i.user_id or t.state = 'merged');
+
+-- check: topic_counters, always
+-- A topic's messages are its turns' messages: it counts as many, says where they begin and end, and has at least one.
+select t.id, t.chat_id, t.number, t.state, t.message_count, counted.messages, t.first_seq, turns.first_seq as first, t.last_seq, turns.last_seq as last
+  from public.topics t
+ cross join lateral (select count(*) as messages from topic_rows r where r.topic_id = t.id) counted
+ cross join lateral (select min(i.seq) as first_seq, max(i.last_seq) as last_seq from public.turn_index i where i.chat_id = t.chat_id
+   and i.topic_id = t.id) turns
+ where t.state <> 'merged'
+   and (t.message_count <> counted.messages or counted.messages = 0 or (t.first_seq, t.last_seq) is distinct from (turns.first_seq, turns.last_seq));
+
+-- check: topic_messages_agree, always
+-- What our own function calls a topic's messages are those of its turns that stand.
+select t.id, coalesce(ours.seq, theirs.seq) as seq
+  from public.topics t
+   join throughline.messages_of_topics ours on ours.topic_id = t.id
+  full join topic_rows theirs on theirs.topic_id = t.id and theirs.seq = ours.seq and theirs.content = ours.content
+ where ours.seq is null or theirs.seq is null;
+
+-- check: topic_numbers, always
+-- The topics of a chat have numbers of their own, from 1 on.
+select t.chat_id, t.number, count(*) from public.topics t group by t.chat_id, t.number having count(*) > 1 or t.number < 1;
+
+-- check: topic_accesses, always
+-- A topic was come back to as often as it has turns but the first, and those merged into it; more only where messages of the chat were deleted.
+with merges as (
+  with recursive into_it (id, into_id) as (
+    select m.id, m.merged_into from public.topics m where m.merged_into is not null
+    union all select i.id, t.merged_into from into_it i join public.topics t on t.id = i.into_id where t.merged_into is not null)
+  select into_id, count(*) as topics from into_it group by into_id)
+select t.id, t.chat_id, t.number, t.access_count, turns.count as turns, coalesce(merges.topics, 0) as merged, c.last_seq, c.message_count
+  from public.topics t join public.chats c on c.id = t.chat_id
+  left join merges on merges.into_id = t.id
+ cross join lateral (select count(*) from public.turn_index i where i.chat_id = t.chat_id and i.topic_id = t.id) turns
+ where t.state <> 'merged'
+   and (t.access_count < turns.count - 1 - coalesce(merges.topics, 0)
+     or c.last_seq = c.message_count and t.access_count > turns.count - 1 - coalesce(merges.topics, 0));
+
+-- check: archive_verifies, always
+-- Every archive can be unpacked, has the hash, the size and the number of messages that its row says, and those up to the topic's place.
+select a.topic_id, a.broken, t.compacted_seq, t.archive_messages from archives a join public.topics t on t.id = a.topic_id where a.broken <> ''
+union all
+select t.id, 'packed up to there', t.compacted_seq, t.archive_messages from public.topics t
+ where coalesce(t.archive_messages, 0) <> (select count(*) from topic_rows r where r.topic_id = t.id and r.seq <= t.compacted_seq);
+
+-- check: archive_is_its_rows, always
+-- An archive holds the rows of its topic up to the topic's place, in their order, word for word.
+with due as (
+  select r.*, row_number() over (partition by r.topic_id order by r.seq) as place from topic_rows r
+    join public.topics t on t.id = r.topic_id and r.seq <= t.compacted_seq join archives a on a.topic_id = t.id)
+select coalesce(due.topic_id, archived.topic_id) as topic_id, due.seq, coalesce(due.place, archived.place) as place, due.content, archived.content as packed
+  from due full join archived on archived.topic_id = due.topic_id and archived.place = due.place
+ where due.seq is null or archived.place is null or due.role <> archived.role or due.content <> archived.content
+    or abs(extract(epoch from due.created_at)::float8 - archived.said_at) > 0.00001;
+
+-- check: topic_says_what_is_there, always
+-- The title and the summary of a topic have words only of messages that are still there.
+select t.id, t.chat_id, t.state, t.stale, t.title, t.summary, said.mark[1] as gone
+  from public.topics t
+ cross join lateral regexp_matches(t.title || ' ' || coalesce(t.summary, ''), '(?:ask|said)\d+', 'g') as said (mark)
+ where not exists (select from public.messages m where m.chat_id = t.chat_id and m.superseded_by is null
+   and substring(m.content from '^(?:ask|said)\d+') = said.mark[1]);
+
+-- check: topic_title, always
+-- A title that its user did not choose is how the message begins that it was made of, one of the topic.
+select t.id, t.chat_id, t.number, t.title, t.title_seq, r.content from public.topics t
+  left join topic_rows r on r.topic_id = t.id and r.seq = t.title_seq
+ where t.state <> 'merged' and t.title_seq is not null and (r.seq is null or not starts_with(r.content, t.title));
+
+-- check: summarized_once, always
+-- The summary of a topic holds each of its messages up to its place exactly once, and no other; a stale one is let pass, and one that has no room for all.
+with held as (
+  select t.id, found.mark[1] as mark, count(*) as times from public.topics t
+   cross join lateral regexp_matches(t.summary, '(?:ask|said)\d+', 'g') as found (mark)
+   where not t.stale and t.state <> 'merged' group by 1, 2),
+due as (
+  select t.id, substring(r.content from '^(?:ask|said)\d+') as mark from public.topics t join topic_rows r on r.topic_id = t.id and r.seq <= t.summary_seq
+   where not t.stale and t.summary is not null),
+fits as (select due.id from due group by due.id having count(*) <= @topic_room)
+select id, mark, coalesce(held.times, 0) as times, due.mark is not null as due
+  from held full join due using (id, mark)
+ where (id in (select fits.id from fits) and held.times is distinct from 1) or due.mark is null;
+
+-- check: merged_is_empty, always
+-- A topic that was merged says into which one of its chat, and keeps nothing.
+select t.id, t.state, t.merged_into, kept.chat_id from public.topics t left join public.topics kept on kept.id = t.merged_into
+ where (t.state = 'merged') <> (t.merged_into is not null)
+    or t.state = 'merged' and (kept.chat_id is distinct from t.chat_id or t.summary is not null or t.archive is not null or t.centroid is not null);
+
+-- check: resting_without_vector, always
+-- The turns of a topic that faded have no vector, and rest; no others do.
+select i.chat_id, i.seq, i.resting, i.embedding is not null as has_vector, t.state from public.turn_index i left join public.topics t on t.id = i.topic_id
+ where i.resting and i.embedding is not null or i.resting <> (coalesce(t.state, 'active') = 'archived');
+
+-- check: nothing_streaming, quiet
+-- No reply is left running.
+select m.id, m.chat_id, m.lease_until from public.messages m where m.status = 'streaming';
+
+-- check: no_deltas, quiet
+-- Nothing is left of what was recorded of running replies.
+select d.message_id, count(*), max(m.status) from public.message_deltas d left join public.messages m on m.id = d.message_id group by d.message_id;
+
+-- check: nothing_due, quiet
+-- No chat waits for a fold, and no brief for being rebuilt.
+select d.chat_id, d.reason, d.tokens_total, d.pending_turns, d.job_state, d.job_last_error
+  from inspect.due_folds(@threshold, @tail, @bridge, @least, @prompt) d;
+
+-- check: no_job_left, quiet
+-- No memory job is unfinished, stuck as running, or was given up.
+select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.queue in ('memory', 'memories', 'topics')
+  and j.state not in ('completed', 'cancelled');
+
+-- check: no_lease_left, quiet
+-- No fold, no extraction and no packing of a topic holds a lease.
+select b.chat_id, null as user_id, b.lease_until from public.conversation_briefs b where b.lease_token is not null
+union all select null, u.user_id, u.lease_until from public.memory_users u where u.lease_token is not null
+union all select t.chat_id, t.user_id, t.lease_until from public.topics t where t.lease_token is not null;
+
+-- check: all_extracted, quiet
+-- Every turn has been read for memories, whatever became of its reply, and no chat is due for it.
+select b.chat_id, b.extracted_seq, b.extract_due_at, m.seq from public.conversation_briefs b
+  left join public.messages m on m.chat_id = b.chat_id and m.role = 'user' and m.token_count > 0 and m.seq > b.extracted_seq
+ where m.id is not null or b.extract_due_at is not null;
+
+-- check: all_assigned, quiet
+-- Every indexed turn since the last clear has its topic.
+select i.chat_id, i.seq, i.said_at, i.embedding is not null as has_vector from public.turn_index i join public.conversation_briefs b using (chat_id)
+ where i.topic_id is null and i.seq > b.cleared_seq;
+
+-- check: topics_are_repaired, quiet
+-- No topic waits for its summary and its archive, and none but one that is talked about has more messages unpacked than it may.
+select t.id, t.chat_id, t.number, t.state, t.stale, t.rehydrated, t.message_count, t.compacted_seq, t.retry_at from public.topics t
+ where t.state <> 'merged'
+   and (t.stale
+     or (select count(*) from topic_rows r where r.topic_id = t.id and r.seq > t.compacted_seq) > @topic_most
+        and not (t.rehydrated
+          and t.last_seq = (select max(other.last_seq) from public.topics other where other.chat_id = t.chat_id and other.state = 'active')));
+
+-- check: remembered, greeted
+-- The prompt of a chat's next message showed each message since the last clear exactly once, from the brief or word for word.
+with due as (
+  select p.client_id, substring(m.content from '^(?:ask|said)\d+') as mark
+    from prompts p join heard_messages h using (client_id)
+    join public.messages q on q.id = h.message_id
+    join public.conversation_briefs b on b.chat_id = q.chat_id
+    join public.messages m on m.chat_id = q.chat_id and m.seq < q.seq and m.seq > b.cleared_seq and m.superseded_by is null and m.content <> ''),
+shown as (select p.client_id, one.mark, count(*) as times from prompts p cross join lateral unnest(p.marks) as one (mark) group by 1, 2)
+select client_id, mark, coalesce(shown.times, 0) as times from due full join shown using (client_id, mark)
+ where due.mark is null or shown.times is distinct from 1;

@@ -1,0 +1,171 @@
+package people
+
+import (
+	"encoding/json"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
+)
+
+// What people count. Tokens are those of memory in the prompts, dropped turns are in neither brief nor prompt.
+const (
+	Words         = "words"
+	Turns         = "turns"
+	Drops         = "drops"
+	Cancels       = "cancels"
+	Repeats       = "repeats"
+	Reads         = "reads"
+	WithFiles     = "with files"
+	Receipts      = "receipts"
+	MemoryTokens  = "memory tokens"
+	DroppedTurns  = "dropped turns"
+	WithRecall    = "with recalled turns"
+	WithMemories  = "with memories"
+	WithTopic     = "with a topic"
+	RecallTooLate = "recall late"
+)
+
+// What people time.
+const (
+	FirstWord    = "first word"    // from sending a message to its reply's first word, without the model's time
+	WordLag      = "word lag"      // of a word behind the model's pace
+	LagElsewhere = "lag elsewhere" // the same, read from another server than the one that generates
+	TurnTime     = "turn"          // from sending a message to the end of its reply
+	ResumeGap    = "resume gap"    // from asking for the rest of a reply to its first missing words
+	ReadTime     = "read"          // of history, memory, chats, search
+)
+
+// Gauges are what all people together count and time. They are safe for concurrent use.
+type Gauges struct {
+	mu         sync.Mutex
+	counts     map[string]int
+	times      map[string]*Histogram
+	open, most int // streams
+}
+
+// Reset forgets all but the streams that are open.
+func (g *Gauges) Reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.counts, g.times, g.most = nil, nil, g.open
+}
+
+// Count adds to a count.
+func (g *Gauges) Count(what string, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.counts == nil {
+		g.counts = map[string]int{}
+	}
+	g.counts[what] += n
+}
+
+// Counted returns a count.
+func (g *Gauges) Counted(what string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counts[what]
+}
+
+func (g *Gauges) took(what string, d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.times == nil {
+		g.times = map[string]*Histogram{}
+	}
+	if g.times[what] == nil {
+		g.times[what] = &Histogram{}
+	}
+	g.times[what].add(d)
+}
+
+// Times returns what was timed.
+func (g *Gauges) Times(what string) Histogram {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.times[what]; h != nil {
+		return *h
+	}
+	return Histogram{}
+}
+
+func (g *Gauges) opened(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open += n
+	g.most = max(g.most, g.open)
+}
+
+// Open returns how many streams are open, and how many were at most.
+func (g *Gauges) Open() (now, most int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open, g.most
+}
+
+// receive counts what a reply's receipt says that the model was shown.
+func (g *Gauges) receive(receipt json.RawMessage) {
+	var r struct {
+		Brief    int       `json:"brief_tokens"`
+		Bridge   int       `json:"bridge_tokens"`
+		Tail     int       `json:"tail_tokens"`
+		Recall   int       `json:"recall_tokens"`
+		Memory   int       `json:"memory_tokens"`
+		Dropped  int       `json:"dropped_turns"`
+		Topic    uuid.UUID `json:"topic"`
+		Recalled string    `json:"recall"`
+	}
+	if json.Unmarshal(receipt, &r) != nil {
+		return // a reply that was stored without one
+	}
+	g.Count(Receipts, 1)
+	g.Count(MemoryTokens, r.Brief+r.Bridge+r.Tail+r.Recall+r.Memory)
+	g.Count(DroppedTurns, r.Dropped)
+	g.Count(WithRecall, btoi(r.Recall > 0))
+	g.Count(WithMemories, btoi(r.Memory > 0))
+	g.Count(WithTopic, btoi(r.Topic != uuid.Nil))
+	g.Count(RecallTooLate, btoi(r.Recalled == "late" || r.Recalled == "failed"))
+}
+
+// Histogram counts durations in steps of three per cent: exact enough for percentiles, and as small after an hour
+// as after a second.
+type Histogram [steps]int64
+
+const (
+	steps  = 700
+	ratio  = 1.03
+	finest = 10 * time.Microsecond // shorter durations count as this
+)
+
+func (h *Histogram) add(d time.Duration) {
+	step := 0
+	if d > finest {
+		step = min(int(math.Log(float64(d)/float64(finest))/math.Log(ratio)), steps-1)
+	}
+	h[step]++
+}
+
+// Total returns how many there are.
+func (h *Histogram) Total() (sum int64) {
+	for _, n := range h {
+		sum += n
+	}
+	return sum
+}
+
+// MS returns the value in milliseconds below which the share q lies; NaN of nothing.
+func (h *Histogram) MS(q float64) float64 {
+	total := h.Total()
+	rank := min(int64(float64(total)*q), total-1)
+	for i, n := range h {
+		if n > 0 && rank < n {
+			return kit.Milliseconds(finest) * math.Pow(ratio, float64(i)+.5)
+		}
+		rank -= n
+	}
+	return math.NaN()
+}

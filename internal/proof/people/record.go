@@ -1,0 +1,311 @@
+package people
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// Record is what the people know: what they sent, what was acknowledged, what they received. No crash affects
+// it, and the database is compared with it. It is safe for concurrent use. The zero Record is empty.
+type Record struct {
+	Talk     *Talk // what a message says, and must be replied
+	mu       sync.Mutex
+	messages []*message
+	replies  map[uuid.UUID]*reply
+	// repliesTo are the same, in the order in which they started.
+	repliesTo map[*message][]*reply
+	outages   []outage
+	broken    []string // answers that contradict themselves or earlier ones
+	failures  map[string]int
+}
+
+// outage is a time in which Postgres was away; to is zero while it is.
+type outage struct{ from, to time.Time }
+
+// message is one that a user sends, in as many attempts as it takes. The fields before the blank line never
+// change, the record guards those after it.
+type message struct {
+	number   int
+	user     uuid.UUID
+	clientID uuid.UUID
+	place    int // among those that its client sent to this chat
+
+	acknowledged bool
+	chatID       uuid.UUID
+	id           uuid.UUID
+	home         string // the server that writes the reply
+	deletion     deletion
+}
+
+// deletion is the state of a request to delete something.
+type deletion int
+
+const (
+	untouched deletion = iota
+	asked              // no answer came: it may be deleted or not
+	done
+)
+
+// reply is one reply as far as it was received.
+type reply struct {
+	id       uuid.UUID
+	message  *message
+	text     []byte
+	chars    int // of the text
+	growth   []growth
+	ended    string // the name of its last event
+	deletion deletion
+	certain  int // characters that must be stored, in a copy of the record
+}
+
+// growth is when the text up to a character was first received.
+type growth struct {
+	at    time.Time
+	chars int
+}
+
+// send records a message before it is sent, and so before it can be stored.
+func (r *Record) send(user uuid.UUID, place int) *message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &message{number: len(r.messages) + 1, user: user, clientID: uuid.New(), place: place}
+	r.messages = append(r.messages, m)
+	return m
+}
+
+// fail counts a request that was not answered as it should be, which a crash may explain.
+func (r *Record) fail(kind string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failures == nil {
+		r.failures = map[string]int{}
+	}
+	r.failures[kind]++
+}
+
+// Failures counts them by their kind.
+func (r *Record) Failures() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.failures)
+}
+
+// complain records an answer that no crash explains.
+func (r *Record) complain(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = append(r.broken, fmt.Sprintf(format, args...))
+}
+
+// start records the event with which a server acknowledges the message.
+func (r *Record) start(m *message, started streaming.Started, server string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.replies == nil {
+		r.replies, r.repliesTo = map[uuid.UUID]*reply{}, map[*message][]*reply{}
+	}
+	if !started.Resumed {
+		m.home = server
+	}
+	if !m.acknowledged {
+		m.acknowledged, m.chatID, m.id = true, started.ChatID, started.UserMessageID
+	}
+	if m.chatID != started.ChatID || m.id != started.UserMessageID {
+		r.broken = append(r.broken, fmt.Sprintf("ask%d was %s in chat %s, and is %s in chat %s when it is sent again",
+			m.number, m.id, m.chatID, started.UserMessageID, started.ChatID))
+	}
+	if r.replies[started.MessageID] == nil {
+		heard := &reply{id: started.MessageID, message: m}
+		r.replies[heard.id] = heard
+		r.repliesTo[m] = append(r.repliesTo[m], heard)
+	}
+	if r.replies[started.MessageID].message != m {
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s is to ask%d and to ask%d", started.MessageID, r.replies[started.MessageID].message.number, m.number))
+	}
+}
+
+// grow records a delta and returns the number of characters up to its end. Text that came before must be the same.
+func (r *Record) grow(delta streaming.Delta) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.replies[delta.MessageID]
+	if known == nil || delta.Offset > known.chars {
+		r.broken = append(r.broken, fmt.Sprintf("a delta of the reply %s at character %d leaves a gap", delta.MessageID, delta.Offset))
+		return delta.Offset
+	}
+	end := delta.Offset + utf8.RuneCountInString(delta.Delta)
+	before, piece := after(known.text, delta.Offset), []byte(delta.Delta)
+	if overlap := min(len(before), len(piece)); !bytes.Equal(before[:overlap], piece[:overlap]) {
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s says something else at character %d when it is read again", delta.MessageID, delta.Offset))
+	}
+	if end > known.chars {
+		known.text = append(known.text[:len(known.text)-len(before)], piece...)
+		known.chars = end
+		known.growth = append(known.growth, growth{time.Now(), end})
+	}
+	return end
+}
+
+// after returns what follows so many characters of a text.
+func after(text []byte, chars int) []byte {
+	for ; chars > 0 && len(text) > 0; chars-- {
+		_, size := utf8.DecodeRune(text)
+		text = text[size:]
+	}
+	return text
+}
+
+// end records a terminal event. length is that of the whole reply, -1 where the event has none.
+func (r *Record) end(id uuid.UUID, name string, length int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.replies[id]
+	switch {
+	case known == nil:
+		r.broken = append(r.broken, fmt.Sprintf("%s of a reply %s that never started", name, id))
+		return
+	case length >= 0 && length != known.chars:
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s ends with %d characters, but %d were heard", id, length, known.chars))
+	case known.ended == name:
+		return
+	case known.ended == streaming.EventCompleted, known.ended == streaming.EventCancelled:
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s ended with %s, and when it is read again with %s", id, known.ended, name))
+	}
+	known.ended = name
+	if name == streaming.EventCompleted {
+		known.growth = nil // all of it must be stored
+	}
+}
+
+// deletable returns the id and state of a message, or of its final reply. The state is nil when the reply has not
+// ended for good, or one of the two was to be deleted before.
+func (r *Record) deletable(m *message, itsReply bool) (uuid.UUID, *deletion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var last *reply
+	for _, heard := range r.repliesTo[m] {
+		if heard.ended == streaming.EventCompleted || heard.ended == streaming.EventCancelled {
+			last = heard
+		}
+	}
+	switch {
+	case last == nil || m.deletion != untouched || last.deletion != untouched:
+		return uuid.Nil, nil
+	case itsReply:
+		return last.id, &last.deletion
+	}
+	return m.id, &m.deletion
+}
+
+// deleting records the state of a deletion.
+func (r *Record) deleting(of *deletion, now deletion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*of = now
+}
+
+// Away records that Postgres is away from now on.
+func (r *Record) Away() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outages = append(r.outages, outage{from: time.Now()})
+}
+
+// Back records that Postgres is there again.
+func (r *Record) Back() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outages[len(r.outages)-1].to = time.Now()
+}
+
+// certainAfter is how long before the last received text an earlier text is certain to be stored. The server
+// records every 250 ms; this is far more, because all processes share two cores.
+const certainAfter = 1500 * time.Millisecond
+
+// afterOutage is how long recording may take to begin again.
+const afterOutage = 3 * time.Second
+
+// certain returns how many characters of a reply must be stored when its server is killed. The lock is held.
+func (r *Record) certain(known *reply) int {
+	if len(known.growth) == 0 {
+		return 0
+	}
+	first, last := known.growth[0].at, known.growth[len(known.growth)-1].at
+	for _, o := range r.outages {
+		if o.from.Before(last.Add(certainAfter)) && (o.to.IsZero() || o.to.Add(afterOutage).After(first)) {
+			return 0
+		}
+	}
+	chars := 0
+	for _, grown := range known.growth {
+		if last.Sub(grown.at) >= certainAfter {
+			chars = grown.chars
+		}
+	}
+	return chars
+}
+
+// whereabouts returns the chat of a message, whether it was acknowledged, and which server writes its reply.
+func (r *Record) whereabouts(m *message) (chat uuid.UUID, acknowledged bool, home string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return m.chatID, m.acknowledged, m.home
+}
+
+// known is a copy of the record.
+type known struct {
+	messages []message
+	replies  []reply
+	broken   []string
+}
+
+func (r *Record) now() known {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := known{broken: slices.Clone(r.broken)}
+	for _, m := range r.messages {
+		k.messages = append(k.messages, *m)
+	}
+	for _, heard := range r.replies {
+		one := *heard
+		one.text, one.certain = slices.Clone(heard.text), r.certain(heard)
+		k.replies = append(k.replies, one)
+	}
+	return k
+}
+
+// Tally is what happened, in numbers.
+type Tally struct{ Acknowledged, Completed, Cancelled, Failed, Deleted, Broken int }
+
+// Tally counts.
+func (r *Record) Tally() (t Tally) {
+	k := r.now()
+	t.Broken = len(k.broken)
+	for _, m := range k.messages {
+		t.Deleted += btoi(m.deletion == done)
+		t.Acknowledged += btoi(m.acknowledged)
+	}
+	for _, r := range k.replies {
+		t.Deleted += btoi(r.deletion == done)
+		t.Completed += btoi(r.ended == streaming.EventCompleted)
+		t.Cancelled += btoi(r.ended == streaming.EventCancelled)
+		t.Failed += btoi(r.ended == streaming.EventFailed)
+	}
+	return t
+}
+
+func btoi(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,126 @@
+package people
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// What cannot be built is no system, and leaves nothing behind.
+func TestBuildFails(t *testing.T) {
+	t.Parallel()
+	if _, err := Start(t.Context(), Plan{Source: t.TempDir()}, t.Output()); err == nil || !strings.Contains(err.Error(), "build") {
+		t.Errorf("an empty folder was built: %v", err)
+	}
+}
+
+// A call that is not as the contract has it is kept.
+func TestModelIsStrict(t *testing.T) {
+	t.Parallel()
+	strict := offline.Format{Type: "json_schema", Name: "extracted_facts", Strict: true}
+	for want, r := range map[string]*offline.Request{
+		"without a purpose":    {},
+		"to be stored":         {Metadata: map[string]string{"purpose": "reply"}, Store: true},
+		"no strict schema":     {Metadata: map[string]string{"purpose": "consolidate"}},
+		"without NEW MESSAGES": {Metadata: map[string]string{"purpose": "extract"}},
+		"":                     {Metadata: map[string]string{"purpose": "extract"}, Text: "NEW MESSAGES\nU1: hello"},
+	} {
+		r.TextOptions.Format = strict
+		m, err := StartModel(t.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		m.look(r)
+		if got := fmt.Sprint(m.Irregular()); want != "" && !strings.Contains(got, want) || want == "" && got != "<nil>" {
+			t.Errorf("%q: %s", want, got)
+		}
+		if err := m.Irregular(); err != nil {
+			t.Errorf("%q is not forgotten: %v", want, err)
+		}
+	}
+}
+
+// All that is said follows from its number, and a model makes of it what the checks expect.
+func TestTalk(t *testing.T) {
+	t.Parallel()
+	talk := testTalk()
+	talk.First, talk.Pace, talk.Article, talk.Files = time.Second, [2]time.Duration{10 * time.Millisecond, 20 * time.Millisecond}, Range{900, 900, 7}, Range{3, 5, 4}
+	if talk.Question(3) != talk.Question(3) || talk.Question(3) == talk.Question(4) || talk.ReplyTo(3) == talk.ReplyTo(4) {
+		t.Error("what is said does not follow from the number")
+	}
+	if words := len(strings.Fields(talk.Question(7))); words < 900 || len(talk.FilesOf(4)) == 0 || talk.FilesOf(5) != nil {
+		t.Errorf("an article of %d words, %d files, %d files", words, len(talk.FilesOf(4)), len(talk.FilesOf(5)))
+	}
+	input := "NEW MESSAGES\nU1 [2026-01-01]: " + talk.Question(6) + "\nA1: " + talk.ReplyTo(6) + "\nand more"
+	if facts := extractAll(input); !strings.Contains(facts, "The user lives in Porto.") || !strings.Contains(facts, "the number said6") {
+		t.Errorf("extracted of %q: %s", input, facts)
+	}
+	decided := talk.consolidate("CANDIDATES\nC1: The user lives in Porto.\nC2: The user swims in Porto.\nMEMORIES\nM1: The user lives in Lyon.", time.Minute)
+	if strings.Count(decided.Text, `"DELETE","memory":"M1"`) != 1 || !talk.isDeciding() {
+		t.Errorf("decided: %s", decided.Text)
+	}
+	r := &offline.Request{Kind: offline.KindReply, Current: talk.Question(6), Text: "ask5 said5"}
+	if answer := talk.Answer(r); answer.Text != talk.ReplyTo(6) || len(talk.Shown(6)) != 2 {
+		t.Errorf("%+v, shown %q", answer, talk.Shown(6))
+	}
+	if late := talk.Due(6, 0).Sub(time.Now().Add(talk.FirstWord(6))); late > 0 || late < -time.Second {
+		t.Errorf("the first word is due %s later", late)
+	}
+	talk.Answer(&offline.Request{Kind: offline.KindTopic, Text: "ask6"})
+	if !talk.isRead(6) || talk.isRead(7) {
+		t.Error("a message that is read is not known, or another one is")
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	t.Parallel()
+	g := &Gauges{}
+	if h := g.Times(ReadTime); !math.IsNaN(h.MS(.5)) {
+		t.Errorf("the median of nothing: %v", h.MS(.5))
+	}
+	for n := range 1000 {
+		g.took(ReadTime, time.Duration(n+1)*time.Millisecond)
+	}
+	h := g.Times(ReadTime)
+	for q, want := range map[float64]float64{.5: 500, .99: 990, 0: 1, 1: 1000} {
+		if got := h.MS(q); got < want*.97 || got > want*1.03 {
+			t.Errorf("%v: %v, not %v", q, got, want)
+		}
+	}
+	g.took(ReadTime, -time.Second) // the clock was set
+	g.took(ReadTime, time.Hour*1000)
+	if h := g.Times(ReadTime); h.Total() != 1002 {
+		t.Errorf("%d of 1002", h.Total())
+	}
+	if g.Reset(); g.Counted(Words) != 0 {
+		t.Error("it does not begin again")
+	}
+}
+
+// A process that crashes writes no JSON; that is an error as one that it logs.
+func TestLogCountsErrors(t *testing.T) {
+	t.Parallel()
+	kept := &closing{}
+	l := &processLog{kept: kept, warnings: true}
+	for _, line := range []string{`{"level":"INFO","msg":"a"}`, `{"level":"WARN","msg":"b"}`, `{"level":"ERROR","msg":"c"}`, "panic: d"} {
+		if _, err := l.Write([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := kept.String()
+	if l.errors.Load() != 2 || !strings.Contains(*l.first.Load(), `"c"`) || strings.Contains(said, `"a"`) || !strings.Contains(said, "panic: d") {
+		t.Errorf("%d errors, %s", l.errors.Load(), said)
+	}
+}
+
+type closing struct{ testkit.Log }
+
+func (*closing) Close() error { return nil }

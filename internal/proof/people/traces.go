@@ -1,0 +1,49 @@
+package people
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// deletedMarks are the marks of messages that were certainly deleted. Not of a reply of which other tries are left: they
+// begin with the same mark.
+const deletedMarks = `
+create temp table deleted_marks on commit drop as
+  select substring(h.content from '^ask\d+') as mark from heard_messages h where h.deletion = 2
+  union
+  select substring(h.answer from '^said\d+') from heard_replies r join heard_messages h using (client_id) where r.deletion = 2
+     and not exists (select from public.messages m where m.role = 'assistant' and substring(m.content from '^said\d+') = substring(h.answer from '^said\d+'));
+create temp table traces (place text, mark text) on commit drop`
+
+// searched is the statement that looks for those marks in every column of the database that can hold words. What is packed is
+// searched unpacked.
+const searched = `
+select 'insert into traces ' || string_agg(format(
+         'select %L, found.mark[1] from %I.%I t cross join lateral regexp_matches(%s, ''\y(?:ask|said)\d+\y'', ''g'') found (mark)
+           where found.mark[1] in (select mark from deleted_marks)',
+         n.nspname || '.' || c.relname || '.' || a.attname, n.nspname, c.relname,
+         case when y.typname = 'bytea' then format('encode(t.%I, ''escape'')', a.attname) else format('t.%I::text', a.attname) end),
+         ' union all ')
+         || ' union all select ''archive'', found.mark[1] from archived t
+           cross join lateral regexp_matches(t.content, ''\y(?:ask|said)\d+\y'', ''g'') found (mark) where found.mark[1] in (select mark from deleted_marks)'
+  from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace join pg_type y on y.oid = a.atttypid
+ where n.nspname in ('public', 'throughline', 'river', 'auth') and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
+   and y.typname in ('text', '_text', 'varchar', '_varchar', 'json', 'jsonb', '_jsonb', 'tsvector', 'bytea')`
+
+// loadTraces looks for what is left of deleted messages. The evidence and the archives are loaded.
+func loadTraces(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, deletedMarks); err != nil {
+		return err
+	}
+	var deleted bool
+	if err := tx.QueryRow(ctx, "select exists (select from deleted_marks)").Scan(&deleted); err != nil || !deleted {
+		return err
+	}
+	var search string
+	if err := tx.QueryRow(ctx, searched).Scan(&search); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, search)
+	return err
+}
