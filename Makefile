@@ -49,17 +49,17 @@ peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the t
 	@scripts/setup peers
 	@go run ./internal/proof/bench -only peers $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 
-load: ## many people talk at once for an hour (DURATION=5m, CHATS=n, DOC=docs/load.md): leaks, rows, queues; fails on what is left
+load: ## many people talk at once for an hour (DURATION=5m, CHATS=n): leaks, rows, queues; fails on what is left (DOC=1 writes the docs)
 	@scripts/setup run
-	@go run ./internal/proof/load $(if $(DURATION),-duration $(DURATION)) $(if $(CHATS),-chats $(CHATS)) $(if $(OUT),-out "$(OUT)") $(if $(DOC),-doc $(DOC))
+	@go run ./internal/proof/load $(if $(DURATION),-duration $(DURATION)) $(if $(CHATS),-chats $(CHATS)) $(if $(OUT),-out "$(OUT)") $(if $(DOC),-doc)
 
-crash: ## kill servers, workers and Postgres while people talk, then check everything (ROUNDS=20 SEED=…)
+crash: ## kill servers, workers and Postgres while people talk, then check everything (ROUNDS=20 SEED=…; DOC=1 writes the docs)
 	@scripts/setup run
-	@go run ./internal/proof/crash -rounds $(or $(ROUNDS),20) $(if $(SEED),-seed $(SEED))
+	@go run ./internal/proof/crash -rounds $(or $(ROUNDS),20) $(if $(SEED),-seed $(SEED)) $(if $(DOC),-doc)
 
-mutations: ## break the program on purpose, one patch at a time, and see that make crash notices (ONLY=name)
+mutations: ## break the program on purpose, one patch at a time, and see that make crash notices (ONLY=name; DOC=1 writes the docs)
 	@scripts/setup run
-	@go run ./internal/proof/crash -mutations $(if $(ONLY),-only $(ONLY))
+	@go run ./internal/proof/crash -mutations $(if $(ONLY),-only $(ONLY)) $(if $(DOC),-doc)
 
 fuzz: ## feed every decoder odd bytes, each fuzz target for FUZZTIME (30s) in turn (ONLY=regular expression)
 	@FUZZTIME=$(or $(FUZZTIME),30s) scripts/fuzz $(if $(ONLY),'$(ONLY)')

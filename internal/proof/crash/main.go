@@ -4,10 +4,11 @@
 //	go run ./internal/proof/crash -rounds 500      as many as there is time for
 //	go run ./internal/proof/crash -seed 7          the same choices again; their timing is up to the machine
 //	go run ./internal/proof/crash -mutations       breaks the program on purpose, and reports whether it is noticed
+//	go run ./internal/proof/crash -doc             and writes the figures into README.md and docs, with -mutations theirs
 //
 // Two servers and two workers run as processes on a private Postgres, durable as in production. In every round
 // some of them are killed with SIGKILL, in every tenth Postgres ends as `pg_ctl stop -m immediate` ends it. What
-// must be true of the database is in checks.sql; docs/crash.md has the rest.
+// must be true of the database is in internal/proof/people/checks.sql; docs/crash.md has the rest.
 package main
 
 import (
@@ -17,12 +18,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
-	"github.com/arcoscribe/throughline/streaming"
 )
 
 type options struct {
@@ -34,6 +35,7 @@ type options struct {
 	keep       bool   // logs and database after a violation
 	mutations  bool
 	only       string
+	doc        bool
 }
 
 func main() { kit.Main("crash", run) }
@@ -50,10 +52,11 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.keep, "keep", true, "keep logs and database after a violation")
 	flags.BoolVar(&o.mutations, "mutations", false, "run against each patch in internal/proof/crash/mutations")
 	flags.StringVar(&o.only, "only", "", "of the mutations, only those whose name holds this")
+	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/crash.md and the figures wherever a document names them")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if flags.NArg() > 0 || o.rounds < 1 || o.quietEvery < 1 {
+	if flags.NArg() > 0 || o.rounds < 1 || o.quietEvery < 1 || o.doc && o.only != "" {
 		return o, errors.New("wrong arguments, see -help")
 	}
 	if o.seed == 0 {
@@ -81,81 +84,87 @@ func crash(ctx context.Context, o options, out, progress io.Writer) error {
 		return err
 	}
 	ended := h.run(ctx)
-	counted := h.count(ctx)
-	h.figures.write(out, h)
-	keep := o.keep && errors.Is(ended, errBroken)
-	if keep {
-		fmt.Fprintf(out, "kept: logs in %s, the database in %s (seed %d)\n", h.folder, h.postgres.Dir(), o.seed)
+	rows, counted := h.rows(ctx)
+	for _, r := range rows {
+		fmt.Fprintf(out, "%-30s %10s\n", r.name, figures.Plain(r.value))
 	}
-	return errors.Join(ended, counted, h.close(keep))
-}
-
-// figures are the contents of the table at the end.
-type figures struct {
-	rounds, crashes, looks int
-	recoveries             []time.Duration
-	violations             []violation
-	// As the database has them at the end.
-	chats, turns, again, folds, rebuilds, clears int
-	extractions, memories, superseded, edited    int
-}
-
-// count reads the figures that the database has.
-func (h *harness) count(ctx context.Context) error {
-	return h.connected(ctx, func(conn *pgx.Conn) error {
-		f := &h.figures
-		err := conn.QueryRow(ctx, `
-			select count(*) filter (where e.result <> 'skipped'), (select count(*) from public.memories),
-			       (select count(*) from public.memories y where y.status = 'superseded'), (select count(*) from public.memories y where y.edited)
-			  from public.memory_extractions e`).Scan(&f.extractions, &f.memories, &f.superseded, &f.edited)
-		if err != nil {
-			return err
-		}
-		return conn.QueryRow(ctx, `
-			select (select count(*) from public.chats), (select count(*) from public.messages where role = 'user'),
-			       (select count(*) from public.messages where superseded_by is not null),
-			       count(*) filter (where kind = 'fold'), count(*) filter (where kind = 'rebuild'), count(*) filter (where kind = 'clear')
-			  from public.conversation_brief_revisions`).Scan(&f.chats, &f.turns, &f.again, &f.folds, &f.rebuilds, &f.clears)
-	})
-}
-
-func (f *figures) write(out io.Writer, h *harness) {
-	ended, acknowledged, deleted := h.record.now().tally()
-	for _, row := range []struct {
-		name  string
-		value any
-	}{
-		{"rounds", f.rounds},
-		{"processes killed", h.crew.kills},
-		{"crashes of Postgres", f.crashes},
-		{"messages acknowledged", acknowledged},
-		{"replies heard to their end", ended[streaming.EventCompleted]},
-		{"replies stopped by their user", ended[streaming.EventCancelled]},
-		{"replies heard to break off", ended[streaming.EventFailed]},
-		{"replies written again", f.again},
-		{"messages deleted", deleted},
-		{"chats", f.chats},
-		{"turns stored", f.turns},
-		{"folds", f.folds},
-		{"briefs rebuilt", f.rebuilds},
-		{"contexts cleared", f.clears},
-		{"extractions", f.extractions},
-		{"memories", f.memories},
-		{"memories superseded", f.superseded},
-		{"memories edited by their user", f.edited},
-		{"times everything was checked", f.looks},
-		{"recovery, median", seconds(f.recoveries, 0.5)},
-		{"recovery, longest", seconds(f.recoveries, 1)},
-		{"violations", len(f.violations)},
-	} {
-		fmt.Fprintf(out, "%-30s %10v\n", row.name, row.value)
-	}
-	for _, v := range f.violations {
-		fmt.Fprintf(out, "violation: %s: %s\n", v.name, v.sentence)
-		for _, row := range v.rows {
+	for _, v := range h.violations {
+		fmt.Fprintf(out, "violation: %s: %s\n", v.Name, v.Sentence)
+		for _, row := range v.Rows {
 			fmt.Fprintf(out, "  %s\n", row)
 		}
 	}
+	keep := o.keep && errors.Is(ended, errBroken)
+	if keep {
+		fmt.Fprintf(out, "kept: logs in %s, the database in %s (seed %d)\n", h.system.Logs(), h.system.Postgres.Dir(), o.seed)
+	}
+	err = errors.Join(ended, counted, h.system.Close(keep))
+	if o.doc && err == nil {
+		err = o.writeTable(rows)
+	}
+	return err
+}
+
+// page is the document that has the tables.
+const page = "docs/crash.md"
+
+// writeTable writes the table into its page, and its figures wherever a document names them.
+func (o options) writeTable(rows []row) error {
+	var table strings.Builder
+	fmt.Fprintf(&table, "`make crash ROUNDS=%d`:\n\n| | |\n|---|--:|\n", o.rounds)
+	for _, r := range rows {
+		fmt.Fprintf(&table, "| %s | %s |\n", r.name, r.value)
+	}
+	return figures.Publish(o.source, page, "crash", table.String())
+}
+
+// row is a line of the table at the end.
+type row struct{ name, value string }
+
+// rows are what happened, as the record and the database have it at the end.
+func (h *harness) rows(ctx context.Context) ([]row, error) {
+	counts := map[string]int{}
+	for _, count := range []struct{ name, sql string }{
+		{"chats", "select count(*) from public.chats"},
+		{"turns stored", "select count(*) from public.messages where role = 'user'"},
+		{"replies written again", "select count(*) from public.messages where superseded_by is not null"},
+		{"folds", "select count(*) from public.conversation_brief_revisions where kind = 'fold'"},
+		{"briefs rebuilt", "select count(*) from public.conversation_brief_revisions where kind = 'rebuild'"},
+		{"contexts cleared", "select count(*) from public.conversation_brief_revisions where kind = 'clear'"},
+		{"extractions", "select count(*) from public.memory_extractions where result <> 'skipped'"},
+		{"memories", "select count(*) from public.memories"},
+		{"memories superseded", "select count(*) from public.memories where status = 'superseded'"},
+		{"memories edited by their user", "select count(*) from public.memories where edited"},
+	} {
+		var n int
+		if err := h.system.Admin.QueryRow(ctx, count.sql).Scan(&n); err != nil {
+			return nil, err
+		}
+		counts[count.name] = n
+	}
+	t := h.record.Tally()
+	mark := func(name string, n int) string { return figures.Mark(name, strconv.Itoa(n)) }
+	rows := []row{
+		{"rounds", mark("crash_rounds", h.played)},
+		{"processes killed", mark("crash_killed", h.kills)},
+		{"crashes of Postgres", mark("crash_postgres", h.crashes)},
+		{"messages acknowledged", mark("crash_messages", t.Acknowledged)},
+		{"replies heard to their end", strconv.Itoa(t.Completed)},
+		{"replies stopped by their user", strconv.Itoa(t.Cancelled)},
+		{"replies heard to break off", strconv.Itoa(t.Failed)},
+		{"messages deleted", strconv.Itoa(t.Deleted)},
+	}
+	for _, name := range []string{"replies written again", "chats", "turns stored", "briefs rebuilt", "contexts cleared", "extractions", "memories",
+		"memories superseded", "memories edited by their user"} {
+		rows = append(rows, row{name, strconv.Itoa(counts[name])})
+	}
+	return append(rows,
+		row{"folds", mark("crash_folds", counts["folds"])},
+		row{"times everything was checked", strconv.Itoa(h.looks)},
+		row{"recovery, median", figures.Mark("crash_recovery_p50", seconds(h.recoveries, 0.5)) + " s"},
+		row{"recovery, longest", figures.Mark("crash_recovery_max", seconds(h.recoveries, 1)) + " s"},
+		row{"violations", mark("crash_violations", len(h.violations))},
+	), nil
 }
 
 // seconds formats the duration below which that share of the durations lies.
@@ -163,5 +172,5 @@ func seconds(durations []time.Duration, share float64) string {
 	if len(durations) == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f s", kit.Percentile(durations, share).Seconds())
+	return fmt.Sprintf("%.1f", kit.Percentile(durations, share).Seconds())
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"io"
@@ -40,7 +39,7 @@ func TestCrash(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-rounds", "0"}, {"-quiet-every", "0"}, {"more"}, {"-nothing"}} {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-quiet-every", "0"}, {"more"}, {"-nothing"}, {"-doc", "-only", "x"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was taken", args)
 		}
@@ -51,13 +50,5 @@ func TestArguments(t *testing.T) {
 	o, err := parse([]string{"-seed", "7"}, io.Discard)
 	if err != nil || o.seed != 7 || o.rounds != 20 {
 		t.Errorf("%+v, %v", o, err)
-	}
-}
-
-// What cannot be built is no system, and leaves nothing behind.
-func TestBuildFails(t *testing.T) {
-	t.Parallel()
-	if _, err := newHarness(context.Background(), options{source: t.TempDir(), seed: 1}, io.Discard); err == nil {
-		t.Error("an empty folder was built")
 	}
 }

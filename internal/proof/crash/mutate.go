@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 )
 
 // mutationsFolder is where the patches are, from the module's folder.
@@ -79,6 +81,8 @@ func mutate(ctx context.Context, o options, out, progress io.Writer) error {
 		return err
 	}
 	var failed []string
+	var noticed, surviving strings.Builder
+	caught := 0
 	for _, m := range all {
 		if !strings.Contains(m.name, o.only) {
 			continue
@@ -91,11 +95,24 @@ func mutate(ctx context.Context, o options, out, progress io.Writer) error {
 			failed = append(failed, m.name)
 		}
 		fmt.Fprintln(out, m.row())
+		table := &surviving
+		if m.survives == "" {
+			table = &noticed
+			caught++
+		}
+		fmt.Fprintln(table, m.row())
 	}
 	if len(failed) > 0 {
 		return fmt.Errorf("not as expected: %s", strings.Join(failed, ", "))
 	}
-	return nil
+	if !o.doc {
+		return nil
+	}
+	counts := fmt.Sprintf("Of %s mutations %s are noticed:\n\n", figures.Mark("mutations_all", strconv.Itoa(len(all))),
+		figures.Mark("mutations_noticed", strconv.Itoa(caught)))
+	return errors.Join(
+		figures.Publish(o.source, page, "mutations", counts+"| mutation | | noticed in, by |\n|---|---|---|\n"+noticed.String()),
+		figures.Publish(o.source, page, "survivors", "| mutation | | |\n|---|---|---|\n"+surviving.String()))
 }
 
 func (m *mutation) asExpected() bool {

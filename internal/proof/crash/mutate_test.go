@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // Every mutation applies to the source as it is, says what it breaks, and names checks that there are; and the
@@ -21,10 +23,7 @@ func TestMutations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, err := parseChecks(checksSQL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := people.Checks()
 	page, err := os.ReadFile(filepath.Join(root, "docs/crash.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +34,7 @@ func TestMutations(t *testing.T) {
 			t.Errorf("%s: %v", m.name, err)
 		}
 		for _, name := range m.caughtBy {
-			if watched[name] == "" && !slices.ContainsFunc(checks, func(c check) bool { return c.name == name }) {
+			if people.Watched[name] == "" && !slices.ContainsFunc(checks, func(c people.Check) bool { return c.Name == name }) {
 				t.Errorf("%s: there is no check %q", m.name, name)
 			}
 		}
@@ -49,14 +48,14 @@ func TestMutations(t *testing.T) {
 	if caught < 8 {
 		t.Errorf("%d mutations to be caught", caught)
 	}
-	for name, sentence := range watched {
+	for name, sentence := range people.Watched {
 		if !strings.Contains(string(page), "| `"+name+"` | watched | "+sentence+" |") {
 			t.Errorf("docs/crash.md has no row of %s, or says something else about it", name)
 		}
 	}
 	for _, c := range checks {
-		if !strings.Contains(string(page), "| `"+c.name+"` | "+c.when+" | "+c.sentence+" |") {
-			t.Errorf("docs/crash.md has no row of the check %s, or says something else about it", c.name)
+		if !strings.Contains(string(page), "| `"+c.Name+"` | "+c.When+" | "+c.Sentence+" |") {
+			t.Errorf("docs/crash.md has no row of the check %s, or says something else about it", c.Name)
 		}
 	}
 }

@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 const (
+	users          = 8
+	devicesPerUser = 2
 	// shortestTalk is how long people talk in a round at least, before and between the strikes; twice that at most.
 	shortestTalk = 400 * time.Millisecond
 	// longestDown is how long killed processes stay dead at most.
@@ -27,6 +30,88 @@ const (
 	duplicates = 4
 )
 
+// limits are small, so that every chat folds again and again, and topics are packed after a few turns.
+var limits = people.Limits{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1, "prompt": 8000, "topic_most": 6, "topic_room": 20}
+
+func settings() map[string]string {
+	number := func(name string) string { return strconv.Itoa(limits[name].(int)) }
+	return map[string]string{
+		"LONG_TERM_MEMORY": "true", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
+		// The cap is large, because the brief lists every message.
+		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": number("threshold"), "MEMORY_K_RAW_TURNS": number("tail"),
+		"MEMORY_BRIDGE_TOKEN_BUDGET": number("bridge"), "MEMORY_MIN_TAIL_TURNS": number("least"),
+		"MEMORY_SUMMARY_TOKEN_CAP": "4000", "MEMORY_PROMPT_TOKEN_BUDGET": number("prompt"),
+		// A pause in a chat makes an extraction due as well as six turns do.
+		"MEMORY_EXTRACT_DELAY": "1s",
+		// A chat has topics from its first turn on, which fade within seconds.
+		"TOPICS": "on", "TOPIC_MAX": "2", "TOPIC_HALF_LIFE": "1s", "TOPIC_HALF_LIFE_MAX": "4s",
+		"TOPIC_MAX_MESSAGES": number("topic_most"), "TOPIC_KEEP_MESSAGES": "2",
+	}
+}
+
+// newTalk is short talk, of which all is to be remembered, and some replies of seconds, so that most of one that is cut off
+// has to be stored. Summaries take long enough for a kill meanwhile. Now and then vectors cannot be had.
+func newTalk() *people.Talk {
+	return &people.Talk{
+		Subjects: people.Subjects{Words: []string{"spinnaker", "gherkin", "sextant", "zither"}, FailsOnceIn: 40},
+		Words:    people.Range{Least: 4, Most: 23}, Reply: people.Range{Least: 5, Most: 54}, LongReply: people.Range{Least: 180, Most: 180, Every: 16},
+		Pace: [2]time.Duration{20 * time.Millisecond, 20 * time.Millisecond}, Summary: 400 * time.Millisecond, Lists: true,
+	}
+}
+
+// habits are those of restless people with little patience.
+var habits = people.Habits{
+	Pause: 50 * time.Millisecond, Away: 100 * time.Millisecond, Patience: 3 * time.Second, ChatsAtOnce: 4, TurnsPerChat: 24, Soon: 12,
+	Stop: .08, Lose: .12, Twice: .10, Leave: .04, Again: .06,
+	Erase: .10, Clear: .05, Edit: .05, Tend: .15, Look: .05, Spite: .33,
+}
+
+// harness is a running system, with the people who use it and the means to break it.
+type harness struct {
+	options
+	progress io.Writer
+	chance   *rand.Rand
+	system   *people.System
+	record   *people.Record
+	people   []*people.Person
+	checks   []people.Check
+
+	played, kills, crashes, looks int
+	recoveries                    []time.Duration
+	violations                    []people.Violation
+}
+
+// newHarness builds the program, starts everything and makes the users with their devices.
+func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness, err error) {
+	talk := newTalk()
+	h = &harness{
+		options: o, progress: progress, checks: people.Checks(), record: &people.Record{Talk: talk},
+		chance: rand.New(rand.NewPCG(o.seed, 0)), //nolint:gosec // repeatable by its seed
+	}
+	h.system, err = people.Start(ctx, people.Plan{
+		Source: o.source, Commands: []string{"serve", "serve --no-workers", "work", "work"}, Settings: settings(),
+		Postgres: map[string]string{"shared_buffers": "64MB", "max_connections": "200"}, Script: talk.Answer, Subjects: &talk.Subjects,
+	}, progress)
+	if err != nil {
+		return h, err
+	}
+	for n := range users {
+		// Each device has choices of its own, so that they do not depend on the others' pace.
+		first, err := h.system.NewPerson(ctx, h.record, &people.Gauges{}, habits, o.seed, 1+n*devicesPerUser)
+		if err != nil {
+			return h, errors.Join(err, h.system.Close(false))
+		}
+		h.people = append(h.people, first)
+		for device := 1; device < devicesPerUser; device++ {
+			h.people = append(h.people, first.Device(o.seed, 1+n*devicesPerUser+device))
+		}
+	}
+	if err := h.system.Run(ctx); err != nil {
+		return h, errors.Join(err, h.system.Close(false))
+	}
+	return h, nil
+}
+
 // errBroken is a run that found a violation.
 var errBroken = errors.New("the database is not what it must be")
 
@@ -38,16 +123,16 @@ func (h *harness) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return h.system.Model.Irregular()
 }
 
-// leg plays some rounds while all talkers talk, and waits for quiet after the last.
+// leg plays some rounds while all people talk, and waits for quiet after the last.
 func (h *harness) leg(ctx context.Context, first, last int) error {
 	talking, hangUp := context.WithCancel(ctx)
 	stopping, stop := context.WithCancel(talking)
 	var wait sync.WaitGroup
-	for _, t := range h.talkers {
-		wait.Go(func() { t.talk(talking, stopping) })
+	for _, p := range h.people {
+		wait.Go(func() { p.Live(talking, stopping) })
 	}
 	defer wait.Wait()
 	defer hangUp()
@@ -56,7 +141,7 @@ func (h *harness) leg(ctx context.Context, first, last int) error {
 		if err := h.round(ctx, n); err != nil {
 			return fmt.Errorf("round %d: %w", n, err)
 		}
-		h.say("round %d of %d", n, h.rounds)
+		fmt.Fprintf(h.progress, "round %d of %d\n", n, h.rounds)
 	}
 	restarted := time.Now()
 	stop()
@@ -71,32 +156,30 @@ func (h *harness) leg(ctx context.Context, first, last int) error {
 
 // round lets people talk, strikes once or twice, and runs the checks while they go on talking.
 func (h *harness) round(ctx context.Context, n int) error {
-	h.figures.rounds++
+	h.played++
 	strikes := 1 + h.chance.IntN(2)
 	for strike := range strikes {
-		h.wait(ctx, shortestTalk)
-		crash := strike == 0 && n%crashEvery == 0
-		if err := h.strike(ctx, crash); err != nil {
+		_ = kit.Sleep(ctx, shortestTalk+h.upTo(shortestTalk))
+		if err := h.strike(ctx, strike == 0 && n%crashEvery == 0); err != nil {
 			return err
 		}
 	}
 	if err := h.enqueueTwice(ctx); err != nil {
 		return err
 	}
-	if gone := h.crew.ended(); len(gone) > 0 {
-		return h.report(watchedBroken("processes", gone...))
+	if gone := h.system.Ended(); len(gone) > 0 {
+		return h.report(people.WatchedBroken("processes", gone...))
 	}
-	return h.look(ctx, nil, whenAlways)
+	return h.look(ctx, nil, people.Always)
 }
 
-// wait waits for a time up to twice as long.
-func (h *harness) wait(ctx context.Context, least time.Duration) {
-	_ = kit.Sleep(ctx, least+time.Duration(h.chance.Int64N(int64(least))))
+func (h *harness) upTo(most time.Duration) time.Duration {
+	return time.Duration(h.chance.Int64N(int64(most)))
 }
 
 // strike kills processes, may crash Postgres before or after, and starts everything again.
 func (h *harness) strike(ctx context.Context, crash bool) error {
-	victims := h.crew.victims(h.chance)
+	victims := h.victims()
 	if crash && h.chance.IntN(3) == 0 {
 		victims = nil // the processes outlive Postgres
 	}
@@ -106,77 +189,74 @@ func (h *harness) strike(ctx context.Context, crash bool) error {
 			return err
 		}
 	}
-	if err := h.crew.kill(victims); err != nil {
+	if err := h.system.Kill(victims...); err != nil {
 		return err
 	}
+	h.kills += len(victims)
 	if crash && !crashFirst {
 		if err := h.crashPostgres(); err != nil {
 			return err
 		}
 	}
-	_ = kit.Sleep(ctx, time.Duration(h.chance.Int64N(int64(longestDown))))
+	_ = kit.Sleep(ctx, h.upTo(longestDown))
 	if crash {
-		if err := h.postgres.Start(ctx); err != nil {
+		if err := h.system.Postgres.Start(ctx); err != nil {
 			return err
 		}
-		h.record.back()
+		h.record.Back()
+		h.system.Admin.Reset()
 	}
-	return h.crew.start(ctx)
+	return h.system.Run(ctx)
 }
 
 func (h *harness) crashPostgres() error {
-	h.figures.crashes++
-	h.record.away()
-	return h.postgres.Crash()
+	h.crashes++
+	h.record.Away()
+	return h.system.Postgres.Crash()
+}
+
+// victims chooses which processes to kill: mostly one, sometimes a server and a worker, both of a kind, or all.
+func (h *harness) victims() []*people.Part {
+	all := h.system.Parts
+	server, worker := all[h.chance.IntN(2)], all[2+h.chance.IntN(2)]
+	switch dice := h.chance.IntN(100); {
+	case dice < 35:
+		return []*people.Part{server}
+	case dice < 60:
+		return []*people.Part{worker}
+	case dice < 75:
+		return []*people.Part{server, worker}
+	case dice < 83:
+		return all[:2]
+	case dice < 91:
+		return all[2:]
+	}
+	return all
 }
 
 // enqueueTwice inserts duplicate jobs: their worker must find that there is nothing to do, or that another worker
 // is doing it.
 func (h *harness) enqueueTwice(ctx context.Context) error {
-	return h.connected(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `
-			insert into river.river_job (kind, args, queue, max_attempts)
-			select kind, jsonb_build_object('chat_id', chat.id), queue, attempts
-			  from (select b.chat_id as id from public.conversation_briefs b where b.pending_turns > 1 order by random() limit $1) chat
-			 cross join (values ('fold_brief', 'memory', 25), ('fold_brief', 'memory', 25), ('rebuild_brief', 'memory', 25),
-			                    ('extract_memories', 'memories', 5), ('extract_memories', 'memories', 5),
-			                    ('assign_topics', 'topics', 10), ('assign_topics', 'topics', 10)) as job (kind, queue, attempts)`, duplicates)
-		if err != nil {
-			return err
-		}
-		_, err = conn.Exec(ctx, `
-			insert into river.river_job (kind, args, queue, max_attempts)
-			select kind, jsonb_build_object('chat_id', topic.chat_id, 'topic_id', topic.id), 'topics', 5
-			  from (select t.id, t.chat_id from public.topics t order by random() limit $1) topic cross join (values ('compact_topic'), ('compact_topic')) as job (kind)
-			union all
-			select kind, '{}', 'maintenance', 1 from (values ('decay_topics'), ('merge_topics')) as job (kind)`, duplicates)
-		return err
-	})
-}
-
-func (h *harness) connected(ctx context.Context, work func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, h.postgres.AdminDSN())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
-	return work(conn)
+	_, err := h.system.Admin.Exec(ctx, `
+		insert into river.river_job (kind, args, queue, max_attempts)
+		select kind, jsonb_build_object('chat_id', chat.id), queue, attempts
+		  from (select b.chat_id as id from public.conversation_briefs b where b.pending_turns > 1 order by random() limit $1) chat
+		 cross join (values ('fold_brief', 'memory', 25), ('fold_brief', 'memory', 25), ('rebuild_brief', 'memory', 25),
+		                    ('extract_memories', 'memories', 5), ('extract_memories', 'memories', 5),
+		                    ('assign_topics', 'topics', 10), ('assign_topics', 'topics', 10)) as job (kind, queue, attempts)
+		union all
+		select kind, jsonb_build_object('chat_id', topic.chat_id, 'topic_id', topic.id), 'topics', 5
+		  from (select t.id, t.chat_id from public.topics t order by random() limit $1) topic
+		 cross join (values ('compact_topic'), ('compact_topic')) as job (kind)
+		union all
+		select kind, '{}', 'maintenance', 1 from (values ('decay_topics'), ('merge_topics')) as job (kind)`, duplicates)
+	return err
 }
 
 // look runs the checks that must hold now.
-func (h *harness) look(ctx context.Context, prompts []prompt, when ...string) error {
-	var found []violation
-	err := h.connected(ctx, func(conn *pgx.Conn) error {
-		tx, evidence, err := gather(ctx, conn, h.record, prompts)
-		if err != nil {
-			return err
-		}
-		if found, err = examine(ctx, tx, evidence, chosen(h.checks, when...)); err != nil {
-			return errors.Join(err, tx.Rollback(ctx))
-		}
-		return errors.Join(tx.Commit(ctx), keepPlaces(ctx, conn))
-	})
-	h.figures.looks++
+func (h *harness) look(ctx context.Context, prompts []people.Prompt, when ...string) error {
+	h.looks++
+	found, err := h.system.Examine(ctx, h.record, limits, prompts, people.Chosen(h.checks, when...))
 	if err != nil {
 		return err
 	}
@@ -184,27 +264,27 @@ func (h *harness) look(ctx context.Context, prompts []prompt, when ...string) er
 }
 
 // report records violations, which end the run.
-func (h *harness) report(found []violation) error {
+func (h *harness) report(found []people.Violation) error {
 	if len(found) == 0 {
 		return nil
 	}
-	h.figures.violations = append(h.figures.violations, found...)
+	h.violations = append(h.violations, found...)
 	return errBroken
 }
 
 // quiet waits until the system has recovered, and then talks once more in every chat.
 func (h *harness) quiet(ctx context.Context, restarted time.Time) error {
-	for _, t := range h.talkers {
-		if t.waits() {
-			return h.report(watchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", t.user, h.within)))
+	for _, p := range h.people {
+		if p.Waits() {
+			return h.report(people.WatchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", p.ID, h.within)))
 		}
 	}
 	if err := h.untilQuiet(ctx, restarted); err != nil {
 		return err
 	}
-	h.figures.recoveries = append(h.figures.recoveries, time.Since(restarted))
-	h.say("quiet %.1f s after the last restart", time.Since(restarted).Seconds())
-	if err := errors.Join(h.ready(ctx), h.look(ctx, nil, whenAlways, whenQuiet)); err != nil {
+	h.recoveries = append(h.recoveries, time.Since(restarted))
+	fmt.Fprintf(h.progress, "quiet %.1f s after the last restart\n", time.Since(restarted).Seconds())
+	if err := errors.Join(h.ready(ctx), h.look(ctx, nil, people.Always, people.Quiet)); err != nil {
 		return err
 	}
 	return h.greet(ctx)
@@ -213,13 +293,7 @@ func (h *harness) quiet(ctx context.Context, restarted time.Time) error {
 // untilQuiet repeats the checks that hold in quiet until they find nothing, or the promised time is over.
 func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) error {
 	for {
-		var found []violation
-		err := h.connected(ctx, func(conn *pgx.Conn) error {
-			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
-				found, err = examine(ctx, tx, evidence{}, chosen(h.checks, whenQuiet))
-				return err
-			})
-		})
+		found, err := h.system.Examine(ctx, &people.Record{}, limits, nil, people.Chosen(h.checks, people.Quiet))
 		switch {
 		case err != nil:
 			return err
@@ -235,13 +309,13 @@ func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) error {
 // ready checks that every server is ready.
 func (h *harness) ready(ctx context.Context) error {
 	var unready []string
-	for _, server := range h.crew.servers() {
-		if code, err := h.talkers[0].call(ctx, server, http.MethodGet, "/readyz"); err != nil || code != "" {
-			unready = append(unready, fmt.Sprintf("%s: %s %v", server, code, err))
+	for _, server := range h.system.Servers() {
+		if _, err := kit.Get(ctx, http.DefaultClient, server+"/readyz"); err != nil {
+			unready = append(unready, err.Error())
 		}
 	}
 	if len(unready) > 0 {
-		return h.report(watchedBroken("ready", unready...))
+		return h.report(people.WatchedBroken("ready", unready...))
 	}
 	return nil
 }
@@ -250,28 +324,22 @@ func (h *harness) ready(ctx context.Context) error {
 func (h *harness) greet(ctx context.Context) error {
 	greeting, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()
-	said := make([][]*message, len(h.talkers))
+	shown := make([][]people.Prompt, len(h.people))
 	var wait sync.WaitGroup
-	for i, t := range h.talkers {
-		wait.Go(func() { said[i] = t.greet(greeting) })
+	for i, p := range h.people {
+		wait.Go(func() { shown[i] = p.Greet(greeting) })
 	}
 	wait.Wait()
-	var prompts []prompt
+	var prompts []people.Prompt
 	var silent []string
-	for i, t := range h.talkers {
-		if t.waits() {
-			silent = append(silent, t.user.String())
+	for i, p := range h.people {
+		if p.Waits() {
+			silent = append(silent, p.ID.String())
 		}
-		for _, m := range said[i] {
-			prompts = append(prompts, prompt{m.clientID, h.model.shownTo(m.number)})
-		}
+		prompts = append(prompts, shown[i]...)
 	}
 	if len(silent) > 0 {
-		return h.report(watchedBroken("talk", silent...))
+		return h.report(people.WatchedBroken("talk", silent...))
 	}
-	return h.look(ctx, prompts, whenAlways, whenGreeted)
-}
-
-func (h *harness) say(format string, args ...any) {
-	fmt.Fprintln(h.progress, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	return h.look(ctx, prompts, people.Always, people.Greeted)
 }

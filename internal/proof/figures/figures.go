@@ -68,6 +68,18 @@ func Write(root string, values map[string]string) error {
 	return errors.Join(errs...)
 }
 
+// Publish replaces the block of a page, and writes the figures that it names to all other places that name them.
+func Publish(root, page, block, content string) error {
+	if err := Replace(filepath.Join(root, page), block, content); err != nil {
+		return err
+	}
+	named := map[string]string{}
+	for _, found := range marked.FindAllStringSubmatch(content, -1) {
+		named[found[1]] = found[2]
+	}
+	return Write(root, named)
+}
+
 // documents returns the paths of the documents that name figures.
 func documents(root string) ([]string, error) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

@@ -212,20 +212,22 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
+func TestPublish(t *testing.T) {
 	t.Parallel()
-	dir := repository(t, "", "# A\n<!-- x:begin -->\nold\n<!-- x:end -->\nB\n")
+	dir := repository(t, figures.Mark("a", "1")+"\n", "# A\n<!-- x:begin -->\nold\n<!-- x:end -->\nB\n")
+	if err := figures.Publish(dir, "docs/page.md", "x", "new "+figures.Mark("a", "2")+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"README.md": "2\n", "docs/page.md": "# A\n<!-- x:begin -->\nnew 2\n<!-- x:end -->\nB\n"} {
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, figures.Plain(string(text))); diff != "" {
+			t.Error(diff)
+		}
+	}
 	path := filepath.Join(dir, "docs", "page.md")
-	if err := figures.Replace(path, "x", "new\n"); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff("# A\n<!-- x:begin -->\nnew\n<!-- x:end -->\nB\n", string(text)); diff != "" {
-		t.Error(diff)
-	}
 	if err := figures.Replace(path, "y", "new\n"); err == nil || !strings.Contains(err.Error(), "y:begin") {
 		t.Errorf("a block that is not there: %v", err)
 	}

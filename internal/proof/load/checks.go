@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // What may be left after the load, beyond the idle baseline that was taken after the warm-up.
@@ -86,8 +87,9 @@ func memoryIsSteady(samples series) check {
 			{"heap goal of " + p.Name, func(s sample) float64 { return s.Parts[n].Goal }, heapGrowth},
 			{"memory of " + p.Name, func(s sample) float64 { return float64(s.Parts[n].RSS) }, rssGrowth},
 		} {
-			grew := half.growth(m.value, func(s sample) float64 { return s.Parts[n].Streams }, perStream)
-			most := max(m.least, growthShare*median(values(half.points(m.value))))
+			streams := half.growth(func(s sample) float64 { return s.Parts[n].Streams })
+			grew := half.growth(m.value) - perStream*max(streams, 0)
+			most := max(m.least, growthShare*median(half.values(m.value)))
 			worst = max(worst, grew/most)
 			if grew > most {
 				problems = append(problems, fmt.Sprintf("%s grows by %.1f MB, %.1f MB are allowed", m.what, grew/1e6, most/1e6))
@@ -101,7 +103,7 @@ func memoryIsSteady(samples series) check {
 // last three rounds.
 func vacuumKeepsUp(samples series) check {
 	problems := map[string]string{}
-	most, vacuums := int64(0), 0.0
+	most, vacuums := int64(0), int64(0)
 	for i, s := range samples {
 		before := i
 		for before > 0 && s.At-samples[before].At < vacuumWithin {
@@ -119,39 +121,33 @@ func vacuumKeepsUp(samples series) check {
 		}
 	}
 	if len(samples) > 0 {
-		vacuums = samples.vacuumRuns()
+		vacuums = samples.last().Postgres.vacuums() - samples[0].Postgres.vacuums()
 	}
-	return newCheck("autovacuum keeps up with dead rows", fmt.Sprintf("at most %d in a table; autovacuum ran %.0f times", most, vacuums),
+	return newCheck("autovacuum keeps up with dead rows", fmt.Sprintf("at most %d in a table; autovacuum ran %d times", most, vacuums),
 		slices.Sorted(maps.Values(problems))...)
 }
 
-func nothingLeft(left leftovers) check {
+// holds reports what the checks of people found, and temporary files that are left.
+func holds(violations []people.Violation, t people.Tally, files int) check {
 	var problems []string
-	for _, found := range []struct {
-		count int64
-		what  string
-	}{
-		{left.Deltas, "rows in message_deltas"},
-		{left.Streaming, "messages that are streaming for ever"},
-		{left.Jobs, "folds that are not done"},
-		{left.Discarded, "folds that were given up"},
-		{left.Due, "chats that are due to be folded"},
-		{left.Leases, "leases of folds"},
-		{int64(left.Files), "temporary files"},
-	} {
-		if found.count > 0 {
-			problems = append(problems, fmt.Sprintf("%d %s", found.count, found.what))
-		}
+	for _, v := range violations {
+		problems = append(problems, fmt.Sprintf("%s: %s %.300s", v.Name, v.Sentence, strings.Join(v.Rows, " ")))
 	}
-	if left.Example != "" {
-		problems = append(problems, left.Example)
+	if files > 0 {
+		problems = append(problems, fmt.Sprintf("%d temporary files", files))
 	}
-	return newCheck("nothing is left: no running reply, delta, job, due fold, lease, temporary file", "", problems...)
+	return newCheck("the checks of checks.sql hold: what was acknowledged and heard is stored once, and nothing is left to do",
+		fmt.Sprintf("%d acknowledged messages, %d replies heard whole", t.Acknowledged, t.Completed), problems...)
 }
 
 // noErrors: nothing is broken on purpose here, so there must be no errors.
-func noErrors(failures map[string]int64, logged int64, first string, d database) check {
+func noErrors(failures map[string]int, logged int64, first string, d database, others ...error) check {
 	var problems []string
+	for _, err := range others {
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
 	for _, code := range slices.Sorted(maps.Keys(failures)) {
 		problems = append(problems, fmt.Sprintf("%d times %s", failures[code], code))
 	}
@@ -164,32 +160,23 @@ func noErrors(failures map[string]int64, logged int64, first string, d database)
 	return newCheck("no request failed, no error was logged", fmt.Sprintf("%d folds took more than one attempt", d.FoldsRepeated), problems...)
 }
 
-// slope is the median of the slopes between all pairs of points (Theil, 1950; Sen, 1968, "Estimates of the
-// regression coefficient based on Kendall's tau"). Up to 29 % of the points may lie anywhere without moving it far,
-// so a peak here or there is no trend. 0 for fewer than two points.
-func slope(points []kit.Point) float64 {
-	points = thin(points, mostPoints, median)
-	var slopes []float64
-	for i, a := range points {
-		for _, b := range points[i+1:] {
-			if b.X > a.X {
-				slopes = append(slopes, (b.Y-a.Y)/(b.X-a.X))
-			}
-		}
-	}
-	return median(slopes)
-}
+// series are the samples of a run, in order.
+type series []sample
 
-// mostPoints bounds the pairs: 20 000 of them say as much as a million.
-const mostPoints = 200
+func (all series) last() sample { return all[len(all)-1] }
+
+func (all series) values(value func(sample) float64) (values []float64) {
+	for _, s := range all {
+		values = append(values, value(s))
+	}
+	return values
+}
 
 func median(values []float64) float64 { return kit.Percentile(values, .5) }
 
-// growth returns by how much a value grows over the samples, by its trend. Growth of another count by its trend
-// explains up to each per unit, which is subtracted. Both trends are the same estimate, so a steady load hides no
-// leak.
-func (all series) growth(value, of func(sample) float64, each float64) float64 {
-	lasts := (all.last().At - all[0].At).Seconds()
-	more := max(slope(all.points(of))*lasts, 0)
-	return slope(all.points(value))*lasts - more*each
+// growth returns by how much a value grows over the samples: twice what lies between the medians of their two halves, so a
+// peak here or there is no growth.
+func (all series) growth(value func(sample) float64) float64 {
+	half := len(all) / 2
+	return 2 * (median(all[half:].values(value)) - median(all[:half].values(value)))
 }

@@ -1,18 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
-	"github.com/arcoscribe/throughline/internal/proof/kit"
-	"github.com/arcoscribe/throughline/internal/testkit"
-	"github.com/arcoscribe/throughline/streaming"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // run of a system without a fault: five minutes, a sample per second, with the noise of a real one.
@@ -22,7 +19,7 @@ func healthy() series {
 	for n := range samples {
 		wave := float64(n % 7)
 		s := sample{At: time.Duration(n) * time.Second}
-		for i := range replicas + workers {
+		for i := range servers + workers {
 			p := processSample{Name: fmt.Sprintf("part %d", i), Goroutines: 30 + wave, Files: 20 + wave, Streams: wave, Goal: 20e6 + 1e6*dice.Float64()}
 			p.RSS = int64(70e6 + 5e6*dice.Float64() + 30e6*(1-1/(1+float64(n)/20))) // it fills at the beginning
 			s.Parts = append(s.Parts, p)
@@ -112,95 +109,26 @@ func TestVacuumCheck(t *testing.T) {
 	passes(t, vacuumKeepsUp(nil))
 }
 
-func TestLeftoversCheck(t *testing.T) {
+func TestStoredCheck(t *testing.T) {
 	t.Parallel()
-	passes(t, nothingLeft(leftovers{}))
-	for want, left := range map[string]leftovers{
-		"1 rows in message_deltas": {Deltas: 1}, "2 messages that are streaming": {Streaming: 2}, "3 folds that are not done": {Jobs: 3},
-		"4 folds that were given up": {Discarded: 4}, "5 chats that are due": {Due: 5}, "6 leases": {Leases: 6}, "7 temporary files": {Files: 7},
-	} {
-		fails(t, nothingLeft(left), want)
+	passes(t, holds(nil, people.Tally{}, 0))
+	fails(t, holds(nil, people.Tally{}, 7), "7 temporary files")
+	fails(t, holds([]people.Violation{{Name: "no_deltas", Sentence: "Nothing is left.", Rows: []string{"a row"}}}, people.Tally{}, 0), "no_deltas: Nothing is left. a row")
+	for _, name := range notHere {
+		if !slices.ContainsFunc(people.Checks(), func(c people.Check) bool { return c.Name == name }) {
+			t.Errorf("there is no check %s to leave out", name)
+		}
 	}
 }
 
 func TestErrorsCheck(t *testing.T) {
 	t.Parallel()
 	passes(t, noErrors(nil, 0, "", database{}))
-	fails(t, noErrors(map[string]int64{"HTTP 500 internal": 3}, 0, "", database{}), "3 times HTTP 500 internal")
+	fails(t, noErrors(map[string]int{"HTTP 500 internal": 3}, 0, "", database{}), "3 times HTTP 500 internal")
 	fails(t, noErrors(nil, 2, "panic: a", database{}), "2 errors in the logs: panic: a")
 	fails(t, noErrors(nil, 0, "", database{Deadlocks: 1}), "1 deadlocks")
+	fails(t, noErrors(nil, 0, "", database{}, nil, errors.New("worker 1 did not end")), "worker 1 did not end")
 	if (report{checks: []check{newCheck("a", "")}}).failed() || !(report{checks: []check{newCheck("a", ""), newCheck("b", "", "wrong")}}).failed() {
 		t.Error("a report fails with any of its checks, and only then")
 	}
-}
-
-// exchange stores a turn without a fault, and returns what its client knows of it.
-func exchange(t *testing.T, tx pgx.Tx) turn {
-	t.Helper()
-	r := &reply{Reply: kit.Reply{Text: []byte("an answer"), End: streaming.EventCompleted}}
-	r.Started = streaming.Started{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New()}
-	known := newTurn(uuid.New(), uuid.New(), "a question", r)
-	testkit.Exec(t, tx, `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count, client_message_id, reply_to)
-		values ($1, $2, $3, 1, 'user', 'a question', 1, $4, null), ($5, $2, $3, 2, 'assistant', 'an answer', 1, null, $1)`,
-		r.Started.UserMessageID, known.chat, known.user, known.client, known.message)
-	return known
-}
-
-func TestComparison(t *testing.T) {
-	t.Parallel()
-	conn := testkit.Connect(t, testkit.NewDatabase(t).AdminDSN)
-	// compared stores a turn, changes it with a statement, and compares it with what its client knows.
-	compared := func(statement string, known func(*turn) []turn) check {
-		tx, err := conn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = tx.Rollback(t.Context()) }()
-		// What constraints forbid is what the check is for, should one of those be missing.
-		testkit.Exec(t, tx, "set local session_replication_role = replica")
-		testkit.Exec(t, tx, "drop index public.messages_client_message_id_key")
-		one := exchange(t, tx)
-		turns := []turn{one}
-		if known != nil {
-			turns = known(&one)
-		}
-		testkit.Exec(t, tx, statement)
-		c, err := compare(t.Context(), tx, turns)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	const (
-		nothing = "select 1"
-		again   = `insert into public.messages (chat_id, user_id, seq, role, content, token_count, client_message_id, reply_to)
-			select chat_id, user_id, seq + 2, role, content, 1, client_message_id, reply_to from public.messages where role = `
-	)
-	passes(t, compared(nothing, nil))
-	passes(t, compared("delete from public.messages", func(*turn) []turn { return nil }))
-	for want, statement := range map[string]string{
-		"acknowledged messages that are lost":       "delete from public.messages",
-		"replies that are lost":                     "delete from public.messages where role = 'assistant'",
-		"with 0 answers":                            "delete from public.messages where role = 'assistant'",
-		"with 2 answers":                            again + "'assistant'",
-		"there more than once":                      again + "'user'",
-		"with another content":                      "update public.messages set content = 'x' where role = 'user'",
-		"or in another chat":                        "update public.messages set chat_id = gen_random_uuid() where role = 'user'",
-		"another text than was heard":               "update public.messages set content = 'x' where role = 'assistant'",
-		"heard as complete and is stored as failed": "update public.messages set status = 'failed' where role = 'assistant'",
-		"rows beside the 1 questions":               again + "'assistant'",
-	} {
-		fails(t, compared(statement, nil), want)
-	}
-	fails(t, compared(nothing, func(*turn) []turn { return nil }), "messages that nobody sent")
-	fails(t, compared(nothing, func(known *turn) []turn {
-		known.end, known.code = streaming.EventFailed, "upstream_failed"
-		return []turn{*known}
-	}), "replies that failed with upstream_failed")
-	unsure := func(known *turn) []turn {
-		known.acknowledged, known.end = false, ""
-		return []turn{*known}
-	}
-	passes(t, compared("delete from public.messages", unsure)) // nobody said that it was there
-	passes(t, compared(nothing, unsure))
 }

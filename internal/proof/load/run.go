@@ -6,16 +6,53 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
+
+// How many of each process there are.
+const (
+	servers = 2
+	workers = 2
+)
+
+// ordinary people think between messages.
+var ordinary = people.Habits{
+	Pause: 8 * time.Second, Away: 2 * time.Second, ChatsAtOnce: 1, TurnsPerChat: 40, Soon: 60,
+	Stop: .03, Lose: .10, Twice: .02, Again: .02, Look: .20, Edit: .01, Tend: .02,
+}
+
+// ordinaryTalk is what they say: mostly short, sometimes an article or files, and in one message of ten something to remember.
+func ordinaryTalk() *people.Talk {
+	return &people.Talk{
+		Subjects: people.Subjects{Words: strings.Fields("cello garden kitchen budget journey novel marathon piano workshop thesis bicycle orchestra harvest bakery telescope")},
+		Words:    people.Range{Least: 10, Most: 35}, Article: people.Range{Least: 600, Most: 3000, Every: 20},
+		Reply: people.Range{Least: 30, Most: 90}, LongReply: people.Range{Least: 150, Most: 400, Every: 7},
+		Files: people.Range{Least: 200, Most: 2200, Every: 33}, SayEvery: 10,
+		First: 300 * time.Millisecond, Pace: [2]time.Duration{15 * time.Millisecond, 30 * time.Millisecond}, Summary: 4 * time.Second,
+	}
+}
+
+// limits are the program's defaults.
+func limits() people.Limits {
+	l := memory.DefaultLimits()
+	return people.Limits{
+		"threshold": l.ChunkThreshold, "tail": l.KRawTurns, "bridge": l.BridgeTokenBudget, "least": l.MinTailTurns, "prompt": l.PromptTokenBudget,
+		"topic_most": 12, "topic_room": 20,
+	}
+}
+
+// notHere are the checks that need a model that lists what it covers and remembers all messages, or to wait for the two minutes after
+// which a chat that rests is read for memories.
+var notHere = []string{"folded_once", "summarized_once", "extracted_once", "all_extracted"}
 
 // plan is how a run goes.
 type plan struct {
@@ -26,14 +63,14 @@ type plan struct {
 	every    time.Duration // from one sample to the next
 	settle   time.Duration // what an idle system may take to become quiet
 	look     time.Duration // from one sample of an idle system to the next
-	// idle is how long the program's connections to Postgres stay open without work. With the default of half an
-	// hour those that leak could not be told from the others.
-	idle   time.Duration
-	chats  int
-	habits habits
-	env    map[string]string // of the program, beside its defaults
+	idle     time.Duration // see people.Plan
+	chats    int
+	habits   people.Habits
+	talk     *people.Talk
+	noVector bool
+	env      map[string]string // of the program, beside its defaults
 	// enough prolongs a load until it reports true; nil for the duration alone.
-	enough func(totals) bool
+	enough func(*people.Gauges) bool
 }
 
 // report is what a run found out.
@@ -43,8 +80,8 @@ type report struct {
 	baseline           sample // idle, after the warm-up
 	samples            series
 	after              sample // idle, after the load
-	totals             totals // of the load
-	turns              []turn // of the whole run, warm-up included
+	gauges             *people.Gauges
+	record             *people.Record
 	checks             []check
 	pickUp50, pickUp99 float64
 }
@@ -54,89 +91,91 @@ func (r report) failed() bool {
 	return slices.ContainsFunc(r.checks, func(c check) bool { return c.Problem != "" })
 }
 
-// crowd is all the people.
-type crowd struct {
-	people []*person
-	gauges *gauges
-	http   *http.Client
-}
-
 // execute runs the load and judges it. An error means that it could not run; failed checks are in the report.
 func execute(ctx context.Context, p plan, progress io.Writer) (r report, err error) {
-	r.plan = p
-	s, err := startSystem(ctx, p, progress)
+	r = report{plan: p, gauges: &people.Gauges{}, record: &people.Record{Talk: p.talk}}
+	s, err := people.Start(ctx, people.Plan{
+		Source: p.source, Logs: p.out, Commands: []string{"serve --no-workers", "serve --no-workers", "work", "work"}, Settings: p.env,
+		Postgres: map[string]string{"shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "250", "track_io_timing": "on"},
+		Script:   p.talk.Answer, NoVector: p.noVector, Idle: p.idle, Warnings: true,
+	}, progress)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if r.machine, err = kit.Describe(ctx, s.admin); err != nil {
+	defer func() { err = errors.Join(err, s.Close(false)) }()
+	if err := s.Run(ctx); err != nil {
 		return r, err
 	}
-	r.machine = append(r.machine, fmt.Sprintf("%d replicas, %d workers, Postgres, the model and all clients on this machine, over 127.0.0.1", replicas, workers))
-	c, err := s.gather(ctx, p)
-	if err != nil {
+	if r.machine, err = kit.Describe(ctx, s.Admin); err != nil {
 		return r, err
 	}
-	return r, r.measure(ctx, s, c, progress)
+	r.machine = append(r.machine, "the program's defaults: recall, topics and memories are on, with vectors of "+s.Settings["EMBEDDING_MODEL"],
+		fmt.Sprintf("%d servers, %d workers, Postgres, the model, the embedder and all people on this machine, over 127.0.0.1", servers, workers))
+	var all []*people.Person
+	for n := range p.chats {
+		person, err := s.NewPerson(ctx, r.record, r.gauges, p.habits, 1, n)
+		if err != nil {
+			return r, err
+		}
+		all = append(all, person)
+	}
+	return r, r.measure(ctx, s, all, progress)
 }
 
-func (r *report) measure(ctx context.Context, s *system, c *crowd, progress io.Writer) error {
-	fmt.Fprintf(progress, "%d chats warm up for %s\n", r.chats, r.warmUp)
-	if err := c.talk(ctx, r.warmUp, func() bool { return true }); err != nil {
+func (r *report) measure(ctx context.Context, s *people.System, all []*people.Person, progress io.Writer) error {
+	fmt.Fprintf(progress, "%d people warm up for %s\n", r.chats, r.warmUp)
+	if err := talk(ctx, s, all, r.warmUp, func() bool { return true }); err != nil {
 		return err
 	}
-	take := newSampler(s, c.gauges)
+	take := newSampler(s, r.gauges)
 	var err error
-	if r.baseline, err = r.calm(ctx, s, take, steady); err != nil {
+	if r.baseline, err = r.calm(ctx, take, steady); err != nil {
 		return err
 	}
 	fmt.Fprintf(progress, "quiet after %s\n", r.baseline.At.Round(time.Second))
-	before := c.gauges.totals()
-	take.began, take.last = time.Now(), before
-	fmt.Fprintf(progress, "%d chats talk for %s\n", r.chats, r.duration)
+	r.gauges.Reset()
+	take.began = time.Now()
+	fmt.Fprintf(progress, "%d people talk for %s\n", r.chats, r.duration)
 	talking, over := context.WithCancel(ctx)
 	var both errgroup.Group
 	both.Go(func() error { return r.watch(talking, take, progress) })
 	both.Go(func() error {
 		defer over()
-		return c.talk(ctx, r.duration, func() bool { return r.enough == nil || r.enough(c.gauges.totals().since(before)) })
+		return talk(ctx, s, all, r.duration, func() bool { return r.enough == nil || r.enough(r.gauges) })
 	})
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	now := c.gauges.totals()
-	r.totals, r.turns = now.since(before), now.turns
 	fmt.Fprintln(progress, "the load is over; waiting until all is quiet")
-	r.after, err = r.calm(ctx, s, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" })
-	if err != nil {
+	if r.after, err = r.calm(ctx, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" }); err != nil {
 		return err
 	}
 	return r.judge(ctx, s)
 }
 
+// examine runs the checks that must hold at these moments, but for those that do not here.
+func examine(ctx context.Context, s *people.System, record *people.Record, when ...string) ([]people.Violation, error) {
+	checks := slices.DeleteFunc(people.Chosen(people.Checks(), when...), func(c people.Check) bool { return slices.Contains(notHere, c.Name) })
+	return s.Examine(ctx, record, limits(), nil, checks)
+}
+
 // judge makes the checks.
-func (r *report) judge(ctx context.Context, s *system) error {
-	left, err := s.leftovers(ctx)
+func (r *report) judge(ctx context.Context, s *people.System) error {
+	violations, err := examine(ctx, s, r.record, people.Always, people.Quiet)
 	if err != nil {
 		return err
 	}
-	var messages check
-	err = pgx.BeginFunc(ctx, s.admin, func(tx pgx.Tx) (err error) {
-		messages, err = compare(ctx, tx, r.turns)
-		return err
-	})
+	files, err := s.TemporaryFiles()
 	if err != nil {
 		return err
 	}
-	if err := s.admin.QueryRow(ctx, readPickUp, "10 years").Scan(&r.pickUp50, &r.pickUp99); err != nil {
+	if err := s.Admin.QueryRow(ctx, readPickUp).Scan(&r.pickUp50, &r.pickUp99); err != nil {
 		return err
 	}
-	if err := s.stop(); err != nil {
-		r.checks = append(r.checks, newCheck("every process ends in good order", "", err.Error()))
-	}
-	logged, first := s.logged()
-	r.checks = append(r.checks, messages, nothingLeft(left), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
-		vacuumKeepsUp(r.samples), noErrors(r.totals.errors, logged, first, r.after.Postgres))
+	stopped := s.Stop()
+	logged, first := s.Logged()
+	r.checks = append(r.checks, holds(violations, r.record.Tally(), files), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
+		vacuumKeepsUp(r.samples), noErrors(r.record.Failures(), logged, first, r.after.Postgres, stopped, s.Model.Irregular()))
 	return nil
 }
 
@@ -153,8 +192,9 @@ func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) e
 		r.samples = append(r.samples, now)
 		if time.Since(reported) > max(r.duration/20, 10*time.Second) {
 			reported = time.Now()
-			fmt.Fprintf(progress, "%s: %d streams, word lag %.1f / %.1f ms (p50 / p99), folds waiting %d, errors %d\n", now.At.Round(time.Second),
-				now.Heard.Open, now.Heard.P50[wordLag], now.Heard.P99[wordLag], waiting(now.Postgres.Jobs), now.Heard.Errors)
+			lag := r.gauges.Times(people.WordLag)
+			fmt.Fprintf(progress, "%s: %d turns, %d streams, word lag %.1f / %.1f ms (p50 / p99), %d jobs wait, failures %v\n", now.At.Round(time.Second),
+				now.Turns, now.Open, lag.MS(.5), lag.MS(.99), now.Postgres.Waiting, r.record.Failures())
 		}
 		select {
 		case <-ticker.C:
@@ -162,16 +202,6 @@ func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) e
 			return nil
 		}
 	}
-}
-
-// waiting counts jobs that are not done.
-func waiting(jobs map[string]int64) (count int64) {
-	for state, n := range jobs {
-		if state != "completed" && state != "discarded" && state != "cancelled" {
-			count += n
-		}
-	}
-	return count
 }
 
 // steady reports whether two samples are nearly the same. Periodic work comes and goes.
@@ -189,7 +219,7 @@ func steady(before, now sample) bool {
 // calm waits until an idle system has nothing left to do and enough reports true several times in a row. It
 // returns the last sample, also of a system that does not become quiet: the checks then report what is wrong with
 // it.
-func (p plan) calm(ctx context.Context, s *system, take *sampler, enough func(before, now sample) bool) (sample, error) {
+func (p plan) calm(ctx context.Context, take *sampler, enough func(before, now sample) bool) (sample, error) {
 	const running = 4
 	began := time.Now()
 	before, err := take.take(ctx)
@@ -201,12 +231,12 @@ func (p plan) calm(ctx context.Context, s *system, take *sampler, enough func(be
 		if now, err = take.take(ctx); err != nil {
 			break
 		}
-		left, errLeft := s.leftovers(ctx)
+		good++
+		left, errLeft := examine(ctx, take.system, &people.Record{}, people.Quiet)
 		if errLeft != nil {
 			return now, errLeft
 		}
-		good++
-		if nothingLeft(left).Problem != "" || !enough(before, now) {
+		if len(left) > 0 || !enough(before, now) {
 			good = 0
 		}
 		before = now
@@ -214,35 +244,20 @@ func (p plan) calm(ctx context.Context, s *system, take *sampler, enough func(be
 	return before, err
 }
 
-// gather makes the users.
-func (s *system) gather(ctx context.Context, p plan) (*crowd, error) {
-	c := &crowd{gauges: &gauges{}, http: newHTTP()}
-	for n := range p.chats {
-		id, token, err := kit.NewUser(ctx, s.admin)
-		if err != nil {
-			return nil, err
-		}
-		c.people = append(c.people, &person{
-			caller: caller{Client: kit.Client{HTTP: c.http, Token: token}, replicas: s.addresses(), gauges: c.gauges},
-			habits: p.habits, id: id, dice: newDice(uint64(n)),
-		})
-	}
-	return c, nil
-}
-
 // talk lets all people talk for at least a time and until enough reports true, and then read their replies to the end.
-func (c *crowd) talk(ctx context.Context, d time.Duration, enough func() bool) error {
-	stopping := make(chan struct{})
+func talk(ctx context.Context, s *people.System, all []*people.Person, d time.Duration, enough func() bool) error {
+	stopping, stop := context.WithCancel(ctx)
+	defer stop()
 	var wait sync.WaitGroup
-	for _, p := range c.people {
-		wait.Go(func() { p.live(ctx, stopping) })
+	for _, p := range all {
+		wait.Go(func() { p.Live(ctx, stopping) })
 	}
 	err := kit.Sleep(ctx, d)
 	for err == nil && !enough() {
 		err = kit.Sleep(ctx, d/10)
 	}
-	close(stopping)
+	stop()
 	wait.Wait()
-	c.http.CloseIdleConnections()
+	s.HTTP.CloseIdleConnections()
 	return err
 }

@@ -10,20 +10,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // sample is the whole system at one moment. Counts are since the start of the process that counts.
 type sample struct {
 	At       time.Duration   `json:"at_ns"` // since the load began
-	Parts    []processSample `json:"parts"` // replicas, then workers
-	Model    kit.Usage       `json:"model"`
-	Clients  kit.Usage       `json:"clients"` // this process
+	Parts    []processSample `json:"parts"` // servers, then workers
 	Postgres database        `json:"postgres"`
-	Heard    clientSample    `json:"heard"`
+	Rest     kit.Usage       `json:"rest"` // people and the model, which are this process, and the embedder
+	Turns    int             `json:"turns"`
+	Open     int             `json:"open_streams"`
 }
 
-// processSample is a replica or a worker at one moment.
+// processSample is a server or a worker at one moment.
 type processSample struct {
 	Name string `json:"name"`
 	kit.Usage
@@ -38,40 +41,39 @@ type processSample struct {
 
 // sampler takes samples of a system. One goroutine uses it.
 type sampler struct {
-	system *system
-	gauges *gauges
+	system *people.System
+	gauges *people.Gauges
 	began  time.Time
-	last   totals // of the sample before
 	http   *http.Client
 }
 
-func newSampler(s *system, g *gauges) *sampler {
+func newSampler(s *people.System, g *people.Gauges) *sampler {
 	// A connection per scrape: one that is kept would be goroutines of the sampled process.
 	transport := &http.Transport{DisableKeepAlives: true}
-	return &sampler{system: s, gauges: g, began: time.Now(), last: g.totals(), http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
+	return &sampler{system: s, gauges: g, began: time.Now(), http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
 func (s *sampler) take(ctx context.Context) (sample, error) {
-	now := sample{At: time.Since(s.began), Model: kit.UsageOf(s.system.model.PID()), Clients: kit.UsageOf(os.Getpid())}
-	for _, p := range s.system.parts {
+	now := sample{At: time.Since(s.began), Rest: kit.UsageWithChildren(os.Getpid()), Turns: s.gauges.Counted(people.Turns)}
+	now.Open, _ = s.gauges.Open()
+	for _, p := range s.system.Parts {
 		found, err := s.scrape(ctx, p)
 		if err != nil {
-			return now, fmt.Errorf("%s: %w", p.name, err)
+			return now, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		now.Parts = append(now.Parts, found)
+		now.Rest.CPU -= found.CPU // a child of this process, too
+		now.Rest.RSS -= found.RSS
 	}
 	var err error
-	if now.Postgres, err = readDatabase(ctx, s.system.admin); err != nil {
+	if now.Postgres, err = readDatabase(ctx, s.system.Admin); err != nil {
 		return now, fmt.Errorf("Postgres: %w", err)
 	}
-	totals := s.gauges.totals()
-	now.Heard = totals.sample(s.last)
-	s.last = totals
 	return now, nil
 }
 
 // scrape reads the metrics of one process.
-func (s *sampler) scrape(ctx context.Context, p part) (found processSample, err error) {
+func (s *sampler) scrape(ctx context.Context, p *people.Part) (found processSample, err error) {
 	metrics, err := kit.Get(ctx, s.http, "http://"+p.Address+"/metrics")
 	if err != nil {
 		return found, err
@@ -89,7 +91,86 @@ func (s *sampler) scrape(ctx context.Context, p part) (found processSample, err 
 		return found, errors.New("its metrics cannot be read")
 	}
 	return processSample{
-		Name: p.name, Usage: kit.UsageOf(p.PID()), Goal: values["go_memstats_next_gc_bytes"],
+		Name: p.Name, Usage: kit.UsageOf(p.PID()), Goal: values["go_memstats_next_gc_bytes"],
 		Goroutines: values["go_goroutines"], Files: values["process_open_fds"], Streams: values["throughline_open_streams"],
 	}, nil
+}
+
+// database is Postgres at one moment. Sizes are in bytes.
+type database struct {
+	kit.Usage
+	Connections   int64            `json:"connections"` // the program's
+	Busy          int64            `json:"busy_connections"`
+	WAL           int64            `json:"wal_bytes"`
+	Size          int64            `json:"size_bytes"`
+	Hits          int64            `json:"blocks_hit"`
+	Reads         int64            `json:"blocks_read"`
+	Tables        map[string]table `json:"tables"`
+	Waiting       int64            `json:"jobs_waiting"`      // that are not done
+	Late          float64          `json:"oldest_due_fold_s"` // how long the chat that waits longest has been due to be folded
+	Deadlocks     int64            `json:"deadlocks"`
+	FoldsDone     int64            `json:"folds_done"`
+	FoldsRepeated int64            `json:"folds_repeated"` // that took more than one attempt
+	Memories      int64            `json:"memories"`
+	Topics        int64            `json:"topics"`
+}
+
+// table is one with what Postgres's statistics say of it.
+type table struct {
+	Live    int64 `json:"live"`
+	Dead    int64 `json:"dead"`
+	Changed int64 `json:"changed"` // rows updated and deleted since the start: each left a dead one
+	Vacuums int64 `json:"autovacuums"`
+	Heap    int64 `json:"heap_bytes"` // with TOAST and maps
+	Indexes int64 `json:"index_bytes"`
+	// Trigger is the number of dead rows from which autovacuum vacuums the table.
+	Trigger int64 `json:"vacuum_trigger"`
+}
+
+// vacuums counts the runs of autovacuum.
+func (d database) vacuums() (runs int64) {
+	for _, t := range d.Tables {
+		runs += t.Vacuums
+	}
+	return runs
+}
+
+const (
+	// readState answers with the JSON of a database.
+	readState = `
+		with program as (select state from pg_stat_activity where application_name like 'throughline%'),
+		     folds as (select state::text, attempt from river.river_job where kind in ('fold_brief', 'rebuild_brief'))
+		select json_build_object(
+		       'connections', (select count(*) from program), 'busy_connections', (select count(*) from program where state <> 'idle'),
+		       'size_bytes', pg_database_size(current_database()), 'blocks_hit', blks_hit, 'blocks_read', blks_read, 'deadlocks', deadlocks,
+		       'jobs_waiting', (select count(*) from river.river_job where finalized_at is null and queue in ('memory', 'memories', 'topics')),
+		       'folds_done', (select count(*) from folds where state = 'completed'), 'folds_repeated', (select count(*) from folds where attempt > 1),
+		       'oldest_due_fold_s', (select coalesce(extract(epoch from max(late_by)), 0) from inspect.late_folds),
+		       'memories', (select count(*) from public.memories), 'topics', (select count(*) from public.topics),
+		       'tables', (
+		       select json_object_agg(s.schemaname || '.' || s.relname, json_build_object(
+		              'live', n_live_tup, 'dead', n_dead_tup, 'changed', n_tup_upd + n_tup_del, 'autovacuums', autovacuum_count,
+		              'heap_bytes', pg_table_size(s.relid), 'index_bytes', pg_indexes_size(s.relid), 'vacuum_trigger',
+		              (coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
+		                + coalesce(own.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(c.reltuples, 0))::bigint))
+		         from pg_stat_user_tables s join pg_class c on c.oid = s.relid
+		        cross join lateral (
+		              select max(option_value) filter (where option_name = 'autovacuum_vacuum_threshold') as threshold,
+		                     max(option_value) filter (where option_name = 'autovacuum_vacuum_scale_factor') as scale
+		                from pg_options_to_table(c.reloptions)) own
+		        where s.schemaname in ('public', 'river')))
+		  from pg_stat_database where datname = current_database()`
+	// How long folds waited to be picked up. A job that is tried again waits on purpose.
+	readPickUp = `
+		select coalesce(percentile_cont(.5) within group (order by waited), 0), coalesce(percentile_cont(.99) within group (order by waited), 0)
+		  from (select 1000 * extract(epoch from attempted_at - scheduled_at)::float8 as waited from river.river_job
+		         where kind in ('fold_brief', 'rebuild_brief') and attempt = 1) picked`
+)
+
+func readDatabase(ctx context.Context, admin *pgxpool.Pool) (d database, err error) {
+	if err := admin.QueryRow(ctx, readState).Scan(&d); err != nil {
+		return d, err
+	}
+	d.Usage, d.WAL, err = kit.UsageOfPostgres(ctx, admin)
+	return d, err
 }

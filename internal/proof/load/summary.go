@@ -3,177 +3,176 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// figure is one line of the summary.
-type figure struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
+// row is one line of the summary. Documents may quote it under its figure.
+type row struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Unit   string `json:"unit"`
+	figure string
 }
 
-// figures of one kind.
-type figures struct {
-	Title string   `json:"title"`
-	Rows  []figure `json:"rows"`
+func newRow(name string, value float64, unit string) row {
+	return row{Name: name, Value: kit.Number(value), Unit: unit}
 }
 
-// summarize returns the figures of a run.
-func summarize(r report) []figures {
+// as names the figure of a row.
+func (r row) as(figure string) row {
+	r.figure = figure
+	return r
+}
+
+// group are rows of one kind.
+type group struct {
+	Title string `json:"title"`
+	Rows  []row  `json:"rows"`
+}
+
+// tables returns the figures of a run.
+func (r report) tables() []group {
 	if len(r.samples) < 2 {
 		return nil
 	}
-	all := []figures{
+	return []group{
 		{"people", r.people()}, {"waiting, without the model's own time", r.waits()}, {"memory", r.memoryWork()},
-		{"costs", r.costs()}, {"rows", r.rows()}, {"machine", r.machineUse()},
+		{"costs", r.costs()}, {"machine", r.machineUse()},
 	}
-	for _, group := range all {
-		for i := range group.Rows {
-			group.Rows[i].Value = orZero(group.Rows[i].Value)
-		}
-	}
-	return all
 }
 
-// seconds is the time from the first sample to the last.
+// seconds is the time from the first sample to the last, turns and the growth of a value what came between them.
 func (all series) seconds() float64 { return (all.last().At - all[0].At).Seconds() }
-
-// words counts those after the first sample.
-func (all series) words() (count float64) {
-	for _, s := range all[1:] {
-		count += float64(s.Heard.Words)
-	}
-	return count
+func (all series) turns() float64   { return float64(all.last().Turns - all[0].Turns) }
+func (all series) grew(value func(sample) float64) float64 {
+	return value(all.last()) - value(all[0])
 }
 
 // most returns the highest value of all samples.
 func (all series) most(value func(sample) float64) float64 {
-	return slices.Max(values(all.points(value)))
+	return slices.Max(all.values(value))
 }
 
-func (r report) people() []figure {
-	counts := r.totals.counts
-	return []figure{
-		{"chats at once", float64(r.chats), ""},
-		{"time", r.duration.Minutes(), "min"},
-		{"turns", float64(counts[turnCount]), ""},
-		{"turns per second", r.samples.turns() / r.samples.seconds(), "/s"},
-		{"words per second", r.samples.words() / r.samples.seconds(), "/s"},
-		{"streams open, at most", r.samples.most(func(s sample) float64 { return float64(s.Heard.Open) }), ""},
-		{"gone in mid stream, resumed on the other replica", float64(counts[dropCount]), ""},
-		{"cancelled", float64(counts[cancelCount]), ""},
-		{"sent again by client_message_id", float64(counts[repeatCount]), ""},
-		{"with files", float64(counts[fileCount]), ""},
-		{"reads of history, memory, chats, search", float64(counts[readCount]), ""},
-		{"errors", float64(sum(r.totals.errors)), ""},
+func (r report) people() []row {
+	count := func(what string) float64 { return float64(r.gauges.Counted(what)) }
+	failures := 0
+	for _, n := range r.record.Failures() {
+		failures += n
+	}
+	_, most := r.gauges.Open()
+	return []row{
+		newRow("people at once", float64(r.chats), "").as("load_people"),
+		newRow("time", r.duration.Minutes(), "min").as("load_minutes"),
+		newRow("turns", count(people.Turns), "").as("load_turns"),
+		newRow("turns per second", r.samples.turns()/r.samples.seconds(), "/s").as("load_turns_per_s"),
+		newRow("words per second", count(people.Words)/r.duration.Seconds(), "/s"),
+		newRow("streams open, at most", float64(most), ""),
+		newRow("gone in mid stream, resumed on the other server", count(people.Drops), ""),
+		newRow("stopped", count(people.Cancels), ""),
+		newRow("sent again by client_message_id", count(people.Repeats), ""),
+		newRow("with files", count(people.WithFiles), ""),
+		newRow("reads of history, memory, memories, topics, chats, search", count(people.Reads), ""),
+		newRow("errors", float64(failures), "").as("load_errors"),
 	}
 }
 
-func (r report) waits() (rows []figure) {
-	for _, wait := range []struct {
-		name string
-		of   timing
-	}{
-		{"first word", firstWord},
-		{"a word behind the model's pace", wordLag},
-		{"the same, read from the other replica", lagElsewhere},
-		{"rest of a reply after resuming", resumeGap},
-		{"a read", readTime},
-		{"a whole turn, the model's time included", turnTime},
+func (r report) waits() (rows []row) {
+	for _, wait := range []struct{ name, of string }{
+		{"first word", people.FirstWord},
+		{"a word behind the model's pace", people.WordLag},
+		{"the same, read from the other server", people.LagElsewhere},
+		{"rest of a reply after resuming", people.ResumeGap},
+		{"a read", people.ReadTime},
+		{"a whole turn, the model's time included", people.TurnTime},
 	} {
-		times := r.totals.times[wait.of]
-		rows = append(rows, figure{wait.name + ", p50", times.ms(.5), "ms"}, figure{wait.name + ", p99", times.ms(.99), "ms"})
+		times := r.gauges.Times(wait.of)
+		rows = append(rows, newRow(wait.name+", p50", times.MS(.5), "ms"), newRow(wait.name+", p99", times.MS(.99), "ms"))
 	}
 	return rows
 }
 
 func (r report) folds() float64 {
-	return float64(r.samples.last().Postgres.FoldsDone - r.samples[0].Postgres.FoldsDone)
+	return r.samples.grew(func(s sample) float64 { return float64(s.Postgres.FoldsDone) })
 }
 
-func (r report) memoryWork() []figure {
-	counts := r.totals.counts
-	return []figure{
-		{"brief, bridge and tail per turn", float64(counts[memoryTokens]) / float64(max(counts[turnCount], 1)), "tokens"},
-		{"turns in neither brief nor prompt", float64(counts[droppedTurns]), ""},
-		{"folds", r.folds(), ""},
-		{"pick-up of a fold, p50", r.pickUp50, "ms"},
-		{"pick-up of a fold, p99", r.pickUp99, "ms"},
-		{"folds waiting or running, at most", r.samples.most(func(s sample) float64 { return float64(waiting(s.Postgres.Jobs)) }), ""},
-		{"a chat was due to be folded for, at most", r.samples.most(func(s sample) float64 { return s.Postgres.Late }), "s"},
+func (r report) memoryWork() []row {
+	receipts := float64(max(r.gauges.Counted(people.Receipts), 1))
+	share := func(what string) float64 { return 100 * float64(r.gauges.Counted(what)) / receipts }
+	last := r.samples.last().Postgres
+	return []row{
+		newRow("brief, turns, recalled turns and memories in a prompt", float64(r.gauges.Counted(people.MemoryTokens))/receipts, "tokens"),
+		newRow("prompts with recalled turns", share(people.WithRecall), "%"),
+		newRow("prompts with memories", share(people.WithMemories), "%"),
+		newRow("prompts of a topic", share(people.WithTopic), "%"),
+		newRow("recall that failed or was late", share(people.RecallTooLate), "%"),
+		newRow("turns in neither brief nor prompt", float64(r.gauges.Counted(people.DroppedTurns)), ""),
+		newRow("memories at the end", float64(last.Memories), ""),
+		newRow("topics at the end", float64(last.Topics), ""),
+		newRow("folds", r.folds(), ""),
+		newRow("pick-up of a fold, p50", r.pickUp50, "ms"),
+		newRow("pick-up of a fold, p99", r.pickUp99, "ms"),
+		newRow("jobs waiting or running, at most", r.samples.most(func(s sample) float64 { return float64(s.Postgres.Waiting) }), ""),
+		newRow("a chat was due to be folded for, at most", r.samples.most(func(s sample) float64 { return s.Postgres.Late }), "s"),
 	}
 }
 
-// costs are what one turn takes, and one fold.
-func (r report) costs() []figure {
-	first, last, turns := r.samples[0], r.samples.last(), r.samples.turns()
-	servers := kit.Milliseconds(cpuOf(last.Parts[:replicas]) - cpuOf(first.Parts[:replicas]))
-	workers := kit.Milliseconds(cpuOf(last.Parts[replicas:]) - cpuOf(first.Parts[replicas:]))
+// The CPU time of each part of the system, in milliseconds.
+func serversCPU(s sample) float64  { return kit.Milliseconds(cpuOf(s.Parts[:servers])) }
+func workersCPU(s sample) float64  { return kit.Milliseconds(cpuOf(s.Parts[servers:])) }
+func postgresCPU(s sample) float64 { return kit.Milliseconds(s.Postgres.CPU) }
+func restCPU(s sample) float64     { return kit.Milliseconds(s.Rest.CPU) }
+
+func cpuOf(parts []processSample) (sum time.Duration) {
+	for _, p := range parts {
+		sum += p.CPU
+	}
+	return sum
+}
+
+// costs are what one turn takes, and what it leaves.
+func (r report) costs() []row {
+	all, turns := r.samples, r.samples.turns()
 	busy := 0.0
-	for _, s := range r.samples {
+	for _, s := range all {
 		busy += float64(s.Postgres.Busy)
 	}
-	return []figure{
-		{"words per turn", r.samples.words() / turns, ""},
-		{"replicas' CPU per turn", servers / turns, "ms"},
-		{"Postgres's CPU per turn", kit.Milliseconds(last.Postgres.CPU-first.Postgres.CPU) / turns, "ms"},
-		{"workers' CPU per fold", workers / r.folds(), "ms"},
-		{"workers' CPU per turn", workers / turns, "ms"},
-		{"turns per fold", turns / r.folds(), ""},
-		{"WAL per turn", float64(last.Postgres.WAL-first.Postgres.WAL) / turns / 1e3, "kB"},
-		{"connections, at most", r.samples.most(func(s sample) float64 { return float64(s.Postgres.Connections) }), ""},
-		{"connections at work, mean", busy / float64(len(r.samples)), ""},
+	kept := func(name string) float64 {
+		return all.grew(func(s sample) float64 { return s.Postgres.bytes(name) }) / turns / 1e3
+	}
+	return []row{
+		newRow("servers' CPU per turn", all.grew(serversCPU)/turns, "ms").as("load_server_cpu"),
+		newRow("Postgres's CPU per turn", all.grew(postgresCPU)/turns, "ms").as("load_postgres_cpu"),
+		newRow("workers' CPU per turn", all.grew(workersCPU)/turns, "ms").as("load_worker_cpu"),
+		newRow("CPU of people, model and embedder per turn", all.grew(restCPU)/turns, "ms"),
+		newRow("turns per fold", turns/r.folds(), "").as("load_turns_per_fold"),
+		newRow("WAL per turn", all.grew(func(s sample) float64 { return float64(s.Postgres.WAL) })/turns/1e3, "kB").as("load_wal"),
+		newRow("kept per turn, rows and indexes", kept(""), "kB").as("load_kept"),
+		newRow("of these messages", kept("public.messages"), "kB"),
+		newRow("of these the index of turns, with vectors", kept("public.turn_index"), "kB"),
+		newRow("connections, at most", all.most(func(s sample) float64 { return float64(s.Postgres.Connections) }), ""),
+		newRow("connections at work, mean", busy/float64(len(all)), ""),
+		newRow("dead rows in one table, at most", all.most(deadRows), ""),
+		newRow("runs of autovacuum", all.grew(func(s sample) float64 { return float64(s.Postgres.vacuums()) }), ""),
 	}
 }
 
-// Rows stay in keptTables, messages first. Those of passingTables are deleted again, and their room is reused.
-var (
-	keptTables = []string{
-		"public.messages",
-		"public.chats",
-		"public.conversation_briefs",
-		"public.conversation_brief_revisions",
-		"public.chat_files",
-		"public.message_files",
+// bytes returns the size of a table with its indexes; of all that keep what they get, for "".
+func (d database) bytes(name string) (sum float64) {
+	for other, t := range d.Tables {
+		passing := other == "public.message_deltas" || strings.HasPrefix(other, "river.")
+		if other == name || name == "" && !passing {
+			sum += float64(t.Heap + t.Indexes)
+		}
 	}
-	passingTables = []string{"public.message_deltas", "river.river_job"}
-)
-
-func (r report) rows() []figure {
-	turns, last := r.samples.turns(), r.samples.last()
-	rows := []figure{
-		{"kept per turn, rows", r.samples.grown(heapOf, keptTables...) / turns, "bytes"},
-		{"kept per turn, indexes", r.samples.grown(indexesOf, keptTables...) / turns, "bytes"},
-		{"of these messages, rows", r.samples.grown(heapOf, keptTables[0]) / turns, "bytes"},
-		{"of these messages, indexes", r.samples.grown(indexesOf, keptTables[0]) / turns, "bytes"},
-	}
-	for _, name := range passingTables {
-		t := last.Postgres.Tables[name]
-		rows = append(rows, figure{short(name) + " at the end, rows and indexes", float64(t.Heap+t.Indexes) / 1e6, "MB"})
-	}
-	return append(rows,
-		figure{"dead rows in one table, at most", r.samples.most(deadRows), ""},
-		figure{"runs of autovacuum", r.samples.vacuumRuns(), ""},
-		figure{"database at the end", float64(last.Postgres.Size) / 1e6, "MB"})
-}
-
-func short(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-
-func heapOf(t table) int64    { return t.Heap }
-func indexesOf(t table) int64 { return t.Indexes }
-
-// grown returns by how many bytes tables have grown.
-func (all series) grown(size func(table) int64, names ...string) (bytes float64) {
-	for _, name := range names {
-		bytes += float64(size(all.last().Postgres.Tables[name]) - size(all[0].Postgres.Tables[name]))
-	}
-	return bytes
+	return sum
 }
 
 func deadRows(s sample) (dead float64) {
@@ -183,46 +182,34 @@ func deadRows(s sample) (dead float64) {
 	return dead
 }
 
-func (all series) vacuumRuns() (runs float64) {
-	for name, t := range all.last().Postgres.Tables {
-		runs += float64(t.Vacuums - all[0].Postgres.Tables[name].Vacuums)
-	}
-	return runs
-}
-
-func (r report) machineUse() (rows []figure) {
-	first, last := r.samples[0], r.samples.last()
-	sum := 0.0
-	share := func(name string, cpu time.Duration) {
-		cores := cpu.Seconds() / r.samples.seconds()
+func (r report) machineUse() (rows []row) {
+	all, sum := r.samples, 0.0
+	for _, part := range []struct {
+		name string
+		cpu  func(sample) float64
+	}{{"servers", serversCPU}, {"workers", workersCPU}, {"Postgres", postgresCPU}, {"people, model and embedder", restCPU}} {
+		cores := all.grew(part.cpu) / 1e3 / all.seconds()
 		sum += cores
-		rows = append(rows, figure{"CPU of " + name, cores, "cores"})
+		rows = append(rows, newRow("CPU of "+part.name, cores, "cores"))
 	}
-	for n, p := range last.Parts {
-		share(p.Name, p.CPU-first.Parts[n].CPU)
+	rows = append(rows, newRow(fmt.Sprintf("CPU of all, of %d cores", runtime.NumCPU()), sum, "cores"))
+	for n, p := range all.last().Parts {
+		rows = append(rows, newRow("memory of "+p.Name+", at most", all.most(func(s sample) float64 { return float64(s.Parts[n].RSS) })/1e6, "MB"))
 	}
-	share("Postgres", last.Postgres.CPU-first.Postgres.CPU)
-	share("the model", last.Model.CPU-first.Model.CPU)
-	share("the clients", last.Clients.CPU-first.Clients.CPU)
-	rows = append(rows, figure{fmt.Sprintf("CPU of all, of %d cores", runtime.NumCPU()), sum, "cores"})
-	for n, p := range last.Parts {
-		rows = append(rows, figure{"memory of " + p.Name + ", at most", r.samples.most(func(s sample) float64 { return float64(s.Parts[n].RSS) }) / 1e6, "MB"})
-	}
-	hits, reads := float64(last.Postgres.Hits-first.Postgres.Hits), float64(last.Postgres.Reads-first.Postgres.Reads)
+	hits := all.grew(func(s sample) float64 { return float64(s.Postgres.Hits) })
+	reads := all.grew(func(s sample) float64 { return float64(s.Postgres.Reads) })
 	return append(rows,
-		figure{"memory of Postgres, at most", r.samples.most(func(s sample) float64 { return float64(s.Postgres.RSS) }) / 1e6, "MB"},
-		figure{"blocks found in Postgres's cache", 100 * hits / max(hits+reads, 1), "%"})
+		newRow("memory of Postgres, at most", all.most(func(s sample) float64 { return float64(s.Postgres.RSS) })/1e6, "MB"),
+		newRow("blocks found in Postgres's cache", 100*hits/math.Max(hits+reads, 1), "%"))
 }
 
-// write prints the summary as a table of plain text.
-func (r report) write(out io.Writer) {
-	for _, line := range r.machine {
-		fmt.Fprintln(out, line)
-	}
-	for _, group := range summarize(r) {
+// print writes the summary as plain text.
+func (r report) print(out io.Writer) {
+	fmt.Fprintln(out, strings.Join(r.machine, "\n"))
+	for _, group := range r.tables() {
 		fmt.Fprintf(out, "\n%s\n", group.Title)
 		for _, f := range group.Rows {
-			fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-52s %10s %s", f.Name, kit.Number(f.Value), f.Unit), " "))
+			fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-58s %10s %s", f.Name, f.Value, f.Unit), " "))
 		}
 	}
 	fmt.Fprintln(out, "\nchecks")
@@ -238,4 +225,21 @@ func (r report) write(out io.Writer) {
 			}
 		}
 	}
+}
+
+// markdown writes the summary as its page has it.
+func (r report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "`make load DURATION=%s CHATS=%d`\n\n%s.\n", r.duration, r.chats, strings.Join(r.machine, ".  \n"))
+	for _, group := range r.tables() {
+		fmt.Fprintf(&b, "\n| %s | | |\n|---|--:|---|\n", group.Title)
+		for _, f := range group.Rows {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", f.Name, figures.Mark(f.figure, f.Value), f.Unit)
+		}
+	}
+	b.WriteString("\n| check | found |\n|---|---|\n")
+	for _, c := range r.checks {
+		fmt.Fprintf(&b, "| %s | %s |\n", c.Name, c.Detail)
+	}
+	return b.String()
 }

@@ -145,7 +145,7 @@ func gather(ctx context.Context, conn *pgx.Conn, r *Record, prompts []Prompt) (p
 
 // examine runs checks in a snapshot, against the evidence.
 func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks []Check) ([]Violation, error) {
-	if err := errors.Join(e.load(ctx, tx), loadTopics(ctx, tx), loadTraces(ctx, tx)); err != nil {
+	if err := errors.Join(e.load(ctx, tx), loadTopicRows(ctx, tx), loadTraces(ctx, tx)); err != nil {
 		return nil, fmt.Errorf("load the evidence: %w", err)
 	}
 	var found []Violation

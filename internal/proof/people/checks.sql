@@ -1,9 +1,8 @@
 -- What must be true of the database, whatever was killed. Each query gives the rows that break its sentence; none
 -- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and nobody talks;
 -- "greeted" after one more message in every chat. Those that read heard_messages and heard_replies (what clients
--- sent and heard), crash.places (which place every message was seen at), topic_rows, archives or archived (what topics
--- have), or traces (where words of deleted messages are) need the harness. The others need only a project, and may be
--- run by hand: the five numbers of due_folds are the server's MEMORY_ settings.
+-- sent and heard), crash.places (which place every message was seen at), topic_rows (what topics have), or traces (where
+-- words of deleted messages are) need the harness. The others need only a project, and may be run by hand: the five numbers of due_folds are the server's MEMORY_ settings.
 
 -- check: acknowledged, always
 -- A message that a server acknowledged is stored once, in its chat, with its text.
@@ -60,11 +59,11 @@ select m.id, m.content from public.messages m
  where m.id in (select h.message_id from heard_messages h where h.deletion = 2 union all select h.reply_id from heard_replies h where h.deletion = 2);
 
 -- check: deleted_leaves_no_word, always
--- Nothing of a message whose deletion was acknowledged is in any column or archive; a brief and its revisions are let pass, which are about to be rebuilt.
+-- Nothing of a message whose deletion was acknowledged is in any column; a brief and its revisions are let pass, which are about to be rebuilt.
 select t.place, t.mark from traces t where t.place not like 'public.conversation\_brief%';
 
 -- check: deleted_is_forgotten, quiet
--- Nothing of a message whose deletion was acknowledged is in any column or archive.
+-- Nothing of a message whose deletion was acknowledged is in any column.
 select t.place, t.mark from traces t;
 
 -- check: one_reply_stands, always
@@ -317,22 +316,10 @@ select t.id, t.chat_id, t.number, t.access_count, turns.count as turns, coalesce
    and (t.access_count < turns.count - 1 - coalesce(merges.topics, 0)
      or c.last_seq = c.message_count and t.access_count > turns.count - 1 - coalesce(merges.topics, 0));
 
--- check: archive_verifies, always
--- Every archive can be unpacked, has the hash, the size and the number of messages that its row says, and those up to the topic's place.
-select a.topic_id, a.broken, t.compacted_seq, t.archive_messages from archives a join public.topics t on t.id = a.topic_id where a.broken <> ''
-union all
-select t.id, 'packed up to there', t.compacted_seq, t.archive_messages from public.topics t
- where coalesce(t.archive_messages, 0) <> (select count(*) from topic_rows r where r.topic_id = t.id and r.seq <= t.compacted_seq);
-
--- check: archive_is_its_rows, always
--- An archive holds the rows of its topic up to the topic's place, in their order, word for word.
-with due as (
-  select r.*, row_number() over (partition by r.topic_id order by r.seq) as place from topic_rows r
-    join public.topics t on t.id = r.topic_id and r.seq <= t.compacted_seq join archives a on a.topic_id = t.id)
-select coalesce(due.topic_id, archived.topic_id) as topic_id, due.seq, coalesce(due.place, archived.place) as place, due.content, archived.content as packed
-  from due full join archived on archived.topic_id = due.topic_id and archived.place = due.place
- where due.seq is null or archived.place is null or due.role <> archived.role or due.content <> archived.content
-    or abs(extract(epoch from due.created_at)::float8 - archived.said_at) > 0.00001;
+-- check: packed_are_counted, always
+-- A topic has as many packed messages as it says: those up to its place.
+select t.id, t.chat_id, t.number, t.state, t.compacted_seq, t.compacted_messages from public.topics t
+ where t.compacted_messages <> (select count(*) from topic_rows r where r.topic_id = t.id and r.seq <= t.compacted_seq);
 
 -- check: topic_says_what_is_there, always
 -- The title and the summary of a topic have words only of messages that are still there.
@@ -366,7 +353,7 @@ select id, mark, coalesce(held.times, 0) as times, due.mark is not null as due
 -- A topic that was merged says into which one of its chat, and keeps nothing.
 select t.id, t.state, t.merged_into, kept.chat_id from public.topics t left join public.topics kept on kept.id = t.merged_into
  where (t.state = 'merged') <> (t.merged_into is not null)
-    or t.state = 'merged' and (kept.chat_id is distinct from t.chat_id or t.summary is not null or t.archive is not null or t.centroid is not null);
+    or t.state = 'merged' and (kept.chat_id is distinct from t.chat_id or t.summary is not null or t.compacted_seq <> 0 or t.centroid is not null);
 
 -- check: resting_without_vector, always
 -- The turns of a topic that faded have no vector, and rest; no others do.
@@ -409,7 +396,7 @@ select i.chat_id, i.seq, i.said_at, i.embedding is not null as has_vector from p
  where i.topic_id is null and i.seq > b.cleared_seq;
 
 -- check: topics_are_repaired, quiet
--- No topic waits for its summary and its archive, and none but one that is talked about has more messages unpacked than it may.
+-- No topic waits for its summary, and none but one that is talked about has more messages unpacked than it may.
 select t.id, t.chat_id, t.number, t.state, t.stale, t.rehydrated, t.message_count, t.compacted_seq, t.retry_at from public.topics t
  where t.state <> 'merged'
    and (t.stale

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/streaming"
 )
@@ -136,25 +135,8 @@ func (s *story) sort(t *testing.T) {
 		  from public.turn_index i join public.messages m using (chat_id, seq) where i.chat_id = $1
 		returning id, chat_id, first_seq)
 		update public.turn_index i set topic_id = made.id, topic_model = 'x' from made where made.chat_id = i.chat_id and made.first_seq = i.seq`, s.chats[0])
-	var entries []topics.Entry
-	rows, _ := s.conn.Query(t.Context(), `select role, content, created_at from public.messages where chat_id = $1 and seq <= 2 order by seq`, s.chats[0]) // CollectRows has the error
-	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
-		var role, content string
-		var at time.Time
-		err := row.Scan(&role, &content, &at)
-		entries = append(entries, topics.NewEntry(role, content, at))
-		return struct{}{}, err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed, err := topics.Pack(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.exec(t, `update public.topics set compacted_seq = 2, archive = $2, archive_messages = $3, archive_raw_bytes = $4, archive_sha256 = $5,
-		summary = 'Said so far: ask1 said1.', summary_tokens = 9, summary_seq = 2 where chat_id = $1 and number = 1`,
-		s.chats[0], packed.Data, packed.Messages, packed.RawBytes, packed.SHA256)
+	s.exec(t, `update public.topics set compacted_seq = 2, compacted_messages = 2,
+		summary = 'Said so far: ask1 said1.', summary_tokens = 9, summary_seq = 2 where chat_id = $1 and number = 1`, s.chats[0])
 }
 
 // delete deletes the question of the second chat's turn, once its place was seen.
@@ -250,8 +232,7 @@ var breaks = map[string]string{
 	"topic_messages_agree":     `alter view throughline.messages_of_topics rename to hidden; create view throughline.messages_of_topics as select * from throughline.hidden where seq > 1`,
 	"topic_numbers":            `alter table public.topics drop constraint topics_chat_id_number_key; update public.topics set number = 1`,
 	"topic_accesses":           `update public.topics set access_count = 5 where number = 1`,
-	"archive_verifies":         `update public.topics set archive_sha256 = sha256('') where number = 1`,
-	"archive_is_its_rows":      `update public.messages set content = 'ask1 and no more' where id = $ask1`,
+	"packed_are_counted":       `update public.topics set compacted_messages = 1 where number = 1`,
 	"topic_says_what_is_there": `update public.topics set summary = 'Said so far: ask1 said1 ask77.' where number = 1`,
 	"topic_title":              `update public.topics set title = 'Another' where number = 1`,
 	"summarized_once":          `update public.topics set summary = 'Said so far: ask1 ask1 said1.' where number = 1`,
@@ -335,7 +316,7 @@ func TestTraces(t *testing.T) {
 		t.Fatalf("%+v", found)
 	}
 	for _, place := range []string{
-		"archive", "public.messages.content", "public.topics.title", "public.topics.summary", "public.turn_index.tsv",
+		"public.messages.content", "public.topics.title", "public.topics.summary", "public.turn_index.tsv",
 		"public.conversation_briefs.brief", "public.conversation_brief_revisions.global_summary",
 	} {
 		if !strings.Contains(strings.Join(found[0].Rows, "\n"), `"`+place+`"`) {

@@ -1,7 +1,6 @@
 package people
 
 import (
-	"context"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -36,11 +35,6 @@ func (s Subjects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Model is the name of the embedder.
 func (s Subjects) Model() string { return "subjects" }
-
-// Embed returns the vectors of texts.
-func (s Subjects) Embed(_ context.Context, texts []string) ([][]float32, error) {
-	return s.vectors(texts), nil
-}
 
 func (s Subjects) vectors(texts []string) [][]float32 {
 	vectors := make([][]float32, len(texts))

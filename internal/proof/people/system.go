@@ -139,7 +139,7 @@ func (s *System) set(ctx context.Context) error {
 		dsn.RawQuery = query.Encode()
 	}
 	s.Settings = map[string]string{
-		"DATABASE_URL": dsn.String(), "SUPABASE_JWT_SECRET": kit.Secret, "TMPDIR": s.temporary(), "METRICS_ADDR": "127.0.0.1:0",
+		"DATABASE_URL": dsn.String(), "SUPABASE_JWT_SECRET": kit.Secret, "TMPDIR": s.temporary(),
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.Model.Base,
 	}
 	switch {

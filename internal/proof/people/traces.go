@@ -16,8 +16,7 @@ create temp table deleted_marks on commit drop as
      and not exists (select from public.messages m where m.role = 'assistant' and substring(m.content from '^said\d+') = substring(h.answer from '^said\d+'));
 create temp table traces (place text, mark text) on commit drop`
 
-// searched is the statement that looks for those marks in every column of the database that can hold words. What is packed is
-// searched unpacked.
+// searched is the statement that looks for those marks in every column of the database that can hold words.
 const searched = `
 select 'insert into traces ' || string_agg(format(
          'select %L, found.mark[1] from %I.%I t cross join lateral regexp_matches(%s, ''\y(?:ask|said)\d+\y'', ''g'') found (mark)
@@ -25,13 +24,11 @@ select 'insert into traces ' || string_agg(format(
          n.nspname || '.' || c.relname || '.' || a.attname, n.nspname, c.relname,
          case when y.typname = 'bytea' then format('encode(t.%I, ''escape'')', a.attname) else format('t.%I::text', a.attname) end),
          ' union all ')
-         || ' union all select ''archive'', found.mark[1] from archived t
-           cross join lateral regexp_matches(t.content, ''\y(?:ask|said)\d+\y'', ''g'') found (mark) where found.mark[1] in (select mark from deleted_marks)'
   from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace join pg_type y on y.oid = a.atttypid
  where n.nspname in ('public', 'throughline', 'river', 'auth') and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
    and y.typname in ('text', '_text', 'varchar', '_varchar', 'json', 'jsonb', '_jsonb', 'tsvector', 'bytea')`
 
-// loadTraces looks for what is left of deleted messages. The evidence and the archives are loaded.
+// loadTraces looks for what is left of deleted messages. The evidence is loaded.
 func loadTraces(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, deletedMarks); err != nil {
 		return err
@@ -45,5 +42,17 @@ func loadTraces(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	_, err := tx.Exec(ctx, search)
+	return err
+}
+
+// loadTopicRows finds the messages of each topic without our own function.
+func loadTopicRows(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `create temp table topic_rows on commit drop as
+  select t.id as topic_id, m.seq, m.role, m.content, m.created_at
+    from public.topics t
+    join public.turn_index i on i.topic_id = t.id and i.chat_id = t.chat_id
+    join public.messages m on m.chat_id = i.chat_id and m.seq between i.seq and i.last_seq
+     and m.role in ('user', 'assistant') and m.token_count > 0 and m.superseded_by is null;
+create index on topic_rows (topic_id)`)
 	return err
 }
