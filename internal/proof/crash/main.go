@@ -146,7 +146,7 @@ func (h *harness) rows(ctx context.Context) ([]row, error) {
 	mark := func(name string, n int) string { return figures.Mark(name, strconv.Itoa(n)) }
 	rows := []row{
 		{"rounds", mark("crash_rounds", h.played)},
-		{"processes killed", mark("crash_killed", h.kills)},
+		{"processes killed", mark("crash_killed", h.system.Kills)},
 		{"crashes of Postgres", mark("crash_postgres", h.crashes)},
 		{"messages acknowledged", mark("crash_messages", t.Acknowledged)},
 		{"replies heard to their end", strconv.Itoa(t.Completed)},

@@ -76,9 +76,9 @@ type harness struct {
 	people   []*people.Person
 	checks   []people.Check
 
-	played, kills, crashes, looks int
-	recoveries                    []time.Duration
-	violations                    []people.Violation
+	played, crashes, looks int
+	recoveries             []time.Duration
+	violations             []people.Violation
 }
 
 // newHarness builds the program, starts everything and makes the users with their devices.
@@ -192,7 +192,6 @@ func (h *harness) strike(ctx context.Context, crash bool) error {
 	if err := h.system.Kill(victims...); err != nil {
 		return err
 	}
-	h.kills += len(victims)
 	if crash && !crashFirst {
 		if err := h.crashPostgres(); err != nil {
 			return err

@@ -113,7 +113,8 @@ func TestStoredCheck(t *testing.T) {
 	t.Parallel()
 	passes(t, holds(nil, people.Tally{}, 0))
 	fails(t, holds(nil, people.Tally{}, 7), "7 temporary files")
-	fails(t, holds([]people.Violation{{Name: "no_deltas", Sentence: "Nothing is left.", Rows: []string{"a row"}}}, people.Tally{}, 0), "no_deltas: Nothing is left. a row")
+	left := []people.Violation{{Name: "no_deltas", Sentence: "Nothing is left.", Rows: []string{"a row"}}}
+	fails(t, holds(left, people.Tally{}, 0), "no_deltas: Nothing is left. a row")
 	for _, name := range notHere {
 		if !slices.ContainsFunc(people.Checks(), func(c people.Check) bool { return c.Name == name }) {
 			t.Errorf("there is no check %s to leave out", name)

@@ -33,8 +33,9 @@ var ordinary = people.Habits{
 // ordinaryTalk is what they say: mostly short, sometimes an article or files, and in one message of ten something to remember.
 func ordinaryTalk() *people.Talk {
 	return &people.Talk{
-		Subjects: people.Subjects{Words: strings.Fields("cello garden kitchen budget journey novel marathon piano workshop thesis bicycle orchestra harvest bakery telescope")},
-		Words:    people.Range{Least: 10, Most: 35}, Article: people.Range{Least: 600, Most: 3000, Every: 20},
+		Subjects: people.Subjects{Words: strings.Fields(
+			"cello garden kitchen budget journey novel marathon piano workshop thesis bicycle orchestra harvest bakery telescope")},
+		Words: people.Range{Least: 10, Most: 35}, Article: people.Range{Least: 600, Most: 3000, Every: 20},
 		Reply: people.Range{Least: 30, Most: 90}, LongReply: people.Range{Least: 150, Most: 400, Every: 7},
 		Files: people.Range{Least: 200, Most: 2200, Every: 33}, SayEvery: 10,
 		First: 300 * time.Millisecond, Pace: [2]time.Duration{15 * time.Millisecond, 30 * time.Millisecond}, Summary: 4 * time.Second,
@@ -50,8 +51,8 @@ func limits() people.Limits {
 	}
 }
 
-// notHere are the checks that need a model that lists what it covers and remembers all messages, or to wait for the two minutes after
-// which a chat that rests is read for memories.
+// notHere are the checks that need a model that lists what it covers and remembers all messages, or to wait for the two
+// minutes after which a chat that rests is read for memories.
 var notHere = []string{"folded_once", "summarized_once", "extracted_once", "all_extracted"}
 
 // plan is how a run goes.

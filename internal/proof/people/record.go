@@ -284,12 +284,11 @@ func (r *Record) now() known {
 }
 
 // Tally is what happened, in numbers.
-type Tally struct{ Acknowledged, Completed, Cancelled, Failed, Deleted, Broken int }
+type Tally struct{ Acknowledged, Completed, Cancelled, Failed, Deleted int }
 
 // Tally counts.
 func (r *Record) Tally() (t Tally) {
 	k := r.now()
-	t.Broken = len(k.broken)
 	for _, m := range k.messages {
 		t.Deleted += btoi(m.deletion == done)
 		t.Acknowledged += btoi(m.acknowledged)

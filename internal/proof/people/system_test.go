@@ -52,7 +52,8 @@ func TestModelIsStrict(t *testing.T) {
 func TestTalk(t *testing.T) {
 	t.Parallel()
 	talk := testTalk()
-	talk.First, talk.Pace, talk.Article, talk.Files = time.Second, [2]time.Duration{10 * time.Millisecond, 20 * time.Millisecond}, Range{900, 900, 7}, Range{3, 5, 4}
+	talk.First, talk.Pace = time.Second, [2]time.Duration{10 * time.Millisecond, 20 * time.Millisecond}
+	talk.Article, talk.Files = Range{900, 900, 7}, Range{3, 5, 4}
 	if talk.Question(3) != talk.Question(3) || talk.Question(3) == talk.Question(4) || talk.ReplyTo(3) == talk.ReplyTo(4) {
 		t.Error("what is said does not follow from the number")
 	}
