@@ -97,6 +97,14 @@ func (s *screen) ends(code int) {
 	}
 }
 
+// leave ends the chat at its prompt.
+func (s *screen) leave() {
+	s.t.Helper()
+	s.until("you> ")
+	s.press(ctrlD)
+	s.ends(exitDone)
+}
+
 // talkRig is a rig with a server.
 type talkRig struct {
 	*rig
@@ -139,8 +147,8 @@ func TestChatOnATerminal(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Grüße \x1b]0;title\x07\x1b[31maus\x1b[0m 世界"}, offline.Answer{Text: "And again."}))
 	s := sit(t, r.program("chat"))
-	s.say("/nonsense")
-	s.until("there is no command /nonsense; /help lists them")
+	s.say("/nothing")
+	s.until("there is no command /nothing; /help lists them")
 	s.say("/save It")
 	s.until("there is no chat yet")
 	s.say("Hello.")
@@ -177,11 +185,19 @@ func TestChatOnATerminal(t *testing.T) {
 	s.until("And again.")
 	s.say("/clear")
 	s.until("The model starts afresh.")
+	s.say("/export chat.txt")
+	s.until("wants a file that ends in")
+	s.say("/export chat.md")
+	s.until("Written to chat.md.")
+	s.say("/nonsense")
+	s.until("there is no command /nonsense")
 	s.until("you> ")
 	s.press("not sent" + ctrlC)
 	s.until("^C")
-	s.press(ctrlD)
-	s.ends(exitDone)
+	s.leave()
+	if raw, err := os.ReadFile(filepath.Join(s.cmd.Dir, "chat.md")); err != nil || !strings.Contains(string(raw), "And again.") {
+		t.Errorf("%q, %v", raw, err)
+	}
 	if got := r.stored(); strings.Count(got, "|") != 3 || !strings.Contains(got, "user complete /slash|assistant complete And again.") {
 		t.Errorf("stored is %q", got)
 	}
@@ -193,30 +209,16 @@ func TestChatOnATerminal(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
-	if raw, _ := os.ReadFile(kept); !strings.HasPrefix(string(raw), "/nonsense\n/save It\nHello.\n") || strings.Contains(string(raw), "not sent") {
-		t.Errorf("kept is %q", raw)
-	}
-}
-
-// What was typed in an earlier run comes back with the arrow keys.
-func TestChatRemembersWhatWasTyped(t *testing.T) {
-	t.Parallel()
-	r := newTalkRig(t, nil)
-	first := sit(t, r.program("chat"))
-	first.say("/nonsense")
-	first.until("there is no command")
-	first.until("you> ")
-	first.press(ctrlD)
-	first.ends(exitDone)
-	again := r.program("chat")
-	again.Dir, again.Env = first.cmd.Dir, first.cmd.Env
+	again := r.program("chat") // what was typed comes back with the arrow keys
+	again.Dir, again.Env = s.cmd.Dir, s.cmd.Env
 	second := sit(t, again)
 	second.until("you> ")
 	second.press(arrowUp + "2" + enter)
 	second.until("there is no command /nonsense2")
-	second.until("you> ")
-	second.press(ctrlD)
-	second.ends(exitDone)
+	second.leave()
+	if raw, _ := os.ReadFile(kept); !strings.HasPrefix(string(raw), "/nothing\n/save It\nHello.\n") || strings.Contains(string(raw), "not sent") {
+		t.Errorf("kept is %q", raw)
+	}
 }
 
 // Ctrl-C in the middle of a reply stops it, keeps what was said, and the conversation goes on.
@@ -230,9 +232,7 @@ func TestChatStopsAReply(t *testing.T) {
 	s.until("(stopped; what was said is kept)")
 	s.say("/history")
 	s.until("(cancelled)")
-	s.until("you> ")
-	s.press(ctrlD)
-	s.ends(exitDone)
+	s.leave()
 	if got := r.stored(); got != "user complete Endless.|assistant cancelled "+heard {
 		t.Errorf("stored is %q", got)
 	}
@@ -260,9 +260,7 @@ func TestChatForgets(t *testing.T) {
 	if n := testkit.Ask[int](t, r.pool, "select count(*) from chats"); n != 0 {
 		t.Errorf("%d chats are left", n)
 	}
-	s.until("you> ")
-	s.press(ctrlD)
-	s.ends(exitDone)
+	s.leave()
 }
 
 // An expired chat is brought back when its owner wants it.
@@ -279,30 +277,9 @@ func TestChatOffersToBringBack(t *testing.T) {
 	s.until("This chat has expired. Bring it back? [y/N] ")
 	s.press("yes" + enter)
 	s.until("you> Remember me.\r\nreply> Noted.")
-	s.until("you> ")
-	s.press(ctrlD)
-	s.ends(exitDone)
+	s.leave()
 	if testkit.Ask[bool](t, r.pool, "select expires_at <= now() from chats") {
 		t.Error("it is expired")
-	}
-}
-
-func TestChatExports(t *testing.T) {
-	t.Parallel()
-	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
-	s := sit(t, r.program("chat"))
-	s.say("Hello.")
-	s.until("Noted.")
-	s.say("/export chat.txt")
-	s.until("wants a file that ends in")
-	s.say("/export chat.md")
-	s.until("Written to chat.md.")
-	s.until("you> ")
-	s.press(ctrlD)
-	s.ends(exitDone)
-	raw, err := os.ReadFile(filepath.Join(s.cmd.Dir, "chat.md"))
-	if err != nil || !strings.Contains(string(raw), "Noted.") {
-		t.Errorf("%q, %v", raw, err)
 	}
 }
 
@@ -336,11 +313,6 @@ func TestChatInAPipe(t *testing.T) {
 		out, err := cmd.Output()
 		if err == nil || cmd.ProcessState.ExitCode() != exitFailed || len(out) > 0 || !strings.Contains(errs.String(), wrong.says) {
 			t.Errorf("%v: %q, %q, %v", wrong.args, out, errs.String(), err)
-		}
-	}
-	for _, args := range [][]string{{"chat", "--chat", "7"}, {"chat", "--url", "nowhere"}, {"chat", "more"}} {
-		if code, _, stderr := r.finish(args...); code != exitUsage || stderr == "" {
-			t.Errorf("%v: %d %q", args, code, stderr)
 		}
 	}
 }

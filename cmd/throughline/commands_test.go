@@ -76,6 +76,20 @@ func TestExitCodes(t *testing.T) {
 		{"token --user " + uuid.Nil.String(), whole, exitUsage, "--user"},
 		{"token --user " + uuid.NewString() + " --ttl -1h", whole, exitUsage, "--ttl"},
 		{"token --user " + uuid.NewString(), without("SUPABASE_JWT_SECRET"), exitUsage, "SUPABASE_JWT_SECRET"},
+		{"sessions list more", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions list --limit -1", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions show", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions show 7", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions delete", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions export --json", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions prune", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions prune --older-than-days 0", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions import nowhere.jsonl", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"sessions list --url ftp://x", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"chat --temporary --chat " + uuid.NewString(), env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "--temporary is for a new chat"},
+		{"chat --chat 7", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"chat --url nowhere", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
+		{"chat more", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
 	} {
 		code, _, stderr := finish(t, c.env, strings.Fields(c.args)...)
 		last := stderr[strings.LastIndex(strings.TrimRight(stderr, "\n"), "\n")+1:]
@@ -99,7 +113,11 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 			t.Errorf("the help does not name %s", c.name)
 		}
 	}
-	if code, sessions, _ := finish(t, nil, "sessions", "--help"); code != exitDone || strings.Contains(sessions, "serve") || !strings.Contains(sessions, "sessions prune") {
+	if _, version, _ := finish(t, nil, "version"); version != app.Build()+"\n" {
+		t.Errorf("the version is %q", version)
+	}
+	if code, sessions, _ := finish(t, nil, "sessions", "--help"); code != exitDone || strings.Contains(sessions, "serve") ||
+		!strings.Contains(sessions, "sessions prune") {
 		t.Errorf("sessions --help: exit code %d, %q", code, sessions)
 	}
 }
@@ -121,15 +139,6 @@ func TestEachCommandHasHelpWithItsFlags(t *testing.T) {
 					t.Errorf("%v does not list -%s: %s", args, f.Name, &out)
 				}
 			})
-		}
-	}
-}
-
-func TestVersionIsPrinted(t *testing.T) {
-	t.Parallel()
-	for _, arg := range []string{"version", "--version"} {
-		if code, version, _ := finish(t, nil, arg); code != exitDone || version != app.Build()+"\n" {
-			t.Errorf("%s: exit code %d, %q", arg, code, version)
 		}
 	}
 }
@@ -232,7 +241,8 @@ func TestMigrationsAreCopied(t *testing.T) {
 	if err := os.WriteFile(first, []byte("select 1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := finish(t, nil, "migrations", "copy", "--to", folder); code != exitFailed || stdout != "" || !strings.Contains(stderr, first+" is not our") {
+	if code, stdout, stderr := finish(t, nil, "migrations", "copy", "--to", folder); code != exitFailed || stdout != "" ||
+		!strings.Contains(stderr, first+" is not our") {
 		t.Errorf("of other contents: exit code %d, %q, %q", code, stdout, stderr)
 	}
 }

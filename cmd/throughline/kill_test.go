@@ -49,7 +49,8 @@ func TestKillServeInMidStream(t *testing.T) {
 		t.Errorf("the reader there: %v", err)
 	}
 	phone := left.Resume(asked.ChatID(), "", "Last-Event-ID", asked.LastID())
-	if got := left.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": asked.ChatID(), "content": "Are you there?"}); got.Code() != "generation_in_progress" {
+	if got := left.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": asked.ChatID(),
+		"content": "Are you there?"}); got.Code() != "generation_in_progress" {
 		t.Errorf("before anybody can know: %d %s", got.Status, got.Text)
 	}
 	for name, got := range map[string]testkit.Said{"follower": follower.Rest(), "phone": phone.Rest()} {
@@ -69,69 +70,4 @@ func TestKillServeInMidStream(t *testing.T) {
 	}
 	left.Say(asked.ChatID(), "Are you there?")
 	left.terminate()
-}
-
-// A reply that somebody had asked to stop when its server was killed ends as it was asked to.
-func TestKillServeThatWasToCancel(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, endless)
-	killed := r.start(nil, "serve", "--no-workers")
-	left := r.start(nil, "serve", "--no-workers")
-	asked := killed.Send("", testkit.Body{"content": "Endless."})
-	asked.UntilText(heard)
-	follower := left.Resume(asked.ChatID(), "")
-	follower.UntilText(heard)
-	killed.kill()
-	if got := left.Cancel(asked.ChatID()); got.Status != http.StatusOK || got.JSON(t)["status"] != "streaming" {
-		t.Errorf("%d %s", got.Status, got.Text)
-	}
-	if got := follower.Rest(); got.End.Name != testkit.Cancelled {
-		t.Errorf("ended with %s %v", got.End.Name, got.End.Data)
-	}
-	if got := testkit.Ask[string](t, r.pool, "select status || ' ' || content from messages where role = 'assistant'"); got != "cancelled "+heard {
-		t.Errorf("stored %q", got)
-	}
-	left.Say(asked.ChatID(), "Are you there?")
-}
-
-// The only server is killed in the middle of a reply and started again, and the phone sends its message
-// again and again until there is an answer: there is one reply, and one message.
-func TestKillTheOnlyServeInMidStream(t *testing.T) {
-	t.Parallel()
-	var calls = make(chan struct{}, 1)
-	r := newRig(t, func(request *offline.Request) offline.Answer {
-		select {
-		case calls <- struct{}{}:
-			return endless(request)
-		default:
-			return offline.Answer{Text: spoken}
-		}
-	})
-	killed := r.start(nil, "serve")
-	message := testkit.Body{"content": "Endless.", "client_message_id": uuid.NewString()}
-	asked := killed.Send("", message)
-	asked.UntilText(heard)
-	testkit.Eventually(t, "that much is recorded", func() bool {
-		return testkit.Ask[string](t, r.pool, "select coalesce(string_agg(delta, '' order by start_char), '') from message_deltas") == heard
-	})
-	killed.kill()
-	began := time.Now()
-	next := r.start(nil, "serve")
-	answer := next.Send("", message).Rest()
-	if answer.MessageID == asked.MessageID() { // it joins what it takes for running, unless the sweep was there before it
-		if answer.End.Code() != "interrupted" || answer.Text != heard {
-			t.Errorf("the first try: %+v", answer)
-		}
-		answer = next.Send("", message).Rest()
-	}
-	if took := time.Since(began); took > recovery {
-		t.Errorf("it took %s", took)
-	}
-	if answer.End.Name != testkit.Completion || answer.Text != spoken {
-		t.Errorf("the last try: %+v", answer)
-	}
-	if got := testkit.Ask[string](t, r.pool, "select string_agg(role || ' ' || status, ', ' order by seq) from messages"); got != "user complete, assistant interrupted, assistant complete" {
-		t.Errorf("stored are %s", got)
-	}
-	next.terminate()
 }

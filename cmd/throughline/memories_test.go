@@ -81,9 +81,3 @@ func TestAnAccountOnTheCommandLine(t *testing.T) {
 	}
 	r.wantRefusal(exitUsage, "no such file", "memories", "import", "nowhere.jsonl")
 }
-
-func TestTemporaryChatOnTheCommandLine(t *testing.T) {
-	t.Parallel()
-	r := newTalkRig(t, nil)
-	r.wantRefusal(exitUsage, "--temporary is for a new chat", "chat", "--temporary", "--chat", "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31")
-}

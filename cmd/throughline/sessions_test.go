@@ -144,16 +144,3 @@ func TestSessionsAsk(t *testing.T) {
 	s.until("deleted 1 chats with 2 messages")
 	s.ends(exitDone)
 }
-
-func TestSessionsUsage(t *testing.T) {
-	t.Parallel()
-	r := &talkRig{rig: &rig{t: t}, talker: env{"THROUGHLINE_TOKEN": "none"}}
-	for _, args := range [][]string{
-		{}, {"lst"}, {"list", "more"}, {"list", "--limit", "-1"}, {"show"}, {"show", "7"}, {"delete"}, {"export", "--json"},
-		{"prune"}, {"prune", "--older-than-days", "0"}, {"import", "nowhere.jsonl"}, {"list", "--url", "ftp://x"},
-	} {
-		r.wantRefusal(exitUsage, "throughline: ", append([]string{"sessions"}, args...)...)
-	}
-	r.talker = env{"SUPABASE_URL": "https://ref.supabase.co"}
-	r.wantRefusal(exitUsage, "an access token is needed", "sessions", "list")
-}
