@@ -32,7 +32,8 @@ type aisdkLine struct {
 }
 
 var aisdkLines = []aisdkLine{
-	{name: "6", aliases: []string{"ai=./ai-sdk/node_modules/ai/dist/index.mjs", "@ai-sdk/react=./ai-sdk/node_modules/@ai-sdk/react/dist/index.mjs", "react=./node_modules/react"}},
+	{name: "6", aliases: []string{"ai=./ai-sdk/node_modules/ai/dist/index.mjs", "@ai-sdk/react=./ai-sdk/node_modules/@ai-sdk/react/dist/index.mjs",
+		"react=./node_modules/react"}},
 	{name: "7"},
 }
 

@@ -100,13 +100,10 @@ func TestExpoApp(t *testing.T) {
 	}, "--disable-web-security")
 	r := recipe{newRig(t), s}
 	for name, test := range map[string]func(sample){
-		"streams a reply":                                         sample.streams,
-		"goes on after a cut":                                     sample.goesOnAfterCut,
 		"goes on after the background":                            sample.goesOnAfterBackground,
 		"goes on when it was killed":                              sample.goesOnWhenKilled,
 		"sends what was unsent when killed":                       sample.sendsUnsent,
 		"stops the reply":                                         sample.stops,
-		"tells of a failure and tries again":                      sample.triesAgain,
 		"starts another chat":                                     sample.startsAnew,
 		"signs in with Supabase, and again when that has expired": sample.signsInAgain,
 		"shows what is remembered, and forgets it":                sample.forgets,
@@ -214,19 +211,6 @@ func (s sample) hears() (content string, network *proxy, goOn func()) {
 	return content, network, goOn
 }
 
-func (s sample) streams() {
-	content, _, goOn := s.hears()
-	goOn()
-	s.replied(content)
-}
-
-func (s sample) goesOnAfterCut() {
-	content, network, goOn := s.hears()
-	network.CutNow()
-	goOn()
-	s.replied(content)
-}
-
 func (s sample) goesOnAfterBackground() {
 	content, network, goOn := s.hears()
 	s.do("background", nil)
@@ -270,16 +254,6 @@ func (s sample) stops() {
 	s.press("Stop")
 	s.shows(said(half), "Stopped", content)
 	s.once(content, s.chatOf(content))
-}
-
-func (s sample) triesAgain() {
-	content := uuid.NewString()
-	s.plays.add(content, offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half})
-	s.plays.add(content, offline.Answer{Text: reply})
-	s.signIn(s.here.base)
-	s.say(content)
-	s.press("Try again")
-	s.shows(reply, content)
 }
 
 func (s sample) startsAnew() {

@@ -58,7 +58,8 @@ func TestFollowInNode(t *testing.T) {
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	requireBuild(t)
-	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js", "testdata/token.test.js").CombinedOutput(); err != nil {
+	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js",
+		"testdata/token.test.js").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -66,7 +67,6 @@ func TestTurn(t *testing.T) {
 // testRecipe is what each of them has to do.
 func testRecipe(t *testing.T, r recipe) {
 	for name, test := range map[string]func(recipe){
-		"streams a reply":                                  recipe.streams,
 		"resumes a reply that was cut":                     recipe.resumesAfterCut,
 		"resumes wherever the bytes are cut":               recipe.resumesWhereverCut,
 		"resumes within a character":                       recipe.resumesWithinCharacter,
@@ -74,13 +74,10 @@ func testRecipe(t *testing.T, r recipe) {
 		"comes back to the other server":                   recipe.movesInBackground,
 		"is killed and comes back to the other server":     recipe.isKilled,
 		"outlives the server it reads from":                recipe.outlivesServer,
-		"watches at the other server":                      recipe.watchesElsewhere,
 		"sends a message again":                            recipe.sendsAgain,
 		"is stopped by another device":                     recipe.isStopped,
 		"tries a failed message again":                     recipe.triesAgain,
-		"tries again when the model was overloaded":        recipe.triesOverloadedAgain,
 		"renews its token":                                 recipe.renewsToken,
-		"gives up when the token is refused twice":         recipe.givesUpWithoutToken,
 		"waits while another reply is running in the chat": recipe.waitsForOtherReply,
 		"sends the messages of a chat in their order":      recipe.keepsOrder,
 		"gives up on what is wrong":                        recipe.givesUp,
@@ -129,12 +126,6 @@ func (r recipe) endsWhole(app talking) {
 	r.t.Helper()
 	app.awaitEnd("complete", reply)
 	r.once(app.content, app.chat)
-}
-
-func (r recipe) streams() {
-	app := r.talks()
-	app.goOn()
-	r.endsWhole(app)
 }
 
 func (r recipe) resumesAfterCut() {
@@ -241,17 +232,6 @@ func (r recipe) outlivesServer() {
 	if err := stopping.stop(); err != nil {
 		r.t.Error(err)
 	}
-	app.goOn()
-	tablet.awaitEnd("complete", reply)
-	r.endsWhole(app)
-}
-
-// watchesElsewhere sees the reply grow where it is not generated.
-func (r recipe) watchesElsewhere() {
-	app := r.talks()
-	tablet := r.stage.launch(r.t, r.there.base, r.token)
-	tablet.do("watch", map[string]any{"chatId": app.chat, "messageId": app.message})
-	tablet.awaitText(said(half))
 	app.goOn()
 	tablet.awaitEnd("complete", reply)
 	r.endsWhole(app)

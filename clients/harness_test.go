@@ -9,7 +9,6 @@ package clients_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -25,9 +24,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/app"
-	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/testkit/program"
 )
 
 // These tests mostly wait for browsers and servers, so more of them run at once than there are cores.
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // env is the environment of a server or of a script.
-type env map[string]string
+type env = program.Settings
 
 // rig is one database, one model, one user, and two servers that share them.
 type rig struct {
@@ -68,12 +67,7 @@ func newRigWith(t *testing.T, more env, origins ...string) *rig {
 	r.token = testkit.Token(t, r.user)
 	r.model = testkit.NewModel(t, r.plays.answer)
 	r.pool = testkit.NewPool(t, db.DSN)
-	r.settings = env{
-		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
-		"HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
-		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MODEL_IDLE_TIMEOUT": "10m", // tests hold replies back
-	}
+	r.settings = program.Quiet(db, r.model).And(env{"MODEL_IDLE_TIMEOUT": "10m"}) // tests hold replies back
 	if len(origins) > 0 {
 		r.settings["CORS_ORIGINS"] = strings.Join(origins, ",")
 	}
@@ -97,38 +91,11 @@ type replica struct {
 	stop func() error
 }
 
-// startReplica runs a server until the test ends. It must end without an error.
+// startReplica runs a server until the test ends.
 func startReplica(t *testing.T, settings env) *replica {
 	t.Helper()
-	cfg, err := config.Parse(func(name string) (string, bool) {
-		value, ok := settings[name]
-		return value, ok
-	}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &replica{logs: &testkit.Log{}}
-	server, err := app.New(t.Context(), cfg, app.Role{API: true, Workers: true}, n.logs.Logger(), app.Doubles{Drain: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.base = "http://" + server.Addr()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	n.stop = sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
-	t.Cleanup(func() {
-		if err := n.stop(); err != nil && !errors.Is(err, context.DeadlineExceeded) { // a busy machine may stop late
-			t.Errorf("run: %v", err)
-		}
-		if t.Failed() && testing.Verbose() {
-			t.Logf("the log of %s:\n%s", n.base, n.logs)
-		}
-	})
-	return n
+	server := settings.Start(t, app.Role{API: true, Workers: true})
+	return &replica{server.Base, server.Logs, server.Stop}
 }
 
 // asked counts the model's requests for replies to a message.

@@ -79,12 +79,9 @@ func TestHooks(t *testing.T) {
 			for name, test := range map[string]func(hooks){
 				"begins a chat and goes on":                     hooks.begins,
 				"sends before the chat is open":                 hooks.sendsAtOnce,
-				"shows a reply that another device asked for":   hooks.watches,
 				"comes back to a reply after it was unmounted":  hooks.comesBack,
-				"tries a failed message again":                  hooks.triesAgain,
 				"tries a failed message again after a restart":  hooks.triesAgainAfterRestart,
 				"tries again what failed before it began":       hooks.triesOverloadedAgain,
-				"stops a reply":                                 hooks.stops,
 				"drops what cannot be sent":                     hooks.drops,
 				"reads older messages, and what others wrote":   hooks.reads,
 				"shows another chat":                            hooks.showsAnother,
@@ -204,21 +201,6 @@ func (h hooks) sendsAtOnce() {
 	h.once(content, now.Chat.ChatID)
 }
 
-func (h hooks) watches() {
-	content := uuid.NewString()
-	goOn := h.hold(content, reply, half)
-	writer := h.launch(h.here.base, "")
-	writer.send(content)
-	chatID := writer.awaitSaid("streaming", content, said(half)).Chat.ChatID
-	other := h.launch(h.there.base, chatID)
-	other.awaitSaid("streaming", content, said(half))
-	goOn()
-	for _, p := range []shown{writer, other} {
-		p.awaitSaid("ready", content, reply)
-	}
-	h.once(content, chatID)
-}
-
 func (h hooks) comesBack() {
 	content := uuid.NewString()
 	goOn := h.hold(content, reply, half)
@@ -245,16 +227,6 @@ func (h hooks) fails() (shown, string, hooked) {
 	p := h.launch(h.here.base, "")
 	p.send(content)
 	return p, content, p.awaitSaid("failed", content, said(half))
-}
-
-func (h hooks) triesAgain() {
-	p, content, failed := h.fails()
-	if failed.Chat.Failure == nil || failed.Chat.Failure.Code != "upstream_failed" {
-		h.t.Errorf("the failure is %+v", failed.Chat.Failure)
-	}
-	p.do("retry", nil)
-	p.awaitSaid("ready", content, reply)
-	h.sentOnce(failed.Chat.ChatID)
 }
 
 // triesAgainAfterRestart knows the message only as it is stored.
@@ -288,19 +260,6 @@ func (h hooks) triesOverloadedAgain() {
 	p.do("retry", nil)
 	p.awaitSaid("ready", content, reply)
 	h.sentOnce(failed.Chat.ChatID)
-}
-
-func (h hooks) stops() {
-	content := uuid.NewString()
-	h.hold(content, reply, half)
-	p := h.launch(h.here.base, "")
-	p.send(content)
-	p.awaitSaid("streaming", content, said(half))
-	p.do("stop", nil)
-	now := p.awaitSaid("ready", content, said(half))
-	if last := now.Chat.Said[1]; last[2] != "cancelled" {
-		h.t.Errorf("the reply is %v", last)
-	}
 }
 
 // drops takes away what the server refuses for good.

@@ -61,43 +61,12 @@ func TestSignInFromAnAssistant(t *testing.T) {
 	}
 	p.toolPrompt("Hello. " + mark)
 	var said string
-	if err := p.pool.QueryRow(t.Context(), `select metadata ->> 'client_id' from messages where chat_id = $1 and role = 'user'`, did.Thread).Scan(&said); err != nil || said != did.Client {
+	if err := p.pool.QueryRow(t.Context(), `select metadata ->> 'client_id' from messages where chat_id = $1 and role = 'user'`,
+		did.Thread).Scan(&said); err != nil || said != did.Client {
 		t.Errorf("the message is of client %q, %v; want %s", said, err, did.Client)
 	}
 	if !strings.Contains(p.here.logs.String(), did.Client) {
 		t.Error("the client is not in the log")
-	}
-}
-
-// TestTokensThatOpenNoTools are signed by the project, and yet of elsewhere, of nobody, or of another time.
-func TestTokensThatOpenNoTools(t *testing.T) {
-	t.Parallel()
-	p := newProject(t, nil)
-	for name, c := range map[string]struct {
-		change map[string]any
-		status int
-	}{
-		"a good one":          {nil, http.StatusOK},
-		"another audience":    {map[string]any{"aud": "https://other.example/mcp"}, http.StatusUnauthorized},
-		"no audience":         {map[string]any{"aud": nil}, http.StatusUnauthorized},
-		"another issuer":      {map[string]any{"iss": "https://other.supabase.co/auth/v1"}, http.StatusUnauthorized},
-		"the service role":    {map[string]any{"role": "service_role"}, http.StatusUnauthorized},
-		"an ID token":         {map[string]any{"role": nil, "aud": "client"}, http.StatusUnauthorized},
-		"expired":             {map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}, http.StatusUnauthorized},
-		"of a deleted user":   {map[string]any{"sub": uuid.NewString()}, http.StatusOK}, // no tool is called; one that is says user_not_found
-		"a client of no text": {map[string]any{"client_id": []string{"a"}}, http.StatusUnauthorized},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			answer := toolsAs(t, p.here.base, p.auth.Sign(ann, uuid.NewString(), c.change), "ping", nil)
-			if answer.Status != c.status {
-				t.Fatalf("%d %s", answer.Status, answer.Text)
-			}
-			want := `resource_metadata="` + p.here.base + `/.well-known/oauth-protected-resource/mcp"`
-			if c.status == http.StatusUnauthorized && !strings.HasSuffix(answer.Header.Get("WWW-Authenticate"), want) {
-				t.Errorf("%v", answer.Header)
-			}
-		})
 	}
 }
 

@@ -31,7 +31,8 @@ func TestPackage(t *testing.T) {
 		"types in Node, ESM":       typeCheck("node16", "node16", copied(t, folder, "consumer.mts")),
 		"types in Node, CommonJS":  typeCheck("node16", "node16", copiedAs(t, folder, "consumer.mts", "consumer.cts")),
 		"types in bundlers":        typeCheck("esnext", "bundler", copiedAs(t, folder, "consumer.mts", "bundled.ts")),
-		"types of the docs":        append(typeCheck("esnext", "bundler", copied(t, folder, "../docs/turn.ts")), "--jsx", "react-jsx", copied(t, folder, "../docs/conversation.tsx"), copied(t, folder, "../docs/remembered.tsx")),
+		"types of the docs": append(typeCheck("esnext", "bundler", copied(t, folder, "../docs/turn.ts")), "--jsx", "react-jsx",
+			copied(t, folder, "../docs/conversation.tsx"), copied(t, folder, "../docs/remembered.tsx")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

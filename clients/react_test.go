@@ -47,15 +47,11 @@ func TestReactUseChat(t *testing.T) {
 			r := recipe{newRig(t, s.origin), s}
 			for _, hook := range reactHooks {
 				for name, test := range map[string]func(react){
-					"streams a reply":                                react.streams,
-					"shows a reply once that was cut":                react.resumesAfterCut,
-					"shows a reply once wherever it was cut":         react.resumesWhereverCut,
-					"shows a reply once that was cut in a character": react.resumesWithinCharacter,
-					"moves to another server":                        react.movesToOtherServer,
-					"goes on when it is mounted again":               react.resumesOnMount,
-					"stops the reply":                                react.stops,
-					"tells of a failure and tries again":             react.triesAgain,
-					"tries a failed message again after restart":     react.triesAgainAfterRestart,
+					"streams a reply":                            react.streams,
+					"shows a reply once that was cut":            react.resumesAfterCut,
+					"goes on when it is mounted again":           react.resumesOnMount,
+					"stops the reply":                            react.stops,
+					"tries a failed message again after restart": react.triesAgainAfterRestart,
 				} {
 					t.Run(hook+" "+name, func(t *testing.T) {
 						t.Parallel()
@@ -182,63 +178,6 @@ func (r react) resumesAfterCut() {
 	r.endsWhole(c)
 }
 
-// resumesWhereverCut cuts within the answer's head, its padding, events and characters.
-func (r react) resumesWhereverCut() {
-	const pages, first, step = 8, 300, 457
-	for i := range pages {
-		content := uuid.NewString()
-		r.plays.add(content, offline.Answer{Text: reply})
-		network := newProxy(r.t, r.here)
-		network.CutAfter(first + i*step)
-		p := r.open(network.base, "")
-		p.do("send", map[string]any{"text": content})
-		now := p.awaitShown("ready", content, reply)
-		r.once(content, now.Last.ChatID)
-		if network.Cuts() == 0 {
-			r.t.Errorf("the connection was to be cut after %d bytes and was not", first+i*step)
-		}
-	}
-}
-
-// resumesWithinCharacter is cut within a character, and again within the same one when it comes back.
-func (r react) resumesWithinCharacter() {
-	for _, after := range []int{2, 7, len(family) - 1} {
-		content, network := uuid.NewString(), newProxy(r.t, r.here)
-		r.plays.add(content, offline.Answer{Text: reply})
-		network.CutWithin(family, after, 2)
-		p := r.open(network.base, "")
-		p.do("send", map[string]any{"text": content})
-		now := p.awaitShown("ready", content, reply)
-		r.once(content, now.Last.ChatID)
-		if network.Cuts() != 2 {
-			r.t.Errorf("cut %d times after %d bytes of a character", network.Cuts(), after)
-		}
-	}
-}
-
-// movesToOtherServer has its server stopped, and meets an answer of nobody before the load balancer knows.
-func (r react) movesToOtherServer() {
-	content := uuid.NewString()
-	goOn := r.hold(content, reply, half)
-	writer := r.open(r.here.base, "")
-	writer.do("send", map[string]any{"text": content})
-	chatID := writer.awaitShown("streaming", content, said(half)).Last.ChatID
-
-	stopping := startReplica(r.t, r.settings)
-	network := newProxy(r.t, stopping)
-	reader := r.open(network.base, chatID)
-	reader.awaitShown("streaming", content, said(half))
-	if err := stopping.stop(); err != nil {
-		r.t.Error(err)
-	}
-	reader.await("nobody is there", func(now screen) bool { return now.Error != nil && now.Error.Name == "Disconnected" })
-	network.RouteTo(r.there)
-	goOn()
-	reader.awaitShown("ready", content, reply)
-	writer.awaitShown("ready", content, reply)
-	r.once(content, chatID)
-}
-
 func (r react) resumesOnMount() {
 	c := r.converses()
 	again := r.open(r.there.base, c.chat)
@@ -310,15 +249,6 @@ func (r react) fails() (page, string, screen) {
 		r.t.Errorf("the reply is %+v", now.Last)
 	}
 	return p, content, now
-}
-
-func (r react) triesAgain() {
-	p, content, failed := r.fails()
-	p.do("regenerate", nil)
-	now := p.awaitShown("ready", content, reply)
-	if now.Last.Status != "complete" || now.Last.MessageID == failed.Last.MessageID || now.Last.ChatID != failed.Last.ChatID {
-		r.t.Errorf("after %+v there is %+v", failed.Last, now.Last)
-	}
 }
 
 // triesAgainAfterRestart knows the message only from its row.

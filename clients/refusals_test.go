@@ -31,24 +31,6 @@ func (r recipe) triesAgain() {
 	}
 }
 
-// triesOverloadedAgain meets a failure before the first byte, which is a status and no event.
-func (r recipe) triesOverloadedAgain() {
-	content := uuid.NewString()
-	r.plays.add(content, offline.Answer{Fault: offline.Fault503})
-	phone := r.stage.launch(r.t, r.here.base, r.token)
-	phone.send("", content)
-	failed := phone.awaitEnd("failed", "").Turn
-	if failed.Failure.Code != "upstream_overloaded" || !failed.Failure.Retryable {
-		r.t.Errorf("the failure is %+v", failed.Failure)
-	}
-	r.plays.add(content, offline.Answer{Text: reply})
-	phone.do("sendAgain", nil)
-	end := phone.awaitEnd("complete", reply)
-	if users := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, end.Turn.ChatID); users != 1 {
-		r.t.Errorf("the chat has %d messages of the user, want 1", users)
-	}
-}
-
 func (r recipe) renewsToken() {
 	content := uuid.NewString()
 	r.plays.add(content, offline.Answer{Text: reply})
@@ -63,16 +45,6 @@ func (r recipe) renewsToken() {
 		r.t.Errorf("the token was renewed %d times, want once", end.Renewals)
 	}
 	r.once(content, end.Turn.ChatID)
-}
-
-func (r recipe) givesUpWithoutToken() {
-	content := uuid.NewString()
-	phone := r.stage.launch(r.t, r.here.base, "no token")
-	phone.send("", content)
-	end := phone.awaitEnd("failed", "")
-	if end.Turn.Failure.Code != "bad_jwt" || !end.Turn.Failure.Retryable || end.Renewals != 1 || r.asked(content) != 0 {
-		r.t.Errorf("after %d renewals and %d calls of the model the failure is %+v", end.Renewals, r.asked(content), end.Turn.Failure)
-	}
 }
 
 // givesUp does not go on asking for what will never be.

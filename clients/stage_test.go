@@ -85,7 +85,8 @@ func (s *stage) give(t *testing.T, o order) {
 
 func (s *stage) page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprint(w, `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><title>app</title><pre id="seen"></pre><script type="module" src="/bundle.js"></script>`)
+	fmt.Fprint(w, `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><title>app</title><pre id="seen"></pre><script type="module" `+
+		`src="/bundle.js"></script>`)
 }
 
 func (s *stage) script(w http.ResponseWriter, _ *http.Request) {

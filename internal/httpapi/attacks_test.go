@@ -37,6 +37,11 @@ var shapes = map[string]struct {
 	"a length beyond any limit": {func(e *edge) string {
 		return e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 9223372036854775807", "Connection: close")
 	}, []int{413}},
+	"a length beyond the limit": {func(e *edge) string { return e.post(firstPath, bodyOf(maxMessage+1), "Connection: close") }, []int{413}},
+	"a question whether a body beyond the limit may come": {func(e *edge) string {
+		length := "Content-Length: " + itoa(maxMessage+1)
+		return e.head("POST", firstPath, "Content-Type: application/json", length, "Expect: 100-continue", "Connection: close")
+	}, []int{413}},
 	"a length below what comes": {func(e *edge) string { return e.post(firstPath, "{}") + hidden }, []int{422, 200}}, // two honest requests
 	"a blank before the colon":  {func(e *edge) string { return e.head("POST", firstPath, "Content-Length : 5") + "hello" }, []int{400}},
 	// A length beside chunks is passed over: the chunks alone tell where the request ends.
@@ -58,13 +63,16 @@ var shapes = map[string]struct {
 		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "2\r\n{}{}\r\n0\r\n\r\n" + hidden
 	}, []int{400}},
 	"a chunk with an endless remark": {func(e *edge) string {
-		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "2;" + strings.Repeat("x", 1<<16) + "\r\n{}\r\n0\r\n\r\n" + hidden
+		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "2;" + strings.Repeat("x", 1<<16) +
+			"\r\n{}\r\n0\r\n\r\n" + hidden
 	}, []int{400}},
 	"many tiny chunks with remarks": {func(e *edge) string {
-		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n \r\n", 200) + "0\r\n\r\n"
+		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") +
+			strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n \r\n", 200) + "0\r\n\r\n"
 	}, []int{400}},
 	"a header after the chunks": {func(e *edge) string {
-		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked", "Trailer: Authorization", "Connection: close") + "2\r\n{}\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
+		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked", "Trailer: Authorization", "Connection: close") +
+			"2\r\n{}\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
 	}, []int{422}},
 	"a body for who asks for none": {func(e *edge) string {
 		return e.head("GET", "/healthz", "Content-Length: "+itoa(len(hidden))) + hidden
@@ -157,7 +165,8 @@ func TestCompressedBodiesAreRefused(t *testing.T) {
 				method = "PATCH"
 			}
 			s := e.dial()
-			s.trySend(e.head(method, path, "Content-Type: application/json", "Content-Encoding: "+encoding, "Content-Length: "+itoa(len(bomb)), "Connection: close") + bomb)
+			s.trySend(e.head(method, path, "Content-Type: application/json", "Content-Encoding: "+encoding, "Content-Length: "+itoa(len(bomb)),
+				"Connection: close") + bomb)
 			if got := s.answers(); !slices.Equal(got, []int{http.StatusUnsupportedMediaType}) {
 				t.Errorf("%s %s: answers %v", path, encoding, got)
 			}

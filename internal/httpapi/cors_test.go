@@ -40,7 +40,8 @@ func listed(header string) []string {
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), lets("http://localhost:3000", webApp))
-	for _, path := range []string{firstPath, nextPath, "/v1/message/" + uuid.NewString() + "/stream", "/v1/message/" + uuid.NewString() + "/cancel", "/v1/not/yet"} {
+	for _, path := range []string{firstPath, nextPath, "/v1/message/" + uuid.NewString() + "/stream", "/v1/message/" + uuid.NewString() + "/cancel",
+		"/v1/not/yet"} {
 		answer := h.preflight(path, webApp, "POST", "authorization,content-type")
 		header := answer.header
 		if answer.status != 204 || header.Get("Access-Control-Allow-Origin") != webApp || header.Get("Access-Control-Max-Age") != "7200" {
@@ -54,7 +55,8 @@ func TestPreflight(t *testing.T) {
 				t.Errorf("%s: no %s in %v", path, method, header)
 			}
 		}
-		for _, name := range []string{"authorization", "content-type", "accept", "last-event-id", "idempotency-key", "x-request-id", "x-vercel-ai-ui-message-stream"} {
+		for _, name := range []string{"authorization", "content-type", "accept", "last-event-id", "idempotency-key", "x-request-id",
+			"x-vercel-ai-ui-message-stream"} {
 			if !slices.Contains(listed(header.Get("Access-Control-Allow-Headers")), name) {
 				t.Errorf("%s: no %s in %v", path, name, header)
 			}
@@ -65,7 +67,8 @@ func TestPreflight(t *testing.T) {
 func TestPreflightOfAStranger(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), lets(webApp))
-	for _, origin := range []string{"https://evil.example.com", "https://app.example.com.evil.org", "http://app.example.com", "https://app.example.com:8443", "https://appxexample.com", "null"} {
+	for _, origin := range []string{"https://evil.example.com", "https://app.example.com.evil.org", "http://app.example.com",
+		"https://app.example.com:8443", "https://appxexample.com", "null"} {
 		if answer := h.preflight(firstPath, origin, "POST", "authorization"); answer.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %v", origin, answer.header)
 		}

@@ -40,19 +40,22 @@ func checkRefused(t *testing.T, err error, codes ...fault.Code) {
 	}
 }
 
-// Every body that is no message: what is accepted is JSON in UTF-8, names only fields that there are, and can be stored.
+// Every body: what is accepted is JSON in UTF-8, names only fields that there are, and can be stored.
 func FuzzDecodeBodies(f *testing.F) {
 	for _, seed := range []string{
-		"", "{}", "null", "[]", `{"title":null,"tags":["a",null],"metadata":{"a":[1,-2.5e3]},"ttl_hours":1e2,"max_turns":1.5}`, `{"tags":["a","a"],"memory_strategy":"hybrid"}`,
-		`{"pinned":true,"importance":0.5}`, `{"importance":1e999}`, `{"older_than_days":9223372036854775808,"dry_run":1}`, `{"revive":true}`, `{"tool_name":"\u0000"}`,
+		"", "{}", "null", "[]", hello, `{"chat_id":"x","content":"a","sources":[{"title":"t","content":"c"}],"metadata":{"a":[1,{"b":null}]}}`,
+		`{"title":null,"tags":["a",null],"metadata":{"a":[1,-2.5e3]},"ttl_hours":1e2,"max_turns":1.5}`, `{"tags":["a","a"],"memory_strategy":"hybrid"}`,
+		`{"pinned":true,"importance":0.5}`, `{"importance":1e999}`, `{"older_than_days":9223372036854775808,"dry_run":1}`, `{"revive":true}`,
+		`{"tool_name":"\u0000"}`,
 		`{"title":"a","title":"b"}`, `{"Title":"a"}`, "{\"title\":\"\xff\"}", `{"metadata":{"\ud800":1}}`, `{"tags":[[[[]]]]}`, `{"metadata":[`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
+		var message messageRequest
 		var chat history.NewChat
 		var change history.ChatChange
-		for _, request := range []any{&chat, &change, &history.MessageChange{}, &history.PruneQuery{}} {
+		for _, request := range []any{&message, &chat, &change, &history.MessageChange{}, &history.PruneQuery{}} {
 			err := decodeObject(body, request)
 			checkRefused(t, err, fault.BadRequest, fault.ValidationFailed)
 			if err != nil {
@@ -73,7 +76,7 @@ func FuzzDecodeBodies(f *testing.F) {
 				t.Fatalf("the title is set: %v", change.Title.Set)
 			}
 		}
-		for _, metadata := range []any{chat.Metadata, change.Metadata.Value} {
+		for _, metadata := range []any{message.Metadata, chat.Metadata, change.Metadata.Value} {
 			if _, err := json.Marshal(metadata); err != nil {
 				t.Fatalf("metadata cannot be stored: %v", err)
 			}
@@ -84,8 +87,10 @@ func FuzzDecodeBodies(f *testing.F) {
 // Whatever the query, every reader of parameters gives values within their bounds or one of the contract's errors.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
-		"", "limit=1", "limit=-1&limit=2", "limit=99999999999999999999", "before_seq=0&after_seq=9223372036854775807", "include_expired=maybe", "cursor=AAAA", "after=12", "after=end", "after=",
-		"q=a&role=user&chat_id=" + someID + "&before=2026-11-21T15:04:05Z", "before=2026-11-21t15:04:05.9%2B23:59", "sha256=" + "ab", "include=content", "format=json", "protocol=ui", "%zz&;&=&a=%00",
+		"", "limit=1", "limit=-1&limit=2", "limit=99999999999999999999", "before_seq=0&after_seq=9223372036854775807", "include_expired=maybe",
+		"cursor=AAAA", "after=12", "after=end", "after=",
+		"q=a&role=user&chat_id=" + someID + "&before=2026-11-21T15:04:05Z", "before=2026-11-21t15:04:05.9%2B23:59", "sha256=" + "ab", "include=content",
+		"format=json", "protocol=ui", "%zz&;&=&a=%00",
 	} {
 		f.Add(seed)
 	}
@@ -142,7 +147,8 @@ var soundRequestID = regexp.MustCompile(`^[-a-zA-Z0-9_.:/+=]{1,128}$`)
 // an answer's header can do no harm there.
 func FuzzHeaders(f *testing.F) {
 	for _, seed := range []string{
-		"", someID, someID + ":12", someID + ":end", someID + ":-1", ":", "application/json", "text/event-stream;q=0.5, */*;q=1.5", "application/json; charset=\"", "a/b;q=NaN, ,,;",
+		"", someID, someID + ":12", someID + ":end", someID + ":-1", ":", "application/json", "text/event-stream;q=0.5, */*;q=1.5",
+		"application/json; charset=\"", "a/b;q=NaN, ,,;",
 		"key", "käse", "\x00", "\xff", "gzip", "identity", "a\r\nSet-Cookie: b", "trace-1.2_3:4/5+6=",
 	} {
 		f.Add(seed)

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,8 +44,9 @@ func TestGraphIsAnswered(t *testing.T) {
 		"?entity=&q=&type=":    {Depth: 1},
 		"?relationship=lives_in&type=place&q=where+do+I+live": {Relationship: "lives_in", Type: "place", Text: "where do I live", Depth: 1},
 		"?as_of=2026-03-01T10:00:00Z":                         {AsOf: "2026-03-01T10:00:00Z", Moment: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Depth: 1},
-		"?as_of=2026-03-01":                                   {AsOf: "2026-03-01", Moment: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC).Add(-time.Microsecond), Depth: 1},
-		"?format=json":                                        {Format: "json", Depth: 1},
+		"?as_of=2026-03-01": {AsOf: "2026-03-01",
+			Moment: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC).Add(-time.Microsecond), Depth: 1},
+		"?format=json": {Format: "json", Depth: 1},
 	} {
 		answer := h.call(http.MethodGet, "/v1/graph"+path, "")
 		if answer.status != http.StatusOK {
@@ -58,7 +58,8 @@ func TestGraphIsAnswered(t *testing.T) {
 		var got, want any
 		answer.decode(t, &got)
 		answered{body: []byte(`{"entities": [{"name": "User", "type": "person", "mentions": 2}, {"name": "Neo\"vim", "type": "tool", "mentions": 1}],
-			"relationships": [{"source": "User", "relationship": "likes", "target": "Neo\"vim", "valid": true, "valid_from": "2026-03-01T00:00:00Z", "valid_to": null, "memory_id": "` + exampleReply + `"}]}`)}.decode(t, &want)
+			"relationships": [{"source": "User", "relationship": "likes", "target": "Neo\"vim", "valid": true, "valid_from": "2026-03-01T00:00:00Z",
+				"valid_to": null, "memory_id": "` + exampleReply + `"}]}`)}.decode(t, &want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -73,30 +74,8 @@ func TestGraphIsAnswered(t *testing.T) {
 			t.Errorf("%s: %d %q", format, answer.status, got)
 		}
 	}
-}
-
-func TestGraphRefusesWhatIsOutOfRange(t *testing.T) {
-	t.Parallel()
-	store := &graphStore{}
-	h := newHarness(t, says("x"), func(c *Config) { c.Graph = store })
-	for path, field := range map[string]string{
-		"?depth=0": "depth", "?depth=4": "depth", "?depth=-1": "depth", "?depth=x": "depth", "?depth=": "depth", "?depth=1.5": "depth",
-		"?type=gadget": "type", "?format=svg": "format", "?as_of=soon": "as_of", "?as_of=2026-02-30": "as_of",
-		"?entity=" + strings.Repeat("x", 101): "entity", "?q=" + strings.Repeat("x", 501): "q", "?entity=a%00b": "entity",
-		"?relationship=" + strings.Repeat("x", 101): "relationship",
-	} {
-		answer := h.call(http.MethodGet, "/v1/graph"+path, "")
-		var body errorBody
-		answer.decode(t, &body)
-		if answer.status != http.StatusUnprocessableEntity || body.Code != string(fault.ValidationFailed) || body.Details[field] == nil {
-			t.Errorf("%s: %d %s", path, answer.status, answer.body)
-		}
-	}
 	store.fails = fault.New(fault.NotReady, "Postgres does not answer.")
 	if answer := h.call(http.MethodGet, "/v1/graph?format=dot", ""); answer.status != http.StatusServiceUnavailable {
-		t.Errorf("%d %s", answer.status, answer.body)
-	}
-	if answer := h.call(http.MethodGet, "/v1/graph", "", "Authorization", ""); answer.status != http.StatusUnauthorized {
 		t.Errorf("%d %s", answer.status, answer.body)
 	}
 }

@@ -1,15 +1,10 @@
 package httpapi
 
 import (
-	"bufio"
 	"bytes"
-	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -65,35 +60,6 @@ func TestWholeReplyOfACancelledOne(t *testing.T) {
 }
 
 const someID = "5a0c1a52-3a44-4d58-9d3f-0d8f6a2b1c11"
-
-func TestSameMessageJoinsAndReplays(t *testing.T) {
-	t.Parallel()
-	model := newConductor()
-	h := newHarness(t, model)
-	body := marshal(map[string]any{"content": "a", "client_message_id": someID})
-	model.accept()
-	first := h.open(h.request(http.MethodPost, firstPath, body))
-	started := first.event()
-	model.say("one ")
-	first.event()
-	second := h.open(h.request(http.MethodPost, firstPath, body))
-	joined := second.event()
-	if joined.data["message_id"] != started.data["message_id"] || joined.data["resumed"] != true {
-		t.Errorf("joined %v", joined.data)
-	}
-	model.say("two")
-	model.finish()
-	if a, b := spoken(first.rest()), spoken(second.rest()); a != "one two" || b != a {
-		t.Errorf("said %q and %q", a, b)
-	}
-	replay := h.call(http.MethodPost, firstPath, body).events(t)
-	if spoken(replay) != "one two" || last(replay).name != streaming.EventCompleted {
-		t.Errorf("replayed %v", replay)
-	}
-	if n := model.calls.Load(); n != 1 {
-		t.Errorf("the model was called %d times", n)
-	}
-}
 
 func TestSameMessageWithAPlace(t *testing.T) {
 	t.Parallel()
@@ -156,67 +122,30 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestParallelSendsOfOneMessage(t *testing.T) {
-	t.Parallel()
-	model := says("x")
-	h := newHarness(t, model)
-	body := marshal(map[string]any{"content": "a", "client_message_id": someID})
-	var group sync.WaitGroup
-	for range 20 {
-		group.Go(func() {
-			if answer := h.call(http.MethodPost, firstPath, body); answer.status != 200 {
-				t.Errorf("status %d", answer.status)
-			}
-		})
-	}
-	group.Wait()
-	if n := model.calls.Load(); n != 1 {
-		t.Errorf("the model was called %d times", n)
-	}
-}
-
-func TestFieldsOfAMessage(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("x"))
-	chatID, _ := h.first("hello").events(t)[0].data["chat_id"].(string)
-	for _, test := range []struct {
-		name, path, body string
-		status           int
-		code, detail     string
-	}{
-		{"no chat_id", nextPath, hello, 422, "validation_failed", "chat_id"},
-		{"null chat_id", nextPath, `{"content":"a","chat_id":null}`, 422, "validation_failed", "chat_id"},
-		{"empty chat_id", nextPath, `{"content":"a","chat_id":""}`, 400, "bad_uuid", ""},
-		{"chat_id with braces", nextPath, `{"content":"a","chat_id":"{` + someID + `}"}`, 400, "bad_uuid", ""},
-		{"nil chat_id", nextPath, nextBody(uuid.Nil, "a"), 404, "chat_not_found", ""},
-		{"chat_id for a first message", firstPath, nextBody(uuid.MustParse(chatID), "a"), 400, "bad_request", "unknown_fields"},
-		{"bad client_message_id", firstPath, `{"content":"a","client_message_id":"abc"}`, 422, "validation_failed", "client_message_id"},
-		{"nil client_message_id", firstPath, `{"content":"a","client_message_id":"` + uuid.Nil.String() + `"}`, 422, "validation_failed", "client_message_id"},
-		{"no content", firstPath, `{}`, 422, "validation_failed", "content"},
-		{"21 sources", firstPath, `{"content":"a","sources":[` + strings.Repeat(`{},`, 20) + `{}]}`, 422, "validation_failed", "sources"},
-		{"long source", firstPath, `{"content":"a","sources":[{"content":"` + strings.Repeat("é", 8001) + `"}]}`, 422, "validation_failed", "sources[0].content"},
-		{"metadata with U+0000", firstPath, `{"content":"a","metadata":{"a":"\u0000"}}`, 422, "validation_failed", "metadata"},
-	} {
-		answer := h.call(http.MethodPost, test.path, test.body)
-		body := answer.error(t)
-		if answer.status != test.status || body.Code != test.code {
-			t.Errorf("%s: %d %+v", test.name, answer.status, body)
-		}
-		if _, ok := body.Details[test.detail]; test.detail != "" && !ok {
-			t.Errorf("%s: details %v do not name %s", test.name, body.Details, test.detail)
-		}
-	}
-}
-
+// What a message brings reaches the store.
 func TestMessageReachesTheStore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"))
-	h.call(http.MethodPost, firstPath, `{"content":" hi ","model_variant":"deep-dive","client_message_id":"`+someID+`","metadata":{"n":9007199254740993},"sources":[{"title":"t"}]}`)
-	h.store.mu.Lock()
-	defer h.store.mu.Unlock()
-	turn := h.store.turns[0]
+	h.call(http.MethodPost, firstPath, `{"content":" hi ","model_variant":"deep-dive","client_message_id":"`+someID+`","metadata":{"n":9007199254740993},
+		"sources":[{"title":"t"}],"tool_name":"debug","files":[{"path":"a.go","content":"package a\n"},{"path":"b/empty.txt","content":""}],
+		"importance":0.25,"topics":"on","remember":false}`)
+	turn := h.lastTurn()
 	if turn.Content != "hi" || turn.Variant != "deep-dive" || turn.ClientMessageID.String() != someID || turn.Metadata["n"] != int64(9007199254740993) {
-		t.Errorf("stored %+v", turn.NewTurn)
+		t.Errorf("stored %+v", turn)
+	}
+	if turn.ToolName != "debug" || turn.TTLHours != memory.ToolTTLHours || turn.MaxTurns != memory.ToolMaxTurns {
+		t.Errorf("not a tool's: %+v", turn)
+	}
+	if len(turn.Files) != 2 || turn.Files[0].File != (memory.File{Path: "a.go", Content: "package a\n"}) ||
+		turn.Files[1].File != (memory.File{Path: "b/empty.txt"}) {
+		t.Errorf("stored files %+v", turn.Files)
+	}
+	if *turn.Importance != .25 || turn.Topics != "on" || !turn.Temporary {
+		t.Errorf("stored %v, %q, temporary %v", *turn.Importance, turn.Topics, turn.Temporary)
+	}
+	h.call(http.MethodPost, nextPath, nextBody(turn.ChatID, "more"))
+	if turn := h.lastTurn(); turn.Importance != nil || turn.Temporary || turn.Topics != "" {
+		t.Errorf("stored %+v", turn)
 	}
 }
 
@@ -260,56 +189,6 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// A client that sends everything before it looks at the answer gets the answer all the same, and one
-// that asks first is told at once.
-func TestTooLargeBodyIsAnsweredOnTheWire(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("x"))
-	for name, expect := range map[string]string{"sends it all": "", "asks first": "Expect: 100-continue\r\n"} {
-		conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", h.http.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		body := bodyOf(maxMessage + 1)
-		head := "POST " + firstPath + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nAuthorization: " + token(h.user) +
-			"\r\nContent-Length: " + jsonNumber(len(body)) + "\r\n" + expect + "\r\n"
-		if expect == "" {
-			head += body
-		}
-		if _, err := io.WriteString(conn, head); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if response.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("%s: status %d", name, response.StatusCode)
-		}
-		_ = response.Body.Close()
-		_ = conn.Close()
-	}
-}
-
-func TestTruncatedBodyStartsNothing(t *testing.T) {
-	t.Parallel()
-	model := says("x")
-	h := newHarness(t, model)
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.http.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	head := "POST " + firstPath + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nAuthorization: " + token(h.user) + "\r\nContent-Length: 100\r\n\r\n"
-	if _, err := io.WriteString(conn, head+hello); err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.Close()
-	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
-	if model.calls.Load() != 0 {
-		t.Error("half a message reached the model")
-	}
-}
-
 func TestResume(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("naïve café"))
@@ -348,18 +227,5 @@ func TestResume(t *testing.T) {
 	}
 	if answer := h.call(http.MethodGet, "/v1/message/nonsense/stream", ""); answer.status != 400 || errorCode(answer.body) != "bad_uuid" {
 		t.Errorf("a bad uuid: %d %s", answer.status, answer.body)
-	}
-}
-
-func TestResumeOfAnInterruptedReply(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("half of it"))
-	chatID, _ := h.first("a").events(t)[0].data["chat_id"].(string)
-	h.store.mu.Lock()
-	h.store.turns[0].reply.Status = memory.StatusInterrupted
-	h.store.mu.Unlock()
-	end := last(h.call(http.MethodGet, "/v1/message/"+chatID+"/stream?after=0", "").events(t))
-	if end.name != streaming.EventFailed || end.data["code"] != "interrupted" {
-		t.Errorf("ended with %s %v", end.name, end.data)
 	}
 }

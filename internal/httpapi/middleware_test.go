@@ -128,26 +128,6 @@ func TestRiverUI(t *testing.T) {
 	}
 }
 
-func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("x"))
-	request := h.request(http.MethodPost, firstPath, hello)
-	request.Header.Add("Authorization", token(uuid.New()))
-	if answer := h.do(request, hello); answer.status != 401 || errorCode(answer.body) != "bad_jwt" {
-		t.Errorf("answered %d %s", answer.status, answer.body)
-	}
-}
-
-func TestTokenComesBeforeTheBody(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("x"))
-	for _, path := range []string{firstPath, nextPath, "/v1/message/nonsense/cancel"} {
-		if answer := h.call(http.MethodPost, path, "{", "Content-Type", "text/plain", "Authorization", ""); answer.status != 401 {
-			t.Errorf("%s: %d", path, answer.status)
-		}
-	}
-}
-
 // A 401 tells its reason: to the operator in the log, to the sender in the header where the token shows it anyway.
 func TestRefusedTokenHasAReason(t *testing.T) {
 	t.Parallel()

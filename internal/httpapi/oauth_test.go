@@ -26,7 +26,8 @@ func (h *harness) oauthToken(client string) string {
 	h.t.Helper()
 	now := time.Now()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
-		"sub": h.user.String(), "aud": "authenticated", "role": "authenticated", "client_id": client, "scope": "email", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+		"sub": h.user.String(), "aud": "authenticated", "role": "authenticated", "client_id": client, "scope": "email", "iat": now.Unix(),
+		"exp": now.Add(time.Hour).Unix(),
 	}).SignedString(testSecret)
 	if err != nil {
 		h.t.Fatal(err)
@@ -70,7 +71,8 @@ func TestToolsNameTheAddressThatClientsSee(t *testing.T) {
 		"behind two":                     {forwarded: []string{"X-Forwarded-Proto", "HTTPS, http"}, want: "https://HOST"},
 		"another scheme":                 {forwarded: []string{"X-Forwarded-Proto", "javascript"}, want: "http://HOST"},
 		"a host that anybody can invent": {forwarded: []string{"X-Forwarded-Host", "evil.example"}, want: "http://HOST"},
-		"configured":                     {public: "https://api.example.com/chat", forwarded: []string{"X-Forwarded-Proto", "http"}, want: "https://api.example.com/chat"},
+		"configured": {public: "https://api.example.com/chat", forwarded: []string{"X-Forwarded-Proto", "http"},
+			want: "https://api.example.com/chat"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,15 +96,6 @@ func TestToolsNameTheAddressThatClientsSee(t *testing.T) {
 	}
 }
 
-// Only clients of the tools look for a place to sign in. Apps have one.
-func TestOtherRoutesNameNoMetadata(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("x"), withTools(echoBody), signsInAt(authServer, ""))
-	if answer := h.call(http.MethodPost, firstPath, hello, "Authorization", ""); answer.header.Get("WWW-Authenticate") != "Bearer" {
-		t.Errorf("%v", answer.header)
-	}
-}
-
 func TestToolsWithoutAnAuthServer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), withTools(echoBody))
@@ -113,6 +106,10 @@ func TestToolsWithoutAnAuthServer(t *testing.T) {
 	}
 	if refused := h.tools("{}", "Authorization", ""); refused.Header.Get("WWW-Authenticate") != "Bearer" {
 		t.Errorf("%v", refused.Header)
+	}
+	h = newHarness(t, says("x"), withTools(echoBody), signsInAt(authServer, "")) // which names none to apps: they have a place to sign in
+	if answer := h.call(http.MethodPost, firstPath, hello, "Authorization", ""); answer.header.Get("WWW-Authenticate") != "Bearer" {
+		t.Errorf("%v", answer.header)
 	}
 }
 

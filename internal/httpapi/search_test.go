@@ -72,43 +72,10 @@ func TestSearchAnswersWithWhatWasFound(t *testing.T) {
 	var got, want any
 	answer.decode(t, &got)
 	answered{body: []byte(`{"results": [{"message_id": "` + exampleReply + `", "chat_id": "` + exampleChat + `", "chat_title": "Scales", "seq": 4,
-		"role": "assistant", "created_at": "2026-11-21T12:00:00Z", "rank": 0.5, "snippet": "a slow scale", "highlights": [{"start": 2, "end": 6}]}]}`)}.decode(t, &want)
+		"role": "assistant", "created_at": "2026-11-21T12:00:00Z", "rank": 0.5, "snippet": "a slow scale", "highlights": [{"start": 2,
+			"end": 6}]}]}`)}.decode(t, &want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestSearchRefusesWrongParameters(t *testing.T) {
-	t.Parallel()
-	store := &searchStore{}
-	h := newSearchHarness(t, store)
-	for path, field := range map[string]string{
-		"": "q", "?q=": "q", "?q=" + strings.Repeat("x", 501): "q", "?q=a%00": "q", "?q=%ff": "q",
-		"?q=a&chat_id=7": "chat_id", "?q=a&chat_id=": "chat_id", "?q=a&role=robot": "role",
-		"?q=a&limit=0": "limit", "?q=a&limit=101": "limit", "?q=a&limit=many": "limit",
-		"?q=a&before=yesterday": "before", "?q=a&after=2026-11-21": "after", "?q=a&after=": "after",
-	} {
-		answer := h.call(http.MethodGet, "/v1/search"+path, "")
-		refusal := answer.error(t)
-		if answer.status != http.StatusUnprocessableEntity || refusal.Code != "validation_failed" || len(refusal.Details) != 1 || refusal.Details[field] == nil {
-			t.Errorf("%s: %d %s", path, answer.status, answer.body)
-		}
-	}
-	if answer := h.call(http.MethodGet, "/v1/search?q=a&chat_id="+uuid.Nil.String(), ""); answer.error(t).Code != "chat_not_found" {
-		t.Errorf("the nil id: %s", answer.body)
-	}
-	if len(store.asked) > 0 {
-		t.Errorf("asked %+v", <-store.asked)
-	}
-}
-
-func TestSearchAndStatsNeedAToken(t *testing.T) {
-	t.Parallel()
-	h := newSearchHarness(t, &searchStore{})
-	for _, path := range []string{"/v1/search?q=a", "/v1/stats"} {
-		if answer := h.call(http.MethodGet, path, "", "Authorization", ""); answer.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s", path, answer.status, answer.body)
-		}
 	}
 }
 
@@ -117,7 +84,8 @@ func TestStatsAreToldWhole(t *testing.T) {
 	store := &searchStore{stats: history.Stats{
 		Chats: 1, ExpiredChats: 2, Turns: 3, Messages: 4,
 		Tokens: history.UsedTokens{
-			Reply: history.ReplyTokens{Input: 5, Cached: 6, Output: 7}, Fold: history.FoldTokens{Input: 8, Output: 9}, Rebuild: history.FoldTokens{Input: 10, Output: 11},
+			Reply: history.ReplyTokens{Input: 5, Cached: 6, Output: 7}, Fold: history.FoldTokens{Input: 8, Output: 9},
+			Rebuild: history.FoldTokens{Input: 10, Output: 11},
 		},
 		StoredBytes: history.StoredBytes{Messages: 12, Files: 13, Briefs: 14, Total: 39},
 	}}

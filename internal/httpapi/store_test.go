@@ -91,7 +91,8 @@ func messagesOf(turns []*storedTurn) []memory.Message {
 		seq := int64(2*i + 1)
 		messages = append(messages,
 			memory.Message{ID: turn.UserMessageID, Seq: seq, Role: memory.RoleUser, Status: memory.StatusComplete, Content: turn.Content},
-			memory.Message{ID: turn.MessageID, ReplyTo: turn.UserMessageID, Seq: seq + 1, Role: memory.RoleAssistant, Status: turn.reply.Status, Content: turn.reply.Content})
+			memory.Message{ID: turn.MessageID, ReplyTo: turn.UserMessageID, Seq: seq + 1, Role: memory.RoleAssistant, Status: turn.reply.Status,
+				Content: turn.reply.Content})
 	}
 	return messages
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +39,8 @@ func newFerryOn(t *testing.T, between func(transfer.Store) transfer.Store, chang
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	f := ferry{pool: testkit.NewPool(t, db.DSN)}
-	store := postgres.NewTransfer(f.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, postgres.UserMemoriesOptions{})
+	store := postgres.NewTransfer(f.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }},
+		postgres.UserMemoriesOptions{})
 	service := transfer.New(transfer.Config{Store: between(store), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})
 	f.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) { config.Transfer = service }}, change...)...)
 	f.user = testkit.NewUser(t, db)
@@ -84,21 +84,6 @@ func TestImportAnswersWithEachChat(t *testing.T) {
 	}
 	if answer := f.importFile("[]"); answer.status != http.StatusOK || !strings.Contains(string(answer.body), `"chats":[]`) {
 		t.Errorf("no chats: %d %s", answer.status, answer.body)
-	}
-}
-
-// What ChatGPT's export names and does not hold is told, once.
-func TestImportCountsMissingAttachments(t *testing.T) {
-	t.Parallel()
-	f := newFerry(t)
-	file := `[{"id": "c", "current_node": "n", "mapping": {"n": {"message": {"author": {"role": "user"}, "content": {"parts": ["Look."]},
-		"metadata": {"attachments": [{"name": "a.pdf"}, {"name": "b.pdf"}]}}}}}]`
-	for _, want := range []int{2, 0} {
-		var result transfer.Result
-		f.importFile(file).decode(t, &result)
-		if result.SkippedAttachments != want {
-			t.Errorf("%d attachments, want %d: %+v", result.SkippedAttachments, want, result)
-		}
 	}
 }
 
@@ -155,58 +140,41 @@ func TestImportThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// heard reads the events of an import one by one.
-type heard struct {
-	t        *testing.T
-	response *http.Response
-	lines    *bufio.Scanner
-}
-
-func (f ferry) listen(body io.Reader) heard {
+// listen imports a file and reads its events.
+func (f ferry) listen(body io.Reader) *openStream {
 	f.t.Helper()
 	request := f.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream")
 	request.Body, request.ContentLength = io.NopCloser(body), -1
-	response, err := f.http.Client().Do(request)
-	if err != nil {
-		f.t.Fatal(err)
+	s := f.open(request)
+	if padding := s.next(); len(padding) < 1024 || padding[0] != ':' {
+		f.t.Errorf("the padding is %q", padding)
 	}
-	f.t.Cleanup(func() { _ = response.Body.Close() })
-	h := heard{f.t, response, bufio.NewScanner(response.Body)}
-	if !h.lines.Scan() || len(h.lines.Text()) < 1024 || h.lines.Text()[0] != ':' {
-		f.t.Errorf("the padding is %q", h.lines.Text())
-	}
-	return h
+	return s
 }
 
-// next gives an event's name and data; "" at the end.
-func (h heard) next() (name, data string) {
-	h.t.Helper()
-	for h.lines.Scan() {
-		line := h.lines.Text()
-		switch {
-		case strings.HasPrefix(line, "event: "):
-			name = line[len("event: "):]
-		case strings.HasPrefix(line, "data: "):
-			data = line[len("data: "):]
-		case line == "" && name != "":
+// imports reads one event of an import.
+func (s *openStream) imports() (name, data string) {
+	s.t.Helper()
+	for {
+		if block, found := strings.CutPrefix(s.next(), "event: "); found {
+			name, data, _ = strings.Cut(block, "\ndata: ")
 			return name, data
 		}
 	}
-	return "", ""
 }
 
-// rest gives the progress up to the last event, and that one.
-func (h heard) rest() (progress []transfer.Progress, name, data string) {
-	h.t.Helper()
+// progress gives the progress up to the last event, and that one.
+func (s *openStream) progress() (progress []transfer.Progress, name, data string) {
+	s.t.Helper()
 	for {
-		name, data = h.next()
+		name, data = s.imports()
 		if name != eventImportProgress {
 			return progress, name, data
 		}
-		checkSchema(h.t, "ImportProgress", []byte(data))
+		checkSchema(s.t, "ImportProgress", []byte(data))
 		var found transfer.Progress
 		if err := json.Unmarshal([]byte(data), &found); err != nil {
-			h.t.Fatal(err)
+			s.t.Fatal(err)
 		}
 		progress = append(progress, found)
 	}
@@ -218,14 +186,14 @@ func TestImportTellsItsProgress(t *testing.T) {
 	f := newFerry(t)
 	body, send := io.Pipe()
 	h := f.listen(body)
-	if name, data := h.next(); name != eventImportProgress || !strings.Contains(data, `"phase":"receiving","bytes":0`) {
+	if name, data := h.imports(); name != eventImportProgress || !strings.Contains(data, `"phase":"receiving","bytes":0`) {
 		t.Errorf("%s %s", name, data)
 	}
 	go func() {
 		_, _ = io.WriteString(send, twoLines)
 		_ = send.Close()
 	}()
-	progress, name, data := h.rest()
+	progress, name, data := h.progress()
 	var phases []transfer.Phase
 	for _, at := range progress {
 		if len(phases) == 0 || phases[len(phases)-1] != at.Phase {
@@ -239,7 +207,7 @@ func TestImportTellsItsProgress(t *testing.T) {
 	if name != eventImportCompleted || !strings.Contains(data, `"messages":2`) {
 		t.Errorf("%s %s", name, data)
 	}
-	if after, _ := h.next(); after != "" || h.response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+	if after, err := io.ReadAll(h.reader); len(after) > 0 || err != nil || h.response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
 		t.Errorf("%s follows, %v", after, h.response.Header)
 	}
 	if got := testkit.Ask[int](t, f.pool, "select count(*) from messages where user_id = $1", f.user); got != 2 {
@@ -256,7 +224,7 @@ func TestImportTellsOfItsFailure(t *testing.T) {
 	for reason, body := range map[string]io.Reader{
 		"import_invalid": strings.NewReader(twoLines + "{}"), "body_too_large": endless(maxImport + 1),
 	} {
-		_, name, data := f.listen(body).rest()
+		_, name, data := f.listen(body).progress()
 		checkSchema(t, "Error", []byte(data))
 		if name != eventImportFailed || errorCode([]byte(data)) != reason {
 			t.Errorf("%s: %s %s", reason, name, data)
@@ -305,37 +273,6 @@ func TestExportIsAFile(t *testing.T) {
 		if got := answer.header.Get("Content-Disposition"); got != name {
 			t.Errorf("%s, want %s", got, name)
 		}
-	}
-}
-
-func TestExportRefusals(t *testing.T) {
-	t.Parallel()
-	f := newFerry(t)
-	chatID := f.imported(twoLines)
-	others := f
-	stranger := *f.harness
-	others.harness = &stranger
-	others.user = uuid.New()
-	path := "/v1/chats/" + chatID.String() + "/export"
-	for name, c := range map[string]struct {
-		answer answered
-		status int
-		code   string
-	}{
-		"id":        {f.call(http.MethodGet, "/v1/chats/x/export", ""), 400, "bad_uuid"},
-		"nobody's":  {f.call(http.MethodGet, "/v1/chats/"+uuid.NewString()+"/export", ""), 404, "chat_not_found"},
-		"another's": {others.call(http.MethodGet, path, ""), 404, "chat_not_found"},
-		"no token":  {f.call(http.MethodGet, path, "", "Authorization", ""), 401, "no_authorization"},
-		"format":    {f.call(http.MethodGet, path+"?format=pdf", ""), 422, "validation_failed"},
-	} {
-		if c.answer.status != c.status || c.answer.error(t).Code != c.code {
-			t.Errorf("%s: %d %s", name, c.answer.status, c.answer.body)
-		}
-	}
-	testkit.Exec(t, f.pool, "update chats set ttl_hours = 1, revived_at = null, created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours'")
-	answer := f.call(http.MethodGet, path, "")
-	if answer.status != http.StatusGone || answer.error(t).Details["chat_id"] != chatID.String() {
-		t.Errorf("expired: %d %s", answer.status, answer.body)
 	}
 }
 
@@ -435,7 +372,8 @@ func TestAnAccountThatFailsBreaksOff(t *testing.T) {
 		}
 		body, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		if name == "small" && (answer.StatusCode != http.StatusInternalServerError || err != nil) || name == "large" && (answer.StatusCode != http.StatusOK || err == nil) {
+		if name == "small" && (answer.StatusCode != http.StatusInternalServerError || err != nil) || name == "large" &&
+			(answer.StatusCode != http.StatusOK || err == nil) {
 			t.Errorf("%s: %d, %d bytes, %v", name, answer.StatusCode, len(body), err)
 		}
 	}

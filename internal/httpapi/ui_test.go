@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -202,69 +199,6 @@ func TestUIStreamTellsOfAFailure(t *testing.T) {
 	if told["status"] != "failed" || told["code"] != "upstream_timeout" || told["retryable"] != true {
 		t.Errorf("told %v", told)
 	}
-}
-
-func TestUIStreamTellsOfAnInterruption(t *testing.T) {
-	t.Parallel()
-	model := newConductor()
-	h := newHarness(t, model)
-	model.accept()
-	stream := h.open(h.request(http.MethodPost, firstPath+"?protocol=ui", hello))
-	model.say("half")
-	stream.until("half")
-	h.closeChat()
-	events := stream.restUI()
-	story, _ := uiStory(events)
-	if told := events[len(events)-2].MessageMetadata; story != brokenStory || told["status"] != "interrupted" || told["retryable"] != true {
-		t.Errorf("%s: %v", story, told)
-	}
-}
-
-func TestUIStreamFailsWithAStatusBeforeTheModelAnswered(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, refuses(errOverloaded))
-	answer := h.call(http.MethodPost, firstPath+"?protocol=ui", hello)
-	if answer.status != 503 || answer.header.Get("Retry-After") == "" || answer.header.Get(headerUIStream) != "" {
-		t.Errorf("answered %d %v", answer.status, answer.header)
-	}
-}
-
-func TestUIStreamTellsOfACancellation(t *testing.T) {
-	t.Parallel()
-	model := newConductor()
-	h := newHarness(t, model)
-	model.accept()
-	model.say("one")
-	stream := h.open(h.request(http.MethodPost, firstPath+"?protocol=ui", hello))
-	stream.next() // the padding
-	chatID := regexp.MustCompile(`"chat_id":"([^"]+)"`).FindStringSubmatch(stream.next())[1]
-	stream.until("one")
-	h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", "")
-	events := stream.restUI()
-	story, text := uiStory(events)
-	told := events[len(events)-2].MessageMetadata
-	if story != "start text-start text-delta text-end message-metadata abort" || text != "one" || told["status"] != "cancelled" || told["content_length"] != 3.0 {
-		t.Errorf("%s: %q %v", story, text, told)
-	}
-}
-
-func TestUIStreamIsKeptOpen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		model := newConductor()
-		h := newQuietHarness(t, model)
-		model.accept()
-		done := serve(h, h.request(http.MethodPost, firstPath+"?protocol=ui", hello))
-		time.Sleep(31 * time.Second)
-		model.finish()
-		body := (<-done).body.String()
-		if n := strings.Count(body, "\n: ping\n"); n != 2 {
-			t.Errorf("%d pings in %q", n, body)
-		}
-		if story, _ := uiStory(parseUIStream(t, body)); story != "start finish" {
-			t.Errorf("an empty reply: %s", story)
-		}
-	})
 }
 
 // brittleWriter is a client whose connection takes the beginning of a stream and no more.

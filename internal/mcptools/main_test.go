@@ -3,7 +3,6 @@ package mcptools_test
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,15 +13,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/arcoscribe/throughline/internal/app"
-	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/testkit/program"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// env is a configuration as the environment gives it.
-type env map[string]string
+type env = program.Settings
 
 // rig is a running server with its database, its model and two users.
 type rig struct {
@@ -32,7 +30,6 @@ type rig struct {
 	plays    *sync.Map     // the model's answers, by the message; all others are the built-in model's
 	pool     *pgxpool.Pool // the test's own look at the database
 	base     string
-	logs     *testkit.Log
 	ann, ben user
 }
 
@@ -45,20 +42,14 @@ type user struct {
 func newRig(t *testing.T, change env) *rig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
-	r := &rig{t: t, db: db, plays: &sync.Map{}, pool: testkit.NewPool(t, db.DSN), logs: &testkit.Log{}}
+	r := &rig{t: t, db: db, plays: &sync.Map{}, pool: testkit.NewPool(t, db.DSN)}
 	r.model = testkit.NewModel(t, func(request *offline.Request) offline.Answer {
 		answer, _ := r.plays.Load(request.Current)
 		known, _ := answer.(offline.Answer)
 		return known
 	})
-	settings := env{
-		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
-		"HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "true",
-		"LOG_LEVEL": "debug", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
-	}
-	maps.Copy(settings, change)
-	r.start(settings)
+	server := program.Quiet(db, r.model).And(env{"LONG_TERM_MEMORY": "true"}).And(change).Start(t, app.Role{API: true, Workers: true})
+	r.base = server.Base
 	return r.in(t)
 }
 
@@ -110,35 +101,6 @@ func TestTools(t *testing.T) {
 			test(r.in(t))
 		})
 	}
-}
-
-// start runs the server until the test ends.
-func (r *rig) start(settings env) {
-	r.t.Helper()
-	cfg, err := config.Parse(func(name string) (string, bool) {
-		value, ok := settings[name]
-		return value, ok
-	}, false)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, r.logs.Logger())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.base = "http://" + server.Addr()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	stop := sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
-	r.t.Cleanup(func() {
-		if err := stop(); err != nil {
-			r.t.Errorf("run: %v", err)
-		}
-	})
 }
 
 // bearer sends an access token, over connections that do not outlive the test.

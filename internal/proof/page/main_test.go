@@ -4,14 +4,12 @@ package page
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/app"
-	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/testkit/program"
 )
 
 // Each test has a browser of its own.
@@ -30,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // env is the environment of a server or of a script.
-type env map[string]string
+type env = program.Settings
 
 // rig is a database, an offline model, a user and a running server.
 type rig struct {
@@ -58,49 +56,16 @@ func newStoppedRig(t *testing.T, script testkit.Script, change env) *rig {
 	db := testkit.NewDatabase(t)
 	r := &rig{t: t, db: db, model: testkit.NewModel(t, script), pool: testkit.NewPool(t, db.DSN), user: testkit.NewUser(t, db)}
 	r.Client = testkit.Client{T: t, Token: testkit.Token(t, r.user)}
-	r.settings = env{
-		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
-		"HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
-		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MODEL_IDLE_TIMEOUT": "10m", // tests hold replies back
-	}
-	maps.Copy(r.settings, change)
+	r.settings = program.Quiet(db, r.model).And(env{"MODEL_IDLE_TIMEOUT": "10m"}).And(change) // tests hold replies back
 	return r
 }
 
 // start runs the server until the returned function is called or the test ends. A later start takes the same address.
 func (r *rig) start() (stop func()) {
 	r.t.Helper()
-	cfg, err := config.Parse(func(name string) (string, bool) {
-		value, ok := r.settings[name]
-		return value, ok
-	}, false)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	logs := &testkit.Log{}
-	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, logs.Logger(), app.Doubles{Drain: 5 * time.Second})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.settings["HTTP_ADDR"] = server.Addr()
-	r.Base = "http://" + server.Addr()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.DeadlineExceeded) { // a busy machine may stop late
-			r.t.Errorf("run: %v", err)
-		}
-	})
-	r.t.Cleanup(func() {
-		stop()
-		if r.t.Failed() && testing.Verbose() {
-			r.t.Logf("the log:\n%s", logs)
-		}
-	})
-	return stop
+	server := r.settings.Start(r.t, app.Role{API: true, Workers: true})
+	r.settings["HTTP_ADDR"], r.Base = server.App.Addr(), server.Base
+	return func() { _ = server.Stop() } // what it returns is checked at the end
 }
 
 // scripts is where the page and its tests are.

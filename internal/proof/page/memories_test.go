@@ -50,7 +50,8 @@ func TestTopics(t *testing.T) {
 	r := newRig(t, nil, nil) // TOPICS=off: no job changes what wander makes
 	chat := r.wander()
 	expired := r.Say("", "Question 1").ChatID
-	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", expired)
+	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where "+
+		"id = $1", expired)
 	r.inBrowser("topics.mjs", env{"CHAT": chat, "EXPIRED": expired})
 }
 

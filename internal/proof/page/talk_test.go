@@ -52,20 +52,26 @@ func (s *stage) play(request *offline.Request) offline.Answer {
 
 const heldReply = "One two three four five six seven eight nine ten."
 
-const markdownReply = "A bow needs **rosin**, *little* of it. See [the maker](https://example.com/rosin).\n\n### Steps\n\n1. Loosen the hair.\n2. Wipe it:\n\n" +
+const markdownReply = "A bow needs **rosin**, *little* of it. See [the maker](https://example.com/rosin).\n\n### Steps\n\n1. Loosen the hair.\n2. " +
+	"Wipe it:\n\n" +
 	"```sh\nwipe --gently bow\n```\n\n| rosin | for |\n|---|---|\n| dark | winter |\n| light | summer |\n\n> Less is more.\n\n- [x] done\n- [ ] to do\n"
 
-const seamReply = "An open seam is a kindness: the glue gave way, so the top did not. Move it from the heater today, loosen the strings by a tone, and keep the room at **45 to 55 %** humidity.\n\n" +
+const seamReply = "An open seam is a kindness: the glue gave way, so the top did not. Move it from the heater today, loosen the strings by a tone, " +
+	"and keep the room at **45 to 55 %** humidity.\n\n" +
 	"A luthier closes a seam in an afternoon. Do not play until then; what buzzes now may crack later."
 
-const bowReply = "Less than the cello does. Wood and hair move with the air, so:\n\n1. **Loosen the hair** after each practice, until it just hangs.\n2. Wipe the stick; rosin dust keeps the damp.\n" +
-	"3. Choose the rosin by the season:\n\n| season | rosin | why |\n|---|---|---|\n| winter | dark, soft | dry air makes hair slip |\n| summer | light, hard | warm rosin sticks |\n\n" +
+const bowReply = "Less than the cello does. Wood and hair move with the air, so:\n\n1. **Loosen the hair** after each practice, until it just " +
+	"hangs.\n2. Wipe the stick; rosin dust keeps the damp.\n" +
+	"3. Choose the rosin by the season:\n\n| season | rosin | why |\n|---|---|---|\n| winter | dark, soft | dry air makes hair slip |\n| summer | " +
+	"light, hard | warm rosin sticks |\n\n" +
 	"> A bow that no longer loosens in January needs shorter hair, not more force."
 
 // hostileReply tries whatever might run or fetch something, or confuse what stands around it.
 var hostileReply = "<script>window.hurt = 1</script> <img src=x onerror='window.hurt = 2'> <iframe src='javascript:parent.hurt = 3'></iframe>\n\n" +
-	"[click](javascript:window.hurt=4) [me](data:text/html,<script>opener.hurt=5</script>) ![picture](http://127.0.0.1:1/tracker.png) <a href=\"javascript:window.hurt=6\">link</a>\n\n" +
-	"<style>body { display: none }</style> \u202Egnirts desrever\u202D \u2066 \x1b[31m\n\n" + strings.Repeat("[", 3000) + strings.Repeat("*_", 3000) + "\n\n" + strings.Repeat("word", 25_000)
+	"[click](javascript:window.hurt=4) [me](data:text/html,<script>opener.hurt=5</script>) ![picture](http://127.0.0.1:1/tracker.png) <a " +
+	"href=\"javascript:window.hurt=6\">link</a>\n\n" +
+	"<style>body { display: none }</style> \u202Egnirts desrever\u202D \u2066 \x1b[31m\n\n" + strings.Repeat("[", 3000) + strings.Repeat("*_", 3000) +
+	"\n\n" + strings.Repeat("word", 25_000)
 
 func (s *stage) gate(name string) chan struct{} {
 	s.mu.Lock()

@@ -4,7 +4,6 @@ package proxies
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -21,9 +20,9 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/app"
-	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/testkit/program"
 )
 
 // These tests mostly wait, so more of them run at once than there are cores.
@@ -196,13 +195,13 @@ func newClient(roots *x509.CertPool) *http.Client {
 
 // rig is a server with a database and a model, which it can lose and get back at the same address.
 type rig struct {
-	t       testing.TB
-	env     map[string]string
-	held    sync.Map // the answers that wait in their midst, by the message
-	stop    func()
-	network *testkit.Proxy // before the server
-	token   string
-	direct  testkit.Client // past all proxies
+	t        testing.TB
+	settings program.Settings
+	held     sync.Map // the answers that wait in their midst, by the message
+	stop     func()
+	network  *testkit.Proxy // before the server
+	token    string
+	direct   testkit.Client // past all proxies
 }
 
 // spoken is what a held reply says; heard is what it says before its gate.
@@ -214,12 +213,9 @@ func newRig(t testing.TB) *rig {
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, r.answer)
 	r.token = testkit.Token(t, testkit.NewUser(t, db))
-	r.env = map[string]string{
-		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
-		"HTTP_ADDR": testkit.FreeAddress(t), "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
-		"MODEL_IDLE_TIMEOUT": "10m", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
-	}
+	r.settings = program.Quiet(db, model).And(program.Settings{
+		"HTTP_ADDR": testkit.FreeAddress(t), "MODEL_IDLE_TIMEOUT": "10m",
+	})
 	r.start()
 	r.network = testkit.NewProxy(t, testkit.HostOf(r.direct.Base))
 	return r
@@ -251,26 +247,9 @@ func (r *rig) holdAfter(content string, words int, pause time.Duration) (release
 // start starts the server, each time at the same address.
 func (r *rig) start() {
 	r.t.Helper()
-	cfg, err := config.Parse(func(name string) (string, bool) { value, ok := r.env[name]; return value, ok }, false)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	logs := &testkit.Log{}
-	server, err := app.New(r.t.Context(), cfg, app.Role{API: true}, logs.Logger(), app.Doubles{Drain: 100 * time.Millisecond})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.direct = testkit.Client{T: r.t, Base: "http://" + server.Addr(), Token: r.token}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.t.Errorf("run: %v", err)
-		}
-	})
-	r.t.Cleanup(r.stop)
+	server := r.settings.Start(r.t, app.Role{API: true}, app.Doubles{Drain: 100 * time.Millisecond})
+	r.direct = testkit.Client{T: r.t, Base: server.Base, Token: r.token}
+	r.stop = func() { _ = server.Stop() } // what it returns is checked at the end
 }
 
 // behind returns a client of the server behind a proxy.

@@ -171,13 +171,15 @@ func TestOtherRequestsPass(t *testing.T) {
 		if got := phone.Do(request); got.Status != http.StatusOK || got.JSON(t)["messages"] != 50.0 {
 			t.Errorf("a large import: %d %s", got.Status, got.Text)
 		}
-		if got := phone.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": large}); got.Status != http.StatusRequestEntityTooLarge || got.Code() != "body_too_large" {
+		if got := phone.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": large}); got.Status != http.StatusRequestEntityTooLarge ||
+			got.Code() != "body_too_large" {
 			t.Errorf("a large message: %d %s", got.Status, got.Text)
 		}
 		initialize := testkit.Body{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": testkit.Body{
 			"protocolVersion": "2025-06-18", "capabilities": testkit.Body{}, "clientInfo": testkit.Body{"name": "test", "version": "1"},
 		}}
-		if got := phone.Call(http.MethodPost, "/mcp", initialize, "Accept", "application/json, text/event-stream"); got.Status != http.StatusOK || !strings.Contains(got.Text, "serverInfo") {
+		if got := phone.Call(http.MethodPost, "/mcp", initialize, "Accept", "application/json, text/event-stream"); got.Status != http.StatusOK ||
+			!strings.Contains(got.Text, "serverInfo") {
 			t.Errorf("/mcp: %d %s", got.Status, got.Text)
 		}
 		if got := phone.Call(http.MethodGet, "/openapi.json", nil, compressed...); got.Header.Get("Content-Encoding") != "gzip" {

@@ -29,7 +29,8 @@ func TestSettingsThatHoldWordsBack(t *testing.T) {
 		changes []string
 	}{
 		"nginx that does not obey the server": {nginx, []string{"proxy_http_version 1.1;", "proxy_ignore_headers X-Accel-Buffering;"}},
-		"Caddy that compresses streams":       {caddy, []string{"\tencode gzip {\n\t\tmatch {\n\t\t\theader Content-Type application/json*\n\t\t}\n\t}\n", "\tencode gzip\n"}},
+		"Caddy that compresses streams": {caddy, []string{"\tencode gzip {\n\t\tmatch {\n\t\t\theader Content-Type application/json*\n\t\t}\n\t}\n",
+			"\tencode gzip\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +105,8 @@ func TestImpatientProxiesCutSilentStreams(t *testing.T) {
 	}{
 		"nginx":   {nginx, []string{"proxy_read_timeout 60s;", "proxy_read_timeout 10s;"}},
 		"HAProxy": {haproxy, []string{"timeout server 60s", "timeout server 10s"}},
-		"Caddy":   {caddy, []string{"\n\treverse_proxy 127.0.0.1:8080", "\n\treverse_proxy 127.0.0.1:8080 {\n\t\ttransport http {\n\t\t\tread_timeout 10s\n\t\t}\n\t}"}},
+		"Caddy": {caddy, []string{"\n\treverse_proxy 127.0.0.1:8080",
+			"\n\treverse_proxy 127.0.0.1:8080 {\n\t\ttransport http {\n\t\t\tread_timeout 10s\n\t\t}\n\t}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

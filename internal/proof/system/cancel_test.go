@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -37,6 +35,11 @@ func TestCancel(t *testing.T) {
 					}
 				}
 				r.checkCancelled(asked.MessageID(), received)
+				for _, n := range []*node{r.node, other} { // and once more, when it is over
+					if got := n.Cancel(chatID); got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" {
+						t.Errorf("%d %s", got.Status, got.Text)
+					}
+				}
 			})
 		})
 	}
@@ -53,81 +56,5 @@ func (r *rig) checkCancelled(messageID, received string) {
 	r.awaitNoDeltas()
 	if n := r.count("select count(*) from messages where status = 'streaming' or lease_until is not null"); n != 0 {
 		r.t.Errorf("%d messages hold up their chat", n)
-	}
-}
-
-// Several cancels at once, on both replicas, have the effect of one.
-func TestCancelTwice(t *testing.T) {
-	t.Parallel()
-	notifiedAndPolling(t, func(t *testing.T, start replicas) {
-		r, other := start(testkit.HeldReply(unicodeReply, 4, make(chan struct{})))
-		asked := r.startReply(4)
-		answers := make(chan testkit.Answer)
-		for i := range 6 {
-			go func() {
-				got, err := []*node{r.node, other}[i%2].TryCall(http.MethodPost, "/v1/message/"+asked.ChatID()+"/cancel", nil)
-				if err != nil {
-					t.Error(err)
-				}
-				answers <- got
-			}()
-		}
-		for range 6 {
-			if got := testkit.Receive(t, "an answer", answers); got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" {
-				t.Errorf("%d %s", got.Status, got.Text)
-			}
-		}
-		if end := asked.Rest(); end.End.Name != testkit.Cancelled {
-			t.Errorf("ended with %s", end.End.Name)
-		}
-		r.checkCancelled(asked.MessageID(), firstWords(unicodeReply, 4))
-		for _, n := range []*node{r.node, other} { // and once more, when it is over
-			if got := n.Cancel(asked.ChatID()); got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" {
-				t.Errorf("%d %s", got.Status, got.Text)
-			}
-		}
-	})
-}
-
-// Cancelling a finished reply changes nothing. Another user's chat is not found, nor is a reply in an empty chat.
-func TestCancelWithoutARunningReply(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	other := r.replica()
-	said := r.Say("", "Hello, I am Ada.")
-	empty := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user).String()
-	stranger := r.stranger()
-	stranger.Base = other.Base
-	for _, n := range []testkit.Client{r.Client, other.Client} {
-		if got := n.Cancel(said.ChatID); got.Status != http.StatusOK || got.JSON(t)["status"] != "complete" || got.JSON(t)["message_id"] != said.MessageID {
-			t.Errorf("of a finished reply: %d %s", got.Status, got.Text)
-		}
-		if got := n.Cancel(empty); got.Status != http.StatusNotFound || got.Code() != "message_not_found" {
-			t.Errorf("of a chat without a reply: %d %s", got.Status, got.Text)
-		}
-	}
-	if got := stranger.Cancel(said.ChatID); got.Status != http.StatusNotFound || got.Code() != "chat_not_found" {
-		t.Errorf("of somebody else's chat: %d %s", got.Status, got.Text)
-	}
-	r.checkStored(said.MessageID, said.Text)
-}
-
-// Another user cannot cancel a running reply.
-func TestCancelByStranger(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, holdReplies(gate), nil)
-	asked := r.Send("", testkit.Body{"content": "Speak."})
-	asked.UntilText("This ")
-	stranger := r.stranger()
-	if got := stranger.Cancel(asked.ChatID()); got.Status != http.StatusNotFound || got.Code() != "chat_not_found" {
-		t.Errorf("%d %s", got.Status, got.Text)
-	}
-	if testkit.Ask[bool](t, r.pool, "select bool_or(cancel_requested) from messages") {
-		t.Error("the stop is asked for")
-	}
-	close(gate)
-	if got := asked.Rest(); got.Text != heldText || got.End.Name != testkit.Completion {
-		t.Errorf("%q, %s", got.Text, got.End.Name)
 	}
 }

@@ -13,12 +13,10 @@ import (
 func TestDeploymentDefaultsOfNewChats(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{"CHAT_MEMORY_STRATEGY": "simple", "CHAT_TTL_HOURS": "48", "CHAT_MAX_TURNS": "12"})
-	settings := func(chatID string) string {
-		return testkit.Ask[string](t, r.pool, "select concat_ws(' ', memory_strategy, coalesce(ttl_hours::text, '-'), coalesce(max_turns::text, '-')) from chats where id = $1", uuid.MustParse(chatID))
-	}
 	check := func(how, chatID, want string) {
 		t.Helper()
-		if got := settings(chatID); got != want {
+		if got := testkit.Ask[string](t, r.pool, `select concat_ws(' ', memory_strategy, coalesce(ttl_hours::text, '-'), coalesce(max_turns::text, '-'))
+			from chats where id = $1`, uuid.MustParse(chatID)); got != want {
 			t.Errorf("%s: %s, want %s", how, got, want)
 		}
 	}
@@ -29,30 +27,22 @@ func TestDeploymentDefaultsOfNewChats(t *testing.T) {
 		t.Errorf("the first receipt says %v", strategy)
 	}
 	made := func(body testkit.Body) string {
-		got := r.Call(http.MethodPost, "/v1/chats", body)
-		if got.Status != http.StatusCreated {
-			t.Fatalf("%d %s", got.Status, got.Text)
-		}
-		return got.JSON(t)["id"].(string)
+		return r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", body)["id"].(string)
 	}
 	check("an empty chat", made(testkit.Body{}), defaults)
 	check("an empty chat of a tool", made(testkit.Body{"tool_name": "lookup"}), defaults)
 	check("a chat with its own settings", made(testkit.Body{"memory_strategy": "hybrid", "ttl_hours": nil, "max_turns": 7}), "hybrid - 7")
-	got := r.Call(http.MethodPost, "/mcp", testkit.Body{
-		"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": "Said by a tool."}},
-	}, "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-06-18")
-	if got.Status != http.StatusOK {
+	if got := askTool(r.Client); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Text)
 	}
 	check("a tool's thread", testkit.Ask[string](t, r.pool, "select id::text from chats where tool_name = 'chat'"), defaults)
 	imported := func(file string) string {
-		return r.post("/v1/chats/import", file)["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
+		return r.imports(file)["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
 	}
 	check("plain lines", imported(`{"role":"user","content":"From another program."}`+"\n"), defaults)
 	exported := r.Call(http.MethodGet, "/v1/chats/"+made(testkit.Body{"memory_strategy": "summary", "ttl_hours": nil, "max_turns": nil})+"/export", nil)
-	stranger := r.stranger()
 	mine := r.Client
-	r.Client = stranger
+	r.Client = r.stranger()
 	check("a bundle, which has its own settings", imported(exported.Text), "summary - -")
 	r.Client = mine
 	check("a row by SQL", testkit.Ask[string](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id::text", r.user), "summary - -")

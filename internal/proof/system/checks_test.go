@@ -51,7 +51,8 @@ func (r *rig) checkStored(messageID, text string) {
 func (r *rig) awaitRecorded(messageID, text string) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "what was said is recorded", func() bool {
-		return testkit.Ask[string](r.t, r.pool, "select coalesce(string_agg(delta, '' order by start_char), '') from message_deltas where message_id = $1", messageID) == text
+		return testkit.Ask[string](r.t, r.pool, "select coalesce(string_agg(delta, '' order by start_char), '') from message_deltas where message_id = $1",
+			messageID) == text
 	})
 }
 
@@ -96,7 +97,8 @@ func (r *rig) checkCounters() {
 func (r *rig) checkSuperseded(failed, again testkit.Said) {
 	t := r.t
 	t.Helper()
-	got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', superseded_by, token_count, content) from messages where id = $1", uuid.MustParse(failed.MessageID))
+	got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', superseded_by, token_count, content) from messages where id = $1",
+		uuid.MustParse(failed.MessageID))
 	if want := again.MessageID + " 0 " + failed.Text; got != want {
 		t.Errorf("the old reply is %q, want %q", got, want)
 	}

@@ -46,7 +46,7 @@ func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig 
 	r.newUser()
 	// Without any pooler: the fault is between the server and Postgres itself.
 	network := testkit.NewProxy(t, testkit.HostOf(r.db.Direct()))
-	r.env["DATABASE_URL"] = network.DSN(r.db.Direct()) + cold
+	r.env["DATABASE_URL"] = network.DSN(r.db.Direct()) + testkit.Cold
 	r.env["DATABASE_DIRECT_URL"] = r.env["DATABASE_URL"]
 	r.pool = testkit.NewPool(t, r.db.Direct())
 	return &networkRig{rig: r, network: network}
@@ -54,13 +54,26 @@ func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig 
 
 // direct returns the configuration of a server that connects directly.
 func (r *networkRig) direct() env {
-	return env{"DATABASE_URL": r.db.Direct() + cold, "DATABASE_DIRECT_URL": r.db.Direct() + cold}
+	return env{"DATABASE_URL": r.db.Direct() + testkit.Cold, "DATABASE_DIRECT_URL": r.db.Direct() + testkit.Cold}
 }
 
-// forEachOutage runs a test once per outage, at the same time.
-func forEachOutage(t *testing.T, test func(t *testing.T, o outage)) {
+// moment is when an outage begins.
+type moment int
+
+const (
+	lookups, midStream  moment = 0, 0
+	requests, listening moment = 1, 1
+	storing, folding    moment = 2, 2
+)
+
+// forEachOutage runs a test once per outage, at the same time. In short mode it leaves two of three outages out, others at
+// other moments.
+func forEachOutage(t *testing.T, at moment, test func(t *testing.T, o outage)) {
 	t.Helper()
-	for _, o := range outages {
+	for n, o := range outages {
+		if testing.Short() && (n+int(at))%3 != 0 {
+			continue
+		}
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, o)
@@ -86,7 +99,7 @@ func checkNotReady(t *testing.T, got testkit.Answer, code string, began time.Tim
 // afterwards stores it once.
 func TestRequestsInAnOutage(t *testing.T) {
 	t.Parallel()
-	forEachOutage(t, func(t *testing.T, o outage) {
+	forEachOutage(t, requests, func(t *testing.T, o outage) {
 		r := newNetworkRig(t, nil, nil)
 		r.node = r.start(app.Role{API: true}, nil)
 		chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
@@ -117,7 +130,8 @@ func TestRequestsInAnOutage(t *testing.T) {
 		if got := r.Send(chatID, message).Rest(); got.End.Name != testkit.Completion || !strings.Contains(got.Text, "Ilse") {
 			t.Errorf("again: %+v", got)
 		}
-		if n := testkit.Ask[string](t, r.pool, "select string_agg(role || ' ' || status, ', ' order by seq) from messages"); n != "user complete, assistant complete, user complete, assistant complete" {
+		if n := testkit.Ask[string](t, r.pool,
+			"select string_agg(role || ' ' || status, ', ' order by seq) from messages"); n != "user complete, assistant complete, user complete, assistant complete" {
 			t.Errorf("stored are %s", n)
 		}
 		r.checkNothingRuns()
@@ -128,11 +142,10 @@ func TestRequestsInAnOutage(t *testing.T) {
 // after the outage, and a follower on another server gets all of it too.
 func TestOutageDuringAReply(t *testing.T) {
 	t.Parallel()
-	words := len(strings.Fields(unicodeReply))
-	for when, received := range map[string]int{"in mid stream": 4, "at storing": words} {
-		t.Run(when, func(t *testing.T) {
+	for at, received := range map[moment]int{midStream: 4, storing: len(strings.Fields(unicodeReply))} {
+		t.Run(fmt.Sprint("after ", received, " words"), func(t *testing.T) {
 			t.Parallel()
-			forEachOutage(t, func(t *testing.T, o outage) {
+			forEachOutage(t, at, func(t *testing.T, o outage) {
 				gate := make(chan struct{})
 				r := newNetworkRig(t, testkit.HeldReply(unicodeReply, received, gate), nil)
 				r.node = r.start(app.Role{API: true}, nil)
@@ -161,7 +174,7 @@ func TestOutageDuringAReply(t *testing.T) {
 // An outage begins while a worker waits for the model. Afterwards the chat is folded, once.
 func TestOutageDuringAFold(t *testing.T) {
 	t.Parallel()
-	forEachOutage(t, func(t *testing.T, o outage) {
+	forEachOutage(t, folding, func(t *testing.T, o outage) {
 		gate := make(chan struct{})
 		var folds atomic.Int64
 		r := newNetworkRig(t, func(request *offline.Request) offline.Answer {
@@ -185,7 +198,8 @@ func TestOutageDuringAFold(t *testing.T) {
 		o.end(r.network)
 		r.awaitFirstFold()
 		r.awaitFolds()
-		if got := testkit.Ask[string](t, r.pool, `select b.version || ' ' || count(*) || ' ' || min(r.seq_from) || '-' || max(r.seq_to) || ' ' || (b.lease_token is null)
+		if got := testkit.Ask[string](t, r.pool,
+			`select b.version || ' ' || count(*) || ' ' || min(r.seq_from) || '-' || max(r.seq_to) || ' ' || (b.lease_token is null)
 			from conversation_briefs b join conversation_brief_revisions r using (chat_id) group by b.chat_id`); got != "1 1 1-2 true" {
 			t.Errorf("version, revisions, range and lease are %s", got)
 		}
@@ -196,28 +210,28 @@ func TestOutageDuringAFold(t *testing.T) {
 // After an outage the server listens again.
 func TestListenerAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	forEachOutage(t, func(t *testing.T, o outage) {
+	forEachOutage(t, listening, func(t *testing.T, o outage) {
 		if o.works {
 			t.Skip("nothing is lost")
 		}
 		r := newNetworkRig(t, nil, nil)
 		r.node = r.start(app.Role{API: true}, nil)
-		listening := func(now int) func() bool {
+		is := func(now int) func() bool {
 			return func() bool {
 				return strings.Contains(r.Call(http.MethodGet, "/metrics", nil).Text, fmt.Sprintf("\nthroughline_listening %d\n", now))
 			}
 		}
-		testkit.Eventually(t, "it listens", listening(1))
+		testkit.Eventually(t, "it listens", is(1))
 		o.start(r.network)
 		if o.name != "half-open" { // which is noticed only when the connection is checked, after 20 s
 			if o.name == "cut in mid answer" {
 				testkit.Exec(t, r.pool, "select pg_notify('throughline_cancels', repeat('x', 200))")
 			}
-			testkit.Eventually(t, "it does not listen", listening(0))
+			testkit.Eventually(t, "it does not listen", is(0))
 		}
 		o.end(r.network)
 		testkit.Eventually(t, "it listens again", func() bool {
-			return r.count("select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'") == 1 && listening(1)()
+			return r.count("select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'") == 1 && is(1)()
 		})
 		r.Say("", "Are you there?")
 	})

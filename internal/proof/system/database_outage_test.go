@@ -1,8 +1,6 @@
 package system
 
 import (
-	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,62 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
-
-// Postgres is restarted between two messages. Meanwhile messages are refused; afterwards nothing is forgotten.
-func TestRestartOfPostgresIsSurvived(t *testing.T) {
-	t.Parallel()
-	server := testkit.NewServer(t)
-	r := newRigOn(t, server.Database, nil, nil)
-	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
-	server.Stop()
-	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusServiceUnavailable || got.Code() != "database_unreachable" {
-		t.Errorf("without Postgres: %d %s", got.Status, got.Text)
-	}
-	if got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello?"}); got.Status != http.StatusServiceUnavailable {
-		t.Errorf("a message without Postgres: %d %s", got.Status, got.Text)
-	}
-	server.Start()
-	if got := r.Say(chatID, "What is my cello teacher called?"); !strings.Contains(got.Text, "Ilse") {
-		t.Errorf("forgotten: %q", got.Text)
-	}
-	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusOK {
-		t.Errorf("with Postgres again: %d %s", got.Status, got.Text)
-	}
-}
-
-// Postgres crashes in the middle of replies and comes back. Readers get the text meanwhile and notice only a pause
-// before the end. The replies are stored, and their recorded text is removed. Followers on another replica wait, and
-// get all of the text too.
-func TestPostgresBreaksDownInMidStream(t *testing.T) {
-	t.Parallel()
-	server := testkit.NewServer(t)
-	gate := make(chan struct{})
-	r := newRigOn(t, server.Database, testkit.HeldReply(unicodeReply, 4, gate), nil)
-	other := r.replica()
-	var asked, followers []*testkit.Stream
-	for n := range 5 {
-		s := r.Send("", testkit.Body{"content": fmt.Sprintf("Speak, %d.", n)})
-		s.UntilText(firstWords(unicodeReply, 4))
-		f := other.Resume(s.ChatID(), "")
-		f.UntilText(firstWords(unicodeReply, 4))
-		asked, followers = append(asked, s), append(followers, f)
-	}
-	server.Crash()
-	close(gate)
-	for _, s := range asked {
-		s.UntilText(unicodeReply) // before there is a place to store it
-	}
-	server.Start()
-	for i, got := range append(restOfAll(t, asked), restOfAll(t, followers)...) {
-		if got.Text != unicodeReply || got.End.Name != testkit.Completion {
-			t.Errorf("reader %d has %q, %s %v", i, got.Text, got.End.Name, got.End.Data)
-		}
-	}
-	for _, s := range asked {
-		r.checkStored(s.MessageID(), unicodeReply)
-	}
-	r.awaitNoDeltas()
-}
 
 // Postgres stays away. After a bounded time the reader gets a retryable failure, because the reply could not be stored.
 // When Postgres is back after all, the row does not stay streaming, and the message can be sent again.

@@ -78,7 +78,8 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 	for name, token := range attacks {
 		for _, route := range [][2]string{{"GET", "/v1/chats"}, {"POST", "/v1/message/first"}, {"POST", "/mcp"}} {
 			got := r.Call(route[0], route[1], testkit.Body{"content": "x"}, "Authorization", "Bearer "+token)
-			if got.Status != http.StatusUnauthorized || got.Code() != "bad_jwt" || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), `Bearer error="invalid_token", error_description="`) {
+			if got.Status != http.StatusUnauthorized || got.Code() != "bad_jwt" ||
+				!strings.HasPrefix(got.Header.Get("WWW-Authenticate"), `Bearer error="invalid_token", error_description="`) {
 				t.Errorf("%s, %s: %d %s", name, route[1], got.Status, got.Text)
 			}
 			if first == "" {
@@ -89,7 +90,8 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 			}
 		}
 	}
-	if got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+with("exp", 1)); got.Status != http.StatusUnauthorized || got.Code() != "session_expired" {
+	if got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+with("exp", 1)); got.Status != http.StatusUnauthorized ||
+		got.Code() != "session_expired" {
 		t.Errorf("expired: %d %s", got.Status, got.Text)
 	}
 }

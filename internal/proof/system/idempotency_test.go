@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -20,7 +19,8 @@ func TestSameMessageAgain(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	r := newRig(t, holdReplies(gate), nil)
-	message := testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString()}
+	files := []testkit.Body{{"path": "b.go", "content": "b"}, {"path": "a.go", "content": "a"}}
+	message := testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString(), "files": files}
 	s := r.Send("", message)
 	s.Until(isDelta)
 
@@ -58,65 +58,36 @@ func TestSameMessageAgain(t *testing.T) {
 	r.checkAskedOnce("Speak.", "")
 }
 
-func TestSameMessageWithFilesAgain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	message := testkit.Body{"content": "Look.", "client_message_id": uuid.NewString(), "files": []testkit.Body{{"path": "b.go", "content": "b"}, {"path": "a.go", "content": "a"}}}
-	if one, two := r.Send("", message).Rest(), r.Send("", message).Rest(); one.MessageID != two.MessageID {
-		t.Errorf("with the same files: %+v, %+v", one, two)
-	}
-	r.checkAskedOnce("Look.", "")
-}
-
 // A hundred copies of one message at once, on two servers, make one message and one reply, which all of them read while
 // it is generated. A copy after a restart of everything gets the same reply.
 func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, first := range []bool{true, false} {
-		t.Run(map[bool]string{true: "first message", false: "follow-up"}[first], func(t *testing.T) {
-			t.Parallel()
-			gate := make(chan struct{})
-			r := newRig(t, func(request *offline.Request) offline.Answer {
-				if strings.Contains(request.Current, "Ilse") {
-					return offline.Answer{Text: unicodeReply, Gate: gate, GateAfter: 3}
-				}
-				return offline.Answer{}
-			}, env{"MODEL_IDLE_TIMEOUT": "10m"}) // the gate stays closed for as long as a busy machine needs
-			other := r.replica()
-			chatID := ""
-			if !first {
-				chatID = r.Say("", "Hello, I am Ada.").ChatID
-			}
-			message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
-			early := other.Send(chatID, message)
-			early.UntilText(firstWords(unicodeReply, 3)) // so that the reply surely runs while the others come
-			var got []testkit.Said
-			done := make(chan error, 1)
-			go func() {
-				var err error
-				got, err = sendAtOnce(100, []*node{r.node, other}, chatID, message)
-				done <- err
-			}()
-			testkit.Eventually(t, "all of them read", func() bool { return r.openStreams()+other.openStreams() == 101 })
-			close(gate)
-			if err := testkit.Receive(t, "all have the reply", done); err != nil {
-				t.Fatal(err)
-			}
-			for _, one := range append(got, early.Rest()) {
-				if one.MessageID != got[0].MessageID || one.UserMessageID != got[0].UserMessageID || one.Text != unicodeReply || one.End.Name != testkit.Completion {
-					t.Fatalf("one of them got %+v, another %+v", one, got[0])
-				}
-			}
-			for _, n := range []*node{r.node, other} {
-				n.stopNow()
-			}
-			again := r.replica().Send(chatID, message).Rest()
-			if again.MessageID != got[0].MessageID || again.Text != unicodeReply || again.End.Name != testkit.Completion {
-				t.Errorf("after a restart: %+v", again)
-			}
-			r.checkAskedOnce("My cello teacher is called Ilse.", chatID)
-		})
+	gate := make(chan struct{})
+	r := newRig(t, testkit.HeldReply(unicodeReply, 3, gate), env{"MODEL_IDLE_TIMEOUT": "10m"}) // a busy machine needs its time
+	other := r.replica()
+	message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
+	early := other.Send("", message)
+	early.UntilText(firstWords(unicodeReply, 3)) // so that the reply surely runs while the others come
+	var got []testkit.Said
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		got, err = sendAtOnce(100, []*node{r.node, other}, "", message)
+		done <- err
+	}()
+	testkit.Eventually(t, "all of them read", func() bool { return r.openStreams()+other.openStreams() == 101 })
+	close(gate)
+	if err := testkit.Receive(t, "all have the reply", done); err != nil {
+		t.Fatal(err)
 	}
+	r.stopNow()
+	other.stopNow()
+	for _, one := range append(got, early.Rest(), r.replica().Send("", message).Rest()) { // the last one after a restart
+		if one.MessageID != got[0].MessageID || one.UserMessageID != got[0].UserMessageID || one.Text != unicodeReply || one.End.Name != testkit.Completion {
+			t.Fatalf("one of them got %+v, another %+v", one, got[0])
+		}
+	}
+	r.checkAskedOnce("My cello teacher is called Ilse.", "")
 }
 
 // openStreams returns the number of open streams in the metrics.

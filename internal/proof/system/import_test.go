@@ -2,6 +2,7 @@ package system
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,16 +12,18 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// post sends a file unchanged.
-func (r *rig) post(path, file string) map[string]any {
+// importFile imports a file as it is. Accept chooses how it is answered.
+func importFile(client testkit.Client, file, accept string) testkit.Answer {
+	client.T.Helper()
+	request := client.Request(client.T.Context(), http.MethodPost, "/v1/chats/import", nil, "Content-Type", "application/x-ndjson", "Accept", accept)
+	request.Body, request.ContentLength = io.NopCloser(strings.NewReader(file)), int64(len(file))
+	return client.Do(request)
+}
+
+// imports imports a file that nothing is wrong with.
+func (r *rig) imports(file string) map[string]any {
 	r.t.Helper()
-	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.Base+path, strings.NewReader(file))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+r.Token)
-	request.Header.Set("Content-Type", "application/x-ndjson")
-	answer := r.Do(request)
+	answer := importFile(r.Client, file, "application/json")
 	if answer.Status != http.StatusOK {
 		r.t.Fatalf("%d %s", answer.Status, answer.Text)
 	}
@@ -38,7 +41,7 @@ func TestImportedChatIsRemembered(t *testing.T) {
 		fmt.Fprintf(&file, `{"role":"user","content":"On day %d I practised the etude number %d for an hour, and my bow arm felt heavy."}`+"\n", n, 1000+n)
 		file.WriteString(`{"role":"assistant","content":"Rest a little more."}` + "\n")
 	}
-	chatID := r.post("/v1/chats/import", file.String())["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
+	chatID := r.imports(file.String())["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
 	testkit.Eventually(t, "the chat has a brief", func() bool {
 		return testkit.Ask[bool](t, r.pool, "select version > 0 from conversation_briefs where chat_id = $1", uuid.MustParse(chatID))
 	})
@@ -52,7 +55,7 @@ func TestImportedChatIsRemembered(t *testing.T) {
 	}
 	r.newUser()
 	r.Token = r.token
-	if other := r.post("/v1/chats/import", exported.Text); other["imported"] != 1.0 || other["messages"] != 44.0 {
+	if other := r.imports(exported.Text); other["imported"] != 1.0 || other["messages"] != 44.0 {
 		t.Errorf("another user: %v", other)
 	}
 	if answer := r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil); answer.Status != http.StatusNotFound {

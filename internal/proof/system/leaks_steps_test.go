@@ -41,12 +41,13 @@ func (a *leakRig) useEverything() {
 	a.awaitFolds()
 	chat := "/v1/chats/" + a.chatID
 	a.wanted(http.StatusOK, http.MethodPatch, chat, testkit.Body{"title": words["title"] + " again"})
-	for _, path := range []string{chat, chat + "/messages", chat + "/files", chat + "/memory", chat + "/memory/revisions", chat + "/export?format=jsonl", "/v1/chats?tag=" + words["tag"], "/v1/search?q=" + words["content"], "/v1/stats"} {
+	for _, path := range []string{chat, chat + "/messages", chat + "/files", chat + "/memory", chat + "/memory/revisions", chat + "/export?format=jsonl",
+		"/v1/chats?tag=" + words["tag"], "/v1/search?q=" + words["content"], "/v1/stats"} {
 		if got := a.Call(http.MethodGet, path, nil); got.Status != http.StatusOK || len(secrets.foundIn(got.Text)) > 0 {
 			a.t.Errorf("%s: %d, tells the %v", path, got.Status, secrets.foundIn(got.Text))
 		}
 	}
-	a.post("/v1/chats/import", `{"role":"user","content":"`+words["content"]+`"}`+"\n")
+	a.imports(`{"role":"user","content":"` + words["content"] + `"}` + "\n")
 	a.tool("chat", testkit.Body{"prompt": words["tool"], "files": []testkit.Body{{"path": words["path"], "content": words["file"]}}})
 	a.tool("search_history", testkit.Body{"query": words["tool"]})
 }
@@ -182,7 +183,8 @@ func (a *leakRig) askAsAnotherUser() {
 	a.user, a.token = mine, first
 	chat := "/v1/chats/" + a.chatID
 	for _, c := range [][2]string{
-		{"GET", chat}, {"PATCH", chat}, {"DELETE", chat}, {"POST", chat + "/clear"}, {"GET", chat + "/memory"}, {"GET", chat + "/memory/revisions"}, {"GET", chat + "/files"}, {"GET", chat + "/messages"},
+		{"GET", chat}, {"PATCH", chat}, {"DELETE", chat}, {"POST", chat + "/clear"}, {"GET", chat + "/memory"}, {"GET", chat + "/memory/revisions"},
+		{"GET", chat + "/files"}, {"GET", chat + "/messages"},
 		{"GET", chat + "/export"}, {"GET", "/v1/chats"}, {"GET", "/v1/stats"}, {"GET", "/v1/search?q=canary"}, {"GET", "/v1/message/" + a.chatID + "/stream"},
 		{"POST", "/v1/message/" + a.chatID + "/cancel"}, {"POST", "/v1/message"}, {"GET", "/v1/chats/export"},
 	} {

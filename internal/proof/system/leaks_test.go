@@ -196,7 +196,8 @@ func (a *leakRig) collect() {
 	} {
 		fmt.Fprintln(a.seen[place], testkit.Ask[string](a.t, a.admin, sql))
 	}
-	for _, table := range testkit.Ask[[]string](a.t, a.admin, "select array_agg(c.oid::regclass::text) from pg_class c where relnamespace = 'river'::regnamespace and relkind = 'r'") {
+	for _, table := range testkit.Ask[[]string](a.t, a.admin,
+		"select array_agg(c.oid::regclass::text) from pg_class c where relnamespace = 'river'::regnamespace and relkind = 'r'") {
 		fmt.Fprintln(a.seen["River's tables"], a.table(table))
 	}
 	fmt.Fprintln(a.seen["the metrics"], a.Call(http.MethodGet, "/metrics", nil).Text)

@@ -24,8 +24,10 @@ func (r *rig) holdCommits(table, when string) (open func()) {
 	}
 	r.t.Cleanup(func() { _ = gate.Close(r.t.Context()) })
 	for _, sql := range []string{
-		"create function public.wait_at_gate() returns trigger language plpgsql security definer as $$ begin perform pg_advisory_xact_lock_shared(4711); return null; end $$",
-		"create constraint trigger gate after insert or update on public." + table + " deferrable initially deferred for each row when (" + when + ") execute function public.wait_at_gate()",
+		"create function public.wait_at_gate() returns trigger language plpgsql security definer as $$ begin perform pg_advisory_xact_lock_shared(4711); " +
+			"return null; end $$",
+		"create constraint trigger gate after insert or update on public." + table + " deferrable initially deferred for each row when (" + when +
+			") execute function public.wait_at_gate()",
 	} {
 		testkit.Exec(r.t, r.pool, sql)
 	}
@@ -64,8 +66,11 @@ type openResult struct {
 	err    error
 }
 
-func (r *rig) sendInBackground(chatID string, message testkit.Body) <-chan openResult {
-	answered := make(chan openResult, 1)
+// answer is what a message that was sent on another goroutine gets.
+type answer chan openResult
+
+func (r *rig) sendInBackground(chatID string, message testkit.Body) answer {
+	answered := make(answer, 1)
 	path, payload := testkit.MessagePath(chatID, message)
 	go func() {
 		s, err := r.TryOpen(http.MethodPost, path, payload)
@@ -74,40 +79,50 @@ func (r *rig) sendInBackground(chatID string, message testkit.Body) <-chan openR
 	return answered
 }
 
+// wants waits for the answer, which has this status.
+func (a answer) wants(t *testing.T, status int) *testkit.Stream {
+	t.Helper()
+	got := testkit.Receive(t, "an answer", a)
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	if got.stream.Response.StatusCode != status {
+		t.Fatalf("%v %s", got.stream.Response.Status, got.stream.Raw())
+	}
+	return got.stream
+}
+
 // The turn is committed, but the connection breaks before Postgres confirms it. The server finds its own turn stored
 // and answers: the client notices nothing, whether it gave the message an id or not.
 func TestAnswerToATurnIsLost(t *testing.T) {
 	t.Parallel()
-	for name, message := range map[string]testkit.Body{
-		"with an id":    {"content": "What is my cello teacher called?", "client_message_id": uuid.NewString()},
-		"without an id": {"content": "What is my cello teacher called?"},
+	for name, c := range map[string]struct {
+		id     any
+		first  bool
+		stored string // messages and chats
+	}{
+		"a first message with an id": {uuid.NewString(), true, "4 2"}, "a follow-up without an id": {nil, false, "4 1"},
 	} {
-		for _, first := range []bool{true, false} {
-			t.Run(name+map[bool]string{true: ", first", false: ", follow-up"}[first], func(t *testing.T) {
-				t.Parallel()
-				r := newNetworkRig(t, nil, nil)
-				r.node = r.start(app.Role{API: true}, nil)
-				chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
-				if first {
-					chatID = ""
-				}
-				open := r.holdCommits("messages", "new.status = 'streaming'")
-				answered := r.sendInBackground(chatID, message)
-				r.loseAnswer(open, "select from messages where status = 'streaming'")
-				got := testkit.Receive(t, "an answer", answered)
-				if got.err != nil || got.stream.Response.StatusCode != http.StatusOK {
-					t.Fatalf("%v, %v %s", got.err, got.stream.Response.Status, got.stream.Raw())
-				}
-				said := got.stream.Rest()
-				if said.End.Name != testkit.Completion || said.Start.Data["resumed"] != false || strings.Contains(said.Text, "Ilse") == first {
-					t.Errorf("%+v", said)
-				}
-				if n := testkit.Ask[string](t, r.pool, "select count(*) || ' ' || count(distinct chat_id) from messages"); n != map[bool]string{true: "4 2", false: "4 1"}[first] {
-					t.Errorf("messages and chats are %s", n)
-				}
-				r.checkNothingRuns()
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newNetworkRig(t, nil, nil)
+			r.node = r.start(app.Role{API: true}, nil)
+			chatID := r.Say("", teacher).ChatID
+			if c.first {
+				chatID = ""
+			}
+			open := r.holdCommits("messages", "new.status = 'streaming'")
+			answered := r.sendInBackground(chatID, testkit.Body{"content": "What is my cello teacher called?", "client_message_id": c.id})
+			r.loseAnswer(open, "select from messages where status = 'streaming'")
+			said := answered.wants(t, http.StatusOK).Rest()
+			if said.End.Name != testkit.Completion || said.Start.Data["resumed"] != false || strings.Contains(said.Text, "Ilse") == c.first {
+				t.Errorf("%+v", said)
+			}
+			if n := testkit.Ask[string](t, r.pool, "select count(*) || ' ' || count(distinct chat_id) from messages"); n != c.stored {
+				t.Errorf("messages and chats are %s", n)
+			}
+			r.checkNothingRuns()
+		})
 	}
 }
 
@@ -129,10 +144,7 @@ func TestAnswerToATurnStaysLost(t *testing.T) {
 	abandoned := testkit.Ask[uuid.UUID](t, r.pool, orphan)
 	leased := testkit.Ask[time.Time](t, r.pool, "select lease_until from messages where id = $1", abandoned)
 	r.network.Down()
-	got := testkit.Receive(t, "an answer", answered)
-	if got.err != nil || got.stream.Response.StatusCode != http.StatusServiceUnavailable {
-		t.Fatalf("%v, %v %s", got.err, got.stream.Response.Status, got.stream.Raw())
-	}
+	answered.wants(t, http.StatusServiceUnavailable)
 	r.network.Heal()
 	r.network.Up()
 	said := r.Send(chatID, message).Rest()
@@ -163,11 +175,7 @@ func TestAnswerToAStoredReplyIsLost(t *testing.T) {
 	open := r.holdCommits("messages", "new.status = 'complete' and new.role = 'assistant'")
 	answered := r.sendInBackground(chatID, testkit.Body{"content": "On Tuesdays I practise the second suite in the church."})
 	r.loseAnswer(open, "select from messages where role = 'assistant' and status = 'complete' and seq = 4")
-	got := testkit.Receive(t, "an answer", answered)
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
-	said := got.stream.Rest()
+	said := answered.wants(t, http.StatusOK).Rest()
 	if said.End.Name != testkit.Completion {
 		t.Errorf("%+v", said)
 	}
@@ -201,7 +209,8 @@ func TestAnswerToStoredMessagesIsLost(t *testing.T) {
 	if got.err != nil || got.answer.Status != http.StatusOK || strings.Count(got.answer.Text, " Hz") != 2 {
 		t.Errorf("%v, %d %s", got.err, got.answer.Status, got.answer.Text)
 	}
-	if said := testkit.Ask[string](t, r.pool, "select string_agg(seq || ' ' || content, ', ' order by seq) from messages where role = 'tool'"); said != "3 441 Hz, 4 440 Hz" {
+	if said := testkit.Ask[string](t, r.pool,
+		"select string_agg(seq || ' ' || content, ', ' order by seq) from messages where role = 'tool'"); said != "3 441 Hz, 4 440 Hz" {
 		t.Errorf("stored are %s", said)
 	}
 }
@@ -218,7 +227,8 @@ func TestAnswerToAFoldIsLost(t *testing.T) {
 	r.loseAnswer(open, "select from conversation_briefs where version = 1")
 	testkit.Eventually(t, "the worker notices", func() bool { return strings.Contains(worker.logs.String(), `"result":"failed"`) })
 	r.awaitFolds()
-	if got := testkit.Ask[string](t, r.pool, "select version || ' ' || (select count(*) from conversation_brief_revisions) from conversation_briefs"); got != "1 1" {
+	if got := testkit.Ask[string](t, r.pool,
+		"select version || ' ' || (select count(*) from conversation_brief_revisions) from conversation_briefs"); got != "1 1" {
 		t.Errorf("version and revisions are %s", got)
 	}
 	if n := len(r.model.Asked(offline.KindSummary)); n != 1 {
@@ -233,7 +243,8 @@ func TestPostgresGoesAwayBeforeTheSecondQuery(t *testing.T) {
 	t.Parallel()
 	r := newNetworkRig(t, nil, nil)
 	r.node = r.start(app.Role{API: true}, nil)
-	chatID := r.Send("", testkit.Body{"content": "This is my note.", "files": []testkit.Body{{"path": "note.txt", "content": "My cello teacher is called Ilse."}}}).Rest().ChatID
+	chatID := r.Send("", testkit.Body{"content": "This is my note.", "files": []testkit.Body{{"path": "note.txt",
+		"content": "My cello teacher is called Ilse."}}}).Rest().ChatID
 	r.awaitNoDeltas() // which a server without Postgres could not delete
 	near, err := r.pool.Begin(t.Context())
 	if err != nil {
@@ -247,13 +258,9 @@ func TestPostgresGoesAwayBeforeTheSecondQuery(t *testing.T) {
 	answered := r.sendInBackground(chatID, message)
 	r.awaitLockWait("relation")
 	r.network.Down()
-	got := testkit.Receive(t, "an answer", answered)
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
-	refused := testkit.Answer{Status: got.stream.Response.StatusCode, Header: got.stream.Response.Header, Text: got.stream.Raw()}
-	if refused.Status != http.StatusServiceUnavailable || refused.Code() != "not_ready" || refused.Header.Get("Retry-After") == "" {
-		t.Errorf("%d %s", refused.Status, refused.Text)
+	refused := answered.wants(t, http.StatusServiceUnavailable)
+	if text := refused.Raw(); refused.Response.Header.Get("Retry-After") == "" || !strings.Contains(text, `"not_ready"`) {
+		t.Errorf("%v %s", refused.Response.Header, text)
 	}
 	if err := near.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

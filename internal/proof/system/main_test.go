@@ -1,14 +1,11 @@
 package system
 
 import (
-	"cmp"
-	"context"
 	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/testkit/program"
 )
 
 // These tests mostly wait for servers, so more of them run at once than there are cores.
@@ -26,15 +24,8 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// env is the environment variables of a configuration.
-type env map[string]string
-
-// and returns the variables together with others, which win.
-func (e env) and(others env) env {
-	all := maps.Clone(e)
-	maps.Copy(all, others)
-	return all
-}
+// env is environment variables of the program.
+type env = program.Settings
 
 var (
 	// foldAtOnce folds after two turns.
@@ -92,17 +83,11 @@ func (r *rig) startFirst(drain time.Duration) *rig {
 	return r
 }
 
-const cold = testkit.Cold
-
 // newStoppedRig is a rig without an app and without a user.
 func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
 	t.Helper()
 	model := testkit.NewModel(t, script)
-	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: env{
-		"DATABASE_URL": db.DSN + cold, "DATABASE_DIRECT_URL": db.Direct() + cold, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
-		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
-	}}
+	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: program.Quiet(db, model)}
 	maps.Copy(r.env, change)
 	return r
 }
@@ -131,17 +116,7 @@ func (r *rig) in(t *testing.T) *rig {
 
 func (r *rig) config(change env) config.Config {
 	r.t.Helper()
-	cfg, err := config.Parse(func(name string) (string, bool) {
-		if value, ok := change[name]; ok {
-			return value, true
-		}
-		value, ok := r.env[name]
-		return value, ok
-	}, false)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return cfg
+	return r.env.And(change).Config(r.t)
 }
 
 // node is one running app.
@@ -176,24 +151,12 @@ func (r *rig) start(role app.Role, change env, doubles ...app.Doubles) *node {
 // startWith is start with a whole configuration. doubles are at most one.
 func (r *rig) startWith(cfg config.Config, role app.Role, doubles ...app.Doubles) *node {
 	r.t.Helper()
-	n := &node{logs: &testkit.Log{}}
-	double := app.Doubles{}
-	for _, d := range doubles {
-		double = d
+	if len(doubles) == 0 {
+		doubles = []app.Doubles{{}}
 	}
-	double.Drain = cmp.Or(r.drain, 5*time.Second)
-	app, err := app.New(r.t.Context(), cfg, role, n.logs.Logger(), double)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	n.app, n.Client = app, testkit.Client{T: r.t, Base: "http://" + app.Addr(), Token: r.token}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx) }()
-	n.stop = sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
+	doubles[0].Drain = r.drain
+	p := program.Start(r.t, cfg, role, doubles...)
+	n := &node{testkit.Client{T: r.t, Base: p.Base, Token: r.token}, p.App, p.Logs, p.Stop}
 	r.t.Cleanup(n.stopNow)
 	return n
 }

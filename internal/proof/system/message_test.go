@@ -1,7 +1,6 @@
 package system
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -37,48 +36,6 @@ func TestFirstAndFollowUpStreamWhole(t *testing.T) {
 	}
 }
 
-func TestWholeReplyAsJSON(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	got := r.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "I live in Graz."}, "Accept", "application/json")
-	reply := got.JSON(t)
-	if got.Status != http.StatusOK || reply["finish_reason"] != "stop" || reply["content"] == "" {
-		t.Fatalf("%d %s", got.Status, got.Text)
-	}
-	if row := r.stored(reply["message_id"].(string)); row.content != reply["content"] || row.status != "complete" {
-		t.Errorf("stored: %+v, answered: %v", row, reply)
-	}
-}
-
-// After the client hangs up, the reply is generated to its end and stored, and its fold runs.
-func TestReplyOfClientThatHangsUpIsSavedAndFolded(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	long := "The scale of C has seven notes. " + strings.Repeat("Practise it slowly with the metronome. ", 30)
-	r := newRig(t, func(request *offline.Request) offline.Answer {
-		if request.Kind == offline.KindReply && strings.Contains(request.Current, "scale") {
-			return offline.Answer{Text: long, Gate: gate, GateAfter: 3}
-		}
-		return offline.Answer{}
-	}, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "120", "MEMORY_K_RAW_TURNS": "1"})
-	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
-
-	s := r.Send(chatID, testkit.Body{"content": "Tell me about a scale."})
-	s.Until(isDelta)
-	messageID := s.MessageID()
-	s.Close()
-	close(gate)
-	if row := r.awaitEnded(messageID); row.status != "complete" || row.content != long {
-		t.Errorf("stored: status %s, %d of %d characters", row.status, len(row.content), len(long))
-	}
-	testkit.Eventually(t, "the chat is folded", func() bool {
-		return testkit.Ask[int64](t, r.pool, "select version from conversation_briefs where chat_id = $1", uuid.MustParse(chatID)) == 1
-	})
-	if got := r.Say(chatID, "What is my teacher called?"); !strings.Contains(got.Text, "Ilse") {
-		t.Errorf("forgotten: %q", got.Text)
-	}
-}
-
 func TestVariantsShareOneMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{"MODEL_VARIANTS": "arco=model-a,arco-pro=model-b,deep-dive=model-c"})
@@ -100,27 +57,9 @@ func TestVariantsShareOneMemory(t *testing.T) {
 	if got := strings.Join(models, " "); got != "model-c model-b model-a" {
 		t.Errorf("asked %q", got)
 	}
-	if got := testkit.Ask[string](t, r.pool, `select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`); got != "deep-dive arco-pro arco" {
+	if got := testkit.Ask[string](t, r.pool,
+		`select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`); got != "deep-dive arco-pro arco" {
 		t.Errorf("stored variants %q", got)
-	}
-}
-
-func TestSecondMessageWhileReplyRuns(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, holdReplies(gate), nil)
-	s := r.Send("", testkit.Body{"content": "One."})
-	started := s.Until(isDelta)
-	chatID := s.ChatID()
-	got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Two."})
-	if got.Status != http.StatusConflict || got.JSON(t)["code"] != "generation_in_progress" ||
-		got.JSON(t)["details"].(map[string]any)["message_id"] != started.Data["message_id"] {
-		t.Errorf("%d %s", got.Status, got.Text)
-	}
-	close(gate)
-	s.Rest()
-	if r.Say(chatID, "Two."); r.count("select count(*) from messages") != 4 {
-		t.Error("the refused message was stored")
 	}
 }
 
@@ -131,18 +70,3 @@ const heldText = "This is a reply of several words."
 func holdReplies(gate <-chan struct{}) testkit.Script { return testkit.HeldReply(heldText, 1, gate) }
 
 func isDelta(e testkit.Event) bool { return e.Name == testkit.Delta }
-
-// Each piece of a reply arrives before the next is generated.
-func TestEachPieceArrivesAtOnce(t *testing.T) {
-	t.Parallel()
-	gates := make(chan struct{})
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		return offline.Answer{Text: "first second third", Gate: gates, GateAfter: 2}
-	}, nil)
-	s := r.Send("", testkit.Body{"content": "Slowly."})
-	s.Until(func(testkit.Event) bool { return s.Text == "first second " })
-	close(gates)
-	if got := s.Rest(); got.Text != "first second third" {
-		t.Errorf("got %q", got.Text)
-	}
-}

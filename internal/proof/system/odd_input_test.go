@@ -3,6 +3,7 @@ package system
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -24,12 +25,16 @@ var oddValues = map[string]string{
 	"a bottomless array": strings.Repeat("[", depth) + strings.Repeat("]", depth), "an open abyss": strings.Repeat("[", depth),
 	"a bottomless object": strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
 	"deep metadata":       strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200),
-	"a huge number":       "1e400", "a number of many digits": strings.Repeat("9", depth), "a tiny number": "1e-400", "minus zero": "-0", "the last int64": "9223372036854775807",
-	"one more": "9223372036854775808", "a number like another": "01", "no number": "NaN", "hexadecimal": "0x10",
+	"a huge number":       "1e400", "a number of many digits": strings.Repeat("9", depth), "a tiny number": "1e-400", "minus zero": "-0",
+	"the last int64": "9223372036854775807",
+	"one more":       "9223372036854775808", "a number like another": "01", "no number": "NaN", "hexadecimal": "0x10",
 	"a NUL": `"\u0000"`, "a NUL within": `"a\u0000b"`, "a NUL in an object": `{"a":"\u0000"}`, "a NUL as a name": `{"\u0000":1}`, "a raw NUL": "\"a\x00b\"",
-	"a lone surrogate": `"\ud800"`, "surrogates the wrong way": `"\udc00\ud800"`, "a surrogate as a name": `{"\ud800":1}`, "invalid UTF-8": "\"\xff\xfe\"", "an overlong one": "\"\xc0\x80\"",
-	"no character": "\"\uffff\"", "directions": "\"\u202e\u2066abc\"", "a long string": `"` + strings.Repeat("x", depth) + `"`, "a long unbroken emoji": `"` + strings.Repeat("👩‍", 9_000) + `"`,
-	"SQL": `"'; drop table messages; --"`, "a path": `"../../etc/passwd"`, "a template": `"{{.}} ${x} %s%n"`, "twice the same name": `{"a":1,"a":{"a":2}}`, "a name of a prototype": `{"__proto__":{"a":1},"constructor":null}`,
+	"a lone surrogate": `"\ud800"`, "surrogates the wrong way": `"\udc00\ud800"`, "a surrogate as a name": `{"\ud800":1}`,
+	"invalid UTF-8": "\"\xff\xfe\"", "an overlong one": "\"\xc0\x80\"",
+	"no character": "\"\uffff\"", "directions": "\"\u202e\u2066abc\"", "a long string": `"` + strings.Repeat("x", depth) + `"`,
+	"a long unbroken emoji": `"` + strings.Repeat("👩‍", 9_000) + `"`,
+	"SQL":                   `"'; drop table messages; --"`, "a path": `"../../etc/passwd"`, "a template": `"{{.}} ${x} %s%n"`,
+	"twice the same name": `{"a":1,"a":{"a":2}}`, "a name of a prototype": `{"__proto__":{"a":1},"constructor":null}`,
 	"nothing": "", "two values": `"a","b":1`, "a comment": `"a"/**/`, "half a string": `"a`,
 }
 
@@ -63,6 +68,7 @@ type target struct {
 	*rig
 	chatID, messageID, memoryID string
 	topicID, otherTopicID       string
+	routes                      []route
 	stored                      int // rows, after the latest request
 }
 
@@ -70,7 +76,7 @@ func newTarget(t *testing.T) *target {
 	t.Helper()
 	r := newRig(t, nil, env{"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "1h"})
 	said := r.Say("", "Hello.")
-	a := &target{rig: r, chatID: said.ChatID, messageID: said.MessageID}
+	a := &target{rig: r, chatID: said.ChatID, messageID: said.MessageID, routes: routes(t, r.Client)}
 	testkit.Exec(t, r.pool, "insert into memory_users (user_id) values ($1) on conflict do nothing", r.user)
 	a.memoryID = testkit.Ask[uuid.UUID](t, r.pool, "insert into memories (user_id, content) values ($1, 'Has a boat.') returning id", r.user).String()
 	testkit.Exec(t, r.pool, "select throughline.index_chat($1, 2)", said.ChatID)
@@ -110,16 +116,30 @@ func (a *target) send(to route, body string, headers ...string) testkit.Answer {
 
 func (a *target) rows() int {
 	a.t.Helper()
-	return a.count("select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files) + (select count(*) from memories) + (select count(*) from topics)")
+	return a.count(`select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files)
+		+ (select count(*) from memories) + (select count(*) from topics)`)
+}
+
+// few is how many odd values are sent to one place in short mode, others each time.
+const few = 3
+
+// some returns a table, in short mode a few of its entries.
+func some[V any](of map[string]V) map[string]V {
+	if !testing.Short() {
+		return of
+	}
+	drawn := map[string]V{}
+	for _, name := range rand.Perm(len(of))[:few] {
+		key := slices.Sorted(maps.Keys(of))[name]
+		drawn[key] = of[key]
+	}
+	return drawn
 }
 
 // attack sends an odd request. It checks that the status is one of the document's and below 500, and that a refused
-// request stores nothing. In short mode it sends one in four, others each time.
+// request stores nothing.
 func (a *target) attack(name string, to route, body string, headers ...string) {
 	a.t.Helper()
-	if testing.Short() && rand.IntN(4) != 0 {
-		return
-	}
 	answer := a.send(to, body, headers...)
 	if answer.Status >= 500 || !slices.Contains(to.statuses, fmt.Sprint(answer.Status)) {
 		a.t.Errorf("%s: %s: %d %.300s", to.name(), name, answer.Status, answer.Text)
@@ -131,6 +151,15 @@ func (a *target) attack(name string, to route, body string, headers ...string) {
 	if len(answer.Text) > 1<<20 {
 		a.t.Errorf("%s: %s: an answer of %d bytes", to.name(), name, len(answer.Text))
 	}
+}
+
+// place is where an odd value goes: at ODD in a body of a route.
+type place struct {
+	to      route
+	name    string
+	body    string
+	large   bool // it takes values longer than huge
+	headers []string
 }
 
 // checkHealthy checks that the server still answers and has logged no error.
@@ -147,42 +176,15 @@ func (a *target) checkHealthy() {
 	}
 }
 
-// Every odd value in every field of every body.
-func TestOddValuesInBodies(t *testing.T) {
+// Every odd value in every field of every body, in every part of a message that is stored, in every argument of every tool
+// and as the tool's name, and in every place of an imported file.
+func TestOddValues(t *testing.T) {
 	t.Parallel()
 	a := newTarget(t)
-	for _, to := range routes(t, a.Client) {
-		sound, known := validBodies[to.name()]
-		if len(to.fields) > 0 && !known {
-			t.Errorf("%s has no sound body here: give it one in validBodies", to.name())
-		}
-		for _, name := range to.fields {
-			for what, value := range oddValues {
-				if len(value) > huge && !slices.Contains(largeFields, name) {
-					continue
-				}
-				a.attack(name+" is "+what, to, a.body(sound, name, value))
-			}
-		}
-		if len(to.types) > 0 {
-			for what, value := range oddValues {
-				a.attack("the body is "+what, to, value)
-			}
-		}
-	}
-	a.checkHealthy()
-}
-
-// Every odd value in every field of a message that is stored.
-func TestOddValuesInStoredMessages(t *testing.T) {
-	t.Parallel()
-	a := newTarget(t)
-	to := route{method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", statuses: []string{"200", "400", "413", "422"}}
-	for _, name := range []string{"content", "tool_calls", "tool_call_id", "name", "metadata", "client_message_id"} {
-		role := map[string]string{"tool_calls": "assistant"}[name]
-		for what, value := range oddValues {
-			if len(value) <= huge {
-				a.attack(name+" is "+what, to, fmt.Sprintf(`{"messages":[{"role":%q,%q:%s}]}`, cmp.Or(role, "tool"), name, value))
+	for _, p := range slices.Concat(a.bodies(), a.storedMessages(), a.tools(), a.imports()) {
+		for what, value := range some(oddValues) {
+			if len(value) <= huge || p.large {
+				a.attack(p.name+" is "+what, p.to, strings.ReplaceAll(p.body, "ODD", value), p.headers...)
 			}
 		}
 	}
@@ -192,9 +194,74 @@ func TestOddValuesInStoredMessages(t *testing.T) {
 	}
 }
 
-// body returns a valid body with one field replaced.
-func (a *target) body(sound map[string]string, name, value string) string {
-	members := []string{fmt.Sprintf("%q:%s", name, value)}
+func (a *target) bodies() (all []place) {
+	a.t.Helper()
+	for _, to := range a.routes {
+		sound, known := validBodies[to.name()]
+		if len(to.fields) > 0 && !known {
+			a.t.Errorf("%s has no sound body here: give it one in validBodies", to.name())
+		}
+		for _, name := range to.fields {
+			all = append(all, place{to: to, name: name, body: a.body(sound, name), large: slices.Contains(largeFields, name)})
+		}
+		if len(to.types) > 0 {
+			all = append(all, place{to: to, name: "the body", body: "ODD", large: true})
+		}
+	}
+	return all
+}
+
+func (a *target) storedMessages() (all []place) {
+	to := route{method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", statuses: []string{"200", "400", "413", "422"}}
+	for _, name := range []string{"content", "tool_calls", "tool_call_id", "name", "metadata", "client_message_id"} {
+		role := cmp.Or(map[string]string{"tool_calls": "assistant"}[name], "tool")
+		all = append(all, place{to: to, name: "a message's " + name, body: fmt.Sprintf(`{"messages":[{"role":%q,%q:ODD}]}`, role, name)})
+	}
+	return all
+}
+
+func (a *target) tools() (all []place) {
+	a.t.Helper()
+	to := route{method: http.MethodPost, path: "/mcp", statuses: []string{"200", "202", "400", "413"}}
+	headers := []string{"Accept", "application/json, text/event-stream"}
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`
+	for tool, arguments := range (&intruder{Client: a.Client}).listTools() {
+		sound := map[string]string{"prompt": `"Hello."`, "query": `"Hello"`}
+		maps.DeleteFunc(sound, func(name, _ string) bool { return !slices.Contains(arguments, name) })
+		for _, name := range arguments {
+			body := fmt.Sprintf(call+`{"name":%q,"arguments":%s}}`, tool, a.body(sound, name))
+			all = append(all, place{to, tool + ": " + name, body, slices.Contains(largeFields, name), headers})
+		}
+	}
+	for _, frame := range []string{
+		`ODD`, `[ODD]`, `{"jsonrpc":"2.0","id":ODD,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":ODD}`, `{"jsonrpc":ODD,"id":1,"method":"ping"}`,
+		call + `ODD}`, call + `{"name":ODD}}`, call + `{"name":"list_threads","_meta":ODD}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":ODD}`,
+	} {
+		all = append(all, place{to, frame, frame, true, headers})
+	}
+	return all
+}
+
+func (a *target) imports() (all []place) {
+	to := route{method: http.MethodPost, path: "/v1/chats/import", statuses: []string{"200", "400", "422"}}
+	const bundle = `{"type":"bundle","format":"throughline","version":1,"exported_at":"2026-11-21T15:04:05Z"}` + "\n"
+	const chat = bundle + `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31","created_at":"2026-11-20T10:00:00Z"`
+	const message = chat + "}\n" + `{"type":"message","id":"0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52","seq":1,"role":"user","content":"Hello.",` +
+		`"created_at":"2026-11-20T10:00:01Z"`
+	for _, file := range []string{
+		`ODD`, `{"type":ODD}`, bundle + `ODD`, chat + `,"title":ODD}`, chat + `,"metadata":ODD}`, chat + `,"tags":ODD}`, chat + `,"system_prompt":ODD}`,
+		message + `,"metadata":ODD}`, message + `,"files":ODD}`, message + `,"tool_calls":ODD}`, message + `,"reply_to":ODD}`,
+		chat + "}\n" + `{"type":"end","files":ODD,"messages":0,"revisions":0}`, `{"role":"user","content":ODD}`, `[{"title":"a","mapping":ODD}]`,
+		`[{"title":ODD,"create_time":1,"mapping":{"a":{"id":"a","message":null,"parent":null,"children":[]}},"current_node":"a"}]`,
+	} {
+		all = append(all, place{to, file, file, true, []string{"Accept", "application/json"}})
+	}
+	return all
+}
+
+// body returns a valid body with an odd value in one field.
+func (a *target) body(sound map[string]string, name string) string {
+	members := []string{fmt.Sprintf("%q:ODD", name)}
 	for other, text := range sound {
 		if other != name {
 			members = append(members, fmt.Sprintf("%q:%s", other, strings.NewReplacer("CHAT", a.chatID, "OTHER", a.otherTopicID).Replace(text)))
@@ -205,9 +272,12 @@ func (a *target) body(sound map[string]string, name, value string) string {
 
 // oddTexts are values of parameters.
 var oddTexts = []string{
-	"", " ", "0", "-1", "+1", "1e9", "999999999999999999999999", "\x00", "a\x00b", "\xff\xfe", "\ufeff", "\u202e", "null", "undefined", "true", "'", "\"", "\\", "%", "%00", "..", "../../x",
-	"'; drop table messages; --", "*", "a & | ! ( ) : <-> b", "-", `"`, `""""`, "or or or", strings.Repeat("a ", 5_000), strings.Repeat("\U0001F469\u200d", 500), "0000-00-00T00:00:00Z",
-	"9999-12-31T23:59:59Z", "-292277022399-01-01T00:00:00Z", "2026-11-21T15:04:05.123456789+23:59", "00000000-0000-0000-0000-000000000000", "{00000000-0000-0000-0000-000000000000}",
+	"", " ", "0", "-1", "+1", "1e9", "999999999999999999999999", "\x00", "a\x00b", "\xff\xfe", "\ufeff", "\u202e", "null", "undefined", "true", "'", "\"",
+	"\\", "%", "%00", "..", "../../x",
+	"'; drop table messages; --", "*", "a & | ! ( ) : <-> b", "-", `"`, `""""`, "or or or", strings.Repeat("a ", 5_000),
+	strings.Repeat("\U0001F469\u200d", 500), "0000-00-00T00:00:00Z",
+	"9999-12-31T23:59:59Z", "-292277022399-01-01T00:00:00Z", "2026-11-21T15:04:05.123456789+23:59", "00000000-0000-0000-0000-000000000000",
+	"{00000000-0000-0000-0000-000000000000}",
 	"00000000-0000-0000-0000-000000000000:0", ":", ":end", "end", "AAAA", strings.Repeat("A", 64), strings.Repeat("f", 64), strings.Repeat("f", 63),
 }
 
@@ -215,9 +285,13 @@ var oddTexts = []string{
 func TestOddParameters(t *testing.T) {
 	t.Parallel()
 	a := newTarget(t)
-	for _, to := range routes(t, a.Client) {
+	texts := map[string]string{}
+	for _, text := range oddTexts {
+		texts[text] = text
+	}
+	for _, to := range a.routes {
 		for _, p := range to.parameters {
-			for _, text := range oddTexts {
+			for text := range some(texts) {
 				a.attackParameter(to, p, text)
 			}
 		}
@@ -227,83 +301,26 @@ func TestOddParameters(t *testing.T) {
 
 func (a *target) attackParameter(to route, p parameter, text string) {
 	a.t.Helper()
-	what, method := fmt.Sprintf("%s is %.40q", p.Name, text), to.method
-	body := map[string]string{"POST /v1/message/first": `{"content":"Hello."}`, "POST /v1/message": `{"content":"Hello.","chat_id":"` + a.chatID + `"}`}[to.name()]
+	what, odd := fmt.Sprintf("%s is %.40q", p.Name, text), to
+	body := map[string]string{
+		"POST /v1/message/first": `{"content":"Hello."}`, "POST /v1/message": `{"content":"Hello.","chat_id":"` + a.chatID + `"}`,
+	}[to.name()]
 	switch p.In {
 	case "query":
-		odd := to
 		odd.path += "?" + url.Values{p.Name: {text}}.Encode()
 		a.attack(what, odd, body)
 		odd.path += "&" + p.Name + "=1&" + p.Name + "%00=%ff"
 		a.attack(what+", twice", odd, body)
 	case "path":
-		odd := to
-		odd.path = strings.ReplaceAll(to.path, "{"+p.Name+"}", url.PathEscape(text))
-		odd.statuses = append(slices.Clone(to.statuses), "404", "405") // it may be an unknown path
-		if method == http.MethodDelete && strings.Trim(text, "./ ") == "" {
+		if to.method == http.MethodDelete && strings.Trim(text, "./ ") == "" {
 			return // the client would make another path of it
 		}
+		odd.path = strings.ReplaceAll(to.path, "{"+p.Name+"}", url.PathEscape(text))
+		odd.statuses = append(slices.Clone(to.statuses), "404", "405") // it may be an unknown path
 		a.attack(what, odd, body)
 	case "header":
 		if !strings.ContainsAny(text, "\x00\n\r") && len(text) < 32<<10 { // a client cannot send the others
 			a.attack(what, to, body, p.Name, text)
 		}
 	}
-}
-
-// Every odd value in every argument of every tool, and as the tool's name.
-func TestOddArgumentsOfTools(t *testing.T) {
-	t.Parallel()
-	a := newTarget(t)
-	stranger := &intruder{Client: a.Client}
-	to := route{method: http.MethodPost, path: "/mcp", statuses: []string{"200", "202", "400", "413"}}
-	accepts := []string{"Accept", "application/json, text/event-stream"}
-	for tool, arguments := range stranger.listTools() {
-		sound := map[string]string{"prompt": `"Hello."`, "query": `"Hello"`}
-		for name := range sound {
-			if !slices.Contains(arguments, name) {
-				delete(sound, name)
-			}
-		}
-		for _, name := range arguments {
-			for what, value := range oddValues {
-				if len(value) > huge && !slices.Contains(largeFields, name) {
-					continue
-				}
-				a.attack(tool+": "+name+" is "+what, to, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`,
-					tool, a.body(sound, name, value)), accepts...)
-			}
-		}
-	}
-	for what, value := range oddValues {
-		for _, frame := range []string{
-			`%s`, `[%s]`, `{"jsonrpc":"2.0","id":%s,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":%s}`, `{"jsonrpc":%s,"id":1,"method":"ping"}`,
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%s}}`,
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_threads","_meta":%s}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":%s}`,
-		} {
-			a.attack(frame+" with "+what, to, fmt.Sprintf(frame, value), accepts...)
-		}
-	}
-	a.checkHealthy()
-}
-
-// Every odd value in every place of an imported file.
-func TestOddImports(t *testing.T) {
-	t.Parallel()
-	a := newTarget(t)
-	to := route{method: http.MethodPost, path: "/v1/chats/import", statuses: []string{"200", "400", "422"}}
-	bundle := `{"type":"bundle","format":"throughline","version":1,"exported_at":"2026-11-21T15:04:05Z"}` + "\n"
-	chat := `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31","created_at":"2026-11-20T10:00:00Z"`
-	message := `{"type":"message","id":"0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52","seq":1,"role":"user","content":"Hello.","created_at":"2026-11-20T10:00:01Z"`
-	for what, value := range oddValues {
-		for _, frame := range []string{
-			`%s`, `{"type":%s}`, bundle + `%s`, bundle + chat + `,"title":%s}`, bundle + chat + `,"metadata":%s}`, bundle + chat + `,"tags":%s}`, bundle + chat + `,"system_prompt":%s}`,
-			bundle + chat + "}\n" + message + `,"metadata":%s}`, bundle + chat + "}\n" + message + `,"files":%s}`, bundle + chat + "}\n" + message + `,"tool_calls":%s}`,
-			bundle + chat + "}\n" + message + `,"reply_to":%s}`, bundle + chat + "}\n" + `{"type":"end","files":%s,"messages":0,"revisions":0}`,
-			`{"role":"user","content":%s}`, `[{"title":"a","mapping":%s}]`, `[{"title":%s,"create_time":1,"mapping":{"a":{"id":"a","message":null,"parent":null,"children":[]}},"current_node":"a"}]`,
-		} {
-			a.attack(frame+" with "+what, to, fmt.Sprintf(frame, value), "Accept", "application/json")
-		}
-	}
-	a.checkHealthy()
 }

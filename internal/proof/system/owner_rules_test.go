@@ -2,7 +2,6 @@ package system
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -30,13 +29,7 @@ func (r *rig) signed(user uuid.UUID, claims jwt.MapClaims) testkit.Client {
 	return client
 }
 
-func importTwoLines(client testkit.Client, accept string) testkit.Answer {
-	client.T.Helper()
-	request := client.Request(client.T.Context(), http.MethodPost, "/v1/chats/import", nil, "Content-Type", "application/x-ndjson", "Accept", accept)
-	file := `{"role":"user","content":"How do I practise scales?"}` + "\n" + `{"role":"assistant","content":"Slowly."}` + "\n"
-	request.Body, request.ContentLength = io.NopCloser(strings.NewReader(file)), int64(len(file))
-	return client.Do(request)
-}
+const twoLines = `{"role":"user","content":"How do I practise scales?"}` + "\n" + `{"role":"assistant","content":"Slowly."}` + "\n"
 
 func askTool(client testkit.Client) testkit.Answer {
 	client.T.Helper()
@@ -104,8 +97,9 @@ func TestOwnersRulesBindTheServerAndNoJob(t *testing.T) {
 	}
 	before := testkit.Ask[int](t, r.pool, "select count(*) from messages")
 	for name, refused := range map[string]testkit.Answer{
-		"a message without the plan":         free.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello."}),
-		"as JSON":                            free.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello."}, "Accept", "application/json"),
+		"a message without the plan": free.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello."}),
+		"as JSON": free.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello."}, "Accept",
+			"application/json"),
 		"a first message":                    free.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Hello."}),
 		"a chat without a subscription":      stranger.Call(http.MethodPost, "/v1/chats", testkit.Body{"title": "Mine"}),
 		"a value that a constraint excludes": pro.Call(http.MethodPatch, "/v1/chats/"+chatID, testkit.Body{"title": "LOUD"}),
@@ -115,10 +109,10 @@ func TestOwnersRulesBindTheServerAndNoJob(t *testing.T) {
 			t.Errorf("%s: %d %s", name, refused.Status, refused.Text)
 		}
 	}
-	if answer := importTwoLines(free, "application/json"); answer.Status != http.StatusForbidden || answer.Code() != "forbidden_by_policy" {
+	if answer := importFile(free, twoLines, "application/json"); answer.Status != http.StatusForbidden || answer.Code() != "forbidden_by_policy" {
 		t.Errorf("import: %d %s", answer.Status, answer.Text)
 	}
-	if answer := importTwoLines(free, "text/event-stream"); !strings.Contains(answer.Text, `"code":"forbidden_by_policy"`) {
+	if answer := importFile(free, twoLines, "text/event-stream"); !strings.Contains(answer.Text, `"code":"forbidden_by_policy"`) {
 		t.Errorf("import with events: %d %s", answer.Status, answer.Text)
 	}
 	if answer := askTool(free); !strings.Contains(answer.Text, "forbidden_by_policy: ") {
@@ -128,7 +122,8 @@ func TestOwnersRulesBindTheServerAndNoJob(t *testing.T) {
 		t.Errorf("%d messages were stored", after-before)
 	}
 	for _, line := range []string{"request failed", "tool called"} {
-		if causes := r.logs.Lines(t, line); len(causes) == 0 || !strings.Contains(fmt.Sprint(causes), `policy \"paid\"`) && !strings.Contains(fmt.Sprint(causes), `policy "paid"`) {
+		if causes := r.logs.Lines(t, line); len(causes) == 0 || !strings.Contains(fmt.Sprint(causes), `policy \"paid\"`) &&
+			!strings.Contains(fmt.Sprint(causes), `policy "paid"`) {
 			t.Errorf("the log does not name the rule: %v", causes)
 		}
 	}
@@ -174,8 +169,9 @@ func TestChangesThatAPolicyHidesAreForbidden(t *testing.T) {
 		create policy kept on messages as restrictive for delete to authenticated using (false)`)
 	before := testkit.Ask[string](t, r.pool, "select concat_ws(' ', version, cleared_seq, (select count(*) from messages)) from conversation_briefs")
 	for name, refused := range map[string]testkit.Answer{
-		"clearing":          r.Call(http.MethodPost, "/v1/chats/"+said.ChatID+"/clear", nil),
-		"stored messages":   r.Call(http.MethodPost, "/v1/chats/"+said.ChatID+"/messages", testkit.Body{"messages": []testkit.Body{{"role": "tool", "content": "441 Hz"}}}),
+		"clearing": r.Call(http.MethodPost, "/v1/chats/"+said.ChatID+"/clear", nil),
+		"stored messages": r.Call(http.MethodPost, "/v1/chats/"+said.ChatID+"/messages",
+			testkit.Body{"messages": []testkit.Body{{"role": "tool", "content": "441 Hz"}}}),
 		"a message":         r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": said.ChatID, "content": "More."}),
 		"a title":           r.Call(http.MethodPatch, "/v1/chats/"+said.ChatID, testkit.Body{"title": "Mine"}),
 		"a deletion":        r.Call(http.MethodDelete, "/v1/chats/"+said.ChatID, nil),
@@ -186,7 +182,8 @@ func TestChangesThatAPolicyHidesAreForbidden(t *testing.T) {
 			t.Errorf("%s: %d %s", name, refused.Status, refused.Text)
 		}
 	}
-	if after := testkit.Ask[string](t, r.pool, "select concat_ws(' ', version, cleared_seq, (select count(*) from messages)) from conversation_briefs"); after != before {
+	if after := testkit.Ask[string](t, r.pool,
+		"select concat_ws(' ', version, cleared_seq, (select count(*) from messages)) from conversation_briefs"); after != before {
 		t.Errorf("what was refused changed %s to %s", before, after)
 	}
 }
@@ -196,7 +193,8 @@ func TestReplyThatMayNotBeStoredFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testkit.InOrder(offline.Answer{Text: "A rude word."}), nil)
 	testkit.Exec(t, r.pool, `alter table messages add constraint polite check (content !~ 'rude')`)
-	if last := r.Send("", testkit.Body{"content": "Hello."}).Rest().End; last.Name != testkit.Failed || last.Code() != "forbidden_by_policy" || last.Data["retryable"] != false {
+	if last := r.Send("", testkit.Body{"content": "Hello."}).Rest().End; last.Name != testkit.Failed || last.Code() != "forbidden_by_policy" ||
+		last.Data["retryable"] != false {
 		t.Errorf("ends with %+v", last)
 	}
 }
@@ -219,13 +217,13 @@ func TestTokenWithoutAnAccount(t *testing.T) {
 			"one with a file": client.Call(http.MethodPost, "/v1/message/first",
 				testkit.Body{"content": "Hello.", "files": []testkit.Body{{"path": "a.txt", "content": "a"}}}),
 			"a chat":    client.Call(http.MethodPost, "/v1/chats", testkit.Body{"title": "Mine"}),
-			"an import": importTwoLines(client, "application/json"),
+			"an import": importFile(client, twoLines, "application/json"),
 		} {
 			if answer.Status != http.StatusUnauthorized || answer.Code() != "user_not_found" || answer.Header.Get("Www-Authenticate") == "" {
 				t.Errorf("%s, %s: %d %s", who, name, answer.Status, answer.Text)
 			}
 		}
-		if answer := importTwoLines(client, "text/event-stream"); !strings.Contains(answer.Text, `"code":"user_not_found"`) {
+		if answer := importFile(client, twoLines, "text/event-stream"); !strings.Contains(answer.Text, `"code":"user_not_found"`) {
 			t.Errorf("%s, an import with events: %s", who, answer.Text)
 		}
 		if answer := askTool(client); !strings.Contains(answer.Text, "user_not_found: ") {

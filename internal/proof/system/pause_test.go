@@ -77,20 +77,3 @@ func TestPausedMemoryCatchesUp(t *testing.T) {
 		t.Errorf("forgotten: %q", said.Text)
 	}
 }
-
-// A worker that listens learns of the pause at once.
-func TestPauseIsNotified(t *testing.T) {
-	t.Parallel()
-	r := newStoppedRig(t, testkit.NewDatabase(t), nil, nil)
-	listener := testkit.Connect(t, r.db.Direct())
-	if _, err := listener.Exec(t.Context(), `listen "river.river_control"`); err != nil {
-		t.Fatal(err)
-	}
-	for script, want := range map[string]string{"pause_memory.sql": `"pause"`, "resume_memory.sql": `"resume"`} {
-		r.operate(script)
-		told, err := listener.WaitForNotification(t.Context())
-		if err != nil || !strings.Contains(told.Payload, want) || !strings.Contains(told.Payload, `"memory"`) {
-			t.Errorf("%s: %+v, %v", script, told, err)
-		}
-	}
-}

@@ -76,7 +76,8 @@ func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 	said <- "<reply>"
 	frames, wantRests := r.sendEverywhere("<text>", "<path>")
 	for i, want := range []string{"<text> 4 <path> 3 <reply> 0", "<text> 3 <path> 1 <reply> 1"} {
-		got := fmt.Sprintf("<text> %d <path> %d <reply> %d", strings.Count(frames[i], "<text>"), strings.Count(frames[i], "<path>"), strings.Count(frames[i], "<reply>"))
+		got := fmt.Sprintf("<text> %d <path> %d <reply> %d", strings.Count(frames[i], "<text>"), strings.Count(frames[i], "<path>"),
+			strings.Count(frames[i], "<reply>"))
 		if got != want {
 			t.Fatalf("prompt %d has the places %s, want %s:\n%s", i+1, got, want, frames[i])
 		}

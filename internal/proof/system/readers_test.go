@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -48,25 +47,4 @@ func readToEnd(t *testing.T, s *testkit.Stream, n *node) (text, end string) {
 	}
 	rest := n.Resume(s.ChatID(), "", "Last-Event-ID", s.LastID()).Rest()
 	return s.Text + rest.Text, rest.End.Name
-}
-
-// A reply without any readers is generated to its end, and can be resumed afterwards.
-func TestReplyGoesOnWithoutReaders(t *testing.T) {
-	t.Parallel()
-	notifiedAndPolling(t, func(t *testing.T, start replicas) {
-		gate := make(chan struct{})
-		r, other := start(testkit.HeldReply(unicodeReply, 4, gate))
-		asked := r.startReply(4)
-		follower := other.follow(asked, 4)
-		asked.Close()
-		follower.Close()
-		close(gate)
-		r.checkStored(asked.MessageID(), unicodeReply)
-		if request := r.model.Asked(offline.KindReply)[0]; request.HungUp || request.Sent != unicodeReply {
-			t.Errorf("the model was left after %q", request.Sent)
-		}
-		if text, end := readToEnd(t, asked, other); text != unicodeReply || end != testkit.Completion {
-			t.Errorf("%q, %s", text, end)
-		}
-	})
 }

@@ -57,58 +57,30 @@ func TestRefusedPositions(t *testing.T) {
 	gate := make(chan struct{})
 	r := newRig(t, testkit.HeldReply(unicodeReply, 3, gate), nil)
 	other := r.replica()
-	asked := r.startReply(3)
-	chatID, messageID, userMessageID := asked.ChatID(), asked.MessageID(), asked.Events[0].Data["user_message_id"].(string)
-	foreignChat := r.Send("", testkit.Body{"content": "Speak elsewhere."})
-	foreignChat.UntilText(firstWords(unicodeReply, 3))
+	asked, foreign := r.startReply(3), r.startReply(3)
+	chatID, stranger := asked.ChatID(), testkit.Token(t, testkit.NewUser(t, r.db))
 	empty := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user).String()
-	stranger := testkit.Token(t, testkit.NewUser(t, r.db))
-
-	type resumeCase struct {
+	type resume struct {
 		chatID, query, lastEventID, token string
-		status                            int
-		code                              string
+		want                              string // status and code
 	}
-	cases := []resumeCase{
-		{chatID: chatID, query: "?after=x", status: 400, code: "bad_request"},
-		{chatID: chatID, query: "?after=-1", status: 400, code: "bad_request"},
-		{chatID: chatID, query: "?after=", status: 400, code: "bad_request"},
-		{chatID: chatID, query: "?after=1.5", status: 400, code: "bad_request"},
-		{chatID: chatID, query: "?after=END", status: 400, code: "bad_request"},
-		{chatID: chatID, lastEventID: "nonsense", status: 400, code: "bad_request"},
-		{chatID: chatID, lastEventID: messageID, status: 400, code: "bad_request"},
-		{chatID: chatID, lastEventID: messageID + ":", status: 400, code: "bad_request"},
-		{chatID: chatID, lastEventID: messageID + ":-1", status: 400, code: "bad_request"},
-		{chatID: chatID, lastEventID: messageID + ":1x", status: 400, code: "bad_request"},
-		{chatID: chatID, lastEventID: messageID[1:] + ":1", status: 400, code: "bad_request"},
-		{chatID: chatID, lastEventID: foreignChat.LastID(), status: 404, code: "message_not_found"},
-		{chatID: chatID, lastEventID: foreignChat.MessageID() + ":end", status: 404, code: "message_not_found"},
-		{chatID: chatID, lastEventID: userMessageID + ":1", status: 404, code: "message_not_found"},
-		{chatID: chatID, lastEventID: uuid.NewString() + ":1", status: 404, code: "message_not_found"},
-		{chatID: "nonsense", status: 400, code: "bad_uuid"},
-		{chatID: uuid.NewString(), status: 404, code: "chat_not_found"},
-		{chatID: uuid.NewString(), query: "?after=0", status: 404, code: "chat_not_found"},
-		{chatID: chatID, token: stranger, status: 404, code: "chat_not_found"},
-		{chatID: chatID, token: stranger, lastEventID: asked.LastID(), status: 404, code: "chat_not_found"},
-		{chatID: chatID, token: stranger, query: "?after=end", status: 404, code: "chat_not_found"},
-		{chatID: empty, query: "?after=0", status: 404, code: "message_not_found"},
-		{chatID: empty, status: 204},
-		{chatID: chatID, query: "?after=end", status: 204},
-		{chatID: chatID, lastEventID: messageID + ":end", status: 204},
+	cases := []resume{
+		{chatID, "?after=-1", "", r.token, "400 bad_request"}, {chatID, "", asked.MessageID() + ":1x", r.token, "400 bad_request"},
+		{chatID, "", foreign.LastID(), r.token, "404 message_not_found"}, {chatID, "", uuid.NewString() + ":1", r.token, "404 message_not_found"},
+		{chatID, "", asked.Events[0].Data["user_message_id"].(string) + ":1", r.token, "404 message_not_found"},
+		{uuid.NewString(), "?after=0", "", r.token, "404 chat_not_found"}, {chatID, "", asked.LastID(), stranger, "404 chat_not_found"},
+		{empty, "?after=0", "", r.token, "404 message_not_found"}, {empty, "", "", r.token, "204 "},
+		{chatID, "?after=end", "", r.token, "204 "}, {chatID, "", asked.MessageID() + ":end", r.token, "204 "},
 	}
-	check := func(when string, cases []resumeCase) {
+	check := func(when string, cases []resume) {
 		for _, n := range []*node{r.node, other} {
 			for _, c := range cases {
-				client := n.Client
-				if c.token != "" {
-					client.Token = c.token
-				}
-				var headers []string
+				n.Token = c.token
+				request := n.Request(t.Context(), http.MethodGet, testkit.ResumePath(c.chatID, c.query), nil)
 				if c.lastEventID != "" {
-					headers = []string{"Last-Event-ID", c.lastEventID}
+					request.Header.Set("Last-Event-ID", c.lastEventID)
 				}
-				got := client.Call(http.MethodGet, testkit.ResumePath(c.chatID, c.query), nil, headers...)
-				if got.Status != c.status || got.Code() != c.code {
+				if got := n.Do(request); fmt.Sprint(got.Status, " ", got.Code()) != c.want {
 					t.Errorf("%s, %+v: %d %s", when, c, got.Status, got.Text)
 				}
 			}
@@ -117,6 +89,6 @@ func TestRefusedPositions(t *testing.T) {
 	check("while it runs", cases)
 	close(gate)
 	asked.Rest()
-	foreignChat.Rest()
-	check("afterwards", append(cases, resumeCase{chatID: chatID, status: 204}))
+	foreign.Rest()
+	check("afterwards", append(cases, resume{chatID, "", "", r.token, "204 "}))
 }

@@ -1,7 +1,6 @@
 package system
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/google/uuid"
@@ -86,30 +85,5 @@ func TestStaleLeaseAndRetry(t *testing.T) {
 	late.Text = failedWord + " " // what is stored of it
 	r.checkSuperseded(late, again)
 	r.checkNoneStreaming()
-	r.awaitNoDeltas()
-}
-
-// A chat whose reply was given up takes the next message at once. When the first server stores its reply after
-// all, both replies are there.
-func TestStaleLeaseAndNextMessage(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, offline.FailFirst(1, offline.Answer{Text: unicodeReply, Gate: gate, GateAfter: 4}), nil)
-	other := r.replica()
-	asked := r.startReply(4)
-	r.expireLeases()
-	testkit.Eventually(t, "the chat takes the next message", func() bool {
-		got := other.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": asked.ChatID(), "content": "Are you there?"}, "Accept", "application/json")
-		if got.Status == http.StatusConflict { // its server renewed the lease at this moment
-			r.expireLeases()
-		}
-		return got.Status == http.StatusOK
-	})
-	close(gate)
-	if got := asked.Rest(); got.Text != unicodeReply || got.End.Name != testkit.Completion {
-		t.Errorf("the reader has %q, %s %v", got.Text, got.End.Name, got.End.Data)
-	}
-	r.checkStored(asked.MessageID(), unicodeReply)
-	r.checkCounters()
 	r.awaitNoDeltas()
 }

@@ -159,13 +159,17 @@ func (i *intruder) values() map[string]func() string {
 		"Last-Event-ID": func() string { return i.message() + ":" + i.rarely("x", i.one("0", "3", "end", "999")) },
 		"after":         func() string { return i.rarely("x", i.one("0", "2", "end", moment())) }, // in a reply, or in time
 		"before_seq":    i.number, "after_seq": i.number, "before_version": i.number, "limit": i.number,
-		"q": func() string { return i.one(i.words(), i.chat()) }, "role": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) }, "before": moment,
-		"tag": func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
-		"include": func() string { return i.rarely("everything", "content") }, "format": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown", "mermaid", "dot")) },
-		"topic_id": i.topic, "state": func() string { return i.rarely("gone", i.one("active", "archived", "merged")) }, "include_compressed": truth, "content": i.words, "mode": func() string { return i.rarely("none", i.one("all", "any")) },
-		"model_variant": func() string { return i.rarely("x", i.one("arco", "deep-dive")) },
-		"protocol":      func() string { return i.rarely("x", i.one("events", "ui")) }, "X-Vercel-Ai-Ui-Message-Stream": func() string { return i.rarely("v2", "v1") },
-		"Accept": func() string { return i.one("application/json", "text/event-stream", "*/*") },
+		"q": func() string { return i.one(i.words(), i.chat()) }, "role": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) },
+		"before": moment,
+		"tag":    func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
+		"include":  func() string { return i.rarely("everything", "content") },
+		"format":   func() string { return i.rarely("x", i.one("json", "jsonl", "markdown", "mermaid", "dot")) },
+		"topic_id": i.topic, "state": func() string { return i.rarely("gone", i.one("active", "archived", "merged")) }, "include_compressed": truth,
+		"content": i.words, "mode": func() string { return i.rarely("none", i.one("all", "any")) },
+		"model_variant":                 func() string { return i.rarely("x", i.one("arco", "deep-dive")) },
+		"protocol":                      func() string { return i.rarely("x", i.one("events", "ui")) },
+		"X-Vercel-Ai-Ui-Message-Stream": func() string { return i.rarely("v2", "v1") },
+		"Accept":                        func() string { return i.one("application/json", "text/event-stream", "*/*") },
 		"Idempotency-Key": func() string {
 			return i.one(pick(i.random, i.theirs.clientIDs), "key")
 		},
@@ -185,7 +189,8 @@ func (i *intruder) members() map[string]func() any {
 		"sources":           func() any { return []testkit.Body{{"title": i.words(), "url": "https://example.com/harbour"}} },
 		"files":             func() any { return []testkit.Body{{"path": "harbour.txt", "content": i.words()}} },
 		"messages": func() any {
-			return []testkit.Body{{"role": i.one("user", "tool"), "content": i.words(), "client_message_id": i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString())}}
+			return []testkit.Body{{"role": i.one("user", "tool"), "content": i.words(),
+				"client_message_id": i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString())}}
 		},
 		"message_id": func() any { return i.message() },
 		"memory_id":  func() any { return i.memory() },
@@ -208,7 +213,8 @@ func (i *intruder) members() map[string]func() any {
 		"into":            func() any { return i.topic() },
 		"rating":          func() any { return i.random.IntN(3) - 1 },
 		"topics":          func() any { return i.rarely("x", i.one("auto", "on", "off")) },
-		"revive":          truth, "pinned": truth, "dry_run": truth, "include_expired": truth, "ttl_hours": whole, "max_turns": whole, "older_than_days": whole, "limit": whole,
+		"revive":          truth, "pinned": truth, "dry_run": truth, "include_expired": truth, "ttl_hours": whole, "max_turns": whole,
+		"older_than_days": whole, "limit": whole,
 	}
 }
 
@@ -239,7 +245,8 @@ func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
 			return nil, fmt.Errorf("%s: nothing draws the field %s: give it a value in intruder.members", of, name)
 		}
 		// What a body must have is there most of the time, what it may have now and then.
-		needed := name == "content" || name == "token" || name == "chat_id" || name == "prompt" || name == "query" || name == "text" || name == "subject" || name == "older_than_days" || name == "messages" || name == "message_id" || name == "into" || name == "rating"
+		needed := name == "content" || name == "token" || name == "chat_id" || name == "prompt" || name == "query" || name == "text" || name == "subject" ||
+			name == "older_than_days" || name == "messages" || name == "message_id" || name == "into" || name == "rating"
 		if needed && i.chance(0.97) || i.chance(0.3) {
 			found[name] = value()
 		}

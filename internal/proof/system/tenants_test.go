@@ -48,7 +48,9 @@ type ownedIDs struct {
 func TestRequestsAcrossTenants(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newStoppedRig(t, testkit.NewDatabase(t), holdOwnersReply(gate), env{"MODEL_IDLE_TIMEOUT": "10h", "MODEL_TIMEOUT": "10h", "LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "10h"}) // the held replies stay, however long this takes
+	r := newStoppedRig(t, testkit.NewDatabase(t), holdOwnersReply(gate),
+		env{"MODEL_IDLE_TIMEOUT": "10h", "MODEL_TIMEOUT": "10h", "LONG_TERM_MEMORY": "true",
+			"MEMORY_EXTRACT_DELAY": "10h"}) // the held replies stay, however long this takes
 	r.newUser()
 	r.node = r.start(app.Role{API: true}, nil)
 	t.Cleanup(func() { close(gate) })
@@ -190,7 +192,8 @@ func (r *rig) addMemories(users []uuid.UUID) {
 	testkit.Exec(r.t, r.pool, `insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
 		select y.id, m.id, m.user_id, m.chat_id, m.seq, y.content, 'The `+canary+`', m.created_at
 		  from memories y cross join lateral (select * from messages m where m.user_id = y.user_id and m.role = 'user' limit 1) m where y.user_id = any($1)`, users)
-	testkit.Exec(r.t, r.pool, `insert into memory_extractions (chat_id, user_id, seq_from, seq_to, result) select id, user_id, 1, 2, 'done' from chats where user_id = any($1)`, users)
+	testkit.Exec(r.t, r.pool, `insert into memory_extractions (chat_id, user_id, seq_from, seq_to, result) select id, user_id, 1, 2, 'done' from chats `+
+		`where user_id = any($1)`, users)
 	testkit.Exec(r.t, r.pool, `with thing as (insert into memory_entities (user_id, name, is_user)
 			select id, name, name = 'User' from unnest($1::uuid[]) id cross join unnest('{User,`+canary+`,harbour}'::text[]) name returning id, user_id, name),
 		mentioned as (insert into memory_mentions (memory_id, entity_id, user_id)

@@ -1,9 +1,7 @@
 package system
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -67,7 +65,8 @@ func TestTopicIsSeenFromAllSides(t *testing.T) {
 		t.Errorf("the question is %v", question)
 	}
 	asked := r.rewrites()
-	if len(asked) != 1 || !strings.Contains(asked[0].Text, "The user practises etudes on a cello every day.") || !strings.Contains(asked[0].Text, "etude number 106") {
+	if len(asked) != 1 || !strings.Contains(asked[0].Text, "The user practises etudes on a cello every day.") ||
+		!strings.Contains(asked[0].Text, "etude number 106") {
 		t.Errorf("the model was asked %d times: %+v", len(asked), asked)
 	}
 	r.wanted(http.StatusBadGateway, http.MethodPost, "/v1/chats/"+chatID+"/standalone", testkit.Body{"content": "Fail."})
@@ -78,49 +77,5 @@ func TestTopicIsSeenFromAllSides(t *testing.T) {
 	}
 	if titles := r.count("select count(*) from messages where content like 'And how many%'"); titles != 0 {
 		t.Error("a question to be rewritten was stored")
-	}
-}
-
-// What a message is said to matter counts for its topic, whether that was said before the topic was chosen or after it.
-func TestImportanceReachesTheTopic(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, env{"TOPICS": "on"})
-	said := r.Send("", testkit.Body{"content": "The rosin is for the concert.", "importance": 0.25}).Rest()
-	path := "/v1/chats/" + said.ChatID + "/topics"
-	importance := func() (found []string) {
-		for _, topic := range r.wanted(http.StatusOK, http.MethodGet, path, nil)["topics"].([]any) {
-			found = append(found, fmt.Sprintf("%.3f", topic.(map[string]any)["importance"]))
-		}
-		return found
-	}
-	is := func(what, want string) {
-		t.Helper()
-		testkit.Eventually(t, what, func() bool { return slices.Equal(importance(), []string{want}) })
-	}
-	is("the message's importance", "0.250")
-	r.wanted(http.StatusOK, http.MethodPost, "/v1/messages/"+said.MessageID+"/feedback", testkit.Body{"rating": 1})
-	is("rated", "0.400")
-	r.wanted(http.StatusOK, http.MethodPatch, "/v1/messages/"+said.UserMessageID, testkit.Body{"importance": 0.5})
-	is("changed", "0.500")
-	r.wanted(http.StatusOK, http.MethodPatch, "/v1/messages/"+said.MessageID, testkit.Body{"pinned": true})
-	is("pinned", "0.900")
-}
-
-// A server without topics makes none, and still answers.
-func TestWithoutTopics(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil) // TOPICS=off
-	said := r.Send("", testkit.Body{"content": "Hello.", "topics": "on"}).Rest()
-	path := "/v1/chats/" + said.ChatID + "/topics"
-	if found := r.wanted(http.StatusOK, http.MethodGet, path, nil)["topics"].([]any); len(found) != 0 {
-		t.Errorf("%v", found)
-	}
-	r.wanted(http.StatusNotFound, http.MethodGet, path+"/current", nil)
-	if context := r.wanted(http.StatusOK, http.MethodGet, path+"/current/context", nil)["messages"].([]any); len(context) != 2 {
-		t.Errorf("the context is %v", context)
-	}
-	r.wanted(http.StatusOK, http.MethodPost, "/v1/messages/"+said.MessageID+"/feedback", testkit.Body{"rating": -1})
-	if n := r.count("select count(*) from river.river_job where kind like '%topic%'"); n != 0 {
-		t.Errorf("%d jobs", n)
 	}
 }

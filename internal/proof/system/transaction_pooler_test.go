@@ -15,7 +15,7 @@ func TestEverythingThroughTransactionPooler(t *testing.T) {
 	t.Parallel()
 	db := testkit.NewDatabase(t)
 	pooled := testkit.NewTransactionPooler(t, db)
-	r := newRigOn(t, db, nil, smallMemory.and(env{"DATABASE_URL": pooled, "DATABASE_DIRECT_URL": pooled}))
+	r := newRigOn(t, db, nil, smallMemory.And(env{"DATABASE_URL": pooled, "DATABASE_DIRECT_URL": pooled}))
 	testkit.Eventually(t, "the workers poll, because a transaction pooler passes no notifications on", func() bool {
 		return strings.Contains(r.logs.String(), `"poll_only":true`)
 	})

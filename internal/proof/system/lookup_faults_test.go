@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,12 +17,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
-
-// howRecalled returns what the receipt of a reply says of recall.
-func (r *rig) howRecalled(messageID string) string {
-	r.t.Helper()
-	return testkit.Ask[string](r.t, r.pool, "select coalesce(metadata -> 'memory' ->> 'recall', '') from messages where id = $1", messageID)
-}
 
 // breaksAfterTurn is a store whose network breaks once a turn is stored.
 type breaksAfterTurn struct {
@@ -59,77 +52,77 @@ func (r *networkRig) sayDuring(o outage, chatID, content string) testkit.Said {
 	return s.Rest()
 }
 
-// A Postgres that is slow or away when the turns are looked up delays the reply to the deadline at most: it is made without
-// them, its receipt says so, and no connection stays busy.
-func TestPostgresFailsTheLookup(t *testing.T) {
+// A Postgres that is slow or away when turns, topics and memories are looked up delays the reply to the deadline at most:
+// it is made without them, its receipt says so, no connection stays busy, and the next one has them again.
+func TestPostgresFailsTheLookups(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
+	forEachOutage(t, lookups, func(t *testing.T, o outage) {
 		if o.name == "little bandwidth" {
-			continue // enough for what a lookup reads
+			t.Skip("enough for what a lookup reads")
 		}
-		t.Run(o.name, func(t *testing.T) {
-			t.Parallel()
-			r := newNetworkRig(t, nil, smallMemory)
-			r.node = r.start(app.Role{API: true, Workers: true}, r.direct())
-			chatID := r.tellAndForget(oldFact)
-			r.stopNow()
-			said := r.sayDuring(o, chatID, oldQuestion)
-			if said.End.Name != testkit.Completion {
-				t.Fatalf("%+v", said)
-			}
-			if got := r.howRecalled(said.MessageID); got != "late" && got != "failed" {
-				t.Errorf("the receipt says %q", got)
-			}
-			if got := recalledIn(r.lastPrompt()); got != "" {
-				t.Errorf("recalled %q", got)
-			}
-			testkit.Eventually(t, "no lookup is left in Postgres", func() bool {
-				return r.count("select count(*) from pg_stat_activity where datname = current_database() and state = 'active' and query ~ 'recall_'  and pid <> pg_backend_pid()") == 0
-			})
-			testkit.Eventually(t, "turns are found again", func() bool {
-				return strings.Contains(r.Call(http.MethodGet, "/v1/recall?q=molar&chat_id="+chatID, nil).Text, "Okonkwo")
-			})
+		r := newNetworkRig(t, nil, topical(t, concepts(nil)))
+		r.node = r.start(app.Role{API: true, Workers: true}, r.direct())
+		chatID := r.leaveTopic()
+		r.remembers(keptFact)
+		r.stopNow()
+		said := r.sayDuring(o, chatID, oldQuestion+" "+keptQuestion)
+		receipt := r.receiptOf(said.MessageID)
+		if said.End.Name != testkit.Completion || receipt.Topic != "" || receipt.Recall != "late" && receipt.Recall != "failed" {
+			t.Errorf("%+v, %+v", said, receipt)
+		}
+		if failure, shown := r.howRemembered(said.MessageID); failure != "late" && failure != "failed" || shown != 0 {
+			t.Errorf("the receipt says %q, %d memories shown", failure, shown)
+		}
+		if prompt := r.lastPrompt(); recalledIn(prompt)+remembered(prompt)+topicIn(prompt) != "" {
+			t.Errorf("the prompt has\n%s", prompt)
+		}
+		testkit.Eventually(t, "no lookup is left in Postgres", func() bool {
+			return r.count(`select count(*) from pg_stat_activity where datname = current_database() and state = 'active'
+				and query ~ 'recall_|find_memories' and pid <> pg_backend_pid()`) == 0
 		})
-	}
+		testkit.Eventually(t, "turns are found again", func() bool {
+			return strings.Contains(r.Call(http.MethodGet, "/v1/recall?q=molar&chat_id="+chatID, nil).Text, "Okonkwo")
+		})
+		testkit.Eventually(t, "memories are shown again", func() bool {
+			r.Say("", keptQuestion)
+			return remembered(r.lastPrompt()) == "- "+keptFact
+		})
+	})
 }
 
-// An embedder that is away, slow, over its quota or broken fails no reply. Words are found without it; what words do not
-// find is missing, and the receipt says so.
-func TestEmbedderFailsTheLookup(t *testing.T) {
+// An embedder that is away fails no reply: turns, topics and memories are found by their words. What words do not find is
+// missing, and the receipt says so. A topic whose vector is another model's is found by words as well.
+func TestLookupsWithoutTheEmbedder(t *testing.T) {
 	t.Parallel()
-	answering := func(status int, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
+	var away atomic.Bool
+	r := newRig(t, nil, topical(t, concepts(func(w http.ResponseWriter, _ *http.Request) bool {
+		if away.Load() {
+			w.WriteHeader(http.StatusTooManyRequests)
 		}
+		return away.Load()
+	})))
+	chatID := r.leaveTopic()
+	r.remembers(keptFact)
+	testkit.Exec(t, r.pool, "update topics set embedding_model = 'another' where chat_id = $1", chatID)
+	if r.Say(chatID, oldQuestion); topicIn(r.lastPrompt()) == "" {
+		t.Errorf("vectors of another model: no topic in\n%s", r.lastPrompt())
 	}
-	for name, handler := range map[string]http.HandlerFunc{
-		"away":        nil,
-		"slow":        func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, // only then it is told that the client left
-		"over quota":  answering(http.StatusTooManyRequests, `{"error": {"message": "You exceeded your quota.", "type": "insufficient_quota", "code": "insufficient_quota"}}`),
-		"key refused": answering(http.StatusUnauthorized, `{"error": {"message": "Incorrect API key.", "type": "invalid_request_error", "code": "invalid_api_key"}}`),
-		"broken":      answering(http.StatusOK, `{"data": [`),
-		"dimensions":  answering(http.StatusOK, `{"object": "list", "model": "m", "data": [{"object": "embedding", "index": 0, "embedding": [`+strings.Repeat("0.1,", 1023)+`0.1]}], "usage": {"prompt_tokens": 1, "total_tokens": 1}}`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			embedder := httptest.NewServer(handler)
-			if t.Cleanup(embedder.Close); handler == nil {
-				embedder.Close()
-			}
-			r := newRig(t, nil, smallMemory.and(env{"EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL + "/v1", "RECALL_DEADLINE": "10s"}))
-			chatID := r.tellAndForget(oldFact)
-			if said := r.Say(chatID, oldQuestion); r.howRecalled(said.MessageID) != "words" || !strings.Contains(said.Text, "Okonkwo") {
-				t.Errorf("by words: %s, %q", r.howRecalled(said.MessageID), said.Text)
-			}
-			if got := r.howRecalled(r.Say(chatID, "Which physician mended teeth for me?").MessageID); got != "late" && got != "failed" {
-				t.Errorf("by meaning: the receipt says %q", got)
-			}
-			if found := r.Call(http.MethodGet, "/v1/recall?q=molar", nil); found.Status != http.StatusOK || !strings.Contains(found.Text, "Okonkwo") {
-				t.Errorf("%d %s", found.Status, found.Text)
-			}
-		})
+	away.Store(true)
+	if said := r.Say(chatID, "Who fixed my molar in those days?"); topicIn(r.lastPrompt()) == "" || r.receiptOf(said.MessageID).Recall != "words" {
+		t.Errorf("without an embedder: no topic in\n%s", r.lastPrompt())
+	}
+	said := r.Say(chatID, "Which physician mended something for me, back then?")
+	if receipt := r.receiptOf(said.MessageID); receipt.Topic != "" || receipt.Recall != "failed" && receipt.Recall != "late" || topicIn(r.lastPrompt()) != "" {
+		t.Errorf("what words do not find: %+v", receipt)
+	}
+	if failure, shown := r.howRemembered(r.Say("", keptQuestion).MessageID); failure != "" || shown != 1 {
+		t.Errorf("memories by words: %q, %d shown", failure, shown)
+	}
+	if failure, shown := r.howRemembered(r.Say("", "Which string instrument do I practise?").MessageID); failure != "late" && failure != "failed" || shown != 0 {
+		t.Errorf("memories by meaning: %q, %d shown", failure, shown)
+	}
+	if found := r.Call(http.MethodGet, "/v1/recall?q=molar", nil); found.Status != http.StatusOK || !strings.Contains(found.Text, "Okonkwo") {
+		t.Errorf("%d %s", found.Status, found.Text)
 	}
 }
 
@@ -141,7 +134,7 @@ func TestDeletionRacesTheLookup(t *testing.T) {
 		races = 25
 	}
 	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "Fine."} },
-		patient.and(env{"MEMORY_MAX_HISTORY_TOKENS": "60"}))
+		patient.And(env{"MEMORY_MAX_HISTORY_TOKENS": "60"}))
 	made := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", testkit.Body{"memory_strategy": "simple"})
 	chatID := made["id"].(string)
 	for n := range races {
@@ -189,7 +182,7 @@ func TestRecallThatIsOffDoesNothing(t *testing.T) {
 	var asked atomic.Int64
 	embedder := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(embedder.Close)
-	r := newRig(t, nil, smallMemory.and(env{"RECALL": "off", "EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL}))
+	r := newRig(t, nil, smallMemory.And(env{"RECALL": "off", "EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL}))
 	chatID := r.tellAndForget(oldFact)
 	said := r.Say(chatID, oldQuestion)
 	if got := testkit.Ask[bool](t, r.pool, "select metadata -> 'memory' ?| '{recall,recalled,recall_tokens}' from messages where id = $1", said.MessageID); got {
