@@ -188,8 +188,11 @@ func TestRoutesNeedAToken(t *testing.T) {
 	h := newHarness(t, says("x"), withTools(echoBody))
 	parameter := regexp.MustCompile(`\{\w+\}`)
 	for _, r := range routes() {
+		if r.public {
+			continue
+		}
 		answer := h.call(r.method, parameter.ReplaceAllString(r.path, "nonsense"), "{", "Content-Type", "text/plain", "Authorization", "")
-		if !r.public && answer.status != http.StatusUnauthorized {
+		if answer.status != http.StatusUnauthorized {
 			t.Errorf("%s %s: %d", r.method, r.path, answer.status)
 		}
 	}
