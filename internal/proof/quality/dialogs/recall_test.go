@@ -2,6 +2,8 @@ package dialogs
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,11 +40,11 @@ func TestFactsOfOwnDialogsAreFound(t *testing.T) {
 
 func TestOwnDialogsAreWellFormed(t *testing.T) {
 	t.Parallel()
-	s, err := readOwn()
-	if err != nil || len(s.dialogs) < 12 {
-		t.Fatalf("%v", err)
+	dialogs, err := parseLoCoMo(own, true)
+	if err != nil || len(dialogs) < 12 {
+		t.Fatalf("%d, %v", len(dialogs), err)
 	}
-	for _, d := range s.dialogs {
+	for _, d := range dialogs {
 		for _, q := range d.questions {
 			for _, id := range q.messages {
 				if !slices.ContainsFunc(d.messages, func(m message) bool { return m.id == id && m.role == "user" }) {
@@ -50,6 +52,38 @@ func TestOwnDialogsAreWellFormed(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// LoCoMo in both layouts, its captions and sloppy evidence, and each utterance once as a memory.
+func TestLoCoMo(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "l.json")
+	const content = `[{"sample_id":"x","conversation":{"speaker_a":"Ann","session_1_date_time":"1:56 pm on 8 May, 2023","session_1":[
+		{"speaker":"Ann","dia_id":"D1:1","text":"Hello!"},{"speaker":"Bob","dia_id":"D1:2","text":"Look","blip_caption":"a dog"}],
+		"session_2_date_time":"9:00 am on 9 May, 2023","session_2":[{"speaker":"Ann","dia_id":"D2:1","text":"Hello!"}],
+		"session_3_date_time":"9:00 am on 9 June, 2023"},
+		"qa":[{"question":"q","evidence":["D1:02; D2:1","D7:1"]},{"question":"none","evidence":["D9:9"]}]}]`
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sets, err := readSets(Options{LoCoMo: path})
+	if err != nil || len(sets) != 3 {
+		t.Fatalf("%d sets, %v", len(sets), err)
+	}
+	for n, role := range []string{"user", "assistant"} {
+		d := sets[n].dialogs[0]
+		m := d.messages[1]
+		if m.role != role || m.content != "Look [shares a dog]" || m.at.Sub(d.messages[0].at) != 20*time.Second || d.messages[2].session != "session_2" {
+			t.Errorf("%+v", d.messages)
+		}
+		if len(d.questions) != 1 || !slices.Equal(d.questions[0].messages, []string{"D1:2", "D2:1"}) {
+			t.Errorf("%+v", d.questions)
+		}
+	}
+	known := sets[2].dialogs[0].messages
+	if len(known) != 2 || known[1].content != "Bob says: Look a dog" || !sets[2].asMemories {
+		t.Errorf("%+v", known)
 	}
 }
 
@@ -61,7 +95,8 @@ func TestARowCountsShares(t *testing.T) {
 	}
 	var r row
 	r.add(d, question{messages: []string{"c", "a"}}, []int64{2, 4, 3}, time.Second)
-	if r.asked != 1 || !slices.Equal(r.messages, []float64{.5, .5, .5, .5}) || !slices.Equal(r.sessions, []float64{1, 1}) {
+	r.add(d, question{messages: []string{"c"}}, nil, time.Second)
+	if r.asked != 2 || r.messages != [...]float64{.5, .5, .5, .5} || r.sessions != [...]float64{1, 1} || r.nothing != 1 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -7,33 +7,31 @@ import (
 	"time"
 )
 
-// Recall is measured in the first so many messages, and in the first so many sessions.
+// What is found is counted in the first so many messages, and in the first so many sessions.
 var (
-	inMessages = []int{5, 10, 25, 50}
-	inSessions = []int{5, 10}
+	inMessages = [...]int{5, 10, 25, 50}
+	inSessions = [...]int{5, 10}
 )
 
+// table is what all ways have found of a set.
 type table struct {
-	name                string
-	messages, questions int
-	rows                []row
+	*set
+	rows []row
 }
 
 // row is what a way has found of all questions.
 type row struct {
-	way      string
-	messages []float64 // sums of the share that was found, by inMessages
-	asked    int       // questions whose messages are known
-	sessions []float64 // by inSessions
+	way
+	messages [len(inMessages)]float64 // sums of the share that was found
+	asked    int                      // questions whose messages are known
+	sessions [len(inSessions)]float64
 	all      int
+	nothing  int // questions that found nothing
 	took     []time.Duration
 }
 
 // add counts the answer to a question: the share of its messages, and of their sessions, that is among the first.
 func (r *row) add(d *dialog, q question, found []int64, took time.Duration) {
-	if r.messages == nil {
-		r.messages, r.sessions = make([]float64, len(inMessages)), make([]float64, len(inSessions))
-	}
 	var ids, sessions []string
 	sessionOf := map[string]string{}
 	for _, m := range d.messages {
@@ -58,9 +56,11 @@ func (r *row) add(d *dialog, q question, found []int64, took time.Duration) {
 			r.messages[n] += shareFound(ids, q.messages, most)
 		}
 	}
-	r.all++
 	for n, most := range inSessions {
 		r.sessions[n] += shareFound(sessions, wanted, most)
+	}
+	if r.all++; len(found) == 0 {
+		r.nothing++
 	}
 	r.took = append(r.took, took)
 }
@@ -75,51 +75,57 @@ func shareFound(found, wanted []string, most int) float64 {
 	return float64(hits) / float64(len(wanted))
 }
 
-// text returns all tables, and the machine that they were measured on.
-func (b *bench) text() string {
-	var text strings.Builder
-	for _, t := range b.tables {
-		t.write(&text)
-	}
-	text.WriteString(b.memories.String())
-	fmt.Fprintf(&text, "%s.\n", strings.Join(b.host, "; "))
-	return text.String()
-}
-
 // figures are the shares of messages among the first ten, in percent.
 func (t *table) figures() map[string]string {
-	const firstTen = 1 // of inMessages
 	all := map[string]string{}
 	for _, r := range t.rows {
-		for name, of := range map[string]string{"recall_ts_rank": "`ts_rank`", "recall_bm25": "BM25, message", "recall_ours": "**recall, words"} {
-			if strings.HasPrefix(r.way, of) { // the last one of recall's is with vectors, where there are any
-				all[name] = fmt.Sprintf("%.0f", 100*r.messages[firstTen]/float64(r.asked))
-			}
+		if r.figure != "" {
+			all[r.figure] = fmt.Sprintf("%.0f", 100*r.messages[1]/float64(r.asked))
 		}
 	}
 	return all
 }
 
-func (t *table) write(text *strings.Builder) {
-	fmt.Fprintf(text, "%s: %d messages, %d questions\n\n", t.name, t.messages, t.questions)
-	text.WriteString("| recall, % | @5 | @10 | @25 | @50 | sessions @5 | @10 | p50 / p95 ms |\n|---|---|---|---|---|---|---|---|\n")
-	for _, r := range t.rows {
-		fmt.Fprintf(text, "| %s |", r.way)
-		for _, sum := range r.messages {
-			if r.asked == 0 {
-				text.WriteString(" – |")
-			} else {
-				fmt.Fprintf(text, " %.1f |", 100*sum/float64(r.asked))
-			}
-		}
-		for _, sum := range r.sessions {
-			fmt.Fprintf(text, " %.1f |", 100*sum/float64(r.all))
-		}
-		slices.Sort(r.took)
-		ms := func(share float64) float64 {
-			return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000
-		}
-		fmt.Fprintf(text, " %.1f / %.1f |\n", ms(.5), ms(.95))
+func (t *table) text() string {
+	messages, questions := 0, 0
+	for _, d := range t.dialogs {
+		messages, questions = messages+len(d.messages), questions+len(d.questions)
 	}
-	text.WriteString("\n")
+	var text strings.Builder
+	if t.asMemories {
+		fmt.Fprintf(&text, "%s: %d memories of %d users, %d questions\n\n", t.name, messages, len(t.dialogs), questions)
+		text.WriteString("| evidence, % | @5 | @10 | of questions nothing | p50 / p95 ms |\n|---|---|---|---|---|\n")
+	} else {
+		fmt.Fprintf(&text, "%s: %d messages, %d questions\n\n", t.name, messages, questions)
+		text.WriteString("| recall, % | @5 | @10 | @25 | @50 | sessions @5 | @10 | p50 / p95 ms |\n|---|---|---|---|---|---|---|---|\n")
+	}
+	for _, r := range t.rows {
+		fmt.Fprintf(&text, "| %s |\n", strings.Join(r.cells(t.asMemories), " | "))
+	}
+	return text.String() + "\n"
+}
+
+func (r *row) cells(asMemories bool) []string {
+	percent := func(sum float64, of int) string {
+		if of == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.1f", 100*sum/float64(of))
+	}
+	cells := []string{r.name}
+	for n, sum := range r.messages {
+		if !asMemories || inMessages[n] <= mostMemories {
+			cells = append(cells, percent(sum, r.asked))
+		}
+	}
+	if asMemories {
+		cells = append(cells, percent(float64(r.nothing), r.all))
+	} else {
+		for _, sum := range r.sessions {
+			cells = append(cells, percent(sum, r.all))
+		}
+	}
+	slices.Sort(r.took)
+	ms := func(share float64) float64 { return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000 }
+	return append(cells, fmt.Sprintf("%.1f / %.1f", ms(.5), ms(.95)))
 }

@@ -12,17 +12,33 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 )
 
-// measurement groups the turns of dialogs in several ways.
-type measurement struct {
-	embedder         *llm.Embedder
-	sentences, turns recall.Scale
+// The ways to group turns, in the order of the table.
+const (
+	letter = iota
+	continuing
+	onSentences
+	ours
+)
+
+var groupings = [...]string{
+	letter:      "S0's letter: the message alone, cosine 0.7, no continuity",
+	continuing:  "the same, with 0.15 for the topic of the message before",
+	onSentences: "turns, on the scale of sentences",
+	ours:        "**ours**: turns, on the scale of turns",
 }
 
-// perCall is how many texts one call of the embedder has.
-const perCall = 32
+// grouping groups the turns of chats in several ways, and keeps how well.
+type grouping struct {
+	embedder             *llm.Embedder
+	onSentences, onTurns recall.Scale
+	talks                []*talk
+	figures              [len(groupings)][]figures // of each way and chat
+	asked                guesses
+}
 
-// embed makes the vectors of a dialog's turns, and those of their questions alone.
-func (m *measurement) embed(ctx context.Context, d *talk) error {
+// embed makes the vectors of a chat's turns, and those of their questions alone.
+func (m *grouping) embed(ctx context.Context, d *talk) error {
+	const perCall = 32
 	for part := range slices.Chunk(d.turns, perCall) {
 		var texts []string
 		for _, t := range part {
@@ -39,22 +55,17 @@ func (m *measurement) embed(ctx context.Context, d *talk) error {
 	return nil
 }
 
-// The ways, in the order of the table.
-const (
-	letter     = "S0's letter: the message alone, cosine 0.7, no continuity"
-	continuing = "the same, with 0.15 for the topic of the message before"
-	onSentence = "turns, on the scale of sentences"
-	ours       = "**ours**: turns, on the scale of turns"
-)
-
-func (m *measurement) measure(r *grouping, d *talk) {
-	assigned, asked := m.assign(d, m.turns)
-	misread, _ := m.assign(d, m.sentences)
-	r.add(d, letter, byLetter(d, 0))
-	r.add(d, continuing, byLetter(d, topics.Defaults().Continuity))
-	r.add(d, onSentence, misread)
-	r.add(d, ours, assigned)
-	r.asked.add(asked)
+func (m *grouping) measure(d *talk) {
+	m.talks = append(m.talks, d)
+	var misread guesses
+	for way, groups := range [...][]int{
+		letter:      byLetter(d, 0),
+		continuing:  byLetter(d, topics.Defaults().Continuity),
+		onSentences: m.assign(d, m.onSentences, &misread),
+		ours:        m.assign(d, m.onTurns, &m.asked),
+	} {
+		m.figures[way] = append(m.figures[way], compare(d, groups))
+	}
 }
 
 // byLetter groups messages as S0's text has it: by the cosine to a topic's running mean, of unit length.
@@ -107,19 +118,10 @@ type guesses struct {
 	other           int // questions that name a topic which is neither the later one nor that of the turn before
 }
 
-func (a *guesses) add(more guesses) {
-	a.existing += more.existing
-	a.found += more.found
-	a.back += more.back
-	a.backFound += more.backFound
-	a.other += more.other
-}
-
 // assign groups turns as the server does, and asks each question before its turn is assigned.
-func (m *measurement) assign(d *talk, scale recall.Scale) ([]int, guesses) {
+func (m *grouping) assign(d *talk, scale recall.Scale, counts *guesses) []int {
 	chat := &topics.Chat{Settings: topics.Defaults(), ByMeaning: topics.ByMeaning{Model: m.embedder.Model(), Scale: scale}}
 	groups := make([]int, len(d.turns))
-	var counts guesses
 	var before *topics.Topic
 	for n, t := range d.turns {
 		guess := m.guess(chat, t, before)
@@ -132,17 +134,17 @@ func (m *measurement) assign(d *talk, scale recall.Scale) ([]int, guesses) {
 			Seq: t.seq, LastSeq: t.lastSeq, SaidAt: t.saidAt, Question: t.question, Vector: t.whole, Messages: len(t.messages),
 		}, id)
 		if decision.How == topics.ByMatch || decision.How == topics.ByStart {
-			counts.add(counted(guess, decision.Topic, before, len(chat.Topics) == known))
+			counts.add(guess, decision.Topic, before, len(chat.Topics) == known)
 		}
 		groups[n], before = decision.Topic.Number, decision.Topic
 	}
-	return groups, counts
+	return groups
 }
 
 // guess is the topic that a question alone finds, by the scale of questions, nil for none.
-func (m *measurement) guess(chat *topics.Chat, t *turn, before *topics.Topic) *topics.Topic {
+func (m *grouping) guess(chat *topics.Chat, t *turn, before *topics.Topic) *topics.Topic {
 	asking := *chat
-	asking.Scale = m.sentences
+	asking.Scale = m.onSentences
 	similarity, nearest := asking.Nearest(t.alone, before)
 	if similarity < asking.Settings.Similarity {
 		return nil
@@ -150,19 +152,15 @@ func (m *measurement) guess(chat *topics.Chat, t *turn, before *topics.Topic) *t
 	return nearest
 }
 
-func counted(guess, later, before *topics.Topic, existed bool) guesses {
-	var a guesses
-	if existed {
-		a.existing = 1
-		if guess == later {
-			a.found = 1
-		}
-		if later != before {
-			a.back, a.backFound = 1, a.found
+func (a *guesses) add(guess, later, before *topics.Topic, existed bool) {
+	count := func(into *int, counts bool) {
+		if counts {
+			*into++
 		}
 	}
-	if guess != nil && guess != later && guess != before {
-		a.other = 1
-	}
-	return a
+	count(&a.existing, existed)
+	count(&a.found, existed && guess == later)
+	count(&a.back, existed && later != before)
+	count(&a.backFound, existed && later != before && guess == later)
+	count(&a.other, guess != nil && guess != later && guess != before)
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
+	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
@@ -39,63 +40,48 @@ func Recall(ctx context.Context, o Options, root string, progress io.Writer) (r 
 		return r, err
 	}
 	defer func() { err = errors.Join(err, p.Destroy()) }()
-	baseURL := ""
+	var vectors *llm.Embedder
 	if !o.Quick {
-		node, err := embedder.Start(ctx, root, slog.New(slog.DiscardHandler))
+		var stop func()
+		vectors, stop, err = startEmbedder(ctx, root)
 		switch {
 		case errors.Is(err, embedder.ErrNotInstalled):
 			fmt.Fprintln(progress, "without vectors: the keyless embedder is not installed, see scripts/setup")
 		case err != nil:
 			return r, err
 		default:
-			defer node.Close()
-			baseURL = node.BaseURL()
+			defer stop()
 		}
 	}
-	b, err := newBench(ctx, p, baseURL, progress)
+	b, err := newBench(ctx, p, vectors, progress)
 	if err != nil {
 		return r, err
 	}
 	defer b.close()
 	for _, s := range sets {
-		if err := b.measure(ctx, s); err != nil {
+		t, err := b.measure(ctx, s)
+		if err != nil {
 			return r, fmt.Errorf("%s: %w", s.name, err)
 		}
-	}
-	if o.LoCoMo != "" {
-		if err := b.measureMemories(ctx, o.LoCoMo); err != nil {
-			return r, fmt.Errorf("memories: %w", err)
+		r.Text += t.text()
+		if o.LoCoMo != "" && r.Figures == nil {
+			r.Figures = t.figures()
 		}
 	}
-	r.Text = b.text()
-	if o.LoCoMo != "" {
-		r.Figures = b.tables[0].figures()
-	}
-	return r, nil
+	host, err := kit.Describe(ctx, b.admin)
+	r.Text += fmt.Sprintf("%s; %s.\n", host[0], host[1])
+	return r, err
 }
 
-// readSets reads the dialogs to measure: ours, unless others are named.
-func readSets(o Options) ([]*set, error) {
-	var sets []*set
-	if o.LoCoMo != "" {
-		for _, twoSpeakers := range []bool{false, true} {
-			s, err := readLoCoMo(o.LoCoMo, twoSpeakers)
-			if err != nil {
-				return nil, err
-			}
-			sets = append(sets, s)
-		}
+// startEmbedder starts the keyless embedder that is installed under root. The caller calls stop.
+func startEmbedder(ctx context.Context, root string) (vectors *llm.Embedder, stop func(), err error) {
+	node, err := embedder.Start(ctx, root, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
 	}
-	if o.LongMemEval != "" {
-		s, err := readLongMemEval(o.LongMemEval)
-		if err != nil {
-			return nil, err
-		}
-		sets = append(sets, s)
-	}
-	if len(sets) > 0 {
-		return sets, nil
-	}
-	s, err := readOwn()
-	return []*set{s}, err
+	vectors = llm.NewEmbedder(llm.EmbedderConfig{BaseURL: node.BaseURL(), APIKey: "none", Model: embedder.Model})
+	return vectors, func() {
+		vectors.Close()
+		node.Close()
+	}, nil
 }
