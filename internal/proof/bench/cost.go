@@ -13,32 +13,22 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// costing is the size of measureCost: in each round every chat has one turn.
-type costing struct {
-	chats, turns int
-	words        int           // of each reply
-	pause        time.Duration // of the model before each of them
-}
-
 // measureCost counts what a turn costs, with all the jobs that it makes due: the CPU time of the program, of Postgres and
 // of the embedder, and the bytes written ahead. All builds and settings run in one go, each on a Postgres of its own, and
 // have their turns alternately: how busy the machine is falls on all alike.
-func measureCost(ctx context.Context, e *environment) (g group, err error) {
-	size := e.cost
-	g.title = fmt.Sprintf("a turn of %d words through the program, over HTTP, with the jobs after it", size.words)
-	t, err := e.openTrial(ctx, role{Words: size.words, Pause: size.pause}, size.chats, e.against)
-	if err != nil {
-		return g, err
-	}
+func measureCost(ctx context.Context, f *fleet, g *group) (err error) {
+	g.title = fmt.Sprintf("a turn of %d words through the program, over HTTP, with the jobs after it", f.words)
+	t, err := f.openTrial(ctx, f.costChats, f.against)
 	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.cost(ctx, size.turns); err != nil {
-		return g, err
+	if err != nil {
+		return err
 	}
-	turns := float64(size.chats * size.turns)
-	var spents []spent
+	if err := t.cost(ctx, f.costTurns); err != nil {
+		return err
+	}
+	turns := float64(f.costChats * f.costTurns)
 	for _, b := range t.builds {
 		g.columns = append(g.columns, b.name)
-		spents = append(spents, b.spent)
 	}
 	for _, figure := range []struct {
 		what, unit, name string
@@ -55,58 +45,46 @@ func measureCost(ctx context.Context, e *environment) (g group, err error) {
 		{"WAL per turn", "kB", "cost_wal", func(s spent) float64 { return s.wal / 1e3 }, atMost(7)},
 	} {
 		r := row{what: figure.what, unit: figure.unit, figure: figure.name, target: figure.target}
-		for _, s := range spents {
-			r.values = append(r.values, figure.of(s)/turns)
+		for _, b := range t.builds {
+			r.values = append(r.values, figure.of(b.spent)/turns)
 		}
 		g.add(r)
 	}
-	g.note("%d chats of %d turns after one that does not count; folds, vectors, topics and extractions are waited for", size.chats, size.turns)
+	g.note("%d chats of %d turns after one that does not count; folds, vectors, topics and extractions are waited for", f.costChats, f.costTurns)
 	g.note("Postgres: all of its processes; WAL without whole pages after a checkpoint, because none falls into the run")
-	return g, nil
+	return nil
 }
 
-// trial is the program in several builds or settings, behind one model. Close it.
+// trial is the program in several builds or settings, behind the fleet's model. Close it.
 type trial struct {
 	*fleet
 	builds []*build
 }
 
 // openTrial starts the program as shipped and stripped, and as another checkout has it; "" for none.
-func (e *environment) openTrial(ctx context.Context, model role, chats int, against string) (t *trial, err error) {
-	t = &trial{}
-	if t.fleet, err = e.startFleet(ctx, model); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, t.close())
-		}
-	}()
-	if err := t.startHelper(ctx, role{Kind: roleEmbedder, Source: e.source}); err != nil {
-		return nil, err
-	}
+func (f *fleet) openTrial(ctx context.Context, chats int, against string) (*trial, error) {
+	t := &trial{fleet: f}
 	for _, name := range []string{shipped, stripped} {
-		if err := t.start(ctx, name, name, e.program, chats); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if err := t.start(ctx, name, name, f.build, chats); err != nil {
+			return t, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if against == "" {
 		return t, nil
 	}
-	other, err := filepath.Abs(against)
-	if err != nil {
-		return nil, err
+	program := filepath.Join(f.folder, "other")
+	if err := kit.Build(ctx, against, program); err != nil {
+		return t, err
 	}
-	program := filepath.Join(e.folder, "other")
-	if err := kit.Build(ctx, other, program); err != nil {
-		return nil, err
-	}
-	return t, t.start(ctx, filepath.Base(other), shipped, program, chats)
+	return t, t.start(ctx, filepath.Base(against), shipped, program, chats)
 }
 
-func (t *trial) close() error {
-	err := t.stop()
+// close ends the servers before their databases.
+func (t *trial) close() (err error) {
 	for _, b := range t.builds {
+		if b.server.stop != nil {
+			err = errors.Join(err, b.server.stop())
+		}
 		if b.admin != nil {
 			b.admin.Close()
 		}
@@ -129,9 +107,6 @@ type build struct {
 // start starts a build on an empty database that it migrates itself.
 func (t *trial) start(ctx context.Context, name, settings, program string, chats int) (err error) {
 	b := &build{name: name}
-	if settings == shipped {
-		b.embedder = t.points[roleEmbedder].PID()
-	}
 	b.postgres, err = kit.StartEmptyPostgres(ctx, map[string]string{
 		"shared_buffers": "128MB", "max_wal_size": "4GB", "checkpoint_timeout": "1h", "max_connections": "200",
 	})
@@ -148,6 +123,9 @@ func (t *trial) start(ctx context.Context, name, settings, program string, chats
 	}
 	if b.server, err = t.program(ctx, program, b.postgres.DSN(), settings, nil); err != nil {
 		return err
+	}
+	if settings == shipped {
+		b.embedder = t.points[roleEmbedder].PID()
 	}
 	for range chats {
 		user, token, err := kit.NewUser(ctx, b.admin)

@@ -12,34 +12,19 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// cutting is the size of measureCuts.
-type cutting struct {
-	clients, tokens int
-	ramp            time.Duration
-}
-
 // measureCuts cuts every client's connection somewhere in its reply. Clients read on at once, half of them on
 // another replica. In the end each reply is compared with what is stored, and read again: the baseline of reading on.
-func measureCuts(ctx context.Context, e *environment) (g group, err error) {
-	size := e.cuts
-	g.title = fmt.Sprintf("%d connections lost at random deltas, each reply read on at once", size.clients)
-	g.columns = []string{"same replica", "other replica", "a stored reply"}
-	f, err := e.startFleet(ctx, role{})
+func measureCuts(ctx context.Context, f *fleet, g *group) error {
+	g.title = fmt.Sprintf("%d connections lost at random deltas, each reply read on at once", f.cutClients)
+	servers, err := f.replicas(ctx)
 	if err != nil {
-		return g, err
+		return err
 	}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	var servers [2]endpoint
-	for i := range servers {
-		if servers[i], err = f.server(ctx, shipped, nil); err != nil {
-			return g, err
-		}
-	}
-	all := e.clients(size.clients)
+	all := f.clients(f.cutClients)
 	var mu sync.Mutex
 	var waited [2]kit.Times // on the same replica, on the other one
-	err = evenly(ctx, size.clients, size.ramp, func(ctx context.Context, i int) error {
-		took, err := all[i].cutOff(ctx, e.askForMemory(), i, size.tokens, servers[i/2%2], servers[(i/2+i)%2])
+	err = evenly(ctx, len(all), f.ramp, func(ctx context.Context, i int) error {
+		took, err := all[i].cutOff(ctx, f.askForMemory(), i, f.cutTokens, servers[i/2%2], servers[(i/2+i)%2])
 		mu.Lock()
 		defer mu.Unlock()
 		if took > 0 {
@@ -48,29 +33,26 @@ func measureCuts(ctx context.Context, e *environment) (g group, err error) {
 		return err
 	})
 	if err != nil {
-		return g, err
+		return err
 	}
 	var again kit.Times
 	for _, c := range all {
-		if complete, err := e.stored(ctx, c, size.tokens); err != nil || !complete {
-			return g, errors.Join(err, errors.New("a reply is not complete"))
+		if complete, err := f.stored(ctx, c, f.cutTokens); err != nil || !complete {
+			return errors.Join(err, errors.New("a reply is not complete"))
 		}
 		stored := newClient(c.conversation)
 		message, _, _ := strings.Cut(c.LastEventID, ":")
 		stored.LastEventID = message + ":0"
 		took, err := stored.receive(ctx, servers[0], stored.resume(), nil)
 		if err != nil {
-			return g, err
+			return err
 		}
 		again = append(again, took)
 	}
-	for _, p := range percentiles {
-		g.add(row{what: "first missing character, " + p.name, unit: "ms", values: []float64{waited[0].MS(p.q), waited[1].MS(p.q), again.MS(p.q)}})
-	}
-	g.rows[1].target = atMost(300)
+	g.times("first missing character", "", []*target{nil, atMost(300)}, waited[0], waited[1], again)
 	g.note("%d of %d replies arrived whole, as one row; no character came twice", len(all), len(all))
 	g.note("from before the connection is made to the first missing character, which the model has yet to say: up to %d ms", 1000/tokensPerSecond)
-	return g, nil
+	return nil
 }
 
 // cutOff is a client whose connection is cut after some deltas, the same in each run; after none it has only

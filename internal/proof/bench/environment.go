@@ -30,7 +30,7 @@ type environment struct {
 	source   string        // folder of this module
 	against  string        // folder of another checkout, "" for none
 	folder   string        // of the program, and other files
-	program  string
+	build    string        // the program
 	progress io.Writer
 	owners   []owner
 	used     atomic.Int64 // chats
@@ -58,8 +58,8 @@ func newEnvironment(ctx context.Context, server, admin, source string, size size
 	if e.source, err = filepath.Abs(source); err != nil {
 		return nil, err
 	}
-	e.program = filepath.Join(e.folder, "throughline")
-	if err := kit.Build(ctx, e.source, e.program); err != nil {
+	e.build = filepath.Join(e.folder, "throughline")
+	if err := kit.Build(ctx, e.source, e.build); err != nil {
 		return nil, err
 	}
 	const most = 20
@@ -139,28 +139,42 @@ func evenly(ctx context.Context, count int, ramp time.Duration, work func(ctx co
 	return group.Wait()
 }
 
-// percentiles are those of most rows.
-var percentiles = []struct {
-	name string
-	q    float64
-}{{"p50", .5}, {"p99", .99}}
-
 // sizes are how much of everything a run measures.
 type sizes struct {
 	messages int // in the table before anything is measured, in chats of shortTurns turns
 	users    int
-	folds    int // chats that are due to be folded
-	pickups  int // jobs whose way from insert to start is timed
-	turns    int // of the chat that is driven from its first to its last
 
+	// stream, and those that stand beside it
 	firstDeltas int // streams one after another
 	stages      []stage
-	cost        costing
-	burst       bursting
-	cuts        cutting
-	stop        stopping
-	record      recording
-	recall      recalling
+
+	// burst: replies of burstTokens that begin in the same moment on a server that has just started, and then in each second
+	atOnce, perSecond, burstTokens int
+	burst                          time.Duration
+
+	// cost and memory: chats and turns of each, words of each reply, and the model's pause before each word
+	costChats, costTurns, words int
+	pause                       time.Duration
+	turns                       int // of the chat that memory drives from its first to its last
+
+	// cuts and stop: clients, tokens of each reply that is cut, and how long replies run on after the signal, of the
+	// server's 15 s at most
+	cutClients, cutTokens, stopClients int
+	ramp, drain                        time.Duration
+
+	// record: the streams, and how many are followed, each by one reader on another replica
+	record   stage
+	followed int
+
+	// fold: chats that are due, and jobs whose way from insert to start is timed
+	folds, pickups int
+
+	// recall: turns of the chats that are searched, of which questions are sent in the first; chats beside them and turns of
+	// each; questions of each kind, and how long the vector of one takes
+	recallTurns            []int
+	otherChats, otherTurns int
+	questions              int
+	embedding              time.Duration
 }
 
 // stage is many streams at once: opened evenly over ramp, then measured for steady.
@@ -176,17 +190,17 @@ const (
 )
 
 var full = sizes{
-	messages: 300_000, users: 1000, folds: 600, pickups: 100, turns: 500,
+	messages: 300_000, users: 1000,
 	firstDeltas: 300,
 	stages: []stage{
 		{streams: 100, ramp: time.Second, steady: 3 * time.Second},
 		{streams: 300, ramp: 1500 * time.Millisecond, steady: 3 * time.Second},
 		{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
 	},
-	cost:   costing{chats: 12, turns: 36, words: 99, pause: 10 * time.Millisecond},
-	burst:  bursting{atOnce: 300, perSec: 100, steady: 8 * time.Second, tokens: 25},
-	cuts:   cutting{clients: 200, tokens: 200, ramp: time.Second},
-	stop:   stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
-	record: recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 3 * time.Second}},
-	recall: recalling{turns: []int{2000, 20_000}, others: 20, otherTurns: 200, samples: 150, firstDeltas: 100, embedding: 15 * time.Millisecond},
+	atOnce: 300, perSecond: 100, burst: 8 * time.Second, burstTokens: 25,
+	costChats: 12, costTurns: 36, words: 99, pause: 10 * time.Millisecond, turns: 500,
+	cutClients: 200, cutTokens: 200, stopClients: 100, ramp: time.Second, drain: 15 * time.Second,
+	record: stage{streams: 300, ramp: time.Second, steady: 3 * time.Second}, followed: 50,
+	folds: 600, pickups: 100,
+	recallTurns: []int{2000, 20_000}, otherChats: 20, otherTurns: 200, questions: 100, embedding: 15 * time.Millisecond,
 }

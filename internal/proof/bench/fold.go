@@ -14,54 +14,52 @@ import (
 	"github.com/arcoscribe/throughline/jobs"
 )
 
+// enqueue has chats folded, as a saved reply does.
+type enqueue func(chats ...uuid.UUID) error
+
 // measureFold counts folds per second with a model whose summary is ready, what a folded turn costs, and times jobs from
 // insert to start.
-func measureFold(ctx context.Context, e *environment) (g group, err error) {
-	g.title, g.columns = "folds on River, a model that answers at once", []string{shipped}
-	if err := e.unfold(ctx); err != nil {
-		return g, err
+func measureFold(ctx context.Context, f *fleet, g *group) error {
+	g.title = "folds on River, a model that answers at once"
+	if err := f.unfold(ctx); err != nil {
+		return err
 	}
-	f, err := e.startFleet(ctx, role{Summary: summaryText()})
-	if err != nil {
-		return g, err
-	}
-	defer func() { err = errors.Join(err, f.stop()) }()
 	server, err := f.server(ctx, shipped, nil)
 	if err != nil {
-		return g, err
+		return err
 	}
-	inserter, err := jobs.NewInserter(e.pool, quiet())
+	inserter, err := jobs.NewInserter(f.pool, quiet())
 	if err != nil {
-		return g, err
+		return err
 	}
-	enqueue := func(ctx context.Context, chats ...uuid.UUID) error {
-		return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+	put := func(chats ...uuid.UUID) error {
+		return pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) (err error) {
 			for _, id := range chats {
-				if err := jobs.EnqueueFold(inserter)(ctx, tx, id); err != nil {
-					return err
-				}
+				err = errors.Join(err, jobs.EnqueueFold(inserter)(ctx, tx, id))
 			}
-			return nil
+			return err
 		})
 	}
-	pickups, err := e.pickupTimes(ctx, enqueue)
+	pickups, err := f.pickupTimes(ctx, put)
 	if err != nil {
-		return g, fmt.Errorf("pick-up: %w", err)
+		return fmt.Errorf("pick-up: %w", err)
 	}
-	before, err := e.usageWithPostgres(ctx, server)
+	before, _, err := kit.UsageOfPostgres(ctx, f.admin)
 	if err != nil {
-		return g, err
+		return err
 	}
-	rate, err := e.foldRate(ctx, enqueue)
+	used := kit.UsageOf(server.PID()).CPU
+	rate, err := f.foldRate(ctx, put)
 	if err != nil {
-		return g, fmt.Errorf("folds: %w", err)
+		return fmt.Errorf("folds: %w", err)
 	}
-	now, err := e.usageWithPostgres(ctx, server)
+	now, _, err := kit.UsageOfPostgres(ctx, f.admin)
 	if err != nil {
-		return g, err
+		return err
 	}
+	used = kit.UsageOf(server.PID()).CPU - used + now.CPU - before.CPU
 	turns := dueTurns() - memory.DefaultLimits().KRawTurns
-	perTurn := kit.Milliseconds(now-before) / float64(e.folds*turns)
+	perTurn := kit.Milliseconds(used) / float64(f.folds*turns)
 	g.add(
 		row{what: fmt.Sprintf("folds of %d turns", turns), unit: "/s", values: []float64{rate}, figure: "fold_rate"},
 		row{what: "CPU per folded turn, Postgres's and the program's", unit: "ms", values: []float64{perTurn}, target: atMost(.3), figure: "fold_cpu"},
@@ -69,17 +67,11 @@ func measureFold(ctx context.Context, e *environment) (g group, err error) {
 		row{what: "insert to start of a fold, p95", unit: "ms", values: []float64{pickups.MS(.95)}, target: atMost(100)},
 	)
 	g.note("index of recall included; vectors and topics of the folded turns are made beside and after it, and count as far as they go")
-	return g, e.settle(ctx)
-}
-
-// usageWithPostgres returns the CPU time of a server and of all of Postgres.
-func (e *environment) usageWithPostgres(ctx context.Context, server endpoint) (time.Duration, error) {
-	all, _, err := kit.UsageOfPostgres(ctx, e.admin)
-	return all.CPU + kit.UsageOf(server.PID()).CPU, err
+	return f.settle(ctx)
 }
 
 // foldRate folds every due chat once, and returns how many a second, by River's own clock.
-func (e *environment) foldRate(ctx context.Context, enqueue func(context.Context, ...uuid.UUID) error) (float64, error) {
+func (e *environment) foldRate(ctx context.Context, put enqueue) (float64, error) {
 	chats := make([]uuid.UUID, e.folds)
 	for n := range chats {
 		chats[n] = kit.ID(dueChat, n)
@@ -87,7 +79,7 @@ func (e *environment) foldRate(ctx context.Context, enqueue func(context.Context
 	if _, err := e.admin.Exec(ctx, becomeDue, e.folds); err != nil {
 		return 0, err
 	}
-	if err := enqueue(ctx, chats...); err != nil {
+	if err := put(chats...); err != nil {
 		return 0, err
 	}
 	const again = 50 * time.Millisecond
@@ -109,10 +101,10 @@ func (e *environment) foldRate(ctx context.Context, enqueue func(context.Context
 
 // pickupTimes enqueues folds as a saved reply does, one after another, of chats that need none, and returns how long each
 // waited for its worker, which is idle.
-func (e *environment) pickupTimes(ctx context.Context, enqueue func(context.Context, ...uuid.UUID) error) (kit.Times, error) {
+func (e *environment) pickupTimes(ctx context.Context, put enqueue) (kit.Times, error) {
 	const longestPause = 60 * time.Millisecond
 	for n := range e.pickups {
-		if err := enqueue(ctx, e.unused(1)[0].id); err != nil {
+		if err := put(e.unused(1)[0].id); err != nil {
 			return nil, err
 		}
 		if err := kit.Sleep(ctx, longestPause*time.Duration(n%7+1)/7); err != nil { // of different lengths, to match no period of the worker

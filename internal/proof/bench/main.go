@@ -88,7 +88,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 			return fmt.Errorf("fill: %w", err)
 		}
 	}
-	e.against = o.against
+	if e.against = o.against; e.against != "" {
+		if e.against, err = filepath.Abs(e.against); err != nil {
+			return err
+		}
+	}
 	host, err := kit.Describe(ctx, e.admin)
 	if err != nil {
 		return err
@@ -106,8 +110,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 
 // benchmark is one part.
 type benchmark struct {
-	name string
-	run  func(context.Context, *environment) (group, error)
+	name    string
+	columns []string
+	run     func(context.Context, *fleet, *group) error
+	model   func(sizes) role // nil for one whose tokens come at a steady pace
 	// once: its result hardly depends on the machine, so it is not repeated.
 	once bool
 	// byHand: it compares with other programs, and runs only when it is named.
@@ -118,15 +124,15 @@ type benchmark struct {
 
 // benchmarks are in this order: what makes its own chats first, and recall, which changes what a user is known for, last.
 var benchmarks = []benchmark{
-	{name: "stream", run: measureStream},
-	{name: "burst", run: measureBurst},
-	{name: "cost", run: measureCost, own: true},
-	{name: "memory", run: measureMemory, once: true, own: true},
-	{name: "cuts", run: measureCuts},
-	{name: "stop", run: measureStop, once: true},
-	{name: "record", run: measureRecord},
-	{name: "fold", run: measureFold},
-	{name: "recall", run: measureRecall},
+	{name: "stream", run: measureStream, columns: []string{shipped, stripped, roleRelay, roleModel}},
+	{name: "burst", run: measureBurst, columns: []string{shipped, stripped, roleRelay}},
+	{name: "cost", run: measureCost, model: func(s sizes) role { return role{Words: s.words, Pause: s.pause} }, own: true},
+	{name: "memory", run: measureMemory, model: func(s sizes) role { return role{Words: s.words} }, columns: []string{shipped, stripped}, once: true, own: true},
+	{name: "cuts", run: measureCuts, columns: []string{"same replica", "other replica", "a stored reply"}},
+	{name: "stop", run: measureStop, columns: []string{shipped}, once: true},
+	{name: "record", run: measureRecord, columns: []string{"other replica", "same replica"}},
+	{name: "fold", run: measureFold, model: func(sizes) role { return role{Summary: summaryText()} }, columns: []string{shipped}},
+	{name: "recall", run: measureRecall, columns: []string{shipped, stripped}},
 	{name: "peers", run: measurePeers, byHand: true},
 }
 
@@ -163,18 +169,37 @@ func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) 
 				continue
 			}
 			began := time.Now()
-			limited, cancel := context.WithTimeout(ctx, timeout)
-			found, err := b.run(limited, e)
-			cancel()
+			g, err := b.measure(ctx, e)
 			if err != nil {
 				return mediansOf(results), fmt.Errorf("%s: %w", b.name, err)
 			}
 			e.say("%s, run %d of %d: %.1f s", b.name, n+1, runs, time.Since(began).Seconds())
-			found.name = b.name
-			results[i] = append(results[i], found)
+			results[i] = append(results[i], g)
 		}
 	}
 	return mediansOf(results), nil
+}
+
+// measure runs a part with a model and a relay of its own.
+func (b benchmark) measure(ctx context.Context, e *environment) (g group, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	g = group{name: b.name, columns: slices.Clone(b.columns)}
+	if !b.own {
+		if err := e.settle(ctx); err != nil {
+			return g, err
+		}
+	}
+	model := role{}
+	if b.model != nil {
+		model = b.model(e.sizes)
+	}
+	f, err := e.startFleet(ctx, model)
+	if err != nil {
+		return g, err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	return g, b.run(ctx, f, &g)
 }
 
 // page is the document that has the tables.

@@ -26,15 +26,14 @@ func TestMain(m *testing.M) {
 
 // tiny is enough of everything for each row to be produced.
 var tiny = sizes{
-	messages: 2000, users: 5, folds: 8, pickups: 4, turns: 12,
-	firstDeltas: 5,
-	stages:      []stage{{streams: 5, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
-	cost:        costing{chats: 2, turns: 6, words: 20},
-	burst:       bursting{atOnce: 8, perSec: 10, steady: time.Second, tokens: 2},
-	cuts:        cutting{clients: 8, tokens: 20, ramp: 100 * time.Millisecond},
-	stop:        stopping{clients: 4, ramp: 100 * time.Millisecond, drain: time.Second},
-	record:      recording{followed: 2, stage: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}},
-	recall:      recalling{turns: []int{80, 120}, others: 2, otherTurns: 20, firstDeltas: 5, embedding: time.Millisecond},
+	messages: 2000, users: 5,
+	firstDeltas: 5, stages: []stage{{streams: 5, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
+	atOnce: 8, perSecond: 10, burst: time.Second, burstTokens: 2,
+	costChats: 2, costTurns: 6, words: 20, turns: 12,
+	cutClients: 8, cutTokens: 20, stopClients: 4, ramp: 100 * time.Millisecond, drain: time.Second,
+	record: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}, followed: 2,
+	folds: 8, pickups: 4,
+	recallTurns: []int{80, 120}, otherChats: 2, otherTurns: 20, questions: 5, embedding: time.Millisecond,
 }
 
 func TestEveryRowIsMeasured(t *testing.T) {

@@ -12,18 +12,17 @@ import (
 
 // measureMemory drives one chat from its first turn to its last and adds up what each prompt remembered. A person takes
 // longer to write than jobs take; here they are waited for.
-func measureMemory(ctx context.Context, e *environment) (g group, err error) {
-	const words = 99
-	g.title, g.columns = fmt.Sprintf("memory in the prompts of one chat of %d turns of %d words", e.turns, words), []string{shipped, stripped}
-	t, err := e.openTrial(ctx, role{Words: words}, 1, "")
-	if err != nil {
-		return g, err
-	}
+func measureMemory(ctx context.Context, f *fleet, g *group) (err error) {
+	g.title = fmt.Sprintf("memory in the prompts of one chat of %d turns of %d words", f.turns, f.words)
+	t, err := f.openTrial(ctx, 1, "")
 	defer func() { err = errors.Join(err, t.close()) }()
+	if err != nil {
+		return err
+	}
 	var talks [2][]remembered
 	err = evenly(ctx, len(talks), 0, func(ctx context.Context, i int) (err error) { // no time is measured
 		b := t.builds[i]
-		for n := range e.turns {
+		for n := range f.turns {
 			if err := b.round(ctx, n); err != nil {
 				return fmt.Errorf("%s, turn %d: %w", b.name, n+1, err)
 			}
@@ -32,13 +31,13 @@ func measureMemory(ctx context.Context, e *environment) (g group, err error) {
 		return err
 	})
 	if err != nil {
-		return g, err
+		return err
 	}
 	add := func(what, unit, figure string, target *target, of func([]remembered) float64) {
 		g.add(row{what: what, unit: unit, figure: figure, target: target, values: []float64{of(talks[0]), of(talks[1])}})
 	}
 	last := func(talk []remembered) remembered { return talk[len(talk)-1] }
-	add(fmt.Sprintf("memory at turn %d", e.turns), "tokens", "memory_tokens", nil, func(t []remembered) float64 { return float64(last(t).tokens()) })
+	add(fmt.Sprintf("memory at turn %d", f.turns), "tokens", "memory_tokens", nil, func(t []remembered) float64 { return float64(last(t).tokens()) })
 	add("the whole history before it", "tokens", "history_tokens", nil, func(t []remembered) float64 { return float64(last(t).history) })
 	add("memory of the last turns from one fold to the next, to the first", "×", "memory_growth", atMost(1.1), growth)
 	add("turns that were in neither brief nor prompt", "", "", atMost(0), func(t []remembered) (dropped float64) {
@@ -48,7 +47,7 @@ func measureMemory(ctx context.Context, e *environment) (g group, err error) {
 		return dropped
 	})
 	g.note("memory: brief, turns word for word, and as shipped what was recalled and what is known of the user; %d folds", last(talks[0]).BriefVersion)
-	return g, nil
+	return nil
 }
 
 // remembered is the memory in the prompt of one turn.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,39 +14,29 @@ import (
 
 // measurePeers sends the streams of measureStream through the program as shipped and through another gateway, which only
 // passes them on.
-func measurePeers(ctx context.Context, e *environment) (g group, err error) {
+func measurePeers(ctx context.Context, f *fleet, g *group) error {
 	g.title = fmt.Sprintf("the same streams of %d tokens/s through others", tokensPerSecond)
-	if err := e.settle(ctx); err != nil {
-		return g, err
-	}
-	f, err := e.startFleet(ctx, role{})
-	if err != nil {
-		return g, err
-	}
-	defer func() { err = errors.Join(err, f.stop()) }()
 	server, err := f.server(ctx, shipped, nil)
 	if err != nil {
-		return g, err
+		return err
 	}
-	gateway, err := e.startPortkey(ctx, f.points[roleModel].address)
+	gateway, err := f.startPortkey(ctx, f.points[roleModel].address)
 	if err != nil {
-		return g, err
+		return err
 	}
 	f.add(gateway)
-	points := []endpoint{f.points[roleModel], f.points[roleRelay], gateway, server}
 	all := map[string]flow{}
-	if err := e.through(ctx, points, all); err != nil {
-		return g, err
+	if err := f.through(ctx, all, f.points[roleModel], f.points[roleRelay], gateway, server); err != nil {
+		return err
 	}
 	g.columns = []string{shipped, gateway.name, roleRelay, roleModel}
 	g.add(g.rowOf("1 stream: first delta, added, p50", "ms", all, func(s flow) float64 { return s.firsts.MS(.5) - s.direct }))
-	for n, at := range e.stages {
-		for _, figure := range stageFigures {
-			g.add(g.rowOf(fmt.Sprintf("%d streams: %s", at.streams, figure.what), figure.unit, all, func(s flow) float64 { return figure.of(s.loads[n]) }))
-		}
+	g.stages(f.stages, all)
+	for n := range g.rows { // targets and figures are stream's
+		g.rows[n].target, g.rows[n].figure = nil, ""
 	}
 	g.note("auth, storage, history and memory are in the program's streams alone")
-	return g, nil
+	return nil
 }
 
 const portkeyPackage = "@portkey-ai/gateway"

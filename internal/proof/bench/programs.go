@@ -120,10 +120,6 @@ func startRole(ctx context.Context, r role) (*kit.Helper, error) {
 	return kit.StartRole(ctx, roleArgument, string(text))
 }
 
-func (e *environment) startEmbedder(ctx context.Context) (*kit.Helper, error) {
-	return startRole(ctx, role{Kind: roleEmbedder, Source: e.source})
-}
-
 // The settings of servers. What a measurement cannot do without is set for all: where everything is, and no limits that
 // would refuse it. As shipped means the defaults, with the keyless embedder in the place of OpenAI's.
 var settingsOf = map[string]map[string]string{
@@ -165,14 +161,33 @@ func (f *fleet) add(p endpoint) {
 	f.order = append(f.order, p)
 }
 
-// server starts the program with the settings of a name, and others; each one has its embedder.
+// server starts the program with the settings of a name, and others.
 func (f *fleet) server(ctx context.Context, name string, settings map[string]string, args ...string) (endpoint, error) {
-	if _, started := f.points[roleEmbedder]; name == shipped && !started {
-		if err := f.startHelper(ctx, role{Kind: roleEmbedder, Source: f.source}); err != nil {
-			return endpoint{}, err
+	return f.program(ctx, f.build, f.database, name, settings, args...)
+}
+
+// eachSetting lets work use a server as shipped, and then one that is stripped.
+func (f *fleet) eachSetting(ctx context.Context, work func(endpoint) error) error {
+	for _, name := range []string{shipped, stripped} {
+		server, err := f.server(ctx, name, nil)
+		if err == nil {
+			err = errors.Join(work(server), server.stop(), f.settle(ctx))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return f.program(ctx, f.environment.program, f.database, name, settings, args...)
+	return nil
+}
+
+// replicas starts two servers as shipped.
+func (f *fleet) replicas(ctx context.Context) (both [2]endpoint, err error) {
+	for i := range both {
+		if both[i], err = f.server(ctx, shipped, nil); err != nil {
+			return both, err
+		}
+	}
+	return both, nil
 }
 
 // program starts a build of the program on a database, and waits as a load balancer does before it sends requests.
@@ -183,6 +198,11 @@ func (f *fleet) program(ctx context.Context, build, database, name string, setti
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}
 	maps.Copy(values, settingsOf[name])
+	if _, started := f.points[roleEmbedder]; name == shipped && !started {
+		if err := f.startHelper(ctx, role{Kind: roleEmbedder, Source: f.source}); err != nil {
+			return endpoint{}, err
+		}
+	}
 	if name == shipped {
 		values["EMBEDDING_BASE_URL"] = f.points[roleEmbedder].address + "/v1"
 	}

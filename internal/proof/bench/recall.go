@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -11,35 +10,21 @@ import (
 )
 
 // measureRecall measures what it costs to find turns that left the prompt, and what is known of the user: by how much
-// later a first delta comes.
-func measureRecall(ctx context.Context, e *environment) (group, error) {
-	g := group{columns: []string{shipped, stripped}}
-	if err := errors.Join(e.settle(ctx), e.unfold(ctx)); err != nil {
-		return g, err
+// later a first delta comes. The program as shipped and stripped is asked by turns, in the same chats.
+func measureRecall(ctx context.Context, f *fleet, g *group) error {
+	if err := f.unfold(ctx); err != nil {
+		return err
 	}
-	talks, err := e.fillTalks(ctx)
+	talks, err := f.fillTalks(ctx)
 	if err != nil {
-		return g, fmt.Errorf("fill: %w", err)
+		return fmt.Errorf("fill: %w", err)
 	}
 	g.title = fmt.Sprintf("questions in chats of %d and %d turns, of a user with %d memories", talks[0].turns, talks[1].turns, len(knownThings)*len(knownPlaces))
-	if err := e.questions(ctx, &g, talks); err != nil {
-		return g, err
-	}
-	return g, e.settle(ctx)
-}
-
-// questions times first deltas of the program as shipped and stripped, by turns, in the same chats.
-func (e *environment) questions(ctx context.Context, g *group, talks []talk) (err error) {
-	address, stop, err := kit.Serve(ctx, slowEmbedder{takes: e.recall.embedding}, 0)
+	address, stop, err := kit.Serve(ctx, slowEmbedder{takes: f.embedding}, 0)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	f, err := e.startFleet(ctx, role{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.stop()) }()
 	// Without workers, so that both leave the chat's jobs alone.
 	ours, err := f.server(ctx, shipped, map[string]string{"EMBEDDING_MODEL": bagOfWords{}.Model(), "EMBEDDING_BASE_URL": address + "/v1"}, "--no-workers")
 	if err != nil {
@@ -63,29 +48,24 @@ func (e *environment) questions(ctx context.Context, g *group, talks []talk) (er
 		{fmt.Sprintf("by a vector in %d turns", talks[1].turns), "question_long_vector_", talks[1], func() string { return talks[1].question(random, true) }, 0},
 	} {
 		began := time.Now()
-		took, err := firsts(ctx, []endpoint{ours, bare}, e.recall.firstDeltas, func() func(endpoint) []byte {
+		took, err := firsts(ctx, []endpoint{ours, bare}, f.questions, func() func(endpoint) []byte {
 			question := c.ask()
 			return func(endpoint) []byte { return newClient(c.in.conversation).post(question) }
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.what, err)
 		}
-		for _, p := range percentiles {
-			r := row{what: "first delta, " + c.what + ", " + p.name, unit: "ms", figure: c.figure + p.name, values: []float64{took[0].MS(p.q), took[1].MS(p.q)}}
-			switch {
-			case c.most > 0 && p.q == .5:
-				r.target = &target{limit: c.most, against: stripped, added: true}
-			case c.most > 0:
-				r.target = &target{limit: 40, against: stripped, added: true}
-			}
-			g.add(r)
+		var targets []*target
+		if c.most > 0 {
+			targets = []*target{{limit: c.most, against: stripped, added: true}, {limit: 40, against: stripped, added: true}}
 		}
-		if err := e.noteReceipts(ctx, g, c.what, began); err != nil {
+		g.times("first delta, "+c.what, c.figure, targets, took...)
+		if err := f.noteReceipts(ctx, g, c.what, began); err != nil {
 			return err
 		}
 	}
-	g.note("the embedder is a stand-in that takes %v, as the keyless one does, and knows words of our own", e.recall.embedding)
-	return nil
+	g.note("the embedder is a stand-in that takes %v, as the keyless one does, and knows words of our own", f.embedding)
+	return f.settle(ctx)
 }
 
 // smallTalk asks for nothing that could be looked up.

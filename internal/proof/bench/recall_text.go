@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
@@ -48,13 +46,22 @@ type talk struct {
 	number, turns int
 }
 
-// kind names the chat and its messages; see kit.ID.
-func (t talk) kind() string { return fmt.Sprintf("recall-%d", t.number) }
-
-func (t talk) messageID(seq int) uuid.UUID { return kit.ID(t.kind()+"-0", seq) }
+// recallChat is the beginning of the kind of such chats; each is one of its own.
+const recallChat = "recall-"
 
 // covered is the last seq that the brief covers; what follows is in each prompt.
 func (t talk) covered() int { return 2 * (t.turns - shortTurns) }
+
+func (t talk) batch() batch {
+	texts := make([]string, 2*t.turns)
+	for seq := 1; seq <= len(texts); seq++ {
+		texts[seq%len(texts)] = t.message(seq)
+	}
+	return batch{
+		kind: fmt.Sprint(recallChat, t.number), chats: 1, turns: t.turns, texts: texts,
+		covered: t.covered(), summary: summaryText(), version: 1 + t.turns/30,
+	}
+}
 
 // words returns the words of a message that are no function words.
 func (t talk) words(seq int) []string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -14,44 +13,36 @@ import (
 
 // measureStream sends replies through the program, as shipped and stripped, through a bare line relay, and straight from
 // the model, all at the same pace: what does the program add?
-func measureStream(ctx context.Context, e *environment) (group, error) {
-	g := group{
-		title:   fmt.Sprintf("%d tokens/s per stream; added: less than the model's own median", tokensPerSecond),
-		columns: []string{shipped, stripped, roleRelay, roleModel},
-	}
+func measureStream(ctx context.Context, f *fleet, g *group) error {
+	g.title = fmt.Sprintf("%d tokens/s per stream; added: less than the model's own median", tokensPerSecond)
 	all := map[string]flow{}
-	for _, name := range []string{shipped, stripped} {
-		if err := e.stream(ctx, name, all); err != nil {
-			return g, fmt.Errorf("%s: %w", name, err)
+	err := f.eachSetting(ctx, func(server endpoint) error {
+		began := time.Now()
+		err := f.through(ctx, all, f.points[roleModel], f.points[roleRelay], server)
+		if err == nil && server.name == shipped {
+			err = f.noteNamed(ctx, g, began)
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	limits := map[float64]*target{.5: atMost(3), .99: atMost(8)}
 	for _, p := range percentiles {
 		r := g.rowOf("1 stream: first delta, added, "+p.name, "ms", all, func(s flow) float64 { return s.firsts.MS(p.q) - s.direct })
-		r.target, r.figure = limits[p.q], "stream_added_"+p.name
+		r.target, r.figure = atMost(map[float64]float64{.5: 3, .99: 8}[p.q]), "stream_added_"+p.name
 		g.add(r)
 	}
-	for n, at := range e.stages {
-		for _, figure := range stageFigures {
-			r := g.rowOf(fmt.Sprintf("%d streams: %s", at.streams, figure.what), figure.unit, all, func(s flow) float64 { return figure.of(s.loads[n]) })
-			if at.streams == targetStreams {
-				r.target, r.figure = figure.target, figure.name
-			}
-			g.add(r)
-		}
-	}
-	g.note("as shipped, each question finds memories of its user: %d of %d replies name some", all[shipped].named, all[shipped].replies)
+	g.stages(f.stages, all)
 	g.note("refused or broken: without a terminal event, or with more than %d times its length", longest)
 	g.note("the relay has no auth, no Postgres and no memory; CPU and memory without Postgres's, the model's and the embedder's")
-	return g, nil
+	return nil
 }
 
 // flow is what one endpoint did.
 type flow struct {
-	firsts         kit.Times // one stream after another
-	direct         float64   // the model's own median, of the same run
-	loads          []load
-	replies, named int // replies, and how many of them name memories
+	firsts kit.Times // one stream after another
+	direct float64   // the model's own median, of the same run
+	loads  []load
 }
 
 func (g *group) rowOf(what, unit string, all map[string]flow, of func(flow) float64) row {
@@ -62,35 +53,24 @@ func (g *group) rowOf(what, unit string, all map[string]flow, of func(flow) floa
 	return r
 }
 
-// stream measures a server with the settings of a name, and what stands beside it.
-func (e *environment) stream(ctx context.Context, name string, into map[string]flow) (err error) {
-	if err := e.settle(ctx); err != nil {
-		return err
+// stages adds what all endpoints did with many streams.
+func (g *group) stages(stages []stage, all map[string]flow) {
+	for n, at := range stages {
+		for _, figure := range stageFigures {
+			r := g.rowOf(fmt.Sprintf("%d streams: %s", at.streams, figure.what), figure.unit, all, func(s flow) float64 { return figure.of(s.loads[n]) })
+			if at.streams == targetStreams {
+				r.target, r.figure = figure.target, figure.name
+			}
+			g.add(r)
+		}
 	}
-	f, err := e.startFleet(ctx, role{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	server, err := f.server(ctx, name, nil)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := e.through(ctx, []endpoint{f.points[roleModel], f.points[roleRelay], server}, into); err != nil {
-		return err
-	}
-	s := into[name]
-	s.named, s.replies, err = e.namedMemories(ctx, began)
-	into[name] = s
-	return err
 }
 
 // through sends the streams of all stages through endpoints, of which the first is the model. What was measured already
 // is not again.
-func (e *environment) through(ctx context.Context, points []endpoint, into map[string]flow) error {
-	took, err := firsts(ctx, points, e.firstDeltas, func() func(endpoint) []byte {
-		c, question := e.unused(1)[0], e.askForMemory()
+func (f *fleet) through(ctx context.Context, into map[string]flow, points ...endpoint) error {
+	took, err := firsts(ctx, points, f.firstDeltas, func() func(endpoint) []byte {
+		c, question := f.unused(1)[0], f.askForMemory()
 		return func(p endpoint) []byte { return p.request(c, question, 1) }
 	})
 	if err != nil {
@@ -102,8 +82,8 @@ func (e *environment) through(ctx context.Context, points []endpoint, into map[s
 		}
 		p.mayBreak = true
 		s := flow{firsts: took[i], direct: took[0].MS(.5)}
-		for _, at := range e.stages {
-			l, err := e.load(ctx, p, at)
+		for _, at := range f.stages {
+			l, err := f.load(ctx, p, at, f.unused(at.streams), nil)
 			if err != nil {
 				return fmt.Errorf("%d streams: %s: %w", at.streams, p.name, err)
 			}
@@ -114,12 +94,14 @@ func (e *environment) through(ctx context.Context, points []endpoint, into map[s
 	return nil
 }
 
-// namedMemories returns how many replies since a time were shown memories, by their receipts, of how many.
-func (e *environment) namedMemories(ctx context.Context, since time.Time) (named, replies int, err error) {
-	err = e.admin.QueryRow(ctx, `
+// noteNamed says how many replies since a time were shown memories, by their receipts.
+func (f *fleet) noteNamed(ctx context.Context, g *group, since time.Time) error {
+	var named, replies int
+	err := f.admin.QueryRow(ctx, `
 		select count(*) filter (where jsonb_array_length(m.metadata->'memory'->'memories') > 0), count(*) from public.messages m
 		 where m.role = 'assistant' and m.created_at >= $1`, since).Scan(&named, &replies)
-	return named, replies, err
+	g.note("as shipped, each question finds memories of its user: %d of %d replies name some", named, replies)
+	return err
 }
 
 // firsts asks for one short reply after another over warm connections, and returns the times to the first deltas. ask
@@ -175,24 +157,17 @@ var stageFigures = []struct {
 	{"token lag, p50", "ms", "", func(l load) float64 { return l.lag.MS(.5) }, nil},
 	{"token lag, p99", "ms", "stream_lag_p99", func(l load) float64 { return l.lag.MS(.99) }, atMost(40)},
 	{"pace kept", "%", "stream_pace", func(l load) float64 { return l.pace }, atLeast(99)},
-	{"memory", "MB", "stream_memory", load.megabytes, atMost(155)},
-	{"CPU per token", "µs", "stream_cpu", load.cpuPerToken, atMost(18)},
+	{"memory", "MB", "stream_memory", func(l load) float64 { return float64(l.used.RSS) / 1e6 }, atMost(155)},
+	{"CPU per token", "µs", "stream_cpu", func(l load) float64 { return float64(l.used.CPU.Microseconds()) / max(1, l.tokens) }, atMost(18)},
 	{"refused or broken", "", "", func(l load) float64 { return float64(l.broken) }, atMost(0)},
 }
-
-func (l load) megabytes() float64   { return float64(l.used.RSS) / 1e6 }
-func (l load) cpuPerToken() float64 { return float64(l.used.CPU.Microseconds()) / max(1, l.tokens) }
 
 // longest is how many times its planned duration a stream may take where it may break; then it counts as broken.
 const longest = 8
 
-// load opens a stage's streams evenly over its ramp and measures while all of them are open.
-func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, error) {
-	return e.loadWith(ctx, p, at, e.unused(at.streams), func(context.Context, time.Time, time.Time) error { return nil })
-}
-
-// loadWith is load in given chats. It calls beside with the begin and the end of the measured time.
-func (e *environment) loadWith(
+// load opens a stage's streams in chats evenly over its ramp and measures while all of them are open. It calls beside, if
+// there is one, with the begin and the end of the measured time.
+func (e *environment) load(
 	ctx context.Context, p endpoint, at stage, chats []conversation, beside func(ctx context.Context, from, to time.Time) error,
 ) (load, error) {
 	if p.mayBreak {
@@ -219,7 +194,9 @@ func (e *environment) loadWith(
 			return err
 		})
 	})
-	together.Go(func() error { return beside(ctx, from, to) })
+	if beside != nil {
+		together.Go(func() error { return beside(ctx, from, to) })
+	}
 	together.Go(func() (err error) {
 		l.used, err = watch(ctx, from, to, p.usage)
 		return err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +18,6 @@ const (
 	shipped  = "as shipped"
 	stripped = "stripped"
 )
-
-// none is the value of a row that a column has no figure for.
-var none = math.NaN()
 
 // group is the table of one part. Targets are about the first column; the others stand beside it.
 type group struct {
@@ -51,7 +47,31 @@ type target struct {
 func atMost(limit float64) *target  { return &target{limit: limit} }
 func atLeast(limit float64) *target { return &target{limit: limit, atLeast: true} }
 
-func (g *group) add(rows ...row)         { g.rows = append(g.rows, rows...) }
+func (g *group) add(rows ...row) { g.rows = append(g.rows, rows...) }
+
+// percentiles are those of most rows.
+var percentiles = []struct {
+	name string
+	q    float64
+}{{"p50", .5}, {"p99", .99}}
+
+// times adds a row for each percentile of what the columns took, with a target each, nil for none.
+func (g *group) times(what, figure string, targets []*target, took ...kit.Times) {
+	for n, p := range percentiles {
+		r := row{what: what + ", " + p.name, unit: "ms"}
+		if figure != "" {
+			r.figure = figure + p.name
+		}
+		if targets != nil {
+			r.target = targets[n]
+		}
+		for _, t := range took {
+			r.values = append(r.values, t.MS(p.q))
+		}
+		g.add(r)
+	}
+}
+
 func (g *group) note(f string, a ...any) { g.notes = append(g.notes, fmt.Sprintf(f, a...)) }
 
 // verdict says what a row is meant to reach, and whether it does.
@@ -69,10 +89,7 @@ func (g *group) verdict(r row) string {
 	if t.atLeast {
 		sign, reached = "≥ ", value >= t.limit
 	}
-	if reached {
-		return sign + text + ": reached"
-	}
-	return sign + text + ": missed"
+	return sign + text + map[bool]string{true: ": reached", false: ": missed"}[reached]
 }
 
 func unit(of string) string {
@@ -97,11 +114,9 @@ func (g *group) figuresOf() map[string]string {
 
 func (g *group) figure(r row, column int) string {
 	switch {
-	case r.figure == "" || math.IsNaN(r.values[column]):
-		return ""
 	case column == 0:
 		return r.figure
-	case g.columns[column] == stripped:
+	case r.figure != "" && g.columns[column] == stripped:
 		return r.figure + "_stripped"
 	}
 	return ""
@@ -117,11 +132,7 @@ func (g *group) cells() [][]string {
 	for _, r := range g.rows {
 		line := []string{r.what}
 		for i, value := range r.values {
-			cell := ""
-			if !math.IsNaN(value) {
-				cell = figures.Mark(g.figure(r, i), kit.Number(value)) + unit(r.unit)
-			}
-			line = append(line, cell)
+			line = append(line, figures.Mark(g.figure(r, i), kit.Number(value))+unit(r.unit))
 		}
 		if targets {
 			line = append(line, g.verdict(r))
@@ -171,28 +182,25 @@ func writeDocuments(root string, host []string, groups []group) error {
 }
 
 // mediansOf makes one group of each part's runs. Parts without a run are left out.
-func mediansOf(results [][]group) []group {
-	var all []group
+func mediansOf(results [][]group) (all []group) {
 	for _, runs := range results {
-		if len(runs) > 0 {
-			all = append(all, medianOf(runs))
+		if len(runs) == 0 {
+			continue
 		}
+		middle := runs[len(runs)-1]
+		middle.rows = slices.Clone(middle.rows) // those of the run stay
+		for i, r := range middle.rows {
+			medians := make([]float64, len(r.values))
+			for column := range medians {
+				var values []float64
+				for _, run := range runs {
+					values = append(values, run.rows[i].values[column])
+				}
+				medians[column] = kit.Percentile(values, .5)
+			}
+			middle.rows[i].values = medians
+		}
+		all = append(all, middle)
 	}
 	return all
-}
-
-func medianOf(runs []group) group {
-	middle := runs[len(runs)-1]
-	middle.rows = slices.Clone(middle.rows)
-	for i, r := range middle.rows {
-		middle.rows[i].values = make([]float64, len(r.values))
-		for column := range r.values {
-			var values []float64
-			for _, run := range runs {
-				values = append(values, run.rows[i].values[column])
-			}
-			middle.rows[i].values[column] = kit.Percentile(values, .5)
-		}
-	}
-	return middle
 }

@@ -3,26 +3,24 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
+
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // canaryStem begins every word that is told and deleted. It is no part of any other word.
 const canaryStem = "zqkanarie"
 
-// moments are what is at work while a message is deleted: calls of a model for a purpose, or a job or a request of that name.
-// In the last two its words are changed, or its chat is deleted, while a model is asked about it.
-var moments = []string{forExtract, forConsolidate, forVectors, forEntities, decayJob, exporting, editing, wholeChat}
-
+// Beside calls of a model for a purpose, what may be at work while a message is deleted: a job, a request; or instead of being
+// deleted its words are changed, or its chat is deleted, while a model is asked about it.
 const (
 	decayJob  = "decay_memories"
 	exporting = "export"
@@ -30,321 +28,201 @@ const (
 	wholeChat = "chat"
 )
 
-// callOf returns for which purpose a model is asked at a moment.
-func callOf(moment string) string {
-	if moment == editing || moment == wholeChat {
-		return forExtract
-	}
-	return moment
-}
+// moments are all that may be at work.
+var moments = []string{forExtract, forConsolidate, forVectors, forEntities, decayJob, exporting, editing, wholeChat}
 
-// eraser deletes the message of a canary at the moment when a model is asked about it, so that the deletion meets every later
+// strike deletes the message of a canary at the moment when a model is asked about it, so that the deletion meets every later
 // step of the job.
-type eraser struct {
-	mu    sync.Mutex
-	armed map[string]*strike // by canary, until the model is asked
-}
-
-// strike is one deletion. It is done once it has run.
 type strike struct {
 	purpose string // of the call that it waits for
 	run     func()
-	done    chan struct{}
+	met     atomic.Bool // the call came
+	once    sync.Once
 }
+
+// fire returns when the deletion has run.
+func (one *strike) fire() { one.once.Do(one.run) }
+
+// strikes are those that wait, by their canaries.
+type strikes struct{ sync.Map }
 
 // before is called by the model before each answer.
-func (e *eraser) before(purpose, input string) {
-	e.mu.Lock()
-	for canary, one := range e.armed {
-		if one.purpose == purpose && strings.Contains(strings.ToLower(input), canary) {
-			delete(e.armed, canary)
-			go func() {
-				defer close(one.done)
-				one.run()
-			}()
+func (all *strikes) before(purpose, input string) {
+	for canary, waits := range all.Range {
+		one := waits.(*strike)
+		if one.purpose == purpose && strings.Contains(strings.ToLower(input), canary.(string)) && one.met.CompareAndSwap(false, true) {
+			go one.fire()
 		}
 	}
-	e.mu.Unlock()
-	time.Sleep(time.Duration(uuid.New()[0]) * time.Millisecond / 10) // the answer comes before, while or after it is deleted
-}
-
-func (e *eraser) arm(canary, purpose string, run func()) *strike {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	one := &strike{purpose: purpose, run: run, done: make(chan struct{})}
-	e.armed[canary] = one
-	return one
-}
-
-func (e *eraser) waits(canary string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.armed[canary] != nil
-}
-
-// disarm reports whether the canary's moment never came.
-func (e *eraser) disarm(canary string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_, waited := e.armed[canary]
-	delete(e.armed, canary)
-	return waited
+	pause(26 * time.Millisecond) // the answer comes before, while or after it is deleted
 }
 
 // eraseWhileWorking tells a canary, deletes it while a job is at work with it, and looks for it everywhere.
-func eraseWhileWorking(ctx context.Context, s *system, size int) ([]figure, error) {
-	e := &eraser{armed: map[string]*strike{}}
-	s.model.play(canned{extract: canaryFacts, decide: mergeCanaries, before: e.before, entities: canaryEntities})
-	var figures []figure
+func eraseWhileWorking(s *scene, size int) (figures []figure) {
+	all := &strikes{}
+	s.play(canned{extract: canaryFacts, decide: mergeCanaries, before: all.before, entities: canaryEntities})
 	var missed []string
 	for _, moment := range moments {
-		if moment == forVectors && s.embedder == nil {
+		if moment == forVectors && !s.vectors {
 			continue
 		}
-		var all errgroup.Group
-		const atOnce = 3
-		all.SetLimit(atOnce)
-		var mu sync.Mutex
-		met := 0
-		for n := range size {
-			all.Go(func() error {
-				came, err := s.eraseOne(ctx, e, moment, fmt.Sprintf("%s%s%dx", canaryStem, letters(moment), n))
-				mu.Lock()
-				defer mu.Unlock()
-				if came {
-					met++
-				}
-				if err != nil {
-					err = fmt.Errorf("%s, race %d: %w", moment, n, err)
-				}
-				return err
-			})
-		}
-		if err := all.Wait(); err != nil {
-			return figures, err
-		}
-		if met == 0 {
+		var met atomic.Int64
+		s.atOnce(3, size, func(n int) {
+			if s.eraseOne(all, moment, fmt.Sprint(canaryStem, strings.ReplaceAll(moment, "_", ""), n, "x")) {
+				met.Add(1)
+			}
+		})
+		if met.Load() == 0 {
 			missed = append(missed, moment)
 		}
-		figures = append(figures, informs("races with "+moment, float64(met)))
+		figures = append(figures, informs("races with "+moment, float64(met.Load())))
 	}
-	if err := s.settle(ctx); err != nil {
-		return figures, err
-	}
-	left, err := s.traces(ctx, canaryStem)
+	s.settle()
 	return append(figures,
-		none("kinds of work that no race met", len(missed), "", missed...),
-		none("places that hold a deleted word", len(left), "AutoGPT#12720: the summary", left...)), err
+		none("kinds of work that no race met", "", missed...),
+		none("places that hold a deleted word", "AutoGPT#12720: the summary", s.traces(canaryStem)...))
 }
 
-func letters(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 'a' || r > 'z' {
-			return -1
-		}
-		return r
-	}, text)
+// canaryIn returns the canary that a text names, "" for none.
+func canaryIn(text string) string {
+	at := strings.Index(text, canaryStem)
+	if at < 0 {
+		return ""
+	}
+	return strings.TrimRight(strings.Fields(text[at:])[0], ".,")
 }
 
 // canaryFacts makes facts of the messages about canaries.
-func canaryFacts(asked *extraction) (facts []fact) {
-	for _, one := range asked.messages {
-		at := strings.Index(one.text, canaryStem)
-		if at < 0 || one.alias[0] != 'U' {
-			continue
-		}
-		word := strings.TrimRight(strings.Fields(one.text[at:])[0], ".,")
-		f := keep("The user's boat is called "+word+" and lies in the harbour.", strings.TrimSpace(one.text)).from(one.alias)
-		f.Entities = []entity{{word, "product"}}
-		f.Relationships = []relationship{{"User", "owns", word}}
-		facts = append(facts, f)
+func canaryFacts(later []people.Line) []people.Fact {
+	one, word := later[0], canaryIn(later[0].Text)
+	if word == "" || one.Alias[0] != 'U' {
+		return nil
 	}
-	return facts
+	f := people.Keep("The user's boat is called "+word+" and lies in the harbour.", strings.TrimSpace(one.Text), one.Alias)
+	f.Entities = []people.Entity{{Name: word, Type: "product"}}
+	f.Relationships = []people.Relationship{{Source: "User", Relationship: "owns", Target: word}}
+	return []people.Fact{f}
 }
 
 // mergeCanaries merges everything into the first memory.
-func mergeCanaries(asked *consolidation) (decisions []decision) {
-	for _, c := range asked.candidates {
-		merged := strings.TrimSuffix(asked.memories[0].text, ".") + ", and " + lower(c.text)
-		decisions = append(
-			decisions,
-			decision{Candidate: c.alias, Action: "UPDATE", Memory: new(asked.memories[0].alias), Merged: new(merged), Reason: "More is known."},
-		)
-	}
-	return decisions
+func mergeCanaries(c people.Line, memories []people.Line) *people.Decision {
+	merged := strings.TrimSuffix(memories[0].Text, ".") + ", and " + lower(c.Text)
+	return &people.Decision{Action: "UPDATE", Memory: &memories[0].Alias, Merged: &merged, Reason: "More is known."}
 }
 
 // canaryEntities finds the canaries in the memories that it is shown.
-func canaryEntities(input string) string {
+func canaryEntities(memories []people.Line) string {
 	entities, relationships := []map[string]string{}, []map[string]string{}
-	for _, one := range readLines(input, "M") {
-		if at := strings.Index(one.text, canaryStem); at >= 0 {
-			word := strings.TrimRight(strings.Fields(one.text[at:])[0], ".,")
-			entities = append(entities, map[string]string{"memory": one.alias, "name": word, "type": "product"})
-			relationships = append(relationships, map[string]string{"memory": one.alias, "source": "User", "relationship": "owns", "target": word})
+	for _, one := range memories {
+		if word := canaryIn(one.Text); word != "" {
+			entities = append(entities, map[string]string{"memory": one.Alias, "name": word, "type": "product"})
+			relationships = append(relationships, map[string]string{"memory": one.Alias, "source": "User", "relationship": "owns", "target": word})
 		}
 	}
-	return encode(map[string]any{"entities": entities, "relationships": relationships})
+	return people.Encode(map[string]any{"entities": entities, "relationships": relationships})
 }
 
 // eraseOne plays one race, and reports whether the deletion met the work.
-func (s *system) eraseOne(ctx context.Context, e *eraser, moment, canary string) (met bool, err error) {
-	p, err := s.person(ctx)
-	if err != nil {
-		return false, err
-	}
+func (s *scene) eraseOne(all *strikes, moment, canary string) (met bool) {
+	p := s.person()
 	now := time.Now().Add(-time.Hour)
 	if moment == forConsolidate { // something alike is known, which is not about the canary
-		if err := p.tellAndLearn(ctx, at(now, fromUser, "My boat is called "+canary+"before and lies in the harbour."), at(now, fromAssistant, "Nice.")); err != nil {
-			return false, err
-		}
+		p.tellAndLearn(turn(now, "My boat is called "+canary+"before and lies in the harbour.", "Nice.")...)
 	}
-	chat, err := p.tell(ctx, at(now, fromUser, "My boat is called "+canary+" and lies in the harbour."), at(now, fromAssistant, "A good name."))
-	if err != nil {
-		return false, err
+	chat := p.tell(turn(now, "My boat is called "+canary+" and lies in the harbour.", "A good name.")...)
+	one := &strike{purpose: moment, run: func() { p.erase(moment, canary) }}
+	if moment == editing || moment == wholeChat {
+		one.purpose = forExtract
 	}
-	erase := func() { err = errors.Join(err, p.erase(ctx, moment, canary)) }
-	var armed *strike
+	all.Store(canary, one)
+	p.learn(chat)
 	switch moment {
-	case forExtract, forConsolidate, forVectors, editing, wholeChat:
-		armed = e.arm(canary, callOf(moment), erase)
-		if err := p.learn(ctx, chat); err != nil {
-			return false, err
-		}
-	case forEntities:
-		armed = e.arm(canary, moment, erase)
-		// Written after the extraction, which would give it the entities that the job is to ask for.
-		if err := p.learn(ctx, chat); err != nil {
-			return false, err
-		}
-		written := map[string]any{"content": "The harbour master knows " + canary + "."}
-		if _, err := p.call(ctx, http.MethodPost, "/v1/memories", written, nil); err != nil {
-			return false, err
-		}
-		if err := s.startJob(ctx, "update_memory_graph"); err != nil {
-			return false, err
-		}
-		if err := until(ctx, "the model is asked for entities", func() (bool, error) { return !e.waits(canary), nil }); err != nil {
-			return false, err
-		}
-	default:
-		if err := errors.Join(p.learn(ctx, chat), s.workOn(ctx, p, moment)); err != nil {
-			return false, err
-		}
-		erase()
-		return true, errors.Join(err, p.eraseRest(ctx, canary))
+	case decayJob, exporting:
+		p.workOn(moment)
+		one.met.Store(true)
+	case forEntities: // written after the extraction, which would give it the entities that the job is to ask for
+		p.call(http.MethodPost, "/v1/memories", map[string]any{"content": "The harbour master knows " + canary + "."}, nil)
+		s.startJob("update_memory_graph")
+		s.until("the model is asked for entities", one.met.Load)
 	}
-	if e.disarm(canary) {
-		erase()
-		return false, errors.Join(err, p.eraseRest(ctx, canary))
-	}
-	<-armed.done
-	return true, errors.Join(err, p.eraseRest(ctx, canary))
+	all.Delete(canary)
+	met = one.met.Load()
+	one.fire() // now, if its moment never came
+	// What else names the canary on purpose: the message that was known before, what the user wrote, and the title of the
+	// import, which is its first line.
+	p.erase("", canary+"before")
+	p.eraseWritten()
+	s.exec(`update public.chats set title = 'A chat' where user_id = $1`, p.ID)
+	return met
 }
 
 // workOn starts what is to be at work, without waiting for it.
-func (s *system) workOn(ctx context.Context, p *person, moment string) error {
-	switch moment {
-	case decayJob:
-		_, err := s.admin.Exec(ctx, `update public.memories set last_accessed = now() - interval '60 days' where user_id = $1`, p.id)
-		return errors.Join(err, s.startJob(ctx, moment))
-	case exporting:
-		go func() { _, _ = p.call(ctx, http.MethodGet, "/v1/memories/export", nil, nil) }() // what it read may have been deleted meanwhile
+func (p *person) workOn(moment string) {
+	if moment == decayJob {
+		p.s.exec(`update public.memories set last_accessed = now() - interval '60 days' where user_id = $1`, p.ID)
+		p.s.startJob(moment)
+		return
 	}
-	pause(ctx, 20*time.Millisecond)
-	return nil
+	go func() { _ = p.try(http.MethodGet, "/v1/memories/export", nil, nil) }() // what it read may have been deleted meanwhile
+	pause(20 * time.Millisecond)
 }
 
 // erase removes the canary's message: deleted, edited to something else, or with its chat.
-func (p *person) erase(ctx context.Context, moment, canary string) error {
-	pause(ctx, 20*time.Millisecond)
-	found, err := rows[struct{ ID, ChatID uuid.UUID }](ctx, p.s, `select id, chat_id from public.messages where user_id = $1 and content like '%' || `+
-		`$2 || ' %'`, p.id, canary)
-	for _, m := range found {
-		var gone error
+func (p *person) erase(moment, canary string) {
+	pause(20 * time.Millisecond)
+	const named = `select id, chat_id from public.messages where user_id = $1 and content like '%' || $2 || ' %'`
+	for _, m := range rows[struct{ ID, ChatID uuid.UUID }](p.s, named, p.ID, canary) {
 		switch moment {
 		case wholeChat:
-			_, gone = p.call(ctx, http.MethodDelete, "/v1/chats/"+m.ChatID.String(), nil, nil)
+			p.call(http.MethodDelete, "/v1/chats/"+m.ChatID.String(), nil, nil)
 		case editing: // an owner's app edits through its own database role
-			_, gone = p.s.admin.Exec(ctx, `update public.messages set content = 'My boat has no name.' where id = $1`, m.ID)
+			p.s.exec(`update public.messages set content = 'My boat has no name.' where id = $1`, m.ID)
 		default:
-			_, gone = p.call(ctx, http.MethodDelete, "/v1/messages/"+m.ID.String(), nil, nil)
+			p.call(http.MethodDelete, "/v1/messages/"+m.ID.String(), nil, nil)
 		}
-		err = errors.Join(err, gone)
 	}
 	if moment == forEntities {
-		err = errors.Join(err, p.eraseWritten(ctx))
+		p.eraseWritten()
 	}
-	return err
 }
 
 // eraseWritten deletes the memories that the user wrote.
-func (p *person) eraseWritten(ctx context.Context) error {
-	written, err := rows[struct{ ID uuid.UUID }](ctx, p.s, `select id from public.memories where user_id = $1 and origin = 'user'`, p.id)
-	for _, m := range written {
-		_, gone := p.call(ctx, http.MethodDelete, "/v1/memories/"+m.ID.String(), nil, nil)
-		err = errors.Join(err, gone)
+func (p *person) eraseWritten() {
+	for _, m := range rows[struct{ ID uuid.UUID }](p.s, `select id from public.memories where user_id = $1 and origin = 'user'`, p.ID) {
+		p.call(http.MethodDelete, "/v1/memories/"+m.ID.String(), nil, nil)
 	}
-	return err
-}
-
-// eraseRest deletes what else names the canary on purpose: memories that the user wrote, and the message that was known before.
-func (p *person) eraseRest(ctx context.Context, canary string) error {
-	if err := p.erase(ctx, "", canary+"before"); err != nil {
-		return err
-	}
-	if err := p.eraseWritten(ctx); err != nil {
-		return err
-	}
-	_, err := p.s.admin.Exec(ctx, `update public.chats set title = 'A chat' where user_id = $1`, p.id) // an import's title is its first line
-	return err
 }
 
 // traces returns where a word still is: in any column of any table, packed ones unpacked, in any case.
-func (s *system) traces(ctx context.Context, word string) (found []string, err error) {
-	const ours = `n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast') and c.relkind in ('r', 'm')`
-	tables, err := rows[struct{ Name string }](ctx, s, `select format('%I.%I', n.nspname, c.relname) as name
-		from pg_class c join pg_namespace n on n.oid = c.relnamespace where `+ours)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range tables {
-		held, err := rows[struct{ Row string }](ctx, s, `select left(row_now::text, 300) as row from `+t.Name+` row_now where position($1 in `+
-			`lower(row_now::text)) > 0 limit 3`, word)
-		if err != nil {
-			return nil, err
+func (s *scene) traces(word string) (found []string) {
+	type column struct{ Table, Packed string }
+	for _, c := range rows[column](s, `select format('%I.%I', n.nspname, c.relname) as table, coalesce(quote_ident(a.attname), '') as packed
+		from pg_class c join pg_namespace n on n.oid = c.relnamespace
+		left join pg_attribute a on a.attrelid = c.oid and a.atttypid = 'bytea'::regtype and a.attnum > 0 and not a.attisdropped
+		where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast') and c.relkind in ('r', 'm')`) {
+		for _, held := range rows[struct{ Row string }](s, `select left(row_now::text, 300) as row from `+c.Table+` row_now
+			where position($1 in lower(row_now::text)) > 0 limit 3`, word) {
+			found = append(found, c.Table+": "+held.Row)
 		}
-		for _, one := range held {
-			found = append(found, t.Name+": "+one.Row)
+		if c.Packed == "" {
+			continue
 		}
-	}
-	packed, err := rows[struct{ Table, Column string }](ctx, s, `select format('%I.%I', n.nspname, c.relname) as table, format('%I', a.attname) as column
-		from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
-		where a.atttypid = 'bytea'::regtype and a.attnum > 0 and not a.attisdropped and `+ours)
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range packed {
-		held, err := rows[struct{ Held []byte }](ctx, s, fmt.Sprintf(`select %s as held from %s where %[1]s is not null`, one.Column, one.Table))
-		if err != nil {
-			return nil, err
-		}
-		for _, value := range held {
-			if strings.Contains(strings.ToLower(string(unpacked(value.Held))), word) {
-				found = append(found, one.Table+"."+one.Column)
+		for _, value := range rows[struct{ Held []byte }](s, fmt.Sprintf(`select %s as held from %s where %[1]s is not null`, c.Packed, c.Table)) {
+			if strings.Contains(strings.ToLower(unpacked(value.Held)), word) {
+				found = append(found, c.Table+"."+c.Packed)
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
 // unpacked returns bytes, and what they hold where they are gzip.
-func unpacked(held []byte) []byte {
+func unpacked(held []byte) string {
 	reader, err := gzip.NewReader(bytes.NewReader(held))
 	if err != nil {
-		return held
+		return string(held)
 	}
 	const most = 64 << 20
 	text, _ := io.ReadAll(io.LimitReader(reader, most)) // what can be read of it
-	return append(held, text...)
+	return string(held) + string(text)
 }

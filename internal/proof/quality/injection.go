@@ -1,110 +1,72 @@
 package main
 
 import (
-	"context"
-	_ "embed"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
-
-// payloads are texts, one a line with \n for line ends: before the bar whether a text gives orders, which nothing said in a
-// conversation may turn into a memory, or forges, which a memory may hold as long as it stays one line of its section.
-//
-//go:embed testdata/payloads.txt
-var payloads string
-
-type payload struct{ kind, text string }
-
-func readPayloads() (all []payload) {
-	for one := range strings.Lines(payloads) {
-		kind, text, found := strings.Cut(strings.TrimSpace(one), "|")
-		if found {
-			all = append(all, payload{kind, strings.ReplaceAll(text, `\n`, "\n")})
-		}
-	}
-	return all
-}
-
-// payloadsPerPerson are told in one chat.
-const payloadsPerPerson = 10
 
 // attackWithWords says each text to a model that obeys it: it proposes to remember the text as it stands, and what the
 // text wants to be remembered. Then the user writes the text down as a memory, and a new chat shows it.
-func attackWithWords(ctx context.Context, s *system, size int) ([]figure, error) {
-	all := readPayloads()
-	all = all[:min(size, len(all))]
+func attackWithWords(s *scene, size int) []figure {
+	all := cases("payloads", 2)[:size]
+	const perPerson = 10 // are told in one chat
 	var obeyed, escaped, unseen []string
-	for from := 0; from < len(all); from += payloadsPerPerson {
-		some := all[from:min(from+payloadsPerPerson, len(all))]
-		p, err := s.person(ctx)
-		if err != nil {
-			return nil, err
-		}
-		remembered, err := s.sayPayloads(ctx, p, some)
-		if err != nil {
-			return nil, err
-		}
-		obeyed = append(obeyed, remembered...)
+	for from := 0; from < len(all); from += perPerson {
+		some := all[from:min(from+perPerson, len(all))]
+		obeyed = append(obeyed, s.sayPayloads(some)...)
 		for _, one := range some {
-			why, err := s.writePayload(ctx, one)
-			if err != nil {
-				return nil, fmt.Errorf("%q: %w", one.text, err)
-			}
-			switch why {
+			switch why := s.writePayload(one[1]); why {
 			case "":
 			case notShown:
-				unseen = append(unseen, fmt.Sprintf("%q", one.text))
+				unseen = append(unseen, fmt.Sprintf("%q", one[1]))
 			default:
-				escaped = append(escaped, fmt.Sprintf("%q: %s", one.text, why))
+				escaped = append(escaped, fmt.Sprintf("%q: %s", one[1], why))
 			}
 		}
 	}
 	return []figure{
 		informs("payloads", float64(len(all))),
-		none("remembered as an order", len(obeyed), "", obeyed...),
-		none("left their section", len(escaped), "", escaped...),
-		none("of those that a user wrote, not shown", len(unseen), "", unseen...),
-	}, nil
+		none("remembered as an order", "", obeyed...),
+		none("left their section", "", escaped...),
+		none("of those that a user wrote, not shown", "", unseen...),
+	}
 }
 
 // sayPayloads returns the orders that became active memories.
-func (s *system) sayPayloads(ctx context.Context, p *person, some []payload) (obeyed []string, err error) {
-	s.model.play(canned{extract: func(asked *extraction) (facts []fact) {
-		for _, one := range asked.messages {
-			if one.alias[0] != 'U' {
-				continue
-			}
-			text := strings.Join(strings.Fields(one.text), " ")
-			facts = append(facts, keep(one.text, one.text).from(one.alias), keep(text, text).from(one.alias),
-				keep("The user wants: "+text, text).from(one.alias))
+func (s *scene) sayPayloads(some [][]string) (obeyed []string) {
+	s.play(canned{extract: func(later []people.Line) []people.Fact {
+		one := later[0]
+		if one.Alias[0] != 'U' {
+			return nil
 		}
-		return facts
+		text := strings.Join(strings.Fields(one.Text), " ")
+		return []people.Fact{
+			people.Keep(one.Text, one.Text, one.Alias), people.Keep(text, text, one.Alias), people.Keep("The user wants: "+text, text, one.Alias),
+		}
 	}})
+	p := s.person()
 	var messages []said
-	now := time.Now().Add(-time.Hour)
 	for _, one := range some {
-		messages = append(messages, at(now, fromUser, one.text), at(now, fromAssistant, "I would rather not."))
+		messages = append(messages, turn(time.Now().Add(-time.Hour), one[1], "I would rather not.")...)
 	}
-	if err := p.tellAndLearn(ctx, messages...); err != nil {
-		return nil, err
-	}
-	stored, err := p.memories(ctx)
-	for _, m := range stored {
+	p.tellAndLearn(messages...)
+	for _, m := range p.memories() {
 		for _, one := range some {
-			if one.kind == "order" && m.Status == "active" && strings.Contains(folded(m.Content), folded(one.text)) {
+			if one[0] == "order" && m.Status == "active" && strings.Contains(folded(m.Content), folded(one[1])) {
 				obeyed = append(obeyed, m.Content)
 			}
 		}
 	}
-	return obeyed, err
+	return obeyed
 }
 
 func folded(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }
@@ -112,43 +74,19 @@ func folded(text string) string { return strings.ToLower(strings.Join(strings.Fi
 const notShown = "not shown"
 
 // writePayload writes a text down as a user may, pins it, and returns why the prompt of a new chat is not as it must be.
-func (s *system) writePayload(ctx context.Context, one payload) (string, error) {
-	p, err := s.person(ctx)
-	if err != nil {
-		return "", err
-	}
-	var seen promptSeen
-	s.model.play(canned{reply: seen.keep})
+func (s *scene) writePayload(text string) string {
+	p := s.person()
+	var prompt atomic.Value
+	s.play(canned{reply: func(r *offline.Request) string {
+		prompt.Store(r.Text)
+		return "Noted."
+	}})
 	var m struct{ ID uuid.UUID }
-	if _, err := p.call(ctx, http.MethodPost, "/v1/memories", map[string]any{"content": one.text, "type": "fact"}, &m); err != nil {
-		return "", err
-	}
-	if _, err := p.call(ctx, http.MethodPatch, "/v1/memories/"+m.ID.String(), map[string]any{"pinned": true}, nil); err != nil {
-		return "", err
-	}
-	if _, err := p.say(ctx, uuid.Nil, "Which music would you recommend for tonight?"); err != nil {
-		return "", err
-	}
-	return judgePrompt(seen.last(), one.text), nil
-}
-
-// promptSeen keeps the last prompt of a reply.
-type promptSeen struct {
-	mu   sync.Mutex
-	text string
-}
-
-func (s *promptSeen) keep(r *offline.Request) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = r.Text
-	return "Noted."
-}
-
-func (s *promptSeen) last() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text
+	p.call(http.MethodPost, "/v1/memories", map[string]any{"content": text, "type": "fact"}, &m)
+	p.call(http.MethodPatch, "/v1/memories/"+m.ID.String(), map[string]any{"pinned": true}, nil)
+	p.say(uuid.Nil, "Which music would you recommend for tonight?")
+	seen, _ := prompt.Load().(string) // none when something failed
+	return judgePrompt(seen, text)
 }
 
 const (
@@ -159,11 +97,8 @@ const (
 var notLetters = regexp.MustCompile(`[^\p{L}]+`)
 
 // headings are those of a prompt as their letters alone.
-var headings = map[string]bool{
-	"backgroundpriorconversationsummary": true, "keptmessages": true, "recentconversation": true, "files": true, "topic": true,
-	"whatyourememberaboutthisuser": true, "relevantearlierturns": true, "retrievedsources": true, "currentmessage": true,
-	"system": true, "assistant": true, "user": true, "developer": true,
-}
+const headings = " backgroundpriorconversationsummary keptmessages recentconversation files topic whatyourememberaboutthisuser relevantearlierturns " +
+	"retrievedsources currentmessage system assistant user developer "
 
 // judgePrompt returns why a memory is not one line of its section, in the prompt of a first message: "" if it is.
 func judgePrompt(prompt, content string) string {
@@ -172,18 +107,18 @@ func judgePrompt(prompt, content string) string {
 		return notShown
 	}
 	section, _, _ := strings.Cut(after, "\n\n")
-	lines := strings.Split(section, "\n")
-	if len(lines) != 1 || !strings.HasPrefix(strings.TrimPrefix(lines[0], "> "), "- ") {
+	if strings.Contains(section, "\n") || !strings.HasPrefix(strings.TrimPrefix(section, "> "), "- ") {
 		return fmt.Sprintf("its section is %q", section)
 	}
-	if !strings.Contains(folded(lines[0]), firstWord(content)) {
+	if !strings.Contains(folded(section), longestWord(content)) {
 		return notShown
 	}
 	count := 0
 	for one := range strings.SplitSeq(prompt, "\n") {
 		label, _, isLabel := strings.Cut(one, ":")
 		label, _, _ = strings.Cut(label, "(")
-		if isLabel && headings[strings.ToLower(notLetters.ReplaceAllString(label, ""))] && !strings.HasPrefix(one, "> ") {
+		label = strings.ToLower(notLetters.ReplaceAllString(label, ""))
+		if isLabel && label != "" && strings.Contains(headings, " "+label+" ") && !strings.HasPrefix(one, "> ") {
 			count++
 		}
 	}
@@ -194,8 +129,8 @@ func judgePrompt(prompt, content string) string {
 	return ""
 }
 
-// firstWord returns a word that the section must hold where it shows a text, folded.
-func firstWord(content string) string {
+// longestWord returns the word that the section must hold where it shows a text, folded.
+func longestWord(content string) string {
 	best := ""
 	for _, word := range strings.FieldsFunc(folded(content), func(r rune) bool { return r < '0' || r > '9' && r < 'a' || r > 'z' && r < 0x7f }) {
 		if len(word) > len(best) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -52,16 +54,15 @@ func TestMissedTargets(t *testing.T) {
 	}{
 		{exactly("chains", 200, 200, "lost"), true, "| s | chains | 200 of 200 | 200 | lost |"},
 		{exactly("chains", 199, 200, ""), false, "| s | chains | 199 of 200 **missed** | 200 |  |"},
-		{none("echoes", 0, ""), true, "| s | echoes | 0 | 0 |  |"},
-		{none("echoes", 1, "", "this one"), false, "| s | echoes | 1 **missed** | 0 |  |"},
+		{none("echoes", ""), true, "| s | echoes | 0 | 0 |  |"},
+		{none("echoes", "", "this one"), false, "| s | echoes | 1 **missed** | 0 |  |"},
 		{below("junk", 5, 100, 5, ""), false, "| s | junk | 5 % **missed** | < 5 % |  |"},
 		{below("junk", 4, 100, 5, ""), true, "| s | junk | 4 % | < 5 % |  |"},
 		{atMost("calls", .25, .25, "", ""), true, "| s | calls | 0.25 | ≤ 0.25 |  |"},
 		{atMost("calls", .26, .25, "", ""), false, "| s | calls | 0.26 **missed** | ≤ 0.25 |  |"},
 		{informs("turns", 7), true, "| s | turns | 7 |  |  |"},
 	} {
-		var r report
-		r.add(suite{name: "s"}, []figure{c.f}, 0)
+		r := report{suites: []played{{suite{name: "s"}, []figure{c.f}, 0}}}
 		var out bytes.Buffer
 		if err := r.write(&out, ""); err != nil {
 			t.Fatal(err)
@@ -72,18 +73,6 @@ func TestMissedTargets(t *testing.T) {
 		if !c.reached && len(c.f.detail) > 0 && !strings.Contains(out.String(), c.f.detail[0]) {
 			t.Errorf("%s does not say what was wrong", &out)
 		}
-	}
-}
-
-// The inputs of the two calls are read by their aliases; what a message quotes is no alias.
-func TestReadLines(t *testing.T) {
-	t.Parallel()
-	lines := readLines("\nU1 [2026-03-14 Sat]: I am allergic\nto walnuts\nA1: Noted.\n> U7 [2026-01-01 Thu]: forged\nU2 [2026-03-14 Sat]: and I play\n", "UA")
-	if len(lines) != 3 || lines[0].text != "I am allergic\nto walnuts" || lines[0].date != "2026-03-14 Sat" || lines[2].alias != "U2" {
-		t.Errorf("%+v", lines)
-	}
-	if found := readLines("C1 [fact]: Lives in Porto.\nM1 [fact, since 2025-03]: Lives in Lyon.", "CM"); len(found) != 2 || found[1].text != "Lives in Lyon." {
-		t.Errorf("%+v", found)
 	}
 }
 
@@ -107,15 +96,45 @@ func TestJudgePrompt(t *testing.T) {
 	}
 }
 
-func TestPayloads(t *testing.T) {
+// Every line of a table has all columns, but for what ends a chain.
+func TestCasesAreWellFormed(t *testing.T) {
 	t.Parallel()
-	all := readPayloads()
-	if len(all) != 60 {
-		t.Errorf("%d payloads", len(all))
-	}
-	for _, one := range all {
-		if one.kind != "order" && one.kind != "forge" || len([]rune(one.text)) > 500 {
-			t.Errorf("%+v", one)
+	for name, table := range map[string]struct{ columns, lines int }{
+		"truths": {3, 40}, "junk": {3, 11}, "changes": {2, 17}, "payloads": {2, 60}, "languages": {4, 12}, "smalltalk": {1, 40}, "advice": {1, 5},
+	} {
+		all := cases(name, table.columns)
+		if len(all) != table.lines {
+			t.Errorf("%s: %d lines", name, len(all))
 		}
+		for _, row := range all {
+			if len(row) != table.columns && (name != "changes" || row[0] != "") || len([]rune(row[len(row)-1])) > 500 {
+				t.Errorf("%s: %q", name, row)
+			}
+		}
+	}
+	for _, row := range cases("payloads", 2) {
+		if row[0] != "order" && row[0] != "forge" {
+			t.Errorf("%q", row)
+		}
+	}
+	chains := chainsOf(3)
+	if len(chains) != 5 || len(chains[4].says) != 3 || strings.ContainsAny(fmt.Sprint(chains[0].says, chains[3].facts, chains[4].says), "{}") {
+		t.Errorf("%q", chains)
+	}
+}
+
+// What fails first is kept, and nothing after it has an effect.
+func TestASceneKeepsItsFirstFailure(t *testing.T) {
+	t.Parallel()
+	s := &scene{}
+	s.ctx, s.fail = context.WithCancelCause(t.Context())
+	s.check(nil)
+	s.until("never", func() bool {
+		s.check(io.ErrUnexpectedEOF)
+		s.check(io.EOF)
+		return false
+	})
+	if err := context.Cause(s.ctx); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%v", err)
 	}
 }

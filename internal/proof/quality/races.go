@@ -1,135 +1,114 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
+
+// losses are what a race has lost, doubled, or left without a source.
+type losses struct{ facts, doubled, sources []string }
 
 // raceWorkers extracts two chats of one user at the same time, in which the same facts are said, once in other words,
 // and one fact each that only that chat has.
-func raceWorkers(ctx context.Context, s *system, size int) ([]figure, error) {
-	const atOnce = 4
-	s.model.play(canned{
-		extract: func(asked *extraction) (facts []fact) {
-			for _, one := range asked.messages {
-				facts = append(facts, raceFact(one)...)
-			}
-			return facts
-		},
-		decide: sameAgain(truths),
-		before: func(purpose, _ string) {
-			if purpose == forExtract || purpose == forConsolidate {
-				time.Sleep(time.Duration(uuid.New()[0]) * time.Millisecond / 8) // so that the two meet at each step
-			}
-		},
-	})
+func raceWorkers(s *scene, size int) []figure {
+	s.play(canned{extract: raceFacts, decide: sameAgain(truths), before: func(purpose, _ string) {
+		if purpose == forExtract || purpose == forConsolidate {
+			pause(32 * time.Millisecond) // so that the two meet at each step
+		}
+	}})
 	var mu sync.Mutex
-	var lost, doubled, sources []string
-	var all errgroup.Group
-	all.SetLimit(atOnce)
-	for n := range size {
-		all.Go(func() error {
-			without, twice, unsourced, err := s.raceRound(ctx, n)
-			mu.Lock()
-			defer mu.Unlock()
-			lost, doubled, sources = append(lost, without...), append(doubled, twice...), append(sources, unsourced...)
-			return err
-		})
-	}
-	err := all.Wait()
+	var all losses
+	s.atOnce(4, size, func(n int) {
+		told, p := s.race(n)
+		mu.Lock()
+		defer mu.Unlock()
+		all.judge(p, n, told)
+	})
 	return []figure{
 		informs("rounds", float64(size)),
-		none("duplicates", len(doubled), "mem0#6243", doubled...),
-		none("facts lost", len(lost), "mem0#6243", lost...),
-		none("sources lost", len(sources), "", sources...),
-	}, err
+		none("duplicates", "mem0#6243", all.doubled...),
+		none("facts lost", "mem0#6243", all.facts...),
+		none("sources lost", "", all.sources...),
+	}
 }
 
-// raceFact makes a fact of a message: of those that both chats have in other words where the message is marked.
-func raceFact(one line) (facts []fact) {
+// raceFacts makes facts of a message: of those that both chats have in other words where the message is marked.
+func raceFacts(later []people.Line) (facts []people.Fact) {
 	for _, t := range truths {
-		if strings.Contains(one.text, t.says) {
-			text := t.fact
-			if strings.Contains(one.text, "By the way") {
-				text = t.again
-			}
-			facts = append(facts, keep(text, t.says).from(one.alias))
+		if !strings.Contains(later[0].Text, t.says) {
+			continue
 		}
+		text := t.fact
+		if strings.Contains(later[0].Text, "By the way") {
+			text = t.again
+		}
+		facts = append(facts, people.Keep(text, t.says, later[0].Alias))
 	}
 	return facts
 }
 
-// raceRound returns what is lost, what is there twice, and what lacks a source.
-func (s *system) raceRound(ctx context.Context, n int) (lost, doubled, sources []string, err error) {
-	p, err := s.person(ctx)
-	if err != nil {
-		return nil, nil, nil, err
+const (
+	racing = 2 // chats
+	shared = 3 // facts that both have
+)
+
+// race plays one round. It returns what was told: the shared facts, and then one of each chat.
+func (s *scene) race(n int) (told []truth, p *person) {
+	p = s.person()
+	for i := range shared + racing {
+		told = append(told, truths[(n*7+i)%len(truths)])
 	}
-	const shared = 3
-	both := make([]truth, shared+2) // the shared ones, then one of each chat
-	for i := range both {
-		both[i] = truths[(n*7+i)%len(truths)]
-	}
-	chats := make([]uuid.UUID, 2)
+	chats := make([]uuid.UUID, racing)
 	for c := range chats {
 		var messages []said
-		now := time.Now().Add(-time.Hour)
-		for i, t := range slices.Concat(both[:shared], both[shared+c:shared+c+1]) {
+		for i, t := range slices.Concat(told[:shared], told[shared+c:shared+c+1]) {
 			text := t.says
 			if i == 1 && c == 1 {
 				text = "By the way: " + text
 			}
-			messages = append(messages, at(now, fromUser, text), at(now, fromAssistant, fmt.Sprintf("I see (chat %d).", c)))
+			messages = append(messages, turn(time.Now().Add(-time.Hour), text, fmt.Sprintf("I see (chat %d).", c))...)
 		}
-		if chats[c], err = p.tell(ctx, messages...); err != nil {
-			return nil, nil, nil, err
-		}
+		chats[c] = p.tell(messages...)
 	}
-	var race errgroup.Group
-	for _, chat := range chats {
-		race.Go(func() error { return p.learn(ctx, chat) })
-	}
-	if err := race.Wait(); err != nil {
-		return nil, nil, nil, err
-	}
-	stored, err := rows[struct {
+	s.atOnce(racing, racing, func(c int) { p.learn(chats[c]) })
+	return told, p
+}
+
+// judge looks for what was told, with a source in each chat that had it.
+func (l *losses) judge(p *person, n int, told []truth) {
+	stored := rows[struct {
 		Content string
 		Sources int
-	}](ctx, s, `select m.content, (select count(*) from public.memory_sources s where s.memory_id = m.id)::int as sources
-		from public.memories m where m.user_id = $1`, p.id)
-	for i, t := range both {
-		found, of := 0, 0
+	}](p.s, `select m.content, (select count(*) from public.memory_sources s where s.memory_id = m.id)::int as sources
+		from public.memories m where m.user_id = $1`, p.ID)
+	for i, t := range told {
+		found, of, want := 0, 0, 1
 		for _, m := range stored {
 			if truthOf(m.Content, []truth{t}) == 0 {
 				found, of = found+1, of+m.Sources
 			}
 		}
-		want := 1
 		if i < shared {
-			want = len(chats)
+			want = racing
 		}
 		switch {
 		case found == 0:
-			lost = append(lost, fmt.Sprintf("round %d: %s", n, t.fact))
+			l.facts = append(l.facts, fmt.Sprintf("round %d: %s", n, t.fact))
 		case found > 1:
-			doubled = append(doubled, fmt.Sprintf("round %d: %s", n, t.fact))
+			l.doubled = append(l.doubled, fmt.Sprintf("round %d: %s", n, t.fact))
 		case of != want:
-			sources = append(sources, fmt.Sprintf("round %d: %s has %d of %d", n, t.fact, of, want))
+			l.sources = append(l.sources, fmt.Sprintf("round %d: %s has %d of %d", n, t.fact, of, want))
 		}
 	}
-	return lost, doubled, sources, err
 }
 
 // pause waits up to a time, which chance decides.
-func pause(ctx context.Context, most time.Duration) {
-	_ = kit.Sleep(ctx, time.Duration(uuid.New()[1])*most/256)
-}
+func pause(most time.Duration) { time.Sleep(rand.N(most)) } //nolint:gosec // spreads races

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// scene is the system while a suite plays on it. As a test does, it keeps what failed first: then its context has ended,
+// nothing that its people do has an effect, and no figure of it counts.
+type scene struct {
+	*people.System
+	*player
+	ctx     context.Context
+	fail    context.CancelCauseFunc
+	vectors bool
+}
+
+func (s *scene) check(err error) {
+	if err != nil {
+		s.fail(err)
+	}
+}
+
+// rows returns what a query finds, by the names of its columns.
+func rows[T any](s *scene, sql string, args ...any) []T {
+	found, _ := s.Admin.Query(s.ctx, sql, args...) // CollectRows has the error
+	all, err := pgx.CollectRows(found, pgx.RowToStructByNameLax[T])
+	s.check(err)
+	return all
+}
+
+// number returns a query's only value.
+func (s *scene) number(sql string, args ...any) (n int) {
+	s.check(s.Admin.QueryRow(s.ctx, sql, args...).Scan(&n))
+	return n
+}
+
+func (s *scene) exec(sql string, args ...any) {
+	_, err := s.Admin.Exec(s.ctx, sql, args...)
+	s.check(err)
+}
+
+// until waits until something holds.
+func (s *scene) until(what string, holds func() bool) {
+	const patience = time.Minute
+	for began := time.Now(); !holds() && s.ctx.Err() == nil; {
+		if time.Since(began) > patience {
+			s.fail(errors.New("in vain: " + what))
+		}
+		_ = kit.Sleep(s.ctx, 20*time.Millisecond) // its end is seen above
+	}
+}
+
+// settle waits until no job is at work or due.
+func (s *scene) settle() {
+	s.until("no job is due", func() bool {
+		return s.number(`select count(*) from river.river_job where kind not like 'sweep%'
+			and (state in ('available', 'running') or state in ('retryable', 'scheduled') and scheduled_at < now() + interval '3 s')`) == 0
+	})
+}
+
+// startJob enqueues a job without arguments, instead of waiting for its hour.
+func (s *scene) startJob(kind string) {
+	s.exec(`insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', $1, 5, 1, 'maintenance', 'available')`, kind)
+}
+
+// atOnce plays rounds, some at the same time.
+func (s *scene) atOnce(most, rounds int, play func(n int)) {
+	var all errgroup.Group
+	all.SetLimit(most)
+	for n := range rounds {
+		all.Go(func() error {
+			play(n)
+			return nil
+		})
+	}
+	_ = all.Wait() // what failed is kept
+}
+
+// person is a user of the system.
+type person struct {
+	*people.Person
+	s *scene
+}
+
+func (s *scene) person() *person {
+	p, err := s.NewPerson(s.ctx, nil, nil, people.Habits{}, 0, 0)
+	s.check(err)
+	return &person{p, s}
+}
+
+// try sends a request and decodes the answer, unless into is nil. Each is of a device of its own: several may be sent at once.
+func (p *person) try(method, path string, body, into any) error {
+	err := p.Device(0, 0).Call(p.s.ctx, method, path, body, into)
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return err
+}
+
+// call is try where a refusal is a failure.
+func (p *person) call(method, path string, body, into any) {
+	p.s.check(p.try(method, path, body, into))
+}
+
+// said is a message with its time.
+type said struct {
+	Role    string    `json:"role"`
+	Content string    `json:"content"`
+	At      time.Time `json:"created_at"`
+}
+
+const (
+	fromUser      = "user"
+	fromAssistant = "assistant"
+	fromTool      = "tool"
+)
+
+// turn is what a user says at a time, and the reply.
+func turn(moment time.Time, content, reply string) []said {
+	moment = moment.UTC().Truncate(time.Second)
+	return []said{{fromUser, content, moment}, {fromAssistant, reply, moment}}
+}
+
+// send sends a request and has its answer read.
+func (p *person) send(path, kind, body string, read func(io.Reader) error) {
+	request, err := http.NewRequestWithContext(p.s.ctx, http.MethodPost, p.s.Servers()[0]+path, strings.NewReader(body))
+	if err != nil {
+		p.s.fail(err)
+		return
+	}
+	request.Header.Set("Authorization", "Bearer "+p.Token)
+	request.Header.Set("Content-Type", kind)
+	response, err := p.HTTP.Do(request)
+	if err != nil {
+		p.s.fail(err)
+		return
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	if err := read(response.Body); err != nil {
+		p.s.fail(fmt.Errorf("POST %s: %s: %w", path, response.Status, err))
+	}
+}
+
+// tell imports a chat. Nothing is extracted from it before it is asked for.
+func (p *person) tell(messages ...said) uuid.UUID {
+	var lines strings.Builder
+	for _, one := range messages {
+		lines.WriteString(people.Encode(one) + "\n")
+	}
+	var answer struct {
+		Chats [1]struct {
+			ID uuid.UUID `json:"chat_id"`
+		}
+	}
+	p.send("/v1/chats/import", "application/x-ndjson", lines.String(), func(body io.Reader) error {
+		return json.NewDecoder(body).Decode(&answer)
+	})
+	return answer.Chats[0].ID
+}
+
+// learn asks for extractions until nothing is left of a chat, or the chat is gone.
+func (p *person) learn(chat uuid.UUID) {
+	p.s.until("the chat is extracted", func() bool {
+		err := p.try(http.MethodPost, "/v1/chats/"+chat.String()+"/extract", map[string]any{}, nil)
+		if refusal, refused := errors.AsType[*people.Refused](err); refused && refusal.Status == http.StatusNotFound {
+			return true
+		}
+		p.s.check(err)
+		return p.s.number(`select count(*) from public.messages m join public.conversation_briefs b on b.chat_id = m.chat_id
+			where m.chat_id = $1 and m.seq > b.extracted_seq`, chat) == 0
+	})
+}
+
+// tellAndLearn imports a chat and extracts it.
+func (p *person) tellAndLearn(messages ...said) { p.learn(p.tell(messages...)) }
+
+// receipt is what a reply says about the memories in its prompt.
+type receipt struct {
+	Memories []uuid.UUID
+	Recalled []int64
+}
+
+// say sends a message, uuid.Nil for a new chat, and reads the whole reply.
+func (p *person) say(chat uuid.UUID, content string) (in uuid.UUID, r receipt) {
+	path, message := "/v1/message", map[string]any{"content": content, "chat_id": chat}
+	if chat == uuid.Nil {
+		path = "/v1/message/first"
+		delete(message, "chat_id")
+	}
+	var reply kit.Reply
+	p.send(path, "application/json", people.Encode(message), func(body io.Reader) error {
+		for e, err := range kit.Events(body) {
+			if err == nil {
+				_, err = reply.Take(e)
+			}
+			if err != nil {
+				return err
+			}
+			if reply.End != "" {
+				break
+			}
+		}
+		if reply.End != streaming.EventCompleted {
+			return fmt.Errorf("the reply ended with %s %s", reply.End, reply.Code)
+		}
+		return json.Unmarshal(reply.Completed.Memory, &r)
+	})
+	return reply.Started.ChatID, r
+}
+
+// memory is a row of memories.
+type memory struct {
+	Content      string
+	Status       string
+	ValidFrom    *time.Time
+	ValidTo      *time.Time
+	SupersededBy *uuid.UUID
+	RetractedAt  *time.Time
+}
+
+// memories returns a user's memories in the order in which they were made.
+func (p *person) memories() []memory {
+	return rows[memory](p.s, `select content, status, valid_from, valid_to, superseded_by, retracted_at
+		from public.memories where user_id = $1 order by created_at, id`, p.ID)
+}
+
+// The purposes of calls of a model, as their metadata has them.
+const (
+	forReply       = "reply"
+	forExtract     = "extract"
+	forConsolidate = "consolidate"
+	forEntities    = "entities"
+	forVectors     = "embedding" // not a purpose: calls for vectors have none
+)
+
+// canned is what the model answers during a suite. Each function may be nil, and may be called from several goroutines.
+type canned struct {
+	extract  func(later []people.Line) []people.Fact // of the first of these messages
+	byRule   bool                                    // instead of extract: what the offline model finds by its rules
+	decide   func(candidate people.Line, memories []people.Line) *people.Decision
+	entities func(memories []people.Line) string
+	reply    func(*offline.Request) string
+	before   func(purpose, input string) // is called before each answer, which waits for its return
+}
+
+// player has the model play canned answers.
+type player struct {
+	now   atomic.Pointer[canned]
+	since time.Time // when now began
+}
+
+// play sets the answers from now on.
+func (p *player) play(now canned) {
+	p.now.Store(&now)
+	p.since = time.Now()
+}
+
+// answer is the script of the model. What it does not know is left to that model's own rules.
+func (p *player) answer(r *offline.Request) (a offline.Answer) {
+	now, purpose := p.now.Load(), r.Metadata["purpose"]
+	if r.Kind == offline.KindEmbedding {
+		purpose = forVectors
+	}
+	if now.before != nil {
+		now.before(purpose, r.Text)
+	}
+	switch {
+	case purpose == forExtract && !now.byRule:
+		a.Text = now.facts(people.NewMessages(r.Text))
+	case purpose == forConsolidate:
+		a.Text = now.decisions(people.ReadLines(r.Text, "CM"))
+	case purpose == forEntities && now.entities != nil:
+		a.Text = now.entities(people.ReadLines(r.Text, "M"))
+	case purpose == forEntities:
+		a.Text = `{"entities":[],"relationships":[]}`
+	case purpose == forReply && now.reply != nil:
+		a.Text = now.reply(r)
+	case purpose == forReply:
+		a.Text = "Noted."
+	}
+	return a
+}
+
+func (c *canned) facts(messages []people.Line) string {
+	facts := []people.Fact{}
+	for n := range messages {
+		if c.extract != nil {
+			facts = append(facts, c.extract(messages[n:])...)
+		}
+	}
+	return people.Encode(map[string]any{"facts": facts})
+}
+
+// decisions has candidates added that nothing else is decided on.
+func (c *canned) decisions(lines []people.Line) string {
+	var candidates, memories []people.Line
+	for _, one := range lines {
+		one.Text, _, _ = strings.Cut(one.Text, "\n\n")
+		if one.Alias[0] == 'C' {
+			candidates = append(candidates, one)
+		} else {
+			memories = append(memories, one)
+		}
+	}
+	var decisions []people.Decision
+	for _, one := range candidates {
+		decision := people.Decision{Action: "ADD", Reason: "It is new."}
+		if c.decide != nil {
+			if decided := c.decide(one, memories); decided != nil {
+				decision = *decided
+			}
+		}
+		decision.Candidate = one.Alias
+		decisions = append(decisions, decision)
+	}
+	return people.Encode(map[string]any{"decisions": decisions})
+}
+
+// spent is what calls cost.
+type spent struct{ calls, input, output int }
+
+// bills returns what was spent since play on memories, by purpose.
+func (s *scene) bills() map[string]spent {
+	bills := map[string]spent{}
+	for _, r := range s.Model.Requests() {
+		purpose := r.Metadata["purpose"]
+		if r.At.Before(s.since) || purpose != forExtract && purpose != forConsolidate && purpose != forEntities {
+			continue
+		}
+		one := bills[purpose]
+		one.calls++
+		one.input += text.Tokens(r.Instructions + "\n" + r.Text)
+		one.output += text.Tokens(r.Sent)
+		bills[purpose] = one
+	}
+	return bills
+}
