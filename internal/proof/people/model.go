@@ -1,6 +1,7 @@
 package people
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,7 +67,7 @@ func (m *Model) look(r *offline.Request) {
 		m.note("a call without a purpose")
 	case r.Store:
 		m.note("%s: it is to be stored", purpose)
-	case schemas[purpose] != "" && (format.Type != "json_schema" || format.Name != schemas[purpose] || !format.Strict):
+	case schemas[purpose] != "" && (format.Type != "json_schema" || format.Name != schemas[purpose] || !bytes.Contains(r.Body, []byte(`"strict":true`))):
 		m.note("%s: no strict schema with the name %s: %+v", purpose, schemas[purpose], format)
 	case purpose == "extract" && !strings.Contains("\n"+r.Text, newMessages):
 		m.note("an extraction without NEW MESSAGES")
