@@ -24,7 +24,6 @@ func TestBuildFails(t *testing.T) {
 // A call that is not as the contract has it is kept.
 func TestModelIsStrict(t *testing.T) {
 	t.Parallel()
-	strict := offline.Format{Type: "json_schema", Name: "extracted_facts", Strict: true}
 	for want, r := range map[string]*offline.Request{
 		"without a purpose":    {},
 		"to be stored":         {Metadata: map[string]string{"purpose": "reply"}, Store: true},
@@ -32,7 +31,7 @@ func TestModelIsStrict(t *testing.T) {
 		"without NEW MESSAGES": {Metadata: map[string]string{"purpose": "extract"}},
 		"":                     {Metadata: map[string]string{"purpose": "extract"}, Text: "NEW MESSAGES\nU1: hello"},
 	} {
-		r.TextOptions.Format = strict
+		r.TextOptions.Format.Type, r.TextOptions.Format.Name, r.Body = "json_schema", "extracted_facts", []byte(`{"strict":true}`)
 		m, err := StartModel(t.Context(), nil, nil)
 		if err != nil {
 			t.Fatal(err)
