@@ -119,12 +119,16 @@ func newTalkRig(t *testing.T, script testkit.Script) *talkRig {
 	return &talkRig{rig: r, server: server, talker: env{"THROUGHLINE_TOKEN": r.token, "TERM": "xterm"}}
 }
 
-// atServer names the server at the end of a command that names none.
+// atServer names the server behind the flags of a command that names none.
 func (r *talkRig) atServer(args []string) []string {
 	if r.server == nil || slices.Contains(args, "--url") {
 		return args
 	}
-	return append(slices.Clone(args), "--url", r.server.Base)
+	end := len(args) // of the flags
+	if i := slices.Index(args, "--"); i >= 0 {
+		end = i
+	}
+	return slices.Insert(slices.Clone(args), end, "--url", r.server.Base)
 }
 
 // program is a command of the user, which is to be started.
