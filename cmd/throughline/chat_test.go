@@ -1,14 +1,13 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/creack/pty"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -18,10 +17,9 @@ import (
 type screen struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	tty  *os.File
+	keys io.WriteCloser
 	log  *testkit.Log
 	seen int // of the output, in bytes
-	gone chan struct{}
 }
 
 // Keys.
@@ -29,30 +27,27 @@ const (
 	enter, ctrlC, ctrlD, arrowUp = "\r", "\x03", "\x04", "\x1b[A"
 )
 
-// sit starts a program on a terminal.
+// sit starts a program on a terminal, which script makes for it.
 func sit(t *testing.T, cmd *exec.Cmd) *screen {
 	t.Helper()
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
+	var line strings.Builder // for a shell
+	for _, arg := range cmd.Args {
+		line.WriteString(" '" + strings.ReplaceAll(arg, "'", `'\''`) + "'")
+	}
+	on := exec.Command("script", "--quiet", "--flush", "--return", "--command", "stty rows 40 cols 200; exec"+line.String(), os.DevNull)
+	s := &screen{t: t, cmd: on, log: &testkit.Log{}}
+	on.Dir, on.Env, on.Stdout = cmd.Dir, cmd.Env, s.log
+	keys, err := on.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &screen{t: t, cmd: cmd, tty: tty, log: &testkit.Log{}, gone: make(chan struct{})}
-	go func() {
-		defer close(s.gone)
-		buffer := make([]byte, 4096)
-		for {
-			n, err := tty.Read(buffer)
-			_, _ = s.log.Write(buffer[:n])
-			if err != nil {
-				return // the program has closed its side
-			}
-		}
-	}()
+	s.keys = keys
+	if err := on.Start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // usually gone already
-		_ = cmd.Wait()
-		<-s.gone
-		_ = tty.Close()
+		_ = on.Process.Kill() // usually gone already
+		_ = on.Wait()
 		if t.Failed() {
 			t.Logf("the screen: %q", s.log.String())
 		}
@@ -74,7 +69,7 @@ func (s *screen) until(text string) string {
 
 func (s *screen) press(keys string) {
 	s.t.Helper()
-	if _, err := s.tty.WriteString(keys); err != nil {
+	if _, err := io.WriteString(s.keys, keys); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -90,7 +85,6 @@ func (s *screen) say(line string) {
 // ends waits for the program's end.
 func (s *screen) ends(code int) {
 	s.t.Helper()
-	<-s.gone
 	_ = s.cmd.Wait() // the exit code says it
 	if got := s.cmd.ProcessState.ExitCode(); got != code {
 		s.t.Errorf("it ended with %d: %s", got, s.log)

@@ -2,12 +2,12 @@ package brief
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/clipperhouse/uax29/v2/words"
 )
 
 // A sequence of gramWords words that occurs more than maxRepeats times is a loop.
@@ -18,8 +18,7 @@ const (
 	longWordLen = 64 // runes; anything longer is not a word and is divided into characters
 )
 
-// What a unit of text weighs. Unicode's word boundaries (UAX #29) part scripts without spaces into characters, and how
-// many of those are a word differs: about two Chinese ones, two or three of hiragana, four Thai, Lao, Khmer or Burmese ones.
+// What a unit of text weighs. Scripts without spaces are parted into characters, and how many of those are a word differs: about two Chinese ones, two or three of hiragana, four Thai, Lao, Khmer or Burmese ones.
 const (
 	wordWeight     = 20
 	hanWeight      = wordWeight / 2
@@ -74,20 +73,28 @@ func weigh(unit string) int {
 	return wordWeight
 }
 
-// unitsOf divides text into words, and unspaced scripts into characters.
+// unitsOf divides text into words, and scripts without spaces into characters.
 func unitsOf(text string) []string {
 	var units []string
-	for boundaries := words.FromString(strings.ToLower(text)); boundaries.Next(); {
-		word := boundaries.Value()
-		switch {
-		case !strings.ContainsFunc(word, isOfWord):
-		case utf8.RuneCountInString(word) > longWordLen:
-			units = append(units, strings.Split(word, "")...)
-		default:
-			units = append(units, word)
+	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !isOfWord(r) }) {
+		begin := 0 // of what is not a unit yet
+		for at, r := range word {
+			if weigh(word[at:]) < wordWeight {
+				units = append(units, word[begin:at], string(r))
+				begin = at + utf8.RuneLen(r)
+			}
 		}
+		units = append(units, divided(word[begin:])...)
 	}
-	return units
+	return slices.DeleteFunc(units, func(unit string) bool { return unit == "" })
 }
 
-func isOfWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
+// divided returns a word, or the characters of what is too long for one.
+func divided(word string) []string {
+	if utf8.RuneCountInString(word) > longWordLen {
+		return strings.Split(word, "")
+	}
+	return []string{word}
+}
+
+func isOfWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
