@@ -39,23 +39,23 @@ func listMemories(line *commandLine) clientRunner {
 			if err != nil {
 				return err
 			}
-			page, err := decode[history.MemoryPage](answer)
+			page, err := decode[client.MemoryPage](answer)
 			if err == nil && *asJSON {
 				err = printJSON(stdout, answer)
 			} else if err == nil {
 				err = printMemories(stdout, page)
 			}
-			if err != nil || page.Next == nil {
+			if err != nil || page.NextCursor == nil {
 				return err
 			}
 			left -= len(page.Memories)
-			query.Set("cursor", page.Next.String())
+			query.Set("cursor", *page.NextCursor)
 		}
 		return nil
 	}
 }
 
-func printMemories(out io.Writer, page history.MemoryPage) error {
+func printMemories(out io.Writer, page client.MemoryPage) error {
 	for _, memory := range page.Memories {
 		if _, err := fmt.Fprintf(out, "%s  %s\n", memory.ID, terminal.MemoryLine(memory)); err != nil {
 			return err

@@ -66,21 +66,21 @@ func listChats(line *commandLine) clientRunner {
 			if err != nil {
 				return err
 			}
-			page, err := decode[history.ChatPage](answer)
+			page, err := decode[client.ChatPage](answer)
 			if err == nil {
 				err = printPage(stdout, page, answer, *asJSON)
 			}
-			if err != nil || page.Next == nil {
+			if err != nil || page.NextCursor == nil {
 				return err
 			}
 			left -= len(page.Chats)
-			query.Set("cursor", page.Next.String())
+			query.Set("cursor", *page.NextCursor)
 		}
 		return nil
 	}
 }
 
-func printPage(out io.Writer, page history.ChatPage, answer json.RawMessage, asJSON bool) error {
+func printPage(out io.Writer, page client.ChatPage, answer json.RawMessage, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, answer)
 	}

@@ -12,6 +12,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
+// ChatPage is a page of the user's chats. NextCursor, which the server alone can read, is that of the next page; nil
+// after the last.
+type ChatPage struct {
+	Chats      []history.Chat `json:"chats"`
+	NextCursor *string        `json:"next_cursor"`
+}
+
 // Memory is the memory that the next prompt of a chat would contain.
 type Memory struct {
 	ChatID   uuid.UUID       `json:"chat_id"`
@@ -33,8 +40,8 @@ type MemorySection struct {
 func ChatPath(id uuid.UUID, rest string) string { return "/v1/chats/" + id.String() + rest }
 
 // Chats lists the chats with the latest activity, expired ones as well.
-func (c *Client) Chats(ctx context.Context, limit int) (history.ChatPage, error) {
-	return call[history.ChatPage](ctx, c, http.MethodGet, "/v1/chats", url.Values{"limit": {strconv.Itoa(limit)}, "include_expired": {"true"}}, nil)
+func (c *Client) Chats(ctx context.Context, limit int) (ChatPage, error) {
+	return call[ChatPage](ctx, c, http.MethodGet, "/v1/chats", url.Values{"limit": {strconv.Itoa(limit)}, "include_expired": {"true"}}, nil)
 }
 
 // Chat returns one chat.

@@ -12,6 +12,12 @@ import (
 
 const memoriesPath = "/v1/memories"
 
+// MemoryPage is a page of the user's memories. NextCursor is as that of a ChatPage.
+type MemoryPage struct {
+	Memories   []history.Memory `json:"memories"`
+	NextCursor *string          `json:"next_cursor"`
+}
+
 // Forgettable are memories that words may mean, and the token that forgets them.
 type Forgettable struct {
 	Candidates []history.ForgetCandidate `json:"candidates"`
@@ -19,8 +25,8 @@ type Forgettable struct {
 }
 
 // Memories lists memories by the parameters of the API, such as q, status, limit and cursor.
-func (c *Client) Memories(ctx context.Context, query url.Values) (history.MemoryPage, error) {
-	return call[history.MemoryPage](ctx, c, http.MethodGet, memoriesPath, query, nil)
+func (c *Client) Memories(ctx context.Context, query url.Values) (MemoryPage, error) {
+	return call[MemoryPage](ctx, c, http.MethodGet, memoriesPath, query, nil)
 }
 
 // Remember stores what the user wants to be remembered for.

@@ -97,7 +97,7 @@ func (t *talk) sessions(ctx context.Context, _ string) error {
 	if len(page.Chats) == 0 {
 		t.print("You have no chats yet.\n")
 	}
-	if page.Next != nil {
+	if page.NextCursor != nil {
 		t.print("     … and more: `throughline sessions list` shows all of them.\n")
 	}
 	return nil

@@ -45,7 +45,7 @@ func (t *talk) memories(ctx context.Context, words string) error {
 		t.print("Nothing is remembered yet.\n")
 	case len(page.Memories) == 0:
 		t.print("Nothing was found.\n")
-	case page.Next != nil:
+	case page.NextCursor != nil:
 		t.print("     … and more: `throughline memories list` shows all of them.\n")
 	}
 	return nil
