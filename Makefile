@@ -43,7 +43,8 @@ bench: ## measure the program as shipped and stripped (ONLY=stream,cost RUNS=n; 
 
 quality: ## what memory is worth: recall, topics, what is kept and forgotten (ONLY=recall,junk LOCOMO=file LONGMEMEVAL=file; DOC=1 writes the docs)
 	@scripts/setup run
-	@go run ./internal/proof/quality $(if $(ONLY),-only $(ONLY)) $(if $(LOCOMO),-locomo "$(LOCOMO)") $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc)
+	@go run ./internal/proof/quality $(if $(ONLY),-only $(ONLY)) $(if $(LOCOMO),-locomo "$(LOCOMO)") \
+		$(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc)
 
 peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the table into docs/benchmarks.md)
 	@scripts/setup peers
@@ -74,4 +75,5 @@ release: ## build the archives of the checked-out tag, with checksums and bills 
 	@scripts/release
 
 image: ## build the container image (DOCKER=podman, IMAGE=name)
-	$(or $(DOCKER),docker) build -t $(or $(IMAGE),throughline:latest) --build-arg VERSION=$$(git describe --tags --always --dirty) --build-arg REVISION=$$(git rev-parse HEAD) .
+	$(or $(DOCKER),docker) build -t $(or $(IMAGE),throughline:latest) \
+		--build-arg VERSION=$$(git describe --tags --always --dirty) --build-arg REVISION=$$(git rev-parse HEAD) .

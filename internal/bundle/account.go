@@ -80,7 +80,9 @@ func (r *rules) accountBegins(account *Account) error {
 	if len(settings.Excluded) > maxExcluded {
 		return wrong("out_of_range", fmt.Sprintf("there are more than %d excluded subjects", maxExcluded))
 	}
-	return cmp.Or(eachWithin("excluded", settings.Excluded, maxSubject), uniform("id", &account.ID), within("time_zone", settings.TimeZone, 1, maxZone), within("language", settings.Language, 1, maxLang))
+	return cmp.Or(
+		eachWithin("excluded", settings.Excluded, maxSubject), uniform("id", &account.ID),
+		within("time_zone", settings.TimeZone, 1, maxZone), within("language", settings.Language, 1, maxLang))
 }
 
 // outsideOfChats checks what an account holds beside its chats.

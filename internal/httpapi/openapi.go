@@ -166,11 +166,19 @@ func schemaRef(name string) object {
 func headers() object {
 	text := object{"type": "string"}
 	return object{
-		"X-Request-Id":        object{"description": "Names the request in the server's log; the client's own id when it sent a usable one.", "required": true, "schema": text},
-		"Retry-After":         object{"description": "Whole seconds after which trying again makes sense.", "required": true, "schema": object{"type": "integer", "minimum": 1}},
+		"X-Request-Id": object{
+			"description": "Names the request in the server's log; the client's own id when it sent a usable one.", "required": true, "schema": text,
+		},
+		"Retry-After": object{
+			"description": "Whole seconds after which trying again makes sense.", "required": true,
+			"schema": object{"type": "integer", "minimum": 1},
+		},
 		"Content-Disposition": object{"description": "attachment, with a name for the file.", "required": true, "schema": text},
-		"WWW-Authenticate":    object{"description": "Bearer; with a token also why it was refused, where that may be told (RFC 6750).", "required": true, "schema": object{"type": "string", "pattern": "^Bearer"}},
-		headerUIStream:        object{"description": "Tells that the stream is the AI SDK's UI message stream.", "schema": object{"const": uiStreamVersion}},
+		"WWW-Authenticate": object{
+			"description": "Bearer; with a token also why it was refused, where that may be told (RFC 6750).", "required": true,
+			"schema": object{"type": "string", "pattern": "^Bearer"},
+		},
+		headerUIStream: object{"description": "Tells that the stream is the AI SDK's UI message stream.", "schema": object{"const": uiStreamVersion}},
 	}
 }
 
@@ -192,8 +200,9 @@ var (
 		object{"type": "string"})
 	parameterProtocol = object{
 		"name": queryProtocol, "in": "query",
-		"description": "How the stream is written: `events` is our own protocol and the default, `ui` the AI SDK's UI message stream. It counts for more than the headers.",
-		"schema":      object{"enum": []protocol{protocolEvents, protocolUI}},
+		"description": "How the stream is written: `events` is our own protocol and the default, `ui` the AI SDK's UI message stream. " +
+			"It counts for more than the headers.",
+		"schema": object{"enum": []protocol{protocolEvents, protocolUI}},
 	}
 	parameterUIStream = header(headerUIStream, "Asks for the AI SDK's UI message stream, as `?protocol=ui` does.", object{"const": uiStreamVersion})
 )

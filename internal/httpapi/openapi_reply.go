@@ -19,7 +19,12 @@ const (
 // x-item-schema is 3.2's itemSchema.
 func replyAnswer(orWhole bool) object {
 	content := object{mediaEventStream: object{
-		"schema":        object{"type": "string", "description": "Server-sent events. In our own protocol message.started, any number of content.delta, and one terminal event (completion, message.failed or message.cancelled); in the AI SDK's the events of UIMessageEvent and then [DONE]. Lines that begin with a colon are comments."},
+		"schema": object{
+			"type": "string",
+			"description": "Server-sent events. In our own protocol message.started, any number of content.delta, and one terminal event " +
+				"(completion, message.failed or message.cancelled); in the AI SDK's the events of UIMessageEvent and then [DONE]. " +
+				"Lines that begin with a colon are comments.",
+		},
 		"x-item-schema": object{"oneOf": []object{schemaRef("StreamEvent"), schemaRef(uiSchema)}},
 		"examples": object{
 			"events": object{"value": exampleStream(protocolEvents)}, "ui": object{"value": exampleStream(protocolUI)},

@@ -82,9 +82,12 @@ var eventSchemas = map[string]string{
 // corrections are members of properties' schemas that no tag can give: lists that are known only here, and what differs
 // between two schemas that share a field. nil removes a member.
 var corrections = map[string]object{
-	"Memory.strategy":           {"enum": history.Strategies, "type": nil},
-	"MemoryReceipt.strategy":    {"enum": history.Strategies, "type": nil},
-	"MemorySection.name":        {"enum": []string{"brief", "kept", "recent", "files", "memories", "topic", "recall"}, "type": nil, "description": "Which part it is."},
+	"Memory.strategy":        {"enum": history.Strategies, "type": nil},
+	"MemoryReceipt.strategy": {"enum": history.Strategies, "type": nil},
+	"MemorySection.name": {
+		"enum": []string{"brief", "kept", "recent", "files", "memories", "topic", "recall"}, "type": nil,
+		"description": "Which part it is.",
+	},
 	"SectionAccount.failure":    {"description": "Why a section that had to be retrieved is missing: late or failed."},
 	"Completion.content_length": {"description": "Characters (Unicode code points) of the whole reply."},
 	"Completion.memory":         {"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}},

@@ -121,7 +121,8 @@ func packCommit(change *pack.Change) dbsqlc.PackCommitParams {
 		TopicID: change.TopicID, ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedVersion: change.Planned.Version,
 		CheckedSeq: checked, CheckedMessages: int64(messages),
 		Summary: change.Summary, SummaryTokens: change.Tokens, SummarySeq: change.SummarySeq, CompactedSeq: change.CompactedSeq,
-		CompactedMessages: change.Report.Archived, Stale: change.Stale, Rehydrated: change.Rehydrated, WaitSeconds: change.Wait.Seconds(), Summarized: change.Plan.Summarize,
+		CompactedMessages: change.Report.Archived, Stale: change.Stale, Rehydrated: change.Rehydrated,
+		WaitSeconds: change.Wait.Seconds(), Summarized: change.Plan.Summarize,
 	}
 }
 

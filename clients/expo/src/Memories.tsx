@@ -32,7 +32,9 @@ export function Memories({ api, onClose }: { api: Api; onClose: () => void }) {
           keyExtractor={({ id }) => id}
           contentContainerStyle={styles.list}
           onEndReached={() => hasMore && attempt(mine.loadMore())}
-          ListEmptyComponent={status === 'ready' ? <Text style={styles.empty}>Nothing yet. What you tell in a chat comes here when the chat has rested.</Text> : null}
+          ListEmptyComponent={status === 'ready'
+            ? <Text style={styles.empty}>Nothing yet. What you tell in a chat comes here when the chat has rested.</Text>
+            : null}
           renderItem={({ item: { id, content, status: state, sources } }) => (
             <View style={styles.row}>
               <Text style={styles.reply}>{content}</Text>

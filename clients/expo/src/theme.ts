@@ -12,7 +12,10 @@ export function useStyles() {
 function stylesIn(c: typeof light) {
   const styles = StyleSheet.create({
     screen: { flex: 1, backgroundColor: c.paper },
-    bar: { flexDirection: 'row', alignItems: 'center', gap: 20, paddingHorizontal: 20, paddingVertical: 12, borderBottomWidth: StyleSheet.hairlineWidth, borderColor: c.line },
+    bar: {
+      flexDirection: 'row', alignItems: 'center', gap: 20, paddingHorizontal: 20, paddingVertical: 12,
+      borderBottomWidth: StyleSheet.hairlineWidth, borderColor: c.line,
+    },
     title: { flex: 1, fontSize: 17, fontWeight: '600', color: c.ink },
     list: { paddingHorizontal: 20, paddingVertical: 16, gap: 16 },
     reply: { fontSize: 16, lineHeight: 24, color: c.ink },
@@ -21,7 +24,10 @@ function stylesIn(c: typeof light) {
     bad: { fontSize: 14, lineHeight: 20, color: c.bad },
     action: { fontSize: 15, fontWeight: '500', color: c.accent, paddingVertical: 4 },
     composer: { flexDirection: 'row', alignItems: 'flex-end', gap: 12, padding: 12, borderTopWidth: StyleSheet.hairlineWidth, borderColor: c.line },
-    input: { flex: 1, fontSize: 16, lineHeight: 22, maxHeight: 132, color: c.ink, borderWidth: 1, borderColor: c.line, borderRadius: 20, paddingHorizontal: 16, paddingVertical: 9 },
+    input: {
+      flex: 1, fontSize: 16, lineHeight: 22, maxHeight: 132, color: c.ink,
+      borderWidth: 1, borderColor: c.line, borderRadius: 20, paddingHorizontal: 16, paddingVertical: 9,
+    },
     field: { fontSize: 16, color: c.ink, borderWidth: 1, borderColor: c.line, borderRadius: 12, paddingHorizontal: 16, paddingVertical: 12 },
     button: { borderRadius: 20, paddingHorizontal: 18, paddingVertical: 11, backgroundColor: c.accent },
     onButton: { fontSize: 15, fontWeight: '600', textAlign: 'center', color: c.onAccent },

@@ -16,7 +16,10 @@ const CALLBACK = 'http://localhost:33418/callback';
 class Assistant {
   redirectUrl = CALLBACK;
 
-  clientMetadata = { client_name: 'Assistant', redirect_uris: [CALLBACK], token_endpoint_auth_method: 'none', grant_types: ['authorization_code', 'refresh_token'] };
+  clientMetadata = {
+    client_name: 'Assistant', redirect_uris: [CALLBACK],
+    token_endpoint_auth_method: 'none', grant_types: ['authorization_code', 'refresh_token'],
+  };
 
   state() { return 'a state'; }
 

@@ -47,7 +47,9 @@ assert.equal(first.started_new, true);
 const { continuation_id } = first;
 const second = await ask(client, 'debug', { prompt: `Why does it panic? ${MARK}`, continuation_id, files });
 const third = await ask(client, 'codereview', { prompt: `Review it. ${MARK}`, continuation_id });
-for (const { continuation_id: thread, started_new } of [second, third]) assert.deepEqual({ thread, started_new }, { thread: continuation_id, started_new: false });
+for (const { continuation_id: thread, started_new } of [second, third]) {
+  assert.deepEqual({ thread, started_new }, { thread: continuation_id, started_new: false });
+}
 
 const shown = await client.callTool({ name: 'get_thread', arguments: { continuation_id } });
 assert.deepEqual(shown.structuredContent.messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);

@@ -91,7 +91,8 @@ var (
 
 // leavesSection reports whether a fact looks like a heading or a speaker label of a prompt.
 func leavesSection(fact string) bool {
-	return prompt.LooksLikePrompt(fact) || text.HasHiddenMarks(fact) || roleMark().MatchString(fact) || opensInjection(fact) || headingWithin().MatchString(fold(fact))
+	return prompt.LooksLikePrompt(fact) || text.HasHiddenMarks(fact) || roleMark().MatchString(fact) ||
+		opensInjection(fact) || headingWithin().MatchString(fold(fact))
 }
 
 // headingWithin finds a heading of ours in the middle of a line.

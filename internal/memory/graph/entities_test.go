@@ -26,16 +26,21 @@ func TestAnswers(t *testing.T) {
 	memories := memoriesOf("Likes Neovim and C++.", "Works at Acme\nwith Bob.", "東京に住んでいる。")
 	var b strings.Builder
 	for _, answer := range []string{
-		`{"entities": [{"memory": "M1", "name": "Neovim", "type": "tool"}, {"memory": "M1", "name": "C++", "type": "Concept"}, {"memory": "M2", "name": "Acme", "type": "organization"}, {"memory": "M3", "name": "東京", "type": "place"}],
-		  "relationships": [{"memory": "M1", "source": "User", "relationship": "likes", "target": "neovim"}, {"memory": "M3", "source": "the user", "relationship": "Lives in", "target": "東京"}]}`,
+		`{"entities": [{"memory": "M1", "name": "Neovim", "type": "tool"}, {"memory": "M1", "name": "C++", "type": "Concept"}, ` +
+			`{"memory": "M2", "name": "Acme", "type": "organization"}, {"memory": "M3", "name": "東京", "type": "place"}],
+		  "relationships": [{"memory": "M1", "source": "User", "relationship": "likes", "target": "neovim"}, ` +
+			`{"memory": "M3", "source": "the user", "relationship": "Lives in", "target": "東京"}]}`,
 		`{"entities": [], "relationships": []}`,
 		// As S4 has it, without memories: whichever has the names.
 		`{"entities": [{"name": "Neovim", "type": "gadget"}, {"name": "Bob", "type": "person"}], "relationships": [{"source": "Bob", "target": "Acme", ` +
 			`"relationship": "works_at"}]}`,
 		// Not in the memory's words; of another memory; of none; the user as an entity; too long; without a name.
-		`{"entities": [{"memory": "M1", "name": "Emacs", "type": "tool"}, {"memory": "M1", "name": "Acme", "type": "tool"}, {"memory": "M9", "name": "Bob", "type": "person"}, {"memory": "M1", "name": "User", "type": "person"},
-		  {"memory": "M1", "name": "` + strings.Repeat("Neovim ", 20) + `", "type": "tool"}, {"memory": "M1", "name": " ", "type": "tool"}, {"memory": "M1", "name": "vim", "type": "tool"}],
-		  "relationships": [{"memory": "M1", "source": "User", "relationship": "hates", "target": "Emacs"}, {"memory": "M1", "source": "User", "relationship": "?!", "target": "Neovim"}]}`,
+		`{"entities": [{"memory": "M1", "name": "Emacs", "type": "tool"}, {"memory": "M1", "name": "Acme", "type": "tool"}, ` +
+			`{"memory": "M9", "name": "Bob", "type": "person"}, {"memory": "M1", "name": "User", "type": "person"},
+		  {"memory": "M1", "name": "` + strings.Repeat("Neovim ", 20) + `", "type": "tool"}, {"memory": "M1", "name": " ", "type": "tool"}, ` +
+			`{"memory": "M1", "name": "vim", "type": "tool"}],
+		  "relationships": [{"memory": "M1", "source": "User", "relationship": "hates", "target": "Emacs"}, ` +
+			`{"memory": "M1", "source": "User", "relationship": "?!", "target": "Neovim"}]}`,
 		`{"entities": [{"memory": "M1", "name": "Neovim", "type": "tool"}]}`, `[]`, `null`, `{}`, ``, `NONE`, `{"entities": {}, "relationships": []}`,
 		`{"entities": [], "relationships": []} and more`, `{"entities": [{"name": 5}], "relationships": []}`, "```json\n{}\n```",
 	} {

@@ -79,8 +79,8 @@ func (r *rig) wander() (chat string) {
 // pack archives the first messages of a topic, and summarizes them.
 func (r *rig) pack(topic uuid.UUID, messages int, summary string) {
 	r.t.Helper()
-	testkit.Exec(r.t, r.pool, `update topics set compacted_seq = first_seq + $2::bigint - 1, summary_seq = first_seq + $2::bigint - 1, summary = $3, summary_tokens = 15,
-		compacted_messages = $2::bigint where id = $1`, topic, messages, summary)
+	testkit.Exec(r.t, r.pool, `update topics set compacted_seq = first_seq + $2::bigint - 1,
+		summary_seq = first_seq + $2::bigint - 1, summary = $3, summary_tokens = 15, compacted_messages = $2::bigint where id = $1`, topic, messages, summary)
 }
 
 // topic gives the turns from one message to another a topic.

@@ -27,7 +27,8 @@ func TestWorkerServesMetrics(t *testing.T) {
 		}
 		_ = response.Body.Close()
 	}
-	if _, err := app.New(t.Context(), r.config(env{"HTTP_ADDR": watched.app.Addr()}), app.Role{Workers: true}, discard); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") {
+	taken := r.config(env{"HTTP_ADDR": watched.app.Addr()})
+	if _, err := app.New(t.Context(), taken, app.Role{Workers: true}, discard); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") {
 		t.Errorf("at an address that is taken: %v", err)
 	}
 	if err := watched.stop(); err != nil {

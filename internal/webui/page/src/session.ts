@@ -34,7 +34,8 @@ let supabase: Promise<SupabaseClient> | undefined;
 /** Supabase's own client, which keeps and renews the session; undefined where no project is configured. */
 export async function supabaseOf(config: Config): Promise<SupabaseClient | undefined> {
   if (!hasProject(config)) return undefined;
-  supabase ??= import('@supabase/supabase-js').then(({ createClient }) => createClient(config.supabase_url!, config.supabase_key!, { auth: { flowType: 'pkce' } }));
+  supabase ??= import('@supabase/supabase-js').then(({ createClient }) =>
+    createClient(config.supabase_url!, config.supabase_key!, { auth: { flowType: 'pkce' } }));
   return supabase;
 }
 

@@ -26,7 +26,9 @@ await run({
   },
 
   async 'draws what was said, and lists the same'() {
-    const said = await call('POST', '/v1/message/first', { content: 'I live in Lyon. I play the cello. I use Neovim. My sister lives in Bergen. My cat is called Momo.' });
+    const said = await call('POST', '/v1/message/first', {
+      content: 'I live in Lyon. I play the cello. I use Neovim. My sister lives in Bergen. My cat is called Momo.',
+    });
     await call('POST', `/v1/chats/${said.chat_id}/extract`);
     await call('POST', '/v1/message', { chat_id: said.chat_id, content: 'I have moved to Porto.' });
     await call('POST', `/v1/chats/${said.chat_id}/extract`);

@@ -69,7 +69,8 @@ export async function eventually(holds) {
 export async function isAccessible(tab, where) {
   await eventually(async () => {
     const { violations } = await new AxeBuilder({ page: tab }).analyze();
-    const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n    ${nodes.map((node) => `${node.html}\n      ${node.failureSummary}`).join('\n    ')}`);
+    const wrong = (nodes) => nodes.map((node) => `${node.html}\n      ${node.failureSummary}`).join('\n    ');
+    const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n    ${wrong(nodes)}`);
     assert.equal(found.join('\n'), '', `axe at ${where}`);
   });
 }
@@ -79,7 +80,9 @@ export async function fits(tab) {
   const wide = () => tab.evaluate(() => {
     const room = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= room) return [];
-    return [...document.querySelectorAll('body *')].filter((element) => element.getBoundingClientRect().right > room).map((element) => element.outerHTML.slice(0, 120));
+    return [...document.querySelectorAll('body *')]
+      .filter((element) => element.getBoundingClientRect().right > room)
+      .map((element) => element.outerHTML.slice(0, 120));
   });
   await eventually(async () => assert.deepEqual(await wide(), [], 'wider than the window'));
 }

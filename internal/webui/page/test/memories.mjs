@@ -12,7 +12,10 @@ const filterBy = (name, value) => tab.getByRole('search').getByLabel(name).selec
 const gone = (words) => item(words).first().waitFor({ state: 'detached' });
 
 /** The focus is where a person goes on. It moves a frame after what was pressed is gone. */
-const focused = (text) => tab.waitForFunction((wanted) => document.activeElement.matches('button, li') && wanted.test(document.activeElement.textContent), text);
+const focused = (text) => tab.waitForFunction((wanted) => {
+  const { activeElement } = document;
+  return activeElement.matches('button, li') && wanted.test(activeElement.textContent);
+}, text);
 
 /** Says something in a chat, and has it read for memories at once. */
 async function tell(content, chat) {
@@ -93,7 +96,8 @@ await run({
     await tab.getByRole('alert').filter({ hasText: 'cannot be reached' }).waitFor();
     await press('Prefers oat milk.', 'Pin');
     await item('Prefers oat milk.').getByRole('alert').waitFor();
-    await eventually(async () => assert.equal(await item('Prefers oat milk.').getByRole('button', { name: 'Pin', exact: true }).getAttribute('aria-pressed'), 'false', 'a pin that failed stays shown'));
+    const pin = item('Prefers oat milk.').getByRole('button', { name: 'Pin', exact: true });
+    await eventually(async () => assert.equal(await pin.getAttribute('aria-pressed'), 'false', 'a pin that failed stays shown'));
     await context.setOffline(false);
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
     await item('Has two cats.').waitFor();
@@ -275,7 +279,10 @@ await run({
   },
 
   async 'hostile words are words'() {
-    const hostile = ['<img src=x onerror="alert(1)"><script>alert(2)</script>', '\u202Etxt.exe\u202C and \u2067back\u2069', '[a](javascript:alert(3)) {{7*7}}', 'x'.repeat(500)];
+    const hostile = [
+      '<img src=x onerror="alert(1)"><script>alert(2)</script>', '\u202Etxt.exe\u202C and \u2067back\u2069',
+      '[a](javascript:alert(3)) {{7*7}}', 'x'.repeat(500),
+    ];
     for (const content of hostile) await call('POST', '/v1/memories', { content });
     await tab.reload();
     for (const content of hostile) await item(content).first().waitFor();

@@ -2,8 +2,15 @@
 import { call, desktop, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 async function prepare() {
-  for (const [title, tags] of [['A walnut-free carrot cake', ['kitchen']], ['Night trains to Vienna', ['travel']], ['Names for a grey cat', []], ['The second Brandenburg concerto', ['music']]]) await call('POST', '/v1/message/first', { content: title, tags });
-  const { chat_id: id } = await call('POST', '/v1/message/first', { content: 'My cello stands beside the heater, and a seam has opened. What should I do before winter?', tags: ['cello', 'care'], title: 'The cello in winter' });
+  const titles = {
+    'A walnut-free carrot cake': ['kitchen'], 'Night trains to Vienna': ['travel'], 'Names for a grey cat': [], 'The second Brandenburg concerto': ['music'],
+  };
+  for (const [title, tags] of Object.entries(titles)) await call('POST', '/v1/message/first', { content: title, tags });
+  const { chat_id: id } = await call('POST', '/v1/message/first', {
+    content: 'My cello stands beside the heater, and a seam has opened. What should I do before winter?',
+    tags: ['cello', 'care'],
+    title: 'The cello in winter',
+  });
   await call('POST', '/v1/message', { chat_id: id, content: 'And the bow, what does it need?' });
   return id;
 }

@@ -3,7 +3,10 @@ import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open
 
 const { id } = await call('POST', '/v1/chats', { title: 'A long one', tags: ['long'] });
 for (let from = 1; from <= 240; from += 80) {
-  const messages = Array.from({ length: 80 }, (_, n) => ({ role: n % 2 ? 'assistant' : 'user', content: `This is number ${from + n}.\n\n${'It has some words. '.repeat(from % 7 * 5)}` }));
+  const messages = Array.from({ length: 80 }, (_, n) => ({
+    role: n % 2 ? 'assistant' : 'user',
+    content: `This is number ${from + n}.\n\n${'It has some words. '.repeat(from % 7 * 5)}`,
+  }));
   await call('POST', `/v1/chats/${id}/messages`, { messages });
 }
 
@@ -11,7 +14,10 @@ const context = await newBrowser();
 let tab;
 
 /** Where a message is on the screen, or undefined. */
-const top = (number) => tab.evaluate((text) => [...document.querySelectorAll('article')].find((one) => one.innerText.includes(text))?.getBoundingClientRect().top, `This is number ${number}.`);
+const top = (number) => tab.evaluate((text) => {
+  const found = [...document.querySelectorAll('article')].find((one) => one.innerText.includes(text));
+  return found?.getBoundingClientRect().top;
+}, `This is number ${number}.`);
 
 await run({
   async 'a long chat opens at its end, and loads older messages without a jump'() {
@@ -54,7 +60,8 @@ await run({
     await eventually(async () => assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Skip to the content'));
     await isAccessible(tab, 'the link to the content');
     for (let n = 0; n < 20 && !(await tab.evaluate(() => document.activeElement.textContent.startsWith('A long one'))); n++) await tab.keyboard.press('Tab');
-    await eventually(async () => assert.notEqual(await tab.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none', 'the focus cannot be seen'));
+    const outline = () => tab.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+    await eventually(async () => assert.notEqual(await outline(), 'none', 'the focus cannot be seen'));
     await tab.keyboard.press('Enter');
     await tab.waitForFunction(() => document.activeElement?.matches('h1') && document.activeElement.innerText === 'A long one');
     await tab.getByText('This is number 240.').waitFor({ state: 'attached' });
@@ -72,7 +79,8 @@ await run({
     await tab.getByRole('dialog').waitFor();
     await tab.keyboard.press('Escape');
     await tab.getByRole('dialog').waitFor({ state: 'detached' });
-    await eventually(async () => assert.match(await tab.evaluate(() => document.activeElement.ariaLabel), /Change the title/, 'the keyboard is lost after a dialog'));
+    const focused = () => tab.evaluate(() => document.activeElement.ariaLabel);
+    await eventually(async () => assert.match(await focused(), /Change the title/, 'the keyboard is lost after a dialog'));
   },
 
   async 'the theme is chosen and kept'() {

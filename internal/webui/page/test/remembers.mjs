@@ -150,7 +150,8 @@ await run({
     await why.getByText('Earlier turns, quoted').waitFor();
     await tab.waitForURL(/why=[0-9a-f-]{36}$/);
     await why.getByText('rented from a violin maker called Kessler').first().waitFor();
-    await eventually(async () => assert.match(await why.getByRole('link', { name: 'Rents a cello from Kessler.' }).getAttribute('href'), /^\/app\/memories\?id=[0-9a-f-]{36}$/));
+    const memory = why.getByRole('link', { name: 'Rents a cello from Kessler.' });
+    await eventually(async () => assert.match(await memory.getAttribute('href'), /^\/app\/memories\?id=[0-9a-f-]{36}$/));
     const desk = await newBrowser({ viewport: desktop, colorScheme: 'dark' });
     const dark = await open(desk, new URL(tab.url()).pathname + new URL(tab.url()).search);
     await section(dark, 'Why it said that').getByText('Earlier turns, quoted').waitFor();
@@ -216,8 +217,13 @@ await run({
     await call('POST', `/v1/chats/${id}/messages`, {
       messages: [
         { role: 'system', content: 'A note before anything was said.' }, { role: 'assistant', content: 'Hello!' },
-        { role: 'user', content: 'Tune the A.' }, { role: 'assistant', tool_calls: calls }, { role: 'tool', name: 'tuner', tool_call_id: 'call_1', content: '441 Hz' },
-        { role: 'assistant', content: 'It is sharp.' }, { role: 'user', content: 'And the D?' }, { role: 'user', content: 'Are you there?' }, { role: 'system', content: 'A note.' },
+        { role: 'user', content: 'Tune the A.' },
+        { role: 'assistant', tool_calls: calls },
+        { role: 'tool', name: 'tuner', tool_call_id: 'call_1', content: '441 Hz' },
+        { role: 'assistant', content: 'It is sharp.' },
+        { role: 'user', content: 'And the D?' },
+        { role: 'user', content: 'Are you there?' },
+        { role: 'system', content: 'A note.' },
       ],
     });
     const odd = await open(context, `/app/chats/${id}/memory`);

@@ -2,7 +2,10 @@
 import { assert, call, desktop, isAccessible, newBrowser, open, phone, run } from './harness.mjs';
 
 const { id } = await call('POST', '/v1/chats', { title: 'A chat' });
-const routes = ['/app/', `/app/chats/${id}`, `/app/chats/${id}/memory`, `/app/chats/${id}/topics`, '/app/memories', '/app/memories/graph', '/app/oauth/consent', '/app/nowhere'];
+const routes = [
+  '/app/', `/app/chats/${id}`, `/app/chats/${id}/memory`, `/app/chats/${id}/topics`,
+  '/app/memories', '/app/memories/graph', '/app/oauth/consent', '/app/nowhere',
+];
 
 async function visit(options) {
   const context = await newBrowser(options);

@@ -17,7 +17,9 @@ async function say(tab, text) {
 
 /** Waits until a locator has a text, to the letter but for white space. */
 async function reads(locator, text) {
-  await locator.filter({ hasText: text instanceof RegExp ? text : new RegExp(`^\\s*${RegExp.escape?.(text) ?? text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}\\s*$`) }).first().waitFor();
+  const literally = (words) => RegExp.escape?.(words) ?? words.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const hasText = text instanceof RegExp ? text : new RegExp(`^\\s*${literally(text)}\\s*$`);
+  await locator.filter({ hasText }).first().waitFor();
 }
 
 const context = await newBrowser({ permissions: ['clipboard-read', 'clipboard-write'] });
@@ -108,7 +110,9 @@ await run({
     await eventually(async () => assert.equal(await reply.locator('strong').innerText(), 'rosin'));
     await eventually(async () => assert.equal(await reply.locator('pre').innerText(), 'wipe --gently bow'));
     await eventually(async () => assert.equal(await reply.getByRole('cell').first().innerText(), 'dark'));
-    await eventually(async () => assert.deepEqual(await reply.getByRole('link', { name: 'the maker' }).evaluate((link) => [link.href, link.rel, link.target]), ['https://example.com/rosin', 'noopener noreferrer nofollow', '_blank']));
+    const link = reply.getByRole('link', { name: 'the maker' });
+    const safe = ['https://example.com/rosin', 'noopener noreferrer nofollow', '_blank'];
+    await eventually(async () => assert.deepEqual(await link.evaluate(({ href, rel, target }) => [href, rel, target]), safe));
     await isAccessible(tab, 'Markdown');
     await picture(tab, 'talk-phone');
   },
@@ -127,7 +131,8 @@ await run({
       ({ messages } = await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`));
       assert.deepEqual([messages.at(-1).rating, messages.at(-1).pinned], [1, true]);
     });
-    await eventually(async () => assert.equal(await reply.getByRole('link', { name: 'Why it said that' }).getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`));
+    const why = reply.getByRole('link', { name: 'Why it said that' });
+    await eventually(async () => assert.equal(await why.getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`));
 
     await reply.getByRole('button', { name: 'Delete' }).click();
     await tab.getByRole('dialog').getByRole('button', { name: 'Keep it' }).click();

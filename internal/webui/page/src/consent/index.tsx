@@ -18,7 +18,13 @@ export function Consent() {
 
   if (problem) return <Plain title="Programs"><p role="alert">{problem}</p></Plain>;
   if (!oauth) return <Plain title="Programs"><p role="status">One moment…</p></Plain>;
-  if (oauth === 'none') return <Plain title="Programs"><p>Only an account can connect programs. You are signed in with a token: sign out, then sign in with your account.</p></Plain>;
+  if (oauth === 'none') {
+    return (
+      <Plain title="Programs">
+        <p>Only an account can connect programs. You are signed in with a token: sign out, then sign in with your account.</p>
+      </Plain>
+    );
+  }
   return id ? <Question oauth={oauth} id={id} /> : <Programs oauth={oauth} />;
 }
 

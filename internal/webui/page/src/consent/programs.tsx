@@ -37,7 +37,10 @@ export function Programs({ oauth }: { oauth: OAuth }) {
       <ul class="programs">
         {grants?.map((grant) => (
           <li key={grant.client.id}>
-            <span><Name of={grant.client.name} /><br /><small>since <time dateTime={grant.granted_at}>{new Date(grant.granted_at).toLocaleDateString()}</time></small></span>
+            <span>
+              <Name of={grant.client.name} /><br />
+              <small>since <time dateTime={grant.granted_at}>{new Date(grant.granted_at).toLocaleDateString()}</time></small>
+            </span>
             <button class="danger" aria-label={`Disconnect ${grant.client.name}`} onClick={() => attempt(disconnect(grant))}>Disconnect</button>
           </li>
         ))}

@@ -35,7 +35,13 @@ export function Question({ oauth, id }: { oauth: OAuth; id: string }) {
 
   useEffect(() => void decide(() => oauth.getAuthorizationDetails(id)), [id]);
 
-  if (left) return <Plain title="Going back"><p role="status">You are sent back to the program. If nothing happens here, it has its answer: close this tab.</p></Plain>;
+  if (left) {
+    return (
+      <Plain title="Going back">
+        <p role="status">You are sent back to the program. If nothing happens here, it has its answer: close this tab.</p>
+      </Plain>
+    );
+  }
   if (!asked) return <Plain title="Connect a program">{problem ? <p role="alert">{problem}</p> : <p role="status">One moment…</p>}</Plain>;
   return (
     <Plain title={<>Let <Name of={asked.client.name} /> act for you?</>}>
@@ -69,6 +75,8 @@ function destination(address: string): string {
 
 function sayRefusal(error: unknown): string {
   const { status, message } = error as { status?: number; message: string };
-  if (status === 404 || message.includes('cannot be processed') || message.includes('no longer pending')) return 'This request has expired, or it was answered already. Go back to the program and connect again.';
+  if (status === 404 || message.includes('cannot be processed') || message.includes('no longer pending')) {
+    return 'This request has expired, or it was answered already. Go back to the program and connect again.';
+  }
   return sayError((error as Error).name === 'AuthRetryableFetchError' ? new TypeError() : error);
 }

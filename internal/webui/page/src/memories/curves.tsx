@@ -26,12 +26,19 @@ export function Curves({ topics }: { topics: Topic[] }) {
       </figcaption>
       <div class="scroll" role="region" aria-label="Priorities as a table" tabIndex={0}>
         <table>
-          <thead><tr><th scope="col">Topic</th><th scope="col">Half-life</th><th scope="col">Now</th><th scope="col">In a day</th><th scope="col">In a week</th><th scope="col">Below {FADED}</th></tr></thead>
+          <thead>
+            <tr>
+              <th scope="col">Topic</th><th scope="col">Half-life</th><th scope="col">Now</th>
+              <th scope="col">In a day</th><th scope="col">In a week</th><th scope="col">Below {FADED}</th>
+            </tr>
+          </thead>
           <tbody>
             {drawn.map((topic, i) => (
               <tr key={topic.id}>
                 <th scope="row" dir="auto">
-                  <svg class={`curve-${i}`} viewBox="0 0 24 4" aria-hidden="true"><line x1="0" y1="2" x2="24" y2="2" stroke-dasharray={dashes[i].join(' ')} /></svg>
+                  <svg class={`curve-${i}`} viewBox="0 0 24 4" aria-hidden="true">
+                    <line x1="0" y1="2" x2="24" y2="2" stroke-dasharray={dashes[i].join(' ')} />
+                  </svg>
                   {topic.title}
                 </th>
                 <td>{daysInWords(topic.half_life_days)}</td>
@@ -68,7 +75,13 @@ function Chart({ topics }: { topics: Topic[] }) {
     const plot = new uPlot({
       width: place.clientWidth, height: 240, pxAlign: false, padding: [20, 12, 0, 0], legend: { show: false }, cursor: { show: false },
       scales: { y: { range: [0, 1] } },
-      axes: [{ stroke: paint('--ink-soft'), grid: { show: false }, incrs: [1, 2, 7, 14, 30].map((days) => days * 86_400), values: (_, ticks) => ticks.map((time) => tick.format(time * 1000)) }, { stroke: paint('--ink-soft'), grid: { stroke: paint('--line') }, size: 40 }],
+      axes: [
+        {
+          stroke: paint('--ink-soft'), grid: { show: false }, incrs: [1, 2, 7, 14, 30].map((days) => days * 86_400),
+          values: (_, ticks) => ticks.map((time) => tick.format(time * 1000)),
+        },
+        { stroke: paint('--ink-soft'), grid: { stroke: paint('--line') }, size: 40 },
+      ],
       series: [{}, ...topics.map((topic, i) => ({ label: topic.title, stroke: paint(`--curve-${i}`), width: 2, dash: dashes[i] }))],
       hooks: { draw: [(u) => lines(u, now / 1000, paint('--ink-soft')())] },
     }, [times, ...topics.map((topic) => times.map((time) => priorityAt(topic, time * 1000)))], place);

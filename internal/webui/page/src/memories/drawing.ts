@@ -1,5 +1,8 @@
 import { drag } from 'd3-drag';
-import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY, type Simulation, type SimulationLinkDatum, type SimulationNodeDatum } from 'd3-force';
+import {
+  forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY,
+  type Simulation, type SimulationLinkDatum, type SimulationNodeDatum,
+} from 'd3-force';
 import { select } from 'd3-selection';
 import { zoom, zoomIdentity } from 'd3-zoom';
 

@@ -68,7 +68,9 @@ export function ForgetByWords({ forgotten }: { forgotten: (count: number) => voi
       {proposal && proposal.candidates.length > 0 && (
         <Confirm title={`Forget ${count(proposal.candidates.length, 'memory', 'memories')} for good?`} action="Forget them" busy={busy} error={error}
           onConfirm={forget} onCancel={() => setProposal(undefined)}>
-          <ul class="named" tabIndex={0} aria-label="What would be forgotten">{proposal.candidates.map((found) => <li key={found.id} dir="auto">{found.content}</li>)}</ul>
+          <ul class="named" tabIndex={0} aria-label="What would be forgotten">
+            {proposal.candidates.map((found) => <li key={found.id} dir="auto">{found.content}</li>)}
+          </ul>
           <p class="quiet">A memory that changes before you confirm is left alone.</p>
         </Confirm>
       )}

@@ -92,7 +92,11 @@ function Picture({ found, chosen, choose }: { found: Found; chosen: string; choo
   const types = [...new Set(part.nodes.map((node) => node.type))];
   return (
     <figure>
-      <svg ref={svg} role="img" aria-label={`A drawing of ${count(part.nodes.length, 'entity', 'entities')} and ${count(part.links.length, 'relationship')}. The list has the same.`} />
+      <svg
+        ref={svg}
+        role="img"
+        aria-label={`A drawing of ${count(part.nodes.length, 'entity', 'entities')} and ${count(part.links.length, 'relationship')}. The list has the same.`}
+      />
       <div class="tools">
         <button type="button" aria-label="Zoom in" onClick={() => drawing.current?.zoomBy(1.5)}>+</button>
         <button type="button" aria-label="Zoom out" onClick={() => drawing.current?.zoomBy(1 / 1.5)}>−</button>
@@ -119,7 +123,8 @@ function List({ found, chosen, choose }: { found: Found; chosen: string; choose:
         {found.entities.map((entity) => (
           <li key={entity.name}>
             <button type="button" class="entity" aria-expanded={entity.name === chosen} onClick={() => choose(entity.name === chosen ? '' : entity.name)}>
-              <span dir="auto">{entity.name}</span> <span class="quiet">{entity.type}{entity.mentions > 0 && `, in ${count(entity.mentions, 'memory', 'memories')}`}</span>
+              <span dir="auto">{entity.name}</span>{' '}
+              <span class="quiet">{entity.type}{entity.mentions > 0 && `, in ${count(entity.mentions, 'memory', 'memories')}`}</span>
             </button>
             {entity.name === chosen && <About name={entity.name} said={found.relationships} />}
           </li>

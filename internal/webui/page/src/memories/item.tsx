@@ -129,7 +129,11 @@ function Correct({ memory, save, cancel }: { memory: Memory; save: (change: Chan
     event.preventDefault();
     run(async () => {
       const words = content.trim();
-      await save({ ...(words !== memory.content && { content: words }), ...(type !== memory.memory_type && { type }), ...(durable !== memory.durable && { durable }) });
+      await save({
+        ...(words !== memory.content && { content: words }),
+        ...(type !== memory.memory_type && { type }),
+        ...(durable !== memory.durable && { durable }),
+      });
       settle();
     });
   };

@@ -112,14 +112,22 @@ function TopicItem({ chat, topic, all, changed }: { chat: string; topic: Topic; 
           <span>half-life {daysInWords(topic.half_life_days)}</span>
         </p>
       )}
-      {topic.state === 'archived' && <p class="quiet">It faded among many others. It comes back by itself when the chat does, and can be read here meanwhile.</p>}
+      {topic.state === 'archived' && (
+        <p class="quiet">It faded among many others. It comes back by itself when the chat does, and can be read here meanwhile.</p>
+      )}
       {mode === 'change' && <Change chat={chat} topic={topic} cancel={() => setMode('')} saved={() => { setMode(''); changed('Saved.'); }} />}
       {mode === 'merge' && <Merge chat={chat} topic={topic} others={others} cancel={() => setMode('')} merged={() => { setMode(''); changed('Merged.'); }} />}
       {!merged && (
         <div class="actions">
           <Messages chat={chat} topic={topic} />
-          <button type="button" aria-describedby={title} aria-expanded={mode === 'change'} onClick={() => setMode(mode === 'change' ? '' : 'change')}>Change</button>
-          {others.length > 0 && <button type="button" aria-describedby={title} aria-expanded={mode === 'merge'} onClick={() => setMode(mode === 'merge' ? '' : 'merge')}>Merge</button>}
+          <button type="button" aria-describedby={title} aria-expanded={mode === 'change'} onClick={() => setMode(mode === 'change' ? '' : 'change')}>
+            Change
+          </button>
+          {others.length > 0 && (
+            <button type="button" aria-describedby={title} aria-expanded={mode === 'merge'} onClick={() => setMode(mode === 'merge' ? '' : 'merge')}>
+              Merge
+            </button>
+          )}
         </div>
       )}
     </li>
@@ -230,7 +238,11 @@ function Said({ chat, topic }: { chat: string; topic: Topic }) {
       <ol class="said" start={first + 1}>
         {messages.slice(first).map((message, i) => (
           <li key={first + i} class={first + i < packed ? 'packed' : ''}>
-            <p class="quiet">{message.role === 'user' ? 'You' : 'Assistant'}, <time dateTime={new Date(message.timestamp * 1000).toISOString()}>{minuteOf(message.timestamp * 1000)}</time>{first + i < packed && ', packed'}</p>
+            <p class="quiet">
+              {message.role === 'user' ? 'You' : 'Assistant'},{' '}
+              <time dateTime={new Date(message.timestamp * 1000).toISOString()}>{minuteOf(message.timestamp * 1000)}</time>
+              {first + i < packed && ', packed'}
+            </p>
             <p class="words" dir="auto">{message.content}</p>
           </li>
         ))}

@@ -54,7 +54,11 @@ function Origin({ revision, turns, linkTo }: { revision: Revision } & Omit<Props
           {first !== last && <> to <a href={linkTo(last)}>{last.number}</a></>}
         </>
       ) : `${revision.turns} turns`}
-      {revision.model && <span class="soft"> · {revision.model} read {revision.input_tokens} tokens and wrote {revision.output_tokens} · {revision.prompt_ref}</span>}
+      {revision.model && (
+        <span class="soft">
+          {' '}· {revision.model} read {revision.input_tokens} tokens and wrote {revision.output_tokens} · {revision.prompt_ref}
+        </span>
+      )}
     </p>
   );
 }

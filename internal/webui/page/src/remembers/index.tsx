@@ -37,7 +37,13 @@ function Contents({ loaded, again }: { loaded: Loaded; again: () => void }) {
   return (
     <>
       <p class="coverage">{loaded.memory.coverage}</p>
-      {query.why && <section aria-labelledby="why-it-said"><h2 id="why-it-said">Why it said that</h2><Replied id={query.why} loaded={loaded} /><Why messageId={query.why} /></section>}
+      {query.why && (
+        <section aria-labelledby="why-it-said">
+          <h2 id="why-it-said">Why it said that</h2>
+          <Replied id={query.why} loaded={loaded} />
+          <Why messageId={query.why} />
+        </section>
+      )}
       <section aria-labelledby="every-turn">
         <div class="headed">
           <h2 id="every-turn">Every turn</h2>
@@ -47,7 +53,10 @@ function Contents({ loaded, again }: { loaded: Loaded; again: () => void }) {
         {turns.length ? <Turns turns={turns} wanted={Number(query.turn)} chatId={loaded.chat.id} /> : <p>Nothing has been said yet.</p>}
         <WhatIf chatId={loaded.chat.id} onAnswer={setAsked} asked={asked} />
       </section>
-      <section aria-labelledby="brief-over-time"><h2 id="brief-over-time">The brief over time</h2><Brief revisions={loaded.revisions} turns={turns} linkTo={linkTo} /></section>
+      <section aria-labelledby="brief-over-time">
+        <h2 id="brief-over-time">The brief over time</h2>
+        <Brief revisions={loaded.revisions} turns={turns} linkTo={linkTo} />
+      </section>
       <section aria-labelledby="tokens-per-turn"><h2 id="tokens-per-turn">Tokens per turn</h2><Tokens turns={turns} /></section>
     </>
   );

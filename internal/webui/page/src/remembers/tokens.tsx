@@ -80,8 +80,15 @@ function Chart({ points }: { points: Point[] }) {
       {
         width: element.clientWidth, height: 240, legend: { show: false }, cursor: { show: false }, padding: [8, 8, 0, 0],
         scales: { x: { time: false }, y: { range: (_, __, most) => [0, most * 1.05] } },
-        axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString()) }],
-        series: [{}, { stroke: ink('--where-dropped'), width: 2, dash: [6, 4], points: { show: points.length === 1 } }, { stroke: ink('--accent'), width: 2.5, points: { show: points.length === 1 } }],
+        axes: [
+          { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] },
+          { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString()) },
+        ],
+        series: [
+          {},
+          { stroke: ink('--where-dropped'), width: 2, dash: [6, 4], points: { show: points.length === 1 } },
+          { stroke: ink('--accent'), width: 2.5, points: { show: points.length === 1 } },
+        ],
       },
       [points.map((point) => point.turn.number), points.map((point) => point.whole), points.map((point) => point.shown)],
       element,

@@ -10,7 +10,8 @@ export const turnPath = (chatId: string, seq: number) => `/app/chats/${chatId}/m
 
 /** What each section of a prompt is called, and what it consists of, one and several. */
 const sections: Record<string, [name: string, one: string, several: string]> = {
-  brief: ['The brief', 'turn', 'turns'], kept: ['Kept messages', 'message', 'messages'], recent: ['Recent turns', 'turn', 'turns'], files: ['Files', 'file', 'files'],
+  brief: ['The brief', 'turn', 'turns'], kept: ['Kept messages', 'message', 'messages'],
+  recent: ['Recent turns', 'turn', 'turns'], files: ['Files', 'file', 'files'],
   memories: ['What is remembered of you', 'memory', 'memories'], topic: ['The topic that came back', 'topic', 'topics'],
   recall: ['Earlier turns, quoted', 'turn', 'turns'], sources: ['Sources', 'source', 'sources'],
 };
@@ -71,14 +72,23 @@ export function SectionName({ section }: { section: Account }) {
 const contents: Record<string, (props: { why: WhyReply }) => preact.ComponentChildren> = {
   brief: ({ why }) => (
     <>
-      {why.brief && <p class="soft">Version {why.brief.version} of <When at={why.brief.created_at} />, made of the messages up to {why.receipt!.covered_through_seq}.</p>}
-      {why.brief?.text ? <div class="brief" dir="auto">{why.brief.text}</div> : <p class="soft">The text of this version is deleted: it may have held words that were deleted.</p>}
+      {why.brief && (
+        <p class="soft">
+          Version {why.brief.version} of <When at={why.brief.created_at} />, made of the messages up to {why.receipt!.covered_through_seq}.
+        </p>
+      )}
+      {why.brief?.text
+        ? <div class="brief" dir="auto">{why.brief.text}</div>
+        : <p class="soft">The text of this version is deleted: it may have held words that were deleted.</p>}
     </>
   ),
   recent: ({ why }) => (
     <ul class="turn-links">
       {why.recent.filter((message) => message.role === 'user').map((message) => (
-        <li key={message.message_id}><a href={turnPath(why.chat_id, message.seq)}>Message {message.seq}</a> <span class="soft"><When at={message.created_at} /></span></li>
+        <li key={message.message_id}>
+          <a href={turnPath(why.chat_id, message.seq)}>Message {message.seq}</a>{' '}
+          <span class="soft"><When at={message.created_at} /></span>
+        </li>
       ))}
     </ul>
   ),
@@ -97,7 +107,8 @@ const contents: Record<string, (props: { why: WhyReply }) => preact.ComponentChi
     <ul>
       {why.memories.map((memory) => (
         <li key={memory.id}>
-          <a href={`/app/memories?id=${memory.id}`} dir="auto">{memory.content}</a>{memory.status !== 'active' && <span class="soft"> ({memory.status} now)</span>}
+          <a href={`/app/memories?id=${memory.id}`} dir="auto">{memory.content}</a>
+          {memory.status !== 'active' && <span class="soft"> ({memory.status} now)</span>}
           {memory.sources.map((source) => (
             <p key={source.message_id} class="soft">
               <q dir="auto">{source.quote}</q>, <a href={turnPath(source.chat_id, source.seq)}>said <When at={source.said_at} /></a>
@@ -107,5 +118,10 @@ const contents: Record<string, (props: { why: WhyReply }) => preact.ComponentChi
       ))}
     </ul>
   ),
-  topic: ({ why }) => why.topic && <p><a href={`/app/chats/${why.chat_id}/topics`} dir="auto">{why.topic.title}</a>{why.topic.summary && <>: <span dir="auto">{why.topic.summary}</span></>}</p>,
+  topic: ({ why }) => why.topic && (
+    <p>
+      <a href={`/app/chats/${why.chat_id}/topics`} dir="auto">{why.topic.title}</a>
+      {why.topic.summary && <>: <span dir="auto">{why.topic.summary}</span></>}
+    </p>
+  ),
 };

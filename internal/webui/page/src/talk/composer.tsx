@@ -48,7 +48,9 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
   function send(event?: Event) {
     event?.preventDefault();
     if (!ready) return;
-    if ([...content.trim()].length > MOST_CHARACTERS) return setProblem(`A message has at most ${MOST_CHARACTERS.toLocaleString()} characters. Attach a longer text as a file.`);
+    if ([...content.trim()].length > MOST_CHARACTERS) {
+      return setProblem(`A message has at most ${MOST_CHARACTERS.toLocaleString()} characters. Attach a longer text as a file.`);
+    }
     setProblem('');
     typing = !chatId;
     onSend({ content: content.trim(), files });
@@ -86,7 +88,14 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
           {files.map((file) => (
             <li key={file.path}>
               <Icon name="file" /> <bdi>{file.path}</bdi>
-              <button type="button" class="action" aria-label={`Do not attach ${file.path}`} onClick={() => setFiles(files.filter((one) => one !== file))}><Icon name="close" /></button>
+              <button
+                type="button"
+                class="action"
+                aria-label={`Do not attach ${file.path}`}
+                onClick={() => setFiles(files.filter((one) => one !== file))}
+              >
+                <Icon name="close" />
+              </button>
             </li>
           ))}
         </ul>
@@ -99,7 +108,17 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
         </label>
         <label class="composer-text">
           <span class="unseen">Message</span>
-          <textarea id="write" ref={input} rows={1} dir="auto" placeholder="Write a message" value={content} onInput={(event) => write(event.currentTarget.value)} onKeyDown={pressed} enterkeyhint="enter" />
+          <textarea
+            id="write"
+            ref={input}
+            rows={1}
+            dir="auto"
+            placeholder="Write a message"
+            value={content}
+            onInput={(event) => write(event.currentTarget.value)}
+            onKeyDown={pressed}
+            enterkeyhint="enter"
+          />
         </label>
         {running ? (
           <button type="button" class="primary square" aria-label="Stop the reply" title="Stop the reply" onClick={stop}><Icon name="stop" /></button>

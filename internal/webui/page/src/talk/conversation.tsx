@@ -81,7 +81,13 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
             {!chatId && loose.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}
             {shown.map((message) => <StoredMessage key={message.id} message={message} change={history.change} remove={history.remove} />)}
             {loose.map((turn) => (
-              <RunningTurn key={turn.clientMessageId ?? turn.messageId} turn={turn} asked={shown.some((message) => message.id === askedBy(turn, shown))} retry={() => turns.retry(turn)} drop={() => turns.drop(turn)} />
+              <RunningTurn
+                key={turn.clientMessageId ?? turn.messageId}
+                turn={turn}
+                asked={shown.some((message) => message.id === askedBy(turn, shown))}
+                retry={() => turns.retry(turn)}
+                drop={() => turns.drop(turn)}
+              />
             ))}
             {(problem || history.problem) && <p role="alert">{problem || history.problem}</p>}
           </div>
@@ -100,7 +106,8 @@ function together(messages: Message[], turns: Turn[]): { shown: Message[]; loose
     return turn.status === 'failed' || !reply || reply.status === 'streaming';
   });
   const byTurn = new Set(loose.flatMap((turn) => [turn.messageId, askedBy(turn, messages)]));
-  const shown = messages.filter((one) => !one.superseded_by && one.status !== 'streaming' && (one.role === 'user' || !(byTurn.has(one.id) || byTurn.has(one.reply_to ?? ''))));
+  const shown = messages.filter((one) => !one.superseded_by && one.status !== 'streaming'
+    && (one.role === 'user' || !(byTurn.has(one.id) || byTurn.has(one.reply_to ?? ''))));
   return { shown, loose };
 }
 
@@ -185,7 +192,17 @@ function ChatHead({ chat, chatId, alone, onChange }: { chat?: Chat; chatId?: str
           <a href={`/app/chats/${chatId}/topics`}>Topics</a>
         </nav>
       )}
-      {chat && <button type="button" class="action" aria-label="Change the title, tags and more" title="Change the title, tags and more" onClick={() => setChanging(true)}><Icon name="edit" /></button>}
+      {chat && (
+        <button
+          type="button"
+          class="action"
+          aria-label="Change the title, tags and more"
+          title="Change the title, tags and more"
+          onClick={() => setChanging(true)}
+        >
+          <Icon name="edit" />
+        </button>
+      )}
       {chat && changing && <ChatSettings chat={chat} onChange={onChange} onClose={() => setChanging(false)} />}
     </header>
   );
@@ -198,7 +215,9 @@ function Welcome({ temporary, setTemporary }: { temporary: boolean; setTemporary
       <label class="check">
         <input type="checkbox" role="switch" checked={temporary} onChange={(event) => setTemporary(event.currentTarget.checked)} /> Temporary chat
       </label>
-      <p class="hint">{temporary ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}</p>
+      <p class="hint">
+        {temporary ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}
+      </p>
     </div>
   );
 }

@@ -34,7 +34,9 @@ export function ChatList({ current, alone }: { current?: string; alone: boolean 
           {tags.length > 0 && (
             <div class="tags" role="group" aria-label="Show only chats with a tag">
               {tags.map((one) => (
-                <button type="button" class="tag" key={one} aria-pressed={one === tag} onClick={() => setTag(one === tag ? undefined : one)}><bdi>{one}</bdi></button>
+                <button type="button" class="tag" key={one} aria-pressed={one === tag} onClick={() => setTag(one === tag ? undefined : one)}>
+                  <bdi>{one}</bdi>
+                </button>
               ))}
             </div>
           )}

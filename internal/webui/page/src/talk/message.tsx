@@ -69,7 +69,11 @@ function Actions({ message, change, remove }: Props) {
     });
 
   async function forget() {
-    const sure = await confirm({ title: 'Delete this message?', text: 'It is deleted from the chat, and from what is remembered of it. This cannot be undone.', action: 'Delete it' });
+    const sure = await confirm({
+      title: 'Delete this message?',
+      text: 'It is deleted from the chat, and from what is remembered of it. This cannot be undone.',
+      action: 'Delete it',
+    });
     if (!sure) return;
     await attempt(async () => {
       await client.DELETE('/v1/messages/{message_id}', { params: { path } });
@@ -89,7 +93,9 @@ function Actions({ message, change, remove }: Props) {
         <>
           <Action icon="good" name="Good reply" pressed={rating === 1} onClick={() => rate(1)} />
           <Action icon="poor" name="Poor reply" pressed={rating === -1} onClick={() => rate(-1)} />
-          <a class="action" href={`/app/chats/${message.chat_id}/memory?why=${id}`} aria-label="Why it said that" title="Why it said that"><Icon name="why" /></a>
+          <a class="action" href={`/app/chats/${message.chat_id}/memory?why=${id}`} aria-label="Why it said that" title="Why it said that">
+            <Icon name="why" />
+          </a>
         </>
       )}
       <Action icon="copy" name="Copy" onClick={copy} />

@@ -33,7 +33,11 @@ export function ChatSettings({ chat, onChange, onClose }: { chat: Chat; onChange
   }
 
   async function forget() {
-    const sure = await confirm({ title: 'Delete this chat?', text: 'Its messages are deleted, and what is remembered of it. This cannot be undone.', action: 'Delete it' });
+    const sure = await confirm({
+      title: 'Delete this chat?',
+      text: 'Its messages are deleted, and what is remembered of it. This cannot be undone.',
+      action: 'Delete it',
+    });
     if (!sure) return;
     try {
       await client.DELETE('/v1/chats/{chat_id}', { params: { path } });
@@ -52,7 +56,10 @@ export function ChatSettings({ chat, onChange, onClose }: { chat: Chat; onChange
       <form onSubmit={save}>
         <label>Title <input name="title" maxLength={500} dir="auto" defaultValue={chat.title} /></label>
         <label>Tags, with commas between them <input name="tags" dir="auto" defaultValue={chat.tags.join(', ')} /></label>
-        <label class="check"><input type="checkbox" name="temporary" defaultChecked={!chat.remember} /> Temporary: other chats learn nothing of this one, and it nothing of them</label>
+        <label class="check">
+          <input type="checkbox" name="temporary" defaultChecked={!chat.remember} />{' '}
+          Temporary: other chats learn nothing of this one, and it nothing of them
+        </label>
         {problem && <p role="alert">{problem}</p>}
         <div class="choices">
           <button type="button" class="danger" onClick={forget}>Delete the chat</button>

@@ -22,7 +22,9 @@ export function Shell({ children, onSignOut }: { children: ComponentChildren; on
           <a href="/app/memories" aria-current={remembers ? 'page' : undefined}>Memories</a>
         </nav>
         <ThemeSwitch />
-        <button type="button" class="quiet square" onClick={onSignOut} aria-label={`Sign out, ${session.name}`} title={`Sign out, ${session.name}`}><Icon name="leave" /></button>
+        <button type="button" class="quiet square" onClick={onSignOut} aria-label={`Sign out, ${session.name}`} title={`Sign out, ${session.name}`}>
+          <Icon name="leave" />
+        </button>
       </header>
       <div role="status">
         {!reachable && <p class="unreachable">The server cannot be reached. What you write is kept, and goes out when it is back.</p>}
