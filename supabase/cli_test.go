@@ -109,7 +109,7 @@ func ourMigrations(t *testing.T) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
 	for _, name := range localMigrations(t) {
-		text, err := fs.ReadFile(supabase.Embedded, "migrations/"+name+".sql")
+		text, err := fs.ReadFile(supabase.Migrations, "migrations/"+name+".sql")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func findProject(folder string) error {
 
 // missingFiles returns the embedded migrations that a folder lacks.
 func missingFiles(folder string) ([]migration, error) {
-	ours, err := readMigrations(embedded, "migrations")
+	ours, err := readMigrations(Migrations, "migrations")
 	if err != nil {
 		return nil, err
 	}

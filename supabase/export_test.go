@@ -2,7 +2,4 @@ package supabase
 
 // For the tests in supabase_test, which are not in this package because testkit imports it.
 
-var (
-	Embedded    = embedded
-	MigrateFrom = migrateFrom
-)
+var MigrateFrom = migrateFrom

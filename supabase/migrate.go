@@ -17,8 +17,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// Migrations are the files of this folder's migrations.
+//
 //go:embed migrations/*.sql
-var embedded embed.FS
+var Migrations embed.FS
 
 // migrationName is what the Supabase CLI recognizes as a migration; it ignores other files.
 var migrationName = regexp.MustCompile(`^([0-9]{14})_(.+)\.sql$`)
@@ -48,13 +50,13 @@ const unusable = "TL001"
 // returned with the error. Migrate may run repeatedly and concurrently, also through a transaction pooler.
 // Other rows of the history are those of the app, and none of its business.
 func Migrate(ctx context.Context, dsn string, logger *slog.Logger) ([]string, error) {
-	return migrateFrom(ctx, dsn, embedded, logger)
+	return migrateFrom(ctx, dsn, Migrations, logger)
 }
 
 // Pending returns the names of the embedded migrations that the database does not have, oldest first, with
 // one query.
 func Pending(ctx context.Context, q querier) ([]string, error) {
-	local, err := readMigrations(embedded, "migrations")
+	local, err := readMigrations(Migrations, "migrations")
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func readHistory(t *testing.T, dsn string) []historyRow {
 // localMigrations returns the file names in the migrations folder, without extension.
 func localMigrations(t *testing.T) []string {
 	t.Helper()
-	paths, err := fs.Glob(supabase.Embedded, "migrations/*.sql")
+	paths, err := fs.Glob(supabase.Migrations, "migrations/*.sql")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no migrations are embedded: %v", err)
 	}

@@ -40,10 +40,15 @@ func anyPlace(t *testing.T) place {
 	return p
 }
 
+// lasting is a test whose database outlives it.
+type lasting struct{ testing.TB }
+
+func (lasting) Cleanup(do func()) { testkit.AtEnd(do) }
+
 func newPlace(t *testing.T) place {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // it outlives the test
-	p := place{db: testkit.NewLastingDatabase(t)}
+	p := place{db: testkit.NewDatabase(lasting{t})}
 	p.pool = openPool(t, p.db, 20)
 	p.wiper = must(pgx.Connect(ctx, p.db.AdminDSN))(t)
 	testkit.AtEnd(func() {

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,14 +12,21 @@ import (
 // of those that the system hands out, so that no connection of another test takes it meanwhile.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func freeAddress() (string, error) {
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
 		listener, err := net.Listen("tcp", address)
 		if err == nil {
 			_ = listener.Close() // it was only asked whether it is free
-			return address
+			return address, nil
 		}
 	}
-	t.Fatal("no port is free")
-	return ""
+	return "", errors.New("no port is free")
 }

@@ -131,8 +131,7 @@ func (c Client) Open(method, path string, payload Body, headers ...string) *Stre
 		c.T.Fatal(err)
 	}
 	if s.Response.StatusCode != http.StatusOK {
-		raw, _ := io.ReadAll(s.Response.Body) // as much as there is
-		c.T.Fatalf("%s %s: %s %s", method, path, s.Response.Status, raw)
+		c.T.Fatalf("%s %s: %s %s", method, path, s.Response.Status, s.Raw())
 	}
 	return s
 }

@@ -50,17 +50,6 @@ func NewEmptyDatabase(t testing.TB) Database {
 	return newDatabase(t, fresh)
 }
 
-// NewLastingDatabase makes a database as NewDatabase does, which is dropped after all tests of the package.
-func NewLastingDatabase(t testing.TB) Database {
-	t.Helper()
-	return newDatabase(lasting{t}, migrated)
-}
-
-// lasting is a test whose database outlives it.
-type lasting struct{ testing.TB }
-
-func (lasting) Cleanup(do func()) { AtEnd(do) }
-
 func newDatabase(t testing.TB, from template) Database {
 	t.Helper()
 	admin, err := superuserDSN()

@@ -28,14 +28,8 @@ const PoolerEnv = "THROUGHLINE_TEST_POOLER"
 // PoolSize is the number of connections of a pooler to one database, for any number of clients.
 const PoolSize = 10
 
-const (
-	// poolerTries: another program may take a free port between our choice and the start.
-	poolerTries = 3
-	// poolMark is the parameter of a DSN that marks a pooler on another port than Supabase's.
-	poolMark = "pgbouncer"
-)
-
-var errNoPgBouncer = errors.New("pgbouncer is not installed (scripts/setup test installs it)")
+// poolMark ends a DSN and marks a pooler on another port than Supabase's.
+const poolMark = "&pgbouncer=true"
 
 // Pooler is a running PgBouncer in transaction mode, as Supabase's pooler is on port 6543: a client has a
 // connection to Postgres for as long as a transaction lasts, and a named statement is lost with it.
@@ -47,65 +41,44 @@ type Pooler struct {
 }
 
 // NewTransactionPooler starts a pooler in front of a test's database and returns the DSN of postgres through it,
-// with the mark. It ends with the test, and skips the test where PgBouncer is not installed.
+// with the mark. It ends with the test.
 func NewTransactionPooler(t testing.TB, database Database) string {
 	t.Helper()
-	return throughPooler(newPooler(t, database).address, database.Direct())
-}
-
-func newPooler(t testing.TB, database Database) *Pooler {
-	t.Helper()
 	pooler, err := StartPooler(t.Context(), database.AdminDSN)
-	if errors.Is(err, errNoPgBouncer) {
-		t.Skip("testkit:", err)
-	}
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
 	t.Cleanup(pooler.Stop)
-	return pooler
+	return throughPooler(pooler.address, database.Direct())
 }
 
 // StartPooler starts a pooler in front of the server that a DSN names, for all of its databases. Stop it.
 func StartPooler(ctx context.Context, serverDSN string) (*Pooler, error) {
-	// Debian puts it where an ordinary user's PATH does not lead.
-	program, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		program, err = exec.LookPath("/usr/sbin/pgbouncer")
-	}
-	if err != nil {
-		return nil, errNoPgBouncer
-	}
 	// PgBouncer refuses to be root.
 	runAs, err := localpg.UnprivilegedUser()
 	if err != nil {
 		return nil, err
 	}
-	raiseFileLimit()
-	for range poolerTries {
-		var pooler *Pooler
-		if pooler, err = tryPooler(ctx, program, parse(serverDSN), runAs); err == nil {
-			return pooler, nil
-		}
-	}
-	return nil, err
-}
-
-func tryPooler(ctx context.Context, program string, server *url.URL, runAs *syscall.Credential) (*Pooler, error) {
-	port, err := localpg.FreePort(0)
+	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	config, err := writePoolerConfig(server, port)
+	config, err := writePoolerConfig(parse(serverDSN), address)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.Remove(config) }() // it is read only at the start
-	p := &Pooler{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), cmd: exec.Command(program, config)}
+	raiseFileLimit()
+	// Debian puts it where an ordinary user's PATH does not lead.
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		program = "/usr/sbin/pgbouncer"
+	}
+	p := &Pooler{address: address, cmd: exec.Command(program, config)}
 	p.cmd.Dir, p.cmd.Stderr = "/", &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: runAs}
 	if p.gone, err = localpg.StartChild(p.cmd, syscall.SIGTERM); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("scripts/setup test installs PgBouncer: %w", err)
 	}
 	if err := p.awaitStart(ctx); err != nil {
 		p.Stop()
@@ -143,20 +116,20 @@ func (p *Pooler) Stop() {
 // Address is where the pooler listens, for PoolerEnv.
 func (p *Pooler) Address() string { return p.address }
 
-// Served returns the number of transactions that the pooler has passed on to each database.
-func (p *Pooler) Served(ctx context.Context) (map[string]int, error) {
+// Served returns the number of transactions that the pooler has passed on.
+func (p *Pooler) Served(ctx context.Context) (all int, err error) {
 	rows, err := p.command(ctx, "show stats_totals")
-	served := map[string]int{}
 	for _, row := range rows {
-		name := string(row[0])
-		if name == "pgbouncer" { // our commands
+		if string(row[0]) == "pgbouncer" { // our commands
 			continue
 		}
-		if served[name], err = strconv.Atoi(string(row[1])); err != nil {
-			return nil, fmt.Errorf("pgbouncer's statistics: %w", err)
+		transactions, err := strconv.Atoi(string(row[1]))
+		if err != nil {
+			return 0, fmt.Errorf("pgbouncer's statistics: %w", err)
 		}
+		all += transactions
 	}
-	return served, err
+	return all, err
 }
 
 // command runs one of PgBouncer's own commands.
@@ -176,14 +149,14 @@ func (p *Pooler) command(ctx context.Context, command string) ([][][]byte, error
 // throughPooler is a server's DSN with the pooler's address in its place, marked for the product.
 func throughPooler(address, dsn string) string {
 	target := parse(dsn)
-	target.Host, target.RawQuery = address, "sslmode=disable&"+poolMark+"=true"
+	target.Host, target.RawQuery = address, "sslmode=disable"+poolMark
 	return target.String()
 }
 
 // parseDSN reads a connection string as the product does: the mark is not for Postgres, and through a pooler
 // statements have no names.
 func parseDSN(dsn string) (*pgxpool.Config, error) {
-	plain, marked := strings.CutSuffix(dsn, "&"+poolMark+"=true")
+	plain, marked := strings.CutSuffix(dsn, poolMark)
 	config, err := pgxpool.ParseConfig(plain)
 	if err == nil && marked {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
@@ -202,7 +175,11 @@ func raiseFileLimit() {
 
 // writePoolerConfig writes a file that any user may read. server_login_retry is the seconds until the pooler retries a
 // server that refused it.
-func writePoolerConfig(server *url.URL, port int) (string, error) {
+func writePoolerConfig(server *url.URL, address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
 	file, err := os.CreateTemp("", "throughline-pooler-*.ini")
 	if err != nil {
 		return "", err
@@ -210,8 +187,8 @@ func writePoolerConfig(server *url.URL, port int) (string, error) {
 	_, err = fmt.Fprintf(file, `[databases]
 * = host=%s port=%s user=postgres
 [pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %d
+listen_addr = %s
+listen_port = %s
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
@@ -219,6 +196,6 @@ default_pool_size = %d
 max_client_conn = 4000
 server_login_retry = 1
 ignore_startup_parameters = extra_float_digits
-`, server.Hostname(), server.Port(), port, PoolSize)
+`, server.Hostname(), server.Port(), host, port, PoolSize)
 	return file.Name(), errors.Join(err, file.Chmod(0o644), file.Close())
 }

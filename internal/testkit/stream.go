@@ -75,11 +75,8 @@ func (s *Stream) Close() {
 
 // Raw returns the rest, for an answer that is not a stream of events.
 func (s *Stream) Raw() string {
-	var text strings.Builder
-	for s.lines.Scan() {
-		text.WriteString(s.lines.Text())
-	}
-	return text.String()
+	raw, _ := io.ReadAll(s.Response.Body) // as much as there is
+	return string(raw)
 }
 
 // Next reads one event; io.EOF after the last, ErrCut when the connection broke.

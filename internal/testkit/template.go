@@ -6,9 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -99,21 +98,17 @@ func (t template) make(ctx context.Context, admin, name string) error {
 		"alter database "+name+" with is_template true allow_connections false")
 }
 
-// sourceHash is a short hash of what templates are made from: the bootstrap, and the migrations as they are on disk.
+// sourceHash is a short hash of what templates are made from: the bootstrap and the migrations.
 var sourceHash = sync.OnceValues(func() (string, error) {
-	root, err := repositoryRoot()
-	if err != nil {
-		return "", err
-	}
 	sum := sha256.New()
-	_, _ = io.WriteString(sum, supabase.BootstrapSQL)                                 // a hash takes everything
-	paths, _ := filepath.Glob(filepath.Join(root, "supabase", "migrations", "*.sql")) // fails on a malformed pattern alone
+	_, _ = io.WriteString(sum, supabase.BootstrapSQL)            // a hash takes everything
+	paths, _ := fs.Glob(supabase.Migrations, "migrations/*.sql") // fails on a malformed pattern alone
 	for _, path := range paths {
-		migration, err := os.ReadFile(path)
+		migration, err := supabase.Migrations.ReadFile(path)
 		if err != nil {
 			return "", err
 		}
-		_, _ = io.WriteString(sum, filepath.Base(path))
+		_, _ = io.WriteString(sum, path)
 		_, _ = sum.Write(migration)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6]), nil

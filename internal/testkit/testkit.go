@@ -39,27 +39,35 @@ const startTimeout = Patience
 // folderPrefix begins the names of the clusters' folders in the system's folder for temporary files.
 const folderPrefix = "throughline-pg-"
 
-// own is this process's cluster, if it had to start one.
-var own struct {
-	once    sync.Once
-	allowed bool // by Main, which stops it
-	cluster *localpg.Cluster
-	err     error
-}
+// underMain tells that Main runs, which stops what the tests start.
+var underMain bool
+
+// own starts this process's cluster, where none is named.
+var own = sync.OnceValues(func() (string, error) {
+	if !underMain {
+		return "", errors.New("the package's TestMain does not call testkit.Main, which would stop the cluster")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cluster, err := StartCluster(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	AtEnd(func() {
+		if err := cluster.Destroy(); err != nil {
+			panic(fmt.Errorf("testkit: removing the cluster: %w", err))
+		}
+	})
+	return cluster.DSN(localpg.Superuser, "postgres"), nil
+})
 
 // Main runs a package's tests, stops what they started, and fails them when a goroutine is left
 // over. options name goroutines that a library is known to leave behind.
 func Main(m *testing.M, options ...goleak.Option) {
-	own.allowed = true
+	underMain = true
 	code := m.Run()
 	for _, do := range slices.Backward(atEnd.work) {
 		do()
-	}
-	if own.cluster != nil {
-		if err := own.cluster.Destroy(); err != nil {
-			fmt.Fprintln(os.Stderr, "testkit: removing the cluster:", err)
-			code = max(code, 1)
-		}
 	}
 	// After a failed test, leftover goroutines mean nothing.
 	if code == 0 {
@@ -90,19 +98,7 @@ func superuserDSN() (string, error) {
 	if dsn := os.Getenv(PostgresEnv); dsn != "" {
 		return dsn, nil
 	}
-	own.once.Do(func() {
-		if !own.allowed {
-			own.err = errors.New("the package's TestMain does not call testkit.Main, which would stop the cluster")
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-		defer cancel()
-		own.cluster, own.err = StartCluster(ctx, 0)
-	})
-	if own.err != nil {
-		return "", own.err
-	}
-	return own.cluster.DSN(localpg.Superuser, "postgres"), nil
+	return own()
 }
 
 // StartCluster starts an empty cluster of a major version of Postgres (0: any) without any durability, for speed.
@@ -164,23 +160,4 @@ func removeAbandoned(ctx context.Context) {
 func foldersIn(parent string) []string {
 	dirs, _ := filepath.Glob(filepath.Join(parent, folderPrefix+"*")) // fails on a malformed pattern alone
 	return dirs
-}
-
-// repositoryRoot is the folder with go.mod above the working directory: go test runs a package's
-// tests in the package's folder.
-func repositoryRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod in any folder above the working directory")
-		}
-		dir = parent
-	}
 }

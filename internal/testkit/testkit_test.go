@@ -108,21 +108,3 @@ func TestUserAndToken(t *testing.T) {
 		t.Errorf("subject %q, want %s", subject, id)
 	}
 }
-
-func TestPgTAPRunsFromItsFile(t *testing.T) {
-	t.Parallel()
-	database := NewDatabase(t)
-	if err := InstallPgTAP(t.Context(), database); err != nil {
-		t.Skip(err)
-	}
-	conn := connect(t, database.DSN)
-	for _, sql := range []string{"begin", "set local role authenticated"} {
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_ = Ask[string](t, conn, "select plan(1)")
-	if got := Ask[string](t, conn, "select ok(true, 'it works')"); got != "ok 1 - it works" {
-		t.Errorf("got %q", got)
-	}
-}

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
@@ -69,14 +70,13 @@ func run(o options, command []string) (code int, err error) {
 		env = append(env, variables...)
 	}
 	if o.pooler {
-		pooler, err := testkit.StartPooler(ctx, admin)
-		if err != nil {
-			return 1, err
+		pooler, failed := testkit.StartPooler(ctx, admin)
+		if failed != nil {
+			return 1, failed
 		}
 		defer pooler.Stop()
 		env = append(env, testkit.PoolerEnv+"="+pooler.Address())
-		code, err = execute(ctx, command, env)
-		return code, errors.Join(err, reportPooler(pooler))
+		defer func() { err = errors.Join(err, reportPooler(pooler)) }()
 	}
 	return execute(ctx, command, env)
 }
@@ -87,14 +87,10 @@ func reportPooler(pooler *testkit.Pooler) error {
 	if err != nil {
 		return fmt.Errorf("asking the pooler what it did: %w", err)
 	}
-	if len(served) == 0 {
+	if served == 0 {
 		return errors.New("no transaction went through the pooler")
 	}
-	all := 0
-	for _, transactions := range served {
-		all += transactions
-	}
-	fmt.Fprintf(os.Stderr, "withpg: %d transactions on %d databases went through PgBouncer\n", all, len(served))
+	fmt.Fprintf(os.Stderr, "withpg: %d transactions went through PgBouncer\n", served)
 	return nil
 }
 
@@ -104,7 +100,7 @@ func preparePgTAP(ctx context.Context, admin string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := testkit.InstallPgTAP(ctx, database); err != nil {
+	if err := installPgTAP(ctx, database); err != nil {
 		return nil, err
 	}
 	address, err := url.Parse(database.DSN)
@@ -115,6 +111,22 @@ func preparePgTAP(ctx context.Context, admin string) ([]string, error) {
 		"PGHOST=" + address.Hostname(), "PGPORT=" + address.Port(),
 		"PGUSER=" + address.User.Username(), "PGDATABASE=" + database.Name,
 	}, nil
+}
+
+// installPgTAP installs pgTAP in the schema extensions of a database. It is plain SQL, so the file of any server package
+// works on every version of Postgres, also where it is not available as an extension. Test files therefore do not
+// contain "create extension pgtap".
+func installPgTAP(ctx context.Context, database testkit.Database) error {
+	// The complete pgTAP, not an upgrade between versions.
+	paths, err := filepath.Glob("/usr/share/postgresql/*/extension/pgtap--[0-9].[0-9].[0-9].sql")
+	if err != nil || len(paths) == 0 {
+		return errors.New("pgTAP is not installed: no pgtap--*.sql under /usr/share/postgresql (scripts/setup test installs it)")
+	}
+	text, err := os.ReadFile(paths[0])
+	if err != nil {
+		return err
+	}
+	return localpg.Bootstrap(ctx, database.AdminDSN, "set search_path = extensions, public;\n"+string(text))
 }
 
 // execute runs the command, and asks it to end when ctx is over.
