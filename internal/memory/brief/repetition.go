@@ -18,7 +18,8 @@ const (
 	longWordLen = 64 // runes; anything longer is not a word and is divided into characters
 )
 
-// What a unit of text weighs. Scripts without spaces are parted into characters, and how many of those are a word differs: about two Chinese ones, two or three of hiragana, four Thai, Lao, Khmer or Burmese ones.
+// What a unit of text weighs. Scripts without spaces are parted into characters, and how many of those are a word differs:
+// about two Chinese ones, two or three of hiragana, four Thai, Lao, Khmer or Burmese ones.
 const (
 	wordWeight     = 20
 	hanWeight      = wordWeight / 2

@@ -1,0 +1,55 @@
+package scripts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// longest is how many characters a line of source may have.
+const longest = 160
+
+// source matches what people write: programs in files with such an ending, and scripts and Makefiles, which have none.
+var source = regexp.MustCompile(`\.(go|sql|tsx?|css|m?js|sh|ya?ml)$|(^|/)(scripts|\.ci)/[^.]+$|^(Makefile|Dockerfile)$`)
+
+// generated matches what programs write.
+var generated = regexp.MustCompile(`^internal/postgres/dbsqlc/|(^|/)package-lock\.json$`)
+
+// unwrapped matches the folders in which some lines are longer yet.
+var unwrapped = regexp.MustCompile(`^internal/(dev|proof/(crash|people|quality))/`)
+
+func TestLinesCanBeRead(t *testing.T) {
+	t.Parallel()
+	listed, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for name := range strings.SplitSeq(string(listed), "\x00") {
+		if !source.MatchString(name) || generated.MatchString(name) || unwrapped.MatchString(name) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if os.IsNotExist(err) {
+			continue // it is deleted, and git is not told yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked++
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			if characters := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); characters > longest {
+				t.Errorf("%s:%d has %d characters, want at most %d", name, number, characters, longest)
+			}
+		}
+	}
+	if checked < 500 {
+		t.Errorf("%d files were checked, which cannot be all", checked)
+	}
+}
