@@ -72,7 +72,7 @@ func TestSilentPostgresIsNotReady(t *testing.T) {
 	t.Parallel()
 	network, look := farPool(t, "")
 	noError(t, look(testkit.Patience))
-	network.Timeout()
+	network.Break(testkit.Faults{HalfOpen: true})
 	is(t, fault.CodeOf(look(300*time.Millisecond)), fault.NotReady, "a silent connection")
 	network.Heal()
 	fine(t, look(testkit.Patience), "afterwards")
@@ -83,7 +83,7 @@ func TestSilentPostgresIsNotReady(t *testing.T) {
 func TestSilentPostgresIsNotConnectedTo(t *testing.T) {
 	t.Parallel()
 	network, look := farPool(t, "&connect_timeout=1")
-	network.Timeout()
+	network.Break(testkit.Faults{HalfOpen: true})
 	for range 3 { // more than the pool has places
 		is(t, fault.CodeOf(look(testkit.Patience)), fault.NotReady, "a silent server")
 	}

@@ -19,25 +19,29 @@ type Proxy struct {
 	mu       sync.Mutex   // guards what follows
 	listener net.Listener // nil while it is down
 	links    map[*link]bool
-	faults   faults
+	faults   Faults
 }
 
-// faults are what is wrong with a network; the zero value is nothing.
-type faults struct {
-	latency  time.Duration
-	rate     int // bytes of answers each millisecond; 0 for any number
-	slice    int // bytes of answers at once; 0 for any number
-	limited  bool
-	limit    int // bytes of answers that a connection lets through, where that is limited
-	abrupt   bool
-	halfOpen bool
+// Faults are what is wrong with a network; the zero value is nothing.
+type Faults struct {
+	// Latency delays each piece of an answer.
+	Latency time.Duration
+	// Rate is how many KB of answers pass in a second, and Slice how many bytes at once; 0 for any number.
+	Rate, Slice int
+	// Cut closes each connection when the answers go beyond After bytes, counted from the break on.
+	Cut   bool
+	After int
+	// Abrupt makes connections end with a reset, whichever side closes them.
+	Abrupt bool
+	// HalfOpen connections are accepted, and all data is dropped, both ways.
+	HalfOpen bool
 }
 
 // link is one connection through the proxy.
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
-	sent           int // bytes of answers since the limit was set; guarded by the proxy
+	sent           int // bytes of answers since the break; guarded by the proxy
 }
 
 // NewProxy starts a proxy in front of the server at upstream (host:port). It stops when the test ends.
@@ -62,54 +66,23 @@ func (p *Proxy) DSN(dsn string) string {
 // HostOf is the host:port of a database or an API, for NewProxy.
 func HostOf(address string) string { return parse(address).Host }
 
-// Latency delays each piece of an answer.
-func (p *Proxy) Latency(delay time.Duration) { p.change(func(f *faults) { f.latency = delay }) }
-
-// Bandwidth limits the answers to rate KB/s.
-func (p *Proxy) Bandwidth(rate int) { p.change(func(f *faults) { f.rate = rate }) }
-
-// Slice sends the answers in pieces of size bytes.
-func (p *Proxy) Slice(size int) { p.change(func(f *faults) { f.slice = size }) }
-
-// LimitData closes each connection cleanly when the answers go beyond so many bytes, counted from now on.
-func (p *Proxy) LimitData(bytes int) {
-	p.change(func(f *faults) {
-		f.limited, f.limit = true, bytes
-		for l := range p.links {
-			l.sent = 0
-		}
-	})
-}
-
-// Abrupt makes connections end with a reset, whichever side closes them.
-func (p *Proxy) Abrupt() { p.change(func(f *faults) { f.abrupt = true }) }
-
-// ResetPeer resets connections, each after so many bytes of answers.
-func (p *Proxy) ResetPeer(bytes int) {
-	p.Abrupt()
-	p.LimitData(bytes)
-}
-
-// Timeout makes the connections half-open: they are accepted, and all data is dropped, both ways.
-func (p *Proxy) Timeout() { p.change(func(f *faults) { f.halfOpen = true }) }
-
-// Heal removes all faults above. Half-open connections end.
-func (p *Proxy) Heal() {
-	p.change(func(f *faults) {
-		if f.halfOpen {
-			p.hangUp()
-		}
-		*f = faults{}
-	})
-}
-
-func (p *Proxy) change(change func(*faults)) {
+// Break sets what is wrong from now on, instead of what was wrong before. Half-open connections end with their fault.
+func (p *Proxy) Break(with Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	change(&p.faults)
+	if p.faults.HalfOpen && !with.HalfOpen {
+		p.hangUp()
+	}
+	p.faults = with
+	for l := range p.links {
+		l.sent = 0
+	}
 }
 
-func (p *Proxy) now() faults {
+// Heal is Break with nothing wrong.
+func (p *Proxy) Heal() { p.Break(Faults{}) }
+
+func (p *Proxy) now() Faults {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.faults
@@ -176,7 +149,7 @@ func (p *Proxy) connect(client net.Conn) {
 // close ends both connections. The proxy is locked.
 func (l *link) close() {
 	for _, conn := range []net.Conn{l.client, l.server} {
-		if l.proxy.faults.abrupt {
+		if l.proxy.faults.Abrupt {
 			_ = conn.(*net.TCPConn).SetLinger(0) // fails when it is closed
 		}
 		_ = conn.Close() // it may be closed
@@ -200,7 +173,7 @@ func (l *link) pass(from net.Conn, to func(piece []byte) bool) {
 
 // ask sends what a client said to the server.
 func (l *link) ask(piece []byte) bool {
-	if l.proxy.now().halfOpen {
+	if l.proxy.now().HalfOpen {
 		return true
 	}
 	_, err := l.server.Write(piece)
@@ -210,24 +183,24 @@ func (l *link) ask(piece []byte) bool {
 // answer sends what the server said to the client, as the faults let it.
 func (l *link) answer(piece []byte) bool {
 	f := l.proxy.now()
-	if f.halfOpen {
+	if f.HalfOpen {
 		return true
 	}
-	time.Sleep(f.latency)
+	time.Sleep(f.Latency)
 	allowed := l.allow(len(piece))
 	whole := allowed == len(piece)
 	piece = piece[:allowed]
-	size := cmp.Or(f.slice, f.rate*10, len(piece))
+	size := cmp.Or(f.Slice, f.Rate*10, len(piece))
 	for len(piece) > 0 {
 		n := min(size, len(piece))
-		if f.rate > 0 {
-			time.Sleep(time.Duration(n) * time.Millisecond / time.Duration(f.rate))
+		if f.Rate > 0 {
+			time.Sleep(time.Duration(n) * time.Millisecond / time.Duration(f.Rate))
 		}
 		if _, err := l.client.Write(piece[:n]); err != nil {
 			return false
 		}
 		piece = piece[n:]
-		if f.slice > 0 {
+		if f.Slice > 0 {
 			time.Sleep(100 * time.Microsecond) // so that the pieces arrive apart
 		}
 	}
@@ -238,8 +211,8 @@ func (l *link) answer(piece []byte) bool {
 func (l *link) allow(bytes int) int {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	if l.proxy.faults.limited {
-		bytes = min(bytes, max(0, l.proxy.faults.limit-l.sent))
+	if l.proxy.faults.Cut {
+		bytes = min(bytes, max(0, l.proxy.faults.After-l.sent))
 	}
 	l.sent += bytes
 	return bytes

@@ -65,26 +65,24 @@ func TestProxyBreaksConnections(t *testing.T) {
 	if got, err := say(t, conn, "hello", 5); got != "hello" || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}
-	p.LimitData(3)
+	p.Break(Faults{Cut: true, After: 3})
 	if got, err := say(t, conn, "hello", 5); got != "hel" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("limited: %q, %v", got, err)
 	}
 	p.Heal()
-	p.ResetPeer(3)
+	p.Break(Faults{Abrupt: true, Cut: true, After: 3})
 	if got, err := say(t, dial(t, p), "hello", 5); len(got) > 3 || !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("reset: %q, %v", got, err)
 	}
 	p.Heal()
 	conn = dial(t, p)
-	p.Timeout()
+	p.Break(Faults{HalfOpen: true})
 	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if got, err := say(t, conn, "hello", 5); got != "" || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("half-open: %q, %v", got, err)
 	}
 	p.Heal()
-	p.Slice(1)
-	p.Latency(time.Millisecond)
-	p.Bandwidth(100)
+	p.Break(Faults{Slice: 1, Latency: time.Millisecond, Rate: 100})
 	conn = dial(t, p)
 	if got, err := say(t, conn, "hello", 5); got != "hello" || err != nil {
 		t.Errorf("slow: %q, %v", got, err)
@@ -111,8 +109,8 @@ func TestProxyEnds(t *testing.T) {
 	defer server.Close()
 	t.Run("used", func(t *testing.T) {
 		p := NewProxy(t, HostOf(server.URL))
-		for _, change := range []func(){func() {}, func() { p.Latency(time.Millisecond) }, p.Heal, func() { p.ResetPeer(4) }, p.Timeout} {
-			change()
+		for _, wrong := range []Faults{{}, {Latency: time.Millisecond}, {Abrupt: true, Cut: true, After: 4}, {HalfOpen: true}} {
+			p.Break(wrong)
 			conn := dial(t, p)
 			_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 			_, _ = say(t, conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 20) // whole, in part or not at all

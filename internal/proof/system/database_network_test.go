@@ -25,12 +25,20 @@ type outage struct {
 }
 
 var outages = []outage{
-	{"latency", func(p *testkit.Proxy) { p.Latency(150 * time.Millisecond) }, (*testkit.Proxy).Heal, true},
-	{"little bandwidth", func(p *testkit.Proxy) { p.Bandwidth(20) }, (*testkit.Proxy).Heal, true},
-	{"half-open", (*testkit.Proxy).Timeout, (*testkit.Proxy).Heal, false},
-	{"cut in mid answer", func(p *testkit.Proxy) { p.LimitData(100) }, (*testkit.Proxy).Heal, false},
-	{"reset", func(p *testkit.Proxy) { p.Abrupt(); p.Down() }, func(p *testkit.Proxy) { p.Heal(); p.Up() }, false},
+	{"latency", func(p *testkit.Proxy) { p.Break(testkit.Faults{Latency: 150 * time.Millisecond}) }, (*testkit.Proxy).Heal, true},
+	{"little bandwidth", func(p *testkit.Proxy) { p.Break(testkit.Faults{Rate: 20}) }, (*testkit.Proxy).Heal, true},
+	{"half-open", halfOpen, (*testkit.Proxy).Heal, false},
+	{"cut in mid answer", cutAfter(100, false), (*testkit.Proxy).Heal, false},
+	{"reset", func(p *testkit.Proxy) { p.Break(testkit.Faults{Abrupt: true}); p.Down() }, func(p *testkit.Proxy) { p.Heal(); p.Up() }, false},
 	{"down", (*testkit.Proxy).Down, (*testkit.Proxy).Up, false},
+}
+
+// halfOpen makes a network swallow everything.
+func halfOpen(p *testkit.Proxy) { p.Break(testkit.Faults{HalfOpen: true}) }
+
+// cutAfter makes a network end connections after so many bytes of answers, with a reset if it is abrupt.
+func cutAfter(bytes int, abrupt bool) func(*testkit.Proxy) {
+	return func(p *testkit.Proxy) { p.Break(testkit.Faults{Cut: true, After: bytes, Abrupt: abrupt}) }
 }
 
 // networkRig is a rig whose apps reach Postgres through a network that the test can break. The test itself connects

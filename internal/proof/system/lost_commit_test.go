@@ -54,7 +54,7 @@ func (r *rig) awaitLockWait(kind string) {
 func (r *networkRig) loseAnswer(open func(), committed string) {
 	r.t.Helper()
 	r.awaitLockWait("advisory")
-	r.network.Timeout()
+	r.network.Break(testkit.Faults{HalfOpen: true})
 	open()
 	testkit.Eventually(r.t, "it is committed", func() bool { return testkit.Ask[bool](r.t, r.pool, "select exists ("+committed+")") })
 	r.network.Heal()
@@ -137,7 +137,7 @@ func TestAnswerToATurnStaysLost(t *testing.T) {
 	open := r.holdCommits("messages", "new.status = 'streaming'")
 	answered := r.sendInBackground(chatID, message)
 	r.awaitLockWait("advisory")
-	r.network.Timeout()
+	r.network.Break(testkit.Faults{HalfOpen: true})
 	open()
 	const orphan = "select id from messages where status = 'streaming'"
 	testkit.Eventually(t, "it is committed", func() bool { return testkit.Ask[bool](t, r.pool, "select exists ("+orphan+")") })
