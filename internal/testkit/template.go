@@ -84,10 +84,8 @@ func (t template) ensure(ctx context.Context, admin string) (name string, err er
 
 func (t template) make(ctx context.Context, admin, name string) error {
 	unfinished := at(admin, "making_"+name)
-	if err := execute(ctx, admin, "drop database if exists "+unfinished.Name+" with (force)"); err != nil {
-		return err
-	}
-	if err := execute(ctx, admin, "create database "+unfinished.Name); err != nil {
+	err := execute(ctx, admin, "drop database if exists "+unfinished.Name+" with (force)", "create database "+unfinished.Name)
+	if err != nil {
 		return err
 	}
 	if err := t.fill(ctx, unfinished); err != nil {
