@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Migrations are the files of this folder's migrations.
+// Migrations holds the folder migrations.
 //
 //go:embed migrations/*.sql
 var Migrations embed.FS

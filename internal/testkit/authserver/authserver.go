@@ -51,7 +51,7 @@ type user struct {
 	email, password string
 }
 
-// session is one sign-in, the user's own or, with an id, a client's.
+// session is one sign-in, the user's own where client is empty.
 type session struct {
 	user   user
 	client string
