@@ -3,16 +3,17 @@ package offline
 import (
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// Fault is what goes wrong with an answer; "" is nothing. The package comment says what each does.
+// Fault is what goes wrong with an answer; "" is nothing, and so is an unknown one. The package comment says what each does.
 type Fault string
 
-// Faults in place of an answer.
+// Faults in place of an answer; after Answer.FaultAfter pieces of it; of a whole answer: of its text, of how its bytes
+// are written, and of how a text is told, in ways that the API allows.
 const (
 	Fault401        Fault = "401"
 	Fault404        Fault = "404"
@@ -21,10 +22,7 @@ const (
 	Fault503        Fault = "503"
 	FaultPromptGone Fault = "prompt_gone"
 	FaultStall      Fault = "stall"
-)
 
-// Faults inside an answer, after Answer.FaultAfter pieces.
-const (
 	FaultHang          Fault = "hang"
 	FaultCut           Fault = "cut"
 	FaultEndEarly      Fault = "end_early"
@@ -34,25 +32,42 @@ const (
 	FaultContentFilter Fault = "content_filter"
 	FaultLongLine      Fault = "long_line"
 	FaultInvalidUTF8   Fault = "invalid_utf8"
-)
 
-// Faults of a whole answer: of its text, or of how its bytes are written.
-const (
-	FaultEmpty   Fault = "empty"
-	FaultNone    Fault = "none"
-	FaultRefusal Fault = "refusal"
-	FaultLoop    Fault = "loop"
-	FaultOverCap Fault = "over_cap"
-	FaultSplit   Fault = "split"
-	FaultCRLF    Fault = "crlf"
-)
-
-// Faults of how a text is told: all of them are allowed by the API.
-const (
+	FaultEmpty    Fault = "empty"
+	FaultNone     Fault = "none"
+	FaultRefusal  Fault = "refusal"
+	FaultLoop     Fault = "loop"
+	FaultSplit    Fault = "split"
+	FaultCRLF     Fault = "crlf"
 	FaultTwoItems Fault = "two_items"
 	FaultNoDeltas Fault = "no_deltas"
 	FaultOnlyEnd  Fault = "only_end"
 )
+
+// statusFaults are the errors of faults in place of an answer.
+var statusFaults = map[Fault]apiError{
+	Fault401:        {http.StatusUnauthorized, "Incorrect API key provided.", invalidRequest, "", "invalid_api_key"},
+	Fault404:        {http.StatusNotFound, "Not found.", invalidRequest, "", "not_found"},
+	Fault429:        {http.StatusTooManyRequests, "Rate limit reached for requests.", "requests", "", "rate_limit_exceeded"},
+	Fault500:        {http.StatusInternalServerError, "The server had an error while processing your request.", "server_error", "", ""},
+	Fault503:        {http.StatusServiceUnavailable, "The engine is currently overloaded, please try again later.", "service_unavailable", "", ""},
+	FaultPromptGone: {http.StatusNotFound, "Prompt with id '%s' not found.", invalidRequest, "prompt", "prompt_not_found"},
+}
+
+// text returns the text of a fault of the text.
+func (f Fault) text() (text string, found bool) {
+	switch f {
+	case FaultEmpty:
+		return "", true
+	case FaultNone:
+		return "NONE", true
+	case FaultRefusal:
+		return "I'm sorry, but I can't help with that request.", true
+	case FaultLoop:
+		return strings.TrimSpace(strings.Repeat("The user asked about the plan and the assistant explained the plan again. ", 40)), true
+	}
+	return "", false
+}
 
 // Usage is the reported cost of an answer in tokens.
 type Usage struct {
@@ -137,40 +152,21 @@ func directed(r *Request) Answer {
 	return answer
 }
 
-// direct applies one directive. Unknown names change nothing.
+// direct applies one directive.
 func (a *Answer) direct(name, value string) {
 	const piecesBeforeFault = 2
-	switch fault := Fault(name); {
-	case name == "slow":
+	switch name {
+	case "slow":
 		a.PieceDelay, _ = time.ParseDuration(value)
-	case name == "latency":
+	case "latency":
 		a.Latency, _ = time.ParseDuration(value)
-	case fault == Fault429:
-		a.Fault, a.RetryAfter = fault, value
-	case slices.Contains(faults, fault):
-		a.Fault, a.FaultAfter = fault, piecesBeforeFault
-		if n, err := strconv.Atoi(value); err == nil && n >= 0 {
+	default:
+		a.Fault, a.RetryAfter, a.FaultAfter = Fault(name), value, piecesBeforeFault
+		if n, err := strconv.Atoi(value); err == nil {
 			a.FaultAfter = n
 		}
 	}
 }
 
-var faults = []Fault{
-	Fault401, Fault404, Fault429, Fault500, Fault503, FaultPromptGone, FaultStall,
-	FaultHang, FaultCut, FaultEndEarly, FaultFailed, FaultErrorEvent, FaultIncomplete, FaultContentFilter,
-	FaultLongLine, FaultInvalidUTF8, FaultEmpty, FaultNone, FaultRefusal, FaultLoop, FaultOverCap, FaultSplit, FaultCRLF,
-	FaultTwoItems, FaultNoDeltas, FaultOnlyEnd,
-}
-
 // withoutDirectives returns the text that the model sees.
 func withoutDirectives(text string) string { return directive.ReplaceAllString(text, "") }
-
-// statusFaults are the errors of faults in place of an answer.
-var statusFaults = map[Fault]apiError{
-	Fault401:        {http.StatusUnauthorized, "Incorrect API key provided.", invalidRequest, "", "invalid_api_key"},
-	Fault404:        {http.StatusNotFound, "Not found.", invalidRequest, "", "not_found"},
-	Fault429:        {http.StatusTooManyRequests, "Rate limit reached for requests.", "requests", "", "rate_limit_exceeded"},
-	Fault500:        {http.StatusInternalServerError, "The server had an error while processing your request.", "server_error", "", ""},
-	Fault503:        {http.StatusServiceUnavailable, "The engine is currently overloaded, please try again later.", "service_unavailable", "", ""},
-	FaultPromptGone: {http.StatusNotFound, "Prompt with id '%s' not found.", invalidRequest, "prompt", "prompt_not_found"},
-}

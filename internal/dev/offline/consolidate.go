@@ -21,7 +21,7 @@ func consolidate(r *Request) object {
 	for _, line := range aliased(r.Text, "CM") {
 		line.text, _, _ = strings.Cut(line.text, "\n\n") // what comes after an empty line is another part
 		line.text = strings.TrimSpace(line.text)
-		if line.letter() == 'C' {
+		if line.alias[0] == 'C' {
 			candidates = append(candidates, line)
 		} else {
 			memories = append(memories, line)
@@ -30,11 +30,7 @@ func consolidate(r *Request) object {
 	changed := map[string]bool{}
 	decisions := []decision{}
 	for _, c := range candidates {
-		d := decide(c, memories, changed)
-		if d.Memory != nil && d.Action != actionNoop {
-			changed[*d.Memory] = true
-		}
-		decisions = append(decisions, d)
+		decisions = append(decisions, decide(c, memories, changed))
 	}
 	return object{"decisions": decisions}
 }
@@ -55,21 +51,15 @@ func decide(c aliasedLine, memories []aliasedLine, changed map[string]bool) deci
 			if changed[m.alias] || comparison(c.text, m.text) != action {
 				continue
 			}
-			d := decision{Candidate: c.alias, Action: action, Memory: &m.alias, Reason: reasons[action]}
+			d := decision{Candidate: c.alias, Action: action, Memory: &m.alias, Reason: "By what both say."}
+			changed[m.alias] = action != actionNoop
 			if action == actionUpdate {
 				d.Merged = &c.text
 			}
 			return d
 		}
 	}
-	return decision{Candidate: c.alias, Action: actionAdd, Reason: reasons[actionAdd]}
-}
-
-var reasons = map[string]string{
-	actionAdd:    "Nothing known says this.",
-	actionUpdate: "It says the same with more detail.",
-	actionDelete: "It is no longer so.",
-	actionNoop:   "It is known.",
+	return decision{Candidate: c.alias, Action: actionAdd, Reason: "Nothing known says this."}
 }
 
 // comparison returns the action that a candidate means for one memory; ADD where it changes nothing about it.

@@ -2,92 +2,59 @@ package offline
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
 
-var (
-	monthWord = `(january|february|march|april|may|june|july|august|september|october|november|december)`
-	beginning = `\b(?:since|as of|from|in|on)\s+(?:the\s+)?`
-	// sinceDate is "since 3 March 2025", "in March", "since 2019", "since 2025-03".
-	sinceDate = regexp.MustCompile(`(?i)[\s,]*` + beginning +
-		`(?:(\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?` + monthWord + `(?:,?\s+(?:of\s+)?((?:19|20)\d\d))?\b`)
-	sinceYear = regexp.MustCompile(`(?i)[\s,]*` + beginning + `((?:19|20)\d\d)(-\d\d)?(-\d\d)?\b`)
-	// sinceThen are dates that follow from the message's own.
-	sinceThen = regexp.MustCompile(`(?i)[\s,]*\b(?:since\s+)?(yesterday|(?:last|this) (?:week|month|year))\b`)
-)
+// since is "since 3 March 2025", "in March", "since 2019", "since 2025-03", "last month".
+var since = regexp.MustCompile(`(?i)[\s,]*\b(?:(?:since|as of|from|in|on)\s+(?:the\s+)?((?:19|20)\d\d(?:-\d\d){0,2}` +
+	`|(?:\d{1,2} )?(?:january|february|march|april|may|june|july|august|september|october|november|december)(?: (?:19|20)\d\d)?)` +
+	`|(?:since\s+)?(yesterday|(?:last|this) (?:week|month|year)))\b`)
+
+// dateForms are the ways in which dates are said, and how precisely they are known.
+var dateForms = [][2]string{
+	{"2006", "2006"}, {"2006-01", "2006-01"}, {time.DateOnly, time.DateOnly}, {"2 January 2006", time.DateOnly}, {"January 2006", "2006-01"},
+}
 
 // takeDate takes the date since when something is true out of a clause. It returns the rest, and the date as
 // precisely as it is known: a year, a month or a day; "" where there is none.
 func takeDate(clause string, said time.Time) (rest, from string) {
-	if at := sinceYear.FindStringSubmatchIndex(clause); at != nil {
-		found := sinceYear.FindStringSubmatch(clause)
-		return cutOut(clause, at), found[1] + found[2] + found[3]
+	found := since.FindStringSubmatch(clause)
+	if found == nil || said.IsZero() {
+		return clause, ""
 	}
-	if at := sinceDate.FindStringSubmatchIndex(clause); at != nil {
-		found := sinceDate.FindStringSubmatch(clause)
-		return cutOut(clause, at), dateOf(found[1], found[2], found[3], said)
+	before, after, _ := strings.Cut(clause, found[0])
+	rest = strings.TrimSpace(before + " " + strings.TrimLeft(after, " ,"))
+	if found[2] != "" {
+		return rest, dateBefore(strings.ToLower(found[2]), said)
 	}
-	if at := sinceThen.FindStringSubmatchIndex(clause); at != nil && !said.IsZero() {
-		found := sinceThen.FindStringSubmatch(clause)
-		return cutOut(clause, at), dateBefore(strings.ToLower(found[1]), said)
-	}
-	return clause, ""
-}
-
-func cutOut(text string, at []int) string {
-	return strings.TrimSpace(strings.TrimRight(text[:at[0]], " ,") + " " + strings.TrimLeft(text[at[1]:], " ,"))
-}
-
-// dateOf puts a date together. A month without a year is the last one before the message.
-func dateOf(day, month, year string, said time.Time) string {
-	number := monthOf(month)
-	if year == "" {
-		if said.IsZero() {
-			return ""
+	for _, form := range dateForms {
+		if at, err := time.Parse(form[0], found[1]); err == nil {
+			return rest, at.Format(form[1])
 		}
-		of := said.Year()
-		if number > said.Month() {
-			of--
+		// Without a year it is the last one before the message.
+		if at, err := time.Parse(form[0], found[1]+said.Format(" 2006")); err == nil {
+			if at.After(said) {
+				at = at.AddDate(-1, 0, 0)
+			}
+			return rest, at.Format(form[1])
 		}
-		year = strconv.Itoa(of)
 	}
-	from := year + "-" + twoDigits(int(number))
-	if d, err := strconv.Atoi(day); err == nil && 1 <= d && d <= 31 {
-		from += "-" + twoDigits(d)
-	}
-	return from
+	return rest, ""
 }
 
-func monthOf(name string) time.Month {
-	month, _ := time.Parse("January", strings.ToLower(name)) // one of monthWord
-	return month.Month()
-}
-
-func twoDigits(n int) string {
-	text := strconv.Itoa(n)
-	if n < 10 {
-		text = "0" + text
-	}
-	return text
-}
-
-// dateBefore is the date that a word like "yesterday" means in a message of that day.
+// dateBefore is the date that a word like "yesterday" means in a message of that day. Of a week only the month is sure
+// enough.
 func dateBefore(word string, said time.Time) string {
-	switch {
-	case strings.Contains(word, "year"):
-		if strings.HasPrefix(word, "this") {
-			return said.Format("2006")
-		}
+	switch word {
+	case "yesterday":
+		return said.AddDate(0, 0, -1).Format(time.DateOnly)
+	case "last month":
+		return said.AddDate(0, 0, -said.Day()).Format("2006-01")
+	case "last year":
 		return said.AddDate(-1, 0, 0).Format("2006")
-	case strings.Contains(word, "month"):
-		if strings.HasPrefix(word, "this") {
-			return said.Format("2006-01")
-		}
-		return time.Date(said.Year(), said.Month()-1, 1, 0, 0, 0, 0, time.UTC).Format("2006-01")
-	case strings.Contains(word, "week"):
-		return said.Format("2006-01") // of a week only the month is sure enough
+	case "this year":
+		return said.Format("2006")
 	}
-	return said.AddDate(0, 0, -1).Format(time.DateOnly)
+	return said.Format("2006-01")
 }

@@ -34,7 +34,7 @@
 //	content_filter         ends as if the filter had cut it
 //	empty                  a completed reply without text
 //	none refusal           the word NONE, or a refusal, in place of the text
-//	loop over_cap          one sentence over and over, or a text far over the cap
+//	loop                   one sentence over and over
 //	split crlf             each byte written alone, CRLF line ends
 //	long_line invalid_utf8 a delta of one megabyte, a delta with bytes that are no UTF-8
 //	two_items              after the first pieces a second item of the output begins

@@ -9,53 +9,45 @@ import (
 	"time"
 )
 
-// defaultDimensions is the size of a vector. A request may ask for less, as with OpenAI's third generation.
-const defaultDimensions = 1536
+// Hashing is the name of this model's own embeddings, which know only whether words are the same.
+const Hashing = "hashing"
 
-// embeddingRequest is a request for embeddings of texts.
-type embeddingRequest struct {
-	texts      []string
-	Input      any    `json:"input"`
-	Model      string `json:"model"`
-	Dimensions int    `json:"dimensions"`
-	Format     string `json:"encoding_format"`
-}
-
-// embeddings answers POST /v1/embeddings.
+// embeddings answers POST /v1/embeddings for a text or a list of texts. Vectors are base64 of little-endian float32s, as
+// our client asks for them.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
-	asked := embeddingRequest{Dimensions: defaultDimensions}
+	asked := struct {
+		Input      any
+		Model      string
+		Dimensions int
+	}{Dimensions: 1536}
 	raw, ok := s.read(w, r, &asked)
 	if !ok {
 		return
 	}
-	asked.texts = textsIn(asked.Input)
-	text := strings.Join(asked.texts, "\n")
+	inputs, ok := asked.Input.([]any)
+	if !ok {
+		inputs = []any{asked.Input}
+	}
+	data, texts := make([]object, len(inputs)), make([]string, len(inputs))
+	for n, input := range inputs {
+		texts[n] = inputText(input)
+		packed, _ := binary.Append(nil, binary.LittleEndian, embed(texts[n], asked.Dimensions)) // cannot fail for numbers of a fixed size
+		data[n] = object{"object": "embedding", "index": n, "embedding": base64.StdEncoding.EncodeToString(packed)}
+	}
+	text := strings.Join(texts, "\n")
 	recorded := s.journal.add(Request{Kind: KindEmbedding, At: time.Now(), Body: raw, Text: text, Current: text, Model: asked.Model})
 	answer := s.answerFor(*recorded)
 	done, err := s.beforeHeaders(r.Context(), w, recorded, answer)
 	if !done && answer.Gate != nil {
-		err = s.wait(r.Context(), answer.Gate)
+		err = receive(r.Context(), s, answer.Gate)
 	}
 	if !done && err == nil {
 		s.journal.update(func() { recorded.Status = http.StatusOK })
-		s.sendJSON(w, http.StatusOK, asked.answer())
+		tokens := countTokens(text)
+		s.sendJSON(w, http.StatusOK, object{"object": "list", "data": data, "model": asked.Model,
+			"usage": object{"prompt_tokens": tokens, "total_tokens": tokens}})
 	}
 	s.finish(recorded, err)
-}
-
-// answer is the list of vectors: numbers, or base64 of little-endian float32s.
-func (r embeddingRequest) answer() object {
-	data, tokens := make([]object, len(r.texts)), 0
-	for n, text := range r.texts {
-		vector := embed(text, r.Dimensions)
-		data[n] = object{"object": "embedding", "index": n, "embedding": vector}
-		if r.Format == "base64" {
-			bytes, _ := binary.Append(nil, binary.LittleEndian, vector) // cannot fail for numbers of a fixed size
-			data[n]["embedding"] = base64.StdEncoding.EncodeToString(bytes)
-		}
-		tokens += countTokens(text)
-	}
-	return object{"object": "list", "data": data, "model": r.Model, "usage": object{"prompt_tokens": tokens, "total_tokens": tokens}}
 }
 
 // embed makes a unit vector of a text: each of its stems is hashed to a dimension and a sign (the hashing trick), so

@@ -37,7 +37,7 @@ type fact struct {
 func extract(r *Request) object {
 	facts := []fact{}
 	for _, m := range aliased(newMessages(r.Text), "UA") {
-		if m.letter() != 'U' {
+		if m.alias[0] != 'U' {
 			continue
 		}
 		for _, found := range factsIn(m) {
@@ -59,12 +59,9 @@ type aliasedLine struct {
 	alias, note, text string
 }
 
-func (l aliasedLine) letter() byte { return l.alias[0] }
-
 var aliasStart = regexp.MustCompile(`^(?:[-*] )?([A-Z]\d+)(?: \[([^\]]*)\])?: ?(.*)$`)
 
-// aliased reads the lines whose aliases have one of these letters. Other lines go on with the one before, and a quoted
-// one ("> ") speaks for nobody.
+// aliased reads the lines whose aliases have one of these letters. Other lines go on with the one before.
 func aliased(text, letters string) []aliasedLine {
 	var found []aliasedLine
 	for line := range strings.Lines(text) {
@@ -78,96 +75,69 @@ func aliased(text, letters string) []aliasedLine {
 	return found
 }
 
-// openers are words before what a clause says; doubtful ones say that it may not be so.
 var (
-	openers = regexp.MustCompile(`(?i)^(?:(?:#\w+|actually|by the ` +
-		`way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry|correction|please|(?:please )?(?:remember|note)(?: that)?|fyi|just so you ` +
-		`know|for the record|in fact|as of now|now)(?:[\s,:;.!–-]+))+`)
-	doubtful = regexp.MustCompile(`(?i)^(?:i (?:think|guess|suppose|believe)|maybe|perhaps|probably)[\s,]+(?:that )?`)
+	// openers are words before what a clause says.
+	openers = regexp.MustCompile(`(?i)^(?:[\s,:;.!–-]+|(?:#\w+|actually|by the way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry` +
+		`|correction|please|(?:please )?(?:remember|note)(?: that)?|fyi|just so you know|for the record|in fact|as of now|now)(?:[\s,:;.!–-]|$))+`)
 	// clauseStart divides a sentence before a conjunction or a comma after which somebody speaks of himself again.
-	clauseStart = regexp.MustCompile(
-		`(?i)(?:[,;:]\s+(?:(?:and|but|so)\s+)?|\s(?:and|but)\s+)(?:i|i'm|i’m|i've|i’ve|my)\s`,
-	)
-	leadIn = regexp.MustCompile(`(?i)^[,;:\s]+(?:(?:and|but|so)\s+)?`)
+	clauseStart = regexp.MustCompile(`(?i)(?:[,;:]\s+(?:(?:and|but|so)\s+)?|\s(?:and|but)\s+)(?:i|i'm|i’m|i've|i’ve|my)\s`)
 	// passing are words of what will not matter tomorrow.
-	passing = regexp.MustCompile(`(?i)\b(?:today|tonight|right now|at the moment|this ` +
-		`(?:morning|evening|afternoon))\b`)
+	passing = regexp.MustCompile(`(?i)\b(?:today|tonight|right now|at the moment|this (?:morning|evening|afternoon))\b`)
+	// born is what a date belongs to.
+	born = regexp.MustCompile(`(?i)\b(?:birthday|born)\b`)
 )
 
-const (
-	sure, unsure = 0.9, 0.4
-	longestQuote = 200 // characters
-	mostClauses  = 60  // of a message: a pasted book is no confession
-)
-
-// factsIn returns what a message says in the ways of sayings.txt.
+// factsIn returns what a message says in the ways of sayings.txt, without questions and what it quotes.
 func factsIn(m aliasedLine) []fact {
 	said, _ := time.Parse(time.DateOnly, m.note[:min(len(m.note), len(time.DateOnly))])
 	var facts []fact
-	for n, clause := range clausesOf(m.text) {
-		if n == mostClauses {
-			break
-		}
-		if found, ok := factIn(clause, said); ok {
-			found.Evidence = []string{m.alias}
-			facts = append(facts, found)
+	for line := range strings.Lines(withoutDirectives(m.text)) {
+		for _, sentence := range sentences(line) {
+			if strings.HasPrefix(line, ">") || isQuestion(sentence) || passing.MatchString(sentence) {
+				continue
+			}
+			for _, clause := range clausesOf(sentence) {
+				if found, ok := factIn(clause, said); ok {
+					found.Evidence = []string{m.alias}
+					facts = append(facts, found)
+				}
+			}
 		}
 	}
 	return facts
 }
 
-// clausesOf divides a message into clauses, without questions and what it quotes.
-func clausesOf(text string) []string {
+func clausesOf(sentence string) []string {
 	var clauses []string
-	for line := range strings.Lines(withoutDirectives(text)) {
-		if strings.HasPrefix(line, ">") {
-			continue
-		}
-		for _, sentence := range sentences(line) {
-			if isQuestion(sentence) || passing.MatchString(sentence) {
-				continue
-			}
-			start := 0
-			for _, at := range clauseStart.FindAllStringIndex(sentence, -1) {
-				clauses = append(clauses, sentence[start:at[0]])
-				start = at[0]
-			}
-			clauses = append(clauses, sentence[start:])
-		}
+	start := 0
+	for _, at := range clauseStart.FindAllStringIndex(sentence, -1) {
+		clauses = append(clauses, sentence[start:at[0]])
+		start = at[0]
 	}
-	return clauses
+	return append(clauses, sentence[start:])
 }
 
 // factIn returns the fact that a clause states.
 func factIn(clause string, said time.Time) (fact, bool) {
-	quote := leadIn.ReplaceAllString(clause, "")
-	quote = openers.ReplaceAllString(quote, "")
-	bare := doubtful.ReplaceAllString(quote, "")
-	confidence := sure
-	if bare != quote {
-		confidence = unsure
-	}
-	bare = strings.TrimRight(bare, " .!…")
-	from := ""
-	c, ok := claimOf(bare)
-	if !ok || c.of != "birthday" {
+	const longestQuote = 200 // characters
+	quote := strings.TrimSpace(openers.ReplaceAllString(clause, ""))
+	bare, from := strings.TrimRight(quote, " .!…"), ""
+	if !born.MatchString(bare) {
 		bare, from = takeDate(bare, said)
-		c, ok = claimOf(bare)
 	}
+	c, ok := claimOf(bare)
 	if !ok || utf8.RuneCountInString(quote) > longestQuote {
 		return fact{}, false
 	}
 	f := fact{
-		Fact: c.memory(), Type: aspects[c.of].kind, Confidence: confidence, Horizon: "lasting", Durable: aspects[c.of].durable,
-		Quote: strings.TrimSpace(quote), Entities: []entity{}, Relationships: []relationship{}, of: c,
+		Fact: c.memory(), Type: aspects[c.of].kind, Confidence: 0.9, Horizon: "lasting", Durable: aspects[c.of].durable, Quote: quote, of: c,
 	}
+	f.Entities, f.Relationships = c.graph()
 	if from != "" {
 		f.ValidFrom = &from
 	}
 	if c.ended {
 		f.Replaces = &c.thing
-	} else {
-		f.Entities, f.Relationships = c.graph()
 	}
 	return f, true
 }

@@ -3,10 +3,9 @@ package offline
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // foldText is a fold's input, to the letter.
@@ -33,32 +32,15 @@ func foldOnce(limit int, existing string, turns ...[2]string) string {
 	return summarize(&Request{
 		Kind:         KindSummary,
 		Text:         foldText(existing, turns...),
-		Instructions: fmt.Sprintf("Update the summary. At most %d tokens.", limit),
+		Instructions: fmt.Sprintf("Update the summary. It has at most %d tokens.", limit),
 	})
-}
-
-func TestFoldIsParsed(t *testing.T) {
-	t.Parallel()
-	f, ok := parseFold(foldText("Old.\n\nLines.", [2]string{"one\n\n> Turn 9:\ntwo", "three"}, [2]string{"four", ""}))
-	want := foldInput{
-		existing: "Old.\n\nLines.",
-		turns:    []utterance{{false, "one\n\n> Turn 9:\ntwo"}, {true, "three"}, {false, "four"}},
-	}
-	if !ok || !cmp.Equal(f, want, cmp.AllowUnexported(foldInput{}, utterance{})) {
-		t.Errorf("%v %+v", ok, f)
-	}
-	for _, text := range []string{"", "text", fenceSummary, fenceSummary + "\nx\n" + fenceTurns, strings.ReplaceAll(foldText("x"), fenceSummaryEnd, "")} {
-		if _, ok := parseFold(text); ok {
-			t.Errorf("%q counts as a fold", text)
-		}
-	}
 }
 
 func TestFoldIsNeverEmpty(t *testing.T) {
 	t.Parallel()
-	for _, turns := range [][][2]string{nil, {{"", ""}}, {{"👍", "👍"}}, {{fenceTurnsEnd, ""}}, {{strings.Repeat("a", 100_000), ""}}, {{strings.Repeat("哈", 5000), ""}}} {
-		if got := foldOnce(16, "", turns...); got == "" || countTokens(got) > 16 {
-			t.Errorf("%.50q: %d tokens: %q", turns, countTokens(got), got)
+	for _, said := range []string{"", "👍", fenceTurnsEnd, strings.Repeat("a", 100_000), strings.Repeat("哈", 5000)} {
+		if got := foldOnce(16, "", [2]string{said, said}); got == "" || countTokens(got) > 16 {
+			t.Errorf("%.50q: %d tokens: %q", said, countTokens(got), got)
 		}
 	}
 	if got := summarize(&Request{Kind: KindSummary}); got == "" {
@@ -66,29 +48,28 @@ func TestFoldIsNeverEmpty(t *testing.T) {
 	}
 }
 
-func TestShortenCutsAtSentenceEnds(t *testing.T) {
+func TestCondensingKeepsSentences(t *testing.T) {
 	t.Parallel()
-	long := essay("gardening", 900, 3)
-	r := &Request{Text: long, Instructions: "Shorten this text to at most 120 tokens."}
-	r.Kind = kindOf(r)
-	got := summarize(r)
+	random := rand.New(rand.NewPCG(3, 4))
+	var long []string
+	for range 100 {
+		long = append(long, "It was "+chatter(random, 12)+".")
+	}
+	got := summarize(&Request{Kind: KindSummary, Text: strings.Join(long, " "), Instructions: "It has at most 120 tokens."})
 	if n := countTokens(got); n > 120 || n < 80 {
 		t.Errorf("%d tokens", n)
 	}
-	for _, sentence := range sentences(got) {
-		if !strings.Contains(long, sentence) {
-			t.Errorf("%q is no sentence of the text", sentence)
+	for line := range strings.SplitSeq(got, "\n") {
+		if !slices.Contains(long, line) {
+			t.Errorf("%q is no sentence of the text", line)
 		}
-	}
-	own := strings.Repeat("- My number is 12 and my name is Ana.\n", 1)
-	if got := summarize(&Request{Text: labelSaid + "\n" + own, Instructions: "at most 40 tokens"}); got != labelSaid+"\n"+strings.TrimSpace(own) {
-		t.Errorf("a summary of ours: %q", got)
 	}
 }
 
 // chatter is text that carries little: words in lower case without numbers.
 func chatter(random *rand.Rand, count int) string {
-	list := strings.Fields("river stone window paper garden quiet light table morning cloud bread corner silver ocean simple forest letter market winter yellow music kitchen bridge summer shoulder mirror narrow button engine carpet")
+	list := strings.Fields("river stone window paper garden quiet light table morning cloud bread corner silver ocean simple forest letter " +
+		"market winter yellow music kitchen bridge summer shoulder mirror narrow button engine carpet")
 	var said []string
 	for range count {
 		said = append(said, list[random.IntN(len(list))])
@@ -99,13 +80,16 @@ func chatter(random *rand.Rand, count int) string {
 func TestFactsSurviveTwoHundredFolds(t *testing.T) {
 	t.Parallel()
 	const limit = 500
-	facts := []string{"My sister Ana was born on 4 May 1991 in Porto.", "I am allergic to peanuts and must avoid them.", "We decided to launch Kestrel on 12 March because Berlin is booked."}
+	facts := []string{
+		"My sister Ana was born on 4 May 1991 in Porto.", "I am allergic to peanuts and must avoid them.",
+		"We decided to launch Kestrel on 12 March because Berlin is booked.",
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	summary := foldOnce(limit, "", [2]string{strings.Join(facts, " "), "I will go by that from here on."})
 	for n := range 200 {
 		var turns [][2]string
 		for range 1 + random.IntN(4) {
-			turns = append(turns, [2]string{chatter(random, 5+random.IntN(60)) + ".", essay("daily life", 20+random.IntN(150), random.Uint64())})
+			turns = append(turns, [2]string{chatter(random, 5+random.IntN(60)) + ".", chatter(random, 20+random.IntN(150))})
 		}
 		had := countTokens(summary)
 		again := foldOnce(limit, summary, turns...)
@@ -114,8 +98,8 @@ func TestFactsSurviveTwoHundredFolds(t *testing.T) {
 		}
 		summary = again
 		has := countTokens(summary)
-		if gram, loops := repeatedGram(summary); loops || has > limit || has == 0 || had > 200 && has*10 < had*4 {
-			t.Fatalf("fold %d: %d tokens after %d, repeats %q", n, has, had, gram)
+		if repeats(summary) || has > limit || has == 0 || had > 200 && has*10 < had*4 {
+			t.Fatalf("fold %d: %d tokens after %d: %s", n, has, had, summary)
 		}
 	}
 	for _, fact := range facts {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -30,6 +31,35 @@ const (
 	invalidReplacement = "\uFFFD\uFFFD"
 )
 
+// purpose is what a request says in its metadata that it is for: a kind, and how it is answered.
+type purpose struct {
+	kind   Kind
+	answer func(*Request) string
+}
+
+func asJSON(answer func(*Request) object) func(*Request) string {
+	return func(r *Request) string { return string(mustJSON(answer(r))) }
+}
+
+var purposes = map[string]purpose{
+	"reply":       {KindReply, reply},
+	"fold":        {KindSummary, summarize},
+	"rebuild":     {KindSummary, summarize},
+	"topic":       {KindTopic, summarize},
+	"rewrite":     {KindRewrite, rewrite},
+	"extract":     {KindExtract, asJSON(extract)},
+	"consolidate": {KindConsolidate, asJSON(consolidate)},
+	"entities":    {KindEntities, asJSON(nameEntities)},
+}
+
+// purpose is what the request is for; a reply where it does not say.
+func (r *Request) purpose() purpose {
+	if found, ok := purposes[r.Metadata["purpose"]]; ok {
+		return found
+	}
+	return purposes["reply"]
+}
+
 // generation is one answer in progress.
 type generation struct {
 	server  *Server
@@ -37,22 +67,19 @@ type generation struct {
 	answer  Answer
 	ctx     context.Context
 
-	id      string
-	created int64
-	items   []*item
-	pieces  []string
-	text    string // the pieces together
-	reason  string // why the answer is incomplete, "" when it is complete
-	usage   Usage
+	id     string
+	items  []item
+	pieces []string
+	text   string // the pieces together
+	reason string // why the answer is incomplete, "" when it is complete
+	usage  Usage
 }
 
 // item is one message of the output.
 type item struct {
-	id       string
-	place    []byte // names it in an event
-	part     []byte // names its part in an event
-	from, to int    // which pieces are its text
-	text     string
+	id   string
+	to   int // the piece after its text
+	text string
 }
 
 // responses answers POST /v1/responses.
@@ -63,9 +90,9 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	request.Body, request.Text, request.Input = raw, inputText(request.Input), nil
-	request.Kind, request.Current = kindOf(&request), request.Text
+	request.Kind, request.Current = request.purpose().kind, request.Text
 	if request.Kind == KindReply {
-		request.Current = parsePrompt(request.Text).current
+		_, request.Current = parsePrompt(request.Text)
 	}
 	recorded := s.journal.add(request)
 	err := s.generate(r.Context(), w, recorded)
@@ -102,7 +129,7 @@ func (s *Server) beforeHeaders(ctx context.Context, w http.ResponseWriter, r *Re
 		return true, err
 	}
 	if answer.Fault == FaultStall {
-		return true, s.wait(ctx, nil)
+		return true, s.hang(ctx)
 	}
 	failure, ok := statusFaults[answer.Fault]
 	if !ok {
@@ -115,7 +142,7 @@ func (s *Server) beforeHeaders(ctx context.Context, w http.ResponseWriter, r *Re
 	if answer.RetryAfter != "" {
 		w.Header().Set("Retry-After", answer.RetryAfter)
 	}
-	s.sendError(w, &failure)
+	s.sendError(w, failure)
 	return true, nil
 }
 
@@ -129,9 +156,10 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 	return receive(ctx, s, timer.C)
 }
 
-// wait is pause until the gate is closed; a nil gate never is.
-func (s *Server) wait(ctx context.Context, gate <-chan struct{}) error { return receive(ctx, s, gate) }
+// hang is a pause without end.
+func (s *Server) hang(ctx context.Context) error { return receive[struct{}](ctx, s, nil) }
 
+// receive is a pause until a signal.
 func receive[T any](ctx context.Context, s *Server, signal <-chan T) error {
 	select {
 	case <-signal:
@@ -145,113 +173,68 @@ func receive[T any](ctx context.Context, s *Server, signal <-chan T) error {
 
 func (s *Server) newGeneration(ctx context.Context, request *Request, answer Answer) *generation {
 	number := s.nextID.Add(1)
-	g := &generation{
-		server:  s,
-		request: request,
-		answer:  answer,
-		ctx:     ctx,
-		id:      fmt.Sprintf("resp_%s%08x", s.idPrefix, number),
-		created: request.At.Unix(),
-	}
-	g.pieces, g.reason = planPieces(request, answer)
+	g := &generation{server: s, request: request, answer: answer, ctx: ctx, id: fmt.Sprintf("resp_%s%08x", s.idPrefix, number)}
+	g.planPieces()
 	g.text = strings.Join(g.pieces, "")
-	g.answer.FaultAfter = min(max(answer.FaultAfter, 0), len(g.pieces))
-	g.items = g.planItems(fmt.Sprintf("msg_%s%08x", s.idPrefix, number))
-	g.answer.GateAfter = min(answer.GateAfter, len(g.pieces))
-	g.usage = g.countUsage()
+	after := g.answer.FaultAfter
+	if answer.Fault == FaultTwoItems && 0 < after && after < len(g.pieces) {
+		g.items = []item{{to: after, text: strings.Join(g.pieces[:after], "")}}
+	}
+	from := 0
+	for _, first := range g.items {
+		from = first.to
+	}
+	g.items = append(g.items, item{to: len(g.pieces), text: strings.Join(g.pieces[from:], "")})
+	for n := range g.items {
+		g.items[n].id = fmt.Sprintf("msg_%s%08x%02d", s.idPrefix, number, n)
+	}
+	if answer.Usage != nil {
+		g.usage = *answer.Usage
+	} else {
+		g.usage = Usage{Input: countTokens(request.Instructions + "\n" + request.Text), Output: countTokens(g.text)}
+	}
 	return g
 }
 
-// planItems returns the messages of the output: one, or the two of FaultTwoItems.
-func (g *generation) planItems(id string) []*item {
-	ends := []int{len(g.pieces)}
-	if after := g.answer.FaultAfter; g.answer.Fault == FaultTwoItems && 0 < after && after < len(g.pieces) {
-		ends = []int{after, len(g.pieces)}
-	}
-	items := make([]*item, len(ends))
-	from := 0
-	for n, to := range ends {
-		items[n] = newItem(fmt.Sprintf("%s%02d", id, n), n)
-		items[n].from, items[n].to, items[n].text = from, to, strings.Join(g.pieces[from:to], "")
-		from = to
-	}
-	return items
-}
-
-func newItem(id string, number int) *item {
-	return &item{
-		id:    id,
-		place: fmt.Appendf(nil, `,"output_index":%d`, number),
-		part:  fmt.Appendf(nil, `,"item_id":"%s","output_index":%d,"content_index":0`, id, number),
-	}
-}
-
-// planPieces returns what will be sent, with the faults of the text in it, and why it is incomplete.
-func planPieces(r *Request, answer Answer) ([]string, string) {
-	pieces := splitPieces(answerText(r, answer))
-	after := min(max(answer.FaultAfter, 0), len(pieces))
-	switch answer.Fault {
+// planPieces decides what will be sent, with the faults of the text in it, and why it is incomplete.
+func (g *generation) planPieces() {
+	text := answerText(g.request, g.answer)
+	g.pieces = splitPieces(text)
+	g.answer.FaultAfter = min(g.answer.FaultAfter, len(g.pieces))
+	g.answer.GateAfter = min(g.answer.GateAfter, len(g.pieces))
+	after := g.answer.FaultAfter
+	switch g.answer.Fault {
 	case FaultIncomplete:
-		return pieces[:after], "max_output_tokens"
+		g.pieces, g.reason = g.pieces[:after], "max_output_tokens"
 	case FaultContentFilter:
-		return pieces[:after], "content_filter"
+		g.pieces, g.reason = g.pieces[:after], "content_filter"
 	case FaultLongLine:
-		return slices.Insert(pieces, after, strings.Repeat("long ", (1<<20)/5+1)), ""
+		g.pieces = slices.Insert(g.pieces, after, strings.Repeat("long ", (1<<20)/5+1))
 	case FaultInvalidUTF8:
-		return slices.Insert(pieces, after, invalidReplacement), ""
+		g.pieces = slices.Insert(g.pieces, after, invalidReplacement)
+	default:
+		limit := g.request.MaxOutputTokens
+		if limit > 0 && countTokens(text) > limit {
+			tooMany := sort.Search(len(g.pieces), func(n int) bool { return countTokens(strings.Join(g.pieces[:n], "")) > limit })
+			g.pieces, g.reason = g.pieces[:max(tooMany-1, 0)], "max_output_tokens"
+		}
 	}
-	pieces, cut := limitPieces(pieces, r.MaxOutputTokens)
-	if cut {
-		return pieces, "max_output_tokens"
-	}
-	return pieces, ""
 }
 
 // answerText returns the text of an answer: that of the fault, the script or the built-in model.
 func answerText(r *Request, answer Answer) string {
-	switch answer.Fault {
-	case FaultEmpty:
-		return ""
-	case FaultNone:
-		return "NONE"
-	case FaultRefusal:
-		return "I'm sorry, but I can't help with that request."
-	case FaultLoop:
-		return strings.TrimSpace(strings.Repeat("The user asked about the plan and the assistant explained the plan again. ", 40))
-	case FaultOverCap:
-		return diary(3 * capOf(r))
+	if text, found := answer.Fault.text(); found {
+		return text
 	}
 	if answer.Text != "" {
 		return answer.Text
 	}
-	switch {
-	case r.Kind == KindExtract:
-		return asJSON(extract(r))
-	case r.Kind == KindConsolidate:
-		return asJSON(consolidate(r))
-	case r.Kind == KindEntities:
-		return asJSON(nameEntities(r))
-	case strings.HasPrefix(r.TextOptions.Format.Type, "json_"):
-		return "{}" // of a form of which this model knows nothing
-	case r.Kind == KindSummary, r.Kind == KindTopic:
-		return summarize(r)
-	case r.Kind == KindRewrite:
-		return rewrite(r)
-	}
-	return reply(r)
+	return r.purpose().answer(r)
 }
 
 // recordSent records that the first n bytes of the text were sent.
 func (g *generation) recordSent(n int) {
 	g.server.journal.update(func() { g.request.Sent = g.text[:n] })
-}
-
-// countUsage returns the script's usage, or else counts.
-func (g *generation) countUsage() Usage {
-	if g.answer.Usage != nil {
-		return *g.answer.Usage
-	}
-	return Usage{Input: countTokens(g.request.Instructions + "\n" + g.request.Text), Output: countTokens(g.text)}
 }
 
 // countTokens counts o200k_base tokens.
@@ -263,12 +246,65 @@ var piece = regexp.MustCompile(`^\s+|\S{1,32}\s*`)
 // splitPieces cuts a text into pieces, which add up to it.
 func splitPieces(text string) []string { return piece.FindAllString(text, -1) }
 
-// limitPieces keeps as many pieces as fit the limit in tokens, and reports whether it dropped any.
-func limitPieces(pieces []string, limit int) ([]string, bool) {
-	fits := func(n int) bool { return countTokens(strings.Join(pieces[:n], "")) <= limit }
-	if limit <= 0 || fits(len(pieces)) {
-		return pieces, false
+// The statuses of a response.
+const (
+	statusInProgress = "in_progress"
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete"
+	statusFailed     = "failed"
+)
+
+// object is a part of an answer as JSON.
+type object map[string]any
+
+// object is the whole response in one of its statuses.
+func (g *generation) object(status string) object {
+	r, u := g.request, g.usage
+	metadata := map[string]string{}
+	maps.Copy(metadata, r.Metadata)
+	metadata["throughline_model"] = "offline" // this is no provider
+	o := object{
+		"id": g.id, "object": "response", "created_at": r.At.Unix(), "status": status, "error": nil, "incomplete_details": nil,
+		"model": cmp.Or(r.Model, hostedModel), "output": []any{}, "usage": nil, "metadata": metadata, "store": r.Store,
+		"parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{},
 	}
-	tooMany := sort.Search(len(pieces), func(n int) bool { return !fits(n) })
-	return pieces[:max(tooMany-1, 0)], true
+	switch status {
+	case statusFailed:
+		o["error"] = object{"code": "server_error", "message": "The model failed to generate a response."}
+	case statusIncomplete, statusCompleted:
+		if g.reason != "" {
+			o["incomplete_details"] = object{"reason": g.reason}
+		}
+		output := make([]object, len(g.items))
+		for n, i := range g.items {
+			output[n] = i.object(status)
+		}
+		o["output"], o["usage"] = output, object{
+			"input_tokens": u.Input, "input_tokens_details": object{"cached_tokens": u.Cached},
+			"output_tokens": u.Output, "output_tokens_details": object{"reasoning_tokens": u.Reasoning},
+			"total_tokens": u.Input + u.Output,
+		}
+	}
+	return o
+}
+
+// object is the message, without content while it is in progress.
+func (i item) object(status string) object {
+	content := []object{}
+	if status != statusInProgress {
+		content = append(content, part(i.text))
+	}
+	return object{"id": i.id, "type": "message", "status": status, "role": "assistant", "content": content}
+}
+
+func part(text string) object {
+	return object{"type": "output_text", "annotations": []any{}, "logprobs": []any{}, "text": text}
+}
+
+// status is how the answer ends when nothing goes wrong.
+func (g *generation) status() string {
+	if g.reason != "" {
+		return statusIncomplete
+	}
+	return statusCompleted
 }

@@ -24,13 +24,6 @@ const (
 	KindRewrite     Kind = "rewrite"
 )
 
-// Bounds of the journal: a long local run must not grow without end.
-const (
-	keepRequests = 10_000
-	keepRefusals = 1_000
-	keepBytes    = 32 << 20
-)
-
 // PromptRef names a hosted prompt. Version is "" when the request gave none.
 type PromptRef struct {
 	ID      string `json:"id"`
@@ -79,50 +72,49 @@ type Request struct {
 	HungUp bool `json:"-"`
 }
 
-// inputText returns the text of an input: one part unchanged, several joined by blank lines.
+// inputText returns the text of an input: a text, or those in a list of texts, messages or parts of messages, joined by
+// blank lines.
 func inputText(input any) string {
-	parts := textsIn(input)
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	for i := range parts {
-		parts[i] = strings.Trim(parts[i], "\n")
-	}
-	return strings.Join(parts, "\n\n")
-}
-
-// textsIn returns a text, or the texts in a list of texts, messages or parts of messages.
-func textsIn(value any) []string {
-	switch v := value.(type) {
+	switch v := input.(type) {
 	case string:
-		return []string{v}
+		return v
 	case map[string]any:
-		return append(textsIn(v["content"]), textsIn(v["text"])...)
+		return inputText([]any{v["content"], v["text"]})
 	case []any:
 		var texts []string
-		for _, item := range v {
-			texts = append(texts, textsIn(item)...)
+		for _, part := range v {
+			if text := inputText(part); text != "" {
+				texts = append(texts, text)
+			}
 		}
-		return texts
+		return strings.Join(texts, "\n\n")
 	}
-	return nil
+	return ""
 }
 
-// journal holds the latest requests and refusals, oldest first, within bounds.
+// Bounds of the journal: a long local run must not grow without end.
+const (
+	keepRefusals = 1_000
+	keepBytes    = 32 << 20
+)
+
+// journal holds the latest requests, oldest first, and the first refusals.
 type journal struct {
 	mu       sync.Mutex
 	requests []*Request
 	bytes    int
 	refusals []string
-	// changed is closed at the next change; nil while nothing waits for one.
+	// changed is closed at the next change.
 	changed chan struct{}
 }
 
-// Requests are the accepted requests, oldest first: the last 10 000, or fewer when their bodies are
-// over 32 MiB together.
-func (s *Server) Requests() []Request { return s.journal.all() }
+// Requests are the accepted requests, oldest first: the last ones, when their bodies are over 32 MiB together.
+func (s *Server) Requests() []Request {
+	found, _ := s.journal.all()
+	return found
+}
 
-// Refused says of the requests that could not be read why, oldest first: the last 1 000.
+// Refused says of the requests that could not be read why, oldest first.
 func (s *Server) Refused() []string {
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
@@ -133,11 +125,9 @@ func (s *Server) Refused() []string {
 // whenever a request arrives, gets its status, sends text or ends. The error is the context's.
 func (s *Server) Await(ctx context.Context, match func(Request) bool) (Request, error) {
 	for {
-		changed := s.journal.watch()
-		for _, r := range s.journal.all() {
-			if match(r) {
-				return r, nil
-			}
+		requests, changed := s.journal.all()
+		if at := slices.IndexFunc(requests, match); at >= 0 {
+			return requests[at], nil
 		}
 		select {
 		case <-changed:
@@ -147,54 +137,39 @@ func (s *Server) Await(ctx context.Context, match func(Request) bool) (Request, 
 	}
 }
 
-func (j *journal) all() []Request {
+// all returns the requests, and what is closed when they change.
+func (j *journal) all() ([]Request, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	found := make([]Request, len(j.requests))
 	for i, r := range j.requests {
 		found[i] = *r
 	}
-	return found
+	if j.changed == nil {
+		j.changed = make(chan struct{})
+	}
+	return found, j.changed
 }
 
-// add records a request and drops the oldest ones beyond the bounds.
+// add records a request and drops the oldest ones beyond the bound.
 func (j *journal) add(r Request) *Request {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.requests = append(j.requests, &r)
-	j.bytes += weight(&r)
-	for len(j.requests) > keepRequests || j.bytes > keepBytes && len(j.requests) > 1 {
-		j.bytes -= weight(j.requests[0])
-		j.requests[0] = nil
-		j.requests = j.requests[1:]
-	}
-	j.notify()
+	j.update(func() {
+		j.requests = append(j.requests, &r)
+		j.bytes += len(r.Body)
+		for j.bytes > keepBytes && len(j.requests) > 1 {
+			j.bytes -= len(j.requests[0].Body)
+			j.requests[0] = nil
+			j.requests = j.requests[1:]
+		}
+	})
 	return &r
 }
 
-// weight is about what a stored request costs in bytes: its body, and its text once more.
-func weight(r *Request) int { return len(r.Body) + len(r.Text) + len(r.Instructions) }
-
-// update changes a request under the lock.
+// update changes the journal, or a request in it, under the lock and wakes who waits for a change.
 func (j *journal) update(change func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change()
-	j.notify()
-}
-
-// watch returns a channel that is closed at the next change.
-func (j *journal) watch() <-chan struct{} {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.changed == nil {
-		j.changed = make(chan struct{})
-	}
-	return j.changed
-}
-
-// notify wakes the watchers; the lock is held.
-func (j *journal) notify() {
 	if j.changed != nil {
 		close(j.changed)
 		j.changed = nil
@@ -202,10 +177,9 @@ func (j *journal) notify() {
 }
 
 func (j *journal) refused(why string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.refusals = append(j.refusals, why)
-	if len(j.refusals) > keepRefusals {
-		j.refusals = j.refusals[1:]
-	}
+	j.update(func() {
+		if len(j.refusals) < keepRefusals {
+			j.refusals = append(j.refusals, why)
+		}
+	})
 }

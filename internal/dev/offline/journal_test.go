@@ -22,7 +22,8 @@ func TestRequestsTellWhatWasAsked(t *testing.T) {
 	}
 	if got.Kind != KindReply || got.Text != main || got.Current != "What now?" || got.Instructions != "Be kind." || got.Store ||
 		!got.Stream || got.PromptCacheKey != "chat" || got.SafetyIdentifier != "user" || got.Metadata["k"] != "v" ||
-		got.MaxOutputTokens != 99 || got.Model != "gpt-5.6-terra" || got.Sent != "Fine." || got.Status != 200 || got.At.IsZero() || len(got.Body) == 0 {
+		got.MaxOutputTokens != 99 || got.Model != "gpt-5.6-terra" || got.Sent != "Fine." || got.Status != 200 ||
+		got.At.IsZero() || len(got.Body) == 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // ownSummary has the form in which folds are kept.
-const ownSummary = labelSaid + "\n- My sister Ana works as a nurse in Porto.\n- I am allergic to peanuts.\n" + labelSuggested + "\n- Try the cello suites in the morning."
+const ownSummary = "My sister Ana works as a nurse in Porto.\nI am allergic to peanuts.\n" + suggested + "Try the cello suites in the morning."
 
 // prompt builds a main prompt from its parts; "" leaves a section out.
 func prompt(background, recent, sources, current string) *Request {
@@ -67,75 +68,46 @@ func TestStatementsAreAcknowledged(t *testing.T) {
 	}
 }
 
-func TestPromptIsParsedInItsSections(t *testing.T) {
+// Every section of a prompt is read, up to the next one, and the message being answered is all of its own words.
+func TestSectionsArePassages(t *testing.T) {
 	t.Parallel()
-	p := parsePrompt(prompt("A brief.", "User: one\ntwo\nAssistant: three\n\nUser: four", "[1] a\nb\n[2] c", "Five\n\nsix").Text)
-	want := mainPrompt{
-		background: "A brief.",
-		recent:     []utterance{{false, "one\ntwo"}, {true, "three"}, {false, "four"}},
-		sources:    []string{"a\nb", "c"},
-		current:    "Five\n\nsix",
+	const recalled = "[2026-03-03] User: It was the A string that broke.\nSo I changed it. / Assistant: … I noted it.\n> RETRIEVED SOURCES:\n[2026-03-05] Assistant: Hm."
+	text := strings.Join([]string{
+		headBackground + "\nA brief.", headKept + "\nUser: Kept.", headRecent + "\nUser: one\ntwo\nAssistant: three", headFiles + "\nmain.go",
+		headMemories + "\n- Plays the cello.", headTopic + " Bows, since 3 March 2026, 18 turns\nI chose the dark rosin.",
+		headRecall + "\n" + recalled, headSources + "\n[1] a\nb\n[2] c", headCurrent + "\nFive\n\nRETRIEVED SOURCES:\nsix",
+	}, "\n\n")
+	known, current := parsePrompt(text)
+	var got []string
+	for _, p := range quotable(known) {
+		got = append(got, fmt.Sprintf("%s: %s %g", p.from, p.text, p.weight))
 	}
-	if diff := cmp.Diff(want, p, cmp.AllowUnexported(mainPrompt{}, utterance{})); diff != "" {
-		t.Error(diff)
+	want := []string{
+		"Source [1] says: a 1", "Source [1] says: b 1", "Source [2] says: c 1", "A file says: main.go 1",
+		"From our conversation summary: A brief. 1", "From what I remember of you: Plays the cello. 1",
+		"From the topic that we came back to: I chose the dark rosin. 1", "From an earlier turn: It was the A string that broke. 1",
+		"From an earlier turn: So I changed it. 1", "From an earlier turn: I noted it. 0.5", "From an earlier turn: RETRIEVED SOURCES: 0.5",
+		"From an earlier turn: Hm. 0.5", "Earlier you said: Kept. 1", "Earlier you said: one 1", "Earlier you said: two 1", "Earlier I said: three 0.5",
 	}
-	if p := parsePrompt("no headings"); p.current != "no headings" {
-		t.Errorf("%+v", p)
+	if diff := cmp.Diff(want, got); diff != "" || current != "Five\n\nRETRIEVED SOURCES:\nsix" {
+		t.Errorf("%q %s", current, diff)
 	}
-}
-
-func TestRecalledTurnsAreParsedAndQuoted(t *testing.T) {
-	t.Parallel()
-	frame := prompt("They met.", "User: Hello.\nAssistant: Hello.", "", "Which string broke?").Text
-	text := strings.Replace(frame, "\n\n"+headCurrent, "\n\n"+headRecall+"\n[2026-03-03] User: It was the A string that broke.\nSo I changed it. / Assistant: … I noted it.\n> RETRIEVED SOURCES:\n[2026-03-05] Assistant: Good morning.\n\n"+headCurrent, 1)
-	p := parsePrompt(text)
-	want := mainPrompt{
-		background: "They met.",
-		recent:     []utterance{{false, "Hello."}, {true, "Hello."}},
-		recalled:   []utterance{{false, "It was the A string that broke.\nSo I changed it."}, {true, "… I noted it.\n> RETRIEVED SOURCES:"}, {true, "Good morning."}},
-		current:    "Which string broke?",
-	}
-	if diff := cmp.Diff(want, p, cmp.AllowUnexported(mainPrompt{}, utterance{})); diff != "" {
-		t.Error(diff)
-	}
-	if got := reply(&Request{Kind: KindReply, Text: text}); !strings.HasPrefix(got, "From an earlier turn: \"It was the A string that broke.\"") {
+	if got := reply(&Request{Text: strings.Replace(text, "Five", "Which string broke?", 1)}); !strings.HasPrefix(got, `From an earlier turn: "It was the A string`) ||
+		!isStock(got) {
 		t.Error(got)
 	}
-}
-
-func TestTheTopicsSummaryIsParsedAndQuoted(t *testing.T) {
-	t.Parallel()
-	frame := prompt("They met.", "", "", "Which rosin did I choose?").Text
-	text := strings.Replace(frame, "\n\n"+headCurrent, "\n\n"+headMemories+"\n- Plays the cello\n\n"+headTopic+" Bows, since 3 March 2026, 18 turns\n"+
-		labelSaid+"\n- I chose the dark rosin.\n\n"+headRecall+"\n[2026-03-03] User: Hello.\n\n"+headCurrent, 1)
-	p := parsePrompt(text)
-	if p.topic != labelSaid+"\n- I chose the dark rosin." || len(p.memories) != 1 || len(p.recalled) != 1 || p.background != "They met." {
-		t.Errorf("%+v", p)
-	}
-	got := reply(&Request{Kind: KindReply, Text: text})
-	if !strings.HasPrefix(got, "From the topic that we came back to: \"I chose the dark rosin.\"") || !quotation.MatchString(got) {
-		t.Error(got)
+	if _, current := parsePrompt("no headings"); current != "no headings" {
+		t.Errorf("%q", current)
 	}
 }
 
 func TestCapIsReadFromTheInstructions(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int{
-		"at most 500 tokens":                           500,
-		"Keep it under 1,200 tokens, please.":          1200,
-		"You see 8000 tokens; write at most 90 tokens": 90,
-		"a 250-token summary":                          250,
-		"no more than about 70 tokens":                 70,
-		"write little":                                 0,
+	for want, r := range map[int]Request{
+		500: {}, 150: {Kind: KindTopic}, 90: {Instructions: "You see 8000 tokens. The summary has at most 90 tokens."}, 100: {MaxOutputTokens: 100}, 16: {MaxOutputTokens: 2},
 	} {
-		if got, _ := findCap(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
+		if got := capOf(&r); got != want {
+			t.Errorf("%+v: %d", r, got)
 		}
-	}
-	if got := capOf(&Request{Kind: KindTopic}); got != 150 {
-		t.Errorf("of a topic: %d", got)
-	}
-	if got := capOf(&Request{MaxOutputTokens: 100}); got != 100 {
-		t.Errorf("max_output_tokens: %d", got)
 	}
 }

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,19 +38,53 @@ func sections(text string, titles ...string) map[string]string {
 	return found
 }
 
-// bare is a section without the empty lines around it.
-func bare(section string) string { return strings.Trim(section, "\r\n") }
-
-// mainPrompt is a main prompt in its sections, "" or nil where there is none.
-type mainPrompt struct {
-	background string
-	memories   []string
-	topic      string // its summary
-	recalled   []utterance
-	recent     []utterance
-	sources    []string
-	current    string
+// passage is what a prompt knows, and how a reply introduces a sentence of it.
+type passage struct {
+	from, text string
+	weight     float64
 }
+
+// parsePrompt returns what a main prompt knows, the newest last, and the message being answered: all of a text without
+// the headings. Our own replies weigh half, because they repeat the others.
+func parsePrompt(text string) (known []passage, current string) {
+	in := sections(text, headBackground, headKept, headRecent, headFiles, headMemories, headTopic, headRecall, headSources, headCurrent)
+	current, found := in[headCurrent]
+	if !found {
+		return nil, text
+	}
+	source := ""
+	for line := range strings.Lines(in[headSources]) {
+		if number := sourceStart.FindString(line); number != "" {
+			source, line = "Source "+number+" says", line[len(number):]
+		}
+		known = append(known, passage{source, line, 1})
+	}
+	_, topic, _ := strings.Cut(in[headTopic], "\n") // the first line goes on with its title
+	known = append(known,
+		passage{"A file says", in[headFiles], 1},
+		passage{"From our conversation summary", in[headBackground], 1},
+		passage{"From what I remember of you", in[headMemories], 1},
+		passage{"From the topic that we came back to", topic, 1})
+	earlier := turnBreak.ReplaceAllString(turnStart.ReplaceAllString(in[headRecall], ""), "\n$1: ")
+	for _, said := range parseUtterances(earlier) {
+		known = append(known, passage{"From an earlier turn", said.text, said.weight()})
+	}
+	for _, said := range slices.Concat(parseUtterances(in[headKept]), parseUtterances(in[headRecent])) {
+		from := "Earlier you said"
+		if said.assistant {
+			from = "Earlier I said"
+		}
+		known = append(known, passage{from, said.text, said.weight()})
+	}
+	return known, strings.Trim(current, "\r\n")
+}
+
+var (
+	sourceStart = regexp.MustCompile(`^\[\d+\]`)
+	// Recalled turns are "[2026-03-03] User: … / Assistant: …".
+	turnStart = regexp.MustCompile(`(?m)^\[\d{4}-\d\d-\d\d\] `)
+	turnBreak = regexp.MustCompile(` / (User|Assistant|Tool): `)
+)
 
 // utterance is one message of a conversation.
 type utterance struct {
@@ -57,53 +92,11 @@ type utterance struct {
 	text      string
 }
 
-// parsePrompt splits a main prompt. A text without the headings is a current message as a whole.
-func parsePrompt(text string) mainPrompt {
-	in := sections(text, headBackground, headKept, headRecent, headFiles, headMemories, headTopic, headRecall, headSources, headCurrent)
-	current, found := in[headCurrent]
-	if !found {
-		return mainPrompt{current: text}
+func (u utterance) weight() float64 {
+	if u.assistant {
+		return 0.5
 	}
-	_, topic, _ := strings.Cut(in[headTopic], "\n") // the first line goes on with its title
-	p := mainPrompt{
-		background: bare(in[headBackground]),
-		memories:   startingWith(memoryStart, in[headMemories]),
-		topic:      bare(topic),
-		recent:     append(parseUtterances(in[headKept]), parseUtterances(in[headRecent])...),
-		sources:    startingWith(sourceStart, in[headSources]),
-		current:    bare(current),
-	}
-	for _, turn := range startingWith(turnStart, in[headRecall]) { // User: … / Assistant: …
-		said := turnBreak.ReplaceAllStringFunc(turn, func(at string) string { return "\n" + at[len(" / "):] })
-		p.recalled = append(p.recalled, parseUtterances(said)...)
-	}
-	if files, found := in[headFiles]; found {
-		p.sources = append(p.sources, bare(files))
-	}
-	return p
-}
-
-var (
-	turnStart   = regexp.MustCompile(`^\[\d{4}-\d\d-\d\d\] `)
-	turnBreak   = regexp.MustCompile(` / (?:User|Assistant|Tool): `)
-	sourceStart = regexp.MustCompile(`^\[\d+\] ?`)
-	memoryStart = regexp.MustCompile(`^- `)
-)
-
-// startingWith returns what follows each such beginning of a line, up to the next.
-func startingWith(start *regexp.Regexp, section string) []string {
-	var found []string
-	for line := range strings.Lines(section) {
-		if at := start.FindString(line); at != "" {
-			found = append(found, line[len(at):])
-		} else if len(found) > 0 {
-			found[len(found)-1] += line
-		}
-	}
-	for i := range found {
-		found[i] = bare(found[i])
-	}
-	return found
+	return 1
 }
 
 // parseUtterances reads "User: …" and "Assistant: …"; other lines go on with the message before.
@@ -117,9 +110,6 @@ func parseUtterances(section string) []utterance {
 		case len(found) > 0:
 			found[len(found)-1].text += line
 		}
-	}
-	for i := range found {
-		found[i].text = strings.TrimRight(found[i].text, "\r\n")
 	}
 	return found
 }

@@ -2,48 +2,51 @@ package offline
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// reply answers a main prompt. It depends on the text alone.
+// reply answers a main prompt: a question with a quotation, a statement with what it is mainly about. It depends on the
+// text alone.
 func reply(r *Request) string {
-	p := parsePrompt(r.Text)
-	p.current = strings.TrimSpace(withoutDirectives(p.current))
+	known, current := parsePrompt(r.Text)
 	seed := hash(r.Text)
-	if topic, count, ok := essayWanted(p.current); ok {
-		return essay(topic, count, seed)
-	}
-	parts := []string{firstSentence(p)}
+	parts := []string{firstSentence(known, withoutDirectives(current))}
 	for n := range seed / 7 % 4 { // so that replies differ in length
 		parts = append(parts, stock[2+(seed/31+n)%uint64(len(stock)-2)])
 	}
 	return strings.Join(parts, " ")
 }
 
-// firstSentence answers a question with a quotation, and a statement with what it is mainly about.
-func firstSentence(p mainPrompt) string {
-	if isQuestion(p.current) {
-		found, ok := recall(p)
+func firstSentence(known []passage, current string) string {
+	if isQuestion(current) {
+		found, ok := recall(known, current)
 		if !ok {
 			return nothing
 		}
-		return inQuotes(found.from, found.text)
+		return inQuotes(found)
 	}
-	said := sentences(p.current)
+	said := sentences(current)
 	if len(said) == 0 {
 		return present
 	}
-	return inQuotes("Noted", slices.MaxFunc(said, func(a, b string) int { return informativeness(a) - informativeness(b) }))
+	main := slices.MaxFunc(said, func(a, b string) int { return informativeness(a) - informativeness(b) })
+	return inQuotes(passage{from: "Noted", text: main})
 }
 
 // inQuotes quotes a sentence without its quotation marks, and cut if it is long.
-func inQuotes(from, sentence string) string {
-	const longest = 280 // characters
-	return fmt.Sprintf(`%s: "%s"`, from, clip(strings.ReplaceAll(sentence, `"`, "'"), longest))
+func inQuotes(p passage) string {
+	const longest = 70 // tokens
+	return fmt.Sprintf(`%s: "%s"`, p.from, memorytext.FitCap(strings.ReplaceAll(p.text, `"`, "'"), longest))
 }
+
+// quotation is a sentence of ours that repeats what the user or the prompt says.
+var quotation = regexp.MustCompile(`^(?:From our conversation summary|From what I remember of you|From the topic that we came back to|From an earlier ` +
+	`turn|Earlier you said|Earlier I said|Noted): "`)
 
 var asksWithoutMark = regexp.MustCompile(
 	`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember|do you know|do you recall)\b`,
@@ -70,55 +73,53 @@ var stock = []string{
 	"Go on with whatever comes next, and give me names, numbers and dates where they matter.",
 }
 
-var (
-	essayVerb  = regexp.MustCompile(`(?i)\b(?:write|compose|draft|produce|give|tell|explain|describe|essay|story|summary|article|text)\b`)
-	essayCount = regexp.MustCompile(`(?i)\b(\d{1,5})[ -]words?\b`)
-	essayTopic = regexp.MustCompile(`(?i)\b(?:about|on)\s+([^.!?\n]{2,120})`)
-)
-
-// essayWanted reads requests like "write 300 words about sourdough".
-func essayWanted(message string) (topic string, count int, ok bool) {
-	found := essayCount.FindStringSubmatch(message)
-	if found == nil || !essayVerb.MatchString(message) {
-		return "", 0, false
-	}
-	count, _ = strconv.Atoi(found[1]) // up to five digits
-	topic = "this subject"
-	if about := essayTopic.FindStringSubmatch(message); about != nil {
-		topic = strings.TrimSpace(about[1])
-	}
-	return topic, min(count, 5000), count > 0
+// isStock reports whether a sentence of ours says nothing new: a stock one, or one that repeats what the prompt says.
+func isStock(sentence string) bool {
+	return slices.Contains(stock, sentence) || quotation.MatchString(sentence)
 }
 
-// essay writes count words on a topic. The same seed gives the same text.
-func essay(topic string, count int, seed uint64) string {
-	words := strings.Fields("This is about " + topic + ".")
-	for day := int(seed % 1000); len(words) < count; day++ {
-		words = append(words, strings.Fields(diaryEntry(day))...)
+// recall finds the sentence that shares the most with the question: the sum of the weights of shared word stems, where
+// a rare word weighs more (inverse sentence frequency). Of two alike the later one counts.
+func recall(known []passage, question string) (best passage, found bool) {
+	const minShare = 0.2 // of the question's weight that an answer has to have
+	all := quotable(known)
+	stems := make([][]string, len(all))
+	having := map[string]int{} // sentences by stem
+	for n, sentence := range all {
+		stems[n] = contentStems(sentence.text)
+		for _, s := range stems[n] {
+			having[s]++
+		}
 	}
-	return strings.TrimRight(strings.Join(words[:count], " "), ".,:;") + "."
+	bestScore, total := 0.0, 0.0
+	asked := contentStems(question)
+	rarity := func(s string) float64 { return math.Log1p(float64(len(all)) / float64(1+having[s])) }
+	for _, s := range asked {
+		total += rarity(s)
+	}
+	for n, sentence := range all {
+		score := 0.0
+		for _, s := range asked {
+			if slices.Contains(stems[n], s) {
+				score += rarity(s)
+			}
+		}
+		if score *= sentence.weight; score > 0 && score >= max(bestScore, minShare*total) {
+			best, bestScore = sentence, score
+		}
+	}
+	return best, bestScore > 0
 }
 
-// diary returns a text of at least that many tokens that never repeats itself: a summary that is too long and has no
-// other fault.
-func diary(tokens int) string {
-	var entries []string
-	for day, used := 1, 0; used < tokens; day++ {
-		entry := diaryEntry(day)
-		entries = append(entries, entry)
-		used += countTokens(entry)
+// quotable returns the sentences that state something.
+func quotable(known []passage) []passage {
+	var found []passage
+	for _, p := range known {
+		for _, sentence := range sentences(withoutDirectives(p.text)) {
+			if !isQuestion(sentence) && !isStock(sentence) {
+				found = append(found, passage{p.from, sentence, p.weight})
+			}
+		}
 	}
-	return strings.Join(entries, " ")
-}
-
-var diaryThings = strings.Split(
-	"timing,the first attempt,a clear plan,the choice of material,regular practice,good advice,the weather,a second opinion,"+
-		"the smallest detail,the daily routine,a shared goal,the budget,an open question,the order of the steps,the final check,a written record",
-	",",
-)
-
-// diaryEntry is a sentence. Its numbers keep many of them from repeating the same eight words.
-func diaryEntry(day int) string {
-	thing := func(n int) string { return diaryThings[n%len(diaryThings)] }
-	return fmt.Sprintf("On day %d they chose %s (%d), later %s (%d).", day, thing(day), day, thing(day*7), day)
+	return found
 }

@@ -5,54 +5,33 @@ import (
 	"testing"
 )
 
-// standalone rewrites a question after a conversation; its lines are a user's and an assistant's in turn.
-func standalone(question string, said ...string) string {
-	var in strings.Builder
-	in.WriteString("CONVERSATION (oldest first):\n")
+// conversation is the beginning of a rewriting's input; its lines are a user's and an assistant's in turn.
+func conversation(said ...string) string {
+	in := "CONVERSATION (oldest first):\n"
 	for i, line := range said {
-		in.WriteString([]string{"User: ", "Assistant: "}[i%2] + line + "\n")
+		in += []string{"User: ", "Assistant: "}[i%2] + line + "\n"
 	}
-	in.WriteString("\n" + titleQuestion + ":\n" + question)
-	return rewrite(&Request{Kind: KindRewrite, Text: in.String()})
+	return in + "\n" + titleQuestion + ":\n"
 }
 
 func TestQuestionsStandAlone(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ said, question, want string }{
-		{"My bow needs new hair.", "How long does it take?", "How long does my bow take?"},
-		{"I bought the rosin in Lisbon.", "What is the weather there?", "What is the weather in Lisbon?"},
-		{"I keep my bow dry.", "Is that enough?", "Is that enough?"},
-		{"I keep my bow dry.", "I know that song, do you?", "I know that song, do you?"},
-		{"I keep my bow dry.", "Do you like that?", "Do you like my bow?"},
-		{"The kiln is too hot.", "It cracks the glaze, why?", "The kiln cracks the glaze, why?"},
-		{"My bow needs new hair.", "How old is my cello?", "How old is my cello?"},
-		{"", "How long does it take?", "How long does it take?"},
-		{"今日は。", "それはいくらですか？", "それはいくらですか？"},
+	const bow = "My bow needs new hair."
+	for _, c := range []struct{ in, want string }{
+		{conversation(bow) + "How long does it take?", "How long does My bow take?"},
+		{conversation("I bought the rosin in Lisbon.") + "What is the weather there?", "What is the weather in Lisbon?"},
+		{conversation(bow) + "How old is my cello?", "How old is my cello?"},
+		{conversation("") + "How long does it take?", "How long does it take?"},
+		{conversation("今日は。") + "それはいくらですか？", "それはいくらですか？"},
+		// The user's own words are meant before the assistant's.
+		{conversation("I have a case.", "Put the bow into it.") + "Is it heavy?", "Is a case heavy?"},
+		{conversation("Hm.", "Take the case.") + "Is it heavy?", "Is the case heavy?"},
+		// A rewriting is one line, of the last question.
+		{conversation("QUESTION: my bow?") + "Is it\n heavy? [[offline-rewrite:slow=1ms]]", "Is my bow heavy?"},
+		{"", ""}, {"QUESTION", ""}, {"Is it heavy?", "Is it heavy?"},
 	} {
-		if got := standalone(c.question, c.said); got != c.want {
-			t.Errorf("%q after %q: %q, want %q", c.question, c.said, got, c.want)
-		}
-	}
-}
-
-func TestTheUsersOwnWordsAreMeant(t *testing.T) {
-	t.Parallel()
-	if got, want := standalone("Is it heavy?", "I have a case.", "Put the bow into it."), "Is a case heavy?"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got, want := standalone("Is it heavy?", "Hm.", "Take the case."), "Is the case heavy?"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestRewritingsAreOneLineAndTakeTheLastQuestion(t *testing.T) {
-	t.Parallel()
-	if got, want := standalone("Is it\n heavy? [[offline-rewrite:slow=1ms]]", "QUESTION: My bow?"), "Is my bow heavy?"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	for _, text := range []string{"", "QUESTION", "Is it heavy?"} {
-		if got := rewrite(&Request{Text: text}); got != strings.TrimPrefix(text, "QUESTION") {
-			t.Errorf("%q became %q", text, got)
+		if got := rewrite(&Request{Kind: KindRewrite, Text: c.in}); got != c.want {
+			t.Errorf("%q: %q, want %q", c.in, got, c.want)
 		}
 	}
 }

@@ -1,9 +1,8 @@
 package offline
 
 import (
-	_ "embed"
+	_ "embed" // what people say of themselves
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -57,37 +56,34 @@ var sayingLines string
 
 var sayings = parseSayings(sayingLines)
 
-// kinOf are the words for people and animals of whom the English sayings speak.
+// kinOf are the words for people and animals of whom the sayings speak.
 const kinOf = `(?:dog|cat|horse|parrot|rabbit|hamster|sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|daughter` +
 	`|son|mother|father|mum|mom|dad|grandmother|grandfather|aunt|uncle|cousin|niece|nephew` +
 	`|boss|teacher|doctor|dentist|therapist|landlord|neighbour|neighbor|flatmate|roommate|friend|baby|boat|band|company)`
 
+var (
+	inSaid  = strings.NewReplacer("KIN", kinOf, "{x}", "(?P<x>.+)")
+	inKnown = strings.NewReplacer(`\{x\}`, "(?P<x>.+?)", `\{k\}`, "(?P<k>.+?)", `\{p\}`, `(?P<p>\S+)`)
+)
+
 func parseSayings(lines string) []saying {
 	var all []saying
 	for line := range strings.Lines(lines) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
+		// The expressions have bars, too: only those with spaces around them divide a line.
+		name, rest, found := strings.Cut(strings.TrimSpace(line), "| ")
+		if !found || strings.HasPrefix(name, "#") {
 			continue
 		}
-		// The expressions have bars, too: only those with spaces around them divide a line.
-		name, rest, _ := strings.Cut(line, "| ")
 		at := strings.LastIndex(rest, " | ")
 		of, ended := strings.CutPrefix(strings.TrimSpace(name), "-")
-		said, told := strings.TrimSpace(rest[:at]), strings.TrimSpace(rest[at+len(" | "):])
-		all = append(all, saying{of: of, ended: ended, told: told, said: asSaid(said), known: asKnown(told)})
+		said, told := strings.TrimSpace(rest[:at]), rest[at+len(" | "):]
+		all = append(all, saying{
+			of: of, ended: ended, told: told,
+			said:  regexp.MustCompile("(?i)^(?:" + inSaid.Replace(said) + ")$"),
+			known: regexp.MustCompile("(?i)^" + inKnown.Replace(regexp.QuoteMeta(strings.TrimSuffix(told, "."))) + `\.?$`),
+		})
 	}
 	return all
-}
-
-func asSaid(pattern string) *regexp.Regexp {
-	pattern = strings.NewReplacer("KIN", kinOf, "{x}", "(?P<x>.+)").Replace(pattern)
-	return regexp.MustCompile("(?i)^(?:" + pattern + ")$")
-}
-
-func asKnown(told string) *regexp.Regexp {
-	pattern := regexp.QuoteMeta(strings.TrimSuffix(told, "."))
-	pattern = strings.NewReplacer(`\{x\}`, "(?P<x>.+?)", `\{k\}`, "(?P<k>.+?)", `\{p\}`, `(?P<p>\S+)`).Replace(pattern)
-	return regexp.MustCompile(`(?i)^` + pattern + `\.?$`)
 }
 
 // claim is what a clause or a memory says.
@@ -101,30 +97,20 @@ type claim struct {
 func claimOf(clause string) (claim, bool) {
 	clause = strings.ReplaceAll(clause, "’", "'")
 	for _, s := range sayings {
-		c, ok := s.match(s.said, clause)
-		if !ok {
-			continue
+		if c, ok := s.match(s.said, clause); ok {
+			c.thing = thingIn(c.thing, aspects[s.of].proper)
+			return c, c.thing != ""
 		}
-		c.thing = thingIn(c.thing, aspects[s.of].proper)
-		return c, c.thing != ""
 	}
 	return claim{}, false
 }
 
-// claimIn reads a memory: as this model writes them, without their subject, or as a user writes of himself.
+// claimIn reads a memory: as this model writes them, or as a user writes of himself.
 func claimIn(memory string) (claim, bool) {
 	memory = strings.ReplaceAll(strings.TrimSpace(memory), "’", "'")
-	first, size := utf8.DecodeRuneInString(memory)
-	for _, text := range []string{memory, "The " + memory, "The user " + string(unicode.ToLower(first)) + memory[size:]} {
-		for _, ended := range []bool{true, false} { // "is no longer" is also a way to "be"
-			for _, s := range sayings {
-				if s.ended != ended {
-					continue
-				}
-				if c, ok := s.match(s.known, text); ok {
-					return c, true
-				}
-			}
+	for _, s := range sayings {
+		if c, ok := s.match(s.known, memory); ok {
+			return c, true
 		}
 	}
 	return claimOf(strings.TrimRight(memory, "."))
@@ -146,9 +132,7 @@ func (s saying) match(pattern *regexp.Regexp, text string) (claim, bool) {
 
 // memory writes what is claimed as a memory.
 func (c claim) memory() string {
-	text := strings.NewReplacer("{x}", c.thing, "{k}", c.whose, "{p}", c.preposition).Replace(c.told)
-	first, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(first)) + text[size:]
+	return strings.NewReplacer("{x}", c.thing, "{k}", c.whose, "{p}", c.preposition).Replace(c.told)
 }
 
 // subject is what a claim is of: two claims with the same subject speak of the same thing.
@@ -159,8 +143,8 @@ var (
 	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s|,\s*(?:and|but|so|because|which|who|as)\b` +
 		`|\s(?:because|but|so that|which|since|when|while|if|and (?:i|my|we|it|they|he|she|you))\b).*$`)
 	// thingTail are words at its end that say nothing of it.
-	thingTail = regexp.MustCompile(`(?i)[\s,]+(?:now|too|also|again|a lot|very much|so much|any ?more|any longer|these days|by the way` +
-		`|please|though|instead|as well|actually)$`)
+	thingTail = regexp.MustCompile(`(?i)(?:[\s,]+(?:now|too|also|again|a lot|very much|so much|any ?more|any longer|these days|by the way` +
+		`|please|though|instead|as well|actually)|[ ,.!:…"'*_)])+$`)
 	// vague is the beginning of what cannot be understood alone, or is no thing.
 	vague = regexp.MustCompile(`(?i)^(?:it|its|that|this|these|those|them|him|her|you|your|me|us|one of|what|how` +
 		`|to (?:know|ask|see|hear|say|think|thank)|the (?:idea|way|answer|one|same|first|second|last|other)` +
@@ -174,42 +158,58 @@ func thingIn(text string, proper bool) string {
 	if proper { // "Porto, by the sea"
 		text, _, _ = strings.Cut(text, ",")
 	}
-	for {
-		shorter := strings.TrimRight(thingTail.ReplaceAllString(text, ""), " ,.!:…\"'*_)")
-		if shorter == text {
-			break
-		}
-		text = shorter
-	}
+	text = thingTail.ReplaceAllString(text, "")
 	first, _ := utf8.DecodeRuneInString(text)
-	switch {
-	case vague.MatchString(text) && !proper, len(text) > mostBytes, len(strings.Fields(text)) > mostWords:
-		return ""
-	case proper && unicode.IsLower(first):
+	if proper && unicode.IsLower(first) || !proper && vague.MatchString(text) || len(text) > mostBytes || len(strings.Fields(text)) > mostWords {
 		return ""
 	}
 	return text
 }
 
-// articles are left out where things are compared and named.
+// thingStems returns the stems of a thing without its articles.
+func thingStems(thing string) []string { return stemsWithout(articles, thing) }
+
 var articles = wordSet("a an the my our")
 
-// thingStems returns the stems of a thing without its articles.
-func thingStems(thing string) []string {
-	var stems []string
-	for _, word := range words(thing) {
-		if s := stem(word); !articles[word] && !slices.Contains(stems, s) {
-			stems = append(stems, s)
-		}
-	}
-	return stems
+// entity is one thing that memories are about.
+type entity struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Memory string `json:"memory,omitempty"` // that names it, where there is more than one
 }
 
-// thingName returns a thing's name for the graph: without its article.
-func thingName(thing string) string {
-	fields := strings.Fields(thing)
-	for len(fields) > 1 && articles[strings.ToLower(fields[0])] {
-		fields = fields[1:]
+// relationship is how the user and an entity belong together.
+type relationship struct {
+	Source       string `json:"source"`
+	Relationship string `json:"relationship"`
+	Target       string `json:"target"`
+	Memory       string `json:"memory,omitempty"`
+}
+
+var (
+	article = regexp.MustCompile(`(?i)^(?:an?|the|my|our) `)
+	several = regexp.MustCompile(`, |\s(?:and|or|of)\s`) // things are no entity
+)
+
+// graph returns the entity and the relationship of a claim. What is no longer so has none.
+func (c claim) graph() ([]entity, []relationship) {
+	kind, name := aspects[c.of], article.ReplaceAllString(c.thing, "")
+	if kind.relation == "" || c.ended || len(strings.Fields(name)) > 4 || several.MatchString(name) {
+		return []entity{}, []relationship{}
 	}
-	return strings.Join(fields, " ")
+	return []entity{{Name: name, Type: kind.entity}}, []relationship{{Source: "User", Relationship: kind.relation, Target: name}}
+}
+
+// nameEntities answers a request for the entities of memories. Each names its memory.
+func nameEntities(r *Request) object {
+	entities, relationships := []entity{}, []relationship{}
+	for _, m := range aliased(r.Text, "M") {
+		c, _ := claimIn(m.text) // nothing is named by none
+		named, related := c.graph()
+		for n := range named {
+			named[n].Memory, related[n].Memory = m.alias, m.alias
+		}
+		entities, relationships = append(entities, named...), append(relationships, related...)
+	}
+	return object{"entities": entities, "relationships": relationships}
 }

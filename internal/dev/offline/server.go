@@ -5,17 +5,17 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// Hashing is the name of this model's own embeddings, which know only whether words are the same.
-const Hashing = "hashing"
 
 // bodyLimit is the largest request body in bytes that is read.
 const bodyLimit = 16 << 20
@@ -47,25 +47,13 @@ type Server struct {
 
 	closing context.Context // done when the server closes
 	shut    context.CancelFunc
-	running sync.WaitGroup
-	// gate keeps new requests from starting while Close waits for the running ones.
-	gate sync.RWMutex
+	running sync.RWMutex // requests read it, Close writes it
 }
-
-var _ http.Handler = (*Server)(nil)
 
 // New makes a server. It does not listen; see Start for that.
 func New(options Options) *Server {
-	s := &Server{
-		options:  options,
-		log:      options.Logger,
-		mux:      http.NewServeMux(),
-		idPrefix: strings.ToLower(rand.Text()),
-	}
+	s := &Server{options: options, log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)), mux: http.NewServeMux(), idPrefix: strings.ToLower(rand.Text())}
 	s.closing, s.shut = context.WithCancel(context.Background())
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	s.mux.HandleFunc("POST /v1/responses", s.responses)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
 	s.mux.HandleFunc("GET /v1/models", s.listModels)
@@ -75,40 +63,67 @@ func New(options Options) *Server {
 
 // ServeHTTP answers one request. Any bearer token is good, but there has to be one.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
-		s.sendError(w, &apiError{Status: http.StatusServiceUnavailable, Message: "The offline model is closed.", Type: "service_unavailable"})
-		return
-	}
-	defer s.running.Done()
+	s.running.RLock()
+	defer s.running.RUnlock()
 	w.Header().Set("X-Throughline-Model", "offline")
 	r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)
-	if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
-		s.sendError(w, &apiError{Status: http.StatusUnauthorized, Message: "You didn't provide an API key.", Type: invalidRequest})
-		return
+	switch {
+	case s.closing.Err() != nil:
+		s.sendError(w, apiError{Status: http.StatusServiceUnavailable, Message: "The offline model is closed.", Type: "service_unavailable"})
+	case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "):
+		s.sendError(w, apiError{Status: http.StatusUnauthorized, Message: "You didn't provide an API key.", Type: invalidRequest})
+	default:
+		s.mux.ServeHTTP(w, r)
 	}
-	s.mux.ServeHTTP(w, r)
 }
 
 // Close ends every request that waits, also those that hang on purpose, and waits for all of them. It does not close
 // connections: the owner of a connection must cut off a caller that does not read. Later requests are refused. It may
 // be called more than once.
 func (s *Server) Close() {
-	s.gate.Lock()
 	s.shut()
-	s.gate.Unlock()
-	s.running.Wait()
+	s.running.Lock()
+	defer s.running.Unlock()
 }
 
-// enter registers a request. It returns false when the server is closed.
-func (s *Server) enter() bool {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closing.Err() != nil {
-		return false
-	}
-	s.running.Add(1)
-	return true
+// Listening is a server on a loopback port of its own. Close it.
+type Listening struct {
+	// Server is the model, for Requests, Refused and Await.
+	*Server
+
+	base  string
+	close func() error
 }
+
+// Start makes a server and lets it listen on 127.0.0.1 at a free port.
+func Start(options Options) (*Listening, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("offline model: %w", err)
+	}
+	model := New(options)
+	// No write timeout: streams may last as long as the caller stays.
+	server := &http.Server{Handler: model, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	stop := sync.OnceValue(func() error {
+		model.shut()
+		err := server.Close()
+		model.Close()
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, ended)
+		}
+		return err
+	})
+	return &Listening{Server: model, base: "http://" + listener.Addr().String() + "/v1", close: stop}, nil
+}
+
+// BaseURL is what clients take as their base URL; it ends in /v1.
+func (l *Listening) BaseURL() string { return l.base }
+
+// Close ends running requests, closes all connections and waits until everything stopped. It may be
+// called more than once.
+func (l *Listening) Close() error { return l.close() }
 
 // read decodes the body of a request into what this model reads of it. Our own client builds requests, so nothing else
 // is checked of them; one that cannot be read is refused, and recorded as that.
@@ -121,7 +136,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) (raw []b
 		return raw, true
 	}
 	s.journal.refused(r.Method + " " + r.URL.Path + ": " + err.Error())
-	s.sendError(w, &apiError{Status: http.StatusBadRequest, Message: "We could not parse the JSON body of your request.", Type: invalidRequest})
+	s.sendError(w, apiError{Status: http.StatusBadRequest, Message: "We could not parse the JSON body of your request.", Type: invalidRequest})
 	return raw, false
 }
 
@@ -138,29 +153,25 @@ const invalidRequest = "invalid_request_error"
 
 // apiError is an error in the API's shape: {"error": {"message", "type", "param", "code"}}.
 type apiError struct {
-	Status  int
-	Message string
-	Type    string
-	// Param and Code are null on the wire when empty.
-	Param, Code string
+	Status        int
+	Message, Type string
+	Param, Code   string // null on the wire when empty
 }
 
-func (s *Server) sendError(w http.ResponseWriter, e *apiError) {
-	s.sendJSON(w, e.Status, object{"error": object{"message": e.Message, "type": e.Type, "param": orNull(e.Param), "code": orNull(e.Code)}})
+func (s *Server) sendError(w http.ResponseWriter, e apiError) {
+	fields := object{"message": e.Message, "type": e.Type, "param": nil, "code": nil}
+	if e.Param != "" {
+		fields["param"] = e.Param
+	}
+	if e.Code != "" {
+		fields["code"] = e.Code
+	}
+	s.sendJSON(w, e.Status, object{"error": fields})
 }
 
-// sendJSON writes one JSON answer. A failed write means that the caller is gone; it is only logged.
+// sendJSON writes one JSON answer. A failed write means that the caller is gone.
 func (s *Server) sendJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if _, err := w.Write(mustJSON(value)); err != nil {
-		s.log.Debug("offline model: the caller is gone", "error", err)
-	}
-}
-
-func orNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
+	_, _ = w.Write(mustJSON(value))
 }

@@ -2,98 +2,58 @@ package offline
 
 import (
 	"bytes"
+	"encoding/json"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 )
 
-// stream answers with the event sequence of the Responses API.
-func (g *generation) stream(w http.ResponseWriter) error {
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream; charset=utf-8")
-	header.Set("Cache-Control", "no-cache")
-	w.WriteHeader(http.StatusOK)
-	out := newEventWriter(w, g.answer.Fault)
-	g.sendOpening(out)
-	ended, err := g.sendText(out)
-	if !ended && err == nil {
-		g.sendClosing(out)
+// whole answers without a stream, in the time that the stream would have taken.
+func (g *generation) whole(w http.ResponseWriter) error {
+	if g.answer.Gate != nil {
+		if err := receive(g.ctx, g.server, g.answer.Gate); err != nil {
+			return err
+		}
 	}
-	if err == nil && out.err != nil {
-		return errGone // a failed write has no other cause
+	if err := g.server.pause(g.ctx, g.answer.PieceDelay*time.Duration(len(g.pieces))); err != nil {
+		return err
 	}
-	return err
-}
-
-// sendText sends the pieces, with the gate and the fault between them. It reports whether a fault ended the stream.
-func (g *generation) sendText(out *eventWriter) (ended bool, err error) {
-	var due time.Time // of the next piece: a slow write does not delay the pieces after it
-	sent := 0
-	current := 0 // the item
-	for n := range len(g.pieces) + 1 {
-		if g.answer.Gate != nil && n == g.answer.GateAfter {
-			if err := g.server.wait(g.ctx, g.answer.Gate); err != nil {
-				return false, err
-			}
-		}
-		if n == g.answer.FaultAfter {
-			if ended, err := g.fail(out); ended || err != nil {
-				return ended, err
-			}
-		}
-		if n == len(g.pieces) {
-			break
-		}
-		if n == 0 {
-			due = time.Now()
-		}
-		due = due.Add(g.answer.PieceDelay)
-		if err := g.server.pause(g.ctx, time.Until(due)); err != nil {
-			return false, err
-		}
-		if n == g.items[current].to {
-			g.closeItem(out, current, statusCompleted)
-			current++
-			g.openItem(out, current)
-		}
-		if g.sendDelta(out, g.items[current], g.pieces[n]); out.err != nil {
-			return false, errGone
-		}
-		sent += len(g.pieces[n])
-		g.recordSent(sent)
-	}
-	return false, nil
-}
-
-func (g *generation) sendDelta(out *eventWriter, item *item, piece string) {
-	if g.answer.Fault == FaultNoDeltas || g.answer.Fault == FaultOnlyEnd {
-		return
-	}
-	delta := field("delta", piece)
-	if g.answer.Fault == FaultInvalidUTF8 && piece == invalidReplacement {
-		delta = bytes.Replace(delta, []byte(invalidReplacement), []byte(invalidBytes), 1)
-	}
-	out.emit("response.output_text.delta", item.part, delta, noLogprobs)
-	out.flush()
-}
-
-// fail plays a fault inside a stream. It reports whether the stream is over.
-func (g *generation) fail(out *eventWriter) (ended bool, err error) {
+	status := g.status()
 	switch g.answer.Fault {
 	case FaultHang:
-		return true, g.server.wait(g.ctx, nil)
-	case FaultCut:
-		reset(out.w)
-	case FaultEndEarly:
-	case FaultFailed:
-		out.emit("response.failed", field("response", g.object(statusFailed)))
-	case FaultErrorEvent:
-		out.emit("error", []byte(`,"code":"server_error","message":"The server had an error while processing your request.","param":null`))
+		return g.server.hang(g.ctx)
+	case FaultCut, FaultEndEarly:
+		reset(w)
+		return nil
+	case FaultFailed, FaultErrorEvent:
+		status = statusFailed
 	default:
-		return false, nil
+		g.recordSent(len(g.text))
 	}
-	return true, nil
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(g.withBadBytes(mustJSON(g.object(status)))); err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// withBadBytes puts the bytes of FaultInvalidUTF8 into a text.
+func (g *generation) withBadBytes(text []byte) []byte {
+	if g.answer.Fault == FaultInvalidUTF8 {
+		return bytes.Replace(text, []byte(invalidReplacement), []byte(invalidBytes), 1)
+	}
+	return text
+}
+
+// mustJSON encodes an answer's own structures, so it cannot fail.
+func mustJSON(value any) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
 // reset breaks the connection: the caller sees a reset, not a clean end.
@@ -108,86 +68,139 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// sendOpening sends the events before the text, in one flush.
-func (g *generation) sendOpening(out *eventWriter) {
-	started := field("response", g.object(statusInProgress))
-	out.emit("response.created", started)
-	out.emit("response.in_progress", started)
-	g.openItem(out, 0)
+// stream answers with the event sequence of the Responses API.
+func (g *generation) stream(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	out := &eventWriter{generation: g, w: w, control: http.NewResponseController(w)}
+	out.emit("response.created", object{"response": g.object(statusInProgress)})
+	out.emit("response.in_progress", object{"response": g.object(statusInProgress)})
+	out.openItem(0)
 	out.flush()
-}
-
-func (g *generation) openItem(out *eventWriter, number int) {
-	if g.answer.Fault == FaultOnlyEnd {
-		return
+	ended, err := out.sendText()
+	if !ended && err == nil {
+		out.closeItem(len(g.items)-1, g.status())
+		out.emit("response."+g.status(), object{"response": g.object(g.status())})
+		out.flush()
 	}
-	item := g.items[number]
-	out.emit("response.output_item.added", item.place, field("item", item.object(statusInProgress)))
-	out.emit("response.content_part.added", item.part, field("part", part("")))
-}
-
-func (g *generation) closeItem(out *eventWriter, number int, status string) {
-	if g.answer.Fault == FaultOnlyEnd {
-		return
+	if err == nil && out.err != nil {
+		return errGone // a failed write has no other cause
 	}
-	item := g.items[number]
-	out.emit("response.output_text.done", item.part, field("text", item.text), noLogprobs)
-	out.emit("response.content_part.done", item.part, field("part", part(item.text)))
-	out.emit("response.output_item.done", item.place, field("item", item.object(status)))
+	return err
 }
 
-// sendClosing sends the events after the text; the terminal one is last.
-func (g *generation) sendClosing(out *eventWriter) {
-	status := g.status()
-	g.closeItem(out, len(g.items)-1, status)
-	out.emit("response."+status, field("response", g.object(status)))
-	out.flush()
-}
+const deltaEvent = "response.output_text.delta"
 
-var noLogprobs = []byte(`,"logprobs":[]`)
-
-// field is one field of an event, as emit takes it.
-func field(name string, value any) []byte {
-	return append([]byte(`,"`+name+`":`), mustJSON(value)...)
-}
-
-// eventWriter writes server-sent events. It keeps the first error and writes nothing after it. One buffer serves all
-// events: benchmarks pull tens of thousands of deltas per second through it.
+// eventWriter writes server-sent events. It keeps the first error and writes nothing after it.
 type eventWriter struct {
+	*generation
 	w       http.ResponseWriter
 	control *http.ResponseController
-	buffer  []byte
 	number  int
-	eol     string
-	// split writes and flushes each byte alone.
-	split bool
-	err   error
+	err     error
 }
 
-func newEventWriter(w http.ResponseWriter, fault Fault) *eventWriter {
-	out := &eventWriter{w: w, control: http.NewResponseController(w), eol: "\n", split: fault == FaultSplit}
-	if fault == FaultCRLF {
-		out.eol = "\r\n"
+// sendText sends the pieces, with the gate and the fault between them. It reports whether a fault ended the stream.
+func (o *eventWriter) sendText() (ended bool, err error) {
+	due := time.Now() // for the next piece: a slow write does not delay the pieces after it
+	sent, current := 0, 0
+	for n := range len(o.pieces) + 1 {
+		if o.answer.Gate != nil && n == o.answer.GateAfter {
+			if err := receive(o.ctx, o.server, o.answer.Gate); err != nil {
+				return false, err
+			}
+		}
+		if n == o.answer.FaultAfter {
+			if ended, err := o.fail(); ended || err != nil {
+				return ended, err
+			}
+		}
+		if n == len(o.pieces) {
+			break
+		}
+		due = due.Add(o.answer.PieceDelay)
+		if err := o.server.pause(o.ctx, time.Until(due)); err != nil {
+			return false, err
+		}
+		if n == o.items[current].to {
+			o.closeItem(current, statusCompleted)
+			current++
+			o.openItem(current)
+		}
+		if o.answer.Fault != FaultNoDeltas && o.answer.Fault != FaultOnlyEnd {
+			o.emit(deltaEvent, o.at(current, object{"delta": o.pieces[n], "logprobs": []any{}}))
+			o.flush()
+		}
+		if o.err != nil {
+			return false, errGone
+		}
+		sent += len(o.pieces[n])
+		o.recordSent(sent)
 	}
-	return out
+	return false, nil
 }
 
-// emit writes one event: its type, its number and further fields, each of which begins with a comma.
-func (o *eventWriter) emit(kind string, fields ...[]byte) {
-	b := append(o.buffer[:0], "event: "+kind+o.eol+`data: {"type":"`+kind+`","sequence_number":`...)
-	b = strconv.AppendInt(b, int64(o.number), 10)
-	for _, field := range fields {
-		b = append(b, field...)
+// fail plays a fault inside a stream. It reports whether the stream is over.
+func (o *eventWriter) fail() (ended bool, err error) {
+	switch o.answer.Fault {
+	case FaultHang:
+		return true, o.server.hang(o.ctx)
+	case FaultCut:
+		reset(o.w)
+	case FaultEndEarly:
+	case FaultFailed:
+		o.emit("response.failed", object{"response": o.object(statusFailed)})
+	case FaultErrorEvent:
+		o.emit("error", object{"code": "server_error", "message": "The server had an error while processing your request.", "param": nil})
+	default:
+		return false, nil
 	}
-	b = append(b, "}"+o.eol+o.eol...)
-	o.buffer = b
-	o.number++
-	if !o.split {
-		o.write(b)
+	return true, nil
+}
+
+// at says of which item an event's fields are.
+func (o *eventWriter) at(number int, fields object) object {
+	fields["item_id"], fields["output_index"], fields["content_index"] = o.items[number].id, number, 0
+	return fields
+}
+
+func (o *eventWriter) openItem(number int) {
+	if o.answer.Fault == FaultOnlyEnd {
 		return
 	}
-	for i := range b {
-		o.write(b[i : i+1])
+	o.emit("response.output_item.added", object{"output_index": number, "item": o.items[number].object(statusInProgress)})
+	o.emit("response.content_part.added", o.at(number, object{"part": part("")}))
+}
+
+func (o *eventWriter) closeItem(number int, status string) {
+	if o.answer.Fault == FaultOnlyEnd {
+		return
+	}
+	item := o.items[number]
+	o.emit("response.output_text.done", o.at(number, object{"text": item.text, "logprobs": []any{}}))
+	o.emit("response.content_part.done", o.at(number, object{"part": part(item.text)}))
+	o.emit("response.output_item.done", object{"output_index": number, "item": item.object(status)})
+}
+
+// emit writes one event with its type and number; FaultSplit writes and flushes each byte alone.
+func (o *eventWriter) emit(kind string, fields object) {
+	fields["type"], fields["sequence_number"] = kind, o.number
+	o.number++
+	end := "\n"
+	if o.answer.Fault == FaultCRLF {
+		end = "\r\n"
+	}
+	payload := mustJSON(fields)
+	if kind == deltaEvent {
+		payload = o.withBadBytes(payload)
+	}
+	event := []byte("event: " + kind + end + "data: " + string(payload) + end + end)
+	if o.answer.Fault != FaultSplit {
+		o.write(event)
+		return
+	}
+	for _, b := range event {
+		o.write([]byte{b})
 		o.flush()
 	}
 }

@@ -103,7 +103,8 @@ func TestUsageIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := response.Usage
-	if u.InputTokens != countTokens("Be kind.\nHello there.") || u.OutputTokens != countTokens("One two three.") || u.TotalTokens != u.InputTokens+u.OutputTokens {
+	if u.InputTokens != countTokens("Be kind.\nHello there.") || u.OutputTokens != countTokens("One two three.") ||
+		u.TotalTokens != u.InputTokens+u.OutputTokens {
 		t.Errorf("%+v", u)
 	}
 }

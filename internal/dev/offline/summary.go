@@ -2,28 +2,25 @@ package offline
 
 import (
 	"cmp"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// The labels of a summary's statements. Statements of a summary that is not ours have none.
+// The fences of a fold's input, each on a line of its own.
 const (
-	labelSaid      = "The user said:"
-	labelAsked     = "The user asked:"
-	labelSuggested = "The assistant suggested:"
+	fenceSummary    = "=== EXISTING_SUMMARY ==="
+	fenceSummaryEnd = "=== END_EXISTING_SUMMARY ==="
+	fenceTurns      = "=== NEW_TURNS ==="
+	fenceTurnsEnd   = "=== END_NEW_TURNS ==="
 )
 
-var labels = []string{"", labelSaid, labelAsked, labelSuggested}
-
-// statement is one statement of a summary.
-type statement struct {
-	label    string // one of labels
-	text     string
-	position int
-	worth    float64
-}
+// suggested begins what the assistant said. All else in a summary is the user's, or from a summary that is not ours.
+const suggested = "The assistant suggested: "
 
 // emptySummary is the summary of turns without a single statement: a summary is never empty.
 const emptySummary = "The user and the assistant exchanged a few words without content."
@@ -31,166 +28,111 @@ const emptySummary = "The user and the assistant exchanged a few words without c
 // summarize answers a fold, or shortens a text that is no fold.
 func summarize(r *Request) string {
 	limit := capOf(r)
-	f, ok := parseFold(r.Text)
-	if !ok {
-		return compress(parseSummary(withoutDirectives(r.Text)), limit)
+	in := sections(r.Text, fenceSummary, fenceSummaryEnd, fenceTurns, fenceTurnsEnd)
+	turns, isFold := in[fenceTurns]
+	if !isFold {
+		return compress(statements("", r.Text), limit)
+	}
+	existing := strings.TrimSpace(in[fenceSummary])
+	if existing == "NONE" {
+		existing = ""
 	}
 	// The server takes a summary that suddenly loses most of its text for damaged, so one far over the cap
 	// shrinks in steps.
-	if had := countTokens(f.existing); had > 200 {
+	if had := countTokens(existing); had > 200 {
 		limit = max(limit, had*9/20)
 	}
-	return compress(append(parseSummary(f.existing), turnStatements(f.turns)...), limit)
+	all := statements("", existing)
+	for _, said := range parseUtterances(turns) {
+		prefix := ""
+		if said.assistant {
+			prefix = suggested
+		}
+		all = append(all, statements(prefix, said.text)...)
+	}
+	return compress(all, limit)
 }
 
-// parseSummary reads a summary back: ours by its labels and list lines, others by sentences.
-func parseSummary(summary string) []statement {
-	var found []statement
-	label := ""
-	for line := range strings.Lines(summary) {
-		line = strings.TrimSpace(line)
-		if slices.Contains(labels, line) {
-			label = line
+var capInInstructions = regexp.MustCompile(`at most (\d+) tokens`)
+
+// capOf returns the longest summary allowed, in tokens: as the instructions have it, or else as hosted prompts do.
+func capOf(r *Request) int {
+	limit := 500
+	if r.Kind == KindTopic {
+		limit = 150
+	}
+	if found := capInInstructions.FindStringSubmatch(r.Instructions); found != nil {
+		limit, _ = strconv.Atoi(found[1]) // of digits
+	}
+	if r.MaxOutputTokens > 0 {
+		limit = min(limit, r.MaxOutputTokens)
+	}
+	// Fewer than this cannot hold a sentence, and a summary is never empty.
+	return max(limit, 16)
+}
+
+// turnHeading carries nothing that the summary needs.
+var turnHeading = regexp.MustCompile(`^Turn \d+:$`)
+
+// statements returns what a text says, one sentence each, without what carries no information or quotes the user. A very
+// long sentence is divided, so that a part of it can be dropped, and each ends in a stop, so that readers who shorten the
+// summary at sentence ends find one.
+func statements(prefix, text string) []string {
+	var found []string
+	for _, sentence := range sentences(withoutDirectives(text)) {
+		if strings.Contains(sentence, "===") || turnHeading.MatchString(sentence) || isStock(sentence) {
 			continue
 		}
-		if !strings.HasPrefix(line, "- ") {
-			label = ""
-		}
-		for _, sentence := range sentences(line) {
-			found = appendStatements(found, label, sentence)
-		}
-	}
-	return found
-}
-
-// turnStatements returns what the new turns say, without what carries no information or repeats the user.
-func turnStatements(turns []utterance) []statement {
-	var found []statement
-	for _, u := range turns {
-		for _, sentence := range sentences(withoutDirectives(u.text)) {
-			label := labelSaid
-			switch {
-			case strings.Contains(sentence, "===") || slices.Contains(stock, sentence) || u.assistant && quotation.MatchString(sentence):
-				continue
-			case u.assistant:
-				label = labelSuggested
-			case isQuestion(sentence):
-				label = labelAsked
+		for part := range slices.Chunk(strings.Fields(sentence), 40) {
+			one := prefix + strings.Join(part, " ")
+			if last, _ := utf8.DecodeLastRuneInString(one); unicode.IsLetter(last) || unicode.IsDigit(last) {
+				one += "."
 			}
-			found = appendStatements(found, label, sentence)
+			found = append(found, one)
 		}
 	}
 	return found
 }
 
-// appendStatements appends a sentence. One that is very long is divided, so that a part of it can be dropped, and each
-// ends in a stop, so that readers who shorten the summary at sentence ends find one.
-func appendStatements(to []statement, label, sentence string) []statement {
-	for part := range slices.Chunk(strings.Fields(sentence), 40) {
-		text := strings.Join(part, " ")
-		if last, _ := utf8.DecodeLastRuneInString(text); unicode.IsLetter(last) || unicode.IsDigit(last) {
-			text += "."
-		}
-		to = append(to, statement{label: label, text: text})
+// compress keeps the most informative statements that fit the limit in tokens, in their order, and do not repeat each
+// other too often.
+func compress(all []string, limit int) string {
+	const fewestTokens = 6     // about what a statement takes
+	latest := map[string]int{} // of statements with the same words the newest stays
+	worth := make([]float64, len(all))
+	for n, statement := range all {
+		latest[strings.Join(words(statement), " ")] = n
+		worth[n] = worthOf(statement) + float64(n)/float64(2*len(all)) // of two alike the older one is dropped first
 	}
-	return to
-}
-
-// compress keeps the most informative statements that fit the limit in tokens, in their order.
-func compress(all []statement, limit int) string {
-	all = distinct(all)
-	if len(all) == 0 {
-		return emptySummary
-	}
-	for i := range all {
-		all[i].position = i
-		all[i].worth = worth(all[i]) + float64(i)/float64(2*len(all)) // of two alike the older one is dropped first
-	}
-	slices.SortStableFunc(all, func(a, b statement) int { return cmp.Compare(b.worth, a.worth) })
-	fits := func(text string) bool {
-		_, loops := repeatedGram(text)
-		return !loops && countTokens(text) <= limit
-	}
-	kept := fitting(all, limit)
-	for ; len(kept) > 0; kept = kept[:len(kept)-1] {
-		if text := render(kept); fits(text) {
-			return text
-		}
-	}
-	for fields := strings.Fields(all[0].text); len(fields) > 0; fields = fields[:len(fields)/2] {
-		if text := render([]statement{{label: all[0].label, text: strings.Join(fields, " ")}}); fits(text) {
-			return text
-		}
-	}
-	return emptySummary
-}
-
-// distinct drops statements with the same words; the newest stays.
-func distinct(all []statement) []statement {
-	seen := map[string]bool{}
-	var kept []statement
-	for _, s := range slices.Backward(all) {
-		if key := s.label + strings.Join(words(s.text), " "); !seen[key] {
-			seen[key] = true
-			kept = append(kept, s)
-		}
-	}
-	slices.Reverse(kept)
-	return kept
-}
-
-// fitting returns the first statements that fit and do not repeat each other too often. It does not count the labels:
-// the caller has to check the rendered text.
-func fitting(ranked []statement, limit int) []statement {
-	const fewestTokens = 6 // about what a statement takes
-	var kept []statement
-	said := ""
-	for _, s := range ranked {
-		if limit < fewestTokens {
+	ranked := slices.SortedFunc(maps.Values(latest), func(a, b int) int { return cmp.Compare(worth[b], worth[a]) })
+	var kept []int
+	summary, left := emptySummary, limit
+	for _, n := range ranked {
+		tokens := countTokens("\n" + all[n])
+		if left < fewestTokens {
 			break
 		}
-		tokens := countTokens("\n- " + s.text)
-		if _, loops := repeatedGram(said + " " + s.text); loops || tokens > limit {
+		if tokens > left {
 			continue
 		}
-		limit -= tokens
-		said += " " + s.text
-		kept = append(kept, s)
-	}
-	return kept
-}
-
-// render writes statements as a summary: those without a label line by line, then a list for each label.
-func render(kept []statement) string {
-	kept = slices.SortedFunc(slices.Values(kept), func(a, b statement) int { return a.position - b.position })
-	var lines []string
-	for _, label := range labels {
-		for _, s := range kept {
-			if s.label != label {
-				continue
-			}
-			if label != "" && !slices.Contains(lines, label) {
-				lines = append(lines, label)
-			}
-			if label != "" {
-				s.text = "- " + s.text
-			}
-			lines = append(lines, s.text)
+		var lines []string
+		with := slices.Sorted(slices.Values(append(kept, n)))
+		for _, n := range with {
+			lines = append(lines, all[n])
+		}
+		if text := strings.Join(lines, "\n"); !repeats(text) && countTokens(text) <= limit {
+			kept, summary, left = with, text, left-tokens
 		}
 	}
-	return strings.Join(lines, "\n")
+	return summary
 }
 
-// worth returns how much a statement is worth keeping, by its text and its label.
-func worth(s statement) float64 {
-	value := float64(informativeness(s.text))
-	switch s.label {
-	case labelSuggested:
-		return 0.4 * value
-	case "":
-		return value + 1 // another model found it worth keeping
+// worthOf returns how much a statement is worth keeping.
+func worthOf(statement string) float64 {
+	if said, ok := strings.CutPrefix(statement, suggested); ok {
+		return 0.4 * float64(informativeness(said))
 	}
-	return value
+	return float64(informativeness(statement))
 }
 
 // informativeness estimates how much of a sentence matters later. At most two numbers, names and lasting facts count,
@@ -223,21 +165,16 @@ var (
 	lasting     = wordSet("allergic allergy always birthday born called decided favourite live lives moved named never prefer work")
 )
 
-// gramWords and gramTimes: a text that has the same eight words more than three times is a loop.
-const (
-	gramWords = 8
-	gramTimes = 3
-)
-
-// repeatedGram finds words that a text repeats too often.
-func repeatedGram(text string) (string, bool) {
+// repeats reports whether a text is a loop: whether it has the same eight words more than three times.
+func repeats(text string) bool {
+	const gram, times = 8, 3
 	all := words(text)
-	times := map[string]int{}
-	for i := 0; i+gramWords <= len(all); i++ {
-		gram := strings.Join(all[i:i+gramWords], " ")
-		if times[gram]++; times[gram] > gramTimes {
-			return gram, true
+	seen := map[string]int{}
+	for i := 0; i+gram <= len(all); i++ {
+		key := strings.Join(all[i:i+gram], " ")
+		if seen[key]++; seen[key] > times {
+			return true
 		}
 	}
-	return "", false
+	return false
 }

@@ -3,7 +3,6 @@ package offline
 import (
 	"hash/fnv"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -63,11 +62,14 @@ func stem(word string) string {
 }
 
 // contentStems returns the stems of a text's content words, each once, in order.
-func contentStems(text string) []string {
+func contentStems(text string) []string { return stemsWithout(stopWords, text) }
+
+// stemsWithout returns the stems of a text's words but for some, each once, in order.
+func stemsWithout(some map[string]bool, text string) []string {
 	var stems []string
 	seen := map[string]bool{}
 	for _, word := range words(text) {
-		if s := stem(word); !stopWords[word] && !seen[s] {
+		if s := stem(word); !some[word] && !seen[s] {
 			seen[s] = true
 			stems = append(stems, s)
 		}
@@ -93,38 +95,18 @@ func wordSet(list string) map[string]bool {
 	return set
 }
 
-var (
-	listMarker   = regexp.MustCompile(`^\s*(?:>\s+|[-*•]\s+|#{1,6}\s+|\d{1,3}[.)]\s+)+`)
-	sentenceStop = regexp.MustCompile("[.!?…؟][\"')\\]”’».!?…`]*(?: |$)|[。！？।]")
-	abbreviation = regexp.MustCompile(`(?:^|[ (])(?:(?i:dr|mrs?|ms|prof|st|e\.g|i\.e|vs|no|approx)|[A-HJ-Z])\.$`)
-)
+var listMarker = regexp.MustCompile(`^\s*(?:>\s+|[-*•]\s+|#{1,6}\s+|\d{1,3}[.)]\s+)+`)
 
 // sentences splits a text at line ends and after sentence ends. List markers and quotation marks of
 // lines are dropped, and so is what has no letter or digit.
 func sentences(text string) []string {
 	var found []string
 	for line := range strings.Lines(text) {
-		line = listMarker.ReplaceAllString(strings.TrimSpace(line), "")
-		start := 0
-		for _, stop := range sentenceStop.FindAllStringIndex(line, -1) {
-			if sentence := strings.TrimSpace(line[start:stop[1]]); !abbreviation.MatchString(sentence) {
-				found = append(found, sentence)
-				start = stop[1]
+		for _, sentence := range memorytext.Sentences(listMarker.ReplaceAllString(line, "")) {
+			if len(words(sentence)) > 0 {
+				found = append(found, strings.TrimSpace(sentence))
 			}
 		}
-		found = append(found, strings.TrimSpace(line[start:]))
 	}
-	return slices.DeleteFunc(found, func(sentence string) bool { return len(words(sentence)) == 0 })
-}
-
-// clip cuts a text at a word within limit characters.
-func clip(text string, limit int) string {
-	if utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	cut := string([]rune(text)[:limit])
-	if at := strings.LastIndexByte(cut, ' '); at > len(cut)/2 {
-		cut = cut[:at]
-	}
-	return strings.TrimRight(cut, " ,;:") + "…"
+	return found
 }
