@@ -19,7 +19,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev"
 	"github.com/arcoscribe/throughline/internal/dev/demo"
-	"github.com/arcoscribe/throughline/internal/terminal"
 )
 
 const usage = `throughline-dev dev            run everything on this machine: Postgres, model, API, workers
@@ -79,7 +78,7 @@ func runDev(ctx context.Context, stdout, stderr io.Writer) error {
 func playDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	file := flags.String("conversation", "", "a `file` to play instead of the built-in conversation: JSON lines or LongMemEval")
+	file := flags.String("conversation", "", "a `file` of JSON lines to play instead of the built-in conversation")
 	turns := flags.Int("turns", 0, "how many messages to play; 0 for all")
 	if err := flags.Parse(args); err != nil {
 		return errors.Join(errUsage, err)
@@ -93,7 +92,7 @@ func playDemo(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		return err
 	}
 	defer c.Close()
-	options := demo.Options{Client: c, Turns: *turns, Out: stdout, Interactive: terminal.IsTerminal(stdout)}
+	options := demo.Options{Client: c, Turns: *turns, Out: stdout}
 	if *file != "" {
 		conversation, err := os.Open(*file)
 		if err != nil {

@@ -31,9 +31,8 @@ func TestDemoPlaysAFile(t *testing.T) {
 	t.Parallel()
 	c := runForDemo(t)
 	for file, want := range map[string]string{
-		`{"role": "user", "content": "Hello."}` + "\n" + `{"role": "assistant", "content": "Hi."}`:                "TOKEN BILL  1 turns",
-		`[{"haystack_sessions": [[{"role": "user", "content": "One."}], [{"role": "user", "content": "Two."}]]}]`: "TOKEN BILL  2 turns",
-		`{"role": "assistant", "content": "Hi."}`:                                                                 "no user message with text",
+		`{"role": "user", "content": "Hello."}` + "\n" + `{"role": "assistant", "content": "Hi."}`: "TOKEN BILL  1 turns",
+		`{"role": "assistant", "content": "Hi."}`:                                                  "no user message with text",
 		`{"role": `: "conversation: message 1: unexpected EOF",
 	} {
 		var out strings.Builder

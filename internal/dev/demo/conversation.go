@@ -1,14 +1,12 @@
 package demo
 
 import (
-	"bufio"
 	_ "embed" // the built-in conversation
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 )
@@ -18,9 +16,8 @@ var builtin string
 
 // Line is a message of a conversation.
 type Line struct {
-	Role      string    `json:"role"`
-	Content   string    `json:"content"`
-	CreatedAt time.Time `json:"created_at,omitzero"`
+	Role    string `json:"role"`
+	Content string `json:"content"`
 }
 
 // BuiltinConversation returns the conversation that is played by default.
@@ -32,7 +29,7 @@ func (o Options) messages() ([]string, error) {
 	if o.Conversation != nil {
 		conversation = o.Conversation
 	}
-	lines, err := readFile(conversation)
+	lines, err := readLines(conversation)
 	if err != nil {
 		return nil, fmt.Errorf("conversation: %w", err)
 	}
@@ -47,27 +44,6 @@ func (o Options) messages() ([]string, error) {
 		return nil, errors.New("the conversation has no user message with text")
 	}
 	return messages, nil
-}
-
-// readFile reads JSON lines, or the first history of a LongMemEval file, which is an array.
-func readFile(r io.Reader) ([]Line, error) {
-	file := bufio.NewReader(r)
-	if first, _ := file.Peek(1); string(first) != "[" {
-		return readLines(file)
-	}
-	var histories []struct {
-		Sessions [][]Line `json:"haystack_sessions"`
-	}
-	if err := json.NewDecoder(file).Decode(&histories); err != nil {
-		return nil, err
-	}
-	var lines []Line
-	for _, h := range histories[:min(1, len(histories))] {
-		for _, session := range h.Sessions {
-			lines = append(lines, session...)
-		}
-	}
-	return lines, nil
 }
 
 func readLines(r io.Reader) ([]Line, error) {

@@ -31,14 +31,11 @@ import (
 type Options struct {
 	// Client is of the user who talks.
 	Client *client.Client
-	// Conversation to play, nil for the built-in one, which the two scenes follow: JSON lines, or a LongMemEval file, of
-	// which the first history is played. The caller closes it.
+	// Conversation to play, JSON lines; nil for the built-in one, which the two scenes follow. The caller closes it.
 	Conversation io.Reader
 	// Turns is the number of user messages to play; 0 for all.
 	Turns int
 	Out   io.Writer
-	// Interactive means that Out is a terminal: the progress bar is drawn anew. Otherwise a line is printed now and then.
-	Interactive bool
 }
 
 // Turn is a message and the reply to it.
@@ -52,7 +49,6 @@ type Turn struct {
 // player talks in one chat.
 type player struct {
 	Options
-	bar     *progress
 	chat    uuid.UUID
 	history int // tokens of all messages so far
 	turns   []Turn
@@ -67,11 +63,10 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Client.Reach(ctx); err != nil {
 		return err
 	}
-	p := &player{Options: o, bar: &progress{out: o.Out, interactive: o.Interactive, total: len(messages)}}
+	p := &player{Options: o}
 	fmt.Fprintf(o.Out, "Playing %d messages. Replies stream; folds run beside them.\n", len(messages))
 	began := time.Now()
 	err = p.playAll(ctx, messages)
-	p.bar.clear()
 	if len(p.turns) == 0 {
 		return err
 	}
@@ -90,18 +85,22 @@ const (
 	// foldPatience is the longest wait for a fold, foldPoll the time between two looks.
 	foldPatience = 10 * time.Second
 	foldPoll     = 200 * time.Millisecond
+	// progressLines is about how many lines say how far it is.
+	progressLines = 12
 )
 
 func (p *player) playAll(ctx context.Context, messages []string) error {
-	for _, content := range messages {
+	for n, content := range messages {
 		turn, err := p.say(ctx, content)
 		if err != nil {
-			return fmt.Errorf("message %d: %w", p.bar.done+1, err)
+			return fmt.Errorf("message %d: %w", n+1, err)
 		}
 		p.turns = append(p.turns, turn)
 		size := text.Tokens(content) + text.Tokens(turn.Text)
 		p.history += size
-		p.bar.step(fmt.Sprintf("brief v%d, memory %d of %d tokens", turn.Receipt.BriefVersion, turn.Memory, p.history))
+		if (n+1)%max(1, len(messages)/progressLines) == 0 || n+1 == len(messages) {
+			fmt.Fprintf(p.Out, "  %d of %d: brief v%d, memory %d of %d tokens\n", n+1, len(messages), turn.Receipt.BriefVersion, turn.Memory, p.history)
+		}
 		if turn.Memory+size > memory.DefaultLimits().ChunkThreshold {
 			if err := p.awaitFold(ctx, turn.Receipt.BriefVersion); err != nil {
 				return err
@@ -134,13 +133,10 @@ func (p *player) awaitFold(ctx context.Context, last int64) error {
 func (p *player) say(ctx context.Context, content string) (Turn, error) {
 	var words strings.Builder
 	reply, err := p.Client.Send(ctx, client.Message{ChatID: p.chat, Content: content, WaitWhileBusy: true}, client.Listener{
-		Text: func(piece string) {
-			words.WriteString(piece)
-			p.bar.show(piece)
-		},
-		Waiting: func(reason error, _ time.Duration) {
+		Text: func(piece string) { words.WriteString(piece) },
+		Waiting: func(reason error, wait time.Duration) {
 			if client.IsCode(reason, fault.OverRequestRateLimit) {
-				p.bar.show(" (waiting: the server takes only so many messages a minute)")
+				fmt.Fprintf(p.Out, "  waiting for %s: the server takes only so many messages a minute\n", wait.Round(time.Second))
 			}
 		},
 	})

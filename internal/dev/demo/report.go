@@ -5,16 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/terminal"
 )
-
-// billRows is about how many turns the bill shows.
-const billRows = 14
 
 // report prints the brief's versions, the latest one whole, and the bill.
 func (p *player) report(ctx context.Context, took time.Duration) error {
@@ -40,20 +36,13 @@ func (p *player) report(ctx context.Context, took time.Duration) error {
 // bill prints what each prompt had of the past, beside the whole history.
 func (p *player) bill(took time.Duration) {
 	fmt.Fprintf(p.Out, "\nTOKEN BILL  %d turns, played in %s\n", len(p.turns), took.Round(time.Second))
-	table := tabwriter.NewWriter(p.Out, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "turn\tmemory\twhole history\t")
 	memory, all, peak, dropped := 0, 0, 0, 0
-	for n, turn := range p.turns {
+	for _, turn := range p.turns {
 		memory, all, peak = memory+turn.Memory, all+turn.History, max(peak, turn.Memory)
 		dropped += turn.Receipt.DroppedTurns
-		if (n+1)%max(1, len(p.turns)/billRows) == 0 || n == len(p.turns)-1 {
-			fmt.Fprintf(table, "%d\t%d\t%d\t\n", n+1, turn.Memory, turn.History)
-		}
 	}
-	fmt.Fprintf(table, "all\t%d\t%d\t\n", memory, all)
-	_ = table.Flush() // what cannot be printed cannot be told
-	fmt.Fprintf(p.Out, "\n  The whole history would have been %.1f times as many tokens. The largest memory of a turn was %d.\n",
-		float64(all)/float64(max(1, memory)), peak)
+	fmt.Fprintf(p.Out, "  Memory was %d tokens in all, the largest of a turn %d. The whole history would have been %d, %.1f times as many.\n",
+		memory, peak, all, float64(all)/float64(max(1, memory)))
 	if dropped == 0 {
 		fmt.Fprintln(p.Out, "  No turn was left out: each was in the brief or in the prompt of every later reply.")
 		return

@@ -37,7 +37,7 @@ func call(ctx context.Context, c *client.Client, method, path string, query url.
 
 // tell says something in a chat, or in a new one (uuid.Nil), and prints both sides.
 func (o Options) tell(ctx context.Context, chat uuid.UUID, content string) (uuid.UUID, Turn, error) {
-	p := &player{Options: o, bar: &progress{}, chat: chat}
+	p := &player{Options: o, chat: chat}
 	turn, err := p.say(ctx, content)
 	if err == nil {
 		fmt.Fprintf(o.Out, "  > %s\n  < %s\n", content, terminal.OneLine(turn.Text))

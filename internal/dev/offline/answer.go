@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with an answer; "" is nothing, and so is an unknown one. The package comment says what each does.
+// Fault is what goes wrong with an answer; "" is nothing, and so is an unknown one.
 type Fault string
 
-// Faults in place of an answer; after Answer.FaultAfter pieces of it; of a whole answer: of its text, of how its bytes
-// are written, and of how a text is told, in ways that the API allows.
+// Faults in place of an answer; inside an answer, after Answer.FaultAfter pieces of it; and of a whole answer.
 const (
 	Fault401        Fault = "401"
 	Fault404        Fault = "404"
 	Fault429        Fault = "429"
 	Fault500        Fault = "500"
 	Fault503        Fault = "503"
-	FaultPromptGone Fault = "prompt_gone"
-	FaultStall      Fault = "stall"
+	FaultPromptGone Fault = "prompt_gone" // 404 whose error names the prompt
+	FaultStall      Fault = "stall"       // the connection is held before the headers
 
-	FaultHang          Fault = "hang"
-	FaultCut           Fault = "cut"
-	FaultEndEarly      Fault = "end_early"
-	FaultFailed        Fault = "failed"
-	FaultErrorEvent    Fault = "error_event"
-	FaultIncomplete    Fault = "incomplete"
-	FaultContentFilter Fault = "content_filter"
-	FaultLongLine      Fault = "long_line"
-	FaultInvalidUTF8   Fault = "invalid_utf8"
+	FaultHang          Fault = "hang"           // silence
+	FaultCut           Fault = "cut"            // a reset
+	FaultEndEarly      Fault = "end_early"      // a clean end without a last event
+	FaultFailed        Fault = "failed"         // response.failed
+	FaultErrorEvent    Fault = "error_event"    // an error event
+	FaultIncomplete    Fault = "incomplete"     // ends as if max_output_tokens were reached
+	FaultContentFilter Fault = "content_filter" // ends as if the filter had cut it
+	FaultLongLine      Fault = "long_line"      // a delta of one megabyte
+	FaultInvalidUTF8   Fault = "invalid_utf8"   // a delta with bytes that are no UTF-8
+	FaultTwoItems      Fault = "two_items"      // a second item of the output begins
 
-	FaultEmpty    Fault = "empty"
-	FaultNone     Fault = "none"
-	FaultRefusal  Fault = "refusal"
-	FaultLoop     Fault = "loop"
-	FaultSplit    Fault = "split"
-	FaultCRLF     Fault = "crlf"
-	FaultTwoItems Fault = "two_items"
-	FaultNoDeltas Fault = "no_deltas"
-	FaultOnlyEnd  Fault = "only_end"
+	FaultEmpty    Fault = "empty"     // a completed reply without text
+	FaultNone     Fault = "none"      // the word NONE
+	FaultRefusal  Fault = "refusal"   // a refusal in place of the text
+	FaultLoop     Fault = "loop"      // one sentence over and over
+	FaultSplit    Fault = "split"     // each byte is written alone
+	FaultCRLF     Fault = "crlf"      // lines end so
+	FaultNoDeltas Fault = "no_deltas" // the text is in the events at its end alone
+	FaultOnlyEnd  Fault = "only_end"  // the text is in the last event alone
 )
 
 // statusFaults are the errors of faults in place of an answer.
@@ -54,19 +53,12 @@ var statusFaults = map[Fault]apiError{
 	FaultPromptGone: {http.StatusNotFound, "Prompt with id '%s' not found.", invalidRequest, "prompt", "prompt_not_found"},
 }
 
-// text returns the text of a fault of the text.
-func (f Fault) text() (text string, found bool) {
-	switch f {
-	case FaultEmpty:
-		return "", true
-	case FaultNone:
-		return "NONE", true
-	case FaultRefusal:
-		return "I'm sorry, but I can't help with that request.", true
-	case FaultLoop:
-		return strings.TrimSpace(strings.Repeat("The user asked about the plan and the assistant explained the plan again. ", 40)), true
-	}
-	return "", false
+// textFaults are the texts of faults of the text.
+var textFaults = map[Fault]string{
+	FaultEmpty:   "",
+	FaultNone:    "NONE",
+	FaultRefusal: "I'm sorry, but I can't help with that request.",
+	FaultLoop:    strings.Repeat("The user asked about the plan and the assistant explained the plan again. ", 40),
 }
 
 // Usage is the reported cost of an answer in tokens.

@@ -19,29 +19,12 @@
 // # Faults on demand
 //
 // A test sets Options.Script. A person, or a test without access to the server, writes directives
-// into the message being answered (older messages do not count), each [[offline:NAME]] or
-// [[offline:NAME=VALUE]]:
+// into the message being answered (older messages do not count), each [[offline:NAME]] or [[offline:NAME=VALUE]]. The
+// names are those of the faults, and latency=2s for a pause before the headers, and slow=200ms for one before each piece
+// of text. The value of a fault in place of an answer is its Retry-After, as in 429=2; that of one inside an answer the
+// number of pieces (words) that come first; without one it is 2.
 //
-//	401 404 500 503        refused with this status
-//	429 or 429=2           refused, with Retry-After in seconds where a value is given
-//	prompt_gone            404 whose error names the prompt
-//	stall                  no answer at all: the connection is held before the headers
-//	latency=2s             a pause before the headers
-//	slow=200ms             a pause before each piece of text
-//	hang cut end_early     after the first pieces: silence, a reset, a clean end without a last event
-//	failed error_event     after the first pieces: response.failed, an error event
-//	incomplete             ends as if max_output_tokens were reached
-//	content_filter         ends as if the filter had cut it
-//	empty                  a completed reply without text
-//	none refusal           the word NONE, or a refusal, in place of the text
-//	loop                   one sentence over and over
-//	split crlf             each byte written alone, CRLF line ends
-//	long_line invalid_utf8 a delta of one megabyte, a delta with bytes that are no UTF-8
-//	two_items              after the first pieces a second item of the output begins
-//	no_deltas only_end     the text is in the events at its end alone, or in the last event alone
-//
-// A value of hang, cut, end_early, failed, error_event, incomplete, content_filter, long_line,
-// invalid_utf8 and two_items is the number of pieces (words) that come first; without one it is 2. In a fold the
-// prefix is offline-fold, as in [[offline-fold:none]], anywhere in the new turns, and in a topic's summary offline-topic;
-// in an extraction it is offline-extract, anywhere in the new messages; in a rewriting offline-rewrite, in the question.
+// In a fold the prefix is offline-fold, as in [[offline-fold:none]], anywhere in the new turns, and in a topic's summary
+// offline-topic; in an extraction it is offline-extract, anywhere in the new messages; in a rewriting offline-rewrite, in
+// the question.
 package offline

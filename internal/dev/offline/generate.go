@@ -223,7 +223,7 @@ func (g *generation) planPieces() {
 
 // answerText returns the text of an answer: that of the fault, the script or the built-in model.
 func answerText(r *Request, answer Answer) string {
-	if text, found := answer.Fault.text(); found {
+	if text, found := textFaults[answer.Fault]; found {
 		return text
 	}
 	if answer.Text != "" {

@@ -63,7 +63,7 @@ const kinOf = `(?:dog|cat|horse|parrot|rabbit|hamster|sister|brother|wife|husban
 
 var (
 	inSaid  = strings.NewReplacer("KIN", kinOf, "{x}", "(?P<x>.+)")
-	inKnown = strings.NewReplacer(`\{x\}`, "(?P<x>.+?)", `\{k\}`, "(?P<k>.+?)", `\{p\}`, `(?P<p>\S+)`)
+	inKnown = strings.NewReplacer(`\{x\}`, "(?P<x>.+?)", `\{k\}`, "(?P<k>.+?)")
 )
 
 func parseSayings(lines string) []saying {
@@ -89,8 +89,7 @@ func parseSayings(lines string) []saying {
 // claim is what a clause or a memory says.
 type claim struct {
 	saying
-	// thing is what it is about, whose of whom or which ("" of the user), preposition how its language binds them.
-	thing, whose, preposition string
+	thing, whose string // what it is about, and of whom or which; "" of the user
 }
 
 // claimOf reads a clause that its speaker says of himself.
@@ -127,12 +126,12 @@ func (s saying) match(pattern *regexp.Regexp, text string) (claim, bool) {
 		}
 		return ""
 	}
-	return claim{saying: s, thing: group("x"), whose: group("k"), preposition: group("p")}, true
+	return claim{saying: s, thing: group("x"), whose: group("k")}, true
 }
 
 // memory writes what is claimed as a memory.
 func (c claim) memory() string {
-	return strings.NewReplacer("{x}", c.thing, "{k}", c.whose, "{p}", c.preposition).Replace(c.told)
+	return strings.NewReplacer("{x}", c.thing, "{k}", c.whose).Replace(c.told)
 }
 
 // subject is what a claim is of: two claims with the same subject speak of the same thing.
