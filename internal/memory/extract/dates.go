@@ -229,29 +229,7 @@ func withoutTitles(fact string) string {
 var dayName = express(`^(?:` + dayNames + `)$`)
 
 // monthNames are the folded beginnings of the names of months.
-var monthNames = monthsOf(
-	"january januar janvier enero gennaio janeiro januari stycznia styczen января январь січня ocak يناير जनवरी",
-	"february februar fevrier febrero febbraio fevereiro februari lutego luty февраля февраль лютого subat فبراير फरवरी",
-	"march marz mars marzo marco maart marca marzec марта март березня mart مارس मार्च",
-	"april avril abril aprile kwietnia kwiecien апреля апрель квітня nisan أبريل ابريل अप्रैल",
-	"may mai mayo maggio maio mei maja maj мая май травня mayis مايو मई",
-	"june juni juin junio giugno junho czerwca czerwiec июня июнь червня haziran يونيو जून",
-	"july juli juillet julio luglio julho lipca lipiec июля июль липня temmuz يوليو जुलाई",
-	"august aout agosto augustus sierpnia sierpien августа август серпня agustos أغسطس اغسطس अगस्त",
-	"september septembre septiembre settembre setembro wrzesnia wrzesien сентября сентябрь вересня eylul سبتمبر सितंबर",
-	"october oktober octobre octubre ottobre outubro pazdziernika pazdziernik октября октябрь жовтня ekim أكتوبر اكتوبر अक्टूबर",
-	"november novembre noviembre novembro listopada listopad ноября ноябрь листопада kasim نوفمبر नवंबर",
-	"december dezember decembre diciembre dicembre dezembro grudnia grudzien декабря декабрь грудня aralik ديسمبر दिसंबर")
-
-func monthsOf(rows ...string) map[string]time.Month {
-	names := map[string]time.Month{}
-	for n, row := range rows {
-		for name := range setOf(row) {
-			names[name] = time.Month(n + 1)
-		}
-	}
-	return names
-}
+var monthNames = numbersOf("months")
 
 var eastAsianMonth = express(`(\d{1,2})(?:月|월)`)
 
@@ -268,7 +246,7 @@ func monthsIn(folded string) []time.Month {
 			}
 		}
 		if ok {
-			seen[month] = true
+			seen[time.Month(month)] = true
 		}
 	}
 	for _, m := range eastAsianMonth().FindAllStringSubmatch(folded, -1) {

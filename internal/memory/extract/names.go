@@ -7,36 +7,20 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
 
-// numberWords are numbers that are written as words, folded, in the languages in which they mean nothing else.
-var numberWords = numbersOf(
-	1, "one a an ein eine einen einem un une uno una um uma een jeden jedna один одна одну bir واحد एक 一 한",
-	2, "two zwei deux dos due dois duas twee dwa dwie два две iki اثنان اثنين दो 二 两 兩 두",
-	3, "three drei trois tres tre drie trzy три uc ثلاثة ثلاث तीन 三 세",
-	4, "four vier quatre cuatro quattro quatro cztery четыре dort أربعة اربعة चार 四 네",
-	5, "five funf cinq cinco cinque vijf piec пять bes خمسة पांच 五",
-	6, "six sechs seis zes szesc шесть alti ستة छह 六",
-	7, "seven sieben sept siete sette sete zeven siedem семь yedi سبعة सात 七",
-	8, "eight acht huit ocho otto oito osiem восемь sekiz ثمانية आठ 八",
-	9, "nine neun nueve nove negen dziewiec девять dokuz تسعة नौ 九",
-	10, "ten zehn dix diez dieci dez tien dziesiec десять عشرة दस 十",
-	11, "eleven elf onze undici jedenascie одиннадцать", 12, "twelve zwolf douze doce dodici doze twaalf dwanascie двенадцать dozen dutzend",
-	13, "thirteen dreizehn treize trece tredici treze", 14, "fourteen vierzehn quatorze catorce quattordici", 15, "fifteen funfzehn quinze quince quindici",
-	16, "sixteen sechzehn seize dieciseis sedici dezesseis", 17, "seventeen siebzehn diecisiete diciassette", 18, "eighteen achtzehn dieciocho diciotto dezoito",
-	19, "nineteen neunzehn diecinueve diciannove", 20, "twenty zwanzig vingt veinte venti vinte twintig dwadziescia двадцать yirmi",
-	30, "thirty dreissig trente treinta trenta trinta dertig trzydziesci тридцать otuz", 40, "forty vierzig quarante cuarenta quaranta quarenta veertig "+
-		"czterdziesci сорок",
-	50, "fifty funfzig cinquante cincuenta cinquanta vijftig пятьдесят", 60, "sixty sechzig soixante sesenta sessanta", 70, "seventy siebzig setenta settanta",
-	80, "eighty achtzig ochenta ottanta", 90, "ninety neunzig noventa novanta", 100, "hundred hundert cent cien cento "+
-		"honderd sto сто", 1000, "thousand tausend mille mil duizend tysiac тысяча")
+// numberWords are numbers that are written as words, folded.
+var numberWords = numbersOf("numbers")
 
-func numbersOf(numbersAndWords ...any) map[string]int {
+// numbersOf returns the words of a file of data whose sections are numbers.
+func numbersOf(file string) map[string]int {
 	table := map[string]int{}
-	for n := 0; n < len(numbersAndWords); n += 2 {
-		for word := range setOf(numbersAndWords[n+1].(string)) {
-			table[word] = numbersAndWords[n].(int)
+	for _, section := range lang.Sections(file) {
+		number, _ := strconv.Atoi(section.Name)
+		for word := range wordSet(file, section.Name) {
+			table[word] = number
 		}
 	}
 	return table
