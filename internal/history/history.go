@@ -185,7 +185,7 @@ type File struct {
 // Pruned is what was deleted or, in a dry run, would be. ChatIDs are at most MaxPrunedIDs.
 type Pruned struct {
 	_        struct{}    `description:"What was deleted or, with dry_run, would be."`
-	DryRun   bool        `json:"dry_run"`
+	DryRun   bool        `json:"dry_run" db:"-"`
 	Chats    int64       `json:"chats"`
 	Messages int64       `json:"messages"`
 	ChatIDs  []uuid.UUID `json:"chat_ids" nullable:"false" description:"The first 1000, the oldest first."`

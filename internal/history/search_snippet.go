@@ -18,8 +18,8 @@ const (
 // Snippet is the part of a message that shows why it was found, as plain text. In it " … " stands for what is left
 // out between two parts.
 type Snippet struct {
-	Text       string      `json:"snippet" description:"The part of the message that shows why it was found, as plain text."`
-	Highlights []Highlight `json:"highlights" nullable:"false" description:"The words that were found, in their order."`
+	Text       string      `json:"snippet" db:"-" description:"The part of the message that shows why it was found, as plain text."`
+	Highlights []Highlight `json:"highlights" db:"-" nullable:"false" description:"The words that were found, in their order."`
 }
 
 // Highlight is a range in a snippet, in Unicode code points: from Start up to but without End.

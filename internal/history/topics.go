@@ -71,9 +71,9 @@ type Topic struct {
 	AccessCount  int       `json:"access_count" description:"How often the chat came to it again."`
 	MessageCount int       `json:"message_count" description:"Messages of the user and the assistant."`
 	State        string    `json:"state" enum:"active,archived,merged" doc:"state"`
-	MemoryType   string    `json:"memory_type" enum:"short-term,transitioning,long-term"`
-	HalfLifeDays float64   `json:"half_life_days" description:"Days after which its priority is half, without activity."`
-	Priority     float64   `json:"priority" minimum:"0" maximum:"1" doc:"priority"`
+	MemoryType   string    `json:"memory_type" db:"-" enum:"short-term,transitioning,long-term"`
+	HalfLifeDays float64   `json:"half_life_days" db:"-" description:"Days after which its priority is half, without activity."`
+	Priority     float64   `json:"priority" db:"-" minimum:"0" maximum:"1" doc:"priority"`
 	CreatedAt    time.Time `json:"created_at" description:"When its first turn was said."`
 	LastActiveAt time.Time `json:"last_active_at" description:"When its last turn was said."`
 }
@@ -115,8 +115,8 @@ type TopicStats struct {
 	HasSummary         bool      `json:"has_summary"`
 	ImportanceScore    float32   `json:"importance_score" minimum:"0" maximum:"1"`
 	AccessCount        int       `json:"access_count"`
-	MemoryType         string    `json:"memory_type" enum:"short-term,transitioning,long-term"`
-	HalfLifeDays       float64   `json:"half_life_days"`
+	MemoryType         string    `json:"memory_type" db:"-" enum:"short-term,transitioning,long-term"`
+	HalfLifeDays       float64   `json:"half_life_days" db:"-"`
 	AgeSeconds         float64   `json:"age_seconds" description:"Since its first turn."`
 	InactiveSeconds    float64   `json:"inactive_seconds" description:"Since its last turn."`
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -96,6 +95,14 @@ func (s *accountSnapshot) Chats(ctx context.Context, after *bundle.Chat) ([]tran
 	return accountPage[transfer.AccountChat](ctx, s, queries.ExportChats, params)
 }
 
+// memoryUse is a row of ExportUses.
+type memoryUse struct {
+	ID           uuid.UUID
+	LastAccessed *time.Time
+	AccessCount  int
+	History      []bundle.MemoryRevision
+}
+
 // Memories reads a page of memories with their history.
 func (s *accountSnapshot) Memories(ctx context.Context, after *bundle.Memory) ([]bundle.Memory, error) {
 	params, err := memoriesAfter(after)
@@ -115,19 +122,12 @@ func (s *accountSnapshot) Memories(ctx context.Context, after *bundle.Memory) ([
 		places[id], ids = &page[i], append(ids, id)
 	}
 	s.stands.MemoryIds = append(s.stands.MemoryIds, ids...)
-	var broken error
 	err = s.read(ctx, s.user, func(batch *pgx.Batch) {
-		queueMany(batch, queries.ExportUses, ids, func(row dbsqlc.ExportUsesRow) {
+		queueExec(batch, queries.ExportUses, ids).Query(each(func(row memoryUse) {
 			memory := places[row.ID]
-			memory.LastAccessed, memory.AccessCount = row.LastAccessed, row.AccessCount
-			if err := json.Unmarshal(row.History, &memory.History); err != nil {
-				broken = fmt.Errorf("export: %w", err)
-			}
-		})
+			memory.LastAccessed, memory.AccessCount, memory.History = row.LastAccessed, row.AccessCount, row.History
+		}))
 	})
-	if err == nil {
-		err = broken
-	}
 	return page, err
 }
 
@@ -143,8 +143,8 @@ func (s *accountSnapshot) Relationships(ctx context.Context, after string) ([]bu
 	return accountPage[bundle.Relationship](ctx, s, queries.ExportRelationships, dbsqlc.ExportRelationshipsParams{AfterID: id, MaxRows: exportRows})
 }
 
-func accountPage[Row, Params, Result any](ctx context.Context, s *accountSnapshot, run query[Params, Result], params Params) (page []Row, err error) {
-	err = s.read(ctx, s.user, func(batch *pgx.Batch) { queue(batch, run, params).Query(all(&page)) })
+func accountPage[Row, Params any](ctx context.Context, s *accountSnapshot, run statement[Params], params Params) (page []Row, err error) {
+	err = s.read(ctx, s.user, func(batch *pgx.Batch) { queueExec(batch, run, params).Query(all(&page)) })
 	return page, err
 }
 

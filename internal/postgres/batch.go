@@ -44,7 +44,7 @@ func sendAs(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, doing 
 func sendAbout(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
 	var state chatState
 	err := sendAs(ctx, pool, user, doing, func(batch *pgx.Batch) {
-		queueMany(batch, queries.ChatState, chatID, set(&state))
+		queueExec(batch, queries.ChatState, chatID).Query(one(&state))
 		fill(batch)
 	})
 	if err != nil {

@@ -33,10 +33,10 @@ func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, l
 	owner, err := sendAsOwner(ctx, b.pool, chatID, "claim brief", func(batch *pgx.Batch) {
 		s, claimed = brief.Snapshot{}, brief.ClaimBusy
 		claim := dbsqlc.ClaimBriefParams{LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, FoldsPerUser: lease.PerUser}
-		queueMany(batch, queries.ClaimBrief, claim, func(row dbsqlc.ClaimBriefRow) {
+		queueOne(batch, queries.ClaimBrief, claim, func(row dbsqlc.ClaimBriefRow) {
 			s, claimed = snapshot(row), brief.ClaimTaken
 		})
-		queue(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{
+		queueExec(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{
 			ChatID: chatID, Rebuild: kind == brief.KindRebuild, LeaseToken: lease.Token, MaxRows: maxMessages,
 		}).Query(messages(&s.Messages))
 	})
@@ -101,7 +101,7 @@ func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string
 			ChatID: change.ChatID, LeaseToken: nullID(change.Lease.Token), PlannedEditCount: change.Planned.EditCount,
 			Failure: failure, FirstSeconds: delay.First.Seconds(), LongestSeconds: delay.Longest.Seconds(),
 		}
-		queueMany(batch, queries.PutOffFold, params, func(row dbsqlc.PutOffFoldRow) {
+		queueOne(batch, queries.PutOffFold, params, func(row dbsqlc.PutOffFoldRow) {
 			put, done = brief.PutOff{Failures: row.FoldFailures, Wait: time.Duration(row.WaitSeconds * float64(time.Second))}, true
 		})
 	})
@@ -131,7 +131,7 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var after []brief.Counters
-	batch, err := b.commitBatch(change, func(row dbsqlc.WriteBriefRow) { after = append(after, brief.Counters(row)) })
+	batch, err := b.commitBatch(change, &after)
 	if err != nil {
 		return false, failed("commit brief", err)
 	}
@@ -147,8 +147,8 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	return err == nil, failed("commit brief", err)
 }
 
-// commitBatch begins the transaction and queues everything but within. written gets no row if the brief changed.
-func (b *Briefs) commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.Batch, error) {
+// commitBatch begins the transaction and queues everything but within. after gets no row if the brief changed.
+func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters) (*pgx.Batch, error) {
 	planned, plan, stats := change.Planned.Brief, change.Plan, change.Stats
 	details, errDetails := json.Marshal(map[string]any{
 		"tokens_before": planned.Tokens, "tokens_after": change.Tokens,
@@ -159,7 +159,7 @@ func (b *Briefs) commitBatch(change brief.Change, written func(dbsqlc.WriteBrief
 	batch.BeginTx(pgx.TxOptions{})
 	queue(batch, queries.ActAsChatOwner, change.ChatID)
 	queueExec(batch, queries.LockOwnBrief, change.ChatID)
-	queueMany(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
+	queueExec(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
 		ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedEditCount: change.Planned.EditCount,
 		PlannedVersion: planned.Version, PlannedLastSummarizedMessageID: nullID(planned.LastSummarizedMessageID),
 		GlobalSummary: change.Summary, BriefTokens: change.Tokens,
@@ -168,7 +168,7 @@ func (b *Briefs) commitBatch(change brief.Change, written func(dbsqlc.WriteBrief
 		InputTokens: stats.InputTokens, OutputTokens: stats.OutputTokens, DurationMs: int(change.Duration.Milliseconds()),
 		PromptMode: string(stats.Mode), PromptRef: stats.PromptRef, Model: stats.Model,
 		InputSha256: stats.InputSHA256, Details: details,
-	}, written)
+	}).Query(all(after))
 	if change.Kind == brief.KindRebuild {
 		queueExec(batch, queries.RedactRevisions, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})
 	}

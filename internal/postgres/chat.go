@@ -62,7 +62,7 @@ func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uu
 		}
 		r.found.PendingTurns, r.cleared, r.found.IndexedSeq = row.PendingTurns, row.ClearedTurns, row.IndexedSeq
 	})
-	queue(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
+	queueExec(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
 		ChatID: chatID, UserMessageID: userMessageID, MessageID: messageID, MaxRows: maxBufferRows,
 	}).Query(messages(&r.found.Buffer))
 }
@@ -85,7 +85,7 @@ func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth
 	return sendAs(ctx, pool, user, doing, func(batch *pgx.Batch) {
 		r.found.Files = nil
 		if hybrid {
-			queue(batch, queries.ReadKept, chatID).Query(messages(&r.found.Kept))
+			queueExec(batch, queries.ReadKept, chatID).Query(messages(&r.found.Kept))
 		}
 		if r.hasFiles {
 			queueMany(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: memory.MaxFileTokens, ChatID: chatID}, r.addFile)
@@ -106,7 +106,7 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 	var row dbsqlc.ReadChatContextRow
 	err := sendAs(ctx, t.pool, user, doing, func(batch *pgx.Batch) {
 		r = chatReader{}
-		queueMany(batch, queries.ReadChatContext, chatID, set(&row))
+		queueOne(batch, queries.ReadChatContext, chatID, set(&row))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
 		if t.remembers() {
 			r.queueMemories(batch, chatID)

@@ -93,24 +93,23 @@ func (e *Extracts) request(ctx context.Context, chatID uuid.UUID) error {
 	}))
 }
 
-func (e *Extracts) read(ctx context.Context, user auth.Principal, chatID uuid.UUID) (state dbsqlc.ReadExtractionStateRow, err error) {
+// extractionState is a row of ReadExtractionState.
+type extractionState struct {
+	ExtractedSeq, WholeSeq int64
+	history.Extraction
+}
+
+func (e *Extracts) read(ctx context.Context, user auth.Principal, chatID uuid.UUID) (state extractionState, err error) {
 	err = sendAbout(ctx, e.pool, user, chatID, "read extractions", func(batch *pgx.Batch) {
-		queueMany(batch, queries.ReadExtractionState, chatID, set(&state))
+		queueExec(batch, queries.ReadExtractionState, chatID).Query(one(&state))
 	})
 	return state, err
 }
 
 // latest returns the last row of the ledger.
-func latest(row dbsqlc.ReadExtractionStateRow) history.Extraction {
-	if row.ID == uuid.Nil {
-		return history.Extraction{
-			ChatID: row.ChatID, SeqFrom: row.ExtractedSeq + 1, SeqTo: row.ExtractedSeq, Result: string(learn.Empty), Dropped: row.Dropped, CreatedAt: row.CreatedAt,
-		}
+func latest(state extractionState) history.Extraction {
+	if state.ID == uuid.Nil {
+		state.SeqFrom, state.SeqTo, state.Result = state.ExtractedSeq+1, state.ExtractedSeq, string(learn.Empty)
 	}
-	return history.Extraction{
-		ID: row.ID, ChatID: row.ChatID, SeqFrom: row.SeqFrom, SeqTo: row.SeqTo, Turns: row.Turns, Result: row.Result, Candidates: row.Candidates,
-		Added: row.Added, Updated: row.Updated, Superseded: row.Superseded, Noops: row.Noops, Dropped: row.Dropped, Calls: row.Calls,
-		InputTokens: row.InputTokens, OutputTokens: row.OutputTokens, Model: nullZero(row.Model), PromptRef: nullZero(row.PromptRef),
-		DurationMS: row.DurationMs, CreatedAt: row.CreatedAt,
-	}
+	return state.Extraction
 }

@@ -92,11 +92,8 @@ func (g *Graph) ReleaseUser(ctx context.Context, user, token uuid.UUID) error {
 func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph.Memory, error) {
 	var memories []graph.Memory
 	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		memories = nil
 		queueExec(batch, queries.ActAsGraphOwner, user)
-		queueMany(batch, queries.ReadUnlinked, most, func(row dbsqlc.ReadUnlinkedRow) {
-			memories = append(memories, graph.Memory{ID: row.ID, Version: row.Version, Content: row.Content})
-		})
+		queueExec(batch, queries.ReadUnlinked, most).Query(all(&memories))
 	})
 	return memories, failed("read memories without a graph", err)
 }
@@ -116,12 +113,11 @@ func (g *Graph) Link(ctx context.Context, user uuid.UUID, memories []graph.Memor
 		params.Ids, params.Versions = append(params.Ids, memory.ID), append(params.Versions, memory.Version)
 		params.Entities, params.Relationships = append(params.Entities, string(entities)), append(params.Relationships, string(relationships))
 	}
-	linked := 0
+	var linked int64
 	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		linked = 0
 		queueExec(batch, queries.ActAsGraphOwner, user)
 		batch.Queue(dbsqlc.LockGraphMemories)
-		queueMany(batch, queries.LinkMemories, params, func(dbsqlc.LinkMemoriesRow) { linked++ })
+		queue(batch, queries.LinkMemories, params).Exec(counts(&linked))
 	})
-	return linked, failed("link memories", err)
+	return int(linked), failed("link memories", err)
 }

@@ -46,7 +46,7 @@ func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat hist
 			MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours.Value, MaxTurns: chat.MaxTurns.Value,
 			Remember: chat.Remember == nil || *chat.Remember, Topics: cmp.Or(chat.Topics, history.TopicChoices[0]),
 		})
-		queue(batch, queries.ReadChat, id).Query(one(&created))
+		queueExec(batch, queries.ReadChat, id).Query(one(&created))
 	})
 	return created, err
 }
@@ -63,7 +63,7 @@ func encodeObject(object map[string]any) (json.RawMessage, error) {
 func (h *History) FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Chat, error) {
 	var found history.Chat
 	err := sendAs(ctx, h.pool, user, "find chat", func(batch *pgx.Batch) {
-		queue(batch, queries.ReadChat, chatID).Query(one(&found))
+		queueExec(batch, queries.ReadChat, chatID).Query(one(&found))
 	})
 	return found, cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
 }
@@ -83,7 +83,7 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 	}
 	var found []listedChat
 	err := sendAs(ctx, h.pool, user, "list chats", func(batch *pgx.Batch) {
-		queue(batch, queries.ListChats, params).Query(all(&found))
+		queueExec(batch, queries.ListChats, params).Query(all(&found))
 	})
 	if err != nil {
 		return history.ChatPage{}, err
@@ -120,7 +120,7 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 			SetTtlHours: change.TTLHours.Set, TtlHours: change.TTLHours.Value,
 			SetMaxTurns: change.MaxTurns.Set, MaxTurns: change.MaxTurns.Value,
 		}).Exec(affects(1, &changed))
-		queue(batch, queries.ReadChat, chatID).Query(one(&found))
+		queueExec(batch, queries.ReadChat, chatID).Query(one(&found))
 	})
 	// A change may be what lets a chat expire.
 	err = cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired && !changed}))
@@ -135,7 +135,7 @@ func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uu
 	var deleted, exists bool
 	err := sendAs(ctx, h.pool, user, "delete chat", func(batch *pgx.Batch) {
 		if deletion.KeepMemories {
-			queueOne(batch, queries.KeepMemories, chatID, func(int64) {})
+			queueExec(batch, queries.KeepMemories, chatID)
 		}
 		queue(batch, queries.DeleteChat, chatID).Exec(affects(1, &deleted))
 		queueOne(batch, queries.ChatExists, chatID, set(&exists))
@@ -155,17 +155,15 @@ const pruneTimeout = 5 * time.Minute
 // PruneChats deletes old chats in one statement.
 func (h *History) PruneChats(ctx context.Context, user auth.Principal, query history.PruneQuery) (history.Pruned, error) {
 	params := dbsqlc.PruneChatsParams{MostIds: history.MaxPrunedIDs, Days: query.OlderThanDays}
-	var row dbsqlc.PruneChatsRow
+	var pruned history.Pruned
 	err := sendWithin(ctx, pruneTimeout, h.pool, func(batch *pgx.Batch) {
 		queueExec(batch, queries.ActAsUser, user.Claims)
 		if query.DryRun {
-			queueOne(batch, queries.CountOldChats, dbsqlc.CountOldChatsParams(params), func(counted dbsqlc.CountOldChatsRow) {
-				row = dbsqlc.PruneChatsRow(counted)
-			})
+			queueExec(batch, queries.CountOldChats, dbsqlc.CountOldChatsParams(params)).Query(one(&pruned))
 		} else {
-			queueOne(batch, queries.PruneChats, params, set(&row))
+			queueExec(batch, queries.PruneChats, params).Query(one(&pruned))
 		}
 	})
-	pruned := history.Pruned{DryRun: query.DryRun, Chats: row.Chats, Messages: row.Messages, ChatIDs: row.ChatIds}
+	pruned.DryRun = query.DryRun
 	return pruned, failed("prune chats", err)
 }

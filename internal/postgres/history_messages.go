@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -16,7 +17,11 @@ import (
 )
 
 // chatState decides whether a chat may be read or changed. The zero value is a chat that does not exist.
-type chatState = dbsqlc.ChatStateRow
+type chatState struct {
+	ID        uuid.UUID
+	ExpiresAt *time.Time
+	Expired   bool
+}
 
 // refusal returns why a chat cannot be used, or nil.
 func refusal(state chatState) error {
@@ -47,7 +52,7 @@ func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID 
 
 func queuePage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery) *pgx.QueuedQuery {
 	if query.AfterSeq != nil {
-		return queue(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{
+		return queueExec(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{
 			ChatID: chatID, AfterSeq: *query.AfterSeq, Most: query.Limit + 1,
 		})
 	}
@@ -55,7 +60,7 @@ func queuePage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery) 
 	if query.BeforeSeq != nil {
 		before = *query.BeforeSeq
 	}
-	return queue(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{
+	return queueExec(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{
 		ChatID: chatID, BeforeSeq: before, Most: query.Limit + 1,
 	})
 }
@@ -64,7 +69,7 @@ func queuePage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery) 
 func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.FilesQuery) ([]history.File, error) {
 	var files []history.File
 	err := sendAbout(ctx, h.pool, user, chatID, "list files", func(batch *pgx.Batch) {
-		queue(batch, queries.ListFiles, dbsqlc.ListFilesParams{
+		queueExec(batch, queries.ListFiles, dbsqlc.ListFilesParams{
 			ChatID: chatID, Sha256: query.SHA256, WithContent: query.Content, MaxBytes: history.MaxFilesContent,
 		}).Query(all(&files))
 	})
@@ -79,10 +84,10 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 	err := sendAs(ctx, h.pool, user, "clear chat", func(batch *pgx.Batch) {
 		queueOne(batch, queries.LockChat, chatID, set(&found))
 		h.queueRelease(batch, chatID)
-		queueMany(batch, queries.FindRunningReply, chatID, set(&running))
+		queueOne(batch, queries.FindRunningReply, chatID, set(&running))
 		queueExec(batch, queries.LockBrief, chatID)
-		queue(batch, queries.ClearBrief, chatID)
-		queue(batch, queries.ReadCleared, chatID).Query(one(&cleared))
+		queueExec(batch, queries.ClearBrief, chatID)
+		queueOne(batch, queries.ReadCleared, chatID, set(&cleared))
 	})
 	if err == nil && found.ID == uuid.Nil {
 		err = checkGone(ctx, h.pool, user, chatID)
@@ -96,21 +101,21 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 
 // ChangeMessage changes a message's rating and reads the message.
 func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error) {
-	var chat dbsqlc.FindMessagesChatRow
+	var chat chatState
 	var found history.Message
 	params := dbsqlc.ChangeMessageParams{
 		MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set, Importance: real32(change.Importance.Value),
 	}
 	var changed bool
 	err := sendAs(ctx, h.pool, user, "change message", func(batch *pgx.Batch) {
-		queueMany(batch, queries.FindMessagesChat, messageID, set(&chat))
+		queueExec(batch, queries.FindMessagesChat, messageID).Query(one(&chat))
 		queue(batch, queries.ChangeMessage, params).Exec(affects(1, &changed))
-		queue(batch, queries.FindMessage, messageID).Query(one(&found))
+		queueExec(batch, queries.FindMessage, messageID).Query(one(&found))
 	})
 	if err == nil && (chat.ID == uuid.Nil || found.ID == uuid.Nil) {
 		err = history.NoMessage()
 	}
-	err = cmp.Or(err, refusal(chatState(chat)))
+	err = cmp.Or(err, refusal(chat))
 	if err == nil && !changed {
 		err = notAllowed("messages")
 	}
@@ -131,9 +136,9 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	queueExec(batch, queries.ActAsUser, user.Claims)
-	queueMany(batch, queries.LockMessagesChat, messageID, set(&chatID))
+	queueOne(batch, queries.LockMessagesChat, messageID, set(&chatID))
 	queue(batch, queries.DeleteMessage, messageID).Exec(affects(1, &deleted))
-	queueMany(batch, queries.MessageStatus, messageID, set(&status))
+	queueOne(batch, queries.MessageStatus, messageID, set(&status))
 	return sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
 		switch {
 		case deleted && chatID != uuid.Nil:
@@ -152,7 +157,7 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 func (h *History) rebuildStale(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 	var stale bool
 	batch := &pgx.Batch{}
-	queueMany(batch, queries.ReadStale, chatID, set(&stale))
+	queueOne(batch, queries.ReadStale, chatID, set(&stale))
 	queueActAsServer(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !stale {
 		return err

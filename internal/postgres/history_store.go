@@ -63,9 +63,9 @@ func (h *History) storeMessages(
 	queueExec(batch, queries.ActAsUser, user.Claims)
 	queueOne(batch, queries.LockChat, columns.ChatID, set(&chat))
 	h.queueRelease(batch, columns.ChatID)
-	queueMany(batch, queries.FindRunningReply, columns.ChatID, set(&running))
+	queueOne(batch, queries.FindRunningReply, columns.ChatID, set(&running))
 	queueExec(batch, queries.StoreMessages, columns)
-	queue(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{
+	queueExec(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{
 		UserID: columns.UserID, Ids: columns.Ids, ClientIds: columns.ClientIds, Places: columns.Places,
 	}).Query(all(&stored))
 	err := sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {

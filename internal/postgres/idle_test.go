@@ -193,7 +193,7 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 		"RenewLeases":               queueExec(batch, queries.RenewLeases, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
 		"ReviveDeadExtractions":     queue(batch, queries.ReviveDeadExtractions, 15),
 		"ReviveDeadFolds":           queue(batch, queries.ReviveDeadFolds, 15),
-		"SettleRestedBriefs":        queue(batch, queries.SettleRestedBriefs, dbsqlc.SettleRestedBriefsParams(limits)),
+		"SettleRestedBriefs":        queueExec(batch, queries.SettleRestedBriefs, dbsqlc.SettleRestedBriefsParams(limits)),
 		"InsertDeltas": queueExec(batch, queries.InsertDeltas, dbsqlc.InsertDeltasParams{
 			MessageIds: ids[:1], UserIds: ids[1:], StartChars: []int{0}, Deltas: []string{"x"},
 		}),

@@ -51,20 +51,20 @@ func (l *Learning) claim(ctx context.Context, chatID uuid.UUID, held lease.Lease
 	owner, err := sendAsOwner(ctx, l.pool, chatID, "claim extraction", func(batch *pgx.Batch) {
 		s, claim, enabled, found = learn.Snapshot{}, lease.Occupied, false, false
 		params := dbsqlc.ClaimExtractionParams{LeaseToken: held.Token, LeaseSeconds: held.Duration.Seconds()}
-		queueMany(batch, queries.ClaimExtraction, params, func(row dbsqlc.ClaimExtractionRow) {
+		queueOne(batch, queries.ClaimExtraction, params, func(row dbsqlc.ClaimExtractionRow) {
 			claim, enabled = lease.Taken, row.Enabled
 			s.TimeZone, s.Language, s.Excluded = row.TimeZone, row.Language, row.Excluded
 		})
 		queueOne(batch, bare(queries.HasMemoryUser), struct{}{}, set(&known))
-		queueMany(batch, queries.ReadExtraction, chatID, func(row dbsqlc.ReadExtractionRow) {
+		queueOne(batch, queries.ReadExtraction, chatID, func(row dbsqlc.ReadExtractionRow) {
 			found = true
 			s.Wanted = enabled && row.Remember
 			s.LastSeq, s.ExtractedSeq, s.ClearedSeq = row.LastSeq, row.ExtractedSeq, row.ClearedSeq
 			s.Summary, s.DueNow, s.Rested = row.Summary, row.DueNow, time.Duration(row.Rested*float64(time.Second))
 		})
-		queue(batch, queries.ReadUnread, dbsqlc.ReadUnreadParams{ChatID: chatID, MostTurns: mostTurns}).Query(messages(&s.Messages))
-		queue(batch, queries.ReadBefore, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: extract.RecentMessages}).Query(messages(&s.Before))
-		queue(batch, queries.ReadShown, chatID).Query(all(&s.Shown))
+		queueExec(batch, queries.ReadUnread, dbsqlc.ReadUnreadParams{ChatID: chatID, MostTurns: mostTurns}).Query(messages(&s.Messages))
+		queueExec(batch, queries.ReadBefore, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: extract.RecentMessages}).Query(messages(&s.Before))
+		queueExec(batch, queries.ReadShown, chatID).Query(all(&s.Shown))
 	})
 	if err == nil && (owner == uuid.Nil || claim == lease.Taken && !found) {
 		claim = lease.Gone
@@ -121,7 +121,7 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.
 	var known learn.Known
 	_, err := sendAsOwner(ctx, l.pool, chatID, "find similar memories", func(batch *pgx.Batch) {
 		known = learn.Known{Alike: make([][]consolidate.Known, len(texts))}
-		queueMany(batch, bare(queries.ReadMemoryVersion), struct{}{}, set(&known.Version))
+		queueOne(batch, bare(queries.ReadMemoryVersion), struct{}{}, set(&known.Version))
 		queueMany(batch, queries.SimilarMemories, params, func(row dbsqlc.SimilarMemoriesRow) {
 			known.Alike[row.Candidate-1] = append(known.Alike[row.Candidate-1], knownFrom(row))
 		})

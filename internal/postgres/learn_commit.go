@@ -79,10 +79,10 @@ func (c *learning) lock() *pgx.Batch {
 	if evidence := c.evidence(); len(evidence.Ids) > 0 {
 		queueMany(batch, queries.HoldEvidence, evidence, func(id uuid.UUID) { c.held[id] = true })
 	}
-	queueMany(batch, queries.LockExtraction, dbsqlc.LockExtractionParams{
+	queueOne(batch, queries.LockExtraction, dbsqlc.LockExtractionParams{
 		ChatID: c.change.ChatID, ExtractedSeq: c.change.Planned.ExtractedSeq,
 	}, func(int64) { c.unread = true })
-	queueMany(batch, queries.LockMemories, c.change.Lease.Token, func(version int64) { c.version, c.leased = version, true })
+	queueOne(batch, queries.LockMemories, c.change.Lease.Token, func(version int64) { c.version, c.leased = version, true })
 	return batch
 }
 
@@ -116,7 +116,7 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 	batch = &pgx.Batch{}
 	operations := c.kept()
 	if len(operations) > 0 || len(c.change.Used) > 0 {
-		queueOne(batch, queries.RaiseMemoryVersion, c.owner, func(int64) {})
+		queueExec(batch, queries.RaiseMemoryVersion, c.owner)
 	}
 	for n := range operations {
 		if err := c.queueOperation(batch, &operations[n]); err != nil {

@@ -49,8 +49,7 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 
 // MergeSearchEntries moves the pending entries of new messages into the full-text indexes, so that no turn has to.
 func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
-	_, err := dbsqlc.New(m.pool).MergeSearchEntries(ctx)
-	return failed("merge search entries", err)
+	return failed("merge search entries", dbsqlc.New(m.pool).MergeSearchEntries(ctx))
 }
 
 // ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. It leaves jobs alone
@@ -73,12 +72,12 @@ func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) 
 			err = errors.Join(err, m.giveUp(ctx, row.ChatID))
 		}
 	}
-	return jobs, len(cleared), err
+	return jobs, int(cleared), err
 }
 
 func (m *Maintenance) giveUp(ctx context.Context, chatID uuid.UUID) error {
 	_, err := sendAsOwner(ctx, m.pool, chatID, "put off fold", func(batch *pgx.Batch) {
-		queueMany(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{
+		queueOne(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{
 			ChatID: chatID, Failure: "worker died", FirstSeconds: afterDeath.Seconds(), LongestSeconds: afterDeath.Seconds(),
 		}, func(dbsqlc.PutOffFoldRow) {})
 	})
@@ -96,7 +95,7 @@ func (m *Maintenance) ReviveDeadExtractions(ctx context.Context, young time.Dura
 		return 0, 0, failed("revive dead extractions", err)
 	}
 	cleared, err := q.ClearDeadExtractions(ctx)
-	return len(revived), int(cleared), failed("clear dead leases", err)
+	return int(revived), int(cleared), failed("clear dead leases", err)
 }
 
 // DueExtractions returns the chats that are due to be read for memories and have no job.
@@ -107,7 +106,7 @@ func (m *Maintenance) DueExtractions(ctx context.Context) ([]uuid.UUID, error) {
 
 // DueChats returns the chats that need a fold and those that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
-	if _, err := dbsqlc.New(m.pool).SettleRestedBriefs(ctx, dbsqlc.SettleRestedBriefsParams(m.due)); err != nil {
+	if err := dbsqlc.New(m.pool).SettleRestedBriefs(ctx, dbsqlc.SettleRestedBriefsParams(m.due)); err != nil {
 		return nil, nil, failed("settle rested chats", err)
 	}
 	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, m.due)

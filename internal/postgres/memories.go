@@ -66,10 +66,7 @@ var _ memories.VectorStore = (*Embeddings)(nil)
 func (e *Embeddings) BareMemories(ctx context.Context, userID uuid.UUID, model string, after uuid.UUID, most int) ([]memories.Bare, error) {
 	var bare []memories.Bare
 	err := e.sendAsMemoryOwner(ctx, userID, "read memories without vectors", func(batch *pgx.Batch) {
-		bare = nil
-		queueMany(batch, queries.ReadBareMemories, dbsqlc.ReadBareMemoriesParams{After: after, Model: model, Most: most}, func(row dbsqlc.ReadBareMemoriesRow) {
-			bare = append(bare, memories.Bare{ID: row.ID, Content: row.Content})
-		})
+		queueExec(batch, queries.ReadBareMemories, dbsqlc.ReadBareMemoriesParams{After: after, Model: model, Most: most}).Query(all(&bare))
 	})
 	return bare, err
 }
@@ -92,7 +89,7 @@ func (e *Embeddings) SaveMemoryVectors(ctx context.Context, userID uuid.UUID, mo
 // sendAsMemoryOwner sends a batch with the rights of a user who is remembered. For others the statements see no rows.
 func (e *Embeddings) sendAsMemoryOwner(ctx context.Context, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
 	return failed(doing, send(ctx, e.pool, func(batch *pgx.Batch) {
-		queueOne(batch, queries.ActAsEmbeddedOwner, userID, func(dbsqlc.ActAsEmbeddedOwnerRow) {})
+		queueExec(batch, queries.ActAsEmbeddedOwner, userID)
 		fill(batch)
 	}))
 }

@@ -62,7 +62,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 	}
 	page := history.MemoryPage{}
 	err := sendAs(ctx, u.pool, user, "list memories", func(batch *pgx.Batch) {
-		queue(batch, queries.ListMemories, params).Query(all(&page.Memories))
+		queueExec(batch, queries.ListMemories, params).Query(all(&page.Memories))
 	})
 	rows, more := cut(page.Memories, query.Limit)
 	if page.Memories = rows; more {
@@ -74,7 +74,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 
 func (u *UserMemories) search(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (found []foundMemory, err error) {
 	err = sendAs(ctx, u.pool, user, "search memories", func(batch *pgx.Batch) {
-		queue(batch, queries.SearchMemories, dbsqlc.SearchMemoriesParams{
+		queueExec(batch, queries.SearchMemories, dbsqlc.SearchMemoriesParams{
 			Words: query.Text, MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit,
 		}).Query(all(&found))
 	})
@@ -85,7 +85,7 @@ func (u *UserMemories) search(ctx context.Context, user auth.Principal, query hi
 func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id uuid.UUID) (history.Memory, error) {
 	var found history.Memory
 	err := sendAs(ctx, u.pool, user, "find memory", func(batch *pgx.Batch) {
-		queue(batch, queries.FindMemory, id).Query(one(&found))
+		queueExec(batch, queries.FindMemory, id).Query(one(&found))
 	})
 	if err == nil && found.ID == uuid.Nil {
 		err = history.NoMemory()
@@ -98,8 +98,8 @@ func (u *UserMemories) MemoryHistory(ctx context.Context, user auth.Principal, i
 	var found history.Memory
 	var made history.MemoryHistory
 	err := sendAs(ctx, u.pool, user, "read memory history", func(batch *pgx.Batch) {
-		queue(batch, queries.FindMemory, id).Query(one(&found))
-		queue(batch, queries.MemoryRevisions, id).Query(all(&made.Revisions))
+		queueExec(batch, queries.FindMemory, id).Query(one(&found))
+		queueExec(batch, queries.MemoryRevisions, id).Query(all(&made.Revisions))
 	})
 	if err == nil && found.ID == uuid.Nil {
 		err = history.NoMemory()
@@ -174,7 +174,7 @@ func (c *memoryChange) enqueue() error {
 }
 
 func (c *memoryChange) find(id uuid.UUID) (found history.Memory, err error) {
-	err = c.send(func(batch *pgx.Batch) { queue(batch, queries.FindMemory, id).Query(one(&found)) })
+	err = c.send(func(batch *pgx.Batch) { queueExec(batch, queries.FindMemory, id).Query(one(&found)) })
 	if err == nil && found.ID == uuid.Nil {
 		err = history.NoMemory()
 	}
@@ -236,7 +236,7 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 		return c.send(func(batch *pgx.Batch) {
 			queueNote(batch, memories.Add, "the user wrote it")
 			queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{Origin: string(memories.FromUser), NewRows: rows})
-			queue(batch, queries.FindMemory, id).Query(one(&stored))
+			queueExec(batch, queries.FindMemory, id).Query(one(&stored))
 		})
 	})
 	return stored, added, err
@@ -279,7 +279,7 @@ func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange) (history
 		if change.Content != nil {
 			queueExec(batch, queries.OverwriteFacts, dbsqlc.OverwriteFactsParams{ID: id, Content: *change.Content})
 		}
-		queue(batch, queries.FindMemory, id).Query(one(&after))
+		queueExec(batch, queries.FindMemory, id).Query(one(&after))
 	})
 	if err == nil && !changed {
 		err = notAllowed("memories")
@@ -347,7 +347,7 @@ func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id
 	lock := func(batch *pgx.Batch) {
 		chats = nil
 		if deletion.Also == history.AlsoSummaries {
-			queue(batch, queries.LockMemorysChats, id)
+			queueExec(batch, queries.LockMemorysChats, id)
 			queueMany(batch, queries.MakeBriefsStale, id, func(chatID uuid.UUID) { chats = append(chats, chatID) })
 		}
 	}
@@ -402,21 +402,16 @@ func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, 
 
 // DeleteMemories skips what was not read yet, so that none of it comes back, and deletes all memories.
 func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) (history.DeletedMemories, error) {
-	var deleted history.DeletedMemories
-	var left dbsqlc.CountMemoriesRow
+	var deleted, left history.DeletedMemories
 	skip := func(batch *pgx.Batch) {
 		queueBare(batch, queries.MakeOwnMemoryUser)
-		queue(batch, bare(queries.SkipUnread), struct{}{})
+		queueBare(batch, queries.SkipUnread)
 	}
 	err := u.changeBeside(ctx, user, "delete memories", skip, func(c *memoryChange) error {
 		return c.send(func(batch *pgx.Batch) {
-			queueOne(batch, bare(queries.CountMemories), struct{}{}, func(row dbsqlc.CountMemoriesRow) {
-				deleted = history.DeletedMemories{
-					Memories: row.Memories, Sources: row.Sources, Revisions: row.Revisions, Entities: row.Entities, Relationships: row.Relationships,
-				}
-			})
-			queue(batch, bare(queries.DeleteMemories), struct{}{})
-			queueOne(batch, bare(queries.CountMemories), struct{}{}, set(&left))
+			queueBare(batch, queries.CountMemories).Query(one(&deleted))
+			queueBare(batch, queries.DeleteMemories)
+			queueBare(batch, queries.CountMemories).Query(one(&left))
 		})
 	})
 	if err == nil && left.Memories > 0 {

@@ -26,7 +26,7 @@ func (u *UserMemories) ExportMemories(ctx context.Context, user auth.Principal, 
 		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, after.ID
 	}
 	err = sendAs(ctx, u.pool, user, "export memories", func(batch *pgx.Batch) {
-		queue(batch, queries.ExportMemories, params).Query(all(&page))
+		queueExec(batch, queries.ExportMemories, params).Query(all(&page))
 	})
 	return page, err
 }

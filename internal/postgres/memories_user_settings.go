@@ -18,9 +18,7 @@ func (u *UserMemories) MemorySettings(ctx context.Context, user auth.Principal) 
 
 func queueSettings(batch *pgx.Batch, settings *history.MemorySettings) {
 	*settings = history.MemorySettings{Enabled: true, Excluded: []string{}}
-	queueMany(batch, bare(queries.ReadMemorySettings), struct{}{}, func(row dbsqlc.ReadMemorySettingsRow) {
-		*settings = history.MemorySettings{Enabled: row.Enabled, TimeZone: row.TimeZone, Language: row.Language, Excluded: row.Excluded}
-	})
+	queueBare(batch, queries.ReadMemorySettings).Query(each(func(row history.MemorySettings) { *settings = row }))
 }
 
 // ChangeMemorySettings changes the settings and reads them.

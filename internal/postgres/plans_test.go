@@ -107,11 +107,11 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	}{
 		"ReadBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadBrief, id) }, 1},
 		"ReadBuffer": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
+			return queueExec(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
 				ChatID: id, UserMessageID: uuid.New(), MessageID: uuid.New(), MaxRows: 1000,
 			})
 		}, 13},
-		"ReadKept": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadKept, id) }, 1},
+		"ReadKept": {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.ReadKept, id) }, 1},
 		"ReadFiles": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: 100_000, ChatID: id})
 		}, 1},
@@ -140,7 +140,7 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		}, 4},
 		"FindStoredMessages": {func(id uuid.UUID) *pgx.QueuedQuery {
 			sent := twoMessages(b, id)
-			return queue(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{
+			return queueExec(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{
 				UserID: sent.UserID, Ids: sent.Ids, ClientIds: sent.ClientIds, Places: sent.Places,
 			})
 		}, 2},
@@ -165,12 +165,12 @@ func TestPlansUseTheIndexes(t *testing.T) {
 			return queue(batch, queries.ClaimBrief, dbsqlc.ClaimBriefParams{LeaseToken: uuid.New(), LeaseSeconds: 20, ChatID: id})
 		}, 1},
 		"ReadFoldable": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{ChatID: id, LeaseToken: lease, MaxRows: 2000})
+			return queueExec(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{ChatID: id, LeaseToken: lease, MaxRows: 2000})
 		}, 12},
 		"LockBrief":    {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockBrief, id) }, 1},
 		"LockOwnBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockOwnBrief, id) }, 1},
 		"WriteBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
+			return queueExec(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
 				GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last[id] - 6, ChatID: id, PlannedVersion: 1, LeaseToken: lease, Kind: "fold",
 				SeqFrom: 9, Turns: 1, InputTokens: 1, OutputTokens: 1, PromptMode: "inline", DurationMs: 1, Details: []byte("{}"),
 			})
@@ -356,21 +356,21 @@ func TestListsOfManyMessages(t *testing.T) {
 		last := int64(messages / 2)
 		batch := &pgx.Batch{} // is never sent
 		before := func(seq int64) *pgx.QueuedQuery {
-			return queue(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{ChatID: long, BeforeSeq: seq, Most: 50})
+			return queueExec(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{ChatID: long, BeforeSeq: seq, Most: 50})
 		}
 		tx := b.begin()
 		noError(t, dbsqlc.New(tx).ActAsUser(t.Context(), user.Claims))
 		for name, query := range map[string]*pgx.QueuedQuery{
-			"chats": queue(batch, queries.ListChats, dbsqlc.ListChatsParams{Most: 20}),
-			"chats, a later page": queue(batch, queries.ListChats, dbsqlc.ListChatsParams{
+			"chats": queueExec(batch, queries.ListChats, dbsqlc.ListChatsParams{Most: 20}),
+			"chats, a later page": queueExec(batch, queries.ListChats, dbsqlc.ListChatsParams{
 				AsOf: new(time.Now()), Activity: new(time.Now().Add(-50 * time.Hour)), ChatID: nullID(uuid.New()), Most: 20,
 			}),
-			"chat":                      queue(batch, queries.ReadChat, long),
+			"chat":                      queueExec(batch, queries.ReadChat, long),
 			"messages, the newest":      before(math.MaxInt64),
 			"messages, in the middle":   before(last / 2),
 			"messages, the first":       before(51),
-			"messages, after the first": queue(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{ChatID: long, AfterSeq: 0, Most: 50}),
-			"files":                     queue(batch, queries.ListFiles, dbsqlc.ListFilesParams{ChatID: long}),
+			"messages, after the first": queueExec(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{ChatID: long, AfterSeq: 0, Most: 50}),
+			"files":                     queueExec(batch, queries.ListFiles, dbsqlc.ListFilesParams{ChatID: long}),
 		} {
 			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 				testkit.Exec(t, tx, "select set_config('plan_cache_mode', $1, true)", mode)
@@ -487,16 +487,16 @@ func TestTopicsOfLongChats(t *testing.T) {
 			"AssignRenew":      {queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chat, Model: model}), short},
 			"AssignReadDue":    {queue(batch, queries.AssignReadDue, dbsqlc.AssignReadDueParams{ChatID: chat, MaxMessages: 12}), short},
 			"AssignFindChats":  {queue(batch, queries.AssignFindChats, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}), short},
-			"LookUpTopics": {queue(batch, queries.LookUpTopics,
+			"LookUpTopics": {queueExec(batch, queries.LookUpTopics,
 				dbsqlc.LookUpTopicsParams{ChatID: chat, BeforeSeq: last - 4, Model: model, Question: &vector}), short / 2},
 			"UserTopicOfMessage": {queue(batch, queries.UserTopicOfMessage, b.message(chat, last-1)), short / 2},
 			"CountBareTurns":     {queue(batch, queries.CountBareTurns, model), short},
 			"pin":                {statement("update messages set pinned = true where chat_id = $1 and seq = $2", chat, last/2), short},
 			"index again":        {statement("select throughline.write_turn_index($1, $2, $3)", chat, last-79, last), 4 * short},
 			"AssignRecount":      {queueExec(batch, queries.AssignRecount, dbsqlc.AssignRecountParams{ChatID: chat, TopicID: topic}), long},
-			"PackMessages":       {queue(batch, queries.PackMessages, dbsqlc.PackMessagesParams{TopicID: topic, ChatID: chat}), 2 * long},
-			"UserTopicCounts":    {queue(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: chat}), long},
-			"UserTopicContext":   {queue(batch, queries.UserTopicContext, dbsqlc.UserTopicContextParams{ChatID: chat, Most: 8, MostWithout: 12}), long},
+			"PackMessages":       {queueExec(batch, queries.PackMessages, dbsqlc.PackMessagesParams{TopicID: topic, ChatID: chat}), 2 * long},
+			"UserTopicCounts":    {queueExec(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: chat}), long},
+			"UserTopicContext":   {queueExec(batch, queries.UserTopicContext, dbsqlc.UserTopicContextParams{ChatID: chat, Most: 8, MostWithout: 12}), long},
 		} {
 			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 				tx := b.begin()

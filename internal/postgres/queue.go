@@ -19,23 +19,27 @@ type queries = *dbsqlc.Queries
 // query is the method of a generated query that returns rows or a number of rows.
 type query[Params, Result any] = func(queries, context.Context, Params) (Result, error)
 
-// queue adds a query. The caller decides how its rows are read.
+// statement is the method of a generated query that returns nothing. Queries whose rows are scanned into types of ours are
+// such, too: :exec for sqlc, so that no code is generated which reads them.
+type statement[Params any] = func(queries, context.Context, Params) error
+
+// queue adds a query that returns something. The caller decides how that is read.
 func queue[Params, Result any](batch *pgx.Batch, run query[Params, Result], params Params) *pgx.QueuedQuery {
 	db := recorder{batch: batch}
 	_, _ = run(dbsqlc.New(&db), context.Background(), params) // always errQueued
 	return db.queued
 }
 
-// queueExec adds a query that returns nothing.
-func queueExec[Params any](batch *pgx.Batch, run func(queries, context.Context, Params) error, params Params) *pgx.QueuedQuery {
+// queueExec adds a query that returns nothing, or whose rows the caller reads.
+func queueExec[Params any](batch *pgx.Batch, run statement[Params], params Params) *pgx.QueuedQuery {
 	db := recorder{batch: batch}
 	_ = run(dbsqlc.New(&db), context.Background(), params) // always errQueued
 	return db.queued
 }
 
 // queueBare adds a query without parameters that returns nothing.
-func queueBare(batch *pgx.Batch, run func(queries, context.Context) error) {
-	_ = run(dbsqlc.New(&recorder{batch: batch}), context.Background()) // always errQueued
+func queueBare(batch *pgx.Batch, run func(queries, context.Context) error) *pgx.QueuedQuery {
+	return queueExec(batch, func(q queries, ctx context.Context, _ struct{}) error { return run(q, ctx) }, struct{}{})
 }
 
 // bare makes a query without parameters one like all others.

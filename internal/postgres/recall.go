@@ -45,7 +45,7 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Sco
 	err := r.send(ctx, user, in, "find turns by their words", func(batch *pgx.Batch) {
 		found = recall.Matches{}
 		size := dbsqlc.RecallSizeParams{ChatID: nullID(in.ChatID), AfterSeq: in.After, BeforeSeq: in.Before}
-		queueMany(batch, queries.RecallSize, size, func(row dbsqlc.RecallSizeRow) {
+		queueOne(batch, queries.RecallSize, size, func(row dbsqlc.RecallSizeRow) {
 			found.Turns, found.Segments = int(row.Turns), int(row.Segments)
 		})
 		queueMany(batch, queries.RecallMatches, params, func(row dbsqlc.RecallMatchesRow) {

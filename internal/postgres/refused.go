@@ -56,7 +56,7 @@ func notAllowed(table string) error {
 func checkGone(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID) error {
 	var state chatState
 	err := sendAs(ctx, pool, user, "look for chat", func(batch *pgx.Batch) {
-		queueMany(batch, queries.ChatState, chatID, set(&state))
+		queueExec(batch, queries.ChatState, chatID).Query(one(&state))
 	})
 	if err == nil && state.ID != uuid.Nil {
 		return notAllowed("chats")

@@ -175,7 +175,7 @@ func BenchmarkQueue(b *testing.B) {
 	b.ReportAllocs()
 	params := dbsqlc.WriteBriefParams{GlobalSummary: "x", ChatID: uuid.New()}
 	for b.Loop() {
-		queue(&pgx.Batch{}, queries.WriteBrief, params)
+		queueExec(&pgx.Batch{}, queries.WriteBrief, params)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestRowsOfAStatementThatFails(t *testing.T) {
 	for name, read := range map[string]func(pgx.Rows) error{
 		"messages": messages(new([]memory.Message)), "one": one(new(row)), "all": all(new([]row)),
 		"a generated query": func(rows pgx.Rows) error {
-			_, err := dbsqlc.New(received{rows: rows}).FindRunningReply(t.Context(), uuid.New())
+			_, err := dbsqlc.New(received{rows: rows}).FindImported(t.Context(), dbsqlc.FindImportedParams{})
 			return err
 		},
 	} {

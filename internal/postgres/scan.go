@@ -17,11 +17,21 @@ func set[Row any](into *Row) func(Row) {
 
 // one scans the row of a query by position into a type of ours; without one the value is zero.
 func one[Row any](into *Row) func(pgx.Rows) error {
-	*into = *new(Row)
+	return each(set(into))
+}
+
+// perhaps is one for a pointer, which is nil without a row.
+func perhaps[Row any](into **Row) func(pgx.Rows) error {
+	*into = nil
+	return each(func(row Row) { *into = &row })
+}
+
+// each scans the rows of a query by position into a type of ours, and passes each to read.
+func each[Row any](read func(Row)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
 		for _, row := range found {
-			*into = row
+			read(row)
 		}
 		return err
 	}

@@ -78,9 +78,9 @@ func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.A
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	queue(batch, queries.ActAsChatOwner, chatID)
-	queueMany(batch, queries.AssignClaim, chatID.String(), func(bool) { chat.claimed = true })
+	queueOne(batch, queries.AssignClaim, chatID.String(), func(bool) { chat.claimed = true })
 	queueExec(batch, queries.LockOwnBrief, chatID)
-	queueMany(batch, queries.AssignReadChat, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, func(row dbsqlc.AssignReadChatRow) {
+	queueOne(batch, queries.AssignReadChat, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, func(row dbsqlc.AssignReadChatRow) {
 		chat.hasTopics, chat.clearedSeq, chat.indexedSeq, chat.lastNumber = row.HasTopics, row.ClearedSeq, row.IndexedSeq, row.LastNumber
 		chat.imported = row.Imported
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
-	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -33,20 +32,13 @@ func (p *Packs) Claim(ctx context.Context, chatID, topicID uuid.UUID, held lease
 	var claim lease.Claim
 	owner, err := sendAsOwner(ctx, p.pool, chatID, "claim topic", func(batch *pgx.Batch) {
 		s, claim = pack.Snapshot{}, lease.Gone
-		queueMany(batch, queries.PackExists, dbsqlc.PackExistsParams{TopicID: topicID, ChatID: chatID}, func(uuid.UUID) { claim = lease.Occupied })
+		queueOne(batch, queries.PackExists, dbsqlc.PackExistsParams{TopicID: topicID, ChatID: chatID}, func(uuid.UUID) { claim = lease.Occupied })
 		params := dbsqlc.PackClaimParams{LeaseToken: held.Token, LeaseSeconds: held.Duration.Seconds(), TopicID: topicID, ChatID: chatID}
-		queueMany(batch, queries.PackClaim, params, func(row dbsqlc.PackClaimRow) { s, claim = packSnapshot(row), lease.Taken })
-		queue(batch, queries.PackMessages, dbsqlc.PackMessagesParams{TopicID: topicID, ChatID: chatID}).Query(messages(&s.Messages))
+		queueExec(batch, queries.PackClaim, params).Query(each(func(row pack.Snapshot) { s, claim = row, lease.Taken }))
+		queueExec(batch, queries.PackMessages, dbsqlc.PackMessagesParams{TopicID: topicID, ChatID: chatID}).Query(messages(&s.Messages))
 	})
 	s.UserID = owner
 	return s, claim, err
-}
-
-func packSnapshot(row dbsqlc.PackClaimRow) pack.Snapshot {
-	return pack.Snapshot{
-		Version: row.Version, State: topics.State(row.State), Current: row.Current, Rehydrated: row.Rehydrated, Stale: row.Stale, PutOff: row.PutOff,
-		Summary: row.Summary, SummaryTokens: row.SummaryTokens, SummarySeq: row.SummarySeq, CompactedSeq: row.CompactedSeq,
-	}
 }
 
 // Renew extends the lease. It reports whether the lease was still held.
@@ -89,7 +81,7 @@ func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(contex
 	batch.BeginTx(pgx.TxOptions{})
 	queue(batch, queries.ActAsChatOwner, change.ChatID)
 	queueExec(batch, queries.LockOwnBrief, change.ChatID)
-	queueMany(batch, queries.PackCommit, packCommit(&change), func(int64) { written = true })
+	queueOne(batch, queries.PackCommit, packCommit(&change), func(int64) { written = true })
 	queueActAsServer(batch)
 	if change.JobID != 0 {
 		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})

@@ -48,5 +48,5 @@ func (s *TopicSweep) ReviveDeadCompactions(ctx context.Context, young time.Durat
 		return 0, 0, failed("revive dead jobs of topics", err)
 	}
 	cleared, err := q.AssignClearLeases(ctx)
-	return len(revived), int(cleared), failed("clear dead leases", err)
+	return int(revived), int(cleared), failed("clear dead leases", err)
 }

@@ -46,11 +46,10 @@ const mostUnassigned = 200
 
 // ListTopics reads a page and one topic more, which shows that there is a next page.
 func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.TopicsQuery) (history.TopicPage, error) {
-	var found []dbsqlc.UserTopicListRow
+	var found []storedTopic
 	var unindexed bool
 	err := sendAbout(ctx, u.pool, user, chatID, "list topics", func(batch *pgx.Batch) {
-		found = nil
-		queueTopics(batch, chatID, query, func(row dbsqlc.UserTopicListRow) { found = append(found, row) })
+		queueTopics(batch, chatID, query).Query(all(&found))
 		if u.options.Index != nil {
 			asked := dbsqlc.UserTopicUnindexedParams{ChatID: chatID, FromTheFirstTurn: u.options.FromTheFirstTurn}
 			queueOne(batch, queries.UserTopicUnindexed, asked, set(&unindexed))
@@ -60,28 +59,28 @@ func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID
 		err = u.index(ctx, chatID)
 	}
 	page := history.TopicPage{Topics: []history.Topic{}}
-	if more := len(found) > query.Limit; more && err == nil {
-		found = found[:query.Limit]
+	found, more := cut(found, query.Limit)
+	if more && err == nil {
 		last := found[query.Limit-1]
 		page.Next = &history.TopicCursor{LastActiveAt: last.LastActiveAt, ID: last.ID}
 	}
 	for _, row := range found {
-		page.Topics = append(page.Topics, u.shown(dbsqlc.UserTopicFindRow(row)).Topic)
+		page.Topics = append(page.Topics, u.shown(row).Topic)
 	}
 	return page, err
 }
 
-func queueTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery, read func(dbsqlc.UserTopicListRow)) {
+func queueTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery) *pgx.QueuedQuery {
 	if query.Text != "" {
-		params := dbsqlc.UserTopicSearchParams{ChatID: chatID, Words: query.Text, State: query.State, Tag: query.Tag, Most: query.Limit}
-		queueMany(batch, queries.UserTopicSearch, params, func(row dbsqlc.UserTopicSearchRow) { read(dbsqlc.UserTopicListRow(row)) })
-		return
+		return queueExec(batch, queries.UserTopicSearch, dbsqlc.UserTopicSearchParams{
+			ChatID: chatID, Words: query.Text, State: query.State, Tag: query.Tag, Most: query.Limit,
+		})
 	}
 	params := dbsqlc.UserTopicListParams{ChatID: chatID, State: query.State, Tag: query.Tag, Most: query.Limit + 1}
 	if query.After != nil {
 		params.AfterActiveAt, params.AfterID = &query.After.LastActiveAt, query.After.ID
 	}
-	queueMany(batch, queries.UserTopicList, params, read)
+	return queueExec(batch, queries.UserTopicList, params)
 }
 
 // index inserts the job that indexes the chat. The rights of who asks were checked.
@@ -89,19 +88,18 @@ func (u *UserTopics) index(ctx context.Context, chatID uuid.UUID) error {
 	return failed("have turns indexed", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Index(ctx, tx, chatID) }))
 }
 
+// storedTopic is a row of UserTopicList, UserTopicSearch and UserTopicFind.
+type storedTopic struct {
+	history.OneTopic
+	InactiveSeconds float64
+}
+
 // shown is a topic as its owner sees it now.
-func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) history.OneTopic {
-	s := u.options.Settings
-	topic := history.OneTopic{Topic: history.Topic{
-		ID: row.ID, Number: row.Number, Title: row.Title, Summary: nullZero(zeroNull(row.Summary)), Tags: row.Tags, Importance: row.Importance,
-		AccessCount: row.AccessCount, MessageCount: row.MessageCount, State: row.State,
-		MemoryType: string(s.MemoryTypeOf(row.AccessCount)), HalfLifeDays: days(s, row.AccessCount),
-		Priority:  s.Priority(float64(row.Importance), row.AccessCount, seconds(row.InactiveSeconds)),
-		CreatedAt: row.CreatedAt, LastActiveAt: row.LastActiveAt,
-	}}
-	if row.MergedInto.Valid {
-		topic.MergedInto = &row.MergedInto.UUID
-	}
+func (u *UserTopics) shown(row storedTopic) history.OneTopic {
+	s, topic := u.options.Settings, row.OneTopic
+	topic.Summary = nullZero(zeroNull(topic.Summary))
+	topic.MemoryType, topic.HalfLifeDays = string(s.MemoryTypeOf(topic.AccessCount)), days(s, topic.AccessCount)
+	topic.Priority = s.Priority(float64(topic.Importance), topic.AccessCount, seconds(row.InactiveSeconds))
 	return topic
 }
 
@@ -112,12 +110,12 @@ func topicID(ref history.TopicRef) uuid.NullUUID {
 	return uuid.NullUUID{UUID: ref.ID, Valid: !ref.Current}
 }
 
-func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *dbsqlc.UserTopicFindRow) {
-	queueMany(batch, queries.UserTopicFind, dbsqlc.UserTopicFindParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(found))
+func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *storedTopic) {
+	queueExec(batch, queries.UserTopicFind, dbsqlc.UserTopicFindParams{ChatID: ref.ChatID, TopicID: topicID(ref)}).Query(one(found))
 }
 
 // find reads a topic.
-func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found dbsqlc.UserTopicFindRow, err error) {
+func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found storedTopic, err error) {
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
 	return found, cmp.Or(err, missing(found.ID))
 }
@@ -160,17 +158,13 @@ func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref h
 
 // TopicStats counts a topic's messages.
 func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicStats, error) {
-	var row dbsqlc.UserTopicCountsRow
+	var stats history.TopicStats
 	err := sendAbout(ctx, u.pool, user, ref.ChatID, "count a topic's messages", func(batch *pgx.Batch) {
-		queueMany(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(&row))
+		queueExec(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: ref.ChatID, TopicID: topicID(ref)}).Query(one(&stats))
 	})
-	return history.TopicStats{
-		TopicID: row.ID, TopicTitle: row.Title,
-		ActiveMessages: row.Active, CompressedMessages: row.Compressed, TotalMessages: row.Active + row.Compressed,
-		HasSummary: row.HasSummary, ImportanceScore: row.Importance, AccessCount: row.AccessCount,
-		MemoryType: string(u.options.Settings.MemoryTypeOf(row.AccessCount)), HalfLifeDays: days(u.options.Settings, row.AccessCount),
-		AgeSeconds: row.AgeSeconds, InactiveSeconds: row.InactiveSeconds,
-	}, cmp.Or(err, missing(row.ID))
+	settings := u.options.Settings
+	stats.MemoryType, stats.HalfLifeDays = string(settings.MemoryTypeOf(stats.AccessCount)), days(settings, stats.AccessCount)
+	return stats, cmp.Or(err, missing(stats.TopicID))
 }
 
 // messages reads the messages of a topic: those that are packed and the active ones, or the active ones alone.
@@ -180,7 +174,7 @@ func (u *UserTopics) messages(
 	var row dbsqlc.UserTopicMessagesRow
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
 		params := dbsqlc.UserTopicMessagesParams{ChatID: ref.ChatID, TopicID: topicID(ref), AllOfThem: all}
-		queueMany(batch, queries.UserTopicMessages, params, set(&row))
+		queueOne(batch, queries.UserTopicMessages, params, set(&row))
 	})
 	if err = cmp.Or(err, missing(row.ID)); err != nil {
 		return nil, nil, err
@@ -216,19 +210,18 @@ func (u *UserTopics) TopicArchive(ctx context.Context, user auth.Principal, ref 
 
 // TopicContext reads the summary and the active messages of a topic.
 func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicContext, error) {
-	var found dbsqlc.UserTopicFindRow
+	var found storedTopic
 	var said history.TopicContext
 	err := sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's context", func(batch *pgx.Batch) {
-		said = history.TopicContext{Messages: []history.ContextMessage{}}
 		queueTopic(batch, ref, &found)
 		params := dbsqlc.UserTopicContextParams{ChatID: ref.ChatID, TopicID: topicID(ref), Most: mostUnassigned, MostWithout: u.options.Settings.MaxMessages}
-		queueMany(batch, queries.UserTopicContext, params, func(row dbsqlc.UserTopicContextRow) {
-			if row.Role == "system" {
-				row.Content = history.SummaryPrefix + row.Content
-			}
-			said.Messages = append(said.Messages, history.ContextMessage{Role: row.Role, Content: row.Content})
-		})
+		queueExec(batch, queries.UserTopicContext, params).Query(all(&said.Messages))
 	})
+	for n := range said.Messages {
+		if message := &said.Messages[n]; message.Role == "system" {
+			message.Content = history.SummaryPrefix + message.Content
+		}
+	}
 	if err == nil && !ref.Current {
 		err = missing(found.ID)
 	}
@@ -247,19 +240,19 @@ func (u *UserTopics) RateMessage(ctx context.Context, user auth.Principal, messa
 }
 
 func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID uuid.UUID, rating int) (history.Message, error) {
-	var chat dbsqlc.FindMessagesChatRow
+	var chat chatState
 	var rated history.Message
 	var changed bool
 	batch := &pgx.Batch{}
 	queueExec(batch, queries.ActAsUser, user.Claims)
-	queueMany(batch, queries.FindMessagesChat, messageID, set(&chat))
+	queueExec(batch, queries.FindMessagesChat, messageID).Query(one(&chat))
 	queue(batch, queries.UserTopicRateMessage, dbsqlc.UserTopicRateMessageParams{MessageID: messageID, Rating: rating}).Exec(affects(1, &changed))
-	queue(batch, queries.FindMessage, messageID).Query(one(&rated))
+	queueExec(batch, queries.FindMessage, messageID).Query(one(&rated))
 	err := tx.SendBatch(ctx, batch).Close()
 	if err == nil && (chat.ID == uuid.Nil || rated.ID == uuid.Nil) {
 		err = history.NoMessage()
 	}
-	err = cmp.Or(err, refusal(chatState(chat)))
+	err = cmp.Or(err, refusal(chat))
 	switch {
 	case err != nil:
 		return history.Message{}, err
@@ -276,14 +269,13 @@ func rateTopic(ctx context.Context, tx pgx.Tx, rated history.Message, rating int
 	var topic dbsqlc.UserTopicOfMessageRow
 	batch := &pgx.Batch{}
 	queueExec(batch, queries.LockBrief, rated.ChatID)
-	queueMany(batch, queries.UserTopicOfMessage, rated.ID, set(&topic))
+	queueOne(batch, queries.UserTopicOfMessage, rated.ID, set(&topic))
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || topic.ID == uuid.Nil {
 		return err
 	}
 	const steps = 10_000 // a column of type real holds 0.9 as 0.8999999762, and ratings would add such remainders up
 	importance := math.Round(topics.Rate(float64(topic.Importance), rating)*steps) / steps
-	_, err := dbsqlc.New(tx).UserTopicRate(ctx, dbsqlc.UserTopicRateParams{TopicID: topic.ID, Importance: float32(importance)})
-	return err
+	return dbsqlc.New(tx).UserTopicRate(ctx, dbsqlc.UserTopicRateParams{TopicID: topic.ID, Importance: float32(importance)})
 }
 
 // MergeTopic merges a topic into another of its chat, and has the summary made anew.
@@ -299,10 +291,10 @@ func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref hi
 
 func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, ref history.TopicRef, into uuid.UUID) (history.OneTopic, error) {
 	var state chatState
-	var from, kept dbsqlc.UserTopicFindRow
+	var from, kept storedTopic
 	batch := &pgx.Batch{}
 	queueExec(batch, queries.ActAsUser, user.Claims)
-	queueMany(batch, queries.ChatState, ref.ChatID, set(&state))
+	queueExec(batch, queries.ChatState, ref.ChatID).Query(one(&state))
 	queueExec(batch, queries.LockBrief, ref.ChatID)
 	queueTopic(batch, ref, &from)
 	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
@@ -310,14 +302,14 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	if err = cmp.Or(err, refusal(state), missing(from.ID), missing(kept.ID), mergeable(from, kept)); err != nil {
 		return history.OneTopic{}, err
 	}
-	locked, merged := 0, false
+	locked, merged := false, false
 	batch = &pgx.Batch{}
-	queueMany(batch, queries.UserTopicLock, dbsqlc.UserTopicLockParams{One: from.ID, Other: into}, func(uuid.UUID) { locked++ })
+	queue(batch, queries.UserTopicLock, dbsqlc.UserTopicLockParams{One: from.ID, Other: into}).Exec(affects(2, &locked))
 	queueOne(batch, queries.UserTopicMerge, dbsqlc.UserTopicMergeParams{Merged: from.ID, IntoTopic: into}, set(&merged))
 	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	queueActAsServer(batch)
 	err = tx.SendBatch(ctx, batch).Close()
-	if err == nil && (locked < 2 || !merged) {
+	if err == nil && !(locked && merged) {
 		err = notAllowed("topics")
 	}
 	if err == nil && u.options.Compact != nil {
@@ -327,7 +319,7 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 }
 
 // mergeable returns why a topic cannot be merged into another, or nil.
-func mergeable(from, into dbsqlc.UserTopicFindRow) error {
+func mergeable(from, into storedTopic) error {
 	wrong := ""
 	switch {
 	case from.ID == into.ID:

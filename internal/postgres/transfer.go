@@ -87,14 +87,9 @@ func (p pages) ExportFiles(ctx context.Context, user auth.Principal, chatID uuid
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	page, err := exportPage[dbsqlc.ExportFilesRow](ctx, p, user, chatID, queries.ExportFiles, dbsqlc.ExportFilesParams{
+	return exportPage[bundle.File](ctx, p, user, chatID, queries.ExportFiles, dbsqlc.ExportFilesParams{
 		ChatID: chatID, AfterSha256: from, LastSeq: last, MaxRows: exportFiles,
 	})
-	files := make([]bundle.File, len(page))
-	for i, row := range page {
-		files[i] = bundle.File{SHA256: hex.EncodeToString(row.Sha256), Content: row.Content}
-	}
-	return files, err
 }
 
 // ExportFile reads one content.
@@ -103,16 +98,14 @@ func (p pages) ExportFile(ctx context.Context, user auth.Principal, chatID uuid.
 	if err != nil {
 		return bundle.File{}, fmt.Errorf("export: %w", err)
 	}
-	page, err := exportPage[struct{ Content string }](ctx, p, user, chatID, queries.ExportFile, dbsqlc.ExportFileParams{
-		ChatID: chatID, Sha256: hash,
-	})
+	page, err := exportPage[bundle.File](ctx, p, user, chatID, queries.ExportFile, dbsqlc.ExportFileParams{ChatID: chatID, Sha256: hash})
 	switch {
 	case err != nil:
 		return bundle.File{}, err
 	case len(page) == 0:
 		return bundle.File{}, fmt.Errorf("export: file %s of chat %s was deleted meanwhile", sha256, chatID)
 	}
-	return bundle.File{SHA256: sha256, Content: page[0].Content}, nil
+	return page[0], nil
 }
 
 // ExportMemories reads a page of what is remembered of the chat.
@@ -151,14 +144,14 @@ func (p pages) ExportRevisions(ctx context.Context, user auth.Principal, chatID 
 
 // exportPage runs one query with the user's rights: one round trip, one short transaction. It returns an error if
 // the chat was deleted meanwhile.
-func exportPage[Row, Params, Result any](
+func exportPage[Row, Params any](
 	ctx context.Context, p pages, user auth.Principal, chatID uuid.UUID,
-	run query[Params, Result], params Params,
+	run statement[Params], params Params,
 ) ([]Row, error) {
 	var exists bool
 	var page []Row
 	err := p.read(ctx, user, func(batch *pgx.Batch) {
-		queue(batch, run, params).Query(all(&page))
+		queueExec(batch, run, params).Query(all(&page))
 		queueOne(batch, queries.ChatExists, chatID, set(&exists))
 	})
 	if err == nil && !exists {

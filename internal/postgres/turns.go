@@ -211,7 +211,7 @@ func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 }
 
 func (s *turnStart) queueRunning(batch *pgx.Batch) {
-	queueMany(batch, queries.FindRunningReply, s.turn.ChatID, set(&s.found.Running))
+	queueOne(batch, queries.FindRunningReply, s.turn.ChatID, set(&s.found.Running))
 }
 
 func (s *turnStart) queueEarlier(batch *pgx.Batch) {
@@ -219,7 +219,7 @@ func (s *turnStart) queueEarlier(batch *pgx.Batch) {
 		return
 	}
 	earlier := dbsqlc.FindEarlierTurnParams{UserID: s.user, ClientMessageID: nullID(s.turn.ClientMessageID)}
-	queueMany(batch, queries.FindEarlierTurn, earlier, func(row dbsqlc.FindEarlierTurnRow) {
+	queueOne(batch, queries.FindEarlierTurn, earlier, func(row dbsqlc.FindEarlierTurnRow) {
 		s.found.Earlier = &chat.EarlierTurn{
 			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, Files: storedFiles(row.Paths, row.Hashes),
 			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant,
@@ -359,7 +359,7 @@ func (e *Enqueue) enqueueExtraction(ctx context.Context, tx pgx.Tx, chatID uuid.
 func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
 	var row dbsqlc.FindReplyRow
 	err := sendAbout(ctx, t.pool, user, chatID, "find reply", func(batch *pgx.Batch) {
-		queueMany(batch, queries.FindReply, dbsqlc.FindReplyParams{FromChar: from, MessageID: nullID(messageID), ChatID: chatID}, set(&row))
+		queueOne(batch, queries.FindReply, dbsqlc.FindReplyParams{FromChar: from, MessageID: nullID(messageID), ChatID: chatID}, set(&row))
 	})
 	if err != nil || row.ID == uuid.Nil {
 		return chat.StoredReply{}, false, err

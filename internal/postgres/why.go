@@ -25,7 +25,7 @@ func (h *History) ListBriefRevisions(
 	}
 	var page history.BriefRevisionPage
 	err := sendAbout(ctx, h.pool, user, chatID, "list revisions", func(batch *pgx.Batch) {
-		queue(batch, queries.ListBriefRevisions, params).Query(all(&page.Revisions))
+		queueExec(batch, queries.ListBriefRevisions, params).Query(all(&page.Revisions))
 	})
 	if err != nil {
 		return history.BriefRevisionPage{}, err
@@ -37,11 +37,11 @@ func (h *History) ListBriefRevisions(
 // WhyReply reads a reply's receipt, and then what that names.
 func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID uuid.UUID) (history.Why, error) {
 	const doing = "read why"
-	var state dbsqlc.FindMessagesChatRow
+	var state chatState
 	var reply dbsqlc.FindWhyReplyRow
 	err := sendAs(ctx, h.pool, user, doing, func(batch *pgx.Batch) {
-		queueMany(batch, queries.FindMessagesChat, messageID, set(&state))
-		queueMany(batch, queries.FindWhyReply, messageID, set(&reply))
+		queueExec(batch, queries.FindMessagesChat, messageID).Query(one(&state))
+		queueOne(batch, queries.FindWhyReply, messageID, set(&reply))
 	})
 	switch {
 	case err != nil:
@@ -49,7 +49,7 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 	case state.ID == uuid.Nil:
 		return history.Why{}, history.NoMessage()
 	}
-	if err := refusal(chatState(state)); err != nil {
+	if err := refusal(state); err != nil {
 		return history.Why{}, err
 	}
 	if reply.ID == uuid.Nil {
@@ -72,6 +72,12 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 	return why, sendAs(ctx, h.pool, user, doing, func(batch *pgx.Batch) { queueShown(batch, &why, reply.AskedSeq, why.Receipt) })
 }
 
+// recalledMessage is a row of ReadWhyRecalled.
+type recalledMessage struct {
+	Turn int64
+	history.WhyMessage
+}
+
 // queueShown adds the statements that read what a receipt names.
 func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *prompt.Receipt) {
 	why.Brief, why.Topic = nil, nil
@@ -80,30 +86,25 @@ func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *pro
 		queueMany(batch, queries.ReadWhyMemories, receipt.Memories, func(row dbsqlc.ReadWhyMemoriesRow) { addMemory(why, row) })
 	}
 	if receipt.BriefVersion > 0 {
-		queueMany(batch, queries.ReadWhyBrief, dbsqlc.ReadWhyBriefParams{ChatID: why.ChatID, Version: receipt.BriefVersion}, func(row dbsqlc.ReadWhyBriefRow) {
-			why.Brief = &history.WhyBrief{Version: row.Version, Kind: row.Kind, CreatedAt: row.CreatedAt, Text: row.Text}
-		})
+		queueExec(batch, queries.ReadWhyBrief, dbsqlc.ReadWhyBriefParams{ChatID: why.ChatID, Version: receipt.BriefVersion}).Query(perhaps(&why.Brief))
 	}
 	if receipt.Topic != uuid.Nil {
-		queueMany(batch, queries.ReadWhyTopic, dbsqlc.ReadWhyTopicParams{TopicID: receipt.Topic, ChatID: why.ChatID}, func(row dbsqlc.ReadWhyTopicRow) {
-			why.Topic = &history.WhyTopic{ID: row.ID, Title: row.Title, Summary: row.Summary, State: row.State}
-		})
+		queueExec(batch, queries.ReadWhyTopic, dbsqlc.ReadWhyTopicParams{TopicID: receipt.Topic, ChatID: why.ChatID}).Query(perhaps(&why.Topic))
 	}
 	if len(receipt.Recalled) > 0 {
-		queueMany(batch, queries.ReadWhyRecalled, dbsqlc.ReadWhyRecalledParams{Seqs: receipt.Recalled, ChatID: why.ChatID}, func(row dbsqlc.ReadWhyRecalledRow) {
+		recalled := dbsqlc.ReadWhyRecalledParams{Seqs: receipt.Recalled, ChatID: why.ChatID}
+		queueExec(batch, queries.ReadWhyRecalled, recalled).Query(each(func(row recalledMessage) {
 			if n := len(why.Recalled); n == 0 || why.Recalled[n-1].Seq != row.Turn {
 				why.Recalled = append(why.Recalled, history.WhyTurn{Seq: row.Turn})
 			}
 			turn := &why.Recalled[len(why.Recalled)-1]
-			turn.Messages = append(turn.Messages, history.WhyMessage{MessageID: row.ID, Seq: row.Seq, Role: row.Role, CreatedAt: row.CreatedAt, Content: &row.Content})
-		})
+			turn.Messages = append(turn.Messages, row.WhyMessage)
+		}))
 	}
 	if turns := receipt.BridgeTurns + receipt.TailTurns; turns > 0 {
-		queueMany(batch, queries.ReadWhyRecent, dbsqlc.ReadWhyRecentParams{
+		queueExec(batch, queries.ReadWhyRecent, dbsqlc.ReadWhyRecentParams{
 			ChatID: why.ChatID, AskedSeq: askedSeq, CoveredSeq: receipt.CoveredThroughSeq, Turns: min(turns, maxBufferRows),
-		}, func(row dbsqlc.ReadWhyRecentRow) {
-			why.Recent = append(why.Recent, history.WhyMessage{MessageID: row.ID, Seq: row.Seq, Role: row.Role, CreatedAt: row.CreatedAt})
-		})
+		}).Query(all(&why.Recent))
 	}
 }
 

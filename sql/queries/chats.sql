@@ -17,7 +17,7 @@ select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.
                     where m.user_id = sqlc.arg(user_id) and m.client_message_id = sqlc.narg(client_message_id))
 on conflict (id) do nothing;
 
--- name: ReadChatContext :many
+-- name: ReadChatContext :one
 -- A chat without its messages. At most one row.
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,

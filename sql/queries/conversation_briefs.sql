@@ -9,7 +9,7 @@ select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_tur
   from public.conversation_briefs b
  where b.chat_id = sqlc.arg(chat_id);
 
--- name: ClaimBrief :many
+-- name: ClaimBrief :one
 -- Like ReadBrief, and takes the lease for a fold; with the draft that an earlier worker left. No row: another
 -- worker holds the lease, or the lock while it writes, or the user's other folds are as many as may run. The same
 -- token may claim again, because the connection may have broken after a first claim.
@@ -76,7 +76,7 @@ on conflict (chat_id) do update
    set plan_sha256 = excluded.plan_sha256, pieces_done = excluded.pieces_done, pieces = excluded.pieces, global_summary = excluded.global_summary,
        tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now();
 
--- name: PutOffFold :many
+-- name: PutOffFold :one
 -- Releases the lease of a change that was given up, and lets nobody try again for a while, which doubles each time.
 -- With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
 -- another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
@@ -124,7 +124,7 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
  where b.chat_id = sqlc.arg(chat_id)
    for update;
 
--- name: WriteBrief :many
+-- name: WriteBrief :exec
 -- Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
 -- message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
 -- row. The counters are counted again after the new covered_seq.
@@ -193,7 +193,7 @@ union
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
   limit 1000);
 
--- name: SettleRestedBriefs :execrows
+-- name: SettleRestedBriefs :exec
 -- Chats over the threshold in which nothing is due and nothing has happened for an hour, such as those of three long turns:
 -- they leave the index that FindDueBriefs reads, until their counters change. As the server itself.
 update public.conversation_briefs
@@ -206,12 +206,11 @@ update public.conversation_briefs
             sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
     limit 1000 for update skip locked);
 
--- name: ClearDeadLeases :many
+-- name: ClearDeadLeases :execrows
 -- Leases that ran out: their workers died. As the server itself.
 update public.conversation_briefs
    set lease_token = null, lease_until = null
- where lease_until < now()
-returning chat_id;
+ where lease_until < now();
 
 -- name: FoldBacklog :one
 -- For how many seconds the chat has waited longest whose brief should have changed, and the number of chats whose

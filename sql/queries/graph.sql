@@ -75,7 +75,7 @@ select set_config('request.jwt.claims', json_build_object('sub', sqlc.arg(user_i
        set_config('request.jwt.claim.sub', (sqlc.arg(user_id)::uuid)::text, true),
        set_config('role', 'throughline_worker', true);
 
--- name: ReadUnlinked :many
+-- name: ReadUnlinked :exec
 -- As throughline_worker: memories that the graph has not looked at.
 select m.id, m.version, m.content from throughline.own_memories m
  where m.graph_version is null and m.status = 'active' order by m.created_at, m.id limit sqlc.arg(most)::int;
@@ -84,7 +84,7 @@ select m.id, m.version, m.content from throughline.own_memories m
 -- As throughline_worker: so that nobody else changes memories of the user.
 select from throughline.own_memory_users for no key update;
 
--- name: LinkMemories :many
+-- name: LinkMemories :execrows
 -- As throughline_worker: links memories that are still as they were read, and returns them.
 select m.id, throughline.link_memory(m.id, n.entities::jsonb, n.relationships::jsonb)::text as linked
   from (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(versions)::int[]) as version,

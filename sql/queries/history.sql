@@ -8,14 +8,14 @@ values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_promp
         sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.arg(remember), sqlc.arg(topics), sqlc.narg(tool_name))
 on conflict (id) do nothing;
 
--- name: ReadChat :many
+-- name: ReadChat :exec
 -- At most one row.
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
        c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = sqlc.arg(chat_id);
 
--- name: ListChats :many
+-- name: ListChats :exec
 -- Pages of a user's chats by last activity. There is no index on it, because every message would have to
 -- update it; each page reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them.
 -- All pages use the order at the time of the first page (as_of): the messages tell the activity at that time
@@ -58,7 +58,7 @@ update public.chats c
 -- name: DeleteChat :execrows
 delete from public.chats where id = sqlc.arg(chat_id);
 
--- name: CountOldChats :one
+-- name: CountOldChats :exec
 -- What PruneChats would delete.
 with old as (
   select c.id, c.message_count, greatest(c.last_message_at, c.created_at) as activity
@@ -69,7 +69,7 @@ select count(*) as chats, coalesce(sum(old.message_count), 0)::bigint as message
        coalesce((array_agg(old.id order by old.activity, old.id))[:sqlc.arg(most_ids)::int], '{}')::uuid[] as chat_ids
   from old;
 
--- name: PruneChats :one
+-- name: PruneChats :exec
 -- If a turn holds a chat's row, Postgres waits for it and then checks the chat's activity again.
 with gone as (
   delete from public.chats c
@@ -80,12 +80,12 @@ select count(*) as chats, coalesce(sum(gone.message_count), 0)::bigint as messag
        coalesce((array_agg(gone.id order by gone.activity, gone.id))[:sqlc.arg(most_ids)::int], '{}')::uuid[] as chat_ids
   from gone;
 
--- name: ChatState :many
+-- name: ChatState :exec
 -- Whether the user has the chat, and whether it is expired. At most one row.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.chats c where c.id = sqlc.arg(chat_id);
 
--- name: ClearBrief :execrows
+-- name: ClearBrief :exec
 -- Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
 -- there is nothing to remove, while a reply runs, if the chat is expired, or if a policy of the app's keeps its
 -- user from changing it, which only asking for the lock, held already, tells. A running fold loses its lease and
@@ -107,11 +107,11 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
        0, 0, 'none', 'none', '', 0, ''
   from cleared;
 
--- name: ReadCleared :many
+-- name: ReadCleared :one
 -- At most one row.
 select version, cleared_seq from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
 
--- name: ListFiles :many
+-- name: ListFiles :exec
 -- Each content once, with the last message that brought it, the latest first. The contents themselves are
 -- included until max_bytes is reached.
 with brought as (
@@ -136,7 +136,7 @@ select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths
   left join public.chat_files f on o.with_content and f.chat_id = sqlc.arg(chat_id) and f.sha256 = o.sha256
  order by o.seq desc, o.place desc;
 
--- name: ListMessagesBefore :many
+-- name: ListMessagesBefore :exec
 -- The newest messages before a seq, newest first: an index range, read backwards.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -149,7 +149,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
  order by m.seq desc
  limit sqlc.arg(most)::int;
 
--- name: ListMessagesAfter :many
+-- name: ListMessagesAfter :exec
 -- The oldest messages after a seq, oldest first.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -192,7 +192,7 @@ select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id,
  order by new.place
 on conflict (id) do nothing;
 
--- name: FindStoredMessages :many
+-- name: FindStoredMessages :exec
 -- Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 -- and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
@@ -208,7 +208,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
  cross join lateral (select x.* from public.messages x where x.id = (select sent.id) limit 1) m
  order by sent.place;
 
--- name: FindMessagesChat :many
+-- name: FindMessagesChat :exec
 -- The state of the chat that a message belongs to. At most one row.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.messages m join public.chats c on c.id = m.chat_id
@@ -221,7 +221,7 @@ update public.messages m
   from public.chats c
  where m.id = sqlc.arg(message_id) and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now());
 
--- name: FindMessage :many
+-- name: FindMessage :exec
 -- At most one row.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -232,7 +232,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
   from public.messages m
  where m.id = sqlc.arg(message_id);
 
--- name: LockMessagesChat :many
+-- name: LockMessagesChat :one
 -- Locks the chat's row before its messages, as a turn does. At most one row.
 select c.id from public.chats c
  where c.id = (select m.chat_id from public.messages m where m.id = sqlc.arg(message_id))
@@ -245,10 +245,10 @@ delete from public.messages m
    and (m.status <> 'streaming' or coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'));
 
--- name: MessageStatus :many
+-- name: MessageStatus :one
 -- At most one row.
 select status from public.messages where id = sqlc.arg(message_id);
 
--- name: ReadStale :many
+-- name: ReadStale :one
 -- Whether the brief has to be rebuilt. At most one row.
 select stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);

@@ -10,7 +10,7 @@ on conflict (user_id) do nothing;
 -- name: HasMemoryUser :one
 select exists (select from throughline.own_memory_users);
 
--- name: ClaimExtraction :many
+-- name: ClaimExtraction :one
 -- Takes the user's lease. No row: another worker holds it, or there is no such row yet. The same token may claim again,
 -- because the connection may have broken after a first claim.
 update throughline.own_memory_users u
@@ -28,7 +28,7 @@ update throughline.own_memory_users
 update throughline.own_memory_users set lease_token = null, lease_until = null
  where lease_token = sqlc.arg(lease_token)::uuid;
 
--- name: ReadExtraction :many
+-- name: ReadExtraction :one
 -- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: what was said while the
 -- chat, or the user, was not to be remembered is no context either.
 select c.remember, c.last_seq, b.extracted_seq, b.cleared_seq,
@@ -41,7 +41,7 @@ select c.remember, c.last_seq, b.extracted_seq, b.cleared_seq,
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = sqlc.arg(chat_id);
 
--- name: ReadUnread :many
+-- name: ReadUnread :exec
 -- The messages after those that were read, up to the turn after so many, in the form of ReadFoldable; without the content
 -- of tools.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
@@ -57,7 +57,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                           order by o.seq offset sqlc.arg(most_turns)::int limit 1), 9223372036854775807)
  order by m.seq;
 
--- name: ReadBefore :many
+-- name: ReadBefore :exec
 -- The last messages before those that were not skipped, the newest first.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls
@@ -69,7 +69,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                     where x.chat_id = m.chat_id and x.result = 'skipped' and m.seq between x.seq_from and x.seq_to)
  order by m.seq desc limit sqlc.arg(most)::int;
 
--- name: ReadShown :many
+-- name: ReadShown :exec
 -- The memories that the prompts of replies held which were not read yet.
 select m.id as reply_id, o.id as memory_id, o.content
   from throughline.own_messages m
@@ -90,7 +90,7 @@ update throughline.own_briefs b set extract_due_at = null
 update throughline.own_briefs set extract_due_at = now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
  where chat_id = sqlc.arg(chat_id);
 
--- name: ReadMemoryVersion :many
+-- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users;
 
 -- name: SimilarMemories :many
@@ -108,16 +108,16 @@ select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.v
 -- Locks messages until the commit, and returns those that are still what was read.
 select throughline.hold_evidence(sqlc.arg(ids)::uuid[], sqlc.arg(digests)::text[])::uuid as id;
 
--- name: LockExtraction :many
+-- name: LockExtraction :one
 -- After the chat's and the messages' locks. No row: the range was read or skipped by somebody else.
 select b.extracted_seq from throughline.own_briefs b
  where b.chat_id = sqlc.arg(chat_id) and b.extracted_seq = sqlc.arg(extracted_seq) for no key update;
 
--- name: LockMemories :many
+-- name: LockMemories :one
 -- After the brief's lock. No row: another worker has the lease.
 select u.version from throughline.own_memory_users u where u.lease_token = sqlc.arg(lease_token)::uuid for no key update;
 
--- name: RaiseMemoryVersion :one
+-- name: RaiseMemoryVersion :exec
 select throughline.touch_memories(sqlc.arg(owner)::uuid)::bigint as version;
 
 -- name: NoteChange :exec
@@ -204,7 +204,7 @@ select b.chat_id from public.conversation_briefs b
         and j.args ? 'chat_id')
  order by b.extract_due_at limit 1000;
 
--- name: ReviveDeadExtractions :many
+-- name: ReviveDeadExtractions :execrows
 -- Makes the extractions of dead workers available again, as ReviveDeadFolds does. A job is alive while the lease of its
 -- user runs, or while it is too young to have taken one. One without attempts left is discarded; the sweep inserts another.
 update river.river_job j
@@ -218,8 +218,7 @@ update river.river_job j
            and d.attempted_at < now() - make_interval(secs => sqlc.arg(lease_seconds)::float8)
            and (u.lease_until is null or u.lease_until < now())
            for update of d skip locked) dead
- where j.id = dead.id
-returning (j.args ->> 'chat_id')::uuid as chat_id, (j.state = 'discarded')::bool as given_up;
+ where j.id = dead.id;
 
 -- name: ClearDeadExtractions :execrows
 -- Leases that ran out: their workers died. As the server itself.
@@ -240,16 +239,16 @@ update public.conversation_briefs b set extract_due_at = '-infinity'
  where b.chat_id = due.chat_id
 returning b.chat_id;
 
--- name: ReadExtractionState :many
+-- name: ReadExtractionState :exec
 -- As the user. whole_seq is the last message before a running reply's turn; with the last row of the ledger.
-select b.chat_id, b.extracted_seq,
+select b.extracted_seq,
        coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,
-       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(e.seq_from, 0)::bigint as seq_from,
+       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, b.chat_id, coalesce(e.seq_from, 0)::bigint as seq_from,
          coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
        coalesce(e.result, '')::text as result, coalesce(e.candidates, 0)::int as candidates, coalesce(e.added, 0)::int as added,
        coalesce(e.updated, 0)::int as updated, coalesce(e.superseded, 0)::int as superseded, coalesce(e.noops, 0)::int as noops,
        coalesce(e.dropped, '{}')::jsonb as dropped, coalesce(e.calls, 0)::int as calls, coalesce(e.input_tokens, 0)::int as input_tokens,
-       coalesce(e.output_tokens, 0)::int as output_tokens, coalesce(e.model, '')::text as model, coalesce(e.prompt_ref, '')::text as prompt_ref,
+       coalesce(e.output_tokens, 0)::int as output_tokens, nullif(e.model, '') as model, nullif(e.prompt_ref, '') as prompt_ref,
        coalesce(e.duration_ms, 0)::int as duration_ms, coalesce(e.created_at, now())::timestamptz as created_at
   from public.conversation_briefs b
   left join lateral (

@@ -26,7 +26,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edit
               coalesce(array_agg(o.seq), '{}') as seqs, coalesce(array_agg(o.quote), '{}') as quotes
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s;
 
--- name: ActAsEmbeddedOwner :one
+-- name: ActAsEmbeddedOwner :exec
 -- For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if nobody is remembered there.
 with owner as (select u.user_id from public.memory_users u where u.user_id = sqlc.arg(user_id) for key share),
 named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
@@ -40,7 +40,7 @@ select named.user_id::uuid as user_id,
 -- As raise_memory_version does: who writes to memories of a user waits for the others.
 select from throughline.own_memory_users for no key update;
 
--- name: ReadBareMemories :many
+-- name: ReadBareMemories :exec
 select m.id, m.content
   from throughline.own_memories m
  where m.id > sqlc.arg(after) and m.status <> 'superseded' and m.embedding_model is distinct from sqlc.arg(model)::text

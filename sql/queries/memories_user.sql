@@ -12,7 +12,7 @@ insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_
 -- What the next change is, for the history.
 select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, 'user', null, null);
 
--- name: ListMemories :many
+-- name: ListMemories :exec
 -- With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -35,7 +35,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  order by m.created_at desc, m.id desc
  limit sqlc.arg(most)::int;
 
--- name: SearchMemories :many
+-- name: SearchMemories :exec
 -- The same for words: each word of the memory counts by its rarity among the user's memories. A word that most of them
 -- have says nothing, unless the others say nothing either. The s of "user's" says nothing at all.
 with asked as (
@@ -75,7 +75,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  order by r.score desc, m.created_at desc, m.id desc
  limit sqlc.arg(most)::int;
 
--- name: FindMemory :many
+-- name: FindMemory :exec
 -- At most one row.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -150,7 +150,7 @@ update public.memories m
 update public.memory_sources s set fact = sqlc.arg(content)::text
  where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.fact is distinct from sqlc.arg(content)::text;
 
--- name: LockMemorysChats :many
+-- name: LockMemorysChats :exec
 -- The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does.
 select c.id
   from public.chats c
@@ -175,29 +175,29 @@ delete from public.memories m
  using (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(versions)::int[]) as version) seen
  where m.user_id = (select auth.uid()) and m.id = seen.id and m.version = seen.version;
 
--- name: MemoryRevisions :many
+-- name: MemoryRevisions :exec
 select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
   from public.memory_revisions
  where user_id = (select auth.uid()) and memory_id = sqlc.arg(id)::uuid
  order by version;
 
--- name: CountMemories :one
+-- name: CountMemories :exec
 select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
        (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
        (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
        (select count(*) from public.memory_entities e where e.user_id = (select auth.uid()))::bigint as entities,
        (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships;
 
--- name: SkipUnread :many
+-- name: SkipUnread :exec
 -- What was said and not read is skipped, in all chats of the user.
 select throughline.skip_extraction(unread.id)::uuid as extraction
   from (select c.id from public.chats c join public.conversation_briefs b on b.chat_id = c.id
          where c.user_id = (select auth.uid()) and c.last_seq > b.extracted_seq order by c.id) unread;
 
--- name: DeleteMemories :execrows
+-- name: DeleteMemories :exec
 delete from public.memories m where m.user_id = (select auth.uid());
 
--- name: ReadMemorySettings :many
+-- name: ReadMemorySettings :exec
 -- At most one row.
 select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid());
 
@@ -211,7 +211,7 @@ on conflict (user_id) do update
        language = case when sqlc.arg(set_language)::boolean then sqlc.narg(language)::text else u.language end,
        excluded = coalesce(sqlc.narg(excluded)::text[], u.excluded);
 
--- name: ExportMemories :many
+-- name: ExportMemories :exec
 -- The oldest first. With a chat, those that were said there, up to a message, with their sources there.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.created_at, m.updated_at,
@@ -231,6 +231,6 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  order by m.created_at, m.id
  limit sqlc.arg(most)::int;
 
--- name: KeepMemories :one
+-- name: KeepMemories :exec
 -- What is remembered of a chat is the user's own from now on.
 select throughline.keep_memories(sqlc.arg(chat_id)::uuid)::bigint;

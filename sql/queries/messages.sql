@@ -1,4 +1,4 @@
--- name: FindEarlierTurn :many
+-- name: FindEarlierTurn :one
 -- The message that the client already sent with the same id, with its files, and the latest reply to it. At
 -- most one row.
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
@@ -34,7 +34,7 @@ update public.messages m
   from abandoned
  where m.id = abandoned.id;
 
--- name: FindRunningReply :many
+-- name: FindRunningReply :one
 select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 'streaming';
 
 -- name: InsertTurn :execrows
@@ -83,7 +83,7 @@ update public.messages m
   from public.messages again
  where m.id = sqlc.arg(in_place_of) and again.id = sqlc.arg(message_id) and again.reply_to = m.reply_to;
 
--- name: ReadBuffer :many
+-- name: ReadBuffer :exec
 -- The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
 -- has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
 -- covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
@@ -98,7 +98,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  order by m.seq desc
  limit (select case when c.memory_strategy = 'simple' then 400 else sqlc.arg(max_rows)::int end from public.chats c where c.id = sqlc.arg(chat_id));
 
--- name: ReadKept :many
+-- name: ReadKept :exec
 -- The pinned and important messages that the brief covers, newest first: for hybrid chats. The condition is
 -- literally that of messages_kept_idx, so that the index is used.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
@@ -121,7 +121,7 @@ update public.messages
        metadata = metadata || sqlc.arg(metadata)::jsonb, lease_until = null
  where id = sqlc.arg(id) and chat_id = sqlc.arg(chat_id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
--- name: FindReply :many
+-- name: FindReply :one
 -- One reply of a chat, or its latest; at most one row. The text of a running reply is its deltas from
 -- from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
 -- index for it otherwise.
@@ -181,7 +181,7 @@ update public.messages m
  where m.id = abandoned.id
 returning m.id;
 
--- name: ReadFoldable :many
+-- name: ReadFoldable :exec
 -- The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
 -- that the brief covers and that were not cleared.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,

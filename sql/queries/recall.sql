@@ -1,6 +1,6 @@
 -- What recall asks of the index of turns, as the user who asks; see the functions in the migrations.
 
--- name: RecallSize :many
+-- name: RecallSize :one
 select turns::bigint as turns, segments::bigint as segments
   from throughline.recall_size(sqlc.narg(chat_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint);
 

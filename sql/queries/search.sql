@@ -1,4 +1,4 @@
--- name: SearchMessages :many
+-- name: SearchMessages :exec
 -- as_question also searches without English stop words; the stems are the same. A query without words, such
 -- as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (history.MarkStart); in a
 -- message they are replaced by U+FFFD. Only returned rows get a headline, because making one reads the whole
@@ -22,7 +22,7 @@ select id, chat_id, title, seq, role, created_at, rank::real as rank,
   from best
  order by rank desc, created_at desc, id desc;
 
--- name: SearchAnyWord :many
+-- name: SearchAnyWord :exec
 -- The same for messages that have one of the terms, each of which is a word or a phrase, and nothing of what is left out.
 -- A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like find_messages
 -- it looks at the newest candidates alone, here of each term.
@@ -56,6 +56,6 @@ select id, chat_id, title, seq, role, created_at, rank::real as rank,
   from best
  order by rank desc, created_at desc, id desc;
 
--- name: MergeSearchEntries :one
+-- name: MergeSearchEntries :exec
 -- As the server itself. Returns how many pages of waiting entries were merged into the full-text index of turns.
 select gin_clean_pending_list('public.turn_index_tsv_idx')::bigint as pages;

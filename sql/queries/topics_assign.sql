@@ -1,11 +1,11 @@
 -- What gives turns their topics, archives topics that faded and merges those that are the same. A chat has topics unless the
 -- server or the chat says off: always if one of them says on, else once it has a brief, or has topics already.
 
--- name: AssignClaim :many
+-- name: AssignClaim :one
 -- As the chat's owner. Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
 select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('topics:' || sqlc.arg(chat_id)::text, 0));
 
--- name: AssignReadChat :many
+-- name: AssignReadChat :one
 -- As the chat's owner, after LockOwnBrief.
 select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as imported,
        (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
@@ -226,7 +226,7 @@ update throughline.own_briefs b set topics_fade_at = sqlc.narg(fade_at)::timesta
 -- As the chat's owner: its topics are compared. What is merged then is to be compared again.
 update throughline.own_briefs b set compare_topics = false where b.chat_id = sqlc.arg(chat_id);
 
--- name: AssignRevive :many
+-- name: AssignRevive :execrows
 -- Makes the jobs of dead workers available again, as ReviveDeadFolds does. A compaction is alive while the lease of its topic
 -- runs. The others have no lease, may run twice, and are dead after their timeout; an assignment is done within moments. The
 -- hourly ones come again by themselves.
@@ -243,8 +243,7 @@ update river.river_job j
              or d.queue = 'vectors' and d.kind in ('embed_turns', 'embed_memories') and d.attempted_at < now() - interval '4 minutes'
              or d.queue = 'maintenance' and d.kind in ('decay_topics', 'merge_topics') and d.attempted_at < now() - interval '2 minutes')
            for update of d skip locked) dead
- where j.id = dead.id
-returning (j.state = 'discarded')::bool as given_up;
+ where j.id = dead.id;
 
 -- name: AssignClearLeases :execrows
 -- Leases that ran out: their workers died. As the server itself.

@@ -1,6 +1,6 @@
 -- What a prompt asks of topics, as the user who asks.
 
--- name: LookUpTopics :many
+-- name: LookUpTopics :exec
 -- The topics of a chat that begin after a message; none where the chat has none. left: turns of the topic are before the
 -- first message that the prompt shows, and the chat has talked of something else after the last of those. cosine is that of
 -- the centroid and the question, where both are of the same model.
@@ -8,7 +8,7 @@ select t.id, (t.place = 1)::boolean as latest,
        (t.first_seq < sqlc.arg(before_seq)::bigint and (t.place > 1 or coalesce(t.other_last_seq >
          (select i.seq from public.turn_index i where i.topic_id = t.id and i.seq < sqlc.arg(before_seq) order by i.seq desc limit 1),
            false)))::boolean as "left",
-       coalesce(t.cosine, 0)::real as cosine, (t.cosine is not null)::boolean as has_cosine
+       coalesce(t.cosine, 0)::real::float8 as cosine, (t.cosine is not null)::boolean as has_cosine
   from (select o.id, o.chat_id, o.first_seq, row_number() over newest as place, lead(o.last_seq) over newest as other_last_seq,
                case when o.embedding_model = sqlc.arg(model)::text
                     then -(o.centroid operator(throughline.<#>) (select sqlc.narg(question)::text::throughline.embedding)) end as cosine
@@ -17,7 +17,7 @@ select t.id, (t.place = 1)::boolean as latest,
            and exists (select from public.chats c where c.id = sqlc.arg(chat_id) and c.topics <> 'off')
         window newest as (order by o.last_seq desc, o.id)) t;
 
--- name: LookUpTopic :many
+-- name: LookUpTopic :exec
 -- What a prompt shows of a topic. At most one row.
 select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at,
        (select count(*) from public.turn_index i where i.topic_id = t.id and i.chat_id = t.chat_id)::int as turns

@@ -1,22 +1,22 @@
 -- What compact_topic reads and writes, with what it takes to archive a topic and to unpack one. As a job, with the rights of
 -- the chat's owner.
 
--- name: PackClaim :many
+-- name: PackClaim :exec
 -- Takes a topic's lease. No row: another worker holds it, or there is no such topic. The same token may claim again, because
 -- the connection may have broken after a first claim.
 update throughline.own_topics t
    set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
  where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id)
    and (t.lease_until is null or t.lease_until <= now() or t.lease_token = sqlc.arg(lease_token)::uuid)
-returning t.version, t.state, t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
+returning t.version, t.state,
           (t.state = 'active' and not exists (
              select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
-          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq;
+          t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off, coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq;
 
--- name: PackExists :many
+-- name: PackExists :one
 select t.id from throughline.own_topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
 
--- name: PackMessages :many
+-- name: PackMessages :exec
 -- The messages of a topic, in the form of ReadFoldable.
 select m.id, '00000000-0000-0000-0000-000000000000'::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
@@ -40,7 +40,7 @@ update throughline.own_topics
    set lease_token = null, lease_until = null, retry_at = now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
  where id = sqlc.arg(topic_id) and lease_token = sqlc.arg(lease_token)::uuid;
 
--- name: PackCommit :many
+-- name: PackCommit :one
 -- Writes a compaction, if the topic is as it was when it was claimed and the messages up to checked_seq are still as many.
 -- No row: it writes nothing. After LockOwnBrief, which whoever changes the messages or their topics holds as well.
 update throughline.own_topics t

@@ -1,10 +1,10 @@
 -- What users see of their topics and change, with their rights. The current topic is the active one with the latest turn; a
 -- nil topic_id asks for it.
 
--- name: UserTopicList :many
+-- name: UserTopicList :exec
 -- A page, the latest activity first.
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
+       extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
    and (sqlc.arg(state)::text = '' or t.state = sqlc.arg(state)::text)
@@ -13,7 +13,7 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
  order by t.last_active_at desc, t.id desc
  limit sqlc.arg(most)::int;
 
--- name: UserTopicSearch :many
+-- name: UserTopicSearch :exec
 -- Those that have any of the words. A word counts by its rarity among the chat's topics.
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable(sqlc.arg(words)::text)))) w (lexeme)
@@ -31,15 +31,15 @@ hits as (
 ranked as (
   select h.id, sum(ln(1 + h.total::float8 / h.having_it)) as score from hits h group by h.id)
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
+       extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from ranked r join public.topics t on t.id = r.id
  order by r.score desc, t.last_active_at desc, t.id desc
  limit sqlc.arg(most)::int;
 
--- name: UserTopicFind :many
+-- name: UserTopicFind :exec
 -- At most one row.
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
+       extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
@@ -57,11 +57,11 @@ update public.topics t
  where c.id = t.chat_id and (c.expires_at is null or c.expires_at > now())
    and t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid()) and t.id = sqlc.arg(topic_id)::uuid;
 
--- name: UserTopicCounts :many
+-- name: UserTopicCounts :exec
 -- How many messages are packed and how many are not, of at most one topic.
-select t.id, t.title, coalesce(t.summary, '') <> '' as has_summary, t.importance, t.access_count,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds,
-       said.active::int as active, said.compressed::int as compressed
+select t.id, t.title, said.active::int as active, said.compressed::int as compressed, (said.active + said.compressed)::int as total,
+       coalesce(t.summary, '') <> '' as has_summary, t.importance, t.access_count,
+       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  cross join lateral (
    select count(*) filter (where m.seq > t.compacted_seq) as active, count(*) filter (where m.seq <= t.compacted_seq) as compressed
@@ -70,7 +70,7 @@ select t.id, t.title, coalesce(t.summary, '') <> '' as has_summary, t.importance
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
--- name: UserTopicMessages :many
+-- name: UserTopicMessages :one
 -- The messages of at most one topic, as they are at one moment, or the active messages alone. compressed is how many of the
 -- messages, from the first one on, are packed.
 select t.id, said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
@@ -85,7 +85,7 @@ select t.id, said.compressed::int as compressed, said.roles::text[] as roles, sa
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
--- name: UserTopicContext :many
+-- name: UserTopicContext :exec
 -- The summary of a topic as a system message with seq 0, and the active messages. The current topic is one that was talked
 -- about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
 -- are the chat's latest messages.
@@ -133,7 +133,7 @@ update public.messages m set rating = sqlc.arg(rating)::int
  where m.id = sqlc.arg(message_id) and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
    and m.rating is distinct from sqlc.arg(rating)::int;
 
--- name: UserTopicOfMessage :many
+-- name: UserTopicOfMessage :one
 -- The topic of a message's turn, locked. At most one row.
 select t.id, t.importance
   from public.messages m
@@ -143,10 +143,10 @@ select t.id, t.importance
  where m.id = sqlc.arg(message_id) and turn.last_seq >= m.seq
    for no key update of t;
 
--- name: UserTopicRate :execrows
+-- name: UserTopicRate :exec
 update public.topics t set importance = sqlc.arg(importance)::real, importance_rated = true where t.id = sqlc.arg(topic_id);
 
--- name: UserTopicLock :many
+-- name: UserTopicLock :execrows
 -- Those of the topics that the app's owner lets the user change.
 select t.id from public.topics t
  where t.user_id = (select auth.uid()) and t.id in (sqlc.arg(one)::uuid, sqlc.arg(other)::uuid)

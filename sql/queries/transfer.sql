@@ -1,6 +1,6 @@
 -- Export and import of whole chats, as the user.
 
--- name: ExportChat :many
+-- name: ExportChat :exec
 -- At most one row.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, created_at, updated_at,
@@ -12,7 +12,7 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
 -- Asked with each page, because the page of a deleted chat is empty as well.
 select exists (select from public.chats where id = sqlc.arg(chat_id));
 
--- name: ExportMessages :many
+-- name: ExportMessages :exec
 -- A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
 -- headers, without reading text beyond the page.
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
@@ -28,9 +28,9 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
  where page.before < sqlc.arg(max_bytes)::bigint
  order by m.seq;
 
--- name: ExportFiles :many
+-- name: ExportFiles :exec
 -- The contents of the exported messages, in the order of their hashes.
-select f.sha256, f.content
+select encode(f.sha256, 'hex') as sha256, f.content
   from public.chat_files f
  where f.chat_id = sqlc.arg(chat_id) and f.sha256 > sqlc.arg(after_sha256)::bytea
    and exists (select from public.message_files b
@@ -39,10 +39,10 @@ select f.sha256, f.content
  order by f.sha256
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportFile :many
-select content from public.chat_files where chat_id = sqlc.arg(chat_id) and sha256 = sqlc.arg(sha256);
+-- name: ExportFile :exec
+select encode(f.sha256, 'hex') as sha256, f.content from public.chat_files f where f.chat_id = sqlc.arg(chat_id) and f.sha256 = sqlc.arg(sha256);
 
--- name: ExportTopics :many
+-- name: ExportTopics :exec
 -- The topics after a number, and those of an imported chat that have no turn yet, which come last. A turn of an import that is
 -- not assigned yet is in the topic that it will be in.
 with given as (
@@ -77,7 +77,7 @@ select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as impo
  order by o.number
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportRevisions :many
+-- name: ExportRevisions :exec
 -- Not what a stale brief says: it may hold deleted words until it is made again.
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
        case when not exists (select from public.conversation_briefs b where b.chat_id = r.chat_id and b.stale) then r.global_summary end as global_summary,
@@ -95,7 +95,7 @@ select coalesce(nullif(current_setting('request.jwt.claims', true), '')::jsonb -
        (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories
   from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id;
 
--- name: ExportChats :many
+-- name: ExportChats :exec
 -- All chats of the user, expired ones too, the oldest first.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, created_at, updated_at,
@@ -106,7 +106,7 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
  order by created_at, id
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportUses :many
+-- name: ExportUses :exec
 -- What an account holds of memories beside the file of memories: how they were used, and their history.
 select m.id, m.last_accessed, m.access_count,
        coalesce((select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
@@ -115,13 +115,13 @@ select m.id, m.last_accessed, m.access_count,
   from public.memories m
  where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
 
--- name: ExportEntities :many
+-- name: ExportEntities :exec
 select id, name, entity_type, aliases, mentions
   from public.memory_entities
  where user_id = (select auth.uid()) and id > sqlc.arg(after_id)::uuid
  order by id limit sqlc.arg(max_rows)::int;
 
--- name: ExportRelationships :many
+-- name: ExportRelationships :exec
 select r.id, s.name as source, r.relationship, t.name as target, r.valid_from, r.valid_to, r.recorded_at, r.memory_id
   from public.memory_relationships r
   join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id

@@ -1,6 +1,6 @@
 -- What the prompt of a reply held, and what became of a brief, with the user's rights.
 
--- name: FindWhyReply :many
+-- name: FindWhyReply :one
 -- The reply with that id, or the latest reply to the message with that id. At most one row.
 select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, coalesce(q.seq, r.seq)::bigint as asked_seq
   from public.messages m
@@ -10,13 +10,13 @@ select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, co
  order by r.seq desc
  limit 1;
 
--- name: ReadWhyBrief :many
+-- name: ReadWhyBrief :exec
 -- At most one row.
 select r.version, r.kind, r.created_at, r.global_summary as text
   from public.conversation_brief_revisions r
  where r.chat_id = sqlc.arg(chat_id) and r.version = sqlc.arg(version);
 
--- name: ReadWhyRecalled :many
+-- name: ReadWhyRecalled :exec
 -- What is left of the turns that begin with these messages: up to the next message of the user.
 select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
   from unnest(sqlc.arg(seqs)::bigint[]) t (seq)
@@ -35,13 +35,13 @@ select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id
   left join public.memory_sources s on s.memory_id = m.id and s.user_id = m.user_id
  order by i.place, s.said_at, s.seq;
 
--- name: ReadWhyTopic :many
+-- name: ReadWhyTopic :exec
 -- At most one row.
 select t.id, t.title, t.summary, t.state from public.topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
 
--- name: ReadWhyRecent :many
+-- name: ReadWhyRecent :exec
 -- The messages of so many turns before a question, of those that the brief did not cover.
-select m.id, m.seq, m.role, m.created_at
+select m.id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(asked_seq) and m.token_count > 0 and m.superseded_by is null
    and m.seq >= (select min(u.seq)
@@ -51,7 +51,7 @@ select m.id, m.seq, m.role, m.created_at
                           order by t.seq desc limit sqlc.arg(turns)::int) u)
  order by m.seq;
 
--- name: ListBriefRevisions :many
+-- name: ListBriefRevisions :exec
 -- The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as global_summary,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at

@@ -35,7 +35,7 @@ type Store interface {
 
 // Snapshot is a topic as a compaction finds it.
 type Snapshot struct {
-	UserID uuid.UUID
+	UserID uuid.UUID `db:"-"`
 	// Version changes with all that a compaction could overlook: see the column.
 	Version int64
 	State   topics.State
@@ -50,7 +50,7 @@ type Snapshot struct {
 	SummaryTokens            int
 	SummarySeq, CompactedSeq int64
 	// Messages are all of the topic's, oldest first.
-	Messages []memory.Message
+	Messages []memory.Message `db:"-"`
 }
 
 // Change is what a compaction writes.

@@ -93,7 +93,7 @@ func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, 
 	return i, err
 }
 
-const ReadChatContext = `-- name: ReadChatContext :many
+const ReadChatContext = `-- name: ReadChatContext :one
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = $1) as has_files,
@@ -118,36 +118,23 @@ type ReadChatContextRow struct {
 }
 
 // A chat without its messages. At most one row.
-func (q *Queries) ReadChatContext(ctx context.Context, chatID uuid.UUID) ([]ReadChatContextRow, error) {
-	rows, err := q.db.Query(ctx, ReadChatContext, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadChatContextRow
-	for rows.Next() {
-		var i ReadChatContextRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.SystemPrompt,
-			&i.MemoryStrategy,
-			&i.MaxTurns,
-			&i.TurnCount,
-			&i.ToolName,
-			&i.CreatedAt,
-			&i.LastMessageAt,
-			&i.MessageCount,
-			&i.ExpiresAt,
-			&i.Expired,
-			&i.HasFiles,
-			&i.ToolsUsed,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadChatContext(ctx context.Context, chatID uuid.UUID) (ReadChatContextRow, error) {
+	row := q.db.QueryRow(ctx, ReadChatContext, chatID)
+	var i ReadChatContextRow
+	err := row.Scan(
+		&i.ID,
+		&i.SystemPrompt,
+		&i.MemoryStrategy,
+		&i.MaxTurns,
+		&i.TurnCount,
+		&i.ToolName,
+		&i.CreatedAt,
+		&i.LastMessageAt,
+		&i.MessageCount,
+		&i.ExpiresAt,
+		&i.Expired,
+		&i.HasFiles,
+		&i.ToolsUsed,
+	)
+	return i, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const ClaimBrief = `-- name: ClaimBrief :many
+const ClaimBrief = `-- name: ClaimBrief :one
 update throughline.own_briefs b
    set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
   from throughline.own_chats c left join throughline.own_brief_drafts d on d.chat_id = c.id
@@ -64,79 +64,53 @@ type ClaimBriefRow struct {
 // Like ReadBrief, and takes the lease for a fold; with the draft that an earlier worker left. No row: another
 // worker holds the lease, or the lock while it writes, or the user's other folds are as many as may run. The same
 // token may claim again, because the connection may have broken after a first claim.
-func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) ([]ClaimBriefRow, error) {
-	rows, err := q.db.Query(ctx, ClaimBrief,
+func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) (ClaimBriefRow, error) {
+	row := q.db.QueryRow(ctx, ClaimBrief,
 		arg.LeaseToken,
 		arg.LeaseSeconds,
 		arg.ChatID,
 		arg.FoldsPerUser,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ClaimBriefRow
-	for rows.Next() {
-		var i ClaimBriefRow
-		if err := rows.Scan(
-			&i.Version,
-			&i.CoveredSeq,
-			&i.BriefTokens,
-			&i.PendingTokens,
-			&i.PendingTurns,
-			&i.Stale,
-			&i.EditCount,
-			&i.ClearedSeq,
-			&i.ClearedTurns,
-			&i.Readable,
-			&i.GlobalSummary,
-			&i.LastSummarizedMessageID,
-			&i.MemoryStrategy,
-			&i.MaxTurns,
-			&i.PutOff,
-			&i.DraftPlan,
-			&i.DraftPieces,
-			&i.DraftSummary,
-			&i.DraftTokens,
-			&i.DraftStats,
-			&i.DraftDurationMs,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	var i ClaimBriefRow
+	err := row.Scan(
+		&i.Version,
+		&i.CoveredSeq,
+		&i.BriefTokens,
+		&i.PendingTokens,
+		&i.PendingTurns,
+		&i.Stale,
+		&i.EditCount,
+		&i.ClearedSeq,
+		&i.ClearedTurns,
+		&i.Readable,
+		&i.GlobalSummary,
+		&i.LastSummarizedMessageID,
+		&i.MemoryStrategy,
+		&i.MaxTurns,
+		&i.PutOff,
+		&i.DraftPlan,
+		&i.DraftPieces,
+		&i.DraftSummary,
+		&i.DraftTokens,
+		&i.DraftStats,
+		&i.DraftDurationMs,
+	)
+	return i, err
 }
 
-const ClearDeadLeases = `-- name: ClearDeadLeases :many
+const ClearDeadLeases = `-- name: ClearDeadLeases :execrows
 update public.conversation_briefs
    set lease_token = null, lease_until = null
  where lease_until < now()
-returning chat_id
 `
 
 // Leases that ran out: their workers died. As the server itself.
-func (q *Queries) ClearDeadLeases(ctx context.Context) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, ClearDeadLeases)
+func (q *Queries) ClearDeadLeases(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, ClearDeadLeases)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var chat_id uuid.UUID
-		if err := rows.Scan(&chat_id); err != nil {
-			return nil, err
-		}
-		items = append(items, chat_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const FindDueBriefs = `-- name: FindDueBriefs :many
@@ -264,7 +238,7 @@ func (q *Queries) LockOwnBrief(ctx context.Context, chatID uuid.UUID) error {
 	return err
 }
 
-const PutOffFold = `-- name: PutOffFold :many
+const PutOffFold = `-- name: PutOffFold :one
 with put_off as (update throughline.own_briefs b
    set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = $1::text,
        failing_since = coalesce(b.failing_since, now()),
@@ -300,8 +274,8 @@ type PutOffFoldRow struct {
 // With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
 // another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
 // a summary that passes. Returns how often the chat was put off, and for how many seconds.
-func (q *Queries) PutOffFold(ctx context.Context, arg PutOffFoldParams) ([]PutOffFoldRow, error) {
-	rows, err := q.db.Query(ctx, PutOffFold,
+func (q *Queries) PutOffFold(ctx context.Context, arg PutOffFoldParams) (PutOffFoldRow, error) {
+	row := q.db.QueryRow(ctx, PutOffFold,
 		arg.Failure,
 		arg.LongestSeconds,
 		arg.FirstSeconds,
@@ -309,22 +283,9 @@ func (q *Queries) PutOffFold(ctx context.Context, arg PutOffFoldParams) ([]PutOf
 		arg.LeaseToken,
 		arg.PlannedEditCount,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PutOffFoldRow
-	for rows.Next() {
-		var i PutOffFoldRow
-		if err := rows.Scan(&i.FoldFailures, &i.WaitSeconds); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	var i PutOffFoldRow
+	err := row.Scan(&i.FoldFailures, &i.WaitSeconds)
+	return i, err
 }
 
 const ReadBrief = `-- name: ReadBrief :one
@@ -496,7 +457,7 @@ func (q *Queries) SettleFold(ctx context.Context, arg SettleFoldParams) error {
 	return err
 }
 
-const SettleRestedBriefs = `-- name: SettleRestedBriefs :execrows
+const SettleRestedBriefs = `-- name: SettleRestedBriefs :exec
 update public.conversation_briefs
    set settled_tokens = pending_tokens, settled_turns = pending_turns
  where chat_id in (
@@ -518,21 +479,18 @@ type SettleRestedBriefsParams struct {
 
 // Chats over the threshold in which nothing is due and nothing has happened for an hour, such as those of three long turns:
 // they leave the index that FindDueBriefs reads, until their counters change. As the server itself.
-func (q *Queries) SettleRestedBriefs(ctx context.Context, arg SettleRestedBriefsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, SettleRestedBriefs,
+func (q *Queries) SettleRestedBriefs(ctx context.Context, arg SettleRestedBriefsParams) error {
+	_, err := q.db.Exec(ctx, SettleRestedBriefs,
 		arg.Threshold,
 		arg.KRawTurns,
 		arg.Bridge,
 		arg.MinTailTurns,
 		arg.Prompt,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
-const WriteBrief = `-- name: WriteBrief :many
+const WriteBrief = `-- name: WriteBrief :exec
 with written as (update throughline.own_briefs b
    set brief = jsonb_build_object('global_summary', $1::text,
                                   'last_summarized_message_id', $2::uuid),
@@ -587,17 +545,11 @@ type WriteBriefParams struct {
 	Details                        json.RawMessage
 }
 
-type WriteBriefRow struct {
-	BriefTokens   int
-	PendingTokens int
-	PendingTurns  int
-}
-
 // Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
 // message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
 // row. The counters are counted again after the new covered_seq.
-func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) ([]WriteBriefRow, error) {
-	rows, err := q.db.Query(ctx, WriteBrief,
+func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) error {
+	_, err := q.db.Exec(ctx, WriteBrief,
 		arg.GlobalSummary,
 		arg.LastSummarizedMessageID,
 		arg.BriefTokens,
@@ -619,22 +571,7 @@ func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) ([]Write
 		arg.InputSha256,
 		arg.Details,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WriteBriefRow
-	for rows.Next() {
-		var i WriteBriefRow
-		if err := rows.Scan(&i.BriefTokens, &i.PendingTokens, &i.PendingTurns); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const WriteDraft = `-- name: WriteDraft :execrows

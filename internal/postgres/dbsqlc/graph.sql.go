@@ -55,7 +55,7 @@ func (q *Queries) ClaimGraph(ctx context.Context, arg ClaimGraphParams) ([]uuid.
 	return items, nil
 }
 
-const LinkMemories = `-- name: LinkMemories :many
+const LinkMemories = `-- name: LinkMemories :execrows
 select m.id, throughline.link_memory(m.id, n.entities::jsonb, n.relationships::jsonb)::text as linked
   from (select unnest($1::uuid[]) as id, unnest($2::int[]) as version,
                unnest($3::text[]) as entities, unnest($4::text[]) as relationships) n
@@ -69,35 +69,18 @@ type LinkMemoriesParams struct {
 	Relationships []string
 }
 
-type LinkMemoriesRow struct {
-	ID     uuid.UUID
-	Linked string
-}
-
 // As throughline_worker: links memories that are still as they were read, and returns them.
-func (q *Queries) LinkMemories(ctx context.Context, arg LinkMemoriesParams) ([]LinkMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, LinkMemories,
+func (q *Queries) LinkMemories(ctx context.Context, arg LinkMemoriesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, LinkMemories,
 		arg.Ids,
 		arg.Versions,
 		arg.Entities,
 		arg.Relationships,
 	)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []LinkMemoriesRow
-	for rows.Next() {
-		var i LinkMemoriesRow
-		if err := rows.Scan(&i.ID, &i.Linked); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const LockGraphMemories = `-- name: LockGraphMemories :exec
@@ -239,36 +222,15 @@ func (q *Queries) ReadGraph(ctx context.Context, arg ReadGraphParams) ([]ReadGra
 	return items, nil
 }
 
-const ReadUnlinked = `-- name: ReadUnlinked :many
+const ReadUnlinked = `-- name: ReadUnlinked :exec
 select m.id, m.version, m.content from throughline.own_memories m
  where m.graph_version is null and m.status = 'active' order by m.created_at, m.id limit $1::int
 `
 
-type ReadUnlinkedRow struct {
-	ID      uuid.UUID
-	Version int
-	Content string
-}
-
 // As throughline_worker: memories that the graph has not looked at.
-func (q *Queries) ReadUnlinked(ctx context.Context, most int) ([]ReadUnlinkedRow, error) {
-	rows, err := q.db.Query(ctx, ReadUnlinked, most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadUnlinkedRow
-	for rows.Next() {
-		var i ReadUnlinkedRow
-		if err := rows.Scan(&i.ID, &i.Version, &i.Content); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadUnlinked(ctx context.Context, most int) error {
+	_, err := q.db.Exec(ctx, ReadUnlinked, most)
+	return err
 }
 
 const ReleaseGraph = `-- name: ReleaseGraph :exec

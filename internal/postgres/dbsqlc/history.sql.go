@@ -97,39 +97,18 @@ func (q *Queries) ChangeMessage(ctx context.Context, arg ChangeMessageParams) (i
 	return result.RowsAffected(), nil
 }
 
-const ChatState = `-- name: ChatState :many
+const ChatState = `-- name: ChatState :exec
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.chats c where c.id = $1
 `
 
-type ChatStateRow struct {
-	ID        uuid.UUID
-	ExpiresAt *time.Time
-	Expired   bool
-}
-
 // Whether the user has the chat, and whether it is expired. At most one row.
-func (q *Queries) ChatState(ctx context.Context, chatID uuid.UUID) ([]ChatStateRow, error) {
-	rows, err := q.db.Query(ctx, ChatState, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ChatStateRow
-	for rows.Next() {
-		var i ChatStateRow
-		if err := rows.Scan(&i.ID, &i.ExpiresAt, &i.Expired); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ChatState(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ChatState, chatID)
+	return err
 }
 
-const ClearBrief = `-- name: ClearBrief :execrows
+const ClearBrief = `-- name: ClearBrief :exec
 with cleared as (
   update public.conversation_briefs b
      set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
@@ -152,15 +131,12 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
 // there is nothing to remove, while a reply runs, if the chat is expired, or if a policy of the app's keeps its
 // user from changing it, which only asking for the lock, held already, tells. A running fold loses its lease and
 // its result. stale stays, because deleted words must still be removed from the older revisions.
-func (q *Queries) ClearBrief(ctx context.Context, chatID uuid.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, ClearBrief, chatID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) ClearBrief(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ClearBrief, chatID)
+	return err
 }
 
-const CountOldChats = `-- name: CountOldChats :one
+const CountOldChats = `-- name: CountOldChats :exec
 with old as (
   select c.id, c.message_count, greatest(c.last_message_at, c.created_at) as activity
     from public.chats c
@@ -176,18 +152,10 @@ type CountOldChatsParams struct {
 	Days    int
 }
 
-type CountOldChatsRow struct {
-	Chats    int64
-	Messages int64
-	ChatIds  []uuid.UUID
-}
-
 // What PruneChats would delete.
-func (q *Queries) CountOldChats(ctx context.Context, arg CountOldChatsParams) (CountOldChatsRow, error) {
-	row := q.db.QueryRow(ctx, CountOldChats, arg.MostIds, arg.Days)
-	var i CountOldChatsRow
-	err := row.Scan(&i.Chats, &i.Messages, &i.ChatIds)
-	return i, err
+func (q *Queries) CountOldChats(ctx context.Context, arg CountOldChatsParams) error {
+	_, err := q.db.Exec(ctx, CountOldChats, arg.MostIds, arg.Days)
+	return err
 }
 
 const CreateChat = `-- name: CreateChat :exec
@@ -262,7 +230,7 @@ func (q *Queries) DeleteMessage(ctx context.Context, messageID uuid.UUID) (int64
 	return result.RowsAffected(), nil
 }
 
-const FindMessage = `-- name: FindMessage :many
+const FindMessage = `-- name: FindMessage :exec
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -273,107 +241,25 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
  where m.id = $1
 `
 
-type FindMessageRow struct {
-	ID              uuid.UUID
-	ClientMessageID uuid.NullUUID
-	ChatID          uuid.UUID
-	Seq             int64
-	Role            string
-	Content         string
-	Status          string
-	ReplyTo         uuid.NullUUID
-	SupersededBy    uuid.NullUUID
-	TokenCount      int
-	Pinned          bool
-	Importance      *float32
-	Rating          *int16
-	ToolCalls       []byte
-	ToolCallID      *string
-	Name            *string
-	ToolName        *string
-	Metadata        json.RawMessage
-	Files           json.RawMessage
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-}
-
 // At most one row.
-func (q *Queries) FindMessage(ctx context.Context, messageID uuid.UUID) ([]FindMessageRow, error) {
-	rows, err := q.db.Query(ctx, FindMessage, messageID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindMessageRow
-	for rows.Next() {
-		var i FindMessageRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ClientMessageID,
-			&i.ChatID,
-			&i.Seq,
-			&i.Role,
-			&i.Content,
-			&i.Status,
-			&i.ReplyTo,
-			&i.SupersededBy,
-			&i.TokenCount,
-			&i.Pinned,
-			&i.Importance,
-			&i.Rating,
-			&i.ToolCalls,
-			&i.ToolCallID,
-			&i.Name,
-			&i.ToolName,
-			&i.Metadata,
-			&i.Files,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindMessage(ctx context.Context, messageID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, FindMessage, messageID)
+	return err
 }
 
-const FindMessagesChat = `-- name: FindMessagesChat :many
+const FindMessagesChat = `-- name: FindMessagesChat :exec
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.messages m join public.chats c on c.id = m.chat_id
  where m.id = $1
 `
 
-type FindMessagesChatRow struct {
-	ID        uuid.UUID
-	ExpiresAt *time.Time
-	Expired   bool
-}
-
 // The state of the chat that a message belongs to. At most one row.
-func (q *Queries) FindMessagesChat(ctx context.Context, messageID uuid.UUID) ([]FindMessagesChatRow, error) {
-	rows, err := q.db.Query(ctx, FindMessagesChat, messageID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindMessagesChatRow
-	for rows.Next() {
-		var i FindMessagesChatRow
-		if err := rows.Scan(&i.ID, &i.ExpiresAt, &i.Expired); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindMessagesChat(ctx context.Context, messageID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, FindMessagesChat, messageID)
+	return err
 }
 
-const FindStoredMessages = `-- name: FindStoredMessages :many
+const FindStoredMessages = `-- name: FindStoredMessages :exec
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -395,82 +281,19 @@ type FindStoredMessagesParams struct {
 	Places    []int
 }
 
-type FindStoredMessagesRow struct {
-	ID              uuid.UUID
-	ClientMessageID uuid.NullUUID
-	ChatID          uuid.UUID
-	Seq             int64
-	Role            string
-	Content         string
-	Status          string
-	ReplyTo         uuid.NullUUID
-	SupersededBy    uuid.NullUUID
-	TokenCount      int
-	Pinned          bool
-	Importance      *float32
-	Rating          *int16
-	ToolCalls       []byte
-	ToolCallID      *string
-	Name            *string
-	ToolName        *string
-	Metadata        json.RawMessage
-	Files           json.RawMessage
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	Place           interface{}
-}
-
 // Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 // and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
-func (q *Queries) FindStoredMessages(ctx context.Context, arg FindStoredMessagesParams) ([]FindStoredMessagesRow, error) {
-	rows, err := q.db.Query(ctx, FindStoredMessages,
+func (q *Queries) FindStoredMessages(ctx context.Context, arg FindStoredMessagesParams) error {
+	_, err := q.db.Exec(ctx, FindStoredMessages,
 		arg.UserID,
 		arg.Ids,
 		arg.ClientIds,
 		arg.Places,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindStoredMessagesRow
-	for rows.Next() {
-		var i FindStoredMessagesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ClientMessageID,
-			&i.ChatID,
-			&i.Seq,
-			&i.Role,
-			&i.Content,
-			&i.Status,
-			&i.ReplyTo,
-			&i.SupersededBy,
-			&i.TokenCount,
-			&i.Pinned,
-			&i.Importance,
-			&i.Rating,
-			&i.ToolCalls,
-			&i.ToolCallID,
-			&i.Name,
-			&i.ToolName,
-			&i.Metadata,
-			&i.Files,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Place,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ListChats = `-- name: ListChats :many
+const ListChats = `-- name: ListChats :exec
 with placed as (
   select c.id, case
            when greatest(c.last_message_at, c.created_at) <= at.as_of then greatest(c.last_message_at, c.created_at)
@@ -501,35 +324,12 @@ type ListChatsParams struct {
 	Most           int
 }
 
-type ListChatsRow struct {
-	ID             uuid.UUID
-	Title          string
-	SystemPrompt   *string
-	Metadata       json.RawMessage
-	Tags           []string
-	MemoryStrategy string
-	TtlHours       *int
-	MaxTurns       *int
-	Remember       bool
-	Topics         string
-	ToolName       *string
-	MessageCount   int64
-	TurnCount      int64
-	LastMessageAt  *time.Time
-	ExpiresAt      *time.Time
-	Expired        bool
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	Activity       time.Time
-	AsOf           time.Time
-}
-
 // Pages of a user's chats by last activity. There is no index on it, because every message would have to
 // update it; each page reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them.
 // All pages use the order at the time of the first page (as_of): the messages tell the activity at that time
 // of a chat that was active later. Newer chats come first.
-func (q *Queries) ListChats(ctx context.Context, arg ListChatsParams) ([]ListChatsRow, error) {
-	rows, err := q.db.Query(ctx, ListChats,
+func (q *Queries) ListChats(ctx context.Context, arg ListChatsParams) error {
+	_, err := q.db.Exec(ctx, ListChats,
 		arg.AsOf,
 		arg.IncludeExpired,
 		arg.Tag,
@@ -537,46 +337,10 @@ func (q *Queries) ListChats(ctx context.Context, arg ListChatsParams) ([]ListCha
 		arg.ChatID,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListChatsRow
-	for rows.Next() {
-		var i ListChatsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.SystemPrompt,
-			&i.Metadata,
-			&i.Tags,
-			&i.MemoryStrategy,
-			&i.TtlHours,
-			&i.MaxTurns,
-			&i.Remember,
-			&i.Topics,
-			&i.ToolName,
-			&i.MessageCount,
-			&i.TurnCount,
-			&i.LastMessageAt,
-			&i.ExpiresAt,
-			&i.Expired,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Activity,
-			&i.AsOf,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ListFiles = `-- name: ListFiles :many
+const ListFiles = `-- name: ListFiles :exec
 with brought as (
   select f.sha256, f.path, f.message_id, m.seq, f.place, m.created_at,
          row_number() over (partition by f.sha256 order by m.seq desc, f.place desc) as nth
@@ -607,54 +371,19 @@ type ListFilesParams struct {
 	MaxBytes    int64
 }
 
-type ListFilesRow struct {
-	Sha256     string
-	Path       string
-	Paths      []string
-	Bytes      int
-	TokenCount int
-	MessageID  uuid.UUID
-	CreatedAt  time.Time
-	Content    *string
-}
-
 // Each content once, with the last message that brought it, the latest first. The contents themselves are
 // included until max_bytes is reached.
-func (q *Queries) ListFiles(ctx context.Context, arg ListFilesParams) ([]ListFilesRow, error) {
-	rows, err := q.db.Query(ctx, ListFiles,
+func (q *Queries) ListFiles(ctx context.Context, arg ListFilesParams) error {
+	_, err := q.db.Exec(ctx, ListFiles,
 		arg.ChatID,
 		arg.Sha256,
 		arg.WithContent,
 		arg.MaxBytes,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListFilesRow
-	for rows.Next() {
-		var i ListFilesRow
-		if err := rows.Scan(
-			&i.Sha256,
-			&i.Path,
-			&i.Paths,
-			&i.Bytes,
-			&i.TokenCount,
-			&i.MessageID,
-			&i.CreatedAt,
-			&i.Content,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ListMessagesAfter = `-- name: ListMessagesAfter :many
+const ListMessagesAfter = `-- name: ListMessagesAfter :exec
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -673,74 +402,13 @@ type ListMessagesAfterParams struct {
 	Most     int
 }
 
-type ListMessagesAfterRow struct {
-	ID              uuid.UUID
-	ClientMessageID uuid.NullUUID
-	ChatID          uuid.UUID
-	Seq             int64
-	Role            string
-	Content         string
-	Status          string
-	ReplyTo         uuid.NullUUID
-	SupersededBy    uuid.NullUUID
-	TokenCount      int
-	Pinned          bool
-	Importance      *float32
-	Rating          *int16
-	ToolCalls       []byte
-	ToolCallID      *string
-	Name            *string
-	ToolName        *string
-	Metadata        json.RawMessage
-	Files           json.RawMessage
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-}
-
 // The oldest messages after a seq, oldest first.
-func (q *Queries) ListMessagesAfter(ctx context.Context, arg ListMessagesAfterParams) ([]ListMessagesAfterRow, error) {
-	rows, err := q.db.Query(ctx, ListMessagesAfter, arg.ChatID, arg.AfterSeq, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListMessagesAfterRow
-	for rows.Next() {
-		var i ListMessagesAfterRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ClientMessageID,
-			&i.ChatID,
-			&i.Seq,
-			&i.Role,
-			&i.Content,
-			&i.Status,
-			&i.ReplyTo,
-			&i.SupersededBy,
-			&i.TokenCount,
-			&i.Pinned,
-			&i.Importance,
-			&i.Rating,
-			&i.ToolCalls,
-			&i.ToolCallID,
-			&i.Name,
-			&i.ToolName,
-			&i.Metadata,
-			&i.Files,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ListMessagesAfter(ctx context.Context, arg ListMessagesAfterParams) error {
+	_, err := q.db.Exec(ctx, ListMessagesAfter, arg.ChatID, arg.AfterSeq, arg.Most)
+	return err
 }
 
-const ListMessagesBefore = `-- name: ListMessagesBefore :many
+const ListMessagesBefore = `-- name: ListMessagesBefore :exec
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -759,126 +427,39 @@ type ListMessagesBeforeParams struct {
 	Most      int
 }
 
-type ListMessagesBeforeRow struct {
-	ID              uuid.UUID
-	ClientMessageID uuid.NullUUID
-	ChatID          uuid.UUID
-	Seq             int64
-	Role            string
-	Content         string
-	Status          string
-	ReplyTo         uuid.NullUUID
-	SupersededBy    uuid.NullUUID
-	TokenCount      int
-	Pinned          bool
-	Importance      *float32
-	Rating          *int16
-	ToolCalls       []byte
-	ToolCallID      *string
-	Name            *string
-	ToolName        *string
-	Metadata        json.RawMessage
-	Files           json.RawMessage
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-}
-
 // The newest messages before a seq, newest first: an index range, read backwards.
-func (q *Queries) ListMessagesBefore(ctx context.Context, arg ListMessagesBeforeParams) ([]ListMessagesBeforeRow, error) {
-	rows, err := q.db.Query(ctx, ListMessagesBefore, arg.ChatID, arg.BeforeSeq, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListMessagesBeforeRow
-	for rows.Next() {
-		var i ListMessagesBeforeRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ClientMessageID,
-			&i.ChatID,
-			&i.Seq,
-			&i.Role,
-			&i.Content,
-			&i.Status,
-			&i.ReplyTo,
-			&i.SupersededBy,
-			&i.TokenCount,
-			&i.Pinned,
-			&i.Importance,
-			&i.Rating,
-			&i.ToolCalls,
-			&i.ToolCallID,
-			&i.Name,
-			&i.ToolName,
-			&i.Metadata,
-			&i.Files,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ListMessagesBefore(ctx context.Context, arg ListMessagesBeforeParams) error {
+	_, err := q.db.Exec(ctx, ListMessagesBefore, arg.ChatID, arg.BeforeSeq, arg.Most)
+	return err
 }
 
-const LockMessagesChat = `-- name: LockMessagesChat :many
+const LockMessagesChat = `-- name: LockMessagesChat :one
 select c.id from public.chats c
  where c.id = (select m.chat_id from public.messages m where m.id = $1)
    for no key update
 `
 
 // Locks the chat's row before its messages, as a turn does. At most one row.
-func (q *Queries) LockMessagesChat(ctx context.Context, messageID uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, LockMessagesChat, messageID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) LockMessagesChat(ctx context.Context, messageID uuid.UUID) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, LockMessagesChat, messageID)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
 }
 
-const MessageStatus = `-- name: MessageStatus :many
+const MessageStatus = `-- name: MessageStatus :one
 select status from public.messages where id = $1
 `
 
 // At most one row.
-func (q *Queries) MessageStatus(ctx context.Context, messageID uuid.UUID) ([]string, error) {
-	rows, err := q.db.Query(ctx, MessageStatus, messageID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var status string
-		if err := rows.Scan(&status); err != nil {
-			return nil, err
-		}
-		items = append(items, status)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) MessageStatus(ctx context.Context, messageID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, MessageStatus, messageID)
+	var status string
+	err := row.Scan(&status)
+	return status, err
 }
 
-const PruneChats = `-- name: PruneChats :one
+const PruneChats = `-- name: PruneChats :exec
 with gone as (
   delete from public.chats c
    where greatest(c.last_message_at, c.created_at) < now() - make_interval(days => $2::int)
@@ -894,89 +475,26 @@ type PruneChatsParams struct {
 	Days    int
 }
 
-type PruneChatsRow struct {
-	Chats    int64
-	Messages int64
-	ChatIds  []uuid.UUID
-}
-
 // If a turn holds a chat's row, Postgres waits for it and then checks the chat's activity again.
-func (q *Queries) PruneChats(ctx context.Context, arg PruneChatsParams) (PruneChatsRow, error) {
-	row := q.db.QueryRow(ctx, PruneChats, arg.MostIds, arg.Days)
-	var i PruneChatsRow
-	err := row.Scan(&i.Chats, &i.Messages, &i.ChatIds)
-	return i, err
+func (q *Queries) PruneChats(ctx context.Context, arg PruneChatsParams) error {
+	_, err := q.db.Exec(ctx, PruneChats, arg.MostIds, arg.Days)
+	return err
 }
 
-const ReadChat = `-- name: ReadChat :many
+const ReadChat = `-- name: ReadChat :exec
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
        c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = $1
 `
 
-type ReadChatRow struct {
-	ID             uuid.UUID
-	Title          string
-	SystemPrompt   *string
-	Metadata       json.RawMessage
-	Tags           []string
-	MemoryStrategy string
-	TtlHours       *int
-	MaxTurns       *int
-	Remember       bool
-	Topics         string
-	ToolName       *string
-	MessageCount   int64
-	TurnCount      int64
-	LastMessageAt  *time.Time
-	ExpiresAt      *time.Time
-	Expired        bool
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-}
-
 // At most one row.
-func (q *Queries) ReadChat(ctx context.Context, chatID uuid.UUID) ([]ReadChatRow, error) {
-	rows, err := q.db.Query(ctx, ReadChat, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadChatRow
-	for rows.Next() {
-		var i ReadChatRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.SystemPrompt,
-			&i.Metadata,
-			&i.Tags,
-			&i.MemoryStrategy,
-			&i.TtlHours,
-			&i.MaxTurns,
-			&i.Remember,
-			&i.Topics,
-			&i.ToolName,
-			&i.MessageCount,
-			&i.TurnCount,
-			&i.LastMessageAt,
-			&i.ExpiresAt,
-			&i.Expired,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadChat(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ReadChat, chatID)
+	return err
 }
 
-const ReadCleared = `-- name: ReadCleared :many
+const ReadCleared = `-- name: ReadCleared :one
 select version, cleared_seq from public.conversation_briefs where chat_id = $1
 `
 
@@ -986,49 +504,23 @@ type ReadClearedRow struct {
 }
 
 // At most one row.
-func (q *Queries) ReadCleared(ctx context.Context, chatID uuid.UUID) ([]ReadClearedRow, error) {
-	rows, err := q.db.Query(ctx, ReadCleared, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadClearedRow
-	for rows.Next() {
-		var i ReadClearedRow
-		if err := rows.Scan(&i.Version, &i.ClearedSeq); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadCleared(ctx context.Context, chatID uuid.UUID) (ReadClearedRow, error) {
+	row := q.db.QueryRow(ctx, ReadCleared, chatID)
+	var i ReadClearedRow
+	err := row.Scan(&i.Version, &i.ClearedSeq)
+	return i, err
 }
 
-const ReadStale = `-- name: ReadStale :many
+const ReadStale = `-- name: ReadStale :one
 select stale from public.conversation_briefs where chat_id = $1
 `
 
 // Whether the brief has to be rebuilt. At most one row.
-func (q *Queries) ReadStale(ctx context.Context, chatID uuid.UUID) ([]bool, error) {
-	rows, err := q.db.Query(ctx, ReadStale, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []bool
-	for rows.Next() {
-		var stale bool
-		if err := rows.Scan(&stale); err != nil {
-			return nil, err
-		}
-		items = append(items, stale)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadStale(ctx context.Context, chatID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, ReadStale, chatID)
+	var stale bool
+	err := row.Scan(&stale)
+	return stale, err
 }
 
 const StoreMessages = `-- name: StoreMessages :exec

@@ -50,7 +50,7 @@ func (q *Queries) AdvanceExtraction(ctx context.Context, arg AdvanceExtractionPa
 	return i, err
 }
 
-const ClaimExtraction = `-- name: ClaimExtraction :many
+const ClaimExtraction = `-- name: ClaimExtraction :one
 update throughline.own_memory_users u
    set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
  where u.lease_until is null or u.lease_until <= now() or u.lease_token = $1::uuid
@@ -71,29 +71,16 @@ type ClaimExtractionRow struct {
 
 // Takes the user's lease. No row: another worker holds it, or there is no such row yet. The same token may claim again,
 // because the connection may have broken after a first claim.
-func (q *Queries) ClaimExtraction(ctx context.Context, arg ClaimExtractionParams) ([]ClaimExtractionRow, error) {
-	rows, err := q.db.Query(ctx, ClaimExtraction, arg.LeaseToken, arg.LeaseSeconds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ClaimExtractionRow
-	for rows.Next() {
-		var i ClaimExtractionRow
-		if err := rows.Scan(
-			&i.Enabled,
-			&i.TimeZone,
-			&i.Language,
-			&i.Excluded,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ClaimExtraction(ctx context.Context, arg ClaimExtractionParams) (ClaimExtractionRow, error) {
+	row := q.db.QueryRow(ctx, ClaimExtraction, arg.LeaseToken, arg.LeaseSeconds)
+	var i ClaimExtractionRow
+	err := row.Scan(
+		&i.Enabled,
+		&i.TimeZone,
+		&i.Language,
+		&i.Excluded,
+	)
+	return i, err
 }
 
 const ClearDeadExtractions = `-- name: ClearDeadExtractions :execrows
@@ -372,7 +359,7 @@ func (q *Queries) LinkMemory(ctx context.Context, arg LinkMemoryParams) error {
 	return err
 }
 
-const LockExtraction = `-- name: LockExtraction :many
+const LockExtraction = `-- name: LockExtraction :one
 select b.extracted_seq from throughline.own_briefs b
  where b.chat_id = $1 and b.extracted_seq = $2 for no key update
 `
@@ -383,49 +370,23 @@ type LockExtractionParams struct {
 }
 
 // After the chat's and the messages' locks. No row: the range was read or skipped by somebody else.
-func (q *Queries) LockExtraction(ctx context.Context, arg LockExtractionParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, LockExtraction, arg.ChatID, arg.ExtractedSeq)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var extracted_seq int64
-		if err := rows.Scan(&extracted_seq); err != nil {
-			return nil, err
-		}
-		items = append(items, extracted_seq)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) LockExtraction(ctx context.Context, arg LockExtractionParams) (int64, error) {
+	row := q.db.QueryRow(ctx, LockExtraction, arg.ChatID, arg.ExtractedSeq)
+	var extracted_seq int64
+	err := row.Scan(&extracted_seq)
+	return extracted_seq, err
 }
 
-const LockMemories = `-- name: LockMemories :many
+const LockMemories = `-- name: LockMemories :one
 select u.version from throughline.own_memory_users u where u.lease_token = $1::uuid for no key update
 `
 
 // After the brief's lock. No row: another worker has the lease.
-func (q *Queries) LockMemories(ctx context.Context, leaseToken uuid.UUID) ([]int64, error) {
-	rows, err := q.db.Query(ctx, LockMemories, leaseToken)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var version int64
-		if err := rows.Scan(&version); err != nil {
-			return nil, err
-		}
-		items = append(items, version)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) LockMemories(ctx context.Context, leaseToken uuid.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, LockMemories, leaseToken)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
 }
 
 const MakeMemoryUser = `-- name: MakeMemoryUser :exec
@@ -516,18 +477,16 @@ func (q *Queries) PutOffExtraction(ctx context.Context, arg PutOffExtractionPara
 	return err
 }
 
-const RaiseMemoryVersion = `-- name: RaiseMemoryVersion :one
+const RaiseMemoryVersion = `-- name: RaiseMemoryVersion :exec
 select throughline.touch_memories($1::uuid)::bigint as version
 `
 
-func (q *Queries) RaiseMemoryVersion(ctx context.Context, owner uuid.UUID) (int64, error) {
-	row := q.db.QueryRow(ctx, RaiseMemoryVersion, owner)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
+func (q *Queries) RaiseMemoryVersion(ctx context.Context, owner uuid.UUID) error {
+	_, err := q.db.Exec(ctx, RaiseMemoryVersion, owner)
+	return err
 }
 
-const ReadBefore = `-- name: ReadBefore :many
+const ReadBefore = `-- name: ReadBefore :exec
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls
   from throughline.own_messages m
@@ -544,56 +503,13 @@ type ReadBeforeParams struct {
 	Most   int
 }
 
-type ReadBeforeRow struct {
-	ID         uuid.UUID
-	ReplyTo    uuid.UUID
-	Seq        int64
-	Role       string
-	Status     string
-	Content    string
-	TokenCount int
-	CreatedAt  time.Time
-	Pinned     bool
-	Importance float32
-	Name       *string
-	ToolCalls  []byte
-}
-
 // The last messages before those that were not skipped, the newest first.
-func (q *Queries) ReadBefore(ctx context.Context, arg ReadBeforeParams) ([]ReadBeforeRow, error) {
-	rows, err := q.db.Query(ctx, ReadBefore, arg.ChatID, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadBeforeRow
-	for rows.Next() {
-		var i ReadBeforeRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ReplyTo,
-			&i.Seq,
-			&i.Role,
-			&i.Status,
-			&i.Content,
-			&i.TokenCount,
-			&i.CreatedAt,
-			&i.Pinned,
-			&i.Importance,
-			&i.Name,
-			&i.ToolCalls,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadBefore(ctx context.Context, arg ReadBeforeParams) error {
+	_, err := q.db.Exec(ctx, ReadBefore, arg.ChatID, arg.Most)
+	return err
 }
 
-const ReadExtraction = `-- name: ReadExtraction :many
+const ReadExtraction = `-- name: ReadExtraction :one
 select c.remember, c.last_seq, b.extracted_seq, b.cleared_seq,
        (case when b.readable and not b.stale and not exists (
                     select from throughline.own_memory_extractions x
@@ -617,43 +533,30 @@ type ReadExtractionRow struct {
 
 // A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: what was said while the
 // chat, or the user, was not to be remembered is no context either.
-func (q *Queries) ReadExtraction(ctx context.Context, chatID uuid.UUID) ([]ReadExtractionRow, error) {
-	rows, err := q.db.Query(ctx, ReadExtraction, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadExtractionRow
-	for rows.Next() {
-		var i ReadExtractionRow
-		if err := rows.Scan(
-			&i.Remember,
-			&i.LastSeq,
-			&i.ExtractedSeq,
-			&i.ClearedSeq,
-			&i.Summary,
-			&i.DueNow,
-			&i.Rested,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadExtraction(ctx context.Context, chatID uuid.UUID) (ReadExtractionRow, error) {
+	row := q.db.QueryRow(ctx, ReadExtraction, chatID)
+	var i ReadExtractionRow
+	err := row.Scan(
+		&i.Remember,
+		&i.LastSeq,
+		&i.ExtractedSeq,
+		&i.ClearedSeq,
+		&i.Summary,
+		&i.DueNow,
+		&i.Rested,
+	)
+	return i, err
 }
 
-const ReadExtractionState = `-- name: ReadExtractionState :many
-select b.chat_id, b.extracted_seq,
+const ReadExtractionState = `-- name: ReadExtractionState :exec
+select b.extracted_seq,
        coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,
-       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(e.seq_from, 0)::bigint as seq_from,
+       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, b.chat_id, coalesce(e.seq_from, 0)::bigint as seq_from,
          coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
        coalesce(e.result, '')::text as result, coalesce(e.candidates, 0)::int as candidates, coalesce(e.added, 0)::int as added,
        coalesce(e.updated, 0)::int as updated, coalesce(e.superseded, 0)::int as superseded, coalesce(e.noops, 0)::int as noops,
        coalesce(e.dropped, '{}')::jsonb as dropped, coalesce(e.calls, 0)::int as calls, coalesce(e.input_tokens, 0)::int as input_tokens,
-       coalesce(e.output_tokens, 0)::int as output_tokens, coalesce(e.model, '')::text as model, coalesce(e.prompt_ref, '')::text as prompt_ref,
+       coalesce(e.output_tokens, 0)::int as output_tokens, nullif(e.model, '') as model, nullif(e.prompt_ref, '') as prompt_ref,
        coalesce(e.duration_ms, 0)::int as duration_ms, coalesce(e.created_at, now())::timestamptz as created_at
   from public.conversation_briefs b
   left join lateral (
@@ -665,98 +568,24 @@ select b.chat_id, b.extracted_seq,
  where b.chat_id = $1
 `
 
-type ReadExtractionStateRow struct {
-	ChatID       uuid.UUID
-	ExtractedSeq int64
-	WholeSeq     int64
-	ID           uuid.UUID
-	SeqFrom      int64
-	SeqTo        int64
-	Turns        int
-	Result       string
-	Candidates   int
-	Added        int
-	Updated      int
-	Superseded   int
-	Noops        int
-	Dropped      json.RawMessage
-	Calls        int
-	InputTokens  int
-	OutputTokens int
-	Model        string
-	PromptRef    string
-	DurationMs   int
-	CreatedAt    time.Time
-}
-
 // As the user. whole_seq is the last message before a running reply's turn; with the last row of the ledger.
-func (q *Queries) ReadExtractionState(ctx context.Context, chatID uuid.UUID) ([]ReadExtractionStateRow, error) {
-	rows, err := q.db.Query(ctx, ReadExtractionState, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadExtractionStateRow
-	for rows.Next() {
-		var i ReadExtractionStateRow
-		if err := rows.Scan(
-			&i.ChatID,
-			&i.ExtractedSeq,
-			&i.WholeSeq,
-			&i.ID,
-			&i.SeqFrom,
-			&i.SeqTo,
-			&i.Turns,
-			&i.Result,
-			&i.Candidates,
-			&i.Added,
-			&i.Updated,
-			&i.Superseded,
-			&i.Noops,
-			&i.Dropped,
-			&i.Calls,
-			&i.InputTokens,
-			&i.OutputTokens,
-			&i.Model,
-			&i.PromptRef,
-			&i.DurationMs,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadExtractionState(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ReadExtractionState, chatID)
+	return err
 }
 
-const ReadMemoryVersion = `-- name: ReadMemoryVersion :many
+const ReadMemoryVersion = `-- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users
 `
 
-func (q *Queries) ReadMemoryVersion(ctx context.Context) ([]int64, error) {
-	rows, err := q.db.Query(ctx, ReadMemoryVersion)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var version int64
-		if err := rows.Scan(&version); err != nil {
-			return nil, err
-		}
-		items = append(items, version)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadMemoryVersion(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, ReadMemoryVersion)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
 }
 
-const ReadShown = `-- name: ReadShown :many
+const ReadShown = `-- name: ReadShown :exec
 select m.id as reply_id, o.id as memory_id, o.content
   from throughline.own_messages m
  cross join lateral jsonb_array_elements_text(
@@ -767,34 +596,13 @@ select m.id as reply_id, o.id as memory_id, o.content
  order by m.seq limit 500
 `
 
-type ReadShownRow struct {
-	ReplyID  uuid.UUID
-	MemoryID uuid.UUID
-	Content  string
-}
-
 // The memories that the prompts of replies held which were not read yet.
-func (q *Queries) ReadShown(ctx context.Context, chatID uuid.UUID) ([]ReadShownRow, error) {
-	rows, err := q.db.Query(ctx, ReadShown, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadShownRow
-	for rows.Next() {
-		var i ReadShownRow
-		if err := rows.Scan(&i.ReplyID, &i.MemoryID, &i.Content); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadShown(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ReadShown, chatID)
+	return err
 }
 
-const ReadUnread = `-- name: ReadUnread :many
+const ReadUnread = `-- name: ReadUnread :exec
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null and m.role in ('user', 'assistant') then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
@@ -814,56 +622,11 @@ type ReadUnreadParams struct {
 	MostTurns int
 }
 
-type ReadUnreadRow struct {
-	ID         uuid.UUID
-	ReplyTo    uuid.UUID
-	Seq        int64
-	Role       string
-	Status     string
-	Content    string
-	TokenCount int
-	CreatedAt  time.Time
-	Pinned     bool
-	Importance float32
-	Name       *string
-	ToolCalls  []byte
-	TimeZone   string
-}
-
 // The messages after those that were read, up to the turn after so many, in the form of ReadFoldable; without the content
 // of tools.
-func (q *Queries) ReadUnread(ctx context.Context, arg ReadUnreadParams) ([]ReadUnreadRow, error) {
-	rows, err := q.db.Query(ctx, ReadUnread, arg.ChatID, arg.MostTurns)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadUnreadRow
-	for rows.Next() {
-		var i ReadUnreadRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ReplyTo,
-			&i.Seq,
-			&i.Role,
-			&i.Status,
-			&i.Content,
-			&i.TokenCount,
-			&i.CreatedAt,
-			&i.Pinned,
-			&i.Importance,
-			&i.Name,
-			&i.ToolCalls,
-			&i.TimeZone,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadUnread(ctx context.Context, arg ReadUnreadParams) error {
+	_, err := q.db.Exec(ctx, ReadUnread, arg.ChatID, arg.MostTurns)
+	return err
 }
 
 const ReinforceMemory = `-- name: ReinforceMemory :exec
@@ -925,7 +688,7 @@ func (q *Queries) RenewExtraction(ctx context.Context, arg RenewExtractionParams
 	return result.RowsAffected(), nil
 }
 
-const ReviveDeadExtractions = `-- name: ReviveDeadExtractions :many
+const ReviveDeadExtractions = `-- name: ReviveDeadExtractions :execrows
 update river.river_job j
    set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
        finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
@@ -938,34 +701,16 @@ update river.river_job j
            and (u.lease_until is null or u.lease_until < now())
            for update of d skip locked) dead
  where j.id = dead.id
-returning (j.args ->> 'chat_id')::uuid as chat_id, (j.state = 'discarded')::bool as given_up
 `
-
-type ReviveDeadExtractionsRow struct {
-	ChatID  uuid.UUID
-	GivenUp bool
-}
 
 // Makes the extractions of dead workers available again, as ReviveDeadFolds does. A job is alive while the lease of its
 // user runs, or while it is too young to have taken one. One without attempts left is discarded; the sweep inserts another.
-func (q *Queries) ReviveDeadExtractions(ctx context.Context, leaseSeconds float64) ([]ReviveDeadExtractionsRow, error) {
-	rows, err := q.db.Query(ctx, ReviveDeadExtractions, leaseSeconds)
+func (q *Queries) ReviveDeadExtractions(ctx context.Context, leaseSeconds float64) (int64, error) {
+	result, err := q.db.Exec(ctx, ReviveDeadExtractions, leaseSeconds)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []ReviveDeadExtractionsRow
-	for rows.Next() {
-		var i ReviveDeadExtractionsRow
-		if err := rows.Scan(&i.ChatID, &i.GivenUp); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const SetExtractDue = `-- name: SetExtractDue :exec

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const ActAsEmbeddedOwner = `-- name: ActAsEmbeddedOwner :one
+const ActAsEmbeddedOwner = `-- name: ActAsEmbeddedOwner :exec
 with owner as (select u.user_id from public.memory_users u where u.user_id = $1 for key share),
 named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
 select named.user_id::uuid as user_id,
@@ -22,24 +22,10 @@ select named.user_id::uuid as user_id,
   from named
 `
 
-type ActAsEmbeddedOwnerRow struct {
-	UserID uuid.UUID
-	Claims string
-	Sub    string
-	Role   string
-}
-
 // For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if nobody is remembered there.
-func (q *Queries) ActAsEmbeddedOwner(ctx context.Context, userID uuid.UUID) (ActAsEmbeddedOwnerRow, error) {
-	row := q.db.QueryRow(ctx, ActAsEmbeddedOwner, userID)
-	var i ActAsEmbeddedOwnerRow
-	err := row.Scan(
-		&i.UserID,
-		&i.Claims,
-		&i.Sub,
-		&i.Role,
-	)
-	return i, err
+func (q *Queries) ActAsEmbeddedOwner(ctx context.Context, userID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ActAsEmbeddedOwner, userID)
+	return err
 }
 
 const FindBareMemoryUsers = `-- name: FindBareMemoryUsers :many
@@ -237,7 +223,7 @@ func (q *Queries) LockEmbeddedOwner(ctx context.Context) error {
 	return err
 }
 
-const ReadBareMemories = `-- name: ReadBareMemories :many
+const ReadBareMemories = `-- name: ReadBareMemories :exec
 select m.id, m.content
   from throughline.own_memories m
  where m.id > $1 and m.status <> 'superseded' and m.embedding_model is distinct from $2::text
@@ -250,29 +236,9 @@ type ReadBareMemoriesParams struct {
 	Most  int
 }
 
-type ReadBareMemoriesRow struct {
-	ID      uuid.UUID
-	Content string
-}
-
-func (q *Queries) ReadBareMemories(ctx context.Context, arg ReadBareMemoriesParams) ([]ReadBareMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, ReadBareMemories, arg.After, arg.Model, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadBareMemoriesRow
-	for rows.Next() {
-		var i ReadBareMemoriesRow
-		if err := rows.Scan(&i.ID, &i.Content); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadBareMemories(ctx context.Context, arg ReadBareMemoriesParams) error {
+	_, err := q.db.Exec(ctx, ReadBareMemories, arg.After, arg.Model, arg.Most)
+	return err
 }
 
 const SaveMemoryVectors = `-- name: SaveMemoryVectors :execrows

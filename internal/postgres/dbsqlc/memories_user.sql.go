@@ -89,7 +89,7 @@ func (q *Queries) ChangeMemorySettings(ctx context.Context, arg ChangeMemorySett
 	return result.RowsAffected(), nil
 }
 
-const CountMemories = `-- name: CountMemories :one
+const CountMemories = `-- name: CountMemories :exec
 select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
        (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
        (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
@@ -97,37 +97,18 @@ select (select count(*) from public.memories m where m.user_id = (select auth.ui
        (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships
 `
 
-type CountMemoriesRow struct {
-	Memories      int64
-	Sources       int64
-	Revisions     int64
-	Entities      int64
-	Relationships int64
+func (q *Queries) CountMemories(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, CountMemories)
+	return err
 }
 
-func (q *Queries) CountMemories(ctx context.Context) (CountMemoriesRow, error) {
-	row := q.db.QueryRow(ctx, CountMemories)
-	var i CountMemoriesRow
-	err := row.Scan(
-		&i.Memories,
-		&i.Sources,
-		&i.Revisions,
-		&i.Entities,
-		&i.Relationships,
-	)
-	return i, err
-}
-
-const DeleteMemories = `-- name: DeleteMemories :execrows
+const DeleteMemories = `-- name: DeleteMemories :exec
 delete from public.memories m where m.user_id = (select auth.uid())
 `
 
-func (q *Queries) DeleteMemories(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, DeleteMemories)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) DeleteMemories(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, DeleteMemories)
+	return err
 }
 
 const DeleteMemory = `-- name: DeleteMemory :execrows
@@ -142,7 +123,7 @@ func (q *Queries) DeleteMemory(ctx context.Context, id uuid.UUID) (int64, error)
 	return result.RowsAffected(), nil
 }
 
-const ExportMemories = `-- name: ExportMemories :many
+const ExportMemories = `-- name: ExportMemories :exec
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote,
@@ -170,78 +151,19 @@ type ExportMemoriesParams struct {
 	Most           int
 }
 
-type ExportMemoriesRow struct {
-	ID             uuid.UUID
-	Content        string
-	MemoryType     string
-	Confidence     float64
-	Durable        bool
-	Pinned         bool
-	Status         string
-	Edited         bool
-	Origin         string
-	Version        int
-	Lang           *string
-	ValidFrom      *time.Time
-	ValidTo        *time.Time
-	ValidPrecision *string
-	RecordedAt     time.Time
-	RetractedAt    *time.Time
-	SupersededBy   uuid.NullUUID
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	Sources        json.RawMessage
-}
-
 // The oldest first. With a chat, those that were said there, up to a message, with their sources there.
-func (q *Queries) ExportMemories(ctx context.Context, arg ExportMemoriesParams) ([]ExportMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, ExportMemories,
+func (q *Queries) ExportMemories(ctx context.Context, arg ExportMemoriesParams) error {
+	_, err := q.db.Exec(ctx, ExportMemories,
 		arg.ChatID,
 		arg.LastSeq,
 		arg.AfterCreatedAt,
 		arg.AfterID,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportMemoriesRow
-	for rows.Next() {
-		var i ExportMemoriesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Content,
-			&i.MemoryType,
-			&i.Confidence,
-			&i.Durable,
-			&i.Pinned,
-			&i.Status,
-			&i.Edited,
-			&i.Origin,
-			&i.Version,
-			&i.Lang,
-			&i.ValidFrom,
-			&i.ValidTo,
-			&i.ValidPrecision,
-			&i.RecordedAt,
-			&i.RetractedAt,
-			&i.SupersededBy,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Sources,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const FindMemory = `-- name: FindMemory :many
+const FindMemory = `-- name: FindMemory :exec
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
@@ -251,73 +173,10 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  where m.user_id = (select auth.uid()) and m.id = $1::uuid
 `
 
-type FindMemoryRow struct {
-	ID              uuid.UUID
-	Content         string
-	MemoryType      string
-	Confidence      float64
-	Durable         bool
-	Pinned          bool
-	Status          string
-	Edited          bool
-	Origin          string
-	Version         int
-	Lang            *string
-	ValidFrom       *time.Time
-	ValidTo         *time.Time
-	RecordedAt      time.Time
-	RetractedAt     *time.Time
-	SupersededBy    uuid.NullUUID
-	SourceSessionID uuid.NullUUID
-	LastAccessed    *time.Time
-	AccessCount     int
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	Sources         json.RawMessage
-}
-
 // At most one row.
-func (q *Queries) FindMemory(ctx context.Context, id uuid.UUID) ([]FindMemoryRow, error) {
-	rows, err := q.db.Query(ctx, FindMemory, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindMemoryRow
-	for rows.Next() {
-		var i FindMemoryRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Content,
-			&i.MemoryType,
-			&i.Confidence,
-			&i.Durable,
-			&i.Pinned,
-			&i.Status,
-			&i.Edited,
-			&i.Origin,
-			&i.Version,
-			&i.Lang,
-			&i.ValidFrom,
-			&i.ValidTo,
-			&i.RecordedAt,
-			&i.RetractedAt,
-			&i.SupersededBy,
-			&i.SourceSessionID,
-			&i.LastAccessed,
-			&i.AccessCount,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Sources,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindMemory(ctx context.Context, id uuid.UUID) error {
+	_, err := q.db.Exec(ctx, FindMemory, id)
+	return err
 }
 
 const FindOwnMemories = `-- name: FindOwnMemories :many
@@ -462,19 +321,17 @@ func (q *Queries) InsertMemorySources(ctx context.Context, newRows json.RawMessa
 	return err
 }
 
-const KeepMemories = `-- name: KeepMemories :one
+const KeepMemories = `-- name: KeepMemories :exec
 select throughline.keep_memories($1::uuid)::bigint
 `
 
 // What is remembered of a chat is the user's own from now on.
-func (q *Queries) KeepMemories(ctx context.Context, chatID uuid.UUID) (int64, error) {
-	row := q.db.QueryRow(ctx, KeepMemories, chatID)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
+func (q *Queries) KeepMemories(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, KeepMemories, chatID)
+	return err
 }
 
-const ListMemories = `-- name: ListMemories :many
+const ListMemories = `-- name: ListMemories :exec
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
@@ -506,34 +363,9 @@ type ListMemoriesParams struct {
 	Most           int
 }
 
-type ListMemoriesRow struct {
-	ID              uuid.UUID
-	Content         string
-	MemoryType      string
-	Confidence      float64
-	Durable         bool
-	Pinned          bool
-	Status          string
-	Edited          bool
-	Origin          string
-	Version         int
-	Lang            *string
-	ValidFrom       *time.Time
-	ValidTo         *time.Time
-	RecordedAt      time.Time
-	RetractedAt     *time.Time
-	SupersededBy    uuid.NullUUID
-	SourceSessionID uuid.NullUUID
-	LastAccessed    *time.Time
-	AccessCount     int
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	Sources         json.RawMessage
-}
-
 // With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
-func (q *Queries) ListMemories(ctx context.Context, arg ListMemoriesParams) ([]ListMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, ListMemories,
+func (q *Queries) ListMemories(ctx context.Context, arg ListMemoriesParams) error {
+	_, err := q.db.Exec(ctx, ListMemories,
 		arg.MemoryType,
 		arg.Status,
 		arg.AsOf,
@@ -541,48 +373,10 @@ func (q *Queries) ListMemories(ctx context.Context, arg ListMemoriesParams) ([]L
 		arg.AfterID,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListMemoriesRow
-	for rows.Next() {
-		var i ListMemoriesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Content,
-			&i.MemoryType,
-			&i.Confidence,
-			&i.Durable,
-			&i.Pinned,
-			&i.Status,
-			&i.Edited,
-			&i.Origin,
-			&i.Version,
-			&i.Lang,
-			&i.ValidFrom,
-			&i.ValidTo,
-			&i.RecordedAt,
-			&i.RetractedAt,
-			&i.SupersededBy,
-			&i.SourceSessionID,
-			&i.LastAccessed,
-			&i.AccessCount,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Sources,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const LockMemorysChats = `-- name: LockMemorysChats :many
+const LockMemorysChats = `-- name: LockMemorysChats :exec
 select c.id
   from public.chats c
  where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
@@ -592,24 +386,9 @@ select c.id
 `
 
 // The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does.
-func (q *Queries) LockMemorysChats(ctx context.Context, id uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, LockMemorysChats, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) LockMemorysChats(ctx context.Context, id uuid.UUID) error {
+	_, err := q.db.Exec(ctx, LockMemorysChats, id)
+	return err
 }
 
 const MakeBriefsStale = `-- name: MakeBriefsStale :many
@@ -650,53 +429,16 @@ func (q *Queries) MakeOwnMemoryUser(ctx context.Context) error {
 	return err
 }
 
-const MemoryRevisions = `-- name: MemoryRevisions :many
+const MemoryRevisions = `-- name: MemoryRevisions :exec
 select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
   from public.memory_revisions
  where user_id = (select auth.uid()) and memory_id = $1::uuid
  order by version
 `
 
-type MemoryRevisionsRow struct {
-	MemoryID  uuid.UUID
-	Version   int
-	Action    string
-	Content   *string
-	Reason    string
-	Actor     string
-	Model     *string
-	PromptRef *string
-	CreatedAt time.Time
-}
-
-func (q *Queries) MemoryRevisions(ctx context.Context, id uuid.UUID) ([]MemoryRevisionsRow, error) {
-	rows, err := q.db.Query(ctx, MemoryRevisions, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []MemoryRevisionsRow
-	for rows.Next() {
-		var i MemoryRevisionsRow
-		if err := rows.Scan(
-			&i.MemoryID,
-			&i.Version,
-			&i.Action,
-			&i.Content,
-			&i.Reason,
-			&i.Actor,
-			&i.Model,
-			&i.PromptRef,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) MemoryRevisions(ctx context.Context, id uuid.UUID) error {
+	_, err := q.db.Exec(ctx, MemoryRevisions, id)
+	return err
 }
 
 const NoteUserChange = `-- name: NoteUserChange :exec
@@ -730,44 +472,17 @@ func (q *Queries) OverwriteFacts(ctx context.Context, arg OverwriteFactsParams) 
 	return err
 }
 
-const ReadMemorySettings = `-- name: ReadMemorySettings :many
+const ReadMemorySettings = `-- name: ReadMemorySettings :exec
 select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid())
 `
 
-type ReadMemorySettingsRow struct {
-	Enabled  bool
-	TimeZone *string
-	Language *string
-	Excluded []string
-}
-
 // At most one row.
-func (q *Queries) ReadMemorySettings(ctx context.Context) ([]ReadMemorySettingsRow, error) {
-	rows, err := q.db.Query(ctx, ReadMemorySettings)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadMemorySettingsRow
-	for rows.Next() {
-		var i ReadMemorySettingsRow
-		if err := rows.Scan(
-			&i.Enabled,
-			&i.TimeZone,
-			&i.Language,
-			&i.Excluded,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadMemorySettings(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, ReadMemorySettings)
+	return err
 }
 
-const SearchMemories = `-- name: SearchMemories :many
+const SearchMemories = `-- name: SearchMemories :exec
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable($2::text)))) w (lexeme)
    where w.lexeme !~ '^[a-z]$'),
@@ -814,109 +529,29 @@ type SearchMemoriesParams struct {
 	AsOf       *time.Time
 }
 
-type SearchMemoriesRow struct {
-	ID              uuid.UUID
-	Content         string
-	MemoryType      string
-	Confidence      float64
-	Durable         bool
-	Pinned          bool
-	Status          string
-	Edited          bool
-	Origin          string
-	Version         int
-	Lang            *string
-	ValidFrom       *time.Time
-	ValidTo         *time.Time
-	RecordedAt      time.Time
-	RetractedAt     *time.Time
-	SupersededBy    uuid.NullUUID
-	SourceSessionID uuid.NullUUID
-	LastAccessed    *time.Time
-	AccessCount     int
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	Sources         json.RawMessage
-	Score           float64
-}
-
 // The same for words: each word of the memory counts by its rarity among the user's memories. A word that most of them
 // have says nothing, unless the others say nothing either. The s of "user's" says nothing at all.
-func (q *Queries) SearchMemories(ctx context.Context, arg SearchMemoriesParams) ([]SearchMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, SearchMemories,
+func (q *Queries) SearchMemories(ctx context.Context, arg SearchMemoriesParams) error {
+	_, err := q.db.Exec(ctx, SearchMemories,
 		arg.Most,
 		arg.Words,
 		arg.MemoryType,
 		arg.Status,
 		arg.AsOf,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SearchMemoriesRow
-	for rows.Next() {
-		var i SearchMemoriesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Content,
-			&i.MemoryType,
-			&i.Confidence,
-			&i.Durable,
-			&i.Pinned,
-			&i.Status,
-			&i.Edited,
-			&i.Origin,
-			&i.Version,
-			&i.Lang,
-			&i.ValidFrom,
-			&i.ValidTo,
-			&i.RecordedAt,
-			&i.RetractedAt,
-			&i.SupersededBy,
-			&i.SourceSessionID,
-			&i.LastAccessed,
-			&i.AccessCount,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Sources,
-			&i.Score,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const SkipUnread = `-- name: SkipUnread :many
+const SkipUnread = `-- name: SkipUnread :exec
 select throughline.skip_extraction(unread.id)::uuid as extraction
   from (select c.id from public.chats c join public.conversation_briefs b on b.chat_id = c.id
          where c.user_id = (select auth.uid()) and c.last_seq > b.extracted_seq order by c.id) unread
 `
 
 // What was said and not read is skipped, in all chats of the user.
-func (q *Queries) SkipUnread(ctx context.Context) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, SkipUnread)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var extraction uuid.UUID
-		if err := rows.Scan(&extraction); err != nil {
-			return nil, err
-		}
-		items = append(items, extraction)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) SkipUnread(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SkipUnread)
+	return err
 }
 
 const TouchOwnMemories = `-- name: TouchOwnMemories :exec

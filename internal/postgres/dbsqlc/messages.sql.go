@@ -8,7 +8,6 @@ package dbsqlc
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -39,7 +38,7 @@ func (q *Queries) CancelRequested(ctx context.Context, messageIds []uuid.UUID) (
 	return items, nil
 }
 
-const FindEarlierTurn = `-- name: FindEarlierTurn :many
+const FindEarlierTurn = `-- name: FindEarlierTurn :one
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
        array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
@@ -69,36 +68,23 @@ type FindEarlierTurnRow struct {
 
 // The message that the client already sent with the same id, with its files, and the latest reply to it. At
 // most one row.
-func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams) ([]FindEarlierTurnRow, error) {
-	rows, err := q.db.Query(ctx, FindEarlierTurn, arg.UserID, arg.ClientMessageID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindEarlierTurnRow
-	for rows.Next() {
-		var i FindEarlierTurnRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ChatID,
-			&i.Content,
-			&i.ReplyID,
-			&i.ReplyStatus,
-			&i.ModelVariant,
-			&i.Paths,
-			&i.Hashes,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams) (FindEarlierTurnRow, error) {
+	row := q.db.QueryRow(ctx, FindEarlierTurn, arg.UserID, arg.ClientMessageID)
+	var i FindEarlierTurnRow
+	err := row.Scan(
+		&i.ID,
+		&i.ChatID,
+		&i.Content,
+		&i.ReplyID,
+		&i.ReplyStatus,
+		&i.ModelVariant,
+		&i.Paths,
+		&i.Hashes,
+	)
+	return i, err
 }
 
-const FindReply = `-- name: FindReply :many
+const FindReply = `-- name: FindReply :one
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
        (case when m.status = 'streaming' then coalesce((
          select string_agg(d.delta, '' order by d.start_char) from public.message_deltas d
@@ -126,54 +112,28 @@ type FindReplyRow struct {
 // One reply of a chat, or its latest; at most one row. The text of a running reply is its deltas from
 // from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
 // index for it otherwise.
-func (q *Queries) FindReply(ctx context.Context, arg FindReplyParams) ([]FindReplyRow, error) {
-	rows, err := q.db.Query(ctx, FindReply, arg.FromChar, arg.MessageID, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindReplyRow
-	for rows.Next() {
-		var i FindReplyRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ReplyTo,
-			&i.Status,
-			&i.Metadata,
-			&i.Content,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindReply(ctx context.Context, arg FindReplyParams) (FindReplyRow, error) {
+	row := q.db.QueryRow(ctx, FindReply, arg.FromChar, arg.MessageID, arg.ChatID)
+	var i FindReplyRow
+	err := row.Scan(
+		&i.ID,
+		&i.ReplyTo,
+		&i.Status,
+		&i.Metadata,
+		&i.Content,
+	)
+	return i, err
 }
 
-const FindRunningReply = `-- name: FindRunningReply :many
+const FindRunningReply = `-- name: FindRunningReply :one
 select id from public.messages where chat_id = $1 and status = 'streaming'
 `
 
-func (q *Queries) FindRunningReply(ctx context.Context, chatID uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, FindRunningReply, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindRunningReply(ctx context.Context, chatID uuid.UUID) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, FindRunningReply, chatID)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
 }
 
 const InsertAgain = `-- name: InsertAgain :execrows
@@ -333,7 +293,7 @@ func (q *Queries) InterruptAbandonedReplies(ctx context.Context, extractDelaySec
 	return items, nil
 }
 
-const ReadBuffer = `-- name: ReadBuffer :many
+const ReadBuffer = `-- name: ReadBuffer :exec
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls
@@ -353,63 +313,20 @@ type ReadBufferParams struct {
 	MaxRows       int
 }
 
-type ReadBufferRow struct {
-	ID         uuid.UUID
-	ReplyTo    uuid.UUID
-	Seq        int64
-	Role       string
-	Status     string
-	Content    string
-	TokenCount int
-	CreatedAt  time.Time
-	Pinned     bool
-	Importance float32
-	Name       *string
-	ToolCalls  json.RawMessage
-}
-
 // The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
 // has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
 // covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
-func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadBufferRow, error) {
-	rows, err := q.db.Query(ctx, ReadBuffer,
+func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) error {
+	_, err := q.db.Exec(ctx, ReadBuffer,
 		arg.ChatID,
 		arg.UserMessageID,
 		arg.MessageID,
 		arg.MaxRows,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadBufferRow
-	for rows.Next() {
-		var i ReadBufferRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ReplyTo,
-			&i.Seq,
-			&i.Role,
-			&i.Status,
-			&i.Content,
-			&i.TokenCount,
-			&i.CreatedAt,
-			&i.Pinned,
-			&i.Importance,
-			&i.Name,
-			&i.ToolCalls,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ReadFoldable = `-- name: ReadFoldable :many
+const ReadFoldable = `-- name: ReadFoldable :exec
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
@@ -431,64 +348,19 @@ type ReadFoldableParams struct {
 	MaxRows    int
 }
 
-type ReadFoldableRow struct {
-	ID         uuid.UUID
-	ReplyTo    uuid.UUID
-	Seq        int64
-	Role       string
-	Status     string
-	Content    string
-	TokenCount int
-	CreatedAt  time.Time
-	Pinned     bool
-	Importance float32
-	Name       *string
-	ToolCalls  json.RawMessage
-	TimeZone   string
-}
-
 // The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
 // that the brief covers and that were not cleared.
-func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]ReadFoldableRow, error) {
-	rows, err := q.db.Query(ctx, ReadFoldable,
+func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) error {
+	_, err := q.db.Exec(ctx, ReadFoldable,
 		arg.ChatID,
 		arg.Rebuild,
 		arg.LeaseToken,
 		arg.MaxRows,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadFoldableRow
-	for rows.Next() {
-		var i ReadFoldableRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ReplyTo,
-			&i.Seq,
-			&i.Role,
-			&i.Status,
-			&i.Content,
-			&i.TokenCount,
-			&i.CreatedAt,
-			&i.Pinned,
-			&i.Importance,
-			&i.Name,
-			&i.ToolCalls,
-			&i.TimeZone,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ReadKept = `-- name: ReadKept :many
+const ReadKept = `-- name: ReadKept :exec
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
@@ -502,54 +374,11 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  limit 200
 `
 
-type ReadKeptRow struct {
-	ID         uuid.UUID
-	ReplyTo    uuid.UUID
-	Seq        int64
-	Role       string
-	Status     string
-	Content    string
-	TokenCount int
-	CreatedAt  time.Time
-	Pinned     bool
-	Importance float32
-	Name       *string
-	ToolCalls  []byte
-}
-
 // The pinned and important messages that the brief covers, newest first: for hybrid chats. The condition is
 // literally that of messages_kept_idx, so that the index is used.
-func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) ([]ReadKeptRow, error) {
-	rows, err := q.db.Query(ctx, ReadKept, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadKeptRow
-	for rows.Next() {
-		var i ReadKeptRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ReplyTo,
-			&i.Seq,
-			&i.Role,
-			&i.Status,
-			&i.Content,
-			&i.TokenCount,
-			&i.CreatedAt,
-			&i.Pinned,
-			&i.Importance,
-			&i.Name,
-			&i.ToolCalls,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ReadKept, chatID)
+	return err
 }
 
 const ReleaseAbandonedReplies = `-- name: ReleaseAbandonedReplies :exec

@@ -197,7 +197,7 @@ func (q *Queries) RecallNearness(ctx context.Context, arg RecallNearnessParams) 
 	return items, nil
 }
 
-const RecallSize = `-- name: RecallSize :many
+const RecallSize = `-- name: RecallSize :one
 
 select turns::bigint as turns, segments::bigint as segments
   from throughline.recall_size($1::uuid, $2::bigint, $3::bigint)
@@ -215,22 +215,9 @@ type RecallSizeRow struct {
 }
 
 // What recall asks of the index of turns, as the user who asks; see the functions in the migrations.
-func (q *Queries) RecallSize(ctx context.Context, arg RecallSizeParams) ([]RecallSizeRow, error) {
-	rows, err := q.db.Query(ctx, RecallSize, arg.ChatID, arg.AfterSeq, arg.BeforeSeq)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RecallSizeRow
-	for rows.Next() {
-		var i RecallSizeRow
-		if err := rows.Scan(&i.Turns, &i.Segments); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) RecallSize(ctx context.Context, arg RecallSizeParams) (RecallSizeRow, error) {
+	row := q.db.QueryRow(ctx, RecallSize, arg.ChatID, arg.AfterSeq, arg.BeforeSeq)
+	var i RecallSizeRow
+	err := row.Scan(&i.Turns, &i.Segments)
+	return i, err
 }

@@ -12,19 +12,17 @@ import (
 	"github.com/google/uuid"
 )
 
-const MergeSearchEntries = `-- name: MergeSearchEntries :one
+const MergeSearchEntries = `-- name: MergeSearchEntries :exec
 select gin_clean_pending_list('public.turn_index_tsv_idx')::bigint as pages
 `
 
 // As the server itself. Returns how many pages of waiting entries were merged into the full-text index of turns.
-func (q *Queries) MergeSearchEntries(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, MergeSearchEntries)
-	var pages int64
-	err := row.Scan(&pages)
-	return pages, err
+func (q *Queries) MergeSearchEntries(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, MergeSearchEntries)
+	return err
 }
 
-const SearchAnyWord = `-- name: SearchAnyWord :many
+const SearchAnyWord = `-- name: SearchAnyWord :exec
 with asked as (
   select websearch_to_tsquery('throughline.words', term) as query, numnode(websearch_to_tsquery('pg_catalog.english', term)) > 0 as uncommon
     from unnest($1::text[]) as term
@@ -67,22 +65,11 @@ type SearchAnyWordParams struct {
 	Most       int
 }
 
-type SearchAnyWordRow struct {
-	ID        uuid.UUID
-	ChatID    uuid.UUID
-	Title     string
-	Seq       int64
-	Role      string
-	CreatedAt time.Time
-	Rank      float32
-	Headline  string
-}
-
 // The same for messages that have one of the terms, each of which is a word or a phrase, and nothing of what is left out.
 // A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like find_messages
 // it looks at the newest candidates alone, here of each term.
-func (q *Queries) SearchAnyWord(ctx context.Context, arg SearchAnyWordParams) ([]SearchAnyWordRow, error) {
-	rows, err := q.db.Query(ctx, SearchAnyWord,
+func (q *Queries) SearchAnyWord(ctx context.Context, arg SearchAnyWordParams) error {
+	_, err := q.db.Exec(ctx, SearchAnyWord,
 		arg.Terms,
 		arg.Without,
 		arg.ChatID,
@@ -92,34 +79,10 @@ func (q *Queries) SearchAnyWord(ctx context.Context, arg SearchAnyWordParams) ([
 		arg.Candidates,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SearchAnyWordRow
-	for rows.Next() {
-		var i SearchAnyWordRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ChatID,
-			&i.Title,
-			&i.Seq,
-			&i.Role,
-			&i.CreatedAt,
-			&i.Rank,
-			&i.Headline,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const SearchMessages = `-- name: SearchMessages :many
+const SearchMessages = `-- name: SearchMessages :exec
 with asked as (
   select websearch_to_tsquery('throughline.words', $1)
       || case when $2::bool then websearch_to_tsquery('pg_catalog.english', $1) else '' end as query
@@ -151,23 +114,12 @@ type SearchMessagesParams struct {
 	Most       int
 }
 
-type SearchMessagesRow struct {
-	ID        uuid.UUID
-	ChatID    uuid.UUID
-	Title     string
-	Seq       int64
-	Role      string
-	CreatedAt time.Time
-	Rank      float32
-	Headline  string
-}
-
 // as_question also searches without English stop words; the stems are the same. A query without words, such
 // as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (history.MarkStart); in a
 // message they are replaced by U+FFFD. Only returned rows get a headline, because making one reads the whole
 // text. Each row is looked up by its id: under the policies Postgres expects few and would read all of the user's.
-func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
-	rows, err := q.db.Query(ctx, SearchMessages,
+func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) error {
+	_, err := q.db.Exec(ctx, SearchMessages,
 		arg.Query,
 		arg.AsQuestion,
 		arg.ChatID,
@@ -177,29 +129,5 @@ func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) 
 		arg.Candidates,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SearchMessagesRow
-	for rows.Next() {
-		var i SearchMessagesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ChatID,
-			&i.Title,
-			&i.Seq,
-			&i.Role,
-			&i.CreatedAt,
-			&i.Rank,
-			&i.Headline,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }

@@ -38,7 +38,7 @@ func (q *Queries) AssignAdvance(ctx context.Context, arg AssignAdvanceParams) er
 	return err
 }
 
-const AssignClaim = `-- name: AssignClaim :many
+const AssignClaim = `-- name: AssignClaim :one
 
 select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('topics:' || $1::text, 0))
 `
@@ -46,24 +46,11 @@ select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('t
 // What gives turns their topics, archives topics that faded and merges those that are the same. A chat has topics unless the
 // server or the chat says off: always if one of them says on, else once it has a brief, or has topics already.
 // As the chat's owner. Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
-func (q *Queries) AssignClaim(ctx context.Context, chatID string) ([]bool, error) {
-	rows, err := q.db.Query(ctx, AssignClaim, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []bool
-	for rows.Next() {
-		var claimed bool
-		if err := rows.Scan(&claimed); err != nil {
-			return nil, err
-		}
-		items = append(items, claimed)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) AssignClaim(ctx context.Context, chatID string) (bool, error) {
+	row := q.db.QueryRow(ctx, AssignClaim, chatID)
+	var claimed bool
+	err := row.Scan(&claimed)
+	return claimed, err
 }
 
 const AssignClearLeases = `-- name: AssignClearLeases :execrows
@@ -426,7 +413,7 @@ func (q *Queries) AssignNothing(ctx context.Context, chatID uuid.UUID) error {
 	return err
 }
 
-const AssignReadChat = `-- name: AssignReadChat :many
+const AssignReadChat = `-- name: AssignReadChat :one
 select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as imported,
        ($1::text <> 'off' and c.topics <> 'off'
         and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null
@@ -450,30 +437,17 @@ type AssignReadChatRow struct {
 }
 
 // As the chat's owner, after LockOwnBrief.
-func (q *Queries) AssignReadChat(ctx context.Context, arg AssignReadChatParams) ([]AssignReadChatRow, error) {
-	rows, err := q.db.Query(ctx, AssignReadChat, arg.Mode, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AssignReadChatRow
-	for rows.Next() {
-		var i AssignReadChatRow
-		if err := rows.Scan(
-			&i.ClearedSeq,
-			&i.IndexedSeq,
-			&i.Imported,
-			&i.HasTopics,
-			&i.LastNumber,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) AssignReadChat(ctx context.Context, arg AssignReadChatParams) (AssignReadChatRow, error) {
+	row := q.db.QueryRow(ctx, AssignReadChat, arg.Mode, arg.ChatID)
+	var i AssignReadChatRow
+	err := row.Scan(
+		&i.ClearedSeq,
+		&i.IndexedSeq,
+		&i.Imported,
+		&i.HasTopics,
+		&i.LastNumber,
+	)
+	return i, err
 }
 
 const AssignReadDue = `-- name: AssignReadDue :many
@@ -728,7 +702,7 @@ func (q *Queries) AssignRetitle(ctx context.Context, arg AssignRetitleParams) er
 	return err
 }
 
-const AssignRevive = `-- name: AssignRevive :many
+const AssignRevive = `-- name: AssignRevive :execrows
 update river.river_job j
    set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
        finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
@@ -743,30 +717,17 @@ update river.river_job j
              or d.queue = 'maintenance' and d.kind in ('decay_topics', 'merge_topics') and d.attempted_at < now() - interval '2 minutes')
            for update of d skip locked) dead
  where j.id = dead.id
-returning (j.state = 'discarded')::bool as given_up
 `
 
 // Makes the jobs of dead workers available again, as ReviveDeadFolds does. A compaction is alive while the lease of its topic
 // runs. The others have no lease, may run twice, and are dead after their timeout; an assignment is done within moments. The
 // hourly ones come again by themselves.
-func (q *Queries) AssignRevive(ctx context.Context, youngSeconds float64) ([]bool, error) {
-	rows, err := q.db.Query(ctx, AssignRevive, youngSeconds)
+func (q *Queries) AssignRevive(ctx context.Context, youngSeconds float64) (int64, error) {
+	result, err := q.db.Exec(ctx, AssignRevive, youngSeconds)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []bool
-	for rows.Next() {
-		var given_up bool
-		if err := rows.Scan(&given_up); err != nil {
-			return nil, err
-		}
-		items = append(items, given_up)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const AssignTurns = `-- name: AssignTurns :exec

@@ -7,60 +7,30 @@ package dbsqlc
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
 
-const LookUpTopic = `-- name: LookUpTopic :many
+const LookUpTopic = `-- name: LookUpTopic :exec
 select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at,
        (select count(*) from public.turn_index i where i.topic_id = t.id and i.chat_id = t.chat_id)::int as turns
   from public.topics t
  where t.id = $1 and t.state <> 'merged'
 `
 
-type LookUpTopicRow struct {
-	ID        uuid.UUID
-	Title     string
-	Summary   string
-	CreatedAt time.Time
-	Turns     int
-}
-
 // What a prompt shows of a topic. At most one row.
-func (q *Queries) LookUpTopic(ctx context.Context, topicID uuid.UUID) ([]LookUpTopicRow, error) {
-	rows, err := q.db.Query(ctx, LookUpTopic, topicID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LookUpTopicRow
-	for rows.Next() {
-		var i LookUpTopicRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.Summary,
-			&i.CreatedAt,
-			&i.Turns,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) LookUpTopic(ctx context.Context, topicID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, LookUpTopic, topicID)
+	return err
 }
 
-const LookUpTopics = `-- name: LookUpTopics :many
+const LookUpTopics = `-- name: LookUpTopics :exec
 
 select t.id, (t.place = 1)::boolean as latest,
        (t.first_seq < $1::bigint and (t.place > 1 or coalesce(t.other_last_seq >
          (select i.seq from public.turn_index i where i.topic_id = t.id and i.seq < $1 order by i.seq desc limit 1),
            false)))::boolean as "left",
-       coalesce(t.cosine, 0)::real as cosine, (t.cosine is not null)::boolean as has_cosine
+       coalesce(t.cosine, 0)::real::float8 as cosine, (t.cosine is not null)::boolean as has_cosine
   from (select o.id, o.chat_id, o.first_seq, row_number() over newest as place, lead(o.last_seq) over newest as other_last_seq,
                case when o.embedding_model = $2::text
                     then -(o.centroid operator(throughline.<#>) (select $3::text::throughline.embedding)) end as cosine
@@ -78,46 +48,17 @@ type LookUpTopicsParams struct {
 	AfterSeq  int64
 }
 
-type LookUpTopicsRow struct {
-	ID        uuid.UUID
-	Latest    bool
-	Left      bool
-	Cosine    float32
-	HasCosine bool
-}
-
 // What a prompt asks of topics, as the user who asks.
 // The topics of a chat that begin after a message; none where the chat has none. left: turns of the topic are before the
 // first message that the prompt shows, and the chat has talked of something else after the last of those. cosine is that of
 // the centroid and the question, where both are of the same model.
-func (q *Queries) LookUpTopics(ctx context.Context, arg LookUpTopicsParams) ([]LookUpTopicsRow, error) {
-	rows, err := q.db.Query(ctx, LookUpTopics,
+func (q *Queries) LookUpTopics(ctx context.Context, arg LookUpTopicsParams) error {
+	_, err := q.db.Exec(ctx, LookUpTopics,
 		arg.BeforeSeq,
 		arg.Model,
 		arg.Question,
 		arg.ChatID,
 		arg.AfterSeq,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LookUpTopicsRow
-	for rows.Next() {
-		var i LookUpTopicsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Latest,
-			&i.Left,
-			&i.Cosine,
-			&i.HasCosine,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }

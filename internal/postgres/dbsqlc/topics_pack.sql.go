@@ -7,7 +7,6 @@ package dbsqlc
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -29,16 +28,16 @@ func (q *Queries) PackArchive(ctx context.Context, arg PackArchiveParams) error 
 	return err
 }
 
-const PackClaim = `-- name: PackClaim :many
+const PackClaim = `-- name: PackClaim :exec
 
 update throughline.own_topics t
    set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
  where t.id = $3 and t.chat_id = $4
    and (t.lease_until is null or t.lease_until <= now() or t.lease_token = $1::uuid)
-returning t.version, t.state, t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
+returning t.version, t.state,
           (t.state = 'active' and not exists (
              select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
-          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq
+          t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off, coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq
 `
 
 type PackClaimParams struct {
@@ -48,60 +47,21 @@ type PackClaimParams struct {
 	ChatID       uuid.UUID
 }
 
-type PackClaimRow struct {
-	Version       int64
-	State         string
-	Rehydrated    bool
-	Stale         bool
-	PutOff        bool
-	Current       bool
-	Summary       string
-	SummaryTokens int
-	SummarySeq    int64
-	CompactedSeq  int64
-}
-
 // What compact_topic reads and writes, with what it takes to archive a topic and to unpack one. As a job, with the rights of
 // the chat's owner.
 // Takes a topic's lease. No row: another worker holds it, or there is no such topic. The same token may claim again, because
 // the connection may have broken after a first claim.
-func (q *Queries) PackClaim(ctx context.Context, arg PackClaimParams) ([]PackClaimRow, error) {
-	rows, err := q.db.Query(ctx, PackClaim,
+func (q *Queries) PackClaim(ctx context.Context, arg PackClaimParams) error {
+	_, err := q.db.Exec(ctx, PackClaim,
 		arg.LeaseToken,
 		arg.LeaseSeconds,
 		arg.TopicID,
 		arg.ChatID,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PackClaimRow
-	for rows.Next() {
-		var i PackClaimRow
-		if err := rows.Scan(
-			&i.Version,
-			&i.State,
-			&i.Rehydrated,
-			&i.Stale,
-			&i.PutOff,
-			&i.Current,
-			&i.Summary,
-			&i.SummaryTokens,
-			&i.SummarySeq,
-			&i.CompactedSeq,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const PackCommit = `-- name: PackCommit :many
+const PackCommit = `-- name: PackCommit :one
 update throughline.own_topics t
    set summary = nullif($1::text, ''), summary_tokens = $2::int, summary_seq = $3::bigint,
        compacted_seq = $4::bigint, compacted_messages = $5::int,
@@ -134,8 +94,8 @@ type PackCommitParams struct {
 
 // Writes a compaction, if the topic is as it was when it was claimed and the messages up to checked_seq are still as many.
 // No row: it writes nothing. After LockOwnBrief, which whoever changes the messages or their topics holds as well.
-func (q *Queries) PackCommit(ctx context.Context, arg PackCommitParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, PackCommit,
+func (q *Queries) PackCommit(ctx context.Context, arg PackCommitParams) (int64, error) {
+	row := q.db.QueryRow(ctx, PackCommit,
 		arg.Summary,
 		arg.SummaryTokens,
 		arg.SummarySeq,
@@ -152,25 +112,12 @@ func (q *Queries) PackCommit(ctx context.Context, arg PackCommitParams) ([]int64
 		arg.CheckedSeq,
 		arg.CheckedMessages,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var version int64
-		if err := rows.Scan(&version); err != nil {
-			return nil, err
-		}
-		items = append(items, version)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	var version int64
+	err := row.Scan(&version)
+	return version, err
 }
 
-const PackExists = `-- name: PackExists :many
+const PackExists = `-- name: PackExists :one
 select t.id from throughline.own_topics t where t.id = $1 and t.chat_id = $2
 `
 
@@ -179,27 +126,14 @@ type PackExistsParams struct {
 	ChatID  uuid.UUID
 }
 
-func (q *Queries) PackExists(ctx context.Context, arg PackExistsParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, PackExists, arg.TopicID, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) PackExists(ctx context.Context, arg PackExistsParams) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, PackExists, arg.TopicID, arg.ChatID)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
 }
 
-const PackMessages = `-- name: PackMessages :many
+const PackMessages = `-- name: PackMessages :exec
 select m.id, '00000000-0000-0000-0000-000000000000'::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
@@ -213,55 +147,10 @@ type PackMessagesParams struct {
 	ChatID  uuid.UUID
 }
 
-type PackMessagesRow struct {
-	ID         uuid.UUID
-	ReplyTo    uuid.UUID
-	Seq        int64
-	Role       string
-	Status     string
-	Content    string
-	TokenCount int
-	CreatedAt  time.Time
-	Pinned     bool
-	Importance float32
-	Name       *string
-	ToolCalls  []byte
-	TimeZone   string
-}
-
 // The messages of a topic, in the form of ReadFoldable.
-func (q *Queries) PackMessages(ctx context.Context, arg PackMessagesParams) ([]PackMessagesRow, error) {
-	rows, err := q.db.Query(ctx, PackMessages, arg.TopicID, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PackMessagesRow
-	for rows.Next() {
-		var i PackMessagesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ReplyTo,
-			&i.Seq,
-			&i.Role,
-			&i.Status,
-			&i.Content,
-			&i.TokenCount,
-			&i.CreatedAt,
-			&i.Pinned,
-			&i.Importance,
-			&i.Name,
-			&i.ToolCalls,
-			&i.TimeZone,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) PackMessages(ctx context.Context, arg PackMessagesParams) error {
+	_, err := q.db.Exec(ctx, PackMessages, arg.TopicID, arg.ChatID)
+	return err
 }
 
 const PackPutOff = `-- name: PackPutOff :exec

@@ -47,7 +47,7 @@ func (q *Queries) UserTopicChange(ctx context.Context, arg UserTopicChangeParams
 	return result.RowsAffected(), nil
 }
 
-const UserTopicContext = `-- name: UserTopicContext :many
+const UserTopicContext = `-- name: UserTopicContext :exec
 with topic as (
   select t.id, t.summary, t.compacted_seq, $1::uuid is null as is_current, b.cleared_seq
     from public.topics t join public.conversation_briefs b on b.chat_id = t.chat_id
@@ -82,43 +82,23 @@ type UserTopicContextParams struct {
 	MostWithout int
 }
 
-type UserTopicContextRow struct {
-	Role    string
-	Content string
-}
-
 // The summary of a topic as a system message with seq 0, and the active messages. The current topic is one that was talked
 // about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
 // are the chat's latest messages.
-func (q *Queries) UserTopicContext(ctx context.Context, arg UserTopicContextParams) ([]UserTopicContextRow, error) {
-	rows, err := q.db.Query(ctx, UserTopicContext,
+func (q *Queries) UserTopicContext(ctx context.Context, arg UserTopicContextParams) error {
+	_, err := q.db.Exec(ctx, UserTopicContext,
 		arg.TopicID,
 		arg.ChatID,
 		arg.Most,
 		arg.MostWithout,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserTopicContextRow
-	for rows.Next() {
-		var i UserTopicContextRow
-		if err := rows.Scan(&i.Role, &i.Content); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const UserTopicCounts = `-- name: UserTopicCounts :many
-select t.id, t.title, coalesce(t.summary, '') <> '' as has_summary, t.importance, t.access_count,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds,
-       said.active::int as active, said.compressed::int as compressed
+const UserTopicCounts = `-- name: UserTopicCounts :exec
+select t.id, t.title, said.active::int as active, said.compressed::int as compressed, (said.active + said.compressed)::int as total,
+       coalesce(t.summary, '') <> '' as has_summary, t.importance, t.access_count,
+       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  cross join lateral (
    select count(*) filter (where m.seq > t.compacted_seq) as active, count(*) filter (where m.seq <= t.compacted_seq) as compressed
@@ -133,52 +113,15 @@ type UserTopicCountsParams struct {
 	TopicID uuid.NullUUID
 }
 
-type UserTopicCountsRow struct {
-	ID              uuid.UUID
-	Title           string
-	HasSummary      bool
-	Importance      float32
-	AccessCount     int
-	AgeSeconds      float64
-	InactiveSeconds float64
-	Active          int
-	Compressed      int
-}
-
 // How many messages are packed and how many are not, of at most one topic.
-func (q *Queries) UserTopicCounts(ctx context.Context, arg UserTopicCountsParams) ([]UserTopicCountsRow, error) {
-	rows, err := q.db.Query(ctx, UserTopicCounts, arg.ChatID, arg.TopicID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserTopicCountsRow
-	for rows.Next() {
-		var i UserTopicCountsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.HasSummary,
-			&i.Importance,
-			&i.AccessCount,
-			&i.AgeSeconds,
-			&i.InactiveSeconds,
-			&i.Active,
-			&i.Compressed,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) UserTopicCounts(ctx context.Context, arg UserTopicCountsParams) error {
+	_, err := q.db.Exec(ctx, UserTopicCounts, arg.ChatID, arg.TopicID)
+	return err
 }
 
-const UserTopicFind = `-- name: UserTopicFind :many
+const UserTopicFind = `-- name: UserTopicFind :exec
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
+       extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  where t.chat_id = $1 and t.user_id = (select auth.uid())
    and t.id = coalesce($2::uuid,
@@ -190,63 +133,16 @@ type UserTopicFindParams struct {
 	TopicID uuid.NullUUID
 }
 
-type UserTopicFindRow struct {
-	ID              uuid.UUID
-	Number          int
-	Title           string
-	Summary         *string
-	Tags            []string
-	Importance      float32
-	AccessCount     int
-	MessageCount    int
-	State           string
-	CreatedAt       time.Time
-	LastActiveAt    time.Time
-	MergedInto      uuid.NullUUID
-	AgeSeconds      float64
-	InactiveSeconds float64
-}
-
 // At most one row.
-func (q *Queries) UserTopicFind(ctx context.Context, arg UserTopicFindParams) ([]UserTopicFindRow, error) {
-	rows, err := q.db.Query(ctx, UserTopicFind, arg.ChatID, arg.TopicID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserTopicFindRow
-	for rows.Next() {
-		var i UserTopicFindRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Number,
-			&i.Title,
-			&i.Summary,
-			&i.Tags,
-			&i.Importance,
-			&i.AccessCount,
-			&i.MessageCount,
-			&i.State,
-			&i.CreatedAt,
-			&i.LastActiveAt,
-			&i.MergedInto,
-			&i.AgeSeconds,
-			&i.InactiveSeconds,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) UserTopicFind(ctx context.Context, arg UserTopicFindParams) error {
+	_, err := q.db.Exec(ctx, UserTopicFind, arg.ChatID, arg.TopicID)
+	return err
 }
 
-const UserTopicList = `-- name: UserTopicList :many
+const UserTopicList = `-- name: UserTopicList :exec
 
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
+       extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  where t.chat_id = $1 and t.user_id = (select auth.uid())
    and ($2::text = '' or t.state = $2::text)
@@ -265,28 +161,11 @@ type UserTopicListParams struct {
 	Most          int
 }
 
-type UserTopicListRow struct {
-	ID              uuid.UUID
-	Number          int
-	Title           string
-	Summary         *string
-	Tags            []string
-	Importance      float32
-	AccessCount     int
-	MessageCount    int
-	State           string
-	CreatedAt       time.Time
-	LastActiveAt    time.Time
-	MergedInto      uuid.NullUUID
-	AgeSeconds      float64
-	InactiveSeconds float64
-}
-
 // What users see of their topics and change, with their rights. The current topic is the active one with the latest turn; a
 // nil topic_id asks for it.
 // A page, the latest activity first.
-func (q *Queries) UserTopicList(ctx context.Context, arg UserTopicListParams) ([]UserTopicListRow, error) {
-	rows, err := q.db.Query(ctx, UserTopicList,
+func (q *Queries) UserTopicList(ctx context.Context, arg UserTopicListParams) error {
+	_, err := q.db.Exec(ctx, UserTopicList,
 		arg.ChatID,
 		arg.State,
 		arg.Tag,
@@ -294,40 +173,10 @@ func (q *Queries) UserTopicList(ctx context.Context, arg UserTopicListParams) ([
 		arg.AfterID,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserTopicListRow
-	for rows.Next() {
-		var i UserTopicListRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Number,
-			&i.Title,
-			&i.Summary,
-			&i.Tags,
-			&i.Importance,
-			&i.AccessCount,
-			&i.MessageCount,
-			&i.State,
-			&i.CreatedAt,
-			&i.LastActiveAt,
-			&i.MergedInto,
-			&i.AgeSeconds,
-			&i.InactiveSeconds,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const UserTopicLock = `-- name: UserTopicLock :many
+const UserTopicLock = `-- name: UserTopicLock :execrows
 select t.id from public.topics t
  where t.user_id = (select auth.uid()) and t.id in ($1::uuid, $2::uuid)
  order by t.id
@@ -340,24 +189,12 @@ type UserTopicLockParams struct {
 }
 
 // Those of the topics that the app's owner lets the user change.
-func (q *Queries) UserTopicLock(ctx context.Context, arg UserTopicLockParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, UserTopicLock, arg.One, arg.Other)
+func (q *Queries) UserTopicLock(ctx context.Context, arg UserTopicLockParams) (int64, error) {
+	result, err := q.db.Exec(ctx, UserTopicLock, arg.One, arg.Other)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const UserTopicMerge = `-- name: UserTopicMerge :one
@@ -376,7 +213,7 @@ func (q *Queries) UserTopicMerge(ctx context.Context, arg UserTopicMergeParams) 
 	return column_1, err
 }
 
-const UserTopicMessages = `-- name: UserTopicMessages :many
+const UserTopicMessages = `-- name: UserTopicMessages :one
 select t.id, said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
   from public.topics t
  cross join lateral (
@@ -406,33 +243,20 @@ type UserTopicMessagesRow struct {
 
 // The messages of at most one topic, as they are at one moment, or the active messages alone. compressed is how many of the
 // messages, from the first one on, are packed.
-func (q *Queries) UserTopicMessages(ctx context.Context, arg UserTopicMessagesParams) ([]UserTopicMessagesRow, error) {
-	rows, err := q.db.Query(ctx, UserTopicMessages, arg.AllOfThem, arg.ChatID, arg.TopicID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserTopicMessagesRow
-	for rows.Next() {
-		var i UserTopicMessagesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Compressed,
-			&i.Roles,
-			&i.Contents,
-			&i.SaidAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) UserTopicMessages(ctx context.Context, arg UserTopicMessagesParams) (UserTopicMessagesRow, error) {
+	row := q.db.QueryRow(ctx, UserTopicMessages, arg.AllOfThem, arg.ChatID, arg.TopicID)
+	var i UserTopicMessagesRow
+	err := row.Scan(
+		&i.ID,
+		&i.Compressed,
+		&i.Roles,
+		&i.Contents,
+		&i.SaidAt,
+	)
+	return i, err
 }
 
-const UserTopicOfMessage = `-- name: UserTopicOfMessage :many
+const UserTopicOfMessage = `-- name: UserTopicOfMessage :one
 select t.id, t.importance
   from public.messages m
  cross join lateral (
@@ -448,27 +272,14 @@ type UserTopicOfMessageRow struct {
 }
 
 // The topic of a message's turn, locked. At most one row.
-func (q *Queries) UserTopicOfMessage(ctx context.Context, messageID uuid.UUID) ([]UserTopicOfMessageRow, error) {
-	rows, err := q.db.Query(ctx, UserTopicOfMessage, messageID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserTopicOfMessageRow
-	for rows.Next() {
-		var i UserTopicOfMessageRow
-		if err := rows.Scan(&i.ID, &i.Importance); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) UserTopicOfMessage(ctx context.Context, messageID uuid.UUID) (UserTopicOfMessageRow, error) {
+	row := q.db.QueryRow(ctx, UserTopicOfMessage, messageID)
+	var i UserTopicOfMessageRow
+	err := row.Scan(&i.ID, &i.Importance)
+	return i, err
 }
 
-const UserTopicRate = `-- name: UserTopicRate :execrows
+const UserTopicRate = `-- name: UserTopicRate :exec
 update public.topics t set importance = $1::real, importance_rated = true where t.id = $2
 `
 
@@ -477,12 +288,9 @@ type UserTopicRateParams struct {
 	TopicID    uuid.UUID
 }
 
-func (q *Queries) UserTopicRate(ctx context.Context, arg UserTopicRateParams) (int64, error) {
-	result, err := q.db.Exec(ctx, UserTopicRate, arg.Importance, arg.TopicID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) UserTopicRate(ctx context.Context, arg UserTopicRateParams) error {
+	_, err := q.db.Exec(ctx, UserTopicRate, arg.Importance, arg.TopicID)
+	return err
 }
 
 const UserTopicRateMessage = `-- name: UserTopicRateMessage :execrows
@@ -506,7 +314,7 @@ func (q *Queries) UserTopicRateMessage(ctx context.Context, arg UserTopicRateMes
 	return result.RowsAffected(), nil
 }
 
-const UserTopicSearch = `-- name: UserTopicSearch :many
+const UserTopicSearch = `-- name: UserTopicSearch :exec
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable($2::text)))) w (lexeme)
    where w.lexeme !~ '^[a-z]$'),
@@ -523,7 +331,7 @@ hits as (
 ranked as (
   select h.id, sum(ln(1 + h.total::float8 / h.having_it)) as score from hits h group by h.id)
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
-       extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
+       extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from ranked r join public.topics t on t.id = r.id
  order by r.score desc, t.last_active_at desc, t.id desc
  limit $1::int
@@ -537,63 +345,16 @@ type UserTopicSearchParams struct {
 	Tag    string
 }
 
-type UserTopicSearchRow struct {
-	ID              uuid.UUID
-	Number          int
-	Title           string
-	Summary         *string
-	Tags            []string
-	Importance      float32
-	AccessCount     int
-	MessageCount    int
-	State           string
-	CreatedAt       time.Time
-	LastActiveAt    time.Time
-	MergedInto      uuid.NullUUID
-	AgeSeconds      float64
-	InactiveSeconds float64
-}
-
 // Those that have any of the words. A word counts by its rarity among the chat's topics.
-func (q *Queries) UserTopicSearch(ctx context.Context, arg UserTopicSearchParams) ([]UserTopicSearchRow, error) {
-	rows, err := q.db.Query(ctx, UserTopicSearch,
+func (q *Queries) UserTopicSearch(ctx context.Context, arg UserTopicSearchParams) error {
+	_, err := q.db.Exec(ctx, UserTopicSearch,
 		arg.Most,
 		arg.Words,
 		arg.ChatID,
 		arg.State,
 		arg.Tag,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserTopicSearchRow
-	for rows.Next() {
-		var i UserTopicSearchRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Number,
-			&i.Title,
-			&i.Summary,
-			&i.Tags,
-			&i.Importance,
-			&i.AccessCount,
-			&i.MessageCount,
-			&i.State,
-			&i.CreatedAt,
-			&i.LastActiveAt,
-			&i.MergedInto,
-			&i.AgeSeconds,
-			&i.InactiveSeconds,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const UserTopicUnindexed = `-- name: UserTopicUnindexed :one

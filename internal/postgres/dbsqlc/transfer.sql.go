@@ -72,7 +72,7 @@ func (q *Queries) ExportAccount(ctx context.Context) (ExportAccountRow, error) {
 	return i, err
 }
 
-const ExportChat = `-- name: ExportChat :many
+const ExportChat = `-- name: ExportChat :exec
 
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, created_at, updated_at,
@@ -81,67 +81,14 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
  where id = $1
 `
 
-type ExportChatRow struct {
-	ID             uuid.UUID
-	Title          string
-	SystemPrompt   *string
-	Metadata       json.RawMessage
-	Tags           []string
-	MemoryStrategy string
-	TtlHours       *int
-	MaxTurns       *int
-	ToolName       *string
-	Remember       bool
-	Topics         bool
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	LastMessageAt  *time.Time
-	LastSeq        int64
-	ExpiresAt      *time.Time
-	Expired        bool
-}
-
 // Export and import of whole chats, as the user.
 // At most one row.
-func (q *Queries) ExportChat(ctx context.Context, chatID uuid.UUID) ([]ExportChatRow, error) {
-	rows, err := q.db.Query(ctx, ExportChat, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportChatRow
-	for rows.Next() {
-		var i ExportChatRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.SystemPrompt,
-			&i.Metadata,
-			&i.Tags,
-			&i.MemoryStrategy,
-			&i.TtlHours,
-			&i.MaxTurns,
-			&i.ToolName,
-			&i.Remember,
-			&i.Topics,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.LastMessageAt,
-			&i.LastSeq,
-			&i.ExpiresAt,
-			&i.Expired,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ExportChat(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ExportChat, chatID)
+	return err
 }
 
-const ExportChats = `-- name: ExportChats :many
+const ExportChats = `-- name: ExportChats :exec
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, created_at, updated_at,
        last_message_at, last_seq
@@ -158,62 +105,13 @@ type ExportChatsParams struct {
 	MaxRows        int
 }
 
-type ExportChatsRow struct {
-	ID             uuid.UUID
-	Title          string
-	SystemPrompt   *string
-	Metadata       json.RawMessage
-	Tags           []string
-	MemoryStrategy string
-	TtlHours       *int
-	MaxTurns       *int
-	ToolName       *string
-	Remember       bool
-	Topics         bool
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	LastMessageAt  *time.Time
-	LastSeq        int64
-}
-
 // All chats of the user, expired ones too, the oldest first.
-func (q *Queries) ExportChats(ctx context.Context, arg ExportChatsParams) ([]ExportChatsRow, error) {
-	rows, err := q.db.Query(ctx, ExportChats, arg.AfterCreatedAt, arg.AfterID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportChatsRow
-	for rows.Next() {
-		var i ExportChatsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.SystemPrompt,
-			&i.Metadata,
-			&i.Tags,
-			&i.MemoryStrategy,
-			&i.TtlHours,
-			&i.MaxTurns,
-			&i.ToolName,
-			&i.Remember,
-			&i.Topics,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.LastMessageAt,
-			&i.LastSeq,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ExportChats(ctx context.Context, arg ExportChatsParams) error {
+	_, err := q.db.Exec(ctx, ExportChats, arg.AfterCreatedAt, arg.AfterID, arg.MaxRows)
+	return err
 }
 
-const ExportEntities = `-- name: ExportEntities :many
+const ExportEntities = `-- name: ExportEntities :exec
 select id, name, entity_type, aliases, mentions
   from public.memory_entities
  where user_id = (select auth.uid()) and id > $1::uuid
@@ -225,42 +123,13 @@ type ExportEntitiesParams struct {
 	MaxRows int
 }
 
-type ExportEntitiesRow struct {
-	ID         uuid.UUID
-	Name       string
-	EntityType string
-	Aliases    []string
-	Mentions   int
+func (q *Queries) ExportEntities(ctx context.Context, arg ExportEntitiesParams) error {
+	_, err := q.db.Exec(ctx, ExportEntities, arg.AfterID, arg.MaxRows)
+	return err
 }
 
-func (q *Queries) ExportEntities(ctx context.Context, arg ExportEntitiesParams) ([]ExportEntitiesRow, error) {
-	rows, err := q.db.Query(ctx, ExportEntities, arg.AfterID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportEntitiesRow
-	for rows.Next() {
-		var i ExportEntitiesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Name,
-			&i.EntityType,
-			&i.Aliases,
-			&i.Mentions,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const ExportFile = `-- name: ExportFile :many
-select content from public.chat_files where chat_id = $1 and sha256 = $2
+const ExportFile = `-- name: ExportFile :exec
+select encode(f.sha256, 'hex') as sha256, f.content from public.chat_files f where f.chat_id = $1 and f.sha256 = $2
 `
 
 type ExportFileParams struct {
@@ -268,28 +137,13 @@ type ExportFileParams struct {
 	Sha256 []byte
 }
 
-func (q *Queries) ExportFile(ctx context.Context, arg ExportFileParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, ExportFile, arg.ChatID, arg.Sha256)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var content string
-		if err := rows.Scan(&content); err != nil {
-			return nil, err
-		}
-		items = append(items, content)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ExportFile(ctx context.Context, arg ExportFileParams) error {
+	_, err := q.db.Exec(ctx, ExportFile, arg.ChatID, arg.Sha256)
+	return err
 }
 
-const ExportFiles = `-- name: ExportFiles :many
-select f.sha256, f.content
+const ExportFiles = `-- name: ExportFiles :exec
+select encode(f.sha256, 'hex') as sha256, f.content
   from public.chat_files f
  where f.chat_id = $1 and f.sha256 > $2::bytea
    and exists (select from public.message_files b
@@ -306,38 +160,18 @@ type ExportFilesParams struct {
 	MaxRows     int
 }
 
-type ExportFilesRow struct {
-	Sha256  []byte
-	Content string
-}
-
 // The contents of the exported messages, in the order of their hashes.
-func (q *Queries) ExportFiles(ctx context.Context, arg ExportFilesParams) ([]ExportFilesRow, error) {
-	rows, err := q.db.Query(ctx, ExportFiles,
+func (q *Queries) ExportFiles(ctx context.Context, arg ExportFilesParams) error {
+	_, err := q.db.Exec(ctx, ExportFiles,
 		arg.ChatID,
 		arg.AfterSha256,
 		arg.LastSeq,
 		arg.MaxRows,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportFilesRow
-	for rows.Next() {
-		var i ExportFilesRow
-		if err := rows.Scan(&i.Sha256, &i.Content); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ExportMessages = `-- name: ExportMessages :many
+const ExportMessages = `-- name: ExportMessages :exec
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
@@ -360,79 +194,20 @@ type ExportMessagesParams struct {
 	MaxBytes int64
 }
 
-type ExportMessagesRow struct {
-	ID           uuid.UUID
-	ChatID       uuid.UUID
-	Seq          int64
-	Role         string
-	Content      string
-	Status       string
-	ReplyTo      uuid.NullUUID
-	SupersededBy uuid.NullUUID
-	TokenCount   int
-	Pinned       bool
-	Importance   *float32
-	Rating       *int16
-	ToolCalls    []byte
-	ToolCallID   *string
-	Name         *string
-	ToolName     *string
-	Metadata     json.RawMessage
-	Files        json.RawMessage
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
-}
-
 // A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
 // headers, without reading text beyond the page.
-func (q *Queries) ExportMessages(ctx context.Context, arg ExportMessagesParams) ([]ExportMessagesRow, error) {
-	rows, err := q.db.Query(ctx, ExportMessages,
+func (q *Queries) ExportMessages(ctx context.Context, arg ExportMessagesParams) error {
+	_, err := q.db.Exec(ctx, ExportMessages,
 		arg.ChatID,
 		arg.AfterSeq,
 		arg.LastSeq,
 		arg.MaxRows,
 		arg.MaxBytes,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportMessagesRow
-	for rows.Next() {
-		var i ExportMessagesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ChatID,
-			&i.Seq,
-			&i.Role,
-			&i.Content,
-			&i.Status,
-			&i.ReplyTo,
-			&i.SupersededBy,
-			&i.TokenCount,
-			&i.Pinned,
-			&i.Importance,
-			&i.Rating,
-			&i.ToolCalls,
-			&i.ToolCallID,
-			&i.Name,
-			&i.ToolName,
-			&i.Metadata,
-			&i.Files,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ExportRelationships = `-- name: ExportRelationships :many
+const ExportRelationships = `-- name: ExportRelationships :exec
 select r.id, s.name as source, r.relationship, t.name as target, r.valid_from, r.valid_to, r.recorded_at, r.memory_id
   from public.memory_relationships r
   join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id
@@ -446,47 +221,12 @@ type ExportRelationshipsParams struct {
 	MaxRows int
 }
 
-type ExportRelationshipsRow struct {
-	ID           uuid.UUID
-	Source       string
-	Relationship string
-	Target       string
-	ValidFrom    *time.Time
-	ValidTo      *time.Time
-	RecordedAt   time.Time
-	MemoryID     uuid.UUID
+func (q *Queries) ExportRelationships(ctx context.Context, arg ExportRelationshipsParams) error {
+	_, err := q.db.Exec(ctx, ExportRelationships, arg.AfterID, arg.MaxRows)
+	return err
 }
 
-func (q *Queries) ExportRelationships(ctx context.Context, arg ExportRelationshipsParams) ([]ExportRelationshipsRow, error) {
-	rows, err := q.db.Query(ctx, ExportRelationships, arg.AfterID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportRelationshipsRow
-	for rows.Next() {
-		var i ExportRelationshipsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Source,
-			&i.Relationship,
-			&i.Target,
-			&i.ValidFrom,
-			&i.ValidTo,
-			&i.RecordedAt,
-			&i.MemoryID,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const ExportRevisions = `-- name: ExportRevisions :many
+const ExportRevisions = `-- name: ExportRevisions :exec
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
        case when not exists (select from public.conversation_briefs b where b.chat_id = r.chat_id and b.stale) then r.global_summary end as global_summary,
        r.input_tokens, r.output_tokens, r.prompt_mode, r.prompt_ref, r.model, r.duration_ms, r.input_sha256, r.details, r.created_at
@@ -502,59 +242,10 @@ type ExportRevisionsParams struct {
 	MaxRows      int
 }
 
-type ExportRevisionsRow struct {
-	Version       int64
-	Kind          string
-	SeqFrom       int64
-	SeqTo         int64
-	Turns         int
-	GlobalSummary interface{}
-	InputTokens   int
-	OutputTokens  int
-	PromptMode    string
-	PromptRef     string
-	Model         string
-	DurationMs    int
-	InputSha256   string
-	Details       json.RawMessage
-	CreatedAt     time.Time
-}
-
 // Not what a stale brief says: it may hold deleted words until it is made again.
-func (q *Queries) ExportRevisions(ctx context.Context, arg ExportRevisionsParams) ([]ExportRevisionsRow, error) {
-	rows, err := q.db.Query(ctx, ExportRevisions, arg.ChatID, arg.AfterVersion, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportRevisionsRow
-	for rows.Next() {
-		var i ExportRevisionsRow
-		if err := rows.Scan(
-			&i.Version,
-			&i.Kind,
-			&i.SeqFrom,
-			&i.SeqTo,
-			&i.Turns,
-			&i.GlobalSummary,
-			&i.InputTokens,
-			&i.OutputTokens,
-			&i.PromptMode,
-			&i.PromptRef,
-			&i.Model,
-			&i.DurationMs,
-			&i.InputSha256,
-			&i.Details,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ExportRevisions(ctx context.Context, arg ExportRevisionsParams) error {
+	_, err := q.db.Exec(ctx, ExportRevisions, arg.ChatID, arg.AfterVersion, arg.MaxRows)
+	return err
 }
 
 const ExportStands = `-- name: ExportStands :many
@@ -612,7 +303,7 @@ func (q *Queries) ExportStillStands(ctx context.Context, arg ExportStillStandsPa
 	return column_1, err
 }
 
-const ExportTopics = `-- name: ExportTopics :many
+const ExportTopics = `-- name: ExportTopics :exec
 with given as (
   select (n.entry ->> 'topic_id')::uuid as topic_id, n.entry ->> 'title' as title, n.entry -> 'tags' as tags,
          coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated,
@@ -653,62 +344,19 @@ type ExportTopicsParams struct {
 	ChatID      uuid.UUID
 }
 
-type ExportTopicsRow struct {
-	ID              uuid.UUID
-	Title           string
-	Renamed         interface{}
-	Summary         *string
-	Tags            []string
-	Importance      float64
-	ImportanceRated bool
-	State           string
-	CreatedAt       time.Time
-	LastActiveAt    time.Time
-	Turns           []uuid.UUID
-	Number          int
-}
-
 // The topics after a number, and those of an imported chat that have no turn yet, which come last. A turn of an import that is
 // not assigned yet is in the topic that it will be in.
-func (q *Queries) ExportTopics(ctx context.Context, arg ExportTopicsParams) ([]ExportTopicsRow, error) {
-	rows, err := q.db.Query(ctx, ExportTopics,
+func (q *Queries) ExportTopics(ctx context.Context, arg ExportTopicsParams) error {
+	_, err := q.db.Exec(ctx, ExportTopics,
 		arg.AfterNumber,
 		arg.MaxRows,
 		arg.LastSeq,
 		arg.ChatID,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportTopicsRow
-	for rows.Next() {
-		var i ExportTopicsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.Renamed,
-			&i.Summary,
-			&i.Tags,
-			&i.Importance,
-			&i.ImportanceRated,
-			&i.State,
-			&i.CreatedAt,
-			&i.LastActiveAt,
-			&i.Turns,
-			&i.Number,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ExportUses = `-- name: ExportUses :many
+const ExportUses = `-- name: ExportUses :exec
 select m.id, m.last_accessed, m.access_count,
        coalesce((select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
                                                      'actor', r.actor, 'created_at', r.created_at) order by r.version)
@@ -717,37 +365,10 @@ select m.id, m.last_accessed, m.access_count,
  where m.user_id = (select auth.uid()) and m.id = any ($1::uuid[])
 `
 
-type ExportUsesRow struct {
-	ID           uuid.UUID
-	LastAccessed *time.Time
-	AccessCount  int
-	History      json.RawMessage
-}
-
 // What an account holds of memories beside the file of memories: how they were used, and their history.
-func (q *Queries) ExportUses(ctx context.Context, ids []uuid.UUID) ([]ExportUsesRow, error) {
-	rows, err := q.db.Query(ctx, ExportUses, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ExportUsesRow
-	for rows.Next() {
-		var i ExportUsesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.LastAccessed,
-			&i.AccessCount,
-			&i.History,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ExportUses(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ExportUses, ids)
+	return err
 }
 
 const FindImported = `-- name: FindImported :many

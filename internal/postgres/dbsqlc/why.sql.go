@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const FindWhyReply = `-- name: FindWhyReply :many
+const FindWhyReply = `-- name: FindWhyReply :one
 
 select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, coalesce(q.seq, r.seq)::bigint as asked_seq
   from public.messages m
@@ -36,35 +36,22 @@ type FindWhyReplyRow struct {
 
 // What the prompt of a reply held, and what became of a brief, with the user's rights.
 // The reply with that id, or the latest reply to the message with that id. At most one row.
-func (q *Queries) FindWhyReply(ctx context.Context, messageID uuid.UUID) ([]FindWhyReplyRow, error) {
-	rows, err := q.db.Query(ctx, FindWhyReply, messageID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindWhyReplyRow
-	for rows.Next() {
-		var i FindWhyReplyRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ChatID,
-			&i.Seq,
-			&i.Status,
-			&i.Metadata,
-			&i.UserMessageID,
-			&i.AskedSeq,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindWhyReply(ctx context.Context, messageID uuid.UUID) (FindWhyReplyRow, error) {
+	row := q.db.QueryRow(ctx, FindWhyReply, messageID)
+	var i FindWhyReplyRow
+	err := row.Scan(
+		&i.ID,
+		&i.ChatID,
+		&i.Seq,
+		&i.Status,
+		&i.Metadata,
+		&i.UserMessageID,
+		&i.AskedSeq,
+	)
+	return i, err
 }
 
-const ListBriefRevisions = `-- name: ListBriefRevisions :many
+const ListBriefRevisions = `-- name: ListBriefRevisions :exec
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as global_summary,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
@@ -80,54 +67,13 @@ type ListBriefRevisionsParams struct {
 	Most          int
 }
 
-type ListBriefRevisionsRow struct {
-	Version       int64
-	Kind          string
-	SeqFrom       int64
-	SeqTo         int64
-	Turns         int
-	GlobalSummary interface{}
-	InputTokens   int
-	OutputTokens  int
-	Model         string
-	PromptRef     string
-	CreatedAt     time.Time
-}
-
 // The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
-func (q *Queries) ListBriefRevisions(ctx context.Context, arg ListBriefRevisionsParams) ([]ListBriefRevisionsRow, error) {
-	rows, err := q.db.Query(ctx, ListBriefRevisions, arg.ChatID, arg.BeforeVersion, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListBriefRevisionsRow
-	for rows.Next() {
-		var i ListBriefRevisionsRow
-		if err := rows.Scan(
-			&i.Version,
-			&i.Kind,
-			&i.SeqFrom,
-			&i.SeqTo,
-			&i.Turns,
-			&i.GlobalSummary,
-			&i.InputTokens,
-			&i.OutputTokens,
-			&i.Model,
-			&i.PromptRef,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ListBriefRevisions(ctx context.Context, arg ListBriefRevisionsParams) error {
+	_, err := q.db.Exec(ctx, ListBriefRevisions, arg.ChatID, arg.BeforeVersion, arg.Most)
+	return err
 }
 
-const ReadWhyBrief = `-- name: ReadWhyBrief :many
+const ReadWhyBrief = `-- name: ReadWhyBrief :exec
 select r.version, r.kind, r.created_at, r.global_summary as text
   from public.conversation_brief_revisions r
  where r.chat_id = $1 and r.version = $2
@@ -138,37 +84,10 @@ type ReadWhyBriefParams struct {
 	Version int64
 }
 
-type ReadWhyBriefRow struct {
-	Version   int64
-	Kind      string
-	CreatedAt time.Time
-	Text      *string
-}
-
 // At most one row.
-func (q *Queries) ReadWhyBrief(ctx context.Context, arg ReadWhyBriefParams) ([]ReadWhyBriefRow, error) {
-	rows, err := q.db.Query(ctx, ReadWhyBrief, arg.ChatID, arg.Version)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadWhyBriefRow
-	for rows.Next() {
-		var i ReadWhyBriefRow
-		if err := rows.Scan(
-			&i.Version,
-			&i.Kind,
-			&i.CreatedAt,
-			&i.Text,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadWhyBrief(ctx context.Context, arg ReadWhyBriefParams) error {
+	_, err := q.db.Exec(ctx, ReadWhyBrief, arg.ChatID, arg.Version)
+	return err
 }
 
 const ReadWhyMemories = `-- name: ReadWhyMemories :many
@@ -223,7 +142,7 @@ func (q *Queries) ReadWhyMemories(ctx context.Context, ids []uuid.UUID) ([]ReadW
 	return items, nil
 }
 
-const ReadWhyRecalled = `-- name: ReadWhyRecalled :many
+const ReadWhyRecalled = `-- name: ReadWhyRecalled :exec
 select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
   from unnest($1::bigint[]) t (seq)
   join public.messages m on m.chat_id = $2 and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
@@ -238,45 +157,14 @@ type ReadWhyRecalledParams struct {
 	ChatID uuid.UUID
 }
 
-type ReadWhyRecalledRow struct {
-	Turn      int64
-	ID        uuid.UUID
-	Seq       int64
-	Role      string
-	CreatedAt time.Time
-	Content   string
-}
-
 // What is left of the turns that begin with these messages: up to the next message of the user.
-func (q *Queries) ReadWhyRecalled(ctx context.Context, arg ReadWhyRecalledParams) ([]ReadWhyRecalledRow, error) {
-	rows, err := q.db.Query(ctx, ReadWhyRecalled, arg.Seqs, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadWhyRecalledRow
-	for rows.Next() {
-		var i ReadWhyRecalledRow
-		if err := rows.Scan(
-			&i.Turn,
-			&i.ID,
-			&i.Seq,
-			&i.Role,
-			&i.CreatedAt,
-			&i.Content,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadWhyRecalled(ctx context.Context, arg ReadWhyRecalledParams) error {
+	_, err := q.db.Exec(ctx, ReadWhyRecalled, arg.Seqs, arg.ChatID)
+	return err
 }
 
-const ReadWhyRecent = `-- name: ReadWhyRecent :many
-select m.id, m.seq, m.role, m.created_at
+const ReadWhyRecent = `-- name: ReadWhyRecent :exec
+select m.id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m
  where m.chat_id = $1 and m.seq < $2 and m.token_count > 0 and m.superseded_by is null
    and m.seq >= (select min(u.seq)
@@ -294,45 +182,18 @@ type ReadWhyRecentParams struct {
 	Turns      int
 }
 
-type ReadWhyRecentRow struct {
-	ID        uuid.UUID
-	Seq       int64
-	Role      string
-	CreatedAt time.Time
-}
-
 // The messages of so many turns before a question, of those that the brief did not cover.
-func (q *Queries) ReadWhyRecent(ctx context.Context, arg ReadWhyRecentParams) ([]ReadWhyRecentRow, error) {
-	rows, err := q.db.Query(ctx, ReadWhyRecent,
+func (q *Queries) ReadWhyRecent(ctx context.Context, arg ReadWhyRecentParams) error {
+	_, err := q.db.Exec(ctx, ReadWhyRecent,
 		arg.ChatID,
 		arg.AskedSeq,
 		arg.CoveredSeq,
 		arg.Turns,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadWhyRecentRow
-	for rows.Next() {
-		var i ReadWhyRecentRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Seq,
-			&i.Role,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
-const ReadWhyTopic = `-- name: ReadWhyTopic :many
+const ReadWhyTopic = `-- name: ReadWhyTopic :exec
 select t.id, t.title, t.summary, t.state from public.topics t where t.id = $1 and t.chat_id = $2
 `
 
@@ -341,35 +202,8 @@ type ReadWhyTopicParams struct {
 	ChatID  uuid.UUID
 }
 
-type ReadWhyTopicRow struct {
-	ID      uuid.UUID
-	Title   string
-	Summary *string
-	State   string
-}
-
 // At most one row.
-func (q *Queries) ReadWhyTopic(ctx context.Context, arg ReadWhyTopicParams) ([]ReadWhyTopicRow, error) {
-	rows, err := q.db.Query(ctx, ReadWhyTopic, arg.TopicID, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadWhyTopicRow
-	for rows.Next() {
-		var i ReadWhyTopicRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Title,
-			&i.Summary,
-			&i.State,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) ReadWhyTopic(ctx context.Context, arg ReadWhyTopicParams) error {
+	_, err := q.db.Exec(ctx, ReadWhyTopic, arg.TopicID, arg.ChatID)
+	return err
 }
