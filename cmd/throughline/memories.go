@@ -1,14 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/history"
@@ -18,50 +14,16 @@ import (
 
 // listMemories prints what the user is remembered for.
 func listMemories(line *commandLine) clientRunner {
-	asJSON := line.Bool("json", false, "print the API's JSON, one page per line")
 	about := line.String("about", "", "only memories that have these words, the best matches first")
 	status := line.String("status", "", "active, inbox, superseded, archived or all; by default active and inbox")
-	limit := line.Int("limit", 0, "how many; 0 for all")
-	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
-		if *limit < 0 {
-			return line.wrong("--limit must not be negative")
+	return listOf(line, "/v1/memories", history.MaxMemories, func() url.Values {
+		return given("q", *about, "status", *status)
+	}, func(page client.MemoryPage) (lines []string, next *string) {
+		for _, memory := range page.Memories {
+			lines = append(lines, fmt.Sprintf("%s  %s", memory.ID, terminal.MemoryLine(memory)))
 		}
-		query := url.Values{}
-		if *about != "" {
-			query.Set("q", *about)
-		}
-		if *status != "" {
-			query.Set("status", *status)
-		}
-		for left := cmp.Or(*limit, math.MaxInt); left > 0; {
-			query.Set("limit", strconv.Itoa(min(left, history.MaxMemories)))
-			answer, err := c.Call(ctx, http.MethodGet, "/v1/memories", query, nil)
-			if err != nil {
-				return err
-			}
-			page, err := decode[client.MemoryPage](answer)
-			if err == nil && *asJSON {
-				err = printJSON(stdout, answer)
-			} else if err == nil {
-				err = printMemories(stdout, page)
-			}
-			if err != nil || page.NextCursor == nil {
-				return err
-			}
-			left -= len(page.Memories)
-			query.Set("cursor", *page.NextCursor)
-		}
-		return nil
-	}
-}
-
-func printMemories(out io.Writer, page client.MemoryPage) error {
-	for _, memory := range page.Memories {
-		if _, err := fmt.Fprintf(out, "%s  %s\n", memory.ID, terminal.MemoryLine(memory)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return lines, page.NextCursor
+	})
 }
 
 func exportMemories(line *commandLine) clientRunner {

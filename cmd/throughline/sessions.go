@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,47 +46,74 @@ func decode[T any](answer json.RawMessage) (T, error) {
 }
 
 func listChats(line *commandLine) clientRunner {
-	asJSON := line.Bool("json", false, "print the API's JSON, one page per line")
 	expired := line.Bool("expired", false, "list expired chats as well")
 	tag := line.String("tag", "", "only chats that have this tag")
+	return listOf(line, "/v1/chats", history.MaxChats, func() url.Values {
+		query := given("tag", *tag)
+		if *expired {
+			query.Set("include_expired", "true")
+		}
+		return query
+	}, func(page client.ChatPage) (lines []string, next *string) {
+		for _, chat := range page.Chats {
+			lines = append(lines, fmt.Sprintf("%s  %s", chat.ID, terminal.ChatLine(chat)))
+		}
+		return lines, page.NextCursor
+	})
+}
+
+// given is the query with what was named on the command line.
+func given(namesAndValues ...string) url.Values {
+	query := url.Values{}
+	for pair := range slices.Chunk(namesAndValues, 2) {
+		if pair[1] != "" {
+			query.Set(pair[0], pair[1])
+		}
+	}
+	return query
+}
+
+// listOf prints a list of the API, of which a request returns at most so many entries. shown makes a line of each entry of
+// a page, and returns where the next page begins.
+func listOf[Page any](
+	line *commandLine, path string, most int, query func() url.Values, shown func(Page) (lines []string, next *string),
+) clientRunner {
+	asJSON := line.Bool("json", false, "print the API's JSON, one page per line")
 	limit := line.Int("limit", 0, "how many; 0 for all")
 	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
 		if *limit < 0 {
 			return line.wrong("--limit must not be negative")
 		}
-		query := url.Values{}
-		if *expired {
-			query.Set("include_expired", "true")
-		}
-		if *tag != "" {
-			query.Set("tag", *tag)
-		}
+		query := query()
 		for left := cmp.Or(*limit, math.MaxInt); left > 0; {
-			query.Set("limit", strconv.Itoa(min(left, history.MaxChats)))
-			answer, err := c.Call(ctx, http.MethodGet, "/v1/chats", query, nil)
+			query.Set("limit", strconv.Itoa(min(left, most)))
+			answer, err := c.Call(ctx, http.MethodGet, path, query, nil)
 			if err != nil {
 				return err
 			}
-			page, err := decode[client.ChatPage](answer)
-			if err == nil {
-				err = printPage(stdout, page, answer, *asJSON)
-			}
-			if err != nil || page.NextCursor == nil {
+			page, err := decode[Page](answer)
+			if err != nil {
 				return err
 			}
-			left -= len(page.Chats)
-			query.Set("cursor", *page.NextCursor)
+			lines, next := shown(page)
+			if *asJSON {
+				err = printJSON(stdout, answer)
+			} else {
+				err = printLines(stdout, lines)
+			}
+			if err != nil || next == nil {
+				return err
+			}
+			left -= len(lines)
+			query.Set("cursor", *next)
 		}
 		return nil
 	}
 }
 
-func printPage(out io.Writer, page client.ChatPage, answer json.RawMessage, asJSON bool) error {
-	if asJSON {
-		return printJSON(out, answer)
-	}
-	for _, chat := range page.Chats {
-		if _, err := fmt.Fprintf(out, "%s  %s\n", chat.ID, terminal.ChatLine(chat)); err != nil {
+func printLines(out io.Writer, lines []string) error {
+	for _, text := range lines {
+		if _, err := fmt.Fprintln(out, text); err != nil {
 			return err
 		}
 	}
