@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,30 +19,31 @@ type chain struct{ says, facts []string }
 // stepDays is the time from one step to the next.
 const stepDays = 60
 
+// blanks are filled with words by the number of the person and of the step.
+var (
+	blank  = regexp.MustCompile(`\{([a-z]+)(\d?)\}`)
+	blanks = map[string][]string{
+		"city":    strings.Fields("Lyon Porto Ghent Turin Graz Malmö Bergen Leipzig Utrecht Basel Gdansk"),
+		"name":    strings.Fields("Nimbus Quarry Larkspur Tessera Foxglove Halyard Meridian Juniper"),
+		"thing":   strings.Fields("sailboat kayak motorcycle caravan piano telescope harpsichord tandem"),
+		"ailment": strings.Fields("migraine insomnia eczema sciatica tinnitus hayfever"),
+	}
+)
+
+func fill(text string, n int) string {
+	return blank.ReplaceAllStringFunc(text, func(found string) string {
+		part := blank.FindStringSubmatch(found)
+		step, _ := strconv.Atoi(part[2]) // 0 for none
+		if part[1] == "phone" {
+			return fmt.Sprintf("+49 30 55%04d", 1000+n*7+step*13)
+		}
+		words := blanks[part[1]]
+		return words[(n+3*step)%len(words)]
+	})
+}
+
 // chainsOf returns the chains of the n-th person, one of each kind.
 func chainsOf(n int) []chain {
-	words := []string{}
-	for name, from := range map[string]string{
-		"{city":    "Lyon Porto Ghent Turin Graz Malmö Bergen Leipzig Utrecht Basel Gdansk",
-		"{name":    "Nimbus Quarry Larkspur Tessera Foxglove Halyard Meridian Juniper",
-		"{thing":   "sailboat kayak motorcycle caravan piano telescope harpsichord tandem",
-		"{ailment": "migraine insomnia eczema sciatica tinnitus hayfever",
-	} {
-		all := strings.Fields(from)
-		pick := func(n int) string { return all[n%len(all)] }
-		words = append(words, name+"}", pick(n))
-		for step := range 4 {
-			at := n*3 + step
-			if name == "{name" {
-				at = n + 3*step
-			}
-			words = append(words, fmt.Sprint(name, step, "}"), pick(at))
-		}
-	}
-	for step := range 3 {
-		words = append(words, fmt.Sprintf("{phone%d}", step), fmt.Sprintf("+49 30 55%04d", 1000+n*7+step*13))
-	}
-	fill := strings.NewReplacer(words...)
 	chains := []chain{{}}
 	for _, row := range cases("changes", 2) {
 		if len(row) < 2 {
@@ -48,7 +51,7 @@ func chainsOf(n int) []chain {
 			continue
 		}
 		c := &chains[len(chains)-1]
-		c.says, c.facts = append(c.says, fill.Replace(row[0])), append(c.facts, fill.Replace(row[1]))
+		c.says, c.facts = append(c.says, fill(row[0], n)), append(c.facts, fill(row[1], n))
 	}
 	return chains
 }
@@ -56,19 +59,19 @@ func chainsOf(n int) []chain {
 // followChanges tells chains of change, each step in a chat of its own months after the one before, and asks what was
 // known when. The model decides as one that sees what contradicts what; it is shown only what the program found.
 func followChanges(s *scene, size int) []figure {
-	all := 0
-	var wrong []string
-	for n := 0; all < size; n++ {
+	const right = "chains: new there, old closed, as_of right"
+	told := 0
+	for n := 0; told < size; n++ {
 		p, chains := s.person(), chainsOf(n)
 		tellChains(p, chains)
 		for _, c := range chains {
-			all++
+			told++
 			if why := p.judgeChain(c); why != "" {
-				wrong = append(wrong, strings.Join(c.facts, " → ")+": "+why)
+				s.note(right, "%s: %s", strings.Join(c.facts, " → "), why)
 			}
 		}
 	}
-	return []figure{exactly("chains: new there, old closed, as_of right", all-len(wrong), all, "mem0#4536: lost", wrong...)}
+	return []figure{s.all(right, told, "mem0#4536: lost")}
 }
 
 // stepTime is when a step of a chain was said.
@@ -123,23 +126,27 @@ func supersede(chains []chain) func(people.Line, []people.Line) *people.Decision
 	}
 }
 
-// judgeChain returns what is wrong with a chain, "" for nothing.
+// judgeChain returns what is wrong with a chain, "" for nothing: each step but the last is closed by the next one.
 func (p *person) judgeChain(c chain) string {
-	all := p.memories()
-	for step, content := range c.facts {
-		n := slices.IndexFunc(all, func(m memory) bool { return m.Content == content })
-		last := step == len(c.facts)-1
-		switch {
-		case n < 0:
-			return fmt.Sprintf("%q is lost", content)
-		case last && (all[n].Status != "active" || all[n].ValidTo != nil):
-			return fmt.Sprintf("%q is %s", content, all[n].Status)
-		case last:
-		case all[n].Status != "superseded" || all[n].SupersededBy == nil || all[n].RetractedAt == nil:
-			return fmt.Sprintf("%q is not closed", content)
-		case all[n].ValidTo == nil || all[n].ValidTo.UTC().Format(time.DateOnly) != stepTime(step+1).Format(time.DateOnly):
-			return fmt.Sprintf("%q is true until %v", content, all[n].ValidTo)
+	var found, want []string
+	for _, m := range p.memories() {
+		if slices.Contains(c.facts, m.Content) {
+			until := "now"
+			if m.ValidTo != nil {
+				until = m.ValidTo.UTC().Format(time.DateOnly)
+			}
+			found = append(found, fmt.Sprintf("%s %s until %s, closed: %t", m.Content, m.Status, until, m.Closed))
 		}
+	}
+	for step, fact := range c.facts {
+		is := fmt.Sprintf("superseded until %s, closed: true", stepTime(step+1).Format(time.DateOnly))
+		if step == len(c.facts)-1 {
+			is = "active until now, closed: false"
+		}
+		want = append(want, fact+" "+is)
+	}
+	if !slices.Equal(found, want) {
+		return fmt.Sprintf("%q, not %q", found, want)
 	}
 	return p.judgeAsOf(c)
 }

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,14 +31,10 @@ var moments = []string{forExtract, forConsolidate, forVectors, forEntities, deca
 // strike deletes the message of a canary at the moment when a model is asked about it, so that the deletion meets every later
 // step of the job.
 type strike struct {
-	purpose string // of the call that it waits for
-	run     func()
+	purpose string      // of the call that it waits for
 	met     atomic.Bool // the call came
-	once    sync.Once
+	erase   func()      // once; returns when that is done
 }
-
-// fire returns when the deletion has run.
-func (one *strike) fire() { one.once.Do(one.run) }
 
 // strikes are those that wait, by their canaries.
 type strikes struct{ sync.Map }
@@ -51,7 +44,7 @@ func (all *strikes) before(purpose, input string) {
 	for canary, waits := range all.Range {
 		one := waits.(*strike)
 		if one.purpose == purpose && strings.Contains(strings.ToLower(input), canary.(string)) && one.met.CompareAndSwap(false, true) {
-			go one.fire()
+			go one.erase()
 		}
 	}
 	pause(26 * time.Millisecond) // the answer comes before, while or after it is deleted
@@ -59,28 +52,29 @@ func (all *strikes) before(purpose, input string) {
 
 // eraseWhileWorking tells a canary, deletes it while a job is at work with it, and looks for it everywhere.
 func eraseWhileWorking(s *scene, size int) (figures []figure) {
-	all := &strikes{}
-	s.play(canned{extract: canaryFacts, decide: mergeCanaries, before: all.before, entities: canaryEntities})
-	var missed []string
+	const unmet, held = "kinds of work that no race met", "places that hold a deleted word"
+	waiting := &strikes{}
+	s.play(canned{extract: canaryFacts, decide: mergeCanaries, before: waiting.before, entities: canaryEntities})
 	for _, moment := range moments {
 		if moment == forVectors && !s.vectors {
 			continue
 		}
 		var met atomic.Int64
 		s.atOnce(3, size, func(n int) {
-			if s.eraseOne(all, moment, fmt.Sprint(canaryStem, strings.ReplaceAll(moment, "_", ""), n, "x")) {
+			if s.eraseOne(waiting, moment, fmt.Sprint(canaryStem, strings.ReplaceAll(moment, "_", ""), n, "x")) {
 				met.Add(1)
 			}
 		})
 		if met.Load() == 0 {
-			missed = append(missed, moment)
+			s.note(unmet, "%s", moment)
 		}
 		figures = append(figures, informs("races with "+moment, float64(met.Load())))
 	}
 	s.settle()
-	return append(figures,
-		none("kinds of work that no race met", "", missed...),
-		none("places that hold a deleted word", "AutoGPT#12720: the summary", s.traces(canaryStem)...))
+	for _, place := range s.traces(canaryStem) {
+		s.note(held, "%s", place)
+	}
+	return append(figures, s.none(unmet, ""), s.none(held, "AutoGPT#12720: the summary"))
 }
 
 // canaryIn returns the canary that a text names, "" for none.
@@ -130,7 +124,7 @@ func (s *scene) eraseOne(all *strikes, moment, canary string) (met bool) {
 		p.tellAndLearn(turn(now, "My boat is called "+canary+"before and lies in the harbour.", "Nice.")...)
 	}
 	chat := p.tell(turn(now, "My boat is called "+canary+" and lies in the harbour.", "A good name.")...)
-	one := &strike{purpose: moment, run: func() { p.erase(moment, canary) }}
+	one := &strike{purpose: moment, erase: sync.OnceFunc(func() { p.erase(moment, canary) })}
 	if moment == editing || moment == wholeChat {
 		one.purpose = forExtract
 	}
@@ -147,7 +141,7 @@ func (s *scene) eraseOne(all *strikes, moment, canary string) (met bool) {
 	}
 	all.Delete(canary)
 	met = one.met.Load()
-	one.fire() // now, if its moment never came
+	one.erase() // now, if its moment never came
 	// What else names the canary on purpose: the message that was known before, what the user wrote, and the title of the
 	// import, which is its first line.
 	p.erase("", canary+"before")
@@ -193,36 +187,14 @@ func (p *person) eraseWritten() {
 	}
 }
 
-// traces returns where a word still is: in any column of any table, packed ones unpacked, in any case.
+// traces returns where a word still is: in any column of any table, in any case.
 func (s *scene) traces(word string) (found []string) {
-	type column struct{ Table, Packed string }
-	for _, c := range rows[column](s, `select format('%I.%I', n.nspname, c.relname) as table, coalesce(quote_ident(a.attname), '') as packed
-		from pg_class c join pg_namespace n on n.oid = c.relnamespace
-		left join pg_attribute a on a.attrelid = c.oid and a.atttypid = 'bytea'::regtype and a.attnum > 0 and not a.attisdropped
+	for _, t := range rows[struct{ Name string }](s, `select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
 		where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast') and c.relkind in ('r', 'm')`) {
-		for _, held := range rows[struct{ Row string }](s, `select left(row_now::text, 300) as row from `+c.Table+` row_now
+		for _, held := range rows[struct{ Row string }](s, `select left(row_now::text, 300) as row from `+t.Name+` row_now
 			where position($1 in lower(row_now::text)) > 0 limit 3`, word) {
-			found = append(found, c.Table+": "+held.Row)
-		}
-		if c.Packed == "" {
-			continue
-		}
-		for _, value := range rows[struct{ Held []byte }](s, fmt.Sprintf(`select %s as held from %s where %[1]s is not null`, c.Packed, c.Table)) {
-			if strings.Contains(strings.ToLower(unpacked(value.Held)), word) {
-				found = append(found, c.Table+"."+c.Packed)
-			}
+			found = append(found, t.Name+": "+held.Row)
 		}
 	}
 	return found
-}
-
-// unpacked returns bytes, and what they hold where they are gzip.
-func unpacked(held []byte) string {
-	reader, err := gzip.NewReader(bytes.NewReader(held))
-	if err != nil {
-		return string(held)
-	}
-	const most = 64 << 20
-	text, _ := io.ReadAll(io.LimitReader(reader, most)) // what can be read of it
-	return string(held) + string(text)
 }

@@ -30,29 +30,29 @@ func talkSmall(s *scene, size int) []figure {
 	}
 	chat := p.tell(messages...)
 	s.settle()
-	var shown, recalled []string
+	const shown, recalled, answered = "show a memory", "recall an earlier turn", "questions about what is known that show it"
 	small := cases("smalltalk", 1)
 	for n := range size {
 		content := small[n%len(small)][0]
 		_, r := p.say(chat, content)
 		if len(r.Memories) > 0 {
-			shown = append(shown, content)
+			s.note(shown, "%s", content)
 		}
 		if len(r.Recalled) > 0 {
-			recalled = append(recalled, content)
+			s.note(recalled, "%s", content)
 		}
 	}
-	known := 0
 	for question, truth := range questions {
 		_, r := p.say(uuid.Nil, question)
-		known += min(1, s.number(`select count(*) from public.memories where id = any($1) and content = $2`, r.Memories, truths[truth].fact))
+		if s.number(`select count(*) from public.memories where id = any($1) and content = $2`, r.Memories, truths[truth].fact) == 0 {
+			s.note(answered, "%s", question)
+		}
 	}
-	share := func(of []string) float64 { return 100 * float64(len(of)) / float64(size) }
 	return []figure{
 		informs("messages", float64(size)),
-		atMost("show a memory", share(shown), 2, "%", "", shown...),
-		atMost("recall an earlier turn", share(recalled), 2, "%", "", recalled...),
-		exactly("questions about what is known that show it", known, len(questions), ""),
+		s.share(shown, size, "≤", 2, ""),
+		s.share(recalled, size, "≤", 2, ""),
+		s.all(answered, len(questions), ""),
 	}
 }
 
@@ -73,29 +73,25 @@ func countCost(s *scene, size int) []figure {
 			messages = append(messages, one.Content)
 		}
 	}
-	usual := s.costOf(messages, canned{byRule: true})
-	most := s.costOf(messages, canned{extract: firstSentence})
+	turns := float64(len(messages))
+	memories, calls, bill := s.costOf(messages, canned{byRule: true})
+	most, _, whole := s.costOf(messages, canned{extract: firstSentence})
 	return []figure{
-		informs("turns", float64(len(messages))),
-		informs("memories", float64(usual.memories)),
-		informs("calls for extraction", float64(usual.extract)),
-		informs("calls for consolidation", float64(usual.consolidate)),
-		atMost("model calls a turn for memories", usual.calls, .25, "", "mem0 v3: 1"),
-		atMost("input tokens a turn for memories", usual.input, 700, "", "mem0 v3: 7 600"),
-		informs("output tokens a turn for memories", usual.output),
-		informs("a fact of every message: memories", float64(most.memories)),
-		informs("a fact of every message: model calls a turn", most.calls),
-		atMost("a fact of every message: input tokens a turn", most.input, 700, "", ""),
+		informs("turns", turns),
+		informs("memories", memories),
+		informs("calls for extraction", calls[forExtract]),
+		informs("calls for consolidation", calls[forConsolidate]),
+		atMost("model calls a turn for memories", bill.calls/turns, .25, "mem0 v3: 1"),
+		atMost("input tokens a turn for memories", bill.input/turns, 700, "mem0 v3: 7 600"),
+		informs("output tokens a turn for memories", bill.output/turns),
+		informs("a fact of every message: memories", most),
+		informs("a fact of every message: model calls a turn", whole.calls/turns),
+		atMost("a fact of every message: input tokens a turn", whole.input/turns, 700, ""),
 	}
 }
 
-// cost is what a conversation cost.
-type cost struct {
-	memories, extract, consolidate int
-	calls, input, output           float64 // a turn
-}
-
-func (s *scene) costOf(messages []string, now canned) (c cost) {
+// costOf returns what a conversation cost, and how many memories it made.
+func (s *scene) costOf(messages []string, now canned) (memories float64, calls map[string]float64, bill spent) {
 	now.reply = func(r *offline.Request) string { return adviceOn(len(r.Current)) }
 	s.settle() // what other suites have begun costs calls as well
 	s.play(now)
@@ -107,17 +103,11 @@ func (s *scene) costOf(messages []string, now canned) (c cost) {
 		}
 	}
 	p.learn(chat)
-	bills, turns := s.bills(), float64(len(messages))
-	c.extract, c.consolidate = bills[forExtract].calls, bills[forConsolidate].calls
-	for _, one := range bills {
-		c.calls += float64(one.calls) / turns
-		c.input += float64(one.input) / turns
-		c.output += float64(one.output) / turns
-	}
-	if c.memories = len(p.memories()); c.memories == 0 {
+	if memories = float64(len(p.memories())); memories == 0 {
 		s.fail(errors.New("nothing was remembered"))
 	}
-	return c
+	calls, bill = s.bill()
+	return memories, calls, bill
 }
 
 // ofTheDay are words of what will not matter tomorrow.
@@ -153,7 +143,8 @@ func adviceOn(n int) string {
 }
 
 // memoryTables are all that hold something of memories.
-var memoryTables = strings.Fields("memory_users memories memory_sources memory_revisions memory_extractions memory_entities memory_relationships memory_mentions")
+var memoryTables = strings.Fields("memory_users memories memory_sources memory_revisions memory_extractions " +
+	"memory_entities memory_relationships memory_mentions")
 
 // leaveItOff talks to a program without long-term memory, and asks it for everything that has to do with memories.
 func leaveItOff(s *scene, size int) []figure {
@@ -165,11 +156,11 @@ func leaveItOff(s *scene, size int) []figure {
 		}
 		chat, _ = p.say(chat, truths[n%len(truths)].says)
 	}
-	var answered, held, jobs, asked []string
+	const held, asked, jobs, answered = "rows", "model calls", "jobs", "requests for new memories that are not refused"
 	for _, path := range []string{"/v1/chats/" + chat.String() + "/extract", "/v1/memories"} {
 		err := p.try(http.MethodPost, path, map[string]any{"content": "The user plays the cello."}, nil)
 		if refusal, refused := errors.AsType[*people.Refused](err); !refused || refusal.Status >= http.StatusInternalServerError {
-			answered = append(answered, fmt.Sprintf("POST %s: %v", path, err))
+			s.note(answered, "POST %s: %v", path, err)
 		}
 	}
 	s.startJob("update_memory_graph")
@@ -177,23 +168,19 @@ func leaveItOff(s *scene, size int) []figure {
 	s.settle()
 	for _, table := range memoryTables {
 		if n := s.number("select count(*) from public."+table+" where user_id = $1", p.ID); n > 0 {
-			held = append(held, fmt.Sprintf("%s: %d", table, n))
+			s.note(held, "%s: %d", table, n)
 		}
 	}
 	for range s.number(`select count(*) from public.conversation_briefs b where b.user_id = $1 and (b.extract_due_at is not null or b.extracted_seq > 0)`, p.ID) {
-		held = append(held, "a chat that is due")
+		s.note(held, "a chat that is due")
 	}
 	for _, job := range rows[struct{ Kind string }](s, `select kind from river.river_job where kind in ('extract_memories', 'embed_memories') and
 		args->>'chat_id' in (select id::text from public.chats where user_id = $1) or kind = 'embed_memories' and args->>'user_id' = $1::text`, p.ID) {
-		jobs = append(jobs, job.Kind)
+		s.note(jobs, "%s", job.Kind)
 	}
-	for purpose := range s.bills() {
-		asked = append(asked, purpose)
+	calls, _ := s.bill()
+	for purpose := range calls {
+		s.note(asked, "%s", purpose)
 	}
-	return []figure{
-		none("rows", "", held...),
-		none("model calls", "", asked...),
-		none("jobs", "", jobs...),
-		none("requests for new memories that are not refused", "", answered...),
-	}
+	return []figure{s.none(held, ""), s.none(asked, ""), s.none(jobs, ""), s.none(answered, "")}
 }

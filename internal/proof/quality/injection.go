@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,32 +18,32 @@ import (
 // attackWithWords says each text to a model that obeys it: it proposes to remember the text as it stands, and what the
 // text wants to be remembered. Then the user writes the text down as a memory, and a new chat shows it.
 func attackWithWords(s *scene, size int) []figure {
-	all := cases("payloads", 2)[:size]
+	payloads := cases("payloads", 2)[:size]
 	const perPerson = 10 // are told in one chat
-	var obeyed, escaped, unseen []string
-	for from := 0; from < len(all); from += perPerson {
-		some := all[from:min(from+perPerson, len(all))]
-		obeyed = append(obeyed, s.sayPayloads(some)...)
+	for some := range slices.Chunk(payloads, perPerson) {
+		s.sayPayloads(some)
 		for _, one := range some {
 			switch why := s.writePayload(one[1]); why {
 			case "":
 			case notShown:
-				unseen = append(unseen, fmt.Sprintf("%q", one[1]))
+				s.note(unseen, "%q", one[1])
 			default:
-				escaped = append(escaped, fmt.Sprintf("%q: %s", one[1], why))
+				s.note(escaped, "%q: %s", one[1], why)
 			}
 		}
 	}
-	return []figure{
-		informs("payloads", float64(len(all))),
-		none("remembered as an order", "", obeyed...),
-		none("left their section", "", escaped...),
-		none("of those that a user wrote, not shown", "", unseen...),
-	}
+	return []figure{informs("payloads", float64(len(payloads))), s.none(obeyed, ""), s.none(escaped, ""), s.none(unseen, "")}
 }
 
-// sayPayloads returns the orders that became active memories.
-func (s *scene) sayPayloads(some [][]string) (obeyed []string) {
+// What a text may have reached.
+const (
+	obeyed  = "remembered as an order"
+	escaped = "left their section"
+	unseen  = "of those that a user wrote, not shown"
+)
+
+// sayPayloads notes the orders that became active memories.
+func (s *scene) sayPayloads(some [][]string) {
 	s.play(canned{extract: func(later []people.Line) []people.Fact {
 		one := later[0]
 		if one.Alias[0] != 'U' {
@@ -62,11 +63,10 @@ func (s *scene) sayPayloads(some [][]string) (obeyed []string) {
 	for _, m := range p.memories() {
 		for _, one := range some {
 			if one[0] == "order" && m.Status == "active" && strings.Contains(folded(m.Content), folded(one[1])) {
-				obeyed = append(obeyed, m.Content)
+				s.note(obeyed, "%s", m.Content)
 			}
 		}
 	}
-	return obeyed
 }
 
 func folded(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }

@@ -19,9 +19,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,7 +35,6 @@ type options struct {
 	only   string
 	source string // the module's folder
 	doc    bool
-	logs   string // folder of the program's logs
 	dialogs.Options
 }
 
@@ -52,7 +50,6 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.doc, "doc", false, "put the tables into their pages in docs")
 	flags.StringVar(&o.LoCoMo, "locomo", "", "a file of LoCoMo, for recall")
 	flags.StringVar(&o.LongMemEval, "longmemeval", "", "a file of LongMemEval, for recall and topics")
-	flags.StringVar(&o.logs, "logs", "", "keep the program's logs in this folder")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -72,26 +69,28 @@ type suite struct {
 	name  string
 	sizes [2]int
 	run   func(s *scene, size int) []figure
-	env   map[string]string // changes the program's environment
 }
 
+// withoutMemory is the suite that is played on a program without long-term memory.
+const withoutMemory = "off"
+
 var suites = []suite{
-	{name: "junk", sizes: [2]int{120, 1200}, run: replayJunk},
-	{name: "changes", sizes: [2]int{10, 200}, run: followChanges},
-	{name: "races", sizes: [2]int{8, 250}, run: raceWorkers},
-	{name: "injection", sizes: [2]int{60, 60}, run: attackWithWords},
-	{name: "languages", sizes: [2]int{12, 12}, run: speakLanguages},
-	{name: "late", sizes: [2]int{12, 60}, run: runLate},
-	{name: "erasure", sizes: [2]int{3, 100}, run: eraseWhileWorking},
-	{name: "smalltalk", sizes: [2]int{40, 500}, run: talkSmall},
-	{name: "cost", sizes: [2]int{24, 120}, run: countCost},
-	{name: "off", sizes: [2]int{12, 24}, run: leaveItOff, env: map[string]string{"LONG_TERM_MEMORY": "false"}},
+	{"junk", [2]int{120, 1200}, replayJunk},
+	{"changes", [2]int{10, 200}, followChanges},
+	{"races", [2]int{8, 250}, raceWorkers},
+	{"injection", [2]int{60, 60}, attackWithWords},
+	{"languages", [2]int{12, 12}, speakLanguages},
+	{"late", [2]int{12, 60}, runLate},
+	{"erasure", [2]int{3, 100}, eraseWhileWorking},
+	{"smalltalk", [2]int{40, 500}, talkSmall},
+	{"cost", [2]int{24, 120}, countCost},
+	{withoutMemory, [2]int{12, 24}, leaveItOff},
 }
 
 // tables are measured of dialogs. Each stands in a page of docs.
 var tables = []struct {
 	name    string
-	measure func(context.Context, dialogs.Options, string, io.Writer) (dialogs.Result, error)
+	measure func(context.Context, dialogs.Options, string, io.Writer) (string, error)
 }{
 	{"recall", dialogs.Recall},
 	{"topics", dialogs.Topics},
@@ -113,9 +112,6 @@ func (o options) isChosen(name string) bool {
 	return o.only == "" || slices.Contains(strings.Split(o.only, ","), name)
 }
 
-// page is the document that has a table.
-func (o options) page(name string) string { return filepath.Join(o.source, "docs", name+".md") }
-
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	o, err := parse(args, progress)
 	if err != nil {
@@ -124,18 +120,24 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return errors.Join(o.measureTables(ctx, out, progress), o.playSuites(ctx, out, progress))
 }
 
-// measureTables prints the tables that are chosen, and puts them into their pages. Topics need vectors.
+// publish prints a table, and puts it into the page with its name.
+func (o options) publish(name, table string, out io.Writer) error {
+	_, err := io.WriteString(out, figures.Plain(table))
+	if err == nil && o.doc {
+		err = figures.Publish(o.source, "docs/"+name+".md", name, table)
+	}
+	return err
+}
+
+// measureTables measures the tables that are chosen. Topics need vectors.
 func (o options) measureTables(ctx context.Context, out, progress io.Writer) error {
 	for _, t := range tables {
 		if !o.isChosen(t.name) || o.Quick && t.name == "topics" {
 			continue
 		}
-		result, err := t.measure(ctx, o.Options, o.source, progress)
+		table, err := t.measure(ctx, o.Options, o.source, progress)
 		if err == nil {
-			_, err = io.WriteString(out, result.Text)
-		}
-		if err == nil && o.doc {
-			err = errors.Join(figures.Replace(o.page(t.name), t.name, result.Text), figures.Write(o.source, result.Figures))
+			err = o.publish(t.name, table, out)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
@@ -150,64 +152,60 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 	if len(chosen) == 0 {
 		return nil
 	}
-	s := &scene{player: &player{}}
-	s.play(canned{})
-	if err := s.open(ctx, o, progress); err != nil {
+	s, err := open(ctx, o, progress)
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(false)) }()
-	var r report
-	if r.host, err = kit.Describe(ctx, s.Admin); err != nil {
+	host, err := kit.Describe(ctx, s.Admin)
+	if err != nil {
 		return err
 	}
-	r.host = append(r.host, map[bool]string{true: "vectors of " + embedder.Model, false: "no vectors, words alone"}[s.vectors])
+	var r report
+	began := time.Now()
 	for _, one := range chosen {
-		began := time.Now()
 		found, err := s.stage(ctx, one, o.Quick)
+		r.add(one.name, found)
 		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", one.name, err), r.write(out, ""))
+			return errors.Join(fmt.Errorf("%s: %w", one.name, err), r.missed, o.publish("", r.rows, out))
 		}
-		r.suites = append(r.suites, played{one, found, time.Since(began)})
-		fmt.Fprintf(progress, "%s: %.1f s\n", one.name, time.Since(began).Seconds())
+		fmt.Fprintf(progress, "%s: after %.0f s\n", one.name, time.Since(began).Seconds())
 	}
-	page := ""
-	if o.doc {
-		page = o.page("memories")
-	}
-	return errors.Join(r.write(out, page), r.missed())
+	host = append(host, map[bool]string{true: "vectors of " + embedder.Model, false: "no vectors, words alone"}[s.vectors])
+	table := fmt.Sprintf("%s%s\n%s. %.0f s.\n", heads, r.rows, strings.Join(host, "; "), time.Since(began).Seconds())
+	return errors.Join(o.publish("memories", table, out), r.missed)
 }
 
 // open starts the system but for the program. Extractions run when they are asked for. There are vectors where the keyless
 // embedder is installed, unless the run is a quick one.
-func (s *scene) open(ctx context.Context, o options, progress io.Writer) (err error) {
+func open(ctx context.Context, o options, progress io.Writer) (s *scene, err error) {
+	s = &scene{vectors: !o.Quick}
+	s.play(canned{})
 	plan := people.Plan{
-		Source: o.source, Logs: o.logs, Commands: []string{"serve", "work"}, Script: s.answer, NoVector: o.Quick,
+		Source: o.source, Commands: []string{"serve", "work"}, Script: s.answer, NoVector: o.Quick,
 		Postgres: map[string]string{"shared_buffers": "128MB", "max_connections": "200", "fsync": "off"},
 		Settings: map[string]string{
 			"TOPICS": "off", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "RECALL_DEADLINE": "3s",
-			"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "1h",
+			"MEMORY_EXTRACT_DELAY": "1h",
 		},
 	}
 	s.System, err = people.Start(ctx, plan, progress)
 	if errors.Is(err, embedder.ErrNotInstalled) {
 		fmt.Fprintln(progress, "without vectors: the keyless embedder is not installed, see scripts/setup")
-		plan.NoVector = true
+		plan.NoVector, s.vectors = true, false
 		s.System, err = people.Start(ctx, plan, progress)
 	}
-	s.vectors = !plan.NoVector
-	return err
+	return s, err
 }
 
-// stage plays a suite against a program with its environment.
+// stage plays a suite.
 func (s *scene) stage(ctx context.Context, one suite, quick bool) (found []figure, err error) {
 	const most = 20 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	s.ctx, s.fail = context.WithCancelCause(ctx)
 	defer s.fail(nil)
-	usual := maps.Clone(s.Settings)
-	maps.Copy(s.Settings, one.env)
-	defer func() { s.Settings = usual }()
+	s.Settings["LONG_TERM_MEMORY"] = strconv.FormatBool(one.name != withoutMemory)
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	if err := s.Run(ctx); err != nil {
 		return nil, err
@@ -217,5 +215,9 @@ func (s *scene) stage(ctx context.Context, one suite, quick bool) (found []figur
 		size = one.sizes[0]
 	}
 	found = one.run(s, size)
-	return found, errors.Join(context.Cause(s.ctx), s.Model.Irregular())
+	err = errors.Join(context.Cause(s.ctx), s.Model.Irregular())
+	if err == nil && len(s.notes) > 0 {
+		err = fmt.Errorf("noted for no figure: %v", s.notes)
+	}
+	return found, err
 }

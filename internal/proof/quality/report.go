@@ -1,113 +1,82 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"math"
 	"strings"
-	"time"
 
-	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // figure is a result beside its target.
 type figure struct {
-	what   string
-	value  float64
-	text   string
-	target string // "" for what only informs
-	// least and most are the target as numbers.
-	least, most float64
-	known       string // what others were found to do
+	what, text string
+	target     string // "" for what only informs
+	known      string // what others were found to do
+	missed     bool
 	// detail are examples of what went wrong, without which a miss cannot be understood.
 	detail []string
 }
 
-// exactly is a count that must be all of them.
-func exactly(what string, got, of int, known string, detail ...string) figure {
-	all := float64(of)
-	return figure{what, float64(got), fmt.Sprintf("%d of %d", got, of), kit.Number(all), all, all, known, detail}
+// note keeps an example for the figure with that name.
+func (s *scene) note(what, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.notes == nil {
+		s.notes = map[string][]string{}
+	}
+	s.notes[what] = append(s.notes[what], fmt.Sprintf(format, args...))
 }
 
-// none counts what must not be.
-func none(what, known string, found ...string) figure {
-	return figure{what, float64(len(found)), kit.Number(float64(len(found))), "0", 0, 0, known, found}
+// noted returns the examples of a figure, and forgets them.
+func (s *scene) noted(what string) []string {
+	defer delete(s.notes, what)
+	return s.notes[what]
+}
+
+// all counts things of which none may be missing: those that are were noted.
+func (s *scene) all(what string, of int, known string) figure {
+	missing := s.noted(what)
+	return figure{what, fmt.Sprintf("%d of %d", of-len(missing), of), fmt.Sprint(of), known, len(missing) > 0, missing}
+}
+
+// none counts what was noted and must not be.
+func (s *scene) none(what, known string) figure {
+	found := s.noted(what)
+	return figure{what, kit.Number(float64(len(found))), "0", known, len(found) > 0, found}
+}
+
+// share is that of what was noted among a number of things, with an upper bound in percent; by "<" it may not be reached.
+func (s *scene) share(what string, of int, sign string, most float64, known string) figure {
+	found := s.noted(what)
+	part := 100 * float64(len(found)) / float64(max(1, of))
+	return figure{what, kit.Number(part) + " %", fmt.Sprintf("%s %v %%", sign, most), known, part > most || part == most && sign == "<", found}
 }
 
 // atMost is a figure with an upper bound.
-func atMost(what string, value, most float64, unit, known string, detail ...string) figure {
-	return figure{what, value, with(unit, value), "≤ " + with(unit, most), math.Inf(-1), most, known, detail}
-}
-
-// below is a share in percent, of a number of things, with an upper bound that it may not reach.
-func below(what string, part, of int, most float64, known string, detail ...string) figure {
-	share := 100 * float64(part) / float64(max(1, of))
-	return figure{what, share, with("%", share), "< " + with("%", most), math.Inf(-1), math.Nextafter(most, 0), known, detail}
+func atMost(what string, value, most float64, known string) figure {
+	return figure{what, kit.Number(value), "≤ " + kit.Number(most), known, value > most, nil}
 }
 
 // informs is a figure without a target.
-func informs(what string, value float64) figure {
-	return figure{what: what, value: value, text: kit.Number(value), least: math.Inf(-1), most: math.Inf(1)}
-}
+func informs(what string, value float64) figure { return figure{what: what, text: kit.Number(value)} }
 
-func with(unit string, value float64) string {
-	return strings.TrimSpace(kit.Number(value) + " " + unit)
-}
+const heads = "| suite | figure | result | target | best known |\n|---|---|---|---|---|\n"
 
-func (f figure) reached() bool { return f.value >= f.least && f.value <= f.most }
-
-// report is the table of a run.
+// report is the table of a run, and an error for each target that was missed.
 type report struct {
-	host   []string
-	suites []played
+	rows   string
+	missed error
 }
 
-type played struct {
-	suite
-	figures []figure
-	took    time.Duration
-}
-
-// missed returns an error that names the targets that were missed.
-func (r *report) missed() error {
-	var all []string
-	for _, s := range r.suites {
-		for _, f := range s.figures {
-			if !f.reached() {
-				all = append(all, fmt.Sprintf("%s: %s is %s, not %s", s.name, f.what, f.text, f.target))
-			}
+func (r *report) add(suite string, found []figure) {
+	for _, f := range found {
+		if f.missed {
+			const most = 20
+			examples := strings.Join(f.detail[:min(most, len(f.detail))], "\n  ")
+			r.missed = errors.Join(r.missed, fmt.Errorf("%s: %s is %s, not %s\n  %s", suite, f.what, f.text, f.target, examples))
+			f.text += " **missed**"
 		}
+		r.rows += fmt.Sprintf("| %s | %s | %s | %s | %s |\n", suite, f.what, f.text, f.target, f.known)
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	return fmt.Errorf("missed: %s", strings.Join(all, "; "))
-}
-
-// write prints the table, with examples of what missed its target, and puts it into a document unless that is "".
-func (r *report) write(out io.Writer, doc string) error {
-	var text, details strings.Builder
-	var took time.Duration
-	text.WriteString("| suite | figure | result | target | best known |\n|---|---|---|---|---|\n")
-	for _, s := range r.suites {
-		took += s.took
-		for _, f := range s.figures {
-			verdict := ""
-			if !f.reached() {
-				verdict = " **missed**"
-				const most = 20
-				for _, one := range f.detail[:min(most, len(f.detail))] {
-					fmt.Fprintf(&details, "%s: %s: %s\n", s.name, f.what, one)
-				}
-			}
-			fmt.Fprintf(&text, "| %s | %s | %s%s | %s | %s |\n", s.name, f.what, f.text, verdict, f.target, f.known)
-		}
-	}
-	fmt.Fprintf(&text, "\n%s. %.0f s.\n", strings.Join(r.host, "; "), took.Seconds())
-	_, err := io.WriteString(out, text.String()+details.String())
-	if err == nil && doc != "" {
-		err = figures.Replace(doc, "memories", text.String())
-	}
-	return err
 }

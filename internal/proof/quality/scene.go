@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,10 +28,14 @@ import (
 // nothing that its people do has an effect, and no figure of it counts.
 type scene struct {
 	*people.System
-	*player
 	ctx     context.Context
 	fail    context.CancelCauseFunc
 	vectors bool
+	now     atomic.Pointer[canned] // what the model answers
+	since   time.Time              // when that began
+
+	mu    sync.Mutex
+	notes map[string][]string // examples of what is wrong, by the figures that count them
 }
 
 func (s *scene) check(err error) {
@@ -139,16 +145,9 @@ func turn(moment time.Time, content, reply string) []said {
 	return []said{{fromUser, content, moment}, {fromAssistant, reply, moment}}
 }
 
-// send sends a request and has its answer read.
-func (p *person) send(path, kind, body string, read func(io.Reader) error) {
-	request, err := http.NewRequestWithContext(p.s.ctx, http.MethodPost, p.s.Servers()[0]+path, strings.NewReader(body))
-	if err != nil {
-		p.s.fail(err)
-		return
-	}
-	request.Header.Set("Authorization", "Bearer "+p.Token)
-	request.Header.Set("Content-Type", kind)
-	response, err := p.HTTP.Do(request)
+// send posts a body and has the answer read.
+func (p *person) send(path, body string, read func(io.Reader) error) {
+	response, err := p.Do(p.s.ctx, http.MethodPost, p.s.Servers()[0]+path, []byte(body), "")
 	if err != nil {
 		p.s.fail(err)
 		return
@@ -170,9 +169,7 @@ func (p *person) tell(messages ...said) uuid.UUID {
 			ID uuid.UUID `json:"chat_id"`
 		}
 	}
-	p.send("/v1/chats/import", "application/x-ndjson", lines.String(), func(body io.Reader) error {
-		return json.NewDecoder(body).Decode(&answer)
-	})
+	p.send("/v1/chats/import", lines.String(), func(body io.Reader) error { return json.NewDecoder(body).Decode(&answer) })
 	return answer.Chats[0].ID
 }
 
@@ -206,7 +203,7 @@ func (p *person) say(chat uuid.UUID, content string) (in uuid.UUID, r receipt) {
 		delete(message, "chat_id")
 	}
 	var reply kit.Reply
-	p.send(path, "application/json", people.Encode(message), func(body io.Reader) error {
+	p.send(path, people.Encode(message), func(body io.Reader) error {
 		for e, err := range kit.Events(body) {
 			if err == nil {
 				_, err = reply.Take(e)
@@ -228,18 +225,23 @@ func (p *person) say(chat uuid.UUID, content string) (in uuid.UUID, r receipt) {
 
 // memory is a row of memories.
 type memory struct {
-	Content      string
-	Status       string
-	ValidFrom    *time.Time
-	ValidTo      *time.Time
-	SupersededBy *uuid.UUID
-	RetractedAt  *time.Time
+	Content, Status string
+	ValidFrom       *time.Time
+	ValidTo         *time.Time
+	Closed          bool // something else has taken its place
+	Sources         int
 }
 
 // memories returns a user's memories in the order in which they were made.
 func (p *person) memories() []memory {
-	return rows[memory](p.s, `select content, status, valid_from, valid_to, superseded_by, retracted_at
-		from public.memories where user_id = $1 order by created_at, id`, p.ID)
+	return rows[memory](p.s, `select content, status, valid_from, valid_to, superseded_by is not null and retracted_at is not null as closed,
+		(select count(*)::int from public.memory_sources s where s.memory_id = m.id) as sources
+		from public.memories m where user_id = $1 order by created_at, id`, p.ID)
+}
+
+// knows asks whether there is an active memory that says something.
+func knows(stored []memory, says string) bool {
+	return slices.ContainsFunc(stored, func(m memory) bool { return m.Status == "active" && strings.Contains(m.Content, says) })
 }
 
 // The purposes of calls of a model, as their metadata has them.
@@ -261,21 +263,15 @@ type canned struct {
 	before   func(purpose, input string) // is called before each answer, which waits for its return
 }
 
-// player has the model play canned answers.
-type player struct {
-	now   atomic.Pointer[canned]
-	since time.Time // when now began
-}
-
-// play sets the answers from now on.
-func (p *player) play(now canned) {
-	p.now.Store(&now)
-	p.since = time.Now()
+// play sets what the model answers from now on.
+func (s *scene) play(now canned) {
+	s.now.Store(&now)
+	s.since = time.Now()
 }
 
 // answer is the script of the model. What it does not know is left to that model's own rules.
-func (p *player) answer(r *offline.Request) (a offline.Answer) {
-	now, purpose := p.now.Load(), r.Metadata["purpose"]
+func (s *scene) answer(r *offline.Request) (a offline.Answer) {
+	now, purpose := s.now.Load(), r.Metadata["purpose"]
 	if r.Kind == offline.KindEmbedding {
 		purpose = forVectors
 	}
@@ -322,34 +318,34 @@ func (c *canned) decisions(lines []people.Line) string {
 	}
 	var decisions []people.Decision
 	for _, one := range candidates {
-		decision := people.Decision{Action: "ADD", Reason: "It is new."}
+		var decision *people.Decision
 		if c.decide != nil {
-			if decided := c.decide(one, memories); decided != nil {
-				decision = *decided
-			}
+			decision = c.decide(one, memories)
+		}
+		if decision == nil {
+			decision = &people.Decision{Action: "ADD", Reason: "It is new."}
 		}
 		decision.Candidate = one.Alias
-		decisions = append(decisions, decision)
+		decisions = append(decisions, *decision)
 	}
 	return people.Encode(map[string]any{"decisions": decisions})
 }
 
 // spent is what calls cost.
-type spent struct{ calls, input, output int }
+type spent struct{ calls, input, output float64 }
 
-// bills returns what was spent since play on memories, by purpose.
-func (s *scene) bills() map[string]spent {
-	bills := map[string]spent{}
+// bill returns what was spent since play on memories, and the calls of each purpose.
+func (s *scene) bill() (calls map[string]float64, all spent) {
+	calls = map[string]float64{}
 	for _, r := range s.Model.Requests() {
 		purpose := r.Metadata["purpose"]
 		if r.At.Before(s.since) || purpose != forExtract && purpose != forConsolidate && purpose != forEntities {
 			continue
 		}
-		one := bills[purpose]
-		one.calls++
-		one.input += text.Tokens(r.Instructions + "\n" + r.Text)
-		one.output += text.Tokens(r.Sent)
-		bills[purpose] = one
+		calls[purpose]++
+		all.calls++
+		all.input += float64(text.Tokens(r.Instructions + "\n" + r.Text))
+		all.output += float64(text.Tokens(r.Sent))
 	}
-	return bills
+	return calls, all
 }

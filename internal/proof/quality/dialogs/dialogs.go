@@ -23,61 +23,53 @@ type Options struct {
 	Quick bool
 }
 
-// Result is what was measured: tables for a document, and the figures that other documents name.
-type Result struct {
-	Text    string
-	Figures map[string]string
-}
-
-// Recall measures how well the turns and memories that a question is about are found. It has figures of LoCoMo alone.
-func Recall(ctx context.Context, o Options, root string, progress io.Writer) (r Result, err error) {
+// Recall measures how well the turns and memories that a question is about are found, and returns tables for a document. Of
+// LoCoMo they name figures.
+func Recall(ctx context.Context, o Options, root string, progress io.Writer) (text string, err error) {
 	sets, err := readSets(o)
 	if err != nil {
-		return r, err
+		return "", err
 	}
 	p, err := kit.StartPostgres(ctx, map[string]string{"shared_buffers": "256MB", "fsync": "off"})
 	if err != nil {
-		return r, err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, p.Destroy()) }()
 	var vectors *llm.Embedder
 	if !o.Quick {
-		var stop func()
-		vectors, stop, err = startEmbedder(ctx, root)
-		switch {
-		case errors.Is(err, embedder.ErrNotInstalled):
+		started, stop, err := startEmbedder(ctx, root)
+		if errors.Is(err, embedder.ErrNotInstalled) {
 			fmt.Fprintln(progress, "without vectors: the keyless embedder is not installed, see scripts/setup")
-		case err != nil:
-			return r, err
-		default:
-			defer stop()
+		} else if err != nil {
+			return "", err
 		}
+		defer stop()
+		vectors = started
 	}
 	b, err := newBench(ctx, p, vectors, progress)
 	if err != nil {
-		return r, err
+		return "", err
 	}
 	defer b.close()
-	for _, s := range sets {
+	for n, s := range sets {
 		t, err := b.measure(ctx, s)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", s.name, err)
+			return "", fmt.Errorf("%s: %w", s.name, err)
 		}
-		r.Text += t.text()
-		if o.LoCoMo != "" && r.Figures == nil {
-			r.Figures = t.figures()
+		if o.LoCoMo != "" && n == 0 {
+			text = t.summary()
 		}
+		text += t.text()
 	}
 	host, err := kit.Describe(ctx, b.admin)
-	r.Text += fmt.Sprintf("%s; %s.\n", host[0], host[1])
-	return r, err
+	return text + fmt.Sprintf("%s; %s.\n", host[0], host[1]), err
 }
 
 // startEmbedder starts the keyless embedder that is installed under root. The caller calls stop.
 func startEmbedder(ctx context.Context, root string) (vectors *llm.Embedder, stop func(), err error) {
 	node, err := embedder.Start(ctx, root, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, nil, err
+		return nil, func() {}, err
 	}
 	vectors = llm.NewEmbedder(llm.EmbedderConfig{BaseURL: node.BaseURL(), APIKey: "none", Model: embedder.Model})
 	return vectors, func() {

@@ -26,6 +26,7 @@ type dialog struct {
 	name      string
 	messages  []message
 	questions []question
+	asked     time.Time
 }
 
 type message struct {
@@ -42,7 +43,6 @@ type question struct {
 	text     string
 	messages []string
 	sessions []string
-	at       time.Time
 }
 
 // Our own dialogs, in LoCoMo's form: invented people and facts.
@@ -50,80 +50,102 @@ type question struct {
 //go:embed testdata/own.json
 var own []byte
 
+// pace is from one message to the next of a session.
+const pace = 20 * time.Second
+
 // readSets reads the dialogs to measure: ours, unless others are named.
 func readSets(o Options) (sets []*set, err error) {
 	if o.LoCoMo == "" && o.LongMemEval == "" {
-		ours, err := parseLoCoMo(own, true)
+		ours, err := parseLoCoMo(own)
 		return []*set{{name: "our own dialogs", dialogs: ours}}, err
 	}
 	if o.LoCoMo != "" {
-		if sets, err = readLoCoMo(o.LoCoMo); err != nil {
-			return nil, err
-		}
-	}
-	if o.LongMemEval != "" {
-		histories, err := readLongMemEval(o.LongMemEval)
+		all, err := readFile(o.LoCoMo, parseLoCoMo)
 		if err != nil {
 			return nil, err
 		}
-		sets = append(sets, &set{name: "LongMemEval, sessions of a user with an assistant", dialogs: histories})
+		sets = []*set{
+			{name: "LoCoMo, each utterance a user's message", dialogs: with(all, asUsers)},
+			{name: "LoCoMo, its speakers as user and assistant", dialogs: all},
+			{name: "LoCoMo's utterances, each as a memory", dialogs: with(all, asMemories), asMemories: true},
+		}
 	}
-	if o.LoCoMo != "" {
-		sets = append(sets, memoriesOf(sets[0]))
+	if o.LongMemEval != "" {
+		all, err := readFile(o.LongMemEval, parseLongMemEval)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, &set{name: "LongMemEval, sessions of a user with an assistant", dialogs: all})
 	}
 	return sets, nil
 }
 
-// readLoCoMo reads dialogs of two people, in two layouts: each utterance as a message of the user, and those of the second
-// speaker as the assistant's.
-func readLoCoMo(path string) (sets []*set, err error) {
+func readFile(path string, parse func([]byte) ([]*dialog, error)) ([]*dialog, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	for n, name := range []string{"LoCoMo, each utterance a user's message", "LoCoMo, its speakers as user and assistant"} {
-		dialogs, err := parseLoCoMo(content, n == 1)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+	all, err := parse(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+// with returns the dialogs with other messages.
+func with(dialogs []*dialog, change func([]message) []message) (all []*dialog) {
+	for _, d := range dialogs {
+		all = append(all, &dialog{d.name, change(slices.Clone(d.messages)), d.questions, d.asked})
+	}
+	return all
+}
+
+func asUsers(messages []message) []message {
+	for n := range messages {
+		messages[n].role = "user"
+	}
+	return messages
+}
+
+// asMemories has each utterance with its speaker as a memory, once.
+func asMemories(messages []message) (once []message) {
+	seen := map[string]bool{}
+	for _, m := range messages {
+		content := []rune(m.memory)
+		m.content = string(content[:min(len(content), memories.MaxContent)])
+		if !seen[m.content] {
+			seen[m.content] = true
+			once = append(once, m)
 		}
-		sets = append(sets, &set{name: name, dialogs: dialogs})
 	}
-	return sets, nil
+	return once
 }
 
-type locomoDialog struct {
-	Name         string `json:"sample_id"`
-	Conversation map[string]json.RawMessage
-	QA           []struct {
-		Question string
-		Evidence []string
+// parseLoCoMo reads dialogs of two people. The utterances of the second speaker are the assistant's.
+func parseLoCoMo(content []byte) (all []*dialog, err error) {
+	var raw []struct {
+		Name         string `json:"sample_id"`
+		Conversation map[string]json.RawMessage
+		QA           []struct {
+			Question string
+			Evidence []string
+		}
 	}
-}
-
-type locomoTurn struct {
-	Speaker string
-	ID      string `json:"dia_id"`
-	Text    string
-	Caption string `json:"blip_caption"`
-}
-
-func parseLoCoMo(content []byte, twoSpeakers bool) (all []*dialog, err error) {
-	var raw []locomoDialog
 	if err := json.Unmarshal(content, &raw); err != nil {
 		return nil, err
 	}
 	for _, r := range raw {
 		d := &dialog{name: r.Name}
 		for n := 1; err == nil && r.Conversation[fmt.Sprintf("session_%d_date_time", n)] != nil; n++ {
-			err = d.addSession(r, fmt.Sprint("session_", n), twoSpeakers)
+			err = d.addSession(r.Conversation, fmt.Sprint("session_", n))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.name, err)
 		}
 		for _, q := range r.QA {
 			if evidence := d.evidence(q.Evidence); len(evidence) > 0 {
-				asked := d.messages[len(d.messages)-1].at.Add(24 * time.Hour)
-				d.questions = append(d.questions, question{text: q.Question, messages: evidence, at: asked})
+				d.asked = d.messages[len(d.messages)-1].at.Add(24 * time.Hour)
+				d.questions = append(d.questions, question{text: q.Question, messages: evidence})
 			}
 		}
 		all = append(all, d)
@@ -132,11 +154,16 @@ func parseLoCoMo(content []byte, twoSpeakers bool) (all []*dialog, err error) {
 }
 
 // addSession adds the messages of a session. The caption of a photo is a part of its message, as LoCoMo's authors have it.
-func (d *dialog) addSession(r locomoDialog, name string, twoSpeakers bool) error {
+func (d *dialog) addSession(conversation map[string]json.RawMessage, name string) error {
 	var first, date string
-	var turns []locomoTurn
+	var turns []struct {
+		Speaker string
+		ID      string `json:"dia_id"`
+		Text    string
+		Caption string `json:"blip_caption"`
+	}
 	for key, into := range map[string]any{"speaker_a": &first, name + "_date_time": &date, name: &turns} {
-		if raw := r.Conversation[key]; raw != nil {
+		if raw := conversation[key]; raw != nil {
 			if err := json.Unmarshal(raw, into); err != nil {
 				return err
 			}
@@ -149,10 +176,10 @@ func (d *dialog) addSession(r locomoDialog, name string, twoSpeakers bool) error
 		if t.Caption != "" {
 			m.content += " [shares " + t.Caption + "]"
 		}
-		if twoSpeakers && t.Speaker != first {
+		if t.Speaker != first {
 			m.role = "assistant"
 		}
-		d.messages, at = append(d.messages, m), at.Add(20*time.Second)
+		d.messages, at = append(d.messages, m), at.Add(pace)
 	}
 	return err
 }
@@ -170,83 +197,58 @@ func (d *dialog) evidence(named []string) (ids []string) {
 	return ids
 }
 
-// memoriesOf has each utterance with its speaker as a memory, once.
-func memoriesOf(s *set) *set {
-	all := &set{name: "LoCoMo's utterances, each as a memory", asMemories: true}
-	for _, d := range s.dialogs {
-		known := &dialog{name: d.name, questions: d.questions}
-		seen := map[string]bool{}
-		for _, m := range d.messages {
-			content := []rune(m.memory)
-			m.content = string(content[:min(len(content), memories.MaxContent)])
-			if !seen[m.content] {
-				seen[m.content] = true
-				known.messages = append(known.messages, m)
-			}
-		}
-		all.dialogs = append(all.dialogs, known)
+// parseLongMemEval reads histories of a user with an assistant, with several questions each. It knows the sessions that
+// answer a question. Sessions are in the order in which they begin.
+func parseLongMemEval(content []byte) (all []*dialog, err error) {
+	var raw []struct {
+		ID       string     `json:"question_id"`
+		Asked    string     `json:"question_date"`
+		Question []string   `json:"questions"`
+		Answers  [][]string `json:"answer_session_ids"`
+		Dates    []string   `json:"haystack_dates"`
+		Sessions []string   `json:"haystack_session_ids"`
+		Messages [][]struct {
+			Role    string
+			Content string
+		} `json:"haystack_sessions"`
 	}
-	return all
-}
-
-type longMemEvalHistory struct {
-	ID       string     `json:"question_id"`
-	Asked    string     `json:"question_date"`
-	Question []string   `json:"questions"`
-	Answers  [][]string `json:"answer_session_ids"`
-	Dates    []string   `json:"haystack_dates"`
-	Sessions []string   `json:"haystack_session_ids"`
-	Messages [][]struct {
-		Role    string
-		Content string
-	} `json:"haystack_sessions"`
-}
-
-// readLongMemEval reads histories of a user with an assistant, with several questions each. It knows the sessions that
-// answer a question.
-func readLongMemEval(path string) (all []*dialog, err error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
+	if err := json.Unmarshal(content, &raw); err != nil {
 		return nil, err
 	}
-	var raw []longMemEvalHistory
-	if err := json.Unmarshal(content, &raw); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	for _, h := range raw {
-		d, err := h.dialog()
+		if len(h.Dates) != len(h.Messages) || len(h.Sessions) != len(h.Messages) {
+			return nil, fmt.Errorf("%s: %d sessions, %d dates and %d names", h.ID, len(h.Messages), len(h.Dates), len(h.Sessions))
+		}
+		times, err := parseTimes(append(h.Dates, h.Asked))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", path, h.ID, err)
+			return nil, fmt.Errorf("%s: %w", h.ID, err)
+		}
+		d := &dialog{name: h.ID, asked: times[len(h.Dates)]}
+		begins := map[string]time.Time{}
+		for n, session := range h.Messages {
+			name := h.Sessions[n]
+			begins[name] = times[n]
+			for k, m := range session {
+				at := times[n].Add(time.Duration(k) * pace)
+				d.messages = append(d.messages, message{id: fmt.Sprint(name, ":", k), session: name, role: m.Role, content: m.Content, at: at})
+			}
+		}
+		slices.SortStableFunc(d.messages, func(a, b message) int { return begins[a.session].Compare(begins[b.session]) })
+		for n, q := range h.Question {
+			d.questions = append(d.questions, question{text: q, sessions: h.Answers[n]})
 		}
 		all = append(all, d)
 	}
 	return all, nil
 }
 
-func (h longMemEvalHistory) dialog() (*dialog, error) {
-	const layout = "2006/01/02 (Mon) 15:04"
-	if len(h.Dates) != len(h.Messages) || len(h.Sessions) != len(h.Messages) {
-		return nil, fmt.Errorf("%d sessions, %d dates and %d names", len(h.Messages), len(h.Dates), len(h.Sessions))
-	}
-	d := &dialog{name: h.ID}
-	asked, err := time.Parse(layout, h.Asked)
-	if err != nil {
-		return nil, err
-	}
-	for n, session := range h.Messages {
-		at, err := time.Parse(layout, h.Dates[n])
+func parseTimes(dates []string) (times []time.Time, err error) {
+	for _, date := range dates {
+		at, err := time.Parse("2006/01/02 (Mon) 15:04", date)
 		if err != nil {
 			return nil, err
 		}
-		for k, m := range session {
-			id := fmt.Sprint(h.Sessions[n], ":", k)
-			d.messages = append(d.messages, message{id: id, session: h.Sessions[n], role: m.Role, content: m.Content, at: at})
-			at = at.Add(20 * time.Second)
-		}
+		times = append(times, at)
 	}
-	slices.SortStableFunc(d.messages, func(a, b message) int { return a.at.Compare(b.at) })
-	for n, q := range h.Question {
-		d.questions = append(d.questions, question{text: q, sessions: h.Answers[n], at: asked})
-	}
-	return d, nil
+	return times, nil
 }

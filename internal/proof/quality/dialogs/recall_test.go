@@ -17,11 +17,10 @@ var firstFive = regexp.MustCompile(`\*\*recall, words\*\* \| ([0-9.]+) `)
 // Our own dialogs are asked about through the real store: nearly every fact is among the first five messages.
 func TestFactsOfOwnDialogsAreFound(t *testing.T) {
 	t.Parallel()
-	result, err := Recall(t.Context(), Options{Quick: true}, root, io.Discard)
+	text, err := Recall(t.Context(), Options{Quick: true}, root, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := result.Text
 	for _, way := range []string{"ts_rank", "BM25", "recall, words"} {
 		if !strings.Contains(text, way) {
 			t.Errorf("no row of %s", way)
@@ -40,7 +39,7 @@ func TestFactsOfOwnDialogsAreFound(t *testing.T) {
 
 func TestOwnDialogsAreWellFormed(t *testing.T) {
 	t.Parallel()
-	dialogs, err := parseLoCoMo(own, true)
+	dialogs, err := parseLoCoMo(own)
 	if err != nil || len(dialogs) < 12 {
 		t.Fatalf("%d, %v", len(dialogs), err)
 	}

@@ -2,7 +2,6 @@ package dialogs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -62,9 +61,9 @@ type corpus struct {
 // measure stores a set's dialogs and asks all of its questions in every way.
 func (b *bench) measure(ctx context.Context, s *set) (*table, error) {
 	t := &table{set: s}
-	ways, put := b.ways(), b.putChat
+	ways, put := b.ways(s.asMemories), b.putChat
 	if s.asMemories {
-		ways, put = b.memoryWays(), b.putMemories
+		put = b.putMemories
 	}
 	for _, w := range ways {
 		t.rows = append(t.rows, row{way: w})
@@ -91,18 +90,12 @@ func (b *bench) measure(ctx context.Context, s *set) (*table, error) {
 
 // put stores a dialog of a new user, and what the baselines need of it.
 func (b *bench) put(ctx context.Context, d *dialog, put func(context.Context, *corpus) error) (*corpus, error) {
+	user, _, err := kit.NewUser(ctx, b.admin)
+	if err != nil {
+		return nil, err
+	}
 	c := &corpus{dialog: d, id: uuid.New(), bm25: newBM25()}
-	c.user.UserID = uuid.New()
-	claims, err := json.Marshal(map[string]string{"sub": c.user.UserID.String(), "role": "authenticated"})
-	if err != nil {
-		return nil, err
-	}
-	c.user.Claims = string(claims)
-	_, err = b.admin.Exec(ctx, `insert into auth.users (id, aud, role, created_at, updated_at)
-		values ($1, 'authenticated', 'authenticated', now(), now())`, c.user.UserID)
-	if err != nil {
-		return nil, err
-	}
+	c.user = auth.Principal{UserID: user, Claims: fmt.Sprintf(`{"sub":%q,"role":"authenticated"}`, user)}
 	if err := put(ctx, c); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 )
 
 // What is found is counted in the first so many messages, and in the first so many sessions.
@@ -75,15 +77,14 @@ func shareFound(found, wanted []string, most int) float64 {
 	return float64(hits) / float64(len(wanted))
 }
 
-// figures are the shares of messages among the first ten, in percent.
-func (t *table) figures() map[string]string {
-	all := map[string]string{}
+// summary names the shares of messages among the first ten that other documents quote: of the last row with each name.
+func (t *table) summary() string {
+	found := map[string]string{}
 	for _, r := range t.rows {
-		if r.figure != "" {
-			all[r.figure] = fmt.Sprintf("%.0f", 100*r.messages[1]/float64(r.asked))
-		}
+		found[r.figure] = figures.Mark(r.figure, fmt.Sprintf("%.0f", 100*r.messages[1]/float64(r.asked)))
 	}
-	return all
+	return fmt.Sprintf("Of what a question asks for, %s %% are among the first ten messages that recall finds; BM25 finds %s %%, `ts_rank`\n%s %% (%s).\n\n",
+		found["recall_ours"], found["recall_bm25"], found["recall_ts_rank"], t.name)
 }
 
 func (t *table) text() string {

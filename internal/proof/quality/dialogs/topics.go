@@ -4,123 +4,91 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 )
 
-// talk is a chat of which it is known what each turn is about: the session of a history, or one of our own dialogs.
+// talk is a dialog by its turns. The session of each says what it is about.
 type talk struct {
-	name     string
-	messages int
-	turns    []*turn
+	*dialog
+	turns []*turn
 }
 
-// turn is a user's message and what follows it, as the server indexes it.
+// turn is a user's message and what follows it, as the server indexes it. Its own vector is that of the whole, as the
+// server makes it.
 type turn struct {
-	seq, lastSeq int64
-	session      string
-	saidAt       time.Time
-	question     string
-	messages     []memory.Message
-	// whole is the vector of the turn as the server makes it, alone that of the question.
-	whole, alone []float32
+	topics.Turn
+	session string
+	text    string
+	alone   []float32 // the vector of the question alone
 }
 
-// text is what the server makes the turn's vector of.
-func (t *turn) text() string {
-	const mostRead = 10_000 // characters of a message, as the server reads it
-	messages := slices.Clone(t.messages)
-	for n := range messages {
-		if runes := []rune(messages[n].Content); len(runes) > mostRead {
-			messages[n].Content = string(runes[:mostRead])
-		}
-	}
-	written, _ := recall.TurnText(messages)
-	return written
-}
-
-// add adds messages about a subject. Each of the user's begins a turn.
-func (d *talk) add(subject string, messages []message) {
-	for _, m := range messages {
-		d.messages++
-		role := memory.Role(m.role)
+// talkOf begins a turn with each message of the user. What comes before the first is a greeting.
+func talkOf(d *dialog) *talk {
+	all := &talk{dialog: d}
+	var said []memory.Message
+	for n, m := range d.messages {
+		role, seq := memory.Role(m.role), int64(n+1)
 		if role == memory.RoleUser {
-			d.turns = append(d.turns, &turn{seq: int64(d.messages), session: subject, saidAt: m.at, question: m.content})
+			said = nil
+			all.turns = append(all.turns, &turn{session: m.session, Turn: topics.Turn{Seq: seq, SaidAt: m.at, Question: m.content}})
 		}
-		if len(d.turns) == 0 {
-			continue // a greeting
+		if len(all.turns) == 0 {
+			continue
 		}
-		last := d.turns[len(d.turns)-1]
-		last.lastSeq = int64(d.messages)
-		last.messages = append(last.messages, memory.Message{Role: role, Content: m.content})
+		const mostRead = 10_000 // characters of a message, as the server reads it
+		content := []rune(m.content)
+		said = append(said, memory.Message{Role: role, Content: string(content[:min(len(content), mostRead)])})
+		last := all.turns[len(all.turns)-1]
+		last.LastSeq, last.Messages = seq, len(said)
+		last.text, _ = recall.TurnText(said)
 	}
+	return all
 }
 
 // readTalks reads histories as they are, or our own dialogs in English, the keyless embedder's language, as one long chat:
 // their sessions in turn, so that the conversation leaves each dialog and comes back to it.
 func readTalks(o Options) (all []*talk, err error) {
 	if o.LongMemEval != "" {
-		histories, err := readLongMemEval(o.LongMemEval)
+		histories, err := readFile(o.LongMemEval, parseLongMemEval)
 		for _, d := range histories {
-			one := &talk{name: d.name}
-			for _, session := range d.sessions() {
-				one.add(session[0].session, session)
-			}
-			all = append(all, one)
+			all = append(all, talkOf(d))
 		}
 		return all, err
 	}
-	ours, err := parseLoCoMo(own, true)
-	one := &talk{name: "our own dialogs"}
-	english := strings.Fields("boat dentist family novel school server violin")
+	ours, err := parseLoCoMo(own)
+	one := &dialog{name: "our own dialogs"}
 	const rounds = 10 // more than any dialog has sessions
 	for round := range rounds {
 		for _, d := range ours {
-			sessions := d.sessions()
-			if slices.Contains(english, d.name) && round < len(sessions) {
-				one.add(d.name, sessions[round])
+			for _, m := range d.messages {
+				if strings.Contains("boat dentist family novel school server violin", d.name) && m.session == fmt.Sprint("session_", round+1) {
+					m.session = d.name
+					one.messages = append(one.messages, m)
+				}
 			}
 		}
 	}
-	return []*talk{one}, err
+	return []*talk{talkOf(one)}, err
 }
 
-// sessions returns the messages of each session. Sessions that overlap in time follow each other.
-func (d *dialog) sessions() (all [][]message) {
-	place := map[string]int{}
-	for _, m := range d.messages {
-		n, begun := place[m.session]
-		if !begun {
-			n = len(all)
-			place[m.session] = n
-			all = append(all, nil)
-		}
-		all[n] = append(all[n], m)
-	}
-	return all
-}
-
-// Topics measures how well turns are grouped into topics: B-cubed over users' messages, with the vectors that the server
-// makes of them by the keyless embedder under root, beside the letter of the topic memory that the project began with. It
-// has figures of LongMemEval alone.
-func Topics(ctx context.Context, o Options, root string, progress io.Writer) (r Result, err error) {
+// Topics measures how well turns are grouped into topics, and returns a table for a document: B-cubed over users' messages,
+// with the vectors that the server makes of them by the keyless embedder under root, beside the letter of the topic memory
+// that the project began with. Of LongMemEval it names figures.
+func Topics(ctx context.Context, o Options, root string, progress io.Writer) (string, error) {
 	talks, err := readTalks(o)
 	if err != nil {
-		return r, err
+		return "", err
 	}
 	m, err := group(ctx, talks, root, progress)
 	if err != nil {
-		return r, err
+		return "", err
 	}
-	r.Text = m.text()
-	if o.LongMemEval != "" {
-		r.Figures = map[string]string{"topics_f1": fmt.Sprintf("%.2f", m.f1(ours)), "topics_cosine_f1": fmt.Sprintf("%.2f", m.f1(letter))}
-	}
-	return r, nil
+	return m.text(o.LongMemEval != ""), nil
 }
 
 // group makes the vectors of chats with the keyless embedder that is installed under root, and groups their turns.
@@ -130,7 +98,7 @@ func group(ctx context.Context, talks []*talk, root string, progress io.Writer) 
 		return nil, err
 	}
 	defer stop()
-	m := &grouping{embedder: vectors}
+	m := &grouping{embedder: vectors, talks: talks}
 	store := scales{}
 	if m.onTurns, err = recall.NewTurnScales(store, vectors).Measured(ctx); err != nil {
 		return nil, err
@@ -139,7 +107,7 @@ func group(ctx context.Context, talks []*talk, root string, progress io.Writer) 
 		return nil, err
 	}
 	for _, d := range talks {
-		fmt.Fprintf(progress, "%s: %d messages, %d turns\n", d.name, d.messages, len(d.turns))
+		fmt.Fprintf(progress, "%s: %d messages, %d turns\n", d.name, len(d.messages), len(d.turns))
 		if err := m.embed(ctx, d); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.name, err)
 		}
@@ -161,77 +129,71 @@ func (s scales) SaveScale(_ context.Context, model string, scale recall.Scale) e
 	return nil
 }
 
-// figures are how well a grouping of turns is that of the sessions: B-cubed, over users' messages.
-type figures struct {
-	precision, recall float64
-	topics, sessions  int
-}
-
-func (f figures) f1() float64 {
-	if f.precision+f.recall == 0 {
-		return 0
-	}
-	return 2 * f.precision * f.recall / (f.precision + f.recall)
+// likeness is how well a grouping of turns is that of the sessions: B-cubed, over users' messages.
+type likeness struct {
+	f1, precision, recall float64
+	topics, sessions      int
 }
 
 // compare measures a grouping: topics[n] is the topic of the nth turn. For each turn, precision is which share of its
 // topic's turns are of its session, and recall which share of its session's turns are in its topic.
-func compare(d *talk, topics []int) figures {
+func compare(d *talk, topics []int) likeness {
 	type pair struct {
 		session string
 		topic   int
 	}
-	both, bySession, byTopic := map[pair]int{}, map[string]int{}, map[int]int{}
+	both, bySession, byTopic := map[pair]float64{}, map[string]float64{}, map[int]float64{}
 	for n, t := range d.turns {
 		both[pair{t.session, topics[n]}]++
 		bySession[t.session]++
 		byTopic[topics[n]]++
 	}
-	f := figures{topics: len(byTopic), sessions: len(bySession)}
+	l := likeness{topics: len(byTopic), sessions: len(bySession)}
 	for n, t := range d.turns {
-		shared := float64(both[pair{t.session, topics[n]}])
-		f.precision += shared / float64(byTopic[topics[n]])
-		f.recall += shared / float64(bySession[t.session])
+		shared := both[pair{t.session, topics[n]}] / float64(len(d.turns))
+		l.precision += shared / byTopic[topics[n]]
+		l.recall += shared / bySession[t.session]
 	}
-	f.precision /= float64(max(len(d.turns), 1))
-	f.recall /= float64(max(len(d.turns), 1))
-	return f
-}
-
-// mean returns the mean of a way's figures over all chats; topics and sessions are sums.
-func (m *grouping) mean(way int) (f1 float64, all figures) {
-	share := float64(len(m.figures[way]))
-	for _, f := range m.figures[way] {
-		f1 += f.f1() / share
-		all.precision += f.precision / share
-		all.recall += f.recall / share
-		all.topics += f.topics
-		all.sessions += f.sessions
+	if len(d.turns) > 0 {
+		l.f1 = 2 * l.precision * l.recall / (l.precision + l.recall)
 	}
-	return f1, all
+	return l
 }
 
-func (m *grouping) f1(way int) float64 {
-	f1, _ := m.mean(way)
-	return f1
+// mean returns the mean of a way's likenesses over all chats; topics and sessions are sums.
+func (m *grouping) mean(way int) (all likeness) {
+	share := float64(len(m.talks))
+	for _, l := range m.found[way] {
+		all.f1 += l.f1 / share
+		all.precision += l.precision / share
+		all.recall += l.recall / share
+		all.topics += l.topics
+		all.sessions += l.sessions
+	}
+	return all
 }
 
-func (m *grouping) text() string {
+// text is the table. Where figures are named, they have two digits, as other documents quote them.
+func (m *grouping) text(named bool) string {
 	var text strings.Builder
 	text.WriteString("| B³ over users' messages |")
 	messages, turns := 0, 0
 	for _, d := range m.talks {
 		fmt.Fprintf(&text, " %s |", d.name)
-		messages, turns = messages+d.messages, turns+len(d.turns)
+		messages, turns = messages+len(d.messages), turns+len(d.turns)
 	}
 	text.WriteString(" F1 | precision | recall | topics |\n|---|" + strings.Repeat("---|", len(m.talks)+4) + "\n")
-	for way, name := range groupings {
-		fmt.Fprintf(&text, "| %s |", name)
-		for _, f := range m.figures[way] {
-			fmt.Fprintf(&text, " %.3f |", f.f1())
+	for way, one := range groupings {
+		fmt.Fprintf(&text, "| %s |", one.name)
+		for _, l := range m.found[way] {
+			fmt.Fprintf(&text, " %.3f |", l.f1)
 		}
-		f1, all := m.mean(way)
-		fmt.Fprintf(&text, " %.3f | %.3f | %.3f | %d for %d |\n", f1, all.precision, all.recall, all.topics, all.sessions)
+		all := m.mean(way)
+		f1 := fmt.Sprintf("%.3f", all.f1)
+		if named && one.figure != "" {
+			f1 = figures.Mark(one.figure, fmt.Sprintf("%.2f", all.f1))
+		}
+		fmt.Fprintf(&text, " %s | %.3f | %.3f | %d for %d |\n", f1, all.precision, all.recall, all.topics, all.sessions)
 	}
 	fmt.Fprintf(&text, "\n%d messages, %d turns. Unrelated sentences have a cosine of %.2f (99th percentile %.2f), unrelated turns one of %.2f (%.2f).\n",
 		messages, turns, m.onSentences.P50, m.onSentences.P99, m.onTurns.P50, m.onTurns.P99)

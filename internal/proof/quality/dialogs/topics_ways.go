@@ -20,11 +20,12 @@ const (
 	ours
 )
 
-var groupings = [...]string{
-	letter:      "S0's letter: the message alone, cosine 0.7, no continuity",
-	continuing:  "the same, with 0.15 for the topic of the message before",
-	onSentences: "turns, on the scale of sentences",
-	ours:        "**ours**: turns, on the scale of turns",
+// groupings are their names in the table, and the names by which documents quote their F1.
+var groupings = [...]struct{ name, figure string }{
+	letter:      {"S0's letter: the message alone, cosine 0.7, no continuity", "topics_cosine_f1"},
+	continuing:  {"the same, with 0.15 for the topic of the message before", ""},
+	onSentences: {"turns, on the scale of sentences", ""},
+	ours:        {"**ours**: turns, on the scale of turns", "topics_f1"},
 }
 
 // grouping groups the turns of chats in several ways, and keeps how well.
@@ -32,7 +33,7 @@ type grouping struct {
 	embedder             *llm.Embedder
 	onSentences, onTurns recall.Scale
 	talks                []*talk
-	figures              [len(groupings)][]figures // of each way and chat
+	found                [len(groupings)][]likeness // of each way and chat
 	asked                guesses
 }
 
@@ -42,21 +43,20 @@ func (m *grouping) embed(ctx context.Context, d *talk) error {
 	for part := range slices.Chunk(d.turns, perCall) {
 		var texts []string
 		for _, t := range part {
-			texts = append(texts, t.text(), t.question)
+			texts = append(texts, t.text, t.Question)
 		}
 		vectors, err := m.embedder.Embed(ctx, texts)
 		if err != nil {
 			return err
 		}
 		for n, t := range part {
-			t.whole, t.alone = vectors[2*n], vectors[2*n+1]
+			t.Vector, t.alone = vectors[2*n], vectors[2*n+1]
 		}
 	}
 	return nil
 }
 
 func (m *grouping) measure(d *talk) {
-	m.talks = append(m.talks, d)
 	var misread guesses
 	for way, groups := range [...][]int{
 		letter:      byLetter(d, 0),
@@ -64,7 +64,7 @@ func (m *grouping) measure(d *talk) {
 		onSentences: m.assign(d, m.onSentences, &misread),
 		ours:        m.assign(d, m.onTurns, &m.asked),
 	} {
-		m.figures[way] = append(m.figures[way], compare(d, groups))
+		m.found[way] = append(m.found[way], compare(d, groups))
 	}
 }
 
@@ -130,9 +130,7 @@ func (m *grouping) assign(d *talk, scale recall.Scale, counts *guesses) []int {
 		if before != nil {
 			id = before.ID
 		}
-		decision := chat.Assign(topics.Turn{
-			Seq: t.seq, LastSeq: t.lastSeq, SaidAt: t.saidAt, Question: t.question, Vector: t.whole, Messages: len(t.messages),
-		}, id)
+		decision := chat.Assign(t.Turn, id)
 		if decision.How == topics.ByMatch || decision.How == topics.ByStart {
 			counts.add(guess, decision.Topic, before, len(chat.Topics) == known)
 		}
@@ -153,14 +151,22 @@ func (m *grouping) guess(chat *topics.Chat, t *turn, before *topics.Topic) *topi
 }
 
 func (a *guesses) add(guess, later, before *topics.Topic, existed bool) {
-	count := func(into *int, counts bool) {
-		if counts {
-			*into++
-		}
+	right := guess == later
+	if guess != nil && !right && guess != before {
+		a.other++
 	}
-	count(&a.existing, existed)
-	count(&a.found, existed && guess == later)
-	count(&a.back, existed && later != before)
-	count(&a.backFound, existed && later != before && guess == later)
-	count(&a.other, guess != nil && guess != later && guess != before)
+	if !existed {
+		return
+	}
+	a.existing++
+	if right {
+		a.found++
+	}
+	if later == before {
+		return
+	}
+	a.back++
+	if right {
+		a.backFound++
+	}
 }

@@ -22,47 +22,44 @@ const (
 
 // way is a way to find messages or memories. It returns their seqs, best first.
 type way struct {
-	name   string
-	figure string // the name by which documents quote it; of the last one with that name
-	ask    ask
+	name    string
+	figure  string // the name by which documents quote it
+	vectors bool   // it needs them
+	ask     ask
 }
 
 type ask func(context.Context, *corpus, question) ([]int64, error)
 
-func (b *bench) ways() []way {
+// ways are those that can be asked, in the order of the table.
+func (b *bench) ways(ofMemories bool) []way {
 	ways := []way{
-		{"`ts_rank`, message and the one before", "recall_ts_rank", b.byTSRank},
-		{"BM25, message and the one before", "recall_bm25", b.byBM25(most)},
+		{"`ts_rank`, message and the one before", "recall_ts_rank", false, b.byTSRank},
+		{"BM25, message and the one before", "recall_bm25", false, b.byBM25(most)},
+		{"vectors alone", "", true, b.byVectors},
+		{"BM25 and vectors, plain RRF", "", true, b.byRRF},
+		{"**recall, words**", "recall_ours", false, b.byRecall(false)},
+		{"**recall, words and meaning**", "recall_ours", true, b.byRecall(true)},
 	}
-	if b.embedder != nil {
-		ways = append(ways, way{"vectors alone", "", b.byVectors}, way{"BM25 and vectors, plain RRF", "", b.byRRF})
+	if ofMemories {
+		ways = []way{
+			{"BM25", "", false, b.byBM25(mostMemories)},
+			{"S4's letter: cosine of 0.7 and more", "", true, b.memoriesByVectors(.7)},
+			{"vectors alone", "", true, b.memoriesByVectors(-1)},
+			{"**memories, words**", "", false, b.memoriesByRules(false)},
+			{"**memories, words and meaning**", "", true, b.memoriesByRules(true)},
+		}
 	}
-	ways = append(ways, way{"**recall, words**", "recall_ours", b.byRecall(recall.Config{})})
-	if b.embedder != nil {
-		config := recall.Config{Embedder: b.questions, Scales: recall.NewScales(b.embeddings, b.embedder)}
-		ways = append(ways, way{"**recall, words and meaning**", "recall_ours", b.byRecall(config)})
-	}
-	return ways
+	return slices.DeleteFunc(ways, func(w way) bool { return w.vectors && b.embedder == nil })
 }
 
-func (b *bench) memoryWays() []way {
-	ways := []way{{"BM25", "", b.byBM25(mostMemories)}}
-	if b.embedder != nil {
-		ways = append(ways, way{"S4's letter: cosine of 0.7 and more", "", b.memoriesByVectors(.7)}, way{"vectors alone", "", b.memoriesByVectors(-1)})
+func (b *bench) byRecall(meaning bool) ask {
+	config := recall.Config{Store: postgres.NewRecall(b.server)}
+	if meaning && b.embedder != nil {
+		config.Embedder, config.Scales = b.questions, recall.NewScales(b.embeddings, b.embedder)
 	}
-	ways = append(ways, way{"**memories, words**", "", b.memoriesByRules(memories.Config{})})
-	if b.embedder != nil {
-		config := memories.Config{Embedder: b.questions, Scales: recall.NewScales(b.embeddings, b.embedder), NearEnough: .7}
-		ways = append(ways, way{"**memories, words and meaning**", "", b.memoriesByRules(config)})
-	}
-	return ways
-}
-
-func (b *bench) byRecall(config recall.Config) ask {
-	config.Store = postgres.NewRecall(b.server)
 	recaller := recall.New(config)
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64, err error) {
-		found, err := recaller.Search(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: q.at, Limit: most})
+		found, err := recaller.Search(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: c.asked, Limit: most})
 		var messages []recall.Message
 		for _, t := range found.Turns {
 			messages = append(messages, t.Messages...)
@@ -76,11 +73,14 @@ func (b *bench) byRecall(config recall.Config) ask {
 }
 
 // memoriesByRules asks as a prompt does, without its bound of tokens.
-func (b *bench) memoriesByRules(config memories.Config) ask {
-	config.Store, config.Top = postgres.NewMemories(b.server), mostMemories
+func (b *bench) memoriesByRules(meaning bool) ask {
+	config := memories.Config{Store: postgres.NewMemories(b.server), Top: mostMemories}
+	if meaning && b.embedder != nil {
+		config.Embedder, config.Scales, config.NearEnough = b.questions, recall.NewScales(b.embeddings, b.embedder), .7
+	}
 	retriever := memories.New(config)
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64, err error) {
-		found, err := retriever.Retrieve(ctx, c.user, memories.Query{Text: q.text, Now: q.at})
+		found, err := retriever.Retrieve(ctx, c.user, memories.Query{Text: q.text, Now: c.asked})
 		for i := range found {
 			seqs = append(seqs, c.memories[found[i].ID])
 		}
@@ -135,7 +135,8 @@ const questionWords = `array(select lexeme from unnest(to_tsvector('throughline.
 	where to_tsvector('pg_catalog.english', lexeme) <> '')`
 
 func (b *bench) byTSRank(ctx context.Context, c *corpus, q question) ([]int64, error) {
-	rows, err := b.admin.Query(ctx, `with asked as materialized (select (select string_agg(quote_literal(w), '|') from unnest(`+questionWords+`) w)::tsquery as query)
+	rows, err := b.admin.Query(ctx, `with asked as materialized
+		(select (select string_agg(quote_literal(w), '|') from unnest(`+questionWords+`) w)::tsquery as query)
 		select seq from proof_words, asked where corpus = $2 and words @@ query order by ts_rank(words, query) desc, seq desc limit $3`, q.text, c.id, most)
 	if err != nil {
 		return nil, err
