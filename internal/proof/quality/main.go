@@ -157,6 +157,7 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(false)) }()
+	defer s.stopWatching()
 	host, err := kit.Describe(ctx, s.Admin)
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 // open starts the system but for the program. Extractions run when they are asked for. There are vectors where the keyless
 // embedder is installed, unless the run is a quick one.
 func open(ctx context.Context, o options, progress io.Writer) (s *scene, err error) {
-	s = &scene{vectors: !o.Quick}
+	s = &scene{vectors: !o.Quick, stopWatching: func() {}}
 	s.play(canned{})
 	plan := people.Plan{
 		Source: o.source, Commands: []string{"serve", "work"}, Script: s.answer, NoVector: o.Quick,
@@ -194,6 +195,12 @@ func open(ctx context.Context, o options, progress io.Writer) (s *scene, err err
 		fmt.Fprintln(progress, "without vectors: the keyless embedder is not installed, see scripts/setup")
 		plan.NoVector, s.vectors = true, false
 		s.System, err = people.Start(ctx, plan, progress)
+	}
+	if err != nil || !s.vectors {
+		return s, err
+	}
+	if err = s.watchVectors(ctx); err != nil {
+		err = errors.Join(err, s.Close(false))
 	}
 	return s, err
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -31,8 +34,11 @@ type scene struct {
 	ctx     context.Context
 	fail    context.CancelCauseFunc
 	vectors bool
-	now     atomic.Pointer[canned] // what the model answers
-	since   time.Time              // when that began
+	// stopWatching ends what watchVectors began.
+	stopWatching func()
+
+	now   atomic.Pointer[canned] // what the model answers
+	since time.Time              // when that began
 
 	mu    sync.Mutex
 	notes map[string][]string // examples of what is wrong, by the figures that count them
@@ -269,15 +275,35 @@ func (s *scene) play(now canned) {
 	s.since = time.Now()
 }
 
+// announce tells the suite of a call for a purpose, and returns what is answered.
+func (s *scene) announce(purpose, input string) *canned {
+	now := s.now.Load()
+	if now.before != nil {
+		now.before(purpose, input)
+	}
+	return now
+}
+
+// watchVectors announces the calls for vectors, and has them pass to the embedder.
+func (s *scene) watchVectors(ctx context.Context) error {
+	target, err := url.Parse(s.Settings["EMBEDDING_BASE_URL"])
+	if err != nil {
+		return err
+	}
+	embedder := httputil.NewSingleHostReverseProxy(target)
+	s.Settings["EMBEDDING_BASE_URL"], s.stopWatching, err = kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // what broke off is refused by the embedder
+		s.announce(forVectors, string(body))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		embedder.ServeHTTP(w, r)
+	}), 0)
+	return err
+}
+
 // answer is the script of the model. What it does not know is left to that model's own rules.
 func (s *scene) answer(r *offline.Request) (a offline.Answer) {
-	now, purpose := s.now.Load(), r.Metadata["purpose"]
-	if r.Kind == offline.KindEmbedding {
-		purpose = forVectors
-	}
-	if now.before != nil {
-		now.before(purpose, r.Text)
-	}
+	purpose := r.Metadata["purpose"]
+	now := s.announce(purpose, r.Text)
 	switch {
 	case purpose == forExtract && !now.byRule:
 		a.Text = now.facts(people.NewMessages(r.Text))
