@@ -271,17 +271,17 @@ type canned struct {
 
 // play sets what the model answers from now on.
 func (s *scene) play(now canned) {
+	if now.before == nil {
+		now.before = func(string, string) {}
+	}
+	if now.entities == nil {
+		now.entities = func([]people.Line) string { return `{"entities":[],"relationships":[]}` }
+	}
+	if now.reply == nil {
+		now.reply = func(*offline.Request) string { return "Noted." }
+	}
 	s.now.Store(&now)
 	s.since = time.Now()
-}
-
-// announce tells the suite of a call for a purpose, and returns what is answered.
-func (s *scene) announce(purpose, input string) *canned {
-	now := s.now.Load()
-	if now.before != nil {
-		now.before(purpose, input)
-	}
-	return now
 }
 
 // watchVectors announces the calls for vectors, and has them pass to the embedder.
@@ -293,7 +293,7 @@ func (s *scene) watchVectors(ctx context.Context) error {
 	embedder := httputil.NewSingleHostReverseProxy(target)
 	s.Settings["EMBEDDING_BASE_URL"], s.stopWatching, err = kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // what broke off is refused by the embedder
-		s.announce(forVectors, string(body))
+		s.now.Load().before(forVectors, string(body))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		embedder.ServeHTTP(w, r)
 	}), 0)
@@ -302,21 +302,17 @@ func (s *scene) watchVectors(ctx context.Context) error {
 
 // answer is the script of the model. What it does not know is left to that model's own rules.
 func (s *scene) answer(r *offline.Request) (a offline.Answer) {
-	purpose := r.Metadata["purpose"]
-	now := s.announce(purpose, r.Text)
+	now, purpose := s.now.Load(), r.Metadata["purpose"]
+	now.before(purpose, r.Text)
 	switch {
 	case purpose == forExtract && !now.byRule:
 		a.Text = now.facts(people.NewMessages(r.Text))
 	case purpose == forConsolidate:
 		a.Text = now.decisions(people.ReadLines(r.Text, "CM"))
-	case purpose == forEntities && now.entities != nil:
-		a.Text = now.entities(people.ReadLines(r.Text, "M"))
 	case purpose == forEntities:
-		a.Text = `{"entities":[],"relationships":[]}`
-	case purpose == forReply && now.reply != nil:
-		a.Text = now.reply(r)
+		a.Text = now.entities(people.ReadLines(r.Text, "M"))
 	case purpose == forReply:
-		a.Text = "Noted."
+		a.Text = now.reply(r)
 	}
 	return a
 }
