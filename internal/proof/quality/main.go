@@ -166,7 +166,8 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 		found, err := s.stage(ctx, one, o.Quick)
 		r.add(one.name, found)
 		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", one.name, err), r.missed, o.publish("", r.rows, out))
+			fmt.Fprint(progress, r.rows)
+			return errors.Join(fmt.Errorf("%s: %w", one.name, err), r.missed)
 		}
 		fmt.Fprintf(progress, "%s: after %.0f s\n", one.name, time.Since(began).Seconds())
 	}
