@@ -4,44 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/llm"
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// The kinds of chats that fill makes. Their ids follow from kind and number, see kit.ID.
-const (
-	shortChat = "short" // shortTurns turns, none of them folded
-	dueChat   = "due"   // just over the threshold, and never folded
-)
+// shortChat is the kind of the chats of shortTurns turns, none of them folded. The ids of chats follow from their kind and
+// number, see kit.ID.
+const shortChat = "short"
 
-func (e *environment) shortChats() int { return max(1, e.messages/(2*shortTurns)) }
+func (b *bench) shortChats() int { return b.of(15_000) }
 
-// batch is chats of one kind, an hour from turn to turn.
+// ordinaryTexts are those of all chats but those that are searched.
+func ordinaryTexts() []string {
+	texts := make([]string, kit.Texts)
+	for n := range texts {
+		texts[n] = kit.Text(n)
+	}
+	return texts
+}
+
+// batch is chats of one kind, an hour from turn to turn. What is folded of them has a brief that was folded often.
 type batch struct {
 	kind         string
 	chats, turns int
 	texts        []string // message s of chat c has the one of number 31 c + s, counted around
 	covered      int      // the last seq that the brief covers
-	summary      string
-	version      int
+}
+
+// fill writes users with their memories, and chats with briefs and messages; once.
+func (b *bench) fill(ctx context.Context) error {
+	if b.filled {
+		return nil
+	}
+	err := b.inBulk(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, kit.InsertUsers, b.users())
+		short := batch{kind: shortChat, chats: b.shortChats(), turns: shortTurns, texts: ordinaryTexts()}
+		return errors.Join(err, short.insert(ctx, conn, b.users()), b.fillMemories(ctx, conn))
+	})
+	if err != nil {
+		return fmt.Errorf("fill: %w", err)
+	}
+	b.filled = true
+	return nil
 }
 
 // inBulk writes with triggers and foreign keys off; what triggers would have set is written as they would have, but that
 // everything was read for memories.
-func (e *environment) inBulk(ctx context.Context, write func(*pgxpool.Conn) error) error {
-	conn, err := e.admin.Acquire(ctx)
+func (b *bench) inBulk(ctx context.Context, write func(*pgxpool.Conn) error) error {
+	conn, err := b.admin.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,67 +79,46 @@ func (e *environment) inBulk(ctx context.Context, write func(*pgxpool.Conn) erro
 		"vacuum (analyze) public.chats, public.messages, public.conversation_briefs, public.memories", "checkpoint"))
 }
 
-// fill writes users with their memories, chats, briefs and messages.
-func (e *environment) fill(ctx context.Context) error {
-	began := time.Now()
-	texts := make([]string, kit.Texts)
-	for n := range texts {
-		texts[n] = kit.Text(n)
-	}
-	err := e.inBulk(ctx, func(conn *pgxpool.Conn) error {
-		_, err := conn.Exec(ctx, kit.InsertUsers, e.users)
-		return errors.Join(err,
-			batch{kind: shortChat, chats: e.shortChats(), turns: shortTurns, texts: texts}.insert(ctx, conn, e.users),
-			batch{kind: dueChat, chats: e.folds, turns: dueTurns(), texts: texts}.insert(ctx, conn, e.users),
-			e.fillMemories(ctx, conn))
-	})
-	if err != nil {
-		return err
-	}
-	e.say("filled: %d messages in %.1f s", e.messages, time.Since(began).Seconds())
-	return e.unfold(ctx)
-}
-
-func (b batch) insert(ctx context.Context, conn *pgxpool.Conn, users int) error {
+func (b batch) insert(ctx context.Context, conn *pgxpool.Conn, users int) (err error) {
+	all := pgx.NamedArgs{"kind": b.kind, "chats": b.chats, "users": users, "turns": b.turns, "texts": b.texts, "covered": b.covered, "summary": "", "version": 0}
 	tokens := make([]int, len(b.texts))
 	for n := range tokens {
 		tokens[n] = text.Tokens(b.texts[n])
 	}
-	// By seq, because in a real table the messages of a chat do not lie side by side either.
-	_, err := conn.Exec(ctx, `
-		insert into public.messages (id, chat_id, user_id, seq, role, content, reply_to, token_count, created_at)
-		select md5($1 || '-' || c || '-' || s)::uuid, md5($1 || '-' || c)::uuid, md5('user-' || c % $3)::uuid, s,
-		       case when s % 2 = 1 then 'user' else 'assistant' end, ($5::text[])[n],
-		       case when s % 2 = 0 then md5($1 || '-' || c || '-' || s - 1)::uuid end, ($6::int[])[n],
-		       now() - make_interval(hours => $4::int - (s - 1) / 2)
-		  from generate_series(1, 2 * $4::int) s cross join generate_series(0, $2::int - 1) c
-		 cross join lateral (select 1 + (c * 31 + s) % cardinality($6::int[]) as n) t order by s`,
-		b.kind, b.chats, users, b.turns, b.texts, tokens)
-	if err != nil {
-		return err
+	if all["tokens"] = tokens; b.covered > 0 {
+		all["summary"], all["version"] = summaryText(), 1+b.turns/30
 	}
-	_, err = conn.Exec(ctx, `
-		insert into public.chats (id, user_id, title, last_seq, message_count, turn_count, last_message_at)
-		select md5($1 || '-' || c)::uuid, md5('user-' || c % $3)::uuid, 'Chat ' || c, 2 * $4::int, 2 * $4::int, $4::int, now()
-		  from generate_series(0, $2::int - 1) c`,
-		b.kind, b.chats, users, b.turns)
-	if err != nil {
-		return err
+	all["summary_tokens"] = text.Tokens(all["summary"].(string))
+	for _, statement := range insertBatch {
+		if err == nil {
+			_, err = conn.Exec(ctx, statement, all)
+		}
 	}
-	_, err = conn.Exec(ctx, `
-		insert into public.conversation_briefs (chat_id, user_id, to_index, brief, brief_tokens, version, covered_seq, extracted_seq, pending_tokens, pending_turns)
-		select c.id, c.user_id, false,
-		       jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id',
-		         (select m.id from public.messages m where m.chat_id = c.id and m.seq = $4)),
-		       $3, $5, $4, c.last_seq, rest.tokens, rest.turns
-		  from generate_series(0, $6::int - 1) n
-		  join public.chats c on c.id = md5($1 || '-' || n)::uuid
-		 cross join lateral (
-		       select coalesce(sum(m.token_count), 0) as tokens, count(*) filter (where m.role = 'user') as turns
-		         from public.messages m where m.chat_id = c.id and m.seq > $4) rest`,
-		b.kind, b.summary, text.Tokens(b.summary), b.covered, b.version, b.chats)
 	return err
 }
+
+// insertBatch writes messages by seq, because in a real table those of a chat do not lie side by side either.
+var insertBatch = []string{`
+	insert into public.messages (id, chat_id, user_id, seq, role, content, reply_to, token_count, created_at)
+	select md5(@kind || '-' || c || '-' || s)::uuid, md5(@kind || '-' || c)::uuid, md5('user-' || c % @users)::uuid, s,
+	       case when s % 2 = 1 then 'user' else 'assistant' end, (@texts::text[])[n],
+	       case when s % 2 = 0 then md5(@kind || '-' || c || '-' || s - 1)::uuid end, (@tokens::int[])[n],
+	       now() - make_interval(hours => @turns::int - (s - 1) / 2)
+	  from generate_series(1, 2 * @turns::int) s cross join generate_series(0, @chats::int - 1) c
+	 cross join lateral (select 1 + (c * 31 + s) % cardinality(@tokens::int[]) as n) t order by s`, `
+	insert into public.chats (id, user_id, title, last_seq, message_count, turn_count, last_message_at)
+	select md5(@kind || '-' || c)::uuid, md5('user-' || c % @users)::uuid, 'Chat ' || c, 2 * @turns::int, 2 * @turns::int, @turns::int, now()
+	  from generate_series(0, @chats::int - 1) c`, `
+	insert into public.conversation_briefs (chat_id, user_id, to_index, brief, brief_tokens, version, covered_seq, extracted_seq, pending_tokens, pending_turns)
+	select c.id, c.user_id, false,
+	       jsonb_build_object('global_summary', @summary::text, 'last_summarized_message_id',
+	         (select m.id from public.messages m where m.chat_id = c.id and m.seq = @covered)),
+	       @summary_tokens, @version, @covered, c.last_seq, rest.tokens, rest.turns
+	  from generate_series(0, @chats::int - 1) n
+	  join public.chats c on c.id = md5(@kind || '-' || n)::uuid
+	 cross join lateral (
+	       select coalesce(sum(m.token_count), 0) as tokens, count(*) filter (where m.role = 'user') as turns
+	         from public.messages m where m.chat_id = c.id and m.seq > @covered) rest`}
 
 // What users are known for: each thing is in each of the places, for every user.
 var (
@@ -123,100 +128,213 @@ var (
 
 // askForMemory returns a question whose words find memories. It is always another one, because the vector of a question
 // is kept for when it comes again.
-func (e *environment) askForMemory() string {
-	n := int(e.asked.Add(1))
+func (b *bench) askForMemory() string {
+	n := int(b.asked.Add(1))
 	return fmt.Sprintf("Is it the %s that I keep in the %s, or one of the %d others?", knownThings[n%len(knownThings)], knownPlaces[n%len(knownPlaces)], n)
 }
 
 // fillMemories makes every user known for the same things. The keyless embedder makes the vectors of the first user's
 // memories, as the program would.
-func (e *environment) fillMemories(ctx context.Context, conn *pgxpool.Conn) error {
-	for _, thing := range knownThings {
-		for _, place := range knownPlaces {
-			_, err := conn.Exec(ctx, "insert into public.memories (user_id, content, graph_version) values ($1, $2, 1)",
-				e.owners[0].user, fmt.Sprintf("The user keeps a %s in the %s.", thing, place))
-			if err != nil {
-				return err
-			}
-		}
-	}
-	if _, err := conn.Exec(ctx, "insert into public.memory_users (user_id, fades_at) select id, null from auth.users"); err != nil {
-		return err
-	}
-	helper, err := startRole(ctx, role{Kind: roleEmbedder, Source: e.source})
+func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) error {
+	_, err := conn.Exec(ctx, `insert into public.memories (user_id, content, graph_version)
+		select $1, format('The user keeps a %s in the %s.', thing, place), 1 from unnest($2::text[]) thing, unnest($3::text[]) place`,
+		kit.ID("user", 0), knownThings, knownPlaces)
 	if err != nil {
 		return err
 	}
-	vectors := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: helper.Address, APIKey: "none", Model: embedder.Model})
-	err = errors.Join(e.embedMemories(ctx, vectors), helper.Stop())
-	vectors.Close()
-	if err != nil {
+	vectors := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: b.embedder.Address, APIKey: "none", Model: embedder.Model})
+	defer vectors.Close()
+	if err := b.embedMemories(ctx, vectors); err != nil {
 		return fmt.Errorf("vectors of memories: %w", err)
 	}
-	_, err = conn.Exec(ctx, `insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
-		select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u cross join public.memories m where m.user_id = $1 and u.id <> $1`,
-		e.owners[0].user)
-	return err
+	return kit.Exec(ctx, conn,
+		`insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
+		 select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u join public.memories m on m.user_id <> u.id`,
+		"insert into public.memory_users (user_id, fades_at) select id, null from auth.users")
 }
 
 // embedMemories makes the vectors of the first user's memories.
-func (e *environment) embedMemories(ctx context.Context, by recall.Embedder) error {
-	vectors := memories.NewVectors(memories.VectorsConfig{Store: postgres.NewEmbeddings(e.pool, recall.VectorSize), Embedder: by, Logger: quiet()})
-	done, err := vectors.EmbedMemories(ctx, e.owners[0].user)
+func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) error {
+	vectors := memories.NewVectors(memories.VectorsConfig{Store: postgres.NewEmbeddings(b.admin, recall.VectorSize), Embedder: by, Logger: quiet()})
+	done, err := vectors.EmbedMemories(ctx, kit.ID("user", 0))
 	if err == nil && done.Memories != len(knownThings)*len(knownPlaces) {
 		err = fmt.Errorf("%d memories have one", done.Memories)
 	}
 	return err
 }
 
-// fillTalks writes the chats of measureRecall, has them indexed as the sweep does, and their vectors made as embed_turns does,
-// for the first user's memories as well. It returns those that are searched. Only the first run needs it.
-func (e *environment) fillTalks(ctx context.Context) ([]talk, error) {
-	if e.talks != nil {
-		return e.talks, nil
-	}
-	var all []talk
-	for n := range len(e.recallTurns) + e.otherChats {
-		turns := e.otherTurns
-		if n < len(e.recallTurns) {
-			turns = e.recallTurns[n]
-		}
-		all = append(all, talk{conversation: e.conversation(fmt.Sprint(recallChat, n), 0), number: n, turns: turns})
-	}
-	began := time.Now()
-	err := e.inBulk(ctx, func(conn *pgxpool.Conn) error {
-		for _, t := range all {
-			if err := t.batch().insert(ctx, conn, 1); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range all {
-		if err := e.indexTalk(ctx, t); err != nil {
-			return nil, fmt.Errorf("index: %w", err)
-		}
-	}
-	if err := e.embedMemories(ctx, bagOfWords{}); err != nil {
-		return nil, err
-	}
-	e.say("recall: filled in %.1f s", time.Since(began).Seconds())
-	e.talks = all[:len(e.recallTurns)]
-	return e.talks, kit.Exec(ctx, e.admin, "vacuum (analyze) public.turn_index, public.memories")
-}
+// summaryText returns a brief without repetition.
+func summaryText() string { return "The user spoke of this: " + strings.Join(kit.Sentences, " ") }
 
-// indexTalk indexes what the brief covers, and makes its vectors.
-func (e *environment) indexTalk(ctx context.Context, t talk) error {
-	for further := true; further; {
-		if err := e.admin.QueryRow(ctx, "select throughline.index_chat($1, $2)", t.id, t.covered()).Scan(&further); err != nil {
+// embedding is how long the vector of a question takes: as long as the keyless embedder does.
+const embedding = 15 * time.Millisecond
+
+// measureRecall measures what it costs to find turns that left the prompt, and what is known of the user: by how much
+// later a first delta comes. The program as shipped and stripped is asked by turns, in the same chats.
+func measureRecall(ctx context.Context, b *bench, t *table) error {
+	address, stop, err := kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(embedding)
+		said.Subjects.ServeHTTP(w, r)
+	}), 0)
+	if err != nil {
+		return err
+	}
+	b.later(func() error { stop(); return nil })
+	if err := b.fillTalks(ctx, address+"/v1"); err != nil {
+		return fmt.Errorf("fill: %w", err)
+	}
+	// Without workers, so that both leave the chat's jobs alone.
+	vectors := map[string]string{"EMBEDDING_MODEL": said.Subjects.Model(), "EMBEDDING_BASE_URL": address + "/v1"}
+	ours, err := b.serve(ctx, b.program, b.postgres.DSN(), shipped, vectors, "--no-workers")
+	if err != nil {
+		return err
+	}
+	bare, err := b.serve(ctx, b.program, b.postgres.DSN(), stripped, nil, "--no-workers")
+	if err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it protects nothing
+	short, long := b.talks[0], b.talks[1]
+	for _, c := range []struct {
+		what, figure string
+		in           talk
+		ask          func() string
+		most         float64 // added to p50, in milliseconds; 0 without a target
+	}{
+		{"small talk", "question_smalltalk_", short, func() string { return smallTalk[random.IntN(len(smallTalk))] }, 1},
+		{"found by words", "question_words_", short, func() string { return short.byWords(random) }, 4},
+		{"waits for its vector", "question_vector_", short, func() string { return short.byMeaning(random) }, 25},
+		{fmt.Sprintf("by words in %d turns", long.turns), "question_long_words_", long, func() string { return long.byWords(random) }, 0},
+		{fmt.Sprintf("by a vector in %d turns", long.turns), "question_long_vector_", long, func() string { return long.byMeaning(random) }, 0},
+	} {
+		began := time.Now()
+		took, err := firsts(ctx, []endpoint{ours, bare}, b.of(100), func() (chat, string) { return c.in.chat, c.ask() })
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.what, err)
+		}
+		var targets []*target
+		if c.most > 0 {
+			targets = []*target{{limit: c.most, against: stripped, added: true}, {limit: 40, against: stripped, added: true}}
+		}
+		for i, column := range t.columns {
+			t.times(column, "first delta, "+c.what, c.figure, took[i], targets...)
+		}
+		if err := b.noteReceipts(ctx, t, "receipts, "+c.what, "memory->>'recall'", began); err != nil {
 			return err
 		}
 	}
+	t.note("the embedder is a stand-in that takes %v, as the keyless one does, and knows words of our own", embedding)
+	return b.settle(ctx)
+}
+
+// noteReceipts counts the replies since a time by what an expression makes of their receipts.
+func (b *bench) noteReceipts(ctx context.Context, t *table, what, expression string, since time.Time) error {
+	var found string
+	err := b.admin.QueryRow(ctx, `
+		select coalesce(string_agg(n || ' ' || result, ', ' order by n desc, result), 'none')
+		  from (select `+expression+` as result, count(*) as n from public.messages m cross join lateral (select m.metadata->'memory' as memory) r
+		         where m.role = 'assistant' and m.created_at >= $1 group by 1) counted where result is not null`, since).Scan(&found)
+	t.note("%s: %s", what, found)
+	return err
+}
+
+// talk is a chat that is searched. Its turns wander between the subjects of said.
+type talk struct {
+	chat
+	kind          string
+	number, turns int
+}
+
+// said is what all talks say. How long recall takes depends on how often words occur: a subject is in one message of many,
+// the other words are in every third or so.
+var said = people.Talk{Subjects: subjects(), Words: people.Range{Least: 15, Most: 45}, Reply: people.Range{Least: 15, Most: 45}}
+
+// subjects are as many as vectors have room for: words of three syllables, so that none is a word of any language.
+func subjects() (s people.Subjects) {
+	syllables := strings.NewReplacer("0", "ba", "1", "de", "2", "fi", "3", "go", "4", "ku", "5", "la", "6", "me", "7", "nu", "8", "so", "9", "ti")
+	for n := range 480 {
+		s.Words = append(s.Words, syllables.Replace(fmt.Sprintf("%03d", n)))
+	}
+	return s
+}
+
+// covered is the last seq that the brief covers; what follows is in each prompt.
+func (t talk) covered() int { return 2 * (t.turns - shortTurns) }
+
+// mark is the number in said of the turn of a user's message.
+func (t talk) mark(seq int) int { return (t.number+1)*100_000 + seq }
+
+func (t talk) batch() batch {
+	texts := make([]string, 2*t.turns)
+	for seq := 1; seq < len(texts); seq += 2 {
+		texts[seq] = said.Question(t.mark(seq))
+		texts[(seq+1)%len(texts)] = said.ReplyTo(t.mark(seq))
+	}
+	return batch{kind: t.kind, chats: 1, turns: t.turns, texts: texts, covered: t.covered()}
+}
+
+// asked draws a message that left the prompt.
+func (t talk) asked(random *rand.Rand) int { return t.mark(1 + 2*random.IntN(t.covered()/2)) }
+
+// byWords asks with the subject of a message and two words beside it: who did something, and with what.
+func (t talk) byWords(random *rand.Rand) string {
+	n := t.asked(random)
+	_, rest, _ := strings.Cut(said.Question(n), ": On day ")
+	words := strings.Fields(rest)
+	return "What was it that I said about the " + said.Subjects.Of(n) + " when " + words[1] + " was with the " + words[4] + "?"
+}
+
+// byMeaning asks with a word that no turn holds, and that the embedder takes for the subject of one.
+func (t talk) byMeaning(random *rand.Rand) string {
+	return "What was it that I said about the qu" + said.Subjects.Of(t.asked(random)) + "?"
+}
+
+// smallTalk asks for nothing that could be looked up.
+var smallTalk = []string{"ok, thanks", "hello!", "good morning", "yes please", "great", "how are you?", "really?", "go on", "danke", "d'accord", "gracias"}
+
+// fillTalks writes the chats that are searched and some beside them, all of the first user, has them indexed as the sweep
+// does, and their vectors made as embed_turns does, those of the user's memories as well; once.
+func (b *bench) fillTalks(ctx context.Context, vectors string) error {
+	if b.talks != nil {
+		return nil
+	}
+	by := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: vectors, APIKey: "none", Model: said.Subjects.Model()})
+	defer by.Close()
+	var talks []talk
+	for n, turns := range append([]int{b.of(2000), b.of(20_000)}, slices.Repeat([]int{b.of(200) + shortTurns}, 20)...) {
+		kind := fmt.Sprintf("recall%d", n)
+		talks = append(talks, talk{chat: b.chat(kind, 0), kind: kind, number: n, turns: turns})
+	}
+	err := b.inBulk(ctx, func(conn *pgxpool.Conn) (err error) {
+		for _, t := range talks {
+			err = errors.Join(err, t.batch().insert(ctx, conn, 1))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range talks {
+		if err := b.index(ctx, t, by); err != nil {
+			return err
+		}
+	}
+	if err := b.embedMemories(ctx, by); err != nil {
+		return err
+	}
+	b.talks = talks
+	return kit.Exec(ctx, b.admin, "vacuum (analyze) public.turn_index, public.memories")
+}
+
+// index indexes what the brief covers, and makes its vectors.
+func (b *bench) index(ctx context.Context, t talk, by recall.Embedder) error {
+	for further := true; further; {
+		if err := b.admin.QueryRow(ctx, "select throughline.index_chat($1, $2)", t.id, t.covered()).Scan(&further); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+	}
 	vectors := recall.NewVectors(recall.VectorsConfig{
-		Store: postgres.NewEmbeddings(e.pool, recall.VectorSize), Embedder: bagOfWords{}, Logger: quiet(), Metrics: metrics.New(),
+		Store: postgres.NewEmbeddings(b.admin, recall.VectorSize), Embedder: by, Logger: quiet(), Metrics: metrics.New(),
 	})
 	for {
 		done, err := vectors.EmbedTurns(ctx, t.id)
@@ -227,24 +345,4 @@ func (e *environment) indexTalk(ctx context.Context, t talk) error {
 			return err
 		}
 	}
-}
-
-// summaryText returns a brief of some 300 tokens without repetition.
-func summaryText() string {
-	var b strings.Builder
-	for i := range 14 {
-		sentence := strings.ToLower(kit.Sentences[i%len(kit.Sentences)][:40])
-		fmt.Fprintf(&b, "On day %d the user worked on piece %d: %s. ", i+1, 100+7*i, sentence)
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// dueTurns returns how many turns bring a chat over the threshold.
-func dueTurns() int {
-	tokens, turns := 0, 0
-	for tokens <= memory.DefaultLimits().ChunkThreshold*21/20 {
-		tokens += text.Tokens(kit.Text(2*turns)) + text.Tokens(kit.Text(2*turns+1))
-		turns++
-	}
-	return turns
 }

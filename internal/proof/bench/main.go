@@ -21,99 +21,33 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // timeout bounds one part.
 const timeout = 6 * time.Minute
 
-type options struct {
-	only    string
-	runs    int
-	against string
-	doc     bool
-}
-
-func main() {
-	if isRole(os.Args[1:]) {
-		os.Exit(runRole(os.Args[2]))
-	}
-	kit.Main("bench", run)
-}
-
-func parse(args []string, usage io.Writer) (options, error) {
-	var o options
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(usage)
-	flags.StringVar(&o.only, "only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
-	flags.IntVar(&o.runs, "runs", 1, "repeat everything and print medians")
-	flags.StringVar(&o.against, "against", "", "a checkout, such as one of an older commit: cost is measured of both builds, by turns")
-	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/benchmarks.md and the figures wherever a document names them")
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	if flags.NArg() > 0 || o.runs < 1 {
-		return o, errors.New("wrong arguments, see -help")
-	}
-	return o, nil
-}
-
-func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
-	o, err := parse(args, progress)
-	if err != nil {
-		return err
-	}
-	chosen, err := choose(o.only)
-	if err != nil {
-		return err
-	}
-	p, err := kit.StartPostgres(ctx, map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200"})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Destroy()) }()
-	e, err := newEnvironment(ctx, p.DSN(), p.AdminDSN(), ".", full, progress)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.close()) }()
-	if slices.ContainsFunc(chosen, func(b benchmark) bool { return !b.own }) {
-		if err := e.fill(ctx); err != nil {
-			return fmt.Errorf("fill: %w", err)
-		}
-	}
-	if e.against = o.against; e.against != "" {
-		if e.against, err = filepath.Abs(e.against); err != nil {
-			return err
-		}
-	}
-	host, err := kit.Describe(ctx, e.admin)
-	if err != nil {
-		return err
-	}
-	groups, err := measure(ctx, e, chosen, o.runs)
-	for _, g := range groups {
-		err = errors.Join(err, g.print(out))
-	}
-	fmt.Fprintln(out, "\n"+strings.Join(host, "\n"))
-	if o.doc { // what was measured before a failure, too
-		err = errors.Join(err, writeDocuments(".", host, groups))
-	}
-	return err
-}
-
-// benchmark is one part.
-type benchmark struct {
+// part is what is measured into one table.
+type part struct {
 	name    string
 	columns []string
-	run     func(context.Context, *fleet, *group) error
-	model   func(sizes) role // nil for one whose tokens come at a steady pace
+	run     func(context.Context, *bench, *table) error
+	script  people.Script // of a model whose answers are ready; nil for one whose tokens come at a steady pace
 	// once: its result hardly depends on the machine, so it is not repeated.
 	once bool
 	// byHand: it compares with other programs, and runs only when it is named.
@@ -122,85 +56,267 @@ type benchmark struct {
 	own bool
 }
 
-// benchmarks are in this order: what makes its own chats first, and recall, which changes what a user is known for, last.
-var benchmarks = []benchmark{
+// parts are in this order: what makes its own chats first, and recall, which changes what a user is known for, last.
+var parts = []part{
 	{name: "stream", run: measureStream, columns: []string{shipped, stripped, roleRelay, roleModel}},
 	{name: "burst", run: measureBurst, columns: []string{shipped, stripped, roleRelay}},
-	{name: "cost", run: measureCost, model: func(s sizes) role { return role{Words: s.words, Pause: s.pause} }, own: true},
-	{name: "memory", run: measureMemory, model: func(s sizes) role { return role{Words: s.words} }, columns: []string{shipped, stripped}, once: true, own: true},
-	{name: "cuts", run: measureCuts, columns: []string{"same replica", "other replica", "a stored reply"}},
+	{name: "cost", run: measureCost, columns: []string{shipped, stripped}, script: replies(10 * time.Millisecond), own: true},
+	{name: "memory", run: measureMemory, columns: []string{shipped, stripped}, script: replies(0), once: true, own: true},
+	{name: "cuts", run: measureCuts, columns: []string{sameReplica, otherReplica, storedReply}},
 	{name: "stop", run: measureStop, columns: []string{shipped}, once: true},
-	{name: "record", run: measureRecord, columns: []string{"other replica", "same replica"}},
-	{name: "fold", run: measureFold, model: func(sizes) role { return role{Summary: summaryText()} }, columns: []string{shipped}},
+	{name: "record", run: measureRecord, columns: []string{otherReplica, sameReplica}},
+	{name: "fold", run: measureFold, columns: []string{shipped}, script: summaries},
 	{name: "recall", run: measureRecall, columns: []string{shipped, stripped}},
 	{name: "peers", run: measurePeers, byHand: true},
 }
 
-func names() []string {
-	var all []string
-	for _, b := range benchmarks {
-		all = append(all, b.name)
+func main() {
+	if isRole(os.Args[1:]) {
+		kit.Main("bench", runRole)
+		return
+	}
+	kit.Main("bench", run)
+}
+
+func names() (all []string) {
+	for _, p := range parts {
+		all = append(all, p.name)
 	}
 	return all
 }
 
-func choose(only string) ([]benchmark, error) {
-	if only == "" {
-		return slices.DeleteFunc(slices.Clone(benchmarks), func(b benchmark) bool { return b.byHand }), nil
-	}
-	var chosen []benchmark
-	for name := range strings.SplitSeq(only, ",") {
-		at := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
-		if at < 0 {
-			return nil, fmt.Errorf("there is no benchmark %q, only: %s", name, strings.Join(names(), ", "))
+// choose returns the parts of these names, and all but those by hand for "".
+func choose(only string) (chosen []part, err error) {
+	wanted := strings.Split(only, ",")
+	for _, p := range parts {
+		if only == "" && !p.byHand || slices.Contains(wanted, p.name) {
+			chosen = append(chosen, p)
 		}
-		chosen = append(chosen, benchmarks[at])
+	}
+	if only != "" && len(chosen) != len(wanted) {
+		return nil, fmt.Errorf("%q names no benchmark, or one twice; there are %s", only, strings.Join(names(), ", "))
 	}
 	return chosen, nil
 }
 
-// measure runs the parts, all of them once before any of them again, so that a noisy minute does not affect one alone.
-// After a failure it returns what it has.
-func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) ([]group, error) {
-	results := make([][]group, len(chosen))
-	for n := range runs {
-		for i, b := range chosen {
-			if n > 0 && b.once {
-				continue
-			}
-			began := time.Now()
-			g, err := b.measure(ctx, e)
-			if err != nil {
-				return mediansOf(results), fmt.Errorf("%s: %w", b.name, err)
-			}
-			e.say("%s, run %d of %d: %.1f s", b.name, n+1, runs, time.Since(began).Seconds())
-			results[i] = append(results[i], g)
-		}
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	only := flags.String("only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
+	runs := flags.Int("runs", 1, "repeat everything and print medians")
+	against := flags.String("against", "", "a checkout, such as one of an older commit: cost is measured of both builds, by turns")
+	doc := flags.Bool("doc", false, "write the tables into docs/benchmarks.md and the figures wherever a document names them")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	return mediansOf(results), nil
-}
-
-// measure runs a part with a model and a relay of its own.
-func (b benchmark) measure(ctx context.Context, e *environment) (g group, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	g = group{name: b.name, columns: slices.Clone(b.columns)}
-	if !b.own {
-		if err := e.settle(ctx); err != nil {
-			return g, err
-		}
+	if flags.NArg() > 0 || *runs < 1 {
+		return errors.New("wrong arguments, see -help")
 	}
-	model := role{}
-	if b.model != nil {
-		model = b.model(e.sizes)
-	}
-	f, err := e.startFleet(ctx, model)
+	chosen, err := choose(*only)
 	if err != nil {
-		return g, err
+		return err
 	}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	return g, b.run(ctx, f, &g)
+	b, err := open(ctx, ".", 1, progress)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.end(0)) }()
+	b.against = *against
+	host, err := kit.Describe(ctx, b.admin)
+	if err != nil {
+		return err
+	}
+	tables, err := b.measure(ctx, chosen, *runs)
+	for _, t := range tables {
+		fmt.Fprintf(out, "\n%s\n\n%s", t.name, figures.Plain(t.markdown(nil)))
+	}
+	fmt.Fprintln(out, "\n"+strings.Join(host, "\n"))
+	if *doc { // what was measured before a failure, too
+		err = errors.Join(err, publish(".", host, tables))
+	}
+	return err
 }
 
 // page is the document that has the tables.
 var page = filepath.Join("docs", "benchmarks.md")
+
+// publish puts the tables into their page, and their figures wherever a document of the repository quotes them.
+func publish(root string, host []string, tables []*table) (err error) {
+	for _, t := range tables {
+		err = errors.Join(err, figures.Publish(root, page, t.name, t.markdown(host)))
+	}
+	return err
+}
+
+// measure runs the parts, all of them once before any of them again, so that a noisy minute does not affect one alone.
+// After a failure it returns what it has.
+func (b *bench) measure(ctx context.Context, chosen []part, runs int) (tables []*table, err error) {
+	for n := range runs {
+		for i, p := range chosen {
+			if n > 0 && p.once {
+				continue
+			}
+			began := time.Now()
+			t := &table{name: p.name, columns: p.columns}
+			if n > 0 {
+				t = tables[i]
+			}
+			if err := b.run(ctx, p, t); err != nil {
+				return tables, fmt.Errorf("%s: %w", p.name, err)
+			}
+			if n == 0 {
+				tables = append(tables, t)
+			}
+			fmt.Fprintf(b.progress, "%s, run %d of %d: %.1f s\n", p.name, n+1, runs, time.Since(began).Seconds())
+		}
+	}
+	return tables, nil
+}
+
+// run runs a part with a model of its own, and ends what the part started.
+func (b *bench) run(ctx context.Context, p part, t *table) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if !p.own {
+		if err := errors.Join(b.fill(ctx), b.settle(ctx)); err != nil {
+			return err
+		}
+	}
+	since := len(b.ends)
+	defer func() { err = errors.Join(err, b.end(since)) }()
+	if err := b.startModel(ctx, p.script); err != nil {
+		return err
+	}
+	t.notes = nil
+	return p.run(ctx, b, t)
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// bench is what all parts share: a filled database, its users, the built program, and what runs at the moment. End it.
+type bench struct {
+	scale    int // of everything that is counted or takes a time: 1 measures, more only shows that all works
+	postgres *kit.Postgres
+	admin    *pgxpool.Pool // as the superuser: prepares, is never measured
+	source   string        // folder of this module
+	against  string        // folder of another checkout, "" for none
+	folder   string        // of the program, and other files
+	program  string
+	progress io.Writer
+	embedder *kit.Helper
+	filled   bool
+	used     atomic.Int64 // chats
+	asked    atomic.Int64 // questions
+	folded   int          // runs of measureFold
+	talks    []talk       // of measureRecall; nil before it runs
+
+	ends []func() error
+	// Of the part that runs:
+	model, relay endpoint
+}
+
+// open builds the program of the module in a folder, and starts a Postgres for it and the embedder.
+func open(ctx context.Context, source string, scale int, progress io.Writer) (b *bench, err error) {
+	b = &bench{scale: scale, progress: progress}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.end(0))
+		}
+	}()
+	if b.folder, err = os.MkdirTemp("", "throughline-bench-"); err != nil {
+		return b, err
+	}
+	b.later(func() error { return os.RemoveAll(b.folder) })
+	if b.source, err = filepath.Abs(source); err != nil {
+		return b, err
+	}
+	b.program = filepath.Join(b.folder, "throughline")
+	if err = kit.Build(ctx, b.source, b.program); err != nil {
+		return b, err
+	}
+	b.postgres, err = kit.StartPostgres(ctx, map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200"})
+	if err != nil {
+		return b, err
+	}
+	b.later(b.postgres.Destroy)
+	const most = 20
+	if b.admin, _, err = postgres.Open(ctx, b.postgres.AdminDSN(), most); err != nil {
+		return b, err
+	}
+	b.later(func() error { b.admin.Close(); return nil })
+	if b.embedder, err = kit.StartRole(ctx, roleArgument, roleEmbedder, b.source); err == nil {
+		b.later(b.embedder.Stop)
+	}
+	return b, err
+}
+
+// of returns a number of things as the scale has it, and lasting a time.
+func (b *bench) of(count int) int { return max(count/b.scale, 2) }
+
+func (b *bench) lasting(d time.Duration) time.Duration {
+	const least = 500 * time.Millisecond
+	return max(d/time.Duration(b.scale), min(d, least))
+}
+
+func (b *bench) users() int { return b.of(1000) }
+
+// later has something ended with the part that runs, or with everything.
+func (b *bench) later(end func() error) { b.ends = append(b.ends, end) }
+
+// end ends what was started since there were so many ends, the latest first.
+func (b *bench) end(since int) (err error) {
+	for _, end := range slices.Backward(b.ends[since:]) {
+		err = errors.Join(err, end())
+	}
+	b.ends = b.ends[:since]
+	return err
+}
+
+// chat is a user's, with the user's access token.
+type chat struct {
+	id    uuid.UUID
+	token string
+}
+
+// chat returns the one of a number; see fill for the kinds.
+func (b *bench) chat(kind string, n int) chat {
+	token, _ := kit.Token(kit.ID("user", n%b.users())) // its secret is not empty
+	return chat{kit.ID(kind, n), token}
+}
+
+// unused returns a number of short chats that were not used yet, as long as there are any.
+func (b *bench) unused(count int) []chat {
+	all := make([]chat, count)
+	for i := range all {
+		all[i] = b.chat(shortChat, int(b.used.Add(1))%b.shortChats())
+	}
+	return all
+}
+
+// settle forgets the jobs that earlier parts left, and what they made due.
+func (b *bench) settle(ctx context.Context) error {
+	return kit.Exec(ctx, b.admin, "truncate river.river_job",
+		"update public.conversation_briefs set extract_due_at = null, extracted_seq = seen.seq from (select id, last_seq as seq from public.chats) seen "+
+			"where extract_due_at is not null and seen.id = chat_id")
+}
+
+// evenly runs work a number of times at once, started evenly over the ramp. The first failure ends the others.
+func evenly(ctx context.Context, count int, ramp time.Duration, work func(ctx context.Context, i int) error) error {
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range count {
+		group.Go(func() error {
+			if err := kit.SleepUntil(ctx, began.Add(ramp*time.Duration(i)/time.Duration(count))); err != nil {
+				return err
+			}
+			return work(ctx, i)
+		})
+	}
+	return group.Wait()
+}
+
+const (
+	shortTurns = 10
+	// tokensPerSecond is the pace of each stream.
+	tokensPerSecond = 50
+)

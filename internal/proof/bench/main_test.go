@@ -10,49 +10,37 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/proof/figures"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // TestMain is also what the roles start: this binary again.
 func TestMain(m *testing.M) {
 	if isRole(os.Args[1:]) {
-		os.Exit(runRole(os.Args[2]))
+		kit.Main("bench", runRole)
+		return
 	}
 	testkit.Main(m)
 }
 
-// tiny is enough of everything for each row to be produced.
-var tiny = sizes{
-	messages: 2000, users: 5,
-	firstDeltas: 5, stages: []stage{{streams: 5, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
-	atOnce: 8, perSecond: 10, burst: time.Second, burstTokens: 2,
-	costChats: 2, costTurns: 6, words: 20, turns: 12,
-	cutClients: 8, cutTokens: 20, stopClients: 4, ramp: 100 * time.Millisecond, drain: time.Second,
-	record: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}, followed: 2,
-	folds: 8, pickups: 4,
-	recallTurns: []int{80, 120}, otherChats: 2, otherTurns: 20, questions: 5, embedding: time.Millisecond,
-}
+// tiny is the scale with which there is enough of everything for each row to be produced.
+const tiny = 40
 
 func TestEveryRowIsMeasured(t *testing.T) {
 	t.Parallel()
-	database := testkit.NewDatabase(t)
-	e, err := newEnvironment(t.Context(), database.DSN, database.AdminDSN, "../../..", tiny, t.Output())
+	b, err := open(t.Context(), "../../..", tiny, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := e.close(); err != nil {
+		if err := b.end(0); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := e.fill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	e.against = e.source // the same build twice
-	groups, err := measure(t.Context(), e, benchmarks, 1)
+	b.against = b.source // the same build twice
+	tables, err := b.measure(t.Context(), parts, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,41 +48,41 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := measure(t.Context(), e, again, 1); err != nil {
+	if _, err := b.measure(t.Context(), again, 1); err != nil {
 		t.Fatalf("a second time: %v", err)
 	}
-	for _, g := range groups {
-		for _, r := range g.rows {
-			if len(r.values) != len(g.columns) {
-				t.Errorf("%s, %s: %d values of %d columns", g.name, r.what, len(r.values), len(g.columns))
+	for _, table := range tables {
+		for _, r := range table.rows {
+			for column, measured := range r.measured {
+				if len(measured) != 1 {
+					t.Errorf("%s, %s: %d values of %s", table.name, r.what, len(measured), table.columns[column])
+				}
 			}
 		}
-		if !slices.ContainsFunc(g.rows, func(r row) bool { return r.values[0] > 0 }) {
-			t.Errorf("%s has no figure", g.name)
+		if !slices.ContainsFunc(table.rows, func(r row) bool { return r.value(0) > 0 }) {
+			t.Errorf("%s has no figure", table.name)
 		}
-		if err := g.print(t.Output()); err != nil {
-			t.Error(err)
-		}
+		t.Logf("%s\n%s", table.name, figures.Plain(table.markdown(nil)))
 	}
-	checkShipped(t, groups)
-	checkPage(t, groups)
+	checkShipped(t, tables)
+	checkPage(t, tables)
 }
 
 // checkShipped looks at what a machine does not change: as shipped questions find memories, and words and vectors turns.
-func checkShipped(t *testing.T, groups []group) {
+func checkShipped(t *testing.T, tables []*table) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"stream": "replies name some", "recall": "receipts, waits for its vector: 6 meaning", "cuts": "8 of 8 replies arrived whole",
+		"stream": "replies that name some: ", "recall": "receipts, waits for its vector: 2 meaning", "cuts": "5 of 5 replies arrived whole",
 	} {
-		at := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
-		if at < 0 || !strings.Contains(strings.Join(groups[at].notes, "\n"), want) {
-			t.Errorf("%s: no %q in %q", name, want, groups[max(at, 0)].notes)
+		at := slices.IndexFunc(tables, func(t *table) bool { return t.name == name })
+		if at < 0 || !strings.Contains(strings.Join(tables[at].notes, "\n"), want) {
+			t.Errorf("%s: no %q in %q", name, want, tables[max(at, 0)].notes)
 		}
 	}
 }
 
 // checkPage writes the tables into a copy of their page, which names no figure that has gone.
-func checkPage(t *testing.T, groups []group) {
+func checkPage(t *testing.T, tables []*table) {
 	t.Helper()
 	root := t.TempDir()
 	text, err := os.ReadFile(filepath.Join("../../..", page))
@@ -106,7 +94,7 @@ func checkPage(t *testing.T, groups []group) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeDocuments(root, []string{"a machine"}, groups); err != nil {
+	if err := publish(root, []string{"a machine"}, tables); err != nil {
 		t.Error(err)
 	}
 	if written, err := os.ReadFile(filepath.Join(root, page)); err != nil || !bytes.Contains(written, []byte(figures.Mark("fold_rate", "")[:25])) {
@@ -120,7 +108,7 @@ func TestWrongArguments(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-only", "nonsense"}, `no benchmark "nonsense"`},
+		{[]string{"-only", "nonsense"}, `"nonsense" names no benchmark`},
 		{[]string{"-runs", "0"}, "wrong arguments"},
 		{[]string{"stream"}, "wrong arguments"},
 		{[]string{"-fast"}, "not defined"},
@@ -142,7 +130,7 @@ func TestChoose(t *testing.T) {
 		t.Errorf("%v, %v", chosen, err)
 	}
 	all, err := choose("")
-	if err != nil || len(all) != len(benchmarks)-1 || slices.ContainsFunc(all, func(b benchmark) bool { return b.byHand }) {
+	if err != nil || len(all) != len(parts)-1 || slices.ContainsFunc(all, func(p part) bool { return p.byHand }) {
 		t.Errorf("by default %v, %v", all, err)
 	}
 }

@@ -1,177 +1,125 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
-	"slices"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// What stands beside the program runs in processes of its own, so that the system counts CPU time and memory for each:
-// this program again, in a role.
+// What stands beside the program and is measured runs in processes of its own, so that the system counts CPU time and
+// memory for each: this program again, in a role, with one argument.
 const (
-	roleModel    = "the model"       // see pacedModel
-	roleRelay    = "bare line relay" // copies lines, the least that can stand in between
-	roleEmbedder = "the embedder"    // the keyless one, in a process below
+	roleModel    = "the model"    // see pacedModel
+	roleRelay    = "bare relay"   // the least that can stand in between; it is told where the model is
+	roleEmbedder = "the embedder" // the keyless one, in a process below; it is told the folder of this module
 )
-
-// role is what such a process does: its second argument, in JSON, after roleArgument.
-type role struct {
-	Kind   string
-	Model  string // base URL of the relay's
-	Source string // folder of this module, for the embedder
-	// Words makes a model whose replies have so many words, with a pause before each, and not tokens at a steady pace;
-	// Summary is what it takes for one, "" for what the offline model makes of the turns.
-	Words   int
-	Pause   time.Duration
-	Summary string
-}
 
 const roleArgument = "role"
 
-func isRole(args []string) bool { return len(args) == 2 && args[0] == roleArgument }
+func isRole(args []string) bool { return len(args) == 3 && args[0] == roleArgument }
 
-func runRole(text string) (exitCode int) {
-	var r role
-	err := json.Unmarshal([]byte(text), &r)
-	if err == nil {
-		err = r.run(context.Background())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, r.Kind+":", err)
-		return 1
-	}
-	return 0
-}
-
-// run prints its address and ends when stdin does.
-func (r role) run(ctx context.Context) error {
-	var handler http.Handler
-	switch r.Kind {
+// runRole prints its address and ends when stdin does.
+func runRole(ctx context.Context, args []string, out, _ io.Writer) (err error) {
+	var address string
+	stop := func() {}
+	switch role, argument := args[1], args[2]; role {
 	case roleModel:
-		rest := offline.New(offline.Options{Script: r.script, PieceDelay: r.Pause})
+		rest := offline.New(offline.Options{})
 		defer rest.Close()
-		handler = newPacedModel(ctx, rest, r.Words > 0)
+		address, stop, err = kit.Serve(ctx, pacedModel{rest}, 0)
 	case roleRelay:
-		handler = lineRelay(r.Model)
+		address, stop, err = kit.Serve(ctx, relay(argument), 0)
 	case roleEmbedder:
-		return r.embed(ctx)
+		var e *embedder.Embedder
+		if e, err = embedder.Start(ctx, argument, quiet()); err == nil {
+			address, stop = e.BaseURL(), e.Close
+		}
 	default:
-		return fmt.Errorf("there is no role %q", r.Kind)
+		err = fmt.Errorf("there is no role %q", role)
 	}
-	address, stop, err := kit.Serve(ctx, handler, 0)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	return untilStdinEnds(address)
-}
-
-func untilStdinEnds(address string) error {
-	if _, err := fmt.Fprintln(os.Stdout, address); err != nil {
+	if _, err := fmt.Fprintln(out, address); err != nil {
 		return err
 	}
-	_, err := io.Copy(io.Discard, os.Stdin)
+	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-func (r role) embed(ctx context.Context) error {
-	e, err := embedder.Start(ctx, r.Source, quiet())
+// relay passes on what it reads, as it comes.
+func relay(model string) http.Handler {
+	target, _ := url.Parse(model) // what a model printed
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1}
+}
+
+// endpoint is a process that streams.
+type endpoint struct {
+	*kit.Process
+	name    string
+	address string       // base URL
+	stop    func() error // of a server
+	// ours speaks our protocol, the others the model's.
+	ours bool
+	// headers are more of each request, for a gateway that needs the model's address.
+	headers map[string]string
+}
+
+// startModel starts the model of a part, and a bare relay behind one that is measured. With a script it is in this process.
+func (b *bench) startModel(ctx context.Context, script people.Script) (err error) {
+	if script == nil {
+		if b.model, err = b.helper(ctx, roleModel, ""); err == nil {
+			b.relay, err = b.helper(ctx, roleRelay, b.model.address)
+		}
+		return err
+	}
+	model, err := people.StartModel(ctx, script, nil)
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	return untilStdinEnds(e.BaseURL())
-}
-
-// script answers as often as it can with a text that is ready: the work of the model is not what is measured.
-func (r role) script(asked *offline.Request) offline.Answer {
-	switch {
-	case asked.Kind == offline.KindSummary || asked.Kind == offline.KindTopic:
-		return offline.Answer{Text: r.Summary}
-	case r.Words == 0 || !asked.Stream:
-		return offline.Answer{}
-	}
-	var said []string
-	for n := len(asked.Text); len(said) < r.Words; n++ {
-		said = append(said, strings.Fields(kit.Text(n%kit.Texts))...)
-	}
-	return offline.Answer{Text: strings.Join(said[:r.Words], " ")}
-}
-
-func startRole(ctx context.Context, r role) (*kit.Helper, error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	return kit.StartRole(ctx, roleArgument, string(text))
-}
-
-// The settings of servers. What a measurement cannot do without is set for all: where everything is, and no limits that
-// would refuse it. As shipped means the defaults, with the keyless embedder in the place of OpenAI's.
-var settingsOf = map[string]map[string]string{
-	shipped:  {"EMBEDDING_MODEL": embedder.Model},
-	stripped: {"EMBEDDING_MODEL": "none", "RECALL": "off", "TOPICS": "off", "LONG_TERM_MEMORY": "false"},
-}
-
-// fleet are processes by their names. Stop it.
-type fleet struct {
-	*environment
-	points map[string]endpoint
-	order  []endpoint
-}
-
-// startFleet starts a model, and a bare relay behind it.
-func (e *environment) startFleet(ctx context.Context, model role) (*fleet, error) {
-	f := &fleet{environment: e, points: map[string]endpoint{}}
-	model.Kind = roleModel
-	if err := f.startHelper(ctx, model); err != nil {
-		return nil, err
-	}
-	if err := f.startHelper(ctx, role{Kind: roleRelay, Model: f.points[roleModel].address}); err != nil {
-		return nil, errors.Join(err, f.stop())
-	}
-	return f, nil
-}
-
-func (f *fleet) startHelper(ctx context.Context, r role) error {
-	helper, err := startRole(ctx, r)
-	if err != nil {
-		return err
-	}
-	f.add(endpoint{Process: helper.Process, name: r.Kind, address: strings.TrimSuffix(helper.Address, "/v1"), stop: helper.Stop})
+	b.later(func() error { model.Close(); return nil })
+	b.model = endpoint{name: roleModel, address: strings.TrimSuffix(model.Base, "/v1")}
 	return nil
 }
 
-func (f *fleet) add(p endpoint) {
-	f.points[p.name] = p
-	f.order = append(f.order, p)
+func (b *bench) helper(ctx context.Context, role, argument string) (endpoint, error) {
+	helper, err := kit.StartRole(ctx, roleArgument, role, argument)
+	if err != nil {
+		return endpoint{}, err
+	}
+	b.later(helper.Stop)
+	return endpoint{Process: helper.Process, name: role, address: helper.Address}, nil
 }
 
-// server starts the program with the settings of a name, and others.
-func (f *fleet) server(ctx context.Context, name string, settings map[string]string, args ...string) (endpoint, error) {
-	return f.program(ctx, f.build, f.database, name, settings, args...)
+// server starts the program on the filled database, as shipped or stripped.
+func (b *bench) server(ctx context.Context, name string) (endpoint, error) {
+	return b.serve(ctx, b.program, b.postgres.DSN(), name, nil)
 }
 
-// eachSetting lets work use a server as shipped, and then one that is stripped.
-func (f *fleet) eachSetting(ctx context.Context, work func(endpoint) error) error {
+// each lets work use a server as shipped, and then one that is stripped.
+func (b *bench) each(ctx context.Context, work func(endpoint) error) error {
 	for _, name := range []string{shipped, stripped} {
-		server, err := f.server(ctx, name, nil)
+		server, err := b.server(ctx, name)
 		if err == nil {
-			err = errors.Join(work(server), server.stop(), f.settle(ctx))
+			err = errors.Join(work(server), server.stop(), b.settle(ctx))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -181,33 +129,30 @@ func (f *fleet) eachSetting(ctx context.Context, work func(endpoint) error) erro
 }
 
 // replicas starts two servers as shipped.
-func (f *fleet) replicas(ctx context.Context) (both [2]endpoint, err error) {
+func (b *bench) replicas(ctx context.Context) (both [2]endpoint, err error) {
 	for i := range both {
-		if both[i], err = f.server(ctx, shipped, nil); err != nil {
+		if both[i], err = b.server(ctx, shipped); err != nil {
 			return both, err
 		}
 	}
 	return both, nil
 }
 
-// program starts a build of the program on a database, and waits as a load balancer does before it sends requests.
-func (f *fleet) program(ctx context.Context, build, database, name string, settings map[string]string, args ...string) (endpoint, error) {
-	values := map[string]string{
+// serve starts a build of the program on a database, and waits as a load balancer does before it sends requests. What a
+// measurement cannot do without is set for all: where everything is, and no limits that would refuse it. As shipped means
+// the defaults, with the keyless embedder in the place of OpenAI's.
+func (b *bench) serve(ctx context.Context, program, database, name string, more map[string]string, args ...string) (endpoint, error) {
+	settings := map[string]string{
 		"DATABASE_URL": database, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "bench", "OPENAI_BASE_URL": f.points[roleModel].address + "/v1",
+		"OPENAI_API_KEY": "bench", "OPENAI_BASE_URL": b.model.address + "/v1",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}
-	maps.Copy(values, settingsOf[name])
-	if _, started := f.points[roleEmbedder]; name == shipped && !started {
-		if err := f.startHelper(ctx, role{Kind: roleEmbedder, Source: f.source}); err != nil {
-			return endpoint{}, err
-		}
-	}
-	if name == shipped {
-		values["EMBEDDING_BASE_URL"] = f.points[roleEmbedder].address + "/v1"
-	}
-	maps.Copy(values, settings)
-	process, err := kit.Start(ctx, kit.Command{Program: build, Args: append([]string{"serve"}, args...), Env: values})
+	maps.Copy(settings, map[string]map[string]string{
+		shipped:  {"EMBEDDING_MODEL": embedder.Model, "EMBEDDING_BASE_URL": b.embedder.Address},
+		stripped: {"EMBEDDING_MODEL": "none", "RECALL": "off", "TOPICS": "off", "LONG_TERM_MEMORY": "false"},
+	}[name])
+	maps.Copy(settings, more)
+	process, err := kit.Start(ctx, kit.Command{Program: program, Args: append([]string{"serve"}, args...), Env: settings})
 	if err != nil {
 		return endpoint{}, err
 	}
@@ -217,8 +162,8 @@ func (f *fleet) program(ctx context.Context, build, database, name string, setti
 		}
 		return process.Terminate(2 * goneWithin)
 	}
+	b.later(stop)
 	p := endpoint{Process: process, name: name, address: "http://" + process.Address, ours: true, stop: stop}
-	f.add(p)
 	const again = 20 * time.Millisecond
 	for {
 		if _, err = kit.Get(ctx, http.DefaultClient, p.address+"/readyz"); err == nil {
@@ -230,70 +175,128 @@ func (f *fleet) program(ctx context.Context, build, database, name string, setti
 	}
 }
 
-func (f *fleet) stop() error {
-	var errs []error
-	for _, p := range slices.Backward(f.order) {
-		errs = append(errs, p.stop())
+// replies is a model with a reply of 99 words that is ready, told with a pause before each word. All else is the offline
+// model's.
+func replies(pause time.Duration) people.Script {
+	const words = 99
+	return func(asked *offline.Request) offline.Answer {
+		if asked.Kind != offline.KindReply {
+			return offline.Answer{}
+		}
+		var said []string
+		for n := len(asked.Text); len(said) < words; n++ {
+			said = append(said, strings.Fields(kit.Text(n%kit.Texts))...)
+		}
+		return offline.Answer{Text: strings.Join(said[:words], " "), PieceDelay: pause}
 	}
-	return errors.Join(errs...)
 }
 
-// lineRelay passes requests on and copies the answer line by line, flushed at the end of each event.
-func lineRelay(model string) http.Handler {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 1024, 1024
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		request, err := http.NewRequestWithContext(r.Context(), r.Method, model+r.URL.Path, bytes.NewReader(body)) //nolint:gosec // from loopback to loopback
-		if err != nil {
-			return
-		}
-		response, err := transport.RoundTrip(request)
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer func() { _ = response.Body.Close() }()
-		w.Header().Set("Content-Type", "text/event-stream")
-		flush := http.NewResponseController(w).Flush
-		lines := bufio.NewReader(response.Body)
-		for {
-			line, err := lines.ReadSlice('\n')
-			if _, writeErr := w.Write(line); err != nil || writeErr != nil {
-				return
-			}
-			if len(line) == 1 && flush() != nil {
-				return
-			}
-		}
-	})
+// summaries is a model whose summary is ready: its work is not what is measured.
+func summaries(asked *offline.Request) offline.Answer {
+	if asked.Kind == offline.KindSummary || asked.Kind == offline.KindTopic {
+		return offline.Answer{Text: summaryText()}
+	}
+	return offline.Answer{}
 }
 
-// watch returns what a process uses between two moments: the CPU time, and the memory at most, asked for in steps.
-func watch(ctx context.Context, from, to time.Time, usage func() (kit.Usage, error)) (kit.Usage, error) {
-	if err := kit.SleepUntil(ctx, from); err != nil {
-		return kit.Usage{}, err
+// pacedModel implements the part of the Responses API that a stream needs. Each token is the time at which it was
+// sent, so that its reader knows how long it took. It uses little CPU, because it shares the machine with what is
+// measured. What is no stream, such as the work for memory, goes to the offline model.
+type pacedModel struct{ rest http.Handler }
+
+func (m pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
 	}
-	const step = 200 * time.Millisecond
-	first, err := usage()
-	now, most := first, first.RSS
-	for err == nil && time.Now().Before(to) {
-		if err = kit.Sleep(ctx, min(step, time.Until(to))); err == nil {
-			now, err = usage()
-			most = max(most, now.RSS)
+	if !bytes.Contains(body, []byte(`"stream":true`)) {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		m.rest.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	flush := http.NewResponseController(w).Flush
+	const pace = time.Second / tokensPerSecond
+	var event []byte
+	due, tokens := time.Now(), wished(body)
+	for n := range tokens {
+		time.Sleep(time.Until(due))
+		event = fmt.Appendf(event[:0], tokenEvent, n+4, strconv.FormatInt(time.Now().UnixMicro(), stampBase))
+		if n == tokens-1 {
+			event = append(event, completedEvent...)
+		}
+		if _, err := w.Write(event); err != nil || flush() != nil {
+			return
+		}
+		// A machine that cannot keep the pace shows a lower pace, not bursts: at most one token is caught up.
+		if due = due.Add(pace); time.Since(due) > pace {
+			due = time.Now()
 		}
 	}
-	return kit.Usage{CPU: now.CPU - first.CPU, RSS: most}, err
 }
 
-// usage is what the process has used since its start.
-func (p endpoint) usage() (kit.Usage, error) {
-	now := kit.UsageOf(p.PID())
-	if now.RSS == 0 {
-		return now, errors.New("the system does not tell what another process uses")
+// wish is how a question asks for a number of tokens.
+const wish = "Say tokens=%d"
+
+// wished returns how many tokens the last question of a prompt asks for: what is before it is history. Without a wish it is
+// one.
+func wished(body []byte) (tokens int) {
+	_, _ = fmt.Sscanf(string(body[max(bytes.LastIndex(body, []byte("Say tokens=")), 0):]), wish, &tokens)
+	return max(tokens, 1)
+}
+
+// stampBase is the base of the numbers that tokens are: microseconds since 1970.
+const stampBase = 36
+
+// The events of a token, by its number and text, and the least that ends a reply.
+const (
+	tokenEvent = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":%d," +
+		`"item_id":"msg_0123456789abcdef","output_index":0,"content_index":0,"delta":"%s ","logprobs":[]}` + "\n\n"
+	completedEvent = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_bench\",\"model\":\"bench\"," +
+		"\"usage\":{\"input_tokens\":1000,\"input_tokens_details\":{\"cached_tokens\":900},\"output_tokens\":100}}}\n\n"
+)
+
+// measurePeers sends the streams of measureStream through the program as shipped and through another gateway, which only
+// passes them on.
+func measurePeers(ctx context.Context, b *bench, t *table) error {
+	server, err := b.server(ctx, shipped)
+	if err != nil {
+		return err
 	}
-	return now, nil
+	gateway, err := b.startPortkey(ctx)
+	if err != nil {
+		return err
+	}
+	t.columns = []string{shipped, gateway.name, roleRelay, roleModel}
+	err = b.through(ctx, t, 0, b.model, b.relay, gateway, server)
+	for n := range t.rows { // targets and figures are stream's
+		t.rows[n].target, t.rows[n].figure = nil, ""
+	}
+	t.note("auth, storage, history and memory are in the program's streams alone")
+	return err
+}
+
+// startPortkey runs the gateway of scripts/setup peers with its defaults, but on loopback: no cache, guardrails or
+// configuration. Its environment is only what is given, so that no proxy or setting of this machine has an effect.
+func (b *bench) startPortkey(ctx context.Context) (endpoint, error) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		return endpoint{}, fmt.Errorf("Node.js is needed: %w", err)
+	}
+	command := exec.CommandContext(ctx, node, //nolint:gosec // a script of the npm project
+		"--import", "./loopback.mjs", "node_modules/@portkey-ai/gateway/build/start-server.js", "--port=0", "--headless")
+	command.Dir, command.Env = filepath.Join(b.source, "internal/proof/bench/npm"), []string{"NODE_ENV=production"}
+	p, err := kit.StartHelper(command)
+	if err != nil {
+		return endpoint{}, err
+	}
+	b.later(p.Stop)
+	if err := p.AwaitAddress("http://"); err != nil {
+		return endpoint{}, fmt.Errorf("Portkey's gateway, which scripts/setup peers installs: %w", err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, p.Stdout) }() // what else it prints, until it ends
+	return endpoint{
+		Process: p.Process, name: "Portkey", address: p.Address,
+		headers: map[string]string{"x-portkey-provider": "openai", "x-portkey-custom-host": b.model.address + "/v1"},
+	}, nil
 }

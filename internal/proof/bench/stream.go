@@ -2,131 +2,77 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync/atomic"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// measureStream sends replies through the program, as shipped and stripped, through a bare line relay, and straight from
+// measureStream sends replies through the program, as shipped and stripped, through a bare relay, and straight from
 // the model, all at the same pace: what does the program add?
-func measureStream(ctx context.Context, f *fleet, g *group) error {
-	g.title = fmt.Sprintf("%d tokens/s per stream; added: less than the model's own median", tokensPerSecond)
-	all := map[string]flow{}
-	err := f.eachSetting(ctx, func(server endpoint) error {
+func measureStream(ctx context.Context, b *bench, t *table) error {
+	known := 0 // what was measured beside the server as shipped is not measured again
+	err := b.each(ctx, func(server endpoint) error {
 		began := time.Now()
-		err := f.through(ctx, all, f.points[roleModel], f.points[roleRelay], server)
-		if err == nil && server.name == shipped {
-			err = f.noteNamed(ctx, g, began)
+		err := b.through(ctx, t, known, b.model, b.relay, server)
+		if err == nil && known == 0 {
+			what := "as shipped, each question finds memories of its user; replies that name some"
+			err = b.noteReceipts(ctx, t, what, "jsonb_array_length(memory->'memories') > 0", began)
 		}
+		known = 2
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	for _, p := range percentiles {
-		r := g.rowOf("1 stream: first delta, added, "+p.name, "ms", all, func(s flow) float64 { return s.firsts.MS(p.q) - s.direct })
-		r.target, r.figure = atMost(map[float64]float64{.5: 3, .99: 8}[p.q]), "stream_added_"+p.name
-		g.add(r)
-	}
-	g.stages(f.stages, all)
-	g.note("refused or broken: without a terminal event, or with more than %d times its length", longest)
-	g.note("the relay has no auth, no Postgres and no memory; CPU and memory without Postgres's, the model's and the embedder's")
-	return nil
-}
-
-// flow is what one endpoint did.
-type flow struct {
-	firsts kit.Times // one stream after another
-	direct float64   // the model's own median, of the same run
-	loads  []load
-}
-
-func (g *group) rowOf(what, unit string, all map[string]flow, of func(flow) float64) row {
-	r := row{what: what, unit: unit}
-	for _, column := range g.columns {
-		r.values = append(r.values, of(all[column]))
-	}
-	return r
-}
-
-// stages adds what all endpoints did with many streams.
-func (g *group) stages(stages []stage, all map[string]flow) {
-	for n, at := range stages {
-		for _, figure := range stageFigures {
-			r := g.rowOf(fmt.Sprintf("%d streams: %s", at.streams, figure.what), figure.unit, all, func(s flow) float64 { return figure.of(s.loads[n]) })
-			if at.streams == targetStreams {
-				r.target, r.figure = figure.target, figure.name
-			}
-			g.add(r)
-		}
-	}
-}
-
-// through sends the streams of all stages through endpoints, of which the first is the model. What was measured already
-// is not again.
-func (f *fleet) through(ctx context.Context, into map[string]flow, points ...endpoint) error {
-	took, err := firsts(ctx, points, f.firstDeltas, func() func(endpoint) []byte {
-		c, question := f.unused(1)[0], f.askForMemory()
-		return func(p endpoint) []byte { return p.request(c, question, 1) }
-	})
-	if err != nil {
-		return err
-	}
-	for i, p := range points {
-		if _, known := into[p.name]; known {
-			continue
-		}
-		p.mayBreak = true
-		s := flow{firsts: took[i], direct: took[0].MS(.5)}
-		for _, at := range f.stages {
-			l, err := f.load(ctx, p, at, f.unused(at.streams), nil)
-			if err != nil {
-				return fmt.Errorf("%d streams: %s: %w", at.streams, p.name, err)
-			}
-			s.loads = append(s.loads, l)
-		}
-		into[p.name] = s
-	}
-	return nil
-}
-
-// noteNamed says how many replies since a time were shown memories, by their receipts.
-func (f *fleet) noteNamed(ctx context.Context, g *group, since time.Time) error {
-	var named, replies int
-	err := f.admin.QueryRow(ctx, `
-		select count(*) filter (where jsonb_array_length(m.metadata->'memory'->'memories') > 0), count(*) from public.messages m
-		 where m.role = 'assistant' and m.created_at >= $1`, since).Scan(&named, &replies)
-	g.note("as shipped, each question finds memories of its user: %d of %d replies name some", named, replies)
+	t.note("refused or broken: without a terminal event, or with more than %d times its length", longest)
+	t.note("the relay has no auth, no Postgres and no memory; CPU and memory without Postgres's, the model's and the embedder's")
 	return err
 }
 
-// firsts asks for one short reply after another over warm connections, and returns the times to the first deltas. ask
-// returns what each endpoint is sent. Each comes first as often as the others: the first one finds the chat less often in
-// Postgres's memory.
-func firsts(ctx context.Context, points []endpoint, count int, ask func() func(p endpoint) []byte) ([]kit.Times, error) {
-	took := make([]kit.Times, len(points))
-	connections := make([]*connection, len(points))
-	for i, p := range points {
-		var err error
-		if connections[i], err = p.connect(ctx); err != nil {
-			return nil, err
-		}
-		defer func() { _ = connections[i].Close() }()
+// through sends one stream after another, and then those of all stages, through endpoints of which the first is the model.
+// The known ones at the beginning have their column already.
+func (b *bench) through(ctx context.Context, t *table, known int, points ...endpoint) error {
+	took, err := firsts(ctx, points, b.of(300), func() (chat, string) { return b.unused(1)[0], wishing(b.askForMemory(), 1) })
+	if err != nil {
+		return err
 	}
-	warm := count / 5 // on each connection Postgres plans the first executions of a statement again
-	for n := range warm + count {
-		request := ask()
+	direct := kit.Percentile(took[0], .5)
+	for i, p := range points[known:] {
+		for n := range took[known+i] {
+			took[known+i][n] -= direct
+		}
+		t.times(p.name, "1 stream: first delta, added", "stream_added_", took[known+i], atMost(3), atMost(8))
+		for _, at := range stages {
+			at.ramp, at.steady = b.lasting(at.ramp), b.lasting(at.steady)
+			if err := b.load(ctx, t, p, at); err != nil {
+				return fmt.Errorf("%d streams: %s: %w", at.streams, p.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// firsts asks for one short reply after another over warm connections, and returns the times to the first deltas. Each
+// endpoint comes first as often as the others: the first one finds the chat less often in Postgres's memory.
+func firsts(ctx context.Context, points []endpoint, count int, ask func() (chat, string)) ([]kit.Times, error) {
+	took := make([]kit.Times, len(points))
+	warmUp := count / 5 // on each connection Postgres plans the first executions of a statement again
+	for n := range warmUp + count {
+		c, text := ask()
 		for turn := range points {
 			i := (n + turn) % len(points)
-			found, err := connections[i].talk(request(points[i]), 1)
+			found, err := points[i].whole(ctx, warm, points[i].asks(c, text), 1)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", points[i].name, err)
 			}
-			if n >= warm {
+			if n >= warmUp {
 				took[i] = append(took[i], found.first)
 			}
 		}
@@ -134,110 +80,268 @@ func firsts(ctx context.Context, points []endpoint, count int, ask func() func(p
 	return took, nil
 }
 
-// load is what one endpoint did in one stage.
-type load struct {
-	first  kit.Times // all streams' first tokens
-	lag    kit.Times // of the tokens sent while all streams were open
-	used   kit.Usage // in that time
-	pace   float64
-	tokens float64
-	broken int // streams that did not come to their end, where they may break
+// stage is many streams at once: opened evenly over ramp, then measured for steady.
+type stage struct {
+	streams      int
+	ramp, steady time.Duration
 }
+
+var stages = []stage{{100, time.Second, 3 * time.Second}, {300, 1500 * time.Millisecond, 3 * time.Second}, {targetStreams, 4 * time.Second, 5 * time.Second}}
 
 // targetStreams is how many streams the targets are about.
 const targetStreams = 1000
 
-var stageFigures = []struct {
-	what, unit, name string
-	of               func(load) float64
-	target           *target // of targetStreams
-}{
-	{"first delta, p50", "ms", "", func(l load) float64 { return l.first.MS(.5) }, nil},
-	{"first delta, p99", "ms", "", func(l load) float64 { return l.first.MS(.99) }, nil},
-	{"token lag, p50", "ms", "", func(l load) float64 { return l.lag.MS(.5) }, nil},
-	{"token lag, p99", "ms", "stream_lag_p99", func(l load) float64 { return l.lag.MS(.99) }, atMost(40)},
-	{"pace kept", "%", "stream_pace", func(l load) float64 { return l.pace }, atLeast(99)},
-	{"memory", "MB", "stream_memory", func(l load) float64 { return float64(l.used.RSS) / 1e6 }, atMost(155)},
-	{"CPU per token", "µs", "stream_cpu", func(l load) float64 { return float64(l.used.CPU.Microseconds()) / max(1, l.tokens) }, atMost(18)},
-	{"refused or broken", "", "", func(l load) float64 { return float64(l.broken) }, atMost(0)},
-}
-
-// longest is how many times its planned duration a stream may take where it may break; then it counts as broken.
+// longest is how many times its planned duration a stream may take; then it counts as broken.
 const longest = 8
-
-// load opens a stage's streams in chats evenly over its ramp and measures while all of them are open. It calls beside, if
-// there is one, with the begin and the end of the measured time.
-func (e *environment) load(
-	ctx context.Context, p endpoint, at stage, chats []conversation, beside func(ctx context.Context, from, to time.Time) error,
-) (load, error) {
-	if p.mayBreak {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, longest*(at.ramp+at.steady)+goneWithin)
-		defer cancel()
-	}
-	requests := make([][]byte, at.streams)
-	for i := range requests {
-		requests[i] = p.request(chats[i], e.askForMemory(), at.tokens())
-	}
-	found := make([]stream, at.streams)
-	var broken atomic.Int64
-	var l load
-	from := time.Now().Add(at.ramp)
-	to := from.Add(at.steady)
-	together, ctx := errgroup.WithContext(ctx)
-	together.Go(func() error {
-		return evenly(ctx, at.streams, at.ramp, func(ctx context.Context, i int) (err error) {
-			if found[i], err = p.oneStream(ctx, requests[i], at.tokens()); err != nil && p.mayBreak {
-				broken.Add(1)
-				return nil
-			}
-			return err
-		})
-	})
-	if beside != nil {
-		together.Go(func() error { return beside(ctx, from, to) })
-	}
-	together.Go(func() (err error) {
-		l.used, err = watch(ctx, from, to, p.usage)
-		return err
-	})
-	if err := together.Wait(); err != nil {
-		return load{}, err
-	}
-	l.broken = int(broken.Load())
-	for _, s := range found {
-		if len(s.tokens) > 0 {
-			l.first = append(l.first, s.first)
-		}
-	}
-	l.lag = sentBetween(found, from, to)
-	l.tokens = float64(len(l.lag))
-	l.pace = 100 * l.tokens / (float64(at.streams) * tokensPerSecond * at.steady.Seconds())
-	return l, nil
-}
 
 // tokens returns how many each stream has, so that the first one lasts until the measured time is over.
 func (s stage) tokens() int { return int((s.ramp + s.steady).Seconds() * tokensPerSecond) }
 
-func (p endpoint) oneStream(ctx context.Context, request []byte, tokens int) (stream, error) {
-	c, err := p.connect(ctx)
-	if err != nil {
-		return stream{}, err
+// load opens a stage's streams evenly over its ramp and puts what was measured while all of them were open.
+func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) error {
+	ctx, cancel := context.WithTimeout(ctx, longest*(at.ramp+at.steady)+goneWithin)
+	defer cancel()
+	chats := b.unused(b.of(at.streams))
+	var found []reply
+	var broken []error
+	from := time.Now().Add(at.ramp)
+	to := from.Add(at.steady)
+	var streams sync.WaitGroup
+	streams.Go(func() { found, broken = b.replies(ctx, p, chats, at.ramp, at.tokens()) })
+	err := kit.SleepUntil(ctx, from)
+	before := kit.UsageOf(p.PID())
+	err = errors.Join(err, kit.SleepUntil(ctx, to))
+	used := kit.UsageOf(p.PID())
+	streams.Wait()
+	lag, unread := lagsBetween(found, from, to)
+	if err := errors.Join(err, unread); err != nil {
+		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	defer func() { _ = c.Close() }()
-	return c.talk(request, tokens)
-}
-
-// sentBetween returns the lag of the tokens that were sent between two moments.
-func sentBetween(found []stream, from, to time.Time) kit.Times {
-	var lag kit.Times
-	for _, s := range found {
-		for _, t := range s.tokens {
-			if t.sent >= from.UnixMicro() && t.sent < to.UnixMicro() {
-				lag = append(lag, t.lag)
-			}
+	var first kit.Times
+	for _, r := range found {
+		if r.first > 0 {
+			first = append(first, r.first)
 		}
 	}
-	return lag
+	put := func(what, unit, figure string, value float64, goal *target) {
+		if at.streams != targetStreams {
+			figure, goal = "", nil
+		}
+		t.put(p.name, row{what: fmt.Sprintf("%d streams: %s", at.streams, what), unit: unit, figure: figure, target: goal}, value)
+	}
+	tokens := float64(len(lag))
+	put("first delta, p50", "ms", "", first.MS(.5), nil)
+	put("first delta, p99", "ms", "", first.MS(.99), nil)
+	put("token lag, p50", "ms", "", lag.MS(.5), nil)
+	put("token lag, p99", "ms", "stream_lag_p99", lag.MS(.99), atMost(40))
+	put("pace kept", "%", "stream_pace", 100*tokens/(float64(len(chats))*tokensPerSecond*at.steady.Seconds()), atLeast(99))
+	put("memory", "MB", "stream_memory", float64(max(before.RSS, used.RSS))/1e6, atMost(155))
+	put("CPU per token", "µs", "stream_cpu", float64((used.CPU-before.CPU).Microseconds())/max(1, tokens), atMost(18))
+	put("refused or broken", "", "", float64(len(broken)), atMost(0))
+	return nil
+}
+
+// replies asks for a reply of so many tokens in each chat, evenly over a time, and returns what came of them, and why some are
+// not whole.
+func (b *bench) replies(ctx context.Context, p endpoint, chats []chat, over time.Duration, tokens int) (found []reply, broken []error) {
+	found, broken = make([]reply, len(chats)), make([]error, len(chats))
+	err := evenly(ctx, len(chats), over, func(ctx context.Context, i int) error {
+		found[i], broken[i] = p.whole(ctx, fresh, p.asks(chats[i], wishing(b.askForMemory(), tokens)), tokens)
+		return nil
+	})
+	return found, slices.DeleteFunc(append(broken, err), func(err error) bool { return err == nil })
+}
+
+// measureBurst begins replies without waiting for those before: all in one moment, then so many a second. How long do
+// they wait for each other?
+func measureBurst(ctx context.Context, b *bench, t *table) error {
+	const together, perSecond, lasts = 300, 100, 8 * time.Second
+	begin := func(p endpoint) error {
+		atOnce, err := b.begin(ctx, p, b.of(together), 0)
+		if err != nil {
+			return fmt.Errorf("at once: %w", err)
+		}
+		t.times(p.name, fmt.Sprintf("%d at once, server just started", together), "burst_at_once_", atOnce)
+		steady, err := b.begin(ctx, p, b.of(perSecond*int(lasts.Seconds())), b.lasting(lasts))
+		t.times(p.name, fmt.Sprintf("%d a second", perSecond), "burst_steady_", steady)
+		return err
+	}
+	if err := begin(b.relay); err != nil {
+		return fmt.Errorf("%s: %w", roleRelay, err)
+	}
+	t.note("each reply has a chat and a connection of its own; from before the connection is made to the first delta")
+	return b.each(ctx, begin)
+}
+
+// begin opens short streams evenly over a time, and returns how long each waited for its first delta.
+func (b *bench) begin(ctx context.Context, p endpoint, count int, over time.Duration) (first kit.Times, err error) {
+	const tokens = 25
+	found, broken := b.replies(ctx, p, b.unused(count), over, tokens)
+	if len(broken) > 0 {
+		return nil, fmt.Errorf("%d replies are not whole, one because of %w", len(broken), broken[0])
+	}
+	for _, r := range found {
+		first = append(first, r.first)
+	}
+	return first, nil
+}
+
+// measureRecord follows running replies on another replica, which reads what is recorded of them: how late is that?
+func measureRecord(ctx context.Context, b *bench, t *table) error {
+	servers, err := b.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	at := stage{300, b.lasting(time.Second), b.lasting(3 * time.Second)}
+	chats := b.unused(b.of(at.streams))
+	read := make([]reply, min(b.of(50), len(chats)))
+	from := time.Now().Add(at.ramp)
+	var reading errgroup.Group
+	reading.Go(func() error {
+		return evenly(ctx, len(read), 0, func(ctx context.Context, i int) (err error) {
+			read[i], err = servers[1].follow(ctx, chats[i], at.tokens())
+			return err
+		})
+	})
+	same, broken := b.replies(ctx, servers[0], chats, at.ramp, at.tokens())
+	if err := errors.Join(append(broken, reading.Wait())...); err != nil {
+		return err
+	}
+	behind, err := lagsBetween(read, from, from.Add(at.steady))
+	if err != nil {
+		return err
+	}
+	beside, err := lagsBetween(same, from, from.Add(at.steady))
+	t.times(otherReplica, "token lag", "", behind, nil, atMost(300))
+	t.times(sameReplica, "token lag", "", beside)
+	return err
+}
+
+// follow reads the running reply of a chat, as soon as there is one.
+func (p endpoint) follow(ctx context.Context, c chat, tokens int) (reply, error) {
+	const again = 20 * time.Millisecond
+	for {
+		found, err := p.whole(ctx, fresh, c.readsOn(""), tokens)
+		refusal, refused := errors.AsType[*people.Refused](err)
+		if !refused || refusal.Status != http.StatusNoContent {
+			return found, err
+		}
+		if err := kit.Sleep(ctx, again); err != nil {
+			return found, err
+		}
+	}
+}
+
+// The columns of what reads replies elsewhere.
+const (
+	sameReplica  = "same replica"
+	otherReplica = "other replica"
+	storedReply  = "a stored reply"
+)
+
+// ramp is the time over which the clients of cuts and stop send their messages.
+const ramp = time.Second
+
+// measureCuts cuts every client's connection somewhere in its reply. Clients read on at once, half of them on
+// another replica. In the end each reply is compared with what is stored, and read again: the baseline of reading on.
+func measureCuts(ctx context.Context, b *bench, t *table) error {
+	const tokens = 200
+	servers, err := b.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	chats, all := b.unused(b.of(200)), make([]reply, b.of(200))
+	err = evenly(ctx, len(all), ramp, func(ctx context.Context, i int) error {
+		return all[i].cutOff(ctx, chats[i], wishing(b.askForMemory(), tokens), i, tokens, servers[i/2%2], servers[(i/2+i)%2])
+	})
+	if err != nil {
+		return err
+	}
+	took := map[string]kit.Times{}
+	for i, r := range all {
+		if complete, err := b.stored(ctx, chats[i], r, tokens); err != nil || !complete {
+			return errors.Join(err, errors.New("a reply is not complete"))
+		}
+		if replica := []string{sameReplica, otherReplica}[i%2]; r.first > 0 {
+			took[replica] = append(took[replica], r.first)
+		}
+		message, _, _ := strings.Cut(string(r.cursor), ":")
+		again, err := servers[0].whole(ctx, fresh, chats[i].readsOn(message+":0"), tokens)
+		if err != nil {
+			return err
+		}
+		took[storedReply] = append(took[storedReply], again.first)
+	}
+	for _, column := range t.columns {
+		t.times(column, "first missing character", "", took[column], nil, atMost(300))
+	}
+	t.note("%d of %d replies arrived whole, as one row; no character came twice", len(all), len(all))
+	t.note("from before the connection is made to the first missing character, which the model has yet to say: up to %d ms", 1000/tokensPerSecond)
+	return nil
+}
+
+// cutOff is a client whose connection is cut after some deltas, the same in each run; after none it has only
+// message.started. What it then waited for what it had missed is in first: 0 when it was so far behind that it had got
+// everything at once, or nothing was missing.
+func (r *reply) cutOff(ctx context.Context, c chat, text string, i, tokens int, first, second endpoint) error {
+	after := rand.New(rand.NewPCG(1, uint64(i))).IntN(tokens) //nolint:gosec // it protects nothing
+	if err := r.receive(ctx, first, fresh, first.asks(c, text), after); err != nil {
+		return fmt.Errorf("before the cut: %w", err)
+	}
+	r.first = 0
+	if r.end != "" {
+		return nil
+	}
+	if err := r.receive(ctx, second, fresh, c.readsOn(string(r.cursor)), toTheEnd); err != nil {
+		return fmt.Errorf("%d deltas before the end, from %s to %s: %w", tokens-after, first.address, second.address, err)
+	}
+	return nil
+}
+
+// goneWithin is the longest that a server may take to end.
+const goneWithin = 20 * time.Second
+
+// measureStop sends a SIGTERM to a server with many streams. Half of the replies end within the drain time, half
+// later. Every client reads to its terminal event, whichever that is.
+func measureStop(ctx context.Context, b *bench, t *table) error {
+	server, err := b.server(ctx, shipped)
+	if err != nil {
+		return err
+	}
+	chats, all := b.unused(b.of(100)), make([]reply, b.of(100))
+	drain := b.lasting(15 * time.Second) // how long replies run on after the signal, which is as long as the server lets them
+	tokens := func(i int) int {
+		length := ramp + drain/2 // from the first to the last request, and into the drain time
+		if i%2 == 1 {
+			length += 3 * drain
+		}
+		return int(length.Seconds() * tokensPerSecond)
+	}
+	var talking errgroup.Group
+	talking.Go(func() error {
+		return evenly(ctx, len(all), ramp, func(ctx context.Context, i int) error {
+			return all[i].receive(ctx, server, fresh, server.asks(chats[i], wishing(b.askForMemory(), tokens(i))), toTheEnd)
+		})
+	})
+	err = kit.Sleep(ctx, ramp+drain/5) // all have begun by then
+	began := time.Now()
+	err = errors.Join(err, server.Terminate(2*goneWithin))
+	took := time.Since(began)
+	if err := errors.Join(err, talking.Wait()); err != nil {
+		return err
+	}
+	whole := 0
+	for i, r := range all {
+		complete, err := b.stored(ctx, chats[i], r, tokens(i))
+		if err != nil {
+			return err
+		}
+		if complete {
+			whole++
+		}
+	}
+	t.put(shipped, row{what: "gone after", unit: "s", target: atMost(goneWithin.Seconds())}, took.Seconds())
+	t.note("exit code 0; all %d streams ended with a terminal event, and what was received is what is stored: %d complete, %d interrupted",
+		len(all), whole, len(all)-whole)
+	return nil
 }

@@ -1,40 +1,29 @@
 package main
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/google/go-cmp/cmp"
 )
 
-func table() group {
-	g := group{name: "x", title: "things", columns: []string{shipped, stripped, roleRelay}, notes: []string{"a note"}}
-	g.add(row{what: "one", unit: "ms", values: []float64{3, 2.04, .5}, target: atMost(3), figure: "one_p50"},
-		row{what: "two", values: []float64{7, 2, 1}})
-	return g
-}
-
-func TestTableForATerminal(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	g := table()
-	if err := g.print(&out); err != nil {
-		t.Fatal(err)
+// things is a table; its first row was measured three times.
+func things() *table {
+	t := &table{name: "x", columns: []string{shipped, stripped, "relay"}, notes: []string{"a note"}}
+	for _, run := range [][]float64{{30, 1, .7}, {3, 2.04, .5}, {2, 9, .2}} {
+		for n, value := range run {
+			t.put(t.columns[n], row{what: "one", unit: "ms", target: atMost(3), figure: "one_p50"}, value)
+		}
 	}
-	const want = "\nx: things\n" +
-		"       as shipped  stripped  bare line relay  target\n" +
-		"  one  3 ms        2.04 ms   0.50 ms          ≤ 3 ms: reached\n" +
-		"  two  7           2         1                \n" +
-		"    a note\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Error(diff)
+	for n, value := range []float64{7, 2, 1} {
+		t.put(t.columns[n], row{what: "two"}, value)
 	}
+	return t
 }
 
 func TestTableInDocuments(t *testing.T) {
@@ -49,12 +38,12 @@ func TestTableInDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := writeDocuments(root, []string{"a machine"}, []group{table()}); err != nil {
+	if err := publish(root, []string{"a machine"}, []*table{things()}); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
 		"README.md": "3 ms, stripped 2.04\n",
-		page: "# Figures\n<!-- x:begin -->\n|  | as shipped | stripped | bare line relay | target |\n|---|--:|--:|--:|---|\n" +
+		page: "# Figures\n<!-- x:begin -->\n|  | as shipped | stripped | relay | target |\n|---|--:|--:|--:|---|\n" +
 			"| one | 3 ms | 2.04 ms | 0.50 ms | ≤ 3 ms: reached |\n| two | 7 | 2 | 1 |  |\n\na note.\na machine.\n<!-- x:end -->\n",
 	} {
 		written, err := os.ReadFile(filepath.Join(root, path))
@@ -69,7 +58,7 @@ func TestTableInDocuments(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	g := group{columns: []string{shipped, stripped}}
+	g := table{columns: []string{shipped, stripped}}
 	for _, c := range []struct {
 		target *target
 		values []float64
@@ -83,32 +72,13 @@ func TestVerdicts(t *testing.T) {
 		{&target{limit: 1, against: stripped, added: true}, []float64{3, 2}, "≤ 1 ms over stripped: reached"},
 		{&target{limit: 1, against: stripped, added: true}, []float64{4, 2}, "≤ 1 ms over stripped: missed"},
 	} {
-		if got := g.verdict(row{unit: "ms", values: c.values, target: c.target}); got != c.want {
+		r := row{unit: "ms", target: c.target}
+		for _, value := range c.values {
+			r.measured = append(r.measured, []float64{value})
+		}
+		if got := g.verdict(r); got != c.want {
 			t.Errorf("%v: %q, want %q", c.values, got, c.want)
 		}
-	}
-}
-
-func TestMedianOfThreeRuns(t *testing.T) {
-	t.Parallel()
-	run := func(values ...float64) group { return group{name: "x", rows: []row{{what: "a", values: values}}} }
-	got := mediansOf([][]group{{run(10, 5), run(30, 10), run(20, 40)}, nil})
-	if diff := cmp.Diff([]float64{20, 10}, got[0].rows[0].values); diff != "" || len(got) != 1 {
-		t.Errorf("%d groups, %s", len(got), diff)
-	}
-}
-
-func TestGrowthComparesWholeCycles(t *testing.T) {
-	t.Parallel()
-	var talk []remembered
-	for n, version := range []int64{0, 0, 1, 1, 2, 3, 3, 3, 4} {
-		talk = append(talk, remembered{Receipt: prompt.Receipt{BriefVersion: version, TailTokens: 10 * (n + 1)}})
-	}
-	if got, want := growth(talk), 2.0; got != want { // turns 3 and 4 with 35 tokens, 6 to 8 with 70
-		t.Errorf("%v, want %v", got, want)
-	}
-	if got := growth(talk[:4]); got != 0 {
-		t.Errorf("%v without two folds", got)
 	}
 }
 
@@ -130,16 +100,18 @@ func TestWishIsThatOfTheLastQuestion(t *testing.T) {
 
 func TestQuestionsAreAboutWhatLeftThePrompt(t *testing.T) {
 	t.Parallel()
-	in, again := talk{number: 3, turns: 50}, talk{number: 3, turns: 50}
-	if in.message(7) != again.message(7) || in.message(7) == in.message(8) {
-		t.Error("a message is not the same whenever it is asked for")
+	in, random := talk{number: 3, turns: 50}, rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		asked := in.byWords(random)
+		if !slices.ContainsFunc(in.batch().texts[1:in.covered()], func(said string) bool {
+			subject, _, _ := strings.Cut(strings.TrimPrefix(asked, "What was it that I said about the "), " ")
+			return strings.Contains(said, "About the "+subject+":")
+		}) {
+			t.Errorf("%q", asked)
+		}
 	}
-	random := rand.New(rand.NewPCG(1, 1))
-	if asked := in.question(random, false); !strings.HasPrefix(asked, "What was it that I said about the ") || strings.Contains(asked, " "+synonym) {
-		t.Errorf("%q", asked)
-	}
-	near := vectorOf("say " + synonym + lexeme(5))
-	if diff := cmp.Diff(vectorOf(lexeme(5)), near); diff != "" || strings.HasPrefix(lexeme(5), synonym) {
-		t.Errorf("a synonym means something else: %s", diff)
+	near, far := said.Subjects.Words[5], said.Subjects.Words[6]
+	if got := said.Subjects.Vector("qu" + near); got[5] < .8 || got[6] > .2 {
+		t.Errorf("a synonym of %s is %v near it, and %v near %s", near, got[5], got[6], far)
 	}
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
+)
+
+func stamped(ago time.Duration) string {
+	return strconv.FormatInt(time.Now().Add(-ago).UnixMicro(), stampBase)
+}
+
+func TestLagsTellWhenTokensWereSent(t *testing.T) {
+	t.Parallel()
+	began := time.Now().Add(-time.Second)
+	var r reply
+	// The second event is what a reader gets that was behind: two tokens at once.
+	body := ":   \n\nid: m:11\nevent: content.delta\ndata: {\"offset\":0,\"delta\":\"" + stamped(500*time.Millisecond) + " \"}\n\n" +
+		"id: m:33\nevent: content.delta\ndata: {\"offset\":11,\"delta\":\"" + stamped(200*time.Millisecond) + " " + stamped(100*time.Millisecond) + " \"}\n\n" +
+		"event: completion\ndata: {}\n\n"
+	if err := r.read(strings.NewReader(body), began, toTheEnd); err != nil {
+		t.Fatal(err)
+	}
+	lags, err := lagsBetween([]reply{r}, began, time.Now())
+	if err != nil || len(lags) != 3 || r.first < time.Second || string(r.cursor) != "m:33" {
+		t.Fatalf("%v, the first after %v, cursor %q: %v", lags, r.first, r.cursor, err)
+	}
+	for i, least := range []time.Duration{500 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond} {
+		if lag := lags[i]; lag < least || lag > least+time.Minute {
+			t.Errorf("token %d: %v", i, lag)
+		}
+	}
+	if lags, err := lagsBetween([]reply{r}, began, time.Now().Add(-300*time.Millisecond)); err != nil || len(lags) != 1 {
+		t.Errorf("of the first part: %v, %v", lags, err)
+	}
+	var cut reply
+	if err := cut.read(strings.NewReader(body), began, 1); err != nil || len(cut.deltas) != 1 || string(cut.cursor) != "m:11" || cut.end != "" {
+		t.Errorf("cut: %+v, %v", cut, err)
+	}
+	if _, err := lagsBetween([]reply{{text: []byte("hello! "), deltas: []delta{{to: 7}}}}, began, began); err == nil {
+		t.Error("a word passes for a time")
+	}
+}
+
+func TestWholeReportsWhatWentWrong(t *testing.T) {
+	t.Parallel()
+	delta := "data: {\"delta\":\"" + stamped(0) + " \"}\n\n"
+	for name, c := range map[string]struct {
+		status       int
+		answer, want string
+	}{
+		"refused":          {http.StatusTooManyRequests, `{"code":"rate_limited"}`, "HTTP 429 rate_limited"},
+		"too short":        {http.StatusOK, delta + "event: completion\n\n", "1 of 2 tokens"},
+		"broken off":       {http.StatusOK, delta, "no terminal event"},
+		"a failure":        {http.StatusOK, delta + delta + "event: message.failed\ndata: {}\n\n", "before message.failed"},
+		"an unknown event": {http.StatusOK, "event: error\ndata: {}\n\n", "no terminal event"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, c.answer)
+			}))
+			defer server.Close()
+			p := endpoint{address: server.URL, ours: true}
+			if _, err := p.whole(t.Context(), fresh, p.asks(chat{}, "ask"), 2); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRelayPassesOnAsItComes(t *testing.T) {
+	t.Parallel()
+	model := httptest.NewServer(pacedModel{})
+	defer model.Close()
+	server := httptest.NewServer(relay(model.URL))
+	defer server.Close()
+	const tokens = 10
+	r, err := endpoint{address: server.URL}.whole(t.Context(), fresh, endpoint{}.asks(chat{}, wishing("ask", tokens)), tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(d delta) int64 { return d.at.UnixNano() }
+	if spread := at(r.deltas[len(r.deltas)-1]) - at(r.deltas[0]); len(r.deltas) < 2 || spread < int64(50*time.Millisecond) {
+		t.Errorf("%d deltas within %v", len(r.deltas), time.Duration(spread))
+	}
+	if said := strings.Fields(string(r.text)); !slices.IsSorted(said) {
+		t.Errorf("%q", said)
+	}
+}
+
+func TestRoleThatIsNone(t *testing.T) {
+	t.Parallel()
+	if _, err := kit.StartRole(t.Context(), roleArgument, "none", ""); err == nil || !strings.Contains(err.Error(), "did not start") {
+		t.Errorf("got %v", err)
+	}
+}
