@@ -291,6 +291,7 @@ func (s *scene) watchVectors(ctx context.Context) error {
 		return err
 	}
 	embedder := httputil.NewSingleHostReverseProxy(target)
+	embedder.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) } // mostly, who asked has gone
 	s.Settings["EMBEDDING_BASE_URL"], s.stopWatching, err = kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // what broke off is refused by the embedder
 		s.now.Load().before(forVectors, string(body))
