@@ -11,7 +11,8 @@ update throughline.own_topics t
 returning t.version, t.state,
           (t.state = 'active' and not exists (
              select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
-          t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off, coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq;
+          t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
+          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq;
 
 -- name: PackExists :one
 select t.id from throughline.own_topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
