@@ -139,6 +139,7 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) error {
 	_, err := conn.Exec(ctx, `insert into public.memories (user_id, content, graph_version)
 		select $1, format('The user keeps a %s in the %s.', thing, place), 1 from unnest($2::text[]) thing, unnest($3::text[]) place`,
 		kit.ID("user", 0), knownThings, knownPlaces)
+	err = errors.Join(err, kit.Exec(ctx, conn, "insert into public.memory_users (user_id, fades_at) select id, null from auth.users"))
 	if err != nil {
 		return err
 	}
@@ -147,10 +148,8 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) error {
 	if err := b.embedMemories(ctx, vectors); err != nil {
 		return fmt.Errorf("vectors of memories: %w", err)
 	}
-	return kit.Exec(ctx, conn,
-		`insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
-		 select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u join public.memories m on m.user_id <> u.id`,
-		"insert into public.memory_users (user_id, fades_at) select id, null from auth.users")
+	return kit.Exec(ctx, conn, `insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
+		select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u join public.memories m on m.user_id <> u.id`)
 }
 
 // embedMemories makes the vectors of the first user's memories.
