@@ -185,7 +185,8 @@ func TestWelcomeHoldsNoPassword(t *testing.T) {
 		var out strings.Builder
 		cfg := configured(t, map[string]string{"DATABASE_URL": dsn, "OPENAI_BASE_URL": "http://me:hunter2@127.0.0.1:11434/v1"})
 		printWelcome(&out, cfg, "127.0.0.1:8080", "token")
-		if text := out.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "Postgres  postgres://") || !strings.Contains(text, "127.0.0.1:11434/v1") {
+		text := out.String()
+		if strings.Contains(text, "hunter2") || !strings.Contains(text, "Postgres  postgres://") || !strings.Contains(text, "127.0.0.1:11434/v1") {
 			t.Error(text)
 		}
 	}
@@ -293,7 +294,8 @@ func TestTakenPortIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	err = Run(t.Context(), configured(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": taken.Addr().String()}), t.TempDir(), io.Discard, slog.New(slog.DiscardHandler))
+	cfg := configured(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": taken.Addr().String()})
+	err = Run(t.Context(), cfg, t.TempDir(), io.Discard, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), "another program has "+taken.Addr().String()) {
 		t.Errorf("the API's port: %v", err)
 	}

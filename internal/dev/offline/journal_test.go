@@ -44,7 +44,8 @@ func TestTheLogSaysThatThisIsTheOfflineModelAndNoContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := out.String()
-	if strings.Count(log, "level=INFO") != 1 || !strings.Contains(log, "offline model") || !strings.Contains(log, "kind=reply") || strings.Contains(log, "canary in") {
+	if strings.Count(log, "level=INFO") != 1 || !strings.Contains(log, "offline model") || !strings.Contains(log, "kind=reply") ||
+		strings.Contains(log, "canary in") {
 		t.Error(log)
 	}
 }

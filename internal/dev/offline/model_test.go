@@ -71,7 +71,8 @@ func TestStatementsAreAcknowledged(t *testing.T) {
 // Every section of a prompt is read, up to the next one, and the message being answered is all of its own words.
 func TestSectionsArePassages(t *testing.T) {
 	t.Parallel()
-	const recalled = "[2026-03-03] User: It was the A string that broke.\nSo I changed it. / Assistant: … I noted it.\n> RETRIEVED SOURCES:\n[2026-03-05] Assistant: Hm."
+	const recalled = "[2026-03-03] User: It was the A string that broke.\nSo I changed it. / Assistant: … I noted it.\n" +
+		"> RETRIEVED SOURCES:\n[2026-03-05] Assistant: Hm."
 	text := strings.Join([]string{
 		headBackground + "\nA brief.", headKept + "\nUser: Kept.", headRecent + "\nUser: one\ntwo\nAssistant: three", headFiles + "\nmain.go",
 		headMemories + "\n- Plays the cello.", headTopic + " Bows, since 3 March 2026, 18 turns\nI chose the dark rosin.",
@@ -92,9 +93,9 @@ func TestSectionsArePassages(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || current != "Five\n\nRETRIEVED SOURCES:\nsix" {
 		t.Errorf("%q %s", current, diff)
 	}
-	if got := reply(&Request{Text: strings.Replace(text, "Five", "Which string broke?", 1)}); !strings.HasPrefix(got, `From an earlier turn: "It was the A string`) ||
-		!isStock(got) {
-		t.Error(got)
+	answer := reply(&Request{Text: strings.Replace(text, "Five", "Which string broke?", 1)})
+	if !strings.HasPrefix(answer, `From an earlier turn: "It was the A string`) || !isStock(answer) {
+		t.Error(answer)
 	}
 	if _, current := parsePrompt("no headings"); current != "no headings" {
 		t.Errorf("%q", current)
@@ -104,7 +105,8 @@ func TestSectionsArePassages(t *testing.T) {
 func TestCapIsReadFromTheInstructions(t *testing.T) {
 	t.Parallel()
 	for want, r := range map[int]Request{
-		500: {}, 150: {Kind: KindTopic}, 90: {Instructions: "You see 8000 tokens. The summary has at most 90 tokens."}, 100: {MaxOutputTokens: 100}, 16: {MaxOutputTokens: 2},
+		500: {}, 150: {Kind: KindTopic}, 90: {Instructions: "You see 8000 tokens. The summary has at most 90 tokens."},
+		100: {MaxOutputTokens: 100}, 16: {MaxOutputTokens: 2},
 	} {
 		if got := capOf(&r); got != want {
 			t.Errorf("%+v: %d", r, got)
