@@ -83,11 +83,13 @@ func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Leas
 	return err
 }
 
-// Settle ends the lease, and notes that there is nothing to fold until the buffer changes.
-func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
+// Settle ends the lease, and notes that there is nothing to fold until the buffer changes, if it is as it was planned from.
+func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, lease brief.Lease, planned brief.Counters) error {
 	_, err := sendAsOwner(ctx, b.pool, chatID, "settle fold", func(batch *pgx.Batch) {
 		queueExec(batch, queries.LockOwnBrief, chatID)
-		queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{ChatID: chatID, LeaseToken: lease.Token})
+		queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{
+			ChatID: chatID, LeaseToken: lease.Token, PlannedTokens: planned.PendingTokens, PlannedTurns: planned.PendingTurns,
+		})
 	})
 	return err
 }

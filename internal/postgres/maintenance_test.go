@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 // The sweep and the inspect view find exactly the chats that memory.Due calls
@@ -128,6 +129,33 @@ func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 	if got, err := m.Backlog(t.Context()); err != nil || got.QueueDepth["memory"] != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// A fold that found nothing to do is not asked for again until the buffer changes, also not if that happened while it looked.
+func TestAFoldIsSettledOnlyForTheBufferThatItSaw(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(2)
+	settled := func() bool {
+		return ask[bool](b, "select (settled_tokens, settled_turns) is not distinct from (pending_tokens, pending_turns) from conversation_briefs")
+	}
+	settle := func(meanwhile func()) {
+		t.Helper()
+		change := b.claim(chatID, brief.KindFold)
+		meanwhile()
+		noError(t, b.briefs.Settle(t.Context(), chatID, change.Lease, change.Planned.Counters))
+		is(t, b.brief(chatID).Leased, false, "leased")
+	}
+	turn := turnIn(chatID, "One more.")
+	b.start(turn)
+	settle(func() { b.reply(turn, "Of course.") })
+	is(t, settled(), false, "settled although the reply ended meanwhile")
+	settle(func() {})
+	is(t, settled(), true, "settled")
+	b.exec("update conversation_briefs set pending_tokens = pending_tokens + 1000")
+	settle(func() {})
+	is(t, settled(), true, "settled where the counters were wrong")
+	b.checkCounters()
 }
 
 // A chat over the threshold in which nothing is due leaves the sweep's index once it has rested for an hour. What is said or

@@ -48,6 +48,7 @@ type held struct {
 	clearedSeq, indexedSeq int64
 	lastNumber             int
 	imported               json.RawMessage
+	cleared                []*topics.Topic // that turns may leave, but not join
 }
 
 // hold reads the topics of a chat in a transaction that alone changes them, as the chat's owner, and then runs work. It may
@@ -59,7 +60,12 @@ func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scop
 		var invalid error
 		batch := holdBatch(chatID, in, &chat, func(row dbsqlc.AssignReadTopicsRow) {
 			t, err := topicOf(row)
-			all, invalid = append(all, t), errors.Join(invalid, err)
+			invalid = errors.Join(invalid, err)
+			if row.Cleared {
+				chat.cleared = append(chat.cleared, t)
+			} else {
+				all = append(all, t)
+			}
 		})
 		return sendInTx(ctx, a.pool, batch, func(tx pgx.Tx) error {
 			if !chat.claimed {
@@ -123,7 +129,7 @@ func (a *Assignments) Assign(
 	decide func(*assign.Snapshot) *assign.Change, within func(context.Context, pgx.Tx, assign.Outcome) error,
 ) (bool, error) {
 	err := a.hold(ctx, chatID, in, func(tx pgx.Tx, chat *held, all []*topics.Topic) error {
-		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, LastNumber: chat.lastNumber}
+		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, Cleared: chat.cleared, LastNumber: chat.lastNumber}
 		if chat.hasTopics {
 			if err := errors.Join(readTurns(ctx, tx, chatID, snapshot, most), readGiven(chat.imported, snapshot)); err != nil {
 				return err

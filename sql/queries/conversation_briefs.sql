@@ -99,10 +99,12 @@ select fold_failures, extract(epoch from retry_at - now())::float8 as wait_secon
 
 -- name: SettleFold :exec
 -- Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
--- counters are wrong, and notes them, so that no fold is inserted until they change. After LockOwnBrief, like WriteBrief.
+-- counters are wrong, and notes them, so that no fold is inserted until they change; not if they have changed since the
+-- claim, because there may be something to do by now. After LockOwnBrief, like WriteBrief.
 update throughline.own_briefs b
    set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
-       settled_tokens = rest.tokens, settled_turns = rest.turns
+       settled_tokens = case when b.pending_tokens = sqlc.arg(planned_tokens) and b.pending_turns = sqlc.arg(planned_turns) then rest.tokens end,
+       settled_turns = case when b.pending_tokens = sqlc.arg(planned_tokens) and b.pending_turns = sqlc.arg(planned_turns) then rest.turns end
   from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id)

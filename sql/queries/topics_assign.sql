@@ -16,13 +16,15 @@ select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as
  where b.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignReadTopics :many
--- As the chat's owner: the topics that turns may join. What was cleared never comes back.
+-- As the chat's owner: the topics that turns may join, and those from before the last clear that have turns after it, because
+-- their user merged others into them: turns may leave them. What was cleared never comes back.
 select t.id, t.number, t.state, (t.title_seq is null)::bool as renamed, t.importance::float8 as importance, t.importance_rated, t.access_count, t.message_count,
        coalesce(t.centroid::text, '')::text as centroid, coalesce(t.embedding_model, '')::text as embedding_model, t.centroid_turns,
-       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.compacted_messages > 0)::bool as packed
+       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.compacted_messages > 0)::bool as packed,
+       (t.first_seq <= (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)))::bool as cleared
   from throughline.own_topics t
  where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged'
-   and t.first_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and t.last_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
  order by t.number for update;
 
 -- name: AssignReadTurns :many

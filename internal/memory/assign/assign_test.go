@@ -131,6 +131,28 @@ func TestClearedTopicsAreNotJoined(t *testing.T) {
 	r.wantNumbers(chatID, 1, 2)
 }
 
+// A turn that its user merged into a topic from before a clear may find another topic once it has a vector.
+func TestATurnLeavesATopicFromBeforeAClear(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon", "The bow slips although its rosin is fresh")
+	testkit.Exec(t, r.pool, "update conversation_briefs set cleared_seq = 4 where chat_id = $1", chatID)
+	r.say(chatID, "Does marzipan contain walnut oil always?")
+	r.index(chatID)
+	r.assign(chatID)
+	testkit.Want(t, r.as("throughline_app"), true, "select throughline.merge_topics($1, $2)", r.topicID(chatID, 2), r.topicID(chatID, 1))
+	r.wantNumbers(chatID, 1, 1, 1)
+	r.embed(chatID)
+	if report := r.assign(chatID); report.Corrected != 1 || report.New != 1 {
+		t.Errorf("%+v", report)
+	}
+	r.wantNumbers(chatID, 1, 1, 3)
+	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "0" {
+		t.Errorf("%s messages, %s accesses", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
+	}
+}
+
 func TestAnArchivedTopicComesBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *assign.Config) { c.Settings.Max = 1 })

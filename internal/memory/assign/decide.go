@@ -11,7 +11,8 @@ import (
 // decide chooses the topics of all turns of a snapshot, and counts the ways in which they were chosen.
 func (e *Engine) decide(s *Snapshot, scale recall.Scale, jobID int64, ways map[topics.How]int) *Change {
 	chat := &topics.Chat{
-		Settings: e.Settings, ByMeaning: topics.ByMeaning{Model: s.Model, Scale: scale}, Topics: s.Topics, LastNumber: s.LastNumber,
+		Settings: e.Settings, ByMeaning: topics.ByMeaning{Model: s.Model, Scale: scale}, Topics: s.Topics, Cleared: s.Cleared,
+		LastNumber: s.LastNumber,
 	}
 	d := decisions{
 		chat: chat, known: len(s.Topics), chosen: map[int64]uuid.UUID{}, ways: ways,
@@ -94,7 +95,8 @@ func (d *decisions) count(turn *Turn, made *topics.Decision, isNew bool) {
 
 // touch notes a topic that was there before as changed, once.
 func (d *decisions) touch(t *topics.Topic) {
-	if slices.Contains(d.chat.Topics[:d.known], t) && !slices.Contains(d.change.Changed, t) {
+	before := slices.Contains(d.chat.Topics[:d.known], t) || slices.Contains(d.chat.Cleared, t)
+	if before && !slices.Contains(d.change.Changed, t) {
 		d.change.Changed = append(d.change.Changed, t)
 	}
 }

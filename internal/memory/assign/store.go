@@ -68,9 +68,9 @@ type Snapshot struct {
 	// Turns are in order of seq. More is whether there are others.
 	Turns []Turn
 	More  bool
-	// Topics are those that turns may join.
-	Topics     []*topics.Topic
-	LastNumber int
+	// Topics are those that turns may join, Cleared those that they may only leave.
+	Topics, Cleared []*topics.Topic
+	LastNumber      int
 	// Given are topics of the file from which the chat was imported. Those that turns begin get their TopicID.
 	Given []*Given
 }

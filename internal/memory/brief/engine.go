@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -185,11 +186,13 @@ func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (Resul
 	}
 }
 
-// nothing releases the lease of a change that is not needed. A fold that was due all the same is settled.
+// nothing releases the lease of a change that is not needed. A fold that was due all the same is settled, unless a reply is
+// running: its end may leave a turn to fold without changing the counters.
 func (e *Engine) nothing(ctx context.Context, change Change) error {
 	s := change.Planned
-	if change.Kind == KindFold && !s.PutOff && !s.Brief.Stale && !s.Brief.Unreadable && e.due(s.Counters, s.Settings) {
-		return e.Store.Settle(ctx, change.ChatID, change.Lease)
+	running := slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status == memory.StatusStreaming })
+	if change.Kind == KindFold && !s.PutOff && !s.Brief.Stale && !s.Brief.Unreadable && !running && e.due(s.Counters, s.Settings) {
+		return e.Store.Settle(ctx, change.ChatID, change.Lease, s.Counters)
 	}
 	return e.release(ctx, change)
 }

@@ -36,8 +36,8 @@ type Store interface {
 	// Release ends the lease of a fold that has not committed.
 	Release(ctx context.Context, chatID uuid.UUID, lease Lease) error
 	// Settle releases the lease of a fold that was due and found nothing to do. It counts the buffer again, and
-	// notes that there is nothing to do until that changes.
-	Settle(ctx context.Context, chatID uuid.UUID, lease Lease) error
+	// notes that there is nothing to do until that changes; not if it has changed since Claim read planned.
+	Settle(ctx context.Context, chatID uuid.UUID, lease Lease, planned Counters) error
 	// PutOff releases the lease of a change that was given up. Until a while has passed, which is delay.First the
 	// first time, doubles each time and is at most delay.Longest, claims report PutOff. If the brief is stale its
 	// text is deleted, here and in the revisions. It does nothing and returns false when the lease was lost or a

@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -82,6 +83,8 @@ type Chat struct {
 	ByMeaning
 	// Topics are those that a turn may join: the active and archived ones that begin after the last clear.
 	Topics []*Topic
+	// Cleared are those that begin before the last clear, which a turn may only leave: its user merged its topic into one.
+	Cleared []*Topic
 	// LastNumber is the highest number of any topic of the chat.
 	LastNumber int
 }
@@ -105,8 +108,10 @@ func (c *Chat) Current() *Topic {
 	return current
 }
 
-func (c *Chat) byID(id uuid.UUID) *Topic {
-	for _, t := range c.Topics {
+func (c *Chat) byID(id uuid.UUID) *Topic { return find(c.Topics, id) }
+
+func find(topics []*Topic, id uuid.UUID) *Topic {
+	for _, t := range topics {
 		if t.ID == id && id != uuid.Nil {
 			return t
 		}
@@ -211,7 +216,7 @@ func (c *Chat) start(turn *Turn) *Topic {
 
 // count moves the turn into its topic and out of the one that it leaves.
 func (c *Chat) count(turn *Turn, d *Decision) {
-	t, from := d.Topic, c.byID(turn.TopicID)
+	t, from := d.Topic, cmp.Or(c.byID(turn.TopicID), find(c.Cleared, turn.TopicID))
 	joins := from != t
 	if joins && from != nil {
 		from.MessageCount = max(from.MessageCount-turn.Messages, 0)

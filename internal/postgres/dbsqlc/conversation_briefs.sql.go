@@ -437,23 +437,32 @@ func (q *Queries) RenewFoldLease(ctx context.Context, arg RenewFoldLeaseParams) 
 const SettleFold = `-- name: SettleFold :exec
 update throughline.own_briefs b
    set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
-       settled_tokens = rest.tokens, settled_turns = rest.turns
+       settled_tokens = case when b.pending_tokens = $1 and b.pending_turns = $2 then rest.tokens end,
+       settled_turns = case when b.pending_tokens = $1 and b.pending_turns = $2 then rest.turns end
   from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
-         where m.chat_id = $1
-           and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = $1)) rest
- where b.chat_id = $1 and b.lease_token = $2::uuid
+         where m.chat_id = $3
+           and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = $3)) rest
+ where b.chat_id = $3 and b.lease_token = $4::uuid
 `
 
 type SettleFoldParams struct {
-	ChatID     uuid.UUID
-	LeaseToken uuid.UUID
+	PlannedTokens int
+	PlannedTurns  int
+	ChatID        uuid.UUID
+	LeaseToken    uuid.UUID
 }
 
 // Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
-// counters are wrong, and notes them, so that no fold is inserted until they change. After LockOwnBrief, like WriteBrief.
+// counters are wrong, and notes them, so that no fold is inserted until they change; not if they have changed since the
+// claim, because there may be something to do by now. After LockOwnBrief, like WriteBrief.
 func (q *Queries) SettleFold(ctx context.Context, arg SettleFoldParams) error {
-	_, err := q.db.Exec(ctx, SettleFold, arg.ChatID, arg.LeaseToken)
+	_, err := q.db.Exec(ctx, SettleFold,
+		arg.PlannedTokens,
+		arg.PlannedTurns,
+		arg.ChatID,
+		arg.LeaseToken,
+	)
 	return err
 }
 

@@ -488,10 +488,11 @@ func (q *Queries) AssignReadDue(ctx context.Context, arg AssignReadDueParams) ([
 const AssignReadTopics = `-- name: AssignReadTopics :many
 select t.id, t.number, t.state, (t.title_seq is null)::bool as renamed, t.importance::float8 as importance, t.importance_rated, t.access_count, t.message_count,
        coalesce(t.centroid::text, '')::text as centroid, coalesce(t.embedding_model, '')::text as embedding_model, t.centroid_turns,
-       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.compacted_messages > 0)::bool as packed
+       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.compacted_messages > 0)::bool as packed,
+       (t.first_seq <= (select b.cleared_seq from throughline.own_briefs b where b.chat_id = $1))::bool as cleared
   from throughline.own_topics t
  where t.chat_id = $1 and t.state <> 'merged'
-   and t.first_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = $1)
+   and t.last_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = $1)
  order by t.number for update
 `
 
@@ -512,9 +513,11 @@ type AssignReadTopicsRow struct {
 	FirstSeq        int64
 	LastSeq         int64
 	Packed          bool
+	Cleared         bool
 }
 
-// As the chat's owner: the topics that turns may join. What was cleared never comes back.
+// As the chat's owner: the topics that turns may join, and those from before the last clear that have turns after it, because
+// their user merged others into them: turns may leave them. What was cleared never comes back.
 func (q *Queries) AssignReadTopics(ctx context.Context, chatID uuid.UUID) ([]AssignReadTopicsRow, error) {
 	rows, err := q.db.Query(ctx, AssignReadTopics, chatID)
 	if err != nil {
@@ -541,6 +544,7 @@ func (q *Queries) AssignReadTopics(ctx context.Context, chatID uuid.UUID) ([]Ass
 			&i.FirstSeq,
 			&i.LastSeq,
 			&i.Packed,
+			&i.Cleared,
 		); err != nil {
 			return nil, err
 		}
