@@ -61,7 +61,8 @@ func TestNothingToFold(t *testing.T) {
 	if n := len(r.model.Requests()); n != 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
-	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where lease_token is not null")
+	// While a reply runs nothing is settled: one that ends without words leaves a turn to fold, and the counters as they were.
+	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where lease_token is not null or settled_turns is not null")
 }
 
 // What the gate refuses is asked for once more, with the reason.

@@ -123,47 +123,42 @@ type row struct{ name, value string }
 
 // rows are what happened, as the record and the database have it at the end.
 func (h *harness) rows(ctx context.Context) ([]row, error) {
-	counts := map[string]int{}
-	for _, count := range []struct{ name, sql string }{
-		{"chats", "select count(*) from public.chats"},
-		{"turns stored", "select count(*) from public.messages where role = 'user'"},
-		{"replies written again", "select count(*) from public.messages where superseded_by is not null"},
-		{"folds", "select count(*) from public.conversation_brief_revisions where kind = 'fold'"},
-		{"briefs rebuilt", "select count(*) from public.conversation_brief_revisions where kind = 'rebuild'"},
-		{"contexts cleared", "select count(*) from public.conversation_brief_revisions where kind = 'clear'"},
-		{"extractions", "select count(*) from public.memory_extractions where result <> 'skipped'"},
-		{"memories", "select count(*) from public.memories"},
-		{"memories superseded", "select count(*) from public.memories where status = 'superseded'"},
-		{"memories edited by their user", "select count(*) from public.memories where edited"},
+	t := h.record.Tally()
+	number := func(name string, n int) row { return row{name, strconv.Itoa(n)} }
+	figure := func(name, figure string, n int) row { return row{name, figures.Mark(figure, strconv.Itoa(n))} }
+	rows := []row{
+		figure("rounds", "crash_rounds", h.played),
+		figure("processes killed", "crash_killed", h.system.Kills),
+		figure("crashes of Postgres", "crash_postgres", h.crashes),
+		figure("messages acknowledged", "crash_messages", t.Acknowledged),
+		number("replies heard to their end", t.Completed),
+		number("replies stopped by their user", t.Cancelled),
+		number("replies heard to break off", t.Failed),
+		number("messages deleted", t.Deleted),
+	}
+	for _, stored := range []struct{ name, figure, rows string }{
+		{"replies written again", "", "messages where superseded_by is not null"},
+		{"chats", "", "chats"},
+		{"turns stored", "", "messages where role = 'user'"},
+		{"briefs rebuilt", "", "conversation_brief_revisions where kind = 'rebuild'"},
+		{"contexts cleared", "", "conversation_brief_revisions where kind = 'clear'"},
+		{"extractions", "", "memory_extractions where result <> 'skipped'"},
+		{"memories", "", "memories"},
+		{"memories superseded", "", "memories where status = 'superseded'"},
+		{"memories edited by their user", "", "memories where edited"},
+		{"folds", "crash_folds", "conversation_brief_revisions where kind = 'fold'"},
 	} {
 		var n int
-		if err := h.system.Admin.QueryRow(ctx, count.sql).Scan(&n); err != nil {
+		if err := h.system.Admin.QueryRow(ctx, "select count(*) from public."+stored.rows).Scan(&n); err != nil {
 			return nil, err
 		}
-		counts[count.name] = n
-	}
-	t := h.record.Tally()
-	mark := func(name string, n int) string { return figures.Mark(name, strconv.Itoa(n)) }
-	rows := []row{
-		{"rounds", mark("crash_rounds", h.played)},
-		{"processes killed", mark("crash_killed", h.system.Kills)},
-		{"crashes of Postgres", mark("crash_postgres", h.crashes)},
-		{"messages acknowledged", mark("crash_messages", t.Acknowledged)},
-		{"replies heard to their end", strconv.Itoa(t.Completed)},
-		{"replies stopped by their user", strconv.Itoa(t.Cancelled)},
-		{"replies heard to break off", strconv.Itoa(t.Failed)},
-		{"messages deleted", strconv.Itoa(t.Deleted)},
-	}
-	for _, name := range []string{"replies written again", "chats", "turns stored", "briefs rebuilt", "contexts cleared", "extractions", "memories",
-		"memories superseded", "memories edited by their user"} {
-		rows = append(rows, row{name, strconv.Itoa(counts[name])})
+		rows = append(rows, figure(stored.name, stored.figure, n))
 	}
 	return append(rows,
-		row{"folds", mark("crash_folds", counts["folds"])},
-		row{"times everything was checked", strconv.Itoa(h.looks)},
+		number("times everything was checked", h.looks),
 		row{"recovery, median", figures.Mark("crash_recovery_p50", seconds(h.recoveries, 0.5)) + " s"},
 		row{"recovery, longest", figures.Mark("crash_recovery_max", seconds(h.recoveries, 1)) + " s"},
-		row{"violations", mark("crash_violations", len(h.violations))},
+		figure("violations", "crash_violations", len(h.violations)),
 	), nil
 }
 

@@ -115,6 +115,7 @@ func mutate(ctx context.Context, o options, out, progress io.Writer) error {
 		figures.Publish(o.source, page, "survivors", "| mutation | | |\n|---|---|---|\n"+surviving.String()))
 }
 
+// asExpected reports whether one of the checks noticed the mutation that are to, or none where none can.
 func (m *mutation) asExpected() bool {
 	if m.survives != "" {
 		return len(m.noticed) == 0
@@ -124,14 +125,11 @@ func (m *mutation) asExpected() bool {
 
 // row is the mutation's line of the table in docs/crash.md.
 func (m *mutation) row() string {
-	switch {
-	case len(m.noticed) == 0 && m.survives != "":
-		return fmt.Sprintf("| %s | %s | survives %s rounds: %s |", m.name, m.says, m.rounds, m.survives)
-	case len(m.noticed) == 0:
-		return fmt.Sprintf("| %s | %s | **not noticed** in %s rounds, %s |", m.name, m.says, m.rounds, m.took)
-	}
 	verdict := fmt.Sprintf("round %s, %s: %s", m.rounds, m.took, strings.Join(m.noticed, ", "))
-	if !m.asExpected() {
+	switch expected := m.asExpected(); {
+	case expected && m.survives != "":
+		verdict = fmt.Sprintf("survives %s rounds: %s", m.rounds, m.survives)
+	case !expected:
 		verdict = "**unexpected** " + verdict
 	}
 	return fmt.Sprintf("| %s | %s | %s |", m.name, m.says, verdict)

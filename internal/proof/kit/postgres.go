@@ -109,16 +109,7 @@ func Describe(ctx context.Context, database querier) ([]string, error) {
 	}
 	version, _, _ = strings.Cut(version, " ") // without the distribution's own
 	return []string{
-		fmt.Sprintf("%d cores, %s, %s/%s, load average %s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, loadAverage()),
+		fmt.Sprintf("%d cores, %s, %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		fmt.Sprintf("Postgres %s: %s", version, settings),
 	}, nil
-}
-
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 3 {
-		return "unknown"
-	}
-	return strings.Join(fields[:3], " ")
 }

@@ -35,12 +35,8 @@ const judgedFrom = 100 * time.Second
 // vacuumWithin is how long dead rows may wait for autovacuum, which runs each minute.
 const vacuumWithin = 3 * time.Minute
 
-// check is one thing that must hold. Problem is "" when it does.
-type check struct {
-	Name    string `json:"name"`
-	Problem string `json:"problem"`
-	Detail  string `json:"detail"` // what was found
-}
+// check is one thing that must hold. Problem is "" when it does; Detail is what was found.
+type check struct{ Name, Problem, Detail string }
 
 func newCheck(name, detail string, problems ...string) check {
 	return check{Name: name, Detail: detail, Problem: strings.Join(problems, "; ")}

@@ -26,7 +26,7 @@ func healthy() series {
 		}
 		changed := int64(n) * 100
 		s.Postgres = database{Connections: 20, Tables: map[string]table{
-			"public.messages": {Live: changed, Dead: changed % 6000, Changed: changed, Trigger: 5000, Vacuums: changed / 6000},
+			"public.messages": {Dead: changed % 6000, Changed: changed, Trigger: 5000, Vacuums: changed / 6000},
 		}}
 		samples[n] = s
 	}

@@ -11,7 +11,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,86 +30,66 @@ func main() { kit.Main("load", run) }
 // defaultChats keeps two cores busy without making users wait; see docs/load.md.
 const defaultChats = 250
 
-type options struct {
-	duration time.Duration
-	chats    int
-	out      string
-	doc      bool
-}
-
-func parse(args []string, usage io.Writer) (options, error) {
-	var o options
+// parse returns the run that the arguments ask for.
+func parse(args []string, usage io.Writer) (plan, error) {
+	p := plan{source: ".", habits: ordinary, talk: ordinaryTalk(), settle: 2 * time.Minute, look: time.Second, idle: 30 * time.Second}
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	flags.DurationVar(&o.duration, "duration", time.Hour, "how long people talk, after a warm-up")
-	flags.IntVar(&o.chats, "chats", defaultChats, "how many people talk at once")
-	flags.StringVar(&o.out, "out", filepath.Join(".local", "load"), "folder for samples, summary and logs")
-	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/load.md and the figures wherever a document names them")
+	flags.DurationVar(&p.duration, "duration", time.Hour, "how long people talk, after a warm-up")
+	flags.IntVar(&p.chats, "chats", defaultChats, "how many people talk at once")
+	flags.StringVar(&p.out, "out", filepath.Join(".local", "load"), "folder for samples, summary and logs")
+	flags.BoolVar(&p.doc, "doc", false, "write the tables into docs/load.md and the figures wherever a document names them")
 	if err := flags.Parse(args); err != nil {
-		return o, err
+		return p, err
 	}
 	switch {
 	case flags.NArg() > 0:
-		return o, fmt.Errorf("unexpected argument %q, see -help", flags.Arg(0))
-	case o.duration < time.Second:
-		return o, fmt.Errorf("-duration %s is less than a second", o.duration)
-	case o.chats < 1:
-		return o, fmt.Errorf("-chats %d is nobody", o.chats)
+		return p, fmt.Errorf("unexpected argument %q, see -help", flags.Arg(0))
+	case p.duration < time.Second:
+		return p, fmt.Errorf("-duration %s is less than a second", p.duration)
+	case p.chats < 1:
+		return p, fmt.Errorf("-chats %d is nobody", p.chats)
 	}
-	return o, nil
-}
-
-// plan returns the run that the options ask for.
-func (o options) plan() plan {
-	return plan{
-		source: ".", out: o.out, duration: o.duration, chats: o.chats, habits: ordinary, talk: ordinaryTalk(),
-		warmUp: min(o.duration/5, 30*time.Second), every: max(o.duration/300, time.Second),
-		settle: 2 * time.Minute, look: time.Second, idle: 30 * time.Second,
-	}
+	p.warmUp, p.every = min(p.duration/5, 30*time.Second), max(p.duration/300, time.Second)
+	return p, nil
 }
 
 // errFailed is a load with a failed check.
 var errFailed = errors.New("the load failed its checks")
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	o, err := parse(args, progress)
+	p, err := parse(args, progress)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.out, 0o750); err != nil {
+	if err := os.MkdirAll(p.out, 0o750); err != nil {
 		return err
 	}
-	r, err := execute(ctx, o.plan(), progress)
+	r, err := execute(ctx, p, progress)
 	if err != nil {
 		return err
 	}
-	return deliver(r, o, ".", out)
+	return r.deliver(".", out)
 }
 
 // deliver prints the summary, writes it and all samples into the folder and, where asked, the documents of the repository
 // in root. It returns errFailed when a check failed.
-func deliver(r report, o options, root string, out io.Writer) error {
-	var summary bytes.Buffer
-	r.print(&summary)
-	results, err := json.MarshalIndent(map[string]any{
-		"machine": r.machine, "tables": r.tables(), "checks": r.checks, "idle_before": r.baseline, "samples": r.samples, "idle_after": r.after,
-	}, "", " ")
+func (r report) deliver(root string, out io.Writer) error {
+	results, err := json.MarshalIndent(map[string]any{"idle_before": r.baseline, "samples": r.samples, "idle_after": r.after}, "", " ")
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{"load.json": results, "summary.txt": summary.Bytes()} {
-		if err := os.WriteFile(filepath.Join(o.out, name), content, 0o600); err != nil {
-			return err
-		}
-	}
-	if _, err := out.Write(summary.Bytes()); err != nil {
+	summary := r.markdown()
+	fmt.Fprintln(out, figures.Plain(summary))
+	err = errors.Join(os.WriteFile(filepath.Join(r.out, "load.json"), results, 0o600),
+		os.WriteFile(filepath.Join(r.out, "summary.txt"), []byte(figures.Plain(summary)), 0o600))
+	switch {
+	case err != nil:
 		return err
-	}
-	if r.failed() {
+	case r.failed():
 		return errFailed
-	}
-	if o.doc {
-		return figures.Publish(root, filepath.Join("docs", "load.md"), "load", r.markdown())
+	case r.doc:
+		return figures.Publish(root, filepath.Join("docs", "load.md"), "load", summary)
 	}
 	return nil
 }

@@ -28,15 +28,17 @@ var restless = people.Habits{
 // Everything is real and nothing is left: the whole command in seconds.
 func TestShortLoad(t *testing.T) {
 	t.Parallel()
-	o := options{duration: 4 * time.Second, chats: 12, out: t.TempDir(), doc: true}
-	p := o.plan()
+	p, err := parse([]string{"-duration", "4s", "-chats", "12", "-out", t.TempDir(), "-doc"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.source, p.habits, p.warmUp, p.every = "../../..", restless, time.Second, 500*time.Millisecond
 	p.look, p.idle, p.noVector = 300*time.Millisecond, time.Second, true // the embedder may not be installed here
 	p.env = map[string]string{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200", "MEMORY_K_RAW_TURNS": "1"}
 	p.talk.Files.Every, p.talk.SayEvery, p.talk.Summary = 5, 1, 100*time.Millisecond
 	p.enough = func(g *people.Gauges) bool {
 		happened := g.Counted(people.Turns) > 36
-		for _, what := range []string{people.Drops, people.Cancels, people.Repeats, people.Reads, people.WithFiles} {
+		for _, what := range []string{people.Drops, people.Cancels, people.Repeats, people.Reads} {
 			happened = happened && g.Counted(what) > 0
 		}
 		for _, what := range []string{people.FirstWord, people.WordLag, people.LagElsewhere, people.ResumeGap} {
@@ -51,11 +53,11 @@ func TestShortLoad(t *testing.T) {
 	}
 	var said bytes.Buffer
 	root := repository(t)
-	if err := deliver(r, o, root, &said); err != nil {
+	if err := r.deliver(root, &said); err != nil {
 		t.Errorf("%v\n%s", err, said.String())
 	}
 	checkReport(t, r)
-	checkFiles(t, root, o, r)
+	checkFiles(t, root, r)
 }
 
 // repository is a folder with the documents that are written.
@@ -78,8 +80,8 @@ func checkReport(t *testing.T, r report) {
 		t.Errorf("%d checks, %d tables: %+v", len(r.checks), len(r.tables()), r.checks)
 	}
 	for what, count := range map[string]int{
-		"words": r.gauges.Counted(people.Words), "memory": r.gauges.Counted(people.MemoryTokens), "samples": len(r.samples),
-		"folds": int(r.after.Postgres.FoldsDone), "replies heard whole": r.record.Tally().Completed,
+		"samples": len(r.samples),
+		"folds":   int(r.after.Postgres.FoldsDone), "replies heard whole": r.record.Tally().Completed,
 	} {
 		if count == 0 {
 			t.Errorf("no %s", what)
@@ -90,19 +92,19 @@ func checkReport(t *testing.T, r report) {
 			t.Errorf("not measured: %+v", p)
 		}
 	}
-	if d := r.after.Postgres; d.RSS == 0 || d.CPU == 0 || d.WAL == 0 || d.Size == 0 || d.Tables["public.messages"].Live == 0 ||
+	if d := r.after.Postgres; d.RSS == 0 || d.CPU == 0 || d.WAL == 0 || d.Tables["public.messages"].Heap == 0 ||
 		d.Tables["public.message_deltas"].Trigger != 5000 {
 		t.Errorf("not measured: %+v", d)
 	}
 }
 
-func checkFiles(t *testing.T, root string, o options, r report) {
+func checkFiles(t *testing.T, root string, r report) {
 	t.Helper()
 	doc, err := os.ReadFile(filepath.Join(root, "docs/load.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Load\n", "\n\nThe end.\n", "make load DURATION=4s CHATS=12", "| WAL per turn | <!-- figure:load_wal -->"} {
+	for _, want := range []string{"# Load\n", "\n\nThe end.\n", "make load DURATION=4s CHATS=12", "| turns | <!-- figure:load_turns -->"} {
 		if !strings.Contains(string(doc), want) {
 			t.Errorf("the document has no %q:\n%s", want, doc)
 		}
@@ -110,7 +112,7 @@ func checkFiles(t *testing.T, root string, o options, r report) {
 	if readme, err := os.ReadFile(filepath.Join(root, "README.md")); err != nil || strings.Contains(string(readme), "-->0<") {
 		t.Errorf("README.md has the figure of before: %s, %v", readme, err)
 	}
-	results, err := os.ReadFile(filepath.Join(o.out, "load.json"))
+	results, err := os.ReadFile(filepath.Join(r.out, "load.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,7 @@ type plan struct {
 	look     time.Duration // from one sample of an idle system to the next
 	idle     time.Duration // see people.Plan
 	chats    int
+	doc      bool // write the documents
 	habits   people.Habits
 	talk     *people.Talk
 	noVector bool

@@ -102,12 +102,8 @@ type database struct {
 	Connections   int64            `json:"connections"` // the program's
 	Busy          int64            `json:"busy_connections"`
 	WAL           int64            `json:"wal_bytes"`
-	Size          int64            `json:"size_bytes"`
-	Hits          int64            `json:"blocks_hit"`
-	Reads         int64            `json:"blocks_read"`
 	Tables        map[string]table `json:"tables"`
-	Waiting       int64            `json:"jobs_waiting"`      // that are not done
-	Late          float64          `json:"oldest_due_fold_s"` // how long the chat that waits longest has been due to be folded
+	Waiting       int64            `json:"jobs_waiting"` // that are not done
 	Deadlocks     int64            `json:"deadlocks"`
 	FoldsDone     int64            `json:"folds_done"`
 	FoldsRepeated int64            `json:"folds_repeated"` // that took more than one attempt
@@ -117,7 +113,6 @@ type database struct {
 
 // table is one with what Postgres's statistics say of it.
 type table struct {
-	Live    int64 `json:"live"`
 	Dead    int64 `json:"dead"`
 	Changed int64 `json:"changed"` // rows updated and deleted since the start: each left a dead one
 	Vacuums int64 `json:"autovacuums"`
@@ -142,14 +137,13 @@ const (
 		     folds as (select state::text, attempt from river.river_job where kind in ('fold_brief', 'rebuild_brief'))
 		select json_build_object(
 		       'connections', (select count(*) from program), 'busy_connections', (select count(*) from program where state <> 'idle'),
-		       'size_bytes', pg_database_size(current_database()), 'blocks_hit', blks_hit, 'blocks_read', blks_read, 'deadlocks', deadlocks,
+		       'deadlocks', deadlocks,
 		       'jobs_waiting', (select count(*) from river.river_job where finalized_at is null and queue in ('memory', 'memories', 'topics')),
 		       'folds_done', (select count(*) from folds where state = 'completed'), 'folds_repeated', (select count(*) from folds where attempt > 1),
-		       'oldest_due_fold_s', (select coalesce(extract(epoch from max(late_by)), 0) from inspect.late_folds),
 		       'memories', (select count(*) from public.memories), 'topics', (select count(*) from public.topics),
 		       'tables', (
 		       select json_object_agg(s.schemaname || '.' || s.relname, json_build_object(
-		              'live', n_live_tup, 'dead', n_dead_tup, 'changed', n_tup_upd + n_tup_del, 'autovacuums', autovacuum_count,
+		              'dead', n_dead_tup, 'changed', n_tup_upd + n_tup_del, 'autovacuums', autovacuum_count,
 		              'heap_bytes', pg_table_size(s.relid), 'index_bytes', pg_indexes_size(s.relid), 'vacuum_trigger',
 		              (coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
 		                + coalesce(own.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(c.reltuples, 0))::bigint))

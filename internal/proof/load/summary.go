@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,28 +12,21 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// row is one line of the summary. Documents may quote it under its figure.
-type row struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Unit   string `json:"unit"`
-	figure string
-}
+// row is one line of the summary.
+type row struct{ name, value, unit string }
 
-func newRow(name string, value float64, unit string) row {
-	return row{Name: name, Value: kit.Number(value), Unit: unit}
-}
+func newRow(name string, value float64, unit string) row { return row{name, kit.Number(value), unit} }
 
-// as names the figure of a row.
+// as names the figure of a row, which documents may quote.
 func (r row) as(figure string) row {
-	r.figure = figure
+	r.value = figures.Mark(figure, r.value)
 	return r
 }
 
 // group are rows of one kind.
 type group struct {
-	Title string `json:"title"`
-	Rows  []row  `json:"rows"`
+	title string
+	rows  []row
 }
 
 // tables returns the figures of a run.
@@ -44,8 +35,8 @@ func (r report) tables() []group {
 		return nil
 	}
 	return []group{
-		{"people", r.people()}, {"waiting, without the model's own time", r.waits()}, {"memory", r.memoryWork()},
-		{"costs", r.costs()}, {"machine", r.machineUse()},
+		{"people", r.people()}, {"waiting, without the model's own time", r.waits()}, {"memory", r.memoryWork()}, {"costs", r.costs()},
+		{"machine", r.machineUse()},
 	}
 }
 
@@ -72,13 +63,11 @@ func (r report) people() []row {
 		newRow("people at once", float64(r.chats), "").as("load_people"),
 		newRow("time", r.duration.Minutes(), "min").as("load_minutes"),
 		newRow("turns", count(people.Turns), "").as("load_turns"),
-		newRow("turns per second", r.samples.turns()/r.samples.seconds(), "/s").as("load_turns_per_s"),
-		newRow("words per second", count(people.Words)/r.duration.Seconds(), "/s"),
+		newRow("turns per second", r.samples.turns()/r.samples.seconds(), "/s"),
 		newRow("streams open, at most", float64(most), ""),
 		newRow("gone in mid stream, resumed on the other server", count(people.Drops), ""),
 		newRow("stopped", count(people.Cancels), ""),
 		newRow("sent again by client_message_id", count(people.Repeats), ""),
-		newRow("with files", count(people.WithFiles), ""),
 		newRow("reads of history, memory, memories, topics, chats, search", count(people.Reads), ""),
 		newRow("errors", float64(failures), "").as("load_errors"),
 	}
@@ -104,23 +93,14 @@ func (r report) folds() float64 {
 }
 
 func (r report) memoryWork() []row {
-	receipts := float64(max(r.gauges.Counted(people.Receipts), 1))
-	share := func(what string) float64 { return 100 * float64(r.gauges.Counted(what)) / receipts }
 	last := r.samples.last().Postgres
 	return []row{
-		newRow("brief, turns, recalled turns and memories in a prompt", float64(r.gauges.Counted(people.MemoryTokens))/receipts, "tokens"),
-		newRow("prompts with recalled turns", share(people.WithRecall), "%"),
-		newRow("prompts with memories", share(people.WithMemories), "%"),
-		newRow("prompts of a topic", share(people.WithTopic), "%"),
-		newRow("recall that failed or was late", share(people.RecallTooLate), "%"),
-		newRow("turns in neither brief nor prompt", float64(r.gauges.Counted(people.DroppedTurns)), ""),
 		newRow("memories at the end", float64(last.Memories), ""),
 		newRow("topics at the end", float64(last.Topics), ""),
 		newRow("folds", r.folds(), ""),
 		newRow("pick-up of a fold, p50", r.pickUp50, "ms"),
 		newRow("pick-up of a fold, p99", r.pickUp99, "ms"),
 		newRow("jobs waiting or running, at most", r.samples.most(func(s sample) float64 { return float64(s.Postgres.Waiting) }), ""),
-		newRow("a chat was due to be folded for, at most", r.samples.most(func(s sample) float64 { return s.Postgres.Late }), "s"),
 	}
 }
 
@@ -140,91 +120,36 @@ func cpuOf(parts []processSample) (sum time.Duration) {
 // costs are what one turn takes, and what it leaves.
 func (r report) costs() []row {
 	all, turns := r.samples, r.samples.turns()
-	busy := 0.0
-	for _, s := range all {
-		busy += float64(s.Postgres.Busy)
-	}
-	kept := func(name string) float64 {
-		return all.grew(func(s sample) float64 { return s.Postgres.bytes(name) }) / turns / 1e3
-	}
 	return []row{
-		newRow("servers' CPU per turn", all.grew(serversCPU)/turns, "ms").as("load_server_cpu"),
-		newRow("Postgres's CPU per turn", all.grew(postgresCPU)/turns, "ms").as("load_postgres_cpu"),
-		newRow("workers' CPU per turn", all.grew(workersCPU)/turns, "ms").as("load_worker_cpu"),
+		newRow("servers' CPU per turn", all.grew(serversCPU)/turns, "ms"),
+		newRow("Postgres's CPU per turn", all.grew(postgresCPU)/turns, "ms"),
+		newRow("workers' CPU per turn", all.grew(workersCPU)/turns, "ms"),
 		newRow("CPU of people, model and embedder per turn", all.grew(restCPU)/turns, "ms"),
-		newRow("turns per fold", turns/r.folds(), "").as("load_turns_per_fold"),
-		newRow("WAL per turn", all.grew(func(s sample) float64 { return float64(s.Postgres.WAL) })/turns/1e3, "kB").as("load_wal"),
-		newRow("kept per turn, rows and indexes", kept(""), "kB").as("load_kept"),
-		newRow("of these messages", kept("public.messages"), "kB"),
-		newRow("of these the index of turns, with vectors", kept("public.turn_index"), "kB"),
+		newRow("turns per fold", turns/r.folds(), ""),
+		newRow("WAL per turn", all.grew(func(s sample) float64 { return float64(s.Postgres.WAL) })/turns/1e3, "kB"),
+		newRow("kept per turn, rows and indexes", all.grew(keptBytes)/turns/1e3, "kB"),
 		newRow("connections, at most", all.most(func(s sample) float64 { return float64(s.Postgres.Connections) }), ""),
-		newRow("connections at work, mean", busy/float64(len(all)), ""),
-		newRow("dead rows in one table, at most", all.most(deadRows), ""),
-		newRow("runs of autovacuum", all.grew(func(s sample) float64 { return float64(s.Postgres.vacuums()) }), ""),
 	}
 }
 
-// bytes returns the size of a table with its indexes; of all that keep what they get, for "".
-func (d database) bytes(name string) (sum float64) {
-	for other, t := range d.Tables {
-		passing := other == "public.message_deltas" || strings.HasPrefix(other, "river.")
-		if other == name || name == "" && !passing {
+// keptBytes is the size of all tables that keep what they get, with their indexes.
+func keptBytes(s sample) (sum float64) {
+	for name, t := range s.Postgres.Tables {
+		if name != "public.message_deltas" && !strings.HasPrefix(name, "river.") {
 			sum += float64(t.Heap + t.Indexes)
 		}
 	}
 	return sum
 }
 
-func deadRows(s sample) (dead float64) {
-	for _, t := range s.Postgres.Tables {
-		dead = max(dead, float64(t.Dead))
-	}
-	return dead
-}
-
-func (r report) machineUse() (rows []row) {
-	all, sum := r.samples, 0.0
-	for _, part := range []struct {
-		name string
-		cpu  func(sample) float64
-	}{{"servers", serversCPU}, {"workers", workersCPU}, {"Postgres", postgresCPU}, {"people, model and embedder", restCPU}} {
-		cores := all.grew(part.cpu) / 1e3 / all.seconds()
-		sum += cores
-		rows = append(rows, newRow("CPU of "+part.name, cores, "cores"))
-	}
-	rows = append(rows, newRow(fmt.Sprintf("CPU of all, of %d cores", runtime.NumCPU()), sum, "cores"))
+func (r report) machineUse() []row {
+	all := r.samples
+	cpu := func(s sample) float64 { return serversCPU(s) + workersCPU(s) + postgresCPU(s) + restCPU(s) }
+	rows := []row{newRow(fmt.Sprintf("CPU of all, of %d cores", runtime.NumCPU()), all.grew(cpu)/1e3/all.seconds(), "cores")}
 	for n, p := range all.last().Parts {
 		rows = append(rows, newRow("memory of "+p.Name+", at most", all.most(func(s sample) float64 { return float64(s.Parts[n].RSS) })/1e6, "MB"))
 	}
-	hits := all.grew(func(s sample) float64 { return float64(s.Postgres.Hits) })
-	reads := all.grew(func(s sample) float64 { return float64(s.Postgres.Reads) })
-	return append(rows,
-		newRow("memory of Postgres, at most", all.most(func(s sample) float64 { return float64(s.Postgres.RSS) })/1e6, "MB"),
-		newRow("blocks found in Postgres's cache", 100*hits/math.Max(hits+reads, 1), "%"))
-}
-
-// print writes the summary as plain text.
-func (r report) print(out io.Writer) {
-	fmt.Fprintln(out, strings.Join(r.machine, "\n"))
-	for _, group := range r.tables() {
-		fmt.Fprintf(out, "\n%s\n", group.Title)
-		for _, f := range group.Rows {
-			fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-58s %10s %s", f.Name, f.Value, f.Unit), " "))
-		}
-	}
-	fmt.Fprintln(out, "\nchecks")
-	for _, c := range r.checks {
-		verdict := "ok    "
-		if c.Problem != "" {
-			verdict = "FAILED"
-		}
-		fmt.Fprintf(out, "  %s %s\n", verdict, c.Name)
-		for _, line := range []string{c.Detail, c.Problem} {
-			if line != "" {
-				fmt.Fprintln(out, "         "+line)
-			}
-		}
-	}
+	return append(rows, newRow("memory of Postgres, at most", all.most(func(s sample) float64 { return float64(s.Postgres.RSS) })/1e6, "MB"))
 }
 
 // markdown writes the summary as its page has it.
@@ -232,14 +157,18 @@ func (r report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`make load DURATION=%s CHATS=%d`\n\n%s.\n", r.duration, r.chats, strings.Join(r.machine, ".  \n"))
 	for _, group := range r.tables() {
-		fmt.Fprintf(&b, "\n| %s | | |\n|---|--:|---|\n", group.Title)
-		for _, f := range group.Rows {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", f.Name, figures.Mark(f.figure, f.Value), f.Unit)
+		fmt.Fprintf(&b, "\n| %s | | |\n|---|--:|---|\n", group.title)
+		for _, f := range group.rows {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", f.name, f.value, f.unit)
 		}
 	}
-	b.WriteString("\n| check | found |\n|---|---|\n")
+	b.WriteString("\n| check | | found |\n|---|---|---|\n")
 	for _, c := range r.checks {
-		fmt.Fprintf(&b, "| %s | %s |\n", c.Name, c.Detail)
+		verdict := "ok"
+		if c.Problem != "" {
+			verdict = "FAILED: " + c.Problem
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", c.Name, verdict, c.Detail)
 	}
 	return b.String()
 }

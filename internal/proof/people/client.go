@@ -24,6 +24,10 @@ type Refused struct {
 	Code   fault.Code
 }
 
+func refusal(response *http.Response) *Refused {
+	return &Refused{response.StatusCode, fault.Code(kit.CodeOf(response.Body))}
+}
+
 func (r *Refused) Error() string { return fmt.Sprintf("HTTP %d %s", r.Status, r.Code) }
 
 // Call sends a request, with a body of JSON, to any server and decodes the answer. Body and answer may be nil.
@@ -42,7 +46,7 @@ func (p *Person) callAt(ctx context.Context, server, method, path string, body, 
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return &Refused{response.StatusCode, fault.Code(kit.CodeOf(response.Body))}
+		return refusal(response)
 	}
 	if answer != nil {
 		err = json.NewDecoder(response.Body).Decode(answer)
@@ -107,10 +111,10 @@ func (p *Person) stream(ctx context.Context, a attempt, method, path string, bod
 	case http.StatusNoContent:
 		return false, "" // the cursor was at the end of a reply that broke off
 	}
-	refusal := &Refused{response.StatusCode, fault.Code(kit.CodeOf(response.Body))}
-	p.record.fail(refusal.Error())
-	if refusal.Code != "" && !patientCodes[refusal.Code] {
-		p.record.complain("ask%d: %s %s answers %v", a.m.number, method, path, refusal)
+	refused := refusal(response)
+	p.record.fail(refused.Error())
+	if refused.Code != "" && !patientCodes[refused.Code] {
+		p.record.complain("ask%d: %s %s answers %v", a.m.number, method, path, refused)
 	}
 	return false, a.cursor
 }
@@ -171,7 +175,6 @@ func (h *hearing) take(e kit.Event) (end, cursor string) {
 	case streaming.EventCompleted:
 		if completed, ok := decode[streaming.Completed](h.record, e.Data); ok {
 			h.record.end(completed.MessageID, e.Name, completed.ContentLength)
-			h.gauges.receive(completed.Memory)
 			return e.Name, ""
 		}
 	case streaming.EventCancelled, streaming.EventFailed:
@@ -193,7 +196,6 @@ func (h *hearing) measure(delta string) {
 		return
 	}
 	now, n := time.Now(), strings.Count(delta, " ")
-	h.gauges.Count(Words, n)
 	for range n {
 		if h.deltas > 1 || !h.resumed {
 			lag := WordLag

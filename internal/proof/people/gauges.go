@@ -1,32 +1,20 @@
 package people
 
 import (
-	"encoding/json"
 	"math"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// What people count. Tokens are those of memory in the prompts, dropped turns are in neither brief nor prompt.
+// What people count.
 const (
-	Words         = "words"
-	Turns         = "turns"
-	Drops         = "drops"
-	Cancels       = "cancels"
-	Repeats       = "repeats"
-	Reads         = "reads"
-	WithFiles     = "with files"
-	Receipts      = "receipts"
-	MemoryTokens  = "memory tokens"
-	DroppedTurns  = "dropped turns"
-	WithRecall    = "with recalled turns"
-	WithMemories  = "with memories"
-	WithTopic     = "with a topic"
-	RecallTooLate = "recall late"
+	Turns   = "turns"
+	Drops   = "drops"
+	Cancels = "cancels"
+	Repeats = "repeats"
+	Reads   = "reads"
 )
 
 // What people time.
@@ -105,30 +93,6 @@ func (g *Gauges) Open() (now, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open, g.most
-}
-
-// receive counts what a reply's receipt says that the model was shown.
-func (g *Gauges) receive(receipt json.RawMessage) {
-	var r struct {
-		Brief    int       `json:"brief_tokens"`
-		Bridge   int       `json:"bridge_tokens"`
-		Tail     int       `json:"tail_tokens"`
-		Recall   int       `json:"recall_tokens"`
-		Memory   int       `json:"memory_tokens"`
-		Dropped  int       `json:"dropped_turns"`
-		Topic    uuid.UUID `json:"topic"`
-		Recalled string    `json:"recall"`
-	}
-	if json.Unmarshal(receipt, &r) != nil {
-		return // a reply that was stored without one
-	}
-	g.Count(Receipts, 1)
-	g.Count(MemoryTokens, r.Brief+r.Bridge+r.Tail+r.Recall+r.Memory)
-	g.Count(DroppedTurns, r.Dropped)
-	g.Count(WithRecall, btoi(r.Recall > 0))
-	g.Count(WithMemories, btoi(r.Memory > 0))
-	g.Count(WithTopic, btoi(r.Topic != uuid.Nil))
-	g.Count(RecallTooLate, btoi(r.Recalled == "late" || r.Recalled == "failed"))
 }
 
 // Histogram counts durations in steps of three per cent: exact enough for percentiles, and as small after an hour

@@ -127,7 +127,6 @@ func (p *Person) begin(chat *conversation) {
 	chat.waiting, chat.since = p.record.send(p.ID, len(chat.said)), time.Now()
 	chat.said = append(chat.said, chat.waiting)
 	p.gauges.Count(Turns, 1)
-	p.gauges.Count(WithFiles, btoi(p.record.Talk.FilesOf(chat.waiting.number) != nil))
 }
 
 // chooseChat returns a chat to talk in, sometimes a new one.

@@ -100,7 +100,8 @@ func TestHistogram(t *testing.T) {
 	if h := g.Times(ReadTime); h.Total() != 1002 {
 		t.Errorf("%d of 1002", h.Total())
 	}
-	if g.Reset(); g.Counted(Words) != 0 {
+	g.Count(Turns, 1)
+	if g.Reset(); g.Counted(Turns) != 0 {
 		t.Error("it does not begin again")
 	}
 }
