@@ -50,7 +50,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		h := newHarness(t, says("x"))
 		return h.call(http.MethodPost, firstPath, hello, "Authorization", h.oauthToken(oauthClient))
 	},
-	fault.UserNotFound: func(t *testing.T, k keeper) answered {
+	fault.UserNotFound: func(_ *testing.T, k keeper) answered {
 		k.user = uuid.New()
 		return k.call(http.MethodPost, "/v1/chats", "{}")
 	},
@@ -92,7 +92,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		}
 		return answer
 	},
-	fault.ChatExpired: func(t *testing.T, k keeper) answered {
+	fault.ChatExpired: func(_ *testing.T, k keeper) answered {
 		made := k.newChat(`{"ttl_hours": 1}`)
 		k.expire(made.ID)
 		return k.call(http.MethodGet, "/v1/chats/"+made.ID.String(), "")
@@ -104,7 +104,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		}
 		return answer
 	},
-	fault.MemoryNotFound: func(t *testing.T, k keeper) answered {
+	fault.MemoryNotFound: func(_ *testing.T, k keeper) answered {
 		return k.call(http.MethodGet, "/v1/memories/"+exampleChat, "")
 	},
 	fault.TopicNotFound: func(t *testing.T, k keeper) answered {

@@ -45,8 +45,8 @@ func (r *rig) threadAcrossTools() {
 				t.Errorf("the thread changed: %v, %v", second.content, third.content)
 			}
 			for prompt, before := range map[string][]string{
-				"Why does it panic? " + mark: {"reticulated by Ilse. " + mark, first.field("reply")},
-				"Review it. " + mark:         {"reticulated by Ilse. " + mark, first.field("reply"), "Why does it panic? " + mark, second.field("reply")},
+				"Why does it panic? " + mark: {"User: The splines are reticulated by Ilse. " + mark, first.field("reply")},
+				"Review it. " + mark:         {"User: The splines are reticulated by Ilse. " + mark, first.field("reply"), "Why does it panic? " + mark, second.field("reply")},
 			} {
 				asked := r.prompt(prompt)
 				for _, said := range append(before, fileText) {

@@ -213,7 +213,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		chatID := s.newChat(3)
 		change := s.claim(chatID, brief.KindFold)
 		said := func(i int) uuid.UUID { return change.Planned.Messages[i].ID }
-		clear := func() error {
+		clearChat := func() error {
 			if err := errOf(s.ClearChat(t.Context(), s.user, chatID)); fault.CodeOf(err) != fault.GenerationInProgress {
 				return err
 			}
@@ -238,7 +238,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			},
 		}
 		if n%2 == 0 {
-			work = append(work, clear, clear)
+			work = append(work, clearChat, clearChat)
 		}
 		s.atOnce(n, random, work)
 		if n%2 == 0 {

@@ -26,7 +26,7 @@ type Database struct {
 	direct string
 }
 
-// Cold, behind a DSN, keeps a server from opening connections at its start: most servers of tests live for a few turns.
+// Cold is what keeps, behind a DSN, a server from opening connections at its start: most servers of tests live for a few turns.
 const Cold = "&pool_min_conns=0"
 
 // Direct is DSN without a pooler: DATABASE_DIRECT_URL where DSN is DATABASE_URL. A test that uses it explains why

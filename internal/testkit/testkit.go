@@ -135,7 +135,7 @@ const (
 func newFolder() (string, error) {
 	parent := os.TempDir()
 	var free syscall.Statfs_t
-	if syscall.Statfs(inMemory, &free) == nil && free.Bavail*uint64(free.Bsize) > memoryWanted { //nolint:gosec // a block's size
+	if syscall.Statfs(inMemory, &free) == nil && free.Bavail*uint64(free.Bsize) > memoryWanted {
 		parent = inMemory
 	}
 	dir, err := os.MkdirTemp(parent, folderPrefix)

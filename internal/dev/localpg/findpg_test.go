@@ -31,6 +31,7 @@ func fakePostgres(t *testing.T, version, vector string) (binDir string) {
 	return filepath.Join(home, "bin")
 }
 
+//nolint:paralleltest // the environment belongs to the process
 func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 	good := fakePostgres(t, "16.3 (Debian 16.3-0+deb13u1)", "")
 	for _, c := range []struct {
@@ -57,9 +58,11 @@ func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 }
 
 // The one in the PATH wins, unless another has a pgvector that is new enough.
+//
+//nolint:paralleltest // the environment belongs to the process
 func TestOneWithPgvectorIsPreferred(t *testing.T) {
 	path := os.Getenv("PATH")
-	real, err := FindBinaries(0)
+	usual, err := FindBinaries(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,7 @@ func TestOneWithPgvectorIsPreferred(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", links+":"+path)
-		want := real
+		want := usual
 		if first {
 			want = fake
 		}

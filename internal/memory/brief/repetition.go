@@ -78,6 +78,7 @@ func weigh(unit string) int {
 func unitsOf(text string) []string {
 	var units []string
 	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !isOfWord(r) }) {
+		word = strings.Trim(word, quotes)
 		begin := 0 // of what is not a unit yet
 		for at, r := range word {
 			if weigh(word[at:]) < wordWeight {
@@ -98,4 +99,9 @@ func divided(word string) []string {
 	return []string{word}
 }
 
-func isOfWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
+// quotes part no word that they are within, as apostrophes.
+const quotes = "'’"
+
+func isOfWord(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) || strings.ContainsRune(quotes, r)
+}

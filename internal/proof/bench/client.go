@@ -67,7 +67,7 @@ func (p endpoint) open(ctx context.Context, by *http.Client, r request) (io.Read
 	}
 	if response.StatusCode != http.StatusOK {
 		defer func() { _ = response.Body.Close() }()
-		return nil, &people.Refused{Status: response.StatusCode, Code: fault.Code(kit.CodeOf(response.Body))}
+		return nil, &people.RefusedError{Status: response.StatusCode, Code: fault.Code(kit.CodeOf(response.Body))}
 	}
 	return response.Body, nil
 }
@@ -127,7 +127,8 @@ func (r *reply) read(body io.Reader, began time.Time, most int) error {
 	lines := bufio.NewReaderSize(body, longestLine)
 	for deltas := 0; ; {
 		line, err := lines.ReadSlice('\n')
-		if err != nil && (r.end == "" || !errors.Is(err, io.EOF)) {
+		ended := errors.Is(err, io.EOF) && r.end != ""
+		if err != nil && !ended {
 			return fmt.Errorf("no terminal event: %w", err)
 		}
 		key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
@@ -142,7 +143,7 @@ func (r *reply) read(body io.Reader, began time.Time, most int) error {
 				r.take(text, began)
 			}
 		case "": // the end of an event
-			if err != nil || deltas == most && r.cursor != nil {
+			if ended || deltas == most && r.cursor != nil {
 				return nil
 			}
 		}

@@ -149,7 +149,7 @@ func (b *bench) replies(ctx context.Context, p endpoint, chats []chat, over time
 		found[i], broken[i] = p.whole(ctx, fresh, p.asks(chats[i], wishing(b.askForMemory(), tokens)), tokens)
 		return nil
 	})
-	return found, slices.DeleteFunc(append(broken, err), func(err error) bool { return err == nil })
+	return found, slices.DeleteFunc(slices.Concat(broken, []error{err}), func(err error) bool { return err == nil })
 }
 
 // measureBurst begins replies without waiting for those before: all in one moment, then so many a second. How long do
@@ -222,7 +222,7 @@ func (p endpoint) follow(ctx context.Context, c chat, tokens int) (reply, error)
 	const again = 20 * time.Millisecond
 	for {
 		found, err := p.whole(ctx, fresh, c.readsOn(""), tokens)
-		refusal, refused := errors.AsType[*people.Refused](err)
+		refusal, refused := errors.AsType[*people.RefusedError](err)
 		if !refused || refusal.Status != http.StatusNoContent {
 			return found, err
 		}

@@ -18,17 +18,17 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// Refused is an answer that is no success. Code is "" where there is none.
-type Refused struct {
+// RefusedError is an answer that is no success. Code is "" where there is none.
+type RefusedError struct {
 	Status int
 	Code   fault.Code
 }
 
-func refusal(response *http.Response) *Refused {
-	return &Refused{response.StatusCode, fault.Code(kit.CodeOf(response.Body))}
+func refusal(response *http.Response) *RefusedError {
+	return &RefusedError{response.StatusCode, fault.Code(kit.CodeOf(response.Body))}
 }
 
-func (r *Refused) Error() string { return fmt.Sprintf("HTTP %d %s", r.Status, r.Code) }
+func (r *RefusedError) Error() string { return fmt.Sprintf("HTTP %d %s", r.Status, r.Code) }
 
 // Call sends a request, with a body of JSON, to any server and decodes the answer. Body and answer may be nil.
 func (p *Person) Call(ctx context.Context, method, path string, body, answer any) error {

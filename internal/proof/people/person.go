@@ -275,7 +275,7 @@ func (p *Person) erase(ctx context.Context, m *message, itsReply bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	err := p.Call(ctx, http.MethodDelete, "/v1/messages/"+id.String(), nil, nil)
-	refusal, refused := errors.AsType[*Refused](err)
+	refusal, refused := errors.AsType[*RefusedError](err)
 	switch {
 	case err == nil:
 		p.record.deleting(state, done)
@@ -413,7 +413,7 @@ func (p *Person) ask(ctx context.Context, method, path string, body, answer any)
 		return true
 	}
 	place, _, _ := strings.Cut(path, "?")
-	refusal, refused := errors.AsType[*Refused](err)
+	refusal, refused := errors.AsType[*RefusedError](err)
 	switch {
 	case ctx.Err() != nil:
 	case !refused:

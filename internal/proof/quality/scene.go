@@ -183,7 +183,7 @@ func (p *person) tell(messages ...said) uuid.UUID {
 func (p *person) learn(chat uuid.UUID) {
 	p.s.until("the chat is extracted", func() bool {
 		err := p.try(http.MethodPost, "/v1/chats/"+chat.String()+"/extract", map[string]any{}, nil)
-		if refusal, refused := errors.AsType[*people.Refused](err); refused && refusal.Status == http.StatusNotFound {
+		if refusal, refused := errors.AsType[*people.RefusedError](err); refused && refusal.Status == http.StatusNotFound {
 			return true
 		}
 		p.s.check(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -66,7 +67,7 @@ func readTalks(o Options) (all []*talk, err error) {
 	for round := range rounds {
 		for _, d := range ours {
 			for _, m := range d.messages {
-				if strings.Contains("boat dentist family novel school server violin", d.name) && m.session == fmt.Sprint("session_", round+1) {
+				if slices.Contains(strings.Fields("boat dentist family novel school server violin"), d.name) && m.session == fmt.Sprint("session_", round+1) {
 					m.session = d.name
 					one.messages = append(one.messages, m)
 				}
