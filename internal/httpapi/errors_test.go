@@ -107,10 +107,10 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	fault.MemoryNotFound: func(_ *testing.T, k keeper) answered {
 		return k.call(http.MethodGet, "/v1/memories/"+exampleChat, "")
 	},
-	fault.TopicNotFound: func(t *testing.T, k keeper) answered {
+	fault.TopicNotFound: func(_ *testing.T, k keeper) answered {
 		return k.call(http.MethodGet, "/v1/chats/"+k.newChat("").ID.String()+"/topics/current", "")
 	},
-	fault.MemoryExists: func(t *testing.T, k keeper) answered {
+	fault.MemoryExists: func(_ *testing.T, k keeper) answered {
 		k.remember("Plays the cello.")
 		return k.call(http.MethodPatch, k.remember("Plays the viola."), `{"content":"Plays the cello!"}`)
 	},
