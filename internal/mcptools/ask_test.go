@@ -44,9 +44,10 @@ func (r *rig) threadAcrossTools() {
 			if second.thread() != thread || third.thread() != thread || second.content["started_new"] != false {
 				t.Errorf("the thread changed: %v, %v", second.content, third.content)
 			}
+			told := "User: The splines are reticulated by Ilse. " + mark
 			for prompt, before := range map[string][]string{
-				"Why does it panic? " + mark: {"User: The splines are reticulated by Ilse. " + mark, first.field("reply")},
-				"Review it. " + mark:         {"User: The splines are reticulated by Ilse. " + mark, first.field("reply"), "Why does it panic? " + mark, second.field("reply")},
+				"Why does it panic? " + mark: {told, first.field("reply")},
+				"Review it. " + mark:         {told, first.field("reply"), "Why does it panic? " + mark, second.field("reply")},
 			} {
 				asked := r.prompt(prompt)
 				for _, said := range append(before, fileText) {

@@ -45,13 +45,21 @@ function checked(body) {
   const { input, model: asked, dimensions = DIMENSIONS, encoding_format: format = "float" } = body;
   const texts = typeof input === "string" ? [input] : input;
   if (input === undefined) throw new Refusal(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter");
-  if (!Array.isArray(texts) || texts.some((text) => typeof text !== "string")) throw new Refusal(400, "Invalid type for 'input': expected a string or an array of strings.", "input", "invalid_type");
-  if (texts.length < 1 || texts.length > MAX_TEXTS) throw new Refusal(400, `Invalid 'input': expected 1 to ${MAX_TEXTS} texts, but got ${texts.length}.`, "input", "invalid_value");
+  if (!Array.isArray(texts) || texts.some((text) => typeof text !== "string")) {
+    throw new Refusal(400, "Invalid type for 'input': expected a string or an array of strings.", "input", "invalid_type");
+  }
+  if (texts.length < 1 || texts.length > MAX_TEXTS) {
+    throw new Refusal(400, `Invalid 'input': expected 1 to ${MAX_TEXTS} texts, but got ${texts.length}.`, "input", "invalid_value");
+  }
   if (texts.includes("")) throw new Refusal(400, "Invalid 'input': a text cannot be empty.", "input", "invalid_value");
   if (asked === undefined) throw new Refusal(400, "Missing required parameter: 'model'.", "model", "missing_required_parameter");
   if (asked !== MODEL) throw new Refusal(404, `The model '${asked}' does not exist: this is ${MODEL}.`, "model", "model_not_found");
-  if (!integer(dimensions, 1, DIMENSIONS)) throw new Refusal(400, `Invalid 'dimensions': expected an integer from 1 to ${DIMENSIONS}.`, "dimensions", "invalid_value");
-  if (format !== "float" && format !== "base64") throw new Refusal(400, "Invalid 'encoding_format': expected 'float' or 'base64'.", "encoding_format", "invalid_value");
+  if (!integer(dimensions, 1, DIMENSIONS)) {
+    throw new Refusal(400, `Invalid 'dimensions': expected an integer from 1 to ${DIMENSIONS}.`, "dimensions", "invalid_value");
+  }
+  if (format !== "float" && format !== "base64") {
+    throw new Refusal(400, "Invalid 'encoding_format': expected 'float' or 'base64'.", "encoding_format", "invalid_value");
+  }
   return { texts, dimensions, format };
 }
 

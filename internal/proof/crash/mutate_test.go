@@ -115,7 +115,8 @@ func TestOverlay(t *testing.T) {
 	t.Parallel()
 	source, folder := t.TempDir(), t.TempDir()
 	m := mutation{file: filepath.Join(source, "x.patch")}
-	write(t, m.file, "Says: x\nSurvives: y\n\n--- a/main.go\n+++ b/main.go\n@@ -1,2 +1,2 @@\n package main\n-func main() { println(1) }\n+func main() { panic(2) }\n")
+	write(t, m.file, "Says: x\nSurvives: y\n\n--- a/main.go\n+++ b/main.go\n"+
+		"@@ -1,2 +1,2 @@\n package main\n-func main() { println(1) }\n+func main() { panic(2) }\n")
 	write(t, filepath.Join(source, "go.mod"), "module x\n")
 	write(t, filepath.Join(source, "main.go"), "package main\nfunc main() { println(1) }\n")
 	setting, err := m.overlay(t.Context(), source, folder)

@@ -2,7 +2,8 @@
 -- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and nobody talks;
 -- "greeted" after one more message in every chat. Those that read heard_messages and heard_replies (what clients
 -- sent and heard), crash.places (which place every message was seen at), topic_rows (what topics have), or traces (where
--- words of deleted messages are) need the harness. The others need only a project, and may be run by hand: the five numbers of due_folds are the server's MEMORY_ settings.
+-- words of deleted messages are) need the harness. The others need only a project, and may be run by hand:
+-- the five numbers of due_folds are the server's MEMORY_ settings.
 
 -- check: acknowledged, always
 -- A message that a server acknowledged is stored once, in its chat, with its text.

@@ -97,7 +97,8 @@ func (s *story) fold(t *testing.T) {
 	t.Helper()
 	const summary = "Said so far: ask1 said1 ask2 said2."
 	s.exec(t, `insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
-		input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256) values ($1, $2, 1, 'fold', 1, 4, 2, $3, 1, 1, 'inline', 'x', 'x', 1, '')`,
+		input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
+		values ($1, $2, 1, 'fold', 1, 4, 2, $3, 1, 1, 'inline', 'x', 'x', 1, '')`,
 		s.chats[0], s.user, summary)
 	s.exec(t, `update public.conversation_briefs set brief = jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id', null),
 		version = 1, covered_seq = 4, brief_tokens = 9, pending_turns = 1,
@@ -170,7 +171,8 @@ func (s *story) found(t *testing.T, prompts []Prompt, statement string, checks [
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	// What triggers and constraints forbid is what the checks are for, should one of those be missing.
 	broken := strings.NewReplacer("$chat", quoted(s.chats[0]), "$user", quoted(s.user), "$ask1", quoted(s.asks[0].id), "$ask2", quoted(s.asks[1].id),
-		"$gone", quoted(s.asks[4].id), "$said1", quoted(s.replies[0]), "$said2", quoted(s.replies[1]), "$first3", quoted(s.replies[2]), "$said3", quoted(s.replies[3])).Replace(statement)
+		"$gone", quoted(s.asks[4].id), "$said1", quoted(s.replies[0]), "$said2", quoted(s.replies[1]),
+		"$first3", quoted(s.replies[2]), "$said3", quoted(s.replies[3])).Replace(statement)
 	if _, err := tx.Exec(t.Context(), "set local session_replication_role = replica; "+broken); err != nil {
 		t.Fatalf("%s: %v", broken, err)
 	}
@@ -185,8 +187,9 @@ func quoted(id uuid.UUID) string { return "'" + id.String() + "'" }
 
 // breaks has for each check what it must find.
 var breaks = map[string]string{
-	"acknowledged":     `delete from public.messages where id = $ask1`,
-	"sent_once":        `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count) select gen_random_uuid(), chat_id, user_id, 99, role, content, 1 from public.messages where id = $ask1`,
+	"acknowledged": `delete from public.messages where id = $ask1`,
+	"sent_once": `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count)
+		select gen_random_uuid(), chat_id, user_id, 99, role, content, 1 from public.messages where id = $ask1`,
 	"nothing_invented": `update public.messages set content = 'ask1 and no more' where id = $ask1`,
 	"answer_fits":      `update public.messages set content = left(content, -1) where id = $said1`,
 	"reply_kept":       `delete from public.messages where id = $said2`,
@@ -210,14 +213,15 @@ var breaks = map[string]string{
 	"ledger_ranges":              `update public.conversation_brief_revisions set seq_from = 2`,
 	"brief_is_its_last_revision": `update public.conversation_briefs set covered_seq = 3 where chat_id = $chat`,
 	"ledger_turns":               `update public.conversation_brief_revisions set turns = 1`,
-	"folded_once":                `update public.conversation_briefs set brief = jsonb_set(brief, '{global_summary}', '"ask1 ask2 ask3 said1 said2 said2"') where chat_id = $chat`,
-	"covered_is_indexed":         `delete from public.turn_index where chat_id = $chat and seq = 1`,
-	"indexed_words_are_there":    `update public.messages set content = 'ask1, otherwise' where id = $ask1`,
-	"extraction_ranges":          `update public.memory_extractions set seq_from = 2 where seq_from = 1`,
-	"extracted_once":             `delete from public.memory_sources where message_id = $ask1`,
-	"only_what_users_said":       `update public.memories set content = 'The user has the number said1.' where content like '%lantern number 2.'`,
-	"memory_has_source":          `delete from public.memory_sources where message_id = $ask2`,
-	"source_is_true":             `update public.memory_sources set quote = 'I never said that.' where message_id = $ask1`,
+	"folded_once": `update public.conversation_briefs set brief = jsonb_set(brief, '{global_summary}',
+		'"ask1 ask2 ask3 said1 said2 said2"') where chat_id = $chat`,
+	"covered_is_indexed":      `delete from public.turn_index where chat_id = $chat and seq = 1`,
+	"indexed_words_are_there": `update public.messages set content = 'ask1, otherwise' where id = $ask1`,
+	"extraction_ranges":       `update public.memory_extractions set seq_from = 2 where seq_from = 1`,
+	"extracted_once":          `delete from public.memory_sources where message_id = $ask1`,
+	"only_what_users_said":    `update public.memories set content = 'The user has the number said1.' where content like '%lantern number 2.'`,
+	"memory_has_source":       `delete from public.memory_sources where message_id = $ask2`,
+	"source_is_true":          `update public.memory_sources set quote = 'I never said that.' where message_id = $ask1`,
 	"one_of_a_key": `drop index public.memories_content_key_key; insert into public.memories (user_id, content) select user_id, content from public.memories
 		where status = 'active'`,
 	"closed_has_successor": `update public.memories set retracted_at = null where status = 'superseded'`,
@@ -225,11 +229,12 @@ var breaks = map[string]string{
 	"hands_off": `insert into public.memory_revisions (memory_id, version, user_id, action, actor)
 		select id, 8 + n, user_id, case n when 0 then 'EDIT' else 'UPDATE' end, case n when 0 then 'user' else 'model' end
 		  from public.memories cross join generate_series(0, 1) n`,
-	"memory_versions":          `update public.memory_users set version = 1`,
-	"mentions_are_counted":     `update public.memory_entities set mentions = 7`,
-	"topic_of_its_chat":        `update public.turn_index set topic_id = gen_random_uuid() where seq = 1`,
-	"topic_counters":           `update public.topics set message_count = 3 where number = 1`,
-	"topic_messages_agree":     `alter view throughline.messages_of_topics rename to hidden; create view throughline.messages_of_topics as select * from throughline.hidden where seq > 1`,
+	"memory_versions":      `update public.memory_users set version = 1`,
+	"mentions_are_counted": `update public.memory_entities set mentions = 7`,
+	"topic_of_its_chat":    `update public.turn_index set topic_id = gen_random_uuid() where seq = 1`,
+	"topic_counters":       `update public.topics set message_count = 3 where number = 1`,
+	"topic_messages_agree": `alter view throughline.messages_of_topics rename to hidden;
+		create view throughline.messages_of_topics as select * from throughline.hidden where seq > 1`,
 	"topic_numbers":            `alter table public.topics drop constraint topics_chat_id_number_key; update public.topics set number = 1`,
 	"topic_accesses":           `update public.topics set access_count = 5 where number = 1`,
 	"packed_are_counted":       `update public.topics set compacted_messages = 1 where number = 1`,

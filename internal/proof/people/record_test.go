@@ -46,17 +46,26 @@ func TestListening(t *testing.T) {
 		settled           bool
 		cursor            string
 	}{
-		{name: "a whole reply", first: begin, then: stream(streaming.EventStarted, started(ask, id, 3), streaming.EventDelta, delta(id, 3, "ße ok"), streaming.EventCompleted, completed(8)), settled: true},
-		{name: "broken off", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventDelta, delta(id, 6, "a")) + "event: comple", cursor: id.String() + ":7"},
+		{name: "a whole reply", first: begin,
+			then:    stream(streaming.EventStarted, started(ask, id, 3), streaming.EventDelta, delta(id, 3, "ße ok"), streaming.EventCompleted, completed(8)),
+			settled: true},
+		{name: "broken off", first: begin,
+			then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventDelta, delta(id, 6, "a")) + "event: comple", cursor: id.String() + ":7"},
 		{name: "failed", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventFailed, ended)},
 		{name: "cancelled", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventCancelled, ended), settled: true},
-		{name: "other text", first: begin, then: stream(streaming.EventStarted, started(ask, id, 0), streaming.EventDelta, delta(id, 0, "Grosse ")), broken: "says something else", cursor: id.String() + ":7"},
-		{name: "a gap", first: begin, then: stream(streaming.EventStarted, started(ask, id, 9), streaming.EventDelta, delta(id, 9, "x")), broken: "leaves a gap", cursor: id.String() + ":9"},
-		{name: "another length", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventCompleted, completed(9)), broken: "9 characters", settled: true},
-		{name: "another message", first: begin, then: stream(streaming.EventStarted, started(other, id, 6)), broken: "when it is sent again", cursor: id.String() + ":6"},
+		{name: "other text", first: begin,
+			then:   stream(streaming.EventStarted, started(ask, id, 0), streaming.EventDelta, delta(id, 0, "Grosse ")),
+			broken: "says something else", cursor: id.String() + ":7"},
+		{name: "a gap", first: begin,
+			then: stream(streaming.EventStarted, started(ask, id, 9), streaming.EventDelta, delta(id, 9, "x")), broken: "leaves a gap", cursor: id.String() + ":9"},
+		{name: "another length", first: begin,
+			then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventCompleted, completed(9)), broken: "9 characters", settled: true},
+		{name: "another message", first: begin,
+			then: stream(streaming.EventStarted, started(other, id, 6)), broken: "when it is sent again", cursor: id.String() + ":6"},
 		{name: "no start", first: "", then: stream(streaming.EventCompleted, completed(0)), broken: "never started", settled: true},
 		{name: "no JSON", first: begin, then: stream(streaming.EventDelta, "{"), broken: "cannot be read", cursor: "kept"},
-		{name: "two ends", first: begin + stream(streaming.EventCancelled, ended), then: stream(streaming.EventCompleted, completed(6)), broken: "ended with message.cancelled", settled: true},
+		{name: "two ends", first: begin + stream(streaming.EventCancelled, ended),
+			then: stream(streaming.EventCompleted, completed(6)), broken: "ended with message.cancelled", settled: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +93,8 @@ func TestHangingUp(t *testing.T) {
 	for i := range 5 {
 		events = append(events, streaming.EventDelta, fmt.Sprintf(`{"message_id":%q,"offset":%d,"delta":"x"}`, id, i))
 	}
-	settled, cursor := client.read(t.Context(), strings.NewReader(stream(events...)), attempt{m: m, enough: func(deltas int) bool { return deltas >= 3 }}, time.Now())
+	settled, cursor := client.read(t.Context(), strings.NewReader(stream(events...)),
+		attempt{m: m, enough: func(deltas int) bool { return deltas >= 3 }}, time.Now())
 	if want := id.String() + ":3"; settled || cursor != want {
 		t.Errorf("settled %t, cursor %q, want %q", settled, cursor, want)
 	}
