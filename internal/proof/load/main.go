@@ -32,7 +32,7 @@ const defaultChats = 250
 
 // parse returns the run that the arguments ask for.
 func parse(args []string, usage io.Writer) (plan, error) {
-	p := plan{source: ".", habits: ordinary, talk: ordinaryTalk(), settle: 2 * time.Minute, look: time.Second, idle: 30 * time.Second}
+	p := plan{source: ".", habits: ordinary, talk: ordinaryTalk(), settle: 3 * time.Minute, look: time.Second, idle: 30 * time.Second}
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.DurationVar(&p.duration, "duration", time.Hour, "how long people talk, after a warm-up")

@@ -34,7 +34,7 @@ func TestShortLoad(t *testing.T) {
 	}
 	p.source, p.habits, p.warmUp, p.every = "../../..", restless, time.Second, 500*time.Millisecond
 	p.look, p.idle, p.noVector = 300*time.Millisecond, time.Second, true // the embedder may not be installed here
-	p.env = map[string]string{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200", "MEMORY_K_RAW_TURNS": "1"}
+	p.env = map[string]string{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200", "MEMORY_K_RAW_TURNS": "1", "MEMORY_EXTRACT_DELAY": "1s"}
 	p.talk.Files.Every, p.talk.SayEvery, p.talk.Summary = 5, 1, 100*time.Millisecond
 	p.enough = func(g *people.Gauges) bool {
 		happened := g.Counted(people.Turns) > 36
