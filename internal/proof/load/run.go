@@ -47,7 +47,7 @@ func limits() people.Limits {
 	l := memory.DefaultLimits()
 	return people.Limits{
 		"threshold": l.ChunkThreshold, "tail": l.KRawTurns, "bridge": l.BridgeTokenBudget, "least": l.MinTailTurns, "prompt": l.PromptTokenBudget,
-		"topic_most": 12, "topic_room": 20,
+		"topic_most": 12, "topic_room": 20, "topics_from_brief": true,
 	}
 }
 

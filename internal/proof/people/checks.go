@@ -76,7 +76,8 @@ func Chosen(checks []Check, when ...string) []Check {
 }
 
 // Limits are the servers' settings that decide when a fold is due and a topic is packed, as @names in the checks: threshold,
-// tail, bridge, least, prompt and topic_most. A summary of a topic has room for topic_room marks at least.
+// tail, bridge, least, prompt and topic_most. A summary of a topic has room for topic_room marks at least. topics_from_brief says that
+// chats have topics only once they have a brief.
 type Limits = pgx.NamedArgs
 
 // mostRows is how many rows of a violation are reported.

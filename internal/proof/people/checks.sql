@@ -394,7 +394,7 @@ select b.chat_id, b.extracted_seq, b.extract_due_at, m.seq from public.conversat
 -- check: all_assigned, quiet
 -- Every indexed turn since the last clear has its topic.
 select i.chat_id, i.seq, i.said_at, i.embedding is not null as has_vector from public.turn_index i join public.conversation_briefs b using (chat_id)
- where i.topic_id is null and i.seq > b.cleared_seq;
+ where i.topic_id is null and i.seq > b.cleared_seq and (@topics_from_brief::boolean is not true or b.covered_seq > 0);
 
 -- check: topics_are_repaired, quiet
 -- No topic waits for its summary, and none but one that is talked about has more messages unpacked than it may.
