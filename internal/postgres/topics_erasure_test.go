@@ -227,13 +227,13 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 				for _, step := range []func() error{c.embed, c.assign, c.pack, c.fade}[:random.IntN(5)] {
 					noError(t, step())
 				}
-				work := append(c.erase(erasures), c.embed, c.assign, c.assign, c.pack, c.pack, c.fade, c.merge, c.rateAndRename,
+				work := append(c.erase(erasures), c.embed, c.assign, c.assign, c.pack, c.pack, c.fade, c.merge,
 					func() error {
 						return c.as(c.who, "update messages set pinned = true where seq = 3; update topics set title = 'Mine', tags = '{mine}' where number = 2")
 					},
 					func() error { return b.index.IndexTurns(t.Context(), c.chat) })
-				if len(erasures) == 2 { // the chat stays: with its deletion, talking and merging by hand can deadlock
-					work = append(work, c.talkOn, c.mergeTwo)
+				if len(erasures) == 2 { // the chat stays: with its deletion, what the user does to it can deadlock
+					work = append(work, c.talkOn, c.mergeTwo, c.rateAndRename)
 				}
 				b.atOnce(n, random, work)
 				mustBe(t, c.holders(canary), nil, "round %d: who holds words of messages that are gone", n)
