@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -13,7 +14,12 @@ import (
 func TestServeAndStop(t *testing.T) {
 	t.Parallel()
 	soon := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(spoken, 4, soon))
+	r := newRig(t, func(request *offline.Request) offline.Answer {
+		if request.Current != "A short one." { // one that came just before the end is not held
+			return offline.Answer{}
+		}
+		return offline.Answer{Text: spoken, Gate: soon, GateAfter: 4}
+	})
 	p := r.start(nil, "serve")
 	reply := p.Send("", testkit.Body{"content": "A short one."})
 	reply.UntilText(heard)
