@@ -28,7 +28,8 @@ func TestUIEventsToTheByte(t *testing.T) {
 			`"chat_id":"0193a1b2-0000-7000-8000-000000000001","user_message_id":"0193a1b2-0000-7000-8000-000000000002","message_id":"` + uiReplyID +
 			`","model_variant":"arco","resumed":true,"offset":7}}` + "\n\n"}},
 		{"text", func(e *UIEncoder) error { return errors.Join(e.Chunk(text), e.Chunk(text)) }, []string{
-			`data: {"type":"text-start","id":"text"}` + "\n\n" + `data: {"type":"text-delta","id":"text","delta":"a \"b\"\\\u000d\n é 👋🏽 ` + "\u2028" + `"}` + "\n\n",
+			`data: {"type":"text-start","id":"text"}` + "\n\n" +
+				`data: {"type":"text-delta","id":"text","delta":"a \"b\"\\\u000d\n é 👋🏽 ` + "\u2028" + `"}` + "\n\n",
 			`data: {"type":"text-delta","id":"text","delta":"a \"b\"\\\u000d\n é 👋🏽 ` + "\u2028" + `"}` + "\n\n",
 		}},
 		{"completed", ending(Terminal{Completed: &Completed{

@@ -111,7 +111,8 @@ var (
 	fourDigits = express(`(?:^|\D)(1[89]\d\d|20\d\d)(?:\D|$)`)
 	// fullDates are dates with a number for each part, largest first.
 	fullDates = express(`(?:^|\D)((?:1[89]|20)\d\d)[-/.年](\d{1,2})(?:[-/.月](\d{1,2}))?`)
-	counted   = express(`(?:^|[^\pL\pN])(\pN+\s?|\pL+\s)(` + unitWords + `)(?:$|[^\pL])|([\pN一二三四五六七八九十两兩한두세네]+) ?(` + eastAsianUnits + `)`)
+	counted   = express(`(?:^|[^\pL\pN])(\pN+\s?|\pL+\s)(` + unitWords + `)(?:$|[^\pL])|` +
+		`([\pN一二三四五六七八九十两兩한두세네]+) ?(` + eastAsianUnits + `)`)
 )
 
 var unitWords = lang.Pattern("dates", "unitWords")

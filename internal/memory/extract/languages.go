@@ -157,8 +157,10 @@ func hitsOf(v vocabulary, lang string) int {
 
 // ownLetters are letters that few other languages have.
 var ownLetters = map[string]string{
-	"de": "äöüß", "fr": "éèêàçùîôœ", "es": "ñáéíóú¿¡", "it": "èàùòì", "pt": "ãõçáéíóâê", "pl": "ąćęłńśźżó", "tr": "ğışçöü",
-	"sv": "åäö", "da": "åæø", "no": "åæø", "fi": "äö", "cs": "ěščřžýáíéůú", "hu": "őűáéíóöü", "ro": "ăâîșşțţ", "vi": "ăâđêôơưạảấầếềốồ",
+	"de": "äöüß", "fr": "éèêàçùîôœ", "es": "ñáéíóú¿¡", "it": "èàùòì",
+	"pt": "ãõçáéíóâê", "pl": "ąćęłńśźżó", "tr": "ğışçöü",
+	"sv": "åäö", "da": "åæø", "no": "åæø",
+	"fi": "äö", "cs": "ěščřžýáíéůú", "hu": "őűáéíóöü", "ro": "ăâîșşțţ", "vi": "ăâđêôơưạảấầếềốồ",
 	"uk": "іїєґ", "ru": "ыэъё", "bg": "ъ", "fa": "پچژگک", "ur": "ٹڈڑںھے",
 }
 
@@ -221,4 +223,5 @@ func mixes(content, script string) bool {
 var userWords = wordSet("words", "user")
 
 // spacelessEmpty are pairs of characters that say nothing.
-var spacelessEmpty = setOf(`用户 使用 ユー ーザ ザー 利用 用者 사용 용자 用戶 我是 我的 他的 她的 一个 一個 没有 沒有 不是 这个 這個 那个 ผู้ใช้`)
+var spacelessEmpty = setOf(`用户 使用 ユー ーザ ザー 利用 用者 사용 용자 用戶` +
+	` 我是 我的 他的 她的 一个 一個 没有 沒有 不是 这个 這個 那个 ผู้ใช้`)

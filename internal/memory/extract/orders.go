@@ -24,7 +24,8 @@ var addresses = phrases(lang.Pattern("orders", "addresses"))
 // style is how answers are written. An order of nothing else is a preference.
 var style = phrases(lang.Pattern("orders", "style"))
 
-var styleEast = anywhere(`回答|回复|回覆|语气|語氣|简洁|簡潔|口调|返答|回答|敬語|簡潔|答え|日本語で|中文|답변|존댓말|반말|한국어로`)
+var styleEast = anywhere(`回答|回复|回覆|语气|語氣|简洁|簡潔|口调|返答|回答|` +
+	`敬語|簡潔|答え|日本語で|中文|답변|존댓말|반말|한국어로`)
 
 // isOrder reports whether a fact tells the assistant what to do, beyond the style of its answers, or holds what could
 // leave its section of a prompt.

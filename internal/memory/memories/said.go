@@ -59,7 +59,8 @@ func init() {
 		working plans planning named called currently usually often always never since born moved interested
 		nutzer benutzer nutzerin mag bevorzugt heißt wohnt lebt arbeitet utilisateur utilisatrice aime préfère habite vit travaille
 		usuario usuaria prefiere gusta vive trabaja utente preferisce abita lavora utilizador usuário prefere mora trabalha
-		gebruiker houdt woont werkt użytkownik lubi woli mieszka pracuje пользователь любит живёт живет работает kullanıcı sever yaşıyor`) {
+		gebruiker houdt woont werkt użytkownik lubi woli mieszka pracuje
+		пользователь любит живёт живет работает kullanıcı sever yaşıyor`) {
 		ofMemories[root] = true
 	}
 }

@@ -96,7 +96,8 @@ func wordSet(section string) map[string]bool {
 
 // Of the pairs of characters of a script without spaces, those say nothing that are all hiragana, hold a particle, or
 // are a word of small talk.
-const particles = `的了是我你您他她它们吗呢吧啊呀在有和就都很也不没会能要想把被给对跟到着过地得这那哪什么怎为谁几多少个请の은는이가을를에의도와과요はがをにへ`
+const particles = `的了是我你您他她它们吗呢吧啊呀在有和就都很也不没会能要想把被给对跟到着过地得这那哪` +
+	`什么怎为谁几多少个请の은는이가을를에의도와과요はがをにへ`
 
 var spacelessSmallTalk = wordSet("small talk without spaces")
 

@@ -1,8 +1,11 @@
 package page
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/testkit/authserver"
 )
 
@@ -15,4 +18,8 @@ func TestConsent(t *testing.T) {
 	auth.AddUser(r.user, email, password)
 	auth.Serve(r.Base, r.Base+"/mcp")
 	r.inBrowser("consent.mjs", env{"EMAIL": email, "PASSWORD": password, "SUPABASE_URL": auth.URL})
+	there := testkit.Client{T: t, Base: auth.URL, Token: auth.SignIn(email)}
+	if got := there.Call(http.MethodGet, "/auth/v1/user/oauth/grants", nil); got.Status != http.StatusOK || strings.TrimSpace(got.Text) != "[]" {
+		t.Errorf("what was disconnected or refused may still act: %d %s", got.Status, got.Text)
+	}
 }
