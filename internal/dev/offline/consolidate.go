@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// decision is what becomes of one candidate, in the form of the schema decisions.
-type decision struct {
+// Decision is what becomes of one candidate, in the form of the schema decisions.
+type Decision struct {
 	Candidate string  `json:"candidate"`
 	Action    string  `json:"action"`
 	Memory    *string `json:"memory"`
@@ -28,7 +28,7 @@ func consolidate(r *Request) object {
 		}
 	}
 	changed := map[string]bool{}
-	decisions := []decision{}
+	decisions := []Decision{}
 	for _, c := range candidates {
 		decisions = append(decisions, decide(c, memories, changed))
 	}
@@ -45,13 +45,13 @@ const (
 
 // decide compares a candidate with the memories that no other candidate has changed: what is known is not kept again,
 // what is contradicted goes, what is less than the candidate becomes it.
-func decide(c aliasedLine, memories []aliasedLine, changed map[string]bool) decision {
+func decide(c aliasedLine, memories []aliasedLine, changed map[string]bool) Decision {
 	for _, action := range []string{actionNoop, actionDelete, actionUpdate} {
 		for _, m := range memories {
 			if changed[m.alias] || comparison(c.text, m.text) != action {
 				continue
 			}
-			d := decision{Candidate: c.alias, Action: action, Memory: &m.alias, Reason: "By what both say."}
+			d := Decision{Candidate: c.alias, Action: action, Memory: &m.alias, Reason: "By what both say."}
 			changed[m.alias] = action != actionNoop
 			if action == actionUpdate {
 				d.Merged = &c.text
@@ -59,7 +59,7 @@ func decide(c aliasedLine, memories []aliasedLine, changed map[string]bool) deci
 			return d
 		}
 	}
-	return decision{Candidate: c.alias, Action: actionAdd, Reason: "Nothing known says this."}
+	return Decision{Candidate: c.alias, Action: actionAdd, Reason: "Nothing known says this."}
 }
 
 // comparison returns the action that a candidate means for one memory; ADD where it changes nothing about it.

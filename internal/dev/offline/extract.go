@@ -14,8 +14,8 @@ const titleNew = "NEW MESSAGES"
 // newMessages returns the messages of an extraction that are to be read.
 func newMessages(text string) string { return sections(text, titleNew)[titleNew] }
 
-// fact is one proposed memory, in the form of the schema extracted_facts.
-type fact struct {
+// Fact is one proposed memory, in the form of the schema extracted_facts.
+type Fact struct {
 	Fact          string         `json:"fact"`
 	Type          string         `json:"type"`
 	Confidence    float64        `json:"confidence"`
@@ -26,8 +26,8 @@ type fact struct {
 	ValidFrom     *string        `json:"valid_from"`
 	ValidTo       *string        `json:"valid_to"`
 	Replaces      *string        `json:"replaces"`
-	Entities      []entity       `json:"entities"`
-	Relationships []relationship `json:"relationships"`
+	Entities      []Entity       `json:"entities"`
+	Relationships []Relationship `json:"relationships"`
 
 	of claim
 }
@@ -35,13 +35,13 @@ type fact struct {
 // extract answers an extraction with what the user's new messages say in the ways of sayings.txt. Of two values of what
 // has one value at a time the later one is proposed.
 func extract(r *Request) object {
-	facts := []fact{}
+	facts := []Fact{}
 	for _, m := range aliased(newMessages(r.Text), "UA") {
 		if m.alias[0] != 'U' {
 			continue
 		}
 		for _, found := range factsIn(m) {
-			facts = slices.DeleteFunc(facts, func(earlier fact) bool { return takesPlaceOf(found.of, earlier.of) })
+			facts = slices.DeleteFunc(facts, func(earlier Fact) bool { return takesPlaceOf(found.of, earlier.of) })
 			facts = append(facts, found)
 		}
 	}
@@ -88,9 +88,9 @@ var (
 )
 
 // factsIn returns what a message says in the ways of sayings.txt, without questions and what it quotes.
-func factsIn(m aliasedLine) []fact {
+func factsIn(m aliasedLine) []Fact {
 	said, _ := time.Parse(time.DateOnly, m.note[:min(len(m.note), len(time.DateOnly))])
-	var facts []fact
+	var facts []Fact
 	for line := range strings.Lines(withoutDirectives(m.text)) {
 		for _, sentence := range sentences(line) {
 			if strings.HasPrefix(line, ">") || isQuestion(sentence) || passing.MatchString(sentence) {
@@ -118,7 +118,7 @@ func clausesOf(sentence string) []string {
 }
 
 // factIn returns the fact that a clause states.
-func factIn(clause string, said time.Time) (fact, bool) {
+func factIn(clause string, said time.Time) (Fact, bool) {
 	const longestQuote = 200 // characters
 	quote := strings.TrimSpace(openers.ReplaceAllString(clause, ""))
 	bare, from := strings.TrimRight(quote, " .!…"), ""
@@ -127,9 +127,9 @@ func factIn(clause string, said time.Time) (fact, bool) {
 	}
 	c, ok := claimOf(bare)
 	if !ok || utf8.RuneCountInString(quote) > longestQuote {
-		return fact{}, false
+		return Fact{}, false
 	}
-	f := fact{
+	f := Fact{
 		Fact: c.memory(), Type: aspects[c.of].kind, Confidence: 0.9, Horizon: "lasting", Durable: aspects[c.of].durable, Quote: quote, of: c,
 	}
 	f.Entities, f.Relationships = c.graph()

@@ -24,9 +24,9 @@ func extractionText(recent string, messages ...string) string {
 		"\n\n" + titleNew + ":\n" + strings.Join(messages, "\n")
 }
 
-func extracted(t *testing.T, text string) []fact {
+func extracted(t *testing.T, text string) []Fact {
 	t.Helper()
-	facts, ok := extract(&Request{Kind: KindExtract, Text: text})["facts"].([]fact)
+	facts, ok := extract(&Request{Kind: KindExtract, Text: text})["facts"].([]Fact)
 	if !ok {
 		t.Fatal("no list of facts")
 	}
@@ -34,7 +34,7 @@ func extracted(t *testing.T, text string) []fact {
 }
 
 // short is a fact in one line.
-func short(f fact) string {
+func short(f Fact) string {
 	line := f.Fact
 	if f.ValidFrom != nil {
 		line += " since " + *f.ValidFrom
@@ -194,7 +194,7 @@ func TestAConsolidationIsAnswered(t *testing.T) {
 	text := "CANDIDATES\nC1 [fact]: The user lives in Porto.\nC2 [fact]: The user lives in Faro.\nC3 [preference]: The user likes tea.\n" +
 		"C4 [preference]: The user likes black tea.\n\nMEMORIES\nM1 [fact, since 2025-03]: The user lives in Lyon.\n" +
 		"M2 [preference]: The user likes tea.\n\nAnswer as JSON."
-	var answer struct{ Decisions []decision }
+	var answer struct{ Decisions []Decision }
 	if err := json.Unmarshal([]byte(asJSON(consolidate)(&Request{Text: text})), &answer); err != nil {
 		t.Fatal(err)
 	}

@@ -170,15 +170,15 @@ func thingStems(thing string) []string { return stemsWithout(articles, thing) }
 
 var articles = wordSet("a an the my our")
 
-// entity is one thing that memories are about.
-type entity struct {
+// Entity is one thing that memories are about.
+type Entity struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Memory string `json:"memory,omitempty"` // that names it, where there is more than one
 }
 
-// relationship is how the user and an entity belong together.
-type relationship struct {
+// Relationship is how the user and an entity belong together.
+type Relationship struct {
 	Source       string `json:"source"`
 	Relationship string `json:"relationship"`
 	Target       string `json:"target"`
@@ -191,17 +191,17 @@ var (
 )
 
 // graph returns the entity and the relationship of a claim. What is no longer so has none.
-func (c claim) graph() ([]entity, []relationship) {
+func (c claim) graph() ([]Entity, []Relationship) {
 	kind, name := aspects[c.of], article.ReplaceAllString(c.thing, "")
 	if kind.relation == "" || c.ended || len(strings.Fields(name)) > 4 || several.MatchString(name) {
-		return []entity{}, []relationship{}
+		return []Entity{}, []Relationship{}
 	}
-	return []entity{{Name: name, Type: kind.entity}}, []relationship{{Source: "User", Relationship: kind.relation, Target: name}}
+	return []Entity{{Name: name, Type: kind.entity}}, []Relationship{{Source: "User", Relationship: kind.relation, Target: name}}
 }
 
 // nameEntities answers a request for the entities of memories. Each names its memory.
 func nameEntities(r *Request) object {
-	entities, relationships := []entity{}, []relationship{}
+	entities, relationships := []Entity{}, []Relationship{}
 	for _, m := range aliased(r.Text, "M") {
 		c, _ := claimIn(m.text) // nothing is named by none
 		named, related := c.graph()

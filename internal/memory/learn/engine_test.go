@@ -27,8 +27,8 @@ var (
 func TestExtract(t *testing.T) {
 	t.Parallel()
 	named := walnuts
-	named.Entities = []map[string]string{{"name": "walnuts", "type": "concept"}}
-	named.Relationships = []map[string]string{{"source": "User", "relationship": "allergic_to", "target": "walnuts"}}
+	named.Entities = []offline.Entity{{Name: "walnuts", Type: "concept"}}
+	named.Relationships = []offline.Relationship{{Source: "User", Relationship: "allergic_to", Target: "walnuts"}}
 	r := newRig(t, proposing(nil, named), nil)
 	chatID := r.chat("Hello.", "I am allergic to walnuts.")
 	report := r.mustExtract(chatID)

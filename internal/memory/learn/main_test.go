@@ -122,34 +122,15 @@ func (r *rig) wantUnread() {
 	r.wantNoLease()
 }
 
-// fact is a fact that a model proposes for the message in which the quote is.
-type fact struct {
-	Fact          string              `json:"fact"`
-	Type          string              `json:"type"`
-	Confidence    float64             `json:"confidence"`
-	Horizon       string              `json:"horizon"`
-	Durable       bool                `json:"durable"`
-	Evidence      []string            `json:"evidence"`
-	Quote         string              `json:"quote"`
-	ValidFrom     *string             `json:"valid_from"`
-	ValidTo       *string             `json:"valid_to"`
-	Replaces      *string             `json:"replaces"`
-	Entities      []map[string]string `json:"entities"`
-	Relationships []map[string]string `json:"relationships"`
-}
+type (
+	fact     = offline.Fact
+	decision = offline.Decision
+)
 
+// proposal is a fact that a model proposes for the message in which the quote is.
 func proposal(content, quote string) fact {
-	return fact{Fact: content, Type: "fact", Confidence: 0.9, Horizon: "lasting", Quote: quote, Entities: []map[string]string{},
-		Relationships: []map[string]string{}}
-}
-
-// decision is a model's decision on C1.
-type decision struct {
-	Candidate string  `json:"candidate"`
-	Action    string  `json:"action"`
-	Memory    *string `json:"memory"`
-	Merged    *string `json:"merged"`
-	Reason    string  `json:"reason"`
+	return fact{Fact: content, Type: "fact", Confidence: 0.9, Horizon: "lasting", Quote: quote, Entities: []offline.Entity{},
+		Relationships: []offline.Relationship{}}
 }
 
 // proposing is a script that proposes each fact for the message that holds its quote, and answers consolidations with

@@ -124,34 +124,13 @@ func NewMessages(input string) []Line {
 	return ReadLines(fresh, "UA")
 }
 
-// Fact is what an extraction proposes.
-type Fact struct {
-	Fact          string         `json:"fact"`
-	Type          string         `json:"type"`
-	Confidence    float64        `json:"confidence"`
-	Horizon       string         `json:"horizon"`
-	Durable       bool           `json:"durable"`
-	Evidence      []string       `json:"evidence"`
-	Quote         string         `json:"quote"`
-	ValidFrom     *string        `json:"valid_from"`
-	ValidTo       *string        `json:"valid_to"`
-	Replaces      *string        `json:"replaces"`
-	Entities      []Entity       `json:"entities"`
-	Relationships []Relationship `json:"relationships"`
-}
-
-// Entity is a thing that a fact is about.
-type Entity struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-}
-
-// Relationship is between two of them.
-type Relationship struct {
-	Source       string `json:"source"`
-	Relationship string `json:"relationship"`
-	Target       string `json:"target"`
-}
+// What an extraction proposes and a consolidation decides, in the form that the contract has for both.
+type (
+	Fact         = offline.Fact
+	Entity       = offline.Entity
+	Relationship = offline.Relationship
+	Decision     = offline.Decision
+)
 
 // Keep is a fact as a good model proposes it: what to keep, and the words of the message that say it.
 func Keep(what, quote string, evidence ...string) Fact {
@@ -159,15 +138,6 @@ func Keep(what, quote string, evidence ...string) Fact {
 		Fact: what, Type: "fact", Confidence: 0.9, Horizon: "lasting", Quote: quote, Evidence: evidence,
 		Entities: []Entity{}, Relationships: []Relationship{},
 	}
-}
-
-// Decision is what a consolidation decides on a candidate.
-type Decision struct {
-	Candidate string  `json:"candidate"`
-	Action    string  `json:"action"`
-	Memory    *string `json:"memory"`
-	Merged    *string `json:"merged"`
-	Reason    string  `json:"reason"`
 }
 
 // Encode returns JSON.
