@@ -124,7 +124,7 @@ func NewMessages(input string) []Line {
 	return ReadLines(fresh, "UA")
 }
 
-// What an extraction proposes and a consolidation decides, in the form that the contract has for both.
+// Fact and the others are what an extraction proposes and a consolidation decides, in the form that the contract has.
 type (
 	Fact         = offline.Fact
 	Entity       = offline.Entity
