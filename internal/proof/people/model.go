@@ -124,12 +124,16 @@ func NewMessages(input string) []Line {
 	return ReadLines(fresh, "UA")
 }
 
-// Fact and the others are what an extraction proposes and a consolidation decides, in the form that the contract has.
+// What an extraction proposes and a consolidation decides has the form that the contract gives it.
 type (
-	Fact         = offline.Fact
-	Entity       = offline.Entity
+	// Fact is one proposed memory.
+	Fact = offline.Fact
+	// Entity is a thing that a fact is about.
+	Entity = offline.Entity
+	// Relationship is between two of them.
 	Relationship = offline.Relationship
-	Decision     = offline.Decision
+	// Decision is what becomes of a candidate.
+	Decision = offline.Decision
 )
 
 // Keep is a fact as a good model proposes it: what to keep, and the words of the message that say it.
