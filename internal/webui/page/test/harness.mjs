@@ -3,7 +3,7 @@
  * is not as it should be. See internal/proof/page.
  */
 import assert from 'node:assert/strict';
-import { AxeBuilder } from '@axe-core/playwright';
+import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 
 export { assert };
@@ -68,7 +68,8 @@ export async function eventually(holds) {
 /** axe finds nothing on what the tab shows, at the latest when all of it is shown. */
 export async function isAccessible(tab, where) {
   await eventually(async () => {
-    const { violations } = await new AxeBuilder({ page: tab }).analyze();
+    if (!await tab.evaluate(() => 'axe' in globalThis)) await tab.evaluate(axe.source);
+    const violations = await tab.evaluate(async () => (await globalThis.axe.run({ resultTypes: ['violations'] })).violations);
     const wrong = (nodes) => nodes.map((node) => `${node.html}\n      ${node.failureSummary}`).join('\n    ');
     const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n    ${wrong(nodes)}`);
     assert.equal(found.join('\n'), '', `axe at ${where}`);
