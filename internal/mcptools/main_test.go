@@ -49,6 +49,7 @@ func newRig(t *testing.T, change env) *rig {
 		return known
 	})
 	server := program.Quiet(db, r.model).And(env{"LONG_TERM_MEMORY": "true"}).And(change).Start(t, app.Role{API: true, Workers: true})
+	t.Cleanup(func() { server.StopInTime(t) })
 	r.base = server.Base
 	return r.in(t)
 }

@@ -249,7 +249,8 @@ func (r *rig) start() {
 	r.t.Helper()
 	server := r.settings.Start(r.t, app.Role{API: true}, app.Doubles{Drain: 100 * time.Millisecond})
 	r.direct = testkit.Client{T: r.t, Base: server.Base, Token: r.token}
-	r.stop = func() { _ = server.Stop() } // what it returns is checked at the end
+	r.stop = func() { server.StopInTime(r.t) }
+	r.t.Cleanup(r.stop)
 }
 
 // behind returns a client of the server behind a proxy.

@@ -126,14 +126,8 @@ type node struct {
 	logs           *testkit.Log
 	// stop ends the app as a signal does and returns the result of Run. Later calls return the same.
 	stop func() error
-}
-
-// stopNow stops the app, whose Run must return nil.
-func (n *node) stopNow() {
-	n.T.Helper()
-	if err := n.stop(); err != nil {
-		n.T.Errorf("run: %v", err)
-	}
+	// stopNow is stop, which must return nil.
+	stopNow func()
 }
 
 // replica starts one more server on the same database.
@@ -156,7 +150,8 @@ func (r *rig) startWith(cfg config.Config, role app.Role, doubles ...app.Doubles
 	}
 	doubles[0].Drain = r.drain
 	p := program.Start(r.t, cfg, role, doubles...)
-	n := &node{testkit.Client{T: r.t, Base: p.Base, Token: r.token}, p.App, p.Logs, p.Stop}
+	stopNow := func() { p.StopInTime(r.t) }
+	n := &node{testkit.Client{T: r.t, Base: p.Base, Token: r.token}, p.App, p.Logs, p.Stop, stopNow}
 	r.t.Cleanup(n.stopNow)
 	return n
 }

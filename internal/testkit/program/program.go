@@ -58,6 +58,14 @@ type Running struct {
 	Stop func() error
 }
 
+// StopInTime ends the program, whose Run must return nil: all that it did has ended before the drain's time was over.
+func (p *Running) StopInTime(t testing.TB) {
+	t.Helper()
+	if err := p.Stop(); err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
 // Start runs the program. doubles, at most one, replace parts of it.
 func (s Settings) Start(t testing.TB, role app.Role, doubles ...app.Doubles) *Running {
 	t.Helper()
