@@ -30,7 +30,7 @@ type request struct{ method, path, token, body, cursor string }
 
 // asks is the request that sends a message, in the protocol of the endpoint.
 func (p endpoint) asks(c chat, text string) request {
-	path, body := "/v1/message", map[string]any{"chat_id": c.id, "client_message_id": kit.NewID(), "content": text}
+	path, body := "/v1/message", map[string]any{"chat_id": c.id, "client_message_id": newID(), "content": text}
 	if !p.ours {
 		path, body = "/v1/responses", map[string]any{"model": "bench", "stream": true, "input": text}
 	}
@@ -182,25 +182,24 @@ func lagsBetween(replies []reply, from, to time.Time) (lags kit.Times, err error
 
 // stored checks the reply to the latest message of a chat: it is one row, with the text that its client received and its end,
 // and the tokens are in the order in which the model sent them; all of them when it is complete.
-func (b *bench) stored(ctx context.Context, c chat, r reply, tokens int) (complete bool, err error) {
+func (b *bench) stored(ctx context.Context, c chat, r reply, tokens int) (complete bool) {
+	defer kit.In("the reply to a message")
 	var status, content string
 	var rows int
-	err = b.admin.QueryRow(ctx, `select status, content, count(*) over () from public.messages where chat_id = $1 and role = 'assistant' and reply_to =
-		(select id from public.messages where chat_id = $1 and role = 'user' order by seq desc limit 1)`, c.id).Scan(&status, &content, &rows)
-	if err != nil {
-		return false, fmt.Errorf("the reply to a message: %w", err)
-	}
+	kit.Check(b.admin.QueryRow(ctx, `select status, content, count(*) over () from public.messages
+		where chat_id = $1 and role = 'assistant' and reply_to =
+		(select id from public.messages where chat_id = $1 and role = 'user' order by seq desc limit 1)`, c.id).Scan(&status, &content, &rows))
 	sent := strings.Fields(content)
 	complete = status == "complete"
 	switch {
 	case rows != 1:
-		return false, fmt.Errorf("%d replies to one message", rows)
+		kit.Fail("%d replies to one message", rows)
 	case status != map[string]string{streaming.EventCompleted: "complete", streaming.EventFailed: "interrupted"}[r.end]:
-		return false, fmt.Errorf("a reply ended with %q and is stored as %s", r.end, status)
+		kit.Fail("it ended with %q and is stored as %s", r.end, status)
 	case content != string(r.text):
-		return false, fmt.Errorf("of a reply that is %s the client received %d bytes, and %d are stored", status, len(r.text), len(content))
+		kit.Fail("%s: the client received %d bytes, and %d are stored", status, len(r.text), len(content))
 	case complete && len(sent) != tokens || !slices.IsSorted(sent):
-		return false, fmt.Errorf("a reply that is %s has %d of %d tokens, or not in their order", status, len(sent), tokens)
+		kit.Fail("%s: it has %d of %d tokens, or not in their order", status, len(sent), tokens)
 	}
-	return complete, nil
+	return complete
 }

@@ -22,11 +22,8 @@ import (
 // measureCost counts what a turn costs, with all the jobs that it makes due: the CPU time of the program, of Postgres and
 // of the embedder, and the bytes written ahead. All builds and settings run in one go, each on a Postgres of its own, and
 // have their turns alternately, in every second round in the other order: how busy the machine is falls on all alike.
-func measureCost(ctx context.Context, b *bench, t *table) error {
-	builds, err := b.builds(ctx, b.of(12), b.against)
-	if err != nil {
-		return err
-	}
+func measureCost(ctx context.Context, b *bench, t *table) {
+	builds := b.builds(ctx, b.of(12), b.against)
 	t.columns = nil
 	for _, one := range builds {
 		t.columns = append(t.columns, one.name)
@@ -35,9 +32,7 @@ func measureCost(ctx context.Context, b *bench, t *table) error {
 	for round := range 1 + turns {
 		for i := range builds {
 			one := builds[(i+round)%len(builds)]
-			if err := one.round(ctx, round); err != nil {
-				return fmt.Errorf("%s: %w", one.name, err)
-			}
+			one.round(ctx, round)
 			if round == 0 { // it warms up
 				one.spent = spent{}
 			}
@@ -50,7 +45,6 @@ func measureCost(ctx context.Context, b *bench, t *table) error {
 	}
 	t.note("%d chats of %d turns after one that does not count; folds, vectors, topics and extractions are waited for", b.of(12), turns)
 	t.note("Postgres: all of its processes; WAL without whole pages after a checkpoint, because none falls into the run")
-	return nil
 }
 
 var costRows = []row{
@@ -75,109 +69,75 @@ type build struct {
 }
 
 // builds starts the program as shipped and stripped, and as another checkout has it; "" for none.
-func (b *bench) builds(ctx context.Context, chats int, against string) (all []*build, err error) {
+func (b *bench) builds(ctx context.Context, chats int, against string) (all []*build) {
 	for _, name := range []string{shipped, stripped} {
-		one, err := b.startBuild(ctx, name, name, b.program, chats)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		all = append(all, one)
+		all = append(all, b.startBuild(ctx, name, name, b.program, chats))
 	}
 	if against == "" {
-		return all, nil
+		return all
 	}
 	program := filepath.Join(b.folder, "other")
-	if err := kit.Build(ctx, against, program); err != nil {
-		return nil, err
-	}
-	other, err := b.startBuild(ctx, filepath.Base(against), shipped, program, chats)
-	return append(all, other), err
+	kit.Check(kit.Build(ctx, against, program))
+	return append(all, b.startBuild(ctx, filepath.Base(against), shipped, program, chats))
 }
 
 // startBuild starts a build on an empty database that it migrates itself.
-func (b *bench) startBuild(ctx context.Context, name, settings, program string, chats int) (*build, error) {
-	cluster, err := kit.StartEmptyPostgres(ctx, map[string]string{
+func (b *bench) startBuild(ctx context.Context, name, settings, program string, chats int) *build {
+	defer kit.In("%s", name)
+	cluster := kit.Must(kit.StartEmptyPostgres(ctx, map[string]string{
 		"shared_buffers": "128MB", "max_wal_size": "4GB", "checkpoint_timeout": "1h", "max_connections": "200",
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	b.later(cluster.Destroy)
 	one := &build{bench: b, name: name}
 	env := map[string]string{"DATABASE_URL": cluster.DSN()}
-	if err := kit.Run(ctx, kit.Command{Program: program, Args: []string{"migrate"}, Env: env}); err != nil {
-		return nil, err
-	}
-	if one.admin, err = pgxpool.New(ctx, cluster.AdminDSN()); err != nil {
-		return nil, err
-	}
+	kit.Check(kit.Run(ctx, kit.Command{Program: program, Args: []string{"migrate"}, Env: env}))
+	one.admin = kit.Must(pgxpool.New(ctx, cluster.AdminDSN()))
 	b.later(func() error { one.admin.Close(); return nil })
-	if one.server, err = b.serve(ctx, program, cluster.DSN(), settings, nil); err != nil {
-		return nil, err
-	}
+	one.server = b.serve(ctx, program, cluster.DSN(), settings, nil)
 	for range chats {
 		user, token, err := kit.NewUser(ctx, one.admin)
-		if err != nil {
-			return nil, err
-		}
-		c := chat{kit.NewID(), token}
-		if _, err := one.admin.Exec(ctx, "insert into public.chats (id, user_id) values ($1, $2)", c.id, user); err != nil {
-			return nil, err
-		}
+		kit.Check(err)
+		c := chat{newID(), token}
+		kit.Must(one.admin.Exec(ctx, "insert into public.chats (id, user_id) values ($1, $2)", c.id, user))
 		one.chats = append(one.chats, c)
 	}
-	return one, nil
+	return one
 }
 
 // usage returns what was spent since the start.
-func (b *build) usage(ctx context.Context) (spent, error) {
+func (b *build) usage(ctx context.Context) spent {
 	all, wal, err := kit.UsageOfPostgres(ctx, b.admin)
+	kit.Check(err)
 	server, embedder := kit.UsageOf(b.server.PID()).CPU, kit.UsageWithChildren(b.embedder.PID()).CPU
 	return spent{
 		kit.Milliseconds(server), kit.Milliseconds(all.CPU), kit.Milliseconds(embedder),
 		kit.Milliseconds(server + all.CPU + embedder), float64(wal) / 1e3,
-	}, err
+	}
 }
 
 // round lets everyone have a turn, waits for the jobs that it makes due, and adds up what all that used.
-func (b *build) round(ctx context.Context, n int) error {
-	before, err := b.usage(ctx)
-	if err != nil {
-		return err
-	}
-	err = evenly(ctx, len(b.chats), 0, func(ctx context.Context, i int) error {
+func (b *build) round(ctx context.Context, n int) {
+	defer kit.In("%s, turn %d", b.name, n+1)
+	before := b.usage(ctx)
+	kit.Check(evenly(ctx, len(b.chats), 0, func(ctx context.Context, i int) {
 		var r reply
-		err := r.receive(ctx, b.server, fresh, b.server.asks(b.chats[i], saidIn(n+i)), toTheEnd)
-		if err == nil && r.end != streaming.EventCompleted {
-			err = fmt.Errorf("a reply ended with %s", r.end)
+		kit.Check(r.receive(ctx, b.server, fresh, b.server.asks(b.chats[i], saidIn(n+i)), toTheEnd))
+		if r.end != streaming.EventCompleted {
+			kit.Fail("a reply ended with %s", r.end)
 		}
-		return err
-	})
-	if err != nil {
-		return err
+	}))
+	b.jobsDone(ctx)
+	for i, now := range b.usage(ctx) {
+		b.spent[i] += now - before[i]
 	}
-	if err := b.jobsDone(ctx); err != nil {
-		return err
-	}
-	now, err := b.usage(ctx)
-	for i := range now {
-		b.spent[i] += now[i] - before[i]
-	}
-	return err
 }
 
 // jobsDone waits until no job is due or at work.
-func (b *build) jobsDone(ctx context.Context) error {
-	for {
-		var left int
-		err := b.admin.QueryRow(ctx, "select count(*) from river.river_job where state in ('available', 'running', 'retryable')").Scan(&left)
-		if err != nil || left == 0 {
-			return err
-		}
-		const pause = 5 * time.Millisecond
-		if err := kit.Sleep(ctx, pause); err != nil {
-			return fmt.Errorf("%d jobs do not end: %w", left, err)
-		}
+func (b *build) jobsDone(ctx context.Context) {
+	const pause = 5 * time.Millisecond
+	for left := 1; left > 0; kit.Check(kit.Sleep(ctx, pause)) {
+		const open = "select count(*) from river.river_job where state in ('available', 'running', 'retryable')"
+		kit.Check(b.admin.QueryRow(ctx, open).Scan(&left))
 	}
 }
 
@@ -189,7 +149,7 @@ var facts = []string{
 
 // saidIn is what is said in a turn.
 func saidIn(n int) string {
-	return fmt.Sprintf("%s %s That was lesson %d.", facts[n%len(facts)], kit.Text(n%kit.Texts), n+1)
+	return fmt.Sprintf("%s %s That was lesson %d.", facts[n%len(facts)], textOf(n%textCount), n+1)
 }
 
 // memoryTurns are those of the chat of measureMemory.
@@ -197,25 +157,16 @@ const memoryTurns = 500
 
 // measureMemory drives one chat from its first turn to its last and adds up what each prompt remembered. A person takes
 // longer to write than jobs take; here they are waited for.
-func measureMemory(ctx context.Context, b *bench, t *table) error {
-	builds, err := b.builds(ctx, 1, "")
-	if err != nil {
-		return err
-	}
-	err = evenly(ctx, len(builds), 0, func(ctx context.Context, i int) error { // no time is measured
+func measureMemory(ctx context.Context, b *bench, t *table) {
+	builds := b.builds(ctx, 1, "")
+	kit.Check(evenly(ctx, len(builds), 0, func(ctx context.Context, i int) { // no time is measured
 		for n := range b.of(memoryTurns) {
-			if err := builds[i].round(ctx, n); err != nil {
-				return fmt.Errorf("%s, turn %d: %w", builds[i].name, n+1, err)
-			}
+			builds[i].round(ctx, n)
 		}
-		return nil
-	})
+	}))
 	for _, one := range builds {
-		if err == nil {
-			err = one.remember(ctx, t)
-		}
+		one.remember(ctx, t)
 	}
-	return err
 }
 
 // remembered sums up the receipts of all replies in a database. Memory grows with each turn and shrinks with a fold: its
@@ -235,9 +186,9 @@ const remembered = `
 	  from receipts last order by last.seq desc limit 1`
 
 // remember puts what the prompts of the only chat had.
-func (b *build) remember(ctx context.Context, t *table) error {
+func (b *build) remember(ctx context.Context, t *table) {
 	var tokens, history, folds, dropped, growth float64
-	err := b.admin.QueryRow(ctx, remembered).Scan(&tokens, &history, &folds, &dropped, &growth)
+	kit.Check(b.admin.QueryRow(ctx, remembered).Scan(&tokens, &history, &folds, &dropped, &growth))
 	t.put(b.name, row{what: fmt.Sprintf("memory at turn %d", b.of(memoryTurns)), unit: "tokens", figure: "memory_tokens"}, tokens)
 	t.put(b.name, row{what: "the whole history before it", unit: "tokens", figure: "history_tokens"}, history)
 	grown := "memory of the last turns from one fold to the next, to the first"
@@ -246,36 +197,20 @@ func (b *build) remember(ctx context.Context, t *table) error {
 	if b.name == shipped {
 		t.note("memory: brief, turns word for word, and as shipped what was recalled and what is known of the user; %.0f folds", folds)
 	}
-	return err
 }
 
 // measureFold counts folds per second with a model whose summary is ready, what a folded turn costs, and times jobs from
 // insert to start.
-func measureFold(ctx context.Context, b *bench, t *table) error {
-	server, err := b.server(ctx, shipped)
-	if err != nil {
-		return err
-	}
-	p50, p95, err := b.pickupTimes(ctx)
-	if err != nil {
-		return fmt.Errorf("pick-up: %w", err)
-	}
+func measureFold(ctx context.Context, b *bench, t *table) {
+	server := b.server(ctx, shipped)
+	p50, p95 := b.pickupTimes(ctx)
 	// Each run has chats of its own, and writes them when it needs them: a server would fold them at once.
 	b.folded++
 	due := batch{kind: fmt.Sprintf("due%d", b.folded), chats: b.of(600), turns: dueTurns(), texts: ordinaryTexts()}
-	if err := b.inBulk(ctx, func(conn *pgxpool.Conn) error { return due.insert(ctx, conn, b.users()) }); err != nil {
-		return err
-	}
+	b.inBulk(ctx, func(conn *pgxpool.Conn) { due.insert(ctx, conn, b.users()) })
 	one := &build{bench: b, admin: b.admin, server: server}
-	before, err := one.usage(ctx)
-	if err != nil {
-		return err
-	}
-	rate, err := b.foldRate(ctx, due)
-	if err != nil {
-		return fmt.Errorf("folds: %w", err)
-	}
-	now, err := one.usage(ctx)
+	before := one.usage(ctx)
+	rate, now := b.foldRate(ctx, due), one.usage(ctx)
 	turns := dueTurns() - memory.DefaultLimits().KRawTurns
 	used := (now[0] - before[0] + now[1] - before[1]) / float64(due.chats*turns)
 	t.put(shipped, row{what: fmt.Sprintf("folds of %d turns", turns), unit: "/s", figure: "fold_rate"}, rate)
@@ -283,78 +218,59 @@ func measureFold(ctx context.Context, b *bench, t *table) error {
 	t.put(shipped, row{what: "insert to start of a fold, p50", unit: "ms"}, p50)
 	t.put(shipped, row{what: "insert to start of a fold, p95", unit: "ms", target: atMost(100)}, p95)
 	t.note("index of recall included; vectors and topics of the folded turns are made beside and after it, and count as far as they go")
-	return err
 }
 
 // enqueue has chats folded, as a saved reply does.
-func (b *bench) enqueue(ctx context.Context, chats ...uuid.UUID) error {
-	inserter, err := jobs.NewInserter(b.admin, quiet())
-	if err != nil {
-		return err
-	}
-	return pgx.BeginFunc(ctx, b.admin, func(tx pgx.Tx) (err error) {
+func (b *bench) enqueue(ctx context.Context, chats ...uuid.UUID) {
+	inserter := kit.Must(jobs.NewInserter(b.admin, quiet()))
+	kit.Check(pgx.BeginFunc(ctx, b.admin, func(tx pgx.Tx) (err error) {
 		for _, id := range chats {
 			err = errors.Join(err, jobs.EnqueueFold(inserter)(ctx, tx, id))
 		}
 		return err
-	})
+	}))
 }
 
 // dueTurns returns how many turns bring a chat over the threshold.
 func dueTurns() int {
-	perMessage := text.Tokens(strings.Join(ordinaryTexts(), " ")) / kit.Texts
+	perMessage := text.Tokens(strings.Join(ordinaryTexts(), " ")) / textCount
 	return memory.DefaultLimits().ChunkThreshold*21/20/(2*perMessage) + 1
 }
 
 // foldRate folds every due chat once, and returns how many a second, by River's own clock.
-func (b *bench) foldRate(ctx context.Context, due batch) (float64, error) {
+func (b *bench) foldRate(ctx context.Context, due batch) float64 {
 	var chats []uuid.UUID
 	for n := range due.chats {
-		chats = append(chats, kit.ID(due.kind, n))
+		chats = append(chats, idOf(due.kind, n))
 	}
-	if err := b.enqueue(ctx, chats...); err != nil {
-		return 0, err
-	}
+	b.enqueue(ctx, chats...)
 	const again = 50 * time.Millisecond
-	for {
-		var done, lasted float64
-		err := b.admin.QueryRow(ctx, `select count(*), coalesce(extract(epoch from max(finalized_at) - min(attempted_at)), 0)::float8 from river.river_job
-			where kind = 'fold_brief' and state = 'completed' and metadata->'output'->>'result' = 'done'`).Scan(&done, &lasted)
-		if err != nil {
-			return 0, err
-		}
-		if int(done) == due.chats {
-			return done / lasted, nil
-		}
-		if err := kit.Sleep(ctx, again); err != nil {
-			return 0, fmt.Errorf("%d of %d folds are done: %w", int(done), due.chats, err)
-		}
+	var done, lasted float64
+	for ; int(done) < due.chats; kit.Check(kit.Sleep(ctx, again)) {
+		kit.Check(b.admin.QueryRow(ctx, `
+			select count(*), coalesce(extract(epoch from max(finalized_at) - min(attempted_at)), 0)::float8 from river.river_job
+			 where kind = 'fold_brief' and state = 'completed' and metadata->'output'->>'result' = 'done'`).Scan(&done, &lasted))
 	}
+	return done / lasted
 }
 
 // pickupTimes enqueues folds as a saved reply does, one after another, of chats that need none, and returns how long each
 // waited for its worker, which is idle.
-func (b *bench) pickupTimes(ctx context.Context) (p50, p95 float64, err error) {
+func (b *bench) pickupTimes(ctx context.Context) (p50, p95 float64) {
 	const longestPause = 60 * time.Millisecond
 	count := b.of(100)
 	for n := range count {
-		if err := b.enqueue(ctx, b.unused(1)[0].id); err != nil {
-			return 0, 0, err
-		}
-		if err := kit.Sleep(ctx, longestPause*time.Duration(n%7+1)/7); err != nil { // of different lengths, to match no period of the worker
-			return 0, 0, err
-		}
+		b.enqueue(ctx, b.unused(1)[0].id)
+		kit.Check(kit.Sleep(ctx, longestPause*time.Duration(n%7+1)/7)) // of different lengths, to match no period of the worker
 	}
-	if err := kit.Sleep(ctx, time.Second); err != nil {
-		return 0, 0, err
-	}
+	kit.Check(kit.Sleep(ctx, time.Second))
 	var began int
-	err = b.admin.QueryRow(ctx, `select count(*), coalesce(percentile_disc(.5) within group (order by took), 0),
+	kit.Check(b.admin.QueryRow(ctx, `select count(*), coalesce(percentile_disc(.5) within group (order by took), 0),
 		       coalesce(percentile_disc(.95) within group (order by took), 0)
 		from (select extract(epoch from attempted_at - created_at)::float8 * 1000 as took from river.river_job
-		       where kind = 'fold_brief' and attempted_at is not null) started`).Scan(&began, &p50, &p95)
-	if err == nil && began != count {
-		err = fmt.Errorf("%d of %d folds began", began, count)
+		       where kind = 'fold_brief' and attempted_at is not null) started`).Scan(&began, &p50, &p95))
+	if began != count {
+		kit.Fail("%d of %d folds began", began, count)
 	}
-	return p50, p95, err
+	return p50, p95
 }

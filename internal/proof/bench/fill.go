@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
+	"crypto/md5" //nolint:gosec // names rows, protects nothing
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,17 +26,50 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
+// idOf returns the id of a thing by its kind and number. In SQL that is md5('kind-' || number)::uuid.
+func idOf(kind string, n int) uuid.UUID {
+	return md5.Sum([]byte(kind + "-" + strconv.Itoa(n))) //nolint:gosec // see the import
+}
+
+// newID returns an id as the server makes them.
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+// sentences are what the messages of a filled database consist of.
+var sentences = []string{
+	"The second movement still falls apart around bar forty, where the shift comes too early.",
+	"I practised the scales with a metronome for twenty minutes before anything else today.",
+	"My teacher thinks the bow arm is too stiff and wants long notes on open strings again.",
+	"We could move the lesson to Thursday, since the hall is free then and I am not at work.",
+	"A slower tempo helps, but the phrase loses its direction when I think about every note.",
+	"There is a concert in six weeks, and the programme is not quite settled yet.",
+	"Record yourself once a week and write down one thing that became better and one that did not.",
+	"The left hand is fine; what gets tired is the shoulder, mostly in the last ten minutes.",
+}
+
+// textCount is how many different messages textOf makes.
+const textCount = 64
+
+// textOf returns a message of some 60 tokens, the same for the same number.
+func textOf(n int) string {
+	const length = 4
+	chosen := make([]string, length)
+	for i := range chosen {
+		chosen[i] = sentences[(n*3+i*5+n/8)%len(sentences)]
+	}
+	return strings.Join(chosen, " ")
+}
+
 // shortChat is the kind of the chats of shortTurns turns, none of them folded. The ids of chats follow from their kind and
-// number, see kit.ID.
+// number, see idOf.
 const shortChat = "short"
 
 func (b *bench) shortChats() int { return b.of(15_000) }
 
 // ordinaryTexts are those of all chats but those that are searched.
 func ordinaryTexts() []string {
-	texts := make([]string, kit.Texts)
+	texts := make([]string, textCount)
 	for n := range texts {
-		texts[n] = kit.Text(n)
+		texts[n] = textOf(n)
 	}
 	return texts
 }
@@ -48,38 +83,36 @@ type batch struct {
 }
 
 // fill writes users with their memories, and chats with briefs and messages; once.
-func (b *bench) fill(ctx context.Context) error {
+func (b *bench) fill(ctx context.Context) {
 	if b.filled {
-		return nil
+		return
 	}
-	err := b.inBulk(ctx, func(conn *pgxpool.Conn) error {
-		_, err := conn.Exec(ctx, kit.InsertUsers, b.users())
+	defer kit.In("fill")
+	b.inBulk(ctx, func(conn *pgxpool.Conn) {
+		kit.Must(conn.Exec(ctx, insertUsers, b.users()))
 		short := batch{kind: shortChat, chats: b.shortChats(), turns: shortTurns, texts: ordinaryTexts()}
-		return errors.Join(err, short.insert(ctx, conn, b.users()), b.fillMemories(ctx, conn))
+		short.insert(ctx, conn, b.users())
+		b.fillMemories(ctx, conn)
 	})
-	if err != nil {
-		return fmt.Errorf("fill: %w", err)
-	}
 	b.filled = true
-	return nil
 }
+
+// insertUsers stores as many users as its argument says, with the ids idOf("user", 0) and so on.
+const insertUsers = `insert into auth.users (id, aud, role, created_at, updated_at)
+	select md5('user-' || n)::uuid, 'authenticated', 'authenticated', now(), now() from generate_series(0, $1::int - 1) n`
 
 // inBulk writes with triggers and foreign keys off; what triggers would have set is written as they would have, but that
 // everything was read for memories.
-func (b *bench) inBulk(ctx context.Context, write func(*pgxpool.Conn) error) error {
-	conn, err := b.admin.Acquire(ctx)
-	if err != nil {
-		return err
-	}
+func (b *bench) inBulk(ctx context.Context, write func(*pgxpool.Conn)) {
+	conn := kit.Must(b.admin.Acquire(ctx))
 	defer conn.Release()
-	if err := kit.Exec(ctx, conn, "set session_replication_role = replica", "set synchronous_commit = off", "set work_mem = '1GB'"); err != nil {
-		return err
-	}
-	return errors.Join(write(conn), kit.Exec(ctx, conn, "reset all",
+	kit.Check(kit.Exec(ctx, conn, "set session_replication_role = replica", "set synchronous_commit = off", "set work_mem = '1GB'"))
+	write(conn)
+	kit.Check(kit.Exec(ctx, conn, "reset all",
 		"vacuum (analyze) public.chats, public.messages, public.conversation_briefs, public.memories", "checkpoint"))
 }
 
-func (b batch) insert(ctx context.Context, conn *pgxpool.Conn, users int) (err error) {
+func (b batch) insert(ctx context.Context, conn *pgxpool.Conn, users int) {
 	all := pgx.NamedArgs{"kind": b.kind, "chats": b.chats, "users": users, "turns": b.turns, "texts": b.texts, "covered": b.covered, "summary": "", "version": 0}
 	tokens := make([]int, len(b.texts))
 	for n := range tokens {
@@ -90,11 +123,8 @@ func (b batch) insert(ctx context.Context, conn *pgxpool.Conn, users int) (err e
 	}
 	all["summary_tokens"] = text.Tokens(all["summary"].(string))
 	for _, statement := range insertBatch {
-		if err == nil {
-			_, err = conn.Exec(ctx, statement, all)
-		}
+		kit.Must(conn.Exec(ctx, statement, all))
 	}
-	return err
 }
 
 // insertBatch writes messages by seq, because in a real table those of a chat do not lie side by side either.
@@ -135,63 +165,46 @@ func (b *bench) askForMemory() string {
 
 // fillMemories makes every user known for the same things. The keyless embedder makes the vectors of the first user's
 // memories, as the program would.
-func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) error {
-	_, err := conn.Exec(ctx, `insert into public.memories (user_id, content, graph_version)
+func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
+	kit.Must(conn.Exec(ctx, `insert into public.memories (user_id, content, graph_version)
 		select $1, format('The user keeps a %s in the %s.', thing, place), 1 from unnest($2::text[]) thing, unnest($3::text[]) place`,
-		kit.ID("user", 0), knownThings, knownPlaces)
-	err = errors.Join(err, kit.Exec(ctx, conn, "insert into public.memory_users (user_id, fades_at) select id, null from auth.users"))
-	if err != nil {
-		return err
-	}
+		idOf("user", 0), knownThings, knownPlaces))
+	kit.Check(kit.Exec(ctx, conn, "insert into public.memory_users (user_id, fades_at) select id, null from auth.users"))
 	vectors := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: b.embedder.Address, APIKey: "none", Model: embedder.Model})
 	defer vectors.Close()
-	if err := b.embedMemories(ctx, vectors); err != nil {
-		return fmt.Errorf("vectors of memories: %w", err)
-	}
-	return kit.Exec(ctx, conn, `insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
-		select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u join public.memories m on m.user_id <> u.id`)
+	b.embedMemories(ctx, vectors)
+	kit.Check(kit.Exec(ctx, conn, `insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
+		select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u join public.memories m on m.user_id <> u.id`))
 }
 
 // embedMemories makes the vectors of the first user's memories.
-func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) error {
+func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) {
 	vectors := memories.NewVectors(memories.VectorsConfig{Store: postgres.NewEmbeddings(b.admin, recall.VectorSize), Embedder: by, Logger: quiet()})
-	done, err := vectors.EmbedMemories(ctx, kit.ID("user", 0))
-	if err == nil && done.Memories != len(knownThings)*len(knownPlaces) {
-		err = fmt.Errorf("%d memories have one", done.Memories)
+	if done := kit.Must(vectors.EmbedMemories(ctx, idOf("user", 0))); done.Memories != len(knownThings)*len(knownPlaces) {
+		kit.Fail("%d memories have a vector", done.Memories)
 	}
-	return err
 }
 
 // summaryText returns a brief without repetition.
-func summaryText() string { return "The user spoke of this: " + strings.Join(kit.Sentences, " ") }
+func summaryText() string { return "The user spoke of this: " + strings.Join(sentences, " ") }
 
 // embedding is how long the vector of a question takes: as long as the keyless embedder does.
 const embedding = 15 * time.Millisecond
 
 // measureRecall measures what it costs to find turns that left the prompt, and what is known of the user: by how much
 // later a first delta comes. The program as shipped and stripped is asked by turns, in the same chats.
-func measureRecall(ctx context.Context, b *bench, t *table) error {
+func measureRecall(ctx context.Context, b *bench, t *table) {
 	address, stop, err := kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(embedding)
 		said.Subjects.ServeHTTP(w, r)
 	}), 0)
-	if err != nil {
-		return err
-	}
+	kit.Check(err)
 	b.later(func() error { stop(); return nil })
-	if err := b.fillTalks(ctx, address+"/v1"); err != nil {
-		return fmt.Errorf("fill: %w", err)
-	}
+	b.fillTalks(ctx, address+"/v1")
 	// Without workers, so that both leave the chat's jobs alone.
 	vectors := map[string]string{"EMBEDDING_MODEL": said.Subjects.Model(), "EMBEDDING_BASE_URL": address + "/v1"}
-	ours, err := b.serve(ctx, b.program, b.postgres.DSN(), shipped, vectors, "--no-workers")
-	if err != nil {
-		return err
-	}
-	bare, err := b.serve(ctx, b.program, b.postgres.DSN(), stripped, nil, "--no-workers")
-	if err != nil {
-		return err
-	}
+	ours := b.serve(ctx, b.program, b.postgres.DSN(), shipped, vectors, "--no-workers")
+	bare := b.serve(ctx, b.program, b.postgres.DSN(), stripped, nil, "--no-workers")
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it protects nothing
 	short, long := b.talks[0], b.talks[1]
 	for _, c := range []struct {
@@ -207,10 +220,7 @@ func measureRecall(ctx context.Context, b *bench, t *table) error {
 		{fmt.Sprintf("by a vector in %d turns", long.turns), "question_long_vector_", long, func() string { return long.byMeaning(random) }, 0},
 	} {
 		began := time.Now()
-		took, err := firsts(ctx, []endpoint{ours, bare}, b.of(100), func() (chat, string) { return c.in.chat, c.ask() })
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.what, err)
-		}
+		took := firsts(ctx, []endpoint{ours, bare}, b.of(100), func() (chat, string) { return c.in.chat, c.ask() })
 		var targets []*target
 		if c.most > 0 {
 			targets = []*target{{limit: c.most, against: stripped, added: true}, {limit: 40, against: stripped, added: true}}
@@ -218,23 +228,20 @@ func measureRecall(ctx context.Context, b *bench, t *table) error {
 		for i, column := range t.columns {
 			t.times(column, "first delta, "+c.what, c.figure, took[i], targets...)
 		}
-		if err := b.noteReceipts(ctx, t, "receipts, "+c.what, "memory->>'recall'", began); err != nil {
-			return err
-		}
+		b.noteReceipts(ctx, t, "receipts, "+c.what, "memory->>'recall'", began)
 	}
 	t.note("the embedder is a stand-in that takes %v, as the keyless one does, and knows words of our own", embedding)
-	return b.settle(ctx)
+	b.settle(ctx)
 }
 
 // noteReceipts counts the replies since a time by what an expression makes of their receipts.
-func (b *bench) noteReceipts(ctx context.Context, t *table, what, expression string, since time.Time) error {
+func (b *bench) noteReceipts(ctx context.Context, t *table, what, expression string, since time.Time) {
 	var found string
-	err := b.admin.QueryRow(ctx, `
+	kit.Check(b.admin.QueryRow(ctx, `
 		select coalesce(string_agg(n || ' ' || result, ', ' order by n desc, result), 'none')
 		  from (select `+expression+` as result, count(*) as n from public.messages m cross join lateral (select m.metadata->'memory' as memory) r
-		         where m.role = 'assistant' and m.created_at >= $1 group by 1) counted where result is not null`, since).Scan(&found)
+		         where m.role = 'assistant' and m.created_at >= $1 group by 1) counted where result is not null`, since).Scan(&found))
 	t.note("%s: %s", what, found)
-	return err
 }
 
 // talk is a chat that is searched. Its turns wander between the subjects of said.
@@ -293,10 +300,11 @@ var smallTalk = []string{"ok, thanks", "hello!", "good morning", "yes please", "
 
 // fillTalks writes the chats that are searched and some beside them, all of the first user, has them indexed as the sweep
 // does, and their vectors made as embed_turns does, those of the user's memories as well; once.
-func (b *bench) fillTalks(ctx context.Context, vectors string) error {
+func (b *bench) fillTalks(ctx context.Context, vectors string) {
 	if b.talks != nil {
-		return nil
+		return
 	}
+	defer kit.In("fill")
 	by := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: vectors, APIKey: "none", Model: said.Subjects.Model()})
 	defer by.Close()
 	var talks []talk
@@ -304,44 +312,31 @@ func (b *bench) fillTalks(ctx context.Context, vectors string) error {
 		kind := fmt.Sprintf("recall%d", n)
 		talks = append(talks, talk{chat: b.chat(kind, 0), kind: kind, number: n, turns: turns})
 	}
-	err := b.inBulk(ctx, func(conn *pgxpool.Conn) (err error) {
+	b.inBulk(ctx, func(conn *pgxpool.Conn) {
 		for _, t := range talks {
-			err = errors.Join(err, t.batch().insert(ctx, conn, 1))
+			t.batch().insert(ctx, conn, 1)
 		}
-		return err
 	})
-	if err != nil {
-		return err
-	}
 	for _, t := range talks {
-		if err := b.index(ctx, t, by); err != nil {
-			return err
-		}
+		b.index(ctx, t, by)
 	}
-	if err := b.embedMemories(ctx, by); err != nil {
-		return err
-	}
+	b.embedMemories(ctx, by)
 	b.talks = talks
-	return kit.Exec(ctx, b.admin, "vacuum (analyze) public.turn_index, public.memories")
+	kit.Check(kit.Exec(ctx, b.admin, "vacuum (analyze) public.turn_index, public.memories"))
 }
 
 // index indexes what the brief covers, and makes its vectors.
-func (b *bench) index(ctx context.Context, t talk, by recall.Embedder) error {
+func (b *bench) index(ctx context.Context, t talk, by recall.Embedder) {
 	for further := true; further; {
-		if err := b.admin.QueryRow(ctx, "select throughline.index_chat($1, $2)", t.id, t.covered()).Scan(&further); err != nil {
-			return fmt.Errorf("index: %w", err)
-		}
+		kit.Check(b.admin.QueryRow(ctx, "select throughline.index_chat($1, $2)", t.id, t.covered()).Scan(&further))
 	}
 	vectors := recall.NewVectors(recall.VectorsConfig{
 		Store: postgres.NewEmbeddings(b.admin, recall.VectorSize), Embedder: by, Logger: quiet(), Metrics: metrics.New(),
 	})
-	for {
-		done, err := vectors.EmbedTurns(ctx, t.id)
-		if err == nil && done.Rest > 0 {
-			err = errors.New("the embedder failed")
-		}
-		if err != nil || !done.Paused {
-			return err
+	for paused := true; paused; {
+		done := kit.Must(vectors.EmbedTurns(ctx, t.id))
+		if paused = done.Paused; done.Rest > 0 {
+			kit.Fail("the embedder failed")
 		}
 	}
 }

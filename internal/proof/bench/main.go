@@ -46,7 +46,7 @@ const timeout = 6 * time.Minute
 type part struct {
 	name    string
 	columns []string
-	run     func(context.Context, *bench, *table) error
+	run     func(context.Context, *bench, *table)
 	script  people.Script // of a model whose answers are ready; nil for one whose tokens come at a steady pace
 	// once: its result hardly depends on the machine, so it is not repeated.
 	once bool
@@ -177,18 +177,17 @@ func (b *bench) measure(ctx context.Context, chosen []part, runs int) (tables []
 func (b *bench) run(ctx context.Context, p part, t *table) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	defer kit.Catch(&err)
 	if !p.own {
-		if err := errors.Join(b.fill(ctx), b.settle(ctx)); err != nil {
-			return err
-		}
+		b.fill(ctx)
+		b.settle(ctx)
 	}
 	since := len(b.ends)
 	defer func() { err = errors.Join(err, b.end(since)) }()
-	if err := b.startModel(ctx, p.script); err != nil {
-		return err
-	}
+	b.startModel(ctx, p.script)
 	t.notes = nil
-	return p.run(ctx, b, t)
+	p.run(ctx, b, t)
+	return nil
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -223,31 +222,20 @@ func open(ctx context.Context, source string, scale int, progress io.Writer) (b 
 			err = errors.Join(err, b.end(0))
 		}
 	}()
-	if b.folder, err = os.MkdirTemp("", "throughline-bench-"); err != nil {
-		return b, err
-	}
+	defer kit.Catch(&err)
+	b.folder = kit.Must(os.MkdirTemp("", "throughline-bench-"))
 	b.later(func() error { return os.RemoveAll(b.folder) })
-	if b.source, err = filepath.Abs(source); err != nil {
-		return b, err
-	}
-	b.program = filepath.Join(b.folder, "throughline")
-	if err = kit.Build(ctx, b.source, b.program); err != nil {
-		return b, err
-	}
-	b.postgres, err = kit.StartPostgres(ctx, map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200"})
-	if err != nil {
-		return b, err
-	}
+	b.source, b.program = kit.Must(filepath.Abs(source)), filepath.Join(b.folder, "throughline")
+	kit.Check(kit.Build(ctx, b.source, b.program))
+	b.postgres = kit.Must(kit.StartPostgres(ctx, map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200"}))
 	b.later(b.postgres.Destroy)
 	const most = 20
-	if b.admin, _, err = postgres.Open(ctx, b.postgres.AdminDSN(), most); err != nil {
-		return b, err
-	}
+	b.admin, _, err = postgres.Open(ctx, b.postgres.AdminDSN(), most)
+	kit.Check(err)
 	b.later(func() error { b.admin.Close(); return nil })
-	if b.embedder, err = kit.StartRole(ctx, roleArgument, roleEmbedder, b.source); err == nil {
-		b.later(b.embedder.Stop)
-	}
-	return b, err
+	b.embedder = kit.Must(kit.StartRole(ctx, roleArgument, roleEmbedder, b.source))
+	b.later(b.embedder.Stop)
+	return b, nil
 }
 
 // of returns a number of things as the scale has it, and lasting a time.
@@ -280,8 +268,8 @@ type chat struct {
 
 // chat returns the one of a number; see fill for the kinds.
 func (b *bench) chat(kind string, n int) chat {
-	token, _ := kit.Token(kit.ID("user", n%b.users())) // its secret is not empty
-	return chat{kit.ID(kind, n), token}
+	token, _ := kit.Token(idOf("user", n%b.users())) // its secret is not empty
+	return chat{idOf(kind, n), token}
 }
 
 // unused returns a number of short chats that were not used yet, as long as there are any.
@@ -294,22 +282,22 @@ func (b *bench) unused(count int) []chat {
 }
 
 // settle forgets the jobs that earlier parts left, and what they made due.
-func (b *bench) settle(ctx context.Context) error {
-	return kit.Exec(ctx, b.admin, "truncate river.river_job",
+func (b *bench) settle(ctx context.Context) {
+	kit.Check(kit.Exec(ctx, b.admin, "truncate river.river_job",
 		"update public.conversation_briefs set extract_due_at = null, extracted_seq = seen.seq from (select id, last_seq as seq from public.chats) seen "+
-			"where extract_due_at is not null and seen.id = chat_id")
+			"where extract_due_at is not null and seen.id = chat_id"))
 }
 
 // evenly runs work a number of times at once, started evenly over the ramp. The first failure ends the others.
-func evenly(ctx context.Context, count int, ramp time.Duration, work func(ctx context.Context, i int) error) error {
+func evenly(ctx context.Context, count int, ramp time.Duration, work func(ctx context.Context, i int)) error {
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range count {
-		group.Go(func() error {
-			if err := kit.SleepUntil(ctx, began.Add(ramp*time.Duration(i)/time.Duration(count))); err != nil {
-				return err
-			}
-			return work(ctx, i)
+		group.Go(func() (err error) {
+			defer kit.Catch(&err)
+			kit.Check(kit.SleepUntil(ctx, began.Add(ramp*time.Duration(i)/time.Duration(count))))
+			work(ctx, i)
+			return nil
 		})
 	}
 	return group.Wait()

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -84,64 +83,50 @@ type endpoint struct {
 }
 
 // startModel starts the model of a part, and a bare relay behind one that is measured. With a script it is in this process.
-func (b *bench) startModel(ctx context.Context, script people.Script) (err error) {
+func (b *bench) startModel(ctx context.Context, script people.Script) {
 	if script == nil {
-		if b.model, err = b.helper(ctx, roleModel, ""); err == nil {
-			b.relay, err = b.helper(ctx, roleRelay, b.model.address)
-		}
-		return err
+		b.model = b.helper(ctx, roleModel, "")
+		b.relay = b.helper(ctx, roleRelay, b.model.address)
+		return
 	}
-	model, err := people.StartModel(ctx, script, nil)
-	if err != nil {
-		return err
-	}
+	model := kit.Must(people.StartModel(ctx, script, nil))
 	b.later(func() error { model.Close(); return nil })
 	b.model = endpoint{name: roleModel, address: strings.TrimSuffix(model.Base, "/v1")}
-	return nil
 }
 
-func (b *bench) helper(ctx context.Context, role, argument string) (endpoint, error) {
-	helper, err := kit.StartRole(ctx, roleArgument, role, argument)
-	if err != nil {
-		return endpoint{}, err
-	}
+func (b *bench) helper(ctx context.Context, role, argument string) endpoint {
+	helper := kit.Must(kit.StartRole(ctx, roleArgument, role, argument))
 	b.later(helper.Stop)
-	return endpoint{Process: helper.Process, name: role, address: helper.Address}, nil
+	return endpoint{Process: helper.Process, name: role, address: helper.Address}
 }
 
 // server starts the program on the filled database, as shipped or stripped.
-func (b *bench) server(ctx context.Context, name string) (endpoint, error) {
+func (b *bench) server(ctx context.Context, name string) endpoint {
 	return b.serve(ctx, b.program, b.postgres.DSN(), name, nil)
 }
 
 // each lets work use a server as shipped, and then one that is stripped.
-func (b *bench) each(ctx context.Context, work func(endpoint) error) error {
+func (b *bench) each(ctx context.Context, work func(endpoint)) {
 	for _, name := range []string{shipped, stripped} {
-		server, err := b.server(ctx, name)
-		if err == nil {
-			err = errors.Join(work(server), server.stop(), b.settle(ctx))
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		server := b.server(ctx, name)
+		work(server)
+		kit.Check(server.stop())
+		b.settle(ctx)
 	}
-	return nil
 }
 
 // replicas starts two servers as shipped.
-func (b *bench) replicas(ctx context.Context) (both [2]endpoint, err error) {
+func (b *bench) replicas(ctx context.Context) (both [2]endpoint) {
 	for i := range both {
-		if both[i], err = b.server(ctx, shipped); err != nil {
-			return both, err
-		}
+		both[i] = b.server(ctx, shipped)
 	}
-	return both, nil
+	return both
 }
 
 // serve starts a build of the program on a database, and waits as a load balancer does before it sends requests. What a
 // measurement cannot do without is set for all: where everything is, and no limits that would refuse it. As shipped means
 // the defaults, with the keyless embedder in the place of OpenAI's.
-func (b *bench) serve(ctx context.Context, program, database, name string, more map[string]string, args ...string) (endpoint, error) {
+func (b *bench) serve(ctx context.Context, program, database, name string, more map[string]string, args ...string) endpoint {
 	settings := map[string]string{
 		"DATABASE_URL": database, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
 		"OPENAI_API_KEY": "bench", "OPENAI_BASE_URL": b.model.address + "/v1",
@@ -152,10 +137,7 @@ func (b *bench) serve(ctx context.Context, program, database, name string, more 
 		stripped: {"EMBEDDING_MODEL": "none", "RECALL": "off", "TOPICS": "off", "LONG_TERM_MEMORY": "false"},
 	}[name])
 	maps.Copy(settings, more)
-	process, err := kit.Start(ctx, kit.Command{Program: program, Args: append([]string{"serve"}, args...), Env: settings})
-	if err != nil {
-		return endpoint{}, err
-	}
+	process := kit.Must(kit.Start(ctx, kit.Command{Program: program, Args: append([]string{"serve"}, args...), Env: settings}))
 	stop := func() error {
 		if process.Ended() { // its part ended it
 			return nil
@@ -166,11 +148,12 @@ func (b *bench) serve(ctx context.Context, program, database, name string, more 
 	p := endpoint{Process: process, name: name, address: "http://" + process.Address, ours: true, stop: stop}
 	const again = 20 * time.Millisecond
 	for {
-		if _, err = kit.Get(ctx, http.DefaultClient, p.address+"/readyz"); err == nil {
-			return p, nil
+		_, err := kit.Get(ctx, http.DefaultClient, p.address+"/readyz")
+		if err == nil {
+			return p
 		}
 		if kit.Sleep(ctx, again) != nil {
-			return p, err
+			kit.Fail("%s: %w", name, err)
 		}
 	}
 }
@@ -185,7 +168,7 @@ func replies(pause time.Duration) people.Script {
 		}
 		var said []string
 		for n := len(asked.Text); len(said) < words; n++ {
-			said = append(said, strings.Fields(kit.Text(n%kit.Texts))...)
+			said = append(said, strings.Fields(textOf(n%textCount))...)
 		}
 		return offline.Answer{Text: strings.Join(said[:words], " "), PieceDelay: pause}
 	}
@@ -258,45 +241,28 @@ const (
 
 // measurePeers sends the streams of measureStream through the program as shipped and through another gateway, which only
 // passes them on.
-func measurePeers(ctx context.Context, b *bench, t *table) error {
-	server, err := b.server(ctx, shipped)
-	if err != nil {
-		return err
-	}
-	gateway, err := b.startPortkey(ctx)
-	if err != nil {
-		return err
-	}
+func measurePeers(ctx context.Context, b *bench, t *table) {
+	server := b.server(ctx, shipped)
+	gateway := b.startPortkey(ctx)
 	t.columns = []string{shipped, gateway.name, roleRelay, roleModel}
-	err = b.through(ctx, t, 0, b.model, b.relay, gateway, server)
+	b.through(ctx, t, 0, b.model, b.relay, gateway, server)
 	for n := range t.rows { // targets and figures are stream's
 		t.rows[n].target, t.rows[n].figure = nil, ""
 	}
 	t.note("auth, storage, history and memory are in the program's streams alone")
-	return err
 }
 
 // startPortkey runs the gateway of scripts/setup peers with its defaults, but on loopback: no cache, guardrails or
 // configuration. Its environment is only what is given, so that no proxy or setting of this machine has an effect.
-func (b *bench) startPortkey(ctx context.Context) (endpoint, error) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		return endpoint{}, fmt.Errorf("Node.js is needed: %w", err)
-	}
-	command := exec.CommandContext(ctx, node, //nolint:gosec // a script of the npm project
+func (b *bench) startPortkey(ctx context.Context) endpoint {
+	defer kit.In("Portkey's gateway, which needs Node.js and scripts/setup peers installs")
+	command := exec.CommandContext(ctx, "node",
 		"--import", "./loopback.mjs", "node_modules/@portkey-ai/gateway/build/start-server.js", "--port=0", "--headless")
 	command.Dir, command.Env = filepath.Join(b.source, "internal/proof/bench/npm"), []string{"NODE_ENV=production"}
-	p, err := kit.StartHelper(command)
-	if err != nil {
-		return endpoint{}, err
-	}
+	p := kit.Must(kit.StartHelper(command))
 	b.later(p.Stop)
-	if err := p.AwaitAddress("http://"); err != nil {
-		return endpoint{}, fmt.Errorf("Portkey's gateway, which scripts/setup peers installs: %w", err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, p.Stdout) }() // what else it prints, until it ends
 	return endpoint{
 		Process: p.Process, name: "Portkey", address: p.Address,
 		headers: map[string]string{"x-portkey-provider": "openai", "x-portkey-custom-host": b.model.address + "/v1"},
-	}, nil
+	}
 }

@@ -19,30 +19,25 @@ import (
 
 // measureStream sends replies through the program, as shipped and stripped, through a bare relay, and straight from
 // the model, all at the same pace: what does the program add?
-func measureStream(ctx context.Context, b *bench, t *table) error {
+func measureStream(ctx context.Context, b *bench, t *table) {
 	known := 0 // what was measured beside the server as shipped is not measured again
-	err := b.each(ctx, func(server endpoint) error {
+	b.each(ctx, func(server endpoint) {
 		began := time.Now()
-		err := b.through(ctx, t, known, b.model, b.relay, server)
-		if err == nil && known == 0 {
+		b.through(ctx, t, known, b.model, b.relay, server)
+		if known == 0 {
 			what := "as shipped, each question finds memories of its user; replies that name some"
-			err = b.noteReceipts(ctx, t, what, "jsonb_array_length(memory->'memories') > 0", began)
+			b.noteReceipts(ctx, t, what, "jsonb_array_length(memory->'memories') > 0", began)
 		}
 		known = 2
-		return err
 	})
 	t.note("refused or broken: without a terminal event, or with more than %d times its length", longest)
 	t.note("the relay has no auth, no Postgres and no memory; CPU and memory without Postgres's, the model's and the embedder's")
-	return err
 }
 
 // through sends one stream after another, and then those of all stages, through endpoints of which the first is the model.
 // The known ones at the beginning have their column already.
-func (b *bench) through(ctx context.Context, t *table, known int, points ...endpoint) error {
-	took, err := firsts(ctx, points, b.of(300), func() (chat, string) { return b.unused(1)[0], wishing(b.askForMemory(), 1) })
-	if err != nil {
-		return err
-	}
+func (b *bench) through(ctx context.Context, t *table, known int, points ...endpoint) {
+	took := firsts(ctx, points, b.of(300), func() (chat, string) { return b.unused(1)[0], wishing(b.askForMemory(), 1) })
 	direct := kit.Percentile(took[0], .5)
 	for i, p := range points[known:] {
 		for n := range took[known+i] {
@@ -51,33 +46,26 @@ func (b *bench) through(ctx context.Context, t *table, known int, points ...endp
 		t.times(p.name, "1 stream: first delta, added", "stream_added_", took[known+i], atMost(3), atMost(8))
 		for _, at := range stages {
 			at.ramp, at.steady = b.lasting(at.ramp), b.lasting(at.steady)
-			if err := b.load(ctx, t, p, at); err != nil {
-				return fmt.Errorf("%d streams: %s: %w", at.streams, p.name, err)
-			}
+			b.load(ctx, t, p, at)
 		}
 	}
-	return nil
 }
 
 // firsts asks for one short reply after another over warm connections, and returns the times to the first deltas. Each
 // endpoint comes first as often as the others: the first one finds the chat less often in Postgres's memory.
-func firsts(ctx context.Context, points []endpoint, count int, ask func() (chat, string)) ([]kit.Times, error) {
+func firsts(ctx context.Context, points []endpoint, count int, ask func() (chat, string)) []kit.Times {
 	took := make([]kit.Times, len(points))
 	warmUp := count / 5 // on each connection Postgres plans the first executions of a statement again
 	for n := range warmUp + count {
 		c, text := ask()
 		for turn := range points {
 			i := (n + turn) % len(points)
-			found, err := points[i].whole(ctx, warm, points[i].asks(c, text), 1)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", points[i].name, err)
-			}
-			if n >= warmUp {
+			if found := kit.Must(points[i].whole(ctx, warm, points[i].asks(c, text), 1)); n >= warmUp {
 				took[i] = append(took[i], found.first)
 			}
 		}
 	}
-	return took, nil
+	return took
 }
 
 // stage is many streams at once: opened evenly over ramp, then measured for steady.
@@ -99,6 +87,7 @@ func (s stage) tokens() int { return int((s.ramp + s.steady).Seconds() * tokensP
 
 // load opens a stage's streams evenly over its ramp and puts what was measured while all of them were open.
 func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) error {
+	defer kit.In("%d streams: %s", at.streams, p.name)
 	ctx, cancel := context.WithTimeout(ctx, longest*(at.ramp+at.steady)+goneWithin)
 	defer cancel()
 	chats := b.unused(b.of(at.streams))
@@ -113,10 +102,8 @@ func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) error 
 	err = errors.Join(err, kit.SleepUntil(ctx, to))
 	used := kit.UsageOf(p.PID())
 	streams.Wait()
-	lag, unread := lagsBetween(found, from, to)
-	if err := errors.Join(err, unread); err != nil {
-		return err
-	}
+	kit.Check(err)
+	lag := kit.Must(lagsBetween(found, from, to))
 	var first kit.Times
 	for _, r := range found {
 		if r.first > 0 {
@@ -145,90 +132,69 @@ func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) error 
 // not whole.
 func (b *bench) replies(ctx context.Context, p endpoint, chats []chat, over time.Duration, tokens int) (found []reply, broken []error) {
 	found, broken = make([]reply, len(chats)), make([]error, len(chats))
-	err := evenly(ctx, len(chats), over, func(ctx context.Context, i int) error {
+	err := evenly(ctx, len(chats), over, func(ctx context.Context, i int) {
 		found[i], broken[i] = p.whole(ctx, fresh, p.asks(chats[i], wishing(b.askForMemory(), tokens)), tokens)
-		return nil
 	})
 	return found, slices.DeleteFunc(slices.Concat(broken, []error{err}), func(err error) bool { return err == nil })
 }
 
 // measureBurst begins replies without waiting for those before: all in one moment, then so many a second. How long do
 // they wait for each other?
-func measureBurst(ctx context.Context, b *bench, t *table) error {
+func measureBurst(ctx context.Context, b *bench, t *table) {
 	const together, perSecond, lasts = 300, 100, 8 * time.Second
-	begin := func(p endpoint) error {
-		atOnce, err := b.begin(ctx, p, b.of(together), 0)
-		if err != nil {
-			return fmt.Errorf("at once: %w", err)
-		}
+	begin := func(p endpoint) {
+		atOnce := b.begin(ctx, p, b.of(together), 0)
 		t.times(p.name, fmt.Sprintf("%d at once, server just started", together), "burst_at_once_", atOnce)
-		steady, err := b.begin(ctx, p, b.of(perSecond*int(lasts.Seconds())), b.lasting(lasts))
+		steady := b.begin(ctx, p, b.of(perSecond*int(lasts.Seconds())), b.lasting(lasts))
 		t.times(p.name, fmt.Sprintf("%d a second", perSecond), "burst_steady_", steady)
-		return err
 	}
-	if err := begin(b.relay); err != nil {
-		return fmt.Errorf("%s: %w", roleRelay, err)
-	}
+	begin(b.relay)
 	t.note("each reply has a chat and a connection of its own; from before the connection is made to the first delta")
-	return b.each(ctx, begin)
+	b.each(ctx, begin)
 }
 
 // begin opens short streams evenly over a time, and returns how long each waited for its first delta.
-func (b *bench) begin(ctx context.Context, p endpoint, count int, over time.Duration) (first kit.Times, err error) {
+func (b *bench) begin(ctx context.Context, p endpoint, count int, over time.Duration) (first kit.Times) {
 	const tokens = 25
 	found, broken := b.replies(ctx, p, b.unused(count), over, tokens)
 	if len(broken) > 0 {
-		return nil, fmt.Errorf("%d replies are not whole, one because of %w", len(broken), broken[0])
+		kit.Fail("%s: %d replies are not whole, one because of %w", p.name, len(broken), broken[0])
 	}
 	for _, r := range found {
 		first = append(first, r.first)
 	}
-	return first, nil
+	return first
 }
 
 // measureRecord follows running replies on another replica, which reads what is recorded of them: how late is that?
-func measureRecord(ctx context.Context, b *bench, t *table) error {
-	servers, err := b.replicas(ctx)
-	if err != nil {
-		return err
-	}
+func measureRecord(ctx context.Context, b *bench, t *table) {
+	servers := b.replicas(ctx)
 	at := stage{300, b.lasting(time.Second), b.lasting(3 * time.Second)}
 	chats := b.unused(b.of(at.streams))
 	read := make([]reply, min(b.of(50), len(chats)))
 	from := time.Now().Add(at.ramp)
 	var reading errgroup.Group
 	reading.Go(func() error {
-		return evenly(ctx, len(read), 0, func(ctx context.Context, i int) (err error) {
-			read[i], err = servers[1].follow(ctx, chats[i], at.tokens())
-			return err
+		return evenly(ctx, len(read), 0, func(ctx context.Context, i int) {
+			read[i] = servers[1].follow(ctx, chats[i], at.tokens())
 		})
 	})
 	same, broken := b.replies(ctx, servers[0], chats, at.ramp, at.tokens())
-	if err := errors.Join(append(broken, reading.Wait())...); err != nil {
-		return err
-	}
-	behind, err := lagsBetween(read, from, from.Add(at.steady))
-	if err != nil {
-		return err
-	}
-	beside, err := lagsBetween(same, from, from.Add(at.steady))
-	t.times(otherReplica, "token lag", "", behind, nil, atMost(300))
-	t.times(sameReplica, "token lag", "", beside)
-	return err
+	kit.Check(errors.Join(append(broken, reading.Wait())...))
+	t.times(otherReplica, "token lag", "", kit.Must(lagsBetween(read, from, from.Add(at.steady))), nil, atMost(300))
+	t.times(sameReplica, "token lag", "", kit.Must(lagsBetween(same, from, from.Add(at.steady))))
 }
 
 // follow reads the running reply of a chat, as soon as there is one.
-func (p endpoint) follow(ctx context.Context, c chat, tokens int) (reply, error) {
+func (p endpoint) follow(ctx context.Context, c chat, tokens int) reply {
 	const again = 20 * time.Millisecond
 	for {
 		found, err := p.whole(ctx, fresh, c.readsOn(""), tokens)
 		refusal, refused := errors.AsType[*people.RefusedError](err)
 		if !refused || refusal.Status != http.StatusNoContent {
-			return found, err
+			return kit.Must(found, err)
 		}
-		if err := kit.Sleep(ctx, again); err != nil {
-			return found, err
-		}
+		kit.Check(kit.Sleep(ctx, again))
 	}
 }
 
@@ -244,32 +210,23 @@ const ramp = time.Second
 
 // measureCuts cuts every client's connection somewhere in its reply. Clients read on at once, half of them on
 // another replica. In the end each reply is compared with what is stored, and read again: the baseline of reading on.
-func measureCuts(ctx context.Context, b *bench, t *table) error {
+func measureCuts(ctx context.Context, b *bench, t *table) {
 	const tokens = 200
-	servers, err := b.replicas(ctx)
-	if err != nil {
-		return err
-	}
+	servers := b.replicas(ctx)
 	chats, all := b.unused(b.of(200)), make([]reply, b.of(200))
-	err = evenly(ctx, len(all), ramp, func(ctx context.Context, i int) error {
-		return all[i].cutOff(ctx, chats[i], wishing(b.askForMemory(), tokens), i, tokens, servers[i/2%2], servers[(i/2+i)%2])
-	})
-	if err != nil {
-		return err
-	}
+	kit.Check(evenly(ctx, len(all), ramp, func(ctx context.Context, i int) {
+		all[i].cutOff(ctx, chats[i], wishing(b.askForMemory(), tokens), i, tokens, servers[i/2%2], servers[(i/2+i)%2])
+	}))
 	took := map[string]kit.Times{}
 	for i, r := range all {
-		if complete, err := b.stored(ctx, chats[i], r, tokens); err != nil || !complete {
-			return errors.Join(err, errors.New("a reply is not complete"))
+		if !b.stored(ctx, chats[i], r, tokens) {
+			kit.Fail("a reply is not complete")
 		}
 		if replica := []string{sameReplica, otherReplica}[i%2]; r.first > 0 {
 			took[replica] = append(took[replica], r.first)
 		}
 		message, _, _ := strings.Cut(string(r.cursor), ":")
-		again, err := servers[0].whole(ctx, fresh, chats[i].readsOn(message+":0"), tokens)
-		if err != nil {
-			return err
-		}
+		again := kit.Must(servers[0].whole(ctx, fresh, chats[i].readsOn(message+":0"), tokens))
 		took[storedReply] = append(took[storedReply], again.first)
 	}
 	for _, column := range t.columns {
@@ -277,25 +234,19 @@ func measureCuts(ctx context.Context, b *bench, t *table) error {
 	}
 	t.note("%d of %d replies arrived whole, as one row; no character came twice", len(all), len(all))
 	t.note("from before the connection is made to the first missing character, which the model has yet to say: up to %d ms", 1000/tokensPerSecond)
-	return nil
 }
 
 // cutOff is a client whose connection is cut after some deltas, the same in each run; after none it has only
 // message.started. What it then waited for what it had missed is in first: 0 when it was so far behind that it had got
 // everything at once, or nothing was missing.
-func (r *reply) cutOff(ctx context.Context, c chat, text string, i, tokens int, first, second endpoint) error {
+func (r *reply) cutOff(ctx context.Context, c chat, text string, i, tokens int, first, second endpoint) {
 	after := rand.New(rand.NewPCG(1, uint64(i))).IntN(tokens) //nolint:gosec // it protects nothing
-	if err := r.receive(ctx, first, fresh, first.asks(c, text), after); err != nil {
-		return fmt.Errorf("before the cut: %w", err)
-	}
+	defer kit.In("cut %d deltas before the end, from %s to %s", tokens-after, first.address, second.address)
+	kit.Check(r.receive(ctx, first, fresh, first.asks(c, text), after))
 	r.first = 0
-	if r.end != "" {
-		return nil
+	if r.end == "" {
+		kit.Check(r.receive(ctx, second, fresh, c.readsOn(string(r.cursor)), toTheEnd))
 	}
-	if err := r.receive(ctx, second, fresh, c.readsOn(string(r.cursor)), toTheEnd); err != nil {
-		return fmt.Errorf("%d deltas before the end, from %s to %s: %w", tokens-after, first.address, second.address, err)
-	}
-	return nil
 }
 
 // goneWithin is the longest that a server may take to end.
@@ -303,11 +254,8 @@ const goneWithin = 20 * time.Second
 
 // measureStop sends a SIGTERM to a server with many streams. Half of the replies end within the drain time, half
 // later. Every client reads to its terminal event, whichever that is.
-func measureStop(ctx context.Context, b *bench, t *table) error {
-	server, err := b.server(ctx, shipped)
-	if err != nil {
-		return err
-	}
+func measureStop(ctx context.Context, b *bench, t *table) {
+	server := b.server(ctx, shipped)
 	chats, all := b.unused(b.of(100)), make([]reply, b.of(100))
 	drain := b.lasting(15 * time.Second) // how long replies run on after the signal, which is as long as the server lets them
 	tokens := func(i int) int {
@@ -319,29 +267,22 @@ func measureStop(ctx context.Context, b *bench, t *table) error {
 	}
 	var talking errgroup.Group
 	talking.Go(func() error {
-		return evenly(ctx, len(all), ramp, func(ctx context.Context, i int) error {
-			return all[i].receive(ctx, server, fresh, server.asks(chats[i], wishing(b.askForMemory(), tokens(i))), toTheEnd)
+		return evenly(ctx, len(all), ramp, func(ctx context.Context, i int) {
+			kit.Check(all[i].receive(ctx, server, fresh, server.asks(chats[i], wishing(b.askForMemory(), tokens(i))), toTheEnd))
 		})
 	})
-	err = kit.Sleep(ctx, ramp+drain/5) // all have begun by then
+	err := kit.Sleep(ctx, ramp+drain/5) // all have begun by then
 	began := time.Now()
 	err = errors.Join(err, server.Terminate(2*goneWithin))
 	took := time.Since(began)
-	if err := errors.Join(err, talking.Wait()); err != nil {
-		return err
-	}
+	kit.Check(errors.Join(err, talking.Wait()))
 	whole := 0
 	for i, r := range all {
-		complete, err := b.stored(ctx, chats[i], r, tokens(i))
-		if err != nil {
-			return err
-		}
-		if complete {
+		if b.stored(ctx, chats[i], r, tokens(i)) {
 			whole++
 		}
 	}
 	t.put(shipped, row{what: "gone after", unit: "s", target: atMost(goneWithin.Seconds())}, took.Seconds())
 	t.note("exit code 0; all %d streams ended with a terminal event, and what was received is what is stored: %d complete, %d interrupted",
 		len(all), whole, len(all)-whole)
-	return nil
 }

@@ -9,7 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
 // stopWithin bounds the end of a helper.
@@ -19,56 +22,43 @@ const stopWithin = 20 * time.Second
 // It prints its address, a URL, and ends when its stdin does. One goroutine uses it. Stop it.
 type Helper struct {
 	*Process
-	Stdout *bufio.Reader
-	stdin  io.WriteCloser
+	stdin io.WriteCloser
 }
 
-// StartRole starts this command again, with the arguments of a role, and waits for its address.
+// StartRole starts this command again, with the arguments of a role.
 func StartRole(ctx context.Context, args ...string) (*Helper, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	h, err := StartHelper(exec.CommandContext(ctx, self, args...)) //nolint:gosec // this very program
-	if err != nil {
-		return nil, err
-	}
-	if err := h.AwaitAddress("http://"); err != nil {
-		return nil, fmt.Errorf("%s: %w", args[0], err)
-	}
-	return h, nil
+	return StartHelper(exec.CommandContext(ctx, self, args...)) //nolint:gosec // this very program
 }
 
-// StartHelper starts a command without waiting for its address.
+// StartHelper starts a command and waits for its address. One that ends before is an error.
 func StartHelper(command *exec.Cmd) (*Helper, error) {
 	command.Stderr, command.WaitDelay = os.Stderr, stopWithin
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
+	output, printed := io.Pipe()
+	command.Stdout = printed
+	h := &Helper{Process: &Process{command: command}, stdin: stdin}
+	if h.ended, err = localpg.StartChild(command, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
-	h := &Helper{Process: &Process{command: command, ended: make(chan struct{})}, Stdout: bufio.NewReader(stdout), stdin: stdin}
-	if err := h.run(func() {}); err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// AwaitAddress reads lines until one is a URL with the scheme. A helper that ends before is an error.
-func (h *Helper) AwaitAddress(scheme string) error {
-	for {
-		line, err := h.Stdout.ReadString('\n')
-		if err != nil {
-			return errors.Join(errors.New("it did not start"), h.Stop())
-		}
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, scheme) {
-			h.Address = line
-			return nil
+	go func() {
+		<-h.ended
+		_ = printed.Close() // never fails
+	}()
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		if h.Address = strings.TrimSpace(lines.Text()); strings.HasPrefix(h.Address, "http://") {
+			go func() { _, _ = io.Copy(io.Discard, output) }() // what else it prints, until it ends
+			return h, nil
 		}
 	}
+	return nil, errors.Join(fmt.Errorf("%s did not start", command), h.Stop())
 }
 
 // Stop closes the helper's stdin and waits for its end; one that does not end is killed.

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,6 +11,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
 // startWithin bounds a start on a machine that is busy.
@@ -40,30 +41,27 @@ type Process struct {
 	// Address is where it listens, such as 127.0.0.1:4711; "" for a worker.
 	Address string
 	command *exec.Cmd
-	ended   chan struct{}
-	stopped error // how it ended; to be read after ended
+	ended   <-chan struct{}
 }
 
 // Start runs a command and returns when its log, in lines of JSON, reports that it listens or works.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	command := exec.Command(c.Program, c.Args...) //nolint:gosec,noctx // the program under test, which ends when Kill or Terminate is called
 	c.prepare(command)
-	stderr, err := command.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	p := &Process{command: command, ended: make(chan struct{})}
-	ready := make(chan string, 1)
-	if err := p.run(func() { follow(stderr, c.Log, ready) }); err != nil {
+	log := &processLog{kept: c.Log, ready: make(chan string, 1)}
+	command.Stderr = log
+	p := &Process{command: command}
+	var err error
+	if p.ended, err = localpg.StartChild(command, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
 	timer := time.NewTimer(startWithin)
 	defer timer.Stop()
 	select {
-	case p.Address = <-ready:
+	case p.Address = <-log.ready:
 		return p, nil
 	case <-p.ended:
-		return nil, fmt.Errorf("%v ended before it was ready: %w", c.Args, p.stopped)
+		return nil, fmt.Errorf("%v ended before it was ready: %s", c.Args, command.ProcessState)
 	case <-timer.C:
 		err = fmt.Errorf("%v was not ready within %s", c.Args, startWithin)
 	case <-ctx.Done():
@@ -90,43 +88,37 @@ func (c Command) prepare(command *exec.Cmd) {
 	}
 }
 
-// run starts the process, calls follow and waits for its end.
-func (p *Process) run(follow func()) error {
-	started := make(chan error)
-	go func() {
-		defer close(p.ended)
-		endWithParent(p.command)
-		err := p.command.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		follow()
-		p.stopped = p.command.Wait()
-	}()
-	return <-started
+// processLog passes a log on line by line, and sends the address of the first line that reports that its process is ready.
+type processLog struct {
+	kept  io.Writer
+	ready chan string
+	rest  []byte // of a line that has not ended
 }
 
-// follow passes the log on line by line, and sends the address of the first line that reports that the process is ready.
-func follow(stderr io.Reader, log io.Writer, ready chan<- string) {
-	if log == nil {
-		log = io.Discard
-	}
-	const longestLine = 1 << 20
-	lines := bufio.NewScanner(stderr)
-	lines.Buffer(nil, longestLine)
-	for lines.Scan() {
-		_, _ = log.Write(append(lines.Bytes(), '\n')) // a log that cannot be written ends no process
-		var line struct{ Msg, Address string }
-		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" && line.Msg != "working" {
-			continue
+func (l *processLog) Write(piece []byte) (int, error) {
+	l.rest = append(l.rest, piece...)
+	for {
+		end := bytes.IndexByte(l.rest, '\n') + 1
+		if end == 0 {
+			return len(piece), nil
 		}
-		select {
-		case ready <- line.Address:
-		default: // was ready already
-		}
+		l.take(l.rest[:end])
+		l.rest = l.rest[end:]
 	}
-	_, _ = io.Copy(io.Discard, stderr) // after a line too long to read: the process must not block
+}
+
+func (l *processLog) take(line []byte) {
+	if l.kept != nil {
+		_, _ = l.kept.Write(line) // a log that cannot be written ends no process
+	}
+	var entry struct{ Msg, Address string }
+	if json.Unmarshal(line, &entry) != nil || entry.Msg != "listening" && entry.Msg != "working" {
+		return
+	}
+	select {
+	case l.ready <- entry.Address:
+	default: // was ready already
+	}
 }
 
 // PID returns the process's number.
@@ -167,7 +159,10 @@ func (p *Process) wait(within time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-p.ended:
-		return p.stopped
+		if state := p.command.ProcessState; !state.Success() {
+			return &exec.ExitError{ProcessState: state}
+		}
+		return nil
 	case <-timer.C:
 		return errors.Join(fmt.Errorf("the process did not end within %s", within), p.Kill())
 	}
