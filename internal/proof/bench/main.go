@@ -100,32 +100,22 @@ func choose(only string) (chosen []part, err error) {
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+	defer kit.Catch(&err)
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	only := flags.String("only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
 	runs := flags.Int("runs", 1, "repeat everything and print medians")
 	against := flags.String("against", "", "a checkout, such as one of an older commit: cost is measured of both builds, by turns")
 	doc := flags.Bool("doc", false, "write the tables into docs/benchmarks.md and the figures wherever a document names them")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+	kit.Check(flags.Parse(args))
 	if flags.NArg() > 0 || *runs < 1 {
 		return errors.New("wrong arguments, see -help")
 	}
-	chosen, err := choose(*only)
-	if err != nil {
-		return err
-	}
-	b, err := open(ctx, ".", 1, progress)
-	if err != nil {
-		return err
-	}
+	chosen := kit.Must(choose(*only))
+	b := kit.Must(open(ctx, ".", 1, progress))
 	defer func() { err = errors.Join(err, b.end(0)) }()
 	b.against = *against
-	host, err := kit.Describe(ctx, b.admin)
-	if err != nil {
-		return err
-	}
+	host := kit.Must(kit.Describe(ctx, b.admin))
 	tables, err := b.measure(ctx, chosen, *runs)
 	for _, t := range tables {
 		fmt.Fprintf(out, "\n%s\n\n%s", t.name, figures.Plain(t.markdown(nil)))

@@ -36,8 +36,9 @@ func isRole(args []string) bool { return len(args) == 3 && args[0] == roleArgume
 
 // runRole prints its address and ends when stdin does.
 func runRole(ctx context.Context, args []string, out, _ io.Writer) (err error) {
+	defer kit.Catch(&err)
 	var address string
-	stop := func() {}
+	var stop func()
 	switch role, argument := args[1], args[2]; role {
 	case roleModel:
 		rest := offline.New(offline.Options{})
@@ -46,10 +47,8 @@ func runRole(ctx context.Context, args []string, out, _ io.Writer) (err error) {
 	case roleRelay:
 		address, stop, err = kit.Serve(ctx, relay(argument), 0)
 	case roleEmbedder:
-		var e *embedder.Embedder
-		if e, err = embedder.Start(ctx, argument, quiet()); err == nil {
-			address, stop = e.BaseURL(), e.Close
-		}
+		e := kit.Must(embedder.Start(ctx, argument, quiet()))
+		address, stop = e.BaseURL(), e.Close
 	default:
 		err = fmt.Errorf("there is no role %q", role)
 	}
@@ -57,11 +56,9 @@ func runRole(ctx context.Context, args []string, out, _ io.Writer) (err error) {
 		return err
 	}
 	defer stop()
-	if _, err := fmt.Fprintln(out, address); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	kit.Must(fmt.Fprintln(out, address))
+	kit.Must(io.Copy(io.Discard, os.Stdin))
+	return nil
 }
 
 // relay passes on what it reads, as it comes.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/proof/figures"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // mutationsFolder is where the patches are, from the module's folder.
@@ -44,17 +45,10 @@ type mutation struct {
 
 var headLine = regexp.MustCompile(`(?m)^(Says|Caught by|Survives): (.+)$`)
 
-func readMutations(folder string) ([]mutation, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.patch"))
-	if err != nil {
-		return nil, err
-	}
-	var all []mutation
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
+func readMutations(folder string) (all []mutation, err error) {
+	defer kit.Catch(&err)
+	for _, file := range kit.Must(filepath.Glob(filepath.Join(folder, "*.patch"))) {
+		text := kit.Must(os.ReadFile(file))
 		m := mutation{name: strings.TrimSuffix(filepath.Base(file), ".patch"), file: file}
 		for _, line := range headLine.FindAllStringSubmatch(string(text), -1) {
 			switch line[1] {
@@ -75,11 +69,9 @@ func readMutations(folder string) ([]mutation, error) {
 }
 
 // mutate runs the harness against each mutation, and fails when one is not noticed as expected.
-func mutate(ctx context.Context, o options, out, progress io.Writer) error {
-	all, err := readMutations(filepath.Join(o.source, mutationsFolder))
-	if err != nil {
-		return err
-	}
+func mutate(ctx context.Context, o options, out, progress io.Writer) (err error) {
+	defer kit.Catch(&err)
+	all := kit.Must(readMutations(filepath.Join(o.source, mutationsFolder)))
 	var failed []string
 	var noticed, surviving strings.Builder
 	caught := 0
@@ -88,9 +80,7 @@ func mutate(ctx context.Context, o options, out, progress io.Writer) error {
 			continue
 		}
 		fmt.Fprintf(progress, "%s\n", m.name)
-		if err := m.try(ctx, o.source); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
+		m.try(ctx, o.source)
 		if !m.asExpected() {
 			failed = append(failed, m.name)
 		}
@@ -136,25 +126,20 @@ func (m *mutation) row() string {
 }
 
 // try builds this harness, and has it build the program, with patched files in place of the source's.
-func (m *mutation) try(ctx context.Context, source string) error {
+func (m *mutation) try(ctx context.Context, source string) {
+	defer kit.In("%s", m.name)
 	ctx, cancel := context.WithTimeout(ctx, mutationWithin)
 	defer cancel()
-	folder, err := os.MkdirTemp("", "throughline-mutation-")
-	if err != nil {
-		return err
-	}
+	folder := kit.Must(os.MkdirTemp("", "throughline-mutation-"))
 	defer func() { _ = os.RemoveAll(folder) }() // what cannot be removed stays in the temporary folder
-	flag, err := m.overlay(ctx, source, folder)
-	if err != nil {
-		return err
-	}
+	flag := kit.Must(m.overlay(ctx, source, folder))
 	program := filepath.Join(folder, "crash")
 	build := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", program, "./internal/proof/crash") //nolint:gosec // our own folders
 	build.Env = append(build.Environ(), flag)
 	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, output)
+		kit.Fail("%w: %s", err, output)
 	}
-	return m.run(ctx, source, program, flag)
+	m.run(ctx, source, program, flag)
 }
 
 var patchedFile = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
@@ -162,34 +147,18 @@ var patchedFile = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 // overlay writes the patched files into a folder and returns the setting with which go builds them instead of the
 // source's.
 func (m *mutation) overlay(ctx context.Context, source, folder string) (setting string, err error) {
-	if source, err = filepath.Abs(source); err != nil {
-		return "", err
-	}
-	patch, err := os.ReadFile(m.file)
-	if err != nil {
-		return "", err
-	}
+	defer kit.Catch(&err)
+	source = kit.Must(filepath.Abs(source))
 	replace := map[string]string{}
-	for _, found := range patchedFile.FindAllStringSubmatch(string(patch), -1) {
+	for _, found := range patchedFile.FindAllStringSubmatch(string(kit.Must(os.ReadFile(m.file))), -1) {
 		original, copied := filepath.Join(source, found[1]), filepath.Join(folder, found[1])
-		content, err := os.ReadFile(original)
-		if err != nil {
-			return "", err
-		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(copied), 0o700), os.WriteFile(copied, content, 0o600)); err != nil {
-			return "", err
-		}
+		content := kit.Must(os.ReadFile(original))
+		kit.Check(errors.Join(os.MkdirAll(filepath.Dir(copied), 0o700), os.WriteFile(copied, content, 0o600)))
 		replace[original] = copied
 	}
-	if err := apply(ctx, folder, m.file); err != nil {
-		return "", err
-	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
+	kit.Check(apply(ctx, folder, m.file))
 	file := filepath.Join(folder, "overlay.json")
-	return "GOFLAGS=-overlay=" + file, os.WriteFile(file, list, 0o600)
+	return "GOFLAGS=-overlay=" + file, os.WriteFile(file, kit.Must(json.Marshal(map[string]any{"Replace": replace})), 0o600)
 }
 
 // apply patches the files below a folder; with the flag --check it only reports whether it could.
@@ -214,7 +183,7 @@ var (
 )
 
 // run runs the patched harness to its end, and reads which violations it found.
-func (m *mutation) run(ctx context.Context, source, program, setting string) error {
+func (m *mutation) run(ctx context.Context, source, program, setting string) {
 	began := time.Now()
 	most := mutationRounds
 	if m.survives != "" {
@@ -229,20 +198,19 @@ func (m *mutation) run(ctx context.Context, source, program, setting string) err
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = time.Minute
 	output, err := command.CombinedOutput()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
-		return err
+	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
+		kit.Check(err)
 	}
 	m.took = fmt.Sprintf("%.0f s", time.Since(began).Seconds())
 	rounds := roundsLine.FindSubmatch(output)
 	if rounds == nil {
-		return fmt.Errorf("the harness did not run: %s", output)
+		kit.Fail("the harness did not run: %s", output)
 	}
 	m.rounds = string(rounds[1])
 	for _, line := range noticedLine.FindAllSubmatch(output, -1) {
 		m.noticed = append(m.noticed, string(line[1]))
 	}
 	if err != nil && len(m.noticed) == 0 {
-		return fmt.Errorf("the harness failed: %s", output)
+		kit.Fail("the harness failed: %s", output)
 	}
-	return nil
 }

@@ -81,7 +81,7 @@ type harness struct {
 	violations             []people.Violation
 }
 
-// newHarness builds the program, starts everything and makes the users with their devices.
+// newHarness builds the program and starts all but the program's processes.
 func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness, err error) {
 	talk := newTalk()
 	h = &harness{
@@ -92,42 +92,37 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 		Source: o.source, Commands: []string{"serve", "serve --no-workers", "work", "work"}, Settings: settings(),
 		Postgres: map[string]string{"shared_buffers": "64MB", "max_connections": "200"}, Script: talk.Answer, Subjects: &talk.Subjects,
 	}, progress)
-	if err != nil {
-		return h, err
-	}
+	return h, err
+}
+
+// invite makes the users with their devices. Each device has choices of its own, so that they do not depend on the others' pace.
+func (h *harness) invite(ctx context.Context) {
 	for n := range users {
-		// Each device has choices of its own, so that they do not depend on the others' pace.
-		first, err := h.system.NewPerson(ctx, h.record, &people.Gauges{}, habits, o.seed, 1+n*devicesPerUser)
-		if err != nil {
-			return h, errors.Join(err, h.system.Close(false))
-		}
+		first := kit.Must(h.system.NewPerson(ctx, h.record, &people.Gauges{}, habits, h.seed, 1+n*devicesPerUser))
 		h.people = append(h.people, first)
 		for device := 1; device < devicesPerUser; device++ {
-			h.people = append(h.people, first.Device(o.seed, 1+n*devicesPerUser+device))
+			h.people = append(h.people, first.Device(h.seed, 1+n*devicesPerUser+device))
 		}
 	}
-	if err := h.system.Run(ctx); err != nil {
-		return h, errors.Join(err, h.system.Close(false))
-	}
-	return h, nil
 }
 
 // errBroken is a run that found a violation.
 var errBroken = errors.New("the database is not what it must be")
 
 // run plays all rounds, in legs that end with quiet.
-func (h *harness) run(ctx context.Context) error {
+func (h *harness) run(ctx context.Context) (err error) {
+	defer kit.Catch(&err)
+	h.invite(ctx)
+	kit.Check(h.system.Run(ctx))
 	for first := 1; first <= h.rounds; first += h.quietEvery {
-		last := min(first+h.quietEvery-1, h.rounds)
-		if err := h.leg(ctx, first, last); err != nil {
-			return err
-		}
+		h.leg(ctx, first, min(first+h.quietEvery-1, h.rounds))
 	}
 	return h.system.Model.Irregular()
 }
 
 // leg plays some rounds while all people talk, and waits for quiet after the last.
-func (h *harness) leg(ctx context.Context, first, last int) error {
+func (h *harness) leg(ctx context.Context, first, last int) {
+	defer kit.In("round %d, in those up to %d", first, last)
 	talking, hangUp := context.WithCancel(ctx)
 	stopping, stop := context.WithCancel(talking)
 	var wait sync.WaitGroup
@@ -138,9 +133,7 @@ func (h *harness) leg(ctx context.Context, first, last int) error {
 	defer hangUp()
 	defer stop()
 	for n := first; n <= last; n++ {
-		if err := h.round(ctx, n); err != nil {
-			return fmt.Errorf("round %d: %w", n, err)
-		}
+		h.round(ctx, n)
 		fmt.Fprintf(h.progress, "round %d of %d\n", n, h.rounds)
 	}
 	restarted := time.Now()
@@ -148,29 +141,20 @@ func (h *harness) leg(ctx context.Context, first, last int) error {
 	giveUp := time.AfterFunc(h.within, hangUp)
 	defer giveUp.Stop()
 	wait.Wait()
-	if err := h.quiet(ctx, restarted); err != nil {
-		return fmt.Errorf("quiet after round %d: %w", last, err)
-	}
-	return nil
+	h.quiet(ctx, restarted)
 }
 
 // round lets people talk, strikes once or twice, and runs the checks while they go on talking.
-func (h *harness) round(ctx context.Context, n int) error {
+func (h *harness) round(ctx context.Context, n int) {
 	h.played++
 	strikes := 1 + h.chance.IntN(2)
 	for strike := range strikes {
 		_ = kit.Sleep(ctx, shortestTalk+h.upTo(shortestTalk))
-		if err := h.strike(ctx, strike == 0 && n%crashEvery == 0); err != nil {
-			return err
-		}
+		h.strike(ctx, strike == 0 && n%crashEvery == 0)
 	}
-	if err := h.enqueueTwice(ctx); err != nil {
-		return err
-	}
-	if gone := h.system.Ended(); len(gone) > 0 {
-		return h.report(people.WatchedBroken("processes", gone...))
-	}
-	return h.look(ctx, nil, people.Always)
+	h.enqueueTwice(ctx)
+	h.report(people.WatchedBroken("processes", h.system.Ended()...))
+	h.look(ctx, nil, people.Always)
 }
 
 func (h *harness) upTo(most time.Duration) time.Duration {
@@ -178,40 +162,32 @@ func (h *harness) upTo(most time.Duration) time.Duration {
 }
 
 // strike kills processes, may crash Postgres before or after, and starts everything again.
-func (h *harness) strike(ctx context.Context, crash bool) error {
+func (h *harness) strike(ctx context.Context, crash bool) {
 	victims := h.victims()
 	if crash && h.chance.IntN(3) == 0 {
 		victims = nil // the processes outlive Postgres
 	}
 	crashFirst := h.chance.IntN(2) == 0
 	if crash && crashFirst {
-		if err := h.crashPostgres(); err != nil {
-			return err
-		}
+		h.crashPostgres()
 	}
-	if err := h.system.Kill(victims...); err != nil {
-		return err
-	}
+	kit.Check(h.system.Kill(victims...))
 	if crash && !crashFirst {
-		if err := h.crashPostgres(); err != nil {
-			return err
-		}
+		h.crashPostgres()
 	}
 	_ = kit.Sleep(ctx, h.upTo(longestDown))
 	if crash {
-		if err := h.system.Postgres.Start(ctx); err != nil {
-			return err
-		}
+		kit.Check(h.system.Postgres.Start(ctx))
 		h.record.Back()
 		h.system.Admin.Reset()
 	}
-	return h.system.Run(ctx)
+	kit.Check(h.system.Run(ctx))
 }
 
-func (h *harness) crashPostgres() error {
+func (h *harness) crashPostgres() {
 	h.crashes++
 	h.record.Away()
-	return h.system.Postgres.Crash()
+	kit.Check(h.system.Postgres.Crash())
 }
 
 // victims chooses which processes to kill: mostly one, sometimes a server and a worker, both of a kind, or all.
@@ -235,8 +211,8 @@ func (h *harness) victims() []*people.Part {
 
 // enqueueTwice inserts duplicate jobs: their worker must find that there is nothing to do, or that another worker
 // is doing it.
-func (h *harness) enqueueTwice(ctx context.Context) error {
-	_, err := h.system.Admin.Exec(ctx, `
+func (h *harness) enqueueTwice(ctx context.Context) {
+	kit.Must(h.system.Admin.Exec(ctx, `
 		insert into river.river_job (kind, args, queue, max_attempts)
 		select kind, jsonb_build_object('chat_id', chat.id), queue, attempts
 		  from (select b.chat_id as id from public.conversation_briefs b where b.pending_turns > 1 order by random() limit $1) chat
@@ -248,79 +224,63 @@ func (h *harness) enqueueTwice(ctx context.Context) error {
 		  from (select t.id, t.chat_id from public.topics t order by random() limit $1) topic
 		 cross join (values ('compact_topic'), ('compact_topic')) as job (kind)
 		union all
-		select kind, '{}', 'maintenance', 1 from (values ('decay_topics'), ('merge_topics')) as job (kind)`, duplicates)
-	return err
+		select kind, '{}', 'maintenance', 1 from (values ('decay_topics'), ('merge_topics')) as job (kind)`, duplicates))
 }
 
-// look runs the checks that must hold now.
-func (h *harness) look(ctx context.Context, prompts []people.Prompt, when ...string) error {
+// look runs the checks that must hold now, and reports what they find together with what else was found.
+func (h *harness) look(ctx context.Context, prompts []people.Prompt, when string, found ...people.Violation) {
 	h.looks++
-	found, err := h.system.Examine(ctx, h.record, limits, prompts, people.Chosen(h.checks, when...))
-	if err != nil {
-		return err
-	}
-	return h.report(found)
+	checks := people.Chosen(h.checks, people.Always, when)
+	h.report(append(found, kit.Must(h.system.Examine(ctx, h.record, limits, prompts, checks))...))
 }
 
 // report records violations, which end the run.
-func (h *harness) report(found []people.Violation) error {
-	if len(found) == 0 {
-		return nil
+func (h *harness) report(found []people.Violation) {
+	if h.violations = append(h.violations, found...); len(found) > 0 {
+		kit.Check(errBroken)
 	}
-	h.violations = append(h.violations, found...)
-	return errBroken
 }
 
 // quiet waits until the system has recovered, and then talks once more in every chat.
-func (h *harness) quiet(ctx context.Context, restarted time.Time) error {
+func (h *harness) quiet(ctx context.Context, restarted time.Time) {
 	for _, p := range h.people {
 		if p.Waits() {
-			return h.report(people.WatchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", p.ID, h.within)))
+			h.report(people.WatchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", p.ID, h.within)))
 		}
 	}
-	if err := h.untilQuiet(ctx, restarted); err != nil {
-		return err
-	}
+	h.untilQuiet(ctx, restarted)
 	h.recoveries = append(h.recoveries, time.Since(restarted))
 	fmt.Fprintf(h.progress, "quiet %.1f s after the last restart\n", time.Since(restarted).Seconds())
-	if err := errors.Join(h.ready(ctx), h.look(ctx, nil, people.Always, people.Quiet)); err != nil {
-		return err
-	}
-	return h.greet(ctx)
+	h.look(ctx, nil, people.Quiet, h.unready(ctx)...)
+	h.greet(ctx)
 }
 
 // untilQuiet repeats the checks that hold in quiet until they find nothing, or the promised time is over.
-func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) error {
-	for {
-		found, err := h.system.Examine(ctx, &people.Record{}, limits, nil, people.Chosen(h.checks, people.Quiet))
-		switch {
-		case err != nil:
-			return err
-		case len(found) == 0:
-			return nil
-		case time.Since(restarted) > h.within:
-			return h.report(found)
+func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) {
+	for ; ; _ = kit.Sleep(ctx, lookEvery) {
+		found := kit.Must(h.system.Examine(ctx, &people.Record{}, limits, nil, people.Chosen(h.checks, people.Quiet)))
+		if len(found) == 0 {
+			return
 		}
-		_ = kit.Sleep(ctx, lookEvery)
+		if time.Since(restarted) > h.within {
+			h.report(found)
+		}
 	}
 }
 
-// ready checks that every server is ready.
-func (h *harness) ready(ctx context.Context) error {
+// unready finds servers that are not ready.
+func (h *harness) unready(ctx context.Context) []people.Violation {
 	var unready []string
 	for _, server := range h.system.Servers() {
 		if _, err := kit.Get(ctx, http.DefaultClient, server+"/readyz"); err != nil {
 			unready = append(unready, err.Error())
 		}
 	}
-	if len(unready) > 0 {
-		return h.report(people.WatchedBroken("ready", unready...))
-	}
-	return nil
+	return people.WatchedBroken("ready", unready...)
 }
 
 // greet sends one more message in every chat, and checks what the model was shown with it.
-func (h *harness) greet(ctx context.Context) error {
+func (h *harness) greet(ctx context.Context) {
 	greeting, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()
 	shown := make([][]people.Prompt, len(h.people))
@@ -337,8 +297,6 @@ func (h *harness) greet(ctx context.Context) error {
 		}
 		prompts = append(prompts, shown[i]...)
 	}
-	if len(silent) > 0 {
-		return h.report(people.WatchedBroken("talk", silent...))
-	}
-	return h.look(ctx, prompts, people.Always, people.Greeted)
+	h.report(people.WatchedBroken("talk", silent...))
+	h.look(ctx, prompts, people.Greeted)
 }

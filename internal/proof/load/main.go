@@ -32,12 +32,13 @@ const defaultChats = 250
 
 // parse returns the run that the arguments ask for.
 func parse(args []string, usage io.Writer) (plan, error) {
-	p := plan{source: ".", habits: ordinary, talk: ordinaryTalk(), settle: 3 * time.Minute, look: time.Second, idle: 30 * time.Second}
+	p := plan{habits: ordinary, talk: ordinaryTalk(), settle: 3 * time.Minute, look: time.Second}
+	p.Source, p.Idle = ".", 30*time.Second
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.DurationVar(&p.duration, "duration", time.Hour, "how long people talk, after a warm-up")
 	flags.IntVar(&p.chats, "chats", defaultChats, "how many people talk at once")
-	flags.StringVar(&p.out, "out", filepath.Join(".local", "load"), "folder for samples, summary and logs")
+	flags.StringVar(&p.Logs, "out", filepath.Join(".local", "load"), "folder for samples, summary and logs")
 	flags.BoolVar(&p.doc, "doc", false, "write the tables into docs/load.md and the figures wherever a document names them")
 	if err := flags.Parse(args); err != nil {
 		return p, err
@@ -57,32 +58,21 @@ func parse(args []string, usage io.Writer) (plan, error) {
 // errFailed is a load with a failed check.
 var errFailed = errors.New("the load failed its checks")
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	p, err := parse(args, progress)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.out, 0o750); err != nil {
-		return err
-	}
-	r, err := execute(ctx, p, progress)
-	if err != nil {
-		return err
-	}
-	return r.deliver(".", out)
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+	defer kit.Catch(&err)
+	p := kit.Must(parse(args, progress))
+	kit.Check(os.MkdirAll(p.Logs, 0o750))
+	return kit.Must(execute(ctx, p, progress)).deliver(".", out)
 }
 
 // deliver prints the summary, writes it and all samples into the folder and, where asked, the documents of the repository
 // in root. It returns errFailed when a check failed.
 func (r report) deliver(root string, out io.Writer) error {
 	results, err := json.MarshalIndent(map[string]any{"idle_before": r.baseline, "samples": r.samples, "idle_after": r.after}, "", " ")
-	if err != nil {
-		return err
-	}
 	summary := r.markdown()
 	fmt.Fprintln(out, figures.Plain(summary))
-	err = errors.Join(os.WriteFile(filepath.Join(r.out, "load.json"), results, 0o600),
-		os.WriteFile(filepath.Join(r.out, "summary.txt"), []byte(figures.Plain(summary)), 0o600))
+	err = errors.Join(err, os.WriteFile(filepath.Join(r.Logs, "load.json"), results, 0o600),
+		os.WriteFile(filepath.Join(r.Logs, "summary.txt"), []byte(figures.Plain(summary)), 0o600))
 	switch {
 	case err != nil:
 		return err

@@ -32,9 +32,9 @@ func TestShortLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.source, p.habits, p.warmUp, p.every = "../../..", restless, time.Second, 500*time.Millisecond
-	p.look, p.idle, p.noVector = 300*time.Millisecond, time.Second, true // the embedder may not be installed here
-	p.env = map[string]string{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200", "MEMORY_K_RAW_TURNS": "1", "MEMORY_EXTRACT_DELAY": "1s"}
+	p.Source, p.habits, p.warmUp, p.every = "../../..", restless, time.Second, 500*time.Millisecond
+	p.look, p.Idle, p.NoVector = 300*time.Millisecond, time.Second, true // the embedder may not be installed here
+	p.Settings = map[string]string{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200", "MEMORY_K_RAW_TURNS": "1", "MEMORY_EXTRACT_DELAY": "1s"}
 	p.talk.Files.Every, p.talk.SayEvery, p.talk.Summary = 5, 1, 100*time.Millisecond
 	p.enough = func(g *people.Gauges) bool {
 		happened := g.Counted(people.Turns) > 36
@@ -112,7 +112,7 @@ func checkFiles(t *testing.T, root string, r report) {
 	if readme, err := os.ReadFile(filepath.Join(root, "README.md")); err != nil || strings.Contains(string(readme), "-->0<") {
 		t.Errorf("README.md has the figure of before: %s, %v", readme, err)
 	}
-	results, err := os.ReadFile(filepath.Join(r.out, "load.json"))
+	results, err := os.ReadFile(filepath.Join(r.Logs, "load.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := execute(ctx, plan{source: "../../..", out: t.TempDir(), talk: ordinaryTalk()}, io.Discard); !errors.Is(err, context.Canceled) {
+	if _, err := execute(ctx, plan{Plan: people.Plan{Source: "../../..", Logs: t.TempDir()}, talk: ordinaryTalk()}, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 }

@@ -57,20 +57,18 @@ var notHere = []string{"folded_once", "summarized_once", "extracted_once", "all_
 
 // plan is how a run goes.
 type plan struct {
-	source   string // folder of the module
-	out      string // folder for what the run leaves
-	duration time.Duration
-	warmUp   time.Duration
-	every    time.Duration // from one sample to the next
-	settle   time.Duration // what an idle system may take to become quiet
-	look     time.Duration // from one sample of an idle system to the next
-	idle     time.Duration // see people.Plan
-	chats    int
-	doc      bool // write the documents
-	habits   people.Habits
-	talk     *people.Talk
-	noVector bool
-	env      map[string]string // of the program, beside its defaults
+	people.Plan // of which Logs is the folder for all that the run leaves
+	duration    time.Duration
+	warmUp      time.Duration
+	every       time.Duration // from one sample to the next
+	settle      time.Duration // what an idle system may take to become quiet
+	look        time.Duration // from one sample of an idle system to the next
+
+	chats  int
+	doc    bool // write the documents
+	habits people.Habits
+	talk   *people.Talk
+
 	// enough prolongs a load until it reports true; nil for the duration alone.
 	enough func(*people.Gauges) bool
 }
@@ -96,44 +94,29 @@ func (r report) failed() bool {
 // execute runs the load and judges it. An error means that it could not run; failed checks are in the report.
 func execute(ctx context.Context, p plan, progress io.Writer) (r report, err error) {
 	r = report{plan: p, gauges: &people.Gauges{}, record: &people.Record{Talk: p.talk}}
-	s, err := people.Start(ctx, people.Plan{
-		Source: p.source, Logs: p.out, Commands: []string{"serve --no-workers", "serve --no-workers", "work", "work"}, Settings: p.env,
-		Postgres: map[string]string{"shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "250", "track_io_timing": "on"},
-		Script:   p.talk.Answer, NoVector: p.noVector, Idle: p.idle, Warnings: true,
-	}, progress)
-	if err != nil {
-		return r, err
-	}
+	defer kit.Catch(&err)
+	p.Commands = []string{"serve --no-workers", "serve --no-workers", "work", "work"}
+	p.Postgres = map[string]string{"shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "250", "track_io_timing": "on"}
+	p.Script, p.Warnings = p.talk.Answer, true
+	s := kit.Must(people.Start(ctx, p.Plan, progress))
 	defer func() { err = errors.Join(err, s.Close(false)) }()
-	if err := s.Run(ctx); err != nil {
-		return r, err
-	}
-	if r.machine, err = kit.Describe(ctx, s.Admin); err != nil {
-		return r, err
-	}
-	r.machine = append(r.machine, "the program's defaults: recall, topics and memories are on, with vectors of "+s.Settings["EMBEDDING_MODEL"],
+	kit.Check(s.Run(ctx))
+	r.machine = append(kit.Must(kit.Describe(ctx, s.Admin)), "the program's defaults: recall, topics and memories are on, with vectors of "+s.Settings["EMBEDDING_MODEL"],
 		fmt.Sprintf("%d servers, %d workers, Postgres, the model, the embedder and all people on this machine, over 127.0.0.1", servers, workers))
 	var all []*people.Person
 	for n := range p.chats {
-		person, err := s.NewPerson(ctx, r.record, r.gauges, p.habits, 1, n)
-		if err != nil {
-			return r, err
-		}
-		all = append(all, person)
+		all = append(all, kit.Must(s.NewPerson(ctx, r.record, r.gauges, p.habits, 1, n)))
 	}
-	return r, r.measure(ctx, s, all, progress)
+	r.measure(ctx, s, all, progress)
+	r.judge(ctx, s)
+	return r, nil
 }
 
-func (r *report) measure(ctx context.Context, s *people.System, all []*people.Person, progress io.Writer) error {
+func (r *report) measure(ctx context.Context, s *people.System, all []*people.Person, progress io.Writer) {
 	fmt.Fprintf(progress, "%d people warm up for %s\n", r.chats, r.warmUp)
-	if err := talk(ctx, s, all, r.warmUp, func() bool { return true }); err != nil {
-		return err
-	}
+	kit.Check(talk(ctx, s, all, r.warmUp, func() bool { return true }))
 	take := newSampler(s, r.gauges)
-	var err error
-	if r.baseline, err = r.calm(ctx, take, steady); err != nil {
-		return err
-	}
+	r.baseline = r.calm(ctx, take, steady)
 	fmt.Fprintf(progress, "quiet after %s\n", r.baseline.At.Round(time.Second))
 	r.gauges.Reset()
 	take.began = time.Now()
@@ -145,52 +128,36 @@ func (r *report) measure(ctx context.Context, s *people.System, all []*people.Pe
 		defer over()
 		return talk(ctx, s, all, r.duration, func() bool { return r.enough == nil || r.enough(r.gauges) })
 	})
-	if err := both.Wait(); err != nil {
-		return err
-	}
+	kit.Check(both.Wait())
 	fmt.Fprintln(progress, "the load is over; waiting until all is quiet")
-	if r.after, err = r.calm(ctx, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" }); err != nil {
-		return err
-	}
-	return r.judge(ctx, s)
+	r.after = r.calm(ctx, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" })
 }
 
 // examine runs the checks that must hold at these moments, but for those that do not here.
-func examine(ctx context.Context, s *people.System, record *people.Record, when ...string) ([]people.Violation, error) {
+func examine(ctx context.Context, s *people.System, record *people.Record, when ...string) []people.Violation {
 	checks := slices.DeleteFunc(people.Chosen(people.Checks(), when...), func(c people.Check) bool { return slices.Contains(notHere, c.Name) })
-	return s.Examine(ctx, record, limits(), nil, checks)
+	return kit.Must(s.Examine(ctx, record, limits(), nil, checks))
 }
 
 // judge makes the checks.
-func (r *report) judge(ctx context.Context, s *people.System) error {
-	violations, err := examine(ctx, s, r.record, people.Always, people.Quiet)
-	if err != nil {
-		return err
-	}
-	files, err := s.TemporaryFiles()
-	if err != nil {
-		return err
-	}
-	if err := s.Admin.QueryRow(ctx, readPickUp).Scan(&r.pickUp50, &r.pickUp99); err != nil {
-		return err
-	}
+func (r *report) judge(ctx context.Context, s *people.System) {
+	violations := examine(ctx, s, r.record, people.Always, people.Quiet)
+	files := kit.Must(s.TemporaryFiles())
+	kit.Check(s.Admin.QueryRow(ctx, readPickUp).Scan(&r.pickUp50, &r.pickUp99))
 	stopped := s.Stop()
 	logged, first := s.Logged()
 	r.checks = append(r.checks, holds(violations, r.record.Tally(), files), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
 		vacuumKeepsUp(r.samples), noErrors(r.record.Failures(), logged, first, r.after.Postgres, stopped, s.Model.Irregular()))
-	return nil
 }
 
 // watch takes samples until ctx ends.
-func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) error {
+func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) (err error) {
+	defer kit.Catch(&err)
 	ticker := time.NewTicker(r.every)
 	defer ticker.Stop()
 	reported := time.Now()
 	for {
-		now, err := take.take(context.WithoutCancel(ctx))
-		if err != nil {
-			return err
-		}
+		now := take.take(context.WithoutCancel(ctx))
 		r.samples = append(r.samples, now)
 		if time.Since(reported) > max(r.duration/20, 10*time.Second) {
 			reported = time.Now()
@@ -221,29 +188,20 @@ func steady(before, now sample) bool {
 // calm waits until an idle system has nothing left to do and enough reports true several times in a row. It
 // returns the last sample, also of a system that does not become quiet: the checks then report what is wrong with
 // it.
-func (p plan) calm(ctx context.Context, take *sampler, enough func(before, now sample) bool) (sample, error) {
+func (p plan) calm(ctx context.Context, take *sampler, enough func(before, now sample) bool) sample {
 	const running = 4
 	began := time.Now()
-	before, err := take.take(ctx)
-	for good := 0; err == nil && good < running && time.Since(began) < p.settle; {
-		if err := kit.Sleep(ctx, p.look); err != nil {
-			return before, err
-		}
-		var now sample
-		if now, err = take.take(ctx); err != nil {
-			break
-		}
+	before := take.take(ctx)
+	for good := 0; good < running && time.Since(began) < p.settle; {
+		kit.Check(kit.Sleep(ctx, p.look))
+		now := take.take(ctx)
 		good++
-		left, errLeft := examine(ctx, take.system, &people.Record{}, people.Quiet)
-		if errLeft != nil {
-			return now, errLeft
-		}
-		if len(left) > 0 || !enough(before, now) {
+		if len(examine(ctx, take.system, &people.Record{}, people.Quiet)) > 0 || !enough(before, now) {
 			good = 0
 		}
 		before = now
 	}
-	return before, err
+	return before
 }
 
 // talk lets all people talk for at least a time and until enough reports true, and then read their replies to the end.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"strconv"
@@ -53,47 +51,37 @@ func newSampler(s *people.System, g *people.Gauges) *sampler {
 	return &sampler{system: s, gauges: g, began: time.Now(), http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
-func (s *sampler) take(ctx context.Context) (sample, error) {
+func (s *sampler) take(ctx context.Context) sample {
 	now := sample{At: time.Since(s.began), Rest: kit.UsageWithChildren(os.Getpid()), Turns: s.gauges.Counted(people.Turns)}
 	now.Open, _ = s.gauges.Open()
 	for _, p := range s.system.Parts {
-		found, err := s.scrape(ctx, p)
-		if err != nil {
-			return now, fmt.Errorf("%s: %w", p.Name, err)
-		}
+		found := s.scrape(ctx, p)
 		now.Parts = append(now.Parts, found)
 		now.Rest.CPU -= found.CPU // a child of this process, too
 		now.Rest.RSS -= found.RSS
 	}
-	var err error
-	if now.Postgres, err = readDatabase(ctx, s.system.Admin); err != nil {
-		return now, fmt.Errorf("Postgres: %w", err)
-	}
-	return now, nil
+	now.Postgres = readDatabase(ctx, s.system.Admin)
+	return now
 }
 
 // scrape reads the metrics of one process.
-func (s *sampler) scrape(ctx context.Context, p *people.Part) (found processSample, err error) {
-	metrics, err := kit.Get(ctx, s.http, "http://"+p.Address+"/metrics")
-	if err != nil {
-		return found, err
-	}
+func (s *sampler) scrape(ctx context.Context, p *people.Part) (found processSample) {
+	defer kit.In("the metrics of %s", p.Name)
+	metrics := kit.Must(kit.Get(ctx, s.http, "http://"+p.Address+"/metrics"))
 	values := map[string]float64{}
 	for line := range strings.Lines(string(metrics)) {
 		// Without labels: no other metric is used here.
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name != "#" {
-			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
-				return found, err
-			}
+			values[name] = kit.Must(strconv.ParseFloat(value, 64))
 		}
 	}
 	if _, ok := values["go_goroutines"]; !ok {
-		return found, errors.New("its metrics cannot be read")
+		kit.Fail("there is none of Go")
 	}
 	return processSample{
 		Name: p.Name, Usage: kit.UsageOf(p.PID()), Goal: values["go_memstats_next_gc_bytes"],
 		Goroutines: values["go_goroutines"], Files: values["process_open_fds"], Streams: values["throughline_open_streams"],
-	}, nil
+	}
 }
 
 // database is Postgres at one moment. Sizes are in bytes.
@@ -161,10 +149,10 @@ const (
 		         where kind in ('fold_brief', 'rebuild_brief') and attempt = 1) picked`
 )
 
-func readDatabase(ctx context.Context, admin *pgxpool.Pool) (d database, err error) {
-	if err := admin.QueryRow(ctx, readState).Scan(&d); err != nil {
-		return d, err
-	}
+func readDatabase(ctx context.Context, admin *pgxpool.Pool) (d database) {
+	kit.Check(admin.QueryRow(ctx, readState).Scan(&d))
+	var err error
 	d.Usage, d.WAL, err = kit.UsageOfPostgres(ctx, admin)
-	return d, err
+	kit.Check(err)
+	return d
 }

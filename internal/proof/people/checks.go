@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 //go:embed checks.sql
@@ -32,8 +34,11 @@ var Watched = map[string]string{
 	"talk":      "Every message that waited gets its reply, and every chat can be talked to again.",
 }
 
-// WatchedBroken returns a violation of one of those.
+// WatchedBroken returns a violation of one of those; none where nothing was found.
 func WatchedBroken(name string, what ...string) []Violation {
+	if len(what) == 0 {
+		return nil
+	}
 	return []Violation{{name, Watched[name], what}}
 }
 
@@ -84,14 +89,11 @@ type Limits = pgx.NamedArgs
 const mostRows = 20
 
 // run returns rows that violate the check's sentence.
-func (c Check) run(ctx context.Context, tx pgx.Tx, limits Limits) ([]string, error) {
+func (c Check) run(ctx context.Context, tx pgx.Tx, limits Limits) []string {
+	defer kit.In("check %s", c.Name)
 	sql := fmt.Sprintf("select to_json(found)::text from (%s) found limit %d", c.sql, mostRows)
 	rows, _ := tx.Query(ctx, sql, limits) // CollectRows has the error
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("check %s: %w", c.Name, err)
-	}
-	return found, nil
+	return kit.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
 }
 
 // Prompt is what the model was shown with a message.
@@ -102,23 +104,14 @@ type Prompt struct {
 
 // Examine runs checks on one snapshot of the database, which it compares with what a record knows of it. An empty record
 // knows nothing, which is enough for checks that wait for the system alone.
-func (s *System) Examine(ctx context.Context, r *Record, limits Limits, prompts []Prompt, checks []Check) ([]Violation, error) {
-	conn, err := pgx.Connect(ctx, s.Postgres.AdminDSN()) // a new one: it may have crashed a moment ago
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
-	if _, err := conn.Exec(ctx, placesTable); err != nil {
-		return nil, err
-	}
+func (s *System) Examine(ctx context.Context, r *Record, limits Limits, prompts []Prompt, checks []Check) (found []Violation, err error) {
+	defer kit.Catch(&err)
+	conn := kit.Must(pgx.Connect(ctx, s.Postgres.AdminDSN())) // a new one: it may have crashed a moment ago
+	defer func() { _ = conn.Close(ctx) }()                    // which ends what is open on it
+	kit.Must(conn.Exec(ctx, placesTable))
 	tx, e, err := gather(ctx, conn, r, prompts)
-	if err != nil {
-		return nil, err
-	}
-	found, err := examine(ctx, tx, e, limits, checks)
-	if err != nil {
-		return nil, errors.Join(err, tx.Rollback(ctx))
-	}
+	kit.Check(err)
+	found = kit.Must(examine(ctx, tx, e, limits, checks))
 	return found, errors.Join(tx.Commit(ctx), keepPlaces(ctx, conn))
 }
 
@@ -134,31 +127,22 @@ type evidence struct {
 func gather(ctx context.Context, conn *pgx.Conn, r *Record, prompts []Prompt) (pgx.Tx, evidence, error) {
 	e := evidence{talk: r.Talk, before: r.now(), prompts: prompts}
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	if err != nil {
-		return nil, e, err
-	}
-	if _, err := tx.Exec(ctx, "select 1"); err != nil { // takes the snapshot
-		return nil, e, errors.Join(err, tx.Rollback(ctx))
+	if err == nil {
+		_, err = tx.Exec(ctx, "select 1") // takes the snapshot
 	}
 	e.after = r.now()
-	return tx, e, nil
+	return tx, e, err
 }
 
 // examine runs checks in a snapshot, against the evidence.
-func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks []Check) ([]Violation, error) {
-	if err := errors.Join(e.load(ctx, tx), loadTopicRows(ctx, tx), loadTraces(ctx, tx)); err != nil {
-		return nil, fmt.Errorf("load the evidence: %w", err)
-	}
-	var found []Violation
-	if len(e.after.broken) > 0 {
-		found = append(found, WatchedBroken("answers", e.after.broken...)...)
-	}
+func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks []Check) (found []Violation, err error) {
+	defer kit.Catch(&err)
+	e.load(ctx, tx)
+	kit.Must(tx.Exec(ctx, topicRows))
+	loadTraces(ctx, tx)
+	found = WatchedBroken("answers", e.after.broken...)
 	for _, c := range checks {
-		rows, err := c.run(ctx, tx, limits)
-		if err != nil {
-			return found, err
-		}
-		if len(rows) > 0 {
+		if rows := c.run(ctx, tx, limits); len(rows) > 0 {
 			found = append(found, Violation{c.Name, c.Sentence, rows})
 		}
 	}
@@ -177,26 +161,19 @@ create index on heard_messages (chat_id);
 create index on heard_replies (client_id);`
 
 // load writes the evidence into tables of the transaction.
-func (e evidence) load(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, evidenceTables); err != nil {
-		return err
-	}
+func (e evidence) load(ctx context.Context, tx pgx.Tx) {
+	kit.Must(tx.Exec(ctx, evidenceTables))
 	prompt := func(i int) []any { return []any{e.prompts[i].clientID, e.prompts[i].marks} }
-	return errors.Join(
-		copyRows(ctx, tx, "heard_messages", len(e.after.messages), e.messageRow,
-			"client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion"),
-		copyRows(ctx, tx, "heard_replies", len(e.before.replies), e.replyRow(), "reply_id", "client_id", "text", "certain", "ended", "deletion"),
-		copyRows(ctx, tx, "prompts", len(e.prompts), prompt, "client_id", "marks"),
-	)
+	copyRows(ctx, tx, "heard_messages", len(e.after.messages), e.messageRow,
+		"client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion")
+	copyRows(ctx, tx, "heard_replies", len(e.before.replies), e.replyRow(), "reply_id", "client_id", "text", "certain", "ended", "deletion")
+	copyRows(ctx, tx, "prompts", len(e.prompts), prompt, "client_id", "marks")
 }
 
-func copyRows(ctx context.Context, tx pgx.Tx, table string, count int, row func(int) []any, columns ...string) error {
+func copyRows(ctx context.Context, tx pgx.Tx, table string, count int, row func(int) []any, columns ...string) {
 	rows := pgx.CopyFromSlice(count, func(i int) ([]any, error) { return row(i), nil })
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, rows); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, "analyze "+table)
-	return err
+	kit.Must(tx.CopyFrom(ctx, pgx.Identifier{table}, columns, rows))
+	kit.Must(tx.Exec(ctx, "analyze "+table))
 }
 
 func (e evidence) messageRow(i int) []any {
@@ -232,14 +209,10 @@ func orNull(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: 
 
 // keepPlaces remembers where every message is, and how far the users' memories are, for as long as the run lasts.
 func keepPlaces(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `insert into crash.places (chat_id, seq, message_id)
-		select m.chat_id, m.seq, m.id from public.messages m on conflict do nothing`)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `insert into crash.memory_versions as known (user_id, version) select u.user_id, u.version from public.memory_users u
+	return kit.Exec(ctx, conn, `insert into crash.places (chat_id, seq, message_id)
+		select m.chat_id, m.seq, m.id from public.messages m on conflict do nothing`,
+		`insert into crash.memory_versions as known (user_id, version) select u.user_id, u.version from public.memory_users u
 		on conflict (user_id) do update set version = greatest(known.version, excluded.version)`)
-	return err
 }
 
 const placesTable = `

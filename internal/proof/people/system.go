@@ -93,29 +93,17 @@ func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err e
 			err = errors.Join(err, s.Close(false))
 		}
 	}()
-	if s.folder, err = os.MkdirTemp("", "throughline-people-"); err != nil {
-		return s, err
-	}
-	if err = os.Mkdir(s.temporary(), 0o700); err != nil {
-		return s, err
-	}
+	defer kit.Catch(&err)
+	s.folder = kit.Must(os.MkdirTemp("", "throughline-people-"))
+	kit.Check(os.Mkdir(s.temporary(), 0o700))
 	fmt.Fprintln(progress, "building the program, starting Postgres and the models")
-	if err = kit.Build(ctx, plan.Source, s.program()); err != nil {
-		return s, err
-	}
-	if s.Model, err = StartModel(ctx, plan.Script, plan.Subjects); err != nil {
-		return s, err
-	}
-	if s.Postgres, err = kit.StartPostgres(ctx, plan.Postgres); err != nil {
-		return s, err
-	}
-	if s.Admin, err = pgxpool.New(ctx, s.Postgres.AdminDSN()); err != nil {
-		return s, err
-	}
-	if err = s.set(ctx); err != nil {
-		return s, err
-	}
-	return s, s.describeParts()
+	kit.Check(kit.Build(ctx, plan.Source, s.program()))
+	s.Model = kit.Must(StartModel(ctx, plan.Script, plan.Subjects))
+	s.Postgres = kit.Must(kit.StartPostgres(ctx, plan.Postgres))
+	s.Admin = kit.Must(pgxpool.New(ctx, s.Postgres.AdminDSN()))
+	s.set(ctx)
+	s.describeParts()
+	return s, nil
 }
 
 // newHTTP returns the client that all people share, with a connection for each of them at most times.
@@ -127,11 +115,8 @@ func newHTTP() *http.Client {
 }
 
 // set makes the settings of the program.
-func (s *System) set(ctx context.Context) error {
-	dsn, err := url.Parse(s.Postgres.DSN())
-	if err != nil {
-		return err
-	}
+func (s *System) set(ctx context.Context) {
+	dsn := kit.Must(url.Parse(s.Postgres.DSN()))
 	if s.plan.Idle > 0 {
 		query := dsn.Query()
 		query.Set("pool_max_conn_idle_time", s.plan.Idle.String())
@@ -148,31 +133,24 @@ func (s *System) set(ctx context.Context) error {
 	case s.plan.Subjects != nil:
 		s.Settings["EMBEDDING_MODEL"] = s.plan.Subjects.Model()
 	default:
-		if s.embedder, err = embedder.Start(ctx, s.plan.Source, slog.New(slog.DiscardHandler)); err != nil {
-			return err
-		}
+		s.embedder = kit.Must(embedder.Start(ctx, s.plan.Source, slog.New(slog.DiscardHandler)))
 		s.Settings["EMBEDDING_MODEL"], s.Settings["EMBEDDING_BASE_URL"] = embedder.Model, s.embedder.BaseURL()
 	}
 	maps.Copy(s.Settings, s.plan.Settings)
-	return nil
 }
 
 // describeParts names the processes, server 1, server 2, worker 1, and opens their logs.
-func (s *System) describeParts() error {
+func (s *System) describeParts() {
 	count := map[string]int{}
 	for _, command := range s.plan.Commands {
 		p := &Part{args: strings.Fields(command)}
 		p.Name = map[bool]string{true: "server", false: "worker"}[p.Serves()]
 		count[p.Name]++
 		p.Name = fmt.Sprintf("%s %d", p.Name, count[p.Name])
-		file, err := os.Create(filepath.Join(s.Logs(), strings.ReplaceAll(p.Name, " ", "-")+".log"))
-		if err != nil {
-			return err
-		}
+		file := kit.Must(os.Create(filepath.Join(s.Logs(), strings.ReplaceAll(p.Name, " ", "-")+".log")))
 		p.log = &processLog{kept: file, warnings: s.plan.Warnings}
 		s.Parts = append(s.Parts, p)
 	}
-	return nil
 }
 
 func (s *System) program() string   { return filepath.Join(s.folder, "throughline") }

@@ -2,8 +2,11 @@ package people
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // deletedMarks are the marks of messages that were certainly deleted. Not of a reply of which other tries are left: they
@@ -26,33 +29,26 @@ select 'insert into traces ' || string_agg(format(
          ' union all ')
   from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace join pg_type y on y.oid = a.atttypid
  where n.nspname in ('public', 'throughline', 'river', 'auth') and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
-   and y.typname in ('text', '_text', 'varchar', '_varchar', 'json', 'jsonb', '_jsonb', 'tsvector', 'bytea')`
+   and y.typname in ('text', '_text', 'varchar', '_varchar', 'json', 'jsonb', '_jsonb', 'tsvector', 'bytea')
+having exists (select from deleted_marks)`
 
 // loadTraces looks for what is left of deleted messages. The evidence is loaded.
-func loadTraces(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, deletedMarks); err != nil {
-		return err
-	}
-	var deleted bool
-	if err := tx.QueryRow(ctx, "select exists (select from deleted_marks)").Scan(&deleted); err != nil || !deleted {
-		return err
-	}
+func loadTraces(ctx context.Context, tx pgx.Tx) {
+	kit.Must(tx.Exec(ctx, deletedMarks))
 	var search string
-	if err := tx.QueryRow(ctx, searched).Scan(&search); err != nil {
-		return err
+	err := tx.QueryRow(ctx, searched).Scan(&search)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return // nothing was deleted
 	}
-	_, err := tx.Exec(ctx, search)
-	return err
+	kit.Check(err)
+	kit.Must(tx.Exec(ctx, search))
 }
 
-// loadTopicRows finds the messages of each topic without our own function.
-func loadTopicRows(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, `create temp table topic_rows on commit drop as
+// topicRows finds the messages of each topic without our own function.
+const topicRows = `create temp table topic_rows on commit drop as
   select t.id as topic_id, m.seq, m.role, m.content, m.created_at
     from public.topics t
     join public.turn_index i on i.topic_id = t.id and i.chat_id = t.chat_id
     join public.messages m on m.chat_id = i.chat_id and m.seq between i.seq and i.last_seq
      and m.role in ('user', 'assistant') and m.token_count > 0 and m.superseded_by is null;
-create index on topic_rows (topic_id)`)
-	return err
-}
+create index on topic_rows (topic_id)`

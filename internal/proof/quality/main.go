@@ -128,17 +128,11 @@ func (o options) publish(name, table string, out io.Writer) error {
 }
 
 // measureTables measures the tables that are chosen. Topics need vectors.
-func (o options) measureTables(ctx context.Context, out, progress io.Writer) error {
+func (o options) measureTables(ctx context.Context, out, progress io.Writer) (err error) {
+	defer kit.Catch(&err)
 	for _, t := range tables {
-		if !o.isChosen(t.name) || o.Quick && t.name == "topics" {
-			continue
-		}
-		table, err := t.measure(ctx, o.Options, o.source, progress)
-		if err == nil {
-			err = o.publish(t.name, table, out)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+		if o.isChosen(t.name) && !(o.Quick && t.name == "topics") {
+			kit.Check(o.publish(t.name, kit.Must(t.measure(ctx, o.Options, o.source, progress)), out))
 		}
 	}
 	return nil
@@ -150,16 +144,11 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 	if len(chosen) == 0 {
 		return nil
 	}
-	s, err := open(ctx, o, progress)
-	if err != nil {
-		return err
-	}
+	defer kit.Catch(&err)
+	s := kit.Must(open(ctx, o, progress))
 	defer func() { err = errors.Join(err, s.Close(false)) }()
 	defer s.stopWatching()
-	host, err := kit.Describe(ctx, s.Admin)
-	if err != nil {
-		return err
-	}
+	host := kit.Must(kit.Describe(ctx, s.Admin))
 	var r report
 	began := time.Now()
 	for _, one := range chosen {

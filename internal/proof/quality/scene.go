@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -208,25 +209,32 @@ func (p *person) say(chat uuid.UUID, content string) (in uuid.UUID, r receipt) {
 		path = "/v1/message/first"
 		delete(message, "chat_id")
 	}
-	var reply kit.Reply
-	p.send(path, people.Encode(message), func(body io.Reader) error {
+	var begun streaming.Started
+	p.send(path, people.Encode(message), func(body io.Reader) (err error) {
+		defer kit.Catch(&err)
+		chars := 0
 		for e, err := range kit.Events(body) {
-			if err == nil {
-				_, err = reply.Take(e)
-			}
-			if err != nil {
-				return err
-			}
-			if reply.End != "" {
-				break
+			kit.Check(err)
+			switch e.Name {
+			case streaming.EventStarted:
+				kit.Check(json.Unmarshal(e.Data, &begun))
+			case streaming.EventDelta:
+				var delta streaming.Delta
+				if kit.Check(json.Unmarshal(e.Data, &delta)); delta.Offset > chars {
+					kit.Fail("a delta at character %d follows character %d", delta.Offset, chars)
+				}
+				chars += utf8.RuneCountInString(delta.Delta)
+			case streaming.EventCompleted:
+				var completed streaming.Completed
+				kit.Check(json.Unmarshal(e.Data, &completed))
+				return json.Unmarshal(completed.Memory, &r)
+			case streaming.EventFailed, streaming.EventCancelled:
+				kit.Fail("the reply ended with %s %s", e.Name, e.Data)
 			}
 		}
-		if reply.End != streaming.EventCompleted {
-			return fmt.Errorf("the reply ended with %s %s", reply.End, reply.Code)
-		}
-		return json.Unmarshal(reply.Completed.Memory, &r)
+		return nil
 	})
-	return reply.Started.ChatID, r
+	return begun.ChatID, r
 }
 
 // memory is a row of memories.

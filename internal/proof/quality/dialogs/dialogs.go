@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -26,43 +27,31 @@ type Options struct {
 // Recall measures how well the turns and memories that a question is about are found, and returns tables for a document. Of
 // LoCoMo they name figures.
 func Recall(ctx context.Context, o Options, root string, progress io.Writer) (text string, err error) {
-	sets, err := readSets(o)
-	if err != nil {
-		return "", err
-	}
-	p, err := kit.StartPostgres(ctx, map[string]string{"shared_buffers": "256MB", "fsync": "off"})
-	if err != nil {
-		return "", err
-	}
+	defer kit.Catch(&err)
+	sets := kit.Must(readSets(o))
+	p := kit.Must(kit.StartPostgres(ctx, map[string]string{"shared_buffers": "256MB", "fsync": "off"}))
 	defer func() { err = errors.Join(err, p.Destroy()) }()
 	var vectors *llm.Embedder
 	if !o.Quick {
 		started, stop, err := startEmbedder(ctx, root)
 		if errors.Is(err, embedder.ErrNotInstalled) {
 			fmt.Fprintln(progress, "without vectors: the keyless embedder is not installed, see scripts/setup")
-		} else if err != nil {
-			return "", err
+		} else {
+			kit.Check(err)
 		}
 		defer stop()
 		vectors = started
 	}
-	b, err := newBench(ctx, p, vectors, progress)
-	if err != nil {
-		return "", err
-	}
+	b := newBench(ctx, p, vectors, progress)
 	defer b.close()
 	for n, s := range sets {
-		t, err := b.measure(ctx, s)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", s.name, err)
-		}
+		t := b.measure(ctx, s)
 		if o.LoCoMo != "" && n == 0 {
 			text = t.summary()
 		}
 		text += t.text()
 	}
-	host, err := kit.Describe(ctx, b.admin)
-	return text + fmt.Sprintf("%s; %s.\n", host[0], host[1]), err
+	return text + strings.Join(kit.Must(kit.Describe(ctx, b.admin)), "; ") + ".\n", nil
 }
 
 // startEmbedder starts the keyless embedder that is installed under root. The caller calls stop.

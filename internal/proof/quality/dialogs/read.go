@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // set is a collection of dialogs that are measured together.
@@ -59,11 +60,9 @@ func readSets(o Options) (sets []*set, err error) {
 		ours, err := parseLoCoMo(own)
 		return []*set{{name: "our own dialogs", dialogs: ours}}, err
 	}
+	defer kit.Catch(&err)
 	if o.LoCoMo != "" {
-		all, err := readFile(o.LoCoMo, parseLoCoMo)
-		if err != nil {
-			return nil, err
-		}
+		all := readFile(o.LoCoMo, parseLoCoMo)
 		sets = []*set{
 			{name: "LoCoMo, each utterance a user's message", dialogs: with(all, asUsers)},
 			{name: "LoCoMo, its speakers as user and assistant", dialogs: all},
@@ -71,25 +70,15 @@ func readSets(o Options) (sets []*set, err error) {
 		}
 	}
 	if o.LongMemEval != "" {
-		all, err := readFile(o.LongMemEval, parseLongMemEval)
-		if err != nil {
-			return nil, err
-		}
+		all := readFile(o.LongMemEval, parseLongMemEval)
 		sets = append(sets, &set{name: "LongMemEval, sessions of a user with an assistant", dialogs: all})
 	}
 	return sets, nil
 }
 
-func readFile(path string, parse func([]byte) ([]*dialog, error)) ([]*dialog, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	all, err := parse(content)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return all, nil
+func readFile(path string, parse func([]byte) ([]*dialog, error)) []*dialog {
+	defer kit.In("%s", path)
+	return kit.Must(parse(kit.Must(os.ReadFile(path))))
 }
 
 // with returns the dialogs with other messages.
@@ -131,16 +120,12 @@ func parseLoCoMo(content []byte) (all []*dialog, err error) {
 			Evidence []string
 		}
 	}
-	if err := json.Unmarshal(content, &raw); err != nil {
-		return nil, err
-	}
+	defer kit.Catch(&err)
+	kit.Check(json.Unmarshal(content, &raw))
 	for _, r := range raw {
 		d := &dialog{name: r.Name}
-		for n := 1; err == nil && r.Conversation[fmt.Sprintf("session_%d_date_time", n)] != nil; n++ {
-			err = d.addSession(r.Conversation, fmt.Sprint("session_", n))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.name, err)
+		for n := 1; r.Conversation[fmt.Sprintf("session_%d_date_time", n)] != nil; n++ {
+			d.addSession(r.Conversation, fmt.Sprint("session_", n))
 		}
 		for _, q := range r.QA {
 			if evidence := d.evidence(q.Evidence); len(evidence) > 0 {
@@ -154,7 +139,8 @@ func parseLoCoMo(content []byte) (all []*dialog, err error) {
 }
 
 // addSession adds the messages of a session. The caption of a photo is a part of its message, as LoCoMo's authors have it.
-func (d *dialog) addSession(conversation map[string]json.RawMessage, name string) error {
+func (d *dialog) addSession(conversation map[string]json.RawMessage, name string) {
+	defer kit.In("%s", d.name)
 	var first, date string
 	var turns []struct {
 		Speaker string
@@ -164,12 +150,10 @@ func (d *dialog) addSession(conversation map[string]json.RawMessage, name string
 	}
 	for key, into := range map[string]any{"speaker_a": &first, name + "_date_time": &date, name: &turns} {
 		if raw := conversation[key]; raw != nil {
-			if err := json.Unmarshal(raw, into); err != nil {
-				return err
-			}
+			kit.Check(json.Unmarshal(raw, into))
 		}
 	}
-	at, err := time.Parse("3:04 pm on 2 January, 2006", date)
+	at := kit.Must(time.Parse("3:04 pm on 2 January, 2006", date))
 	for _, t := range turns {
 		m := message{id: t.ID, session: name, role: "user", content: t.Text, at: at}
 		m.memory = strings.TrimSpace(t.Speaker + " says: " + t.Text + " " + t.Caption)
@@ -181,7 +165,6 @@ func (d *dialog) addSession(conversation map[string]json.RawMessage, name string
 		}
 		d.messages, at = append(d.messages, m), at.Add(pace)
 	}
-	return err
 }
 
 var locomoEvidence = regexp.MustCompile(`D0*(\d+):0*(\d+)`)
@@ -212,24 +195,20 @@ func parseLongMemEval(content []byte) (all []*dialog, err error) {
 			Content string
 		} `json:"haystack_sessions"`
 	}
-	if err := json.Unmarshal(content, &raw); err != nil {
-		return nil, err
-	}
+	defer kit.Catch(&err)
+	kit.Check(json.Unmarshal(content, &raw))
+	timeOf := func(date string) time.Time { return kit.Must(time.Parse("2006/01/02 (Mon) 15:04", date)) }
 	for _, h := range raw {
 		if len(h.Dates) != len(h.Messages) || len(h.Sessions) != len(h.Messages) {
 			return nil, fmt.Errorf("%s: %d sessions, %d dates and %d names", h.ID, len(h.Messages), len(h.Dates), len(h.Sessions))
 		}
-		times, err := parseTimes(append(h.Dates, h.Asked))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", h.ID, err)
-		}
-		d := &dialog{name: h.ID, asked: times[len(h.Dates)]}
+		d := &dialog{name: h.ID, asked: timeOf(h.Asked)}
 		begins := map[string]time.Time{}
 		for n, session := range h.Messages {
 			name := h.Sessions[n]
-			begins[name] = times[n]
+			begins[name] = timeOf(h.Dates[n])
 			for k, m := range session {
-				at := times[n].Add(time.Duration(k) * pace)
+				at := begins[name].Add(time.Duration(k) * pace)
 				d.messages = append(d.messages, message{id: fmt.Sprint(name, ":", k), session: name, role: m.Role, content: m.Content, at: at})
 			}
 		}
@@ -240,15 +219,4 @@ func parseLongMemEval(content []byte) (all []*dialog, err error) {
 		all = append(all, d)
 	}
 	return all, nil
-}
-
-func parseTimes(dates []string) (times []time.Time, err error) {
-	for _, date := range dates {
-		at, err := time.Parse("2006/01/02 (Mon) 15:04", date)
-		if err != nil {
-			return nil, err
-		}
-		times = append(times, at)
-	}
-	return times, nil
 }

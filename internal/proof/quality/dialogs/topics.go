@@ -11,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/proof/figures"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // talk is a dialog by its turns. The session of each says what it is about.
@@ -55,11 +56,12 @@ func talkOf(d *dialog) *talk {
 // their sessions in turn, so that the conversation leaves each dialog and comes back to it.
 func readTalks(o Options) (all []*talk, err error) {
 	if o.LongMemEval != "" {
-		histories, err := readFile(o.LongMemEval, parseLongMemEval)
+		defer kit.Catch(&err)
+		histories := readFile(o.LongMemEval, parseLongMemEval)
 		for _, d := range histories {
 			all = append(all, talkOf(d))
 		}
-		return all, err
+		return all, nil
 	}
 	ours, err := parseLoCoMo(own)
 	one := &dialog{name: "our own dialogs"}
@@ -80,38 +82,26 @@ func readTalks(o Options) (all []*talk, err error) {
 // Topics measures how well turns are grouped into topics, and returns a table for a document: B-cubed over users' messages,
 // with the vectors that the server makes of them by the keyless embedder under root, beside the letter of the topic memory
 // that the project began with. Of LongMemEval it names figures.
-func Topics(ctx context.Context, o Options, root string, progress io.Writer) (string, error) {
-	talks, err := readTalks(o)
-	if err != nil {
-		return "", err
-	}
-	m, err := group(ctx, talks, root, progress)
-	if err != nil {
-		return "", err
-	}
+func Topics(ctx context.Context, o Options, root string, progress io.Writer) (text string, err error) {
+	defer kit.Catch(&err)
+	m := kit.Must(group(ctx, kit.Must(readTalks(o)), root, progress))
 	return m.text(o.LongMemEval != ""), nil
 }
 
 // group makes the vectors of chats with the keyless embedder that is installed under root, and groups their turns.
-func group(ctx context.Context, talks []*talk, root string, progress io.Writer) (*grouping, error) {
+func group(ctx context.Context, talks []*talk, root string, progress io.Writer) (m *grouping, err error) {
+	defer kit.Catch(&err)
 	vectors, stop, err := startEmbedder(ctx, root)
-	if err != nil {
-		return nil, err
-	}
+	kit.Check(err)
 	defer stop()
-	m := &grouping{embedder: vectors, talks: talks}
 	store := scales{}
-	if m.onTurns, err = recall.NewTurnScales(store, vectors).Measured(ctx); err != nil {
-		return nil, err
-	}
-	if m.onSentences, err = recall.NewScales(store, vectors).Measured(ctx); err != nil {
-		return nil, err
+	m = &grouping{
+		embedder: vectors, talks: talks, onTurns: kit.Must(recall.NewTurnScales(store, vectors).Measured(ctx)),
+		onSentences: kit.Must(recall.NewScales(store, vectors).Measured(ctx)),
 	}
 	for _, d := range talks {
 		fmt.Fprintf(progress, "%s: %d messages, %d turns\n", d.name, len(d.messages), len(d.turns))
-		if err := m.embed(ctx, d); err != nil {
-			return nil, fmt.Errorf("%s: %w", d.name, err)
-		}
+		m.embed(ctx, d)
 		m.measure(d)
 	}
 	return m, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // The ways to group turns, in the order of the table.
@@ -38,22 +39,18 @@ type grouping struct {
 }
 
 // embed makes the vectors of a chat's turns, and those of their questions alone.
-func (m *grouping) embed(ctx context.Context, d *talk) error {
+func (m *grouping) embed(ctx context.Context, d *talk) {
 	const perCall = 32
 	for part := range slices.Chunk(d.turns, perCall) {
 		var texts []string
 		for _, t := range part {
 			texts = append(texts, t.text, t.Question)
 		}
-		vectors, err := m.embedder.Embed(ctx, texts)
-		if err != nil {
-			return err
-		}
+		vectors := kit.Must(m.embedder.Embed(ctx, texts))
 		for n, t := range part {
 			t.Vector, t.alone = vectors[2*n], vectors[2*n+1]
 		}
 	}
-	return nil
 }
 
 func (m *grouping) measure(d *talk) {

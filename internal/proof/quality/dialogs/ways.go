@@ -12,6 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // How many messages, and how many memories, every way returns.
@@ -28,7 +29,7 @@ type way struct {
 	ask     ask
 }
 
-type ask func(context.Context, *corpus, question) ([]int64, error)
+type ask func(context.Context, *corpus, question) []int64
 
 // ways are those that can be asked, in the order of the table.
 func (b *bench) ways(ofMemories bool) []way {
@@ -58,17 +59,16 @@ func (b *bench) byRecall(meaning bool) ask {
 		config.Embedder, config.Scales = b.questions, recall.NewScales(b.embeddings, b.embedder)
 	}
 	recaller := recall.New(config)
-	return func(ctx context.Context, c *corpus, q question) (seqs []int64, err error) {
-		found, err := recaller.Search(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: c.asked, Limit: most})
+	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
 		var messages []recall.Message
-		for _, t := range found.Turns {
+		for _, t := range kit.Must(recaller.Search(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: c.asked, Limit: most})).Turns {
 			messages = append(messages, t.Messages...)
 		}
 		slices.SortStableFunc(messages, func(a, b recall.Message) int { return cmp.Compare(b.Score, a.Score) })
 		for _, m := range messages {
 			seqs = append(seqs, m.Seq)
 		}
-		return seqs, err
+		return seqs
 	}
 }
 
@@ -79,54 +79,44 @@ func (b *bench) memoriesByRules(meaning bool) ask {
 		config.Embedder, config.Scales, config.NearEnough = b.questions, recall.NewScales(b.embeddings, b.embedder), .7
 	}
 	retriever := memories.New(config)
-	return func(ctx context.Context, c *corpus, q question) (seqs []int64, err error) {
-		found, err := retriever.Retrieve(ctx, c.user, memories.Query{Text: q.text, Now: c.asked})
-		for i := range found {
-			seqs = append(seqs, c.memories[found[i].ID])
+	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
+		for _, m := range kit.Must(retriever.Retrieve(ctx, c.user, memories.Query{Text: q.text, Now: c.asked})) {
+			seqs = append(seqs, c.memories[m.ID])
 		}
-		return seqs, err
+		return seqs
 	}
 }
 
 // vector is that of a question.
-func (b *bench) vector(ctx context.Context, q question) (recall.Vector, error) {
-	vectors, err := b.questions.Embed(ctx, []string{q.text})
-	if err != nil {
-		return recall.Vector{}, err
-	}
-	return recall.Vector{Model: b.embedder.Model(), Values: vectors[0]}, nil
+func (b *bench) vector(ctx context.Context, q question) recall.Vector {
+	vectors := kit.Must(b.questions.Embed(ctx, []string{q.text}))
+	return recall.Vector{Model: b.embedder.Model(), Values: vectors[0]}
 }
 
 // byVectors ranks turns by their vectors, and gives each turn's messages in their order.
-func (b *bench) byVectors(ctx context.Context, c *corpus, q question) (seqs []int64, err error) {
-	vector, err := b.vector(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	near, err := postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Scope{ChatID: c.id}, vector)
+func (b *bench) byVectors(ctx context.Context, c *corpus, q question) (seqs []int64) {
+	vector := b.vector(ctx, q)
+	near := kit.Must(postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Scope{ChatID: c.id}, vector))
 	slices.SortStableFunc(near.Turns, func(a, b recall.Near) int { return cmp.Compare(b.Cosine, a.Cosine) })
 	for _, n := range near.Turns {
 		for seq := n.Seq; seq <= n.LastSeq && len(seqs) < most; seq++ {
 			seqs = append(seqs, seq)
 		}
 	}
-	return seqs, err
+	return seqs
 }
 
 func (b *bench) memoriesByVectors(least float64) ask {
-	return func(ctx context.Context, c *corpus, q question) (seqs []int64, err error) {
-		vector, err := b.vector(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		found, err := postgres.NewMemories(b.server).Candidates(ctx, c.user, memories.Ask{Vector: vector, PerWay: mostMemories})
+	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
+		vector := b.vector(ctx, q)
+		found := kit.Must(postgres.NewMemories(b.server).Candidates(ctx, c.user, memories.Ask{Vector: vector, PerWay: mostMemories}))
 		slices.SortFunc(found, func(a, b memories.Candidate) int { return cmp.Compare(b.Cosine, a.Cosine) })
 		for i := range found {
 			if found[i].Cosine >= least {
 				seqs = append(seqs, c.memories[found[i].ID])
 			}
 		}
-		return seqs, err
+		return seqs
 	}
 }
 
@@ -134,39 +124,32 @@ func (b *bench) memoriesByVectors(least float64) ask {
 const questionWords = `array(select lexeme from unnest(to_tsvector('throughline.words', throughline.searchable($1)))
 	where to_tsvector('pg_catalog.english', lexeme) <> '')`
 
-func (b *bench) byTSRank(ctx context.Context, c *corpus, q question) ([]int64, error) {
-	rows, err := b.admin.Query(ctx, `with asked as materialized
+func (b *bench) byTSRank(ctx context.Context, c *corpus, q question) []int64 {
+	rows, _ := b.admin.Query(ctx, `with asked as materialized
 		(select (select string_agg(quote_literal(w), '|') from unnest(`+questionWords+`) w)::tsquery as query)
 		select seq from proof_words, asked where corpus = $2 and words @@ query order by ts_rank(words, query) desc, seq desc limit $3`, q.text, c.id, most)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int64])
+	return kit.Must(pgx.CollectRows(rows, pgx.RowTo[int64]))
 }
 
 func (b *bench) byBM25(limit int) ask {
-	return func(ctx context.Context, c *corpus, q question) ([]int64, error) {
+	return func(ctx context.Context, c *corpus, q question) []int64 {
 		var words []string
-		err := b.admin.QueryRow(ctx, `select `+questionWords, q.text).Scan(&words)
+		kit.Check(b.admin.QueryRow(ctx, `select `+questionWords, q.text).Scan(&words))
 		ranked := c.bm25.rank(words)
-		return ranked[:min(limit, len(ranked))], err
+		return ranked[:min(limit, len(ranked))]
 	}
 }
 
 // byRRF adds up 1/(60 + place) of the first hundred by BM25 and of those by vectors.
-func (b *bench) byRRF(ctx context.Context, c *corpus, q question) ([]int64, error) {
+func (b *bench) byRRF(ctx context.Context, c *corpus, q question) []int64 {
 	scores := map[int64]float64{}
 	for _, ask := range []ask{b.byBM25(2 * most), b.byVectors} {
-		ranked, err := ask(ctx, c, q)
-		if err != nil {
-			return nil, err
-		}
-		for place, seq := range ranked {
+		for place, seq := range ask(ctx, c, q) {
 			scores[seq] += 1 / float64(60+place+1)
 		}
 	}
 	ranked := ordered(scores)
-	return ranked[:min(most, len(ranked))], nil
+	return ranked[:min(most, len(ranked))]
 }
 
 // ordered returns the keys, best first; of equals the newest first.
