@@ -3,15 +3,25 @@ package testkit
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/supabase"
 )
 
 // Database is a test's own database. No password is needed.
@@ -53,15 +63,11 @@ func NewEmptyDatabase(t testing.TB) Database {
 func newDatabase(t testing.TB, from template) Database {
 	t.Helper()
 	admin, err := superuserDSN()
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	database, err := from.copy(ctx, admin)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		// The test's own context is over.
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -79,11 +85,9 @@ func CreateMigrated(ctx context.Context, superuserDSN string) (Database, error) 
 }
 
 // copy makes a database from the template, which it makes first if the cluster does not have it yet.
-func (t template) copy(ctx context.Context, admin string) (Database, error) {
-	from, err := t.ensure(ctx, admin)
-	if err != nil {
-		return Database{}, err
-	}
+func (t template) copy(ctx context.Context, admin string) (made Database, err error) {
+	defer kit.Catch(&err)
+	from := kit.Must(t.ensure(ctx, admin))
 	name := "test_" + strings.ToLower(rand.Text()[:12])
 	// Copying the files costs less than logging a copy of them. Rights on the database itself are not copied.
 	return at(admin, name), execute(ctx, admin,
@@ -120,10 +124,98 @@ func execute(ctx context.Context, dsn string, statements ...string) error {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
+	return kit.Exec(ctx, conn, statements...)
+}
+
+// JWTSecret signs the tokens of Token. It protects nothing.
+const JWTSecret = "a-secret-for-tests-that-protects-nothing"
+
+// NewUser makes a user in the database's auth schema.
+func NewUser(t testing.TB, database Database) uuid.UUID {
+	t.Helper()
+	id := uuid.New()
+	conn := Connect(t, database.AdminDSN)
+	defer func() { _ = conn.Close(t.Context()) }() // a test may make hundreds
+	Exec(t, conn, `
+		insert into auth.users (id, aud, role, email, created_at, updated_at)
+		values ($1, 'authenticated', 'authenticated', $2, now(), now())`, id, id.String()+"@example.com")
+	return id
+}
+
+// Token returns an access token of the user, valid for an hour, signed with JWTSecret.
+func Token(t testing.TB, userID uuid.UUID) string {
+	t.Helper()
+	token, err := auth.Mint([]byte(JWTSecret), userID, "", time.Hour, time.Now())
+	check(t, err)
+	return token
+}
+
+// template is a database that the tests' databases are copies of. Making one takes seconds and copying it milliseconds:
+// it is made once per cluster, under a lock. Its name ends with a hash of the source: an edited migration makes another.
+type template struct {
+	prefix string
+	fill   func(context.Context, Database) error
+}
+
+var (
+	// fresh looks like a fresh Supabase project.
+	fresh = template{"fresh_", bootstrap}
+	// migrated has all migrations applied.
+	migrated = template{"migrated_", migrate}
+)
+
+func bootstrap(ctx context.Context, database Database) error {
+	return localpg.Bootstrap(ctx, database.AdminDSN, supabase.BootstrapSQL)
+}
+
+func migrate(ctx context.Context, database Database) (err error) {
+	defer kit.Catch(&err)
+	kit.Check(bootstrap(ctx, database))
+	kit.Check(execute(ctx, database.AdminDSN, "grant all on database "+database.Name+" to postgres"))
+	// A pooler would stay connected, and the template could not be renamed.
+	kit.Must(supabase.Migrate(ctx, database.Direct(), slog.New(slog.DiscardHandler)))
 	return nil
 }
+
+// templateLock is the key of the advisory lock that the makers of templates share.
+const templateLock = 5432216
+
+// known holds the names of the templates that this process has seen complete.
+var known sync.Map
+
+// ensure makes the template unless it exists, and returns its name. Until it is complete it has another name.
+func (t template) ensure(ctx context.Context, admin string) (name string, err error) {
+	defer kit.Catch(&err)
+	name = t.prefix + sourceHash()
+	if _, ok := known.Load(name); ok {
+		return name, nil
+	}
+	defer kit.In("making the template %s", name)
+	conn := kit.Must(pgx.Connect(ctx, admin))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // which releases the lock
+	kit.Must(conn.Exec(ctx, "select pg_advisory_lock($1)", templateLock))
+	var exists bool
+	kit.Check(conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).Scan(&exists))
+	if !exists {
+		unfinished := at(admin, "making_"+name)
+		kit.Check(execute(ctx, admin, "drop database if exists "+unfinished.Name+" with (force)", "create database "+unfinished.Name))
+		kit.Check(t.fill(ctx, unfinished))
+		kit.Check(execute(ctx, admin, "alter database "+unfinished.Name+" rename to "+name,
+			"alter database "+name+" with is_template true allow_connections false"))
+	}
+	known.Store(name, true)
+	return name, nil
+}
+
+// sourceHash is a short hash of what templates are made from: the bootstrap and the migrations.
+var sourceHash = sync.OnceValue(func() string {
+	sum := sha256.New()
+	_, _ = io.WriteString(sum, supabase.BootstrapSQL)            // a hash takes everything
+	paths, _ := fs.Glob(supabase.Migrations, "migrations/*.sql") // fails on a malformed pattern alone
+	for _, path := range paths {
+		migration, _ := supabase.Migrations.ReadFile(path) // it is embedded
+		_, _ = io.WriteString(sum, path)
+		_, _ = sum.Write(migration)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6])
+})

@@ -19,9 +19,7 @@ type Model struct {
 func NewModel(t testing.TB, script Script) *Model {
 	t.Helper()
 	listening, err := offline.Start(offline.Options{Script: script})
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = listening.Close() }) // its answers were checked before
 	return &Model{listening}
 }

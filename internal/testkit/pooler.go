@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // PoolerEnv names the transaction pooler in front of the cluster of PostgresEnv, as host:port. The tests' databases are
@@ -45,28 +46,17 @@ type Pooler struct {
 func NewTransactionPooler(t testing.TB, database Database) string {
 	t.Helper()
 	pooler, err := StartPooler(t.Context(), database.AdminDSN)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(pooler.Stop)
 	return throughPooler(pooler.address, database.Direct())
 }
 
 // StartPooler starts a pooler in front of the server that a DSN names, for all of its databases. Stop it.
-func StartPooler(ctx context.Context, serverDSN string) (*Pooler, error) {
-	// PgBouncer refuses to be root.
-	runAs, err := localpg.UnprivilegedUser()
-	if err != nil {
-		return nil, err
-	}
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	config, err := writePoolerConfig(parse(serverDSN), address)
-	if err != nil {
-		return nil, err
-	}
+func StartPooler(ctx context.Context, serverDSN string) (p *Pooler, err error) {
+	defer kit.Catch(&err)
+	runAs := kit.Must(localpg.UnprivilegedUser()) // PgBouncer refuses to be root
+	address := kit.Must(freeAddress())
+	config := kit.Must(writePoolerConfig(parse(serverDSN), address))
 	defer func() { _ = os.Remove(config) }() // it is read only at the start
 	raiseFileLimit()
 	// Debian puts it where an ordinary user's PATH does not lead.
@@ -74,7 +64,7 @@ func StartPooler(ctx context.Context, serverDSN string) (*Pooler, error) {
 	if err != nil {
 		program = "/usr/sbin/pgbouncer"
 	}
-	p := &Pooler{address: address, cmd: exec.Command(program, config)}
+	p = &Pooler{address: address, cmd: exec.Command(program, config)}
 	p.cmd.Dir, p.cmd.Stderr = "/", &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: runAs}
 	if p.gone, err = localpg.StartChild(p.cmd, syscall.SIGTERM); err != nil {
@@ -118,32 +108,21 @@ func (p *Pooler) Address() string { return p.address }
 
 // Served returns the number of transactions that the pooler has passed on.
 func (p *Pooler) Served(ctx context.Context) (all int, err error) {
-	rows, err := p.command(ctx, "show stats_totals")
-	for _, row := range rows {
-		if string(row[0]) == "pgbouncer" { // our commands
-			continue
+	defer kit.Catch(&err)
+	for _, row := range kit.Must(p.command(ctx, "show stats_totals")) {
+		if string(row[0]) != "pgbouncer" { // not our commands
+			all += kit.Must(strconv.Atoi(string(row[1])))
 		}
-		transactions, err := strconv.Atoi(string(row[1]))
-		if err != nil {
-			return 0, fmt.Errorf("pgbouncer's statistics: %w", err)
-		}
-		all += transactions
 	}
-	return all, err
+	return all, nil
 }
 
 // command runs one of PgBouncer's own commands.
-func (p *Pooler) command(ctx context.Context, command string) ([][][]byte, error) {
-	conn, err := pgconn.Connect(ctx, "postgres://postgres@"+p.address+"/pgbouncer?sslmode=disable")
-	if err != nil {
-		return nil, err
-	}
+func (p *Pooler) command(ctx context.Context, command string) (rows [][][]byte, err error) {
+	defer kit.Catch(&err)
+	conn := kit.Must(pgconn.Connect(ctx, "postgres://postgres@"+p.address+"/pgbouncer?sslmode=disable"))
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	results, err := conn.Exec(ctx, command).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	return results[0].Rows, nil
+	return kit.Must(conn.Exec(ctx, command).ReadAll())[0].Rows, nil
 }
 
 // throughPooler is a server's DSN with the pooler's address in its place, marked for the product.
@@ -176,10 +155,7 @@ func raiseFileLimit() {
 // writePoolerConfig writes a file that any user may read. server_login_retry is the seconds until the pooler retries a
 // server that refused it.
 func writePoolerConfig(server *url.URL, address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", err
-	}
+	host, port, _ := strings.Cut(address, ":")
 	file, err := os.CreateTemp("", "throughline-pooler-*.ini")
 	if err != nil {
 		return "", err

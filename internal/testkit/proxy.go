@@ -111,9 +111,7 @@ func (p *Proxy) hangUp() {
 func (p *Proxy) Up() {
 	p.t.Helper()
 	listener, err := net.Listen("tcp", p.address)
-	if err != nil {
-		p.t.Fatalf("testkit: %v", err)
-	}
+	check(p.t, err)
 	p.mu.Lock()
 	p.listener, p.address = listener, listener.Addr().String()
 	p.mu.Unlock()

@@ -20,9 +20,7 @@ type Server struct {
 func NewServer(t testing.TB) *Server {
 	t.Helper()
 	dir, err := newFolder()
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	s := &Server{t: t, options: localpg.Options{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "64MB"}}}
 	s.Start()
 	s.options.Port = s.cluster.Port()
@@ -32,9 +30,7 @@ func NewServer(t testing.TB) *Server {
 		}
 	})
 	s.Database = at(s.cluster.DSN(localpg.Superuser, "postgres"), "postgres")
-	if err := migrate(t.Context(), s.Database); err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, migrate(t.Context(), s.Database))
 	if s.Pooled() { // that pooler is in front of another server
 		s.DSN = NewTransactionPooler(t, s.Database)
 	}
@@ -45,9 +41,7 @@ func NewServer(t testing.TB) *Server {
 func (s *Server) Start() {
 	s.t.Helper()
 	cluster, err := localpg.Start(s.t.Context(), s.options)
-	if err != nil {
-		s.t.Fatalf("testkit: %v", err)
-	}
+	check(s.t, err)
 	s.cluster = cluster
 	if s.Pooled() { // a pooler tries again once a second whether its server is back
 		Eventually(s.t, "the server answers through its pooler", s.answers)
@@ -70,15 +64,11 @@ func (s *Server) Stop() {
 	if now := time.Now(); os.Chtimes(s.options.Dir, now, now) != nil {
 		s.t.Fatalf("testkit: %s is gone", s.options.Dir)
 	}
-	if err := s.cluster.Stop(); err != nil {
-		s.t.Fatalf("testkit: %v", err)
-	}
+	check(s.t, s.cluster.Stop())
 }
 
 // Crash ends the server at once. The next start recovers from its log.
 func (s *Server) Crash() {
 	s.t.Helper()
-	if err := s.cluster.Crash(); err != nil {
-		s.t.Fatalf("testkit: %v", err)
-	}
+	check(s.t, s.cluster.Crash())
 }

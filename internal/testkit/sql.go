@@ -13,13 +13,9 @@ import (
 func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	config, err := parseDSN(dsn)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -28,9 +24,7 @@ func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
 func Connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := connectTo(t.Context(), dsn)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the test's context is over
 	return conn
 }

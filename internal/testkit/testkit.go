@@ -28,6 +28,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // PostgresEnv names the cluster that tests use, as its superuser's DSN. Unset, they start their own.
@@ -103,17 +104,12 @@ func superuserDSN() (string, error) {
 
 // StartCluster starts an empty cluster of a major version of Postgres (0: any) without any durability, for speed.
 // Destroy it.
-func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
-	binDir, err := localpg.FindBinaries(major)
-	if err != nil {
-		return nil, err
-	}
+func StartCluster(ctx context.Context, major int) (cluster *localpg.Cluster, err error) {
+	defer kit.Catch(&err)
+	binDir := kit.Must(localpg.FindBinaries(major))
 	removeAbandoned(ctx)
-	dir, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := localpg.Start(ctx, localpg.Options{Dir: dir, BinDir: binDir, Settings: map[string]string{
+	dir := kit.Must(newFolder())
+	cluster, err = localpg.Start(ctx, localpg.Options{Dir: dir, BinDir: binDir, Settings: map[string]string{
 		"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "wal_level": "minimal", "max_wal_senders": "0",
 		"max_connections": "400", "shared_buffers": "256MB", "max_wal_size": "1GB", "autovacuum": "off", "jit": "off",
 	}})
@@ -160,4 +156,40 @@ func removeAbandoned(ctx context.Context) {
 func foldersIn(parent string) []string {
 	dirs, _ := filepath.Glob(filepath.Join(parent, folderPrefix+"*")) // fails on a malformed pattern alone
 	return dirs
+}
+
+// Patience is how long a test waits for what must happen. It is not a bound on speed.
+const Patience = 4 * time.Minute
+
+// Eventually polls until the condition holds, for what sends no signal, and fails the test after Patience. what
+// names the condition in the failure.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(Patience); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// Receive waits for a value from a channel, and fails the test after Patience.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case value := <-from:
+		return value
+	case <-time.After(Patience):
+		t.Fatalf("in vain: %s", what)
+		panic("unreachable")
+	}
+}
+
+// check ends a test with an error of what it stands on.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
 }

@@ -49,19 +49,8 @@ func wishing(question string, tokens int) string {
 
 // open sends a request and returns the body of the answer, which the caller closes. Another answer than 200 is an error.
 func (p endpoint) open(ctx context.Context, by *http.Client, r request) (io.ReadCloser, error) {
-	sent, err := http.NewRequestWithContext(ctx, r.method, p.address+r.path, strings.NewReader(r.body))
-	if err != nil {
-		return nil, err
-	}
-	sent.Header.Set("Authorization", "Bearer "+r.token)
-	sent.Header.Set("Content-Type", "application/json")
-	if r.cursor != "" {
-		sent.Header.Set("Last-Event-ID", r.cursor)
-	}
-	for name, value := range p.headers {
-		sent.Header.Set(name, value)
-	}
-	response, err := by.Do(sent)
+	client := kit.Client{HTTP: by, Token: r.token, Headers: p.headers}
+	response, err := client.Do(ctx, r.method, p.address+r.path, []byte(r.body), r.cursor)
 	if err != nil {
 		return nil, err
 	}

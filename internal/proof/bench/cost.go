@@ -89,8 +89,7 @@ func (b *bench) startBuild(ctx context.Context, name, settings, program string, 
 	}))
 	b.later(cluster.Destroy)
 	one := &build{bench: b, name: name}
-	env := map[string]string{"DATABASE_URL": cluster.DSN()}
-	kit.Check(kit.Run(ctx, kit.Command{Program: program, Args: []string{"migrate"}, Env: env}))
+	kit.Check(cluster.Migrate(ctx, program))
 	one.admin = kit.Must(pgxpool.New(ctx, cluster.AdminDSN()))
 	b.later(func() error { one.admin.Close(); return nil })
 	one.server = b.serve(ctx, program, cluster.DSN(), settings, nil)

@@ -71,8 +71,7 @@ func relay(model string) http.Handler {
 type endpoint struct {
 	*kit.Process
 	name    string
-	address string       // base URL
-	stop    func() error // of a server
+	address string // base URL
 	// ours speaks our protocol, the others the model's.
 	ours bool
 	// headers are more of each request, for a gateway that needs the model's address.
@@ -107,7 +106,7 @@ func (b *bench) each(ctx context.Context, work func(endpoint)) {
 	for _, name := range []string{shipped, stripped} {
 		server := b.server(ctx, name)
 		work(server)
-		kit.Check(server.stop())
+		kit.Check(server.Terminate(2 * goneWithin))
 		b.settle(ctx)
 	}
 }
@@ -135,14 +134,13 @@ func (b *bench) serve(ctx context.Context, program, database, name string, more 
 	}[name])
 	maps.Copy(settings, more)
 	process := kit.Must(kit.Start(ctx, kit.Command{Program: program, Args: append([]string{"serve"}, args...), Env: settings}))
-	stop := func() error {
+	b.later(func() error {
 		if process.Ended() { // its part ended it
 			return nil
 		}
 		return process.Terminate(2 * goneWithin)
-	}
-	b.later(stop)
-	p := endpoint{Process: process, name: name, address: "http://" + process.Address, ours: true, stop: stop}
+	})
+	p := endpoint{Process: process, name: name, address: "http://" + process.Address, ours: true}
 	const again = 20 * time.Millisecond
 	for {
 		_, err := kit.Get(ctx, http.DefaultClient, p.address+"/readyz")

@@ -32,7 +32,7 @@ type options struct {
 	within     time.Duration // what is promised: from the restart until nothing is left of the crash
 	seed       uint64
 	source     string // the module's folder
-	keep       bool   // logs and database after a violation
+	build      []string
 	mutations  bool
 	only       string
 	doc        bool
@@ -49,7 +49,6 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.DurationVar(&o.within, "within", time.Minute, "how long a recovery may take")
 	flags.Uint64Var(&o.seed, "seed", 0, "what chance goes by; 0 takes any")
 	flags.StringVar(&o.source, "source", ".", "the module's folder")
-	flags.BoolVar(&o.keep, "keep", true, "keep logs and database after a violation")
 	flags.BoolVar(&o.mutations, "mutations", false, "run against each patch in internal/proof/crash/mutations")
 	flags.StringVar(&o.only, "only", "", "of the mutations, only those whose name holds this")
 	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/crash.md and the figures wherever a document names them")
@@ -65,11 +64,9 @@ func parse(args []string, usage io.Writer) (options, error) {
 	return o, nil
 }
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	o, err := parse(args, progress)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+	defer kit.Catch(&err)
+	o := kit.Must(parse(args, progress))
 	if o.mutations {
 		return mutate(ctx, o, out, progress)
 	}
@@ -94,7 +91,7 @@ func crash(ctx context.Context, o options, out, progress io.Writer) error {
 			fmt.Fprintf(out, "  %s\n", row)
 		}
 	}
-	keep := o.keep && errors.Is(ended, errBroken)
+	keep := errors.Is(ended, errBroken)
 	if keep {
 		fmt.Fprintf(out, "kept: logs in %s, the database in %s (seed %d)\n", h.system.Logs(), h.system.Postgres.Dir(), o.seed)
 	}
@@ -122,11 +119,12 @@ func (o options) writeTable(rows []row) error {
 type row struct{ name, value string }
 
 // rows are what happened, as the record and the database have it at the end.
-func (h *harness) rows(ctx context.Context) ([]row, error) {
+func (h *harness) rows(ctx context.Context) (rows []row, err error) {
+	defer kit.Catch(&err)
 	t := h.record.Tally()
-	number := func(name string, n int) row { return row{name, strconv.Itoa(n)} }
 	figure := func(name, figure string, n int) row { return row{name, figures.Mark(figure, strconv.Itoa(n))} }
-	rows := []row{
+	number := func(name string, n int) row { return figure(name, "", n) }
+	rows = []row{
 		figure("rounds", "crash_rounds", h.played),
 		figure("processes killed", "crash_killed", h.system.Kills),
 		figure("crashes of Postgres", "crash_postgres", h.crashes),
@@ -149,9 +147,7 @@ func (h *harness) rows(ctx context.Context) ([]row, error) {
 		{"folds", "crash_folds", "conversation_brief_revisions where kind = 'fold'"},
 	} {
 		var n int
-		if err := h.system.Admin.QueryRow(ctx, "select count(*) from public."+stored.rows).Scan(&n); err != nil {
-			return nil, err
-		}
+		kit.Check(h.system.Admin.QueryRow(ctx, "select count(*) from public."+stored.rows).Scan(&n))
 		rows = append(rows, figure(stored.name, stored.figure, n))
 	}
 	return append(rows,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,12 +34,13 @@ const (
 // mutation is a patch that breaks the program, and its expected effect. The patch begins with lines of text:
 // "Says: …", and "Caught by: check, check" or "Survives: reason".
 type mutation struct {
-	name, file   string
-	says         string
-	caughtBy     []string // any of these checks
-	survives     string   // why nothing notices
-	noticed      []string
-	rounds, took string
+	name, file string
+	says       string
+	caughtBy   []string // any of these checks
+	survives   string   // why nothing notices
+	noticed    []string
+	rounds     int
+	took       string
 }
 
 var headLine = regexp.MustCompile(`(?m)^(Says|Caught by|Survives): (.+)$`)
@@ -115,31 +115,40 @@ func (m *mutation) asExpected() bool {
 
 // row is the mutation's line of the table in docs/crash.md.
 func (m *mutation) row() string {
-	verdict := fmt.Sprintf("round %s, %s: %s", m.rounds, m.took, strings.Join(m.noticed, ", "))
+	verdict := fmt.Sprintf("round %d, %s: %s", m.rounds, m.took, strings.Join(m.noticed, ", "))
 	switch expected := m.asExpected(); {
 	case expected && m.survives != "":
-		verdict = fmt.Sprintf("survives %s rounds: %s", m.rounds, m.survives)
+		verdict = fmt.Sprintf("survives %d rounds: %s", m.rounds, m.survives)
 	case !expected:
 		verdict = "**unexpected** " + verdict
 	}
 	return fmt.Sprintf("| %s | %s | %s |", m.name, m.says, verdict)
 }
 
-// try builds this harness, and has it build the program, with patched files in place of the source's.
+// try has the harness build the program with patched files in place of the source's, and keeps what it finds.
 func (m *mutation) try(ctx context.Context, source string) {
 	defer kit.In("%s", m.name)
 	ctx, cancel := context.WithTimeout(ctx, mutationWithin)
 	defer cancel()
 	folder := kit.Must(os.MkdirTemp("", "throughline-mutation-"))
 	defer func() { _ = os.RemoveAll(folder) }() // what cannot be removed stays in the temporary folder
-	flag := kit.Must(m.overlay(ctx, source, folder))
-	program := filepath.Join(folder, "crash")
-	build := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", program, "./internal/proof/crash") //nolint:gosec // our own folders
-	build.Env = append(build.Environ(), flag)
-	if output, err := build.CombinedOutput(); err != nil {
-		kit.Fail("%w: %s", err, output)
+	began, most := time.Now(), mutationRounds
+	if m.survives != "" {
+		most = survivorRounds
 	}
-	m.run(ctx, source, program, flag)
+	h := kit.Must(newHarness(ctx, options{
+		rounds: most, quietEvery: mutationQuiet, within: time.Minute, seed: mutationSeed, source: source,
+		build: []string{kit.Must(m.overlay(ctx, source, folder))},
+	}, io.Discard))
+	err := h.run(ctx)
+	kit.Check(h.system.Close(false))
+	m.took, m.rounds = fmt.Sprintf("%.0f s", time.Since(began).Seconds()), h.played
+	for _, v := range h.violations {
+		m.noticed = append(m.noticed, v.Name)
+	}
+	if len(m.noticed) == 0 {
+		kit.Check(err)
+	}
 }
 
 var patchedFile = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
@@ -171,46 +180,5 @@ func apply(ctx context.Context, folder, patch string, flags ...string) error {
 	command.Dir = folder
 	// Within another repository git would look for the files elsewhere, and skip them.
 	command.Env = append(command.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(folder))
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("the patch does not apply: %w: %s", err, bytes.TrimSpace(output))
-	}
-	return nil
-}
-
-var (
-	noticedLine = regexp.MustCompile(`(?m)^violation: (\w+):`)
-	roundsLine  = regexp.MustCompile(`(?m)^rounds +(\d+)`)
-)
-
-// run runs the patched harness to its end, and reads which violations it found.
-func (m *mutation) run(ctx context.Context, source, program, setting string) {
-	began := time.Now()
-	most := mutationRounds
-	if m.survives != "" {
-		most = survivorRounds
-	}
-	args := []string{
-		"-rounds", strconv.Itoa(most), "-quiet-every", strconv.Itoa(mutationQuiet), "-seed", strconv.Itoa(mutationSeed), "-keep=false",
-	}
-	command := exec.CommandContext(ctx, program, args...) //nolint:gosec // built a moment ago
-	command.Dir, command.Env = source, append(command.Environ(), setting)
-	// An interrupted harness ends its processes.
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	command.WaitDelay = time.Minute
-	output, err := command.CombinedOutput()
-	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
-		kit.Check(err)
-	}
-	m.took = fmt.Sprintf("%.0f s", time.Since(began).Seconds())
-	rounds := roundsLine.FindSubmatch(output)
-	if rounds == nil {
-		kit.Fail("the harness did not run: %s", output)
-	}
-	m.rounds = string(rounds[1])
-	for _, line := range noticedLine.FindAllSubmatch(output, -1) {
-		m.noticed = append(m.noticed, string(line[1]))
-	}
-	if err != nil && len(m.noticed) == 0 {
-		kit.Fail("the harness failed: %s", output)
-	}
+	return kit.Run(command)
 }

@@ -89,7 +89,7 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 		chance: rand.New(rand.NewPCG(o.seed, 0)), //nolint:gosec // repeatable by its seed
 	}
 	h.system, err = people.Start(ctx, people.Plan{
-		Source: o.source, Commands: []string{"serve", "serve --no-workers", "work", "work"}, Settings: settings(),
+		Source: o.source, Build: o.build, Commands: []string{"serve", "serve --no-workers", "work", "work"}, Settings: settings(),
 		Postgres: map[string]string{"shared_buffers": "64MB", "max_connections": "200"}, Script: talk.Answer, Subjects: &talk.Subjects,
 	}, progress)
 	return h, err

@@ -8,7 +8,6 @@
 package figures
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 var marked = regexp.MustCompile(`<!-- figure:([a-z0-9_]+) -->(.*?)<!-- /figure -->`)
@@ -33,19 +34,14 @@ func Plain(text string) string { return marked.ReplaceAllString(text, "$2") }
 
 // Write writes values to all places that name them in the documents of the repository in a folder. A figure without
 // a place is an error, and then nothing is written.
-func Write(root string, values map[string]string) error {
-	paths, err := documents(root)
-	if err != nil {
-		return err
-	}
+func Write(root string, values map[string]string) (err error) {
+	defer kit.Catch(&err)
 	missing := maps.Clone(values)
 	changed := map[string]string{}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		written := marked.ReplaceAllStringFunc(string(text), func(place string) string {
+	pages := kit.Must(filepath.Glob(filepath.Join(root, "docs", "*.md")))
+	for _, path := range append(pages, filepath.Join(root, "README.md")) {
+		text := string(kit.Must(os.ReadFile(path)))
+		written := marked.ReplaceAllStringFunc(text, func(place string) string {
 			name := marked.FindStringSubmatch(place)[1]
 			value, measured := values[name]
 			if !measured {
@@ -54,18 +50,17 @@ func Write(root string, values map[string]string) error {
 			delete(missing, name)
 			return Mark(name, value)
 		})
-		if written != string(text) {
+		if written != text {
 			changed[path] = written
 		}
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("no document names %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}
-	var errs []error
 	for path, text := range changed {
-		errs = append(errs, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // a document of the repository
+		kit.Check(os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // a document of the repository
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Publish replaces the block of a page, and writes the figures that it names to all other places that name them.
@@ -78,12 +73,6 @@ func Publish(root, page, block, content string) error {
 		named[found[1]] = found[2]
 	}
 	return Write(root, named)
-}
-
-// documents returns the paths of the documents that name figures.
-func documents(root string) ([]string, error) {
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	return append([]string{filepath.Join(root, "README.md")}, pages...), err
 }
 
 // Replace replaces what stands between the lines <!-- name:begin --> and <!-- name:end --> of a document.

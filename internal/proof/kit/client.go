@@ -1,11 +1,13 @@
 package kit
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"time"
@@ -40,8 +42,9 @@ func NewUser(ctx context.Context, database Execer) (id uuid.UUID, token string, 
 // Client sends a user's requests. It returns every answer as it came: it retries nothing and follows no reply,
 // because what happens on a broken connection is what its callers are about.
 type Client struct {
-	HTTP  *http.Client
-	Token string
+	HTTP    *http.Client
+	Token   string
+	Headers map[string]string // of every request, beside the usual ones
 }
 
 // Do sends a request with a body of JSON, nil for none, and a cursor, "" for none. The caller closes the answer's body.
@@ -54,6 +57,9 @@ func (c Client) Do(ctx context.Context, method, url string, body []byte, lastEve
 	request.Header.Set("Content-Type", "application/json")
 	if lastEventID != "" {
 		request.Header.Set("Last-Event-ID", lastEventID)
+	}
+	for name, value := range c.Headers {
+		request.Header.Set(name, value)
 	}
 	return c.HTTP.Do(request)
 }
@@ -70,17 +76,13 @@ func CodeOf(body io.Reader) string {
 
 // Get returns the body of a URL. Every answer but 200 is an error.
 func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(request)
+	response, err := Client{HTTP: client}.Do(ctx, http.MethodGet, url, nil, "")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", request.URL.Path, response.Status)
+		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
 	}
 	return io.ReadAll(response.Body)
 }
@@ -102,4 +104,44 @@ func Serve(ctx context.Context, handler http.Handler, idle time.Duration) (base 
 		_ = server.Close()
 		<-done
 	}, nil
+}
+
+// Event is one server-sent event of ours, which has one line of data.
+type Event struct {
+	ID, Name string
+	Data     []byte
+}
+
+// Events returns the events of a stream, without comments. A stream that ends, however it does, ends with an error.
+func Events(body io.Reader) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		lines := bufio.NewReader(body)
+		var e Event
+		for {
+			line, err := lines.ReadBytes('\n')
+			switch {
+			case err != nil:
+				yield(Event{}, fmt.Errorf("no terminal event: %w", err))
+				return
+			case len(line) > 1:
+				e.add(bytes.TrimSuffix(line, []byte("\n")))
+				continue
+			case e.Data != nil && !yield(e, nil):
+				return
+			}
+			e = Event{}
+		}
+	}
+}
+
+func (e *Event) add(line []byte) {
+	key, value, _ := bytes.Cut(line, []byte(": "))
+	switch string(key) {
+	case "id":
+		e.ID = string(value)
+	case "event":
+		e.Name = string(value)
+	case "data":
+		e.Data = value
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 
@@ -39,17 +40,13 @@ func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, 
 }
 
 // StartEmptyPostgres is StartPostgres without our migrations: the project is as Supabase makes it.
-func StartEmptyPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
-	p := &Postgres{options: localpg.Options{Settings: settings}}
-	var err error
-	if p.options.BinDir, err = localpg.FindBinaries(referenceMajor); err != nil {
-		if p.options.BinDir, err = localpg.FindBinaries(0); err != nil {
-			return nil, err
-		}
+func StartEmptyPostgres(ctx context.Context, settings map[string]string) (p *Postgres, err error) {
+	defer Catch(&err)
+	binaries, err := localpg.FindBinaries(referenceMajor)
+	if err != nil {
+		binaries = Must(localpg.FindBinaries(0))
 	}
-	if p.options.Dir, err = os.MkdirTemp("", "throughline-proof-"); err != nil {
-		return nil, err
-	}
+	p = &Postgres{options: localpg.Options{Settings: settings, BinDir: binaries, Dir: Must(os.MkdirTemp("", "throughline-proof-"))}}
 	err = os.Chmod(p.options.Dir, 0o755) //nolint:gosec // the server's user has to pass through it
 	if err == nil {
 		p.Cluster, err = localpg.Start(ctx, p.options)
@@ -62,6 +59,13 @@ func StartEmptyPostgres(ctx context.Context, settings map[string]string) (*Postg
 		return nil, errors.Join(fmt.Errorf("bootstrap: %w", err), p.Destroy())
 	}
 	return p, nil
+}
+
+// Migrate has a build of the program migrate an empty cluster.
+func (p *Postgres) Migrate(ctx context.Context, program string) error {
+	command := exec.CommandContext(ctx, program, "migrate") //nolint:gosec // the program under test
+	Command{Env: map[string]string{"DATABASE_URL": p.DSN()}}.prepare(command)
+	return Run(command)
 }
 
 // Start starts the cluster again after a Crash or a Stop, on the port it had.

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,12 +20,18 @@ import (
 // startWithin bounds a start on a machine that is busy.
 const startWithin = 4 * time.Minute
 
-// Build compiles the program from the module in the folder source into a file.
-func Build(ctx context.Context, source, into string) error {
+// Build compiles the program from the module in the folder source into a file. env is more of the compiler's environment.
+func Build(ctx context.Context, source, into string, env ...string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", into, "./cmd/throughline") //nolint:gosec // the caller's own folders
-	output, err := build.CombinedOutput()
+	build.Env = append(build.Environ(), env...)
+	return Run(build)
+}
+
+// Run runs a command to its end. What it printed is in the error.
+func Run(command *exec.Cmd) error {
+	output, err := command.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("build %s: %w: %s", source, err, bytes.TrimSpace(output))
+		return fmt.Errorf("%s: %w: %s", command, err, bytes.TrimSpace(output))
 	}
 	return nil
 }
@@ -68,16 +76,6 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		err = ctx.Err()
 	}
 	return nil, errors.Join(err, p.Kill())
-}
-
-// Run runs a command to its end.
-func Run(ctx context.Context, c Command) error {
-	command := exec.CommandContext(ctx, c.Program, c.Args...) //nolint:gosec // the program under test
-	c.prepare(command)
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w: %s", c.Args, err, bytes.TrimSpace(output))
-	}
-	return nil
 }
 
 func (c Command) prepare(command *exec.Cmd) {
@@ -166,4 +164,56 @@ func (p *Process) wait(within time.Duration) error {
 	case <-timer.C:
 		return errors.Join(fmt.Errorf("the process did not end within %s", within), p.Kill())
 	}
+}
+
+// stopWithin bounds the end of a helper.
+const stopWithin = 20 * time.Second
+
+// Helper is a process beside the program under test: this command again in a role, such as a model, or a script.
+// It prints its address, a URL, and ends when its stdin does. One goroutine uses it. Stop it.
+type Helper struct {
+	*Process
+	stdin io.WriteCloser
+}
+
+// StartRole starts this command again, with the arguments of a role.
+func StartRole(ctx context.Context, args ...string) (*Helper, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return StartHelper(exec.CommandContext(ctx, self, args...)) //nolint:gosec // this very program
+}
+
+// StartHelper starts a command and waits for its address. One that ends before is an error.
+func StartHelper(command *exec.Cmd) (*Helper, error) {
+	command.Stderr, command.WaitDelay = os.Stderr, stopWithin
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, printed := io.Pipe()
+	command.Stdout = printed
+	h := &Helper{Process: &Process{command: command}, stdin: stdin}
+	if h.ended, err = localpg.StartChild(command, syscall.SIGKILL); err != nil {
+		return nil, err
+	}
+	go func() {
+		<-h.ended
+		_ = printed.Close() // never fails
+	}()
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		if h.Address = strings.TrimSpace(lines.Text()); strings.HasPrefix(h.Address, "http://") {
+			go func() { _, _ = io.Copy(io.Discard, output) }() // what else it prints, until it ends
+			return h, nil
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("%s did not start", command), h.Stop())
+}
+
+// Stop closes the helper's stdin and waits for its end; one that does not end is killed.
+func (h *Helper) Stop() error {
+	_ = h.stdin.Close() // it may have ended already
+	return h.wait(stopWithin)
 }

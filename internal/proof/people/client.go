@@ -119,7 +119,6 @@ func (p *Person) stream(ctx context.Context, a attempt, method, path string, bod
 	return false, a.cursor
 }
 
-// read records events as they come.
 func (p *Person) read(ctx context.Context, body io.Reader, a attempt, began time.Time) (settled bool, next string) {
 	h := hearing{Person: p, attempt: a, began: began, goesOn: a.cursor != ""}
 	for e, err := range kit.Events(body) {

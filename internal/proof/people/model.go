@@ -62,23 +62,21 @@ func (m *Model) Close() { m.stop() }
 
 // look keeps what the contract forbids.
 func (m *Model) look(r *offline.Request) {
+	odd := ""
 	switch purpose, format := r.Metadata["purpose"], r.TextOptions.Format; {
 	case purpose == "":
-		m.note("a call without a purpose")
+		odd = "a call without a purpose"
 	case r.Store:
-		m.note("%s: it is to be stored", purpose)
+		odd = purpose + ": it is to be stored"
 	case schemas[purpose] != "" && (format.Type != "json_schema" || format.Name != schemas[purpose] || !bytes.Contains(r.Body, []byte(`"strict":true`))):
-		m.note("%s: no strict schema with the name %s: %+v", purpose, schemas[purpose], format)
+		odd = fmt.Sprintf("%s: no strict schema with the name %s: %+v", purpose, schemas[purpose], format)
 	case purpose == "extract" && !strings.Contains("\n"+r.Text, newMessages):
-		m.note("an extraction without NEW MESSAGES")
+		odd = "an extraction without NEW MESSAGES"
 	}
-}
-
-func (m *Model) note(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if one := fmt.Sprintf(format, args...); !slices.Contains(m.odd, one) {
-		m.odd = append(m.odd, one)
+	if odd != "" && !slices.Contains(m.odd, odd) {
+		m.odd = append(m.odd, odd)
 	}
 }
 
@@ -97,7 +95,6 @@ func (m *Model) Irregular() error {
 	return errors.New("the model: " + strings.Join(odd, "; "))
 }
 
-// newMessages is the heading of what an extraction is about.
 const newMessages = "\nNEW MESSAGES"
 
 // Line is a line of what an extraction or a consolidation reads: U1, A2, C1 or M1, when it was said, and its text.

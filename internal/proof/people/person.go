@@ -122,14 +122,12 @@ func (p *Person) step(ctx context.Context) {
 	}
 }
 
-// begin takes the next message of a chat, which is sent in as many attempts as it takes.
 func (p *Person) begin(chat *conversation) {
 	chat.waiting, chat.since = p.record.send(p.ID, len(chat.said)), time.Now()
 	chat.said = append(chat.said, chat.waiting)
 	p.gauges.Count(Turns, 1)
 }
 
-// chooseChat returns a chat to talk in, sometimes a new one.
 func (p *Person) chooseChat() *conversation {
 	p.chats = slices.DeleteFunc(p.chats, func(c *conversation) bool {
 		return c.abandoned || c.waiting == nil && len(c.said) >= c.turns
@@ -220,7 +218,6 @@ func (p *Person) other(than string) string {
 	return servers[(slices.Index(servers, than)+1)%len(servers)]
 }
 
-// try makes one attempt and updates the chat.
 func (p *Person) try(ctx context.Context, server string, chat *conversation, enough func(int) bool) {
 	a := attempt{m: chat.waiting, chat: chat.id, server: server, cursor: chat.cursor, enough: enough}
 	chat.server = server

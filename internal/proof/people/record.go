@@ -206,7 +206,6 @@ func (r *Record) deletable(m *message, itsReply bool) (uuid.UUID, *deletion) {
 	return m.id, &m.deletion
 }
 
-// deleting records the state of a deletion.
 func (r *Record) deleting(of *deletion, now deletion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

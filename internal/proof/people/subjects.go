@@ -1,6 +1,8 @@
 package people
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -8,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
-	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // Subjects are words, each of them a subject to talk about. As an http.Handler it serves embeddings: texts of one subject
@@ -30,19 +31,26 @@ func (s Subjects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error": {"message": "away", "type": "server_error"}}`, http.StatusInternalServerError)
 		return
 	}
-	kit.ServeVectors(w, r, s.Model(), s.vectors)
+	var asked struct{ Input []string }
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	type item struct {
+		Index     int    `json:"index"`
+		Embedding []byte `json:"embedding"` // in base64, as it is asked for
+	}
+	data := make([]item, len(asked.Input))
+	for n, text := range asked.Input {
+		data[n].Index = n
+		data[n].Embedding, _ = binary.Append(nil, binary.LittleEndian, s.Vector(text)) // numbers of a fixed size
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": s.Model(), "data": data}) // a client that has gone needs none
 }
 
 // Model is the name of the embedder.
 func (s Subjects) Model() string { return "subjects" }
-
-func (s Subjects) vectors(texts []string) [][]float32 {
-	vectors := make([][]float32, len(texts))
-	for n, text := range texts {
-		vectors[n] = s.Vector(text)
-	}
-	return vectors
-}
 
 // Vector returns a vector of unit length. Texts of one subject have a cosine of about .8, those of two of about 0; texts
 // without a subject lie as unrelated sentences do for a real embedder, with a cosine of about .2.

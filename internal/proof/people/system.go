@@ -41,6 +41,7 @@ const stopWithin = time.Minute
 // Plan is what a system is made of.
 type Plan struct {
 	Source   string            // folder of the module
+	Build    []string          // more of the environment in which it is built
 	Logs     string            // folder of the processes' logs; "" for one that goes with the system
 	Commands []string          // the processes: serve, serve --no-workers, work
 	Settings map[string]string // of the program, beside what it cannot run without
@@ -97,9 +98,10 @@ func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err e
 	s.folder = kit.Must(os.MkdirTemp("", "throughline-people-"))
 	kit.Check(os.Mkdir(s.temporary(), 0o700))
 	fmt.Fprintln(progress, "building the program, starting Postgres and the models")
-	kit.Check(kit.Build(ctx, plan.Source, s.program()))
+	kit.Check(kit.Build(ctx, plan.Source, s.program(), plan.Build...))
 	s.Model = kit.Must(StartModel(ctx, plan.Script, plan.Subjects))
-	s.Postgres = kit.Must(kit.StartPostgres(ctx, plan.Postgres))
+	s.Postgres = kit.Must(kit.StartEmptyPostgres(ctx, plan.Postgres))
+	kit.Check(s.Postgres.Migrate(ctx, s.program()))
 	s.Admin = kit.Must(pgxpool.New(ctx, s.Postgres.AdminDSN()))
 	s.set(ctx)
 	s.describeParts()
@@ -114,7 +116,6 @@ func newHTTP() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// set makes the settings of the program.
 func (s *System) set(ctx context.Context) {
 	dsn := kit.Must(url.Parse(s.Postgres.DSN()))
 	if s.plan.Idle > 0 {
@@ -289,7 +290,6 @@ func (s *System) Close(keep bool) error {
 	return errors.Join(errs...)
 }
 
-// processLog keeps the log of a process, and counts the errors in it.
 type processLog struct {
 	kept     io.WriteCloser
 	warnings bool // only those, and errors: all lines of an hour would be gigabytes

@@ -292,7 +292,6 @@ func (t *Talk) isRead(n int) bool {
 	return ago > -storing/4 && ago < storing
 }
 
-// upTo returns a random duration below d.
 func upTo(dice *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(dice.Int64N(max(int64(d), 1)))
 }

@@ -25,7 +25,6 @@ const (
 	wholeChat = "chat"
 )
 
-// moments are all that may be at work.
 var moments = []string{forExtract, forConsolidate, forVectors, forEntities, decayJob, exporting, editing, wholeChat}
 
 // strike deletes the message of a canary at the moment when a model is asked about it, so that the deletion meets every later
@@ -39,7 +38,6 @@ type strike struct {
 // strikes are those that wait, by their canaries.
 type strikes struct{ sync.Map }
 
-// before is called by the model before each answer.
 func (all *strikes) before(purpose, input string) {
 	for canary, waits := range all.Range {
 		one := waits.(*strike)
@@ -180,7 +178,6 @@ func (p *person) erase(moment, canary string) {
 	}
 }
 
-// eraseWritten deletes the memories that the user wrote.
 func (p *person) eraseWritten() {
 	for _, m := range rows[struct{ ID uuid.UUID }](p.s, `select id from public.memories where user_id = $1 and origin = 'user'`, p.ID) {
 		p.call(http.MethodDelete, "/v1/memories/"+m.ID.String(), nil, nil)

@@ -90,7 +90,6 @@ func countCost(s *scene, size int) []figure {
 	}
 }
 
-// costOf returns what a conversation cost, and how many memories it made.
 func (s *scene) costOf(messages []string, now canned) (memories float64, calls map[string]float64, bill spent) {
 	now.reply = func(r *offline.Request) string { return adviceOn(len(r.Current)) }
 	s.settle() // what other suites have begun costs calls as well
@@ -142,7 +141,6 @@ func adviceOn(n int) string {
 	return strings.Join(chosen, " ")
 }
 
-// memoryTables are all that hold something of memories.
 var memoryTables = strings.Fields("memory_users memories memory_sources memory_revisions memory_extractions " +
 	"memory_entities memory_relationships memory_mentions")
 

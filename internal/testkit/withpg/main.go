@@ -22,6 +22,7 @@ import (
 	"syscall"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -55,25 +56,16 @@ func main() {
 func run(o options, command []string) (code int, err error) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	cluster, err := testkit.StartCluster(ctx, o.major)
-	if err != nil {
-		return 1, err
-	}
+	defer kit.Catch(&err)
+	cluster := kit.Must(testkit.StartCluster(ctx, o.major))
 	defer func() { err = errors.Join(err, cluster.Destroy()) }()
 	admin := cluster.DSN(localpg.Superuser, "postgres")
 	env := append(os.Environ(), testkit.PostgresEnv+"="+admin, testkit.PoolerEnv+"=")
 	if o.pgtap {
-		variables, err := preparePgTAP(ctx, admin)
-		if err != nil {
-			return 1, err
-		}
-		env = append(env, variables...)
+		env = append(env, preparePgTAP(ctx, admin)...)
 	}
 	if o.pooler {
-		pooler, failed := testkit.StartPooler(ctx, admin)
-		if failed != nil {
-			return 1, failed
-		}
+		pooler := kit.Must(testkit.StartPooler(ctx, admin))
 		defer pooler.Stop()
 		env = append(env, testkit.PoolerEnv+"="+pooler.Address())
 		defer func() { err = errors.Join(err, reportPooler(pooler)) }()
@@ -95,38 +87,23 @@ func reportPooler(pooler *testkit.Pooler) error {
 }
 
 // preparePgTAP makes the database for pgTAP and returns the variables that name it to libpq's programs.
-func preparePgTAP(ctx context.Context, admin string) ([]string, error) {
-	database, err := testkit.CreateMigrated(ctx, admin)
-	if err != nil {
-		return nil, err
-	}
-	if err := installPgTAP(ctx, database); err != nil {
-		return nil, err
-	}
-	address, err := url.Parse(database.DSN)
-	if err != nil {
-		return nil, err
-	}
-	return []string{
-		"PGHOST=" + address.Hostname(), "PGPORT=" + address.Port(),
-		"PGUSER=" + address.User.Username(), "PGDATABASE=" + database.Name,
-	}, nil
-}
-
-// installPgTAP installs pgTAP in the schema extensions of a database. It is plain SQL, so the file of any server package
-// works on every version of Postgres, also where it is not available as an extension. Test files therefore do not
-// contain "create extension pgtap".
-func installPgTAP(ctx context.Context, database testkit.Database) error {
+//
+// pgTAP is in its schema extensions. It is plain SQL, so the file of any server package works on every version of Postgres,
+// also where it is not available as an extension. Test files therefore do not contain "create extension pgtap".
+func preparePgTAP(ctx context.Context, admin string) []string {
 	// The complete pgTAP, not an upgrade between versions.
 	paths, err := filepath.Glob("/usr/share/postgresql/*/extension/pgtap--[0-9].[0-9].[0-9].sql")
 	if err != nil || len(paths) == 0 {
-		return errors.New("pgTAP is not installed: no pgtap--*.sql under /usr/share/postgresql (scripts/setup test installs it)")
+		kit.Fail("pgTAP is not installed: no pgtap--*.sql under /usr/share/postgresql (scripts/setup test installs it)")
 	}
-	text, err := os.ReadFile(paths[0])
-	if err != nil {
-		return err
+	database := kit.Must(testkit.CreateMigrated(ctx, admin))
+	text := kit.Must(os.ReadFile(paths[0]))
+	kit.Check(localpg.Bootstrap(ctx, database.AdminDSN, "set search_path = extensions, public;\n"+string(text)))
+	address := kit.Must(url.Parse(database.DSN))
+	return []string{
+		"PGHOST=" + address.Hostname(), "PGPORT=" + address.Port(),
+		"PGUSER=" + address.User.Username(), "PGDATABASE=" + database.Name,
 	}
-	return localpg.Bootstrap(ctx, database.AdminDSN, "set search_path = extensions, public;\n"+string(text))
 }
 
 // execute runs the command, and asks it to end when ctx is over.

@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
@@ -65,4 +68,126 @@ func startEmbedder(ctx context.Context, root string) (vectors *llm.Embedder, sto
 		vectors.Close()
 		node.Close()
 	}, nil
+}
+
+// What is found is counted in the first so many messages, and in the first so many sessions.
+var (
+	inMessages = [...]int{5, 10, 25, 50}
+	inSessions = [...]int{5, 10}
+)
+
+// table is what all ways have found of a set.
+type table struct {
+	*set
+	rows []row
+}
+
+// row is what a way has found of all questions.
+type row struct {
+	way
+	messages [len(inMessages)]float64 // sums of the share that was found
+	asked    int                      // questions whose messages are known
+	sessions [len(inSessions)]float64
+	all      int
+	nothing  int // questions that found nothing
+	took     []time.Duration
+}
+
+// add counts the answer to a question: the share of its messages, and of their sessions, that is among the first.
+func (r *row) add(d *dialog, q question, found []int64, took time.Duration) {
+	var ids, sessions []string
+	sessionOf := map[string]string{}
+	for _, m := range d.messages {
+		sessionOf[m.id] = m.session
+	}
+	for _, seq := range found {
+		m := d.messages[seq-1]
+		ids = append(ids, m.id)
+		if !slices.Contains(sessions, m.session) {
+			sessions = append(sessions, m.session)
+		}
+	}
+	wanted := q.sessions
+	for _, id := range q.messages {
+		if !slices.Contains(wanted, sessionOf[id]) {
+			wanted = append(wanted, sessionOf[id])
+		}
+	}
+	if len(q.messages) > 0 {
+		r.asked++
+		for n, most := range inMessages {
+			r.messages[n] += shareFound(ids, q.messages, most)
+		}
+	}
+	for n, most := range inSessions {
+		r.sessions[n] += shareFound(sessions, wanted, most)
+	}
+	if r.all++; len(found) == 0 {
+		r.nothing++
+	}
+	r.took = append(r.took, took)
+}
+
+func shareFound(found, wanted []string, most int) float64 {
+	hits := 0
+	for _, id := range found[:min(most, len(found))] {
+		if slices.Contains(wanted, id) {
+			hits++
+		}
+	}
+	return float64(hits) / float64(len(wanted))
+}
+
+// summary names the shares of messages among the first ten that other documents quote: of the last row with each name.
+func (t *table) summary() string {
+	found := map[string]string{}
+	for _, r := range t.rows {
+		found[r.figure] = figures.Mark(r.figure, fmt.Sprintf("%.0f", 100*r.messages[1]/float64(r.asked)))
+	}
+	return fmt.Sprintf("Of what a question asks for, %s %% are among the first ten messages that recall finds; BM25 finds %s %%, `ts_rank`\n%s %% (%s).\n\n",
+		found["recall_ours"], found["recall_bm25"], found["recall_ts_rank"], t.name)
+}
+
+func (t *table) text() string {
+	messages, questions := 0, 0
+	for _, d := range t.dialogs {
+		messages, questions = messages+len(d.messages), questions+len(d.questions)
+	}
+	var text strings.Builder
+	if t.asMemories {
+		fmt.Fprintf(&text, "%s: %d memories of %d users, %d questions\n\n", t.name, messages, len(t.dialogs), questions)
+		text.WriteString("| evidence, % | @5 | @10 | of questions nothing | p50 / p95 ms |\n|---|---|---|---|---|\n")
+	} else {
+		fmt.Fprintf(&text, "%s: %d messages, %d questions\n\n", t.name, messages, questions)
+		text.WriteString("| recall, % | @5 | @10 | @25 | @50 | sessions @5 | @10 | p50 / p95 ms |\n|---|---|---|---|---|---|---|---|\n")
+	}
+	for _, r := range t.rows {
+		fmt.Fprintf(&text, "| %s |\n", strings.Join(r.cells(t.asMemories), " | "))
+	}
+	return text.String() + "\n"
+}
+
+func (r *row) cells(asMemories bool) []string {
+	percent := func(sum float64, of int) string {
+		if of == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.1f", 100*sum/float64(of))
+	}
+	cells := []string{r.name}
+	for n, sum := range r.messages {
+		if !asMemories || inMessages[n] <= mostMemories {
+			cells = append(cells, percent(sum, r.asked))
+		}
+	}
+	if asMemories {
+		cells = append(cells, percent(float64(r.nothing), r.all))
+	} else {
+		for _, sum := range r.sessions {
+			cells = append(cells, percent(sum, r.all))
+		}
+	}
+	slices.Sort(r.took)
+	ms := func(share float64) float64 { return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000 }
+	return append(cells, fmt.Sprintf("%.1f / %.1f", ms(.5), ms(.95)))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os/exec"
 	"testing"
 )
 
@@ -29,4 +30,16 @@ func freeAddress() (string, error) {
 		}
 	}
 	return "", errors.New("no port is free")
+}
+
+// FindBrowser returns the path of Chromium, and ends the test where there is none.
+func FindBrowser(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} { // Debian's first
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no Chromium: run scripts/setup test, or apt-get install chromium")
+	return ""
 }
