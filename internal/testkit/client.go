@@ -1,12 +1,18 @@
 package testkit
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -118,7 +124,8 @@ func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*
 		cancel()
 		return nil, err
 	}
-	s := newStream(c.T, response, cancel)
+	s := &Stream{Response: response, t: c.T, lines: bufio.NewScanner(response.Body), hangUp: cancel}
+	s.lines.Buffer(nil, 4<<20) // the longest line, in bytes
 	c.T.Cleanup(s.Close)
 	return s, nil
 }
@@ -170,4 +177,39 @@ func (c Client) Say(chatID, content string) Said {
 		c.T.Fatalf("the reply ended with %s %v", found.End.Name, found.End.Data)
 	}
 	return found
+}
+
+// FreeAddress returns an address that nothing listens at, for other programs, and for servers that come back. Its port is none
+// of those that the system hands out, so that no connection of another test takes it meanwhile.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func freeAddress() (string, error) {
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		listener, err := net.Listen("tcp", address)
+		if err == nil {
+			_ = listener.Close() // it was only asked whether it is free
+			return address, nil
+		}
+	}
+	return "", errors.New("no port is free")
+}
+
+// FindBrowser returns the path of Chromium, and ends the test where there is none.
+func FindBrowser(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} { // Debian's first
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no Chromium: run scripts/setup test, or apt-get install chromium")
+	return ""
 }

@@ -95,7 +95,6 @@ func (t template) copy(ctx context.Context, admin string) (made Database, err er
 		"grant all on database "+name+" to postgres")
 }
 
-// at returns the database of a name in the cluster of a superuser's DSN.
 func at(admin, name string) Database {
 	address := parse(admin)
 	address.User, address.Path = url.User(localpg.Superuser), "/"+name
@@ -133,12 +132,10 @@ const JWTSecret = "a-secret-for-tests-that-protects-nothing"
 // NewUser makes a user in the database's auth schema.
 func NewUser(t testing.TB, database Database) uuid.UUID {
 	t.Helper()
-	id := uuid.New()
 	conn := Connect(t, database.AdminDSN)
 	defer func() { _ = conn.Close(t.Context()) }() // a test may make hundreds
-	Exec(t, conn, `
-		insert into auth.users (id, aud, role, email, created_at, updated_at)
-		values ($1, 'authenticated', 'authenticated', $2, now(), now())`, id, id.String()+"@example.com")
+	id, _, err := kit.NewUser(t.Context(), conn)
+	check(t, err)
 	return id
 }
 
@@ -177,9 +174,6 @@ func migrate(ctx context.Context, database Database) (err error) {
 	return nil
 }
 
-// templateLock is the key of the advisory lock that the makers of templates share.
-const templateLock = 5432216
-
 // known holds the names of the templates that this process has seen complete.
 var known sync.Map
 
@@ -193,7 +187,7 @@ func (t template) ensure(ctx context.Context, admin string) (name string, err er
 	defer kit.In("making the template %s", name)
 	conn := kit.Must(pgx.Connect(ctx, admin))
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // which releases the lock
-	kit.Must(conn.Exec(ctx, "select pg_advisory_lock($1)", templateLock))
+	kit.Must(conn.Exec(ctx, "select pg_advisory_lock(5432216)"))  // all makers of templates share it
 	var exists bool
 	kit.Check(conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).Scan(&exists))
 	if !exists {
@@ -219,3 +213,68 @@ var sourceHash = sync.OnceValue(func() string {
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 })
+
+// Server is a test's own Postgres, with all migrations, that can be stopped and started again.
+type Server struct {
+	Database
+	t       testing.TB
+	options localpg.Options
+	cluster *localpg.Cluster
+}
+
+// NewServer starts a server and removes it when the test ends.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	dir, err := newFolder()
+	check(t, err)
+	s := &Server{t: t, options: localpg.Options{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "64MB"}}}
+	s.Start()
+	s.options.Port = s.cluster.Port()
+	t.Cleanup(func() {
+		if err := s.cluster.Destroy(); err != nil {
+			t.Errorf("testkit: %v", err)
+		}
+	})
+	s.Database = at(s.cluster.DSN(localpg.Superuser, "postgres"), "postgres")
+	check(t, migrate(t.Context(), s.Database))
+	if s.Pooled() { // that pooler is in front of another server
+		s.DSN = NewTransactionPooler(t, s.Database)
+	}
+	return s
+}
+
+// Start starts the server again, on the same port.
+func (s *Server) Start() {
+	s.t.Helper()
+	cluster, err := localpg.Start(s.t.Context(), s.options)
+	check(s.t, err)
+	s.cluster = cluster
+	if s.Pooled() { // a pooler tries again once a second whether its server is back
+		Eventually(s.t, "the server answers through its pooler", s.answers)
+	}
+}
+
+func (s *Server) answers() bool {
+	conn, err := connectTo(s.t.Context(), s.DSN)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(s.t.Context()) }()
+	return conn.Ping(s.t.Context()) == nil
+}
+
+// Stop ends the server as an operator does.
+func (s *Server) Stop() {
+	s.t.Helper()
+	// A stopped server's folder looks abandoned to other test runs unless it is young.
+	if now := time.Now(); os.Chtimes(s.options.Dir, now, now) != nil {
+		s.t.Fatalf("testkit: %s is gone", s.options.Dir)
+	}
+	check(s.t, s.cluster.Stop())
+}
+
+// Crash ends the server at once. The next start recovers from its log.
+func (s *Server) Crash() {
+	s.t.Helper()
+	check(s.t, s.cluster.Crash())
+}

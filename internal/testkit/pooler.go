@@ -58,7 +58,11 @@ func StartPooler(ctx context.Context, serverDSN string) (p *Pooler, err error) {
 	address := kit.Must(freeAddress())
 	config := kit.Must(writePoolerConfig(parse(serverDSN), address))
 	defer func() { _ = os.Remove(config) }() // it is read only at the start
-	raiseFileLimit()
+	var limit syscall.Rlimit                 // it gets as many connections as this machine allows
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // it may be enough as it is
+	}
 	// Debian puts it where an ordinary user's PATH does not lead.
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -117,7 +121,6 @@ func (p *Pooler) Served(ctx context.Context) (all int, err error) {
 	return all, nil
 }
 
-// command runs one of PgBouncer's own commands.
 func (p *Pooler) command(ctx context.Context, command string) (rows [][][]byte, err error) {
 	defer kit.Catch(&err)
 	conn := kit.Must(pgconn.Connect(ctx, "postgres://postgres@"+p.address+"/pgbouncer?sslmode=disable"))
@@ -141,15 +144,6 @@ func parseDSN(dsn string) (*pgxpool.Config, error) {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	return config, err
-}
-
-// raiseFileLimit lets what we start have as many connections as this machine allows.
-func raiseFileLimit() {
-	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		limit.Cur = limit.Max
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // it may be enough as it is
-	}
 }
 
 // writePoolerConfig writes a file that any user may read. server_login_retry is the seconds until the pooler retries a

@@ -37,7 +37,6 @@ type Faults struct {
 	HalfOpen bool
 }
 
-// link is one connection through the proxy.
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn

@@ -5,8 +5,9 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // NewPool opens a pool of connections for a test's own queries. It is closed when the test ends.
@@ -38,9 +39,7 @@ func connectTo(ctx context.Context, dsn string) (*pgx.Conn, error) {
 }
 
 // Querier is a connection, a pool or a transaction.
-type Querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
+type Querier = kit.Querier
 
 // Ask reads one value.
 func Ask[T any](t testing.TB, in Querier, sql string, args ...any) T {
@@ -66,13 +65,8 @@ func Await[T comparable](t testing.TB, in Querier, what string, want T, sql stri
 	Eventually(t, what, func() bool { return Ask[T](t, in, sql, args...) == want })
 }
 
-// Execer is a connection, a pool or a transaction.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
 // Exec runs a statement and returns the number of rows affected.
-func Exec(t testing.TB, in Execer, sql string, args ...any) int64 {
+func Exec(t testing.TB, in kit.Execer, sql string, args ...any) int64 {
 	t.Helper()
 	tag, err := in.Exec(t.Context(), sql, args...)
 	if err != nil {

@@ -58,15 +58,6 @@ type Stream struct {
 	hangUp context.CancelFunc
 }
 
-// longestLine bounds a line of a stream, in bytes.
-const longestLine = 4 << 20
-
-func newStream(t testing.TB, response *http.Response, hangUp context.CancelFunc) *Stream {
-	s := &Stream{Response: response, t: t, lines: bufio.NewScanner(response.Body), hangUp: hangUp}
-	s.lines.Buffer(nil, longestLine)
-	return s
-}
-
 // Close hangs up. It may be called more than once.
 func (s *Stream) Close() {
 	s.hangUp()
@@ -105,7 +96,6 @@ func (s *Stream) Next() (Event, error) {
 	return e, io.EOF
 }
 
-// accept checks an event and collects its text.
 func (s *Stream) accept(e Event) error {
 	s.Events = append(s.Events, e)
 	if first := len(s.Events) == 1; first != (e.Name == Started) {

@@ -80,7 +80,6 @@ func Main(m *testing.M, options ...goleak.Option) {
 	os.Exit(code)
 }
 
-// atEnd is what AtEnd was given.
 var atEnd struct {
 	sync.Mutex
 
@@ -144,18 +143,14 @@ func newFolder() (string, error) {
 // removeAbandoned deletes the clusters of test runs that were killed. It does not touch one younger than startTimeout:
 // its owner may not have its lock yet.
 func removeAbandoned(ctx context.Context) {
-	for _, dir := range slices.Concat(foldersIn(os.TempDir()), foldersIn(inMemory)) {
-		info, err := os.Stat(dir)
-		if err != nil || time.Since(info.ModTime()) < startTimeout {
-			continue
+	for _, parent := range []string{os.TempDir(), inMemory} {
+		dirs, _ := filepath.Glob(filepath.Join(parent, folderPrefix+"*")) // fails on a malformed pattern alone
+		for _, dir := range dirs {
+			if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) >= startTimeout {
+				_ = localpg.RemoveAbandoned(ctx, dir) // it may belong to another user
+			}
 		}
-		_ = localpg.RemoveAbandoned(ctx, dir) // it may belong to another user
 	}
-}
-
-func foldersIn(parent string) []string {
-	dirs, _ := filepath.Glob(filepath.Join(parent, folderPrefix+"*")) // fails on a malformed pattern alone
-	return dirs
 }
 
 // Patience is how long a test waits for what must happen. It is not a bound on speed.

@@ -103,7 +103,6 @@ func (b *bench) startBuild(ctx context.Context, name, settings, program string, 
 	return one
 }
 
-// usage returns what was spent since the start.
 func (b *build) usage(ctx context.Context) spent {
 	all, wal, err := kit.UsageOfPostgres(ctx, b.admin)
 	kit.Check(err)
@@ -120,7 +119,8 @@ func (b *build) round(ctx context.Context, n int) {
 	before := b.usage(ctx)
 	kit.Check(evenly(ctx, len(b.chats), 0, func(ctx context.Context, i int) {
 		var r reply
-		kit.Check(r.receive(ctx, b.server, fresh, b.server.asks(b.chats[i], saidIn(n+i)), toTheEnd))
+		said := fmt.Sprintf("%s %s That was lesson %d.", facts[(n+i)%len(facts)], textOf((n+i)%textCount), n+i+1)
+		kit.Check(r.receive(ctx, b.server, fresh, b.server.asks(b.chats[i], said), toTheEnd))
 		if r.end != streaming.EventCompleted {
 			kit.Fail("a reply ended with %s", r.end)
 		}
@@ -131,7 +131,6 @@ func (b *build) round(ctx context.Context, n int) {
 	}
 }
 
-// jobsDone waits until no job is due or at work.
 func (b *build) jobsDone(ctx context.Context) {
 	const pause = 5 * time.Millisecond
 	for left := 1; left > 0; kit.Check(kit.Sleep(ctx, pause)) {
@@ -146,12 +145,6 @@ var facts = []string{
 	"What did I tell you about my dog?", "I do not eat meat.", "My teacher is called Ilse.", "Where do I live?", "I was born in 1984.",
 }
 
-// saidIn is what is said in a turn.
-func saidIn(n int) string {
-	return fmt.Sprintf("%s %s That was lesson %d.", facts[n%len(facts)], textOf(n%textCount), n+1)
-}
-
-// memoryTurns are those of the chat of measureMemory.
 const memoryTurns = 500
 
 // measureMemory drives one chat from its first turn to its last and adds up what each prompt remembered. A person takes

@@ -177,7 +177,6 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 		select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u join public.memories m on m.user_id <> u.id`))
 }
 
-// embedMemories makes the vectors of the first user's memories.
 func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) {
 	vectors := memories.NewVectors(memories.VectorsConfig{Store: postgres.NewEmbeddings(b.admin, recall.VectorSize), Embedder: by, Logger: quiet()})
 	if done := kit.Must(vectors.EmbedMemories(ctx, idOf("user", 0))); done.Memories != len(knownThings)*len(knownPlaces) {
@@ -295,7 +294,6 @@ func (t talk) byMeaning(random *rand.Rand) string {
 	return "What was it that I said about the qu" + said.Subjects.Of(t.asked(random)) + "?"
 }
 
-// smallTalk asks for nothing that could be looked up.
 var smallTalk = []string{"ok, thanks", "hello!", "good morning", "yes please", "great", "how are you?", "really?", "go on", "danke", "d'accord", "gracias"}
 
 // fillTalks writes the chats that are searched and some beside them, all of the first user, has them indexed as the sweep

@@ -39,10 +39,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// timeout bounds one part.
-const timeout = 6 * time.Minute
-
-// part is what is measured into one table.
 type part struct {
 	name    string
 	columns []string
@@ -127,7 +123,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	return err
 }
 
-// page is the document that has the tables.
 var page = filepath.Join("docs", "benchmarks.md")
 
 // publish puts the tables into their page, and their figures wherever a document of the repository quotes them.
@@ -165,7 +160,8 @@ func (b *bench) measure(ctx context.Context, chosen []part, runs int) (tables []
 
 // run runs a part with a model of its own, and ends what the part started.
 func (b *bench) run(ctx context.Context, p part, t *table) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	const most = 6 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	defer kit.Catch(&err)
 	if !p.own {
@@ -250,7 +246,6 @@ func (b *bench) end(since int) (err error) {
 	return err
 }
 
-// chat is a user's, with the user's access token.
 type chat struct {
 	id    uuid.UUID
 	token string
@@ -285,7 +280,7 @@ func evenly(ctx context.Context, count int, ramp time.Duration, work func(ctx co
 	for i := range count {
 		group.Go(func() (err error) {
 			defer kit.Catch(&err)
-			kit.Check(kit.SleepUntil(ctx, began.Add(ramp*time.Duration(i)/time.Duration(count))))
+			kit.Check(kit.Sleep(ctx, time.Until(began.Add(ramp*time.Duration(i)/time.Duration(count)))))
 			work(ctx, i)
 			return nil
 		})

@@ -61,7 +61,6 @@ func runRole(ctx context.Context, args []string, out, _ io.Writer) (err error) {
 	return nil
 }
 
-// relay passes on what it reads, as it comes.
 func relay(model string) http.Handler {
 	target, _ := url.Parse(model) // what a model printed
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1}
@@ -96,7 +95,6 @@ func (b *bench) helper(ctx context.Context, role, argument string) endpoint {
 	return endpoint{Process: helper.Process, name: role, address: helper.Address}
 }
 
-// server starts the program on the filled database, as shipped or stripped.
 func (b *bench) server(ctx context.Context, name string) endpoint {
 	return b.serve(ctx, b.program, b.postgres.DSN(), name, nil)
 }
@@ -111,7 +109,6 @@ func (b *bench) each(ctx context.Context, work func(endpoint)) {
 	}
 }
 
-// replicas starts two servers as shipped.
 func (b *bench) replicas(ctx context.Context) (both [2]endpoint) {
 	for i := range both {
 		both[i] = b.server(ctx, shipped)

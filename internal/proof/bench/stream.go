@@ -86,7 +86,7 @@ const longest = 8
 func (s stage) tokens() int { return int((s.ramp + s.steady).Seconds() * tokensPerSecond) }
 
 // load opens a stage's streams evenly over its ramp and puts what was measured while all of them were open.
-func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) error {
+func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) {
 	defer kit.In("%d streams: %s", at.streams, p.name)
 	ctx, cancel := context.WithTimeout(ctx, longest*(at.ramp+at.steady)+goneWithin)
 	defer cancel()
@@ -97,9 +97,9 @@ func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) error 
 	to := from.Add(at.steady)
 	var streams sync.WaitGroup
 	streams.Go(func() { found, broken = b.replies(ctx, p, chats, at.ramp, at.tokens()) })
-	err := kit.SleepUntil(ctx, from)
+	err := kit.Sleep(ctx, time.Until(from))
 	before := kit.UsageOf(p.PID())
-	err = errors.Join(err, kit.SleepUntil(ctx, to))
+	err = errors.Join(err, kit.Sleep(ctx, time.Until(to)))
 	used := kit.UsageOf(p.PID())
 	streams.Wait()
 	kit.Check(err)
@@ -125,7 +125,6 @@ func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) error 
 	put("memory", "MB", "stream_memory", float64(max(before.RSS, used.RSS))/1e6, atMost(155))
 	put("CPU per token", "µs", "stream_cpu", float64((used.CPU-before.CPU).Microseconds())/max(1, tokens), atMost(18))
 	put("refused or broken", "", "", float64(len(broken)), atMost(0))
-	return nil
 }
 
 // replies asks for a reply of so many tokens in each chat, evenly over a time, and returns what came of them, and why some are

@@ -43,7 +43,6 @@ type target struct {
 func atMost(limit float64) *target  { return &target{limit: limit} }
 func atLeast(limit float64) *target { return &target{limit: limit, atLeast: true} }
 
-// value is the median of the runs.
 func (r row) value(column int) float64 { return kit.Percentile(r.measured[column], .5) }
 
 // put adds a value of a row in a column. The first value makes the row.
@@ -57,7 +56,6 @@ func (t *table) put(column string, r row, value float64) {
 	*of = append(*of, value)
 }
 
-// percentiles are those of most rows.
 var percentiles = []struct {
 	name string
 	q    float64
@@ -85,7 +83,7 @@ func (t *table) verdict(r row) string {
 	if r.target == nil {
 		return ""
 	}
-	goal, value, text := r.target, r.value(0), kit.Number(r.target.limit)+unit(r.unit)
+	goal, value, text := r.target, r.value(0), strings.TrimSpace(kit.Number(r.target.limit)+" "+r.unit)
 	if at := slices.Index(t.columns, goal.against); at >= 0 && goal.added {
 		value, text = value-r.value(at), text+" over "+goal.against
 	} else if at >= 0 {
@@ -96,13 +94,6 @@ func (t *table) verdict(r row) string {
 		sign, reached = "≥ ", value >= goal.limit
 	}
 	return sign + text + map[bool]string{true: ": reached", false: ": missed"}[reached]
-}
-
-func unit(of string) string {
-	if of == "" {
-		return ""
-	}
-	return " " + of
 }
 
 func (t *table) figure(r row, column int) string {
@@ -126,7 +117,7 @@ func (t *table) markdown(host []string) string {
 	for _, r := range t.rows {
 		cells := []string{r.what}
 		for i := range t.columns {
-			cells = append(cells, figures.Mark(t.figure(r, i), kit.Number(r.value(i)))+unit(r.unit))
+			cells = append(cells, strings.TrimSpace(figures.Mark(t.figure(r, i), kit.Number(r.value(i)))+" "+r.unit))
 		}
 		if targets {
 			cells = append(cells, t.verdict(r))

@@ -97,25 +97,18 @@ func crash(ctx context.Context, o options, out, progress io.Writer) error {
 	}
 	err = errors.Join(ended, counted, h.system.Close(keep))
 	if o.doc && err == nil {
-		err = o.writeTable(rows)
+		var table strings.Builder
+		fmt.Fprintf(&table, "`make crash ROUNDS=%d`:\n\n| | |\n|---|--:|\n", o.rounds)
+		for _, r := range rows {
+			fmt.Fprintf(&table, "| %s | %s |\n", r.name, r.value)
+		}
+		err = figures.Publish(o.source, page, "crash", table.String())
 	}
 	return err
 }
 
-// page is the document that has the tables.
 const page = "docs/crash.md"
 
-// writeTable writes the table into its page, and its figures wherever a document names them.
-func (o options) writeTable(rows []row) error {
-	var table strings.Builder
-	fmt.Fprintf(&table, "`make crash ROUNDS=%d`:\n\n| | |\n|---|--:|\n", o.rounds)
-	for _, r := range rows {
-		fmt.Fprintf(&table, "| %s | %s |\n", r.name, r.value)
-	}
-	return figures.Publish(o.source, page, "crash", table.String())
-}
-
-// row is a line of the table at the end.
 type row struct{ name, value string }
 
 // rows are what happened, as the record and the database have it at the end.
@@ -124,6 +117,9 @@ func (h *harness) rows(ctx context.Context) (rows []row, err error) {
 	t := h.record.Tally()
 	figure := func(name, figure string, n int) row { return row{name, figures.Mark(figure, strconv.Itoa(n))} }
 	number := func(name string, n int) row { return figure(name, "", n) }
+	recovery := func(name, figure string, share float64) row {
+		return row{name, figures.Mark(figure, fmt.Sprintf("%.1f", kit.Percentile(h.recoveries, share).Seconds())) + " s"}
+	}
 	rows = []row{
 		figure("rounds", "crash_rounds", h.played),
 		figure("processes killed", "crash_killed", h.system.Kills),
@@ -152,16 +148,8 @@ func (h *harness) rows(ctx context.Context) (rows []row, err error) {
 	}
 	return append(rows,
 		number("times everything was checked", h.looks),
-		row{"recovery, median", figures.Mark("crash_recovery_p50", seconds(h.recoveries, 0.5)) + " s"},
-		row{"recovery, longest", figures.Mark("crash_recovery_max", seconds(h.recoveries, 1)) + " s"},
+		recovery("recovery, median", "crash_recovery_p50", .5),
+		recovery("recovery, longest", "crash_recovery_max", 1),
 		figure("violations", "crash_violations", len(h.violations)),
 	), nil
-}
-
-// seconds formats the duration below which that share of the durations lies.
-func seconds(durations []time.Duration, share float64) string {
-	if len(durations) == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f", kit.Percentile(durations, share).Seconds())
 }

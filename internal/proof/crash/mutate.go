@@ -22,15 +22,6 @@ import (
 // mutationsFolder is where the patches are, from the module's folder.
 const mutationsFolder = "internal/proof/crash/mutations"
 
-// Each mutation has a number of rounds to be noticed, with quiet after every fourth: most of what a crash loses shows then.
-const (
-	mutationRounds = 24
-	survivorRounds = 12 // of those that nothing is expected to notice
-	mutationQuiet  = 4
-	mutationSeed   = 7
-	mutationWithin = 10 * time.Minute
-)
-
 // mutation is a patch that breaks the program, and its expected effect. The patch begins with lines of text:
 // "Says: …", and "Caught by: check, check" or "Survives: reason".
 type mutation struct {
@@ -49,16 +40,13 @@ func readMutations(folder string) (all []mutation, err error) {
 	defer kit.Catch(&err)
 	for _, file := range kit.Must(filepath.Glob(filepath.Join(folder, "*.patch"))) {
 		text := kit.Must(os.ReadFile(file))
-		m := mutation{name: strings.TrimSuffix(filepath.Base(file), ".patch"), file: file}
+		head := map[string]string{}
 		for _, line := range headLine.FindAllStringSubmatch(string(text), -1) {
-			switch line[1] {
-			case "Says":
-				m.says = line[2]
-			case "Caught by":
-				m.caughtBy = strings.Split(line[2], ", ")
-			case "Survives":
-				m.survives = line[2]
-			}
+			head[line[1]] = line[2]
+		}
+		m := mutation{name: strings.TrimSuffix(filepath.Base(file), ".patch"), file: file, says: head["Says"], survives: head["Survives"]}
+		if named := head["Caught by"]; named != "" {
+			m.caughtBy = strings.Split(named, ", ")
 		}
 		if m.says == "" || (m.survives == "") == (m.caughtBy == nil) {
 			return nil, fmt.Errorf("%s does not say what it breaks, and which check notices it or why none does", file)
@@ -128,16 +116,16 @@ func (m *mutation) row() string {
 // try has the harness build the program with patched files in place of the source's, and keeps what it finds.
 func (m *mutation) try(ctx context.Context, source string) {
 	defer kit.In("%s", m.name)
-	ctx, cancel := context.WithTimeout(ctx, mutationWithin)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	folder := kit.Must(os.MkdirTemp("", "throughline-mutation-"))
 	defer func() { _ = os.RemoveAll(folder) }() // what cannot be removed stays in the temporary folder
-	began, most := time.Now(), mutationRounds
+	began, rounds := time.Now(), 24             // to be noticed in
 	if m.survives != "" {
-		most = survivorRounds
+		rounds = 12
 	}
 	h := kit.Must(newHarness(ctx, options{
-		rounds: most, quietEvery: mutationQuiet, within: time.Minute, seed: mutationSeed, source: source,
+		rounds: rounds, quietEvery: 4, within: time.Minute, seed: 7, source: source, // most of what a crash loses shows in quiet
 		build: []string{kit.Must(m.overlay(ctx, source, folder))},
 	}, io.Discard))
 	err := h.run(ctx)

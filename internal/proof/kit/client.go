@@ -20,18 +20,17 @@ import (
 // Secret signs the users' access tokens. It protects nothing.
 const Secret = "the secret of a measurement, which protects nothing at all"
 
-// tokenLife is longer than any run.
-const tokenLife = 7 * 24 * time.Hour
-
 // Token returns an access token of a user.
 func Token(user uuid.UUID) (string, error) {
-	return auth.Mint([]byte(Secret), user, "", tokenLife, time.Now())
+	const longerThanAnyRun = 7 * 24 * time.Hour
+	return auth.Mint([]byte(Secret), user, "", longerThanAnyRun, time.Now())
 }
 
 // NewUser stores a user and returns the id and an access token.
 func NewUser(ctx context.Context, database Execer) (id uuid.UUID, token string, err error) {
 	id = uuid.New()
-	_, err = database.Exec(ctx, "insert into auth.users (id, aud, role, created_at, updated_at) values ($1, 'authenticated', 'authenticated', now(), now())", id)
+	_, err = database.Exec(ctx, `insert into auth.users (id, aud, role, email, created_at, updated_at)
+		values ($1, 'authenticated', 'authenticated', $2, now(), now())`, id, id.String()+"@example.com")
 	if err != nil {
 		return id, "", fmt.Errorf("make a user: %w", err)
 	}
@@ -124,24 +123,20 @@ func Events(body io.Reader) iter.Seq2[Event, error] {
 				yield(Event{}, fmt.Errorf("no terminal event: %w", err))
 				return
 			case len(line) > 1:
-				e.add(bytes.TrimSuffix(line, []byte("\n")))
+				key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
+				switch string(key) {
+				case "id":
+					e.ID = string(value)
+				case "event":
+					e.Name = string(value)
+				case "data":
+					e.Data = value
+				}
 				continue
 			case e.Data != nil && !yield(e, nil):
 				return
 			}
 			e = Event{}
 		}
-	}
-}
-
-func (e *Event) add(line []byte) {
-	key, value, _ := bytes.Cut(line, []byte(": "))
-	switch string(key) {
-	case "id":
-		e.ID = string(value)
-	case "event":
-		e.Name = string(value)
-	case "data":
-		e.Data = value
 	}
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/arcoscribe/throughline/supabase"
 )
 
-// referenceMajor is the version of Postgres that the targets were set on.
-const referenceMajor = 15
-
 // Postgres is a private cluster in a temporary folder, with a migrated, empty project in its database postgres.
 // It is as durable as in production. Destroy it.
 type Postgres struct {
@@ -42,7 +39,8 @@ func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, 
 // StartEmptyPostgres is StartPostgres without our migrations: the project is as Supabase makes it.
 func StartEmptyPostgres(ctx context.Context, settings map[string]string) (p *Postgres, err error) {
 	defer Catch(&err)
-	binaries, err := localpg.FindBinaries(referenceMajor)
+	const reference = 15
+	binaries, err := localpg.FindBinaries(reference)
 	if err != nil {
 		binaries = Must(localpg.FindBinaries(0))
 	}
@@ -64,7 +62,7 @@ func StartEmptyPostgres(ctx context.Context, settings map[string]string) (p *Pos
 // Migrate has a build of the program migrate an empty cluster.
 func (p *Postgres) Migrate(ctx context.Context, program string) error {
 	command := exec.CommandContext(ctx, program, "migrate") //nolint:gosec // the program under test
-	Command{Env: map[string]string{"DATABASE_URL": p.DSN()}}.prepare(command)
+	command.Env = []string{"DATABASE_URL=" + p.DSN()}
 	return Run(command)
 }
 
@@ -83,8 +81,8 @@ func (p *Postgres) AdminDSN() string { return p.Cluster.DSN(localpg.Superuser, "
 // Dir is the folder that holds the cluster, or a link to it.
 func (p *Postgres) Dir() string { return p.options.Dir }
 
-// querier is a connection, a pool or a transaction.
-type querier interface {
+// Querier is a connection, a pool or a transaction.
+type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
@@ -104,7 +102,7 @@ func Exec(ctx context.Context, database Execer, statements ...string) error {
 }
 
 // Describe returns lines about what something was measured on: the machine, and Postgres with its durability.
-func Describe(ctx context.Context, database querier) ([]string, error) {
+func Describe(ctx context.Context, database Querier) ([]string, error) {
 	var version, settings string
 	err := database.QueryRow(ctx, `select current_setting('server_version'), string_agg(name || ' ' || setting || coalesce(unit, ''), ', ' order by name)
 		from pg_settings where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers')`).Scan(&version, &settings)

@@ -55,7 +55,11 @@ type Process struct {
 // Start runs a command and returns when its log, in lines of JSON, reports that it listens or works.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	command := exec.Command(c.Program, c.Args...) //nolint:gosec,noctx // the program under test, which ends when Kill or Terminate is called
-	c.prepare(command)
+	command.Dir = os.TempDir()
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"} //nolint:forbidigo // all else is given
+	for name, value := range c.Env {
+		command.Env = append(command.Env, name+"="+value)
+	}
 	log := &processLog{kept: c.Log, ready: make(chan string, 1)}
 	command.Stderr = log
 	p := &Process{command: command}
@@ -76,14 +80,6 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		err = ctx.Err()
 	}
 	return nil, errors.Join(err, p.Kill())
-}
-
-func (c Command) prepare(command *exec.Cmd) {
-	command.Dir = os.TempDir()
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"} //nolint:forbidigo // all else is given
-	for name, value := range c.Env {
-		command.Env = append(command.Env, name+"="+value)
-	}
 }
 
 // processLog passes a log on line by line, and sends the address of the first line that reports that its process is ready.

@@ -156,7 +156,6 @@ func noErrors(failures map[string]int, logged int64, first string, d database, o
 	return newCheck("no request failed, no error was logged", fmt.Sprintf("%d folds took more than one attempt", d.FoldsRepeated), problems...)
 }
 
-// series are the samples of a run, in order.
 type series []sample
 
 func (all series) last() sample { return all[len(all)-1] }

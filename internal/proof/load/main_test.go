@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 // restless people do in seconds what others do in an hour.
 var restless = people.Habits{
-	Pause: 300 * time.Millisecond, Away: time.Second, ChatsAtOnce: 1, TurnsPerChat: 5, Soon: 20,
+	Pause: 300 * time.Millisecond, Away: time.Second, Patience: endless, ChatsAtOnce: 1, TurnsPerChat: 5, Soon: 20,
 	Stop: .15, Lose: .3, Twice: .1, Again: .15, Look: .5, Edit: .05, Tend: .1,
 }
 
@@ -38,10 +38,10 @@ func TestShortLoad(t *testing.T) {
 	p.talk.Files.Every, p.talk.SayEvery, p.talk.Summary = 5, 1, 100*time.Millisecond
 	p.enough = func(g *people.Gauges) bool {
 		happened := g.Counted(people.Turns) > 36
-		for _, what := range []string{people.Drops, people.Cancels, people.Repeats, people.Reads} {
+		for _, what := range []int{people.Drops, people.Cancels, people.Repeats, people.Reads} {
 			happened = happened && g.Counted(what) > 0
 		}
-		for _, what := range []string{people.FirstWord, people.WordLag, people.LagElsewhere, people.ResumeGap} {
+		for _, what := range []int{people.FirstWord, people.WordLag, people.LagElsewhere, people.ResumeGap} {
 			times := g.Times(what)
 			happened = happened && times.Total() > 0
 		}

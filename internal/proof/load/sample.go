@@ -37,18 +37,14 @@ type processSample struct {
 	Streams    float64 `json:"open_streams"`
 }
 
+// scraper makes a connection per scrape: one that is kept would be goroutines of the sampled process.
+var scraper = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+
 // sampler takes samples of a system. One goroutine uses it.
 type sampler struct {
 	system *people.System
 	gauges *people.Gauges
 	began  time.Time
-	http   *http.Client
-}
-
-func newSampler(s *people.System, g *people.Gauges) *sampler {
-	// A connection per scrape: one that is kept would be goroutines of the sampled process.
-	transport := &http.Transport{DisableKeepAlives: true}
-	return &sampler{system: s, gauges: g, began: time.Now(), http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
 func (s *sampler) take(ctx context.Context) sample {
@@ -64,10 +60,9 @@ func (s *sampler) take(ctx context.Context) sample {
 	return now
 }
 
-// scrape reads the metrics of one process.
 func (s *sampler) scrape(ctx context.Context, p *people.Part) (found processSample) {
 	defer kit.In("the metrics of %s", p.Name)
-	metrics := kit.Must(kit.Get(ctx, s.http, "http://"+p.Address+"/metrics"))
+	metrics := kit.Must(kit.Get(ctx, scraper, "http://"+p.Address+"/metrics"))
 	values := map[string]float64{}
 	for line := range strings.Lines(string(metrics)) {
 		// Without labels: no other metric is used here.
@@ -110,7 +105,6 @@ type table struct {
 	Trigger int64 `json:"vacuum_trigger"`
 }
 
-// vacuums counts the runs of autovacuum.
 func (d database) vacuums() (runs int64) {
 	for _, t := range d.Tables {
 		runs += t.Vacuums

@@ -12,7 +12,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// row is one line of the summary.
 type row struct{ name, value, unit string }
 
 func newRow(name string, value float64, unit string) row { return row{name, kit.Number(value), unit} }
@@ -23,13 +22,11 @@ func (r row) as(figure string) row {
 	return r
 }
 
-// group are rows of one kind.
 type group struct {
 	title string
 	rows  []row
 }
 
-// tables returns the figures of a run.
 func (r report) tables() []group {
 	if len(r.samples) < 2 {
 		return nil
@@ -53,7 +50,7 @@ func (all series) most(value func(sample) float64) float64 {
 }
 
 func (r report) people() []row {
-	count := func(what string) float64 { return float64(r.gauges.Counted(what)) }
+	count := func(what int) float64 { return float64(r.gauges.Counted(what)) }
 	failures := 0
 	for _, n := range r.record.Failures() {
 		failures += n
@@ -74,7 +71,10 @@ func (r report) people() []row {
 }
 
 func (r report) waits() (rows []row) {
-	for _, wait := range []struct{ name, of string }{
+	for _, wait := range []struct {
+		name string
+		of   int
+	}{
 		{"first word", people.FirstWord},
 		{"a word behind the model's pace", people.WordLag},
 		{"the same, read from the other server", people.LagElsewhere},

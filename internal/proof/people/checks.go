@@ -51,20 +51,13 @@ type Violation struct {
 	Rows           []string
 }
 
-// Checks are those of checks.sql.
-func Checks() []Check {
-	checks, err := parseChecks(checksSQL)
-	if err != nil {
-		panic(err) // a test reads them
-	}
-	return checks
-}
-
 // A block of checks.sql, after "-- check: ": its name, when it must hold, its sentence and its query.
 var checkBlock = regexp.MustCompile(`^(\w+), (always|quiet|greeted)\n-- (.+)\n(?s:(.+?);?\s*)$`)
 
-func parseChecks(text string) ([]Check, error) {
-	var checks []Check
+// Checks are those of checks.sql.
+func Checks() []Check { return kit.Must(parseChecks(checksSQL)) } // a test reads them
+
+func parseChecks(text string) (checks []Check, err error) {
 	for _, block := range strings.Split(text, "-- check: ")[1:] {
 		found := checkBlock.FindStringSubmatch(block)
 		if found == nil {
@@ -85,13 +78,10 @@ func Chosen(checks []Check, when ...string) []Check {
 // chats have topics only once they have a brief.
 type Limits = pgx.NamedArgs
 
-// mostRows is how many rows of a violation are reported.
-const mostRows = 20
-
 func (c Check) run(ctx context.Context, tx pgx.Tx, limits Limits) []string {
 	defer kit.In("check %s", c.Name)
-	sql := fmt.Sprintf("select to_json(found)::text from (%s) found limit %d", c.sql, mostRows)
-	rows, _ := tx.Query(ctx, sql, limits) // CollectRows has the error
+	const most = " found limit 20"                                                        // rows are reported
+	rows, _ := tx.Query(ctx, "select to_json(found)::text from ("+c.sql+")"+most, limits) // CollectRows has the error
 	return kit.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
 }
 

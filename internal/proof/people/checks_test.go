@@ -257,10 +257,7 @@ var breaks = map[string]string{
 
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	checks, err := parseChecks(checksSQL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := Checks()
 	s := newStory(t)
 	if found := s.found(t, s.prompts, "", checks); len(found) > 0 {
 		t.Fatalf("nothing is broken yet: %+v", found)
@@ -281,10 +278,7 @@ func TestChecks(t *testing.T) {
 // A place that only the past knows is not given again, a mark that is missing in a prompt is missed.
 func TestChecksOfThePastAndThePrompt(t *testing.T) {
 	t.Parallel()
-	checks, err := parseChecks(checksSQL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := Checks()
 	named := func(name string) []Check {
 		return checks[slices.IndexFunc(checks, func(c Check) bool { return c.Name == name }):][:1]
 	}
@@ -310,10 +304,7 @@ func TestChecksOfThePastAndThePrompt(t *testing.T) {
 // Whatever has words of a deleted message is found, packed or not.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	checks, err := parseChecks(checksSQL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := Checks()
 	s := newStory(t)
 	s.record.deleting(&s.asks[0].deletion, done) // nothing was
 	found := s.found(t, nil, "", Chosen(checks, Quiet))

@@ -10,28 +10,30 @@ import (
 
 // What people count.
 const (
-	Turns   = "turns"
-	Drops   = "drops"
-	Cancels = "cancels"
-	Repeats = "repeats"
-	Reads   = "reads"
+	Turns = iota
+	Drops
+	Cancels
+	Repeats
+	Reads
+	counts
 )
 
 // What people time.
 const (
-	FirstWord    = "first word"    // from sending a message to its reply's first word, without the model's time
-	WordLag      = "word lag"      // of a word behind the model's pace
-	LagElsewhere = "lag elsewhere" // the same, read from another server than the one that generates
-	TurnTime     = "turn"          // from sending a message to the end of its reply
-	ResumeGap    = "resume gap"    // from asking for the rest of a reply to its first missing words
-	ReadTime     = "read"          // of history, memory, chats, search
+	FirstWord    = iota // from sending a message to its reply's first word, without the model's time
+	WordLag             // of a word behind the model's pace
+	LagElsewhere        // the same, read from another server than the one that generates
+	TurnTime            // from sending a message to the end of its reply
+	ResumeGap           // from asking for the rest of a reply to its first missing words
+	ReadTime            // of history, memory, chats, search
+	times
 )
 
 // Gauges are what all people together count and time. They are safe for concurrent use.
 type Gauges struct {
 	mu         sync.Mutex
-	counts     map[string]int
-	times      map[string]*Histogram
+	counts     [counts]int
+	times      [times]Histogram
 	open, most int // streams
 }
 
@@ -39,46 +41,34 @@ type Gauges struct {
 func (g *Gauges) Reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.counts, g.times, g.most = nil, nil, g.open
+	g.counts, g.times, g.most = [counts]int{}, [times]Histogram{}, g.open
 }
 
 // Count adds to a count.
-func (g *Gauges) Count(what string, n int) {
+func (g *Gauges) Count(what, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.counts == nil {
-		g.counts = map[string]int{}
-	}
 	g.counts[what] += n
 }
 
 // Counted returns a count.
-func (g *Gauges) Counted(what string) int {
+func (g *Gauges) Counted(what int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.counts[what]
 }
 
-func (g *Gauges) took(what string, d time.Duration) {
+func (g *Gauges) took(what int, d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.times == nil {
-		g.times = map[string]*Histogram{}
-	}
-	if g.times[what] == nil {
-		g.times[what] = &Histogram{}
-	}
 	g.times[what].add(d)
 }
 
 // Times returns what was timed.
-func (g *Gauges) Times(what string) Histogram {
+func (g *Gauges) Times(what int) Histogram {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if h := g.times[what]; h != nil {
-		return *h
-	}
-	return Histogram{}
+	return g.times[what]
 }
 
 func (g *Gauges) opened(n int) {

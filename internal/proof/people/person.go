@@ -22,7 +22,7 @@ import (
 type Habits struct {
 	Pause        time.Duration // mean time from the end of a reply to the next message
 	Away         time.Duration // how long someone whose reply did not come, or who lost the connection, stays away at most
-	Patience     time.Duration // how long a person waits for a reply at most, before turning to another chat; 0 for ever
+	Patience     time.Duration // how long a person waits for a reply at most, before turning to another chat
 	ChatsAtOnce  int
 	TurnsPerChat int // mean number of turns before another chat begins
 	Soon         int // after how many words at most a connection is lost or a reply stopped
@@ -163,11 +163,8 @@ func (p *Person) afterReply(ctx context.Context, chat *conversation) {
 // goOn sends the waiting message, or resumes its reply, for as long as the person has patience.
 func (p *Person) goOn(ctx context.Context, chat *conversation) {
 	m, here := chat.waiting, p.next(chat)
-	if p.Patience > 0 {
-		limited, cancel := context.WithTimeout(ctx, p.Patience/4+upTo(p.dice, p.Patience*3/4))
-		defer cancel()
-		ctx = limited
-	}
+	ctx, cancel := context.WithTimeout(ctx, p.Patience/4+upTo(p.dice, p.Patience*3/4))
+	defer cancel()
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	var enough func(int) bool
@@ -212,7 +209,6 @@ func (p *Person) anyServer() string {
 	return servers[p.dice.IntN(len(servers))]
 }
 
-// other returns another server, where there is one.
 func (p *Person) other(than string) string {
 	servers := p.system.Servers()
 	return servers[(slices.Index(servers, than)+1)%len(servers)]
@@ -291,11 +287,8 @@ func (p *Person) readAgain(ctx context.Context, chat *conversation) {
 	if _, state := p.record.deletable(m, false); state == nil {
 		return // it or its reply was deleted
 	}
-	if p.Patience > 0 {
-		limited, cancel := context.WithTimeout(ctx, p.Patience)
-		defer cancel()
-		ctx = limited
-	}
+	ctx, cancel := context.WithTimeout(ctx, p.Patience)
+	defer cancel()
 	p.gauges.Count(Repeats, 1)
 	p.post(ctx, attempt{m: m, chat: chat.id, server: p.anyServer(), again: true})
 }

@@ -230,14 +230,12 @@ func (r *Record) Back() {
 // records every 250 ms; this is far more, because all processes share two cores.
 const certainAfter = 1500 * time.Millisecond
 
-// afterOutage is how long recording may take to begin again.
-const afterOutage = 3 * time.Second
-
 // certain returns how many characters of a reply must be stored when its server is killed. The lock is held.
 func (r *Record) certain(known *reply) int {
 	if len(known.growth) == 0 {
 		return 0
 	}
+	const afterOutage = 3 * time.Second // recording begins again within it
 	first, last := known.growth[0].at, known.growth[len(known.growth)-1].at
 	for _, o := range r.outages {
 		if o.from.Before(last.Add(certainAfter)) && (o.to.IsZero() || o.to.Add(afterOutage).After(first)) {
@@ -260,7 +258,6 @@ func (r *Record) whereabouts(m *message) (chat uuid.UUID, acknowledged bool, hom
 	return m.chatID, m.acknowledged, m.home
 }
 
-// known is a copy of the record.
 type known struct {
 	messages []message
 	replies  []reply

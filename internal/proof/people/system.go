@@ -35,9 +35,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// stopWithin bounds the end of a process that is asked to end.
-const stopWithin = time.Minute
-
 // Plan is what a system is made of.
 type Plan struct {
 	Source   string            // folder of the module
@@ -244,7 +241,7 @@ func (s *System) Stop() error {
 		if p.Process == nil {
 			continue
 		}
-		if err := p.Terminate(stopWithin); err != nil {
+		if err := p.Terminate(time.Minute); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p.Name, err))
 		}
 		p.Process = nil

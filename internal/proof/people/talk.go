@@ -213,12 +213,12 @@ func (t *Talk) reply(r *offline.Request) offline.Answer {
 
 // extractAll is a model that makes a memory of what a user says, and of what the assistant said, which nothing may be made of.
 func extractAll(input string) string {
-	facts := []Fact{}
+	facts := []offline.Fact{}
 	for _, line := range NewMessages(input) {
 		text, _, _ := strings.Cut(line.Text, "\n")
 		if said := sayings.FindString(text); said != "" {
 			fact := Keep(asTold(said), said, line.Alias)
-			fact.Entities = []Entity{{Name: said[strings.LastIndex(said, " ")+1 : len(said)-1], Type: "other"}}
+			fact.Entities = []offline.Entity{{Name: said[strings.LastIndex(said, " ")+1 : len(said)-1], Type: "other"}}
 			facts = append(facts, fact)
 		} else if mark := marks.FindString(text); strings.HasPrefix(mark, "said") {
 			facts = append(facts, Keep("The user has the number "+mark+".", text, line.Alias))
@@ -229,13 +229,13 @@ func extractAll(input string) string {
 
 // consolidate is a model that closes the town where a user did the same before, and adds everything else.
 func (t *Talk) consolidate(input string, wait time.Duration) offline.Answer {
-	decisions := []Decision{}
+	decisions := []offline.Decision{}
 	lines := ReadLines(input, "CM")
 	for _, c := range lines {
 		if c.Alias[0] != 'C' {
 			continue
 		}
-		decision := Decision{Candidate: c.Alias, Action: "ADD", Reason: "new"}
+		decision := offline.Decision{Candidate: c.Alias, Action: "ADD", Reason: "new"}
 		for _, m := range lines {
 			if doing := inTown.FindString(c.Text); m.Alias[0] == 'M' && doing != "" && doing == inTown.FindString(m.Text) {
 				decision.Action, decision.Memory = "DELETE", &m.Alias
@@ -243,7 +243,7 @@ func (t *Talk) consolidate(input string, wait time.Duration) offline.Answer {
 		}
 		decisions = append(decisions, decision)
 	}
-	if slices.ContainsFunc(decisions, func(d Decision) bool { return d.Action == "DELETE" }) {
+	if slices.ContainsFunc(decisions, func(d offline.Decision) bool { return d.Action == "DELETE" }) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if answered := time.Now().Add(wait); answered.After(t.decided) {

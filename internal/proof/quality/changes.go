@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // chain is something of a person that changes: what they say at each step, and what a model makes of it.
 type chain struct{ says, facts []string }
 
-// stepDays is the time from one step to the next.
 const stepDays = 60
 
 // blanks are filled with words by the number of the person and of the step.
@@ -98,8 +98,8 @@ func tellChains(p *person, chains []chain) {
 }
 
 // hear makes a fact of each step, true since it was said.
-func hear(chains []chain) func([]people.Line) []people.Fact {
-	return func(later []people.Line) (facts []people.Fact) {
+func hear(chains []chain) func([]people.Line) []offline.Fact {
+	return func(later []people.Line) (facts []offline.Fact) {
 		for _, c := range chains {
 			for step, says := range c.says {
 				if strings.Contains(later[0].Text, says) {
@@ -114,14 +114,14 @@ func hear(chains []chain) func([]people.Line) []people.Fact {
 }
 
 // supersede decides that a fact takes the place of the one about the same.
-func supersede(chains []chain) func(people.Line, []people.Line) *people.Decision {
-	return func(c people.Line, memories []people.Line) *people.Decision {
+func supersede(chains []chain) func(people.Line, []people.Line) *offline.Decision {
+	return func(c people.Line, memories []people.Line) *offline.Decision {
 		for _, one := range chains {
 			says := func(l people.Line) bool {
 				return slices.ContainsFunc(one.facts, func(f string) bool { return strings.Contains(l.Text, f) })
 			}
 			if at := slices.IndexFunc(memories, says); at >= 0 && says(c) {
-				return &people.Decision{Action: "DELETE", Memory: &memories[at].Alias, Reason: "It changed."}
+				return &offline.Decision{Action: "DELETE", Memory: &memories[at].Alias, Reason: "It changed."}
 			}
 		}
 		return nil
@@ -194,7 +194,7 @@ func raceWorkers(s *scene, size int) []figure {
 }
 
 // raceFacts makes facts of a message: in other words where the message is marked.
-func raceFacts(later []people.Line) []people.Fact {
+func raceFacts(later []people.Line) []offline.Fact {
 	return facts(later[0], truths, func(int) bool { return strings.Contains(later[0].Text, "By the way") })
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
@@ -85,21 +86,21 @@ func canaryIn(text string) string {
 }
 
 // canaryFacts makes facts of the messages about canaries.
-func canaryFacts(later []people.Line) []people.Fact {
+func canaryFacts(later []people.Line) []offline.Fact {
 	one, word := later[0], canaryIn(later[0].Text)
 	if word == "" || one.Alias[0] != 'U' {
 		return nil
 	}
 	f := people.Keep("The user's boat is called "+word+" and lies in the harbour.", strings.TrimSpace(one.Text), one.Alias)
-	f.Entities = []people.Entity{{Name: word, Type: "product"}}
-	f.Relationships = []people.Relationship{{Source: "User", Relationship: "owns", Target: word}}
-	return []people.Fact{f}
+	f.Entities = []offline.Entity{{Name: word, Type: "product"}}
+	f.Relationships = []offline.Relationship{{Source: "User", Relationship: "owns", Target: word}}
+	return []offline.Fact{f}
 }
 
 // mergeCanaries merges everything into the first memory.
-func mergeCanaries(c people.Line, memories []people.Line) *people.Decision {
+func mergeCanaries(c people.Line, memories []people.Line) *offline.Decision {
 	merged := strings.TrimSuffix(memories[0].Text, ".") + ", and " + lower(c.Text)
-	return &people.Decision{Action: "UPDATE", Memory: &memories[0].Alias, Merged: &merged, Reason: "More is known."}
+	return &offline.Decision{Action: "UPDATE", Memory: &memories[0].Alias, Merged: &merged, Reason: "More is known."}
 }
 
 // canaryEntities finds the canaries in the memories that it is shown.

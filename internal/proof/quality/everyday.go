@@ -115,7 +115,7 @@ var ofTheDay = regexp.MustCompile(`(?i)\b(?:today|tonight|yesterday|tomorrow|thi
 
 // firstSentence makes a fact of each message of the user: what it says first. As the instructions have it, a question is
 // none, and what is about the day is for the moment.
-func firstSentence(later []people.Line) []people.Fact {
+func firstSentence(later []people.Line) []offline.Fact {
 	sentence := later[0].Text
 	if end := strings.IndexAny(sentence, ".!?\n"); end >= 0 {
 		sentence = sentence[:end+1]
@@ -128,7 +128,7 @@ func firstSentence(later []people.Line) []people.Fact {
 	if ofTheDay.MatchString(sentence) {
 		f.Horizon = "moment"
 	}
-	return []people.Fact{f}
+	return []offline.Fact{f}
 }
 
 // adviceOn returns a reply as long as real ones, without anything to remember.

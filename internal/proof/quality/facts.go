@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
@@ -24,14 +25,14 @@ func speakLanguages(s *scene, size int) []figure {
 				continue
 			}
 			var calls atomic.Int32
-			s.play(canned{extract: func(later []people.Line) []people.Fact {
+			s.play(canned{extract: func(later []people.Line) []offline.Fact {
 				if !strings.Contains(later[0].Text, says) {
 					return nil
 				}
 				if first := calls.Add(1) == 1; kind == "stubborn" || kind == "second" && first {
-					return []people.Fact{people.Keep(english, says, later[0].Alias)}
+					return []offline.Fact{people.Keep(english, says, later[0].Alias)}
 				}
-				return []people.Fact{people.Keep(fact, says, later[0].Alias)}
+				return []offline.Fact{people.Keep(fact, says, later[0].Alias)}
 			}})
 			p := s.person()
 			p.tellAndLearn(turn(time.Now().Add(-time.Hour), says, "♪")...)
@@ -71,7 +72,7 @@ func runLate(s *scene, size int) []figure {
 		moment := time.Now().UTC().AddDate(0, 0, -40-n%30).Truncate(time.Hour)
 		day := moment.AddDate(0, 0, days).Format(time.DateOnly)
 		says := strings.ReplaceAll(event[1], "{n}", fmt.Sprint(n))
-		s.play(canned{extract: func(later []people.Line) []people.Fact {
+		s.play(canned{extract: func(later []people.Line) []offline.Fact {
 			on, err := time.Parse(time.DateOnly, later[0].Date[:min(len(later[0].Date), len(time.DateOnly))])
 			if err != nil || !strings.Contains(later[0].Text, says) {
 				return nil
@@ -86,7 +87,7 @@ func runLate(s *scene, size int) []figure {
 			from := on.AddDate(0, 0, days).Format(time.DateOnly)
 			f := people.Keep(strings.NewReplacer("{n}", fmt.Sprint(n), "{on}", from).Replace(text), says, later[0].Alias)
 			f.ValidFrom = &from
-			return []people.Fact{f}
+			return []offline.Fact{f}
 		}})
 		p := s.person()
 		p.tellAndLearn(turn(moment, says, "I see.")...)
@@ -153,7 +154,7 @@ func truthOf(content string, known []truth) int {
 }
 
 // facts are what a good model makes of a message that says something known, sometimes in other words.
-func facts(one people.Line, known []truth, inOthers func(n int) bool) (all []people.Fact) {
+func facts(one people.Line, known []truth, inOthers func(n int) bool) (all []offline.Fact) {
 	for n, t := range known {
 		if !strings.Contains(one.Text, t.says) {
 			continue
@@ -168,11 +169,11 @@ func facts(one people.Line, known []truth, inOthers func(n int) bool) (all []peo
 }
 
 // sameAgain decides that the same in other words is nothing new.
-func sameAgain(known []truth) func(people.Line, []people.Line) *people.Decision {
-	return func(c people.Line, memories []people.Line) *people.Decision {
+func sameAgain(known []truth) func(people.Line, []people.Line) *offline.Decision {
+	return func(c people.Line, memories []people.Line) *offline.Decision {
 		for _, m := range memories {
 			if t := truthOf(c.Text, known); t >= 0 && t == truthOf(m.Text, known) {
-				return &people.Decision{Action: "NOOP", Memory: &m.Alias, Reason: "It is known."}
+				return &offline.Decision{Action: "NOOP", Memory: &m.Alias, Reason: "It is known."}
 			}
 		}
 		return nil

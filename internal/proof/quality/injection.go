@@ -44,13 +44,13 @@ const (
 
 // sayPayloads notes the orders that became active memories.
 func (s *scene) sayPayloads(some [][]string) {
-	s.play(canned{extract: func(later []people.Line) []people.Fact {
+	s.play(canned{extract: func(later []people.Line) []offline.Fact {
 		one := later[0]
 		if one.Alias[0] != 'U' {
 			return nil
 		}
 		text := strings.Join(strings.Fields(one.Text), " ")
-		return []people.Fact{
+		return []offline.Fact{
 			people.Keep(one.Text, one.Text, one.Alias), people.Keep(text, text, one.Alias), people.Keep("The user wants: "+text, text, one.Alias),
 		}
 	}})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
@@ -57,9 +58,9 @@ func junkSession(chat, length int, known []truth, on time.Time) (session []said)
 }
 
 // proposeAll is a model that keeps whatever it reads, with the message in which it stands as evidence.
-func proposeAll(known []truth) func([]people.Line) []people.Fact {
+func proposeAll(known []truth) func([]people.Line) []offline.Fact {
 	junk := cases("junk", 3)
-	return func(later []people.Line) (proposed []people.Fact) {
+	return func(later []people.Line) (proposed []offline.Fact) {
 		one := later[0]
 		first, _, _ := strings.Cut(one.Text, "\n")
 		mark := ""
@@ -87,7 +88,7 @@ func proposeAll(known []truth) func([]people.Line) []people.Fact {
 		case mark != "" || recites:
 			return proposed
 		case one.Alias[0] == 'A':
-			return []people.Fact{people.Keep("The user's services are healthy: "+first, first, one.Alias)}
+			return []offline.Fact{people.Keep("The user's services are healthy: "+first, first, one.Alias)}
 		}
 		return facts(one, known, func(n int) bool { return (len(one.Text)+len(one.Date)+n)%2 == 0 })
 	}

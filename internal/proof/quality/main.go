@@ -117,7 +117,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return errors.Join(o.measureTables(ctx, out, progress), o.playSuites(ctx, out, progress))
 }
 
-// publish prints a table, and puts it into the page with its name.
 func (o options) publish(name, table string, out io.Writer) error {
 	_, err := io.WriteString(out, figures.Plain(table))
 	if err == nil && o.doc {
@@ -215,7 +214,6 @@ func (s *scene) stage(ctx context.Context, one suite, quick bool) (found []figur
 	return found, err
 }
 
-// figure is a result beside its target.
 type figure struct {
 	what, text string
 	target     string // "" for what only informs
@@ -260,12 +258,10 @@ func (s *scene) share(what string, of int, sign string, most float64, known stri
 	return figure{what, kit.Number(part) + " %", fmt.Sprintf("%s %v %%", sign, most), known, part > most || part == most && sign == "<", found}
 }
 
-// atMost is a figure with an upper bound.
 func atMost(what string, value, most float64, known string) figure {
 	return figure{what, kit.Number(value), "≤ " + kit.Number(most), known, value > most, nil}
 }
 
-// informs is a figure without a target.
 func informs(what string, value float64) figure { return figure{what: what, text: kit.Number(value)} }
 
 const heads = "| suite | figure | result | target | best known |\n|---|---|---|---|---|\n"

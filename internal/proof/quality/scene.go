@@ -59,7 +59,6 @@ func rows[T any](s *scene, sql string, args ...any) []T {
 	return all
 }
 
-// number returns a query's only value.
 func (s *scene) number(sql string, args ...any) (n int) {
 	s.check(s.Admin.QueryRow(s.ctx, sql, args...).Scan(&n))
 	return n
@@ -70,7 +69,6 @@ func (s *scene) exec(sql string, args ...any) {
 	s.check(err)
 }
 
-// until waits until something holds.
 func (s *scene) until(what string, holds func() bool) {
 	const patience = time.Minute
 	for began := time.Now(); !holds() && s.ctx.Err() == nil; {
@@ -81,7 +79,6 @@ func (s *scene) until(what string, holds func() bool) {
 	}
 }
 
-// settle waits until no job is at work or due.
 func (s *scene) settle() {
 	s.until("no job is due", func() bool {
 		return s.number(`select count(*) from river.river_job where kind not like 'sweep%'
@@ -107,7 +104,6 @@ func (s *scene) atOnce(most, rounds int, play func(n int)) {
 	_ = all.Wait() // what failed is kept
 }
 
-// person is a user of the system.
 type person struct {
 	*people.Person
 	s *scene
@@ -152,7 +148,6 @@ func turn(moment time.Time, content, reply string) []said {
 	return []said{{fromUser, content, moment}, {fromAssistant, reply, moment}}
 }
 
-// send posts a body and has the answer read.
 func (p *person) send(path, body string, read func(io.Reader) error) {
 	response, err := p.Do(p.s.ctx, http.MethodPost, p.s.Servers()[0]+path, []byte(body), "")
 	if err != nil {
@@ -193,7 +188,6 @@ func (p *person) learn(chat uuid.UUID) {
 	})
 }
 
-// tellAndLearn imports a chat and extracts it.
 func (p *person) tellAndLearn(messages ...said) { p.learn(p.tell(messages...)) }
 
 // receipt is what a reply says about the memories in its prompt.
@@ -237,7 +231,6 @@ func (p *person) say(chat uuid.UUID, content string) (in uuid.UUID, r receipt) {
 	return begun.ChatID, r
 }
 
-// memory is a row of memories.
 type memory struct {
 	Content, Status string
 	ValidFrom       *time.Time
@@ -269,15 +262,14 @@ const (
 
 // canned is what the model answers during a suite. Each function may be nil, and may be called from several goroutines.
 type canned struct {
-	extract  func(later []people.Line) []people.Fact // of the first of these messages
-	byRule   bool                                    // instead of extract: what the offline model finds by its rules
-	decide   func(candidate people.Line, memories []people.Line) *people.Decision
+	extract  func(later []people.Line) []offline.Fact // of the first of these messages
+	byRule   bool                                     // instead of extract: what the offline model finds by its rules
+	decide   func(candidate people.Line, memories []people.Line) *offline.Decision
 	entities func(memories []people.Line) string
 	reply    func(*offline.Request) string
 	before   func(purpose, input string) // is called before each answer, which waits for its return
 }
 
-// play sets what the model answers from now on.
 func (s *scene) play(now canned) {
 	if now.before == nil {
 		now.before = func(string, string) {}
@@ -327,7 +319,7 @@ func (s *scene) answer(r *offline.Request) (a offline.Answer) {
 }
 
 func (c *canned) facts(messages []people.Line) string {
-	facts := []people.Fact{}
+	facts := []offline.Fact{}
 	for n := range messages {
 		if c.extract != nil {
 			facts = append(facts, c.extract(messages[n:])...)
@@ -347,14 +339,14 @@ func (c *canned) decisions(lines []people.Line) string {
 			memories = append(memories, one)
 		}
 	}
-	var decisions []people.Decision
+	var decisions []offline.Decision
 	for _, one := range candidates {
-		var decision *people.Decision
+		var decision *offline.Decision
 		if c.decide != nil {
 			decision = c.decide(one, memories)
 		}
 		if decision == nil {
-			decision = &people.Decision{Action: "ADD", Reason: "It is new."}
+			decision = &offline.Decision{Action: "ADD", Reason: "It is new."}
 		}
 		decision.Candidate = one.Alias
 		decisions = append(decisions, *decision)
@@ -362,7 +354,6 @@ func (c *canned) decisions(lines []people.Line) string {
 	return people.Encode(map[string]any{"decisions": decisions})
 }
 
-// spent is what calls cost.
 type spent struct{ calls, input, output float64 }
 
 // bill returns what was spent since play on memories, and the calls of each purpose.

@@ -24,10 +24,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// keyID names the one key.
 const keyID = "stand-in"
 
-// tokenLife is how long access tokens live.
 const tokenLife = time.Hour
 
 // Server is a project's auth server.
@@ -192,7 +190,6 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, granted)
 }
 
-// grant is the answer with a session's tokens.
 func (s *Server) grant(to session) map[string]any {
 	refresh := rand.Text()
 	s.sessions[refresh] = to

@@ -209,7 +209,6 @@ func (s *Server) grantToClient(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exchange gives tokens for a code.
 func (s *Server) exchange(w http.ResponseWriter, form url.Values) {
 	hash := sha256.Sum256([]byte(form.Get("code_verifier")))
 	challenge := base64.RawURLEncoding.EncodeToString(hash[:])

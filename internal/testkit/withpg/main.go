@@ -26,7 +26,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// options select what runs beside the command.
 type options struct {
 	major  int // version of Postgres; 0 is any
 	pgtap  bool

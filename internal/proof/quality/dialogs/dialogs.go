@@ -76,13 +76,11 @@ var (
 	inSessions = [...]int{5, 10}
 )
 
-// table is what all ways have found of a set.
 type table struct {
 	*set
 	rows []row
 }
 
-// row is what a way has found of all questions.
 type row struct {
 	way
 	messages [len(inMessages)]float64 // sums of the share that was found
@@ -90,7 +88,7 @@ type row struct {
 	sessions [len(inSessions)]float64
 	all      int
 	nothing  int // questions that found nothing
-	took     []time.Duration
+	took     kit.Times
 }
 
 // add counts the answer to a question: the share of its messages, and of their sessions, that is among the first.
@@ -187,7 +185,5 @@ func (r *row) cells(asMemories bool) []string {
 			cells = append(cells, percent(sum, r.all))
 		}
 	}
-	slices.Sort(r.took)
-	ms := func(share float64) float64 { return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000 }
-	return append(cells, fmt.Sprintf("%.1f / %.1f", ms(.5), ms(.95)))
+	return append(cells, fmt.Sprintf("%.1f / %.1f", r.took.MS(.5), r.took.MS(.95)))
 }

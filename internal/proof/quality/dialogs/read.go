@@ -14,7 +14,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// set is a collection of dialogs that are measured together.
 type set struct {
 	name    string
 	dialogs []*dialog
@@ -22,7 +21,6 @@ type set struct {
 	asMemories bool
 }
 
-// dialog is a chat with questions about it.
 type dialog struct {
 	name      string
 	messages  []message
@@ -81,7 +79,6 @@ func readFile(path string, parse func([]byte) ([]*dialog, error)) []*dialog {
 	return kit.Must(parse(kit.Must(os.ReadFile(path))))
 }
 
-// with returns the dialogs with other messages.
 func with(dialogs []*dialog, change func([]message) []message) (all []*dialog) {
 	for _, d := range dialogs {
 		all = append(all, &dialog{d.name, change(slices.Clone(d.messages)), d.questions, d.asked})

@@ -24,7 +24,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// bench asks questions about stored dialogs.
 type bench struct {
 	admin, server *pgxpool.Pool
 	embedder      *llm.Embedder // nil without vectors
@@ -232,7 +231,6 @@ func (b *bench) memoriesByRules(meaning bool) ask {
 	}
 }
 
-// vector is that of a question.
 func (b *bench) vector(ctx context.Context, q question) recall.Vector {
 	vectors := kit.Must(b.questions.Embed(ctx, []string{q.text}))
 	return recall.Vector{Model: b.embedder.Model(), Values: vectors[0]}
