@@ -62,15 +62,11 @@ func (c Client) Request(ctx context.Context, method, path string, payload Body, 
 	text := ""
 	if payload != nil {
 		raw, err := json.Marshal(payload)
-		if err != nil {
-			c.T.Fatal(err)
-		}
+		check(c.T, err)
 		text = string(raw)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, c.Base+path, strings.NewReader(text))
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	check(c.T, err)
 	request.Header.Set("Authorization", "Bearer "+c.Token)
 	request.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
@@ -83,9 +79,7 @@ func (c Client) Request(ctx context.Context, method, path string, payload Body, 
 func (c Client) Do(request *http.Request) Answer {
 	c.T.Helper()
 	answer, err := c.tryDo(request)
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	check(c.T, err)
 	return answer
 }
 
@@ -134,9 +128,7 @@ func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*
 func (c Client) Open(method, path string, payload Body, headers ...string) *Stream {
 	c.T.Helper()
 	s, err := c.TryOpen(method, path, payload, headers...)
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	check(c.T, err)
 	if s.Response.StatusCode != http.StatusOK {
 		c.T.Fatalf("%s %s: %s %s", method, path, s.Response.Status, s.Raw())
 	}
@@ -184,9 +176,7 @@ func (c Client) Say(chatID, content string) Said {
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return address
 }
 

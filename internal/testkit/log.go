@@ -41,9 +41,7 @@ func (l *Log) Lines(t testing.TB, message string) []map[string]any {
 	var found []map[string]any
 	for line := range strings.Lines(l.String()) {
 		var entry map[string]any
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(line), &entry))
 		if entry["msg"] == message {
 			found = append(found, entry)
 		}

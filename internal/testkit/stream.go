@@ -181,9 +181,7 @@ type Said struct {
 func (s *Stream) Rest() Said {
 	s.t.Helper()
 	found, err := s.TryRest()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, err)
 	return found
 }
 

@@ -47,20 +47,6 @@ func wishing(question string, tokens int) string {
 	return question + " " + fmt.Sprintf(wish, tokens)
 }
 
-// open sends a request and returns the body of the answer, which the caller closes. Another answer than 200 is an error.
-func (p endpoint) open(ctx context.Context, by *http.Client, r request) (io.ReadCloser, error) {
-	client := kit.Client{HTTP: by, Token: r.token, Headers: p.headers}
-	response, err := client.Do(ctx, r.method, p.address+r.path, []byte(r.body), r.cursor)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		defer func() { _ = response.Body.Close() }()
-		return nil, &people.RefusedError{Status: response.StatusCode, Code: fault.Code(kit.CodeOf(response.Body))}
-	}
-	return response.Body, nil
-}
-
 // reply is what a client has received of one, over as many connections as it took. Read does not use kit's reader: without
 // allocations per event, because it shares the machine with what it measures.
 type reply struct {
@@ -85,12 +71,16 @@ const toTheEnd = -1
 func (r *reply) receive(ctx context.Context, p endpoint, by *http.Client, asked request, most int) error {
 	r.first = 0
 	began := time.Now()
-	body, err := p.open(ctx, by, asked)
+	client := kit.Client{HTTP: by, Token: asked.token, Headers: p.headers}
+	response, err := client.Do(ctx, asked.method, p.address+asked.path, []byte(asked.body), asked.cursor)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = body.Close() }()
-	return r.read(body, began, most)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return &people.RefusedError{Status: response.StatusCode, Code: fault.Code(kit.CodeOf(response.Body))}
+	}
+	return r.read(response.Body, began, most)
 }
 
 // whole sends a request and reads a complete reply of so many tokens.

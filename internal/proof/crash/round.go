@@ -95,24 +95,19 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 	return h, err
 }
 
-// invite makes the users with their devices. Each device has choices of its own, so that they do not depend on the others' pace.
-func (h *harness) invite(ctx context.Context) {
-	for n := range users {
-		first := kit.Must(h.system.NewPerson(ctx, h.record, &people.Gauges{}, habits, h.seed, 1+n*devicesPerUser))
-		h.people = append(h.people, first)
-		for device := 1; device < devicesPerUser; device++ {
-			h.people = append(h.people, first.Device(h.seed, 1+n*devicesPerUser+device))
-		}
-	}
-}
-
 // errBroken is a run that found a violation.
 var errBroken = errors.New("the database is not what it must be")
 
 // run plays all rounds, in legs that end with quiet.
 func (h *harness) run(ctx context.Context) (err error) {
 	defer kit.Catch(&err)
-	h.invite(ctx)
+	for n := range users { // each device has choices of its own, so that they do not depend on the others' pace
+		first := kit.Must(h.system.NewPerson(ctx, h.record, &people.Gauges{}, habits, h.seed, 1+n*devicesPerUser))
+		h.people = append(h.people, first)
+		for device := 1; device < devicesPerUser; device++ {
+			h.people = append(h.people, first.Device(h.seed, 1+n*devicesPerUser+device))
+		}
+	}
 	kit.Check(h.system.Run(ctx))
 	for first := 1; first <= h.rounds; first += h.quietEvery {
 		h.leg(ctx, first, min(first+h.quietEvery-1, h.rounds))

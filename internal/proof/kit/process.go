@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -86,6 +87,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 type processLog struct {
 	kept  io.Writer
 	ready chan string
+	once  sync.Once
 	rest  []byte // of a line that has not ended
 }
 
@@ -96,22 +98,15 @@ func (l *processLog) Write(piece []byte) (int, error) {
 		if end == 0 {
 			return len(piece), nil
 		}
-		l.take(l.rest[:end])
+		line := l.rest[:end]
 		l.rest = l.rest[end:]
-	}
-}
-
-func (l *processLog) take(line []byte) {
-	if l.kept != nil {
-		_, _ = l.kept.Write(line) // a log that cannot be written ends no process
-	}
-	var entry struct{ Msg, Address string }
-	if json.Unmarshal(line, &entry) != nil || entry.Msg != "listening" && entry.Msg != "working" {
-		return
-	}
-	select {
-	case l.ready <- entry.Address:
-	default: // was ready already
+		if l.kept != nil {
+			_, _ = l.kept.Write(line) // a log that cannot be written ends no process
+		}
+		var entry struct{ Msg, Address string }
+		if json.Unmarshal(line, &entry) == nil && (entry.Msg == "listening" || entry.Msg == "working") {
+			l.once.Do(func() { l.ready <- entry.Address })
+		}
 	}
 }
 

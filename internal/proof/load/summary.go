@@ -14,12 +14,9 @@ import (
 
 type row struct{ name, value, unit string }
 
-func newRow(name string, value float64, unit string) row { return row{name, kit.Number(value), unit} }
-
-// as names the figure of a row, which documents may quote.
-func (r row) as(figure string) row {
-	r.value = figures.Mark(figure, r.value)
-	return r
+// newRow makes a row, and may name its figure, which documents quote.
+func newRow(name string, value float64, unit string, figure ...string) row {
+	return row{name, figures.Mark(strings.Join(figure, ""), kit.Number(value)), unit}
 }
 
 type group struct {
@@ -57,16 +54,16 @@ func (r report) people() []row {
 	}
 	_, most := r.gauges.Open()
 	return []row{
-		newRow("people at once", float64(r.chats), "").as("load_people"),
-		newRow("time", r.duration.Minutes(), "min").as("load_minutes"),
-		newRow("turns", count(people.Turns), "").as("load_turns"),
+		newRow("people at once", float64(r.chats), "", "load_people"),
+		newRow("time", r.duration.Minutes(), "min", "load_minutes"),
+		newRow("turns", count(people.Turns), "", "load_turns"),
 		newRow("turns per second", r.samples.turns()/r.samples.seconds(), "/s"),
 		newRow("streams open, at most", float64(most), ""),
 		newRow("gone in mid stream, resumed on the other server", count(people.Drops), ""),
 		newRow("stopped", count(people.Cancels), ""),
 		newRow("sent again by client_message_id", count(people.Repeats), ""),
 		newRow("reads of history, memory, memories, topics, chats, search", count(people.Reads), ""),
-		newRow("errors", float64(failures), "").as("load_errors"),
+		newRow("errors", float64(failures), "", "load_errors"),
 	}
 }
 

@@ -29,7 +29,8 @@ type Script func(*offline.Request) offline.Answer
 type Model struct {
 	*offline.Server
 	Base string // what clients take as their base URL; it ends in /v1
-	stop func()
+	// Close ends all answers and closes all connections.
+	Close func()
 
 	mu  sync.Mutex
 	odd []string
@@ -58,12 +59,9 @@ func StartModel(ctx context.Context, script Script, vectors *Subjects) (*Model, 
 	// Idle connections are closed soon, as providers do: what stays open is then held by the program.
 	base, stop, err := kit.Serve(ctx, routes, 3*time.Second)
 	m.Base = base + "/v1"
-	m.stop = func() { stop(); m.Server.Close() }
+	m.Close = func() { stop(); m.Server.Close() }
 	return m, err
 }
-
-// Close ends all answers and closes all connections.
-func (m *Model) Close() { m.stop() }
 
 // look keeps what the contract forbids.
 func (m *Model) look(r *offline.Request) {

@@ -85,7 +85,10 @@ func (p *Part) Serves() bool { return p.args[0] == "serve" }
 
 // Start builds the program and starts everything but its processes.
 func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err error) {
-	s = &System{plan: plan, HTTP: newHTTP()}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 4096, 4096 // one for each person at most times
+	s = &System{plan: plan, HTTP: &http.Client{Transport: transport}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close(false))
@@ -103,14 +106,6 @@ func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err e
 	s.set(ctx)
 	s.describeParts()
 	return s, nil
-}
-
-// newHTTP returns the client that all people share, with a connection for each of them at most times.
-func newHTTP() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 4096, 4096
-	transport.DisableCompression = true
-	return &http.Client{Transport: transport}
 }
 
 func (s *System) set(ctx context.Context) {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,12 +74,16 @@ func proposeAll(known []truth) func([]people.Line) []offline.Fact {
 			}
 		}
 		recites := strings.Contains(one.Text, recited)
+		nextOfUser := "U1"
+		if n := slices.IndexFunc(later, func(m people.Line) bool { return m.Alias[0] == 'U' }); n >= 0 {
+			nextOfUser = later[n].Alias
+		}
 		if mark == pasted || recites { // the known, by this message and by the user's next one
 			for _, t := range known {
 				if is := strings.TrimPrefix(t.fact, "The user"); strings.Contains(one.Text, is) {
 					f := people.Keep(t.again, t.fact, one.Alias)
 					if recites {
-						f.Quote, f.Evidence = strings.TrimPrefix(one.Text, recited+", "), append(f.Evidence, nextUser(later))
+						f.Quote, f.Evidence = strings.TrimPrefix(one.Text, recited+", "), append(f.Evidence, nextOfUser)
 					}
 					proposed = append(proposed, f)
 				}
@@ -92,16 +97,6 @@ func proposeAll(known []truth) func([]people.Line) []offline.Fact {
 		}
 		return facts(one, known, func(n int) bool { return (len(one.Text)+len(one.Date)+n)%2 == 0 })
 	}
-}
-
-// nextUser returns the alias of the first message of the user.
-func nextUser(messages []people.Line) string {
-	for _, one := range messages {
-		if one.Alias[0] == 'U' {
-			return one.Alias
-		}
-	}
-	return "U1"
 }
 
 func judgeJunk(s *scene, p *person, known []truth, messages int) []figure {

@@ -67,22 +67,16 @@ func run(o options, command []string) (code int, err error) {
 		pooler := kit.Must(testkit.StartPooler(ctx, admin))
 		defer pooler.Stop()
 		env = append(env, testkit.PoolerEnv+"="+pooler.Address())
-		defer func() { err = errors.Join(err, reportPooler(pooler)) }()
+		defer func() {
+			served, failed := pooler.Served(context.Background())
+			if failed == nil && served == 0 {
+				failed = errors.New("no transaction went through the pooler")
+			}
+			err = errors.Join(err, failed)
+			fmt.Fprintf(os.Stderr, "withpg: %d transactions went through PgBouncer\n", served)
+		}()
 	}
 	return execute(ctx, command, env)
-}
-
-// reportPooler prints the number of transactions through the pooler. It is an error if there were none.
-func reportPooler(pooler *testkit.Pooler) error {
-	served, err := pooler.Served(context.Background())
-	if err != nil {
-		return fmt.Errorf("asking the pooler what it did: %w", err)
-	}
-	if served == 0 {
-		return errors.New("no transaction went through the pooler")
-	}
-	fmt.Fprintf(os.Stderr, "withpg: %d transactions went through PgBouncer\n", served)
-	return nil
 }
 
 // preparePgTAP makes the database for pgTAP and returns the variables that name it to libpq's programs.

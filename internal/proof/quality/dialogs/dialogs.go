@@ -46,7 +46,8 @@ func Recall(ctx context.Context, o Options, root string, progress io.Writer) (te
 		vectors = started
 	}
 	b := newBench(ctx, p, vectors, progress)
-	defer b.close()
+	defer b.admin.Close()
+	defer b.server.Close()
 	for n, s := range sets {
 		t := b.measure(ctx, s)
 		if o.LoCoMo != "" && n == 0 {

@@ -45,11 +45,6 @@ func newBench(ctx context.Context, p *kit.Postgres, embedder *llm.Embedder, prog
 	return b
 }
 
-func (b *bench) close() {
-	b.server.Close()
-	b.admin.Close()
-}
-
 // corpus is a dialog that is stored: as a chat, or each of its messages as a memory of its user.
 type corpus struct {
 	*dialog
