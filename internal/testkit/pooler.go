@@ -35,7 +35,7 @@ const poolMark = "&pgbouncer=true"
 // Pooler is a running PgBouncer in transaction mode, as Supabase's pooler is on port 6543: a client has a
 // connection to Postgres for as long as a transaction lasts, and a named statement is lost with it.
 type Pooler struct {
-	address string // host:port
+	Address string // host:port, for PoolerEnv
 	cmd     *exec.Cmd
 	gone    <-chan struct{} // closed when the process is gone
 	log     Log             // what it printed
@@ -48,7 +48,7 @@ func NewTransactionPooler(t testing.TB, database Database) string {
 	pooler, err := StartPooler(t.Context(), database.AdminDSN)
 	check(t, err)
 	t.Cleanup(pooler.Stop)
-	return throughPooler(pooler.address, database.Direct())
+	return throughPooler(pooler.Address, database.Direct())
 }
 
 // StartPooler starts a pooler in front of the server that a DSN names, for all of its databases. Stop it.
@@ -68,7 +68,7 @@ func StartPooler(ctx context.Context, serverDSN string) (p *Pooler, err error) {
 	if err != nil {
 		program = "/usr/sbin/pgbouncer"
 	}
-	p = &Pooler{address: address, cmd: exec.Command(program, config)}
+	p = &Pooler{Address: address, cmd: exec.Command(program, config)}
 	p.cmd.Dir, p.cmd.Stderr = "/", &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: runAs}
 	if p.gone, err = localpg.StartChild(p.cmd, syscall.SIGTERM); err != nil {
@@ -107,9 +107,6 @@ func (p *Pooler) Stop() {
 	<-p.gone
 }
 
-// Address is where the pooler listens, for PoolerEnv.
-func (p *Pooler) Address() string { return p.address }
-
 // Served returns the number of transactions that the pooler has passed on.
 func (p *Pooler) Served(ctx context.Context) (all int, err error) {
 	defer kit.Catch(&err)
@@ -123,7 +120,7 @@ func (p *Pooler) Served(ctx context.Context) (all int, err error) {
 
 func (p *Pooler) command(ctx context.Context, command string) (rows [][][]byte, err error) {
 	defer kit.Catch(&err)
-	conn := kit.Must(pgconn.Connect(ctx, "postgres://postgres@"+p.address+"/pgbouncer?sslmode=disable"))
+	conn := kit.Must(pgconn.Connect(ctx, "postgres://postgres@"+p.Address+"/pgbouncer?sslmode=disable"))
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	return kit.Must(conn.Exec(ctx, command).ReadAll())[0].Rows, nil
 }

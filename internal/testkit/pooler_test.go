@@ -148,7 +148,7 @@ func TestPoolerCountsWhatItServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pooler.Stop)
-	conn := Connect(t, throughPooler(pooler.Address(), used.Direct()))
+	conn := Connect(t, throughPooler(pooler.Address, used.Direct()))
 	for range 7 {
 		Exec(t, conn, "select 1", pgx.QueryExecModeSimpleProtocol)
 	}
@@ -206,6 +206,6 @@ func holdPooler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("pooler " + pooler.Address())
+	fmt.Println("pooler " + pooler.Address)
 	select {} // until it is killed
 }

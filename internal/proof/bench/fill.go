@@ -59,8 +59,7 @@ func textOf(n int) string {
 	return strings.Join(chosen, " ")
 }
 
-// shortChat is the kind of the chats of shortTurns turns, none of them folded. The ids of chats follow from their kind and
-// number, see idOf.
+// shortChat is the kind of chats of shortTurns turns that are not folded. Their ids follow from kind and number, see idOf.
 const shortChat = "short"
 
 func (b *bench) shortChats() int { return b.of(15_000) }

@@ -150,8 +150,7 @@ func (b *bench) serve(ctx context.Context, program, database, name string, more 
 	}
 }
 
-// replies is a model with a reply of 99 words that is ready, told with a pause before each word. All else is the offline
-// model's.
+// replies is a model with a reply of 99 words that is ready, told with a pause before each. All else is the offline model's.
 func replies(pause time.Duration) people.Script {
 	const words = 99
 	return func(asked *offline.Request) offline.Answer {
@@ -213,8 +212,7 @@ func (m pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // wish is how a question asks for a number of tokens.
 const wish = "Say tokens=%d"
 
-// wished returns how many tokens the last question of a prompt asks for: what is before it is history. Without a wish it is
-// one.
+// wished returns how many tokens the last question of a prompt asks for, 1 without a wish: what is before it is history.
 func wished(body []byte) (tokens int) {
 	_, _ = fmt.Sscanf(string(body[max(bytes.LastIndex(body, []byte("Say tokens=")), 0):]), wish, &tokens)
 	return max(tokens, 1)

@@ -127,8 +127,7 @@ func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) {
 	put("refused or broken", "", "", float64(len(broken)), atMost(0))
 }
 
-// replies asks for a reply of so many tokens in each chat, evenly over a time, and returns what came of them, and why some are
-// not whole.
+// replies asks for a reply of so many tokens in each chat, evenly over a time; broken says why some are not whole.
 func (b *bench) replies(ctx context.Context, p endpoint, chats []chat, over time.Duration, tokens int) (found []reply, broken []error) {
 	found, broken = make([]reply, len(chats)), make([]error, len(chats))
 	err := evenly(ctx, len(chats), over, func(ctx context.Context, i int) {
@@ -137,8 +136,7 @@ func (b *bench) replies(ctx context.Context, p endpoint, chats []chat, over time
 	return found, slices.DeleteFunc(slices.Concat(broken, []error{err}), func(err error) bool { return err == nil })
 }
 
-// measureBurst begins replies without waiting for those before: all in one moment, then so many a second. How long do
-// they wait for each other?
+// measureBurst begins replies without waiting for those before, at once and then so many a second: how long do they wait?
 func measureBurst(ctx context.Context, b *bench, t *table) {
 	const together, perSecond, lasts = 300, 100, 8 * time.Second
 	begin := func(p endpoint) {

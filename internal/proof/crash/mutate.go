@@ -141,8 +141,7 @@ func (m *mutation) try(ctx context.Context, source string) {
 
 var patchedFile = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 
-// overlay writes the patched files into a folder and returns the setting with which go builds them instead of the
-// source's.
+// overlay writes the patched files into a folder and returns the setting with which go builds them instead.
 func (m *mutation) overlay(ctx context.Context, source, folder string) (setting string, err error) {
 	defer kit.Catch(&err)
 	source = kit.Must(filepath.Abs(source))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -34,18 +33,17 @@ const (
 var limits = people.Limits{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1, "prompt": 8000, "topic_most": 6, "topic_room": 20}
 
 func settings() map[string]string {
-	number := func(name string) string { return strconv.Itoa(limits[name].(int)) }
 	return map[string]string{
 		"LONG_TERM_MEMORY": "true", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 		// The cap is large, because the brief lists every message.
-		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": number("threshold"), "MEMORY_K_RAW_TURNS": number("tail"),
-		"MEMORY_BRIDGE_TOKEN_BUDGET": number("bridge"), "MEMORY_MIN_TAIL_TURNS": number("least"),
-		"MEMORY_SUMMARY_TOKEN_CAP": "4000", "MEMORY_PROMPT_TOKEN_BUDGET": number("prompt"),
+		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": fmt.Sprint(limits["threshold"]), "MEMORY_K_RAW_TURNS": fmt.Sprint(limits["tail"]),
+		"MEMORY_BRIDGE_TOKEN_BUDGET": fmt.Sprint(limits["bridge"]), "MEMORY_MIN_TAIL_TURNS": fmt.Sprint(limits["least"]),
+		"MEMORY_SUMMARY_TOKEN_CAP": "4000", "MEMORY_PROMPT_TOKEN_BUDGET": fmt.Sprint(limits["prompt"]),
 		// A pause in a chat makes an extraction due as well as six turns do.
 		"MEMORY_EXTRACT_DELAY": "1s",
 		// A chat has topics from its first turn on, which fade within seconds.
 		"TOPICS": "on", "TOPIC_MAX": "2", "TOPIC_HALF_LIFE": "1s", "TOPIC_HALF_LIFE_MAX": "4s",
-		"TOPIC_MAX_MESSAGES": number("topic_most"), "TOPIC_KEEP_MESSAGES": "2",
+		"TOPIC_MAX_MESSAGES": fmt.Sprint(limits["topic_most"]), "TOPIC_KEEP_MESSAGES": "2",
 	}
 }
 
@@ -204,8 +202,7 @@ func (h *harness) victims() []*people.Part {
 	return all
 }
 
-// enqueueTwice inserts duplicate jobs: their worker must find that there is nothing to do, or that another worker
-// is doing it.
+// enqueueTwice inserts duplicate jobs: their worker must find that there is nothing to do, or that another is doing it.
 func (h *harness) enqueueTwice(ctx context.Context) {
 	kit.Must(h.system.Admin.Exec(ctx, `
 		insert into river.river_job (kind, args, queue, max_attempts)

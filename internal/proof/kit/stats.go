@@ -111,8 +111,7 @@ func UsageOfPostgres(ctx context.Context, admin Querier) (all Usage, wal int64, 
 	return all, wal, nil
 }
 
-// statOf returns some fields of a process's /proc/PID/stat, counted from 0 as proc(5) does from 1; none where there is no
-// such process.
+// statOf returns fields of /proc/PID/stat, counted from 0 as proc(5) does from 1; none where there is no such process.
 func statOf(pid, from, to int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // its end is no error
 	// The second field, the program's name in brackets, may hold anything.

@@ -250,9 +250,8 @@ func steady(before, now sample) bool {
 	return near(float64(now.Postgres.Connections), float64(before.Postgres.Connections))
 }
 
-// calm waits until an idle system has nothing left to do and enough reports true several times in a row. It
-// returns the last sample, also of a system that does not become quiet: the checks then report what is wrong with
-// it.
+// calm waits until an idle system has nothing left to do and enough reports true several times in a row. It returns the
+// last sample, also of a system that does not become quiet: the checks then report what is wrong with it.
 func (p plan) calm(ctx context.Context, take *sampler, enough func(before, now sample) bool) sample {
 	const running, settle = 4, 3 * time.Minute
 	began := time.Now()

@@ -20,7 +20,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,15 +108,12 @@ func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err e
 }
 
 func (s *System) set(ctx context.Context) {
-	dsn := kit.Must(url.Parse(s.Postgres.DSN()))
+	dsn := s.Postgres.DSN()
 	if s.plan.Idle > 0 {
-		query := dsn.Query()
-		query.Set("pool_max_conn_idle_time", s.plan.Idle.String())
-		query.Set("pool_health_check_period", (s.plan.Idle / 5).String())
-		dsn.RawQuery = query.Encode()
+		dsn += fmt.Sprintf("&pool_max_conn_idle_time=%s&pool_health_check_period=%s", s.plan.Idle, s.plan.Idle/5)
 	}
 	s.Settings = map[string]string{
-		"DATABASE_URL": dsn.String(), "SUPABASE_JWT_SECRET": kit.Secret, "TMPDIR": s.temporary(),
+		"DATABASE_URL": dsn, "SUPABASE_JWT_SECRET": kit.Secret, "TMPDIR": s.temporary(),
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.Model.Base,
 	}
 	switch {

@@ -66,7 +66,7 @@ func run(o options, command []string) (code int, err error) {
 	if o.pooler {
 		pooler := kit.Must(testkit.StartPooler(ctx, admin))
 		defer pooler.Stop()
-		env = append(env, testkit.PoolerEnv+"="+pooler.Address())
+		env = append(env, testkit.PoolerEnv+"="+pooler.Address)
 		defer func() {
 			served, failed := pooler.Served(context.Background())
 			if failed == nil && served == 0 {
