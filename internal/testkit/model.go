@@ -47,8 +47,7 @@ func (m *Model) Asked(kind offline.Kind) []offline.Request {
 	return found
 }
 
-// HeldReply is a script that replies with a text and waits after so many pieces until the gate is closed. Summaries are
-// the built-in model's.
+// HeldReply is a script that replies with a text and waits after so many pieces until the gate is closed.
 func HeldReply(text string, pieces int, gate <-chan struct{}) Script {
 	return func(request *offline.Request) offline.Answer {
 		if request.Kind != offline.KindReply {

@@ -41,8 +41,7 @@ type Pooler struct {
 	log     Log             // what it printed
 }
 
-// NewTransactionPooler starts a pooler in front of a test's database and returns the DSN of postgres through it,
-// with the mark. It ends with the test.
+// NewTransactionPooler starts a pooler in front of a test's database, until the test ends, and returns the DSN through it.
 func NewTransactionPooler(t testing.TB, database Database) string {
 	t.Helper()
 	pooler, err := StartPooler(t.Context(), database.AdminDSN)
@@ -81,8 +80,7 @@ func StartPooler(ctx context.Context, serverDSN string) (p *Pooler, err error) {
 	return p, nil
 }
 
-// awaitStart waits until the pooler answers. From version 1.21 on it can keep named statements for its clients; ours
-// must not.
+// awaitStart waits until the pooler answers. From version 1.21 on it can keep named statements, and ours must not.
 func (p *Pooler) awaitStart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -143,8 +141,7 @@ func parseDSN(dsn string) (*pgxpool.Config, error) {
 	return config, err
 }
 
-// writePoolerConfig writes a file that any user may read. server_login_retry is the seconds until the pooler retries a
-// server that refused it.
+// writePoolerConfig writes a file that any user may read. A server that refused the pooler is tried again in a second.
 func writePoolerConfig(server *url.URL, address string) (string, error) {
 	host, port, _ := strings.Cut(address, ":")
 	file, err := os.CreateTemp("", "throughline-pooler-*.ini")

@@ -43,8 +43,7 @@ func (e Event) Code() string {
 	return code
 }
 
-// Stream reads the events of one answer and checks each of them: the order, and that its id is its position in the
-// text.
+// Stream reads the events of one answer and checks the order of each, and that its id is its position in the text.
 type Stream struct {
 	Response *http.Response
 	// Events and Text are what was read so far.

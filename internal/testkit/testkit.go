@@ -9,7 +9,7 @@
 // With plain go test, each test process starts a throwaway cluster when its first test needs a database.
 // Under make test one cluster, started by the command withpg, serves all of them.
 //
-// Packages that testkit itself is made of (auth, localpg, supabase) use it from an external test
+// Packages that testkit itself is made of (auth, kit, localpg, supabase) use it from an external test
 // package, such as supabase_test.
 package testkit
 
@@ -101,8 +101,7 @@ func superuserDSN() (string, error) {
 	return own()
 }
 
-// StartCluster starts an empty cluster of a major version of Postgres (0: any) without any durability, for speed.
-// Destroy it.
+// StartCluster starts an empty cluster of a major version of Postgres (0: any), fast and not durable. Destroy it.
 func StartCluster(ctx context.Context, major int) (cluster *localpg.Cluster, err error) {
 	defer kit.Catch(&err)
 	binDir := kit.Must(localpg.FindBinaries(major))
@@ -156,8 +155,7 @@ func removeAbandoned(ctx context.Context) {
 // Patience is how long a test waits for what must happen. It is not a bound on speed.
 const Patience = 4 * time.Minute
 
-// Eventually polls until the condition holds, for what sends no signal, and fails the test after Patience. what
-// names the condition in the failure.
+// Eventually polls until what sends no signal holds, and fails the test after Patience. what names it in the failure.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

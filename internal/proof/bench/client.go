@@ -66,8 +66,7 @@ type delta struct {
 // toTheEnd is a number of deltas that no connection brings.
 const toTheEnd = -1
 
-// receive sends a request and reads until the reply has ended, or so many deltas came on this connection, which is then
-// lost. A reply that breaks off is an error.
+// receive reads until the reply has ended, or breaks off with so many deltas. One that breaks off by itself is an error.
 func (r *reply) receive(ctx context.Context, p endpoint, by *http.Client, asked request, most int) error {
 	r.first = 0
 	began := time.Now()

@@ -191,8 +191,7 @@ func (b *build) remember(ctx context.Context, t *table) {
 	}
 }
 
-// measureFold counts folds per second with a model whose summary is ready, what a folded turn costs, and times jobs from
-// insert to start.
+// measureFold counts folds a second with a model whose summary is ready, and what a turn of one costs, and times pick-ups.
 func measureFold(ctx context.Context, b *bench, t *table) {
 	server := b.server(ctx, shipped)
 	p50, p95 := b.pickupTimes(ctx)
@@ -246,8 +245,7 @@ func (b *bench) foldRate(ctx context.Context, due batch) float64 {
 	return done / lasted
 }
 
-// pickupTimes enqueues folds as a saved reply does, one after another, of chats that need none, and returns how long each
-// waited for its worker, which is idle.
+// pickupTimes enqueues one fold after another of chats that need none, and returns how long they waited for an idle worker.
 func (b *bench) pickupTimes(ctx context.Context) (p50, p95 float64) {
 	const longestPause = 60 * time.Millisecond
 	count := b.of(100)

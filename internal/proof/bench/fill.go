@@ -155,15 +155,13 @@ var (
 	knownPlaces = []string{"attic", "cellar", "garage", "greenhouse", "workshop"}
 )
 
-// askForMemory returns a question whose words find memories. It is always another one, because the vector of a question
-// is kept for when it comes again.
+// askForMemory returns a question whose words find memories: always another one, because the vector of one is kept.
 func (b *bench) askForMemory() string {
 	n := int(b.asked.Add(1))
 	return fmt.Sprintf("Is it the %s that I keep in the %s, or one of the %d others?", knownThings[n%len(knownThings)], knownPlaces[n%len(knownPlaces)], n)
 }
 
-// fillMemories makes every user known for the same things. The keyless embedder makes the vectors of the first user's
-// memories, as the program would.
+// fillMemories makes every user known for the same things, with vectors of the keyless embedder, as the program would.
 func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 	kit.Must(conn.Exec(ctx, `insert into public.memories (user_id, content, graph_version)
 		select $1, format('The user keeps a %s in the %s.', thing, place), 1 from unnest($2::text[]) thing, unnest($3::text[]) place`,
@@ -249,8 +247,7 @@ type talk struct {
 	number, turns int
 }
 
-// said is what all talks say. How long recall takes depends on how often words occur: a subject is in one message of many,
-// the other words are in every third or so.
+// said is what all talks say. Recall takes as long as words are frequent: a subject is rare, the others are in every third.
 var said = people.Talk{Subjects: subjects(), Words: people.Range{Least: 15, Most: 45}, Reply: people.Range{Least: 15, Most: 45}}
 
 // subjects are as many as vectors have room for: words of three syllables, so that none is a word of any language.

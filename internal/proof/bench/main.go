@@ -133,8 +133,7 @@ func publish(root string, host []string, tables []*table) (err error) {
 	return err
 }
 
-// measure runs the parts, all of them once before any of them again, so that a noisy minute does not affect one alone.
-// After a failure it returns what it has.
+// measure runs all parts once before any of them again: a noisy minute affects all. After a failure it returns what it has.
 func (b *bench) measure(ctx context.Context, chosen []part, runs int) (tables []*table, err error) {
 	for n := range runs {
 		for i, p := range chosen {

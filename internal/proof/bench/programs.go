@@ -229,8 +229,7 @@ const (
 		"\"usage\":{\"input_tokens\":1000,\"input_tokens_details\":{\"cached_tokens\":900},\"output_tokens\":100}}}\n\n"
 )
 
-// measurePeers sends the streams of measureStream through the program as shipped and through another gateway, which only
-// passes them on.
+// measurePeers sends the streams of measureStream through the program and another gateway, which only passes them on.
 func measurePeers(ctx context.Context, b *bench, t *table) {
 	server := b.server(ctx, shipped)
 	gateway := b.startPortkey(ctx)

@@ -56,23 +56,19 @@ func (t *table) put(column string, r row, value float64) {
 	*of = append(*of, value)
 }
 
-var percentiles = []struct {
-	name string
-	q    float64
-}{{"p50", .5}, {"p99", .99}}
-
 // times puts percentiles of what took time. The figure is the beginning of their names, "" for none, and the targets are
 // in their order, none or one for each.
 func (t *table) times(column, what, figure string, took kit.Times, targets ...*target) {
-	for n, p := range percentiles {
-		r := row{what: what + ", " + p.name, unit: "ms"}
+	for n, q := range []float64{.5, .99} {
+		name := fmt.Sprintf("p%.0f", 100*q)
+		r := row{what: what + ", " + name, unit: "ms"}
 		if figure != "" {
-			r.figure = figure + p.name
+			r.figure = figure + name
 		}
 		if targets != nil {
 			r.target = targets[n]
 		}
-		t.put(column, r, took.MS(p.q))
+		t.put(column, r, took.MS(q))
 	}
 }
 

@@ -76,10 +76,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 // crash plays all rounds and prints the table. After a violation logs and database are kept.
 func crash(ctx context.Context, o options, out, progress io.Writer) error {
 	fmt.Fprintf(progress, "seed %d\n", o.seed)
-	h, err := newHarness(ctx, o, progress)
-	if err != nil {
-		return err
-	}
+	h := kit.Must(newHarness(ctx, o, progress))
 	ended := h.run(ctx)
 	rows, counted := h.rows(ctx)
 	for _, r := range rows {
@@ -95,7 +92,7 @@ func crash(ctx context.Context, o options, out, progress io.Writer) error {
 	if keep {
 		fmt.Fprintf(out, "kept: logs in %s, the database in %s (seed %d)\n", h.system.Logs(), h.system.Postgres.Dir(), o.seed)
 	}
-	err = errors.Join(ended, counted, h.system.Close(keep))
+	err := errors.Join(ended, counted, h.system.Close(keep))
 	if o.doc && err == nil {
 		var table strings.Builder
 		fmt.Fprintf(&table, "`make crash ROUNDS=%d`:\n\n| | |\n|---|--:|\n", o.rounds)

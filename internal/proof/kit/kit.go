@@ -47,7 +47,7 @@ func Must[T any](value T, err error) T {
 	return value
 }
 
-// Catch, deferred, adds what ended the work to the error that a function returns.
+// Catch is to be deferred: it adds what ended the work to the error that a function returns.
 func Catch(err *error) {
 	switch caught := recover().(type) {
 	case nil:
@@ -58,7 +58,7 @@ func Catch(err *error) {
 	}
 }
 
-// In, deferred, says of what ended the work where that was.
+// In is to be deferred: it says of what ended the work where that was.
 func In(format string, args ...any) {
 	switch caught := recover().(type) {
 	case nil:

@@ -39,8 +39,7 @@ func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, 
 // StartEmptyPostgres is StartPostgres without our migrations: the project is as Supabase makes it.
 func StartEmptyPostgres(ctx context.Context, settings map[string]string) (p *Postgres, err error) {
 	defer Catch(&err)
-	const reference = 15
-	binaries, err := localpg.FindBinaries(reference)
+	binaries, err := localpg.FindBinaries(15)
 	if err != nil {
 		binaries = Must(localpg.FindBinaries(0))
 	}
@@ -61,7 +60,7 @@ func StartEmptyPostgres(ctx context.Context, settings map[string]string) (p *Pos
 
 // Migrate has a build of the program migrate an empty cluster.
 func (p *Postgres) Migrate(ctx context.Context, program string) error {
-	command := exec.CommandContext(ctx, program, "migrate") //nolint:gosec // the program under test
+	command := exec.CommandContext(ctx, program, "migrate")
 	command.Env = []string{"DATABASE_URL=" + p.DSN()}
 	return Run(command)
 }

@@ -95,8 +95,7 @@ func memoryIsSteady(samples series) check {
 	return newCheck(name, fmt.Sprintf("the steepest trend is %.0f %% of what is allowed", 100*worst), problems...)
 }
 
-// vacuumKeepsUp checks that no table has more dead rows than trigger autovacuum, plus those that came up in its
-// last three rounds.
+// vacuumKeepsUp checks that no table has more dead rows than trigger autovacuum, plus those of its last three rounds.
 func vacuumKeepsUp(samples series) check {
 	problems := map[string]string{}
 	most, vacuums := int64(0), int64(0)
@@ -169,8 +168,7 @@ func (all series) values(value func(sample) float64) (values []float64) {
 
 func median(values []float64) float64 { return kit.Percentile(values, .5) }
 
-// growth returns by how much a value grows over the samples: twice what lies between the medians of their two halves, so a
-// peak here or there is no growth.
+// growth is twice what lies between the medians of the two halves of the samples, so that a peak is no growth.
 func (all series) growth(value func(sample) float64) float64 {
 	half := len(all) / 2
 	return 2 * (median(all[half:].values(value)) - median(all[:half].values(value)))

@@ -67,8 +67,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	return kit.Must(execute(ctx, p, progress)).deliver(".", out)
 }
 
-// deliver prints the summary, writes it and all samples into the folder and, where asked, the documents of the repository
-// in root. A failed check is an error.
+// deliver prints the summary, and writes it and all samples into the folder and, where asked, the documents below root.
 func (r report) deliver(root string, out io.Writer) error {
 	results, err := json.MarshalIndent(map[string]any{"idle_before": r.baseline, "samples": r.samples, "idle_after": r.after}, "", " ")
 	summary := r.markdown()

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
@@ -56,7 +54,10 @@ func (s *sampler) take(ctx context.Context) sample {
 		now.Rest.CPU -= found.CPU // a child of this process, too
 		now.Rest.RSS -= found.RSS
 	}
-	now.Postgres = readDatabase(ctx, s.system.Admin)
+	kit.Check(s.system.Admin.QueryRow(ctx, readState).Scan(&now.Postgres))
+	var err error
+	now.Postgres.Usage, now.Postgres.WAL, err = kit.UsageOfPostgres(ctx, s.system.Admin)
+	kit.Check(err)
 	return now
 }
 
@@ -142,11 +143,3 @@ const (
 		  from (select 1000 * extract(epoch from attempted_at - scheduled_at)::float8 as waited from river.river_job
 		         where kind in ('fold_brief', 'rebuild_brief') and attempt = 1) picked`
 )
-
-func readDatabase(ctx context.Context, admin *pgxpool.Pool) (d database) {
-	kit.Check(admin.QueryRow(ctx, readState).Scan(&d))
-	var err error
-	d.Usage, d.WAL, err = kit.UsageOfPostgres(ctx, admin)
-	kit.Check(err)
-	return d
-}

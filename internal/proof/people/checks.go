@@ -208,8 +208,7 @@ create schema if not exists crash;
 create table if not exists crash.places (chat_id uuid, seq bigint, message_id uuid, primary key (chat_id, seq, message_id));
 create table if not exists crash.memory_versions (user_id uuid primary key, version bigint)`
 
-// deletedMarks are the marks of messages that were certainly deleted. Not of a reply of which other tries are left: they
-// begin with the same mark.
+// deletedMarks are those of messages that were certainly deleted. Other tries of a reply begin with the same mark.
 const deletedMarks = `
 create temp table deleted_marks on commit drop as
   select substring(h.content from '^ask\d+') as mark from heard_messages h where h.deletion = 2

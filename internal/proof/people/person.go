@@ -33,8 +33,7 @@ type Habits struct {
 	// Shares of the replies after which a message is deleted, the chat is cleared, a memory edited, a topic changed, or
 	// something is read: history, memory, chats, a search.
 	Erase, Clear, Edit, Tend, Look float64
-	// Spite is the share of steps in which a message is deleted while a memory or a summary of it is being made, where there
-	// is one.
+	// Spite is the share of steps in which a message is deleted, if there is one, while a memory or a summary of it is made.
 	Spite float64
 }
 
@@ -245,8 +244,7 @@ func (p *Person) stop(ctx context.Context, server string, m *message) {
 	_ = p.callAt(ctx, server, http.MethodPost, "/v1/message/"+id.String()+"/cancel", nil, nil) // see above
 }
 
-// beingRead returns a message of which a memory or a topic's summary is about to be stored; nil if there is none. What it
-// says must not outlive it.
+// beingRead returns a message, or nil, of which a memory or a summary is about to be stored, which must not outlive it.
 func (p *Person) beingRead() *message {
 	for _, chat := range p.chats {
 		for _, m := range chat.said {

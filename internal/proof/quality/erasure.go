@@ -28,8 +28,7 @@ const (
 
 var moments = []string{forExtract, forConsolidate, forVectors, forEntities, decayJob, exporting, editing, wholeChat}
 
-// strike deletes the message of a canary at the moment when a model is asked about it, so that the deletion meets every later
-// step of the job.
+// strike deletes the message of a canary when a model is asked about it, so that this meets every later step of the job.
 type strike struct {
 	purpose string      // of the call that it waits for
 	met     atomic.Bool // the call came
@@ -99,7 +98,7 @@ func canaryFacts(later []people.Line) []offline.Fact {
 
 // mergeCanaries merges everything into the first memory.
 func mergeCanaries(c people.Line, memories []people.Line) *offline.Decision {
-	merged := strings.TrimSuffix(memories[0].Text, ".") + ", and " + lower(c.Text)
+	merged := strings.TrimSuffix(memories[0].Text, ".") + ", and " + strings.ToLower(c.Text[:1]) + c.Text[1:]
 	return &offline.Decision{Action: "UPDATE", Memory: &memories[0].Alias, Merged: &merged, Reason: "More is known."}
 }
 

@@ -14,8 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// speakLanguages has a model that writes facts down in the user's language, one that does so when it is asked again, and one
-// that writes English in any case.
+// speakLanguages has models that write facts in the user's language, do so when they are asked again, or write English.
 func speakLanguages(s *scene, size int) []figure {
 	const wrong, kept = "facts in another language than the user's", "facts in the user's language, kept"
 	wanted := 0
@@ -180,8 +179,6 @@ func sameAgain(known []truth) func(people.Line, []people.Line) *offline.Decision
 		return nil
 	}
 }
-
-func lower(text string) string { return strings.ToLower(text[:1]) + text[1:] }
 
 // What agents' transcripts repeat: each is told by words of the message that brings it.
 const (

@@ -50,8 +50,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the command's exit code, and an error of our own. The end of the command ends us: the cluster is always
-// removed.
+// run returns the command's exit code, and an error of our own. The end of the command ends us, and the cluster with us.
 func run(o options, command []string) (code int, err error) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()

@@ -24,8 +24,7 @@ type talk struct {
 	turns []*turn
 }
 
-// turn is a user's message and what follows it, as the server indexes it. Its own vector is that of the whole, as the
-// server makes it.
+// turn is a user's message and what follows it, as the server indexes it, with the server's vector of the whole.
 type turn struct {
 	topics.Turn
 	session string
