@@ -19,8 +19,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// mutationsFolder is where the patches are, from the module's folder.
-const mutationsFolder = "internal/proof/crash/mutations"
+const mutationsFolder = "internal/proof/crash/mutations" // from the module's
 
 // mutation is a patch that breaks the program, and its expected effect. The patch begins with lines of text:
 // "Says: …", and "Caught by: check, check" or "Survives: reason".

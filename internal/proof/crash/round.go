@@ -115,7 +115,7 @@ func (h *harness) run(ctx context.Context) (err error) {
 
 // leg plays some rounds while all people talk, and waits for quiet after the last.
 func (h *harness) leg(ctx context.Context, first, last int) {
-	defer kit.In("round %d, in those up to %d", first, last)
+	defer kit.In("rounds %d to %d", first, last)
 	talking, hangUp := context.WithCancel(ctx)
 	stopping, stop := context.WithCancel(talking)
 	var wait sync.WaitGroup
@@ -139,6 +139,7 @@ func (h *harness) leg(ctx context.Context, first, last int) {
 
 // round lets people talk, strikes once or twice, and runs the checks while they go on talking.
 func (h *harness) round(ctx context.Context, n int) {
+	defer kit.In("round %d", n)
 	h.played++
 	strikes := 1 + h.chance.IntN(2)
 	for strike := range strikes {
