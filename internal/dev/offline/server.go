@@ -126,13 +126,13 @@ func (l *Listening) BaseURL() string { return l.base }
 func (l *Listening) Close() error { return l.close() }
 
 // read decodes the body of a request into what this model reads of it. Our own client builds requests, so nothing else
-// is checked of them; one that cannot be read is refused, and recorded as that.
+// is checked of them; one that is no JSON is refused, and recorded as that. Of one that its sender broke off nothing is said.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) (raw []byte, ok bool) {
 	raw, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(raw, into)
+	if err != nil {
+		return nil, false
 	}
-	if err == nil {
+	if err = json.Unmarshal(raw, into); err == nil {
 		return raw, true
 	}
 	s.journal.refused(r.Method + " " + r.URL.Path + ": " + err.Error())
