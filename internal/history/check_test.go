@@ -98,7 +98,7 @@ func TestDefaultsOfTheDeploymentYieldToWhatAChatSays(t *testing.T) {
 func TestChangesAreChecked(t *testing.T) {
 	t.Parallel()
 	change := ChatChange{Title: None[string](), Tags: To([]string{" a ", "a"}), MemoryStrategy: None[string](), TTLHours: None[int]()}
-	if err := change.Check(); err != nil {
+	if err := Check(&change); err != nil {
 		t.Fatal(err)
 	}
 	if *change.Title.Value != "" || !slices.Equal(*change.Tags.Value, []string{"a"}) || *change.MemoryStrategy.Value != "summary" ||
@@ -106,7 +106,7 @@ func TestChangesAreChecked(t *testing.T) {
 		t.Errorf("%+v", change)
 	}
 	bad := ChatChange{Metadata: To(map[string]any{"\x00": 1}), Tags: To([]string{""}), MemoryStrategy: To(""), TTLHours: To(0), MaxTurns: To(0)}
-	if got := wrongFields(t, bad.Check()); got != "max_turns memory_strategy metadata tags[0] ttl_hours" {
+	if got := wrongFields(t, Check(&bad)); got != "max_turns memory_strategy metadata tags[0] ttl_hours" {
 		t.Errorf("%q", got)
 	}
 }
@@ -115,19 +115,19 @@ func TestQueriesAreChecked(t *testing.T) {
 	t.Parallel()
 	one := int64(1)
 	for name, c := range map[string]struct {
-		check func() error
-		wrong string
+		request any
+		wrong   string
 	}{
-		"list":        {(&ListQuery{Limit: MaxChats + 1, Tag: "\xff"}).Check, "limit tag"},
-		"messages":    {(&MessagesQuery{Limit: -1, BeforeSeq: &one, AfterSeq: &one}).Check, "after_seq limit"},
-		"prune":       {(&PruneQuery{}).Check, "older_than_days"},
-		"prune far":   {(&PruneQuery{OlderThanDays: MaxPruneDays}).Check, ""},
-		"importance":  {(&MessageChange{Importance: To(1.1)}).Check, "importance"},
-		"no number":   {(&MessageChange{Importance: To(math.NaN())}).Check, "importance"},
-		"unimportant": {(&MessageChange{Importance: To(0.0)}).Check, ""},
-		"unrated":     {(&MessageChange{Importance: None[float64]()}).Check, ""},
+		"list":        {&ListQuery{Limit: MaxChats + 1, Tag: "\xff"}, "limit tag"},
+		"messages":    {&MessagesQuery{Limit: -1, BeforeSeq: &one, AfterSeq: &one}, "after_seq limit"},
+		"prune":       {&PruneQuery{}, "older_than_days"},
+		"prune far":   {&PruneQuery{OlderThanDays: 36_500}, ""},
+		"importance":  {&MessageChange{Importance: To(1.1)}, "importance"},
+		"no number":   {&MessageChange{Importance: To(math.NaN())}, "importance"},
+		"unimportant": {&MessageChange{Importance: To(0.0)}, ""},
+		"unrated":     {&MessageChange{Importance: None[float64]()}, ""},
 	} {
-		if got := wrongFields(t, c.check()); got != c.wrong {
+		if got := wrongFields(t, Check(c.request)); got != c.wrong {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -20,9 +20,8 @@ type GraphQuery struct {
 	Entity       string `query:"entity,omitempty" maxLength:"100" description:"The name of an entity, in any case: what is said of it. User is the user."`
 	Relationship string `query:"relationship,omitempty" maxLength:"100" description:"Only relationships of this name: lives_in."`
 	Type         string `query:"type,omitempty" enum:"person,organization,place,project,product,tool,concept,condition,event,other" doc:"type"`
-	// Depth is from 1 to 3.
-	Depth int    `query:"depth" minimum:"1" maximum:"3" default:"1" description:"How many relationships away from the entity what is shown may be."`
-	AsOf  string `query:"as_of,omitempty" doc:"as_of"`
+	Depth        int    `query:"depth" minimum:"1" maximum:"3" default:"1" description:"How many relationships away from the entity what is shown may be."`
+	AsOf         string `query:"as_of,omitempty" doc:"as_of"`
 	// Text is a question; what it names adds to the other fields.
 	Text   string `query:"q,omitempty" maxLength:"500" description:"A question such as: what tools do I like. It is answered by what is true now, or at as_of."`
 	Format string `query:"format,omitempty" enum:"json,mermaid,dot" default:"json" doc:"format"`
@@ -31,18 +30,11 @@ type GraphQuery struct {
 	Moment time.Time
 }
 
-// Check sets the default of the depth and reports what is malformed.
-func (q *GraphQuery) Check() error {
-	if q.Depth == 0 {
-		q.Depth = 1
-	}
+// check reads the time.
+func (q *GraphQuery) check(wrong problems) error {
 	q.Entity, q.Text = strings.TrimSpace(q.Entity), strings.TrimSpace(q.Text)
-	wrong := problems{}
-	wrong.text("entity", &q.Entity, graph.MaxName)
-	wrong.text("relationship", &q.Relationship, graph.MaxName)
-	wrong.text("q", &q.Text, MaxQuery)
 	if q.AsOf != "" {
 		q.Moment = wrong.moment("as_of", q.AsOf)
 	}
-	return wrong.err()
+	return nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // Store reads and writes chats and messages with the user's rights, so that another user's chat does not exist.
-// Callers run a request's Check first. Methods that name a chat return fault.NoChat when there is none and, unless
+// Callers Check a request first. Methods that name a chat return fault.NoChat when there is none and, unless
 // they delete, fault.Expired when it has expired. Methods that name a message return NoMessage instead of NoChat.
 type Store interface {
 	// CreateChat creates a chat without messages.

@@ -13,7 +13,7 @@ import (
 )
 
 // Memories reads and writes what a user is remembered for, with the user's rights: another user's memory does not exist.
-// Callers run a request's Check first. Methods that name a memory return NoMemory when there is none. Where long-term
+// Callers Check a request first. Methods that name a memory return NoMemory when there is none. Where long-term
 // memory is off, AddMemory and ImportMemories return MemoryOff; what is stored can still be read, changed and deleted.
 type Memories interface {
 	// ListMemories returns a page of memories: the newest first or, for a query with a Text, the best matches.

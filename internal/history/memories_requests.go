@@ -2,33 +2,18 @@ package history
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
 
-// Limits of requests about memories.
-const (
-	DefaultMemories = 50
-	MaxMemories     = 200
-	// MaxForgotten is how many memories one query proposes to forget.
-	MaxForgotten = 50
-	// MaxExcluded is how many subjects a user excludes, MaxSubject how long each is, in characters.
-	MaxExcluded = 50
-	MaxSubject  = 100
-	maxZoneName = 64
-	maxLanguage = 35
-)
+// MaxForgotten is how many memories one query proposes to forget.
+const MaxForgotten = 50
 
 // The statuses that a list asks for beside those of memories. By default it holds what matters now: StatusCurrent.
 const (
@@ -52,31 +37,13 @@ type MemoriesQuery struct {
 	Moment *time.Time
 }
 
-// Check fills in the limit, reads the time, and reports the parameters that are out of range.
-func (q *MemoriesQuery) Check() error {
-	wrong := problems{}
-	wrong.limit(&q.Limit, DefaultMemories, MaxMemories)
-	q.Text = strings.TrimSpace(q.Text)
-	wrong.query("q", q.Text, 0)
-	q.Status = cmp.Or(q.Status, StatusCurrent)
-	wrong.among("status", &q.Status, listedStatuses)
+// check reads the time.
+func (q *MemoriesQuery) check(wrong problems) error {
+	q.Text, q.Status = strings.TrimSpace(q.Text), cmp.Or(q.Status, StatusCurrent)
 	if q.AsOf != "" {
 		q.Moment = new(wrong.moment("as_of", q.AsOf))
 	}
-	return wrong.err()
-}
-
-// listedStatuses are what a list may be of.
-var listedStatuses = append(slices.Clone(writableStatuses), string(memories.Superseded), StatusCurrent, StatusAll)
-
-// query checks the words of a search.
-func (p problems) query(name, text string, least int) {
-	switch length := utf8.RuneCountInString(text); {
-	case length < least || length > MaxQuery:
-		p[name] = fmt.Sprintf("must have %d to %d characters", least, MaxQuery)
-	case memory.HoldsNUL(text) || !utf8.ValidString(text):
-		p[name] = "must be UTF-8 without the character U+0000"
-	}
+	return nil
 }
 
 func (p problems) moment(name, text string) time.Time {
@@ -110,11 +77,9 @@ type NewMemory struct {
 	Status  *string  `json:"status,omitempty" nullable:"true" enum:"active,inbox,archived" description:"active when it is left out."`
 }
 
-// Check trims the content and reports the fields that are out of range.
-func (m *NewMemory) Check() error {
-	wrong := problems{}
-	wrong.memory(&m.Content, m.Type, m.Status)
-	return wrong.err()
+func (m *NewMemory) check(problems) error {
+	m.Content = strings.TrimSpace(m.Content)
+	return nil
 }
 
 // MemoryChange changes the fields that are set. A nil field stays.
@@ -127,32 +92,11 @@ type MemoryChange struct {
 	Status  *string  `json:"status,omitempty" nullable:"false" enum:"active,inbox,archived" doc:"memoryChange.status"`
 }
 
-// Check trims the content and reports the fields that are out of range.
-func (c *MemoryChange) Check() error {
-	wrong := problems{}
-	wrong.memory(c.Content, c.Type, c.Status)
-	return wrong.err()
-}
-
-var (
-	memoryTypes = []string{string(memories.Preference), string(memories.Fact), string(memories.Pattern), string(memories.Context)}
-	// writableStatuses are those that a user gives a memory: what took its place supersedes one.
-	writableStatuses = []string{string(memories.Active), string(memories.Inbox), string(memories.Archived)}
-)
-
-func (p problems) memory(content, kind, status *string) {
-	if content != nil {
-		*content = strings.TrimSpace(*content)
-		p.some("content", content, memories.MaxContent)
+func (c *MemoryChange) check(problems) error {
+	if c.Content != nil {
+		*c.Content = strings.TrimSpace(*c.Content)
 	}
-	p.among("type", kind, memoryTypes)
-	p.among("status", status, writableStatuses)
-}
-
-func (p problems) among(name string, value *string, words []string) {
-	if value != nil && !slices.Contains(words, *value) {
-		p[name] = "must be one of " + strings.Join(words, ", ")
-	}
+	return nil
 }
 
 // MemoryDeletion says what is deleted with a memory.
@@ -171,19 +115,17 @@ type ForgetRequest struct {
 	Token *string  `json:"token,omitempty" nullable:"true" description:"The token that a query was answered with, at most 10 minutes ago."`
 }
 
-// Check reports a request that is neither step, or both.
-func (r *ForgetRequest) Check() error {
-	wrong := problems{}
+// check refuses a request that is neither step, or both.
+func (r *ForgetRequest) check(wrong problems) error {
 	switch {
 	case r.Query != nil && r.Token != nil:
 		wrong["token"] = "must not come together with query"
 	case r.Query != nil:
 		*r.Query = strings.TrimSpace(*r.Query)
-		wrong.query("query", *r.Query, 1)
 	case r.Token == nil:
 		wrong["query"] = "is missing"
 	}
-	return wrong.err()
+	return nil
 }
 
 // MemorySettingsChange changes the settings that are set. Null gives the default.
@@ -192,50 +134,28 @@ type MemorySettingsChange struct {
 	Enabled  *bool           `json:"enabled,omitempty" nullable:"false" doc:"enabled"`
 	TimeZone Field[string]   `json:"time_zone,omitzero" nullable:"true" maxLength:"64" description:"An IANA name such as Europe/Berlin."`
 	Language Field[string]   `json:"language,omitzero" nullable:"true" maxLength:"35" description:"Such as de or pt-BR."`
-	Excluded Field[[]string] `json:"excluded,omitzero" nullable:"true" doc:"excluded"`
+	Excluded Field[[]string] `json:"excluded,omitzero" nullable:"true" each:"100" most:"50" doc:"excluded"`
 }
 
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 
-// Check reports the settings that are out of range.
-func (c *MemorySettingsChange) Check() error {
-	wrong := problems{}
+func (c *MemorySettingsChange) check(wrong problems) error {
 	if zone := c.TimeZone.Value; zone != nil && !knownZone(*zone) {
 		wrong["time_zone"] = "must be the IANA name of a time zone, such as Europe/Berlin"
 	}
-	if language := c.Language.Value; language != nil && (len(*language) > maxLanguage || !languageTag.MatchString(*language)) {
+	if language := c.Language.Value; language != nil && !languageTag.MatchString(*language) {
 		wrong["language"] = "must be a language tag such as de or pt-BR"
 	}
 	c.Excluded = orEmpty(c.Excluded, []string{})
-	if c.Excluded.Set {
-		c.Excluded = To(wrong.subjects(*c.Excluded.Value))
-	}
-	return wrong.err()
+	return nil
 }
 
 func knownZone(name string) bool {
-	if name == "" || name == "Local" || len(name) > maxZoneName {
+	if name == "" || name == "Local" {
 		return false // Go reads these as UTC, and as the server's own
 	}
 	_, err := time.LoadLocation(name)
 	return err == nil
-}
-
-// subjects returns the subjects without the space around them, each once.
-func (p problems) subjects(subjects []string) []string {
-	unique := []string{}
-	for i, subject := range subjects {
-		name := fmt.Sprintf("excluded[%d]", i)
-		subject = strings.TrimSpace(subject)
-		p.some(name, &subject, MaxSubject)
-		if subject != "" && !slices.Contains(unique, subject) {
-			unique = append(unique, subject)
-		}
-	}
-	if len(unique) > MaxExcluded {
-		p["excluded"] = fmt.Sprintf("has more than %d entries", MaxExcluded)
-	}
-	return unique
 }
 
 // ChatDeletion says what of a chat outlives it.

@@ -22,21 +22,14 @@ type RecallQuery struct {
 	// ChatID and TopicID restrict the search to one chat or topic; "" means all.
 	ChatID  string `query:"chat_id" format:"uuid" description:"Look into this chat alone."`
 	TopicID string `query:"topic_id" format:"uuid" description:"Look into this topic alone."`
-	// Limit of results, from 1 to MaxSearchResults; 0 for DefaultSearchResults.
-	Limit int `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
 
 	// Chat and Topic are those ids, set by Check; uuid.Nil for none.
 	Chat, Topic uuid.UUID
 }
 
-// Check sets the default of the limit, reads the ids, and reports what is out of range.
-func (q *RecallQuery) Check() error {
-	search := SearchQuery{Text: q.Text, Limit: q.Limit}
-	if err := search.Check(); err != nil {
-		return err
-	}
-	q.Limit = search.Limit
-	var err error
+// check reads the ids.
+func (q *RecallQuery) check(problems) (err error) {
 	if q.Chat, err = idOf("chat", q.ChatID); err != nil {
 		return err
 	}

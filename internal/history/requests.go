@@ -1,23 +1,21 @@
 package history
 
-// Limits of what one request asks for. For the limit of a list, 0 means the default.
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// The most that answers hold; limits of requests are in their tags. Clients ask for no longer pages than these.
 const (
-	DefaultChats    = 20
-	MaxChats        = 100
-	DefaultMessages = 50
-	MaxMessages     = 200
-
-	DefaultRevisions = 50
-	MaxRevisions     = 200
-
-	MaxPruneDays = 36_500 // a hundred years
+	MaxChats    = 100
+	MaxMessages = 200
+	MaxMemories = 200
 	// MaxPrunedIDs is how many chats Pruned names.
 	MaxPrunedIDs = 1000
-	// MaxNewMessages is how many messages one request stores, MaxNewContent how long each may be, in characters.
-	MaxNewMessages = 100
-	MaxNewContent  = 262_144
-	// maxCallName is the longest name and tool_call_id, in characters.
-	maxCallName = 256
 	// MaxFilesContent is how much content of files one answer holds, in bytes.
 	MaxFilesContent = 16 << 20
 )
@@ -47,7 +45,7 @@ type NewChat struct {
 	Title          string         `json:"title,omitempty" nullable:"true" maxLength:"500"`
 	SystemPrompt   *string        `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" doc:"system_prompt"`
 	Metadata       map[string]any `json:"metadata,omitempty" nullable:"true" doc:"metadata"`
-	Tags           []string       `json:"tags,omitempty" nullable:"true" doc:"tags"`
+	Tags           []string       `json:"tags,omitempty" nullable:"true" each:"64" most:"20" doc:"tags"`
 	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" doc:"memory_strategy"`
 	TTLHours       Field[int]     `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" doc:"ttl_hours"`
 	MaxTurns       Field[int]     `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
@@ -63,13 +61,30 @@ type ChatChange struct {
 	Title          Field[string]         `json:"title,omitzero" nullable:"true" maxLength:"500"`
 	SystemPrompt   Field[string]         `json:"system_prompt,omitzero" nullable:"true" maxLength:"32000" doc:"system_prompt"`
 	Metadata       Field[map[string]any] `json:"metadata,omitzero" nullable:"true" doc:"metadata"`
-	Tags           Field[[]string]       `json:"tags,omitzero" nullable:"true" doc:"tags"`
+	Tags           Field[[]string]       `json:"tags,omitzero" nullable:"true" each:"64" most:"20" doc:"tags"`
 	MemoryStrategy Field[string]         `json:"memory_strategy,omitzero" nullable:"true" enum:"summary,simple,hybrid" doc:"chatChange.memory_strategy"`
 	TTLHours       Field[int]            `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" doc:"ttl_hours"`
 	MaxTurns       Field[int]            `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" doc:"max_turns"`
 	Remember       *bool                 `json:"remember,omitempty" nullable:"false" doc:"chatChange.remember"`
 	Topics         Field[string]         `json:"topics,omitzero" nullable:"true" enum:"auto,on,off" doc:"chatChange.topics"`
 	Revive         bool                  `json:"revive,omitempty" nullable:"true" description:"true brings an expired chat back, for its ttl_hours from now."`
+}
+
+// check replaces null where a field always has a value.
+func (c *ChatChange) check(problems) error {
+	c.Title = orEmpty(c.Title, "")
+	c.Metadata = orEmpty(c.Metadata, map[string]any{})
+	c.Tags = orEmpty(c.Tags, []string{})
+	c.MemoryStrategy = orEmpty(c.MemoryStrategy, Strategies[0])
+	c.Topics = orEmpty(c.Topics, TopicChoices[0])
+	return nil
+}
+
+func orEmpty[T any](field Field[T], empty T) Field[T] {
+	if field.Set && field.Value == nil {
+		return To(empty)
+	}
+	return field
 }
 
 // ListQuery asks for a page of chats.
@@ -82,11 +97,23 @@ type ListQuery struct {
 	IncludeExpired bool   `query:"include_expired" default:"false" description:"true lists expired chats as well."`
 }
 
+func (q *ListQuery) check(problems) error {
+	q.Tag = strings.TrimSpace(q.Tag)
+	return nil
+}
+
 // MessagesQuery asks for messages of a chat: the newest, or those next to a seq.
 type MessagesQuery struct {
 	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many messages."`
 	BeforeSeq *int64 `query:"before_seq" nullable:"false" minimum:"0" description:"The newest messages before this place."`
 	AfterSeq  *int64 `query:"after_seq" nullable:"false" minimum:"0" description:"The oldest messages after this place. Not together with before_seq."`
+}
+
+func (q *MessagesQuery) check(wrong problems) error {
+	if q.BeforeSeq != nil && q.AfterSeq != nil {
+		wrong["after_seq"] = "must not come together with before_seq"
+	}
+	return nil
 }
 
 // NewMessages are messages to be stored at a chat's end.
@@ -105,6 +132,41 @@ type NewMessage struct {
 	Name            string           `json:"name,omitempty" nullable:"true" maxLength:"256" description:"Who speaks within the role, such as the tool's name."`
 	Metadata        map[string]any   `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep."`
 	ClientMessageID *string          `json:"client_message_id,omitempty" format:"uuid" nullable:"true" doc:"newMessage.client_message_id"`
+}
+
+// check looks at what the role of a message decides, and at the clients' ids.
+func (n *NewMessages) check(wrong problems) error {
+	seen := map[uuid.UUID]bool{}
+	for i := range n.Messages {
+		at, m := fmt.Sprintf("messages[%d].", i), &n.Messages[i]
+		if strings.TrimSpace(m.Content) == "" && len(m.ToolCalls) == 0 && m.Role != string(memory.RoleTool) {
+			wrong[at+"content"] = "must not be empty"
+		}
+		if m.ToolCallID != "" && m.Role != string(memory.RoleTool) {
+			wrong[at+"tool_call_id"] = "is for the role tool alone"
+		}
+		if len(m.ToolCalls) > 0 && m.Role != string(memory.RoleAssistant) {
+			wrong[at+"tool_calls"] = "is for the role assistant alone"
+		}
+		switch id, ok := m.ClientID(); {
+		case !ok:
+			wrong[at+"client_message_id"] = "must be a uuid"
+		case seen[id]:
+			wrong[at+"client_message_id"] = "is that of a message before it"
+		default:
+			seen[id] = id != uuid.Nil
+		}
+	}
+	return nil
+}
+
+// ClientID is the client's id of the message, uuid.Nil for none; not ok for what is no uuid in its usual form.
+func (m *NewMessage) ClientID() (id uuid.UUID, ok bool) {
+	if m.ClientMessageID == nil {
+		return uuid.Nil, true
+	}
+	id, err := uuid.Parse(*m.ClientMessageID)
+	return id, err == nil && len(*m.ClientMessageID) == 36 && id != uuid.Nil
 }
 
 // MessageChange changes how a message is rated. A nil Pinned leaves it.

@@ -6,18 +6,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits of a search.
 const (
-	MaxQuery             = 500 // characters
-	DefaultSearchResults = 20
-	MaxSearchResults     = 100
 	// SearchCandidates are the newest matches that are ranked; older ones are not looked at.
 	SearchCandidates = 500
-)
-
-// The modes of a search: a message has all of the words, or any of them.
-const (
-	ModeAll = "all"
+	// ModeAny finds messages that have any of the words; by default they have all.
 	ModeAny = "any"
 )
 
@@ -32,10 +24,8 @@ type SearchQuery struct {
 	// Before and After bound the time of the messages: from After on, up to but without Before.
 	Before *time.Time `query:"before" nullable:"false" description:"Messages before this time alone."`
 	After  *time.Time `query:"after" nullable:"false" description:"Messages from this time on alone."`
-	// Mode is ModeAll, the default, or ModeAny.
-	Mode string `query:"mode" enum:"all,any" default:"all" doc:"mode"`
-	// Limit of results, from 1 to MaxSearchResults; 0 for DefaultSearchResults.
-	Limit int `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
+	Mode   string     `query:"mode" enum:"all,any" default:"all" doc:"mode"`
+	Limit  int        `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
 }
 
 // SearchResult is a message that was found.

@@ -7,16 +7,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits of requests about topics.
-const (
-	DefaultTopics = 200
-	MaxTopics     = 1000
-	// MaxTopicTitle is how long a title may be, in characters.
-	MaxTopicTitle = 80
-	// MaxStandalone is how long a question to be rewritten may be, in characters.
-	MaxStandalone = 32_000
-)
-
 // TopicsQuery asks for topics of a chat.
 type TopicsQuery struct {
 	State string `query:"state" enum:"active,archived,merged" description:"Only topics in this state; all when it is left out."`
@@ -29,14 +19,9 @@ type TopicsQuery struct {
 	After *TopicCursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
 }
 
-// Check fills in the limit and reports the parameters that are out of range.
-func (q *TopicsQuery) Check() error {
-	wrong := problems{}
-	wrong.limit(&q.Limit, DefaultTopics, MaxTopics)
-	q.Text = strings.TrimSpace(q.Text)
-	wrong.query("q", q.Text, 0)
-	wrong.tag(&q.Tag)
-	return wrong.err()
+func (q *TopicsQuery) check(problems) error {
+	q.Text, q.Tag = strings.TrimSpace(q.Text), strings.TrimSpace(q.Tag)
+	return nil
 }
 
 // TopicHistoryQuery asks for messages of a topic.
@@ -48,22 +33,15 @@ type TopicHistoryQuery struct {
 type TopicChange struct {
 	_          struct{}  `description:"What is to be changed. What is left out stays."`
 	Title      *string   `json:"title,omitempty" nullable:"false" minLength:"1" maxLength:"80" doc:"title"`
-	Tags       *[]string `json:"tags,omitempty" nullable:"false" doc:"tags"`
+	Tags       *[]string `json:"tags,omitempty" nullable:"false" each:"64" most:"20" doc:"tags"`
 	Importance *float64  `json:"importance,omitempty" nullable:"false" minimum:"0" maximum:"1"`
 }
 
-// Check trims the title and the tags, and reports the fields that are out of range.
-func (c *TopicChange) Check() error {
-	wrong := problems{}
+func (c *TopicChange) check(problems) error {
 	if c.Title != nil {
 		*c.Title = strings.Join(strings.Fields(*c.Title), " ")
-		wrong.some("title", c.Title, MaxTopicTitle)
 	}
-	if c.Tags != nil {
-		*c.Tags = wrong.tags(*c.Tags)
-	}
-	wrong.share("importance", c.Importance)
-	return wrong.err()
+	return nil
 }
 
 // TopicMerge names the topic that another is merged into.
@@ -75,10 +53,10 @@ type TopicMerge struct {
 	Target uuid.UUID
 }
 
-// Check reads the id.
-func (m *TopicMerge) Check() (err error) {
+// check reads the id.
+func (m *TopicMerge) check(wrong problems) (err error) {
 	if m.Into == "" {
-		return problems{"into": "is missing"}.err()
+		wrong["into"] = "is missing"
 	}
 	m.Target, err = idOf("topic", m.Into)
 	return err
@@ -90,37 +68,15 @@ type Feedback struct {
 	Rating *int     `json:"rating" required:"true" nullable:"false" minimum:"-1" maximum:"1" description:"1 for good, -1 for bad, 0 for neither."`
 }
 
-// Check reports a rating that is missing or out of range.
-func (f *Feedback) Check() error {
-	wrong := problems{}
-	switch {
-	case f.Rating == nil:
-		wrong["rating"] = "is missing"
-	case *f.Rating < -1 || *f.Rating > 1:
-		wrong["rating"] = "must be -1, 0 or 1"
-	}
-	return wrong.err()
-}
-
 // Question is a question to be rewritten.
 type Question struct {
 	_       struct{} `description:"A question that may need its chat to be understood."`
 	Content string   `json:"content" required:"true" minLength:"1" maxLength:"32000" description:"1 to 32000 characters after trimming."`
 }
 
-// Check trims the question and reports one that is out of range.
-func (q *Question) Check() error {
-	wrong := problems{}
+func (q *Question) check(problems) error {
 	q.Content = strings.TrimSpace(q.Content)
-	wrong.some("content", &q.Content, MaxStandalone)
-	return wrong.err()
-}
-
-// share checks a number from 0 to 1; nil is not checked. It is written this way round so that NaN is refused.
-func (p problems) share(name string, value *float64) {
-	if value != nil && !(*value >= 0 && *value <= 1) {
-		p[name] = "must be between 0 and 1"
-	}
+	return nil
 }
 
 // TopicCursor is where a page of topics ended.

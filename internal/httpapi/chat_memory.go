@@ -15,15 +15,12 @@ func memoryRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", tag: "chats",
-			summary: "See what a chat remembers", description: "What the next prompt would hold of the chat, and where its turns are.",
-			answer: "The memory.", errors: []fault.Code{fault.ChatExpired, fault.UnknownModelVariant, fault.ValidationFailed},
+			errors:   []fault.Code{fault.ChatExpired, fault.UnknownModelVariant, fault.ValidationFailed},
 			endpoint: jsonEndpoint((*Server).getMemory),
 		},
 		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions", tag: "chats",
-			summary:     "See how a chat's brief changed",
-			description: "The versions of the chat's brief, the latest first, each with its text, the messages it was made of and what it cost.",
-			answer:      "Some versions.", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions",
+			tag: "chats", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
 			endpoint: onIDWithInput(stores.ListBriefRevisions),
 		},
 	}

@@ -17,55 +17,40 @@ import (
 func chatRoutes() []route {
 	return []route{
 		{
-			method: http.MethodPost, path: "/v1/chats", id: "createChat", tag: "chats", summary: "Make a chat",
-			description:  "Makes a chat without messages. The first message to it continues it, like any other.",
-			bodyOptional: true, example: object{"title": "Scales", "tags": []string{"cello"}, "memory_strategy": "hybrid"},
-			answer: "The chat.",
+			method: http.MethodPost, path: "/v1/chats", id: "createChat", tag: "chats", bodyOptional: true,
+			example: object{"title": "Scales", "tags": []string{"cello"}, "memory_strategy": "hybrid"},
 			endpoint: endpoint{
 				serve: (*Server).postChat, in: reflect.TypeFor[history.NewChat](), out: reflect.TypeFor[history.Chat](), status: http.StatusCreated,
 			},
 		},
 		{
-			method: http.MethodGet, path: "/v1/chats", id: "listChats", tag: "chats", summary: "List chats",
-			description: "The user's chats, those with the latest activity first. All pages keep the order of the moment in which the first was read.",
-			answer:      "A page of chats.", errors: []fault.Code{fault.BadRequest, fault.ValidationFailed},
-			endpoint: withInput(stores.ListChats),
+			method: http.MethodGet, path: "/v1/chats", id: "listChats", tag: "chats",
+			errors: []fault.Code{fault.BadRequest, fault.ValidationFailed}, endpoint: withInput(stores.ListChats),
 		},
 		{
-			method: http.MethodPost, path: "/v1/chats/prune", id: "pruneChats", tag: "chats", summary: "Delete old chats",
-			description: "Deletes the user's chats whose last activity is old enough, expired ones as well. A chat whose reply runs is left alone.",
-			example:     object{"older_than_days": 90, "dry_run": true}, answer: "What was deleted.",
-			endpoint: withInput(stores.PruneChats),
+			method: http.MethodPost, path: "/v1/chats/prune", id: "pruneChats", tag: "chats",
+			example: object{"older_than_days": 90, "dry_run": true}, endpoint: withInput(stores.PruneChats),
 		},
 		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}", id: "getChat", tag: "chats", summary: "Read a chat",
-			description: "Reads the chat without its messages.", answer: "The chat.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onID(stores.FindChat),
+			method: http.MethodGet, path: "/v1/chats/{chat_id}", id: "getChat", tag: "chats",
+			errors: []fault.Code{fault.ChatExpired}, endpoint: onID(stores.FindChat),
 		},
 		{
-			method: http.MethodPatch, path: "/v1/chats/{chat_id}", id: "changeChat", tag: "chats", summary: "Change a chat",
-			description: "Changes the fields that the body names. With \"revive\": true it brings an expired chat back.",
-			example:     object{"title": "Scales and arpeggios", "ttl_hours": nil},
-			answer:      "The chat as it is now.", errors: []fault.Code{fault.ChatExpired},
+			method: http.MethodPatch, path: "/v1/chats/{chat_id}", id: "changeChat", tag: "chats",
+			example: object{"title": "Scales and arpeggios", "ttl_hours": nil}, errors: []fault.Code{fault.ChatExpired},
 			endpoint: onIDWithInput(stores.ChangeChat),
 		},
 		{
-			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", tag: "chats", summary: "Delete a chat",
-			description: "Deletes the chat, expired or not, with its messages, files, brief and the brief's history, and what is remembered of it " +
-				"alone. With keep_memories=true that stays, as the user's own.",
-			answer: "It is gone.", errors: []fault.Code{fault.ValidationFailed},
-			endpoint: deletionWithInput(stores.DeleteChat),
+			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", tag: "chats",
+			errors: []fault.Code{fault.ValidationFailed}, endpoint: deletionWithInput(stores.DeleteChat),
 		},
 		{
-			method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", tag: "chats", summary: "Begin a chat's context anew",
-			description: "What was said so far is in no prompt and no brief any more. The messages stay stored.",
-			answer:      "Where the context begins.", errors: []fault.Code{fault.ChatExpired, fault.GenerationInProgress},
-			endpoint: onID(stores.ClearChat),
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", tag: "chats",
+			errors: []fault.Code{fault.ChatExpired, fault.GenerationInProgress}, endpoint: onID(stores.ClearChat),
 		},
 		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles", tag: "chats", summary: "List a chat's files",
-			description: "The files that came with the chat's messages, each content once, the latest first.",
-			answer:      "The files.", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles", tag: "chats",
+			errors:   []fault.Code{fault.ChatExpired, fault.ValidationFailed},
 			endpoint: jsonEndpoint((*Server).listFiles),
 		},
 	}

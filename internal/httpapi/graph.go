@@ -21,9 +21,7 @@ const (
 func graphRoutes() []route {
 	drawing := object{"schema": object{"type": "string"}}
 	return []route{{
-		method: http.MethodGet, path: "/v1/graph", id: "getGraph", tag: "memories", summary: "See what memories are about",
-		description: "Entities that the user's memories mention, and what memories say of two of them: all, those around one entity, or what a " +
-			"question asks for. At most 500 relationships and 1000 entities.",
+		method: http.MethodGet, path: "/v1/graph", id: "getGraph", tag: "memories",
 		answers: object{"200": answer("That part of the graph.", object{
 			mediaJSON: object{"schema": schemaRef("Graph")}, mediaMermaid: drawing, mediaDOT: drawing,
 		})},

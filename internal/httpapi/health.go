@@ -20,13 +20,11 @@ const readyTimeout = 3 * time.Second
 func operationRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/healthz", id: "getHealth", tag: "operations", summary: "Is the process alive?",
-			description: "Answers while the process lives.", answer: "It is.", public: true, head: true,
+			method: http.MethodGet, path: "/healthz", id: "getHealth", tag: "operations", public: true, head: true,
 			endpoint: jsonEndpoint((*Server).getHealth),
 		},
 		{
-			method: http.MethodGet, path: "/readyz", id: "getReadiness", tag: "operations", summary: "Can it serve?",
-			description: "Answers 200 while Postgres answers and migrations are current, and otherwise 503 with a code that names the cause.", public: true, head: true,
+			method: http.MethodGet, path: "/readyz", id: "getReadiness", tag: "operations", public: true, head: true,
 			answers: object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},
 			errors: []fault.Code{
 				fault.NotReady,
@@ -34,23 +32,21 @@ func operationRoutes() []route {
 				fault.MigrationsPending,
 				fault.RoleNotGranted,
 				fault.ShuttingDown,
-			}, endpoint: endpoint{serve: (*Server).getReadiness},
+			},
+			endpoint: endpoint{serve: (*Server).getReadiness},
 		},
 		{
-			method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "operations", summary: "Prometheus metrics",
-			description: "In the format that the scraper asks for.", public: true,
+			method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "operations", public: true,
 			answers:  object{"200": answer("The metrics.", object{"text/plain": object{"schema": object{"type": "string"}}})},
 			endpoint: endpoint{serve: (*Server).getMetrics},
 		},
 		{
-			method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", tag: "operations", summary: "This document",
-			description: "OpenAPI 3.1.", public: true,
+			method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", tag: "operations", public: true,
 			answers:  object{"200": answer("The document.", object{mediaJSON: object{"schema": object{"type": "object"}}})},
 			endpoint: endpoint{serve: func(s *Server, c echo.Context) error { return writeRaw(c, http.StatusOK, s.openAPI) }},
 		},
 		{
-			method: http.MethodGet, path: "/", id: "getRoot", tag: "operations", summary: "What is here",
-			description: "Names the server and its routes.", answer: "The routes.", public: true,
+			method: http.MethodGet, path: "/", id: "getRoot", tag: "operations", public: true,
 			endpoint: jsonEndpoint((*Server).getRoot),
 		},
 	}

@@ -44,18 +44,14 @@ func toolRoutes() []route {
 	}
 	// Only POST: without sessions there is nothing to listen to (GET) nor to end (DELETE). Clients know what 405 means.
 	return []route{{
-		method: http.MethodPost, path: pathMCP, id: "callTools", tag: "tools", summary: "Use the chats as tools",
-		description: "The Model Context Protocol (modelcontextprotocol.io) over streamable HTTP, without sessions. Its clients know what to send; " +
-			"docs/threads.md lists the tools. " +
-			"What is wrong with a message of that protocol is answered in that protocol's terms.",
+		method: http.MethodPost, path: pathMCP, id: "callTools", tag: "tools",
 		content: object{mediaJSON: object{"schema": message}},
 		answers: object{
 			"200": answer("Messages of JSON-RPC, as server-sent events.", object{mediaEventStream: object{"schema": object{"type": "string"}}}),
 			"202": answer("Notifications were taken.", nil),
 		},
-		errors:   []fault.Code{fault.BadRequest, fault.ForbiddenOrigin, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.OverRequestRateLimit},
-		limits:   []limit{(*Server).limitOrigin, (*Server).limitLarge},
-		endpoint: endpoint{serve: (*Server).postMCP},
+		errors: []fault.Code{fault.BadRequest, fault.ForbiddenOrigin, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.OverRequestRateLimit},
+		limits: []limit{(*Server).limitOrigin, (*Server).limitLarge}, endpoint: endpoint{serve: (*Server).postMCP},
 	}}
 }
 

@@ -16,18 +16,12 @@ import (
 func longMemoryRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/memories", id: "listMemories", tag: "memories", summary: "List memories",
-			description: "What the user is remembered for in all chats, the newest first; with q the best matches. By default it lists what matters " +
-				"now: active memories, and those in the inbox.",
-			answer: "A page of memories.", errors: []fault.Code{fault.BadRequest, fault.ValidationFailed},
-			endpoint: withInput(stores.ListMemories),
+			method: http.MethodGet, path: "/v1/memories", id: "listMemories", tag: "memories",
+			errors: []fault.Code{fault.BadRequest, fault.ValidationFailed}, endpoint: withInput(stores.ListMemories),
 		},
 		{
-			method: http.MethodPost, path: "/v1/memories", id: "addMemory", tag: "memories", summary: "Remember something",
-			description: "Stores what the user wrote. The same words again are not stored again: the memory that has them becomes active, gets the " +
-				"fields that are named, and is the answer.",
+			method: http.MethodPost, path: "/v1/memories", id: "addMemory", tag: "memories",
 			example: object{"content": "Prefers oat milk.", "type": "preference", "durable": true},
-			answer:  "The new memory.",
 			answers: object{"200": answer("The memory that has these words already.", object{mediaJSON: object{"schema": schemaRef("LongTermMemory")}})},
 			errors:  []fault.Code{fault.MemoryOff},
 			endpoint: endpoint{
@@ -35,59 +29,43 @@ func longMemoryRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories", tag: "memories", summary: "Forget everything",
-			description: "Deletes all memories of the user, their histories, and the graph of what they are about. What was said so far and not yet " +
-				"looked at is skipped. Chats and their briefs stay.",
-			answer:   "What was deleted.",
+			method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories", tag: "memories",
 			endpoint: ofUser(stores.DeleteMemories),
 		},
 		{
-			method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories", tag: "memories", summary: "Forget by words, in two steps",
-			description: "With query it answers the memories that the words may mean, and a token. With that token, within 10 minutes, it deletes " +
-				"exactly those that have not changed since.",
-			example: object{"query": "my knee"}, answer: "What would be forgotten, or how much was.",
-			endpoint: jsonEndpoint((*Server).forgetMemories),
+			method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories", tag: "memories",
+			example: object{"query": "my knee"}, endpoint: jsonEndpoint((*Server).forgetMemories),
 		},
 		{
-			method: http.MethodGet, path: "/v1/memories/settings", id: "getMemorySettings", tag: "memories", summary: "Read the settings",
-			description: "What the user decided about being remembered.", answer: "The settings.",
+			method: http.MethodGet, path: "/v1/memories/settings", id: "getMemorySettings", tag: "memories",
 			endpoint: ofUser(stores.MemorySettings),
 		},
 		{
-			method: http.MethodPatch, path: "/v1/memories/settings", id: "changeMemorySettings", tag: "memories", summary: "Change the settings",
-			description: "Changes the settings that the body names. enabled: false stops everything: nothing is remembered, and nothing is shown to the model.",
-			example:     object{"enabled": true, "time_zone": "Europe/Berlin", "excluded": []string{"my divorce"}}, answer: "The settings as they are now.",
+			method: http.MethodPatch, path: "/v1/memories/settings", id: "changeMemorySettings", tag: "memories",
+			example:  object{"enabled": true, "time_zone": "Europe/Berlin", "excluded": []string{"my divorce"}},
 			endpoint: withInput(stores.ChangeMemorySettings),
 		},
 		exportMemoriesRoute(), importMemoriesRoute(),
 		{
-			method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", tag: "memories", summary: "Read a memory",
-			description: "Reads the memory and where the user said it.", answer: "The memory.",
+			method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", tag: "memories",
 			endpoint: onID(stores.FindMemory),
 		},
 		{
-			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", tag: "memories", summary: "Change a memory",
-			description: "Changes the fields that the body names. New words, and confirming what is in the inbox, make it certain; what was edited " +
-				"is the user's own, and no model changes it any more.",
-			example: object{"content": "Prefers oat milk in coffee.", "pinned": true}, answer: "The memory as it is now.",
-			errors:   []fault.Code{fault.MemoryExists},
-			endpoint: onIDWithInput(stores.ChangeMemory),
+			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", tag: "memories",
+			example: object{"content": "Prefers oat milk in coffee.", "pinned": true},
+			errors:  []fault.Code{fault.MemoryExists}, endpoint: onIDWithInput(stores.ChangeMemory),
 		},
 		{
-			method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory", tag: "memories", summary: "Forget a memory",
-			description: "Deletes the memory, its history, and what the graph knew from it alone. The messages in which it was said stay.",
-			answer:      "It is gone.", errors: []fault.Code{fault.ValidationFailed},
-			endpoint: deletionWithInput(stores.DeleteMemory),
+			method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory", tag: "memories",
+			errors: []fault.Code{fault.ValidationFailed}, endpoint: deletionWithInput(stores.DeleteMemory),
 		},
 		{
-			method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory", tag: "memories", summary: "Read a memory's history",
-			description: "Every change of the memory, who made it and why.", answer: "The changes.",
+			method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory", tag: "memories",
 			endpoint: onID(stores.MemoryHistory),
 		},
 		{
-			method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories", tag: "memories", summary: "Look at a chat now",
-			description: "Reads memories out of everything in the chat that has not been looked at, instead of when it is due, and waits for that.",
-			answer:      "The last row of the ledger.", errors: []fault.Code{fault.ChatExpired, fault.MemoryOff, fault.UpstreamTimeout},
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories", tag: "memories",
+			errors:   []fault.Code{fault.ChatExpired, fault.MemoryOff, fault.UpstreamTimeout},
 			endpoint: onID(stores.Extract),
 		},
 	}

@@ -22,23 +22,17 @@ const (
 
 func exportMemoriesRoute() route {
 	return route{
-		method: http.MethodGet, path: "/v1/memories/export", id: "exportMemories", tag: "memories", summary: "Export all memories",
-		description: "All memories of the user, whatever their status, as lines of JSON. An export that fails on its way breaks its connection.",
-		answers:     object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
-		errors:      []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
-		limits:      []limit{(*Server).withoutBody},
-		endpoint:    endpoint{serve: (*Server).exportMemories},
+		method: http.MethodGet, path: "/v1/memories/export", id: "exportMemories", tag: "memories",
+		answers: object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
+		errors:  []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
+		limits:  []limit{(*Server).withoutBody}, endpoint: endpoint{serve: (*Server).exportMemories},
 	}
 }
 
 func importMemoriesRoute() route {
 	return route{
-		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", tag: "memories", summary: "Import memories",
-		description: "Takes in a file of at most 32 MiB and 10 000 memories: one JSON object per line, as an export writes it (only content is required), " +
-			"what mem0, Zep or ChatGPT export, or one memory per line of text; which one is seen from its content. Nothing is written unless all of it can be read. " +
-			"What is there already, or remembered in these words, is skipped, so importing a file again adds nothing.",
+		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", tag: "memories",
 		content:  importContent(),
-		answer:   "What became of the file.",
 		errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit, fault.MemoryOff},
 		endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.MemoryImport](), status: http.StatusOK},
 	}

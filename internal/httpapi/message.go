@@ -30,8 +30,8 @@ const (
 var idempotencyNamespace = uuid.MustParse("0f7c3a8e-5d55-4c43-9b0e-3f6d1f2a7c61")
 
 func messageRoutes() []route {
-	forSending := []object{parameterAccept, parameterProtocol, parameterUIStream, parameterIdempotencyKey, parameterLastEventID}
-	forResuming := []object{parameterLastEventID, parameterAfter, parameterProtocol, parameterUIStream}
+	forSending := parameters("Accept", "protocol", "UI stream", headerIdempotencyKey, headerLastEventID)
+	forResuming := parameters(headerLastEventID, "after", "protocol", "UI stream")
 	sendErrors := []fault.Code{
 		fault.UnknownModelVariant, fault.IdempotencyMismatch, fault.OverRequestRateLimit, fault.UpstreamFailed, fault.UpstreamTimeout,
 		fault.UpstreamOverloaded, fault.ShuttingDown, fault.Interrupted, fault.ChatNotFound, fault.MessageNotFound,
@@ -41,33 +41,27 @@ func messageRoutes() []route {
 	return []route{
 		{
 			method: http.MethodPost, path: "/v1/message/first", id: "sendFirstMessage", tag: "messages",
-			summary: "Start a chat", description: "Stores the message in a new chat and streams the reply.",
 			parameters: forSending, answers: sent, errors: sendErrors, limits: sendLimits,
 			example:  object{"content": "What should I practise first?", "client_message_id": exampleRequest, "memory_strategy": "hybrid"},
 			endpoint: endpoint{serve: (*Server).postFirstMessage, in: reflect.TypeFor[firstMessageRequest]()},
 		},
 		{
-			method: http.MethodPost, path: "/v1/message", id: "sendMessage", tag: "messages",
-			summary:     "Continue a chat",
-			description: "Stores the message and streams the reply. While a reply is being generated, another message is refused; the same one joins it.",
-			parameters:  forSending, answers: sent, limits: sendLimits,
+			method: http.MethodPost, path: "/v1/message", id: "sendMessage", tag: "messages", parameters: forSending,
+			answers: sent, limits: sendLimits,
 			errors:   append([]fault.Code{fault.BadUUID, fault.GenerationInProgress, fault.ChatExpired}, sendErrors...),
 			example:  object{"chat_id": exampleChat, "content": "And after that?", "model_variant": "arco"},
 			endpoint: endpoint{serve: (*Server).postMessage, in: reflect.TypeFor[messageRequest]()},
 		},
 		{
 			method: http.MethodGet, path: "/v1/message/{chat_id}/stream", id: "resumeStream", tag: "messages",
-			summary:     "Go on with a reply",
-			description: "Sends what the client has not seen of a reply and follows it to its end. Without a place it follows what is running.",
-			parameters:  forResuming, limits: []limit{(*Server).withoutBody},
+			parameters: forResuming, limits: []limit{(*Server).withoutBody},
 			answers:  object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
 			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.ChatExpired, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown},
 			endpoint: endpoint{serve: (*Server).getStream},
 		},
 		{
 			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", tag: "messages",
-			summary: "Stop the running reply", description: "What was said so far is kept.",
-			answer: "The reply and its state.", errors: []fault.Code{fault.ChatExpired, fault.MessageNotFound},
+			errors:   []fault.Code{fault.ChatExpired, fault.MessageNotFound},
 			endpoint: jsonEndpoint((*Server).cancelReply),
 		},
 	}

@@ -35,13 +35,12 @@ type toolMetadata struct {
 // discoveryRoutes are two addresses of one document: clients that overlook the header of the 401 try both.
 func discoveryRoutes() []route {
 	metadata := route{
-		method: http.MethodGet, tag: "tools", public: true, head: true, answer: "The tools, as a protected resource.", errors: []fault.Code{fault.NotFound},
-		description: "The protected resource metadata of RFC 9728: assistants read it to sign their users in at the Supabase project. 404 without SUPABASE_URL.",
-		endpoint:    endpoint{serve: (*Server).getToolMetadata, out: typeOf[toolMetadata](), status: http.StatusOK},
+		method: http.MethodGet, tag: "tools", public: true, head: true, errors: []fault.Code{fault.NotFound},
+		endpoint: endpoint{serve: (*Server).getToolMetadata, out: typeOf[toolMetadata](), status: http.StatusOK},
 	}
 	atTools, atRoot := metadata, metadata
-	atTools.path, atTools.id, atTools.summary = pathToolMetadata, "getToolMetadata", "Where clients of the tools sign in"
-	atRoot.path, atRoot.id, atRoot.summary = pathMetadata, "getResourceMetadata", "The same, for clients that look here"
+	atTools.path, atTools.id = pathToolMetadata, "getToolMetadata"
+	atRoot.path, atRoot.id = pathMetadata, "getResourceMetadata"
 	return []route{atTools, atRoot}
 }
 

@@ -15,6 +15,9 @@ const (
 	exampleRequest = "8c9f4d0e-1b2a-4c3d-9e8f-7a6b5c4d3e2f"
 )
 
+// uiSchema is the component schema of one event of a UI message stream.
+const uiSchema = "UIMessageEvent"
+
 // replyAnswer is a reply as events or, with orWhole, as one object. OpenAPI 3.1 cannot describe the events within a body;
 // x-item-schema is 3.2's itemSchema.
 func replyAnswer(orWhole bool) object {

@@ -70,15 +70,6 @@ func schemaName(of reflect.Type) string {
 	return cmp.Or(named[of].name, strings.ToUpper(of.Name()[:1])+of.Name()[1:])
 }
 
-// eventSchemas names the schema of each event's data.
-var eventSchemas = map[string]string{
-	streaming.EventStarted:   "MessageStarted",
-	streaming.EventDelta:     "ContentDelta",
-	streaming.EventCompleted: "Completion",
-	streaming.EventFailed:    "MessageFailed",
-	streaming.EventCancelled: "MessageCancelled",
-}
-
 // corrections are members of properties' schemas that no tag can give: lists that are known only here, and what differs
 // between two schemas that share a field. nil removes a member.
 var corrections = map[string]object{
@@ -101,12 +92,7 @@ var corrections = map[string]object{
 
 // schemas are all component schemas: those of the types of routes and of named, and those that have no type.
 func schemas() object {
-	all := object{
-		"StreamEvent": streamEvent(), uiSchema: uiEvent(),
-		"Readiness": object{
-			"type": "object", "required": []string{"status"}, "properties": object{"status": object{"const": "ready"}}, "additionalProperties": true,
-		},
-	}
+	all := maps.Clone(fixedParts()["components"].(object)["schemas"].(object))
 	collect := func(context *jsonschema.ReflectContext) {
 		jsonschema.RootRef(context)
 		context.CollectDefinitions = func(name string, schema jsonschema.Schema) { all[name] = plain(schema) }
@@ -223,20 +209,4 @@ func plain(schema jsonschema.Schema) object {
 		panic(fmt.Sprintf("httpapi: schema cannot be encoded: %v", err))
 	}
 	return decoded
-}
-
-// streamEvent describes the parts of an event as a client's parser returns them.
-func streamEvent() object {
-	var kinds []object
-	for _, name := range slices.Sorted(maps.Keys(eventSchemas)) {
-		kinds = append(kinds, object{
-			"type": "object", "title": name, "required": []string{"id", "event", "data"},
-			"properties": object{
-				"id":    object{"type": "string", "pattern": "^[0-9a-f-]{36}:([0-9]+|end)$"},
-				"event": object{"const": name},
-				"data":  object{"type": "string", "contentMediaType": mediaJSON, "contentSchema": schemaRef(eventSchemas[name])},
-			},
-		})
-	}
-	return object{"description": "One event. Its id is a place in the reply's text: a client that stops reading goes on from there.", "oneOf": kinds}
 }

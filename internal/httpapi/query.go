@@ -4,18 +4,16 @@ import (
 	"encoding"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 )
 
 // malformed is what is wrong with a parameter, such as "must be a uuid".
@@ -34,7 +32,11 @@ func readQuery(values url.Values, into any) error {
 		if !values.Has(name) || text == "" && strings.HasSuffix(field.Tag.Get("query"), ",omitempty") {
 			continue
 		}
-		err := setParameter(target.FieldByIndex(field.Index), text, field.Tag)
+		into := target.FieldByIndex(field.Index)
+		err := setParameter(into, text)
+		if problem := history.Problem(reflect.Indirect(into), field.Tag); err == nil && problem != "" {
+			err = malformed(problem)
+		}
 		if problem, ok := errors.AsType[malformed](err); ok {
 			wrong[name] = string(problem)
 		} else if err != nil {
@@ -48,22 +50,22 @@ func readQuery(values url.Values, into any) error {
 }
 
 // setParameter sets one field. Its error is malformed, or a fault.Error for the whole request.
-func setParameter(into reflect.Value, text string, tag reflect.StructTag) (err error) {
+func setParameter(into reflect.Value, text string) (err error) {
 	switch target := into.Addr().Interface().(type) {
 	case *string:
-		if *target = text; !utf8.ValidString(text) {
-			return malformed("must be UTF-8")
-		}
-		return oneOf(text, tag.Get("enum"))
+		*target = text
 	case *bool:
-		*target = text == "true"
-		return oneOf(text, "true,false")
+		if *target = text == "true"; !*target && text != "false" {
+			return malformed("must be true or false")
+		}
 	case *int:
-		var value int64
-		value, err = wholeNumber(text, tag)
-		*target = int(value)
+		if *target, err = strconv.Atoi(text); err != nil {
+			return malformed("must be a whole number")
+		}
 	case *int64:
-		*target, err = wholeNumber(text, tag)
+		if *target, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return malformed("must be a whole number")
+		}
 	case *time.Time:
 		if *target, err = time.Parse(time.RFC3339, text); err != nil {
 			return malformed("must be a time such as 2026-11-21T15:04:05Z (RFC 3339)")
@@ -83,34 +85,7 @@ func setParameter(into reflect.Value, text string, tag reflect.StructTag) (err e
 		return target.UnmarshalText([]byte(text))
 	default: // a pointer
 		into.Set(reflect.New(into.Type().Elem()))
-		return setParameter(into.Elem(), text, tag)
+		return setParameter(into.Elem(), text)
 	}
 	return err
-}
-
-// oneOf refuses a text that is not among the words, which commas separate. Without words it accepts any text.
-func oneOf(text, words string) error {
-	all := strings.Split(words, ",")
-	if words == "" || slices.Contains(all, text) {
-		return nil
-	}
-	list := strings.Join(all, ", ")
-	if last := strings.LastIndex(list, ", "); last >= 0 {
-		list = list[:last] + " or " + all[len(all)-1]
-	}
-	return malformed("must be " + list)
-}
-
-// wholeNumber reads a number within the bounds that the tags minimum and, where there is one, maximum give.
-func wholeNumber(text string, tag reflect.StructTag) (int64, error) {
-	value, err := strconv.ParseInt(text, 10, 64)
-	least, _ := strconv.ParseInt(tag.Get("minimum"), 10, 64)
-	most, unbounded := strconv.ParseInt(tag.Get("maximum"), 10, 64)
-	switch {
-	case unbounded == nil && (err != nil || value < least || value > most):
-		return 0, malformed(fmt.Sprintf("must be a whole number between %d and %d", least, most))
-	case err != nil || value < least:
-		return 0, malformed(fmt.Sprintf("must be a whole number of at least %d", least))
-	}
-	return value, nil
 }

@@ -20,9 +20,8 @@ type route struct {
 	method, path string // the path as OpenAPI writes it: /v1/chats/{chat_id}
 	endpoint
 
-	id, tag, summary, description string
-	// answer describes the endpoint's JSON answer. Other answers, by status, are in answers.
-	answer  string
+	// id names its texts in routes.txt. That of the endpoint's JSON answer is there, other answers are here, by status.
+	id, tag string
 	answers object
 	// errors are those beyond what follows from the token, the body and the id in the path.
 	errors []fault.Code
@@ -143,9 +142,6 @@ func typeOf[T any]() reflect.Type {
 	return nil
 }
 
-// checker is a request that checks itself and fills in its defaults.
-type checker interface{ Check() error }
-
 // jsonEndpoint reads the id in the path, the query or the body, and answers with what do returns: 200, or 204 without
 // an answer.
 func jsonEndpoint[In, Out any](do func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (Out, error)) endpoint {
@@ -195,10 +191,7 @@ func (s *Server) readRequest(c echo.Context, into any) error {
 	if err != nil {
 		return err
 	}
-	if request, ok := into.(checker); ok {
-		return request.Check()
-	}
-	return nil
+	return history.Check(into)
 }
 
 // pathID is the id of the chat or message that the path names; uuid.Nil for a path without one.

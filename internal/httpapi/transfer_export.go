@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"cmp"
 	"net/http"
 	"reflect"
 	"strings"
@@ -30,9 +31,7 @@ func transferRoutes() []route {
 	text := object{"schema": object{"type": "string"}}
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat", tag: "chats", summary: "Export a chat",
-			description: "The whole chat as a file: our bundle as lines of JSON or as one object, or Markdown for people. An export that fails on " +
-				"its way breaks its connection.",
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat", tag: "chats",
 			answers: object{"200": answer("The file.", object{
 				"application/x-ndjson": object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": text,
 			}, "Content-Disposition")},
@@ -41,12 +40,8 @@ func transferRoutes() []route {
 			endpoint: endpoint{serve: (*Server).getExport, in: reflect.TypeFor[exportQuery]()},
 		},
 		{
-			method: http.MethodPost, path: "/v1/chats/import", id: "importChats", tag: "chats", summary: "Import chats",
-			description: "Takes in a file of at most 100 MiB: our bundle, ChatGPT's conversations.json, or one message per line; which one is seen from its content. " +
-				"Nothing is written unless all of it is good; each chat is written whole or not at all; importing a file again adds nothing. " +
-				"With Accept: text/event-stream the answer is the events import.progress (ImportProgress), and at the end import.completed (ImportResult) or " +
-				"import.failed (Error).",
-			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
+			method: http.MethodPost, path: "/v1/chats/import", id: "importChats", tag: "chats",
+			parameters: parameters("Accept of an import"),
 			content:    importContent(),
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: text,
@@ -61,22 +56,14 @@ func transferRoutes() []route {
 func accountRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/export", id: "exportAccount", tag: "account", summary: "Export everything about the user",
-			description: "Everything that is stored about the user, as it is at one moment, as lines of JSON: all chats with files, topics and the " +
-				"revisions of their summaries, " +
-				"expired ones too; memories with sources and history, and their graph; settings. An export that fails on its way, or during which something is " +
-				"deleted, breaks its connection.",
-			answers:  object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
-			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
-			limits:   []limit{(*Server).withoutBody},
-			endpoint: endpoint{serve: (*Server).exportAccount},
+			method: http.MethodGet, path: "/v1/export", id: "exportAccount", tag: "account",
+			answers: object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
+			errors:  []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
+			limits:  []limit{(*Server).withoutBody}, endpoint: endpoint{serve: (*Server).exportAccount},
 		},
 		{
-			method: http.MethodPost, path: "/v1/import", id: "importAccount", tag: "account", summary: "Import everything about a user",
-			description: "Takes in a file of at most 512 MiB that /v1/export has written, for the user of the token, or one that /v1/chats/import " +
-				"reads, in the same way. " +
-				"Settings that the user has chosen stay; importing a file again adds nothing.",
-			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
+			method: http.MethodPost, path: "/v1/import", id: "importAccount", tag: "account",
+			parameters: parameters("Accept of an import"),
 			content:    importContent(),
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: object{"schema": object{"type": "string"}},
@@ -110,8 +97,8 @@ func (s *Server) getExport(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	query := exportQuery{Format: transfer.FormatLines}
-	if err := readQuery(c.QueryParams(), &query); err != nil {
+	var query exportQuery
+	if err := s.readRequest(c, &query); err != nil {
 		return err
 	}
 	user := principal(c)
@@ -124,7 +111,7 @@ func (s *Server) getExport(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.sendExport(c, export, query.Format)
+	return s.sendExport(c, export, cmp.Or(query.Format, transfer.FormatLines))
 }
 
 // sendExport writes the export to the client.

@@ -80,7 +80,7 @@ func memoriesOf(page history.MemoryPage) []memoryOutput {
 func (s *Server) remember(ctx context.Context, in rememberInput) (rememberOutput, error) {
 	memory := history.NewMemory{Content: in.Text}
 	memory.Type, memory.Durable, memory.Pinned = nonZero(in.Type), nonZero(in.Durable), nonZero(in.Pinned)
-	if err := memory.Check(); err != nil {
+	if err := history.Check(&memory); err != nil {
 		return rememberOutput{}, calledText(err)
 	}
 	stored, added, err := s.Memories.AddMemory(ctx, callerOf(ctx).user, memory)
@@ -130,7 +130,7 @@ func (s *Server) listMemories(ctx context.Context, in listMemoriesInput) (listMe
 			return listMemoriesOutput{}, err
 		}
 	}
-	if err := query.Check(); err != nil {
+	if err := history.Check(&query); err != nil {
 		return listMemoriesOutput{}, err
 	}
 	page, err := s.Memories.ListMemories(ctx, callerOf(ctx).user, query)
@@ -179,7 +179,7 @@ func (s *Server) forgetMemory(ctx context.Context, in forgetMemoryInput) (forget
 
 func (s *Server) proposeForgetting(ctx context.Context, query string) (forgetMemoryOutput, error) {
 	request := history.ForgetRequest{Query: &query}
-	if err := request.Check(); err != nil {
+	if err := history.Check(&request); err != nil {
 		return forgetMemoryOutput{}, err
 	}
 	found, token, err := history.ProposeForgetting(ctx, s.Memories, callerOf(ctx).user, query)
@@ -208,7 +208,7 @@ func (s *Server) whatIsKnown(ctx context.Context, in whatIsKnownInput) (whatIsKn
 	if query.Text == "" {
 		return whatIsKnownOutput{}, wrongArgument("subject", "must not be empty")
 	}
-	if err := cmp.Or(query.Check(), related.Check()); err != nil {
+	if err := cmp.Or(history.Check(&query), history.Check(&related)); err != nil {
 		return whatIsKnownOutput{}, err
 	}
 	user := callerOf(ctx).user

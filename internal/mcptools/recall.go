@@ -36,7 +36,7 @@ func (s *Server) recall(ctx context.Context, in recallInput) (recallOutput, erro
 		}
 		query.ChatID = id.String()
 	}
-	if err := query.Check(); err != nil {
+	if err := history.Check(&query); err != nil {
 		return recallOutput{}, err
 	}
 	found, err := s.Recall.Recall(ctx, callerOf(ctx).user, query)

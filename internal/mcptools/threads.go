@@ -112,7 +112,7 @@ func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThre
 			return listThreadsOutput{}, err
 		}
 	}
-	if err := query.Check(); err != nil {
+	if err := history.Check(&query); err != nil {
 		return listThreadsOutput{}, err
 	}
 	page, err := s.History.ListChats(ctx, callerOf(ctx).user, query)
@@ -161,7 +161,7 @@ func (s *Server) getThread(ctx context.Context, in getThreadInput) (getThreadOut
 		return getThreadOutput{}, err
 	}
 	query := history.MessagesQuery{Limit: in.Limit}
-	if err := query.Check(); err != nil {
+	if err := history.Check(&query); err != nil {
 		return getThreadOutput{}, err
 	}
 	page, err := s.History.ListMessages(ctx, callerOf(ctx).user, id, query)
@@ -250,7 +250,7 @@ type foundOutput struct {
 
 func (s *Server) searchHistory(ctx context.Context, in searchInput) (searchOutput, error) {
 	query := history.SearchQuery{Text: in.Query, Limit: in.Limit}
-	if err := query.Check(); err != nil {
+	if err := history.Check(&query); err != nil {
 		return searchOutput{}, err
 	}
 	found, err := s.History.Search(ctx, callerOf(ctx).user, query)

@@ -69,7 +69,7 @@ func (b *bed) linked(content string, words ...string) uuid.UUID {
 // graph reads "User likes Neovim", or "was User likes Neovim", and "Neovim/tool 2".
 func (b *bed) graph(query history.GraphQuery) []string {
 	b.t.Helper()
-	noError(b.t, query.Check())
+	noError(b.t, history.Check(&query))
 	answer := must(NewGraph(b.pool).ReadGraph(b.t.Context(), b.user, query))(b.t)
 	words := []string{}
 	for _, edge := range answer.Relationships {

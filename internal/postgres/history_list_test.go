@@ -62,7 +62,7 @@ func TestPagesOfChats(t *testing.T) {
 		slices.Sort(same)
 		is(t, got, numbers(50, 1), "by %d", limit)
 	}
-	is(t, len(s.list(history.ListQuery{}).Chats), history.DefaultChats, "chats where nothing is said")
+	is(t, len(s.list(history.ListQuery{}).Chats), 20, "chats where nothing is said")
 	is(t, len(s.pages(history.ListQuery{Limit: 5, Tag: "third"}, nothing)), 16, "tagged")
 	if page := s.list(history.ListQuery{Tag: "thir"}); len(page.Chats) != 0 || page.Chats == nil || page.Next != nil {
 		t.Errorf("a part of a tag: %+v", page)

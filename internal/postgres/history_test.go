@@ -48,28 +48,28 @@ func (s shelf) CreateChat(ctx context.Context, user auth.Principal, chat history
 }
 
 func (s shelf) ListChats(ctx context.Context, user auth.Principal, query history.ListQuery) (history.ChatPage, error) {
-	if err := query.Check(); err != nil {
+	if err := history.Check(&query); err != nil {
 		return history.ChatPage{}, err
 	}
 	return s.Store.ListChats(ctx, user, query)
 }
 
 func (s shelf) StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, messages history.NewMessages) (history.StoredMessages, error) {
-	if err := messages.Check(); err != nil {
+	if err := history.Check(&messages); err != nil {
 		return history.StoredMessages{}, err
 	}
 	return s.Store.StoreMessages(ctx, user, chatID, messages)
 }
 
 func (s shelf) ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change history.ChatChange) (history.Chat, error) {
-	if err := change.Check(); err != nil {
+	if err := history.Check(&change); err != nil {
 		return history.Chat{}, err
 	}
 	return s.Store.ChangeChat(ctx, user, chatID, change)
 }
 
 func (s shelf) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error) {
-	if err := query.Check(); err != nil {
+	if err := history.Check(&query); err != nil {
 		return history.MessagePage{}, err
 	}
 	return s.Store.ListMessages(ctx, user, chatID, query)

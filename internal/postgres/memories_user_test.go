@@ -70,7 +70,7 @@ func (r *remembering) said(content string, messages ...uuid.UUID) uuid.UUID {
 
 func (r *remembering) list(query history.MemoriesQuery) []string {
 	r.t.Helper()
-	noError(r.t, query.Check())
+	noError(r.t, history.Check(&query))
 	page := must(r.memories.ListMemories(r.t.Context(), r.user, query))(r.t)
 	contents := []string{}
 	for _, memory := range page.Memories {
@@ -260,7 +260,7 @@ func TestMemorySettings(t *testing.T) {
 		{Enabled: false, TimeZone: new("Europe/Berlin"), Language: new("de"), Excluded: []string{"my divorce"}},
 		{Enabled: false, Language: new("de"), Excluded: []string{}},
 	} {
-		noError(t, changes[i].Check())
+		noError(t, history.Check(&changes[i]))
 		changed, err := r.memories.ChangeMemorySettings(t.Context(), r.user, changes[i])
 		diff := cmp.Diff([]history.MemorySettings{want, want}, []history.MemorySettings{changed, read()})
 		is(t, tuple(diff, err), tuple("", nil), "change %d", i)

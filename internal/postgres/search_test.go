@@ -38,7 +38,7 @@ func (b *bed) searches() *History { return NewHistory(b.pool, memory.Limits{}, E
 func (b *bed) found(query history.SearchQuery) []string {
 	b.t.Helper()
 	if query.Limit == 0 {
-		query.Limit = history.MaxSearchResults
+		query.Limit = 100
 	}
 	results := must(b.searches().Search(b.t.Context(), b.user, query))(b.t)
 	contents := []string{}
@@ -198,7 +198,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	_, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "scale", ChatID: expired, Limit: 10})
 	is(t, fault.CodeOf(err), fault.ChatExpired, "in an expired chat: %v", err)
 	b.exec("update chats set revived_at = now() where id = $1", expired)
-	is(t, len(b.found(history.SearchQuery{Text: "scale", ChatID: expired})), history.MaxSearchResults, "after it was brought back")
+	is(t, len(b.found(history.SearchQuery{Text: "scale", ChatID: expired})), 100, "after it was brought back")
 	b.exec("delete from chats where id = $1", expired)
 	b.wantFound("scale", "live scale", "another scale", "running scale")
 }

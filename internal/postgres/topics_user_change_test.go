@@ -18,7 +18,7 @@ func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 	p := newTopical(t)
 	change := func(ref history.TopicRef, change history.TopicChange) history.OneTopic {
 		t.Helper()
-		noError(t, change.Check())
+		noError(t, history.Check(&change))
 		changed := must(p.store.ChangeTopic(t.Context(), p.user, ref, change))(t)
 		return changed
 	}

@@ -118,7 +118,7 @@ func saidIn(messages []history.TopicMessage) (said []string) {
 // list returns the titles that a query finds.
 func (p *topical) list(query history.TopicsQuery) ([]string, history.TopicPage) {
 	p.t.Helper()
-	noError(p.t, query.Check())
+	noError(p.t, history.Check(&query))
 	page := must(p.store.ListTopics(p.t.Context(), p.user, p.chat, query))(p.t)
 	titles := []string{}
 	for _, topic := range page.Topics {
