@@ -8,19 +8,16 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 func memoryRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", tag: "chats",
-			errors:   []fault.Code{fault.ChatExpired, fault.UnknownModelVariant, fault.ValidationFailed},
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory",
 			endpoint: jsonEndpoint((*Server).getMemory),
 		},
 		{
 			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions",
-			tag: "chats", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
 			endpoint: onIDWithInput(stores.ListBriefRevisions),
 		},
 	}

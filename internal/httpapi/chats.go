@@ -10,47 +10,31 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func chatRoutes() []route {
 	return []route{
 		{
-			method: http.MethodPost, path: "/v1/chats", id: "createChat", tag: "chats", bodyOptional: true,
-			example: object{"title": "Scales", "tags": []string{"cello"}, "memory_strategy": "hybrid"},
+			method: http.MethodPost, path: "/v1/chats", id: "createChat", bodyOptional: true,
 			endpoint: endpoint{
 				serve: (*Server).postChat, in: reflect.TypeFor[history.NewChat](), out: reflect.TypeFor[history.Chat](), status: http.StatusCreated,
 			},
 		},
+		{method: http.MethodGet, path: "/v1/chats", id: "listChats", endpoint: withInput(stores.ListChats)},
+		{method: http.MethodPost, path: "/v1/chats/prune", id: "pruneChats", endpoint: withInput(stores.PruneChats)},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}", id: "getChat", endpoint: onID(stores.FindChat)},
 		{
-			method: http.MethodGet, path: "/v1/chats", id: "listChats", tag: "chats",
-			errors: []fault.Code{fault.BadRequest, fault.ValidationFailed}, endpoint: withInput(stores.ListChats),
-		},
-		{
-			method: http.MethodPost, path: "/v1/chats/prune", id: "pruneChats", tag: "chats",
-			example: object{"older_than_days": 90, "dry_run": true}, endpoint: withInput(stores.PruneChats),
-		},
-		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}", id: "getChat", tag: "chats",
-			errors: []fault.Code{fault.ChatExpired}, endpoint: onID(stores.FindChat),
-		},
-		{
-			method: http.MethodPatch, path: "/v1/chats/{chat_id}", id: "changeChat", tag: "chats",
-			example: object{"title": "Scales and arpeggios", "ttl_hours": nil}, errors: []fault.Code{fault.ChatExpired},
+			method: http.MethodPatch, path: "/v1/chats/{chat_id}", id: "changeChat",
 			endpoint: onIDWithInput(stores.ChangeChat),
 		},
 		{
-			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", tag: "chats",
-			errors: []fault.Code{fault.ValidationFailed}, endpoint: deletionWithInput(stores.DeleteChat),
+			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat",
+			endpoint: deletionWithInput(stores.DeleteChat),
 		},
+		{method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", endpoint: onID(stores.ClearChat)},
 		{
-			method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", tag: "chats",
-			errors: []fault.Code{fault.ChatExpired, fault.GenerationInProgress}, endpoint: onID(stores.ClearChat),
-		},
-		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles", tag: "chats",
-			errors:   []fault.Code{fault.ChatExpired, fault.ValidationFailed},
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles",
 			endpoint: jsonEndpoint((*Server).listFiles),
 		},
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 )
@@ -21,11 +20,10 @@ const (
 func graphRoutes() []route {
 	drawing := object{"schema": object{"type": "string"}}
 	return []route{{
-		method: http.MethodGet, path: "/v1/graph", id: "getGraph", tag: "memories",
+		method: http.MethodGet, path: "/v1/graph", id: "getGraph",
 		answers: object{"200": answer("That part of the graph.", object{
 			mediaJSON: object{"schema": schemaRef("Graph")}, mediaMermaid: drawing, mediaDOT: drawing,
 		})},
-		errors:   []fault.Code{fault.ValidationFailed},
 		endpoint: endpoint{serve: (*Server).getGraph, in: reflect.TypeFor[history.GraphQuery]()},
 	}}
 }

@@ -20,35 +20,25 @@ const readyTimeout = 3 * time.Second
 func operationRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/healthz", id: "getHealth", tag: "operations", public: true, head: true,
+			method: http.MethodGet, path: "/healthz", id: "getHealth", public: true, head: true,
 			endpoint: jsonEndpoint((*Server).getHealth),
 		},
 		{
-			method: http.MethodGet, path: "/readyz", id: "getReadiness", tag: "operations", public: true, head: true,
-			answers: object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},
-			errors: []fault.Code{
-				fault.NotReady,
-				fault.DatabaseUnreachable,
-				fault.MigrationsPending,
-				fault.RoleNotGranted,
-				fault.ShuttingDown,
-			},
+			method: http.MethodGet, path: "/readyz", id: "getReadiness", public: true, head: true,
+			answers:  object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},
 			endpoint: endpoint{serve: (*Server).getReadiness},
 		},
 		{
-			method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "operations", public: true,
+			method: http.MethodGet, path: "/metrics", id: "getMetrics", public: true,
 			answers:  object{"200": answer("The metrics.", object{"text/plain": object{"schema": object{"type": "string"}}})},
 			endpoint: endpoint{serve: (*Server).getMetrics},
 		},
 		{
-			method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", tag: "operations", public: true,
+			method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", public: true,
 			answers:  object{"200": answer("The document.", object{mediaJSON: object{"schema": object{"type": "object"}}})},
 			endpoint: endpoint{serve: func(s *Server, c echo.Context) error { return writeRaw(c, http.StatusOK, s.openAPI) }},
 		},
-		{
-			method: http.MethodGet, path: "/", id: "getRoot", tag: "operations", public: true,
-			endpoint: jsonEndpoint((*Server).getRoot),
-		},
+		{method: http.MethodGet, path: "/", id: "getRoot", public: true, endpoint: jsonEndpoint((*Server).getRoot)},
 	}
 }
 

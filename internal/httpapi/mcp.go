@@ -44,13 +44,11 @@ func toolRoutes() []route {
 	}
 	// Only POST: without sessions there is nothing to listen to (GET) nor to end (DELETE). Clients know what 405 means.
 	return []route{{
-		method: http.MethodPost, path: pathMCP, id: "callTools", tag: "tools",
-		content: object{mediaJSON: object{"schema": message}},
+		method: http.MethodPost, path: pathMCP, id: "callTools", content: object{mediaJSON: object{"schema": message}},
 		answers: object{
 			"200": answer("Messages of JSON-RPC, as server-sent events.", object{mediaEventStream: object{"schema": object{"type": "string"}}}),
 			"202": answer("Notifications were taken.", nil),
 		},
-		errors: []fault.Code{fault.BadRequest, fault.ForbiddenOrigin, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.OverRequestRateLimit},
 		limits: []limit{(*Server).limitOrigin, (*Server).limitLarge}, endpoint: endpoint{serve: (*Server).postMCP},
 	}}
 }

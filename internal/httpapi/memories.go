@@ -9,63 +9,51 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func longMemoryRoutes() []route {
 	return []route{
+		{method: http.MethodGet, path: "/v1/memories", id: "listMemories", endpoint: withInput(stores.ListMemories)},
 		{
-			method: http.MethodGet, path: "/v1/memories", id: "listMemories", tag: "memories",
-			errors: []fault.Code{fault.BadRequest, fault.ValidationFailed}, endpoint: withInput(stores.ListMemories),
-		},
-		{
-			method: http.MethodPost, path: "/v1/memories", id: "addMemory", tag: "memories",
-			example: object{"content": "Prefers oat milk.", "type": "preference", "durable": true},
+			method: http.MethodPost, path: "/v1/memories", id: "addMemory",
 			answers: object{"200": answer("The memory that has these words already.", object{mediaJSON: object{"schema": schemaRef("LongTermMemory")}})},
-			errors:  []fault.Code{fault.MemoryOff},
 			endpoint: endpoint{
 				serve: (*Server).postMemory, in: reflect.TypeFor[history.NewMemory](), out: reflect.TypeFor[history.Memory](), status: http.StatusCreated,
 			},
 		},
 		{
-			method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories", tag: "memories",
+			method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories",
 			endpoint: ofUser(stores.DeleteMemories),
 		},
 		{
-			method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories", tag: "memories",
-			example: object{"query": "my knee"}, endpoint: jsonEndpoint((*Server).forgetMemories),
+			method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories",
+			endpoint: jsonEndpoint((*Server).forgetMemories),
 		},
 		{
-			method: http.MethodGet, path: "/v1/memories/settings", id: "getMemorySettings", tag: "memories",
+			method: http.MethodGet, path: "/v1/memories/settings", id: "getMemorySettings",
 			endpoint: ofUser(stores.MemorySettings),
 		},
 		{
-			method: http.MethodPatch, path: "/v1/memories/settings", id: "changeMemorySettings", tag: "memories",
-			example:  object{"enabled": true, "time_zone": "Europe/Berlin", "excluded": []string{"my divorce"}},
+			method: http.MethodPatch, path: "/v1/memories/settings", id: "changeMemorySettings",
 			endpoint: withInput(stores.ChangeMemorySettings),
 		},
 		exportMemoriesRoute(), importMemoriesRoute(),
+		{method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", endpoint: onID(stores.FindMemory)},
 		{
-			method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", tag: "memories",
-			endpoint: onID(stores.FindMemory),
+			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory",
+			endpoint: onIDWithInput(stores.ChangeMemory),
 		},
 		{
-			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", tag: "memories",
-			example: object{"content": "Prefers oat milk in coffee.", "pinned": true},
-			errors:  []fault.Code{fault.MemoryExists}, endpoint: onIDWithInput(stores.ChangeMemory),
+			method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory",
+			endpoint: deletionWithInput(stores.DeleteMemory),
 		},
 		{
-			method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory", tag: "memories",
-			errors: []fault.Code{fault.ValidationFailed}, endpoint: deletionWithInput(stores.DeleteMemory),
-		},
-		{
-			method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory", tag: "memories",
+			method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory",
 			endpoint: onID(stores.MemoryHistory),
 		},
 		{
-			method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories", tag: "memories",
-			errors:   []fault.Code{fault.ChatExpired, fault.MemoryOff, fault.UpstreamTimeout},
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories",
 			endpoint: onID(stores.Extract),
 		},
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/bundle"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
@@ -22,18 +21,15 @@ const (
 
 func exportMemoriesRoute() route {
 	return route{
-		method: http.MethodGet, path: "/v1/memories/export", id: "exportMemories", tag: "memories",
+		method: http.MethodGet, path: "/v1/memories/export", id: "exportMemories",
 		answers: object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
-		errors:  []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
 		limits:  []limit{(*Server).withoutBody}, endpoint: endpoint{serve: (*Server).exportMemories},
 	}
 }
 
 func importMemoriesRoute() route {
 	return route{
-		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", tag: "memories",
-		content:  importContent(),
-		errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit, fault.MemoryOff},
+		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", content: importContent(),
 		endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.MemoryImport](), status: http.StatusOK},
 	}
 }

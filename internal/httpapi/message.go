@@ -32,36 +32,26 @@ var idempotencyNamespace = uuid.MustParse("0f7c3a8e-5d55-4c43-9b0e-3f6d1f2a7c61"
 func messageRoutes() []route {
 	forSending := parameters("Accept", "protocol", "UI stream", headerIdempotencyKey, headerLastEventID)
 	forResuming := parameters(headerLastEventID, "after", "protocol", "UI stream")
-	sendErrors := []fault.Code{
-		fault.UnknownModelVariant, fault.IdempotencyMismatch, fault.OverRequestRateLimit, fault.UpstreamFailed, fault.UpstreamTimeout,
-		fault.UpstreamOverloaded, fault.ShuttingDown, fault.Interrupted, fault.ChatNotFound, fault.MessageNotFound,
-	}
 	sent := object{"200": replyAnswer(true), "204": answer("The place in Last-Event-ID is the end of the reply: nothing is left to send.", nil)}
 	sendLimits := []limit{(*Server).limitMessages, (*Server).limitLarge}
 	return []route{
 		{
-			method: http.MethodPost, path: "/v1/message/first", id: "sendFirstMessage", tag: "messages",
-			parameters: forSending, answers: sent, errors: sendErrors, limits: sendLimits,
-			example:  object{"content": "What should I practise first?", "client_message_id": exampleRequest, "memory_strategy": "hybrid"},
+			method: http.MethodPost, path: "/v1/message/first", id: "sendFirstMessage", parameters: forSending,
+			answers: sent, limits: sendLimits,
 			endpoint: endpoint{serve: (*Server).postFirstMessage, in: reflect.TypeFor[firstMessageRequest]()},
 		},
 		{
-			method: http.MethodPost, path: "/v1/message", id: "sendMessage", tag: "messages", parameters: forSending,
-			answers: sent, limits: sendLimits,
-			errors:   append([]fault.Code{fault.BadUUID, fault.GenerationInProgress, fault.ChatExpired}, sendErrors...),
-			example:  object{"chat_id": exampleChat, "content": "And after that?", "model_variant": "arco"},
-			endpoint: endpoint{serve: (*Server).postMessage, in: reflect.TypeFor[messageRequest]()},
+			method: http.MethodPost, path: "/v1/message", id: "sendMessage", parameters: forSending, answers: sent,
+			limits: sendLimits, endpoint: endpoint{serve: (*Server).postMessage, in: reflect.TypeFor[messageRequest]()},
 		},
 		{
-			method: http.MethodGet, path: "/v1/message/{chat_id}/stream", id: "resumeStream", tag: "messages",
-			parameters: forResuming, limits: []limit{(*Server).withoutBody},
+			method: http.MethodGet, path: "/v1/message/{chat_id}/stream", id: "resumeStream", parameters: forResuming,
+			limits:   []limit{(*Server).withoutBody},
 			answers:  object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
-			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.ChatExpired, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown},
 			endpoint: endpoint{serve: (*Server).getStream},
 		},
 		{
-			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", tag: "messages",
-			errors:   []fault.Code{fault.ChatExpired, fault.MessageNotFound},
+			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply",
 			endpoint: jsonEndpoint((*Server).cancelReply),
 		},
 	}

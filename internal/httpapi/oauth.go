@@ -35,7 +35,7 @@ type toolMetadata struct {
 // discoveryRoutes are two addresses of one document: clients that overlook the header of the 401 try both.
 func discoveryRoutes() []route {
 	metadata := route{
-		method: http.MethodGet, tag: "tools", public: true, head: true, errors: []fault.Code{fault.NotFound},
+		method: http.MethodGet, public: true, head: true,
 		endpoint: endpoint{serve: (*Server).getToolMetadata, out: typeOf[toolMetadata](), status: http.StatusOK},
 	}
 	atTools, atRoot := metadata, metadata

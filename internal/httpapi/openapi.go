@@ -68,7 +68,7 @@ func (r *route) document() object {
 		responses[strconv.Itoa(status)] = errorAnswer(status, codes)
 	}
 	document := object{
-		"operationId": r.id, "tags": []string{r.tag}, "summary": texts.summary, "description": texts.description, "responses": responses,
+		"operationId": r.id, "tags": []string{texts.tag}, "summary": texts.summary, "description": texts.description, "responses": responses,
 		"security": []object{{"user": []string{}}},
 	}
 	if r.public {
@@ -80,7 +80,7 @@ func (r *route) document() object {
 	if r.body() != nil {
 		document["requestBody"] = object{
 			"required": !r.bodyOptional,
-			"content":  object{mediaJSON: object{"schema": schemaRef(schemaName(r.body())), "example": r.example}},
+			"content":  object{mediaJSON: object{"schema": schemaRef(schemaName(r.body())), "example": texts.example}},
 		}
 	}
 	if r.content != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 var (
@@ -27,15 +29,37 @@ var fieldDocs = sync.OnceValue(func() map[string]string {
 	return docs
 })
 
-type routeDoc struct{ summary, description, answer string }
+// routeDoc is what routes.txt says of a route. Lines of the answer, the errors and the example begin with a mark.
+type routeDoc struct {
+	tag, summary, description, answer string
+	errors                            []fault.Code
+	example                           json.RawMessage
+}
 
-// routeDocs are the texts of routes.txt by the id of a route.
+// routeDocs are those of routes.txt by the id of a route.
 var routeDocs = sync.OnceValue(func() map[string]routeDoc {
 	docs := map[string]routeDoc{}
 	for id, text := range entries(routeTexts) {
-		summary, text, _ := strings.Cut(text, "\n")
-		description, answer, _ := strings.Cut(text, "\n= ")
-		docs[id] = routeDoc{strings.TrimSpace(summary), strings.Join(strings.Fields(description), " "), strings.TrimSpace(answer)}
+		var doc routeDoc
+		var description []string
+		title, text, _ := strings.Cut(strings.TrimSpace(text), "\n")
+		doc.tag, doc.summary, _ = strings.Cut(title, ": ")
+		for line := range strings.SplitSeq(text, "\n") {
+			switch mark, rest, _ := strings.Cut(line, " "); mark {
+			case "=":
+				doc.answer = rest
+			case "!":
+				for code := range strings.FieldsSeq(rest) {
+					doc.errors = append(doc.errors, fault.Code(code))
+				}
+			case ">":
+				doc.example = json.RawMessage(rest)
+			default:
+				description = append(description, line)
+			}
+		}
+		doc.description = strings.Join(strings.Fields(strings.Join(description, " ")), " ")
+		docs[id] = doc
 	}
 	return docs
 })

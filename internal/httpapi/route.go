@@ -20,15 +20,12 @@ type route struct {
 	method, path string // the path as OpenAPI writes it: /v1/chats/{chat_id}
 	endpoint
 
-	// id names its texts in routes.txt. That of the endpoint's JSON answer is there, other answers are here, by status.
-	id, tag string
+	// id names what routes.txt says of it. Its JSON answer is described there, other answers here, by status.
+	id      string
 	answers object
-	// errors are those beyond what follows from the token, the body and the id in the path.
-	errors []fault.Code
 	// parameters are those beyond the ids in the path and the query that the endpoint reads.
 	parameters []object
-	// example is one of the JSON body, content the body's schemas by media type where it is not JSON.
-	example      any
+	// content is the body's schemas by media type where it is not JSON.
 	content      object
 	bodyOptional bool
 
@@ -70,7 +67,7 @@ var pathIDs = map[string]fault.Code{
 
 // allErrors are the codes that the route answers with.
 func (r *route) allErrors() []fault.Code {
-	all := slices.Clone(r.errors)
+	all := slices.Clone(routeDocs()[r.id].errors)
 	if !r.public {
 		if r.path != pathMCP {
 			all = append(all, fault.ForbiddenClient)

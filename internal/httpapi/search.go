@@ -7,26 +7,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func searchRoutes() []route {
 	return []route{
-		{
-			method: http.MethodGet, path: "/v1/search", id: "search", tag: "chats",
-			errors:   []fault.Code{fault.ValidationFailed, fault.ChatNotFound, fault.ChatExpired},
-			endpoint: jsonEndpoint((*Server).search),
-		},
-		{
-			method: http.MethodGet, path: "/v1/recall", id: "recall", tag: "chats",
-			errors:   []fault.Code{fault.ValidationFailed, fault.BadUUID, fault.ChatNotFound, fault.ChatExpired, fault.RecallOff},
-			endpoint: jsonEndpoint((*Server).recall),
-		},
-		{
-			method: http.MethodGet, path: "/v1/stats", id: "getStats", tag: "chats",
-			endpoint: ofUser(stores.CountUsage),
-		},
+		{method: http.MethodGet, path: "/v1/search", id: "search", endpoint: jsonEndpoint((*Server).search)},
+		{method: http.MethodGet, path: "/v1/recall", id: "recall", endpoint: jsonEndpoint((*Server).recall)},
+		{method: http.MethodGet, path: "/v1/stats", id: "getStats", endpoint: ofUser(stores.CountUsage)},
 	}
 }
 

@@ -8,31 +8,18 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func topicRoutes() []route {
-	const path, tag = "/v1/chats/{chat_id}/topics", "topics"
+	const path = "/v1/chats/{chat_id}/topics"
 	const one = path + "/{topic_id}"
 	return []route{
+		{method: http.MethodGet, path: path, id: "listTopics", endpoint: onIDWithInput(stores.ListTopics)},
+		{method: http.MethodGet, path: one, id: "findTopic", endpoint: onTopic(stores.FindTopic)},
+		{method: http.MethodPatch, path: one, id: "changeTopic", endpoint: onTopicWithInput(stores.ChangeTopic)},
 		{
-			method: http.MethodGet, path: path, id: "listTopics", tag: tag,
-			errors:   []fault.Code{fault.BadRequest, fault.ChatExpired, fault.ValidationFailed},
-			endpoint: onIDWithInput(stores.ListTopics),
-		},
-		{
-			method: http.MethodGet, path: one, id: "findTopic", tag: tag, errors: []fault.Code{fault.ChatExpired},
-			endpoint: onTopic(stores.FindTopic),
-		},
-		{
-			method: http.MethodPatch, path: one, id: "changeTopic", tag: tag,
-			example: object{"title": "Bows and strings", "tags": []string{"cello"}, "importance": 0.8},
-			errors:  []fault.Code{fault.ChatExpired}, endpoint: onTopicWithInput(stores.ChangeTopic),
-		},
-		{
-			method: http.MethodPost, path: one + "/merge", id: "mergeTopic", tag: tag,
-			example: object{"into": exampleChat}, errors: []fault.Code{fault.ChatExpired},
+			method: http.MethodPost, path: one + "/merge", id: "mergeTopic",
 			endpoint: onTopicWithInput(
 				func(in stores, ctx context.Context, user auth.Principal, ref history.TopicRef, merge history.TopicMerge) (history.OneTopic, error) {
 					return in.MergeTopic(ctx, user, ref, merge.Target)
@@ -40,31 +27,18 @@ func topicRoutes() []route {
 			),
 		},
 		{
-			method: http.MethodGet, path: one + "/history", id: "getTopicHistory", tag: tag,
-			errors:   []fault.Code{fault.ChatExpired, fault.ValidationFailed},
+			method: http.MethodGet, path: one + "/history", id: "getTopicHistory",
 			endpoint: onTopicWithInput(stores.TopicHistory),
 		},
+		{method: http.MethodGet, path: one + "/stats", id: "getTopicStats", endpoint: onTopic(stores.TopicStats)},
+		{method: http.MethodGet, path: one + "/archive", id: "getTopicArchive", endpoint: onTopic(stores.TopicArchive)},
+		{method: http.MethodGet, path: one + "/context", id: "getTopicContext", endpoint: onTopic(stores.TopicContext)},
 		{
-			method: http.MethodGet, path: one + "/stats", id: "getTopicStats", tag: tag,
-			errors: []fault.Code{fault.ChatExpired}, endpoint: onTopic(stores.TopicStats),
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/standalone", id: "rewriteQuestion",
+			limits: []limit{(*Server).limitMessages}, endpoint: jsonEndpoint((*Server).rewriteQuestion),
 		},
 		{
-			method: http.MethodGet, path: one + "/archive", id: "getTopicArchive", tag: tag,
-			errors: []fault.Code{fault.ChatExpired}, endpoint: onTopic(stores.TopicArchive),
-		},
-		{
-			method: http.MethodGet, path: one + "/context", id: "getTopicContext", tag: tag,
-			errors: []fault.Code{fault.ChatExpired}, endpoint: onTopic(stores.TopicContext),
-		},
-		{
-			method: http.MethodPost, path: "/v1/chats/{chat_id}/standalone", id: "rewriteQuestion", tag: tag,
-			example: object{"content": "And how long does that one take?"},
-			errors:  []fault.Code{fault.ChatExpired, fault.OverRequestRateLimit, fault.UpstreamFailed, fault.UpstreamTimeout, fault.UpstreamOverloaded},
-			limits:  []limit{(*Server).limitMessages}, endpoint: jsonEndpoint((*Server).rewriteQuestion),
-		},
-		{
-			method: http.MethodPost, path: "/v1/messages/{message_id}/feedback", id: "rateMessage", tag: tag,
-			example: object{"rating": 1}, errors: []fault.Code{fault.ChatExpired},
+			method: http.MethodPost, path: "/v1/messages/{message_id}/feedback", id: "rateMessage",
 			endpoint: onIDWithInput(stores.RateMessage),
 		},
 	}

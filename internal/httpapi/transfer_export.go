@@ -10,7 +10,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
@@ -31,22 +30,19 @@ func transferRoutes() []route {
 	text := object{"schema": object{"type": "string"}}
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat", tag: "chats",
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat",
 			answers: object{"200": answer("The file.", object{
 				"application/x-ndjson": object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": text,
 			}, "Content-Disposition")},
-			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.ChatExpired, fault.ValidationFailed, fault.OverRequestRateLimit},
 			limits:   []limit{(*Server).withoutBody},
 			endpoint: endpoint{serve: (*Server).getExport, in: reflect.TypeFor[exportQuery]()},
 		},
 		{
-			method: http.MethodPost, path: "/v1/chats/import", id: "importChats", tag: "chats",
-			parameters: parameters("Accept of an import"),
-			content:    importContent(),
+			method: http.MethodPost, path: "/v1/chats/import", id: "importChats",
+			parameters: parameters("Accept of an import"), content: importContent(),
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: text,
 			})},
-			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit},
 			endpoint: endpoint{serve: (*Server).postImport},
 		},
 	}
@@ -56,19 +52,16 @@ func transferRoutes() []route {
 func accountRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: "/v1/export", id: "exportAccount", tag: "account",
+			method: http.MethodGet, path: "/v1/export", id: "exportAccount",
 			answers: object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
-			errors:  []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
 			limits:  []limit{(*Server).withoutBody}, endpoint: endpoint{serve: (*Server).exportAccount},
 		},
 		{
-			method: http.MethodPost, path: "/v1/import", id: "importAccount", tag: "account",
-			parameters: parameters("Accept of an import"),
-			content:    importContent(),
+			method: http.MethodPost, path: "/v1/import", id: "importAccount",
+			parameters: parameters("Accept of an import"), content: importContent(),
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: object{"schema": object{"type": "string"}},
 			})},
-			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit},
 			endpoint: endpoint{serve: (*Server).postAccount},
 		},
 	}
