@@ -124,9 +124,6 @@ func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief
 	})
 }
 
-// errLost rolls a commit back whose compare-and-set found another brief than planned.
-var errLost = errors.New("the brief changed since the fold was planned")
-
 // Commit writes the brief and its revision, completes the job and runs within, all in one transaction. It returns
 // false, and writes nothing, if the brief has changed since the fold was planned.
 func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(context.Context, pgx.Tx, brief.Counters) error) (bool, error) {
@@ -139,14 +136,11 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	}
 	err = sendInTx(ctx, b.pool, batch, func(tx pgx.Tx) error {
 		if len(after) == 0 {
-			return errLost
+			return errOvertaken
 		}
 		return within(ctx, tx, after[0])
 	})
-	if errors.Is(err, errLost) {
-		return false, nil
-	}
-	return err == nil, failed("commit brief", err)
+	return committed("commit brief", err)
 }
 
 // commitBatch begins the transaction and queues everything but within. after gets no row if the brief changed.

@@ -3,9 +3,9 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -78,9 +78,6 @@ func (e *Embeddings) SaveVectors(ctx context.Context, chatID uuid.UUID, model st
 	return int(saved), err
 }
 
-// errBare rolls a transaction back that found turns without a vector.
-var errBare = errors.New("turns were indexed meanwhile")
-
 // FinishVectors completes a job, unless the chat has turns without a vector of the model. Whoever indexes turns waits for the
 // lock of the brief.
 func (e *Embeddings) FinishVectors(ctx context.Context, chatID uuid.UUID, model string, jobID int64, done recall.Embedded) (bool, error) {
@@ -99,14 +96,11 @@ func (e *Embeddings) FinishVectors(ctx context.Context, chatID uuid.UUID, model 
 			return err
 		}
 		if bare {
-			return errBare
+			return errOvertaken
 		}
 		return dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: output, ID: jobID})
 	})
-	if errors.Is(err, errBare) {
-		return false, nil
-	}
-	return err == nil, failed("finish vectors", err)
+	return committed("finish vectors", err)
 }
 
 // vectorText writes a vector as pgvector reads it. None is written as zeros, which are near to nothing: the turn is done.
@@ -145,4 +139,48 @@ func (e *Embeddings) BareChats(ctx context.Context, model string, most int) (fre
 func (e *Embeddings) CountBareTurns(ctx context.Context, model string) (int, error) {
 	turns, err := dbsqlc.New(e.pool).CountBareTurns(ctx, model)
 	return int(turns), failed("count turns without vectors", err)
+}
+
+// TurnIndex keeps the index of recall complete. Folds index what they cover, and triggers what is edited or deleted.
+type TurnIndex struct {
+	pool *pgxpool.Pool
+}
+
+// NewTurnIndex returns the store.
+func NewTurnIndex(pool *pgxpool.Pool) *TurnIndex {
+	return &TurnIndex{pool: pool}
+}
+
+// IndexTurns indexes what a chat's index lacks, at most 500 messages of it. It may run twice and beside others.
+func (x *TurnIndex) IndexTurns(ctx context.Context, chatID uuid.UUID) error {
+	return x.RunIndexTurns(ctx, chatID, 0)
+}
+
+// RunIndexTurns is IndexTurns for a job, which it completes in the same transaction: whoever adds a turn waits for the lock
+// of the brief, and may insert the next job then.
+func (x *TurnIndex) RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error {
+	_, err := sendAsOwner(ctx, x.pool, chatID, "index turns", func(batch *pgx.Batch) {
+		queueExec(batch, queries.LockOwnBrief, chatID)
+		queueExec(batch, queries.IndexTurns, dbsqlc.IndexTurnsParams{ChatID: chatID})
+		queueActAsServer(batch)
+		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: json.RawMessage(`{}`), ID: jobID})
+	})
+	return err
+}
+
+// restedAtOnce bounds the locks of one statement, and so how long somebody who returns to one of the chats waits.
+const restedAtOnce = 20
+
+// IndexRested indexes the last turns of chats in which nobody has spoken for that long, and what a brief covers though
+// it is not indexed. It goes on until none is left or patience is over, and returns how often it indexed a chat.
+func (x *TurnIndex) IndexRested(ctx context.Context, rest, patience time.Duration) (indexed int, err error) {
+	q := dbsqlc.New(x.pool)
+	for deadline := time.Now().Add(patience); err == nil && time.Now().Before(deadline); {
+		var chats int
+		chats, err = q.IndexRestedChats(ctx, dbsqlc.IndexRestedChatsParams{RestSeconds: rest.Seconds(), Most: restedAtOnce})
+		if indexed += chats; chats == 0 {
+			break
+		}
+	}
+	return indexed, failed("index rested chats", err)
 }

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -107,6 +109,13 @@ func (l *Learning) PutOff(ctx context.Context, chatID uuid.UUID, held lease.Leas
 	return err
 }
 
+// similarMemory is a row of SimilarMemories.
+type similarMemory struct {
+	Candidate int
+	SaidAt    time.Time
+	consolidate.Known
+}
+
 // Similar returns the memories that resemble each text. The version is read before them: what changes meanwhile is noticed.
 func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.Text, model string) (learn.Known, error) {
 	params := dbsqlc.SimilarMemoriesParams{Model: model, Most: consolidate.MostAlike}
@@ -122,23 +131,259 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.
 	_, err := sendAsOwner(ctx, l.pool, chatID, "find similar memories", func(batch *pgx.Batch) {
 		known = learn.Known{Alike: make([][]consolidate.Known, len(texts))}
 		queueOne(batch, bare(queries.ReadMemoryVersion), struct{}{}, set(&known.Version))
-		queueMany(batch, queries.SimilarMemories, params, func(row dbsqlc.SimilarMemoriesRow) {
-			known.Alike[row.Candidate-1] = append(known.Alike[row.Candidate-1], knownFrom(row))
-		})
+		queueExec(batch, queries.SimilarMemories, params).Query(each(func(row similarMemory) {
+			row.Sources = []memories.Source{{SaidAt: row.SaidAt}}
+			known.Alike[row.Candidate-1] = append(known.Alike[row.Candidate-1], row.Known)
+		}))
 	})
 	return known, err
 }
 
-func knownFrom(row dbsqlc.SimilarMemoriesRow) consolidate.Known {
-	return consolidate.Known{
-		Memory: memories.Memory{
-			ID: row.ID, Content: row.Content, Type: memories.Type(row.MemoryType), Confidence: row.Confidence, Durable: row.Durable,
-			Pinned: row.Pinned, Edited: row.Edited, Status: memories.Status(row.Status), Origin: memories.Origin(row.Origin), Version: row.Version,
-			Lang: row.Lang, ValidFrom: zeroNull(row.ValidFrom), ValidTo: zeroNull(row.ValidTo), Precision: memories.Precision(row.ValidPrecision),
-			RecordedAt: row.RecordedAt, RetractedAt: zeroNull(row.RetractedAt), SupersededBy: row.SupersededBy.UUID,
-			Sources: []memories.Source{{SaidAt: row.SaidAt}},
-		},
-		SameKey: row.SameKey, Cosine: row.Cosine, HasCosine: row.HasCosine,
-		VectorPlace: row.VectorRank, WordsPlace: row.WordsRank,
+// errOutdated rolls an extraction back, as errOvertaken does where somebody else has read the range.
+var errOutdated = errors.New("the memories have changed since they were compared")
+
+// Commit writes the memories, their sources and the entry in the ledger, completes the job and runs next if something is
+// left to read, all in one transaction. It locks the chat, the evidence, the brief and the user's row, in this order.
+func (l *Learning) Commit(ctx context.Context, change learn.Change, next func(context.Context, pgx.Tx, time.Time) error) (learn.Outcome, learn.Written, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	c := &learning{change: change}
+	err := sendInTx(ctx, l.pool, c.lock(), func(tx pgx.Tx) error {
+		if err := c.check(); err != nil {
+			return err
+		}
+		batch, output, err := c.write()
+		if err != nil {
+			return err
+		}
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		// Not in the batch: its statements are prepared before the first of them ends the worker's role.
+		if err := dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID}); err != nil || !c.left.Due {
+			return err
+		}
+		at := c.left.DueAt
+		if c.left.DueNow {
+			at = time.Time{}
+		}
+		return next(ctx, tx, at)
+	})
+	switch {
+	case err == nil:
+		return learn.Committed, c.written, nil
+	case errors.Is(err, errOvertaken):
+		return learn.Overtaken, learn.Written{}, nil
+	case errors.Is(err, errOutdated), sqlState(err) == uniqueViolation && len(change.Operations) > 0:
+		return learn.Outdated, learn.Written{}, nil
 	}
+	return learn.Overtaken, learn.Written{}, failed("commit extraction", explained(err))
+}
+
+// learning is the transaction of one extraction.
+type learning struct {
+	change  learn.Change
+	owner   uuid.UUID
+	held    map[uuid.UUID]bool // evidence
+	unread  bool               // the range
+	version int64
+	leased  bool
+	left    dbsqlc.AdvanceExtractionRow
+	written learn.Written
+}
+
+// lock begins the transaction.
+func (c *learning) lock() *pgx.Batch {
+	c.held = map[uuid.UUID]bool{}
+	batch := &pgx.Batch{}
+	batch.BeginTx(pgx.TxOptions{})
+	queueOne(batch, queries.ActAsChatOwner, c.change.ChatID, func(row dbsqlc.ActAsChatOwnerRow) { c.owner = row.UserID })
+	if evidence := c.evidence(); len(evidence.Ids) > 0 {
+		queueMany(batch, queries.HoldEvidence, evidence, func(id uuid.UUID) { c.held[id] = true })
+	}
+	queueOne(batch, queries.LockExtraction, dbsqlc.LockExtractionParams{
+		ChatID: c.change.ChatID, ExtractedSeq: c.change.Planned.ExtractedSeq,
+	}, func(int64) { c.unread = true })
+	queueOne(batch, queries.LockMemories, c.change.Lease.Token, func(version int64) { c.version, c.leased = version, true })
+	return batch
+}
+
+func (c *learning) evidence() dbsqlc.HoldEvidenceParams {
+	var params dbsqlc.HoldEvidenceParams
+	seen := map[uuid.UUID]bool{}
+	for n := range c.change.Operations {
+		for _, e := range c.change.Operations[n].From.Evidence {
+			if !seen[e.MessageID] {
+				seen[e.MessageID] = true
+				params.Ids, params.Digests = append(params.Ids, e.MessageID), append(params.Digests, e.Digest)
+			}
+		}
+	}
+	return params
+}
+
+// check compares what was read with what is there.
+func (c *learning) check() error {
+	switch {
+	case c.owner == uuid.Nil || !c.unread || !c.leased:
+		return errOvertaken
+	case len(c.change.Operations) > 0 && c.version != c.change.Version:
+		return errOutdated
+	}
+	return nil
+}
+
+// write queues everything that changes something. It also returns the output of the job.
+func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
+	batch = &pgx.Batch{}
+	operations := c.kept()
+	if len(operations) > 0 || len(c.change.Used) > 0 {
+		queueExec(batch, queries.RaiseMemoryVersion, c.owner)
+	}
+	for n := range operations {
+		if err := c.queueOperation(batch, &operations[n]); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(c.change.Used) > 0 {
+		queueExec(batch, queries.TouchUsedMemories, c.change.Used)
+	}
+	dropped, err := json.Marshal(nonNil(c.change.Stats.Dropped))
+	output, errOutput := json.Marshal(c.change.Report(c.written))
+	r, stats := c.change.Range, c.change.Stats
+	queueExec(batch, queries.InsertExtraction, dbsqlc.InsertExtractionParams{
+		ID: c.change.ID, ChatID: c.change.ChatID, UserID: c.owner, SeqFrom: r.From, SeqTo: r.To, Turns: r.Turns, Result: string(c.change.Ledger),
+		Candidates: stats.Candidates, Added: c.written.Added, Updated: c.written.Updated, Superseded: c.written.Superseded, Noops: c.written.Noops,
+		Dropped: dropped, Calls: stats.Calls, InputTokens: stats.InputTokens, OutputTokens: stats.OutputTokens,
+		Model: stats.Model, PromptRef: stats.PromptRef, DurationMs: int(stats.Duration.Milliseconds()),
+	})
+	queueOne(batch, queries.AdvanceExtraction, dbsqlc.AdvanceExtractionParams{
+		SeqTo: r.To, DelaySeconds: c.change.Delay.Seconds(), ChatID: c.change.ChatID,
+	}, set(&c.left))
+	queueExec(batch, queries.ReleaseExtraction, c.change.Lease.Token)
+	queueActAsServer(batch)
+	return batch, output, errors.Join(err, errOutput)
+}
+
+func nonNil(counts map[string]int) map[string]int {
+	if counts == nil {
+		return map[string]int{}
+	}
+	return counts
+}
+
+// kept returns the operations whose evidence is still what was read.
+func (c *learning) kept() []learn.Operation {
+	var kept []learn.Operation
+	for _, op := range c.change.Operations {
+		from, ok := op.From.Keep(func(id uuid.UUID) bool { return c.held[id] })
+		if !ok {
+			c.written.Erased++
+			continue
+		}
+		op.From = from
+		kept = append(kept, op)
+	}
+	return kept
+}
+
+// queueOperation queues what becomes of one candidate, each change of a memory with its note.
+func (c *learning) queueOperation(batch *pgx.Batch, op *learn.Operation) error {
+	target := op.Memory
+	switch op.Action {
+	case memories.Add:
+		target = op.ID
+		c.written.Added++
+		c.queueInsert(batch, op)
+	case memories.Delete:
+		target = op.ID
+		c.written.Added++
+		superseded := append([]uuid.UUID{op.Memory}, op.Also...)
+		c.written.Superseded += len(superseded)
+		c.note(batch, memories.Delete, op.Reason)
+		queueExec(batch, queries.SupersedeMemories, dbsqlc.SupersedeMemoriesParams{SupersededBy: op.ID, ValidTo: nullTime(op.ValidTo), Ids: superseded})
+		c.queueInsert(batch, op)
+	case memories.Update:
+		c.written.Updated++
+		c.note(batch, memories.Update, op.Reason)
+		embedding, model := c.vector(op)
+		queueExec(batch, queries.MergeMemory, dbsqlc.MergeMemoryParams{
+			ID: op.Memory, Content: op.Content, Confidence: op.Confidence, Durable: op.From.Durable, Status: nullZero(string(op.Status)),
+			Embedding: embedding, EmbeddingModel: model, ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
+		})
+	default: // memories.Noop, memories.Unarchive
+		c.written.Noops++
+		c.note(batch, op.Action, op.Reason)
+		queueExec(batch, queries.ReinforceMemory, dbsqlc.ReinforceMemoryParams{
+			ID: op.Memory, Confidence: op.Confidence, Status: nullZero(string(op.Status)), Durable: op.From.Durable,
+			ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
+		})
+	}
+	c.queueSources(batch, op, target)
+	return c.queueLinks(batch, op, target)
+}
+
+func (c *learning) note(batch *pgx.Batch, action memories.Action, reason string) {
+	stats := c.change.Stats
+	queueExec(batch, queries.NoteChange, dbsqlc.NoteChangeParams{Action: string(action), Reason: reason, Model: stats.Model, PromptRef: stats.PromptRef})
+}
+
+// queueInsert queues the memory that a candidate becomes.
+func (c *learning) queueInsert(batch *pgx.Batch, op *learn.Operation) {
+	status := op.Status
+	if status == "" {
+		status = memories.Active
+	}
+	if status == memories.Inbox {
+		c.written.Inbox++
+	}
+	validTo := op.From.ValidTo
+	if op.SupersededBy != uuid.Nil {
+		validTo = op.ValidTo
+	}
+	c.note(batch, memories.Add, op.Reason)
+	embedding, model := c.vector(op)
+	queueExec(batch, queries.InsertMemory, dbsqlc.InsertMemoryParams{
+		ID: op.ID, UserID: c.owner, Content: op.Content, MemoryType: string(op.From.Type), Confidence: op.Confidence, Durable: op.From.Durable,
+		Status: string(status), ChatID: c.change.ChatID, Embedding: embedding, EmbeddingModel: model, Lang: nullZero(op.From.Lang),
+		ValidFrom: nullTime(op.From.ValidFrom), ValidTo: nullTime(validTo), ValidPrecision: nullZero(string(op.From.Precision)),
+		SupersededBy: nullID(op.SupersededBy),
+	})
+}
+
+// vector returns the vector of what is written, and its model; nil for none.
+func (c *learning) vector(op *learn.Operation) (embedding, model *string) {
+	if op.Vector == nil || c.change.VectorModel == "" {
+		return nil, nil
+	}
+	return new(vectorText(op.Vector)), &c.change.VectorModel
+}
+
+func (c *learning) queueSources(batch *pgx.Batch, op *learn.Operation, memoryID uuid.UUID) {
+	params := dbsqlc.InsertSourcesParams{MemoryID: memoryID, UserID: c.owner, ChatID: c.change.ChatID, ExtractionID: c.change.ID}
+	for _, e := range op.From.Evidence {
+		fact := ""
+		if e.Alone {
+			fact = op.From.Fact
+		}
+		params.MessageIds, params.Seqs, params.Facts = append(params.MessageIds, e.MessageID), append(params.Seqs, e.Seq), append(params.Facts, fact)
+		params.Quotes, params.SaidAts = append(params.Quotes, e.Quote), append(params.SaidAts, e.SaidAt)
+	}
+	queueExec(batch, queries.InsertSources, params)
+}
+
+// queueLinks queues what the graph learns of the candidate, after its words are written.
+func (c *learning) queueLinks(batch *pgx.Batch, op *learn.Operation, memoryID uuid.UUID) error {
+	entities, err := json.Marshal(append([]extract.Entity{}, op.From.Entities...))
+	relationships, errRelationships := json.Marshal(append([]extract.Relationship{}, op.From.Relationships...))
+	queueExec(batch, queries.LinkMemory, dbsqlc.LinkMemoryParams{MemoryID: memoryID, Entities: entities, Relationships: relationships})
+	return errors.Join(err, errRelationships)
+}
+
+// nullTime is null for the zero time.
+func nullTime(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
 }

@@ -32,32 +32,13 @@ func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memo
 	}
 	var found []memories.Candidate
 	err := sendAs(ctx, m.pool, user, doing, func(batch *pgx.Batch) {
-		found = nil
 		queueLimit(ctx, batch)
-		queueMany(batch, queries.FindMemories, params, func(row dbsqlc.FindMemoriesRow) { found = append(found, candidate(row)) })
+		queueExec(batch, queries.FindMemories, params).Query(all(&found))
 	})
 	if sqlState(err) == queryCanceled {
 		return nil, failed(doing, context.DeadlineExceeded)
 	}
 	return found, err
-}
-
-func candidate(row dbsqlc.FindMemoriesRow) memories.Candidate {
-	c := memories.Candidate{
-		Memory: memories.Memory{
-			ID: row.ID, Content: row.Content, Type: memories.Type(row.MemoryType), Confidence: row.Confidence,
-			Durable: row.Durable, Pinned: row.Pinned, Edited: row.Edited, Status: memories.Active, Origin: memories.Origin(row.Origin),
-			Version: row.Version, Lang: zeroNull(row.Lang), ValidFrom: zeroNull(row.ValidFrom), ValidTo: zeroNull(row.ValidTo),
-			Precision: memories.Precision(zeroNull(row.ValidPrecision)), RecordedAt: row.RecordedAt, ChatID: row.SourceSessionID.UUID,
-			LastAccessed: zeroNull(row.LastAccessed), AccessCount: row.AccessCount, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-		},
-		Words: float64(row.ByWords), Rarest: row.Rarest, All: row.Memories,
-		Cosine: float64(row.Cosine), HasCosine: row.HasCosine, Named: row.Named,
-	}
-	for n, id := range row.MessageIds {
-		c.Sources = append(c.Sources, memories.Source{MessageID: id, ChatID: row.ChatIds[n], Seq: row.Seqs[n], Quote: row.Quotes[n]})
-	}
-	return c
 }
 
 var _ memories.VectorStore = (*Embeddings)(nil)

@@ -181,15 +181,15 @@ func (c *memoryChange) find(id uuid.UUID) (found history.Memory, err error) {
 	return found, err
 }
 
-// twin is a memory with certain words.
+// twin is a memory with certain words, by their key.
 type twin struct {
-	id     uuid.UUID
-	key    string
-	status memories.Status // "" for none
+	ID     uuid.UUID
+	Key    string
+	Status memories.Status // "" for none
 }
 
 // live reports whether the words are remembered.
-func (t twin) live() bool { return t.status == memories.Active || t.status == memories.Inbox }
+func (t twin) live() bool { return t.Status == memories.Active || t.Status == memories.Inbox }
 
 // twins returns the memory that has each of the contents, except one memory.
 func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]twin, error) {
@@ -198,11 +198,7 @@ func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]twin, error) 
 		params.Places = append(params.Places, place)
 	}
 	var found []twin
-	err := c.send(func(batch *pgx.Batch) {
-		queueMany(batch, queries.FindTwins, params, func(row dbsqlc.FindTwinsRow) {
-			found = append(found, twin{row.Twin, string(row.ContentKey), memories.Status(row.Status)})
-		})
-	})
+	err := c.send(func(batch *pgx.Batch) { queueExec(batch, queries.FindTwins, params).Query(all(&found)) })
 	return found, err
 }
 
@@ -217,9 +213,9 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 		if err != nil {
 			return err
 		}
-		if known := found[0]; known.id != id && known.status != "" && known.status != memories.Superseded {
+		if known := found[0]; known.ID != id && known.Status != "" && known.Status != memories.Superseded {
 			added = false
-			stored, err = c.apply(known.id, history.MemoryChange{
+			stored, err = c.apply(known.ID, history.MemoryChange{
 				Type: memory.Type, Durable: memory.Durable, Pinned: memory.Pinned, Status: cmp.Or(memory.Status, new(string(memories.Active))),
 			})
 			return err
@@ -310,7 +306,7 @@ func (c *memoryChange) checkTwin(before history.Memory, change history.MemoryCha
 	}
 	found, err := c.twins(before.ID, content)
 	if err == nil && found[0].live() {
-		err = history.SameMemory(found[0].id)
+		err = history.SameMemory(found[0].ID)
 	}
 	return err
 }

@@ -124,15 +124,15 @@ func (c *memoryChange) fresh(records []bundle.Memory, ids []uuid.UUID) (fresh []
 	places = make([]uuid.UUID, len(records))
 	for i, record := range records {
 		past := record.Status == string(memories.Superseded)
-		key := twins[i].key
+		key := twins[i].Key
 		if past {
 			key += "past"
 		}
 		known, again := taken[key]
 		if own := there[i]; own != uuid.Nil {
 			known, again = own, true
-		} else if !again && twins[i].status != "" && (past || twins[i].status != memories.Superseded) {
-			known, again = twins[i].id, true
+		} else if !again && twins[i].Status != "" && (past || twins[i].Status != memories.Superseded) {
+			known, again = twins[i].ID, true
 		}
 		if places[i] = known; !again {
 			places[i] = ids[i]

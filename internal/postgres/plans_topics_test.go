@@ -60,8 +60,8 @@ func TestTopicsOfLongChats(t *testing.T) {
 			most  int // blocks
 		}{
 			"AssignWanted":     {queue(batch, queries.AssignWanted, dbsqlc.AssignWantedParams{Mode: "auto", Model: model, ChatID: chat}), short},
-			"AssignReadTopics": {queue(batch, queries.AssignReadTopics, chat), 2 * short},
-			"AssignReadTurns":  {queue(batch, queries.AssignReadTurns, dbsqlc.AssignReadTurnsParams{Model: model, Most: 200, ChatID: chat}), short},
+			"AssignReadTopics": {queueExec(batch, queries.AssignReadTopics, chat), 2 * short},
+			"AssignReadTurns":  {queueExec(batch, queries.AssignReadTurns, dbsqlc.AssignReadTurnsParams{Model: model, Most: 200, ChatID: chat}), short},
 			"AssignRenew":      {queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chat, Model: model}), short},
 			"AssignReadDue":    {queue(batch, queries.AssignReadDue, dbsqlc.AssignReadDueParams{ChatID: chat, MaxMessages: 12}), short},
 			"AssignFindChats":  {queue(batch, queries.AssignFindChats, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}), short},

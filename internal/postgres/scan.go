@@ -15,7 +15,7 @@ func set[Row any](into *Row) func(Row) {
 	return func(row Row) { *into = row }
 }
 
-// one scans the row of a query by position into a type of ours; without one the value is zero.
+// one scans the row of a query by name into a type of ours; without one the value is zero.
 func one[Row any](into *Row) func(pgx.Rows) error {
 	return each(set(into))
 }
@@ -26,10 +26,10 @@ func perhaps[Row any](into **Row) func(pgx.Rows) error {
 	return each(func(row Row) { *into = &row })
 }
 
-// each scans the rows of a query by position into a type of ours, and passes each to read.
+// each scans the rows of a query by name into a type of ours, and passes each to read.
 func each[Row any](read func(Row)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Row])
 		for _, row := range found {
 			read(row)
 		}
@@ -37,11 +37,11 @@ func each[Row any](read func(Row)) func(pgx.Rows) error {
 	}
 }
 
-// all scans the rows of a query by position into a type of ours.
+// all scans the rows of a query by name into a type of ours.
 func all[Row any](into *[]Row) func(pgx.Rows) error {
 	*into = nil
 	return func(rows pgx.Rows) (err error) {
-		*into, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
+		*into, err = pgx.CollectRows(rows, pgx.RowToStructByName[Row])
 		return err
 	}
 }

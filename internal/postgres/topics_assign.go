@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/assign"
@@ -39,9 +38,6 @@ func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in assign.Sc
 	return len(rows) > 0 && rows[0], failed("look for turns without topics", err)
 }
 
-// errTopicsTaken rolls a transaction back that found somebody else changing the chat's topics.
-var errTopicsTaken = errors.New("another worker changes the chat's topics")
-
 // held is a chat whose topics this transaction alone changes.
 type held struct {
 	claimed, hasTopics     bool
@@ -51,28 +47,28 @@ type held struct {
 	cleared                []*topics.Topic // that turns may leave, but not join
 }
 
+// heldTopic is a row of AssignReadTopics.
+type heldTopic struct {
+	topics.Topic
+	Cleared bool
+}
+
 // hold reads the topics of a chat in a transaction that alone changes them, as the chat's owner, and then runs work. It may
 // try again, so work must start from nothing each time.
 func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scope, work func(pgx.Tx, *held, []*topics.Topic) error) error {
 	return retry(ctx, a.pool, func() error {
 		var chat held
 		var all []*topics.Topic
-		var invalid error
-		batch := holdBatch(chatID, in, &chat, func(row dbsqlc.AssignReadTopicsRow) {
-			t, err := topicOf(row)
-			invalid = errors.Join(invalid, err)
+		batch := holdBatch(chatID, in, &chat, func(row heldTopic) {
 			if row.Cleared {
-				chat.cleared = append(chat.cleared, t)
+				chat.cleared = append(chat.cleared, &row.Topic)
 			} else {
-				all = append(all, t)
+				all = append(all, &row.Topic)
 			}
 		})
 		return sendInTx(ctx, a.pool, batch, func(tx pgx.Tx) error {
 			if !chat.claimed {
-				return errTopicsTaken
-			}
-			if invalid != nil {
-				return invalid
+				return errOvertaken
 			}
 			return work(tx, &chat, all)
 		})
@@ -80,7 +76,7 @@ func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scop
 }
 
 // holdBatch begins the transaction and queues what reads the chat.
-func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.AssignReadTopicsRow)) *pgx.Batch {
+func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(heldTopic)) *pgx.Batch {
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	queue(batch, queries.ActAsChatOwner, chatID)
@@ -93,34 +89,8 @@ func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.A
 	if in.Model != "" {
 		queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chatID, Model: in.Model})
 	}
-	queueMany(batch, queries.AssignReadTopics, chatID, read)
+	queueExec(batch, queries.AssignReadTopics, chatID).Query(each(read))
 	return batch
-}
-
-func topicOf(row dbsqlc.AssignReadTopicsRow) (*topics.Topic, error) {
-	centroid, err := parseVector(row.Centroid)
-	return &topics.Topic{
-		ID: row.ID, Number: row.Number, State: topics.State(row.State), Renamed: row.Renamed, Importance: row.Importance, Rated: row.ImportanceRated,
-		AccessCount: row.AccessCount, MessageCount: row.MessageCount, Centroid: centroid, Model: row.EmbeddingModel, CentroidTurns: row.CentroidTurns,
-		CreatedAt: row.CreatedAt, LastActiveAt: row.LastActiveAt, FirstSeq: row.FirstSeq, LastSeq: row.LastSeq, Packed: row.Packed,
-	}, err
-}
-
-// parseVector is the reverse of vectorText; nil for "".
-func parseVector(text string) ([]float32, error) {
-	if text == "" {
-		return nil, nil
-	}
-	numbers := strings.Split(strings.Trim(text, "[]"), ",")
-	vector := make([]float32, len(numbers))
-	for n, number := range numbers {
-		value, err := strconv.ParseFloat(number, 32)
-		if err != nil {
-			return nil, fmt.Errorf("parse vector: %w", err)
-		}
-		vector[n] = float32(value)
-	}
-	return vector, nil
 }
 
 // Assign reads what a chat has, and writes what decide makes of it. It does nothing for a chat without topics.
@@ -142,10 +112,7 @@ func (a *Assignments) Assign(
 		}
 		return within(ctx, tx, outcome)
 	})
-	if errors.Is(err, errTopicsTaken) {
-		return false, nil
-	}
-	return err == nil, failed("assign topics", err)
+	return committed("assign topics", err)
 }
 
 // readTurns reads the turns for which a topic is to be chosen. While the vectors of active topics are made again after a
@@ -156,29 +123,11 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snaps
 			s.Model = ""
 		}
 	}
-	rows, err := dbsqlc.New(tx).AssignReadTurns(ctx, dbsqlc.AssignReadTurnsParams{Model: s.Model, Most: most, ChatID: chatID})
-	if err != nil {
-		return err
-	}
-	s.Turns, s.More = make([]assign.Turn, len(rows)), len(rows) == most
-	for n := range rows {
-		row := &rows[n]
-		vector, err := parseVector(row.Embedding)
-		if err != nil {
-			return err
-		}
-		s.Turns[n] = assign.Turn{
-			Turn: topics.Turn{
-				Seq: row.Seq, LastSeq: row.LastSeq, SaidAt: row.SaidAt, Question: row.Question, Vector: vector, Messages: row.Messages,
-				TopicID: row.TopicID, Pinned: row.Pinned, Ratings: row.Ratings,
-			},
-			Before: row.BeforeSeq, BeforeTopic: row.BeforeTopic,
-		}
-		if row.HasImportance {
-			s.Turns[n].Importance = &row.Importance
-		}
-	}
-	return nil
+	batch := &pgx.Batch{}
+	queueExec(batch, queries.AssignReadTurns, dbsqlc.AssignReadTurnsParams{Model: s.Model, Most: most, ChatID: chatID}).Query(all(&s.Turns))
+	err := tx.SendBatch(ctx, batch).Close()
+	s.More = len(s.Turns) == most
+	return err
 }
 
 // writeAssignment writes what was decided, and completes the job. Afterwards the transaction acts as the server.
@@ -360,8 +309,67 @@ func (a *Assignments) change(ctx context.Context, chatID uuid.UUID, work func(tx
 		}
 		return work(tx, all)
 	})
-	if errors.Is(err, errTopicsTaken) {
+	if errors.Is(err, errOvertaken) {
 		return nil
 	}
 	return err
+}
+
+// givenTopic is an element of conversation_briefs.imported_topics.
+type givenTopic struct {
+	TopicID    *uuid.UUID `json:"topic_id"`
+	Title      *string    `json:"title"`
+	Tags       []string   `json:"tags"`
+	Importance float64    `json:"importance"`
+	Rated      bool       `json:"rated"`
+	Turns      []int64    `json:"turns"`
+}
+
+// readGiven reads the topics of an imported file, and gives them to their turns.
+func readGiven(imported json.RawMessage, s *assign.Snapshot) error {
+	var rows []givenTopic
+	if err := json.Unmarshal(imported, &rows); err != nil {
+		return fmt.Errorf("read imported topics: %w", err)
+	}
+	by := map[int64]*topics.Given{}
+	for _, row := range rows {
+		given := &assign.Given{
+			Given: topics.Given{TopicID: zeroNull(row.TopicID), Renamed: row.Title != nil, Importance: row.Importance, Rated: row.Rated},
+			Title: row.Title, Tags: row.Tags, Turns: row.Turns,
+		}
+		s.Given = append(s.Given, given)
+		for _, seq := range row.Turns {
+			by[seq] = &given.Given
+		}
+	}
+	for n := range s.Turns {
+		s.Turns[n].Given = by[s.Turns[n].Seq]
+	}
+	return nil
+}
+
+// queueGiven gives the topics that were made now what a person chose for them, and keeps what is left to do.
+func queueGiven(batch *pgx.Batch, chatID uuid.UUID, change *assign.Change, given []*assign.Given) error {
+	if len(given) == 0 {
+		return nil
+	}
+	rows := make([]givenTopic, len(given))
+	last := int64(0)
+	for n, g := range given {
+		rows[n] = givenTopic{nil, g.Title, g.Tags, g.Importance, g.Rated, g.Turns}
+		last = max(last, slices.Max(append(g.Turns, 0)))
+		if g.TopicID == uuid.Nil {
+			continue
+		}
+		rows[n].TopicID, rows[n].Title, rows[n].Tags = &g.TopicID, nil, []string{}
+		if slices.ContainsFunc(change.New, func(t assign.Titled) bool { return t.ID == g.TopicID }) {
+			queueExec(batch, queries.AssignGive, dbsqlc.AssignGiveParams{ID: g.TopicID, ChatID: chatID, Title: g.Title, Tags: g.Tags})
+		}
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("keep imported topics: %w", err)
+	}
+	queueExec(batch, queries.AssignKeepImported, dbsqlc.AssignKeepImportedParams{ChatID: chatID, LastSeq: last, Imported: encoded})
+	return nil
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/lease"
@@ -64,9 +63,6 @@ func (p *Packs) PutOff(ctx context.Context, chatID, topicID uuid.UUID, held leas
 	return err
 }
 
-// errTopicChanged rolls a commit back whose compare-and-set found another topic than planned.
-var errTopicChanged = errors.New("the topic changed since its compaction was planned")
-
 // Commit writes a compaction, completes the job and runs next, if there is one, all in one transaction. It returns false,
 // and writes nothing, if the topic or its messages have changed since they were read.
 func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(context.Context, pgx.Tx) error) (bool, error) {
@@ -89,16 +85,13 @@ func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(contex
 	err = sendInTx(ctx, p.pool, batch, func(tx pgx.Tx) error {
 		switch {
 		case !written:
-			return errTopicChanged
+			return errOvertaken
 		case next == nil:
 			return nil
 		}
 		return next(ctx, tx)
 	})
-	if errors.Is(err, errTopicChanged) {
-		return false, nil
-	}
-	return err == nil, failed("commit topic", err)
+	return committed("commit topic", err)
 }
 
 func packCommit(change *pack.Change) dbsqlc.PackCommitParams {

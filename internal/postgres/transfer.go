@@ -159,3 +159,164 @@ func exportPage[Row, Params any](
 	}
 	return page, err
 }
+
+// accountSnapshot is a transaction that sees everything of a user as it was when it began.
+type accountSnapshot struct {
+	pages
+	user auth.Principal
+	// What was there, and must still be there at the end.
+	stands dbsqlc.ExportStillStandsParams
+}
+
+var _ transfer.Snapshot = (*accountSnapshot)(nil)
+
+// Snapshot reads in one transaction, as the user, which writes nothing.
+func (t *Transfer) Snapshot(ctx context.Context, user auth.Principal, read func(transfer.Snapshot) error) error {
+	s := &accountSnapshot{user: user, stands: dbsqlc.ExportStillStandsParams{ChatIds: []uuid.UUID{}, Edits: []int64{}, MemoryIds: []uuid.UUID{}}}
+	err := pgx.BeginTxFunc(ctx, t.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		s.pages = pages{func(ctx context.Context, _ auth.Principal, fill func(*pgx.Batch)) error {
+			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+			defer cancel()
+			batch := &pgx.Batch{}
+			fill(batch)
+			return tx.SendBatch(ctx, batch).Close()
+		}}
+		if err := s.begin(ctx); err != nil {
+			return err
+		}
+		if err := read(s); err != nil {
+			return err
+		}
+		return t.stillStands(ctx, user, s.stands)
+	})
+	return failed("export account", err)
+}
+
+func (s *accountSnapshot) begin(ctx context.Context) error {
+	return s.read(ctx, s.user, func(batch *pgx.Batch) {
+		queueExec(batch, queries.ActAsUser, s.user.Claims)
+		queueMany(batch, bare(queries.ExportStands), struct{}{}, func(row dbsqlc.ExportStandsRow) {
+			s.stands.ChatIds, s.stands.Edits = append(s.stands.ChatIds, row.ID), append(s.stands.Edits, row.Edits)
+		})
+	})
+}
+
+// stillStands returns an error when something of what was read has been deleted or edited since. It looks with another
+// connection, because the snapshot does not see that. What was forgotten is in no file that ends well.
+func (t *Transfer) stillStands(ctx context.Context, user auth.Principal, stands dbsqlc.ExportStillStandsParams) error {
+	stand := false
+	err := sendAs(ctx, t.pool, user, "export account", func(batch *pgx.Batch) {
+		queueOne(batch, queries.ExportStillStands, stands, set(&stand))
+	})
+	if err == nil && !stand {
+		err = &fault.Error{Code: fault.NotReady, Message: "Something was changed or deleted during the export. Ask again.", RetryAfter: time.Second}
+	}
+	return err
+}
+
+// Account reads who the user is.
+func (s *accountSnapshot) Account(ctx context.Context) (account bundle.Account, err error) {
+	err = s.read(ctx, s.user, func(batch *pgx.Batch) { queueBare(batch, queries.ExportAccount).Query(one(&account)) })
+	return account, err
+}
+
+// Chats reads a page of chats.
+func (s *accountSnapshot) Chats(ctx context.Context, after *bundle.Chat) ([]transfer.AccountChat, error) {
+	params := dbsqlc.ExportChatsParams{MaxRows: exportChats}
+	if after != nil {
+		id, err := uuid.Parse(after.ID)
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, id
+	}
+	return accountPage[transfer.AccountChat](ctx, s, queries.ExportChats, params)
+}
+
+// memoryUse is a row of ExportUses.
+type memoryUse struct {
+	ID           uuid.UUID
+	LastAccessed *time.Time
+	AccessCount  int
+	History      []bundle.MemoryRevision
+}
+
+// Memories reads a page of memories with their history.
+func (s *accountSnapshot) Memories(ctx context.Context, after *bundle.Memory) ([]bundle.Memory, error) {
+	params, err := memoriesAfter(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := accountPage[bundle.Memory](ctx, s, queries.ExportMemories, params)
+	if err != nil || len(page) == 0 {
+		return nil, err
+	}
+	places, ids := map[uuid.UUID]*bundle.Memory{}, []uuid.UUID{}
+	for i := range page {
+		id, err := uuid.Parse(page[i].ID)
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		places[id], ids = &page[i], append(ids, id)
+	}
+	s.stands.MemoryIds = append(s.stands.MemoryIds, ids...)
+	err = s.read(ctx, s.user, func(batch *pgx.Batch) {
+		queueExec(batch, queries.ExportUses, ids).Query(each(func(row memoryUse) {
+			memory := places[row.ID]
+			memory.LastAccessed, memory.AccessCount, memory.History = row.LastAccessed, row.AccessCount, row.History
+		}))
+	})
+	return page, err
+}
+
+// Entities reads a page of what the memories are about.
+func (s *accountSnapshot) Entities(ctx context.Context, after string) ([]bundle.Entity, error) {
+	id, _ := uuid.Parse(after) // the nil uuid for the first page
+	return accountPage[bundle.Entity](ctx, s, queries.ExportEntities, dbsqlc.ExportEntitiesParams{AfterID: id, MaxRows: exportRows})
+}
+
+// Relationships reads a page of how that belongs together.
+func (s *accountSnapshot) Relationships(ctx context.Context, after string) ([]bundle.Relationship, error) {
+	id, _ := uuid.Parse(after) // the nil uuid for the first page
+	return accountPage[bundle.Relationship](ctx, s, queries.ExportRelationships, dbsqlc.ExportRelationshipsParams{AfterID: id, MaxRows: exportRows})
+}
+
+func accountPage[Row, Params any](ctx context.Context, s *accountSnapshot, run statement[Params], params Params) (page []Row, err error) {
+	err = s.read(ctx, s.user, func(batch *pgx.Batch) { queueExec(batch, run, params).Query(all(&page)) })
+	return page, err
+}
+
+// ImportSettings takes over what the user has not chosen yet.
+func (t *Transfer) ImportSettings(ctx context.Context, user auth.Principal, settings bundle.AccountSettings) error {
+	err := sendAs(ctx, t.pool, user, "import settings", func(batch *pgx.Batch) {
+		queueExec(batch, queries.ImportSettings, dbsqlc.ImportSettingsParams{
+			Enabled: settings.Enabled, TimeZone: settings.TimeZone, Language: settings.Language, Excluded: settings.Excluded,
+		})
+	})
+	return explained(err)
+}
+
+// ImportAccountMemories writes memories with what is known of them, and where they were said.
+func (t *Transfer) ImportAccountMemories(ctx context.Context, user auth.Principal, imported []transfer.NewMemory) (int, error) {
+	if t.memories.Off || len(imported) == 0 {
+		return 0, nil
+	}
+	written := 0
+	err := NewUserMemories(t.pool, t.memories).change(ctx, user, "import memories", func(c *memoryChange) error {
+		records, ids := make([]bundle.Memory, len(imported)), make([]uuid.UUID, len(imported))
+		for n, memory := range imported {
+			records[n], ids[n] = memory.Memory, memory.ID
+		}
+		fresh, places, err := c.fresh(records, ids)
+		if err != nil {
+			return err
+		}
+		written = len(fresh)
+		c.embed = written > 0
+		if err := c.insertAsTheyWere(fresh); err != nil {
+			return err
+		}
+		return c.sources(imported, places)
+	})
+	return written, err
+}

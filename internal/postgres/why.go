@@ -83,7 +83,7 @@ func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *pro
 	why.Brief, why.Topic = nil, nil
 	why.Memories, why.Recalled, why.Recent = []history.WhyMemory{}, []history.WhyTurn{}, []history.WhyMessage{}
 	if len(receipt.Memories) > 0 {
-		queueMany(batch, queries.ReadWhyMemories, receipt.Memories, func(row dbsqlc.ReadWhyMemoriesRow) { addMemory(why, row) })
+		queueExec(batch, queries.ReadWhyMemories, receipt.Memories).Query(all(&why.Memories))
 	}
 	if receipt.BriefVersion > 0 {
 		queueExec(batch, queries.ReadWhyBrief, dbsqlc.ReadWhyBriefParams{ChatID: why.ChatID, Version: receipt.BriefVersion}).Query(perhaps(&why.Brief))
@@ -106,17 +106,4 @@ func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *pro
 			ChatID: why.ChatID, AskedSeq: askedSeq, CoveredSeq: receipt.CoveredThroughSeq, Turns: min(turns, maxBufferRows),
 		}).Query(all(&why.Recent))
 	}
-}
-
-func addMemory(why *history.Why, row dbsqlc.ReadWhyMemoriesRow) {
-	if n := len(why.Memories); n == 0 || why.Memories[n-1].ID != row.ID {
-		why.Memories = append(why.Memories, history.WhyMemory{ID: row.ID, Content: row.Content, Status: row.Status, Sources: []history.WhySource{}})
-	}
-	if !row.MessageID.Valid {
-		return
-	}
-	last := &why.Memories[len(why.Memories)-1]
-	last.Sources = append(last.Sources, history.WhySource{
-		MessageID: row.MessageID.UUID, ChatID: row.ChatID.UUID, Seq: row.Seq, Quote: row.Quote, SaidAt: zeroNull(row.SaidAt),
-	})
 }

@@ -93,13 +93,14 @@ update throughline.own_briefs set extract_due_at = now() + make_interval(secs =>
 -- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users;
 
--- name: SimilarMemories :many
+-- name: SimilarMemories :exec
 -- embedding '' stands for none.
-select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_rank,
-  coalesce(s.words_rank, 0)::int as words_rank,
-       (s.cosine is not null)::bool as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
-       m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '')::text as lang,
-       m.valid_from, m.valid_to, coalesce(m.valid_precision, '')::text as valid_precision, m.recorded_at, m.retracted_at, m.superseded_by,
+select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_place,
+       coalesce(s.words_rank, 0)::int as words_place,
+       s.cosine is not null as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
+       m.id, m.content, m.memory_type as type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '') as lang,
+       m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision, m.recorded_at, m.retracted_at, m.superseded_by,
+       m.source_session_id as chat_id, m.last_accessed, m.access_count, m.created_at, m.updated_at, null::jsonb as sources,
        coalesce((select max(o.said_at) from throughline.own_memory_sources o where o.memory_id = m.id), m.recorded_at)::timestamptz as said_at
   from throughline.similar_memories(sqlc.arg(contents)::text[], sqlc.arg(embeddings)::text[], sqlc.arg(model)::text, sqlc.arg(most)::int) s
   join throughline.own_memories m on m.id = s.memory_id;

@@ -11,19 +11,18 @@ select case
          else 'none'
        end::text as memories;
 
--- name: FindMemories :many
+-- name: FindMemories :exec
 -- As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
-select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.origin, m.version, m.lang,
-       m.valid_from, m.valid_to, m.valid_precision, m.recorded_at, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
-       f.by_words::real as by_words, f.rarest::int as rarest, f.of::int as memories, coalesce(f.cosine, 0)::real as cosine,
-       (f.cosine is not null)::boolean as has_cosine, f.named::int as named,
-       s.message_ids::uuid[] as message_ids, s.chat_ids::uuid[] as chat_ids, s.seqs::bigint[] as seqs, s.quotes::text[] as quotes
+select m.id, m.content, m.memory_type as type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '') as lang,
+       m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision, m.recorded_at, m.retracted_at, m.superseded_by,
+       m.source_session_id as chat_id, m.last_accessed, m.access_count, m.created_at, m.updated_at, s.sources,
+       f.by_words::real as words, f.rarest::int as rarest, f.of::int as "all", coalesce(f.cosine, 0)::real as cosine,
+       f.cosine is not null as has_cosine, f.named::int as named
   from throughline.find_memories(sqlc.arg(words)::text[], sqlc.arg(telling)::boolean[], sqlc.arg(names)::text[],
          sqlc.narg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.arg(most)::int) f
   join public.memories m on m.id = f.id
   cross join lateral (
-       select coalesce(array_agg(o.message_id), '{}') as message_ids, coalesce(array_agg(o.chat_id), '{}') as chat_ids,
-              coalesce(array_agg(o.seq), '{}') as seqs, coalesce(array_agg(o.quote), '{}') as quotes
+       select jsonb_agg(jsonb_build_object('MessageID', o.message_id, 'ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s;
 
 -- name: ActAsEmbeddedOwner :exec

@@ -85,14 +85,13 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
   from public.memories m
  where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
 
--- name: FindTwins :many
+-- name: FindTwins :exec
 -- For each content, by its place, its key and the memory that has it, the one that counts most. Keys are costly: each is
 -- computed once.
 with asked as materialized (
   select n.place, throughline.content_key(n.content) as content_key
     from (select unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(places)::int[]) as place) n)
-select a.place::int as place, a.content_key::bytea as content_key, coalesce(t.id, '00000000-0000-0000-0000-000000000000')::uuid as twin,
-       coalesce(t.status, '')::text as status
+select encode(a.content_key, 'hex') as key, t.id, coalesce(t.status, '') as status
   from asked a
   left join (select distinct on (m.content_key) m.content_key, m.id, m.status
                from public.memories m

@@ -16,7 +16,7 @@ with asked as (
    order by rank desc, m.created_at desc, m.id desc
    limit sqlc.arg(most)::int
 )
-select id, chat_id, title, seq, role, created_at, rank::real as rank,
+select id as message_id, chat_id, title as chat_title, seq, role, created_at, rank::real as rank,
        ts_headline('throughline.words', throughline.searchable(translate(content, U&'\E000\E001', U&'\FFFD\FFFD')), query,
                    U&'StartSel=\E000, StopSel=\E001, MaxWords=40, MinWords=15, ShortWord=0, MaxFragments=2, FragmentDelimiter=" \2026 "')::text as headline
   from best
@@ -50,7 +50,7 @@ with asked as (
    order by w.rank desc, m.created_at desc, m.id desc
    limit sqlc.arg(most)::int
 )
-select id, chat_id, title, seq, role, created_at, rank::real as rank,
+select id as message_id, chat_id, title as chat_title, seq, role, created_at, rank::real as rank,
        ts_headline('throughline.words', throughline.searchable(translate(content, U&'\E000\E001', U&'\FFFD\FFFD')), query,
                    U&'StartSel=\E000, StopSel=\E001, MaxWords=40, MinWords=15, ShortWord=0, MaxFragments=2, FragmentDelimiter=" \2026 "')::text as headline
   from best

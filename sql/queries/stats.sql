@@ -1,4 +1,4 @@
--- name: CountUsage :one
+-- name: CountUsage :exec
 -- Totals of the transaction's user; row level security hides other users' rows. An app may write anything to
 -- metadata, so only numbers in a plausible range are added up.
 with said as (
@@ -25,14 +25,17 @@ with said as (
          count(*) filter (where expires_at <= now()) as expired_chats,
          sum(turn_count) as turns
     from public.chats
+), stored as (
+  select coalesce(said.bytes, 0) as messages, coalesce((select sum(f.bytes) from public.chat_files f), 0) as files,
+         coalesce(summaries.bytes, 0)
+         + coalesce((select sum(octet_length(b.brief ->> 'global_summary')) from public.conversation_briefs b), 0) as briefs
+    from said, summaries
 )
 select kept.chats, kept.expired_chats, coalesce(kept.turns, 0)::bigint as turns, said.messages,
-       coalesce(said.input, 0)::bigint as reply_input, coalesce(said.cached, 0)::bigint as reply_cached,
-       coalesce(said.output, 0)::bigint as reply_output,
-       coalesce(summaries.fold_input, 0)::bigint as fold_input, coalesce(summaries.fold_output, 0)::bigint as fold_output,
-       coalesce(summaries.rebuild_input, 0)::bigint as rebuild_input, coalesce(summaries.rebuild_output, 0)::bigint as rebuild_output,
-       coalesce(said.bytes, 0)::bigint as message_bytes,
-       coalesce((select sum(f.bytes) from public.chat_files f), 0)::bigint as file_bytes,
-       (coalesce(summaries.bytes, 0)
-         + coalesce((select sum(octet_length(b.brief ->> 'global_summary')) from public.conversation_briefs b), 0))::bigint as brief_bytes
-  from kept, said, summaries;
+       jsonb_build_object(
+         'reply', jsonb_build_object('input', coalesce(said.input, 0), 'cached', coalesce(said.cached, 0), 'output', coalesce(said.output, 0)),
+         'fold', jsonb_build_object('input', coalesce(summaries.fold_input, 0), 'output', coalesce(summaries.fold_output, 0)),
+         'rebuild', jsonb_build_object('input', coalesce(summaries.rebuild_input, 0), 'output', coalesce(summaries.rebuild_output, 0))) as tokens,
+       jsonb_build_object('messages', stored.messages, 'files', stored.files, 'briefs', stored.briefs,
+         'total', stored.messages + stored.files + stored.briefs) as stored_bytes
+  from kept, said, summaries, stored;

@@ -15,19 +15,19 @@ select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = sqlc.arg(chat_id);
 
--- name: AssignReadTopics :many
+-- name: AssignReadTopics :exec
 -- As the chat's owner: the topics that turns may join, and those from before the last clear that have turns after it, because
 -- their user merged others into them: turns may leave them. What was cleared never comes back.
-select t.id, t.number, t.state, (t.title_seq is null)::bool as renamed, t.importance::float8 as importance, t.importance_rated, t.access_count, t.message_count,
-       coalesce(t.centroid::text, '')::text as centroid, coalesce(t.embedding_model, '')::text as embedding_model, t.centroid_turns,
-       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.compacted_messages > 0)::bool as packed,
+select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
+       t.message_count, string_to_array(btrim(t.centroid::text, '[]'), ',')::real[] as centroid, coalesce(t.embedding_model, '') as model, t.centroid_turns,
+       t.created_at, t.last_active_at, t.first_seq, t.last_seq, t.compacted_messages > 0 as packed,
        (t.first_seq <= (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)))::bool as cleared
   from throughline.own_topics t
  where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged'
    and t.last_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
  order by t.number for update;
 
--- name: AssignReadTurns :many
+-- name: AssignReadTurns :exec
 -- As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
 -- topic was chosen; '' stands for no model. With the turn before each, and what its messages say of importance.
 with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)),
@@ -43,11 +43,9 @@ waiting as materialized (
       and i.embedding_model = sqlc.arg(model)::text and i.seq > (select p.cleared_seq from place p)
     order by i.seq limit sqlc.arg(most)::int))
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
-       (case when w.embedding_model = sqlc.arg(model)::text then w.embedding::text else '' end)::text as embedding,
-       coalesce(before.seq, 0)::bigint as before_seq, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
-       said.question::text as question, said.messages::int as messages, coalesce(said.importance, 0)::float8 as importance,
-         (said.importance is not null)::bool as has_importance,
-       said.pinned::bool as pinned, said.ratings::int[] as ratings
+       string_to_array(btrim(case when w.embedding_model = sqlc.arg(model)::text then w.embedding::text end, '[]'), ',')::real[] as vector,
+       coalesce(before.seq, 0)::bigint as before, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
+       said.question, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
   from (select * from waiting order by waiting.seq limit sqlc.arg(most)::int) w
   left join lateral (
        select i.seq, i.topic_id from throughline.own_turn_index i

@@ -19,7 +19,7 @@ select t.id, (t.place = 1)::boolean as latest,
 
 -- name: LookUpTopic :exec
 -- What a prompt shows of a topic. At most one row.
-select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at,
+select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at as since,
        (select count(*) from public.turn_index i where i.topic_id = t.id and i.chat_id = t.chat_id)::int as turns
   from public.topics t
  where t.id = sqlc.arg(topic_id) and t.state <> 'merged';

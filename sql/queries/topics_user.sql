@@ -59,8 +59,8 @@ update public.topics t
 
 -- name: UserTopicCounts :exec
 -- How many messages are packed and how many are not, of at most one topic.
-select t.id, t.title, said.active::int as active, said.compressed::int as compressed, (said.active + said.compressed)::int as total,
-       coalesce(t.summary, '') <> '' as has_summary, t.importance, t.access_count,
+select t.id as topic_id, t.title as topic_title, said.active::int as active_messages, said.compressed::int as compressed_messages,
+       (said.active + said.compressed)::int as total_messages, coalesce(t.summary, '') <> '' as has_summary, t.importance as importance_score, t.access_count,
        extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  cross join lateral (

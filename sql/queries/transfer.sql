@@ -70,7 +70,7 @@ own as (
          coalesce(array(select jsonb_array_elements_text(g.tags)), '{}'), g.importance, g.rated, 'active', b.updated_at, b.updated_at, g.turns, g.number
     from given g join public.conversation_briefs b on b.chat_id = sqlc.arg(chat_id)
    where g.topic_id is null and cardinality(g.turns) > 0)
-select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at,
+select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated as rated, o.state, o.created_at, o.last_active_at,
   o.turns::uuid[] as turns, o.number
   from own o
  where o.number > sqlc.arg(after_number)::int
@@ -87,12 +87,13 @@ select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
  order by r.version
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportAccount :one
-select coalesce(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '')::text as email,
-       coalesce(u.enabled, true)::bool as enabled, u.time_zone, u.language, coalesce(u.excluded, '{}')::text[] as excluded,
-       (select count(*) from public.chats c where c.user_id = (select auth.uid()))::bigint as chats,
-       (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming')::bigint as messages,
-       (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories
+-- name: ExportAccount :exec
+select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '') as email,
+       jsonb_build_object('enabled', coalesce(u.enabled, true), 'time_zone', u.time_zone, 'language', u.language,
+                          'excluded', coalesce(u.excluded, '{}')) as settings,
+       jsonb_build_object('chats', (select count(*) from public.chats c where c.user_id = (select auth.uid())),
+         'messages', (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming'),
+         'memories', (select count(*) from public.memories m where m.user_id = (select auth.uid()))) as counts
   from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id;
 
 -- name: ExportChats :exec
@@ -116,7 +117,7 @@ select m.id, m.last_accessed, m.access_count,
  where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
 
 -- name: ExportEntities :exec
-select id, name, entity_type, aliases, mentions
+select id, name, entity_type as kind, aliases, mentions
   from public.memory_entities
  where user_id = (select auth.uid()) and id > sqlc.arg(after_id)::uuid
  order by id limit sqlc.arg(max_rows)::int;

@@ -18,7 +18,7 @@ select r.version, r.kind, r.created_at, r.global_summary as text
 
 -- name: ReadWhyRecalled :exec
 -- What is left of the turns that begin with these messages: up to the next message of the user.
-select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
+select t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
   from unnest(sqlc.arg(seqs)::bigint[]) t (seq)
   join public.messages m on m.chat_id = sqlc.arg(chat_id) and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
    and m.seq < coalesce((select u.seq from public.messages u
@@ -26,14 +26,15 @@ select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
                           order by u.seq limit 1), 9223372036854775807)
  order by t.seq, m.seq;
 
--- name: ReadWhyMemories :many
--- What is left of memories, in the order of the ids, with their sources; one row for a memory without any.
-select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote,
-  s.said_at
+-- name: ReadWhyMemories :exec
+-- What is left of memories, in the order of the ids, with their sources.
+select m.id, m.content, m.status,
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
+                          order by s.said_at, s.seq)
+                   from public.memory_sources s where s.memory_id = m.id and s.user_id = m.user_id), '[]')::jsonb as sources
   from unnest(sqlc.arg(ids)::uuid[]) with ordinality i (id, place)
   join public.memories m on m.id = i.id
-  left join public.memory_sources s on s.memory_id = m.id and s.user_id = m.user_id
- order by i.place, s.said_at, s.seq;
+ order by i.place;
 
 -- name: ReadWhyTopic :exec
 -- At most one row.
@@ -41,7 +42,7 @@ select t.id, t.title, t.summary, t.state from public.topics t where t.id = sqlc.
 
 -- name: ReadWhyRecent :exec
 -- The messages of so many turns before a question, of those that the brief did not cover.
-select m.id, m.seq, m.role, m.created_at, null::text as content
+select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(asked_seq) and m.token_count > 0 and m.superseded_by is null
    and m.seq >= (select min(u.seq)
@@ -53,7 +54,7 @@ select m.id, m.seq, m.role, m.created_at, null::text as content
 
 -- name: ListBriefRevisions :exec
 -- The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
-select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as global_summary,
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as text,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
   join public.conversation_briefs b on b.chat_id = r.chat_id

@@ -743,12 +743,13 @@ func (q *Queries) SettleExtraction(ctx context.Context, chatID uuid.UUID) error 
 	return err
 }
 
-const SimilarMemories = `-- name: SimilarMemories :many
-select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_rank,
-  coalesce(s.words_rank, 0)::int as words_rank,
-       (s.cosine is not null)::bool as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
-       m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '')::text as lang,
-       m.valid_from, m.valid_to, coalesce(m.valid_precision, '')::text as valid_precision, m.recorded_at, m.retracted_at, m.superseded_by,
+const SimilarMemories = `-- name: SimilarMemories :exec
+select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_place,
+       coalesce(s.words_rank, 0)::int as words_place,
+       s.cosine is not null as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
+       m.id, m.content, m.memory_type as type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '') as lang,
+       m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision, m.recorded_at, m.retracted_at, m.superseded_by,
+       m.source_session_id as chat_id, m.last_accessed, m.access_count, m.created_at, m.updated_at, null::jsonb as sources,
        coalesce((select max(o.said_at) from throughline.own_memory_sources o where o.memory_id = m.id), m.recorded_at)::timestamptz as said_at
   from throughline.similar_memories($1::text[], $2::text[], $3::text, $4::int) s
   join throughline.own_memories m on m.id = s.memory_id
@@ -761,82 +762,15 @@ type SimilarMemoriesParams struct {
 	Most       int
 }
 
-type SimilarMemoriesRow struct {
-	Candidate      int
-	SameKey        bool
-	VectorRank     int
-	WordsRank      int
-	HasCosine      bool
-	Cosine         float64
-	ID             uuid.UUID
-	Content        string
-	MemoryType     string
-	Confidence     float64
-	Durable        bool
-	Pinned         bool
-	Edited         bool
-	Status         string
-	Origin         string
-	Version        int
-	Lang           string
-	ValidFrom      *time.Time
-	ValidTo        *time.Time
-	ValidPrecision string
-	RecordedAt     time.Time
-	RetractedAt    *time.Time
-	SupersededBy   uuid.NullUUID
-	SaidAt         time.Time
-}
-
 // embedding ” stands for none.
-func (q *Queries) SimilarMemories(ctx context.Context, arg SimilarMemoriesParams) ([]SimilarMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, SimilarMemories,
+func (q *Queries) SimilarMemories(ctx context.Context, arg SimilarMemoriesParams) error {
+	_, err := q.db.Exec(ctx, SimilarMemories,
 		arg.Contents,
 		arg.Embeddings,
 		arg.Model,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SimilarMemoriesRow
-	for rows.Next() {
-		var i SimilarMemoriesRow
-		if err := rows.Scan(
-			&i.Candidate,
-			&i.SameKey,
-			&i.VectorRank,
-			&i.WordsRank,
-			&i.HasCosine,
-			&i.Cosine,
-			&i.ID,
-			&i.Content,
-			&i.MemoryType,
-			&i.Confidence,
-			&i.Durable,
-			&i.Pinned,
-			&i.Edited,
-			&i.Status,
-			&i.Origin,
-			&i.Version,
-			&i.Lang,
-			&i.ValidFrom,
-			&i.ValidTo,
-			&i.ValidPrecision,
-			&i.RecordedAt,
-			&i.RetractedAt,
-			&i.SupersededBy,
-			&i.SaidAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const SupersedeMemories = `-- name: SupersedeMemories :exec

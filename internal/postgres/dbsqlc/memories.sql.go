@@ -7,7 +7,6 @@ package dbsqlc
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -78,18 +77,17 @@ func (q *Queries) FindBareMemoryUsers(ctx context.Context, arg FindBareMemoryUse
 	return items, nil
 }
 
-const FindMemories = `-- name: FindMemories :many
-select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.origin, m.version, m.lang,
-       m.valid_from, m.valid_to, m.valid_precision, m.recorded_at, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
-       f.by_words::real as by_words, f.rarest::int as rarest, f.of::int as memories, coalesce(f.cosine, 0)::real as cosine,
-       (f.cosine is not null)::boolean as has_cosine, f.named::int as named,
-       s.message_ids::uuid[] as message_ids, s.chat_ids::uuid[] as chat_ids, s.seqs::bigint[] as seqs, s.quotes::text[] as quotes
+const FindMemories = `-- name: FindMemories :exec
+select m.id, m.content, m.memory_type as type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '') as lang,
+       m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision, m.recorded_at, m.retracted_at, m.superseded_by,
+       m.source_session_id as chat_id, m.last_accessed, m.access_count, m.created_at, m.updated_at, s.sources,
+       f.by_words::real as words, f.rarest::int as rarest, f.of::int as "all", coalesce(f.cosine, 0)::real as cosine,
+       f.cosine is not null as has_cosine, f.named::int as named
   from throughline.find_memories($1::text[], $2::boolean[], $3::text[],
          $4::text::throughline.embedding, $5::text, $6::int) f
   join public.memories m on m.id = f.id
   cross join lateral (
-       select coalesce(array_agg(o.message_id), '{}') as message_ids, coalesce(array_agg(o.chat_id), '{}') as chat_ids,
-              coalesce(array_agg(o.seq), '{}') as seqs, coalesce(array_agg(o.quote), '{}') as quotes
+       select jsonb_agg(jsonb_build_object('MessageID', o.message_id, 'ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s
 `
 
@@ -102,41 +100,9 @@ type FindMemoriesParams struct {
 	Most     int
 }
 
-type FindMemoriesRow struct {
-	ID              uuid.UUID
-	Content         string
-	MemoryType      string
-	Confidence      float64
-	Durable         bool
-	Pinned          bool
-	Edited          bool
-	Origin          string
-	Version         int
-	Lang            *string
-	ValidFrom       *time.Time
-	ValidTo         *time.Time
-	ValidPrecision  *string
-	RecordedAt      time.Time
-	SourceSessionID uuid.NullUUID
-	LastAccessed    *time.Time
-	AccessCount     int
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	ByWords         float32
-	Rarest          int
-	Memories        int
-	Cosine          float32
-	HasCosine       bool
-	Named           int
-	MessageIds      []uuid.UUID
-	ChatIds         []uuid.UUID
-	Seqs            []int64
-	Quotes          []string
-}
-
 // As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
-func (q *Queries) FindMemories(ctx context.Context, arg FindMemoriesParams) ([]FindMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, FindMemories,
+func (q *Queries) FindMemories(ctx context.Context, arg FindMemoriesParams) error {
+	_, err := q.db.Exec(ctx, FindMemories,
 		arg.Words,
 		arg.Telling,
 		arg.Names,
@@ -144,52 +110,7 @@ func (q *Queries) FindMemories(ctx context.Context, arg FindMemoriesParams) ([]F
 		arg.Model,
 		arg.Most,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindMemoriesRow
-	for rows.Next() {
-		var i FindMemoriesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Content,
-			&i.MemoryType,
-			&i.Confidence,
-			&i.Durable,
-			&i.Pinned,
-			&i.Edited,
-			&i.Origin,
-			&i.Version,
-			&i.Lang,
-			&i.ValidFrom,
-			&i.ValidTo,
-			&i.ValidPrecision,
-			&i.RecordedAt,
-			&i.SourceSessionID,
-			&i.LastAccessed,
-			&i.AccessCount,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.ByWords,
-			&i.Rarest,
-			&i.Memories,
-			&i.Cosine,
-			&i.HasCosine,
-			&i.Named,
-			&i.MessageIds,
-			&i.ChatIds,
-			&i.Seqs,
-			&i.Quotes,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const HasMemories = `-- name: HasMemories :one

@@ -204,12 +204,11 @@ func (q *Queries) FindOwnMemories(ctx context.Context, ids []uuid.UUID) ([]uuid.
 	return items, nil
 }
 
-const FindTwins = `-- name: FindTwins :many
+const FindTwins = `-- name: FindTwins :exec
 with asked as materialized (
   select n.place, throughline.content_key(n.content) as content_key
     from (select unnest($2::text[]) as content, unnest($3::int[]) as place) n)
-select a.place::int as place, a.content_key::bytea as content_key, coalesce(t.id, '00000000-0000-0000-0000-000000000000')::uuid as twin,
-       coalesce(t.status, '')::text as status
+select encode(a.content_key, 'hex') as key, t.id, coalesce(t.status, '') as status
   from asked a
   left join (select distinct on (m.content_key) m.content_key, m.id, m.status
                from public.memories m
@@ -225,38 +224,11 @@ type FindTwinsParams struct {
 	Places   []int
 }
 
-type FindTwinsRow struct {
-	Place      int
-	ContentKey []byte
-	Twin       uuid.UUID
-	Status     string
-}
-
 // For each content, by its place, its key and the memory that has it, the one that counts most. Keys are costly: each is
 // computed once.
-func (q *Queries) FindTwins(ctx context.Context, arg FindTwinsParams) ([]FindTwinsRow, error) {
-	rows, err := q.db.Query(ctx, FindTwins, arg.But, arg.Contents, arg.Places)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindTwinsRow
-	for rows.Next() {
-		var i FindTwinsRow
-		if err := rows.Scan(
-			&i.Place,
-			&i.ContentKey,
-			&i.Twin,
-			&i.Status,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) FindTwins(ctx context.Context, arg FindTwinsParams) error {
+	_, err := q.db.Exec(ctx, FindTwins, arg.But, arg.Contents, arg.Places)
+	return err
 }
 
 const ForgetMemories = `-- name: ForgetMemories :execrows

@@ -485,10 +485,10 @@ func (q *Queries) AssignReadDue(ctx context.Context, arg AssignReadDueParams) ([
 	return items, nil
 }
 
-const AssignReadTopics = `-- name: AssignReadTopics :many
-select t.id, t.number, t.state, (t.title_seq is null)::bool as renamed, t.importance::float8 as importance, t.importance_rated, t.access_count, t.message_count,
-       coalesce(t.centroid::text, '')::text as centroid, coalesce(t.embedding_model, '')::text as embedding_model, t.centroid_turns,
-       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.compacted_messages > 0)::bool as packed,
+const AssignReadTopics = `-- name: AssignReadTopics :exec
+select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
+       t.message_count, string_to_array(btrim(t.centroid::text, '[]'), ',')::real[] as centroid, coalesce(t.embedding_model, '') as model, t.centroid_turns,
+       t.created_at, t.last_active_at, t.first_seq, t.last_seq, t.compacted_messages > 0 as packed,
        (t.first_seq <= (select b.cleared_seq from throughline.own_briefs b where b.chat_id = $1))::bool as cleared
   from throughline.own_topics t
  where t.chat_id = $1 and t.state <> 'merged'
@@ -496,67 +496,14 @@ select t.id, t.number, t.state, (t.title_seq is null)::bool as renamed, t.import
  order by t.number for update
 `
 
-type AssignReadTopicsRow struct {
-	ID              uuid.UUID
-	Number          int
-	State           string
-	Renamed         bool
-	Importance      float64
-	ImportanceRated bool
-	AccessCount     int
-	MessageCount    int
-	Centroid        string
-	EmbeddingModel  string
-	CentroidTurns   int
-	CreatedAt       time.Time
-	LastActiveAt    time.Time
-	FirstSeq        int64
-	LastSeq         int64
-	Packed          bool
-	Cleared         bool
-}
-
 // As the chat's owner: the topics that turns may join, and those from before the last clear that have turns after it, because
 // their user merged others into them: turns may leave them. What was cleared never comes back.
-func (q *Queries) AssignReadTopics(ctx context.Context, chatID uuid.UUID) ([]AssignReadTopicsRow, error) {
-	rows, err := q.db.Query(ctx, AssignReadTopics, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AssignReadTopicsRow
-	for rows.Next() {
-		var i AssignReadTopicsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Number,
-			&i.State,
-			&i.Renamed,
-			&i.Importance,
-			&i.ImportanceRated,
-			&i.AccessCount,
-			&i.MessageCount,
-			&i.Centroid,
-			&i.EmbeddingModel,
-			&i.CentroidTurns,
-			&i.CreatedAt,
-			&i.LastActiveAt,
-			&i.FirstSeq,
-			&i.LastSeq,
-			&i.Packed,
-			&i.Cleared,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) AssignReadTopics(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, AssignReadTopics, chatID)
+	return err
 }
 
-const AssignReadTurns = `-- name: AssignReadTurns :many
+const AssignReadTurns = `-- name: AssignReadTurns :exec
 with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = $3),
 waiting as materialized (
   (select i.seq, i.last_seq, i.said_at, i.topic_id, i.embedding, i.embedding_model
@@ -570,11 +517,9 @@ waiting as materialized (
       and i.embedding_model = $1::text and i.seq > (select p.cleared_seq from place p)
     order by i.seq limit $2::int))
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
-       (case when w.embedding_model = $1::text then w.embedding::text else '' end)::text as embedding,
-       coalesce(before.seq, 0)::bigint as before_seq, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
-       said.question::text as question, said.messages::int as messages, coalesce(said.importance, 0)::float8 as importance,
-         (said.importance is not null)::bool as has_importance,
-       said.pinned::bool as pinned, said.ratings::int[] as ratings
+       string_to_array(btrim(case when w.embedding_model = $1::text then w.embedding::text end, '[]'), ',')::real[] as vector,
+       coalesce(before.seq, 0)::bigint as before, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
+       said.question, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
   from (select seq, last_seq, said_at, topic_id, embedding, embedding_model from waiting order by waiting.seq limit $2::int) w
   left join lateral (
        select i.seq, i.topic_id from throughline.own_turn_index i
@@ -596,56 +541,11 @@ type AssignReadTurnsParams struct {
 	ChatID uuid.UUID
 }
 
-type AssignReadTurnsRow struct {
-	Seq           int64
-	LastSeq       int64
-	SaidAt        time.Time
-	TopicID       uuid.UUID
-	Embedding     string
-	BeforeSeq     int64
-	BeforeTopic   uuid.UUID
-	Question      string
-	Messages      int
-	Importance    float64
-	HasImportance bool
-	Pinned        bool
-	Ratings       []int
-}
-
 // As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
 // topic was chosen; ” stands for no model. With the turn before each, and what its messages say of importance.
-func (q *Queries) AssignReadTurns(ctx context.Context, arg AssignReadTurnsParams) ([]AssignReadTurnsRow, error) {
-	rows, err := q.db.Query(ctx, AssignReadTurns, arg.Model, arg.Most, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AssignReadTurnsRow
-	for rows.Next() {
-		var i AssignReadTurnsRow
-		if err := rows.Scan(
-			&i.Seq,
-			&i.LastSeq,
-			&i.SaidAt,
-			&i.TopicID,
-			&i.Embedding,
-			&i.BeforeSeq,
-			&i.BeforeTopic,
-			&i.Question,
-			&i.Messages,
-			&i.Importance,
-			&i.HasImportance,
-			&i.Pinned,
-			&i.Ratings,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) AssignReadTurns(ctx context.Context, arg AssignReadTurnsParams) error {
+	_, err := q.db.Exec(ctx, AssignReadTurns, arg.Model, arg.Most, arg.ChatID)
+	return err
 }
 
 const AssignRecount = `-- name: AssignRecount :exec

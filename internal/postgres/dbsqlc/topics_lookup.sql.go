@@ -12,7 +12,7 @@ import (
 )
 
 const LookUpTopic = `-- name: LookUpTopic :exec
-select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at,
+select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at as since,
        (select count(*) from public.turn_index i where i.topic_id = t.id and i.chat_id = t.chat_id)::int as turns
   from public.topics t
  where t.id = $1 and t.state <> 'merged'

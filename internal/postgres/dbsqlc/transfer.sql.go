@@ -36,40 +36,19 @@ func (q *Queries) ChatExists(ctx context.Context, chatID uuid.UUID) (bool, error
 	return exists, err
 }
 
-const ExportAccount = `-- name: ExportAccount :one
-select coalesce(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '')::text as email,
-       coalesce(u.enabled, true)::bool as enabled, u.time_zone, u.language, coalesce(u.excluded, '{}')::text[] as excluded,
-       (select count(*) from public.chats c where c.user_id = (select auth.uid()))::bigint as chats,
-       (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming')::bigint as messages,
-       (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories
+const ExportAccount = `-- name: ExportAccount :exec
+select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '') as email,
+       jsonb_build_object('enabled', coalesce(u.enabled, true), 'time_zone', u.time_zone, 'language', u.language,
+                          'excluded', coalesce(u.excluded, '{}')) as settings,
+       jsonb_build_object('chats', (select count(*) from public.chats c where c.user_id = (select auth.uid())),
+         'messages', (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming'),
+         'memories', (select count(*) from public.memories m where m.user_id = (select auth.uid()))) as counts
   from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id
 `
 
-type ExportAccountRow struct {
-	Email    string
-	Enabled  bool
-	TimeZone *string
-	Language *string
-	Excluded []string
-	Chats    int64
-	Messages int64
-	Memories int64
-}
-
-func (q *Queries) ExportAccount(ctx context.Context) (ExportAccountRow, error) {
-	row := q.db.QueryRow(ctx, ExportAccount)
-	var i ExportAccountRow
-	err := row.Scan(
-		&i.Email,
-		&i.Enabled,
-		&i.TimeZone,
-		&i.Language,
-		&i.Excluded,
-		&i.Chats,
-		&i.Messages,
-		&i.Memories,
-	)
-	return i, err
+func (q *Queries) ExportAccount(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, ExportAccount)
+	return err
 }
 
 const ExportChat = `-- name: ExportChat :exec
@@ -112,7 +91,7 @@ func (q *Queries) ExportChats(ctx context.Context, arg ExportChatsParams) error 
 }
 
 const ExportEntities = `-- name: ExportEntities :exec
-select id, name, entity_type, aliases, mentions
+select id, name, entity_type as kind, aliases, mentions
   from public.memory_entities
  where user_id = (select auth.uid()) and id > $1::uuid
  order by id limit $2::int
@@ -329,7 +308,7 @@ own as (
          coalesce(array(select jsonb_array_elements_text(g.tags)), '{}'), g.importance, g.rated, 'active', b.updated_at, b.updated_at, g.turns, g.number
     from given g join public.conversation_briefs b on b.chat_id = $4
    where g.topic_id is null and cardinality(g.turns) > 0)
-select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at,
+select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated as rated, o.state, o.created_at, o.last_active_at,
   o.turns::uuid[] as turns, o.number
   from own o
  where o.number > $1::int

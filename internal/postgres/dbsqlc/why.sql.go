@@ -8,7 +8,6 @@ package dbsqlc
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -52,7 +51,7 @@ func (q *Queries) FindWhyReply(ctx context.Context, messageID uuid.UUID) (FindWh
 }
 
 const ListBriefRevisions = `-- name: ListBriefRevisions :exec
-select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as global_summary,
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as text,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
   join public.conversation_briefs b on b.chat_id = r.chat_id
@@ -90,60 +89,24 @@ func (q *Queries) ReadWhyBrief(ctx context.Context, arg ReadWhyBriefParams) erro
 	return err
 }
 
-const ReadWhyMemories = `-- name: ReadWhyMemories :many
-select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote,
-  s.said_at
+const ReadWhyMemories = `-- name: ReadWhyMemories :exec
+select m.id, m.content, m.status,
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
+                          order by s.said_at, s.seq)
+                   from public.memory_sources s where s.memory_id = m.id and s.user_id = m.user_id), '[]')::jsonb as sources
   from unnest($1::uuid[]) with ordinality i (id, place)
   join public.memories m on m.id = i.id
-  left join public.memory_sources s on s.memory_id = m.id and s.user_id = m.user_id
- order by i.place, s.said_at, s.seq
+ order by i.place
 `
 
-type ReadWhyMemoriesRow struct {
-	Place     int
-	ID        uuid.UUID
-	Content   string
-	Status    string
-	MessageID uuid.NullUUID
-	ChatID    uuid.NullUUID
-	Seq       int64
-	Quote     string
-	SaidAt    *time.Time
-}
-
-// What is left of memories, in the order of the ids, with their sources; one row for a memory without any.
-func (q *Queries) ReadWhyMemories(ctx context.Context, ids []uuid.UUID) ([]ReadWhyMemoriesRow, error) {
-	rows, err := q.db.Query(ctx, ReadWhyMemories, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReadWhyMemoriesRow
-	for rows.Next() {
-		var i ReadWhyMemoriesRow
-		if err := rows.Scan(
-			&i.Place,
-			&i.ID,
-			&i.Content,
-			&i.Status,
-			&i.MessageID,
-			&i.ChatID,
-			&i.Seq,
-			&i.Quote,
-			&i.SaidAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// What is left of memories, in the order of the ids, with their sources.
+func (q *Queries) ReadWhyMemories(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, ReadWhyMemories, ids)
+	return err
 }
 
 const ReadWhyRecalled = `-- name: ReadWhyRecalled :exec
-select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
+select t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
   from unnest($1::bigint[]) t (seq)
   join public.messages m on m.chat_id = $2 and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
    and m.seq < coalesce((select u.seq from public.messages u
@@ -164,7 +127,7 @@ func (q *Queries) ReadWhyRecalled(ctx context.Context, arg ReadWhyRecalledParams
 }
 
 const ReadWhyRecent = `-- name: ReadWhyRecent :exec
-select m.id, m.seq, m.role, m.created_at, null::text as content
+select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m
  where m.chat_id = $1 and m.seq < $2 and m.token_count > 0 and m.superseded_by is null
    and m.seq >= (select min(u.seq)
