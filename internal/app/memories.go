@@ -1,8 +1,16 @@
 package app
 
 import (
+	"context"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/jobs"
@@ -34,4 +42,77 @@ func (a *App) readForMemories(enqueue *postgres.Enqueue, inserter *jobs.Client) 
 	if a.config.LongTerm.On {
 		enqueue.Extract, enqueue.ExtractDelay = jobs.EnqueueExtract(inserter), a.config.LongTerm.ExtractDelay
 	}
+}
+
+// memoryTokens is the most that a prompt shows of memories: about ten of them.
+const memoryTokens = 400
+
+// rememberer gives prompts what a user is remembered for.
+type rememberer struct {
+	retriever *memories.Retriever
+	showEmpty bool // say so where there is nothing
+}
+
+// makeRememberer returns what finds memories; nil without long-term memory. The embedder of questions is the finder's, so
+// that a vector is asked for once.
+func (a *App) makeRememberer(embedder recall.Embedder, scales *recall.Scales) *rememberer {
+	if !a.config.LongTerm.On {
+		return nil
+	}
+	return &rememberer{
+		retriever: memories.New(memories.Config{
+			Store: postgres.NewMemories(a.pool), Embedder: embedder, Scales: scales,
+		}),
+		showEmpty: a.config.LongTerm.ShowEmpty,
+	}
+}
+
+var _ chat.Retriever = (*rememberer)(nil)
+
+// Section is that of the prompt.
+func (r *rememberer) Section() string { return "memories" }
+
+// Applies reports whether the chat shows memories.
+func (r *rememberer) Applies(query *chat.Query) bool {
+	return query.Chat.Memories != memory.MemoriesOff
+}
+
+// Needed reports whether there may be memories for the message.
+func (r *rememberer) Needed(query *chat.Query) bool {
+	if query.Chat.Memories == memory.NoMemories {
+		return r.showEmpty
+	}
+	return r.showEmpty || memories.Needed(query.Content, query.Chat.Memories == memory.HasPinned)
+}
+
+// Retrieve finds the memories that a prompt should show.
+func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query chat.Query) ([]prompt.Section, error) {
+	if query.Chat.Memories == memory.NoMemories {
+		return []prompt.Section{r.section(nil, query.Room)}, nil
+	}
+	found, err := r.retriever.Retrieve(ctx, user, memories.Query{
+		Text: query.Content, ChatID: query.ChatID, Shown: query.Visible, Pinned: query.Chat.Memories == memory.HasPinned, Now: time.Now(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []prompt.Section{r.section(found, query.Room)}, nil
+}
+
+// section writes memories into at most so many tokens.
+func (r *rememberer) section(found []memories.Memory, room int) prompt.Section {
+	budget := min(memoryTokens, room)
+	text, shown, tokens := memories.Section(found, budget)
+	section := prompt.Section{
+		Account: prompt.Account{Name: "memories", Tokens: tokens, Items: len(shown), LeftOut: len(found) - len(shown)},
+		Text:    text, Budget: budget,
+		Shorter: func(tokens int) prompt.Section { return r.section(found, tokens) },
+	}
+	for i := range shown {
+		section.IDs = append(section.IDs, shown[i].ID)
+	}
+	if len(shown) == 0 && r.showEmpty {
+		section.Text = memories.Empty
+	}
+	return section
 }

@@ -1,9 +1,16 @@
 package bundle
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
 	"time"
+	"unicode"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Encoder writes one chat; its methods are called in their order. File comes before the messages that name the file, in
@@ -111,3 +118,142 @@ func (b *Bundle) Revision(r Revision) error { return b.count(&b.written.Revision
 
 // End closes the chat and the bundle.
 func (b *Bundle) End() error { return b.write(typeEnd, b.written) }
+
+// Markdown writes a chat for people. Messages are block quotes, and files are in fences longer than any within, so that
+// no content can look like the document's own structure.
+type Markdown struct {
+	w io.Writer
+	// paths are those under which each content was first shown, by its hash.
+	paths map[string]string
+}
+
+// NewMarkdown returns an encoder that writes to w.
+func NewMarkdown(w io.Writer) *Markdown { return &Markdown{w: w, paths: map[string]string{}} }
+
+// Begin writes the title and the dates.
+func (m *Markdown) Begin(exportedAt time.Time, chat Chat) error {
+	title := chat.Title
+	if strings.TrimSpace(title) == "" {
+		title = "Untitled chat"
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "# %s\n\n- Begun: %s\n", plainText(title), moment(chat.CreatedAt))
+	if chat.LastMessageAt != nil {
+		fmt.Fprintf(&out, "- Last message: %s\n", moment(*chat.LastMessageAt))
+	}
+	fmt.Fprintf(&out, "- Exported: %s\n", moment(exportedAt))
+	if len(chat.Tags) > 0 {
+		fmt.Fprintf(&out, "- Tags: %s\n", plainText(strings.Join(chat.Tags, ", ")))
+	}
+	if deref(chat.SystemPrompt) != "" {
+		fmt.Fprintf(&out, "\n**Instructions**\n\n%s", quote(*chat.SystemPrompt))
+	}
+	return m.write(out.String())
+}
+
+// Message writes the speaker, the time and the content.
+func (m *Markdown) Message(message Message) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n---\n\n%s, %s%s\n", speaker(message), moment(message.CreatedAt), remark(message))
+	if message.Content != "" {
+		fmt.Fprintf(&out, "\n%s", quote(message.Content))
+	}
+	if !absent(message.ToolCalls) {
+		fmt.Fprintf(&out, "\n%s", fenced("json", string(message.ToolCalls)))
+	}
+	return m.write(out.String())
+}
+
+// File writes a content the first time, and afterwards a reference to that.
+func (m *Markdown) File(path string, file File) error {
+	if before, shown := m.paths[file.SHA256]; shown {
+		return m.write(fmt.Sprintf("\nFile %s: the same as %s above.\n", plainText(path), plainText(before)))
+	}
+	m.paths[file.SHA256] = path
+	return m.write(fmt.Sprintf("\nFile %s:\n\n%s", plainText(path), fenced("", file.Content)))
+}
+
+// Memory writes nothing.
+func (m *Markdown) Memory(Memory) error { return nil }
+
+// Topic writes nothing.
+func (m *Markdown) Topic(Topic) error { return nil }
+
+// Revision writes nothing.
+func (m *Markdown) Revision(Revision) error { return nil }
+
+// End writes nothing.
+func (m *Markdown) End() error { return nil }
+
+func (m *Markdown) write(text string) error {
+	_, err := io.WriteString(m.w, text)
+	return err
+}
+
+func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
+
+// speaker is the role, with the message's name or the model variant of a reply in parentheses.
+func speaker(message Message) string {
+	role := map[memory.Role]string{
+		memory.RoleUser: "User", memory.RoleAssistant: "Assistant", memory.RoleSystem: "System", memory.RoleTool: "Tool",
+	}[memory.Role(message.Role)]
+	var known struct {
+		Variant string `json:"model_variant"`
+	}
+	_ = json.Unmarshal(message.Metadata, &known) // an app's own metadata may hold anything
+	beside := cmp.Or(deref(message.Name), known.Variant)
+	if beside == "" {
+		return "**" + role + "**"
+	}
+	return "**" + role + "** (" + plainText(beside) + ")"
+}
+
+// remark describes what is unusual about a message.
+func remark(message Message) string {
+	text := ""
+	if message.Status != string(memory.StatusComplete) {
+		text = ", " + message.Status
+	}
+	if message.SupersededBy != nil {
+		text += ", replaced by a later reply"
+	}
+	if message.Pinned {
+		text += ", pinned"
+	}
+	return text
+}
+
+// lineEnds normalizes what Markdown takes for the end of a line.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// quote makes a block quote, so that Markdown which begins in the text ends with it.
+func quote(text string) string {
+	var out strings.Builder
+	for line := range strings.SplitSeq(strings.TrimRight(lineEnds.Replace(text), "\n"), "\n") {
+		out.WriteString(strings.TrimRight("> "+line, " ") + "\n")
+	}
+	return out.String()
+}
+
+// fenced puts the text between fences of more backticks than it has in a row.
+func fenced(language, text string) string {
+	longest := 2
+	for run := range strings.FieldsFuncSeq(text, func(r rune) bool { return r != '`' }) {
+		longest = max(longest, len(run))
+	}
+	fence := strings.Repeat("`", longest+1)
+	text = lineEnds.Replace(text)
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return fence + language + "\n" + text + fence + "\n"
+}
+
+// special is what Markdown and HTML would interpret.
+var special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>()#!|&~]")
+
+// plainText puts a text on one line and escapes what is special.
+func plainText(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	return special.ReplaceAllString(strings.Join(words, " "), `\$0`)
+}

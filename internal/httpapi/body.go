@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,4 +114,25 @@ func (s *Server) refuse(c echo.Context, refusal error) {
 	}
 	_ = control.SetReadDeadline(time.Now().Add(drainTimeout))
 	_, _ = io.CopyN(io.Discard, c.Request().Body, maxDrain) // how it ends makes no difference
+}
+
+// writeJSON answers with one JSON value.
+func writeJSON(c echo.Context, status int, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	return writeRaw(c, status, append(body, '\n'))
+}
+
+func writeRaw(c echo.Context, status int, body []byte) error {
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, mediaJSON)
+	header.Set(echo.HeaderCacheControl, "no-store")
+	header.Set(echo.HeaderContentLength, strconv.Itoa(len(body))) // so that the client has the whole answer before refuse drains the body
+	c.Response().WriteHeader(status)
+	if _, err := c.Response().Write(body); err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
@@ -80,4 +81,52 @@ type files struct {
 func (s *Server) listFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query filesQuery) (files, error) {
 	found, err := s.config.History.ListFiles(ctx, user, chatID, history.FilesQuery{Content: query.Include == "content", SHA256: query.SHA256})
 	return files{found}, err
+}
+
+func storedMessageRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/messages", id: "listMessages",
+			endpoint: onIDWithInput(stores.ListMessages),
+		},
+		{
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", id: "storeMessages",
+			limits: []limit{(*Server).limitMessages}, endpoint: onIDWithInput(stores.StoreMessages),
+		},
+		{
+			method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage",
+			endpoint: onIDWithInput(stores.ChangeMessage),
+		},
+		{
+			method: http.MethodDelete, path: "/v1/messages/{message_id}", id: "deleteMessage",
+			endpoint: deletion(stores.DeleteMessage),
+		},
+		{
+			method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply",
+			endpoint: onID(stores.WhyReply),
+		},
+	}
+}
+
+func memoryRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory",
+			endpoint: jsonEndpoint((*Server).getMemory),
+		},
+		{
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions",
+			endpoint: onIDWithInput(stores.ListBriefRevisions),
+		},
+	}
+}
+
+type memoryQuery struct {
+	ModelVariant string `query:"model_variant" description:"The model variant whose window counts; the first one configured when it is left out."`
+	Content      string `query:"content" maxLength:"32000" description:"A message that might come next: what would be recalled for it is shown as well."`
+}
+
+// getMemory returns what the next prompt of a chat would hold.
+func (s *Server) getMemory(ctx context.Context, user auth.Principal, chatID uuid.UUID, query memoryQuery) (chat.PromptPreview, error) {
+	return s.config.Chat.PreviewPrompt(ctx, user, chatID, query.ModelVariant, query.Content)
 }

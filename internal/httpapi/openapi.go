@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	_ "embed" // the texts
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,11 +10,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/google/uuid"
 	"github.com/swaggest/jsonschema-go"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/streaming"
 )
 
 // object is a JSON object of the OpenAPI document.
@@ -183,4 +187,122 @@ func queryParameters(of reflect.Type) []object {
 	}
 	slices.SortFunc(parameters, func(a, b object) int { return strings.Compare(a["name"].(string), b["name"].(string)) })
 	return parameters
+}
+
+var (
+	//go:embed descriptions.txt
+	fieldTexts string
+	//go:embed routes.txt
+	routeTexts string
+	//go:embed openapi_base.json
+	fixedText []byte
+)
+
+// fieldDocs are the descriptions of descriptions.txt by their key. A long description of a field stands there, and the field
+// names it in its tag doc; a short one is the field's tag description.
+var fieldDocs = sync.OnceValue(func() map[string]string {
+	docs := map[string]string{}
+	for key, text := range entries(fieldTexts) {
+		docs[key] = strings.Join(strings.Fields(text), " ")
+	}
+	return docs
+})
+
+// routeDoc is what routes.txt says of a route. Lines of the answer, the errors and the example begin with a mark.
+type routeDoc struct {
+	tag, summary, description, answer string
+	errors                            []fault.Code
+	example                           json.RawMessage
+}
+
+// routeDocs are those of routes.txt by the id of a route.
+var routeDocs = sync.OnceValue(func() map[string]routeDoc {
+	docs := map[string]routeDoc{}
+	for id, text := range entries(routeTexts) {
+		var doc routeDoc
+		var description []string
+		title, text, _ := strings.Cut(strings.TrimSpace(text), "\n")
+		doc.tag, doc.summary, _ = strings.Cut(title, ": ")
+		for line := range strings.SplitSeq(text, "\n") {
+			switch mark, rest, _ := strings.Cut(line, " "); mark {
+			case "=":
+				doc.answer = rest
+			case "!":
+				for code := range strings.FieldsSeq(rest) {
+					doc.errors = append(doc.errors, fault.Code(code))
+				}
+			case ">":
+				doc.example = json.RawMessage(rest)
+			default:
+				description = append(description, line)
+			}
+		}
+		doc.description = strings.Join(strings.Fields(strings.Join(description, " ")), " ")
+		docs[id] = doc
+	}
+	return docs
+})
+
+// entries are separated by empty lines. Each begins with its key in brackets.
+func entries(texts string) map[string]string {
+	all := map[string]string{}
+	for entry := range strings.SplitSeq(texts, "\n\n") {
+		if key, text, ok := strings.Cut(strings.TrimPrefix(entry, "["), "]"); ok && entry[0] == '[' {
+			all[key] = text
+		}
+	}
+	return all
+}
+
+// fixedParts are those of the OpenAPI document that follow from no code, and the parameters that handlers read one by one.
+var fixedParts = sync.OnceValue(func() (parts object) {
+	if err := json.Unmarshal(fixedText, &parts); err != nil {
+		panic(fmt.Sprintf("httpapi: openapi_base.json: %v", err))
+	}
+	return parts
+})
+
+const (
+	exampleChat    = "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"
+	exampleAsked   = "0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52"
+	exampleReply   = "0198a1f2-7c13-7aa9-b3c8-6d1e0f9a8b73"
+	exampleRequest = "8c9f4d0e-1b2a-4c3d-9e8f-7a6b5c4d3e2f"
+)
+
+// uiSchema is the component schema of one event of a UI message stream.
+const uiSchema = "UIMessageEvent"
+
+// replyAnswer is a reply as events or, with orWhole, as one object. OpenAPI 3.1 cannot describe the events within a body;
+// x-item-schema is 3.2's itemSchema.
+func replyAnswer(orWhole bool) object {
+	content := object{mediaEventStream: object{
+		"schema": object{
+			"type": "string",
+			"description": "Server-sent events. In our own protocol message.started, any number of content.delta, and one terminal event " +
+				"(completion, message.failed or message.cancelled); in the AI SDK's the events of UIMessageEvent and then [DONE]. " +
+				"Lines that begin with a colon are comments.",
+		},
+		"x-item-schema": object{"oneOf": []object{schemaRef("StreamEvent"), schemaRef(uiSchema)}},
+		"examples": object{
+			"events": object{"value": exampleStream(protocolEvents)}, "ui": object{"value": exampleStream(protocolUI)},
+		},
+	}}
+	if orWhole {
+		content[mediaJSON] = object{"schema": schemaRef("WholeReply")}
+	}
+	return answer("The reply.", content, headerUIStream)
+}
+
+// exampleStream is a short reply, made by the encoder of the real streams, without the padding.
+func exampleStream(protocol protocol) string {
+	var out strings.Builder // never fails
+	chatID, messageID := uuid.MustParse(exampleChat), uuid.MustParse(exampleReply)
+	encoder := protocol.encoder(&out, messageID)
+	_ = encoder.Started(streaming.Started{ChatID: chatID, UserMessageID: uuid.MustParse(exampleAsked), MessageID: messageID, ModelVariant: "arco"})
+	_ = encoder.Chunk(streaming.Chunk{Text: []byte("Slow scales.")})
+	_ = encoder.Chunk(streaming.Chunk{Offset: 12, End: &streaming.Terminal{Completed: &streaming.Completed{
+		ChatID: chatID, MessageID: messageID, FinishReason: "stop", ModelVariant: "arco", ContentLength: 12,
+		Usage: streaming.Usage{InputTokens: 120, CachedTokens: 64, OutputTokens: 4}, Memory: []byte("null"),
+	}}})
+	return out.String()
 }

@@ -19,9 +19,7 @@ import (
 )
 
 // modelTool is a tool that sends a message to the model. These tools differ only in their texts.
-type modelTool struct {
-	name, title, description, instructions string
-}
+type modelTool struct{ name, instructions string }
 
 var (
 	//go:embed instructions/chat.md
@@ -32,20 +30,7 @@ var (
 	reviewInstructions string
 )
 
-var modelTools = []modelTool{
-	{
-		"chat", "Chat", "Think something through with a model that remembers the thread: questions, plans, decisions, explanations.",
-		chatInstructions,
-	},
-	{
-		"debug", "Debug", "Find the cause of a fault: hypotheses, the evidence for each, and the smallest experiment that tells them apart.",
-		debugInstructions,
-	},
-	{
-		"codereview", "Code review", "Review code: findings by severity, each with its place and a fix.",
-		reviewInstructions,
-	},
-}
+var modelTools = []modelTool{{"chat", chatInstructions}, {"debug", debugInstructions}, {"codereview", reviewInstructions}}
 
 // continues ends the description of each of them.
 const continues = " Returns a continuation_id: pass it to chat, debug or codereview to go on in the same thread, where what was said and " +
@@ -53,10 +38,9 @@ const continues = " Returns a continuation_id: pass it to chat, debug or coderev
 
 func (s *Server) addModelTools(to *mcp.Server) {
 	for _, tool := range modelTools {
-		mcp.AddTool(to, &mcp.Tool{
-			Name: tool.name, Title: tool.title, Description: tool.description + continues,
-			Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(true)}, // the model may be anywhere
-		}, func(ctx context.Context, call *mcp.CallToolRequest, in askInput) (*mcp.CallToolResult, askOutput, error) {
+		described := describe(tool.name, mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(true)}) // the model may be anywhere
+		described.Description += continues
+		mcp.AddTool(to, described, func(ctx context.Context, call *mcp.CallToolRequest, in askInput) (*mcp.CallToolResult, askOutput, error) {
 			out, err := s.ask(ctx, call, tool, in)
 			if err != nil {
 				return nil, askOutput{}, failed(err)

@@ -13,6 +13,7 @@ import (
 	_ "embed"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,8 +55,20 @@ type Server struct {
 	handler http.Handler
 }
 
-//go:embed instructions/server.md
-var serverInstructions string
+var (
+	//go:embed instructions/server.md
+	serverInstructions string
+	//go:embed instructions/tools.txt
+	toolTexts string
+)
+
+// describe returns the tool with a name as tools.txt describes it: its title stands beside the name, its description below.
+func describe(name string, hints mcp.ToolAnnotations) *mcp.Tool {
+	_, text, _ := strings.Cut(toolTexts, "["+name+"] ")
+	text, _, _ = strings.Cut(text, "\n\n")
+	title, description, _ := strings.Cut(text, "\n")
+	return &mcp.Tool{Name: name, Title: title, Description: strings.Join(strings.Fields(description), " "), Annotations: &hints}
+}
 
 // New returns a server.
 func New(config Config) *Server {
