@@ -27,12 +27,10 @@ const (
 	exitUsage  = 2
 )
 
-// usageError is a wrong command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// command is one thing that the program does.
 type command struct {
 	name string
 	// synopsis is what may follow the name, in one line.
@@ -100,7 +98,6 @@ func isHelp(arg string) bool {
 	return arg == "help" || arg == "--help" || arg == "-help" || arg == "-h"
 }
 
-// printCommands lists the commands whose names begin with prefix.
 func printCommands(out io.Writer, prefix string) {
 	fmt.Fprint(out, "throughline is a conversation backend for mobile apps on Supabase.\n\n")
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -197,7 +194,6 @@ func (l *commandLine) parse(args []string) error {
 	return nil
 }
 
-// wrong is the error of a wrong use of the command.
 func (l *commandLine) wrong(format string, args ...any) error {
 	return &usageError{l.Name() + ": " + fmt.Sprintf(format, args...)}
 }

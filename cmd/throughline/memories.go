@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// listMemories prints what the user is remembered for.
 func listMemories(line *commandLine) clientRunner {
 	about := line.String("about", "", "only memories that have these words, the best matches first")
 	status := line.String("status", "", "active, inbox, superseded, archived or all; by default active and inbox")

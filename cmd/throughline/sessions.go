@@ -23,7 +23,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// chatArgument returns the id of the chat that the argument names.
 func (l *commandLine) chatArgument() (uuid.UUID, error) {
 	if l.argument == "" {
 		return uuid.Nil, l.wrong("which chat? `throughline sessions list` shows the ids")
@@ -36,7 +35,6 @@ func printJSON(out io.Writer, answer json.RawMessage) error {
 	return err
 }
 
-// decode decodes an answer of the API.
 func decode[T any](answer json.RawMessage) (T, error) {
 	var into T
 	if err := json.Unmarshal(answer, &into); err != nil {
@@ -120,7 +118,6 @@ func printLines(out io.Writer, lines []string) error {
 	return nil
 }
 
-// shownMessages is the number of messages that show prints.
 const shownMessages = 50
 
 func showChat(line *commandLine) clientRunner {
@@ -202,7 +199,6 @@ func exportAccount(line *commandLine) clientRunner {
 	return exportTo(line, (*client.Client).ExportAccount)
 }
 
-// exportTo writes what export says to a file or stdout.
 func exportTo(line *commandLine, export func(*client.Client, context.Context, io.Writer) error) clientRunner {
 	file := line.String("o", "", "the file to write; by default stdout")
 	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {

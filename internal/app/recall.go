@@ -29,7 +29,6 @@ type finder struct {
 	topics   bool // whether chats may have topics
 }
 
-// makeFinder returns what finds turns.
 func (a *App) makeFinder(chats history.Store, questions recall.Embedder, scales *recall.Scales) *finder {
 	f := &finder{chats: chats, topics: a.hasTopics()}
 	if a.config.Recall {
@@ -63,7 +62,6 @@ func (h hurried) Embed(ctx context.Context, texts []string) ([][]float32, error)
 	return h.Embedder.Embed(ctx, texts)
 }
 
-// retrievers are those of the prompts.
 func retrievers(remembered *rememberer, found *finder) []chat.Retriever {
 	var all []chat.Retriever
 	if remembered != nil {

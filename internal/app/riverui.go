@@ -41,7 +41,6 @@ func (a *App) riverUI(ctx context.Context, client *jobs.Client) (http.Handler, e
 	return withPassword(guarded, a.config.RiverUIUser, a.config.RiverUIPassword), nil
 }
 
-// page returns the handler of /app/.
 func (a *App) page() http.Handler {
 	return webui.New(webui.Config{Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey})
 }
@@ -57,7 +56,6 @@ func fromOwnPages(next http.Handler) http.Handler {
 	})
 }
 
-// byLocalName refuses requests for a name other than localhost.
 func byLocalName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpapi.IsLocalName(r.Host) {

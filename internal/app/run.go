@@ -99,7 +99,6 @@ func (a *App) followOtherServers(ctx context.Context) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// drain is how long running replies may go on.
 func (a *App) drain() time.Duration { return cmp.Or(a.doubles.Drain, drainTimeout) }
 
 func (a *App) stopServer(ctx context.Context) error {

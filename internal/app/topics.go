@@ -25,7 +25,6 @@ func (a *App) toldApart() bool {
 	return a.hasTopics() && a.embedder != nil && recall.Means(a.embedder.Model())
 }
 
-// topicSettings are those of the configuration.
 func (a *App) topicSettings() topics.Settings {
 	set := a.config.Topics
 	return topics.Settings{

@@ -184,7 +184,6 @@ func unixTime(raw json.RawMessage) (time.Time, error) {
 	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), nil
 }
 
-// chatGPTNode is what is read of a node.
 type chatGPTNode struct {
 	Message *struct {
 		Author struct {
@@ -288,7 +287,6 @@ func namesOf(attachments []chatGPTAttachment) []string {
 	return names
 }
 
-// label is the attachment's name on one line.
 func (a chatGPTAttachment) label() string {
 	return cmp.Or(cut(strings.Join(strings.Fields(a.Name), " "), maxName), "attachment")
 }

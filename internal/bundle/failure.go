@@ -21,7 +21,6 @@ func (p *problem) Error() string { return p.message }
 
 func wrong(reason, message string) error { return &problem{reason, message} }
 
-// position is where in the file a problem is.
 type position struct {
 	line int
 	// conversation counts from 0 in ChatGPT's format; -1 elsewhere.

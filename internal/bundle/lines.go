@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
-// lines reads a file line by line.
 type lines struct {
 	scanner *bufio.Scanner
 	number  int
@@ -53,7 +53,6 @@ func tooLong() error {
 	return wrong("record_too_long", fmt.Sprintf("the record is longer than %d bytes", maxRecord))
 }
 
-// bundleLines reads a bundle line by line.
 type bundleLines struct {
 	lines *lines
 }
@@ -72,57 +71,28 @@ func (b *bundleLines) read(emit func(Record) error) error {
 	})
 }
 
-func emitRecord(kind string, raw []byte, emit func(Record) error) (err error) {
+// emitRecord reads a record into the field of a Record that its type names.
+func emitRecord(kind string, raw []byte, emit func(Record) error) error {
 	var record Record
-	switch kind {
-	case typeBundle:
-		record.Header, err = decodeAs[Header](raw)
-	case typeChat:
-		record.Chat, err = decodeAs[Chat](raw)
-	case typeFile:
-		record.File, err = decodeAs[File](raw)
-	case typeMessage:
-		record.Message, err = decodeAs[Message](raw)
-	case typeMemory:
-		record.Memory, err = decodeMemory(raw)
-	case typeRevision:
-		record.Revision, err = decodeAs[Revision](raw)
-	case typeTopic:
-		record.Topic, err = decodeAs[Topic](raw)
-	case typeEnd:
-		record.End, err = decodeAs[End](raw)
-	case typeAccount:
-		record.Account, err = decodeAs[Account](raw)
-	case typeEntity:
-		record.Entity, err = decodeAs[Entity](raw)
-	case typeRelationship:
-		record.Relationship, err = decodeAs[Relationship](raw)
-	case typeAccountEnd:
-		record.AccountEnd, err = decodeAs[AccountEnd](raw)
-	default:
-		err = wrong("unknown_type", "the line's type is none of those that a bundle has")
+	if kind == typeMemory && bytes.Count(raw, []byte(",")) >= maxMembers {
+		return wrong("record_too_long", fmt.Sprintf("the memory has more than %d members", maxMembers))
 	}
-	if err != nil {
-		return err
+	for field, into := range reflect.ValueOf(&record).Elem().Fields() {
+		if field.Tag.Get("type") != kind {
+			continue
+		}
+		into.Set(reflect.New(field.Type.Elem()))
+		if err := decode(raw, into.Interface()); err != nil {
+			return err
+		}
+		return emit(record)
 	}
-	return emit(record)
+	return wrong("unknown_type", "the line's type is none of those that a bundle has")
 }
 
 // maxMembers is how many members a memory and its parts may have. A source or a change of two characters takes a hundred bytes
 // when it is decoded.
 const maxMembers = 200_000
-
-func decodeMemory(raw []byte) (*Memory, error) {
-	if bytes.Count(raw, []byte(",")) >= maxMembers {
-		return nil, wrong("record_too_long", fmt.Sprintf("the memory has more than %d members", maxMembers))
-	}
-	return decodeAs[Memory](raw)
-}
-
-func decodeAs[T any](raw []byte) (*T, error) {
-	decoded := new(T)
-	return decoded, decode(raw, decoded)
-}
 
 // bundleObject reads a bundle that is one object: {"format", "version", "exported_at", "chats": [{"chat", "files",
 // "messages", "memories", "topics", "revisions", "end"}]}. Its members are in this order, so that records can be read one by one.

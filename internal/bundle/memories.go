@@ -70,7 +70,6 @@ type MemorySource struct {
 
 var memoryTypes = []string{"preference", "fact", "pattern", "context"}
 
-// checkMemory checks a memory and fills in what it leaves out.
 func checkMemory(m *Memory) error {
 	m.Content = strings.TrimSpace(m.Content)
 	m.MemoryType = cmp.Or(m.MemoryType, "fact")

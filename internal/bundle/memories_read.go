@@ -62,7 +62,6 @@ func ReadMemories(file io.ReaderAt, size int64, now time.Time) (MemoryFile, erro
 	return r.found, nil
 }
 
-// memoryReader collects the memories of a file.
 type memoryReader struct {
 	content *io.SectionReader
 	now     time.Time

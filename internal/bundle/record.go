@@ -204,19 +204,18 @@ type End struct {
 	Topics   int `json:"topics,omitempty"`
 }
 
-// Record is one record of a file: exactly one of its pointers is set.
+// Record is one record of a file: exactly one of its pointers is set. The tags are the types of lines.
 type Record struct {
-	Header   *Header
-	Account  *Account
-	Chat     *Chat
-	File     *File
-	Message  *Message
-	Memory   *Memory
-	Topic    *Topic
-	Revision *Revision
-	End      *End
-
-	Entity       *Entity
-	Relationship *Relationship
-	AccountEnd   *AccountEnd
+	Header       *Header       `type:"bundle"`
+	Account      *Account      `type:"account"`
+	Chat         *Chat         `type:"chat"`
+	File         *File         `type:"file"`
+	Message      *Message      `type:"message"`
+	Memory       *Memory       `type:"memory"`
+	Topic        *Topic        `type:"topic"`
+	Revision     *Revision     `type:"revision"`
+	End          *End          `type:"end"`
+	Entity       *Entity       `type:"entity"`
+	Relationship *Relationship `type:"relationship"`
+	AccountEnd   *AccountEnd   `type:"account_end"`
 }

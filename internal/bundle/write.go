@@ -208,7 +208,6 @@ func speaker(message Message) string {
 	return "**" + role + "** (" + plainText(beside) + ")"
 }
 
-// remark describes what is unusual about a message.
 func remark(message Message) string {
 	text := ""
 	if message.Status != string(memory.StatusComplete) {
@@ -249,7 +248,6 @@ func fenced(language, text string) string {
 	return fence + language + "\n" + text + fence + "\n"
 }
 
-// special is what Markdown and HTML would interpret.
 var special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>()#!|&~]")
 
 // plainText puts a text on one line and escapes what is special.

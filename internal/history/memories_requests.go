@@ -40,7 +40,6 @@ type MemoriesQuery struct {
 	Moment *time.Time
 }
 
-// check reads the time.
 func (q *MemoriesQuery) check(wrong problems) error {
 	q.Text, q.Status = strings.TrimSpace(q.Text), cmp.Or(q.Status, StatusCurrent)
 	if q.AsOf != "" {
@@ -189,10 +188,8 @@ type ForgetToken struct {
 	Those []MemoryVersion
 }
 
-// forgetPatience is how long a token is good.
 const forgetPatience = 10 * time.Minute
 
-// badToken is the error for a token that cannot be used.
 func badToken(why string) error {
 	return &fault.Error{Code: fault.ValidationFailed, Message: "The token cannot be used.", Details: map[string]any{"token": why}}
 }

@@ -30,7 +30,6 @@ type RecallQuery struct {
 	Chat, Topic uuid.UUID
 }
 
-// check reads the ids.
 func (q *RecallQuery) check(problems) (err error) {
 	if q.Chat, err = idOf("chat", q.ChatID); err != nil {
 		return err
@@ -90,7 +89,6 @@ type GraphQuery struct {
 	Moment time.Time
 }
 
-// check reads the time.
 func (q *GraphQuery) check(wrong problems) error {
 	q.Entity, q.Text = strings.TrimSpace(q.Entity), strings.TrimSpace(q.Text)
 	if q.AsOf != "" {

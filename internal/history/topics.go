@@ -197,7 +197,6 @@ type TopicMerge struct {
 	Target uuid.UUID
 }
 
-// check reads the id.
 func (m *TopicMerge) check(wrong problems) (err error) {
 	if m.Into == "" {
 		wrong["into"] = "is missing"

@@ -116,7 +116,6 @@ func (s *Server) refuse(c echo.Context, refusal error) {
 	_, _ = io.CopyN(io.Discard, c.Request().Body, maxDrain) // how it ends makes no difference
 }
 
-// writeJSON answers with one JSON value.
 func writeJSON(c echo.Context, status int, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {

@@ -68,7 +68,6 @@ func (s *Server) postChat(c echo.Context) error {
 	return writeJSON(c, http.StatusCreated, created)
 }
 
-// filesQuery is the query of listFiles.
 type filesQuery struct {
 	Include string `query:"include" enum:"content" description:"content gives the files' texts as well."`
 	SHA256  []byte `query:"sha256" format:"hex" pattern:"^[0-9a-fA-F]{64}$" description:"Only the file of this hash."`
@@ -126,7 +125,6 @@ type memoryQuery struct {
 	Content      string `query:"content" maxLength:"32000" description:"A message that might come next: what would be recalled for it is shown as well."`
 }
 
-// getMemory returns what the next prompt of a chat would hold.
 func (s *Server) getMemory(ctx context.Context, user auth.Principal, chatID uuid.UUID, query memoryQuery) (chat.PromptPreview, error) {
 	return s.config.Chat.PreviewPrompt(ctx, user, chatID, query.ModelVariant, query.Content)
 }

@@ -37,7 +37,6 @@ const (
 	maxElements = 1000
 )
 
-// findings collects what is wrong with a body.
 type findings struct {
 	unknown []string
 	wrong   map[string]any // the field -> what is wrong with it

@@ -21,50 +21,44 @@ import (
 const statusClientGone = 499
 
 // statuses is the contract's table of errors. A code that is missing here is a 500.
-var statuses = map[fault.Code]int{
-	fault.BadRequest:           http.StatusBadRequest,
-	fault.BadUUID:              http.StatusBadRequest,
-	fault.NoAuthorization:      http.StatusUnauthorized,
-	fault.SessionExpired:       http.StatusUnauthorized,
-	fault.BadJWT:               http.StatusUnauthorized,
-	fault.ForbiddenOrigin:      http.StatusForbidden,
-	fault.ForbiddenClient:      http.StatusForbidden,
-	fault.UserNotFound:         http.StatusUnauthorized,
-	fault.ForbiddenByPolicy:    http.StatusForbidden,
-	fault.NotFound:             http.StatusNotFound,
-	fault.ChatNotFound:         http.StatusNotFound,
-	fault.MessageNotFound:      http.StatusNotFound,
-	fault.MemoryNotFound:       http.StatusNotFound,
-	fault.TopicNotFound:        http.StatusNotFound,
-	fault.MethodNotAllowed:     http.StatusMethodNotAllowed,
-	fault.GenerationInProgress: http.StatusConflict,
-	fault.RecallOff:            http.StatusConflict,
-	fault.MemoryOff:            http.StatusConflict,
-	fault.MemoryExists:         http.StatusConflict,
-	fault.ChatExpired:          http.StatusGone,
-	fault.BodyTooLarge:         http.StatusRequestEntityTooLarge,
-	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,
-	fault.ValidationFailed:     http.StatusUnprocessableEntity,
-	fault.UnknownModelVariant:  http.StatusUnprocessableEntity,
-	fault.IdempotencyMismatch:  http.StatusUnprocessableEntity,
-	fault.ImportInvalid:        http.StatusUnprocessableEntity,
-	fault.OverRequestRateLimit: http.StatusTooManyRequests,
-	fault.Internal:             http.StatusInternalServerError,
-	fault.UpstreamFailed:       http.StatusBadGateway,
-	fault.UpstreamTimeout:      http.StatusGatewayTimeout,
-	fault.UpstreamOverloaded:   http.StatusServiceUnavailable,
-	fault.NotReady:             http.StatusServiceUnavailable,
-	fault.DatabaseUnreachable:  http.StatusServiceUnavailable,
-	fault.MigrationsPending:    http.StatusServiceUnavailable,
-	fault.RoleNotGranted:       http.StatusServiceUnavailable,
-	fault.ShuttingDown:         http.StatusServiceUnavailable,
-	fault.Interrupted:          http.StatusServiceUnavailable,
+var statuses = statusOfEach(map[int][]fault.Code{
+	http.StatusBadRequest:   {fault.BadRequest, fault.BadUUID},
+	http.StatusUnauthorized: {fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.UserNotFound},
+	http.StatusForbidden:    {fault.ForbiddenOrigin, fault.ForbiddenClient, fault.ForbiddenByPolicy},
+	http.StatusNotFound: {
+		fault.NotFound, fault.ChatNotFound, fault.MessageNotFound, fault.MemoryNotFound, fault.TopicNotFound,
+	},
+	http.StatusMethodNotAllowed:      {fault.MethodNotAllowed},
+	http.StatusConflict:              {fault.GenerationInProgress, fault.RecallOff, fault.MemoryOff, fault.MemoryExists},
+	http.StatusGone:                  {fault.ChatExpired},
+	http.StatusRequestEntityTooLarge: {fault.BodyTooLarge},
+	http.StatusUnsupportedMediaType:  {fault.UnsupportedMediaType},
+	http.StatusUnprocessableEntity: {
+		fault.ValidationFailed, fault.UnknownModelVariant, fault.IdempotencyMismatch, fault.ImportInvalid,
+	},
+	http.StatusTooManyRequests:     {fault.OverRequestRateLimit},
+	http.StatusInternalServerError: {fault.Internal},
+	http.StatusBadGateway:          {fault.UpstreamFailed},
+	http.StatusGatewayTimeout:      {fault.UpstreamTimeout},
+	http.StatusServiceUnavailable: {
+		fault.UpstreamOverloaded, fault.NotReady, fault.DatabaseUnreachable, fault.MigrationsPending,
+		fault.RoleNotGranted, fault.ShuttingDown, fault.Interrupted,
+	},
+})
+
+func statusOfEach(codes map[int][]fault.Code) map[fault.Code]int {
+	of := map[fault.Code]int{}
+	for status, some := range codes {
+		for _, code := range some {
+			of[code] = status
+		}
+	}
+	return of
 }
 
 // defaultRetryAfter is sent with 429 and 503 when the error has no RetryAfter.
 const defaultRetryAfter = 5 * time.Second
 
-// errorBody is the answer to every request that failed.
 type errorBody struct {
 	_       struct{}       `description:"What every failed request is answered with."`
 	Code    string         `json:"code" description:"What went wrong, for programs."`

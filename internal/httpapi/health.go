@@ -48,7 +48,6 @@ type health struct {
 	Version string   `json:"version"`
 }
 
-// root is the answer of /.
 type root struct {
 	_         struct{} `description:"What is served here."`
 	Name      string   `json:"name"`
@@ -63,7 +62,6 @@ func (s *Server) getHealth(context.Context, auth.Principal, uuid.UUID, none) (he
 	return health{Status: "ok", Version: s.config.Version}, nil
 }
 
-// getReadiness reports whether the server can serve requests.
 func (s *Server) getReadiness(c echo.Context) error {
 	var details map[string]any
 	if s.config.Ready != nil {

@@ -34,7 +34,6 @@ func values(raw []byte) int {
 	return count
 }
 
-// pathMCP is the address of the tools.
 const pathMCP = "/mcp"
 
 func toolRoutes() []route {

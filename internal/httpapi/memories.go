@@ -80,7 +80,6 @@ func (s *Server) postMemory(c echo.Context) error {
 	return writeJSON(c, status, stored)
 }
 
-// forgetAnswer is the answer to either step.
 type forgetAnswer struct {
 	_          struct{}                   `description:"candidates and token answer a query, forgotten answers a token."`
 	Candidates *[]history.ForgetCandidate `json:"candidates,omitempty" nullable:"false" doc:"candidates"`
@@ -118,7 +117,6 @@ func importMemoriesRoute() route {
 	}
 }
 
-// exportMemories sends all memories, page after page.
 func (s *Server) exportMemories(c echo.Context) error {
 	ctx, user := c.Request().Context(), principal(c)
 	release, err := s.streams.acquire(user.UserID, transferStreams)

@@ -57,7 +57,6 @@ func messageRoutes() []route {
 	}
 }
 
-// messageFields are those of every message.
 type messageFields struct {
 	Content         string         `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
 	ModelVariant    string         `json:"model_variant,omitempty" nullable:"true" doc:"model_variant"`
@@ -83,7 +82,6 @@ type firstMessageRequest struct {
 	Topics         string             `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" doc:"firstMessageRequest.topics"`
 }
 
-// messageRequest is the body of POST /v1/message.
 type messageRequest struct {
 	messageFields
 	_              struct{} `description:"A message that continues a chat. null is the same as leaving a field out."`
@@ -105,7 +103,6 @@ type newFile struct {
 	Content string `json:"content" maxLength:"262144" description:"Its text, at most 256 KiB of UTF-8."`
 }
 
-// postFirstMessage starts a chat.
 func (s *Server) postFirstMessage(c echo.Context) error {
 	var body firstMessageRequest
 	if err := s.readMessage(c, &body); err != nil {
@@ -137,7 +134,6 @@ func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Sett
 	}, nil
 }
 
-// postMessage continues a chat.
 func (s *Server) postMessage(c echo.Context) error {
 	var body messageRequest
 	if err := s.readMessage(c, &body); err != nil {

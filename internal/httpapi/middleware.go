@@ -31,7 +31,6 @@ const (
 	keyUserID     = "user_id"
 )
 
-// principalKey is the key of the user in a request's context.
 const principalKey = "principal"
 
 const maxRequestID = 128
@@ -67,7 +66,6 @@ func requestID(c echo.Context) string {
 	return c.Response().Header().Get(echo.HeaderXRequestID)
 }
 
-// record writes the access log and the metrics of a request.
 func (s *Server) record(c echo.Context, began time.Time) {
 	took, status := time.Since(began), c.Response().Status
 	s.config.Metrics.Requests.WithLabelValues(method(c), routePattern(c), strconv.Itoa(status)).Inc()
@@ -156,7 +154,6 @@ func principal(c echo.Context) auth.Principal {
 	return user
 }
 
-// limitMessages refuses messages beyond the user's rate.
 func (s *Server) limitMessages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := s.takeMessage(c); err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// object is a JSON object of the OpenAPI document.
 type object = map[string]any
 
 const schemaPrefix = "#/components/schemas/"

@@ -49,7 +49,6 @@ func (p protocol) encoder(w io.Writer, messageID uuid.UUID) encoder {
 	return streaming.NewEncoder(w, messageID)
 }
 
-// header sets the header that names the protocol.
 func (p protocol) header(header http.Header) {
 	if p == protocolUI {
 		header.Set(headerUIStream, uiStreamVersion)

@@ -113,7 +113,6 @@ func (r *route) query() reflect.Type {
 	return nil
 }
 
-// mount adds the route to the router.
 func (s *Server) mount(e *echo.Echo, r route) {
 	handler := func(c echo.Context) error { return r.serve(s, c) }
 	for _, limit := range slices.Backward(r.limits) {

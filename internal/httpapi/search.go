@@ -78,7 +78,6 @@ func (s *Server) getGraph(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, found)
 }
 
-// writeText answers with a text of a media type.
 func writeText(c echo.Context, mediaType, text string) error {
 	header := c.Response().Header()
 	header.Set(echo.HeaderCacheControl, "no-store")

@@ -48,7 +48,6 @@ func transferRoutes() []route {
 	}
 }
 
-// accountRoutes take everything about a user out and in.
 func accountRoutes() []route {
 	return []route{
 		{
@@ -67,7 +66,6 @@ func accountRoutes() []route {
 	}
 }
 
-// exportAccount sends everything about a user as a file.
 func (s *Server) exportAccount(c echo.Context) error {
 	user := principal(c)
 	release, err := s.streams.acquire(user.UserID, transferStreams)
@@ -84,7 +82,6 @@ type exportQuery struct {
 	Format string `query:"format" enum:"jsonl,json,markdown" default:"jsonl" description:"What the file is to be."`
 }
 
-// getExport sends a whole chat as a file.
 func (s *Server) getExport(c echo.Context) error {
 	chatID, err := pathID(c)
 	if err != nil {
@@ -107,7 +104,6 @@ func (s *Server) getExport(c echo.Context) error {
 	return s.sendExport(c, export, cmp.Or(query.Format, transfer.FormatLines))
 }
 
-// sendExport writes the export to the client.
 func (s *Server) sendExport(c echo.Context, export *transfer.Export, format string) error {
 	kind := exportKinds[format]
 	return s.sendFile(c, kind.mediaType, exportName(export)+"."+kind.extension, func(out *bufio.Writer) error {

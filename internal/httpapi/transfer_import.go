@@ -36,10 +36,8 @@ func importContent() object {
 	return file
 }
 
-// postImport imports chats from a file.
 func (s *Server) postImport(c echo.Context) error { return s.takeIn(c, maxImport) }
 
-// postAccount imports an account, or chats.
 func (s *Server) postAccount(c echo.Context) error { return s.takeIn(c, maxAccount) }
 
 // beginImport begins to read a file of at most so many bytes, in one of the user's stream slots, which the caller releases.

@@ -50,7 +50,6 @@ func (s *Server) addModelTools(to *mcp.Server) {
 	}
 }
 
-// askInput are a model tool's arguments.
 type askInput struct {
 	Prompt         string      `json:"prompt" jsonschema:"What to say: 1 to 32000 characters."`
 	ContinuationID *string     `json:"continuation_id,omitempty" jsonschema:"The thread to go on with, as an earlier answer gave it. Without it a new one begins."`
@@ -59,13 +58,11 @@ type askInput struct {
 	ModelVariant   *string     `json:"model_variant,omitempty" jsonschema:"Which of the server's model variants answers; by default the first one."`
 }
 
-// fileInput is one file.
 type fileInput struct {
 	Path    string `json:"path" jsonschema:"Where the file is, as the prompt speaks of it."`
 	Content string `json:"content" jsonschema:"The file's whole text."`
 }
 
-// askOutput is a model tool's structured result.
 type askOutput struct {
 	ContinuationID string          `json:"continuation_id" jsonschema:"Pass it on to go on in this thread."`
 	MessageID      string          `json:"message_id" jsonschema:"The reply's id."`
@@ -204,7 +201,6 @@ func (s *Server) awaitRunning(ctx context.Context, chatID uuid.UUID) {
 	}
 }
 
-// read reads the reply to its end into out.
 func (s *Server) read(ctx context.Context, reply *chat.Reply, notify func(context.Context, streaming.Chunk), out *askOutput) error {
 	var text strings.Builder
 	for {
@@ -221,7 +217,6 @@ func (s *Server) read(ctx context.Context, reply *chat.Reply, notify func(contex
 	}
 }
 
-// end fills in how the reply ended.
 func (o *askOutput) end(end streaming.Terminal) error {
 	switch {
 	case end.Completed != nil:

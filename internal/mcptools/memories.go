@@ -35,7 +35,6 @@ type rememberOutput struct {
 	Known bool `json:"known,omitempty" jsonschema:"Whether it was remembered already."`
 }
 
-// memoryOutput is one memory.
 type memoryOutput struct {
 	MemoryID  string     `json:"memory_id"`
 	Text      string     `json:"text"`
@@ -138,7 +137,6 @@ type forgetMemoryOutput struct {
 	Forgotten  int               `json:"forgotten" jsonschema:"How many memories were forgotten."`
 }
 
-// candidateOutput is a memory that would be forgotten.
 type candidateOutput struct {
 	MemoryID string `json:"memory_id"`
 	Text     string `json:"text"`

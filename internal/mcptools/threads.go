@@ -39,7 +39,6 @@ func (s *Server) addThreadTools(to *mcp.Server) {
 	addTool(to, "forget_thread", deleting, s.forgetThread)
 }
 
-// toolNames are the names of all tools.
 var toolNames = []string{
 	"chat", "debug", "codereview", "search_history", "recall", "list_threads", "get_thread", "pin_message", "forget_thread",
 	"remember", "list_memories", "forget_memory", "what_is_known",
@@ -71,7 +70,6 @@ type listThreadsOutput struct {
 	NextCursor string         `json:"next_cursor,omitempty" jsonschema:"Pass it on for the next page; missing after the last."`
 }
 
-// threadOutput is one thread in a list.
 type threadOutput struct {
 	ContinuationID string     `json:"continuation_id"`
 	Title          string     `json:"title"`
@@ -125,7 +123,6 @@ type getThreadOutput struct {
 	HasMore  bool            `json:"has_more" jsonschema:"Whether there are older messages."`
 }
 
-// messageOutput is one message of a thread.
 type messageOutput struct {
 	MessageID string    `json:"message_id"`
 	Role      string    `json:"role"`
@@ -224,7 +221,6 @@ type searchOutput struct {
 	Results []foundOutput `json:"results" jsonschema:"The best matches first."`
 }
 
-// foundOutput is a message that was found.
 type foundOutput struct {
 	ContinuationID string    `json:"continuation_id" jsonschema:"The thread that the message is in."`
 	Title          string    `json:"title" jsonschema:"That thread's."`
@@ -260,7 +256,6 @@ type recallOutput struct {
 	Results []recalledOutput `json:"results" jsonschema:"Quotations, the best matches first."`
 }
 
-// recalledOutput is a message that was recalled.
 type recalledOutput struct {
 	ContinuationID string    `json:"continuation_id" jsonschema:"The thread that the message is in."`
 	MessageID      string    `json:"message_id"`

@@ -106,7 +106,6 @@ func (e *Extracts) read(ctx context.Context, user auth.Principal, chatID uuid.UU
 	return state, err
 }
 
-// latest returns the last row of the ledger.
 func latest(state extractionState) history.Extraction {
 	if state.ID == uuid.Nil {
 		state.SeqFrom, state.SeqTo, state.Result = state.ExtractedSeq+1, state.ExtractedSeq, string(learn.Empty)

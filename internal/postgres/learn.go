@@ -192,7 +192,6 @@ type learning struct {
 	written learn.Written
 }
 
-// lock begins the transaction.
 func (c *learning) lock() *pgx.Batch {
 	c.held = map[uuid.UUID]bool{}
 	batch := &pgx.Batch{}

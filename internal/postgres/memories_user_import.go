@@ -54,7 +54,6 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 	return done, err
 }
 
-// insert inserts memories as the user's.
 func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, chatID uuid.UUID) error {
 	rows, err := json.Marshal(fresh)
 	if err != nil {

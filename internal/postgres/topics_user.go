@@ -114,13 +114,11 @@ func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *storedTopic) {
 	queueExec(batch, queries.UserTopicFind, dbsqlc.UserTopicFindParams{ChatID: ref.ChatID, TopicID: topicID(ref)}).Query(one(found))
 }
 
-// find reads a topic.
 func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found storedTopic, err error) {
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
 	return found, cmp.Or(err, missing(found.ID))
 }
 
-// missing is the error for a topic that was not found.
 func missing(id uuid.UUID) error {
 	if id == uuid.Nil {
 		return history.NoTopic()

@@ -45,7 +45,6 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 	return id, imported && err == nil, failed("import", explained(err))
 }
 
-// chatImport is the import of one chat.
 type chatImport struct {
 	ctx  context.Context //nolint:containedctx // it lives as long as the transaction, which has the same
 	tx   pgx.Tx

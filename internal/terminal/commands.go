@@ -121,7 +121,6 @@ func ChatLine(chat history.Chat) string {
 
 func countTurns(n int) string { return counted(n, "turn") }
 
-// counted is a number of things.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -152,7 +151,6 @@ func (t *talk) loadNamed(ctx context.Context, which string) error {
 	return t.load(ctx, id)
 }
 
-// load switches to a chat and shows its last messages.
 func (t *talk) load(ctx context.Context, id uuid.UUID) error {
 	chat, err := t.Client.Chat(ctx, id)
 	if client.IsCode(err, fault.ChatExpired) {
@@ -240,7 +238,6 @@ func (t *talk) pin(ctx context.Context, fromEnd string, pinned bool) error {
 	return err
 }
 
-// show prints the last messages.
 func (t *talk) show(ctx context.Context, count int) error {
 	page, err := t.Client.Messages(ctx, t.chatID, count)
 	if err != nil {
@@ -327,7 +324,6 @@ func (t *talk) memory(ctx context.Context, _ string) error {
 	return nil
 }
 
-// why shows what the prompt of the last reply held.
 func (t *talk) why(ctx context.Context, _ string) error {
 	page, err := t.Client.Messages(ctx, t.chatID, messagesShown)
 	if err != nil {

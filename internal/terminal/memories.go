@@ -11,7 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// memoriesShown is how many memories /memories shows.
 const memoriesShown = 50
 
 // MemoryLine formats a memory as one line.

@@ -53,7 +53,6 @@ func Once(ctx context.Context, c *client.Client, message client.Message, in io.R
 	return errors.Join(written, failure(reply.End))
 }
 
-// failure returns why a reply is not complete.
 func failure(end streaming.Terminal) error {
 	switch {
 	case end.Cancelled != nil:

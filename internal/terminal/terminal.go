@@ -42,7 +42,6 @@ const (
 	hello      = "Say something, or /help. Ctrl-C stops a reply, Ctrl-D leaves.\n"
 )
 
-// talk is the state of one Run.
 type talk struct {
 	Options
 	editor *editor
@@ -105,7 +104,6 @@ func (t *talk) print(format string, args ...any) {
 	fmt.Fprintf(t.Out, format, args...)
 }
 
-// say sends a message and prints the reply as it streams.
 func (t *talk) say(ctx context.Context, content string) error {
 	message := client.Message{ChatID: t.chatID, Content: content, ModelVariant: t.Model, Temporary: t.Temporary, ClientMessageID: uuid.New()}
 	reply, err := t.send(ctx, message)
@@ -203,7 +201,6 @@ func (t *talk) printEnd(reply client.Reply) {
 	}
 }
 
-// offerRevival asks whether to revive an expired chat, and does it.
 func (t *talk) offerRevival(ctx context.Context, chatID uuid.UUID) (revived bool, err error) {
 	yes, err := t.ask(ctx, "This chat has expired. Bring it back?")
 	if err != nil || !yes {

@@ -11,7 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// topicsShown is how many topics /topics shows.
 const topicsShown = 1000
 
 // TopicLine formats a topic as one line, with its number.
