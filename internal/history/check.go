@@ -35,12 +35,15 @@ func (p problems) err() error {
 // without the space around it.
 func Check(request any) error {
 	wrong := problems{}
-	var err error
-	if own, ok := request.(interface{ check(p problems) error }); ok {
-		err = own.check(wrong)
+	if own, ok := request.(interface{ check(wrong problems) }); ok {
+		own.check(wrong)
 	}
 	wrong.fields("", reflect.ValueOf(request).Elem())
-	return cmp.Or(wrong.err(), err)
+	err := wrong.err()
+	if ids, ok := request.(interface{ readIDs() error }); ok && err == nil {
+		err = ids.readIDs()
+	}
+	return err
 }
 
 // fields checks the fields of a struct whose path is prefix.

@@ -40,12 +40,11 @@ type MemoriesQuery struct {
 	Moment *time.Time
 }
 
-func (q *MemoriesQuery) check(wrong problems) error {
+func (q *MemoriesQuery) check(wrong problems) {
 	q.Text, q.Status = strings.TrimSpace(q.Text), cmp.Or(q.Status, StatusCurrent)
 	if q.AsOf != "" {
 		q.Moment = new(wrong.moment("as_of", q.AsOf))
 	}
-	return nil
 }
 
 func (p problems) moment(name, text string) time.Time {
@@ -79,9 +78,8 @@ type NewMemory struct {
 	Status  *string  `json:"status,omitempty" nullable:"true" enum:"active,inbox,archived" description:"active when it is left out."`
 }
 
-func (m *NewMemory) check(problems) error {
+func (m *NewMemory) check(problems) {
 	m.Content = strings.TrimSpace(m.Content)
-	return nil
 }
 
 // MemoryChange changes the fields that are set. A nil field stays.
@@ -94,11 +92,10 @@ type MemoryChange struct {
 	Status  *string  `json:"status,omitempty" nullable:"false" enum:"active,inbox,archived" doc:"memoryChange.status"`
 }
 
-func (c *MemoryChange) check(problems) error {
+func (c *MemoryChange) check(problems) {
 	if c.Content != nil {
 		*c.Content = strings.TrimSpace(*c.Content)
 	}
-	return nil
 }
 
 // MemoryDeletion says what is deleted with a memory.
@@ -118,7 +115,7 @@ type ForgetRequest struct {
 }
 
 // check refuses a request that is neither step, or both.
-func (r *ForgetRequest) check(wrong problems) error {
+func (r *ForgetRequest) check(wrong problems) {
 	switch {
 	case r.Query != nil && r.Token != nil:
 		wrong["token"] = "must not come together with query"
@@ -127,7 +124,6 @@ func (r *ForgetRequest) check(wrong problems) error {
 	case r.Token == nil:
 		wrong["query"] = "is missing"
 	}
-	return nil
 }
 
 // MemorySettingsChange changes the settings that are set. Null gives the default.
@@ -141,7 +137,7 @@ type MemorySettingsChange struct {
 
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 
-func (c *MemorySettingsChange) check(wrong problems) error {
+func (c *MemorySettingsChange) check(wrong problems) {
 	if zone := c.TimeZone.Value; zone != nil && !knownZone(*zone) {
 		wrong["time_zone"] = "must be the IANA name of a time zone, such as Europe/Berlin"
 	}
@@ -149,7 +145,6 @@ func (c *MemorySettingsChange) check(wrong problems) error {
 		wrong["language"] = "must be a language tag such as de or pt-BR"
 	}
 	c.Excluded = orEmpty(c.Excluded, []string{})
-	return nil
 }
 
 func knownZone(name string) bool {

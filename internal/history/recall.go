@@ -30,7 +30,7 @@ type RecallQuery struct {
 	Chat, Topic uuid.UUID
 }
 
-func (q *RecallQuery) check(problems) (err error) {
+func (q *RecallQuery) readIDs() (err error) {
 	if q.Chat, err = idOf("chat", q.ChatID); err != nil {
 		return err
 	}
@@ -89,10 +89,9 @@ type GraphQuery struct {
 	Moment time.Time
 }
 
-func (q *GraphQuery) check(wrong problems) error {
+func (q *GraphQuery) check(wrong problems) {
 	q.Entity, q.Text = strings.TrimSpace(q.Entity), strings.TrimSpace(q.Text)
 	if q.AsOf != "" {
 		q.Moment = wrong.moment("as_of", q.AsOf)
 	}
-	return nil
 }

@@ -71,13 +71,12 @@ type ChatChange struct {
 }
 
 // check replaces null where a field always has a value.
-func (c *ChatChange) check(problems) error {
+func (c *ChatChange) check(problems) {
 	c.Title = orEmpty(c.Title, "")
 	c.Metadata = orEmpty(c.Metadata, map[string]any{})
 	c.Tags = orEmpty(c.Tags, []string{})
 	c.MemoryStrategy = orEmpty(c.MemoryStrategy, Strategies[0])
 	c.Topics = orEmpty(c.Topics, TopicChoices[0])
-	return nil
 }
 
 func orEmpty[T any](field Field[T], empty T) Field[T] {
@@ -97,9 +96,8 @@ type ListQuery struct {
 	IncludeExpired bool   `query:"include_expired" default:"false" description:"true lists expired chats as well."`
 }
 
-func (q *ListQuery) check(problems) error {
+func (q *ListQuery) check(problems) {
 	q.Tag = strings.TrimSpace(q.Tag)
-	return nil
 }
 
 // MessagesQuery asks for messages of a chat: the newest, or those next to a seq.
@@ -109,11 +107,10 @@ type MessagesQuery struct {
 	AfterSeq  *int64 `query:"after_seq" nullable:"false" minimum:"0" description:"The oldest messages after this place. Not together with before_seq."`
 }
 
-func (q *MessagesQuery) check(wrong problems) error {
+func (q *MessagesQuery) check(wrong problems) {
 	if q.BeforeSeq != nil && q.AfterSeq != nil {
 		wrong["after_seq"] = "must not come together with before_seq"
 	}
-	return nil
 }
 
 // NewMessages are messages to be stored at a chat's end.
@@ -135,7 +132,7 @@ type NewMessage struct {
 }
 
 // check looks at what the role of a message decides, and at the clients' ids.
-func (n *NewMessages) check(wrong problems) error {
+func (n *NewMessages) check(wrong problems) {
 	seen := map[uuid.UUID]bool{}
 	for i := range n.Messages {
 		at, m := fmt.Sprintf("messages[%d].", i), &n.Messages[i]
@@ -157,7 +154,6 @@ func (n *NewMessages) check(wrong problems) error {
 			seen[id] = id != uuid.Nil
 		}
 	}
-	return nil
 }
 
 // ClientID is the client's id of the message, uuid.Nil for none; not ok for what is no uuid in its usual form.

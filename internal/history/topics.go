@@ -163,9 +163,8 @@ type TopicsQuery struct {
 	After *TopicCursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
 }
 
-func (q *TopicsQuery) check(problems) error {
+func (q *TopicsQuery) check(problems) {
 	q.Text, q.Tag = strings.TrimSpace(q.Text), strings.TrimSpace(q.Tag)
-	return nil
 }
 
 // TopicHistoryQuery asks for messages of a topic.
@@ -181,11 +180,10 @@ type TopicChange struct {
 	Importance *float64  `json:"importance,omitempty" nullable:"false" minimum:"0" maximum:"1"`
 }
 
-func (c *TopicChange) check(problems) error {
+func (c *TopicChange) check(problems) {
 	if c.Title != nil {
 		*c.Title = strings.Join(strings.Fields(*c.Title), " ")
 	}
-	return nil
 }
 
 // TopicMerge names the topic that another is merged into.
@@ -197,10 +195,13 @@ type TopicMerge struct {
 	Target uuid.UUID
 }
 
-func (m *TopicMerge) check(wrong problems) (err error) {
+func (m *TopicMerge) check(wrong problems) {
 	if m.Into == "" {
 		wrong["into"] = "is missing"
 	}
+}
+
+func (m *TopicMerge) readIDs() (err error) {
 	m.Target, err = idOf("topic", m.Into)
 	return err
 }
@@ -217,9 +218,8 @@ type Question struct {
 	Content string   `json:"content" required:"true" minLength:"1" maxLength:"32000" description:"1 to 32000 characters after trimming."`
 }
 
-func (q *Question) check(problems) error {
+func (q *Question) check(problems) {
 	q.Content = strings.TrimSpace(q.Content)
-	return nil
 }
 
 // TopicCursor is where a page of topics ended.

@@ -43,7 +43,7 @@ func transferRoutes() []route {
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: text,
 			})},
-			endpoint: endpoint{serve: (*Server).postImport},
+			endpoint: endpoint{serve: takeIn(maxImport)},
 		},
 	}
 }
@@ -61,7 +61,7 @@ func accountRoutes() []route {
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: object{"schema": object{"type": "string"}},
 			})},
-			endpoint: endpoint{serve: (*Server).postAccount},
+			endpoint: endpoint{serve: takeIn(maxAccount)},
 		},
 	}
 }
@@ -101,10 +101,7 @@ func (s *Server) getExport(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.sendExport(c, export, cmp.Or(query.Format, transfer.FormatLines))
-}
-
-func (s *Server) sendExport(c echo.Context, export *transfer.Export, format string) error {
+	format := cmp.Or(query.Format, transfer.FormatLines)
 	kind := exportKinds[format]
 	return s.sendFile(c, kind.mediaType, exportName(export)+"."+kind.extension, func(out *bufio.Writer) error {
 		return export.Write(c.Request().Context(), out, format)

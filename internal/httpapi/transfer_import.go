@@ -36,10 +36,6 @@ func importContent() object {
 	return file
 }
 
-func (s *Server) postImport(c echo.Context) error { return s.takeIn(c, maxImport) }
-
-func (s *Server) postAccount(c echo.Context) error { return s.takeIn(c, maxAccount) }
-
 // beginImport begins to read a file of at most so many bytes, in one of the user's stream slots, which the caller releases.
 func (s *Server) beginImport(c echo.Context, most int64) (file *importBody, release func(), err error) {
 	if err := checkMediaType(c.Request().Header, "file", importTypes...); err != nil {
@@ -53,20 +49,22 @@ func (s *Server) beginImport(c echo.Context, most int64) (file *importBody, rele
 }
 
 // takeIn imports a file of at most so many bytes, and answers with the result or with events.
-func (s *Server) takeIn(c echo.Context, most int64) error {
-	body, release, err := s.beginImport(c, most)
-	if err != nil {
-		return err
+func takeIn(most int64) func(*Server, echo.Context) error {
+	return func(s *Server, c echo.Context) error {
+		body, release, err := s.beginImport(c, most)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
+			return s.importEvents(c, body)
+		}
+		done, err := s.config.Transfer.Import(c.Request().Context(), principal(c), body, func(transfer.Progress) {})
+		if err != nil {
+			return err
+		}
+		return writeJSON(c, http.StatusOK, done)
 	}
-	defer release()
-	if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
-		return s.importEvents(c, body)
-	}
-	done, err := s.config.Transfer.Import(c.Request().Context(), principal(c), body, func(transfer.Progress) {})
-	if err != nil {
-		return err
-	}
-	return writeJSON(c, http.StatusOK, done)
 }
 
 // importBody reads the file, up to most bytes. Its errors are *fault.Error or the context's.

@@ -95,8 +95,16 @@ func (i *chatImport) Files(files []bundle.File, tokens []int) error {
 
 // Messages inserts messages in their order, and the paths of their files.
 func (i *chatImport) Messages(messages []transfer.NewMessage) error {
+	for n := range messages { // Postgres would round them
+		messages[n].CreatedAt = messages[n].CreatedAt.Truncate(time.Microsecond)
+		messages[n].UpdatedAt = messages[n].UpdatedAt.Truncate(time.Microsecond)
+	}
+	rows, err := json.Marshal(messages)
+	if err != nil {
+		return failed("encode messages", err)
+	}
 	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.InsertImportedMessages, append([]any{i.chat.ID, i.user}, columnsOf(messages)...)...)
+	queueExec(batch, queries.InsertImportedMessages, dbsqlc.InsertImportedMessagesParams{ChatID: i.chat.ID, UserID: i.user, NewRows: rows})
 	i.queueFiles(batch, messages)
 	return i.tx.SendBatch(i.ctx, batch).Close()
 }
@@ -186,50 +194,6 @@ func (i *chatImport) index(id uuid.UUID) error {
 		more, err = queries.IndexImported(i.ctx, id)
 	}
 	return err
-}
-
-// columnsOf returns an array for each column, in the order of the query's parameters: the arrays of
-// dbsqlc.InsertImportedMessagesParams cannot hold nulls.
-func columnsOf(messages []transfer.NewMessage) []any {
-	places := make([]int, len(messages))
-	for n := range places {
-		places[n] = n
-	}
-	return []any{
-		column(messages, func(m transfer.NewMessage) uuid.UUID { return m.ID }),
-		places,
-		column(messages, func(m transfer.NewMessage) string { return m.Role }),
-		column(messages, func(m transfer.NewMessage) string { return m.Content }),
-		column(messages, func(m transfer.NewMessage) string { return m.Status }),
-		column(messages, func(m transfer.NewMessage) uuid.NullUUID { return nullID(m.ReplyTo) }),
-		column(messages, func(m transfer.NewMessage) uuid.NullUUID { return nullID(m.SupersededBy) }),
-		column(messages, func(m transfer.NewMessage) int { return m.Tokens }),
-		column(messages, func(m transfer.NewMessage) bool { return m.Pinned }),
-		column(messages, func(m transfer.NewMessage) *float32 { return m.Importance }),
-		column(messages, func(m transfer.NewMessage) *int16 { return m.Rating }),
-		column(messages, func(m transfer.NewMessage) *string { return jsonText(m.ToolCalls) }),
-		column(messages, func(m transfer.NewMessage) *string { return m.ToolCallID }),
-		column(messages, func(m transfer.NewMessage) *string { return m.Name }),
-		column(messages, func(m transfer.NewMessage) *string { return m.ToolName }),
-		column(messages, func(m transfer.NewMessage) *string { return jsonText(m.Metadata) }),
-		column(messages, func(m transfer.NewMessage) time.Time { return m.CreatedAt }),
-		column(messages, func(m transfer.NewMessage) time.Time { return m.UpdatedAt }),
-	}
-}
-
-func column[T any](messages []transfer.NewMessage, of func(transfer.NewMessage) T) []T {
-	values := make([]T, len(messages))
-	for n, message := range messages {
-		values[n] = of(message)
-	}
-	return values
-}
-
-func jsonText(raw []byte) *string {
-	if raw == nil {
-		return nil
-	}
-	return new(string(raw))
 }
 
 func (i *chatImport) queueFiles(batch *pgx.Batch, messages []transfer.NewMessage) {

@@ -199,21 +199,17 @@ select sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, decode(f.sha256, 'hex')
                unnest(sqlc.arg(tokens)::int[]) as tokens) f;
 
 -- name: InsertImportedMessages :exec
--- In the order of places, in which the trigger assigns seq.
+-- Rows are objects as in a file, with their new ids as ID, ReplyTo and SupersededBy, of which the nil id is null, and Tokens. They
+-- are inserted in their order, in which the trigger assigns seq.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance, rating,
                              tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
-select m.id, sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.tokens, m.pinned,
-       m.importance, m.rating, m.tool_calls::jsonb, m.tool_call_id, m.name, m.tool_name, m.metadata::jsonb, m.created_at, m.updated_at
-  from (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(places)::int[]) as place, unnest(sqlc.arg(roles)::text[]) as role,
-               unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(statuses)::text[]) as status,
-               unnest(sqlc.arg(reply_tos)::uuid[]) as reply_to, unnest(sqlc.arg(superseded_bys)::uuid[]) as superseded_by,
-               unnest(sqlc.arg(tokens)::int[]) as tokens, unnest(sqlc.arg(pinned)::bool[]) as pinned,
-               unnest(sqlc.arg(importances)::real[]) as importance, unnest(sqlc.arg(ratings)::smallint[]) as rating,
-                 unnest(sqlc.arg(tool_calls)::text[]) as tool_calls,
-               unnest(sqlc.arg(tool_call_ids)::text[]) as tool_call_id, unnest(sqlc.arg(names)::text[]) as name,
-               unnest(sqlc.arg(tool_names)::text[]) as tool_name, unnest(sqlc.arg(metadatas)::text[]) as metadata,
-               unnest(sqlc.arg(created_ats)::timestamptz[]) as created_at, unnest(sqlc.arg(updated_ats)::timestamptz[]) as updated_at) m
- order by m.place;
+select (n.m ->> 'ID')::uuid, sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, n.m ->> 'role', n.m ->> 'content', n.m ->> 'status',
+       nullif((n.m ->> 'ReplyTo')::uuid, '00000000-0000-0000-0000-000000000000'),
+       nullif((n.m ->> 'SupersededBy')::uuid, '00000000-0000-0000-0000-000000000000'), (n.m ->> 'Tokens')::int, (n.m ->> 'pinned')::bool,
+       (n.m ->> 'importance')::real, (n.m ->> 'rating')::smallint, nullif(n.m -> 'tool_calls', 'null'), n.m ->> 'tool_call_id', n.m ->> 'name',
+       n.m ->> 'tool_name', n.m -> 'metadata', (n.m ->> 'created_at')::timestamptz, (n.m ->> 'updated_at')::timestamptz
+  from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) with ordinality n (m, place)
+ order by n.place;
 
 -- name: InsertImportedMessageFiles :exec
 insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)

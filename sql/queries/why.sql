@@ -29,8 +29,8 @@ select t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m
 -- name: ReadWhyMemories :exec
 -- What is left of memories, in the order of the ids, with their sources.
 select m.id, m.content, m.status,
-       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
-                          order by s.said_at, s.seq)
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote,
+                          'said_at', to_char(s.said_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) order by s.said_at, s.seq)
                    from public.memory_sources s where s.memory_id = m.id and s.user_id = m.user_id), '[]')::jsonb as sources
   from unnest(sqlc.arg(ids)::uuid[]) with ordinality i (id, place)
   join public.memories m on m.id = i.id

@@ -516,67 +516,25 @@ func (q *Queries) InsertImportedMessageFiles(ctx context.Context, arg InsertImpo
 const InsertImportedMessages = `-- name: InsertImportedMessages :exec
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance, rating,
                              tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
-select m.id, $1::uuid, $2::uuid, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.tokens, m.pinned,
-       m.importance, m.rating, m.tool_calls::jsonb, m.tool_call_id, m.name, m.tool_name, m.metadata::jsonb, m.created_at, m.updated_at
-  from (select unnest($3::uuid[]) as id, unnest($4::int[]) as place, unnest($5::text[]) as role,
-               unnest($6::text[]) as content, unnest($7::text[]) as status,
-               unnest($8::uuid[]) as reply_to, unnest($9::uuid[]) as superseded_by,
-               unnest($10::int[]) as tokens, unnest($11::bool[]) as pinned,
-               unnest($12::real[]) as importance, unnest($13::smallint[]) as rating,
-                 unnest($14::text[]) as tool_calls,
-               unnest($15::text[]) as tool_call_id, unnest($16::text[]) as name,
-               unnest($17::text[]) as tool_name, unnest($18::text[]) as metadata,
-               unnest($19::timestamptz[]) as created_at, unnest($20::timestamptz[]) as updated_at) m
- order by m.place
+select (n.m ->> 'ID')::uuid, $1::uuid, $2::uuid, n.m ->> 'role', n.m ->> 'content', n.m ->> 'status',
+       nullif((n.m ->> 'ReplyTo')::uuid, '00000000-0000-0000-0000-000000000000'),
+       nullif((n.m ->> 'SupersededBy')::uuid, '00000000-0000-0000-0000-000000000000'), (n.m ->> 'Tokens')::int, (n.m ->> 'pinned')::bool,
+       (n.m ->> 'importance')::real, (n.m ->> 'rating')::smallint, nullif(n.m -> 'tool_calls', 'null'), n.m ->> 'tool_call_id', n.m ->> 'name',
+       n.m ->> 'tool_name', n.m -> 'metadata', (n.m ->> 'created_at')::timestamptz, (n.m ->> 'updated_at')::timestamptz
+  from jsonb_array_elements($3::jsonb) with ordinality n (m, place)
+ order by n.place
 `
 
 type InsertImportedMessagesParams struct {
-	ChatID        uuid.UUID
-	UserID        uuid.UUID
-	Ids           []uuid.UUID
-	Places        []int
-	Roles         []string
-	Contents      []string
-	Statuses      []string
-	ReplyTos      []uuid.UUID
-	SupersededBys []uuid.UUID
-	Tokens        []int
-	Pinned        []bool
-	Importances   []float32
-	Ratings       []int16
-	ToolCalls     []string
-	ToolCallIds   []string
-	Names         []string
-	ToolNames     []string
-	Metadatas     []string
-	CreatedAts    []time.Time
-	UpdatedAts    []time.Time
+	ChatID  uuid.UUID
+	UserID  uuid.UUID
+	NewRows json.RawMessage
 }
 
-// In the order of places, in which the trigger assigns seq.
+// Rows are objects as in a file, with their new ids as ID, ReplyTo and SupersededBy, of which the nil id is null, and Tokens. They
+// are inserted in their order, in which the trigger assigns seq.
 func (q *Queries) InsertImportedMessages(ctx context.Context, arg InsertImportedMessagesParams) error {
-	_, err := q.db.Exec(ctx, InsertImportedMessages,
-		arg.ChatID,
-		arg.UserID,
-		arg.Ids,
-		arg.Places,
-		arg.Roles,
-		arg.Contents,
-		arg.Statuses,
-		arg.ReplyTos,
-		arg.SupersededBys,
-		arg.Tokens,
-		arg.Pinned,
-		arg.Importances,
-		arg.Ratings,
-		arg.ToolCalls,
-		arg.ToolCallIds,
-		arg.Names,
-		arg.ToolNames,
-		arg.Metadatas,
-		arg.CreatedAts,
-		arg.UpdatedAts,
-	)
+	_, err := q.db.Exec(ctx, InsertImportedMessages, arg.ChatID, arg.UserID, arg.NewRows)
 	return err
 }
 
