@@ -81,25 +81,54 @@ func ParseCursor(text string) (Cursor, error) {
 	return cursor, nil
 }
 
-// wirePlace is where a page of other rows ended, by a time and an id. The version tells whose page.
+// Place is where a page of other rows ended, by a time and an id.
+type Place[Of pageOf] struct {
+	At time.Time
+	ID uuid.UUID
+}
+
+// MemoryCursor and TopicCursor are where pages of memories and of topics ended. The version tells whose page it was.
+type (
+	MemoryCursor = Place[ofMemories]
+	TopicCursor  = Place[ofTopics]
+
+	pageOf interface {
+		page() (version uint8, of string)
+	}
+	ofMemories struct{}
+	ofTopics   struct{}
+)
+
+func (ofMemories) page() (version uint8, of string) { return 2, "memories" }
+func (ofTopics) page() (version uint8, of string)   { return 3, "topics" }
+
+// wirePlace is a Place's text form before base64.
 type wirePlace struct {
 	Version uint8
 	At      int64
 	ID      uuid.UUID
 }
 
-func encodePlace(version uint8, at time.Time, id uuid.UUID) string {
-	return encodeWire(wirePlace{version, at.UnixMicro(), id})
+// String returns the text form.
+func (p Place[Of]) String() string {
+	version, _ := (*new(Of)).page()
+	return encodeWire(wirePlace{version, p.At.UnixMicro(), p.ID})
 }
 
-func decodePlace(version uint8, of, text string) (at time.Time, id uuid.UUID, err error) {
+// MarshalText returns the text form.
+func (p Place[Of]) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a text form and refuses any other text with fault.BadRequest.
+func (p *Place[Of]) UnmarshalText(text []byte) error {
 	var wire wirePlace
-	err = decodeWire(text, &wire)
-	at = time.UnixMicro(wire.At).UTC()
-	if err != nil || !inRange(at) || encodePlace(version, at, wire.ID) != text {
-		return time.Time{}, uuid.Nil, fault.New(fault.BadRequest, "The cursor is not one that a page of "+of+" ended with.")
+	err := decodeWire(string(text), &wire)
+	read := Place[Of]{time.UnixMicro(wire.At).UTC(), wire.ID}
+	if err != nil || !inRange(read.At) || read.String() != string(text) {
+		_, of := (*new(Of)).page()
+		return fault.New(fault.BadRequest, "The cursor is not one that a page of "+of+" ended with.")
 	}
-	return at, wire.ID, nil
+	*p = read
+	return nil
 }
 
 func inRange(t time.Time) bool {

@@ -189,27 +189,6 @@ func badToken(why string) error {
 	return &fault.Error{Code: fault.ValidationFailed, Message: "The token cannot be used.", Details: map[string]any{"token": why}}
 }
 
-// MemoryCursor is where a page of memories ended.
-type MemoryCursor struct {
-	CreatedAt time.Time
-	ID        uuid.UUID
-}
-
-// memoryCursorVersion tells the text form from that of a page of chats.
-const memoryCursorVersion = 2
-
-// String returns the cursor's text form.
-func (c MemoryCursor) String() string { return encodePlace(memoryCursorVersion, c.CreatedAt, c.ID) }
-
-// MarshalText returns the cursor's text form.
-func (c MemoryCursor) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText reads a cursor's text form and refuses any other text with fault.BadRequest.
-func (c *MemoryCursor) UnmarshalText(text []byte) (err error) {
-	c.CreatedAt, c.ID, err = decodePlace(memoryCursorVersion, "memories", string(text))
-	return err
-}
-
 // A ForgetToken is not signed: it lets its user delete memories of its user, who may delete them by their ids as well. It
 // holds their versions, so that what changed since it was shown is not forgotten unseen.
 

@@ -221,24 +221,3 @@ type Question struct {
 func (q *Question) check(problems) {
 	q.Content = strings.TrimSpace(q.Content)
 }
-
-// TopicCursor is where a page of topics ended.
-type TopicCursor struct {
-	LastActiveAt time.Time
-	ID           uuid.UUID
-}
-
-// topicCursorVersion tells the text form from those of other pages.
-const topicCursorVersion = 3
-
-// String returns the cursor's text form.
-func (c TopicCursor) String() string { return encodePlace(topicCursorVersion, c.LastActiveAt, c.ID) }
-
-// MarshalText returns the cursor's text form.
-func (c TopicCursor) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText reads a cursor's text form and refuses any other text with fault.BadRequest.
-func (c *TopicCursor) UnmarshalText(text []byte) (err error) {
-	c.LastActiveAt, c.ID, err = decodePlace(topicCursorVersion, "topics", string(text))
-	return err
-}

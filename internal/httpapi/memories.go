@@ -140,7 +140,7 @@ func (s *Server) exportMemories(c echo.Context) error {
 			if err != nil {
 				return fmt.Errorf("export memories: %w", err)
 			}
-			if page, err = s.config.Memories.ExportMemories(ctx, user, &history.MemoryCursor{CreatedAt: last.CreatedAt, ID: id}); err != nil {
+			if page, err = s.config.Memories.ExportMemories(ctx, user, &history.MemoryCursor{At: last.CreatedAt, ID: id}); err != nil {
 				return err
 			}
 		}

@@ -58,7 +58,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 	}
 	params := dbsqlc.ListMemoriesParams{MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit + 1}
 	if query.After != nil {
-		params.AfterCreatedAt, params.AfterID = &query.After.CreatedAt, query.After.ID
+		params.AfterCreatedAt, params.AfterID = &query.After.At, query.After.ID
 	}
 	page := history.MemoryPage{}
 	err := sendAs(ctx, u.pool, user, "list memories", func(batch *pgx.Batch) {
@@ -67,7 +67,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 	rows, more := cut(page.Memories, query.Limit)
 	if page.Memories = rows; more {
 		last := rows[query.Limit-1]
-		page.Next = &history.MemoryCursor{CreatedAt: last.CreatedAt, ID: last.ID}
+		page.Next = &history.MemoryCursor{At: last.CreatedAt, ID: last.ID}
 	}
 	return page, err
 }

@@ -23,7 +23,7 @@ const exportedMemories = 200
 func (u *UserMemories) ExportMemories(ctx context.Context, user auth.Principal, after *history.MemoryCursor) (page []bundle.Memory, err error) {
 	params := dbsqlc.ExportMemoriesParams{Most: exportedMemories}
 	if after != nil {
-		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, after.ID
+		params.AfterCreatedAt, params.AfterID = &after.At, after.ID
 	}
 	err = sendAs(ctx, u.pool, user, "export memories", func(batch *pgx.Batch) {
 		queueExec(batch, queries.ExportMemories, params).Query(all(&page))

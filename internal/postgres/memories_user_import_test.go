@@ -37,7 +37,7 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 			}
 			all = append(all, page...)
 			last := page[len(page)-1]
-			after = &history.MemoryCursor{CreatedAt: last.CreatedAt, ID: uuid.MustParse(last.ID)}
+			after = &history.MemoryCursor{At: last.CreatedAt, ID: uuid.MustParse(last.ID)}
 		}
 	}
 	exported := export(r.user)

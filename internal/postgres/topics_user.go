@@ -62,7 +62,7 @@ func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID
 	found, more := cut(found, query.Limit)
 	if more && err == nil {
 		last := found[query.Limit-1]
-		page.Next = &history.TopicCursor{LastActiveAt: last.LastActiveAt, ID: last.ID}
+		page.Next = &history.TopicCursor{At: last.LastActiveAt, ID: last.ID}
 	}
 	for _, row := range found {
 		page.Topics = append(page.Topics, u.shown(row).Topic)
@@ -78,7 +78,7 @@ func queueTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery) 
 	}
 	params := dbsqlc.UserTopicListParams{ChatID: chatID, State: query.State, Tag: query.Tag, Most: query.Limit + 1}
 	if query.After != nil {
-		params.AfterActiveAt, params.AfterID = &query.After.LastActiveAt, query.After.ID
+		params.AfterActiveAt, params.AfterID = &query.After.At, query.After.ID
 	}
 	return queueExec(batch, queries.UserTopicList, params)
 }
