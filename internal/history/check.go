@@ -29,10 +29,10 @@ func (p problems) err() error {
 	return &fault.Error{Code: fault.ValidationFailed, Message: "Some fields are missing or out of range.", Details: p}
 }
 
-// Check sets a number that a request leaves out to the default in its tag, runs the request's own rules, which are those that no
-// tag can say, and reports the fields that are not as their tags say. Besides the words of JSON schema it knows
-// each and most: a list of at most so many texts, each of at most so many characters, of which it keeps one of each,
-// without the space around it.
+// Check sets a number that a request leaves out to the default in its tag, runs the request's own rules, which are
+// those that no tag can say, and reports the fields that are not as their tags say. Besides the words of JSON schema it
+// knows each and most: a list of at most so many texts, each of at most so many characters, of which it keeps one of
+// each, without the space around it.
 func Check(request any) error {
 	wrong := problems{}
 	if own, ok := request.(interface{ check(wrong problems) }); ok {

@@ -87,11 +87,13 @@ type Place[Of pageOf] struct {
 	ID uuid.UUID
 }
 
-// MemoryCursor and TopicCursor are where pages of memories and of topics ended. The version tells whose page it was.
 type (
+	// MemoryCursor is where a page of memories ended.
 	MemoryCursor = Place[ofMemories]
-	TopicCursor  = Place[ofTopics]
+	// TopicCursor is where a page of topics ended.
+	TopicCursor = Place[ofTopics]
 
+	// pageOf says whose page it was, so that the cursor of one is refused by the other.
 	pageOf interface {
 		page() (version uint8, of string)
 	}

@@ -300,8 +300,11 @@ func readQuery(values url.Values, into any) error {
 		}
 		into := target.FieldByIndex(field.Index)
 		err := setParameter(into, text)
-		if problem := history.Problem(reflect.Indirect(into), field.Tag); err == nil && problem != "" {
-			err = malformed(problem)
+		// Nothing that is given is left to a default. How long a text is counts when it is trimmed, see history.Check.
+		if err == nil && field.Tag.Get("maxLength") == "" {
+			if problem := history.Problem(reflect.Indirect(into), field.Tag); problem != "" {
+				err = malformed(problem)
+			}
 		}
 		if problem, ok := errors.AsType[malformed](err); ok {
 			wrong[name] = string(problem)

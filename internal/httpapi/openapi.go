@@ -24,8 +24,8 @@ type object = map[string]any
 
 const schemaPrefix = "#/components/schemas/"
 
-// openAPIDocument describes the API (OpenAPI 3.1): what depends on no code is in openapi_base.json, paths follow from the routes, schemas from the types that they read
-// and answer with, statuses of errors from the table of errors.
+// openAPIDocument describes the API (OpenAPI 3.1): what depends on no code is in openapi_base.json, paths follow from
+// the routes, schemas from the types that they read and answer with, statuses of errors from the table of errors.
 func openAPIDocument(version string) []byte {
 	if version == "" {
 		version = "dev"
@@ -63,7 +63,8 @@ func (r *route) document() object {
 	maps.Copy(responses, r.answers)
 	switch {
 	case r.out != nil:
-		responses[strconv.Itoa(r.status)] = answer(texts.answer, object{mediaJSON: object{"schema": schemaRef(schemaName(r.out))}})
+		schema := object{"schema": schemaRef(schemaName(r.out))}
+		responses[strconv.Itoa(r.status)] = answer(texts.answer, object{mediaJSON: schema})
 	case texts.answer != "":
 		responses[strconv.Itoa(http.StatusNoContent)] = answer(texts.answer, nil)
 	}
@@ -71,8 +72,9 @@ func (r *route) document() object {
 		responses[strconv.Itoa(status)] = errorAnswer(status, codes)
 	}
 	document := object{
-		"operationId": r.id, "tags": []string{texts.tag}, "summary": texts.summary, "description": texts.description, "responses": responses,
-		"security": []object{{"user": []string{}}},
+		"operationId": r.id, "tags": []string{texts.tag}, "summary": texts.summary, "description": texts.description,
+		"responses": responses,
+		"security":  []object{{"user": []string{}}},
 	}
 	if r.public {
 		document["security"] = []object{}
@@ -253,7 +255,7 @@ func entries(texts string) map[string]string {
 	return all
 }
 
-// fixedParts are those of the OpenAPI document that follow from no code, and the parameters that handlers read one by one.
+// fixedParts are those of the document that follow from no code, and the parameters that handlers read one by one.
 var fixedParts = sync.OnceValue(func() (parts object) {
 	if err := json.Unmarshal(fixedText, &parts); err != nil {
 		panic(fmt.Sprintf("httpapi: openapi_base.json: %v", err))

@@ -38,7 +38,8 @@ const continues = " Returns a continuation_id: pass it to chat, debug or coderev
 
 func (s *Server) addModelTools(to *mcp.Server) {
 	for _, tool := range modelTools {
-		described := describe(tool.name, mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(true)}) // the model may be anywhere
+		// The model may be anywhere.
+		described := describe(tool.name, mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(true)})
 		described.Description += continues
 		mcp.AddTool(to, described, func(ctx context.Context, call *mcp.CallToolRequest, in askInput) (*mcp.CallToolResult, askOutput, error) {
 			out, err := s.ask(ctx, call, tool, in)

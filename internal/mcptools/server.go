@@ -62,12 +62,13 @@ var (
 	toolTexts string
 )
 
-// describe returns the tool with a name as tools.txt describes it: its title stands beside the name, its description below.
+// describe returns a tool as tools.txt describes it: its title stands beside the name, its description below.
 func describe(name string, hints mcp.ToolAnnotations) *mcp.Tool {
 	_, text, _ := strings.Cut(toolTexts, "["+name+"] ")
 	text, _, _ = strings.Cut(text, "\n\n")
 	title, description, _ := strings.Cut(text, "\n")
-	return &mcp.Tool{Name: name, Title: title, Description: strings.Join(strings.Fields(description), " "), Annotations: &hints}
+	description = strings.Join(strings.Fields(description), " ")
+	return &mcp.Tool{Name: name, Title: title, Description: description, Annotations: &hints}
 }
 
 // New returns a server.

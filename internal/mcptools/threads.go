@@ -22,12 +22,13 @@ var (
 )
 
 // addTool adds a tool whose text is its structured result as JSON.
-func addTool[In, Out any](to *mcp.Server, name string, hints mcp.ToolAnnotations, do func(ctx context.Context, in In) (Out, error)) {
+func addTool[In, Out any](to *mcp.Server, name string, hints mcp.ToolAnnotations, do func(context.Context, In) (Out, error)) {
 	hints.OpenWorldHint = new(false)
-	mcp.AddTool(to, describe(name, hints), func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+	handle := func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 		out, err := do(ctx, in)
 		return nil, out, failed(err)
-	})
+	}
+	mcp.AddTool(to, describe(name, hints), handle)
 }
 
 func (s *Server) addThreadTools(to *mcp.Server) {

@@ -124,7 +124,8 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snaps
 		}
 	}
 	batch := &pgx.Batch{}
-	queueExec(batch, queries.AssignReadTurns, dbsqlc.AssignReadTurnsParams{Model: s.Model, Most: most, ChatID: chatID}).Query(all(&s.Turns))
+	params := dbsqlc.AssignReadTurnsParams{Model: s.Model, Most: most, ChatID: chatID}
+	queueExec(batch, queries.AssignReadTurns, params).Query(all(&s.Turns))
 	err := tx.SendBatch(ctx, batch).Close()
 	s.More = len(s.Turns) == most
 	return err

@@ -104,7 +104,8 @@ func (i *chatImport) Messages(messages []transfer.NewMessage) error {
 		return failed("encode messages", err)
 	}
 	batch := &pgx.Batch{}
-	queueExec(batch, queries.InsertImportedMessages, dbsqlc.InsertImportedMessagesParams{ChatID: i.chat.ID, UserID: i.user, NewRows: rows})
+	params := dbsqlc.InsertImportedMessagesParams{ChatID: i.chat.ID, UserID: i.user, NewRows: rows}
+	queueExec(batch, queries.InsertImportedMessages, params)
 	i.queueFiles(batch, messages)
 	return i.tx.SendBatch(i.ctx, batch).Close()
 }
