@@ -167,7 +167,8 @@ func execute(ctx context.Context, p plan, progress io.Writer) (r report, err err
 	s := kit.Must(people.Start(ctx, p.Plan, progress))
 	defer func() { err = errors.Join(err, s.Close(false)) }()
 	kit.Check(s.Run(ctx))
-	r.machine = append(kit.Must(kit.Describe(ctx, s.Admin)), "the program's defaults: recall, topics and memories are on, with vectors of "+s.Settings["EMBEDDING_MODEL"],
+	r.machine = append(kit.Must(kit.Describe(ctx, s.Admin)),
+		"the program's defaults: recall, topics and memories are on, with vectors of "+s.Settings["EMBEDDING_MODEL"],
 		fmt.Sprintf("%d servers, %d workers, Postgres, the model, the embedder and all people on this machine, over 127.0.0.1", servers, workers))
 	var all []*people.Person
 	for n := range p.chats {

@@ -142,7 +142,8 @@ func TestWrongArguments(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := execute(ctx, plan{Plan: people.Plan{Source: "../../..", Logs: t.TempDir()}, talk: ordinaryTalk()}, io.Discard); !errors.Is(err, context.Canceled) {
+	stopped := plan{Plan: people.Plan{Source: "../../..", Logs: t.TempDir()}, talk: ordinaryTalk()}
+	if _, err := execute(ctx, stopped, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 }
