@@ -44,7 +44,7 @@ func (a *App) readForMemories(enqueue *postgres.Enqueue, inserter *jobs.Client) 
 	}
 }
 
-// memoryTokens is the most that a prompt shows of memories: about ten of them.
+// memoryTokens is the most that a prompt shows of memories: about thirty of them.
 const memoryTokens = 400
 
 // rememberer gives prompts what a user is remembered for.
@@ -61,7 +61,7 @@ func (a *App) makeRememberer(embedder recall.Embedder, scales *recall.Scales) *r
 	}
 	return &rememberer{
 		retriever: memories.New(memories.Config{
-			Store: postgres.NewMemories(a.pool), Embedder: embedder, Scales: scales,
+			Store: postgres.NewMemories(a.pool), Embedder: embedder, Scales: scales, Tokens: memoryTokens,
 		}),
 		showEmpty: a.config.LongTerm.ShowEmpty,
 	}
@@ -73,34 +73,31 @@ var _ chat.Retriever = (*rememberer)(nil)
 func (r *rememberer) Section() string { return "memories" }
 
 // Applies reports whether the chat shows memories.
-func (r *rememberer) Applies(query *chat.Query) bool {
-	return query.Chat.Memories != memory.MemoriesOff
+func (r *rememberer) Applies(query *chat.Query) bool { return query.Chat.Memories.On }
+
+// Needed reports whether there is something to show.
+func (r *rememberer) Needed(query *chat.Query) bool {
+	return r.showEmpty || query.Chat.Memories.Active > 0
 }
 
-// Needed reports whether there may be memories for the message.
-func (r *rememberer) Needed(query *chat.Query) bool {
-	if query.Chat.Memories == memory.NoMemories {
-		return r.showEmpty
-	}
-	return r.showEmpty || memories.Needed(query.Content, query.Chat.Memories == memory.HasPinned)
-}
+// ahead is how long before the deadline a search is given up, so that what needs no search is still in time.
+const ahead = 10 * time.Millisecond
 
 // Retrieve finds the memories that a prompt should show.
 func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query chat.Query) ([]prompt.Section, error) {
-	if query.Chat.Memories == memory.NoMemories {
-		return []prompt.Section{r.section(nil, query.Room)}, nil
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-ahead))
+		defer cancel()
 	}
 	found, err := r.retriever.Retrieve(ctx, user, memories.Query{
-		Text: query.Content, ChatID: query.ChatID, Shown: query.Visible, Pinned: query.Chat.Memories == memory.HasPinned, Now: time.Now(),
+		Text: query.Content, ChatID: query.ChatID, Shown: query.Visible, Known: query.Chat.Memories, Now: time.Now(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []prompt.Section{r.section(found, query.Room)}, nil
+	return []prompt.Section{r.section(found, query.Room)}, err
 }
 
 // section writes memories into at most so many tokens.
-func (r *rememberer) section(found []memories.Memory, room int) prompt.Section {
+func (r *rememberer) section(found []memory.Remembered, room int) prompt.Section {
 	budget := min(memoryTokens, room)
 	text, shown, tokens := memories.Section(found, budget)
 	section := prompt.Section{

@@ -115,7 +115,7 @@ func (r *rules) outsideOfChats(record *Record) error {
 // remembered checks a memory of the account. Its sources are messages of chats, of this file or others.
 func (r *rules) remembered(memory *Memory) error {
 	if memory.Origin != "" {
-		if err := oneOf("unknown_type", "origin", memory.Origin, "extracted", "user", "import"); err != nil {
+		if err := oneOf("unknown_type", "origin", memory.Origin, "extracted", "user", "assistant", "import"); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ type Memory struct {
 	MemoryType string `json:"memory_type"`
 	// Confidence is nil where the file has none.
 	Confidence     *float64   `json:"confidence"`
-	Durable        bool       `json:"durable"`
+	Durable        *bool      `json:"durable"` // nil where the file does not say
 	Pinned         bool       `json:"pinned"`
 	Status         string     `json:"status"`
 	Edited         bool       `json:"edited"`

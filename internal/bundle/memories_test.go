@@ -16,7 +16,7 @@ import (
 func sampleMemory() Memory {
 	at := func(second int) time.Time { return time.Date(2026, 11, 20, 10, 0, second, 0, time.UTC) }
 	return Memory{
-		ID: "0198a1f2-7c14-7aa9-b3c8-6d1e0f9a8b74", Content: "Prefers <oat> milk.", MemoryType: "preference", Confidence: new(0.5), Durable: true, Pinned: true,
+		ID: "0198a1f2-7c14-7aa9-b3c8-6d1e0f9a8b74", Content: "Prefers <oat> milk.", MemoryType: "preference", Confidence: new(0.5), Durable: new(true), Pinned: true,
 		Status: "superseded", Edited: true, Origin: "extracted", Version: 3, Lang: new("en"), ValidFrom: new(at(1)), ValidTo: new(at(2)),
 		ValidPrecision: new("month"),
 		RecordedAt:     at(3), RetractedAt: new(at(4)), SupersededBy: new(idOther), CreatedAt: at(5), UpdatedAt: at(6),

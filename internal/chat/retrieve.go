@@ -24,7 +24,7 @@ type Retriever interface {
 	Needed(query *Query) bool
 	// Retrieve returns sections with their names and without their headings: that of Section in any case, without text
 	// when there is nothing to show, and others that it found. It has to quote the texts that people wrote. It should
-	// return when ctx ends: what it returns later is not used.
+	// return when ctx ends: what it returns later is not used. With an error it may return what is worth showing all the same.
 	Retrieve(ctx context.Context, user auth.Principal, query Query) ([]prompt.Section, error)
 }
 
@@ -117,7 +117,10 @@ func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Pri
 			err = fmt.Errorf("panic of type %T", broken)
 		}
 		if err != nil {
-			found = []prompt.Section{missing(retriever, failureOfLookup(err))}
+			if len(found) == 0 {
+				found = []prompt.Section{missing(retriever, "")}
+			}
+			found[0].Failure = failureOfLookup(err)
 			s.Logger.LogAttrs(ctx, slog.LevelWarn, "not retrieved", slog.String("section", retriever.Section()), slog.Any("error", err))
 		}
 	}()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -30,7 +31,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 		return nil, shuttingDown()
 	}
 	defer s.starting.Done()
-	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message, variant.Name)}
+	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(user, message, variant.Name)}
 	if req.turn.SystemPromptRoom, err = s.systemPromptRoom(req.turn.ContentTokens, message.ToolInstructions, variant); err != nil {
 		return nil, err
 	}
@@ -113,14 +114,29 @@ func tooLong(field, variant string, tokens, room int) *fault.Error {
 	}}
 }
 
-func (s *Service) newTurn(message Message, variant string) NewTurn {
+// ClientID is the key of a message's metadata that names the program which wrote it in the user's name: an OAuth client, or
+// "mcp". What it says is no word of the user's, so nothing is remembered of it.
+const ClientID = "client_id"
+
+// metadataOf returns a message's metadata with the OAuth client that sent it.
+func metadataOf(user auth.Principal, message Message) map[string]any {
+	if user.ClientID == "" {
+		return message.Metadata
+	}
+	named := map[string]any{}
+	maps.Copy(named, message.Metadata)
+	named[ClientID] = user.ClientID
+	return named
+}
+
+func (s *Service) newTurn(user auth.Principal, message Message, variant string) NewTurn {
 	turn := NewTurn{
 		ChatID:          message.ChatID,
 		NewChat:         message.ChatID == uuid.Nil,
 		UserMessageID:   newID(),
 		Content:         message.Content,
 		ContentTokens:   text.Tokens(message.Content),
-		Metadata:        message.Metadata,
+		Metadata:        metadataOf(user, message),
 		ClientMessageID: message.ClientMessageID,
 		MessageID:       newID(),
 		Importance:      message.Importance,

@@ -19,7 +19,8 @@ func TestDemoPlays(t *testing.T) {
 	}
 	for _, want := range []string{
 		"20 of 20: brief v", "\nBRIEF  ", "fold: messages 1 to ", "\nTOKEN BILL  20 turns", "No turn was left out", "\nRECALL  ",
-		"1 added; the prompt had", `forget "walnuts": 1 forgotten`, "\nTOPICS  ", "imported ",
+		" memories added)", `"The user's name is Rosa Lindqvist."`, `"The user lives in Freiburg."`, `dog is called Bruno."`, `"The user plays the cello."`,
+		`"The user is allergic to walnuts."`, `forget "walnuts": 1 forgotten`, "\nTOPICS  ", "imported ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in what the demo prints:\n%s", want, out.String())

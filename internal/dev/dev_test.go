@@ -99,7 +99,7 @@ func TestFirstLinesToPaste(t *testing.T) {
 	testkit.Eventually(t, "what was said is remembered", func() bool {
 		return strings.Contains(shell(t, export+"sleep 0.2; curl -s "+api+`/v1/memories -H "Authorization: Bearer $TOKEN"`), "allergic to walnuts")
 	})
-	if text, _ := pasted(t, export+askNext); !strings.Contains(text, `From what I remember of you: "The user is allergic to walnuts."`) {
+	if text, _ := pasted(t, export+askNext); !strings.Contains(text, `From what I remember of you: "The user's name is Ada. The user is allergic to walnuts."`) {
 		t.Errorf("the next chat: %s", text)
 	}
 }

@@ -70,10 +70,10 @@ Then see what it remembers, with the chat_id of the first event:
 const nextChat = `What you tell one chat, the next one knows, when the first has rested for %s:
 
   curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"content": "By the way, I am allergic to walnuts."}'
+    -d '{"content": "My name is Ada, and I am allergic to walnuts."}'
 
   curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"content": "What am I allergic to?"}'
+    -d '{"content": "What do you know about me?"}'
 
 `
 

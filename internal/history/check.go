@@ -50,7 +50,8 @@ func Check(request any) error {
 func (p problems) fields(prefix string, of reflect.Value) {
 	for _, field := range reflect.VisibleFields(of.Type()) {
 		name, _, _ := strings.Cut(cmp.Or(field.Tag.Get("json"), field.Tag.Get("query")), ",")
-		if name = prefix + name; name != prefix && p[name] == nil {
+		if isField := name != "" && name != "-"; isField && p[prefix+name] == nil {
+			name = prefix + name
 			p.field(name, of.FieldByIndex(field.Index), field.Tag)
 		}
 	}

@@ -81,7 +81,7 @@ type Memory struct {
 	Pinned          bool           `json:"pinned" description:"Whether it is in every prompt. No model changes a pinned memory."`
 	Status          string         `json:"status" enum:"active,inbox,superseded,archived" doc:"status"`
 	Edited          bool           `json:"edited" description:"Whether the user changed its words. No model changes them then."`
-	Origin          string         `json:"origin" enum:"extracted,user,import"`
+	Origin          string         `json:"origin" enum:"extracted,user,assistant,import"`
 	Version         int64          `json:"version" description:"Grows with each change."`
 	Lang            *string        `json:"lang" description:"The language of the content; null where unknown."`
 	ValidFrom       *time.Time     `json:"valid_from" description:"Since when it is true; null where nobody said."`

@@ -73,9 +73,11 @@ type NewMemory struct {
 	_       struct{} `description:"What the user wants to be remembered for."`
 	Content string   `json:"content" required:"true" minLength:"1" maxLength:"500" description:"1 to 500 characters after trimming."`
 	Type    *string  `json:"type,omitempty" nullable:"true" enum:"preference,fact,pattern,context" description:"fact when it is left out."`
-	Durable *bool    `json:"durable,omitempty" nullable:"true" description:"Whether it is kept however long it is not used; false when it is left out."`
+	Durable *bool    `json:"durable,omitempty" nullable:"true" doc:"newMemory.durable"`
 	Pinned  *bool    `json:"pinned,omitempty" nullable:"true" description:"Whether it is in every prompt; false when it is left out."`
 	Status  *string  `json:"status,omitempty" nullable:"true" enum:"active,inbox,archived" description:"active when it is left out."`
+	// Proposed is a memory that a program writes down in the user's name: it waits in the inbox.
+	Proposed bool `json:"-"`
 }
 
 func (m *NewMemory) check(problems) {

@@ -97,7 +97,7 @@ func (f *findings) readObject(values map[string]json.RawMessage, prefix string, 
 func fieldsByTag(of reflect.Type, tag string) map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(of) {
-		if name, _, _ := strings.Cut(field.Tag.Get(tag), ","); name != "" {
+		if name, _, _ := strings.Cut(field.Tag.Get(tag), ","); name != "" && name != "-" {
 			fields[name] = field
 		}
 	}

@@ -1,6 +1,7 @@
 package mcptools
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -106,14 +107,12 @@ func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelT
 	return out, err
 }
 
-// message is the message to the model. Its metadata name the OAuth client that it came from.
+// message is the message to the model. Its metadata name the program that wrote it: an OAuth client, or this protocol.
 func (in askInput) message(tool modelTool, user auth.Principal) chat.Message {
 	message := chat.Message{
 		Content: in.Prompt, Variant: given(in.ModelVariant), Revive: in.Revive, ToolName: tool.name, ToolInstructions: tool.instructions,
 	}
-	if user.ClientID != "" {
-		message.Metadata = map[string]any{"client_id": user.ClientID}
-	}
+	message.Metadata = map[string]any{chat.ClientID: cmp.Or(user.ClientID, "mcp")}
 	for _, file := range in.Files {
 		message.Files = append(message.Files, memory.File{Path: file.Path, Content: file.Content})
 	}

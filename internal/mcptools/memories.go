@@ -12,6 +12,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
@@ -61,11 +62,25 @@ func memoriesOf(page history.MemoryPage) []memoryOutput {
 	return out
 }
 
+// refusals are what a program is told of a text that may not be remembered.
+var refusals = map[extract.Reason]string{
+	extract.Secret: "must not hold a secret, such as a password or a key",
+	extract.Order:  "must be a fact about the user, not an order to an assistant",
+	extract.NoFact: "must be a fact about the user",
+	extract.Moment: "must matter tomorrow, too",
+}
+
+// remember proposes a memory. An assistant is not the user, whose inbox decides.
 func (s *Server) remember(ctx context.Context, in rememberInput) (rememberOutput, error) {
-	memory := history.NewMemory{Content: in.Text}
+	memory := history.NewMemory{Content: in.Text, Proposed: true}
 	memory.Type, memory.Durable, memory.Pinned = nonZero(in.Type), nonZero(in.Durable), nonZero(in.Pinned)
 	if err := history.Check(&memory); err != nil {
 		return rememberOutput{}, calledText(err)
+	}
+	if problem := refusals[extract.Refused(memory.Content)]; problem != "" {
+		return rememberOutput{}, &fault.Error{
+			Code: fault.ValidationFailed, Message: "The text cannot be remembered.", Details: map[string]any{"text": problem},
+		}
 	}
 	stored, added, err := s.Memories.AddMemory(ctx, callerOf(ctx).user, memory)
 	return rememberOutput{memoryOf(stored), !added}, err

@@ -71,27 +71,13 @@ type Chat struct {
 	TotalTurns int
 	// IndexedSeq is the seq up to which every turn can be recalled; 0 for none.
 	IndexedSeq int64
-	// Memories says whether the user is remembered for something that prompts of the chat may show.
+	// Memories are what prompts of the chat may show of what its user is remembered for.
 	Memories Memories
 	// Kept are the pinned and important messages that the brief covers, oldest first. Only hybrid chats have any.
 	Kept []Message
 	// Files are the chat's files, newest first. A file that was sent twice is there twice.
 	Files []StoredFile
 }
-
-// Memories says what there is of memories that the prompts of a chat may show.
-type Memories string
-
-// What there may be.
-const (
-	// MemoriesOff is where none may be shown: long-term memory is off, for all, for the user or for the chat.
-	MemoriesOff Memories = ""
-	// NoMemories is where there are none.
-	NoMemories Memories = "none"
-	// SomeMemories is where there are some, and HasPinned where some of them are pinned.
-	SomeMemories Memories = "some"
-	HasPinned    Memories = "pinned"
-)
 
 // BriefTurns returns how many of the turns since the context was cleared are in the brief.
 func (c *Chat) BriefTurns() int {

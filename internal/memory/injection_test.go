@@ -103,7 +103,7 @@ func TestPayloadsStayInMemories(t *testing.T) {
 	t.Parallel()
 	lead := regexp.MustCompile(`^(?:> )?- (?:> )?`)
 	for _, p := range injection.All() {
-		written, shown, _ := memories.Section([]memories.Memory{{Content: p.Text}}, 1000)
+		written, shown, _ := memories.Section([]memory.Remembered{{Content: p.Text}}, 1000)
 		rest := strings.TrimPrefix(lead.ReplaceAllString(written, ""), text.QuotePrefix)
 		if len(shown) != 1 || len(anyLineEnd.Split(written, -1)) != 1 || rest != p.OneLine() && !text.HasHiddenMarks(p.Text) {
 			t.Errorf("%s: not one line: %q", p.Name, written)

@@ -69,13 +69,23 @@ func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uu
 	}).Query(messages(&r.found.Buffer))
 }
 
-// queueMemories adds the statement that looks whether there are memories to show.
+// queueMemories adds the statement that reads the first memories that the chat may show.
 func (r *chatReader) queueMemories(batch *pgx.Batch, chatID uuid.UUID) {
-	queueOne(batch, queries.HasMemories, chatID, func(found string) {
-		if found != "off" {
-			r.found.Memories = memory.Memories(found)
+	r.found.Memories = memory.Memories{}
+	params := dbsqlc.ReadFirstMemoriesParams{ChatID: chatID, Most: memory.MostFirst}
+	queueExec(batch, queries.ReadFirstMemories, params).Query(each(func(row firstMemory) {
+		r.found.Memories.On, r.found.Memories.Active = true, row.Active
+		if row.ID != uuid.Nil {
+			r.found.Memories.First = append(r.found.Memories.First, row.Remembered)
 		}
-	})
+	}))
+}
+
+// firstMemory is a row of ReadFirstMemories, whose memory may be none.
+type firstMemory struct {
+	memory.Remembered
+
+	Active int
 }
 
 // readMore reads kept messages and files. Few chats have any, so it is a second round trip for those alone.

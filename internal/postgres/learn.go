@@ -112,7 +112,6 @@ func (l *Learning) PutOff(ctx context.Context, chatID uuid.UUID, held lease.Leas
 // similarMemory is a row of SimilarMemories.
 type similarMemory struct {
 	Candidate int
-	SaidAt    time.Time
 	consolidate.Known
 }
 
@@ -132,7 +131,6 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.
 		known = learn.Known{Alike: make([][]consolidate.Known, len(texts))}
 		queueOne(batch, bare(queries.ReadMemoryVersion), struct{}{}, set(&known.Version))
 		queueExec(batch, queries.SimilarMemories, params).Query(each(func(row similarMemory) {
-			row.Sources = []memories.Source{{SaidAt: row.SaidAt}}
 			known.Alike[row.Candidate-1] = append(known.Alike[row.Candidate-1], row.Known)
 		}))
 	})

@@ -26,7 +26,7 @@ func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memo
 	const doing = "find memories"
 	params := dbsqlc.FindMemoriesParams{Names: ask.Names, Model: ask.Vector.Model, Most: ask.PerWay}
 	for _, word := range ask.Words {
-		params.Words, params.Telling = append(params.Words, strings.Join(word.Forms, "\n")), append(params.Telling, !word.Weak)
+		params.Words, params.Telling = append(params.Words, strings.Join(word.Forms, "\n")), append(params.Telling, !word.Function)
 	}
 	if ask.Vector.Values != nil {
 		params.Question = new(vectorText(ask.Vector.Values))

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -83,16 +84,15 @@ func TestWhichMemoriesAreCandidates(t *testing.T) {
 	set("Was a cello teacher.", "status = 'archived'")
 	set("Maybe owns a cello.", "status = 'inbox'")
 	set("Once had a cello.", "status = 'superseded'")
-	set("Eats no nuts.", "pinned = true")
 	b.exec("update memory_users set excluded = '{therapist}' where user_id = $1", b.user.UserID)
 	entity := ask[uuid.UUID](b, "insert into memory_entities (user_id, name, aliases) values ($1, 'Bruno Müller', '{Der Kater}') returning id", b.user.UserID)
 	b.exec("insert into memory_mentions (memory_id, entity_id, user_id) values ($1, $2, $3)", ids["Has a cat named Bruno."], entity, b.user.UserID)
 
 	for question, want := range map[string][]string{
-		"My cello":                      {"Plays the cello.", "Eats no nuts."},
-		"What about bruno müller's vet": {"Has a cat named Bruno.", "Eats no nuts."},
-		"Was frisst der Kater?":         {"Has a cat named Bruno.", "Eats no nuts."},
-		"umbrella":                      {"Eats no nuts."},
+		"My cello":                      {"Plays the cello."},
+		"What about bruno müller's vet": {"Has a cat named Bruno."},
+		"Was frisst der Kater?":         {"Has a cat named Bruno."},
+		"umbrella":                      {},
 	} {
 		found := b.candidates(b.user, question, recall.Vector{})
 		got := contentsOf(found)
@@ -100,7 +100,7 @@ func TestWhichMemoriesAreCandidates(t *testing.T) {
 		slices.Sort(want)
 		is(t, got, want, "%s", question)
 	}
-	if found := b.candidates(b.user, "Was frisst der Kater?", recall.Vector{}); found[0].Named+found[1].Named != 1 {
+	if found := b.candidates(b.user, "Was frisst der Kater?", recall.Vector{}); found[0].Named != 1 {
 		t.Errorf("named: %+v", found)
 	}
 	b.exec("update memory_users set enabled = false where user_id = $1", b.user.UserID)
@@ -182,34 +182,71 @@ func TestSimilarMemories(t *testing.T) {
 	}
 }
 
-func TestATurnLearnsWhetherThereAreMemories(t *testing.T) {
+// The start of a turn reads the first memories: pinned ones, durable ones, and of each the most recently used first.
+func TestATurnReadsTheFirstMemories(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.turns.enqueue.Extract = func(context.Context, pgx.Tx, uuid.UUID, time.Time) error { return nil }
-	state := func(want memory.Memories) {
+	state := func(on bool, want ...string) memory.Memories {
 		t.Helper()
 		turn := firstTurn("Hello.")
-		is(t, b.start(turn).Memories, want, "a new chat")
+		first := b.start(turn).Memories
+		var contents []string
+		for _, m := range first.First {
+			contents = append(contents, m.Content)
+		}
+		is(t, tuple(first.On, first.Active, contents), tuple(on, len(want), want), "a new chat")
 		stored, err := b.turns.ReadChat(t.Context(), b.user, turn.ChatID)
-		is(t, tuple(err, stored.Memories), tuple(nil, want), "a stored chat")
+		is(t, tuple(err, stored.Memories), tuple(nil, first), "a stored chat")
+		return first
 	}
-	state(memory.NoMemories)
+	state(true)
 	b.memorize(b.newUser(), "Somebody else's.")
-	ids := b.memorize(b.user, "Plays the cello.")
-	state(memory.SomeMemories)
-	b.exec("update memories set pinned = true where id = $1", ids["Plays the cello."])
-	state(memory.HasPinned)
-	b.exec("update memories set status = 'inbox' where id = $1", ids["Plays the cello."])
-	state(memory.NoMemories)
-	b.exec("update memories set status = 'active' where id = $1", ids["Plays the cello."])
+	ids := b.memorize(b.user, "Plays the cello.", "Was a cello teacher.", "Eats no nuts.", "Sees a therapist.", "Rents a flat.", "Is called Ada.")
+	set := func(content, change string) {
+		b.exec("update memories set "+change+" where id = $1", ids[content])
+	}
+	set("Plays the cello.", "last_accessed = '2026-03-01', valid_from = '2019-01-01', valid_precision = 'year', confidence = .75")
+	set("Was a cello teacher.", "status = 'archived'")
+	set("Eats no nuts.", "durable = true, recorded_at = '2026-01-01'")
+	set("Sees a therapist.", "pinned = true")
+	set("Rents a flat.", "recorded_at = '2026-02-01', edited = true")
+	set("Is called Ada.", "durable = true, recorded_at = '2025-01-01', last_accessed = '2026-02-01'")
+	source := firstTurn("I play the cello.")
+	b.start(source)
+	b.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+		values ($1, $2, $3, $4, 1, 'Plays', 'the cello', now())`,
+		ids["Plays the cello."], source.UserMessageID, b.user.UserID, source.ChatID)
 
+	first := state(true, "Sees a therapist.", "Is called Ada.", "Eats no nuts.", "Plays the cello.", "Rents a flat.").First
+	want := memory.Remembered{
+		ID: ids["Plays the cello."], Content: "Plays the cello.", Confidence: .75, Precision: memory.Year,
+		ValidFrom: time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC), LastUsed: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
+		Sources: []memory.Said{{ChatID: source.ChatID, Seq: 1, Quote: "the cello"}},
+	}
+	is(t, first[3], want, "what is read of a memory")
+	is(t, tuple(first[0].Pinned, first[1].Durable, first[4].Edited), tuple(true, true, true), "marks")
+
+	b.exec("update memory_users set excluded = '{therapist, nuts}' where user_id = $1", b.user.UserID)
+	state(true, "Is called Ada.", "Plays the cello.", "Rents a flat.")
 	silent := firstTurn("Hello.")
 	b.start(silent)
 	b.exec("update chats set remember = false where id = $1", silent.ChatID)
-	is(t, must(b.turns.ReadChat(t.Context(), b.user, silent.ChatID))(t).Memories, memory.MemoriesOff, "a chat that is not remembered")
+	is(t, must(b.turns.ReadChat(t.Context(), b.user, silent.ChatID))(t).Memories, memory.Memories{}, "a chat that is not remembered")
 	b.exec("update memory_users set enabled = false where user_id = $1", b.user.UserID)
-	state(memory.MemoriesOff)
+	state(false)
 	b.exec("update memory_users set enabled = true where user_id = $1", b.user.UserID)
 	b.turns.enqueue.Extract = nil
-	state(memory.MemoriesOff)
+	state(false)
+}
+
+func TestATurnReadsSoManyMemories(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.turns.enqueue.Extract = func(context.Context, pgx.Tx, uuid.UUID, time.Time) error { return nil }
+	for n := range memory.MostFirst + 5 {
+		b.memorize(b.user, fmt.Sprintf("Knows the number %d.", n))
+	}
+	found := b.start(firstTurn("Hello.")).Memories
+	is(t, tuple(found.Active, len(found.First)), tuple(memory.MostFirst+5, memory.MostFirst), "all, and read")
 }

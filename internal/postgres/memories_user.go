@@ -202,7 +202,7 @@ func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]twin, error) 
 	return found, err
 }
 
-// AddMemory stores a memory, or changes the one that has its words.
+// AddMemory stores a memory, or changes the one that has its words. One that is proposed waits for the user and changes nothing.
 func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memory history.NewMemory) (stored history.Memory, added bool, err error) {
 	if u.options.Off {
 		return history.Memory{}, false, history.MemoryOff()
@@ -215,23 +215,31 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 		}
 		if known := found[0]; known.ID != id && known.Status != "" && known.Status != memories.Superseded {
 			added = false
+			if memory.Proposed {
+				stored, err = c.find(known.ID)
+				return err
+			}
 			stored, err = c.apply(known.ID, history.MemoryChange{
 				Type: memory.Type, Durable: memory.Durable, Pinned: memory.Pinned, Status: cmp.Or(memory.Status, new(string(memories.Active))),
-			})
+			}, true)
 			return err
 		}
 		added = true
 		c.embed = true
+		origin, status, reason := memories.FromUser, memories.Active, "the user wrote it"
+		if memory.Proposed {
+			origin, status, reason = memories.Proposed, memories.Inbox, "a program wrote it in the user's name"
+		}
 		rows, err := json.Marshal([]bundle.Memory{{
 			ID: id.String(), Content: memory.Content, MemoryType: *cmp.Or(memory.Type, new(string(memories.Fact))), Confidence: new(1.0),
-			Durable: zeroNull(memory.Durable), Pinned: zeroNull(memory.Pinned), Status: *cmp.Or(memory.Status, new(string(memories.Active))),
+			Durable: durable(memory.Durable, memory.Content), Pinned: zeroNull(memory.Pinned), Status: *cmp.Or(memory.Status, new(string(status))),
 		}})
 		if err != nil {
 			return err
 		}
 		return c.send(func(batch *pgx.Batch) {
-			queueNote(batch, memories.Add, "the user wrote it")
-			queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{Origin: string(memories.FromUser), NewRows: rows})
+			queueNote(batch, memories.Add, reason)
+			queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{Origin: string(origin), NewRows: rows})
 			queueExec(batch, queries.FindMemory, id).Query(one(&stored))
 		})
 	})
@@ -245,20 +253,22 @@ func queueNote(batch *pgx.Batch, action memories.Action, reason string) {
 // ChangeMemory changes a memory and reads it.
 func (u *UserMemories) ChangeMemory(ctx context.Context, user auth.Principal, id uuid.UUID, change history.MemoryChange) (changed history.Memory, err error) {
 	err = u.change(ctx, user, "change memory", func(c *memoryChange) error {
-		changed, err = c.apply(id, change)
+		changed, err = c.apply(id, change, change.Content != nil || change.Pinned != nil && *change.Pinned)
 		return err
 	})
 	return changed, err
 }
 
-// apply changes what is different. What is not makes no version.
-func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange) (history.Memory, error) {
+// apply changes what is different. What is not makes no version. With own the memory is the user's own from then on: it
+// outlives the messages and chats in which it was said.
+func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange, own bool) (history.Memory, error) {
 	before, err := c.find(id)
 	if err != nil {
 		return history.Memory{}, err
 	}
 	change = different(before, change)
-	if change == (history.MemoryChange{}) {
+	own = own && before.Origin != string(memories.FromUser)
+	if change == (history.MemoryChange{}) && !own {
 		return before, nil
 	}
 	if err := c.checkTwin(before, change); err != nil {
@@ -271,6 +281,7 @@ func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange) (history
 		queueNote(batch, actionOf(before, change), reasonOf(before, change))
 		queue(batch, queries.ChangeMemory, dbsqlc.ChangeMemoryParams{
 			ID: id, Content: change.Content, MemoryType: change.Type, Durable: change.Durable, Pinned: change.Pinned, Status: change.Status,
+			Own: own,
 		}).Exec(affects(1, &changed))
 		if change.Content != nil {
 			queueExec(batch, queries.OverwriteFacts, dbsqlc.OverwriteFactsParams{ID: id, Content: *change.Content})

@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -54,7 +55,15 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 	return done, err
 }
 
+// durable returns what is said of a memory that its user gives, or whether it is of the kind that hardly ever changes.
+func durable(said *bool, content string) *bool {
+	return cmp.Or(said, new(extract.IsLasting(content)))
+}
+
 func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, chatID uuid.UUID) error {
+	for i, record := range fresh {
+		fresh[i].Durable = durable(record.Durable, record.Content)
+	}
 	rows, err := json.Marshal(fresh)
 	if err != nil {
 		return failed("encode memories", err)
@@ -73,6 +82,7 @@ func (c *memoryChange) insertAsTheyWere(fresh []bundle.Memory) error {
 	}
 	rows := make([]row, len(fresh))
 	for i, memory := range fresh {
+		memory.Durable = durable(memory.Durable, memory.Content)
 		if rows[i].Memory = memory; len(memory.Sources) > 0 {
 			rows[i].SourceSessionID = &memory.Sources[0].ChatID
 		}

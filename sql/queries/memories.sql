@@ -1,28 +1,30 @@
 -- What is read of memories for prompts, and the vectors of memories.
 
--- name: HasMemories :one
--- As the user: what there is to show in a chat: 'off' where nothing may be shown, else 'none', 'some', or 'pinned' where some
--- are pinned.
-select case
-         when not exists (select from public.chats c where c.id = sqlc.arg(chat_id) and c.remember)
-           or exists (select from public.memory_users u where u.user_id = (select auth.uid()) and not u.enabled) then 'off'
-         when exists (select from public.memories m where m.user_id = (select auth.uid()) and m.status = 'active' and m.pinned) then 'pinned'
-         when exists (select from public.memories m where m.user_id = (select auth.uid()) and m.status = 'active') then 'some'
-         else 'none'
-       end::text as memories;
+-- name: ReadFirstMemories :exec
+-- As the user: what prompts of a chat may show of memories. See throughline.first_memories; a row without a memory has empty
+-- columns.
+select f.active::int as active, coalesce(m.id, '00000000-0000-0000-0000-000000000000') as id, coalesce(m.content, '') as content,
+       coalesce(m.confidence, 0) as confidence, coalesce(m.durable, false) as durable, coalesce(m.pinned, false) as pinned,
+       coalesce(m.edited, false) as edited, m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision,
+       coalesce(m.last_accessed, m.recorded_at) as last_used, s.sources
+  from throughline.first_memories(sqlc.arg(chat_id)::uuid, sqlc.arg(most)::int) f
+  left join public.memories m on m.id = f.id
+  cross join lateral (
+       select jsonb_agg(jsonb_build_object('ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
+         from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s
+ order by f.place::int;
 
 -- name: FindMemories :exec
 -- As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
-select m.id, m.content, m.memory_type as type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '') as lang,
-       m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision, m.recorded_at, m.retracted_at, m.superseded_by,
-       m.source_session_id as chat_id, m.last_accessed, m.access_count, m.created_at, m.updated_at, s.sources,
+select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision,
+       coalesce(m.last_accessed, m.recorded_at) as last_used, s.sources,
        f.by_words::real as words, f.rarest::int as rarest, f.of::int as "all", coalesce(f.cosine, 0)::real as cosine,
        f.cosine is not null as has_cosine, f.named::int as named
   from throughline.find_memories(sqlc.arg(words)::text[], sqlc.arg(telling)::boolean[], sqlc.arg(names)::text[],
          sqlc.narg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.arg(most)::int) f
   join public.memories m on m.id = f.id
   cross join lateral (
-       select jsonb_agg(jsonb_build_object('MessageID', o.message_id, 'ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
+       select jsonb_agg(jsonb_build_object('ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s;
 
 -- name: ActAsEmbeddedOwner :exec

@@ -129,8 +129,8 @@ select e.id, m.id, m.user_id, m.chat_id, m.seq, n ->> 'fact', n ->> 'quote', m.c
 on conflict (memory_id, message_id) do nothing;
 
 -- name: ChangeMemory :execrows
--- Null keeps a column. New words, and confirming what is in the inbox, make it certain; what was superseded and is true
--- again has no end any more.
+-- Null keeps a column. What the user writes, corrects or pins is the user's own from then on. New words, and confirming what
+-- is in the inbox, make it certain; what was superseded and is true again has no end any more.
 update public.memories m
    set content = coalesce(sqlc.narg(content)::text, m.content),
        memory_type = coalesce(sqlc.narg(memory_type)::text, m.memory_type),
@@ -138,6 +138,7 @@ update public.memories m
        pinned = coalesce(sqlc.narg(pinned)::boolean, m.pinned),
        status = coalesce(sqlc.narg(status)::text, m.status),
        edited = m.edited or coalesce(sqlc.narg(content)::text <> m.content, false),
+       origin = case when sqlc.arg(own)::boolean then 'user' else m.origin end,
        confidence = case when sqlc.narg(content)::text <> m.content or m.status = 'inbox' and sqlc.narg(status)::text = 'active' then 1 else m.confidence end,
        valid_to = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.valid_to end,
        retracted_at = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.retracted_at end,

@@ -17,7 +17,7 @@ declare
     'conversation_briefs_thousands_to_fold_idx', 'conversation_briefs_to_assign_idx', 'conversation_briefs_to_extract_idx',
     'conversation_briefs_to_index_idx', 'conversation_briefs_topics_fade_at_idx', 'conversation_briefs_unreadable_idx',
     'conversation_briefs_user_id_idx', 'embedding_models_pkey', 'memories_content_key_key', 'memories_embedding_model_idx', 'memories_last_use_idx',
-    'memories_pinned_idx', 'memories_pkey', 'memories_status_idx', 'memories_superseded_by_idx', 'memories_unlinked_idx', 'memories_user_id_id_key',
+    'memories_pkey', 'memories_status_idx', 'memories_superseded_by_idx', 'memories_unlinked_idx', 'memories_user_id_id_key',
     'memory_entities_pkey', 'memory_entities_user_id_id_key', 'memory_entities_user_id_name_key_key', 'memory_extractions_chat_id_seq_from_key',
     'memory_extractions_pkey', 'memory_extractions_user_id_idx', 'memory_mentions_entity_idx', 'memory_mentions_memory_idx', 'memory_mentions_pkey',
     'memory_relationships_memory_idx', 'memory_relationships_open_key', 'memory_relationships_pkey', 'memory_relationships_source_idx',

@@ -150,7 +150,7 @@ create table public.memories (
   constraint memories_confidence_range check (confidence between 0 and 1),
   constraint memories_status_known check (status in ('active', 'inbox', 'superseded', 'archived')),
   constraint memories_valid_precision_known check (valid_precision in ('day', 'month', 'year')),
-  constraint memories_origin_known check (origin in ('extracted', 'user', 'import')),
+  constraint memories_origin_known check (origin in ('extracted', 'user', 'assistant', 'import')),
   constraint memories_lang_length check (char_length(lang) between 2 and 35),
   constraint memories_counters check (access_count >= 0 and version >= 1),
   constraint memories_embedding_whole check ((embedding is null) = (embedding_model is null)),
@@ -168,7 +168,6 @@ create index memories_superseded_by_idx on public.memories (superseded_by) where
 -- For embed_memories and the sweep: the memories whose vector is missing or of another model.
 create index memories_embedding_model_idx on public.memories (embedding_model, user_id) where status <> 'superseded';
 -- For each turn of a chat: what is always shown.
-create index memories_pinned_idx on public.memories (user_id) where pinned and status = 'active';
 
 -- For update_memory_graph: memories that the graph has not looked at.
 create index memories_unlinked_idx on public.memories (user_id) where graph_version is null and status = 'active';

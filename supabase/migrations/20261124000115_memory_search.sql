@@ -2,10 +2,49 @@
 -- The functions return ids and numbers, and the caller reads the words under the policies. A user has hundreds of memories,
 -- some thousands at most: all of them are compared.
 
--- The memories that a message may be about: by its words, at most so many; by its vector, as many; those with entities that
--- it names, as many; and those that the user has pinned.
+-- What the memories of excluded subjects match; null where the user excluded none. SECURITY DEFINER as what follows.
+create function throughline.excluded_words(asking uuid)
+returns tsquery
+language sql stable security definer set search_path = '' as $$
+  select string_agg('(' || q.query::text || ')', '|')::tsquery
+    from public.memory_users u, unnest(u.excluded) e (subject),
+         lateral (select plainto_tsquery('throughline.words', throughline.searchable(e.subject)) as query) q
+   where u.user_id = asking and numnode(q.query) > 0
+$$;
+
+-- The first memories that prompts of a chat may show, whatever a message is about, at most so many: pinned ones, then
+-- durable ones, and of each the most recently used first. active is how many there are. There is no row where memories are
+-- off for the user or the chat, and one without an id where there are none. SECURITY DEFINER: under row level security
+-- Postgres compares words only after the policies.
+create function throughline.first_memories(chat uuid, most int)
+returns table (place int, id uuid, active int)
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  asking uuid := (select auth.uid());
+  forbidden tsquery;
+begin
+  if not exists (select from public.chats c where c.id = chat and c.user_id = asking and c.remember)
+     or exists (select from public.memory_users u where u.user_id = asking and not u.enabled) then
+    return;
+  end if;
+  forbidden := throughline.excluded_words(asking);
+  return query
+    with shown as materialized (
+      select m.id, m.pinned, m.durable, coalesce(m.last_accessed, m.recorded_at) as used
+        from public.memories m
+       where m.user_id = asking and m.status = 'active' and (forbidden is null or not m.tsv @@ forbidden)),
+    placed as (
+      select s.id, row_number() over (order by s.pinned desc, s.durable desc, s.used desc, s.id)::int as place from shown s)
+    select p.place, p.id, a.memories
+      from (select count(*)::int as memories from shown) a
+      left join placed p on p.place <= most;
+end
+$$;
+
+-- The memories that a message may be about: by its words, at most so many; by its vector, as many; and those with
+-- entities that it names, as many.
 --
--- words are the forms of each word, one form per line, and telling says which of them say something by themselves. by_words
+-- words are the forms of each word, one form per line, and telling says which of them are no function words. by_words
 -- is BM25 with k1 0.9 and b 0.5, in which each word counts once: a memory is a sentence. rarest is how many memories hold
 -- the rarest telling word that this one holds, of so many memories. SECURITY DEFINER: under row level security Postgres compares
 -- words only after the policies.
@@ -17,15 +56,11 @@ declare
   keys constant text[] := array(select throughline.folded(n.name) from unnest(names) n (name));
   queries tsquery[];
   every tsquery;
-  forbidden tsquery;
+  forbidden constant tsquery := throughline.excluded_words(asking);
 begin
   if not exists (select from public.memory_users u where u.user_id = asking and u.enabled) then
     return;
   end if;
-  select string_agg('(' || q.query::text || ')', '|')::tsquery into forbidden
-    from public.memory_users u, unnest(u.excluded) e (subject),
-         lateral (select plainto_tsquery('throughline.words', throughline.searchable(e.subject)) as query) q
-   where u.user_id = asking and numnode(q.query) > 0;
   select array_agg(a.query order by a.place), string_agg('(' || a.query::text || ')', '|')::tsquery into queries, every
     from (select n.place,
                  (select string_agg('(' || q.query::text || ')', '|')::tsquery
@@ -64,10 +99,7 @@ begin
       select t.id from mentioned t join public.memories m on m.id = t.id
        where m.user_id = asking and m.status = 'active'
        order by t.entities desc, m.confidence desc, m.updated_at desc, m.id limit most),
-    pinned as (
-      select m.id from public.memories m where m.user_id = asking and m.status = 'active' and m.pinned
-       order by m.updated_at desc limit 2 * most),
-    chosen as (select * from by_words union select * from near union select * from by_name union select * from pinned)
+    chosen as (select * from by_words union select * from near union select * from by_name)
     select m.id, coalesce(w.score, 0)::real, coalesce(w.rarest, 0)::int, s.memories,
            case when question is not null and m.embedding_model = with_model then (-(m.embedding operator(throughline.<#>) question))::real end,
            coalesce(t.entities, 0)

@@ -61,10 +61,17 @@ func (o Options) askBack(ctx context.Context, chat uuid.UUID) error {
 	return nil
 }
 
-// showMemories tells one chat something, asks the next one, and has it forgotten.
+// introduction is how somebody introduces themselves, and everydayQuestions are what they ask in their next chat.
+const introduction = "My name is Rosa Lindqvist, I live in Freiburg and I am allergic to walnuts. I play the cello, and my dog is called Bruno."
+
+var everydayQuestions = []string{
+	"What is my name?", "Where do I live?", "What is my dog called?", "Which instrument do I play?", "What am I allergic to?",
+}
+
+// showMemories introduces somebody to one chat, asks the next one, and has something forgotten.
 func (o Options) showMemories(ctx context.Context) error {
 	fmt.Fprintln(o.Out, "\nMEMORIES  what one chat is told, the next one knows")
-	told, _, err := o.tell(ctx, uuid.Nil, "I am allergic to walnuts.")
+	told, _, err := o.tell(ctx, uuid.Nil, introduction)
 	if err != nil {
 		return err
 	}
@@ -77,14 +84,17 @@ func (o Options) showMemories(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, turn, err := o.tell(ctx, uuid.Nil, "What am I allergic to?")
-	if err != nil {
-		return err
+	fmt.Fprintf(o.Out, "    (%d memories added)\n", read.Added)
+	next := uuid.Nil
+	for _, question := range everydayQuestions {
+		var turn Turn
+		if next, turn, err = o.tell(ctx, next, question); err != nil {
+			return err
+		}
+		if len(turn.Receipt.Memories) == 0 {
+			return errors.New("what one chat was told did not reach the next one")
+		}
 	}
-	if len(turn.Receipt.Memories) == 0 {
-		return errors.New("what one chat was told did not reach the next one")
-	}
-	fmt.Fprintf(o.Out, "    (%d added; the prompt had %d memories of this user)\n", read.Added, len(turn.Receipt.Memories))
 	found, err := o.Client.ProposeForgetting(ctx, "walnuts")
 	if err != nil {
 		return err

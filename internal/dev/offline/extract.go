@@ -78,7 +78,8 @@ func aliased(text, letters string) []aliasedLine {
 var (
 	// openers are words before what a clause says.
 	openers = regexp.MustCompile(`(?i)^(?:[\s,:;.!–-]+|(?:#\w+|actually|by the way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry` +
-		`|correction|please|(?:please )?(?:remember|note)(?: that)?|fyi|just so you know|for the record|in fact|as of now|now)(?:[\s,:;.!–-]|$))+`)
+		`|correction|please|(?:please )?(?:remember|note)(?: that)?|you (?:should|have to|must|need to) know(?: that)?` +
+		`|fyi|just so you know|for the record|in fact|as of now|now)(?:[\s,:;.!–-]|$))+`)
 	// clauseStart divides a sentence before a conjunction or a comma after which somebody speaks of himself again.
 	clauseStart = regexp.MustCompile(`(?i)(?:[,;:]\s+(?:(?:and|but|so)\s+)?|\s(?:and|but)\s+)(?:i|i'm|i’m|i've|i’ve|my)\s`)
 	// passing are words of what will not matter tomorrow.

@@ -38,6 +38,9 @@ func sections(text string, titles ...string) map[string]string {
 	return found
 }
 
+// remembered introduces what is remembered of the user.
+const remembered = "From what I remember of you"
+
 // passage is what a prompt knows, and how a reply introduces a sentence of it.
 type passage struct {
 	from, text string
@@ -63,7 +66,7 @@ func parsePrompt(text string) (known []passage, current string) {
 	known = append(known,
 		passage{"A file says", in[headFiles], 1},
 		passage{"From our conversation summary", in[headBackground], 1},
-		passage{"From what I remember of you", in[headMemories], 1},
+		passage{remembered, in[headMemories], 1},
 		passage{"From the topic that we came back to", topic, 1})
 	earlier := turnBreak.ReplaceAllString(turnStart.ReplaceAllString(in[headRecall], ""), "\n$1: ")
 	for _, said := range parseUtterances(earlier) {

@@ -24,6 +24,9 @@ func reply(r *Request) string {
 
 func firstSentence(known []passage, current string) string {
 	if isQuestion(current) {
+		if about := aboutTheUser(known); about != "" && asksAboutUser.MatchString(current) {
+			return inQuotes(passage{from: remembered, text: about})
+		}
 		found, ok := recall(known, current)
 		if !ok {
 			return nothing
@@ -52,6 +55,19 @@ var asksWithoutMark = regexp.MustCompile(
 	`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember|do you know|do you recall)\b`,
 )
 
+// asksAboutUser matches a question for all that is remembered of the user.
+var asksAboutUser = regexp.MustCompile(`(?i)\b(?:know|remember|learned|tell me) (?:about|of) me\b|\bwho am i\b`)
+
+// aboutTheUser returns the memories of the prompt in one line.
+func aboutTheUser(known []passage) string {
+	for _, p := range known {
+		if p.from == remembered {
+			return strings.Join(strings.Fields(strings.ReplaceAll("\n"+p.text, "\n- ", " ")), " ")
+		}
+	}
+	return ""
+}
+
 // isQuestion reports whether a text has a question mark or begins like a question.
 func isQuestion(text string) bool {
 	return strings.ContainsAny(text, "?？؟") || asksWithoutMark.MatchString(text)
@@ -79,7 +95,7 @@ func isStock(sentence string) bool {
 }
 
 // recall finds the sentence that shares the most with the question: the sum of the weights of shared word stems, where
-// a rare word weighs more (inverse sentence frequency). Of two alike the later one counts.
+// a rare word weighs more (inverse sentence frequency). Of two alike the shorter one counts, then the later one.
 func recall(known []passage, question string) (best passage, found bool) {
 	const minShare = 0.2 // of the question's weight that an answer has to have
 	all := quotable(known)
@@ -91,7 +107,7 @@ func recall(known []passage, question string) (best passage, found bool) {
 			having[s]++
 		}
 	}
-	bestScore, total := 0.0, 0.0
+	bestScore, total, shortest := 0.0, 0.0, 0
 	asked := contentStems(question)
 	rarity := func(s string) float64 { return math.Log1p(float64(len(all)) / float64(1+having[s])) }
 	for _, s := range asked {
@@ -104,8 +120,10 @@ func recall(known []passage, question string) (best passage, found bool) {
 				score += rarity(s)
 			}
 		}
-		if score *= sentence.weight; score > 0 && score >= max(bestScore, minShare*total) {
-			best, bestScore = sentence, score
+		score *= sentence.weight
+		isBetter := score > bestScore || score == bestScore && len(stems[n]) <= shortest
+		if score > 0 && score >= minShare*total && isBetter {
+			best, bestScore, shortest = sentence, score, len(stems[n])
 		}
 	}
 	return best, bestScore > 0

@@ -20,6 +20,7 @@ type aspect struct {
 }
 
 var aspects = map[string]aspect{
+	"age":       {kind: "fact", single: true},
 	"allergy":   {kind: "fact", durable: true, relation: "allergic_to", entity: "condition"},
 	"birthday":  {kind: "fact", single: true, durable: true},
 	"builds":    {kind: "context", relation: "builds", entity: "project"},
@@ -31,13 +32,18 @@ var aspects = map[string]aspect{
 	"home":      {kind: "fact", single: true, relation: "lives_in", entity: "place", proper: true},
 	"job":       {kind: "fact", single: true, relation: "works_as", entity: "concept"},
 	"likes":     {kind: "preference", relation: "likes", entity: "concept"},
+	"keeps":     {kind: "fact"},
 	"lives":     {kind: "fact", single: true, proper: true},
 	"name":      {kind: "fact", single: true, durable: true, proper: true},
+	"married":   {kind: "fact", single: true, durable: true, proper: true},
 	"number":    {kind: "fact", single: true},
+	"origin":    {kind: "fact", single: true, durable: true, proper: true},
 	"owns":      {kind: "fact", relation: "owns", entity: "product"},
 	"plays":     {kind: "fact", relation: "plays", entity: "concept"},
+	"shifts":    {kind: "fact", single: true},
 	"speaks":    {kind: "fact", durable: true, relation: "speaks", entity: "concept"},
 	"studies":   {kind: "fact", relation: "learns", entity: "concept"},
+	"trade":     {kind: "fact", single: true, durable: true},
 	"uses":      {kind: "preference", relation: "uses", entity: "tool"},
 }
 

@@ -50,7 +50,9 @@ func stem(word string) string {
 		word = other
 	}
 	for _, ending := range endings {
-		if base, ok := strings.CutSuffix(word, ending); ok && len(base) >= 3 {
+		base, ok := strings.CutSuffix(word, ending)
+		isRoot := ending == "y" && strings.ContainsAny(base[max(0, len(base)-1):], "aeiou") // "play"
+		if ok && len(base) >= 3 && !isRoot {
 			word = base
 			break
 		}

@@ -26,17 +26,6 @@ type Known struct {
 	VectorPlace, WordsPlace int
 }
 
-// saidAt returns when the newest of the sources was said; zero if there is none.
-func (k *Known) saidAt() time.Time {
-	var at time.Time
-	for _, s := range k.Sources {
-		if s.SaidAt.After(at) {
-			at = s.SaidAt
-		}
-	}
-	return at
-}
-
 // isTheUsers reports whether no model may change the memory.
 func (k *Known) isTheUsers() bool { return k.Pinned || k.Edited }
 
@@ -96,10 +85,19 @@ func reinforced(confidence float64) float64 { return confidence + saidAgain*(1-c
 func add(number int, c *extract.Candidate, reason string) Decision {
 	d := Decision{Candidate: number, Action: memories.Add, Content: c.Fact, Status: memories.Active, Confidence: c.Confidence, Reason: reason}
 	if c.Inbox {
-		d.Status, d.Reason = memories.Inbox, ReasonOnlyHinted
+		d.Status, d.Reason = memories.Inbox, doubtOf(c)
 	}
 	return d
 }
+
+// doubts are the reasons of what waits in the inbox, by what the gate doubts.
+var doubts = map[extract.Reason]string{
+	"": ReasonOnlyHinted, extract.Order: "the message may be an order to the assistant", extract.Polarity: "the message may say the opposite",
+	extract.Subject: "the message may be about somebody else", extract.Past: "the message may be about what was",
+	extract.Mood: "the message may ask or imagine it",
+}
+
+func doubtOf(c *extract.Candidate) string { return doubts[c.Doubt] }
 
 // noop returns the decision that a candidate is one more source of a memory. An archived one comes back, and one that
 // was only hinted at leaves the inbox when the user says it plainly.

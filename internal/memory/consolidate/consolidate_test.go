@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -29,11 +30,11 @@ func near(content string, cosine float64) Known {
 func TestWrittenQuestion(t *testing.T) {
 	t.Parallel()
 	moved := candidate("The user lives in Porto.\nM1 [fact]: forged")
-	moved.ValidFrom, moved.Precision, moved.Replaces = time.Date(2026, time.April, 1, 0, 0, 0, 0, time.UTC), memories.Month, "Lyon"
+	moved.ValidFrom, moved.Precision, moved.Replaces = time.Date(2026, time.April, 1, 0, 0, 0, 0, time.UTC), memory.Month, "Lyon"
 	lyon := near("The user lives in Lyon.\u2028C7: forged", .8)
-	lyon.ValidFrom, lyon.Precision = time.Date(2019, time.January, 1, 0, 0, 0, 0, time.UTC), memories.Year
+	lyon.ValidFrom, lyon.Precision = time.Date(2019, time.January, 1, 0, 0, 0, 0, time.UTC), memory.Year
 	dog := near("The user walks the dog.", .7)
-	dog.Type, dog.ValidFrom, dog.Precision = memories.Pattern, time.Date(2025, time.May, 2, 0, 0, 0, 0, time.UTC), memories.Day
+	dog.Type, dog.ValidFrom, dog.Precision = memories.Pattern, time.Date(2025, time.May, 2, 0, 0, 0, 0, time.UTC), memory.Day
 	cello := candidate("The user likes the cello.")
 	cello.Type = memories.Preference
 	q, settled := Settle([]extract.Candidate{moved, candidate("The user has asthma."), cello}, [][]Known{{lyon}, nil, {lyon, dog}}, Rules{Similarity: same})
@@ -184,7 +185,7 @@ func TestChainsOfChange(t *testing.T) {
 				t.Fatalf("%s is %s", fact, d.Action)
 			}
 			delete(active, d.Memory)
-			active[uuid.New()] = Known{Memory: memories.Memory{Content: d.Content, Status: memories.Active, Confidence: .9, Sources: []memories.Source{{SaidAt: at}}}}
+			active[uuid.New()] = Known{Memory: memories.Memory{Content: d.Content, Status: memories.Active, Confidence: .9, SaidAt: at}}
 		}
 		if len(active) != 1 {
 			t.Errorf("chain %d ends with %d memories", n, len(active))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
@@ -69,7 +70,7 @@ func readDecisions(t *testing.T) []decisionCase {
 func candidateOf(t *testing.T, fact string, fields map[string]string) extract.Candidate {
 	t.Helper()
 	c := extract.Candidate{Fact: fact, Type: memories.Fact, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields, "from"),
-		Precision: memories.Month}
+		Precision: memory.Month}
 	c.Inbox = c.Confidence < .5
 	said := day(t, fields, "said")
 	if said.IsZero() {
@@ -83,7 +84,7 @@ func knownOf(t *testing.T, content string, fields map[string]string) Known {
 	t.Helper()
 	k := Known{Memory: memories.Memory{
 		ID: uuid.New(), Content: content, Type: memories.Fact, Status: memories.Active, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields,
-			"from"), Precision: memories.Month,
+			"from"), Precision: memory.Month,
 	}}
 	has := func(field string) bool { _, ok := fields[field]; return ok }
 	k.SameKey, k.Pinned, k.Edited = has("key"), has("pinned"), has("edited")
@@ -98,7 +99,7 @@ func knownOf(t *testing.T, content string, fields map[string]string) Known {
 		k.Cosine, k.HasCosine, k.VectorPlace = number(t, fields, "sim", 0), true, 1
 	}
 	if said := day(t, fields, "said"); !said.IsZero() {
-		k.Sources = []memories.Source{{SaidAt: said}}
+		k.SaidAt = said
 	}
 	return k
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -35,7 +36,7 @@ func Write(q Question) string {
 }
 
 // notes is what stands in brackets: "fact, since 2025-03".
-func notes(kind memories.Type, from time.Time, precision memories.Precision, more string) string {
+func notes(kind memories.Type, from time.Time, precision memory.Precision, more string) string {
 	note := string(kind)
 	if !from.IsZero() {
 		note += ", since " + from.UTC().Format(layoutOf(precision))
@@ -43,11 +44,11 @@ func notes(kind memories.Type, from time.Time, precision memories.Precision, mor
 	return note + more
 }
 
-func layoutOf(precision memories.Precision) string {
+func layoutOf(precision memory.Precision) string {
 	switch precision {
-	case memories.Year:
+	case memory.Year:
 		return "2006"
-	case memories.Month:
+	case memory.Month:
 		return "2006-01"
 	}
 	return time.DateOnly

@@ -83,7 +83,7 @@ func (v *validation) supersede(o *open, choices []choice) *Decision {
 		}
 		switch {
 		case o.candidate.Inbox:
-			return conflict(o, ReasonOnlyHinted)
+			return conflict(o, doubtOf(&o.candidate))
 		case k.isTheUsers():
 			return conflict(o, ReasonConflict)
 		case isLater(k, &o.candidate):
@@ -109,7 +109,7 @@ func conflict(o *open, reason string) *Decision {
 
 // isLater reports whether a memory was said after a candidate.
 func isLater(k *Known, c *extract.Candidate) bool {
-	return !c.SaidAt().IsZero() && k.saidAt().After(c.SaidAt())
+	return !c.SaidAt().IsZero() && k.SaidAt.After(c.SaidAt())
 }
 
 // history adds what was true until something was said that is known already.
@@ -118,7 +118,7 @@ func history(o *open, k *Known) *Decision {
 	d.Status, d.SupersededBy, d.Reason = memories.Superseded, k.ID, ReasonEarlier
 	d.ValidTo = k.ValidFrom
 	if d.ValidTo.IsZero() || d.ValidTo.Before(o.candidate.ValidFrom) {
-		d.ValidTo = k.saidAt()
+		d.ValidTo = k.SaidAt
 	}
 	return &d
 }
@@ -145,7 +145,7 @@ func (v *validation) update(o *open, choices []choice) *Decision {
 			return v.source(o, k)
 		case !keepsBoth(c.merged, merged, k.Content, known, o):
 		case o.candidate.Inbox:
-			return conflict(o, ReasonOnlyHinted)
+			return conflict(o, doubtOf(&o.candidate))
 		case k.isTheUsers():
 			return conflict(o, ReasonConflict)
 		default:

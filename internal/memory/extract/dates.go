@@ -8,14 +8,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/lang"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
 
 // parseDate reads YYYY, YYYY-MM or YYYY-MM-DD. An empty text is a zero time.
-func parseDate(s string) (time.Time, memories.Precision, bool) {
+func parseDate(s string) (time.Time, memory.Precision, bool) {
 	s = strings.TrimSpace(s)
-	for layout, precision := range map[string]memories.Precision{"2006": memories.Year, "2006-01": memories.Month, time.DateOnly: memories.Day} {
+	for layout, precision := range map[string]memory.Precision{"2006": memory.Year, "2006-01": memory.Month, time.DateOnly: memory.Day} {
 		if at, err := time.Parse(layout, s); err == nil && at.Year() >= 1000 {
 			return at, precision, true
 		}
@@ -24,8 +24,8 @@ func parseDate(s string) (time.Time, memories.Precision, bool) {
 }
 
 // coarser returns the less exact of two precisions; "" is none.
-func coarser(a, b memories.Precision) memories.Precision {
-	for _, p := range []memories.Precision{memories.Year, memories.Month, memories.Day} {
+func coarser(a, b memory.Precision) memory.Precision {
+	for _, p := range []memory.Precision{memory.Year, memory.Month, memory.Day} {
 		if a == p || b == p {
 			return p
 		}
@@ -39,11 +39,11 @@ type span struct{ from, to time.Time }
 func (s span) meets(from, to time.Time) bool { return !to.Before(s.from) && !from.After(s.to) }
 
 // endOf returns the last day of the day, month or year that begins at from.
-func endOf(from time.Time, precision memories.Precision) time.Time {
+func endOf(from time.Time, precision memory.Precision) time.Time {
 	switch precision {
-	case memories.Year:
+	case memory.Year:
 		return from.AddDate(1, 0, -1)
-	case memories.Month:
+	case memory.Month:
 		return from.AddDate(0, 1, -1)
 	}
 	return from
@@ -100,7 +100,7 @@ func spansOf(message string, day time.Time) []span {
 		for _, month := range names {
 			for year := day.Year() - 1; year <= day.Year()+1; year++ {
 				from := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-				found = append(found, span{from, endOf(from, memories.Month)})
+				found = append(found, span{from, endOf(from, memory.Month)})
 			}
 		}
 	}

@@ -34,8 +34,8 @@ func beginnings(words []string) expression {
 	return express(`(?:^|[^\pL\pN])(?:(?:` + strings.Join(long, "|") + `)|(?:` + strings.Join(append(short, "-"), "|") + `)(?:s|'s|e|en|n)?(?:$|[^\pL\pN]))`)
 }
 
-// isLasting reports whether a fact is of the kind that does not decay.
-func isLasting(fact string) bool {
+// IsLasting reports whether a fact is of the kind that does not decay.
+func IsLasting(fact string) bool {
 	return anyMatches(lasting, fold(fact))
 }
 

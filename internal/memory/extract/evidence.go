@@ -10,9 +10,11 @@ import (
 )
 
 // evidence returns the messages that a fact was made of. What the assistant asked and the user agreed to is one, and so is
-// a message before that has a name or number which the others do not have.
+// a message before that has a name, a number or another word of the fact which the others do not have: the fact is not left
+// with the words of a message that is deleted.
 func (g *gate) evidence(p *proof) []Evidence {
-	whole, agreed := !p.own.invented(p.fact, p.lang), saysNothing(p.quoted.Content)
+	borrowed := p.borrowed()
+	whole, agreed := !p.own.invented(p.fact, p.lang) && len(borrowed) == 0, saysNothing(p.quoted.Content)
 	var found []Evidence
 	for _, m := range p.said {
 		e := evidenceOf(m.Message)
@@ -26,19 +28,43 @@ func (g *gate) evidence(p *proof) []Evidence {
 	for _, m := range slices.Backward(p.before) {
 		asked := agreed && m.Role == memory.RoleAssistant
 		isOwn := slices.ContainsFunc(found, func(e Evidence) bool { return e.Seq == m.Seq })
-		if !isOwn && (asked || g.adds(p, told, m)) {
+		rest := without(borrowed, m.Content)
+		if !isOwn && (asked || len(rest) < len(borrowed) || g.adds(p, told, m)) {
 			found, told, agreed = append(found, evidenceOf(m)), append(told, g.said(m)...), agreed && !asked
+			borrowed = rest
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Evidence) int { return cmp.Compare(a.Seq, b.Seq) })
 	return found
 }
 
+// borrowed returns the words of a fact that none of its messages has, and one before them.
+func (p *proof) borrowed() []string {
+	words := contentOf(p.fact)
+	for _, m := range p.said {
+		words = without(words, m.Content)
+	}
+	rest := words
+	for _, m := range p.before {
+		rest = without(rest, m.Content)
+	}
+	return slices.DeleteFunc(words, func(word string) bool { return slices.Contains(rest, word) })
+}
+
+// without returns the words of which a text has no form.
+func without(words []string, content string) []string {
+	terms := termsOf(content)
+	return slices.DeleteFunc(slices.Clone(words), func(word string) bool {
+		return slices.ContainsFunc(terms, func(term string) bool { return sameStem(word, term) })
+	})
+}
+
 // saysAlone reports whether one of several messages says all that a fact says.
 func (g *gate) saysAlone(p *proof, m aliased) bool {
 	own := g.said(m.Message)
 	terms := contentOf(p.fact)
-	return !own.invented(p.fact, p.lang) && quotes(m.Content, p.quote) && countShared(terms, termsOf(m.Content))*2 >= len(terms)
+	_, quoted := quoteIn(m.Content, p.quote)
+	return !own.invented(p.fact, p.lang) && quoted && countShared(terms, termsOf(m.Content))*2 >= len(terms)
 }
 
 // adds reports whether a message has a name or number of the fact that was not told yet.

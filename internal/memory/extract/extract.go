@@ -100,6 +100,13 @@ const (
 	OtherLanguage Reason = "language"
 	// ExcludedSubject: the user does not want it remembered.
 	ExcludedSubject Reason = "excluded"
+
+	// Polarity: its evidence denies what it says, or says what it denies. Subject: it is about somebody else. Past: it was so.
+	// Mood: it is imagined, wished or asked. These, Order and Echo are doubts where the user speaks of themselves.
+	Polarity Reason = "polarity"
+	Subject  Reason = "subject"
+	Past     Reason = "past"
+	Mood     Reason = "mood"
 )
 
 // Verdict is what the gate made of an answer.
@@ -121,14 +128,15 @@ type Candidate struct {
 	Confidence float64
 	// Durable is what the model said, and always true for health, names, family, birth dates and languages.
 	Durable bool
-	// Inbox: too uncertain to be shown to a model before the user has seen it.
+	// Inbox: too uncertain to be shown to a model before the user has seen it. Doubt is why, "" where the model is unsure.
 	Inbox bool
+	Doubt Reason
 	// Lang is the language of the fact, "" where it cannot be told.
 	Lang string
 	// ValidFrom and ValidTo are zero where nobody said since or until when. They are the beginning of a day, month or
 	// year in UTC, wherever the user is, so that they print as what was said.
 	ValidFrom, ValidTo time.Time
-	Precision          memories.Precision
+	Precision          memory.Precision
 	// Replaces is what the user said that this is instead of, "" for nothing.
 	Replaces      string
 	Entities      []Entity

@@ -60,6 +60,21 @@ func retryFor(dropped map[Reason]int) string {
 	return strings.Join(append(sentences, "Answer again with the whole list of facts."), " ")
 }
 
+// Refused returns why a text that a program wants remembered may not be, whoever said it; "" if it may.
+func Refused(content string) Reason {
+	switch {
+	case holdsSecret(content):
+		return Secret
+	case isOrder(content) || isOrderSaid(content):
+		return Order
+	case isNoFact(content):
+		return NoFact
+	case isPassing(content):
+		return Moment
+	}
+	return ""
+}
+
 // gate is what the facts of one answer are held against.
 type gate struct {
 	in       Input
@@ -93,8 +108,8 @@ func newGate(in Input) *gate {
 
 // proof is what a fact has for itself.
 type proof struct {
-	fact   string // on one line
-	quote  string
+	fact   string    // on one line
+	quote  string    // the message's own words
 	said   []aliased // the user's messages that it names, in their order
 	quoted aliased   // the one that holds the quote
 	before []Message // up to RecentMessages before the last of them
@@ -123,7 +138,7 @@ func (g *gate) judge(f *Fact) (Candidate, Reason) {
 		return c, Echo
 	case g.isInvented(p, f):
 		return c, Invented
-	case isOrder(c.Fact) || isOrderSaid(sentenceWith(p.quoted.Content, f.Quote)):
+	case isOrder(c.Fact):
 		return c, Order
 	case isNoFact(c.Fact):
 		return c, NoFact
@@ -134,7 +149,31 @@ func (g *gate) judge(f *Fact) (Candidate, Reason) {
 	case isExcluded(g.in.Excluded, append(namesOf(f.Entities), c.Fact, f.Quote)...):
 		return c, ExcludedSubject
 	}
+	if c.Doubt = p.doubt(); c.Doubt != "" && !p.isOfThemselves(c.Doubt) {
+		return c, c.Doubt
+	}
 	return g.complete(c, f, p), ""
+}
+
+// doubt returns why the quote may not say what the fact says. What the user only agrees to has the assistant's words.
+func (p *proof) doubt() Reason {
+	switch sentence := sentenceWith(p.quoted.Content, p.quote); {
+	case isOrderSaid(sentence):
+		return Order
+	case saysNothing(p.quoted.Content):
+		return ""
+	}
+	reason := doubt(p.fact, p.lang, p.quoted.Content, p.quote)
+	if reason == Subject && len(namesIn(p.fact, p.lang)) > 0 && !slices.ContainsFunc(wordsOf(p.fact), func(word string) bool { return userWords[word] }) {
+		return "" // the fact is about somebody whom it names
+	}
+	return reason
+}
+
+// isOfThemselves reports whether the user speaks of themselves in the sentence that is quoted. "My sister" does not.
+func (p *proof) isOfThemselves(doubt Reason) bool {
+	plain := fold(sentenceWith(p.quoted.Content, p.quote))
+	return sensesFor(plain, p.lang).self.matches(plain) || doubt != Subject && firstPerson().MatchString(plain)
 }
 
 // form reads the fields that need no message.
@@ -176,8 +215,8 @@ func (g *gate) proofOf(f *Fact, fact string) *proof {
 		}
 		p.said, own = append(p.said, m), append(own, m.Message)
 		last = slices.IndexFunc(g.ordered, func(o Message) bool { return o.ID == m.ID && o.Seq == m.Seq })
-		if p.quoted.alias == "" && quotes(m.Content, f.Quote) {
-			p.quoted = m
+		if words, found := quoteIn(m.Content, f.Quote); found && p.quoted.alias == "" {
+			p.quoted, p.quote = m, words
 		}
 	}
 	if last >= 0 {
@@ -250,10 +289,10 @@ func (g *gate) confirms(p *proof) bool {
 
 // isOrderSaid reports whether the sentence that is quoted is an order to the assistant, whatever was made of it.
 func isOrderSaid(sentence string) bool {
-	plain := fold(sentence)
 	if markedUp().MatchString(sentence) {
 		return true
 	}
+	plain := sensesFor(sentence, languageOf(sentence)).withoutOpeners(fold(sentence))
 	ofThemselves := firstPerson().MatchString(plain) && !secondPerson().MatchString(plain)
 	return anyMatches(defiance, plain) && !ofThemselves
 }
@@ -307,7 +346,7 @@ func scriptIs(a, b string) bool {
 // complete adds what the gate makes of a fact that passed.
 func (g *gate) complete(c Candidate, f *Fact, p *proof) Candidate {
 	c.Lang = cmp.Or(p.lang, languageOf(g.userText))
-	c.Durable = f.Durable || isLasting(c.Fact)
+	c.Durable = f.Durable || IsLasting(c.Fact)
 	c.ValidFrom, c.ValidTo = p.known(c.ValidFrom, c.Precision), p.known(c.ValidTo, c.Precision)
 	if c.ValidFrom.IsZero() && c.ValidTo.IsZero() {
 		c.Precision = ""
@@ -315,7 +354,7 @@ func (g *gate) complete(c Candidate, f *Fact, p *proof) Candidate {
 	if terms := contentOf(c.Fact); !style().MatchString(fold(c.Fact)) && countShared(terms, termsOf(p.text())) == 0 {
 		c.Confidence = min(c.Confidence, unsupported)
 	}
-	c.Inbox = c.Confidence < inboxBelow
+	c.Inbox = c.Confidence < inboxBelow || c.Doubt != ""
 	c.Evidence = g.evidence(p)
 	c.Entities = entitiesOf(f.Entities, p)
 	c.Relationships = relationshipsOf(f.Relationships, c.Entities)
@@ -335,7 +374,7 @@ func (p *proof) text() string {
 }
 
 // known returns a date that follows from what was said, else none: a date that nobody said is not worth a fact.
-func (p *proof) known(at time.Time, precision memories.Precision) time.Time {
+func (p *proof) known(at time.Time, precision memory.Precision) time.Time {
 	if at.IsZero() || !p.all.meets(at, precision) {
 		return time.Time{}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
 
 // gateCase is a case of testdata/gate; see README.txt there.
@@ -210,5 +209,5 @@ func sinceOf(c Candidate) string {
 	if c.ValidFrom.IsZero() {
 		return "none"
 	}
-	return c.ValidFrom.Format(map[memories.Precision]string{memories.Day: time.DateOnly, memories.Month: "2006-01", memories.Year: "2006"}[c.Precision])
+	return c.ValidFrom.Format(map[memory.Precision]string{memory.Day: time.DateOnly, memory.Month: "2006-01", memory.Year: "2006"}[c.Precision])
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/lang"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
 
 // numberWords are numbers that are written as words, folded.
@@ -271,13 +271,13 @@ func (s said) withoutDates(fact string) string {
 	})
 }
 
-func dateOf(year, month, day string) (time.Time, memories.Precision, bool) {
+func dateOf(year, month, day string) (time.Time, memory.Precision, bool) {
 	y, _ := strconv.Atoi(year)
 	m, _ := strconv.Atoi(month)
 	d, err := strconv.Atoi(day)
-	precision := memories.Day
+	precision := memory.Day
 	if err != nil {
-		d, precision = 1, memories.Month
+		d, precision = 1, memory.Month
 	}
 	from := time.Date(y, time.Month(m), d, 0, 0, 0, 0, time.UTC)
 	return from, precision, from.Month() == time.Month(m) && from.Day() == d
@@ -286,10 +286,10 @@ func dateOf(year, month, day string) (time.Time, memories.Precision, bool) {
 // meetsYear reports whether a year follows from what was said, in one of the months that stand beside it if any do.
 func (s said) meetsYear(year int, named []time.Month) bool {
 	if len(named) == 0 {
-		return s.meets(time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC), memories.Year)
+		return s.meets(time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC), memory.Year)
 	}
 	for _, month := range named {
-		if s.meets(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC), memories.Month) {
+		if s.meets(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC), memory.Month) {
 			return true
 		}
 	}
@@ -318,7 +318,7 @@ func (h *heard) meetsDay(month time.Month, day int) bool {
 }
 
 // meets reports whether a date follows from what was said and when.
-func (s said) meets(from time.Time, precision memories.Precision) bool {
+func (s said) meets(from time.Time, precision memory.Precision) bool {
 	to := endOf(from, precision)
 	for _, h := range s {
 		if slices.ContainsFunc(h.spans, func(at span) bool { return at.meets(from, to) }) {
@@ -326,7 +326,7 @@ func (s said) meets(from time.Time, precision memories.Precision) bool {
 		}
 	}
 	year, month, day := s.holdsNumber(strconv.Itoa(from.Year())), s.saysMonth(from.Month()), s.holdsNumber(strconv.Itoa(from.Day()))
-	return year && (precision == memories.Year || month && (precision == memories.Month || day))
+	return year && (precision == memory.Year || month && (precision == memory.Month || day))
 }
 
 func (s said) saysMonth(m time.Month) bool {

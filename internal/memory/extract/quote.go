@@ -1,46 +1,101 @@
 package extract
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 const (
 	// mostQuote is the longest quote that is kept, in characters.
 	mostQuote = 200
-	// leastLikeness is the least share of a quote's 3-grams that a message must hold in one place.
+	// leastLikeness is the least share of a text's 3-grams that another holds in one place to be taken for a copy of it.
 	leastLikeness = .6
 	// omissions are what a model writes where it left words out.
 	omissions = "…"
 )
 
-// quotes reports whether a quote is in a message: word for word apart from case, marks and spaces, in parts where it
-// leaves words out, or at least alike.
-func quotes(message, quote string) bool {
-	whole := bare(message)
-	parts := strings.Split(strings.NewReplacer("...", omissions, "[…]", omissions).Replace(quote), omissions)
-	rest, found := whole, 0
-	for _, part := range parts {
-		part = bare(part)
-		if part == "" {
-			continue
+// quoteIn returns the words of a message that a quote repeats, as the message has them, and whether there are such words: one
+// run of them, or two of one line with words left out between, which the quote marks. Case, marks and spaces do not matter;
+// everything else does. A model that bends the words proves nothing.
+func quoteIn(message, quote string) (words string, found bool) {
+	var parts [][]rune
+	for part := range strings.SplitSeq(strings.NewReplacer("...", omissions, "[…]", omissions).Replace(quote), omissions) {
+		if letters, _ := spellingOf(part); len(letters) > 0 {
+			parts = append(parts, letters)
 		}
-		at := indexOfWords(rest, part)
-		if at < 0 {
-			return likeness(whole, bare(quote)) >= leastLikeness
-		}
-		rest, found = rest[at+len(part):], found+1
 	}
-	return found > 0
+	if len(parts) == 0 || len(parts) > 2 {
+		return "", false
+	}
+	for line := range strings.Lines(message) {
+		letters, places := spellingOf(line)
+		from, to, ok := runOf(letters, places, parts[0], 0)
+		if ok && len(parts) == 2 {
+			_, to, ok = runOf(letters, places, parts[1], to)
+		}
+		if ok {
+			return strings.TrimSpace(line[places[from].start:places[to-1].end]), true
+		}
+	}
+	return "", false
 }
 
-// indexOfWords returns where part is in content; a short one only as whole words, so that "no" is not in "know".
-func indexOfWords(content, part string) int {
-	const short = 8 // bytes
-	if len(part) > short || strings.ContainsFunc(part, isSpaceless) {
-		return strings.Index(content, part)
+// place is where a letter stands in its text, in bytes, and whether a word begins or ends with it.
+type place struct {
+	start, end   int
+	first, final bool
+}
+
+// spellingOf returns the folded letters, digits and marks of a text, and where each stands in it.
+func spellingOf(content string) (letters []rune, places []place) {
+	inWord := false
+	for at, r := range content {
+		end := at + utf8.RuneLen(r)
+		folded := []rune(strings.ReplaceAll(bare(string(r)), " ", ""))
+		isAccent := len(folded) == 0 && (unicode.IsMark(r) || unicode.Is(unicode.Cf, r)) // of the letter before
+		if isAccent && inWord {
+			places[len(places)-1].end = end
+			continue
+		}
+		if len(folded) == 0 {
+			if len(places) > 0 {
+				places[len(places)-1].final = true
+			}
+			inWord = false
+			continue
+		}
+		alone := isSpaceless(r)
+		for n, letter := range folded {
+			begins := n == 0 && (!inWord || alone || isPrefix(places, letters))
+			places = append(places, place{at, end, begins, alone && n == len(folded)-1})
+			letters = append(letters, letter)
+		}
+		inWord = !alone
 	}
-	return strings.Index(" "+content+" ", " "+part+" ")
+	if len(places) > 0 {
+		places[len(places)-1].final = true
+	}
+	return letters, places
+}
+
+// isPrefix reports whether what was read last is a word of its own that is written together with the next one, as Arabic
+// writes "and", "for" and "in".
+func isPrefix(places []place, letters []rune) bool {
+	last := len(places) - 1
+	return places[last].first && strings.ContainsRune("وفبلك", letters[last])
+}
+
+// runOf returns where part stands in letters from a place on: whole words.
+func runOf(letters []rune, places []place, part []rune, after int) (from, to int, ok bool) {
+	for from = after; from+len(part) <= len(letters); from++ {
+		to = from + len(part)
+		if places[from].first && places[to-1].final && slices.Equal(letters[from:to], part) {
+			return from, to, true
+		}
+	}
+	return 0, 0, false
 }
 
 // likeness returns the share of a quote's 3-grams that a message holds within a stretch of twice its length.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // MaxContent is the most characters of a memory.
@@ -45,7 +47,9 @@ type Origin string
 const (
 	Extracted Origin = "extracted"
 	FromUser  Origin = "user"
-	Imported  Origin = "import"
+	// Proposed memories were written down by a program in the user's name, such as an assistant over MCP.
+	Proposed Origin = "assistant"
+	Imported Origin = "import"
 )
 
 // Action names a change of a memory: the value of memory_revisions.action.
@@ -64,49 +68,18 @@ const (
 	Unarchive Action = "RESTORE"
 )
 
-// Precision is how exactly the time is known since when something is true, or until when.
-type Precision string
-
-// The precisions.
-const (
-	Day   Precision = "day"
-	Month Precision = "month"
-	Year  Precision = "year"
-)
-
-// Memory is one thing that a user is remembered for.
+// Memory is one thing that a user is remembered for, as what is learnt is compared with it.
 type Memory struct {
 	ID         uuid.UUID
 	Content    string // 1 to MaxContent characters
 	Type       Type
 	Confidence float64 // 0 to 1
-	// Durable memories do not decay. Pinned ones are always shown, and no model changes them or those that are Edited.
-	Durable, Pinned, Edited bool
-	Status                  Status
-	Origin                  Origin
-	// Version grows with each change.
-	Version int
-	// Lang is the language of the content, as ISO 639-1 has it; "" where unknown.
-	Lang string
-	// ValidFrom and ValidTo are since when and until when it is true; zero where nobody said. Precision is that of both.
-	ValidFrom, ValidTo time.Time
-	Precision          Precision
-	// RecordedAt is since when it is believed, RetractedAt until when; zero if it still is.
-	RecordedAt, RetractedAt time.Time
-	SupersededBy            uuid.UUID
-	// ChatID is the chat in which it was first said; uuid.Nil if it was not, or if that chat is gone.
-	ChatID               uuid.UUID
-	LastAccessed         time.Time
-	AccessCount          int
-	CreatedAt, UpdatedAt time.Time
-	Sources              []Source
-}
-
-// Source is where a memory was said.
-type Source struct {
-	MessageID, ChatID uuid.UUID
-	Seq               int64
-	// Fact is what was made of this source alone, Quote the words that it was made of.
-	Fact, Quote string
-	SaidAt      time.Time
+	// Pinned memories, and those that are Edited, no model changes.
+	Pinned, Edited bool
+	Status         Status
+	// ValidFrom is since when it is true; zero where nobody said. Precision is how exactly that is known.
+	ValidFrom time.Time
+	Precision memory.Precision
+	// SaidAt is when it was last said; when it was recorded, where nobody said it.
+	SaidAt time.Time
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // perWay is how many memories each way of finding them brings: by words, by meaning, by the entities that a message names.
-const perWay = 10
+const perWay = 20
 
 // Store reads a user's memories, with the rights of the user who asks.
 type Store interface {
@@ -30,18 +30,18 @@ type Ask struct {
 	Names []string
 	// Vector is that of the message; without Values nothing is found by its meaning.
 	Vector recall.Vector
-	// PerWay is the most memories that each way of finding them brings. Pinned ones are candidates in any case.
+	// PerWay is the most memories that each way of finding them brings.
 	PerWay int
 }
 
 // Candidate is an active memory that a message may be about.
 type Candidate struct {
-	Memory
+	memory.Remembered
 
 	// Words is how well the memory's words match those of the message, the rarer the better; 0 for not at all.
 	Words float64
-	// Rarest is how many of the user's memories hold the rarest of those words that says something by itself, 0 without
-	// such a word; All is how many memories there are.
+	// Rarest is how many of the user's memories hold the rarest of those words that is no function word, 0 without such a
+	// word; All is how many memories there are.
 	Rarest, All int
 	// Cosine is that of the two vectors, if HasCosine.
 	Cosine    float64
@@ -59,8 +59,8 @@ type Config struct {
 	Scales *recall.Scales
 	// NearEnough is the similarity from which on a memory is about a message, whatever its words. Defaults to 0.7.
 	NearEnough float64
-	// Top is the most memories that are returned, apart from pinned ones. Defaults to 5.
-	Top int
+	// Tokens is the most that a prompt shows of memories. Defaults to 400, about thirty of them.
+	Tokens int
 }
 
 // Retriever finds the memories that a prompt should show. It may be used by many goroutines at once.
@@ -68,7 +68,7 @@ type Retriever struct{ Config }
 
 // New returns a Retriever.
 func New(c Config) *Retriever {
-	c.NearEnough, c.Top = cmp.Or(c.NearEnough, .7), cmp.Or(c.Top, 5)
+	c.NearEnough, c.Tokens = cmp.Or(c.NearEnough, .7), cmp.Or(c.Tokens, 400)
 	return &Retriever{c}
 }
 
@@ -78,45 +78,43 @@ type Query struct {
 	ChatID uuid.UUID
 	// Shown are the messages of the chat that the prompt shows word for word.
 	Shown []memory.Message
-	// Pinned reports whether the user has pinned memories: those are shown whatever the message is about.
-	Pinned bool
-	Now    time.Time
+	// Known is what is read of the user's memories in any case.
+	Known memory.Memories
+	Now   time.Time
 }
 
-// Needed reports whether a message may have memories: whether it says something, or there are pinned ones.
-func Needed(text string, pinned bool) bool {
-	return pinned || slices.ContainsFunc(recall.Words(text), func(w recall.Word) bool { return !w.Weak })
-}
-
-// Retrieve returns the memories that a prompt should show, pinned ones first, then the best.
+// Retrieve returns the memories that a prompt should show, the most important first. As long as all of them fit, those are
+// all: nothing is searched. Otherwise they are those that are shown whatever the message is about, see standing, and then
+// those that it may be about, the best first.
 //
-// The message's vector is made meanwhile, and waited for only if its words and names find nothing. Its failure is an error
-// only then, and only if no memory is pinned.
-func (r *Retriever) Retrieve(ctx context.Context, user auth.Principal, q Query) ([]Memory, error) {
-	if !Needed(q.Text, q.Pinned) {
-		return nil, nil
+// The message's vector is made meanwhile, and waited for only if its words and names find nothing rare. If the search
+// fails, what needs none is returned with the error.
+func (r *Retriever) Retrieve(ctx context.Context, user auth.Principal, q Query) ([]memory.Remembered, error) {
+	if q.Known.Active == len(q.Known.First) && fits(q.Known.First, r.Tokens) {
+		return unsaid(q.Known.First, q), nil
+	}
+	found, near, err := r.search(ctx, user, q)
+	return choose(unsaid(q.Known.First, q), found, q, near, r.Tokens), err
+}
+
+// search returns the memories that a message may be about, and which of them are near to it in meaning.
+func (r *Retriever) search(ctx context.Context, user auth.Principal, q Query) (found []Candidate, near func(Candidate) bool, err error) {
+	near = func(Candidate) bool { return false }
+	ask := Ask{Words: recall.Words(q.Text), Names: recall.Names(q.Text), PerWay: perWay}
+	if !slices.ContainsFunc(ask.Words, func(w recall.Word) bool { return !w.Function }) {
+		return nil, near, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var pending recall.Pending
-	if Needed(q.Text, false) {
-		pending = recall.Begin(ctx, r.Embedder, q.Text)
+	pending := recall.Begin(ctx, r.Embedder, q.Text)
+	if found, err = r.Store.Candidates(ctx, user, ask); err != nil {
+		return nil, near, err
 	}
-	ask := Ask{Words: recall.Words(q.Text), Names: recall.Names(q.Text), PerWay: perWay}
-	near := func(Candidate) bool { return false }
-	found, err := r.Store.Candidates(ctx, user, ask)
-	if err != nil {
-		return nil, err
-	}
-	vector, ok, err := pending.Vector(ctx, !slices.ContainsFunc(found, Candidate.isNamed))
+	vector, ok, err := pending.Vector(ctx, !slices.ContainsFunc(found, Candidate.isRare))
 	if ok {
-		found, near, err = r.byMeaning(ctx, user, q.Text, ask, vector, found)
+		return r.byMeaning(ctx, user, q.Text, ask, vector, found)
 	}
-	shown := choose(found, q, near, r.Top)
-	if len(shown) > 0 {
-		err = nil
-	}
-	return shown, err
+	return found, near, err
 }
 
 // byMeaning returns the candidates with those that are near to the vector, and which those are. Where that cannot be known
@@ -138,43 +136,59 @@ func (r *Retriever) byMeaning(
 	}, nil
 }
 
-// A word of a message lets a memory pass that at most this share of the memories hold, or so few of them.
+// A word is rare that at most this share of the memories hold, or so few of them.
 const (
-	telling    = .1
-	tellingFew = 3
+	rareShare = .1
+	rareFew   = 3
 )
 
-// isNamed reports whether a memory holds a word of the message that tells memories apart, or an entity that it names.
-func (c Candidate) isNamed() bool {
-	return c.Named > 0 || c.Rarest > 0 && float64(c.Rarest) <= max(telling*float64(c.All), tellingFew)
+// isRare reports whether a memory holds a rare word of the message, or an entity that it names.
+func (c Candidate) isRare() bool {
+	return c.Named > 0 || c.Rarest > 0 && float64(c.Rarest) <= max(rareShare*float64(c.All), rareFew)
 }
 
-// choose returns what is worth showing of the candidates: those that are pinned, and the best top of the others.
-func choose(found []Candidate, q Query, near func(Candidate) bool, top int) []Memory {
+// choose returns what is worth showing: the standing ones of the first memories, then the candidates that the message may be
+// about, the best first.
+func choose(first []memory.Remembered, found []Candidate, q Query, near func(Candidate) bool, budget int) []memory.Remembered {
+	chosen := standing(first, budget)
 	scores := scored(found, q.Now)
 	order := make([]int, len(found))
 	for n := range order {
 		order[n] = n
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		if found[a].Pinned != found[b].Pinned {
-			if found[a].Pinned {
-				return -1
-			}
-			return 1
-		}
 		return cmp.Or(cmp.Compare(scores[b], scores[a]), slices.Compare(found[a].ID[:], found[b].ID[:]))
 	})
-	var chosen []Memory
 	for _, n := range order {
 		c := found[n]
-		if !c.Pinned && (top == 0 || !c.isNamed() && !near(c)) || isSaid(&c.Memory, q) {
-			continue
+		isAbout := c.Rarest > 0 || c.Named > 0 || near(c)
+		isChosen := slices.ContainsFunc(chosen, func(m memory.Remembered) bool { return m.ID == c.ID })
+		if isAbout && !isChosen && !isSaid(&c.Remembered, q) {
+			chosen = append(chosen, c.Remembered)
 		}
-		if !c.Pinned {
-			top--
-		}
-		chosen = append(chosen, c.Memory)
 	}
 	return chosen
+}
+
+// standing returns those of the first memories that are shown whatever a message is about: pinned ones, and durable ones as
+// long as both take no more than half of the budget.
+func standing(first []memory.Remembered, budget int) []memory.Remembered {
+	var shown []memory.Remembered
+	room := budget / 2
+	for i := range first {
+		m := &first[i]
+		size := tokens(m)
+		if m.Pinned || m.Durable && size <= room {
+			shown, room = append(shown, *m), room-size
+		}
+	}
+	return shown
+}
+
+// fits reports whether a section of so many tokens shows all memories.
+func fits(all []memory.Remembered, budget int) bool {
+	for i := range all {
+		budget -= tokens(&all[i])
+	}
+	return budget >= 0
 }

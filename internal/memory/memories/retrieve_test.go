@@ -3,9 +3,11 @@ package memories
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
@@ -49,6 +51,9 @@ func (v vectors) Embed(context.Context, []string) ([][]float32, error) {
 	return [][]float32{{1}}, nil
 }
 
+// many are too many memories to be shown without a search.
+var many = memory.Memories{On: true, Active: 300}
+
 func TestRetrieve(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -58,7 +63,8 @@ func TestRetrieve(t *testing.T) {
 		trips int
 		fails bool
 	}{
-		"small talk asks nothing":                 {drawer{words: true, meaning: true}, "ok, thanks", "", 0, false},
+		"no word but function words asks nothing": {drawer{words: true, meaning: true}, "What is it that you are?", "", 0, false},
+		"words of any chat are words of memories": {drawer{words: true}, "What is my name?", "by words", 1, false},
 		"meaning, where words find nothing":       {drawer{meaning: true}, "Which bow?", "by meaning", 2, false},
 		"nothing":                                 {drawer{}, "Which bow?", "", 2, false},
 		"a language that the model does not read": {drawer{meaning: true, languages: "en"}, "Welcher Bogen ist das?", "", 1, false},
@@ -66,13 +72,9 @@ func TestRetrieve(t *testing.T) {
 		"the embedder fails":                      {drawer{meaning: true, failure: errors.New("away")}, "Which bow?", "", 1, true},
 	} {
 		store := &c.store
-		r := New(Config{Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store}), NearEnough: .7, Top: 5})
-		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: c.text, Now: now})
-		got := ""
-		for i := range found {
-			got += found[i].Content
-		}
-		if got != c.want || store.trips != c.trips || (err != nil) != c.fails {
+		r := New(Config{Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})})
+		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: c.text, Known: many, Now: now})
+		if got := contents(found); got != c.want || store.trips != c.trips || (err != nil) != c.fails {
 			t.Errorf("%s: %q in %d trips, %v", name, got, store.trips, err)
 		}
 	}
@@ -83,12 +85,50 @@ func TestRetrieveByWordsNeedsNoVector(t *testing.T) {
 	t.Parallel()
 	store := &drawer{words: true, failure: errors.New("away")}
 	for name, config := range map[string]Config{
-		"without an embedder": {Store: store, Top: 5},
-		"with one that fails": {Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store}), NearEnough: .7, Top: 5},
+		"without an embedder": {Store: store},
+		"with one that fails": {Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})},
 	} {
-		found, err := New(config).Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Now: now})
-		if err != nil || len(found) != 1 || found[0].Content != "by words" {
+		found, err := New(config).Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: many, Now: now})
+		if err != nil || contents(found) != "by words" {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
+}
+
+// All memories are shown without a search as long as they fit, whatever the message says.
+func TestAFewMemoriesAreAllShown(t *testing.T) {
+	t.Parallel()
+	few := memory.Memories{On: true, Active: 2, First: []memory.Remembered{{Content: "Is called Ada."}, {Content: "Has a dog named Bruno."}}}
+	store := &drawer{words: true, meaning: true, failure: errors.New("away")}
+	r := New(Config{Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})})
+	for _, message := range []string{"What is my name?", "What is my pet called?", "Wie heiße ich?", "ok, thanks", "", "?!"} {
+		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: message, Known: few, Now: now})
+		if err != nil || contents(found) != "Is called Ada. Has a dog named Bruno." || store.trips > 0 {
+			t.Errorf("%q: %v, %v in %d trips", message, found, err, store.trips)
+		}
+	}
+	tight := New(Config{Store: store, Tokens: 10})
+	if found, err := tight.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: few, Now: now}); err != nil || contents(found) != "by words" {
+		t.Errorf("where they do not fit: %v, %v", found, err)
+	}
+}
+
+// A search that fails takes nothing away of what is shown whatever the message is about.
+func TestASearchThatFailsHidesNothing(t *testing.T) {
+	t.Parallel()
+	known := memory.Memories{On: true, Active: 300, First: []memory.Remembered{{Content: "Is called Ada.", Durable: true}, {Content: "Rents a flat."}}}
+	store := &drawer{failure: errors.New("away")}
+	r := New(Config{Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})})
+	found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: known, Now: now})
+	if err == nil || contents(found) != "Is called Ada." {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func contents(found []memory.Remembered) string {
+	var all []string
+	for i := range found {
+		all = append(all, found[i].Content)
+	}
+	return strings.Join(all, " ")
 }

@@ -3,7 +3,6 @@ package memories
 import (
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,10 +24,10 @@ var usedText string
 var now = time.Date(2026, time.April, 2, 12, 0, 0, 0, time.UTC)
 
 // readMemory reads "content | precision from to"; the precision "until" has only the second date.
-func readMemory(t *testing.T, line string) Memory {
+func readMemory(t *testing.T, line string) memory.Remembered {
 	t.Helper()
 	content, times, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " | ")
-	m := Memory{ID: uuid.New(), Content: content, Confidence: 1, RecordedAt: now}
+	m := memory.Remembered{ID: uuid.New(), Content: content, Confidence: 1, LastUsed: now}
 	fields := strings.Fields(times)
 	dates := make([]time.Time, 2)
 	for n := 1; n < len(fields); n++ {
@@ -39,17 +38,17 @@ func readMemory(t *testing.T, line string) Memory {
 	}
 	m.ValidFrom, m.ValidTo = dates[0], dates[1]
 	if len(fields) > 0 {
-		m.Precision = Precision(fields[0])
+		m.Precision = memory.Precision(fields[0])
 	}
 	if m.Precision == "until" {
-		m.ValidFrom, m.ValidTo, m.Precision = time.Time{}, m.ValidFrom, Day
+		m.ValidFrom, m.ValidTo, m.Precision = time.Time{}, m.ValidFrom, memory.Day
 	}
 	return m
 }
 
 func TestGoldenSection(t *testing.T) {
 	t.Parallel()
-	var found []Memory
+	var found []memory.Remembered
 	for line := range strings.Lines(sectionText) {
 		found = append(found, readMemory(t, line))
 	}
@@ -72,8 +71,8 @@ func TestGoldenSection(t *testing.T) {
 
 func TestSectionKeepsItsBudget(t *testing.T) {
 	t.Parallel()
-	long := Memory{ID: uuid.New(), Content: strings.Repeat("word ", 100)}
-	found := []Memory{{ID: uuid.New(), Content: "Plays the cello."}, long, {ID: uuid.New(), Content: "Eats no nuts."}}
+	long := memory.Remembered{ID: uuid.New(), Content: strings.Repeat("word ", 100)}
+	found := []memory.Remembered{{ID: uuid.New(), Content: "Plays the cello."}, long, {ID: uuid.New(), Content: "Eats no nuts."}}
 	written, shown, tokens := Section(found, 20)
 	if written != "- Plays the cello.\n- Eats no nuts." || len(shown) != 2 || shown[1].ID != found[2].ID || tokens > 20 {
 		t.Errorf("%q, %d tokens", written, tokens)
@@ -97,7 +96,9 @@ func TestUsed(t *testing.T) {
 }
 
 func candidateOf(content string, change func(*Candidate)) Candidate {
-	c := Candidate{Memory: Memory{ID: uuid.NewSHA1(uuid.Nil, []byte(content)), Content: content, Confidence: 1, RecordedAt: now}, All: 100}
+	c := Candidate{
+		Remembered: memory.Remembered{ID: uuid.NewSHA1(uuid.Nil, []byte(content)), Content: content, Confidence: 1, LastUsed: now}, All: 100,
+	}
 	if change != nil {
 		change(&c)
 	}
@@ -110,7 +111,7 @@ func TestGoldenScores(t *testing.T) {
 		candidateOf("two words", func(c *Candidate) { c.Words, c.Rarest = 7, 1 }),
 		candidateOf("one word", func(c *Candidate) { c.Words, c.Rarest = 4, 3 }),
 		candidateOf("one word, long unused", func(c *Candidate) {
-			c.Words, c.Rarest, c.LastAccessed = 4, 3, now.AddDate(0, 0, -250)
+			c.Words, c.Rarest, c.LastUsed = 4, 3, now.AddDate(0, 0, -250)
 		}),
 		candidateOf("one word, unsure", func(c *Candidate) { c.Words, c.Rarest, c.Confidence = 4, 3, .5 }),
 		candidateOf("one word and near", func(c *Candidate) { c.Words, c.Rarest, c.Cosine, c.HasCosine = 4, 3, .8, true }),
@@ -118,7 +119,10 @@ func TestGoldenScores(t *testing.T) {
 		candidateOf("far", func(c *Candidate) { c.Cosine, c.HasCosine = .1, true }),
 		candidateOf("named", func(c *Candidate) { c.Named = 1 }),
 		candidateOf("a common word", func(c *Candidate) { c.Words, c.Rarest = .5, 60 }),
-		candidateOf("pinned", func(c *Candidate) { c.Pinned = true }),
+	}
+	first := []memory.Remembered{
+		{Content: "pinned", Pinned: true}, {Content: "durable", Durable: true}, {Content: "durable and too long " + strings.Repeat("x ", 100), Durable: true},
+		found[0].Remembered,
 	}
 	var out strings.Builder
 	scores := scored(found, now)
@@ -126,17 +130,15 @@ func TestGoldenScores(t *testing.T) {
 		fmt.Fprintf(&out, "%6.3f  %s\n", scores[n], found[n].Content)
 	}
 	near := func(c Candidate) bool { return c.HasCosine && c.Cosine > .7 }
-	for _, top := range []int{5, 2, 0} {
-		fmt.Fprintf(&out, "\ntop %d:\n", top)
-		for _, m := range choose(found, Query{Now: now}, near, top) {
-			fmt.Fprintln(&out, "  "+m.Content)
-		}
+	fmt.Fprintln(&out, "\nshown:")
+	for _, m := range choose(first, found, Query{Now: now}, near, 100) {
+		fmt.Fprintln(&out, "  "+m.Content)
 	}
 	golden.Check(t, "scores.golden", out.String())
 	if alone := scored(found[8:9], now); alone[0] != 1.05 {
 		t.Errorf("a single candidate has %v", alone)
 	}
-	if none := choose(nil, Query{Now: now}, near, 5); none != nil {
+	if none := choose(nil, nil, Query{Now: now}, near, 100); none != nil {
 		t.Errorf("of none: %v", none)
 	}
 }
@@ -145,43 +147,30 @@ func TestWhatThePromptSaysIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	here, elsewhere := uuid.New(), uuid.New()
 	q := Query{ChatID: here, Shown: []memory.Message{
+		{Seq: 5, Content: "Am I allergic to walnuts?"}, {Seq: 6, Content: "You are allergic to walnuts, I guess."},
 		{Seq: 7, Content: "By the way,\nI play the   cello on Sundays."}, {Seq: 8, Content: "How nice!"}, {Seq: 9, Content: "A long text with […] in it."},
 	}}
-	source := func(chat uuid.UUID, seq int64, quote string) Source {
-		return Source{ChatID: chat, Seq: seq, Quote: quote}
+	source := func(chat uuid.UUID, seq int64, quote string) memory.Said {
+		return memory.Said{ChatID: chat, Seq: seq, Quote: quote}
 	}
+	cello := source(here, 7, "I play the cello")
 	for name, c := range map[string]struct {
-		memory Memory
+		memory memory.Remembered
 		want   bool
 	}{
-		"its message is shown": {Memory{Content: "Is a musician", Sources: []Source{source(here, 7, "I play the cello")}}, true},
-		"one of two is": {Memory{Content: "Is a musician",
-			Sources: []Source{source(here, 7, "I play the cello"), source(elsewhere, 7, "cello")}}, false},
-		"another chat's":                    {Memory{Content: "Is a musician", Sources: []Source{source(elsewhere, 7, "I play the cello")}}, false},
-		"the message is shown without them": {Memory{Content: "Is a musician", Sources: []Source{source(here, 9, "I play the cello")}}, false},
-		"it left the prompt":                {Memory{Content: "Is a musician", Sources: []Source{source(here, 3, "I play the cello")}}, false},
-		"its words are shown":               {Memory{Content: "The user plays the cello on Sundays."}, true},
-		"other words":                       {Memory{Content: "The user plays the cello on Mondays in Graz."}, false},
-		"one word is too little":            {Memory{Content: "The user likes the cello."}, false},
-		"without sources or words":          {Memory{Content: "?"}, false},
+		"its message is shown":              {memory.Remembered{Sources: []memory.Said{cello}}, true},
+		"one of two is":                     {memory.Remembered{Sources: []memory.Said{cello, source(elsewhere, 7, "cello")}}, true},
+		"another chat's":                    {memory.Remembered{Sources: []memory.Said{source(elsewhere, 7, "I play the cello")}}, false},
+		"the message is shown without them": {memory.Remembered{Sources: []memory.Said{source(here, 9, "I play the cello")}}, false},
+		"it left the prompt":                {memory.Remembered{Sources: []memory.Said{source(here, 3, "I play the cello")}}, false},
+		"pinned":                            {memory.Remembered{Pinned: true, Sources: []memory.Said{cello}}, false},
+		"corrected since":                   {memory.Remembered{Edited: true, Sources: []memory.Said{cello}}, false},
+		"a question and a guess":            {memory.Remembered{Content: "Is allergic to walnuts."}, false},
+		"the same words, said elsewhere": {memory.Remembered{
+			Content: "I play the cello on Sundays.", Sources: []memory.Said{source(elsewhere, 1, "cello")}}, false},
 	} {
 		if got := isSaid(&c.memory, q); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
-	}
-}
-
-func TestMessagesThatNeedNoMemories(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"ok, thanks", "Guten Morgen!", "", "?!", "yes please"} {
-		if Needed(text, false) {
-			t.Errorf("%q asks for memories", text)
-		}
-		if !Needed(text, true) {
-			t.Errorf("%q hides what is pinned", text)
-		}
-	}
-	if !slices.ContainsFunc([]string{"Which cake?"}, func(text string) bool { return Needed(text, false) }) {
-		t.Error("a question asks for none")
 	}
 }

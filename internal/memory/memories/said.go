@@ -4,51 +4,36 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// isSaid reports whether the prompt says a memory anyway: whether it shows all messages in which it was said, or one
-// message with all its words.
-func isSaid(m *Memory, q Query) bool {
-	return sourcesAreShown(m, q) || wordsAreShown(m.Content, q)
-}
-
-func sourcesAreShown(m *Memory, q Query) bool {
-	for i := range m.Sources {
-		if m.Sources[i].ChatID != q.ChatID || !isShown(&m.Sources[i], q) {
-			return false
+// unsaid returns the memories that the prompt does not show anyway.
+func unsaid(all []memory.Remembered, q Query) []memory.Remembered {
+	var rest []memory.Remembered
+	for i := range all {
+		if !isSaid(&all[i], q) {
+			rest = append(rest, all[i])
 		}
 	}
-	return len(m.Sources) > 0
+	return rest
 }
 
-// isShown reports whether the prompt shows the words of a message that a memory was made of. A long message may be shown
-// without them.
-func isShown(source *Source, q Query) bool {
-	for i := range q.Shown {
-		if q.Shown[i].Seq == source.Seq {
-			return strings.Contains(text.OneLine(q.Shown[i].Content), text.OneLine(source.Quote))
-		}
-	}
-	return false
+// isSaid reports whether the prompt shows a message in which the memory was said, with the words that it was made of. What
+// its user pinned or corrected since is shown again: the message has other words, or less weight. A text that is like the
+// memory says nothing of the kind: it may be a question, a guess, or about somebody else.
+func isSaid(m *memory.Remembered, q Query) bool {
+	return !m.Pinned && !m.Edited && slices.ContainsFunc(m.Sources, func(source memory.Said) bool {
+		return source.ChatID == q.ChatID && isShown(source, q.Shown)
+	})
 }
 
-// leastRoots is how many words a memory needs so that another text with all of them is taken to say the same.
-const leastRoots = 2
-
-func wordsAreShown(content string, q Query) bool {
-	roots := tellingRoots(content)
-	if len(roots) < leastRoots {
-		return false
-	}
-	for i := range q.Shown {
-		shown := strings.ToLower(q.Shown[i].Content)
-		if !slices.ContainsFunc(roots, func(root string) bool { return !strings.Contains(shown, root) }) {
-			return true
-		}
-	}
-	return false
+// isShown reports whether messages hold the words of a source. A long message may be shown without them.
+func isShown(source memory.Said, messages []memory.Message) bool {
+	return slices.ContainsFunc(messages, func(m memory.Message) bool {
+		return m.Seq == source.Seq && strings.Contains(text.OneLine(m.Content), text.OneLine(source.Quote))
+	})
 }
 
 // ofMemories are words that many memories have, in the languages that package recall knows; they tell none from another.

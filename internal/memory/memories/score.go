@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // The weights of the ways in which a memory may be about a message, in standard deviations of all candidates, and that of
@@ -13,7 +15,7 @@ const (
 	wordsWeight   = 1.
 	vectorWeight  = .6
 	entityWeight  = .3
-	standing      = .05
+	sureness      = .05
 	perIdleDay    = .01
 	mostIdleDays  = 100
 	hoursOfTheDay = 24
@@ -37,7 +39,7 @@ func scored(found []Candidate, now time.Time) []float64 {
 	}
 	toUnit(scores)
 	for n := range found {
-		scores[n] += standing * (found[n].Confidence - perIdleDay*idleDays(&found[n].Memory, now))
+		scores[n] += sureness * (found[n].Confidence - perIdleDay*idleDays(&found[n].Remembered, now))
 	}
 	return scores
 }
@@ -75,10 +77,6 @@ func toUnit(numbers []float64) {
 }
 
 // idleDays returns for how many days no reply has used a memory, at most mostIdleDays.
-func idleDays(m *Memory, now time.Time) float64 {
-	last := m.LastAccessed
-	if last.IsZero() {
-		last = m.RecordedAt
-	}
-	return min(max(math.Floor(now.Sub(last).Hours()/hoursOfTheDay), 0), mostIdleDays)
+func idleDays(m *memory.Remembered, now time.Time) float64 {
+	return min(max(math.Floor(now.Sub(m.LastUsed).Hours()/hoursOfTheDay), 0), mostIdleDays)
 }

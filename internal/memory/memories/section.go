@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -13,22 +14,24 @@ const Empty = "(No specific memories yet)"
 
 // Section writes memories, which come best first, for a prompt: one line each, those that fit into budget tokens. It
 // returns the text, the memories that are in it, and the tokens that they take with their line ends.
-func Section(found []Memory, budget int) (written string, shown []Memory, tokens int) {
+func Section(found []memory.Remembered, budget int) (written string, shown []memory.Remembered, size int) {
 	var lines []string
 	for i := range found {
-		line := line(&found[i])
-		size := text.Tokens(line) + 1
-		if tokens+size > budget {
+		more := tokens(&found[i])
+		if size+more > budget {
 			continue
 		}
-		lines, shown, tokens = append(lines, line), append(shown, found[i]), tokens+size
+		lines, shown, size = append(lines, line(&found[i])), append(shown, found[i]), size+more
 	}
-	return strings.Join(lines, "\n"), shown, tokens
+	return strings.Join(lines, "\n"), shown, size
 }
+
+// tokens returns how many tokens a memory takes in a section, with its line end.
+func tokens(m *memory.Remembered) int { return text.Tokens(line(m)) + 1 }
 
 // line writes a memory as "- Prefers oat milk (since March 2026)". A content that looks like a label or a list of the
 // prompt's own is quoted; one that looks like a heading is quoted with its whole line, as package prompt does.
-func line(m *Memory) string {
+func line(m *memory.Remembered) string {
 	content := text.OneLine(m.Content)
 	if looksLikeOurs(content) {
 		content = text.QuotePrefix + content
@@ -43,7 +46,7 @@ func looksLikeOurs(content string) bool {
 }
 
 // since writes the times between which a memory is true.
-func since(m *Memory) string {
+func since(m *memory.Remembered) string {
 	var parts []string
 	if !m.ValidFrom.IsZero() {
 		parts = append(parts, "since "+date(m.ValidFrom, m.Precision))
@@ -57,11 +60,11 @@ func since(m *Memory) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-func date(t time.Time, p Precision) string {
+func date(t time.Time, p memory.Precision) string {
 	switch p {
-	case Year:
+	case memory.Year:
 		return t.UTC().Format("2006")
-	case Month:
+	case memory.Month:
 		return t.UTC().Format("January 2006")
 	default:
 		return t.UTC().Format("2 January 2006")

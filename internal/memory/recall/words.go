@@ -14,6 +14,8 @@ type word struct {
 	forms []string
 	// weak words help to rank turns but pass no gate: they are words of any chat ("thanks", "today"), or numbers.
 	weak bool
+	// function words say nothing by themselves in any text ("what", "the"). They are weak.
+	function bool
 }
 
 // mostWords is how many words of a question are looked for. The rest of a pasted page adds nothing but time.
@@ -33,7 +35,7 @@ func wordsOf(question string) []word {
 		seen[token] = true
 		switch w := (word{forms: append([]string{token}, irregularForms(token)...)}); {
 		case isFunctionWord(token, language):
-			w.weak = true
+			w.weak, w.function = true, true
 			common = append(common, w)
 		default:
 			w.weak = isSmallTalk(token, language) || isNumber(token)
@@ -164,17 +166,16 @@ func irregularForms(token string) []string {
 type Word struct {
 	// Forms are the word and its irregular forms, of which any counts.
 	Forms []string
-	// Weak words say nothing by themselves.
-	Weak bool
+	// Weak words say nothing by themselves in a conversation: small talk, numbers, and function words ("what", "the").
+	Weak, Function bool
 }
 
-// Words returns the words of a question that say what it is about, each once; if there are none, its other words, as weak
-// ones.
+// Words returns the words of a question that are no function words, each once; if there are none, its function words.
 func Words(question string) []Word {
 	words := wordsOf(question)
 	out := make([]Word, len(words))
 	for n, w := range words {
-		out[n] = Word{Forms: w.forms, Weak: w.weak}
+		out[n] = Word{Forms: w.forms, Weak: w.weak, Function: w.function}
 	}
 	return out
 }

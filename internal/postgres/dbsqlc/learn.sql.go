@@ -490,7 +490,7 @@ const ReadBefore = `-- name: ReadBefore :exec
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls
   from throughline.own_messages m
- where m.chat_id = $1 and m.token_count > 0 and m.role in ('user', 'assistant')
+ where m.chat_id = $1 and m.token_count > 0 and (m.role = 'assistant' or m.role = 'user' and not m.metadata ? 'client_id')
    and m.seq <= (select b.extracted_seq from throughline.own_briefs b where b.chat_id = $1)
    and m.seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = $1)
    and not exists (select from throughline.own_memory_extractions x
@@ -604,7 +604,8 @@ func (q *Queries) ReadShown(ctx context.Context, chatID uuid.UUID) error {
 
 const ReadUnread = `-- name: ReadUnread :exec
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null and m.role in ('user', 'assistant') then m.content else '' end)::text as content, m.token_count, m.created_at,
+       (case when m.superseded_by is null and m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
+             then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m
@@ -623,7 +624,7 @@ type ReadUnreadParams struct {
 }
 
 // The messages after those that were read, up to the turn after so many, in the form of ReadFoldable; without the content
-// of tools.
+// of tools, and of what a program wrote in the user's name.
 func (q *Queries) ReadUnread(ctx context.Context, arg ReadUnreadParams) error {
 	_, err := q.db.Exec(ctx, ReadUnread, arg.ChatID, arg.MostTurns)
 	return err
@@ -747,9 +748,7 @@ const SimilarMemories = `-- name: SimilarMemories :exec
 select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_place,
        coalesce(s.words_rank, 0)::int as words_place,
        s.cosine is not null as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
-       m.id, m.content, m.memory_type as type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '') as lang,
-       m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision, m.recorded_at, m.retracted_at, m.superseded_by,
-       m.source_session_id as chat_id, m.last_accessed, m.access_count, m.created_at, m.updated_at, null::jsonb as sources,
+       m.id, m.content, m.memory_type as type, m.confidence, m.pinned, m.edited, m.status, m.valid_from, coalesce(m.valid_precision, '') as precision,
        coalesce((select max(o.said_at) from throughline.own_memory_sources o where o.memory_id = m.id), m.recorded_at)::timestamptz as said_at
   from throughline.similar_memories($1::text[], $2::text[], $3::text, $4::int) s
   join throughline.own_memories m on m.id = s.memory_id

@@ -78,16 +78,15 @@ func (q *Queries) FindBareMemoryUsers(ctx context.Context, arg FindBareMemoryUse
 }
 
 const FindMemories = `-- name: FindMemories :exec
-select m.id, m.content, m.memory_type as type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '') as lang,
-       m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision, m.recorded_at, m.retracted_at, m.superseded_by,
-       m.source_session_id as chat_id, m.last_accessed, m.access_count, m.created_at, m.updated_at, s.sources,
+select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision,
+       coalesce(m.last_accessed, m.recorded_at) as last_used, s.sources,
        f.by_words::real as words, f.rarest::int as rarest, f.of::int as "all", coalesce(f.cosine, 0)::real as cosine,
        f.cosine is not null as has_cosine, f.named::int as named
   from throughline.find_memories($1::text[], $2::boolean[], $3::text[],
          $4::text::throughline.embedding, $5::text, $6::int) f
   join public.memories m on m.id = f.id
   cross join lateral (
-       select jsonb_agg(jsonb_build_object('MessageID', o.message_id, 'ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
+       select jsonb_agg(jsonb_build_object('ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s
 `
 
@@ -111,27 +110,6 @@ func (q *Queries) FindMemories(ctx context.Context, arg FindMemoriesParams) erro
 		arg.Most,
 	)
 	return err
-}
-
-const HasMemories = `-- name: HasMemories :one
-
-select case
-         when not exists (select from public.chats c where c.id = $1 and c.remember)
-           or exists (select from public.memory_users u where u.user_id = (select auth.uid()) and not u.enabled) then 'off'
-         when exists (select from public.memories m where m.user_id = (select auth.uid()) and m.status = 'active' and m.pinned) then 'pinned'
-         when exists (select from public.memories m where m.user_id = (select auth.uid()) and m.status = 'active') then 'some'
-         else 'none'
-       end::text as memories
-`
-
-// What is read of memories for prompts, and the vectors of memories.
-// As the user: what there is to show in a chat: 'off' where nothing may be shown, else 'none', 'some', or 'pinned' where some
-// are pinned.
-func (q *Queries) HasMemories(ctx context.Context, chatID uuid.UUID) (string, error) {
-	row := q.db.QueryRow(ctx, HasMemories, chatID)
-	var memories string
-	err := row.Scan(&memories)
-	return memories, err
 }
 
 const LockEmbeddedOwner = `-- name: LockEmbeddedOwner :exec
@@ -159,6 +137,33 @@ type ReadBareMemoriesParams struct {
 
 func (q *Queries) ReadBareMemories(ctx context.Context, arg ReadBareMemoriesParams) error {
 	_, err := q.db.Exec(ctx, ReadBareMemories, arg.After, arg.Model, arg.Most)
+	return err
+}
+
+const ReadFirstMemories = `-- name: ReadFirstMemories :exec
+
+select f.active::int as active, coalesce(m.id, '00000000-0000-0000-0000-000000000000') as id, coalesce(m.content, '') as content,
+       coalesce(m.confidence, 0) as confidence, coalesce(m.durable, false) as durable, coalesce(m.pinned, false) as pinned,
+       coalesce(m.edited, false) as edited, m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision,
+       coalesce(m.last_accessed, m.recorded_at) as last_used, s.sources
+  from throughline.first_memories($1::uuid, $2::int) f
+  left join public.memories m on m.id = f.id
+  cross join lateral (
+       select jsonb_agg(jsonb_build_object('ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
+         from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s
+ order by f.place::int
+`
+
+type ReadFirstMemoriesParams struct {
+	ChatID uuid.UUID
+	Most   int
+}
+
+// What is read of memories for prompts, and the vectors of memories.
+// As the user: what prompts of a chat may show of memories. See throughline.first_memories; a row without a memory has empty
+// columns.
+func (q *Queries) ReadFirstMemories(ctx context.Context, arg ReadFirstMemoriesParams) error {
+	_, err := q.db.Exec(ctx, ReadFirstMemories, arg.ChatID, arg.Most)
 	return err
 }
 

@@ -21,11 +21,12 @@ update public.memories m
        pinned = coalesce($4::boolean, m.pinned),
        status = coalesce($5::text, m.status),
        edited = m.edited or coalesce($1::text <> m.content, false),
+       origin = case when $6::boolean then 'user' else m.origin end,
        confidence = case when $1::text <> m.content or m.status = 'inbox' and $5::text = 'active' then 1 else m.confidence end,
        valid_to = case when m.status = 'superseded' and $5::text is not null then null else m.valid_to end,
        retracted_at = case when m.status = 'superseded' and $5::text is not null then null else m.retracted_at end,
        superseded_by = case when m.status = 'superseded' and $5::text is not null then null else m.superseded_by end
- where m.user_id = (select auth.uid()) and m.id = $6::uuid
+ where m.user_id = (select auth.uid()) and m.id = $7::uuid
 `
 
 type ChangeMemoryParams struct {
@@ -34,11 +35,12 @@ type ChangeMemoryParams struct {
 	Durable    *bool
 	Pinned     *bool
 	Status     *string
+	Own        bool
 	ID         uuid.UUID
 }
 
-// Null keeps a column. New words, and confirming what is in the inbox, make it certain; what was superseded and is true
-// again has no end any more.
+// Null keeps a column. What the user writes, corrects or pins is the user's own from then on. New words, and confirming what
+// is in the inbox, make it certain; what was superseded and is true again has no end any more.
 func (q *Queries) ChangeMemory(ctx context.Context, arg ChangeMemoryParams) (int64, error) {
 	result, err := q.db.Exec(ctx, ChangeMemory,
 		arg.Content,
@@ -46,6 +48,7 @@ func (q *Queries) ChangeMemory(ctx context.Context, arg ChangeMemoryParams) (int
 		arg.Durable,
 		arg.Pinned,
 		arg.Status,
+		arg.Own,
 		arg.ID,
 	)
 	if err != nil {

@@ -15,13 +15,55 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// talkSmall says what says nothing in a chat with a past, as a person who has memories.
+// askEveryday asks what people ask of somebody who knows them, each in a new chat: of a few memories, all of which a prompt can
+// show, and of so many that it has to choose.
+func askEveryday(s *scene, size int) []figure {
+	s.play(canned{})
+	everyday, asked := cases("everyday", 2), cases("asked", 2)
+	p := s.person()
+	for _, row := range everyday {
+		p.remember(row[1], nil)
+	}
+	const few, many = "asked of a few memories, shown", "asked of 300 memories in their words, shown"
+	s.ask(p, few, everyday)
+	s.ask(s.rememberedWell(), many, asked)
+	return []figure{s.atLeast(few, size, 42), s.atLeast(many, len(asked), 18)}
+}
+
+// ask asks questions, each in a new chat, and notes those to which the prompt does not show the memory in the second column.
+func (s *scene) ask(p *person, figure string, questions [][]string) {
+	for _, row := range questions {
+		_, r := p.say(uuid.Nil, row[0])
+		if s.number(`select count(*) from public.memories where id = any($1) and content = $2`, r.Memories, row[1]) == 0 {
+			s.note(figure, "%s", row[0])
+		}
+	}
+}
+
+// rememberedWell returns a person with 300 memories: the truths, and where they have been. None is durable.
+func (s *scene) rememberedWell() *person {
+	p := s.person()
+	const all = 300
+	for n := range all - len(truths) {
+		p.remember(fmt.Sprintf("The user visited %s in %d.", towns[n%len(towns)], 1990+n/len(towns)), new(false))
+	}
+	for _, t := range truths {
+		p.remember(t.fact, new(false))
+	}
+	return p
+}
+
+// remember writes a memory down.
+func (p *person) remember(content string, durable *bool) {
+	p.call(http.MethodPost, "/v1/memories", map[string]any{"content": content, "type": "fact", "durable": durable}, nil)
+}
+
+var towns = strings.Fields("Bergen Ghent Graz Lund Nantes Padua Riga Salzburg Toledo Utrecht York Zadar")
+
+// talkSmall says what says nothing in a chat with a past, as a person of whom more is remembered than a prompt can show.
 func talkSmall(s *scene, size int) []figure {
 	s.play(canned{})
-	p := s.person()
-	for _, t := range truths {
-		p.call(http.MethodPost, "/v1/memories", map[string]any{"content": t.fact, "type": "fact"}, nil)
-	}
+	p := s.rememberedWell()
 	const past = 60
 	var messages []said
 	for n := range past {
@@ -30,7 +72,7 @@ func talkSmall(s *scene, size int) []figure {
 	}
 	chat := p.tell(messages...)
 	s.settle()
-	const shown, recalled, answered = "show a memory", "recall an earlier turn", "questions about what is known that show it"
+	const shown, recalled = "show a memory", "recall an earlier turn"
 	small := cases("smalltalk", 1)
 	for n := range size {
 		content := small[n%len(small)][0]
@@ -42,23 +84,11 @@ func talkSmall(s *scene, size int) []figure {
 			s.note(recalled, "%s", content)
 		}
 	}
-	for question, truth := range questions {
-		_, r := p.say(uuid.Nil, question)
-		if s.number(`select count(*) from public.memories where id = any($1) and content = $2`, r.Memories, truths[truth].fact) == 0 {
-			s.note(answered, "%s", question)
-		}
-	}
 	return []figure{
 		informs("messages", float64(size)),
-		s.share(shown, size, "≤", 2, ""),
+		s.share(shown, size, "≤", 5, ""),
 		s.share(recalled, size, "≤", 2, ""),
-		s.all(answered, len(questions), ""),
 	}
-}
-
-// questions show that memories are shown at all, with the number of the truth that answers each.
-var questions = map[string]int{
-	"What am I allergic to?": 1, "What is my dog called?": 4, "Which car do I drive?": 9, "Who is my dentist?": 16, "Who is my landlord?": 31,
 }
 
 // countCost plays the demo's conversation, with replies of a usual length. Extractions come by themselves, every six turns.

@@ -82,8 +82,9 @@ var suites = []suite{
 	{"languages", [2]int{12, 12}, speakLanguages},
 	{"late", [2]int{12, 60}, runLate},
 	{"erasure", [2]int{3, 100}, eraseWhileWorking},
-	{"smalltalk", [2]int{40, 500}, talkSmall},
 	{"cost", [2]int{24, 120}, countCost},
+	{"everyday", [2]int{45, 45}, askEveryday},
+	{"smalltalk", [2]int{40, 500}, talkSmall},
 	{withoutMemory, [2]int{12, 24}, leaveItOff},
 }
 
@@ -243,6 +244,13 @@ func (s *scene) noted(what string) []string {
 func (s *scene) all(what string, of int, known string) figure {
 	missing := s.noted(what)
 	return figure{what, fmt.Sprintf("%d of %d", of-len(missing), of), fmt.Sprint(of), known, len(missing) > 0, missing}
+}
+
+// atLeast is all where some may be missing: so many must not.
+func (s *scene) atLeast(what string, of, least int) figure {
+	missing := s.noted(what)
+	got := of - len(missing)
+	return figure{what, fmt.Sprintf("%d of %d", got, of), fmt.Sprintf("≥ %d", least), "", got < least, missing}
 }
 
 // none counts what was noted and must not be.

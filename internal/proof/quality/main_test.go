@@ -106,7 +106,7 @@ func TestCasesAreWellFormed(t *testing.T) {
 	t.Parallel()
 	for name, table := range map[string]struct{ columns, lines int }{
 		"truths": {3, 40}, "junk": {3, 11}, "sessions": {4, 8}, "changes": {2, 17}, "payloads": {2, 60}, "languages": {4, 12}, "events": {4, 6},
-		"smalltalk": {1, 40}, "advice": {1, 5},
+		"smalltalk": {1, 40}, "advice": {1, 5}, "everyday": {2, 45}, "asked": {2, 20},
 	} {
 		all := cases(name, table.columns)
 		if len(all) != table.lines {

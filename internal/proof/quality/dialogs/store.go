@@ -17,6 +17,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -213,13 +214,15 @@ func (b *bench) byRecall(meaning bool) ask {
 
 // memoriesByRules asks as a prompt does, without its bound of tokens.
 func (b *bench) memoriesByRules(meaning bool) ask {
-	config := memories.Config{Store: postgres.NewMemories(b.server), Top: mostMemories}
+	config := memories.Config{Store: postgres.NewMemories(b.server)}
 	if meaning && b.embedder != nil {
 		config.Embedder, config.Scales, config.NearEnough = b.questions, recall.NewScales(b.embeddings, b.embedder), .7
 	}
 	retriever := memories.New(config)
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
-		for _, m := range kit.Must(retriever.Retrieve(ctx, c.user, memories.Query{Text: q.text, Now: c.asked})) {
+		tooMany := memory.Memories{On: true, Active: memory.MostFirst + 1} // more than a prompt shows without a search
+		found := kit.Must(retriever.Retrieve(ctx, c.user, memories.Query{Text: q.text, Known: tooMany, Now: c.asked}))
+		for _, m := range found[:min(len(found), mostMemories)] {
 			seqs = append(seqs, c.memories[m.ID])
 		}
 		return seqs

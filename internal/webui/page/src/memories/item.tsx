@@ -9,7 +9,7 @@ import { useDraft } from './draft';
 import type { Memory, Revision } from './types';
 
 export const typeNames = { preference: 'Preference', fact: 'Fact', pattern: 'Habit', context: 'Circumstance' } as const;
-const origins = { extracted: 'from a chat', user: 'written by you', import: 'imported' } as const;
+const origins = { extracted: 'from a chat', user: 'written by you', assistant: 'proposed by an assistant', import: 'imported' } as const;
 
 type Change = { content?: string; type?: Memory['memory_type']; durable?: boolean; pinned?: boolean; status?: 'active' | 'archived' };
 
