@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -93,8 +94,13 @@ func (b *bed) readByItself(chatID uuid.UUID) (pages map[string]int, plans map[st
 	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 		testkit.Exec(b.t, tx, "select set_config('plan_cache_mode', $1, true)", mode)
 		for name, query := range periodic(b.user.UserID, chatID) {
-			_, _ = blocksRead(b.t, tx, query) // loads what a connection reads once
-			pages[name+", "+mode], plans[name+", "+mode] = blocksRead(b.t, tx, query)
+			key := name + ", " + mode
+			pages[key] = math.MaxInt
+			for range 3 { // the first loads what a connection reads once, or again after somebody else's vacuum
+				if read, plan := blocksRead(b.t, tx, query); read < pages[key] {
+					pages[key], plans[key] = read, plan
+				}
+			}
 		}
 	}
 	noError(b.t, tx.Rollback(b.t.Context()))
