@@ -74,6 +74,15 @@ func sensesFor(content, language string) senses {
 // matches reports whether an expression matches a text; a missing one does not.
 func (e expression) matches(plain string) bool { return e != nil && e().MatchString(plain) }
 
+// begins reports whether a text begins with what an expression matches.
+func (e expression) begins(plain string) bool {
+	place := []int(nil)
+	if e != nil {
+		place = e().FindStringIndex(strings.TrimSpace(plain))
+	}
+	return place != nil && place[0] == 0
+}
+
 // wants is how a fact says that something is wished or planned.
 var wants = phrases(`wants?|wishes|hopes?|plans?|intends?|would|dreams?|may|might|mochte|will|plant|veut|voudrait|souhaite|quiere|desea|vuole|vorrebbe` +
 	`|quer|deseja|wil|vill|chce|хочет|istiyor`)
@@ -116,7 +125,8 @@ func (s senses) names(plain string) bool {
 	})
 }
 
-// clauseWith returns the clauses of a message in which a quote stands, folded, and whether they end in a question mark.
+// clauseWith returns the clauses of a message in which a quote stands, folded, and whether they are no statement: they end in a
+// question mark, or follow a clause such as "if I were rich".
 func (s senses) clauseWith(message, quote string) (clause string, asked bool) {
 	sentence := sentenceWith(message, quote)
 	plain, inside := s.withoutOpeners(fold(sentence)), bare(quote)
@@ -126,7 +136,8 @@ func (s senses) clauseWith(message, quote string) (clause string, asked bool) {
 	for at, part := range clauses {
 		words := bare(part)
 		if words != "" && (strings.Contains(words, inside) || strings.Contains(" "+inside+" ", " "+words+" ")) {
-			found, asked = append(found, part), asked || asks && at == len(clauses)-1
+			isCondition := at > 0 && s.mood.begins(clauses[at-1])
+			found, asked = append(found, part), asked || asks && at == len(clauses)-1 || isCondition
 		}
 	}
 	if len(found) == 0 { // the quote begins within one clause and ends within another
