@@ -80,14 +80,12 @@ func (r *rememberer) Needed(query *chat.Query) bool {
 	return r.showEmpty || query.Chat.Memories.Active > 0
 }
 
-// ahead is how long before the deadline a search is given up, so that what needs no search is still in time.
-const ahead = 10 * time.Millisecond
-
-// Retrieve finds the memories that a prompt should show.
+// Retrieve finds the memories that a prompt should show. A search is given up when nine tenths of its time are over, so that
+// what needs none is still in time.
 func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query chat.Query) ([]prompt.Section, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-ahead))
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/10))
 		defer cancel()
 	}
 	found, err := r.retriever.Retrieve(ctx, user, memories.Query{

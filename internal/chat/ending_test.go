@@ -29,7 +29,8 @@ func TestCompleteReply(t *testing.T) {
 		usage := streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}
 		saved := svc.store.savedReplies()[0]
 		want := FinishedReply{
-			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
+			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete,
+			Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
 			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage,
 				Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
 		}

@@ -17,7 +17,8 @@ var fullSequence = []string{
 
 func TestStreamHasEveryEventInOrder(t *testing.T) {
 	t.Parallel()
-	const said = "Déjà vu, \"quoted\"\tand\nsplit: 日本語のとても長い文章は空白なしで続いていきますので途中で分けられます 🎉."
+	const said = "Déjà vu, \"quoted\"\tand\nsplit: " +
+		"日本語のとても長い文章は空白なしで続いていきますので途中で分けられます 🎉."
 	l := start(t, Options{Script: say(said)})
 	response, raw := ask(t, l, body(t, map[string]any{"stream": true, "metadata": map[string]any{"purpose": "test"}}))
 	if got := response.Header.Get("Content-Type"); got != "text/event-stream; charset=utf-8" {

@@ -18,7 +18,8 @@ func TestJudgeKeys(t *testing.T) {
 		"refusal": {
 			"I'm sorry, but I can't assist with that request.", "I cannot summarize this conversation.", "I am unable to help with this.",
 			"Sorry, I can't do that.", "As an AI language model, I have no memory.", "Lo siento, no puedo ayudar.", "Je suis désolé.",
-			"Ich kann dabei nicht helfen.", "मुझे खेद है, मैं मदद नहीं कर सकता।", "对不起，我无法完成。", "**I’m sorry**, no.",
+			"Ich kann dabei nicht helfen.", "मुझे खेद है, मैं मदद नहीं कर सकता।",
+			"对不起，我无法完成。", "**I’m sorry**, no.",
 		},
 		"task_talk": {
 			"Here is the updated summary: The user plays.", "Sure, here's a summary.", "Certainly! Here is the summary:\nx", "Understood. The user plays.",
@@ -28,7 +29,8 @@ func TestJudgeKeys(t *testing.T) {
 		},
 		"repetition": {
 			strings.Repeat("the user plays the cello in the big orchestra. ", 4), strings.Repeat("na ", 40), strings.Repeat("z", 500),
-			strings.Repeat("音階を練習する。", 12), strings.Repeat("वह रोज़ दस मिनट चेलो का अभ्यास करता है। ", 4),
+			strings.Repeat("音階を練習する。", 12),
+			strings.Repeat("वह रोज़ दस मिनट चेलो का अभ्यास करता है। ", 4),
 		},
 		"": {
 			"The user plays the cello.", "Anna spielt Cello und übt für das Konzert am 12. Juni.", "利用者はチェロを弾いている。",

@@ -26,7 +26,8 @@ func TestTokensCountsAsO200kBase(t *testing.T) {
 func FuzzTokensAreThoseOfTheWholeText(f *testing.F) {
 	for _, text := range []string{
 		"", " ", "a b", "I'm sure it's John's, isn't IT'S a b'c d's", "x  y   z", "one\ttwo\nthree \r\n four", "3 days, 12345 nights (or so) at 10:30",
-		"Grüße aus München, ça va", "i\u0307 e\u0301 a \u0301b", "नमस्ते दुनिया and 日本語 text", "👩‍👩‍👧‍👦 fam", "a\xff b\x7f c", "snake_case camelCase HTTPServer v1.2",
+		"Grüße aus München, ça va", "i\u0307 e\u0301 a \u0301b", "नमस्ते दुनिया and 日本語 text",
+		"👩‍👩‍👧‍👦 fam", "a\xff b\x7f c", "snake_case camelCase HTTPServer v1.2",
 		"word " + strings.Repeat("b", longestPiece) + " end", strings.Repeat("the same words again and again ", 20),
 	} {
 		f.Add(text)
@@ -42,7 +43,10 @@ func FuzzTokensAreThoseOfTheWholeText(f *testing.F) {
 
 func TestTokenEndsCoverTheWholeText(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "one", "a  b\n\n\tc ", "नमस्ते दुनिया", "👩‍👩‍👧‍👦 fam", "日本語のテキスト。", strings.Repeat(" ", 1000), "a\x7fb"} {
+	for _, text := range []string{
+		"", "one", "a  b\n\n\tc ", "नमस्ते दुनिया", "👩‍👩‍👧‍👦 fam", "日本語のテキスト。",
+		strings.Repeat(" ", 1000), "a\x7fb",
+	} {
 		ends := tokenEnds(text)
 		if len(ends) != Tokens(text) {
 			t.Errorf("%q has %d ends and %d tokens", text, len(ends), Tokens(text))
