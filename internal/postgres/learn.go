@@ -182,10 +182,10 @@ func (l *Learning) Commit(ctx context.Context, change learn.Change, next func(co
 type learning struct {
 	change  learn.Change
 	owner   uuid.UUID
-	held    map[uuid.UUID]bool // evidence
-	unread  bool               // the range
-	version int64
-	leased  bool
+	held    map[uuid.UUID]bool      // evidence
+	unread  bool                    // the range
+	cleared int64                   // up to which the chat is cleared
+	user    *dbsqlc.LockMemoriesRow // nil: another worker has the lease
 	left    dbsqlc.AdvanceExtractionRow
 	written learn.Written
 }
@@ -200,8 +200,9 @@ func (c *learning) lock() *pgx.Batch {
 	}
 	queueOne(batch, queries.LockExtraction, dbsqlc.LockExtractionParams{
 		ChatID: c.change.ChatID, ExtractedSeq: c.change.Planned.ExtractedSeq,
-	}, func(int64) { c.unread = true })
-	queueOne(batch, queries.LockMemories, c.change.Lease.Token, func(version int64) { c.version, c.leased = version, true })
+	}, func(cleared int64) { c.cleared, c.unread = cleared, true })
+	queueOne(batch, queries.LockMemories, dbsqlc.LockMemoriesParams{ChatID: c.change.ChatID, LeaseToken: c.change.Lease.Token},
+		func(row dbsqlc.LockMemoriesRow) { c.user = &row })
 	return batch
 }
 
@@ -219,12 +220,15 @@ func (c *learning) evidence() dbsqlc.HoldEvidenceParams {
 	return params
 }
 
-// check compares what was read with what is there.
+// check compares what was read with what is there: the range, and what the user wants to be remembered of it.
 func (c *learning) check() error {
+	planned := &c.change.Planned
 	switch {
-	case c.owner == uuid.Nil || !c.unread || !c.leased:
+	case c.owner == uuid.Nil || !c.unread || c.user == nil:
 		return errOvertaken
-	case len(c.change.Operations) > 0 && c.version != c.change.Version:
+	case c.user.Wanted != planned.Wanted || c.cleared != planned.ClearedSeq || !slices.Equal(c.user.Excluded, planned.Excluded):
+		return errOvertaken
+	case len(c.change.Operations) > 0 && c.user.Version != c.change.Version:
 		return errOutdated
 	}
 	return nil

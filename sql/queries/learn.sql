@@ -31,7 +31,7 @@ update throughline.own_memory_users set lease_token = null, lease_until = null
 -- name: ReadExtraction :one
 -- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: what was said while the
 -- chat, or the user, was not to be remembered is no context either.
-select c.remember, c.last_seq, b.extracted_seq, b.cleared_seq,
+select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
        (case when b.readable and not b.stale and not exists (
                     select from throughline.own_memory_extractions x
                      where x.chat_id = b.chat_id and x.result = 'skipped' and x.seq_from <= b.covered_seq and x.seq_to > b.cleared_seq)
@@ -110,12 +110,15 @@ select throughline.hold_evidence(sqlc.arg(ids)::uuid[], sqlc.arg(digests)::text[
 
 -- name: LockExtraction :one
 -- After the chat's and the messages' locks. No row: the range was read or skipped by somebody else.
-select b.extracted_seq from throughline.own_briefs b
+select b.cleared_seq from throughline.own_briefs b
  where b.chat_id = sqlc.arg(chat_id) and b.extracted_seq = sqlc.arg(extracted_seq) for no key update;
 
 -- name: LockMemories :one
--- After the brief's lock. No row: another worker has the lease.
-select u.version from throughline.own_memory_users u where u.lease_token = sqlc.arg(lease_token)::uuid for no key update;
+-- After the brief's lock, which whoever switches a chat's memories off takes, too. No row: another worker has the lease.
+select u.version, u.excluded,
+       (u.enabled and exists (select from throughline.own_chats c where c.id = sqlc.arg(chat_id) and c.remember
+                                 and coalesce(c.expires_at > now(), true)))::bool as wanted
+  from throughline.own_memory_users u where u.lease_token = sqlc.arg(lease_token)::uuid for no key update;
 
 -- name: RaiseMemoryVersion :exec
 select throughline.touch_memories(sqlc.arg(owner)::uuid)::bigint as version;

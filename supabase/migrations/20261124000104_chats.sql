@@ -145,6 +145,9 @@ begin
   end if;
   if new.remember and not old.remember then
     perform throughline.skip_rest(new.id);
+  elsif old.remember and not new.remember then
+    -- An extraction that commits has looked at this setting under this lock.
+    perform from public.conversation_briefs b where b.chat_id = new.id for no key update;
   end if;
   return null;
 end

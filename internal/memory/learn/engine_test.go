@@ -261,7 +261,12 @@ func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 		"the chat is deleted":        {"delete from chats where id = $1", false},
 		"the lease is lost":          {"update memory_users set lease_token = gen_random_uuid() where user_id = (select user_id from chats where id = $1)", false},
 		"somebody else has read it":  {"update conversation_briefs set extracted_seq = 2 where chat_id = $1", false},
-		"the chat is not remembered": {"select throughline.skip_rest($1)", false},
+		"it is skipped":              {"select throughline.skip_rest($1)", false},
+		"the chat is not remembered": {"update chats set remember = false where id = $1", false},
+		"the chat expires":           {"update chats set ttl_hours = 1, (created_at, last_message_at) = ('2020-01-01', '2020-01-01') where id = $1", false},
+		"it is cleared":              {"update conversation_briefs set cleared_seq = 2 where chat_id = $1", false},
+		"memories are switched off":  {"update memory_users set enabled = false where user_id = (select user_id from chats where id = $1)", false},
+		"the subject is excluded":    {"update memory_users set excluded = '{walnuts}' where user_id = (select user_id from chats where id = $1)", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

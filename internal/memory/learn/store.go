@@ -48,7 +48,7 @@ type Known struct {
 // Snapshot is the state from which an extraction is planned.
 type Snapshot struct {
 	UserID uuid.UUID
-	// Wanted reports that the user wants memories of this chat.
+	// Wanted reports that the user wants memories of this chat, and that it has not expired.
 	Wanted   bool
 	TimeZone string
 	Language string
@@ -142,7 +142,8 @@ type Outcome int
 
 // The outcomes of a commit.
 const (
-	// Overtaken: another worker has the lease or has read the range, or the chat was deleted.
+	// Overtaken: another worker has the lease or has read the range, the chat was deleted or cleared, or the user has changed
+	// what is to be remembered.
 	Overtaken Outcome = iota
 	// Outdated: the user's memories have changed since Similar.
 	Outdated

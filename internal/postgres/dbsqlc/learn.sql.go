@@ -360,7 +360,7 @@ func (q *Queries) LinkMemory(ctx context.Context, arg LinkMemoryParams) error {
 }
 
 const LockExtraction = `-- name: LockExtraction :one
-select b.extracted_seq from throughline.own_briefs b
+select b.cleared_seq from throughline.own_briefs b
  where b.chat_id = $1 and b.extracted_seq = $2 for no key update
 `
 
@@ -372,21 +372,35 @@ type LockExtractionParams struct {
 // After the chat's and the messages' locks. No row: the range was read or skipped by somebody else.
 func (q *Queries) LockExtraction(ctx context.Context, arg LockExtractionParams) (int64, error) {
 	row := q.db.QueryRow(ctx, LockExtraction, arg.ChatID, arg.ExtractedSeq)
-	var extracted_seq int64
-	err := row.Scan(&extracted_seq)
-	return extracted_seq, err
+	var cleared_seq int64
+	err := row.Scan(&cleared_seq)
+	return cleared_seq, err
 }
 
 const LockMemories = `-- name: LockMemories :one
-select u.version from throughline.own_memory_users u where u.lease_token = $1::uuid for no key update
+select u.version, u.excluded,
+       (u.enabled and exists (select from throughline.own_chats c where c.id = $1 and c.remember
+                                 and coalesce(c.expires_at > now(), true)))::bool as wanted
+  from throughline.own_memory_users u where u.lease_token = $2::uuid for no key update
 `
 
-// After the brief's lock. No row: another worker has the lease.
-func (q *Queries) LockMemories(ctx context.Context, leaseToken uuid.UUID) (int64, error) {
-	row := q.db.QueryRow(ctx, LockMemories, leaseToken)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
+type LockMemoriesParams struct {
+	ChatID     uuid.UUID
+	LeaseToken uuid.UUID
+}
+
+type LockMemoriesRow struct {
+	Version  int64
+	Excluded []string
+	Wanted   bool
+}
+
+// After the brief's lock, which whoever switches a chat's memories off takes, too. No row: another worker has the lease.
+func (q *Queries) LockMemories(ctx context.Context, arg LockMemoriesParams) (LockMemoriesRow, error) {
+	row := q.db.QueryRow(ctx, LockMemories, arg.ChatID, arg.LeaseToken)
+	var i LockMemoriesRow
+	err := row.Scan(&i.Version, &i.Excluded, &i.Wanted)
+	return i, err
 }
 
 const MakeMemoryUser = `-- name: MakeMemoryUser :exec
@@ -510,7 +524,7 @@ func (q *Queries) ReadBefore(ctx context.Context, arg ReadBeforeParams) error {
 }
 
 const ReadExtraction = `-- name: ReadExtraction :one
-select c.remember, c.last_seq, b.extracted_seq, b.cleared_seq,
+select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
        (case when b.readable and not b.stale and not exists (
                     select from throughline.own_memory_extractions x
                      where x.chat_id = b.chat_id and x.result = 'skipped' and x.seq_from <= b.covered_seq and x.seq_to > b.cleared_seq)

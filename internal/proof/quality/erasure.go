@@ -184,6 +184,66 @@ func (p *person) eraseWritten() {
 	}
 }
 
+// switches are the ways in which a user stops what is being learnt of a chat. Each returns when it is answered.
+var switches = []struct {
+	name string
+	stop func(p *person, chat uuid.UUID)
+}{
+	{"chat not remembered", func(p *person, chat uuid.UUID) {
+		p.call(http.MethodPatch, "/v1/chats/"+chat.String(), map[string]any{"remember": false}, nil)
+	}},
+	{"memories off", func(p *person, _ uuid.UUID) {
+		p.call(http.MethodPatch, "/v1/memories/settings", map[string]any{"enabled": false}, nil)
+	}},
+	{"subject excluded", func(p *person, _ uuid.UUID) {
+		p.call(http.MethodPatch, "/v1/memories/settings", map[string]any{"excluded": []string{"boat"}}, nil)
+	}},
+	{"cleared", func(p *person, chat uuid.UUID) {
+		p.call(http.MethodPost, "/v1/chats/"+chat.String()+"/clear", map[string]any{}, nil)
+	}},
+	{"deleted", func(p *person, chat uuid.UUID) { p.call(http.MethodDelete, "/v1/chats/"+chat.String(), nil, nil) }},
+	{"expired", func(p *person, chat uuid.UUID) {
+		p.s.exec(`update public.chats set ttl_hours = 1, (created_at, last_message_at) = ('2020-01-01', '2020-01-01') where id = $1`, chat)
+		p.s.startJob("expire_chats")
+	}},
+}
+
+// stopWhileWorking switches memories off while a model is asked for them. What was not known when that was answered is not
+// known later, and what the user wrote stays.
+func stopWhileWorking(s *scene, size int) []figure {
+	const late, lost = "learnt after the answer", "the user's own, lost"
+	waiting := &strikes{}
+	s.play(canned{extract: canaryFacts, before: waiting.before})
+	s.atOnce(3, size, func(n int) {
+		one, p := switches[n%len(switches)], s.person()
+		canary := fmt.Sprint(canaryStem, "switch", n, "x")
+		said := turn(time.Now().Add(-time.Hour), "My boat is called "+canary+" and lies in the harbour.", "A good name.")
+		p.call(http.MethodPost, "/v1/memories", map[string]any{"content": "The user's boat has a red sail."}, nil)
+		chat, known := p.tell(said...), 0
+		stop := &strike{purpose: forExtract, erase: sync.OnceFunc(func() {
+			pause(20 * time.Millisecond)
+			one.stop(p, chat)
+			known = p.count(canary)
+		})}
+		waiting.Store(canary, stop)
+		p.learn(chat)
+		waiting.Delete(canary)
+		stop.erase() // waits for its end
+		if p.count(canary) > known {
+			s.note(late, "%s", one.name)
+		}
+		if p.count("red sail") != 1 {
+			s.note(lost, "%s", one.name)
+		}
+	})
+	return []figure{informs("rounds", float64(size)), s.none(late, ""), s.none(lost, "")}
+}
+
+// count returns how many memories of the user have a word.
+func (p *person) count(word string) int {
+	return p.s.number(`select count(*) from public.memories where user_id = $1 and position($2 in content) > 0`, p.ID, word)
+}
+
 // traces returns where a word still is: in any column of any table, in any case.
 func (s *scene) traces(word string) (found []string) {
 	for _, t := range rows[struct{ Name string }](s, `select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -82,6 +82,7 @@ var suites = []suite{
 	{"languages", [2]int{12, 12}, speakLanguages},
 	{"late", [2]int{12, 60}, runLate},
 	{"erasure", [2]int{3, 100}, eraseWhileWorking},
+	{"switches", [2]int{12, 200}, stopWhileWorking},
 	{"cost", [2]int{24, 120}, countCost},
 	{"everyday", [2]int{45, 45}, askEveryday},
 	{"smalltalk", [2]int{40, 500}, talkSmall},

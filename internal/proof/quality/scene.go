@@ -175,11 +175,11 @@ func (p *person) tell(messages ...said) uuid.UUID {
 	return answer.Chats[0].ID
 }
 
-// learn asks for extractions until nothing is left of a chat, or the chat is gone.
+// learn asks for extractions until nothing is left of a chat, or the chat is deleted or expired.
 func (p *person) learn(chat uuid.UUID) {
 	p.s.until("the chat is extracted", func() bool {
 		err := p.try(http.MethodPost, "/v1/chats/"+chat.String()+"/extract", map[string]any{}, nil)
-		if refusal, refused := errors.AsType[*people.RefusedError](err); refused && refusal.Status == http.StatusNotFound {
+		if refusal, refused := errors.AsType[*people.RefusedError](err); refused && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusGone) {
 			return true
 		}
 		p.s.check(err)
