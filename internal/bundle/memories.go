@@ -38,12 +38,13 @@ type Memory struct {
 	ValidTo        *time.Time `json:"valid_to"`
 	ValidPrecision *string    `json:"valid_precision"`
 	// RecordedAt and CreatedAt are zero where the file has none.
-	RecordedAt   time.Time      `json:"recorded_at,omitzero"`
-	RetractedAt  *time.Time     `json:"retracted_at"`
-	SupersededBy *string        `json:"superseded_by"`
-	CreatedAt    time.Time      `json:"created_at,omitzero"`
-	UpdatedAt    time.Time      `json:"updated_at,omitzero"`
-	Sources      []MemorySource `json:"sources"`
+	RecordedAt    time.Time      `json:"recorded_at,omitzero"`
+	RetractedAt   *time.Time     `json:"retracted_at"`
+	SupersededBy  *string        `json:"superseded_by"`
+	ConflictsWith *string        `json:"conflicts_with"`
+	CreatedAt     time.Time      `json:"created_at,omitzero"`
+	UpdatedAt     time.Time      `json:"updated_at,omitzero"`
+	Sources       []MemorySource `json:"sources"`
 	// LastAccessed is when a reply last used it, and AccessCount how often one did. History are its changes, which imports do
 	// not restore. Only accounts have them.
 	LastAccessed *time.Time       `json:"last_accessed,omitempty" db:"-"`
@@ -96,7 +97,7 @@ func checkMemory(m *Memory) error {
 		}
 	}
 	return cmp.Or(
-		uniform("superseded_by", m.SupersededBy),
+		uniform("superseded_by", m.SupersededBy), uniform("conflicts_with", m.ConflictsWith),
 		within("content", &m.Content, 1, maxMemory),
 		oneOf("unknown_memory_type", "memory_type", m.MemoryType, memoryTypes...),
 		oneOf("unknown_status", "the status", m.Status, "active", "inbox", "superseded", "archived"),

@@ -89,6 +89,7 @@ type Memory struct {
 	RecordedAt      time.Time      `json:"recorded_at" description:"Since when it is believed."`
 	RetractedAt     *time.Time     `json:"retracted_at" description:"Until when it was believed; null for what still is."`
 	SupersededBy    *uuid.UUID     `json:"superseded_by" description:"The memory that took its place; null for none."`
+	ConflictsWith   *uuid.UUID     `json:"conflicts_with" description:"The memory whose place it takes when it is accepted from the inbox; null for none."`
 	SourceSessionID *uuid.UUID     `json:"source_session_id" description:"The chat in which it was first said; null for none."`
 	LastAccessed    *time.Time     `json:"last_accessed" description:"When a reply last used it; null for never."`
 	AccessCount     int            `json:"access_count" description:"How many replies used it."`

@@ -348,7 +348,7 @@ func (c *learning) queueInsert(batch *pgx.Batch, op *learn.Operation) {
 		ID: op.ID, UserID: c.owner, Content: op.Content, MemoryType: string(op.From.Type), Confidence: op.Confidence, Durable: op.From.Durable,
 		Status: string(status), ChatID: c.change.ChatID, Embedding: embedding, EmbeddingModel: model, Lang: nullZero(op.From.Lang),
 		ValidFrom: nullTime(op.From.ValidFrom), ValidTo: nullTime(validTo), ValidPrecision: nullZero(string(op.From.Precision)),
-		SupersededBy: nullID(op.SupersededBy),
+		SupersededBy: nullID(op.SupersededBy), ConflictsWith: nullID(op.ConflictsWith),
 	})
 }
 

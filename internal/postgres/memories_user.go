@@ -283,6 +283,10 @@ func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange, own bool
 			ID: id, Content: change.Content, MemoryType: change.Type, Durable: change.Durable, Pinned: change.Pinned, Status: change.Status,
 			Own: own,
 		}).Exec(affects(1, &changed))
+		if replaced := before.ConflictsWith; replaced != nil && *cmp.Or(change.Status, new("")) == string(memories.Active) {
+			queueNote(batch, memories.Delete, "the user confirmed what contradicts it")
+			queueExec(batch, queries.ReplaceMemory, dbsqlc.ReplaceMemoryParams{ID: id, Replaced: *replaced})
+		}
 		if change.Content != nil {
 			queueExec(batch, queries.OverwriteFacts, dbsqlc.OverwriteFactsParams{ID: id, Content: *change.Content})
 		}

@@ -152,7 +152,7 @@ func (c *memoryChange) fresh(records []bundle.Memory, ids []uuid.UUID) (fresh []
 		renamed[records[i].ID] = places[i]
 	}
 	for i := range fresh {
-		fresh[i].SupersededBy = rename(fresh[i].SupersededBy, renamed)
+		fresh[i].SupersededBy, fresh[i].ConflictsWith = rename(fresh[i].SupersededBy, renamed), rename(fresh[i].ConflictsWith, renamed)
 	}
 	return fresh, places, nil
 }

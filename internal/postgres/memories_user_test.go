@@ -52,6 +52,11 @@ func (r *remembering) add(content string) history.Memory {
 	return stored
 }
 
+func (r *remembering) find(id uuid.UUID) history.Memory {
+	r.t.Helper()
+	return must(r.memories.FindMemory(r.t.Context(), r.user, id))(r.t)
+}
+
 func (r *remembering) change(id uuid.UUID, change history.MemoryChange) history.Memory {
 	r.t.Helper()
 	changed := must(r.memories.ChangeMemory(r.t.Context(), r.user, id, change))(r.t)
@@ -215,6 +220,33 @@ func TestTheInboxIsConfirmed(t *testing.T) {
 	if last := made[len(made)-1]; !strings.HasSuffix(last, "EDIT user: the user confirmed it") {
 		t.Errorf("%q", last)
 	}
+}
+
+// What contradicts a memory that a model may not change takes its place once the user says so, also where that is pinned.
+func TestAnAcceptedConflictTakesThePlaceOfWhatItContradicts(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	lyon := r.add("The user lives in Lyon.")
+	r.change(lyon.ID, history.MemoryChange{Pinned: new(true)})
+	conflict := func(content string) uuid.UUID {
+		return ask[uuid.UUID](r, "insert into memories (user_id, content, status, conflicts_with) values ($1, $2, 'inbox', $3) returning id",
+			r.user.UserID, content, lyon.ID)
+	}
+	porto, rejected := conflict("The user lives in Porto."), conflict("The user lives in Rome.")
+	noError(t, r.memories.DeleteMemory(t.Context(), r.user, rejected, history.MemoryDeletion{}))
+	is(t, r.find(lyon.ID).Status, "active", "after a rejection, Lyon")
+	is(t, *r.find(porto).ConflictsWith, lyon.ID, "what it contradicts")
+
+	r.change(porto, history.MemoryChange{Status: new("active")})
+	before, now := r.find(lyon.ID), r.find(porto)
+	is(t, tuple(before.Status, *before.SupersededBy, before.ValidTo != nil, now.Status, now.ConflictsWith == nil),
+		tuple("superseded", porto, true, "active", true), "accepted")
+	actions := r.actions(lyon.ID)
+	is(t, actions[len(actions)-1], "3 DELETE user: the user confirmed what contradicts it", "Lyon's history")
+
+	another := conflict("The user lives in Turin.")
+	noError(t, r.memories.DeleteMemory(t.Context(), r.user, lyon.ID, history.MemoryDeletion{}))
+	is(t, r.find(another).ConflictsWith == nil, true, "nothing names what is gone")
 }
 
 func TestWhatWasSupersededIsTrueAgain(t *testing.T) {

@@ -111,8 +111,10 @@ func (w *chatWriter) memory(memory bundle.Memory) error {
 	for i, source := range memory.Sources {
 		memory.Sources[i].MessageID = w.id(&source.MessageID).String()
 	}
-	if memory.SupersededBy != nil {
-		memory.SupersededBy = new(w.memoryID(*memory.SupersededBy).String())
+	for _, other := range []**string{&memory.SupersededBy, &memory.ConflictsWith} {
+		if *other != nil {
+			*other = new(w.memoryID(**other).String())
+		}
 	}
 	w.memories = append(w.memories, NewMemory{Memory: memory, ID: w.memoryID(memory.ID)})
 	return w.add(len(memory.Content) + len(memory.Sources)*memorySourceBytes)

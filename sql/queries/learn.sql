@@ -129,10 +129,10 @@ select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, '
 -- name: InsertMemory :exec
 insert into throughline.own_memories
   (id, user_id, content, memory_type, confidence, durable, status, source_session_id, embedding, embedding_model, lang,
-   valid_from, valid_to, valid_precision, superseded_by, retracted_at, origin)
+   valid_from, valid_to, valid_precision, superseded_by, conflicts_with, retracted_at, origin)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(content), sqlc.arg(memory_type), sqlc.arg(confidence), sqlc.arg(durable), sqlc.arg(status),
    sqlc.arg(chat_id)::uuid, sqlc.narg(embedding)::throughline.embedding, sqlc.narg(embedding_model), sqlc.narg(lang),
-   sqlc.narg(valid_from), sqlc.narg(valid_to), sqlc.narg(valid_precision), sqlc.narg(superseded_by),
+   sqlc.narg(valid_from), sqlc.narg(valid_to), sqlc.narg(valid_precision), sqlc.narg(superseded_by), sqlc.narg(conflicts_with),
    case when sqlc.arg(status) = 'superseded' then now() end, 'extracted');
 
 -- name: MergeMemory :exec

@@ -15,7 +15,7 @@ select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, '
 -- name: ListMemories :exec
 -- With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
@@ -66,7 +66,7 @@ ranked as (
    where w.having_it * 2 <= w.total or w.total < 4 or w.all_common
    group by h.id)
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources,
@@ -78,7 +78,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
 -- name: FindMemory :exec
 -- At most one row.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
@@ -108,12 +108,13 @@ select m.id from public.memories m where m.user_id = (select auth.uid()) and m.i
 -- Rows are objects with the names of the columns. One whose id is taken is left out: it was inserted before the connection
 -- broke.
 insert into public.memories (id, content, memory_type, confidence, durable, pinned, status, edited, origin, lang, valid_from, valid_to, valid_precision,
-                             recorded_at, retracted_at, superseded_by, source_session_id, created_at, last_accessed, access_count)
+                             recorded_at, retracted_at, superseded_by, conflicts_with, source_session_id, created_at, last_accessed,
+                             access_count)
 select (n ->> 'id')::uuid, n ->> 'content', n ->> 'memory_type', (n ->> 'confidence')::float8, (n ->> 'durable')::boolean, (n ->> 'pinned')::boolean,
        n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif(sqlc.arg(origin)::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang',
          (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
        n ->> 'valid_precision', coalesce((n ->> 'recorded_at')::timestamptz, now()), (n ->> 'retracted_at')::timestamptz,
-       (n ->> 'superseded_by')::uuid, coalesce(sqlc.narg(source_session_id)::uuid, (n ->> 'source_session_id')::uuid),
+       (n ->> 'superseded_by')::uuid, (n ->> 'conflicts_with')::uuid, coalesce(sqlc.narg(source_session_id)::uuid, (n ->> 'source_session_id')::uuid),
          coalesce((n ->> 'created_at')::timestamptz, now()),
        (n ->> 'last_accessed')::timestamptz, coalesce((n ->> 'access_count')::int, 0)
   from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) n
@@ -142,8 +143,17 @@ update public.memories m
        confidence = case when sqlc.narg(content)::text <> m.content or m.status = 'inbox' and sqlc.narg(status)::text = 'active' then 1 else m.confidence end,
        valid_to = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.valid_to end,
        retracted_at = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.retracted_at end,
-       superseded_by = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.superseded_by end
+       superseded_by = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.superseded_by end,
+       conflicts_with = case when sqlc.narg(status)::text is null then m.conflicts_with end
  where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
+
+-- name: ReplaceMemory :exec
+-- Closes what an accepted memory contradicts.
+update public.memories m
+   set status = 'superseded', superseded_by = n.id, valid_to = coalesce(n.valid_from, now()), retracted_at = now()
+  from public.memories n
+ where n.user_id = (select auth.uid()) and n.id = sqlc.arg(id)::uuid
+   and m.user_id = n.user_id and m.id = sqlc.arg(replaced)::uuid and m.status in ('active', 'archived');
 
 -- name: OverwriteFacts :exec
 -- What a memory falls back to when one of its sources is deleted are the user's own words from now on.
@@ -214,7 +224,7 @@ on conflict (user_id) do update
 -- name: ExportMemories :exec
 -- The oldest first. With a chat, those that were said there, up to a message, with their sources there.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.created_at, m.updated_at,
+       m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote,
          'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)

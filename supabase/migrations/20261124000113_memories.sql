@@ -127,6 +127,8 @@ create table public.memories (
   retracted_at      timestamptz,
   -- The memory that took its place; null if that is gone. No foreign key, which would delete this one with it.
   superseded_by     uuid,
+  -- The memory that this one takes the place of once its user accepts it. Likewise.
+  conflicts_with    uuid,
   -- When a reply last used it, and how often.
   last_accessed     timestamptz,
   access_count      int         not null default 0,
@@ -359,7 +361,7 @@ call throughline.protect('public.memory_users',
   jobs => 'select, update');
 call throughline.protect('public.memories',
   clients => 'select (id, user_id, content, memory_type, confidence, durable, pinned, status, source_session_id, lang,
-    valid_from, valid_to, valid_precision, recorded_at, retracted_at, superseded_by, last_accessed, access_count,
+    valid_from, valid_to, valid_precision, recorded_at, retracted_at, superseded_by, conflicts_with, last_accessed, access_count,
     origin, edited, version, created_at, updated_at)',
   server => 'select, insert, update, delete',
   jobs => 'select, insert, update', per_user => -0.01);

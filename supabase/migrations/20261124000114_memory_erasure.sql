@@ -50,6 +50,7 @@ begin
     on conflict (memory_id, message_id) do nothing;
     perform throughline.note_change('MERGE', null, 'erasure', null, null);
     update public.memories o set superseded_by = twin where o.superseded_by = m.id and o.user_id = m.user_id;
+    update public.memories o set conflicts_with = twin where o.conflicts_with = m.id and o.user_id = m.user_id;
     delete from public.memories where id = m.id;
     update public.memories t
        set confidence = greatest(t.confidence, m.confidence), pinned = t.pinned or m.pinned, durable = t.durable or m.durable,
@@ -115,6 +116,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   change constant text := current_setting('throughline.change', true);
 begin
+  update public.memories m set conflicts_with = null from old_memories g where m.user_id = g.user_id and m.conflicts_with = g.id;
   if exists (select from old_memories g join public.memories m on m.superseded_by = g.id) then
     perform throughline.note_change('EDIT', null, 'erasure', null, null);
     update public.memories m set superseded_by = null

@@ -4,7 +4,7 @@ create view inspect.memories with (security_invoker = true) as
 select m.id as memory_id, m.user_id, m.content, m.memory_type, m.status, m.confidence, m.durable, m.pinned, m.edited, m.origin, m.lang,
        m.valid_from, m.valid_to, m.valid_precision, m.recorded_at, m.retracted_at,
        said.times as times_said, said.first_at as first_said_at, said.last_at as last_said_at, said.chats, said.quotes,
-       m.superseded_by, successor.content as superseded_by_content,
+       m.superseded_by, successor.content as superseded_by_content, m.conflicts_with,
        m.last_accessed, m.access_count, now() - coalesce(m.last_accessed, greatest(m.recorded_at, m.created_at)) as unused,
        m.version, about.entities, m.embedding_model, m.source_session_id, m.created_at, m.updated_at
   from public.memories m

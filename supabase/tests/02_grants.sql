@@ -16,7 +16,7 @@ create function pg_temp.columns_to(verb text) returns text language sql as $$
            group by table_name) p
 $$;
 select is(pg_temp.columns_to('SELECT'),
-  'memories(access_count confidence content created_at durable edited id lang last_accessed memory_type origin pinned recorded_at retracted_at '
+  'memories(access_count confidence conflicts_with content created_at durable edited id lang last_accessed memory_type origin pinned recorded_at retracted_at '
   'source_session_id status superseded_by updated_at user_id valid_from valid_precision valid_to version) '
   'memory_users(created_at enabled excluded language time_zone updated_at user_id version) '
   'topics(access_count chat_id compacted_messages compacted_seq created_at first_seq id importance importance_rated last_active_at '

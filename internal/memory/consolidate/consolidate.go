@@ -54,6 +54,8 @@ type Decision struct {
 	// one is history from the beginning, until ValidTo.
 	Status       memories.Status
 	SupersededBy uuid.UUID
+	// ConflictsWith is the memory whose place is taken once the user accepts what waits in the inbox.
+	ConflictsWith uuid.UUID
 	// Confidence is the confidence afterwards.
 	Confidence float64
 	// ValidTo is until when what is superseded was true.

@@ -83,9 +83,9 @@ func (v *validation) supersede(o *open, choices []choice) *Decision {
 		}
 		switch {
 		case o.candidate.Inbox:
-			return conflict(o, doubtOf(&o.candidate))
+			return conflict(o, k, doubtOf(&o.candidate))
 		case k.isTheUsers():
-			return conflict(o, ReasonConflict)
+			return conflict(o, k, ReasonConflict)
 		case isLater(k, &o.candidate):
 			return history(o, k)
 		case d == nil:
@@ -100,11 +100,18 @@ func (v *validation) supersede(o *open, choices []choice) *Decision {
 	return d
 }
 
-// conflict puts a candidate before the user.
-func conflict(o *open, reason string) *Decision {
+// ask puts a candidate before the user.
+func ask(o *open, reason string) *Decision {
 	d := add(o.number, &o.candidate, reason)
 	d.Status, d.Reason = memories.Inbox, reason
 	return &d
+}
+
+// conflict puts a candidate before the user that takes the place of a memory if they accept it.
+func conflict(o *open, k *Known, reason string) *Decision {
+	d := ask(o, reason)
+	d.ConflictsWith = k.ID
+	return d
 }
 
 // isLater reports whether a memory was said after a candidate.
@@ -145,9 +152,9 @@ func (v *validation) update(o *open, choices []choice) *Decision {
 			return v.source(o, k)
 		case !keepsBoth(c.merged, merged, k.Content, known, o):
 		case o.candidate.Inbox:
-			return conflict(o, doubtOf(&o.candidate))
+			return ask(o, doubtOf(&o.candidate))
 		case k.isTheUsers():
-			return conflict(o, ReasonConflict)
+			return ask(o, ReasonConflict)
 		default:
 			v.changed[k.ID] = true
 			return &Decision{

@@ -361,6 +361,8 @@ func TestDoubtsAndConflictsGoToTheInbox(t *testing.T) {
 	testkit.Exec(t, r.pool, "insert into memories (user_id, content, origin, pinned) values ($1, $2, 'user', true)", r.user, lyon.Fact)
 	report := r.mustExtract(r.chat("I moved to Porto.", "Perhaps I am allergic to walnuts."))
 	dropped := testkit.Ask[string](t, r.pool, "select dropped::text from memory_extractions")
+	testkit.Want(t, r.pool, lyon.Fact, `select k.content from memories m join memories k on k.id = m.conflicts_with
+		where m.status = 'inbox' and m.content like '%Porto%'`)
 	if len(r.contents("inbox")) != 2 || dropped != "{}" || report.Rounds != 2 || report.Added != 2 || !slices.Contains(r.contents("active"), lyon.Fact) {
 		t.Errorf("%+v, %q in the inbox, dropped %s", report, r.contents("inbox"), dropped)
 	}

@@ -262,10 +262,10 @@ func (q *Queries) InsertExtraction(ctx context.Context, arg InsertExtractionPara
 const InsertMemory = `-- name: InsertMemory :exec
 insert into throughline.own_memories
   (id, user_id, content, memory_type, confidence, durable, status, source_session_id, embedding, embedding_model, lang,
-   valid_from, valid_to, valid_precision, superseded_by, retracted_at, origin)
+   valid_from, valid_to, valid_precision, superseded_by, conflicts_with, retracted_at, origin)
 values ($1, $2, $3, $4, $5, $6, $7,
    $8::uuid, $9::throughline.embedding, $10, $11,
-   $12, $13, $14, $15,
+   $12, $13, $14, $15, $16,
    case when $7 = 'superseded' then now() end, 'extracted')
 `
 
@@ -285,6 +285,7 @@ type InsertMemoryParams struct {
 	ValidTo        *time.Time
 	ValidPrecision *string
 	SupersededBy   uuid.NullUUID
+	ConflictsWith  uuid.NullUUID
 }
 
 func (q *Queries) InsertMemory(ctx context.Context, arg InsertMemoryParams) error {
@@ -304,6 +305,7 @@ func (q *Queries) InsertMemory(ctx context.Context, arg InsertMemoryParams) erro
 		arg.ValidTo,
 		arg.ValidPrecision,
 		arg.SupersededBy,
+		arg.ConflictsWith,
 	)
 	return err
 }

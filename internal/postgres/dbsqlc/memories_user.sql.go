@@ -25,7 +25,8 @@ update public.memories m
        confidence = case when $1::text <> m.content or m.status = 'inbox' and $5::text = 'active' then 1 else m.confidence end,
        valid_to = case when m.status = 'superseded' and $5::text is not null then null else m.valid_to end,
        retracted_at = case when m.status = 'superseded' and $5::text is not null then null else m.retracted_at end,
-       superseded_by = case when m.status = 'superseded' and $5::text is not null then null else m.superseded_by end
+       superseded_by = case when m.status = 'superseded' and $5::text is not null then null else m.superseded_by end,
+       conflicts_with = case when $5::text is null then m.conflicts_with end
  where m.user_id = (select auth.uid()) and m.id = $7::uuid
 `
 
@@ -128,7 +129,7 @@ func (q *Queries) DeleteMemory(ctx context.Context, id uuid.UUID) (int64, error)
 
 const ExportMemories = `-- name: ExportMemories :exec
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.created_at, m.updated_at,
+       m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote,
          'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
@@ -168,7 +169,7 @@ func (q *Queries) ExportMemories(ctx context.Context, arg ExportMemoriesParams) 
 
 const FindMemory = `-- name: FindMemory :exec
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
@@ -256,12 +257,13 @@ func (q *Queries) ForgetMemories(ctx context.Context, arg ForgetMemoriesParams) 
 
 const InsertMemories = `-- name: InsertMemories :exec
 insert into public.memories (id, content, memory_type, confidence, durable, pinned, status, edited, origin, lang, valid_from, valid_to, valid_precision,
-                             recorded_at, retracted_at, superseded_by, source_session_id, created_at, last_accessed, access_count)
+                             recorded_at, retracted_at, superseded_by, conflicts_with, source_session_id, created_at, last_accessed,
+                             access_count)
 select (n ->> 'id')::uuid, n ->> 'content', n ->> 'memory_type', (n ->> 'confidence')::float8, (n ->> 'durable')::boolean, (n ->> 'pinned')::boolean,
        n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif($1::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang',
          (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
        n ->> 'valid_precision', coalesce((n ->> 'recorded_at')::timestamptz, now()), (n ->> 'retracted_at')::timestamptz,
-       (n ->> 'superseded_by')::uuid, coalesce($2::uuid, (n ->> 'source_session_id')::uuid),
+       (n ->> 'superseded_by')::uuid, (n ->> 'conflicts_with')::uuid, coalesce($2::uuid, (n ->> 'source_session_id')::uuid),
          coalesce((n ->> 'created_at')::timestamptz, now()),
        (n ->> 'last_accessed')::timestamptz, coalesce((n ->> 'access_count')::int, 0)
   from jsonb_array_elements($3::jsonb) n
@@ -308,7 +310,7 @@ func (q *Queries) KeepMemories(ctx context.Context, chatID uuid.UUID) error {
 
 const ListMemories = `-- name: ListMemories :exec
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
@@ -457,6 +459,25 @@ func (q *Queries) ReadMemorySettings(ctx context.Context) error {
 	return err
 }
 
+const ReplaceMemory = `-- name: ReplaceMemory :exec
+update public.memories m
+   set status = 'superseded', superseded_by = n.id, valid_to = coalesce(n.valid_from, now()), retracted_at = now()
+  from public.memories n
+ where n.user_id = (select auth.uid()) and n.id = $1::uuid
+   and m.user_id = n.user_id and m.id = $2::uuid and m.status in ('active', 'archived')
+`
+
+type ReplaceMemoryParams struct {
+	ID       uuid.UUID
+	Replaced uuid.UUID
+}
+
+// Closes what an accepted memory contradicts.
+func (q *Queries) ReplaceMemory(ctx context.Context, arg ReplaceMemoryParams) error {
+	_, err := q.db.Exec(ctx, ReplaceMemory, arg.ID, arg.Replaced)
+	return err
+}
+
 const SearchMemories = `-- name: SearchMemories :exec
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable($2::text)))) w (lexeme)
@@ -486,7 +507,7 @@ ranked as (
    where w.having_it * 2 <= w.total or w.total < 4 or w.all_common
    group by h.id)
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
-       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources,

@@ -61,6 +61,7 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
         {memory.edited && <span class="badge strong">Corrected by you</span>}
         <span>{typeNames[memory.memory_type]}, {origins[memory.origin]}, {dayOf(memory.recorded_at)}{validity(memory)}</span>
         {memory.superseded_by && <a href={`/app/memories?id=${memory.superseded_by}`}>What took its place</a>}
+        {memory.conflicts_with && <a href={`/app/memories?id=${memory.conflicts_with}`}>What it takes the place of</a>}
       </p>
       <div class="actions">
         <Origin memory={memory} open={open} />
