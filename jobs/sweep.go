@@ -19,6 +19,8 @@ type Maintenance interface {
 	// DeleteStrayDeltas deletes the deltas of replies that ended at least young ago and returns their number.
 	// Until then the server of the reply may still delete them itself.
 	DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error)
+	// DeleteOldUsage deletes what was spent more than 400 days ago.
+	DeleteOldUsage(ctx context.Context) error
 	// MergeSearchEntries merges the entries that turns added to the full-text indexes.
 	MergeSearchEntries(ctx context.Context) error
 	// ReviveDeadFolds makes the jobs of dead workers available again and clears expired leases. young is how
@@ -73,7 +75,7 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) err
 	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
 	result.Indexed, errs[4] = c.Indexer.IndexRested(ctx, indexRest, indexPatience)
 	result.Embeddings, result.MemoryEmbeddings, errs[5] = c.insertBare(ctx, false)
-	errs[6] = c.Maintenance.MergeSearchEntries(ctx)
+	errs[6] = errors.Join(c.Maintenance.MergeSearchEntries(ctx), c.Maintenance.DeleteOldUsage(ctx))
 	jobs, leases, extractions, err := c.sweepExtractions(ctx)
 	result.Jobs, result.Leases, result.Extractions, errs[8] = result.Jobs+jobs, result.Leases+leases, extractions, err
 	topics, err := c.sweepTopics(ctx)

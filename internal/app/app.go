@@ -135,7 +135,10 @@ func (a *App) assemble(ctx context.Context) error {
 	if err := a.openPools(ctx); err != nil {
 		return err
 	}
-	a.model = llm.New(llm.Config{APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout, Logger: a.logger})
+	a.model = llm.New(llm.Config{
+		APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout,
+		Record: postgres.NewUsage(a.workPool, a.logger).Record, Logger: a.logger,
+	})
 	a.closers = append(a.closers, a.model.Close)
 	a.makeEmbedder()
 	a.reportBacklog()

@@ -39,7 +39,7 @@ func (c *Client) Ask(ctx context.Context, question lease.Question) (lease.Answer
 	for {
 		form := c.form.Load()
 		params.Text, params.Instructions = formOf(question, schema, form)
-		response, err := c.send(ctx, params)
+		response, err := c.ask(ctx, params, question.UserID, question.CacheKey)
 		switch {
 		case form < asPlainText && refusesForm(err):
 			c.useForm(ctx, form+1)
@@ -58,7 +58,7 @@ func (c *Client) Ask(ctx context.Context, question lease.Question) (lease.Answer
 func (c *Client) Write(ctx context.Context, question lease.Question) (lease.Answer, error) {
 	params := newParams(question.Purpose, question.Input, question.Instructions, question.CacheKey, question.UserID)
 	params.Model = question.Model
-	response, err := c.send(ctx, params)
+	response, err := c.ask(ctx, params, question.UserID, question.CacheKey)
 	if err != nil {
 		return lease.Answer{}, upstreamError(ctx, err)
 	}

@@ -163,3 +163,35 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		t.Errorf("a refusal: %v", err)
 	}
 }
+
+// What a call has cost is recorded, also where its answer is of no use. What broke off is estimated, what was refused is free.
+func TestCallsAreRecorded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		want    []lease.Spent
+	}{
+		"answered": {answers(http.StatusOK, "application/json", `{"status":"completed","model":"m-1","output":[],
+			"usage":{"input_tokens":90,"input_tokens_details":{"cached_tokens":64},"output_tokens":7}}`),
+			[]lease.Spent{{Purpose: "entities", Model: "m-1", UserID: userID, ChatID: chatID, InputTokens: 90, CachedTokens: 64, OutputTokens: 7}}},
+		"refused": {answers(http.StatusUnauthorized, "application/json", `{"error":{"code":"invalid_api_key"}}`), nil},
+		"late": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			[]lease.Spent{{Purpose: "entities", Model: "gpt-5.6-luna", UserID: userID, ChatID: chatID, InputTokens: 8, Estimated: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var spent []lease.Spent
+			record := func(_ context.Context, one lease.Spent) { spent = append(spent, one) }
+			asked := New(Config{BaseURL: serve(t, c.handler).url, IdleTimeout: time.Minute, Record: record})
+			t.Cleanup(asked.Close)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if _, err := asked.Ask(ctx, asking()); err == nil {
+				t.Error("there was an answer")
+			}
+			if !slices.Equal(spent, c.want) {
+				t.Errorf("%+v, not %+v", spent, c.want)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package llm
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
@@ -38,6 +39,8 @@ type Config struct {
 	BaseURL string
 	// IdleTimeout is the longest pause between two events or comments of a streamed reply, and before the first.
 	IdleTimeout time.Duration
+	// Record is told what each call has cost that is not for a reply; nil for no one. It returns soon.
+	Record func(ctx context.Context, spent lease.Spent)
 	// Logger defaults to none.
 	Logger *slog.Logger
 }
@@ -48,6 +51,7 @@ type Client struct {
 	api     responses.ResponseService
 	idle    time.Duration
 	http    *http.Client
+	record  func(ctx context.Context, spent lease.Spent)
 	logger  *slog.Logger
 	refused refusedFields
 	form    atomic.Int32 // of structured answers: what the server has not refused
@@ -71,7 +75,11 @@ func New(config Config) *Client {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client, logger: logger}
+	record := config.Record
+	if record == nil {
+		record = func(context.Context, lease.Spent) {}
+	}
+	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client, record: record, logger: logger}
 }
 
 func newHTTPClient() *http.Client {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,6 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
@@ -36,6 +40,30 @@ func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, o
 			return response, err
 		}
 	}
+}
+
+// ask is send for what is no reply, and records what it has cost. A call that broke off may be on the bill all the same: what
+// was sent is estimated. One that was refused is not.
+func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, userID, chatID uuid.UUID) (*responses.Response, error) {
+	response, err := c.send(ctx, params)
+	spent := lease.Spent{Purpose: params.Metadata["purpose"], Model: params.Model, UserID: userID}
+	if chatID != userID {
+		spent.ChatID = chatID
+	}
+	_, refused := errors.AsType[*responses.Error](err)
+	switch {
+	case refused:
+		return response, err
+	case err != nil:
+		spent.Estimated = true
+		spent.InputTokens = text.Tokens(params.Instructions.Value) + text.Tokens(params.Input.OfString.Value)
+	default:
+		answer := textOf(response)
+		spent.Model = cmp.Or(answer.Model, spent.Model)
+		spent.InputTokens, spent.CachedTokens, spent.OutputTokens = answer.InputTokens, answer.CachedTokens, answer.OutputTokens
+	}
+	c.record(ctx, spent)
+	return response, err
 }
 
 // leaveOut notes a refused field, and logs it once.

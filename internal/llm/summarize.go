@@ -19,7 +19,7 @@ func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, 
 	} else {
 		params.Model = call.Model
 	}
-	response, err := c.send(ctx, params)
+	response, err := c.ask(ctx, params, call.UserID, call.ChatID)
 	if err != nil {
 		if call.Hosted != nil && isPromptGone(err) {
 			return brief.Answer{}, fmt.Errorf("%w: %w", brief.ErrPromptGone, upstreamError(ctx, err))

@@ -183,6 +183,7 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 		"DeleteExpiredChats":        queue(batch, queries.DeleteExpiredChats, dbsqlc.DeleteExpiredChatsParams{Days: 30, Most: 500}),
 		"DeleteIdleChats":           queue(batch, queries.DeleteIdleChats, dbsqlc.DeleteIdleChatsParams{Days: 30, Most: 500}),
 		"DeleteSpentDeltas":         queueExec(batch, queries.DeleteSpentDeltas, ids),
+		"DeleteOldUsage":            queue(batch, queries.DeleteOldUsage, usageAtOnce),
 		"DeleteStrayDeltas":         queue(batch, queries.DeleteStrayDeltas, 10),
 		"FadeMemories":              queue(batch, queries.FadeMemories, dbsqlc.FadeMemoriesParams{Day: pgtype.Date{Time: today, Valid: true}, Most: usersAtOnce}),
 		"FindBareChats":             queue(batch, queries.FindBareChats, dbsqlc.FindBareChatsParams{Model: model, Most: 100}),

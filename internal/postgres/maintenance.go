@@ -49,6 +49,15 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 	return int(rows), failed("delete stray deltas", err)
 }
 
+// usageAtOnce is how many rows of usage a sweep deletes.
+const usageAtOnce = 5000
+
+// DeleteOldUsage deletes what was spent more than 400 days ago.
+func (m *Maintenance) DeleteOldUsage(ctx context.Context) error {
+	_, err := dbsqlc.New(m.pool).DeleteOldUsage(ctx, usageAtOnce)
+	return failed("delete old usage", err)
+}
+
 // MergeSearchEntries moves the pending entries of new messages into the full-text indexes, so that no turn has to.
 func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 	return failed("merge search entries", dbsqlc.New(m.pool).MergeSearchEntries(ctx))

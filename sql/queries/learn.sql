@@ -173,12 +173,20 @@ select throughline.link_memory(sqlc.arg(memory_id)::uuid, sqlc.arg(entities)::js
 update throughline.own_memories set last_accessed = now(), access_count = access_count + 1 where id = any (sqlc.arg(ids)::uuid[]);
 
 -- name: InsertExtraction :exec
+-- Its calls are those of all attempts at the range.
 insert into throughline.own_memory_extractions
   (id, chat_id, user_id, seq_from, seq_to, turns, result, candidates, added, updated, superseded, noops, dropped,
    calls, input_tokens, output_tokens, model, prompt_ref, duration_ms)
-values (sqlc.arg(id), sqlc.arg(chat_id), sqlc.arg(user_id), sqlc.arg(seq_from), sqlc.arg(seq_to), sqlc.arg(turns), sqlc.arg(result),
+select sqlc.arg(id), sqlc.arg(chat_id), sqlc.arg(user_id), sqlc.arg(seq_from), sqlc.arg(seq_to), sqlc.arg(turns), sqlc.arg(result),
    sqlc.arg(candidates), sqlc.arg(added), sqlc.arg(updated), sqlc.arg(superseded), sqlc.arg(noops), sqlc.arg(dropped),
-   sqlc.arg(calls), sqlc.arg(input_tokens), sqlc.arg(output_tokens), sqlc.arg(model), sqlc.arg(prompt_ref), sqlc.arg(duration_ms));
+   spent.calls, spent.input_tokens, spent.output_tokens, sqlc.arg(model), sqlc.arg(prompt_ref), sqlc.arg(duration_ms)
+  from (select greatest(count(*), sqlc.arg(calls)::int)::int as calls,
+               greatest(coalesce(sum(e.input_tokens), 0), sqlc.arg(input_tokens)::int)::int as input_tokens,
+               greatest(coalesce(sum(e.output_tokens), 0), sqlc.arg(output_tokens)::int)::int as output_tokens
+          from throughline.own_usage_events e
+         where e.chat_id = sqlc.arg(chat_id) and e.purpose in ('extract', 'consolidate')
+           and e.created_at > coalesce((select max(x.created_at) from throughline.own_memory_extractions x
+                                         where x.chat_id = sqlc.arg(chat_id)), '-infinity')) spent;
 
 -- name: AdvanceExtraction :one
 -- Says how far the chat is read, and when the rest is due: never, at once where that was wanted or there are six turns, or

@@ -7,7 +7,7 @@ declare
   tables constant text[] := array[
     'chat_files', 'chats', 'conversation_brief_drafts', 'conversation_brief_revisions', 'conversation_briefs', 'embedding_models', 'memories',
     'memory_entities', 'memory_extractions', 'memory_mentions', 'memory_relationships', 'memory_revisions', 'memory_sources', 'memory_users',
-    'message_deltas', 'message_files', 'messages', 'topics', 'turn_index'];
+    'message_deltas', 'message_files', 'messages', 'topics', 'turn_index', 'usage_events'];
   indexes constant text[] := array[
     'chat_files_pkey', 'chat_files_user_id_idx', 'chats_active_on_idx', 'chats_expires_at_idx', 'chats_pkey', 'chats_user_id_idx',
     'conversation_brief_drafts_pkey', 'conversation_brief_drafts_user_id_idx', 'conversation_brief_revisions_fold_once_key',
@@ -28,7 +28,8 @@ declare
     'messages_pkey', 'messages_system_idx', 'messages_tool_name_idx', 'messages_user_id_chat_id_seq_idx', 'topics_active_idx',
     'topics_archived_bare_idx', 'topics_chat_id_number_key', 'topics_lease_until_idx', 'topics_pkey', 'topics_rehydrated_idx', 'topics_retry_at_idx',
     'topics_stale_idx', 'topics_unpacked_idx', 'topics_user_id_idx', 'turn_index_embedding_model_idx', 'turn_index_pkey', 'turn_index_to_choose_idx',
-    'turn_index_to_embed_idx', 'turn_index_topic_idx', 'turn_index_tsv_idx'];
+    'turn_index_to_embed_idx', 'turn_index_topic_idx', 'turn_index_tsv_idx', 'usage_events_created_at_idx', 'usage_events_pkey',
+    'usage_events_user_id_created_at_idx'];
   me constant pg_roles := (select r from pg_roles r where r.rolname = current_user);
   users constant oid := (select c.oid from pg_class c where c.relname = 'users' and c.relnamespace = to_regnamespace('auth'));
   taken text;

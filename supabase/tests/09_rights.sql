@@ -33,6 +33,7 @@ insert into expected values
   ('public.memory_entities',                 '',   'S',     'SIUD',  'SD',    ''),
   ('public.memory_relationships',            '',   'S',     'SIUD',  'S',     ''),
   ('public.memory_mentions',                 '',   '',      'SIUD',  'S',     ''),
+  ('public.usage_events',                    '',   'S',     'SIUD',  'S',     ''),
   ('throughline.own_chats',                  '',   '',      '',      '',      'S'),
   ('throughline.own_messages',               '',   '',      '',      '',      'S'),
   ('throughline.own_briefs',                 '',   '',      '',      '',      'SU'),
@@ -45,6 +46,7 @@ insert into expected values
   ('throughline.own_memories',               '',   '',      '',      '',      'SIU'),
   ('throughline.own_memory_sources',         '',   '',      '',      '',      'SI'),
   ('throughline.own_memory_extractions',     '',   '',      '',      '',      'SI'),
+  ('throughline.own_usage_events',           '',   '',      '',      '',      'S'),
   ('river.river_job',                        '',   '',      'S',     '',      '');
 insert into expected select 'throughline.own_memory_' || name, '', '', '', '', 'S'
   from unnest(array['revisions', 'entities', 'relationships', 'mentions']) name;

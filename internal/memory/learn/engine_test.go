@@ -140,6 +140,7 @@ func TestModelsThatFail(t *testing.T) {
 					t.Errorf("last: %+v, %v", last, err)
 				}
 				r.wantNoLease()
+				testkit.Want(t, r.pool, 4, "select calls from memory_extractions") // of both attempts
 				if again, err := r.extract(chatID); err != nil || again.Result != lease.Nothing {
 					t.Errorf("after the last: %+v, %v", again, err)
 				}

@@ -48,9 +48,11 @@ func newRig(t *testing.T, script testkit.Script, change func(*learn.Config)) *ri
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	client := llm.New(llm.Config{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
-	t.Cleanup(client.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
+	client := llm.New(llm.Config{
+		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Record: postgres.NewUsage(pool, r.logs.Logger()).Record,
+	})
+	t.Cleanup(client.Close)
 	r.config = learn.Config{
 		Store: postgres.NewLearning(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
 		Delay: 1,

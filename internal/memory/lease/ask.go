@@ -32,6 +32,17 @@ type Question struct {
 	UserID   uuid.UUID
 }
 
+// Spent is what one call of a model has cost. ChatID is uuid.Nil for what is of no chat.
+type Spent struct {
+	Purpose, Model string
+	UserID, ChatID uuid.UUID
+	InputTokens    int
+	CachedTokens   int // within InputTokens
+	OutputTokens   int
+	// Estimated reports that the call broke off: the tokens are the server's own count of what was sent.
+	Estimated bool
+}
+
 // Answer is what the model said: JSON, if it did as it was told.
 type Answer struct {
 	Text         string

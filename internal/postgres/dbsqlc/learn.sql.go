@@ -207,9 +207,16 @@ const InsertExtraction = `-- name: InsertExtraction :exec
 insert into throughline.own_memory_extractions
   (id, chat_id, user_id, seq_from, seq_to, turns, result, candidates, added, updated, superseded, noops, dropped,
    calls, input_tokens, output_tokens, model, prompt_ref, duration_ms)
-values ($1, $2, $3, $4, $5, $6, $7,
+select $1, $2, $3, $4, $5, $6, $7,
    $8, $9, $10, $11, $12, $13,
-   $14, $15, $16, $17, $18, $19)
+   spent.calls, spent.input_tokens, spent.output_tokens, $14, $15, $16
+  from (select greatest(count(*), $17::int)::int as calls,
+               greatest(coalesce(sum(e.input_tokens), 0), $18::int)::int as input_tokens,
+               greatest(coalesce(sum(e.output_tokens), 0), $19::int)::int as output_tokens
+          from throughline.own_usage_events e
+         where e.chat_id = $2 and e.purpose in ('extract', 'consolidate')
+           and e.created_at > coalesce((select max(x.created_at) from throughline.own_memory_extractions x
+                                         where x.chat_id = $2), '-infinity')) spent
 `
 
 type InsertExtractionParams struct {
@@ -226,14 +233,15 @@ type InsertExtractionParams struct {
 	Superseded   int
 	Noops        int
 	Dropped      json.RawMessage
-	Calls        int
-	InputTokens  int
-	OutputTokens int
 	Model        string
 	PromptRef    string
 	DurationMs   int
+	Calls        int
+	InputTokens  int
+	OutputTokens int
 }
 
+// Its calls are those of all attempts at the range.
 func (q *Queries) InsertExtraction(ctx context.Context, arg InsertExtractionParams) error {
 	_, err := q.db.Exec(ctx, InsertExtraction,
 		arg.ID,
@@ -249,12 +257,12 @@ func (q *Queries) InsertExtraction(ctx context.Context, arg InsertExtractionPara
 		arg.Superseded,
 		arg.Noops,
 		arg.Dropped,
-		arg.Calls,
-		arg.InputTokens,
-		arg.OutputTokens,
 		arg.Model,
 		arg.PromptRef,
 		arg.DurationMs,
+		arg.Calls,
+		arg.InputTokens,
+		arg.OutputTokens,
 	)
 	return err
 }

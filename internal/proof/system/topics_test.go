@@ -19,6 +19,25 @@ func (r *rig) rewrites() (found []offline.Request) {
 	return found
 }
 
+// wantEachCallRecorded checks that what each call of a model cost is known that was not refused.
+func (r *rig) wantEachCallRecorded() {
+	r.t.Helper()
+	made := map[string]int{}
+	for _, request := range r.model.Requests() {
+		if purpose := request.Metadata["purpose"]; purpose != "reply" && !strings.Contains(request.Text, "Fail.") {
+			made[purpose]++
+		}
+	}
+	if len(made) < 2 {
+		r.t.Errorf("too few kinds of calls: %v", made)
+	}
+	for purpose, calls := range made {
+		testkit.Eventually(r.t, purpose+" is recorded", func() bool {
+			return r.count("select coalesce(sum(calls), 0)::int from inspect.tokens_by_day where input_tokens > 0 and purpose = $1", purpose) == calls
+		})
+	}
+}
+
 // A chat gets its topic, packs it, and tells it by every route.
 func TestTopicIsSeenFromAllSides(t *testing.T) {
 	t.Parallel()
@@ -75,6 +94,7 @@ func TestTopicIsSeenFromAllSides(t *testing.T) {
 	if alone["content"] != "And how many was that?" || alone["rewritten"] != false {
 		t.Errorf("without a conversation: %v", alone)
 	}
+	r.wantEachCallRecorded()
 	if titles := r.count("select count(*) from messages where content like 'And how many%'"); titles != 0 {
 		t.Error("a question to be rewritten was stored")
 	}

@@ -155,17 +155,13 @@ select spent.day, spent.purpose, spent.model, count(*) as calls,
           from public.messages m
          where m.role = 'assistant' and m.metadata ? 'usage'
          union all
-        select (r.created_at at time zone 'UTC')::date, r.kind, r.model, r.input_tokens, 0, r.output_tokens
-          from public.conversation_brief_revisions r
-         union all
-        select (e.created_at at time zone 'UTC')::date, 'extract', e.model, e.input_tokens, 0, e.output_tokens
-          from public.memory_extractions e
-         where e.calls > 0) spent
+        select (e.created_at at time zone 'UTC')::date, e.purpose, e.model, e.input_tokens, e.cached_tokens, e.output_tokens
+          from public.usage_events e) spent
  group by spent.day, spent.purpose, spent.model;
 
 comment on view inspect.tokens_by_day is
-  'Tokens by day (UTC), purpose (reply, fold, rebuild, extract) and model. Replies count cached_tokens within input_tokens, as the model''s '
-  'bill does. For changes of briefs and for extractions, calls is their number; one may have taken several calls.';
+  'Calls and tokens by day (UTC), purpose (reply, fold, rebuild, extract, consolidate, entities, topic, rewrite) and model: every call, also '
+  'those that failed and those that were made again. cached_tokens are within input_tokens, as in the model''s bill.';
 
 create view inspect.turns with (security_invoker = true) as
 select head.chat_id, head.user_id,
