@@ -61,6 +61,7 @@ var commands = []command{
 	{"memories export", "[-o FILE]", "write your memories to a file or stdout", withClient(exportMemories)},
 	{"memories import", "[FILE]", "take in memories of ours, mem0, Zep, ChatGPT, or one a line", withClient(importMemories)},
 	{"memories forget", "MEMORY or WORDS [--yes]", "forget a memory, or those that words mean", withClient(forgetMemories)},
+	{"quality", "[--languages en,de] [--all]", "tell what the configured models are worth: labelled cases in ten languages", quality},
 	{"health", "[--ready]", "ask the server or worker of this machine whether it lives", health},
 	{"version", "", "print the version", printVersion},
 }

@@ -25,6 +25,7 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 	learning := learn.Config{
 		Store: postgres.NewLearning(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
 		Model: a.config.Summary.Model, Delay: a.config.LongTerm.ExtractDelay,
+		Extract: a.config.Instructions["extract"], Consolidate: a.config.Instructions["consolidate"],
 	}
 	if a.embedder != nil {
 		learning.Embedder = a.embedder

@@ -71,7 +71,9 @@ type standalone struct {
 var _ history.Rewriter = standalone{}
 
 func (a *App) makeStandalone(store history.Topics) standalone {
-	return standalone{store, rewrite.New(rewrite.Config{Writer: a.model, Model: a.config.Summary.Model, Metrics: a.metrics})}
+	return standalone{store, rewrite.New(rewrite.Config{
+		Writer: a.model, Model: a.config.Summary.Model, Instructions: a.config.Instructions["rewrite"], Metrics: a.metrics,
+	})}
 }
 
 // Standalone asks no model where nothing was said before.

@@ -52,6 +52,8 @@ type Config struct {
 	// ChatDefaults are the settings of new chats that name none.
 	ChatDefaults memory.ChatDefaults
 	Summary      brief.PromptConfig
+	// Instructions replace those of calls for memories, by the names in InstructionNames.
+	Instructions map[string]string
 
 	// Recall is whether turns that left the prompt are found again; RecallDeadline is how long a reply waits for them.
 	Recall         bool
@@ -149,6 +151,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 				Version: r.text("PROMPT_VERSION_SUMMARY_GLOBAL", ""),
 			},
 		},
+		Instructions:      r.folder("MEMORY_INSTRUCTIONS_DIR", InstructionNames),
 		Recall:            r.oneOf("RECALL", "auto", "auto", "off") == "auto",
 		RecallDeadline:    r.duration("RECALL_DEADLINE", defaultRecallDeadline),
 		EmbeddingModel:    r.orNone("EMBEDDING_MODEL", DefaultEmbeddingModel),
@@ -176,6 +179,9 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 	c.warnOfOverruled(r)
 	return c, nil
 }
+
+// InstructionNames are the calls that take instructions of an app's own: each from the file of its name, such as extract.md.
+var InstructionNames = []string{"extract", "consolidate", "rewrite"}
 
 // DefaultVariants are OpenAI's current models behind the names that the apps use.
 const DefaultVariants = "arco=gpt-5.6-terra,arco-pro=gpt-5.6-sol,deep-dive=gpt-5.6-sol"

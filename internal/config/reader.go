@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,6 +148,39 @@ func (r *reader) file(name, fallback string) string {
 		r.problem(name, "names an empty file")
 	}
 	return string(contents)
+}
+
+// folder reads the files of a folder that have one of these names, and the ending .md.
+func (r *reader) folder(name string, files []string) map[string]string {
+	path := r.text(name, "")
+	if path == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		r.problem(name, "names a folder that cannot be read"+reason(err))
+		return nil
+	}
+	found, known := map[string]string{}, len(r.problems)
+	for _, entry := range entries {
+		file, isText := strings.CutSuffix(entry.Name(), ".md")
+		contents, err := os.ReadFile(filepath.Join(path, entry.Name()))
+		switch {
+		case !isText:
+		case !slices.Contains(files, file):
+			r.problem(name, "has a file "+entry.Name()+"; those it may have: "+strings.Join(files, ".md, ")+".md")
+		case err != nil:
+			r.problem(name, "has a file "+entry.Name()+" that cannot be read"+reason(err))
+		case strings.TrimSpace(string(contents)) == "":
+			r.problem(name, "has a file "+entry.Name()+" that is empty")
+		default:
+			found[file] = string(contents)
+		}
+	}
+	if len(found) == 0 && len(r.problems) == known {
+		r.problem(name, "names a folder without "+strings.Join(files, ".md, ")+".md")
+	}
+	return found
 }
 
 // reason returns why a file cannot be read, without its name: a variable may hold the text itself by mistake.

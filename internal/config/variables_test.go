@@ -105,6 +105,10 @@ func variables(t *testing.T) []variable {
 	if err := os.WriteFile(blank, []byte(" \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	own := t.TempDir()
+	if err := os.WriteFile(filepath.Join(own, "extract.md"), []byte("Keep little.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	file := func(name, fallback string, field func(Config) any) variable {
 		return variable{name: name, field: field, fallback: fallback, good: []accepted{{instructions, "Speak plainly.\n"}},
 			bad: []string{"/nowhere/hunter2.md", blank, filepath.Dir(blank), "You are hunter2, a helpful assistant. " + strings.Repeat("Be kind. ", 100)}}
@@ -166,6 +170,9 @@ func variables(t *testing.T) []variable {
 		countOrOff("AUTO_PRUNE_DAYS", 0, func(c Config) any { return c.AutoPruneDays }),
 		anyText("MEMORY_SUMMARIZER_MODEL", "gpt-5.6-luna", func(c Config) any { return c.Summary.Model }),
 		file("SUMMARY_INSTRUCTIONS_FILE", "", func(c Config) any { return c.Summary.Instructions }),
+		{name: "MEMORY_INSTRUCTIONS_DIR", field: func(c Config) any { return c.Instructions }, fallback: map[string]string(nil),
+			good: []accepted{{own, map[string]string{"extract": "Keep little.\n"}}},
+			bad:  []string{"/nowhere/hunter2", t.TempDir(), instructions, filepath.Dir(blank), filepath.Dir(instructions)}},
 		{name: "SUMMARY_PROMPT_MODE", field: func(c Config) any { return c.Summary.Mode }, fallback: brief.ModeAuto,
 			good: []accepted{{"auto", brief.ModeAuto}, {"inline", brief.ModeInline}, {"hosted", brief.ModeHosted}},
 			bad:  []string{"Auto", "none", "hunter2"}, beside: environment{"PROMPT_VERSION_SUMMARY_GLOBAL": "1"}},

@@ -101,12 +101,13 @@ func (c *comparison) consolidate(ctx context.Context, question consolidate.Quest
 	if input == c.asked {
 		return nil
 	}
+	told := lease.Instructions{Ref: consolidate.Ref, Text: consolidate.Instructions()}.Or(c.Consolidate)
 	again := ""
 	for range 2 {
 		answer, err := c.ask(ctx, lease.Question{
-			Purpose: "consolidate", Instructions: instructions(consolidate.Instructions(), again), Input: input,
+			Purpose: "consolidate", Instructions: instructions(told.Text, again), Input: input,
 			SchemaName: consolidate.SchemaName, Schema: consolidate.Schema(),
-		}, consolidate.Ref)
+		}, told.Ref)
 		if err != nil {
 			return err
 		}

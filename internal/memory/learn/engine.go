@@ -21,6 +21,8 @@ type Config struct {
 	Metrics *metrics.Metrics
 	// Model answers extractions and consolidations.
 	Model string
+	// Extract and Consolidate replace the built-in instructions; "" for those.
+	Extract, Consolidate string
 	// Embedder makes the vectors of memories, and Scales says what they mean; nil for none: then words have to do.
 	Embedder recall.Embedder
 	Scales   *recall.Scales

@@ -110,6 +110,17 @@ func TestBrokenAnswerIsAskedForOnceMore(t *testing.T) {
 	}
 }
 
+// An app's own instructions take the place of ours, and the ledger names them.
+func TestOwnInstructions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, proposing(nil, walnuts), func(c *learn.Config) { c.Extract = "Keep little.\n" })
+	r.mustExtract(r.chat("I am allergic to walnuts."))
+	ref := testkit.Ask[string](t, r.pool, "select prompt_ref from memory_extractions")
+	if told := r.model.Requests()[0].Instructions; told != "Keep little." || ref != "extract@custom-072c4345" {
+		t.Errorf("told %q, %s", told, ref)
+	}
+}
+
 // What cannot be used is tried again, and skipped by the last attempt. What is only away loses nothing.
 func TestModelsThatFail(t *testing.T) {
 	t.Parallel()

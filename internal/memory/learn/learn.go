@@ -144,10 +144,11 @@ type proposal struct {
 
 // extract makes one call. again is why the answer before it was refused; "" for the first.
 func (x *extraction) extract(ctx context.Context, input extract.Input, again string) (proposal, error) {
+	told := lease.Instructions{Ref: extract.Ref, Text: extract.Instructions()}.Or(x.Config.Extract)
 	answer, err := x.ask(ctx, lease.Question{
-		Purpose: "extract", Instructions: instructions(extract.Instructions(), again), Input: extract.Write(input),
+		Purpose: "extract", Instructions: instructions(told.Text, again), Input: extract.Write(input),
 		SchemaName: extract.SchemaName, Schema: extract.Schema(),
-	}, extract.Ref)
+	}, told.Ref)
 	if err != nil {
 		return proposal{}, err
 	}

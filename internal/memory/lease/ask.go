@@ -2,7 +2,10 @@ package lease
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -30,6 +33,19 @@ type Question struct {
 	// own id is not for the provider.
 	CacheKey uuid.UUID
 	UserID   uuid.UUID
+}
+
+// Instructions are what a model is told to do, and their name in ledgers.
+type Instructions struct{ Ref, Text string }
+
+// Or returns an app's own instructions in place of these, named by their digest; these where it has none.
+func (i Instructions) Or(own string) Instructions {
+	if strings.TrimSpace(own) == "" {
+		return i
+	}
+	name, _, _ := strings.Cut(i.Ref, "@")
+	digest := sha256.Sum256([]byte(own))
+	return Instructions{Ref: name + "@custom-" + hex.EncodeToString(digest[:4]), Text: strings.TrimSpace(own)}
 }
 
 // Spent is what one call of a model has cost. ChatID is uuid.Nil for what is of no chat.

@@ -38,6 +38,8 @@ type Model interface {
 // Config of a Rewriter. All fields are required except where noted.
 type Config struct {
 	Writer Model
+	// Instructions replace the built-in ones; "" for those.
+	Instructions string
 	// Model answers.
 	Model   string
 	Metrics *metrics.Metrics
@@ -81,7 +83,7 @@ func (r *Rewriter) Rewrite(ctx context.Context, q Question) (string, bool, error
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	answer, err := r.Writer.Write(ctx, lease.Question{
-		Purpose: Purpose, Model: r.Model, Instructions: Instructions(), Input: Write(q), CacheKey: q.ChatID, UserID: q.UserID,
+		Purpose: Purpose, Model: r.Model, Instructions: cmp.Or(strings.TrimSpace(r.Config.Instructions), Instructions()), Input: Write(q), CacheKey: q.ChatID, UserID: q.UserID,
 	})
 	if err != nil {
 		return "", false, err

@@ -85,6 +85,7 @@ var suites = []suite{
 	{"switches", [2]int{12, 200}, stopWhileWorking},
 	{"cost", [2]int{24, 120}, countCost},
 	{"everyday", [2]int{45, 45}, askEveryday},
+	{"model", [2]int{10, 10}, judgeKeyless},
 	{"smalltalk", [2]int{40, 500}, talkSmall},
 	{withoutMemory, [2]int{12, 24}, leaveItOff},
 }
