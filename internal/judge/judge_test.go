@@ -47,7 +47,7 @@ func TestCases(t *testing.T) {
 		t.Errorf("%d languages", len(kinds))
 	}
 	for language, has := range kinds {
-		for _, kind := range strings.Fields("introduction change opposite other past moment brief") {
+		for kind := range strings.FieldsSeq("introduction change opposite other past moment brief") {
 			if !slices.Contains(has, kind) {
 				t.Errorf("%s has no case of %s", language, kind)
 			}

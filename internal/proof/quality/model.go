@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 
-	"github.com/arcoscribe/throughline/internal/app"
-	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/judge"
+	"github.com/arcoscribe/throughline/internal/llm"
+	limits "github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
@@ -15,13 +17,16 @@ import (
 func judgeKeyless(s *scene, _ int) (figures []figure) {
 	model := kit.Must(offline.Start(offline.Options{}))
 	defer func() { s.check(model.Close()) }()
-	settings := map[string]string{"OPENAI_BASE_URL": model.BaseURL(), "OPENAI_API_KEY": "offline"}
-	cfg := kit.Must(config.Parse(func(name string) (string, bool) { return settings[name], settings[name] != "" }, false))
+	client := llm.New(llm.Config{APIKey: "offline", BaseURL: model.BaseURL()})
+	defer client.Close()
+	config := judge.Config{
+		Model: client, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"}, Limits: limits.DefaultLimits(), Metrics: metrics.New(),
+	}
 	for _, spoken := range []struct {
 		name      string
 		languages []string
 	}{{"English", []string{"en"}}, {"ten languages", nil}} {
-		report := kit.Must(app.Judge(s.ctx, cfg, kit.Must(judge.Cases(spoken.languages...))))
+		report := kit.Must(judge.Judge(s.ctx, config, kit.Must(judge.Cases(spoken.languages...))))
 		kept, of := report.Kept()
 		right, stored := report.Right()
 		figures = append(figures,
