@@ -61,9 +61,15 @@ func runRole(ctx context.Context, args []string, out, _ io.Writer) (err error) {
 	return nil
 }
 
+// relay answers while it may not have seen the end of the request: net/http would close that then, and with it the model's
+// connection.
 func relay(model string) http.Handler {
 	target, _ := url.Parse(model) // what a model printed
-	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex() // of HTTP/1, which these processes speak
+		proxy.ServeHTTP(w, r)
+	})
 }
 
 // endpoint is a process that streams.
