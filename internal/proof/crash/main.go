@@ -28,6 +28,7 @@ import (
 
 type options struct {
 	rounds     int
+	crashEvery int
 	quietEvery int
 	within     time.Duration // what is promised: from the restart until nothing is left of the crash
 	seed       uint64
@@ -41,7 +42,7 @@ type options struct {
 func main() { kit.Main("crash", run) }
 
 func parse(args []string, usage io.Writer) (options, error) {
-	var o options
+	o := options{crashEvery: crashEvery}
 	flags := flag.NewFlagSet("crash", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.IntVar(&o.rounds, "rounds", 20, "how often to kill")

@@ -28,12 +28,13 @@ type mutation struct {
 	says       string
 	caughtBy   []string // any of these checks
 	survives   string   // why nothing notices
+	crashEvery int      // in rounds
 	noticed    []string
 	rounds     int
 	took       string
 }
 
-var headLine = regexp.MustCompile(`(?m)^(Says|Caught by|Survives): (.+)$`)
+var headLine = regexp.MustCompile(`(?m)^(Says|Caught by|Survives|Postgres crashes every): (.+)$`)
 
 func readMutations(folder string) (all []mutation, err error) {
 	defer kit.Catch(&err)
@@ -43,7 +44,10 @@ func readMutations(folder string) (all []mutation, err error) {
 		for _, line := range headLine.FindAllStringSubmatch(string(text), -1) {
 			head[line[1]] = line[2]
 		}
-		m := mutation{name: strings.TrimSuffix(filepath.Base(file), ".patch"), file: file, says: head["Says"], survives: head["Survives"]}
+		m := mutation{name: strings.TrimSuffix(filepath.Base(file), ".patch"), file: file, says: head["Says"], survives: head["Survives"], crashEvery: crashEvery}
+		if every := head["Postgres crashes every"]; every != "" {
+			m.crashEvery = kit.Must(strconv.Atoi(strings.TrimSuffix(every, " rounds")))
+		}
 		if named := head["Caught by"]; named != "" {
 			m.caughtBy = strings.Split(named, ", ")
 		}
@@ -124,7 +128,7 @@ func (m *mutation) try(ctx context.Context, source string) {
 		rounds = 12
 	}
 	h := kit.Must(newHarness(ctx, options{
-		rounds: rounds, quietEvery: 4, within: time.Minute, seed: 7, source: source, // most of what a crash loses shows in quiet
+		rounds: rounds, crashEvery: m.crashEvery, quietEvery: 4, within: time.Minute, seed: 7, source: source, // most of what a crash loses shows in quiet
 		build: []string{kit.Must(m.overlay(ctx, source, folder))},
 	}, io.Discard))
 	err := h.run(ctx)

@@ -21,7 +21,7 @@ const (
 	shortestTalk = 400 * time.Millisecond
 	// longestDown is how long killed processes stay dead at most.
 	longestDown = 300 * time.Millisecond
-	// crashEvery is how often Postgres crashes, in rounds.
+	// crashEvery is how often Postgres crashes, in rounds, where a mutation does not say.
 	crashEvery = 10
 	// lookEvery is the pause between two checks of a system that recovers.
 	lookEvery = 200 * time.Millisecond
@@ -144,7 +144,7 @@ func (h *harness) round(ctx context.Context, n int) {
 	strikes := 1 + h.chance.IntN(2)
 	for strike := range strikes {
 		_ = kit.Sleep(ctx, shortestTalk+h.upTo(shortestTalk))
-		h.strike(ctx, strike == 0 && n%crashEvery == 0)
+		h.strike(ctx, strike == 0 && n%h.crashEvery == 0)
 	}
 	h.enqueueTwice(ctx)
 	h.report(people.WatchedBroken("processes", h.system.Ended()...))
