@@ -81,13 +81,16 @@ func (f *finder) Section() string { return "recall" }
 // Applies reports that every prompt may quote turns.
 func (f *finder) Applies(*chat.Query) bool { return true }
 
-// Needed reports whether turns of the chat are out of its prompt.
-func (f *finder) Needed(query *chat.Query) bool { return query.LeftPrompt() }
+// Needed reports whether turns of the chat are out of its prompt, or there are those of other chats.
+func (f *finder) Needed(query *chat.Query) bool {
+	return query.LeftPrompt() || query.Chat.RecallsOthers
+}
 
 // Retrieve finds the turns that a prompt should quote, and the topic that the conversation has come back to.
 func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Query) ([]prompt.Section, error) {
 	found, err := f.recaller.Recall(ctx, user, recall.Query{
 		ChatID: query.ChatID, Text: query.Content, After: query.Chat.Brief.ClearedSeq, Before: query.ShownFrom, Shown: query.Shown,
+		Elsewhere: query.Chat.RecallsOthers, OwnShown: !query.LeftPrompt(),
 		Topic: f.topics, Short: topics.IsShort(query.Content), Now: time.Now(), Limit: recall.SectionTurns,
 	})
 	if err != nil {
@@ -127,7 +130,11 @@ func recallSection(found recall.Found, budget int) prompt.Section {
 		Shorter: func(tokens int) prompt.Section { return recallSection(found, tokens) },
 	}
 	for _, turn := range shown {
-		section.Seqs = append(section.Seqs, turn.Seq)
+		if turn.Elsewhere {
+			section.Elsewhere = append(section.Elsewhere, prompt.ChatTurn{ChatID: turn.ChatID, Seq: turn.Seq})
+		} else {
+			section.Seqs = append(section.Seqs, turn.Seq)
+		}
 	}
 	return section
 }

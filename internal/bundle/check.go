@@ -40,6 +40,7 @@ func checkChat(c *Chat) error {
 		eachWithin("tags", c.Tags, memory.MaxTag),
 		oneOf("unknown_strategy", "memory_strategy", c.MemoryStrategy, "simple", "summary", "hybrid"),
 		oneOf("unknown_topics", "topics", *cmp.Or(c.Topics, new("auto")), "auto", "on", "off"),
+		oneOf("unknown_recall", "recall", *cmp.Or(c.Recall, new("all")), "all", "chat"),
 		within("title", &c.Title, 0, memory.MaxTitle),
 		within("system_prompt", c.SystemPrompt, 0, memory.MaxSystemPrompt),
 		within("tool_name", c.ToolName, 1, memory.MaxToolName),

@@ -111,6 +111,8 @@ type Chat struct {
 	Remember *bool `json:"remember,omitempty"`
 	// Topics is nil where the file does not say, which means auto.
 	Topics *string `json:"topics,omitempty"`
+	// Recall is nil where the file does not say, which means all.
+	Recall *string `json:"recall,omitempty"`
 	// CreatedAt is zero where the file has none.
 	CreatedAt     time.Time  `json:"created_at,omitzero"`
 	UpdatedAt     time.Time  `json:"updated_at,omitzero"`

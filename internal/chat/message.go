@@ -65,6 +65,7 @@ type Settings struct {
 	TTLHours     int                 // 0 for none
 	MaxTurns     int                 // 0 for none
 	Topics       string              // auto, on or off; "" for auto
+	Recall       string              // all or chat: whose turns prompts may quote; "" for all
 	Temporary    bool                // nothing of the chat is remembered in others, and nothing of them is shown
 }
 

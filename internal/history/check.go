@@ -19,6 +19,9 @@ var Strategies = []string{string(memory.StrategySummary), string(memory.Strategy
 // TopicChoices say when a chat is divided into topics; the first is the default.
 var TopicChoices = []string{"auto", "on", "off"}
 
+// RecallChoices say whose turns the prompts of a chat may quote; the first is the default.
+var RecallChoices = []string{"all", "chat"}
+
 // problems are the fields of a request that are out of range, with what is wrong with each.
 type problems map[string]any
 
@@ -182,6 +185,7 @@ func (c *NewChat) Check(defaults memory.ChatDefaults) error {
 	c.TTLHours = orDefault(c.TTLHours, defaults.TTLHours)
 	c.MaxTurns = orDefault(c.MaxTurns, defaults.MaxTurns)
 	c.Topics = cmp.Or(c.Topics, TopicChoices[0])
+	c.Recall = cmp.Or(c.Recall, RecallChoices[0])
 	return Check(c)
 }
 

@@ -101,6 +101,7 @@ type Chat struct {
 	MaxTurns       *int            `json:"max_turns" description:"Turn limit of its prompt; null for none."`
 	Remember       bool            `json:"remember" description:"Whether what is said is remembered in other chats, and what is remembered is shown."`
 	Topics         string          `json:"topics" enum:"auto,on,off" description:"Whether it is divided into topics; auto: once it is long."`
+	Recall         string          `json:"recall" enum:"all,chat" description:"Whose turns its prompts may quote: those of all chats, or its own alone."`
 	ToolName       *string         `json:"tool_name" description:"The tool that began the chat; null for one that a person began."`
 	MessageCount   int64           `json:"message_count"`
 	TurnCount      int64           `json:"turn_count" description:"Messages of the user."`

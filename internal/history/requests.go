@@ -51,6 +51,7 @@ type NewChat struct {
 	MaxTurns       Field[int]     `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
 	Remember       *bool          `json:"remember,omitempty" nullable:"true" doc:"remember"`
 	Topics         string         `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" doc:"topics"`
+	Recall         string         `json:"recall,omitempty" nullable:"true" enum:"all,chat" doc:"chat.recall"`
 	ToolName       *string        `json:"tool_name,omitempty" nullable:"true" minLength:"1" maxLength:"64" doc:"tool_name"`
 }
 
@@ -67,6 +68,7 @@ type ChatChange struct {
 	MaxTurns       Field[int]            `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" doc:"max_turns"`
 	Remember       *bool                 `json:"remember,omitempty" nullable:"false" doc:"chatChange.remember"`
 	Topics         Field[string]         `json:"topics,omitzero" nullable:"true" enum:"auto,on,off" doc:"chatChange.topics"`
+	Recall         Field[string]         `json:"recall,omitzero" nullable:"true" enum:"all,chat" doc:"chat.recall"`
 	Revive         bool                  `json:"revive,omitempty" nullable:"true" description:"true brings an expired chat back, for its ttl_hours from now."`
 }
 
@@ -77,6 +79,7 @@ func (c *ChatChange) check(problems) {
 	c.Tags = orEmpty(c.Tags, []string{})
 	c.MemoryStrategy = orEmpty(c.MemoryStrategy, Strategies[0])
 	c.Topics = orEmpty(c.Topics, TopicChoices[0])
+	c.Recall = orEmpty(c.Recall, RecallChoices[0])
 }
 
 func orEmpty[T any](field Field[T], empty T) Field[T] {

@@ -19,6 +19,7 @@ type Why struct {
 	Receipt       *prompt.Receipt `json:"receipt" description:"null as long as the reply runs, and for a message that was imported or stored by an app."`
 	Brief         *WhyBrief       `json:"brief" description:"The brief that was shown; null for none."`
 	Recalled      []WhyTurn       `json:"recalled" nullable:"false" doc:"recalled"`
+	Elsewhere     []WhyElsewhere  `json:"recalled_elsewhere" nullable:"false" description:"The turns of the user's other chats that were quoted."`
 	Topic         *WhyTopic       `json:"topic" description:"The topic that was named because the conversation had come back to it, as it is now; null for none."`
 	Memories      []WhyMemory     `json:"memories" nullable:"false" doc:"memories"`
 	Recent        []WhyMessage    `json:"recent" nullable:"false" description:"The messages of the turns that were shown word for word, without their texts."`
@@ -61,6 +62,13 @@ type WhySource struct {
 type WhyTurn struct {
 	Seq      int64        `json:"seq" description:"Of the turn's first message, as the receipt names it."`
 	Messages []WhyMessage `json:"messages" nullable:"false" description:"Those that still exist."`
+}
+
+// WhyElsewhere is a turn of another chat that a prompt quoted.
+type WhyElsewhere struct {
+	ChatID uuid.UUID `json:"chat_id"`
+	Title  string    `json:"title" description:"The chat's, as it is now."`
+	WhyTurn
 }
 
 // WhyMessage is a message that a prompt showed.

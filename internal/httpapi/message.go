@@ -80,6 +80,7 @@ type firstMessageRequest struct {
 	MaxTurns       history.Field[int] `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" doc:"firstMessageRequest.max_turns"`
 	Remember       *bool              `json:"remember,omitempty" nullable:"true" doc:"remember"`
 	Topics         string             `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" doc:"firstMessageRequest.topics"`
+	Recall         string             `json:"recall,omitempty" nullable:"true" enum:"all,chat" doc:"chat.recall"`
 }
 
 type messageRequest struct {
@@ -118,7 +119,8 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 // settings checks the chat's settings like those of POST /v1/chats.
 func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Settings, error) {
 	settings := history.NewChat{
-		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns, Topics: b.Topics,
+		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns,
+		Topics: b.Topics, Recall: b.Recall,
 	}
 	if b.ToolName != "" {
 		settings.ToolName = &b.ToolName
@@ -130,7 +132,7 @@ func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Sett
 	return &chat.Settings{
 		Title: settings.Title, SystemPrompt: settings.SystemPrompt, Tags: settings.Tags, Strategy: memory.StrategyName(settings.MemoryStrategy),
 		TTLHours: orNone(settings.TTLHours), MaxTurns: orNone(settings.MaxTurns),
-		Topics: settings.Topics, Temporary: b.Remember != nil && !*b.Remember,
+		Topics: settings.Topics, Recall: settings.Recall, Temporary: b.Remember != nil && !*b.Remember,
 	}, nil
 }
 

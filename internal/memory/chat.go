@@ -71,6 +71,8 @@ type Chat struct {
 	TotalTurns int
 	// IndexedSeq is the seq up to which every turn can be recalled; 0 for none.
 	IndexedSeq int64
+	// RecallsOthers is whether a prompt may quote turns of the user's other chats, and there are any.
+	RecallsOthers bool
 	// Memories are what prompts of the chat may show of what its user is remembered for.
 	Memories Memories
 	// Kept are the pinned and important messages that the brief covers, oldest first. Only hybrid chats have any.

@@ -69,6 +69,12 @@ func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uu
 	}).Query(messages(&r.found.Buffer))
 }
 
+// queueOthers adds the statement that looks for other chats that can be recalled.
+func (r *chatReader) queueOthers(batch *pgx.Batch, chatID uuid.UUID) {
+	r.found.RecallsOthers = false
+	queueOne(batch, queries.RecallsOthers, chatID, set(&r.found.RecallsOthers))
+}
+
 // queueMemories adds the statement that reads the first memories that the chat may show.
 func (r *chatReader) queueMemories(batch *pgx.Batch, chatID uuid.UUID) {
 	r.found.Memories = memory.Memories{}
@@ -120,6 +126,7 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 		r = chatReader{}
 		queueOne(batch, queries.ReadChatContext, chatID, set(&row))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
+		r.queueOthers(batch, chatID)
 		if t.remembers() {
 			r.queueMemories(batch, chatID)
 		}

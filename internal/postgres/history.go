@@ -48,6 +48,7 @@ func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat hist
 			Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: metadata, Tags: chat.Tags, ToolName: chat.ToolName,
 			MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours.Value, MaxTurns: chat.MaxTurns.Value,
 			Remember: chat.Remember == nil || *chat.Remember, Topics: cmp.Or(chat.Topics, history.TopicChoices[0]),
+			Recall: cmp.Or(chat.Recall, history.RecallChoices[0]),
 		})
 		queueExec(batch, queries.ReadChat, id).Query(one(&created))
 	})
@@ -119,6 +120,7 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 			ChatID: chatID, Revive: change.Revive,
 			Title: change.Title.Value, Metadata: metadata, Tags: zeroNull(change.Tags.Value),
 			MemoryStrategy: change.MemoryStrategy.Value, Remember: change.Remember, Topics: change.Topics.Value,
+			Recall:          change.Recall.Value,
 			SetSystemPrompt: change.SystemPrompt.Set, SystemPrompt: change.SystemPrompt.Value,
 			SetTtlHours: change.TTLHours.Set, TtlHours: change.TTLHours.Value,
 			SetMaxTurns: change.MaxTurns.Set, MaxTurns: change.MaxTurns.Value,

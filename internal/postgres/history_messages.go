@@ -265,8 +265,8 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 	}
 	why := history.Why{
 		ChatID: reply.ChatID, MessageID: reply.ID, Seq: reply.Seq, Status: reply.Status, Receipt: metadata.Memory,
-		Memories: []history.WhyMemory{}, Recalled: []history.WhyTurn{}, Recent: []history.WhyMessage{},
 	}
+	clearShown(&why)
 	if reply.UserMessageID.Valid {
 		why.UserMessageID = &reply.UserMessageID.UUID
 	}
@@ -278,14 +278,38 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 
 // recalledMessage is a row of ReadWhyRecalled.
 type recalledMessage struct {
-	Turn int64
+	ChatID uuid.UUID
+	Title  string
+	Turn   int64
 	history.WhyMessage
+}
+
+func clearShown(why *history.Why) {
+	why.Brief, why.Topic = nil, nil
+	why.Memories, why.Recalled, why.Recent = []history.WhyMemory{}, []history.WhyTurn{}, []history.WhyMessage{}
+	why.Elsewhere = []history.WhyElsewhere{}
+}
+
+// add adds a message to the turns of its chat.
+func (m *recalledMessage) add(why *history.Why) {
+	var turn *history.WhyTurn
+	if m.ChatID == why.ChatID {
+		if n := len(why.Recalled); n == 0 || why.Recalled[n-1].Seq != m.Turn {
+			why.Recalled = append(why.Recalled, history.WhyTurn{Seq: m.Turn})
+		}
+		turn = &why.Recalled[len(why.Recalled)-1]
+	} else {
+		if n := len(why.Elsewhere); n == 0 || why.Elsewhere[n-1].ChatID != m.ChatID || why.Elsewhere[n-1].Seq != m.Turn {
+			why.Elsewhere = append(why.Elsewhere, history.WhyElsewhere{ChatID: m.ChatID, Title: m.Title, WhyTurn: history.WhyTurn{Seq: m.Turn}})
+		}
+		turn = &why.Elsewhere[len(why.Elsewhere)-1].WhyTurn
+	}
+	turn.Messages = append(turn.Messages, m.WhyMessage)
 }
 
 // queueShown adds the statements that read what a receipt names.
 func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *prompt.Receipt) {
-	why.Brief, why.Topic = nil, nil
-	why.Memories, why.Recalled, why.Recent = []history.WhyMemory{}, []history.WhyTurn{}, []history.WhyMessage{}
+	clearShown(why)
 	if len(receipt.Memories) > 0 {
 		queueExec(batch, queries.ReadWhyMemories, receipt.Memories).Query(all(&why.Memories))
 	}
@@ -295,15 +319,15 @@ func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *pro
 	if receipt.Topic != uuid.Nil {
 		queueExec(batch, queries.ReadWhyTopic, dbsqlc.ReadWhyTopicParams{TopicID: receipt.Topic, ChatID: why.ChatID}).Query(perhaps(&why.Topic))
 	}
-	if len(receipt.Recalled) > 0 {
-		recalled := dbsqlc.ReadWhyRecalledParams{Seqs: receipt.Recalled, ChatID: why.ChatID}
-		queueExec(batch, queries.ReadWhyRecalled, recalled).Query(each(func(row recalledMessage) {
-			if n := len(why.Recalled); n == 0 || why.Recalled[n-1].Seq != row.Turn {
-				why.Recalled = append(why.Recalled, history.WhyTurn{Seq: row.Turn})
-			}
-			turn := &why.Recalled[len(why.Recalled)-1]
-			turn.Messages = append(turn.Messages, row.WhyMessage)
-		}))
+	if len(receipt.Recalled)+len(receipt.RecalledElsewhere) > 0 {
+		var recalled dbsqlc.ReadWhyRecalledParams
+		for _, seq := range receipt.Recalled {
+			recalled.ChatIds, recalled.Seqs = append(recalled.ChatIds, why.ChatID), append(recalled.Seqs, seq)
+		}
+		for _, turn := range receipt.RecalledElsewhere {
+			recalled.ChatIds, recalled.Seqs = append(recalled.ChatIds, turn.ChatID), append(recalled.Seqs, turn.Seq)
+		}
+		queueExec(batch, queries.ReadWhyRecalled, recalled).Query(each(func(row recalledMessage) { row.add(why) }))
 	}
 	if turns := receipt.BridgeTurns + receipt.TailTurns; turns > 0 {
 		queueExec(batch, queries.ReadWhyRecent, dbsqlc.ReadWhyRecentParams{

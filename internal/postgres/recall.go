@@ -29,7 +29,7 @@ const mostMatches = 2400
 // IndexRest indexes what was said a moment ago.
 func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Scope) error {
 	return r.send(ctx, user, in, "index turns", func(batch *pgx.Batch) {
-		queueExec(batch, queries.IndexRest, nullID(in.ChatID))
+		queueExec(batch, queries.IndexRest, dbsqlc.IndexRestParams{ChatID: nullID(in.ChatID)})
 	})
 }
 
@@ -38,12 +38,16 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Sco
 	var found recall.Matches
 	params := dbsqlc.RecallMatchesParams{
 		ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID), AfterSeq: in.After, BeforeSeq: in.Before, Most: mostMatches,
+		ExceptChat: nullID(in.Except),
 	}
 	for _, forms := range words {
 		params.Words = append(params.Words, strings.Join(forms, "\n"))
 	}
 	err := r.send(ctx, user, in, "find turns by their words", func(batch *pgx.Batch) {
 		found = recall.Matches{}
+		if in.Except != uuid.Nil {
+			queueExec(batch, queries.IndexRest, dbsqlc.IndexRestParams{ExceptChat: nullID(in.Except)})
+		}
 		size := dbsqlc.RecallSizeParams{ChatID: nullID(in.ChatID), AfterSeq: in.After, BeforeSeq: in.Before}
 		queueOne(batch, queries.RecallSize, size, func(row dbsqlc.RecallSizeRow) {
 			found.Turns, found.Segments = int(row.Turns), int(row.Segments)
@@ -104,7 +108,7 @@ func timesFound(rank float32) float64 {
 func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector) (recall.Nearby, error) {
 	params := dbsqlc.RecallNearnessParams{
 		Question: vectorText(vector.Values), Model: vector.Model, ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID),
-		AfterSeq: in.After, BeforeSeq: in.Before,
+		AfterSeq: in.After, BeforeSeq: in.Before, ExceptChat: nullID(in.Except),
 	}
 	var found recall.Nearby
 	err := r.send(ctx, user, in, "find turns by their meaning", func(batch *pgx.Batch) {
@@ -141,7 +145,7 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 		queueMany(batch, queries.ReadTurns, params, func(row dbsqlc.ReadTurnsRow) {
 			turn := recall.TurnID{ChatID: row.ChatID, Seq: row.Turn}
 			found[turn] = append(found[turn], recall.Message{
-				ID: row.ID, Seq: row.Seq, Role: row.Role, Content: row.Content, CreatedAt: row.CreatedAt,
+				ID: row.ID, Seq: row.Seq, Role: row.Role, Content: row.Content, CreatedAt: row.CreatedAt, ChatTitle: row.Title,
 			})
 		})
 		queueKnownTopic(batch, topicID, &topic)

@@ -200,3 +200,38 @@ func TestLateRecallKeepsItsConnection(t *testing.T) {
 		t.Errorf("connection %d became %d", before, after)
 	}
 }
+
+// A question of a new chat finds turns of the user's other chats, which nobody has indexed yet, and no others.
+func TestRecallLooksElsewhereWhereTheChatSaysNothing(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	other := b.keep(b.user, "For my bow I chose the amber rosin.", "Noted.")
+	b.keep(b.newUser(), "For my bow I chose the black rosin.", "Noted.")
+	asking := b.keepIndexed(b.user, "The dog barks.", "Yes.")
+	mustBe(t, must(b.turns.ReadChat(t.Context(), b.user, asking))(t).Chat.RecallsOthers, true, "others may be quoted")
+	found := func(query recall.Query) string {
+		t.Helper()
+		query.ChatID, query.Limit = asking, 6
+		var all []string
+		for _, turn := range must(recall.New(recall.Config{Store: NewRecall(b.pool)}).Recall(t.Context(), b.user, query))(t).Turns {
+			is(t, turn.Elsewhere, turn.ChatID == other, "%+v", turn)
+			all = append(all, turn.Messages[0].Content)
+		}
+		return strings.Join(all, " ")
+	}
+	const rosin, dog = "Which rosin did I choose?", "Which dog barks? What about my rosin?"
+	for _, c := range []struct {
+		query recall.Query
+		want  string
+	}{
+		{recall.Query{Text: rosin}, ""},
+		{recall.Query{Text: rosin, Elsewhere: true}, "For my bow I chose the amber rosin."},
+		{recall.Query{Text: rosin, Elsewhere: true, OwnShown: true}, "For my bow I chose the amber rosin."},
+		{recall.Query{Text: dog, Elsewhere: true}, "The dog barks."}, // its own turns come first
+		{recall.Query{Text: dog, Elsewhere: true, OwnShown: true}, "For my bow I chose the amber rosin."},
+		{recall.Query{Text: dog, OwnShown: true}, ""},
+		{recall.Query{Text: "ok, thanks", Elsewhere: true, OwnShown: true}, ""},
+	} {
+		is(t, found(c.query), c.want, "%+v", c.query)
+	}
+}

@@ -73,6 +73,7 @@ func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error
 		ID: chat.ID, UserID: i.user, CreatedAt: chat.CreatedAt,
 		Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: chat.Metadata, Tags: chat.Tags, ToolName: chat.ToolName,
 		MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns, Remember: chat.Remember, Topics: chat.Topics,
+		Recall: chat.Recall,
 	}).Exec(affects(1, &created))
 	queueMany(batch, queries.FindImported, find, set(&id))
 	err = i.tx.SendBatch(i.ctx, batch).Close()

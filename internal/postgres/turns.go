@@ -167,6 +167,7 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 	if !turn.NewChat {
 		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID)
 	}
+	s.reader.queueOthers(batch, turn.ChatID)
 	if s.store.remembers() {
 		s.reader.queueMemories(batch, turn.ChatID)
 	}
@@ -186,6 +187,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
 		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: string(turn.Strategy),
 		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: !turn.Temporary, Topics: turn.Topics,
+		Recall:          turn.Recall,
 		ClientMessageID: nullID(turn.ClientMessageID),
 	})
 	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0)

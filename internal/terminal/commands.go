@@ -375,11 +375,19 @@ func (t *talk) printWhy(why history.Why) {
 		t.print("\n[nothing was recalled: the lookup failed]\n")
 		return
 	}
-	t.print("\n[recalled by %s: %s]\n", OneLine(receipt.Recall), countTurns(len(receipt.Recalled)))
+	t.print("\n[recalled by %s: %s]\n", OneLine(receipt.Recall), countTurns(len(receipt.Recalled)+len(receipt.RecalledElsewhere)))
 	for _, turn := range why.Recalled {
-		for _, message := range turn.Messages {
-			t.print("%s  %s: %s\n", message.CreatedAt.Local().Format(time.DateOnly), OneLine(message.Role), OneLine(content(message)))
-		}
+		t.printTurn(turn)
+	}
+	for _, turn := range why.Elsewhere {
+		t.print("in another chat, %s\n", OneLine(turn.Title))
+		t.printTurn(turn.WhyTurn)
+	}
+}
+
+func (t *talk) printTurn(turn history.WhyTurn) {
+	for _, message := range turn.Messages {
+		t.print("%s  %s: %s\n", message.CreatedAt.Local().Format(time.DateOnly), OneLine(message.Role), OneLine(content(message)))
 	}
 }
 

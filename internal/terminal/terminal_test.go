@@ -44,11 +44,13 @@ func TestWhyIsShown(t *testing.T) {
 		switch r.URL.Path {
 		case "/v1/messages/" + reply + "/why":
 			_, _ = io.WriteString(w, `{"message_id": "`+reply+`", "receipt": {"sections": [], "bridge_turns": 2, "tail_turns": 3, "brief_tokens": 9,
-				"recall": "words", "recalled": [3], "recall_tokens": 8,
+				"recall": "words", "recalled": [3], "recall_tokens": 8, "recalled_elsewhere": [{"seq": 1}],
 				"memories": ["0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d32", "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d33"], "memory_tokens": 9},
 				"brief": {"version": 4, "text": null}, "topic": {"title": "The \u001b[2Jbow."}, "memories": [{"content": "Plays the \u001b[2Jcello.", "status": "active",
 				"sources": [{"seq": 5, "quote": "my cello\u0007", "said_at": "2026-03-02T12:00:00Z"}]}, {"content": "Eats no nuts.", "status": "active",
-					"sources": []}], "recalled": [{"seq": 3, "messages": [{"role": "user", "content": "The \u001b[2JA string.", "created_at": "2026-03-03T12:00:00Z"}]}]}`)
+					"sources": []}], "recalled": [{"seq": 3, "messages": [{"role": "user", "content": "The \u001b[2JA string.", "created_at": "2026-03-03T12:00:00Z"}]}],
+				"recalled_elsewhere": [{"title": "My \u001b[2Jviolin", "seq": 1,
+					"messages": [{"role": "user", "content": "Gut.", "created_at": "2026-03-02T12:00:00Z"}]}]}`)
 		default:
 			_, _ = io.WriteString(w, `{"messages": [{"id": "`+reply+`", "role": "assistant"}, {"role": "tool"}]}`)
 		}
@@ -63,7 +65,7 @@ func TestWhyIsShown(t *testing.T) {
 	}
 	want := "5 turns word for word, 0 dropped, 0 kept messages, 0 files, 0 sources.\n\n[brief v4, 9 tokens]\n(removed since)\n\n" +
 		"[memory] Plays the cello.\n  said on 2026-03-02, message 5: my cello\n\n[memory] Eats no nuts.\n\n[back at the topic] The bow.\n\n[recalled by " +
-		"words: 1 turn]\n2026-03-03  user: The A string.\n"
+		"words: 2 turns]\n2026-03-03  user: The A string.\nin another chat, My violin\n2026-03-02  user: Gut.\n"
 	if got := out.String(); got != want {
 		t.Errorf("%q", got)
 	}

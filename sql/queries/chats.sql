@@ -8,11 +8,12 @@ select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, co
 -- name: InsertChat :exec
 -- Inserts nothing if the client sent this message before, because it started a chat then, or if the chat
 -- exists because the connection broke after an earlier attempt.
-insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics)
+insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics,
+  recall)
 select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.narg(system_prompt)::text, coalesce(sqlc.narg(tags)::text[], '{}'),
        coalesce(nullif(sqlc.arg(memory_strategy)::text, ''), 'summary'), sqlc.narg(tool_name)::text, sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns)::int,
          sqlc.arg(remember)::boolean,
-       coalesce(nullif(sqlc.arg(topics)::text, ''), 'auto')
+       coalesce(nullif(sqlc.arg(topics)::text, ''), 'auto'), coalesce(nullif(sqlc.arg(recall)::text, ''), 'all')
  where not exists (select from public.messages m
                     where m.user_id = sqlc.arg(user_id) and m.client_message_id = sqlc.narg(client_message_id))
 on conflict (id) do nothing;

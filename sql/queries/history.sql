@@ -3,15 +3,15 @@
 
 -- name: CreateChat :exec
 -- Inserts nothing if the chat exists because the connection broke after an earlier attempt.
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, tool_name)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall, tool_name)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags), sqlc.arg(memory_strategy),
-        sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.arg(remember), sqlc.arg(topics), sqlc.narg(tool_name))
+        sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.arg(remember), sqlc.arg(topics), sqlc.arg(recall), sqlc.narg(tool_name))
 on conflict (id) do nothing;
 
 -- name: ReadChat :exec
 -- At most one row.
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
-       c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
+       c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = sqlc.arg(chat_id);
 
@@ -34,8 +34,8 @@ page as (
    where sqlc.narg(as_of)::timestamptz is null or (p.activity, p.id) < (sqlc.narg(activity)::timestamptz, sqlc.narg(chat_id)::uuid)
    order by p.activity desc, p.id desc
    limit sqlc.arg(most)::int)
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
-       c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
+       c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
        p.activity::timestamptz as activity, p.as_of::timestamptz as as_of
   from page p join public.chats c on c.id = p.id
  order by p.activity desc, p.id desc;
@@ -49,6 +49,7 @@ update public.chats c
        memory_strategy = coalesce(sqlc.narg(memory_strategy), c.memory_strategy),
        remember = coalesce(sqlc.narg(remember), c.remember),
        topics = coalesce(sqlc.narg(topics), c.topics),
+       recall = coalesce(sqlc.narg(recall), c.recall),
        system_prompt = case when sqlc.arg(set_system_prompt)::bool then sqlc.narg(system_prompt) else c.system_prompt end,
        ttl_hours = case when sqlc.arg(set_ttl_hours)::bool then sqlc.narg(ttl_hours) else c.ttl_hours end,
        max_turns = case when sqlc.arg(set_max_turns)::bool then sqlc.narg(max_turns) else c.max_turns end,

@@ -3,7 +3,7 @@
 -- name: ExportChat :exec
 -- At most one row.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
   from public.chats
  where id = sqlc.arg(chat_id);
@@ -99,7 +99,7 @@ select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::js
 -- name: ExportChats :exec
 -- All chats of the user, expired ones too, the oldest first.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
  where user_id = (select auth.uid())
@@ -183,11 +183,11 @@ select c.id from public.chats c
 -- name: InsertImportedChat :execrows
 -- No row: another import of the same file was faster; this waits until that one ends. revived_at is now,
 -- because by the dates of its messages a chat with ttl_hours would be expired.
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at,
-  revived_at)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, recall,
+  created_at, revived_at)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags)::text[], sqlc.arg(memory_strategy),
         sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns), sqlc.narg(tool_name), coalesce(sqlc.narg(remember)::boolean, true),
-          coalesce(sqlc.narg(topics)::text, 'auto'),
+          coalesce(sqlc.narg(topics)::text, 'auto'), coalesce(sqlc.narg(recall)::text, 'all'),
         sqlc.arg(created_at),
         case when sqlc.narg(ttl_hours)::int is not null then now() end)
 on conflict (id) do nothing;

@@ -7,8 +7,8 @@ select throughline.index_turns(sqlc.arg(chat_id), sqlc.narg(upto)::bigint);
 select throughline.index_rested(make_interval(secs => sqlc.arg(rest_seconds)::float8), sqlc.arg(most))::int as chats;
 
 -- name: IndexRest :exec
--- As the user: of one chat, or of the latest ones.
-select throughline.index_rest(sqlc.narg(chat_id)::uuid);
+-- As the user: of one chat, or of the latest ones, or of those beside one.
+select throughline.index_rest(sqlc.narg(chat_id)::uuid, sqlc.narg(except_chat)::uuid);
 
 -- name: IndexImported :one
 -- As the user: the next piece of a chat. Whether there was one.

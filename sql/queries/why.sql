@@ -18,13 +18,15 @@ select r.version, r.kind, r.created_at, r.global_summary as text
 
 -- name: ReadWhyRecalled :exec
 -- What is left of the turns that begin with these messages: up to the next message of the user.
-select t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
-  from unnest(sqlc.arg(seqs)::bigint[]) t (seq)
-  join public.messages m on m.chat_id = sqlc.arg(chat_id) and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
+select t.chat_id::uuid as chat_id, c.title, t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
+  from (select unnest(sqlc.arg(chat_ids)::uuid[]) as chat_id, unnest(sqlc.arg(seqs)::bigint[]) as seq,
+               generate_subscripts(sqlc.arg(seqs)::bigint[], 1) as place) t
+  join public.chats c on c.id = t.chat_id and (c.expires_at is null or c.expires_at > now())
+  join public.messages m on m.chat_id = t.chat_id and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
    and m.seq < coalesce((select u.seq from public.messages u
-                          where u.chat_id = sqlc.arg(chat_id) and u.seq > t.seq and u.role = 'user' and u.token_count > 0
+                          where u.chat_id = t.chat_id and u.seq > t.seq and u.role = 'user' and u.token_count > 0
                           order by u.seq limit 1), 9223372036854775807)
- order by t.seq, m.seq;
+ order by t.place, m.seq;
 
 -- name: ReadWhyMemories :exec
 -- What is left of memories, in the order of the ids, with their sources.

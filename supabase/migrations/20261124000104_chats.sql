@@ -4,7 +4,7 @@
 -- table; what PL/pgSQL has read it keeps. An error has the name of the rule; what is null breaks none. A check runs with the
 -- rights of who writes, so anyone may call it.
 create function throughline.chat_is_valid(
-  title text, system_prompt text, metadata jsonb, tags text[], memory_strategy text, ttl_hours int, max_turns int, tool_name text, topics text,
+  title text, system_prompt text, metadata jsonb, tags text[], memory_strategy text, ttl_hours int, max_turns int, tool_name text, topics text, recall text,
   created_at timestamptz, updated_at timestamptz, last_message_at timestamptz, revived_at timestamptz)
 returns boolean
 language plpgsql immutable security invoker set search_path = '' as $$
@@ -19,6 +19,7 @@ declare
     when max_turns not between 1 and 100000 then 'chats_max_turns_range'
     when char_length(tool_name) not between 1 and 64 then 'chats_tool_name_length'
     when topics not in ('auto', 'on', 'off') then 'chats_topics_known'
+    when recall not in ('all', 'chat') then 'chats_recall_known'
     -- Postgres knows infinity and years that no date in JSON can have, and a chat with one could not be shown.
     when least(created_at, updated_at, last_message_at, revived_at) < '0001-01-01 00:00Z'
       or greatest(created_at, updated_at, last_message_at, revived_at) >= '10000-01-01 00:00Z' then 'chats_dates_storable'
@@ -68,6 +69,9 @@ create table public.chats (
   remember        boolean     not null default true,
   -- Whether the chat has topics: auto leaves it to the server.
   topics          text        not null default 'auto',
+  -- chat: prompts of the chat quote only its own turns. all: where none of them are about a question, those of the user's other
+  -- chats.
+  recall          text        not null default 'all',
 
   constraint chats_pkey primary key (id),
   -- The only foreign key to auth.users. Every other row belongs to a chat and is deleted with it; its user_id
@@ -76,7 +80,7 @@ create table public.chats (
   -- user.
   constraint chats_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
   constraint chats_valid check (throughline.chat_is_valid(
-    title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, topics,
+    title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, topics, recall,
     created_at, updated_at, last_message_at, revived_at))
 )
 -- Every turn updates the row. With room in the page and no indexed column changed, the update writes to no
@@ -96,8 +100,8 @@ create index chats_active_on_idx on public.chats (active_on);
 create view throughline.own_chats as select * from public.chats where user_id = (select auth.uid()) with check option;
 
 call throughline.protect('public.chats',
-  clients => 'select, delete, insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics),
-    update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics)',
+  clients => 'select, delete, insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall),
+    update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall)',
   server => 'select, insert, update, delete',
   jobs => 'select', per_user => -0.05);
 
@@ -153,7 +157,7 @@ begin
 end
 $$;
 create trigger chats_follow_settings
-  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at, remember, topics on public.chats
+  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at, remember, topics, recall on public.chats
   for each row execute function throughline.follow_settings();
 
 -- Only a chat's owner may listen to its broadcasts.

@@ -1,5 +1,8 @@
 -- What recall asks of turn_index, for the user in the claims. Expired chats are left out. The functions return places and
 -- numbers, and the caller reads the words under the policies.
+--
+-- in_chat null is all chats of the user. For a question in except_chat those are the others, without temporary chats, what was
+-- said before a chat's last clear, and subjects that the user has excluded: another chat's prompt shows less than a chat's own.
 
 -- How many turns and segments there are to look in: of a chat exactly, of all chats about. SECURITY DEFINER: under row level
 -- security Postgres does not read an index alone.
@@ -26,13 +29,16 @@ $$;
 -- 1 + 1/4 + 1/9 + … over how often it is there, by pi²/6. Which words are rare is counted in the whole chat and without
 -- reading rows: so Postgres takes it from the index where the pages are all visible. SECURITY DEFINER: under row level security
 -- Postgres does not use a full-text index.
-create function throughline.recall_matches(words text[], in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint, most int)
+create function throughline.recall_matches(words text[], in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint, most int,
+  except_chat uuid)
 returns table (word int, chat_id uuid, seq bigint, last_seq bigint, words_from bigint, segment int, lexemes int, said_at timestamptz,
                own real, asked real, topic_id uuid)
 language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
 declare
   asking uuid := (select auth.uid());
-  scope tsquery := quote_literal(case when in_chat is null then 'user ' || asking else 'chat ' || in_chat end)::tsquery;
+  scope tsquery := quote_literal(case when in_chat is null then 'user ' || asking else 'chat ' || in_chat end)::tsquery
+    && coalesce(!! quote_literal('chat ' || except_chat)::tsquery, '');
+  forbidden constant tsquery := case when except_chat is not null then throughline.excluded_words(asking) end;
   room int := most;
   w record;
 begin
@@ -61,7 +67,9 @@ begin
        where i.tsv @@ (scope && w.query) and i.user_id = asking
          and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq)
          and (in_topic is null or i.topic_id = in_topic)
-         and not exists (select from public.chats c where c.id = i.chat_id and c.expires_at <= now())
+         and not exists (select from public.chats c where c.id = i.chat_id and (c.expires_at <= now() or except_chat is not null and not c.remember))
+         and (forbidden is null or not i.tsv @@ forbidden)
+         and (except_chat is null or i.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = i.chat_id))
        limit most;
   end loop;
 end
@@ -71,19 +79,28 @@ $$;
 -- them. All vectors of the chat are compared; without a chat those of the 200 that were written to last. SECURITY DEFINER as
 -- the others: it is asked beside them, for the same rows.
 create function throughline.recall_nearness(
-  question throughline.embedding, with_model text, in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint)
+  question throughline.embedding, with_model text, in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint, except_chat uuid)
 returns table (chat_id uuid, seqs bigint[], last_seqs bigint[], segments int[], said_at timestamptz[], cosines real[], topic_ids uuid[])
-language sql stable security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  forbidden constant tsquery := case when except_chat is not null then throughline.excluded_words((select auth.uid())) end;
+begin
+  return query
   select n.chat_id, array_agg(n.seq), array_agg(n.last_seq), array_agg(n.segment), array_agg(n.said_at), array_agg(n.cosine), array_agg(n.topic_id)
-    from (select c.id from public.chats c
+    from (select c.id, case when except_chat is null then after_seq
+                            else (select b.cleared_seq from public.conversation_briefs b where b.chat_id = c.id) end as after
+            from public.chats c
            where c.user_id = (select auth.uid()) and (in_chat is null or c.id = in_chat) and (c.expires_at is null or c.expires_at > now())
+             and (except_chat is null or c.id <> except_chat and c.remember)
            order by c.updated_at desc limit 200) chosen
    cross join lateral (
          select i.chat_id, i.seq, i.last_seq, i.segment, i.said_at, (-(i.embedding operator(throughline.<#>) question))::real as cosine,
                 coalesce(i.topic_id, '00000000-0000-0000-0000-000000000000') as topic_id
            from public.turn_index i
-          where i.chat_id = chosen.id and i.embedding_model = with_model and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq)
+          where i.chat_id = chosen.id and i.embedding_model = with_model and i.seq > chosen.after and (before_seq = 0 or i.seq < before_seq)
             and (in_topic is null or i.topic_id = in_topic)
+            and (forbidden is null or not i.tsv @@ forbidden)
           order by i.seq) n
-   group by n.chat_id
+   group by n.chat_id;
+end
 $$;

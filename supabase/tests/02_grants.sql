@@ -23,10 +23,10 @@ select is(pg_temp.columns_to('SELECT'),
   'last_seq merged_into message_count number stale state summary summary_seq summary_tokens tags title title_seq user_id version)',
   'authenticated may read these columns');
 select is(pg_temp.columns_to('INSERT'),
-  'chats(id max_turns memory_strategy metadata remember system_prompt tags title topics ttl_hours user_id) '
+  'chats(id max_turns memory_strategy metadata recall remember system_prompt tags title topics ttl_hours user_id) '
   'memory_users(enabled excluded language time_zone user_id)', 'authenticated may insert these columns');
 select is(pg_temp.columns_to('UPDATE'),
-  'chats(max_turns memory_strategy metadata remember system_prompt tags title topics ttl_hours) memory_users(enabled excluded language time_zone) '
+  'chats(max_turns memory_strategy metadata recall remember system_prompt tags title topics ttl_hours) memory_users(enabled excluded language time_zone) '
   'topics(importance tags title)', 'authenticated may update these columns');
 select is((select string_agg(concat_ws(' ', table_name, privilege_type), ', ' order by table_name, privilege_type)
              from information_schema.table_privileges where table_schema = 'public' and grantee = 'authenticated'),

@@ -1,7 +1,7 @@
 -- The order of messages, and what a chat records about them, for every way of writing them.
 begin;
 \ir helpers.psql
-select plan(62);
+select plan(63);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 create function pg_temp.seqs(chat text) returns text language sql stable as $$
@@ -147,6 +147,7 @@ insert into refusals values
   ('chats_system_prompt_length', $$update public.chats set system_prompt = repeat('x', 32001)$$),
   ('chats_title_length', $$update public.chats set title = repeat('x', 501)$$),
   ('chats_topics_known', $$update public.chats set topics = 'many'$$),
+  ('chats_recall_known', $$update public.chats set recall = 'none'$$),
   ('chats_dates_storable', $$update public.chats set revived_at = '10000-01-01 00:00Z'$$);
 select is(pg_temp.attempt('service_role', statement), '23514', 'refused: ' || statement) from refusals;
 select is_empty('select rule, statement from refusals where pg_temp.broken_rule(statement) <> rule', 'each by its rule');

@@ -182,9 +182,11 @@ select is(pg_temp.attempt(who, $$select from throughline.find_messages(to_tsquer
   from (values ('app A', '1'), ('app nobody', '0')) expected_finds (who, found);
 select is_empty(
   $$select who, call from unnest(array['app nobody', 'app A']) who
-     cross join (values ('select from throughline.recall_matches(array[''hello''], pg_temp.id(''B''), null, 0, 0, 10)'),
-                        ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10) m where m.chat_id not in (select id
+     cross join (values ('select from throughline.recall_matches(array[''hello''], pg_temp.id(''B''), null, 0, 0, 10, null)'),
+                        ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10, null) m where m.chat_id not in (select id
                           from public.chats)'),
+                        ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10, gen_random_uuid()) m
+                          where m.chat_id not in (select id from public.chats)'),
                         ('select from throughline.recall_size(pg_temp.id(''B''), 0, 0)'),
                         ('select from throughline.topic_messages(pg_temp.id(''topic of B''))')) calls (call)
      where pg_temp.attempt(who, call) <> '0'$$,

@@ -41,9 +41,11 @@ type Receipt struct {
 	// Recalled are the first messages of the turns that were recalled for the question, and RecallTokens what they take.
 	// Recall is what they were found by: words or meaning; none when there was nothing to recall, and late or failed when
 	// the lookup was. All three are absent where recall is off.
-	Recalled     []int64 `json:"recalled,omitzero" nullable:"false" description:"The seqs with which the earlier turns begin that were quoted for the question."`
-	RecallTokens *int    `json:"recall_tokens,omitempty" nullable:"false"`
-	Recall       string  `json:"recall,omitempty" enum:"words,meaning,none,late,failed" doc:"recall"`
+	Recalled []int64 `json:"recalled,omitzero" nullable:"false" description:"The seqs with which the earlier turns begin that were quoted for the question."`
+	// RecalledElsewhere are the turns of the user's other chats that were recalled. There are none beside turns of the chat.
+	RecalledElsewhere []ChatTurn `json:"recalled_elsewhere,omitempty" nullable:"false" doc:"recalled_elsewhere"`
+	RecallTokens      *int       `json:"recall_tokens,omitempty" nullable:"false"`
+	Recall            string     `json:"recall,omitempty" enum:"words,meaning,none,late,failed" doc:"recall"`
 	// Memories are those of the user that were shown, and MemoryTokens what they take. Both are absent where the chat shows
 	// none: where long-term memory is off, for the user or the chat.
 	Memories     []uuid.UUID `json:"memories,omitzero" nullable:"false" doc:"receipt.memories"`
@@ -78,6 +80,7 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 			}
 		case "recall":
 			r.Recalled, r.RecallTokens = append([]int64{}, section.Seqs...), new(section.Tokens)
+			r.RecalledElsewhere = section.Elsewhere
 			r.Recall = cmp.Or(section.Failure, section.How, "none")
 		}
 	}

@@ -22,12 +22,20 @@ type Section struct {
 	Memories int `json:"memories,omitempty" description:"Memories of the user, where the section shows those."`
 	// Seqs are the first messages of the turns that the section shows, or quotes, and of the kept messages themselves.
 	Seqs []int64 `json:"seqs,omitempty" nullable:"false" doc:"seqs"`
+	// Elsewhere are the turns of other chats of the user that the section quotes.
+	Elsewhere []ChatTurn `json:"elsewhere,omitempty" nullable:"false" description:"The turns of the user's other chats that the section quotes."`
 	// How says by what the turns of a retrieved section were found.
 	How string `json:"-"`
 	// IDs are those of the memories of a retrieved section, or of its topic.
 	IDs []uuid.UUID `json:"-"`
 	// Shorter returns a retrieved section of at most so many tokens; nil for a section that is shown whole or not at all.
 	Shorter func(tokens int) Section `json:"-"`
+}
+
+// ChatTurn is a turn of a chat.
+type ChatTurn struct {
+	ChatID uuid.UUID `json:"chat_id"`
+	Seq    int64     `json:"seq" description:"Of the turn's first message."`
 }
 
 // Account describes a section in numbers. Its JSON is part of the HTTP contract.

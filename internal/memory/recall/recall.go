@@ -20,6 +20,9 @@ type Query struct {
 	Before int64
 	// Shown are the seqs of messages that the prompt shows besides. Their turns are left out.
 	Shown []int64
+	// Elsewhere says whether Recall looks into the user's other chats where no turn of the chat is about the question, and OwnShown
+	// that the prompt shows all turns of the chat, so that it looks nowhere else.
+	Elsewhere, OwnShown bool
 	// Topic says whether Recall looks for the topic that the conversation has come back to as well.
 	Topic bool
 	// Short says that the question has too few words to come back to a topic of which no turn is found.
@@ -28,6 +31,13 @@ type Query struct {
 	Now time.Time
 	// Limit is the most turns that Recall returns, and the most messages that Search does.
 	Limit int
+
+	except uuid.UUID // the chat that is asked in, where all others are looked into
+}
+
+// elsewhere is the question of a chat, asked of the user's other chats.
+func (q Query) elsewhere() Query {
+	return Query{Text: q.Text, Now: q.Now, Limit: q.Limit, except: q.ChatID}
 }
 
 // How says what a question's turns were found by.
@@ -55,6 +65,8 @@ type Turn struct {
 	// Seq is the seq of its first message, and LastSeq that of its last.
 	Seq, LastSeq int64
 	SaidAt       time.Time
+	// Elsewhere says that it is of another chat than the one that was asked in.
+	Elsewhere bool
 	// Score is comparable only with those of the same question.
 	Score float64
 	// Why names, for people, what the turn was found by, such as "dentist, molar; 3 March 2026".
@@ -69,6 +81,8 @@ type Message struct {
 	Role      string
 	Content   string
 	CreatedAt time.Time
+	// ChatTitle is that of its chat.
+	ChatTitle string
 	// Score is comparable with those of all messages that the same question has found.
 	Score float64
 	// Text is the part of Content that the question is about: one sentence or several, in Content's words.

@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -34,7 +35,8 @@ type Recaller struct{ Config }
 func New(c Config) *Recaller { return &Recaller{c} }
 
 // Recall finds the turns that a prompt should show for a question: those that pass the gate, at most q.Limit, best
-// first. A question without a word that could pass it, such as "ok, thanks", is answered without a query.
+// first; of the user's other chats if there are none of the chat's own. A question without a word that could pass it,
+// such as "ok, thanks", is answered without a query.
 //
 // The question's vector is made meanwhile, and waited for only if words let no turn pass. Its failure is an error only
 // then.
@@ -46,6 +48,30 @@ func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Fo
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asked := r.embed(ctx, q.Text)
+	var failed error
+	for _, q := range q.places() {
+		found, err := r.recall(ctx, user, q, words, asked)
+		if len(found.Turns) > 0 || found.Topic != nil {
+			return found, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return Found{How: ByNone}, failed
+}
+
+// places are the questions to ask, one after the other as long as nothing is found.
+func (q Query) places() []Query {
+	var places []Query
+	if !q.OwnShown {
+		places = append(places, q)
+	}
+	if q.Elsewhere {
+		places = append(places, q.elsewhere())
+	}
+	return places
+}
+
+func (r *Recaller) recall(ctx context.Context, user auth.Principal, q Query, words []word, asked Pending) (Found, error) {
 	found, err := r.rank(ctx, user, q, words)
 	if err != nil {
 		return Found{}, err
@@ -89,6 +115,9 @@ func (r *Recaller) read(ctx context.Context, user auth.Principal, q Query, found
 		return Found{How: ByNone}, nil
 	}
 	turns, topic, err := r.turns(ctx, user, found, best[:min(len(best), readRatio*q.Limit)], c.topic)
+	for n := range turns {
+		turns[n].Elsewhere = q.except != uuid.Nil
+	}
 	if len(c.turns) == 0 {
 		c.how = ByNone
 	}
@@ -149,7 +178,7 @@ func (r *Recaller) rank(ctx context.Context, user auth.Principal, q Query, words
 }
 
 func (q *Query) scope() Scope {
-	return Scope{ChatID: q.ChatID, TopicID: q.TopicID, After: q.After, Before: q.Before, Topics: q.Topic}
+	return Scope{ChatID: q.ChatID, TopicID: q.TopicID, After: q.After, Before: q.Before, Except: q.except, Topics: q.Topic}
 }
 
 // passed returns the candidates that pass the gate by their words.
@@ -246,7 +275,7 @@ func Begin(ctx context.Context, embedder Embedder, content string) Pending {
 	return q
 }
 
-// Vector returns the vector, once, and false if there is none, or not yet and it is not to be waited for. A failure is an
+// Vector returns the vector, and false if there is none, or not yet and it is not to be waited for. A failure is an
 // error only if it was waited for.
 func (q Pending) Vector(ctx context.Context, wait bool) (Vector, bool, error) {
 	if q.made == nil {
@@ -255,6 +284,7 @@ func (q Pending) Vector(ctx context.Context, wait bool) (Vector, bool, error) {
 	if !wait {
 		select {
 		case made := <-q.made:
+			q.made <- made // for who asks again
 			return Vector{q.model, made.values}, made.values != nil, nil
 		default:
 			return Vector{}, false, nil
@@ -262,6 +292,7 @@ func (q Pending) Vector(ctx context.Context, wait bool) (Vector, bool, error) {
 	}
 	select {
 	case made := <-q.made:
+		q.made <- made
 		return Vector{q.model, made.values}, made.values != nil, made.err
 	case <-ctx.Done():
 		return Vector{}, false, ctx.Err()

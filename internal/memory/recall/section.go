@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
@@ -43,11 +44,12 @@ func Section(turns []Turn, budget int) (written string, shown []Turn, tokens int
 	return strings.Join(inOrder, "\n"), shown, tokens
 }
 
-// line writes a turn as "[2026-03-03] User: … / Assistant: …", and returns its tokens with the line end.
+// line writes a turn as "[2026-03-03] User: … / Assistant: …", and returns its tokens with the line end. One of another chat
+// begins with [2026-03-03, chat "Scales"].
 func line(t Turn) (written string, tokens int) {
 	excerpts := t.excerpts()
 	var b strings.Builder
-	b.WriteString(t.SaidAt.UTC().Format("[2006-01-02] "))
+	b.WriteString(t.SaidAt.UTC().Format("[2006-01-02") + t.where() + "] ")
 	for n, m := range t.Messages {
 		if n > 0 {
 			b.WriteString(" / ")
@@ -55,6 +57,28 @@ func line(t Turn) (written string, tokens int) {
 		b.WriteString(memory.Role(m.Role).Label() + ": " + quoted(excerpts[n]))
 	}
 	return b.String(), text.Tokens(b.String()) + 1
+}
+
+// where names the chat of a turn of another one. A title cannot end the brackets around it, nor begin what looks like a message.
+func (t *Turn) where() string {
+	if !t.Elsewhere {
+		return ""
+	}
+	const longest = 60
+	plain := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || strings.ContainsRune(" -'’.,!?&+#", r) {
+			return r
+		}
+		return ' '
+	}, t.Messages[0].ChatTitle)
+	title := []rune(text.OneLine(plain))
+	if len(title) == 0 {
+		return ", another chat"
+	}
+	if len(title) > longest {
+		title = append(title[:longest], '…')
+	}
+	return `, chat "` + string(title) + `"`
 }
 
 // excerpts returns what is shown of each message. The message that says most of the question has what the others leave.
@@ -65,7 +89,7 @@ func (t *Turn) excerpts() []string {
 			best = n
 		}
 	}
-	const reserve = 20 // for the date, labels and quotes
+	reserve := 20 + text.Tokens(t.where()) // for the date, labels and quotes
 	others := (SectionTurnLimit - reserve) / (2 * max(len(t.Messages)-1, 2))
 	out := make([]string, len(t.Messages))
 	left := SectionTurnLimit - reserve

@@ -26,6 +26,8 @@ type Store interface {
 type Scope struct {
 	ChatID, TopicID uuid.UUID
 	After, Before   int64
+	// Except is a chat in which a question is asked of the user's others, which are indexed first. ChatID is uuid.Nil then.
+	Except uuid.UUID
 	// Topics says whether the topics of the chat are to come as well: those that begin after After.
 	Topics bool
 }

@@ -13,13 +13,14 @@ import (
 )
 
 const InsertChat = `-- name: InsertChat :exec
-insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics)
+insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics,
+  recall)
 select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::text[], '{}'),
        coalesce(nullif($6::text, ''), 'summary'), $7::text, $8::int, $9::int,
          $10::boolean,
-       coalesce(nullif($11::text, ''), 'auto')
+       coalesce(nullif($11::text, ''), 'auto'), coalesce(nullif($12::text, ''), 'all')
  where not exists (select from public.messages m
-                    where m.user_id = $2 and m.client_message_id = $12)
+                    where m.user_id = $2 and m.client_message_id = $13)
 on conflict (id) do nothing
 `
 
@@ -35,6 +36,7 @@ type InsertChatParams struct {
 	MaxTurns        *int
 	Remember        bool
 	Topics          string
+	Recall          string
 	ClientMessageID uuid.NullUUID
 }
 
@@ -53,6 +55,7 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 		arg.MaxTurns,
 		arg.Remember,
 		arg.Topics,
+		arg.Recall,
 		arg.ClientMessageID,
 	)
 	return err

@@ -21,11 +21,12 @@ update public.chats c
        memory_strategy = coalesce($4, c.memory_strategy),
        remember = coalesce($5, c.remember),
        topics = coalesce($6, c.topics),
-       system_prompt = case when $7::bool then $8 else c.system_prompt end,
-       ttl_hours = case when $9::bool then $10 else c.ttl_hours end,
-       max_turns = case when $11::bool then $12 else c.max_turns end,
+       recall = coalesce($7, c.recall),
+       system_prompt = case when $8::bool then $9 else c.system_prompt end,
+       ttl_hours = case when $10::bool then $11 else c.ttl_hours end,
+       max_turns = case when $12::bool then $13 else c.max_turns end,
        revived_at = case when c.expires_at <= now() then now() else c.revived_at end
- where c.id = $13 and ($14::bool or c.expires_at is null or c.expires_at > now())
+ where c.id = $14 and ($15::bool or c.expires_at is null or c.expires_at > now())
 `
 
 type ChangeChatParams struct {
@@ -35,6 +36,7 @@ type ChangeChatParams struct {
 	MemoryStrategy  *string
 	Remember        *bool
 	Topics          *string
+	Recall          *string
 	SetSystemPrompt bool
 	SystemPrompt    *string
 	SetTtlHours     bool
@@ -54,6 +56,7 @@ func (q *Queries) ChangeChat(ctx context.Context, arg ChangeChatParams) (int64, 
 		arg.MemoryStrategy,
 		arg.Remember,
 		arg.Topics,
+		arg.Recall,
 		arg.SetSystemPrompt,
 		arg.SystemPrompt,
 		arg.SetTtlHours,
@@ -160,9 +163,9 @@ func (q *Queries) CountOldChats(ctx context.Context, arg CountOldChatsParams) er
 
 const CreateChat = `-- name: CreateChat :exec
 
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, tool_name)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall, tool_name)
 values ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10, $11, $12)
+        $8, $9, $10, $11, $12, $13)
 on conflict (id) do nothing
 `
 
@@ -178,6 +181,7 @@ type CreateChatParams struct {
 	MaxTurns       *int
 	Remember       bool
 	Topics         string
+	Recall         string
 	ToolName       *string
 }
 
@@ -197,6 +201,7 @@ func (q *Queries) CreateChat(ctx context.Context, arg CreateChatParams) error {
 		arg.MaxTurns,
 		arg.Remember,
 		arg.Topics,
+		arg.Recall,
 		arg.ToolName,
 	)
 	return err
@@ -308,8 +313,8 @@ page as (
    where $1::timestamptz is null or (p.activity, p.id) < ($4::timestamptz, $5::uuid)
    order by p.activity desc, p.id desc
    limit $6::int)
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
-       c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
+       c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
        p.activity::timestamptz as activity, p.as_of::timestamptz as as_of
   from page p join public.chats c on c.id = p.id
  order by p.activity desc, p.id desc
@@ -482,8 +487,8 @@ func (q *Queries) PruneChats(ctx context.Context, arg PruneChatsParams) error {
 }
 
 const ReadChat = `-- name: ReadChat :exec
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
-       c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
+       c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = $1
 `

@@ -13,9 +13,10 @@ import (
 )
 
 const ReadTurns = `-- name: ReadTurns :many
-select t.chat_id::uuid as chat_id, t.turn::bigint as turn, m.id, m.seq, m.role, m.content, m.created_at
+select t.chat_id::uuid as chat_id, t.turn::bigint as turn, m.id, m.seq, m.role, m.content, m.created_at, c.title
   from (select unnest($1::uuid[]) as chat_id, unnest($2::bigint[]) as turn, unnest($3::bigint[]) as last_seq) t
   join public.messages m on m.chat_id = t.chat_id and m.seq between t.turn and t.last_seq
+  join public.chats c on c.id = t.chat_id
  where m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
  order by t.chat_id, m.seq
 `
@@ -34,9 +35,10 @@ type ReadTurnsRow struct {
 	Role      string
 	Content   string
 	CreatedAt time.Time
+	Title     string
 }
 
-// The messages of turns. Those of another turn between them, such as the late reply to an earlier question, come with
+// The messages of turns, with their chat's title. Those of another turn between them, such as the late reply to an earlier question, come with
 // both.
 func (q *Queries) ReadTurns(ctx context.Context, arg ReadTurnsParams) ([]ReadTurnsRow, error) {
 	rows, err := q.db.Query(ctx, ReadTurns, arg.ChatIds, arg.Turns, arg.LastSeqs)
@@ -55,6 +57,7 @@ func (q *Queries) ReadTurns(ctx context.Context, arg ReadTurnsParams) ([]ReadTur
 			&i.Role,
 			&i.Content,
 			&i.CreatedAt,
+			&i.Title,
 		); err != nil {
 			return nil, err
 		}
@@ -71,16 +74,17 @@ select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq
        segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked,
        coalesce(topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id
   from throughline.recall_matches($1::text[], $2::uuid, $3::uuid,
-         $4::bigint, $5::bigint, $6::int)
+         $4::bigint, $5::bigint, $6::int, $7::uuid)
 `
 
 type RecallMatchesParams struct {
-	Words     []string
-	ChatID    uuid.NullUUID
-	TopicID   uuid.NullUUID
-	AfterSeq  int64
-	BeforeSeq int64
-	Most      int
+	Words      []string
+	ChatID     uuid.NullUUID
+	TopicID    uuid.NullUUID
+	AfterSeq   int64
+	BeforeSeq  int64
+	Most       int
+	ExceptChat uuid.NullUUID
 }
 
 type RecallMatchesRow struct {
@@ -105,6 +109,7 @@ func (q *Queries) RecallMatches(ctx context.Context, arg RecallMatchesParams) ([
 		arg.AfterSeq,
 		arg.BeforeSeq,
 		arg.Most,
+		arg.ExceptChat,
 	)
 	if err != nil {
 		return nil, err
@@ -140,16 +145,17 @@ const RecallNearness = `-- name: RecallNearness :many
 select chat_id::uuid as chat_id, seqs::bigint[] as seqs, last_seqs::bigint[] as last_seqs, segments::int[] as segments,
        said_at::timestamptz[] as said_at, cosines::real[] as cosines, topic_ids::uuid[] as topic_ids
   from throughline.recall_nearness($1::text::throughline.embedding, $2::text, $3::uuid,
-         $4::uuid, $5::bigint, $6::bigint)
+         $4::uuid, $5::bigint, $6::bigint, $7::uuid)
 `
 
 type RecallNearnessParams struct {
-	Question  string
-	Model     string
-	ChatID    uuid.NullUUID
-	TopicID   uuid.NullUUID
-	AfterSeq  int64
-	BeforeSeq int64
+	Question   string
+	Model      string
+	ChatID     uuid.NullUUID
+	TopicID    uuid.NullUUID
+	AfterSeq   int64
+	BeforeSeq  int64
+	ExceptChat uuid.NullUUID
 }
 
 type RecallNearnessRow struct {
@@ -170,6 +176,7 @@ func (q *Queries) RecallNearness(ctx context.Context, arg RecallNearnessParams) 
 		arg.TopicID,
 		arg.AfterSeq,
 		arg.BeforeSeq,
+		arg.ExceptChat,
 	)
 	if err != nil {
 		return nil, err
@@ -198,7 +205,6 @@ func (q *Queries) RecallNearness(ctx context.Context, arg RecallNearnessParams) 
 }
 
 const RecallSize = `-- name: RecallSize :one
-
 select turns::bigint as turns, segments::bigint as segments
   from throughline.recall_size($1::uuid, $2::bigint, $3::bigint)
 `
@@ -214,10 +220,26 @@ type RecallSizeRow struct {
 	Segments int64
 }
 
-// What recall asks of the index of turns, as the user who asks; see the functions in the migrations.
 func (q *Queries) RecallSize(ctx context.Context, arg RecallSizeParams) (RecallSizeRow, error) {
 	row := q.db.QueryRow(ctx, RecallSize, arg.ChatID, arg.AfterSeq, arg.BeforeSeq)
 	var i RecallSizeRow
 	err := row.Scan(&i.Turns, &i.Segments)
 	return i, err
+}
+
+const RecallsOthers = `-- name: RecallsOthers :one
+
+select (exists (select from public.conversation_briefs o
+                 where o.user_id = c.user_id and o.chat_id <> c.id and (o.indexed_seq > o.cleared_seq or o.to_index))
+        and not exists (select from public.memory_users u where u.user_id = c.user_id and not u.enabled))::bool as any
+  from public.chats c where c.id = $1 and c.recall = 'all' and c.remember
+`
+
+// What recall asks of the index of turns, as the user who asks; see the functions in the migrations.
+// Whether a prompt of the chat may quote turns of the user's other chats, and there are any. At most one row.
+func (q *Queries) RecallsOthers(ctx context.Context, chatID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, RecallsOthers, chatID)
+	var any bool
+	err := row.Scan(&any)
+	return any, err
 }

@@ -54,7 +54,7 @@ func (q *Queries) ExportAccount(ctx context.Context) error {
 const ExportChat = `-- name: ExportChat :exec
 
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
   from public.chats
  where id = $1
@@ -69,7 +69,7 @@ func (q *Queries) ExportChat(ctx context.Context, chatID uuid.UUID) error {
 
 const ExportChats = `-- name: ExportChats :exec
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
  where user_id = (select auth.uid())
@@ -409,12 +409,12 @@ func (q *Queries) ImportSettings(ctx context.Context, arg ImportSettingsParams) 
 }
 
 const InsertImportedChat = `-- name: InsertImportedChat :execrows
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at,
-  revived_at)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, recall,
+  created_at, revived_at)
 values ($1, $2, $3, $4, $5, $6::text[], $7,
         $8::int, $9, $10, coalesce($11::boolean, true),
-          coalesce($12::text, 'auto'),
-        $13,
+          coalesce($12::text, 'auto'), coalesce($13::text, 'all'),
+        $14,
         case when $8::int is not null then now() end)
 on conflict (id) do nothing
 `
@@ -432,6 +432,7 @@ type InsertImportedChatParams struct {
 	ToolName       *string
 	Remember       *bool
 	Topics         *string
+	Recall         *string
 	CreatedAt      time.Time
 }
 
@@ -451,6 +452,7 @@ func (q *Queries) InsertImportedChat(ctx context.Context, arg InsertImportedChat
 		arg.ToolName,
 		arg.Remember,
 		arg.Topics,
+		arg.Recall,
 		arg.CreatedAt,
 	)
 	if err != nil {

@@ -24,12 +24,17 @@ func (q *Queries) IndexImported(ctx context.Context, chatID uuid.UUID) (bool, er
 }
 
 const IndexRest = `-- name: IndexRest :exec
-select throughline.index_rest($1::uuid)
+select throughline.index_rest($1::uuid, $2::uuid)
 `
 
-// As the user: of one chat, or of the latest ones.
-func (q *Queries) IndexRest(ctx context.Context, chatID uuid.NullUUID) error {
-	_, err := q.db.Exec(ctx, IndexRest, chatID)
+type IndexRestParams struct {
+	ChatID     uuid.NullUUID
+	ExceptChat uuid.NullUUID
+}
+
+// As the user: of one chat, or of the latest ones, or of those beside one.
+func (q *Queries) IndexRest(ctx context.Context, arg IndexRestParams) error {
+	_, err := q.db.Exec(ctx, IndexRest, arg.ChatID, arg.ExceptChat)
 	return err
 }
 

@@ -106,23 +106,25 @@ func (q *Queries) ReadWhyMemories(ctx context.Context, ids []uuid.UUID) error {
 }
 
 const ReadWhyRecalled = `-- name: ReadWhyRecalled :exec
-select t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
-  from unnest($1::bigint[]) t (seq)
-  join public.messages m on m.chat_id = $2 and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
+select t.chat_id::uuid as chat_id, c.title, t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
+  from (select unnest($1::uuid[]) as chat_id, unnest($2::bigint[]) as seq,
+               generate_subscripts($2::bigint[], 1) as place) t
+  join public.chats c on c.id = t.chat_id and (c.expires_at is null or c.expires_at > now())
+  join public.messages m on m.chat_id = t.chat_id and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
    and m.seq < coalesce((select u.seq from public.messages u
-                          where u.chat_id = $2 and u.seq > t.seq and u.role = 'user' and u.token_count > 0
+                          where u.chat_id = t.chat_id and u.seq > t.seq and u.role = 'user' and u.token_count > 0
                           order by u.seq limit 1), 9223372036854775807)
- order by t.seq, m.seq
+ order by t.place, m.seq
 `
 
 type ReadWhyRecalledParams struct {
-	Seqs   []int64
-	ChatID uuid.UUID
+	ChatIds []uuid.UUID
+	Seqs    []int64
 }
 
 // What is left of the turns that begin with these messages: up to the next message of the user.
 func (q *Queries) ReadWhyRecalled(ctx context.Context, arg ReadWhyRecalledParams) error {
-	_, err := q.db.Exec(ctx, ReadWhyRecalled, arg.Seqs, arg.ChatID)
+	_, err := q.db.Exec(ctx, ReadWhyRecalled, arg.ChatIds, arg.Seqs)
 	return err
 }
 

@@ -94,13 +94,14 @@ const contents: Record<string, (props: { why: WhyReply }) => preact.ComponentChi
   ),
   recall: ({ why }) => (
     <>
-      {why.recalled.map((turn) => (
-        <blockquote key={turn.seq}>
+      {[...why.recalled.map((turn) => ({ ...turn, chat_id: why.chat_id, title: '' })), ...why.recalled_elsewhere].map((turn) => (
+        <blockquote key={turn.chat_id + turn.seq}>
           {turn.messages.map((message) => <p key={message.message_id} dir="auto"><b>{message.role === 'user' ? 'You' : 'Reply'}:</b> {message.content}</p>)}
-          <a href={turnPath(why.chat_id, turn.seq)}>Message {turn.seq}</a>
+          <a href={turnPath(turn.chat_id, turn.seq)}>Message {turn.seq}{turn.title && ` of ${turn.title}`}</a>
         </blockquote>
       ))}
-      {why.receipt!.recalled && why.recalled.length < why.receipt!.recalled.length && <p class="soft">Some of what was quoted is deleted.</p>}
+      {why.recalled.length + why.recalled_elsewhere.length
+        < (why.receipt!.recalled?.length ?? 0) + (why.receipt!.recalled_elsewhere?.length ?? 0) && <p class="soft">Some of what was quoted is deleted.</p>}
     </>
   ),
   memories: ({ why }) => (
