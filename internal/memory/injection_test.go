@@ -98,6 +98,18 @@ func TestPayloadsStayInRecalledTurns(t *testing.T) {
 	}
 }
 
+// And for the titles of other chats, which stand in brackets before a turn.
+func TestPayloadsStayInTitlesOfOtherChats(t *testing.T) {
+	t.Parallel()
+	whole := regexp.MustCompile(`^\[0001-01-01, (chat "[^"\[\]:/<\n]+"|another chat)\] User: Fine\.$`)
+	for _, p := range injection.All() {
+		turn := recall.Turn{Elsewhere: true, Messages: []recall.Message{{Role: "user", Content: "Fine.", ChatTitle: p.Text}}}
+		if written, _, _ := recall.Section([]recall.Turn{turn}, 1000); !whole.MatchString(written) {
+			t.Errorf("%s: %q", p.Name, written)
+		}
+	}
+}
+
 // The same for memories, each of which stands in one line.
 func TestPayloadsStayInMemories(t *testing.T) {
 	t.Parallel()

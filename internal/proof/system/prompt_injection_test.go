@@ -41,7 +41,7 @@ func (r *rig) lastReplyRequest() (input string, rest map[string]any) {
 // the brief. It returns the model's requests for that question and for the next.
 func (r *rig) sendEverywhere(text, path string) (inputs []string, rests []map[string]any) {
 	r.t.Helper()
-	made := r.wanted(201, "POST", "/v1/chats", testkit.Body{"title": path})
+	made := r.wanted(201, "POST", "/v1/chats", testkit.Body{"title": path, "recall": "chat"})
 	chatID := made["id"].(string)
 	testkit.Exec(r.t, r.pool, `update conversation_briefs set brief = jsonb_set(brief, '{global_summary}', to_jsonb($2::text)), brief_tokens = 1, version = 1
 		where chat_id = $1`, chatID, text)

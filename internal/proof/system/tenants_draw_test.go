@@ -213,6 +213,7 @@ func (i *intruder) members() map[string]func() any {
 		"into":            func() any { return i.topic() },
 		"rating":          func() any { return i.random.IntN(3) - 1 },
 		"topics":          func() any { return i.rarely("x", i.one("auto", "on", "off")) },
+		"recall":          func() any { return i.rarely("x", i.one("all", "chat")) },
 		"revive":          truth, "pinned": truth, "dry_run": truth, "include_expired": truth, "ttl_hours": whole, "max_turns": whole,
 		"older_than_days": whole, "limit": whole,
 	}
