@@ -55,13 +55,13 @@ func graphParams(query history.GraphQuery) dbsqlc.ReadGraphParams {
 	params := dbsqlc.ReadGraphParams{
 		AsOf: nullZero(query.Moment), FromName: query.Entity, Depth: query.Depth, Most: mostEdges,
 		OnlyValid: query.Text != "" && query.Moment.IsZero(), Everything: query.Entity == "" && query.Text == "",
-		Relationships: question.Relationships, Types: []string{},
+		Relationships: question.Relationships, Verbs: question.Verbs, Types: []string{},
 	}
 	if query.Entity == "" {
 		params.FromWords, params.FromUser = question.Words, question.Understood()
 	}
 	if query.Relationship != "" {
-		params.Relationships = []string{graph.Verb(query.Relationship)}
+		params.Relationships, params.Verbs = []string{graph.Verb(query.Relationship)}, []string{}
 	}
 	for _, t := range question.Types {
 		params.Types = append(params.Types, string(t))

@@ -137,6 +137,18 @@ func TestGraphOfMemories(t *testing.T) {
 	b.wantGraph(history.GraphQuery{Text: "Do I like Porto?"}, "Porto/place 1")
 	b.wantGraph(history.GraphQuery{Text: "Tell me about porto."}, "Acme is_in Porto", "Acme/organization 2", "Porto/place 1")
 	b.wantGraph(history.GraphQuery{Text: "Why though?"})
+	b.linked("Struggles with Vim and hates nano.", "Vim/tool", "nano/tool", "User struggles_with Vim", "User hates nano")
+	b.linked("Zeichnet Lyon.", "Lyon/place", "User draws Lyon")
+	for _, liked := range []string{"what tools do I enjoy", "Welche Werkzeuge mag ich?"} {
+		b.wantGraph(history.GraphQuery{Text: liked}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 4")
+	}
+	for _, disliked := range []string{"what do I not like", "what tools don't I like", "Was mag ich nicht?", "Welche Werkzeuge hasse ich?"} {
+		b.wantGraph(history.GraphQuery{Text: disliked}, "User hates nano", "nano/tool 1", "User/person 4")
+	}
+	b.wantGraph(history.GraphQuery{Text: "What tools do I photograph?"})
+	b.wantGraph(history.GraphQuery{Text: "What tools do I not use?"})
+	b.wantGraph(history.GraphQuery{Text: "Which cities did I draw?"}, "User draws Lyon", "Lyon/place 1", "User/person 4")
+	b.wantGraph(history.GraphQuery{Text: "What tools are at Acme?"}, "Acme/organization 2")
 
 	other := b.newUser()
 	b.user = other

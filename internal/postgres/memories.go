@@ -24,7 +24,12 @@ func NewMemories(pool *pgxpool.Pool) *Memories { return &Memories{pool: pool} }
 // Candidates returns the memories that a message may be about.
 func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memories.Ask) ([]memories.Candidate, error) {
 	const doing = "find memories"
-	params := dbsqlc.FindMemoriesParams{Names: ask.Names, Model: ask.Vector.Model, Most: ask.PerWay}
+	params := dbsqlc.FindMemoriesParams{
+		Names: ask.Names, Relationships: ask.Relationships, Types: []string{}, Model: ask.Vector.Model, Most: ask.PerWay,
+	}
+	for _, t := range ask.Types {
+		params.Types = append(params.Types, string(t))
+	}
 	for _, word := range ask.Words {
 		params.Words, params.Telling = append(params.Words, strings.Join(word.Forms, "\n")), append(params.Telling, !word.Function)
 	}

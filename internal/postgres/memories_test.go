@@ -107,6 +107,33 @@ func TestWhichMemoriesAreCandidates(t *testing.T) {
 	is(t, len(b.candidates(b.user, "My cello", recall.Vector{})), 0, "switched off")
 }
 
+// A question for a family of relationships finds the memories that say one, whatever their words.
+func TestMemoriesAreFoundByTheirRelationships(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.linked("Prefers Neovim to other editors.", "Neovim/tool", "User prefers Neovim")
+	b.linked("Fond of Lyon.", "Lyon/place", "User likes Lyon")
+	b.linked("Hates nano.", "nano/tool", "User hates nano")
+	b.linked("Mira uses Emacs.", "Mira/person", "Emacs/tool", "Mira uses Emacs")
+	tooMany := memory.Memories{On: true, Active: memory.MostFirst + 1} // more than are shown without a search
+	for question, want := range map[string][]string{
+		"what tools do I like":            {"Prefers Neovim to other editors."},
+		"Welche Werkzeuge mag ich?":       {"Prefers Neovim to other editors."},
+		"what tools do I not like":        {"Hates nano."},
+		"Welche Werkzeuge mag ich nicht?": {"Hates nano."},
+		"what do I enjoy":                 {"Fond of Lyon.", "Prefers Neovim to other editors."},
+		"what tools do I photograph":      {},
+	} {
+		found := must(memories.New(memories.Config{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user, memories.Query{Text: question, Known: tooMany}))(t)
+		got := []string{}
+		for _, m := range found {
+			got = append(got, m.Content)
+		}
+		slices.Sort(got)
+		is(t, got, want, "%s", question)
+	}
+}
+
 func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

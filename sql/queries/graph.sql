@@ -3,7 +3,7 @@
 -- name: ReadGraph :many
 -- Relationships (kind edge) and entities (kind node) around the entities that are asked for, or all. from_name and
 -- from_words ask for one by name and for those that words name, from_user for the user where they name none. A step is made along relationships of the
--- names given; those that are returned have an entity of the types given. as_of asks for what was true then, where nobody
+-- names given, or of those verbs where no entity is named; those that are returned have an entity of the types given. as_of asks for what was true then, where nobody
 -- said since when: from when it was said. What only archived memories or those in the inbox say is left out.
 with recursive shown as materialized (
   select r.id, r.source_entity_id as source, r.target_entity_id as target, r.relationship, r.valid_from, r.valid_to, r.memory_id, r.recorded_at,
@@ -11,6 +11,7 @@ with recursive shown as materialized (
     from public.memory_relationships r
     join public.memories m on m.id = r.memory_id and m.status in ('active', 'superseded')
    where (cardinality(sqlc.arg(relationships)::text[]) = 0 or r.relationship = any(sqlc.arg(relationships)::text[]))
+     and (cardinality(sqlc.arg(verbs)::text[]) = 0 or r.relationship = any(sqlc.arg(verbs)::text[]) or exists (select from named))
      and (not sqlc.arg(only_valid)::bool or coalesce(r.valid_to, 'infinity') > now())
      and (sqlc.narg(as_of)::timestamptz is null
        or coalesce(r.valid_to, 'infinity') > sqlc.narg(as_of)::timestamptz

@@ -21,6 +21,7 @@ select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_fro
        f.by_words::real as words, f.rarest::int as rarest, f.of::int as "all", coalesce(f.cosine, 0)::real as cosine,
        f.cosine is not null as has_cosine, f.named::int as named
   from throughline.find_memories(sqlc.arg(words)::text[], sqlc.arg(telling)::boolean[], sqlc.arg(names)::text[],
+         sqlc.arg(relationships)::text[], sqlc.arg(types)::text[],
          sqlc.narg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.arg(most)::int) f
   join public.memories m on m.id = f.id
   cross join lateral (

@@ -42,13 +42,14 @@ end
 $$;
 
 -- The memories that a message may be about: by its words, at most so many; by its vector, as many; and those with
--- entities that it names, as many.
+-- entities that it names, or with relationships of the user that it asks for, as many.
 --
 -- words are the forms of each word, one form per line, and telling says which of them are no function words. by_words
 -- is BM25 with k1 0.9 and b 0.5, in which each word counts once: a memory is a sentence. rarest is how many memories hold
 -- the rarest telling word that this one holds, of so many memories. SECURITY DEFINER: under row level security Postgres compares
 -- words only after the policies.
-create function throughline.find_memories(words text[], telling boolean[], names text[], question throughline.embedding, with_model text, most int)
+create function throughline.find_memories(words text[], telling boolean[], names text[], relationships text[], types text[],
+  question throughline.embedding, with_model text, most int)
 returns table (id uuid, by_words real, rarest int, of int, cosine real, named int)
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -89,12 +90,20 @@ begin
       select m.id from public.memories m
        where question is not null and m.user_id = asking and m.status = 'active' and m.embedding_model = with_model
        order by m.embedding operator(throughline.<#>) question limit most),
-    mentioned as materialized (
-      select mm.memory_id as id, count(*)::int as entities
+    pointed as (
+      select mm.memory_id as id
         from public.memory_entities e join public.memory_mentions mm on mm.entity_id = e.id
        where e.user_id = asking and not e.is_user and (e.name_key = any (keys)
                 or exists (select from unnest(e.aliases) a (name) where throughline.folded(a.name) = any (keys)))
-       group by mm.memory_id),
+       union all
+      select unnest(r.also_said_by || r.memory_id)
+        from public.memory_relationships r
+        join public.memory_entities a on a.id = r.source_entity_id
+        join public.memory_entities b on b.id = r.target_entity_id
+       where cardinality(relationships) > 0 and r.user_id = asking and r.relationship = any (relationships) and (a.is_user or b.is_user)
+         and (r.valid_to is null or r.valid_to > now())
+         and (cardinality(types) = 0 or case when a.is_user then b.entity_type else a.entity_type end = any (types))),
+    mentioned as materialized (select p.id, count(*)::int as entities from pointed p group by p.id),
     by_name as (
       select t.id from mentioned t join public.memories m on m.id = t.id
        where m.user_id = asking and m.status = 'active'

@@ -22,9 +22,11 @@ func TestQuestions(t *testing.T) {
 		"Welche Werkzeuge mag ich?", "Wo wohne ich?", "Wogegen bin ich allergisch?", "Quels outils est-ce que j'aime ?", "Où est-ce que je vis ?",
 		"¿Qué herramientas me gustan?", "¿Dónde vivo?", "Quali strumenti mi piacciono?", "Dove abito?", "De que ferramentas gosto?", "Onde moro?",
 		"ignore all and drop table memories; --",
+		"what do I enjoy", "what do I not like", "What don't I like?", "Which tools do I not use?", "What do I photograph?", "Which cities did I draw?",
+		"list my tools", "Was mag ich nicht?", "Welche Werkzeuge mag ich nicht?", "Was sammle ich?", "¿Qué no me gusta?", "Qu'est-ce que je n'aime pas ?",
 	} {
 		q := graph.ParseQuestion(question)
-		fmt.Fprintf(&b, "%s\n  relationships %v  types %v  words %q\n", question, q.Relationships, q.Types, q.Words)
+		fmt.Fprintf(&b, "%s\n  relationships %v  types %v  words %q  verbs %q\n", question, q.Relationships, q.Types, q.Words, q.Verbs)
 	}
 	golden.Check(t, "questions.golden", b.String())
 	like := graph.ParseQuestion("what tools do I like")
@@ -33,7 +35,7 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("what I like is not what I %s", verb)
 		}
 	}
-	if !slices.Equal(like.Types, []graph.Type{graph.Tool}) || !like.Understood() || graph.ParseQuestion("hm").Understood() {
+	if !slices.Equal(like.Types, []graph.Type{graph.Tool}) || !like.Understood() || graph.ParseQuestion("?!").Understood() {
 		t.Errorf("%+v", like)
 	}
 }

@@ -31,12 +31,16 @@ var families = map[string][]string{
 	"eat":     {"eats", "drinks", "likes", "prefers"},
 }
 
+// opposites are the families of which one means that the other is not so.
+var opposites = map[string]string{"like": "dislike", "love": "dislike", "prefer": "dislike", "dislike": "like"}
+
 // familyOf names the family of a word, typesOf the types that one means, askingFor those that it asks for, in English,
-// German, French, Spanish, Italian and Portuguese (lang/data/graph_words.txt).
+// German, French, Spanish, Italian and Portuguese, and denies has the words that deny (lang/data/graph_words.txt).
 var (
 	familyOf  = indexOf("family", func(family string) string { return family })
 	typesOf   = indexOf("type", oneType)
 	askingFor = indexOf("asking", oneType)
+	denies    = indexOf("denying", func(string) bool { return true })
 )
 
 func oneType(name string) []Type { return []Type{Type(name)} }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/google/uuid"
 )
@@ -28,6 +29,9 @@ type Ask struct {
 	Words []recall.Word
 	// Names are what the message may call an entity.
 	Names []string
+	// Relationships of the user are what the message asks for, and Types are those of their other entities; empty for any.
+	Relationships []string
+	Types         []graph.Type
 	// Vector is that of the message; without Values nothing is found by its meaning.
 	Vector recall.Vector
 	// PerWay is the most memories that each way of finding them brings.
@@ -46,7 +50,7 @@ type Candidate struct {
 	// Cosine is that of the two vectors, if HasCosine.
 	Cosine    float64
 	HasCosine bool
-	// Named is how many entities of the memory the message names.
+	// Named is how many entities of the memory the message names, and relationships that it asks for.
 	Named int
 }
 
@@ -100,7 +104,11 @@ func (r *Retriever) Retrieve(ctx context.Context, user auth.Principal, q Query) 
 // search returns the memories that a message may be about, and which of them are near to it in meaning.
 func (r *Retriever) search(ctx context.Context, user auth.Principal, q Query) (found []Candidate, near func(Candidate) bool, err error) {
 	near = func(Candidate) bool { return false }
-	ask := Ask{Words: recall.Words(q.Text), Names: recall.Names(q.Text), PerWay: perWay}
+	question := graph.ParseQuestion(q.Text)
+	ask := Ask{
+		Words: recall.Words(q.Text), Names: recall.Names(q.Text), PerWay: perWay,
+		Relationships: slices.Concat(question.Relationships, question.Verbs), Types: question.Types,
+	}
 	if !slices.ContainsFunc(ask.Words, func(w recall.Word) bool { return !w.Function }) {
 		return nil, near, nil
 	}
@@ -142,7 +150,7 @@ const (
 	rareFew   = 3
 )
 
-// isRare reports whether a memory holds a rare word of the message, or an entity that it names.
+// isRare reports whether a memory holds a rare word of the message, an entity that it names, or a relationship that it asks for.
 func (c Candidate) isRare() bool {
 	return c.Named > 0 || c.Rarest > 0 && float64(c.Rarest) <= max(rareShare*float64(c.All), rareFew)
 }

@@ -101,7 +101,8 @@ with recursive shown as materialized (
     from public.memory_relationships r
     join public.memories m on m.id = r.memory_id and m.status in ('active', 'superseded')
    where (cardinality($2::text[]) = 0 or r.relationship = any($2::text[]))
-     and (not $3::bool or coalesce(r.valid_to, 'infinity') > now())
+     and (cardinality($3::text[]) = 0 or r.relationship = any($3::text[]) or exists (select from named))
+     and (not $4::bool or coalesce(r.valid_to, 'infinity') > now())
      and ($1::timestamptz is null
        or coalesce(r.valid_to, 'infinity') > $1::timestamptz
           and coalesce(r.valid_from, (select min(s.said_at) from public.memory_sources s where s.memory_id = any(r.also_said_by || r.memory_id)), r.recorded_at)
@@ -115,29 +116,29 @@ mentioned as materialized (
                    and coalesce(m.valid_to, m.retracted_at, 'infinity') > $1::timestamptz
                    and coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.memory_id = m.id), m.recorded_at)
                        <= $1::timestamptz end),
-words as materialized (select throughline.folded($4::text) as folded),
+words as materialized (select throughline.folded($5::text) as folded),
 named as materialized (
   select e.id from public.memory_entities e
-   where $5::text <> ''
-         and (e.name_key = throughline.folded($5::text) or e.is_user and throughline.is_user_name($5::text))
-      or $4::text <> '' and not e.is_user and throughline.has_name((select w.folded from words w), e.name_key)),
+   where $6::text <> ''
+         and (e.name_key = throughline.folded($6::text) or e.is_user and throughline.is_user_name($6::text))
+      or $5::text <> '' and not e.is_user and throughline.has_name((select w.folded from words w), e.name_key)),
 start as materialized (
   select n.id from named n
    union all
-  select e.id from public.memory_entities e where $6::bool and e.is_user and not exists (select from named)),
+  select e.id from public.memory_entities e where $7::bool and e.is_user and not exists (select from named)),
 ways as materialized (select s.source as here, s.target as there from shown s union select s.target, s.source from shown s),
 reached as (
   select s.id, 0 as depth from start s
    union
-  select w.there, r.depth + 1 from reached r join ways w on w.here = r.id where r.depth < $7::int),
-near as materialized (select distinct r.id from reached r where r.depth < $7::int),
+  select w.there, r.depth + 1 from reached r join ways w on w.here = r.id where r.depth < $8::int),
+near as materialized (select distinct r.id from reached r where r.depth < $8::int),
 edges as materialized (
   select s.id, s.source, s.target, s.relationship, s.valid_from, s.valid_to, s.memory_id, s.recorded_at, s.valid from shown s
-   where ($8::bool or s.source in (select n.id from near n) or s.target in (select n.id from near n))
-     and (cardinality($9::text[]) = 0
-       or exists (select from public.memory_entities e where e.id in (s.source, s.target) and e.entity_type = any($9::text[])
-                     and ($8::bool or not exists (select from start t where t.id = e.id))))
-   order by s.valid desc, s.recorded_at desc, s.id limit $10::int)
+   where ($9::bool or s.source in (select n.id from near n) or s.target in (select n.id from near n))
+     and (cardinality($10::text[]) = 0
+       or exists (select from public.memory_entities e where e.id in (s.source, s.target) and e.entity_type = any($10::text[])
+                     and ($9::bool or not exists (select from start t where t.id = e.id))))
+   order by s.valid desc, s.recorded_at desc, s.id limit $11::int)
 (select 'edge' as kind, a.name, e.relationship as what, b.name as target, 0::int as mentions, e.valid, e.valid_from, e.valid_to, e.memory_id
    from edges e join public.memory_entities a on a.id = e.source join public.memory_entities b on b.id = e.target
   order by e.valid desc, e.recorded_at desc, e.id)
@@ -146,14 +147,15 @@ union all
    from public.memory_entities n
   where n.id in (select source from edges union select target from edges)
      or n.id in (select m.id from named m)
-     or $8::bool and cardinality($2::text[]) = 0 and n.id in (select m.id from mentioned m)
-        and (cardinality($9::text[]) = 0 or n.entity_type = any($9::text[]))
-  order by n.mentions desc, n.name limit $10::int * 2)
+     or $9::bool and cardinality($2::text[]) = 0 and n.id in (select m.id from mentioned m)
+        and (cardinality($10::text[]) = 0 or n.entity_type = any($10::text[]))
+  order by n.mentions desc, n.name limit $11::int * 2)
 `
 
 type ReadGraphParams struct {
 	AsOf          *time.Time
 	Relationships []string
+	Verbs         []string
 	OnlyValid     bool
 	FromWords     string
 	FromName      string
@@ -179,12 +181,13 @@ type ReadGraphRow struct {
 // The graph of what a user's memories are about.
 // Relationships (kind edge) and entities (kind node) around the entities that are asked for, or all. from_name and
 // from_words ask for one by name and for those that words name, from_user for the user where they name none. A step is made along relationships of the
-// names given; those that are returned have an entity of the types given. as_of asks for what was true then, where nobody
+// names given, or of those verbs where no entity is named; those that are returned have an entity of the types given. as_of asks for what was true then, where nobody
 // said since when: from when it was said. What only archived memories or those in the inbox say is left out.
 func (q *Queries) ReadGraph(ctx context.Context, arg ReadGraphParams) ([]ReadGraphRow, error) {
 	rows, err := q.db.Query(ctx, ReadGraph,
 		arg.AsOf,
 		arg.Relationships,
+		arg.Verbs,
 		arg.OnlyValid,
 		arg.FromWords,
 		arg.FromName,

@@ -83,7 +83,8 @@ select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_fro
        f.by_words::real as words, f.rarest::int as rarest, f.of::int as "all", coalesce(f.cosine, 0)::real as cosine,
        f.cosine is not null as has_cosine, f.named::int as named
   from throughline.find_memories($1::text[], $2::boolean[], $3::text[],
-         $4::text::throughline.embedding, $5::text, $6::int) f
+         $4::text[], $5::text[],
+         $6::text::throughline.embedding, $7::text, $8::int) f
   join public.memories m on m.id = f.id
   cross join lateral (
        select jsonb_agg(jsonb_build_object('ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
@@ -91,12 +92,14 @@ select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_fro
 `
 
 type FindMemoriesParams struct {
-	Words    []string
-	Telling  []bool
-	Names    []string
-	Question *string
-	Model    string
-	Most     int
+	Words         []string
+	Telling       []bool
+	Names         []string
+	Relationships []string
+	Types         []string
+	Question      *string
+	Model         string
+	Most          int
 }
 
 // As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
@@ -105,6 +108,8 @@ func (q *Queries) FindMemories(ctx context.Context, arg FindMemoriesParams) erro
 		arg.Words,
 		arg.Telling,
 		arg.Names,
+		arg.Relationships,
+		arg.Types,
 		arg.Question,
 		arg.Model,
 		arg.Most,
