@@ -272,7 +272,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	transfers := transfer.New(transfer.Config{
 		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported, remembering), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
-	memories, graph := postgres.NewUserMemories(a.pool, remembering), postgres.NewGraph(a.pool)
+	memories, graph := listsByMeaning{postgres.NewUserMemories(a.pool, remembering), questions, scales}, postgres.NewGraph(a.pool)
 	topics := a.makeUserTopics(inserter)
 	tools := mcptools.New(mcptools.Config{
 		Chat: a.chat, History: stored, Memories: memories, Graph: graph, Recall: found, Logger: a.logger, Version: Version,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
@@ -43,6 +44,21 @@ func (a *App) readForMemories(enqueue *postgres.Enqueue, inserter *jobs.Client) 
 	if a.config.LongTerm.On {
 		enqueue.Extract, enqueue.ExtractDelay = jobs.EnqueueExtract(inserter), a.config.LongTerm.ExtractDelay
 	}
+}
+
+// listsByMeaning finds memories by what a text means as well, where there is an embedder.
+type listsByMeaning struct {
+	history.Memories
+	embedder recall.Embedder
+	scales   *recall.Scales
+}
+
+// ListMemories goes by words alone if there is no vector of the text, or none that means something.
+func (l listsByMeaning) ListMemories(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (history.MemoryPage, error) {
+	if vector, scale, ok := recall.Meaning(ctx, l.embedder, l.scales, query.Text); ok {
+		query.Vector, query.LeastCosine = vector, recall.Cosine(memories.NearEnough, scale)
+	}
+	return l.Memories.ListMemories(ctx, user, query)
 }
 
 // memoryTokens is the most that a prompt shows of memories: about thirty of them.

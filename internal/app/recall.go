@@ -19,9 +19,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres"
 )
 
-// recallTokens is the most that a prompt shows of turns: six short ones.
-const recallTokens = 600
-
 // finder gives what package recall finds to prompts and to those who ask.
 type finder struct {
 	recaller *recall.Recaller // nil where RECALL is off
@@ -96,7 +93,7 @@ func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Q
 	if err != nil {
 		return nil, err
 	}
-	sections := []prompt.Section{recallSection(found, min(recallTokens, query.Room))}
+	sections := []prompt.Section{recallSection(found, min(recall.SectionTokens, query.Room))}
 	if found.Topic != nil {
 		sections = append(sections, topicSection(found.Topic, min(topics.SectionTokens-headingTokens, query.Room)))
 	}

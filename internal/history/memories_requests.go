@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
 // MaxForgotten is how many memories one query proposes to forget.
@@ -27,7 +28,7 @@ const (
 // MemoriesQuery asks for a page of memories, or for those that words are about.
 type MemoriesQuery struct {
 	// Text is what the memories are about; "" for all.
-	Text   string `query:"q" maxLength:"500" description:"Words that the memories have, the best matches first. A search has one page."`
+	Text   string `query:"q" maxLength:"500" description:"What the memories are about, the best matches first: by words, and by meaning with an embedding model. A search has one page."`
 	Type   string `query:"type" enum:"preference,fact,pattern,context" description:"Only memories of this type."`
 	Status string `query:"status" enum:"active,inbox,superseded,archived,current,all" doc:"memoriesQuery.status"`
 	// AsOf is Moment as the request has it; Check reads it.
@@ -38,6 +39,9 @@ type MemoriesQuery struct {
 
 	// Moment is AsOf; nil for now.
 	Moment *time.Time
+	// Vector is that of Text; memories whose cosine with it is LeastCosine or more are found, too. Without Values none are.
+	Vector      recall.Vector
+	LeastCosine float64
 }
 
 func (q *MemoriesQuery) check(wrong problems) {

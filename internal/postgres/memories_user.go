@@ -73,10 +73,15 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 }
 
 func (u *UserMemories) search(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (found []foundMemory, err error) {
+	params := dbsqlc.SearchMemoriesParams{
+		Words: query.Text, MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit,
+		Model: query.Vector.Model, Least: query.LeastCosine,
+	}
+	if query.Vector.Values != nil {
+		params.Question = new(vectorText(query.Vector.Values))
+	}
 	err = sendAs(ctx, u.pool, user, "search memories", func(batch *pgx.Batch) {
-		queueExec(batch, queries.SearchMemories, dbsqlc.SearchMemoriesParams{
-			Words: query.Text, MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit,
-		}).Query(all(&found))
+		queueExec(batch, queries.SearchMemories, params).Query(all(&found))
 	})
 	return found, err
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
 func TestMemoriesAreListedInPages(t *testing.T) {
@@ -34,6 +36,44 @@ func TestMemoriesAreListedInPages(t *testing.T) {
 	}
 	slices.Sort(seen[5:])
 	is(t, strings.Join(seen, ""), "6521034", "seen")
+}
+
+// What is near to the vector of a text is found without a word of it, before what shares a common word alone; by words it is
+// found as before.
+func TestMemoriesAreSearchedByMeaning(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	far := r.add("Rents an umbrella stand and an umbrella.")
+	for n := range 4 {
+		r.add(fmt.Sprintf("Has umbrella %d.", n))
+	}
+	near := r.add("Stays dry in the rain.")
+	store := NewEmbeddings(r.pool, recall.VectorSize)
+	saved := must(store.SaveMemoryVectors(t.Context(), r.user.UserID, "m", []memories.Vector{
+		{Bare: memories.Bare{ID: near.ID, Content: near.Content}, Values: axis(3)}, {Bare: memories.Bare{ID: far.ID, Content: far.Content}, Values: axis(4)},
+	}))(t)
+	is(t, saved, 2, "saved")
+	query := history.MemoriesQuery{Text: "umbrella", Status: history.StatusCurrent, Limit: 10}
+	found := func(vector recall.Vector) []string {
+		t.Helper()
+		query.Vector, query.LeastCosine = vector, .5
+		all := []string{}
+		for _, m := range must(r.memories.ListMemories(t.Context(), r.user, query))(t).Memories {
+			all = append(all, m.Content)
+		}
+		return all
+	}
+	byMeaning := recall.Vector{Model: "m", Values: axis(3)}
+	is(t, found(byMeaning)[0], near.Content, "the best")
+	is(t, len(found(byMeaning)), 6, "all")
+	for _, none := range []recall.Vector{{}, {Model: "another", Values: axis(3)}} {
+		is(t, len(found(none)), 5, "by words alone: %q", found(none))
+	}
+	query.Type = "pattern"
+	is(t, len(found(byMeaning)), 0, "of another type")
+	query.Type = ""
+	r.user = r.newUser()
+	is(t, len(found(byMeaning)), 0, "of another user")
 }
 
 func TestMemoriesAreFiltered(t *testing.T) {

@@ -37,7 +37,8 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
 
 -- name: SearchMemories :exec
 -- The same for words: each word of the memory counts by its rarity among the user's memories. A word that most of them
--- have says nothing, unless the others say nothing either. The s of "user's" says nothing at all.
+-- have says nothing, unless the others say nothing either. The s of "user's" says nothing at all. A memory whose vector is as
+-- near to the question's as least, or nearer, counts as if it held a word that no other has.
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable(sqlc.arg(words)::text)))) w (lexeme)
    where w.lexeme !~ '^[a-z]$'),
@@ -64,14 +65,21 @@ ranked as (
   select h.id, sum(ln(1 + w.total::float8 / w.having_it)) as score
     from hits h join weighed w on w.lexeme = h.lexeme
    where w.having_it * 2 <= w.total or w.total < 4 or w.all_common
-   group by h.id)
+   group by h.id
+   union all
+  select o.id, ln(1 + (select count(*) from own)::float8) * n.cosine
+    from own o
+    join public.memories m on m.id = o.id and m.embedding_model = sqlc.arg(model)::text
+   cross join lateral (select -(m.embedding operator(throughline.<#>) sqlc.narg(question)::text::throughline.embedding) as cosine) n
+   where sqlc.narg(question)::text is not null and n.cosine >= sqlc.arg(least)::float8),
+scored as (select r.id, sum(r.score) as score from ranked r group by r.id)
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources,
        r.score::float8 as score
-  from ranked r join public.memories m on m.user_id = (select auth.uid()) and m.id = r.id
+  from scored r join public.memories m on m.user_id = (select auth.uid()) and m.id = r.id
  order by r.score desc, m.created_at desc, m.id desc
  limit sqlc.arg(most)::int;
 

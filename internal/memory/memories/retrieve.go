@@ -13,6 +13,9 @@ import (
 	"github.com/google/uuid"
 )
 
+// NearEnough is the similarity from which on a memory is about a text, whatever its words.
+const NearEnough = .7
+
 // perWay is how many memories each way of finding them brings: by words, by meaning, by the entities that a message names.
 const perWay = 20
 
@@ -61,7 +64,7 @@ type Config struct {
 	Embedder recall.Embedder
 	// Scales says what a cosine of the embedder's model means. Required with an Embedder.
 	Scales *recall.Scales
-	// NearEnough is the similarity from which on a memory is about a message, whatever its words. Defaults to 0.7.
+	// NearEnough is the similarity from which on a memory is about a message, whatever its words. Defaults to NearEnough.
 	NearEnough float64
 	// Tokens is the most that a prompt shows of memories. Defaults to 400, about thirty of them.
 	Tokens int
@@ -72,7 +75,7 @@ type Retriever struct{ Config }
 
 // New returns a Retriever.
 func New(c Config) *Retriever {
-	c.NearEnough, c.Tokens = cmp.Or(c.NearEnough, .7), cmp.Or(c.Tokens, 400)
+	c.NearEnough, c.Tokens = cmp.Or(c.NearEnough, NearEnough), cmp.Or(c.Tokens, 400)
 	return &Retriever{c}
 }
 

@@ -3,11 +3,11 @@ package recall
 // The gate: what a turn needs so that a prompt shows it.
 const (
 	// One word passes that at most this share of the turns hold, or so few turns.
-	rareShare, rareTurns = .02, 1.
+	rareShare, rareTurns = .03, 1.
 	// So do words of which each is held by at most commonShare of the turns, and all of them by chance by at most
-	// togetherShare, such as two that a tenth of the turns hold. A word that few turns hold counts as telling in any
+	// togetherShare, such as two that a seventh of the turns hold. A word that few turns hold counts as telling in any
 	// chat, however short.
-	commonShare, togetherShare = .2, .01
+	commonShare, togetherShare = .2, .02
 	tellingShare, tellingTurns = .1, 2.
 	// A turn as near as this in meaning passes without a word; see Similarity.
 	nearEnough = .7

@@ -14,8 +14,11 @@ import (
 // nearest is how many turns are candidates because of their meaning alone.
 const nearest = 200
 
-// readRatio is how many turns are read for each that is wanted, because their texts decide as well.
+// readRatio is how many turns a search reads for each that is wanted, because their texts decide as well.
 const readRatio = 2
+
+// besideScore is from which score on a turn is shown beside those that pass the gate.
+const besideScore = 2.
 
 // Config says what a Recaller works with.
 type Config struct {
@@ -102,7 +105,7 @@ type choice struct {
 // byWords chooses by the words alone.
 func (f *ranked) byWords(q Query) choice {
 	passed := f.passed(q)
-	return choice{ByWords, passed, topicByWords(f.matches.Topics, passed[:min(len(passed), q.Limit)])}
+	return choice{ByWords, passed, topicByWords(f.matches.Topics, passed)}
 }
 
 // read reads what was chosen: of the turns those of the topic, if it has any.
@@ -114,14 +117,28 @@ func (r *Recaller) read(ctx context.Context, user auth.Principal, q Query, found
 	if len(best) == 0 && c.topic == uuid.Nil {
 		return Found{How: ByNone}, nil
 	}
-	turns, topic, err := r.turns(ctx, user, found, best[:min(len(best), readRatio*q.Limit)], c.topic)
+	best = found.withOthers(q, best, c.topic)
+	turns, topic, err := r.turns(ctx, user, found, best[:min(len(best), q.Limit)], c.topic)
 	for n := range turns {
 		turns[n].Elsewhere = q.except != uuid.Nil
 	}
 	if len(c.turns) == 0 {
 		c.how = ByNone
 	}
-	return Found{How: c.how, Turns: turns[:min(len(turns), q.Limit)], Topic: topic}, err
+	return Found{How: c.how, Turns: turns, Topic: topic}, err
+}
+
+// withOthers adds to turns that passed the gate, by rank, others of the chat that rank high: once one has passed, the question
+// is about the past. If those that passed are of the topic, so are the others. Of other chats there are none.
+func (f *ranked) withOthers(q Query, passed []*candidate, topic uuid.UUID) []*candidate {
+	if len(passed) == 0 || q.except != uuid.Nil {
+		return passed
+	}
+	inTopic := topic != uuid.Nil && passed[0].TopicID == topic
+	return slices.DeleteFunc(slices.Clone(f.best), func(c *candidate) bool {
+		isOther := !c.isShown(q.Shown) && c.score >= besideScore && (!inTopic || c.TopicID == topic)
+		return !isOther && !slices.Contains(passed, c)
+	})
 }
 
 // Search finds what matches a question best, whether or not a prompt would show it: turns with at most q.Limit
@@ -213,7 +230,7 @@ func (r *Recaller) byMeaning(ctx context.Context, user auth.Principal, q Query, 
 			return choice{how, passed, topic}, nil
 		}
 	}
-	return choice{how, passed, topicByWords(found.matches.Topics, passed[:min(len(passed), q.Limit)])}, nil
+	return choice{how, passed, topicByWords(found.matches.Topics, passed)}, nil
 }
 
 func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) error {
@@ -273,6 +290,19 @@ func Begin(ctx context.Context, embedder Embedder, content string) Pending {
 		q.made <- questionVector{values: vectors[0]}
 	}()
 	return q
+}
+
+// Meaning returns the vector of a text, and the scale of its cosines; false where there is none, or it says nothing about the text.
+func Meaning(ctx context.Context, embedder Embedder, scales *Scales, content string) (Vector, Scale, bool) {
+	if content == "" {
+		return Vector{}, Scale{}, false
+	}
+	vector, ok, err := Begin(ctx, embedder, content).Vector(ctx, true)
+	if err != nil || !ok {
+		return Vector{}, Scale{}, false
+	}
+	scale, known, err := scales.Known(ctx)
+	return vector, scale, err == nil && known && scale.Reads(content)
 }
 
 // Vector returns the vector, and false if there is none, or not yet and it is not to be waited for. A failure is an

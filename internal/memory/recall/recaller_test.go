@@ -187,7 +187,7 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 	m.answers <- nil
 	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
 	found := ask(t, r, "Which molar hurts?")
-	if found.How != recall.ByMeaning || len(found.Turns) != 1 || contents(found)[0] != "That tooth had to be pulled." ||
+	if found.How != recall.ByMeaning || len(found.Turns) == 0 || contents(found)[0] != "That tooth had to be pulled." ||
 		found.Turns[0].Why != "similar in meaning" {
 		t.Errorf("%+v", found)
 	}
@@ -276,6 +276,22 @@ func TestAnAnswerPassesByItsQuestion(t *testing.T) {
 	s.turns[8], s.turns[9] = "Who is your dentist?", "Bukowski, in Maple Street."
 	found := ask(t, recall.New(recall.Config{Store: s}), "My dentist?")
 	if got := contents(found); !slices.Contains(got, "Bukowski, in Maple Street.") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Once a turn passes the gate, others that say much of the question are shown beside it, which pass none alone.
+func TestTurnsBesideOneThatPasses(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.turns[40] = "We talked about the programme of the slow concert."
+	r := recall.New(recall.Config{Store: s})
+	const question = "What of the slow concert programme"
+	if found := ask(t, r, question+"?"); len(found.Turns) > 0 {
+		t.Errorf("alone: %q", contents(found))
+	}
+	found := ask(t, r, question+", and my dentist?")
+	if got := contents(found); len(got) < 2 || !slices.Contains(got, "My dentist is called Bukowski.") || !slices.Contains(got, s.turns[40]) {
 		t.Errorf("%q", got)
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// The most turns of a section, and the most tokens of each.
+// The most tokens of a section, its most turns, and the most tokens of each. What ordinary messages take fits two dozen times.
 const (
-	SectionTurns     = 6
-	SectionTurnLimit = 200
+	SectionTokens    = 600
+	SectionTurns     = 24
+	SectionTurnLimit = 120
 )
 
 // Section writes turns, which come best first, for a prompt: at most SectionTurns, each of at most SectionTurnLimit
-// tokens around what the question is about, the best ones that fit into budget tokens, in the order in which they were
-// said. It returns the text, the turns that are in it, in that order, and
-// the tokens that they take with their line ends.
+// tokens around what the question is about, as many of the best as fit into budget tokens, in the order in which they were
+// said. It returns the text, the turns that are in it, in that order, and the tokens that they take with their line ends.
 func Section(turns []Turn, budget int) (written string, shown []Turn, tokens int) {
 	lines := map[TurnID]string{}
 	for _, t := range turns {
@@ -90,7 +90,7 @@ func (t *Turn) excerpts() []string {
 		}
 	}
 	reserve := 20 + text.Tokens(t.where()) // for the date, labels and quotes
-	others := (SectionTurnLimit - reserve) / (2 * max(len(t.Messages)-1, 2))
+	others := (SectionTurnLimit - reserve) / (2 * max(len(t.Messages)-1, 1))
 	out := make([]string, len(t.Messages))
 	left := SectionTurnLimit - reserve
 	for n := range t.Messages {

@@ -37,10 +37,10 @@ func TestSectionIsInOrderOfTime(t *testing.T) {
 func TestSectionKeepsItsLimits(t *testing.T) {
 	t.Parallel()
 	var turns []recall.Turn
-	for n := range 9 {
+	for n := range recall.SectionTurns + 3 {
 		fact := fmt.Sprintf("The code of door %d is %d.", n, 7*n)
 		long := strings.Repeat("This is about something else. ", 400) + fact + strings.Repeat(" And so is this.", 400)
-		turn := said(1+n, 1+2*n, long, long)
+		turn := said(1+n%28, 1+2*n, long, long)
 		turn.Messages[0].Text, turn.Messages[1].Text = fact, fact
 		turns = append(turns, turn)
 	}

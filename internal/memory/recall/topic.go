@@ -39,11 +39,14 @@ type Topic struct {
 	Turns int
 }
 
-// topicByWords returns the topic of most of what was found, weighed by how well it fits; uuid.Nil for none, or for one that
+// topicTurns is how many of the turns that were found choose the topic.
+const topicTurns = 6
+
+// topicByWords returns the topic of most of the best turns that were found, weighed by how well it fits; uuid.Nil for none, or for one that
 // the conversation has not left.
 func topicByWords(topics []TopicPlace, found []*candidate) uuid.UUID {
 	weights, all := map[uuid.UUID]float64{}, 0.
-	for _, c := range found {
+	for _, c := range found[:min(len(found), topicTurns)] {
 		weight := share(c.score)
 		weights[c.TopicID] += weight
 		all += weight

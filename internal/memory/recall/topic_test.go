@@ -139,7 +139,7 @@ func TestShortQuestionNeedsATurnOfTheTopic(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	s.turns[33], m.answers = "The conductor has a bad tooth.", answering().answers
-	if found, err := r.Recall(t.Context(), auth.Principal{}, short); err != nil || topicOf(found) != uuid.Nil || len(found.Turns) != 1 {
+	if found, err := r.Recall(t.Context(), auth.Principal{}, short); err != nil || topicOf(found) != uuid.Nil || len(found.Turns) == 0 || found.Turns[0].Seq != 34 {
 		t.Errorf("a turn of another topic: %+v, %v", found, err)
 	}
 }
@@ -161,7 +161,7 @@ func TestRecallWithinTheTopic(t *testing.T) {
 	}
 	s = withTopics(recall.TopicPlace{ID: teeth, Left: true, Cosine: 1, HasCosine: true})
 	s.turns[20], s.turns[33] = "It was pulled.", "The conductor has a bad tooth."
-	if found := comeBack(t, s, answering(), "Which molar hurts?"); topicOf(found) != teeth || len(found.Turns) != 1 || found.Turns[0].Seq != 34 {
+	if found := comeBack(t, s, answering(), "Which molar hurts?"); topicOf(found) != teeth || len(found.Turns) == 0 || found.Turns[0].Seq != 34 {
 		t.Errorf("%q of %+v", contents(found), found.Topic)
 	}
 }

@@ -125,8 +125,10 @@ func TestLookupsWithoutTheEmbedder(t *testing.T) {
 	if failure, shown := r.howRemembered(r.Say("", "Which string instrument do I practise?").MessageID); failure != "late" && failure != "failed" || shown != 1 {
 		t.Errorf("memories by meaning: %q, %d shown", failure, shown)
 	}
-	if found := r.Call(http.MethodGet, "/v1/recall?q=molar", nil); found.Status != http.StatusOK || !strings.Contains(found.Text, "Okonkwo") {
-		t.Errorf("%d %s", found.Status, found.Text)
+	for path, want := range map[string]string{"/v1/recall?q=molar": "Okonkwo", "/v1/memories?q=violoncello": keptFact} {
+		if found := r.Call(http.MethodGet, path, nil); found.Status != http.StatusOK || !strings.Contains(found.Text, want) {
+			t.Errorf("%s: %d %s", path, found.Status, found.Text)
+		}
 	}
 }
 

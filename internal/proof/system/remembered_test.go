@@ -102,3 +102,24 @@ func TestEmptyMemoryIsShownOnRequest(t *testing.T) {
 	r.wanted(http.StatusOK, http.MethodPatch, "/v1/memories/settings", testkit.Body{"enabled": false})
 	r.checkShown(r.node, keptQuestion, "", -1)
 }
+
+// A list of memories about something has what means it, in whatever words, over HTTP and MCP.
+func TestMemoriesAreListedByMeaning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, topical(t, concepts(nil)))
+	r.remembers("The user sees a dentist in Graz.")
+	r.remembers(keptFact)
+	testkit.Eventually(t, "the memories have vectors", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from memories where embedding_model is null") == 0
+	})
+	if got := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/memories?q=my+aching+molar", nil)); !strings.Contains(got, "Graz") || strings.Contains(got, "violoncello") {
+		t.Errorf("found %s", got)
+	}
+	found := r.Call(http.MethodPost, "/mcp", testkit.Body{
+		"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": testkit.Body{"name": "list_memories", "arguments": testkit.Body{"query": "my aching molar"}},
+	}, "Accept", "application/json, text/event-stream")
+	if found.Status != http.StatusOK || !strings.Contains(found.Text, "Graz") {
+		t.Errorf("over MCP: %d %s", found.Status, found.Text)
+	}
+}

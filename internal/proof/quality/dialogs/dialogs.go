@@ -16,6 +16,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/llm"
+	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
@@ -90,6 +91,67 @@ type row struct {
 	all      int
 	nothing  int // questions that found nothing
 	took     kit.Times
+
+	quoted float64 // sum of the shares of messages, or of sessions, that a prompt quotes
+	silent int     // questions whose prompt quotes nothing
+	tokens int     // of what is quoted
+	kinds  []row   // the same by kind of question
+}
+
+// kinds are those of LoCoMo's questions.
+var kinds = []struct {
+	name       string
+	categories []int // nil for all
+}{
+	{"all", nil}, {"without adversarial", []int{1, 2, 3, 4}}, {"multi-hop", []int{1}}, {"temporal", []int{2}},
+	{"open-domain", []int{3}}, {"single-hop", []int{4}}, {"adversarial", []int{5}},
+}
+
+// addAll counts an answer, by the kinds of question as well.
+func (r *row) addAll(d *dialog, q question, found []int64, took time.Duration, section string) {
+	r.add(d, q, found, took)
+	for n, kind := range kinds {
+		if kind.categories == nil || slices.Contains(kind.categories, q.category) {
+			r.kinds[n].add(d, q, found, took)
+			r.kinds[n].addQuoted(d, q, section)
+		}
+	}
+}
+
+// addQuoted counts what a prompt quotes of the messages that answer a question, or of their sessions.
+func (r *row) addQuoted(d *dialog, q question, section string) {
+	wanted, quoted := len(q.messages), 0
+	if wanted == 0 {
+		wanted = len(q.sessions)
+	}
+	seen := map[string]bool{}
+	for _, m := range d.messages {
+		key := m.id
+		if len(q.messages) == 0 {
+			key = m.session
+		}
+		isWanted := slices.Contains(q.messages, m.id) || len(q.messages) == 0 && slices.Contains(q.sessions, m.session)
+		if isWanted && !seen[key] && isQuoted(m.content, section) {
+			seen[key] = true
+			quoted++
+		}
+	}
+	r.quoted += float64(quoted) / float64(wanted)
+	r.tokens += memorytext.Tokens(section)
+	if section == "" {
+		r.silent++
+	}
+}
+
+// isQuoted reports whether a section holds at least half of a message.
+func isQuoted(content, section string) bool {
+	held := 0
+	for _, sentence := range memorytext.Sentences(content) {
+		if strings.Contains(section, strings.TrimSpace(sentence)) {
+			held += len(sentence)
+		}
+	}
+	return 2*held >= len(content)
 }
 
 // add counts the answer to a question: the share of its messages, and of their sessions, that is among the first.
@@ -163,16 +225,36 @@ func (t *table) text() string {
 	for _, r := range t.rows {
 		fmt.Fprintf(&text, "| %s |\n", strings.Join(r.cells(t.asMemories), " | "))
 	}
-	return text.String() + "\n"
+	return text.String() + "\n" + t.quotes()
+}
+
+// quotes is the table of what prompts quote.
+func (t *table) quotes() string {
+	var text strings.Builder
+	for _, r := range t.rows {
+		if r.quote == nil {
+			continue
+		}
+		fmt.Fprintf(&text, "%s, by question | questions | @10 | @25 | quoted | nothing quoted | tokens |\n|---|---|---|---|---|---|---|\n", "| "+r.name)
+		for n, k := range r.kinds {
+			if k.all > 0 && (n == 0 || k.all < r.all) {
+				fmt.Fprintf(&text, "| %s | %d | %s | %s | %s | %s | %d |\n", kinds[n].name, k.all, percent(k.messages[1], k.asked),
+					percent(k.messages[2], k.asked), percent(k.quoted, k.all), percent(float64(k.silent), k.all), k.tokens/k.all)
+			}
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+func percent(sum float64, of int) string {
+	if of == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f", 100*sum/float64(of))
 }
 
 func (r *row) cells(asMemories bool) []string {
-	percent := func(sum float64, of int) string {
-		if of == 0 {
-			return "–"
-		}
-		return fmt.Sprintf("%.1f", 100*sum/float64(of))
-	}
 	cells := []string{r.name}
 	for n, sum := range r.messages {
 		if !asMemories || inMessages[n] <= mostMemories {

@@ -42,6 +42,7 @@ type question struct {
 	text     string
 	messages []string
 	sessions []string
+	category int // LoCoMo's; 0 elsewhere
 }
 
 // Our own dialogs, in LoCoMo's form: invented people and facts.
@@ -115,6 +116,7 @@ func parseLoCoMo(content []byte) (all []*dialog, err error) {
 		QA           []struct {
 			Question string
 			Evidence []string
+			Category int
 		}
 	}
 	defer kit.Catch(&err)
@@ -127,7 +129,7 @@ func parseLoCoMo(content []byte) (all []*dialog, err error) {
 		for _, q := range r.QA {
 			if evidence := d.evidence(q.Evidence); len(evidence) > 0 {
 				d.asked = d.messages[len(d.messages)-1].at.Add(24 * time.Hour)
-				d.questions = append(d.questions, question{text: q.Question, messages: evidence})
+				d.questions = append(d.questions, question{text: q.Question, messages: evidence, category: q.Category})
 			}
 		}
 		all = append(all, d)

@@ -64,7 +64,7 @@ func (b *bench) measure(ctx context.Context, s *set) *table {
 		put = b.putMemories
 	}
 	for _, w := range ways {
-		t.rows = append(t.rows, row{way: w})
+		t.rows = append(t.rows, row{way: w, kinds: make([]row, len(kinds))})
 	}
 	for _, d := range s.dialogs {
 		c := b.put(ctx, d, put)
@@ -72,7 +72,12 @@ func (b *bench) measure(ctx context.Context, s *set) *table {
 		for _, q := range d.questions {
 			for n, way := range ways {
 				began := time.Now()
-				t.rows[n].add(d, q, way.ask(ctx, c, q), time.Since(began))
+				found := way.ask(ctx, c, q)
+				took, section := time.Since(began), ""
+				if way.quote != nil {
+					section = way.quote(ctx, c, q)
+				}
+				t.rows[n].addAll(d, q, found, took, section)
 			}
 		}
 	}
@@ -167,38 +172,49 @@ type way struct {
 	figure  string // the name by which documents quote it
 	vectors bool   // it needs them
 	ask     ask
+	quote   quote // what a prompt quotes; nil for what makes no prompt
 }
 
 type ask func(context.Context, *corpus, question) []int64
 
+// quote returns the section that a prompt has for a question.
+type quote func(context.Context, *corpus, question) string
+
 // ways are those that can be asked, in the order of the table.
 func (b *bench) ways(ofMemories bool) []way {
+	byWords, quoteByWords := b.byRecall(false)
+	byMeaning, quoteByMeaning := b.byRecall(true)
 	ways := []way{
-		{"`ts_rank`, message and the one before", "recall_ts_rank", false, b.byTSRank},
-		{"BM25, message and the one before", "recall_bm25", false, b.byBM25(most)},
-		{"vectors alone", "", true, b.byVectors},
-		{"BM25 and vectors, plain RRF", "", true, b.byRRF},
-		{"**recall, words**", "recall_ours", false, b.byRecall(false)},
-		{"**recall, words and meaning**", "recall_ours", true, b.byRecall(true)},
+		{"`ts_rank`, message and the one before", "recall_ts_rank", false, b.byTSRank, nil},
+		{"BM25, message and the one before", "recall_bm25", false, b.byBM25(most), nil},
+		{"vectors alone", "", true, b.byVectors, nil},
+		{"BM25 and vectors, plain RRF", "", true, b.byRRF, nil},
+		{"**recall, words**", "recall_ours", false, byWords, quoteByWords},
+		{"**recall, words and meaning**", "recall_ours", true, byMeaning, quoteByMeaning},
 	}
 	if ofMemories {
 		ways = []way{
-			{"BM25", "", false, b.byBM25(mostMemories)},
-			{"S4's letter: cosine of 0.7 and more", "", true, b.memoriesByVectors(.7)},
-			{"vectors alone", "", true, b.memoriesByVectors(-1)},
-			{"**memories, words**", "", false, b.memoriesByRules(false)},
-			{"**memories, words and meaning**", "", true, b.memoriesByRules(true)},
+			{"BM25", "", false, b.byBM25(mostMemories), nil},
+			{"S4's letter: cosine of 0.7 and more", "", true, b.memoriesByVectors(.7), nil},
+			{"vectors alone", "", true, b.memoriesByVectors(-1), nil},
+			{"**memories, words**", "", false, b.memoriesByRules(false), nil},
+			{"**memories, words and meaning**", "", true, b.memoriesByRules(true), nil},
 		}
 	}
 	return slices.DeleteFunc(ways, func(w way) bool { return w.vectors && b.embedder == nil })
 }
 
-func (b *bench) byRecall(meaning bool) ask {
+func (b *bench) byRecall(meaning bool) (ask, quote) {
 	config := recall.Config{Store: postgres.NewRecall(b.server)}
 	if meaning && b.embedder != nil {
 		config.Embedder, config.Scales = b.questions, recall.NewScales(b.embeddings, b.embedder)
 	}
 	recaller := recall.New(config)
+	quote := func(ctx context.Context, c *corpus, q question) string {
+		found := kit.Must(recaller.Recall(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: c.asked, Limit: recall.SectionTurns}))
+		section, _, _ := recall.Section(found.Turns, recall.SectionTokens)
+		return section
+	}
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
 		var messages []recall.Message
 		for _, t := range kit.Must(recaller.Search(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: c.asked, Limit: most})).Turns {
@@ -209,7 +225,7 @@ func (b *bench) byRecall(meaning bool) ask {
 			seqs = append(seqs, m.Seq)
 		}
 		return seqs
-	}
+	}, quote
 }
 
 // memoriesByRules asks as a prompt does, without its bound of tokens.
