@@ -3,7 +3,8 @@
 -- name: ReadGraph :many
 -- Relationships (kind edge) and entities (kind node) around the entities that are asked for, or all. from_name and
 -- from_words ask for one by name and for those that words name, from_user for the user where they name none. A step is made along relationships of the
--- names given, or of those verbs where no entity is named; those that are returned have an entity of the types given. as_of asks for what was true then, where nobody
+-- names given, or of those verbs where no entity is named; those that are returned have an entity of the types given. as_of asks
+-- for what was true then, where nobody
 -- said since when: from when it was said. What only archived memories or those in the inbox say is left out.
 with recursive shown as materialized (
   select r.id, r.source_entity_id as source, r.target_entity_id as target, r.relationship, r.valid_from, r.valid_to, r.memory_id, r.recorded_at,

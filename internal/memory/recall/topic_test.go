@@ -139,7 +139,8 @@ func TestShortQuestionNeedsATurnOfTheTopic(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	s.turns[33], m.answers = "The conductor has a bad tooth.", answering().answers
-	if found, err := r.Recall(t.Context(), auth.Principal{}, short); err != nil || topicOf(found) != uuid.Nil || len(found.Turns) == 0 || found.Turns[0].Seq != 34 {
+	found, err := r.Recall(t.Context(), auth.Principal{}, short)
+	if err != nil || topicOf(found) != uuid.Nil || len(found.Turns) == 0 || found.Turns[0].Seq != 34 {
 		t.Errorf("a turn of another topic: %+v, %v", found, err)
 	}
 }

@@ -181,7 +181,8 @@ type ReadGraphRow struct {
 // The graph of what a user's memories are about.
 // Relationships (kind edge) and entities (kind node) around the entities that are asked for, or all. from_name and
 // from_words ask for one by name and for those that words name, from_user for the user where they name none. A step is made along relationships of the
-// names given, or of those verbs where no entity is named; those that are returned have an entity of the types given. as_of asks for what was true then, where nobody
+// names given, or of those verbs where no entity is named; those that are returned have an entity of the types given. as_of asks
+// for what was true then, where nobody
 // said since when: from when it was said. What only archived memories or those in the inbox say is left out.
 func (q *Queries) ReadGraph(ctx context.Context, arg ReadGraphParams) ([]ReadGraphRow, error) {
 	rows, err := q.db.Query(ctx, ReadGraph,

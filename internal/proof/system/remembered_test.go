@@ -112,7 +112,8 @@ func TestMemoriesAreListedByMeaning(t *testing.T) {
 	testkit.Eventually(t, "the memories have vectors", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from memories where embedding_model is null") == 0
 	})
-	if got := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/memories?q=my+aching+molar", nil)); !strings.Contains(got, "Graz") || strings.Contains(got, "violoncello") {
+	got := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/memories?q=my+aching+molar", nil))
+	if !strings.Contains(got, "Graz") || strings.Contains(got, "violoncello") {
 		t.Errorf("found %s", got)
 	}
 	found := r.Call(http.MethodPost, "/mcp", testkit.Body{
