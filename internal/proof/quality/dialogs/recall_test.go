@@ -12,7 +12,10 @@ import (
 	"time"
 )
 
-var firstFive = regexp.MustCompile(`\*\*recall, words\*\* \| ([0-9.]+) `)
+var (
+	firstFive = regexp.MustCompile(`\*\*recall, words\*\* \| ([0-9.]+) `)
+	quotedAll = regexp.MustCompile(`\| all \| \d+ \| [0-9.]+ \| [0-9.]+ \| ([0-9.]+) `)
+)
 
 // Our own dialogs are asked about through the real store: nearly every fact is among the first five messages.
 func TestFactsOfOwnDialogsAreFound(t *testing.T) {
@@ -28,12 +31,14 @@ func TestFactsOfOwnDialogsAreFound(t *testing.T) {
 	}
 	t.Log(text)
 	const least = 85 // %; without vectors nothing in the run is left to chance
-	found := firstFive.FindStringSubmatch(text)
-	if found == nil {
-		t.Fatal("no figure")
-	}
-	if share, err := strconv.ParseFloat(found[1], 64); err != nil || share < least {
-		t.Errorf("%s %% of the facts are among the first five messages", found[1])
+	for what, figure := range map[string]*regexp.Regexp{"among the first five messages": firstFive, "quoted by a prompt": quotedAll} {
+		found := figure.FindStringSubmatch(text)
+		if found == nil {
+			t.Fatal("no figure of what is " + what)
+		}
+		if share, err := strconv.ParseFloat(found[1], 64); err != nil || share < least {
+			t.Errorf("%s %% of the facts are %s", found[1], what)
+		}
 	}
 }
 
@@ -83,6 +88,25 @@ func TestLoCoMo(t *testing.T) {
 	known := sets[2].dialogs[0].messages
 	if len(known) != 2 || known[1].content != "Bob says: Look a dog" || !sets[2].asMemories {
 		t.Errorf("%+v", known)
+	}
+}
+
+// A message is quoted if half of it is, and a session if one of its messages is.
+func TestARowCountsWhatIsQuoted(t *testing.T) {
+	t.Parallel()
+	d := &dialog{messages: []message{
+		{id: "a", session: "one", content: "My cat is called Bruno. He is old."}, {id: "b", session: "one", content: "Yes."},
+		{id: "c", session: "two", content: "He is old. So very, very old that we worry."},
+	}}
+	r := row{kinds: make([]row, len(kinds))}
+	const section = "[2026-03-03] User: My cat is called Bruno. …\n[2026-03-04] User: He is old. …"
+	r.addAll(d, question{messages: []string{"a", "c"}, category: 1}, nil, 0, section)
+	r.addAll(d, question{sessions: []string{"one"}, category: 5}, nil, 0, section)
+	r.addAll(d, question{messages: []string{"b"}, category: 5}, nil, 0, "")
+	for n, want := range map[int][2]float64{0: {1.5, 1}, 1: {.5, 0}, 2: {.5, 0}, 6: {1, 1}} {
+		if k := r.kinds[n]; k.quoted != want[0] || float64(k.silent) != want[1] {
+			t.Errorf("%s: %v quoted, %d with nothing", kinds[n].name, k.quoted, k.silent)
+		}
 	}
 }
 
