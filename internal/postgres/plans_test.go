@@ -106,6 +106,7 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		most  int // rows
 	}{
 		"ReadBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadBrief, id) }, 1},
+		"RecallsOthers": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.RecallsOthers, id) }, 2},
 		"ReadBuffer": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queueExec(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
 				ChatID: id, UserMessageID: uuid.New(), MessageID: uuid.New(), MaxRows: 1000,
