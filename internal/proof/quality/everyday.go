@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/demo"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
@@ -27,7 +29,25 @@ func askEveryday(s *scene, size int) []figure {
 	const few, many = "asked of a few memories, shown", "asked of 300 memories in their words, shown"
 	s.ask(p, few, everyday)
 	s.ask(s.rememberedWell(), many, asked)
-	return []figure{s.atLeast(few, size, 42), s.atLeast(many, len(asked), 18)}
+	const elsewhere = "asked of what other chats were told, quoted"
+	s.askElsewhere(elsewhere, asked)
+	return []figure{s.atLeast(few, size, 42), s.atLeast(many, len(asked), 18), s.atLeast(elsewhere, len(asked), 18)}
+}
+
+// askElsewhere asks the same questions, each in a new chat, of a person who has told each of the truths to a chat of its own, and
+// of whom nothing is remembered yet. It notes those to which the prompt does not quote it.
+func (s *scene) askElsewhere(figure string, questions [][]string) {
+	p := s.person()
+	told := map[string]uuid.UUID{}
+	for _, t := range truths {
+		told[t.fact], _ = p.say(uuid.Nil, t.says)
+	}
+	for _, row := range questions {
+		_, r := p.say(uuid.Nil, row[0])
+		if !slices.ContainsFunc(r.Elsewhere, func(t prompt.ChatTurn) bool { return t.ChatID == told[row[1]] }) {
+			s.note(figure, "%s", row[0])
+		}
+	}
 }
 
 // ask asks questions, each in a new chat, and notes those to which the prompt does not show the memory in the second column.
@@ -72,7 +92,7 @@ func talkSmall(s *scene, size int) []figure {
 	}
 	chat := p.tell(messages...)
 	s.settle()
-	const shown, recalled = "show a memory", "recall an earlier turn"
+	const shown, recalled, elsewhere = "show a memory", "recall an earlier turn", "in a new chat, quote another one"
 	small := cases("smalltalk", 1)
 	for n := range size {
 		content := small[n%len(small)][0]
@@ -80,14 +100,18 @@ func talkSmall(s *scene, size int) []figure {
 		if len(r.Memories) > 0 {
 			s.note(shown, "%s", content)
 		}
-		if len(r.Recalled) > 0 {
+		if len(r.Recalled)+len(r.Elsewhere) > 0 {
 			s.note(recalled, "%s", content)
+		}
+		if _, r := p.say(uuid.Nil, content); len(r.Elsewhere) > 0 {
+			s.note(elsewhere, "%s", content)
 		}
 	}
 	return []figure{
 		informs("messages", float64(size)),
 		s.share(shown, size, "≤", 5, ""),
 		s.share(recalled, size, "≤", 2, ""),
+		s.share(elsewhere, size, "≤", 2, ""),
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
@@ -192,8 +193,9 @@ func (p *person) tellAndLearn(messages ...said) { p.learn(p.tell(messages...)) }
 
 // receipt is what a reply says about the memories in its prompt.
 type receipt struct {
-	Memories []uuid.UUID
-	Recalled []int64
+	Memories  []uuid.UUID
+	Recalled  []int64
+	Elsewhere []prompt.ChatTurn `json:"recalled_elsewhere"`
 }
 
 // say sends a message, uuid.Nil for a new chat, and reads the whole reply.
