@@ -20,6 +20,7 @@ type shelf struct {
 	turns   []string
 	queries atomic.Int32
 	fails   error // of Nearness
+	others  bool  // the turns are those of other chats
 	// topics are those of the chat, and topicOf says which one a turn belongs to.
 	topics  []recall.TopicPlace
 	topicOf func(n int) uuid.UUID
@@ -45,6 +46,9 @@ func (s *shelf) IndexRest(context.Context, auth.Principal, recall.Scope) error {
 func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Scope, words [][]string) (recall.Matches, error) {
 	s.queries.Add(1)
 	found := recall.Matches{Turns: len(s.turns), Segments: len(s.turns)/4 + 1}
+	if s.others && in.Except != chatID {
+		return found, nil
+	}
 	if in.Topics {
 		for _, t := range s.topics {
 			t.Cosine, t.HasCosine = 0, false
@@ -76,6 +80,9 @@ func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Scope, wo
 // Nearness is 1 for turns that speak of teeth.
 func (s *shelf) Nearness(_ context.Context, _ auth.Principal, in recall.Scope, _ recall.Vector) (recall.Nearby, error) {
 	s.queries.Add(1)
+	if s.others && in.Except != chatID {
+		return recall.Nearby{}, s.fails
+	}
 	var near []recall.Near
 	var topics []recall.TopicPlace
 	if in.Topics {
@@ -293,5 +300,33 @@ func TestTurnsBesideOneThatPasses(t *testing.T) {
 	found := ask(t, r, question+", and my dentist?")
 	if got := contents(found); len(got) < 2 || !slices.Contains(got, "My dentist is called Bukowski.") || !slices.Contains(got, s.turns[40]) {
 		t.Errorf("%q", got)
+	}
+}
+
+// Where no turn of the chat is about the question, by words or by meaning, the others are asked with the same vector. A chat of
+// which nothing left the prompt is not asked at all.
+func TestOtherChatsAreAskedWithTheSameVector(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		shown   bool
+		queries int32
+	}{{false, 5}, {true, 3}} { // by words and by meaning, in each; and the texts
+		s, m := newShelf(), &model{answers: make(chan error, 1)}
+		s.others = true
+		m.answers <- nil
+		r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+		query := recall.Query{ChatID: chatID, Text: "Which molar hurts?", Elsewhere: true, OwnShown: c.shown, Limit: 6}
+		found, err := r.Recall(t.Context(), auth.Principal{}, query)
+		if err != nil || len(found.Turns) != 1 || !found.Turns[0].Elsewhere || found.How != recall.ByMeaning || m.asked.Load() != 1 {
+			t.Errorf("%+v, %v, %d vectors", found, err, m.asked.Load())
+		}
+		if got := s.queries.Load(); got != c.queries {
+			t.Errorf("%d queries, want %d", got, c.queries)
+		}
+		query.Elsewhere = false
+		m.answers <- nil
+		if found, err := r.Recall(t.Context(), auth.Principal{}, query); err != nil || len(found.Turns) > 0 {
+			t.Errorf("the chat alone: %+v, %v", found, err)
+		}
 	}
 }
