@@ -105,7 +105,7 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		query func(chatID uuid.UUID) *pgx.QueuedQuery
 		most  int // rows
 	}{
-		"ReadBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadBrief, id) }, 1},
+		"ReadBrief":     {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadBrief, id) }, 1},
 		"RecallsOthers": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.RecallsOthers, id) }, 2},
 		"ReadBuffer": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queueExec(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
