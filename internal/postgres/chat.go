@@ -69,15 +69,11 @@ func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uu
 	}).Query(messages(&r.found.Buffer))
 }
 
-// queueOthers adds the statement that looks for other chats that can be recalled.
-func (r *chatReader) queueOthers(batch *pgx.Batch, chatID uuid.UUID) {
-	r.found.RecallsOthers = false
-	queueOne(batch, queries.RecallsOthers, chatID, set(&r.found.RecallsOthers))
-}
-
-// queueMemories adds the statement that reads the first memories that the chat may show.
+// queueMemories adds the statements that read the first memories that the chat may show, and look for other chats that it may
+// recall.
 func (r *chatReader) queueMemories(batch *pgx.Batch, chatID uuid.UUID) {
-	r.found.Memories = memory.Memories{}
+	r.found.Memories, r.found.RecallsOthers = memory.Memories{}, false
+	queueOne(batch, queries.RecallsOthers, chatID, set(&r.found.RecallsOthers))
 	params := dbsqlc.ReadFirstMemoriesParams{ChatID: chatID, Most: memory.MostFirst}
 	queueExec(batch, queries.ReadFirstMemories, params).Query(each(func(row firstMemory) {
 		r.found.Memories.On, r.found.Memories.Active = true, row.Active
@@ -126,7 +122,6 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 		r = chatReader{}
 		queueOne(batch, queries.ReadChatContext, chatID, set(&row))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
-		r.queueOthers(batch, chatID)
 		if t.remembers() {
 			r.queueMemories(batch, chatID)
 		}

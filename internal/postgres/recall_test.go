@@ -208,7 +208,11 @@ func TestRecallLooksElsewhereWhereTheChatSaysNothing(t *testing.T) {
 	other := b.keep(b.user, "For my bow I chose the amber rosin.", "Noted.")
 	b.keep(b.newUser(), "For my bow I chose the black rosin.", "Noted.")
 	asking := b.keepIndexed(b.user, "The dog barks.", "Yes.")
-	mustBe(t, must(b.turns.ReadChat(t.Context(), b.user, asking))(t).Chat.RecallsOthers, true, "others may be quoted")
+	off := b.turns
+	b.reading()
+	for turns, want := range map[*Turns]bool{off: false, b.turns: true} {
+		is(t, must(turns.ReadChat(t.Context(), b.user, asking))(t).Chat.RecallsOthers, want, "others may be quoted where long-term memory is on")
+	}
 	found := func(query recall.Query) string {
 		t.Helper()
 		query.ChatID, query.Limit = asking, 6

@@ -167,7 +167,6 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 	if !turn.NewChat {
 		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID)
 	}
-	s.reader.queueOthers(batch, turn.ChatID)
 	if s.store.remembers() {
 		s.reader.queueMemories(batch, turn.ChatID)
 	}

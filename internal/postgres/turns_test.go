@@ -89,10 +89,10 @@ func TestRoundTripsOfATurn(t *testing.T) {
 		is(t, counted.since(), want, "%s", what)
 	}
 	b.start(turn)
-	wantTrips("1 batches of 6 statements, 0 queries", "start") // user, chat, turn, brief, buffer, other chats
+	wantTrips("1 batches of 5 statements, 0 queries", "start") // user, chat, turn, brief, buffer
 	again := must(b.turns.StartTurn(t.Context(), b.user, turn))(t)
 	is(t, tuple(again.Started, len(again.Buffer)), tuple(true, 18), "the same turn again: %+v", again)
-	wantTrips("2 batches of 15 statements, 0 queries", "start again")
+	wantTrips("2 batches of 13 statements, 0 queries", "start again")
 	b.reply(turn, "Now this.")
 	wantTrips("1 batches of 4 statements, 1 queries", "save") // begin, user, reply, counters; commit
 	b.turns.limits.ChunkThreshold = 1
