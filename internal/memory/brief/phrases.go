@@ -2,13 +2,12 @@ package brief
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
-// phrasing are the phrases of the gate in one language (lang/data/refusals.txt): regular expressions for a whole sentence
+// phrasing are the phrases of the gate in one language (the sections "refusal …" of lang's data): regular expressions for a whole sentence
 // as sentenceOf writes it: lower case, words one space apart, no punctuation. Only what a summary of a conversation never
 // says of itself belongs there: that somebody cannot eat gluten, or plays a song called "I'm Sorry", is worth remembering.
 type phrasing struct {
@@ -29,27 +28,15 @@ type phrasing struct {
 	joined bool
 }
 
-// phrasings reads the phrases of all languages. In them {few} stands for up to six words, {several} for up to four.
+// phrasings reads the phrases of all languages that have them.
 func phrasings() []phrasing {
-	sections := map[string]string{}
-	var languages []string
-	for _, section := range lang.Sections("refusals") {
-		language, _, _ := strings.Cut(section.Name, " ")
-		if !slices.Contains(languages, language) {
-			languages = append(languages, language)
-		}
-		sections[section.Name] = section.Pattern()
-	}
 	var all []phrasing
-	for _, language := range languages {
-		gaps := strings.NewReplacer("{few}", `(?: \S+){0,6} `, "{several}", `(?:\S+ ){0,4}`)
-		task := gaps.Replace(sections[language+" task"])
-		read := func(name string) string {
-			return strings.ReplaceAll(gaps.Replace(sections[language+" "+name]), "{task}", task)
-		}
+	for _, sorry := range lang.Each("refusal sorry") {
+		read := func(name string) string { return lang.Plain(lang.Get(sorry.Language, "refusal "+name)) }
+		task := "(?:" + read("task") + ")"
 		all = append(all, phrasing{
-			sorry: read("sorry"), aside: read("aside"), unable: read("unable"), declines: read("declines"),
-			empty: read("empty"), talk: read("talk"), joined: sections[language+" joined"] != "",
+			sorry: read("sorry"), aside: read("aside"), unable: read("unable"), declines: strings.ReplaceAll(read("declines"), "{task}", task),
+			empty: read("empty"), talk: read("talk"), joined: !lang.HasSpaces(sorry.Language),
 		})
 	}
 	return all

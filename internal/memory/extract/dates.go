@@ -81,7 +81,7 @@ func near(day time.Time, n int, u unit) span {
 // That day itself is always one.
 func spansOf(message string, day time.Time) []span {
 	found := []span{near(day, 0, days)}
-	lower := fold(message)
+	lower := lang.Fold(message)
 	for _, r := range relative {
 		if r.pattern().MatchString(lower) {
 			for _, n := range r.offsets {
@@ -89,11 +89,15 @@ func spansOf(message string, day time.Time) []span {
 			}
 		}
 	}
-	for _, m := range counted().FindAllStringSubmatch(ages().ReplaceAllString(lower, " "), -1) {
-		count, word := cmp.Or(m[1], m[3]), cmp.Or(m[2], m[4])
-		if n, ok := countOf(strings.TrimSpace(count)); ok && n < 150 {
-			u := unitOf(word)
-			found = append(found, near(day, -n, u), near(day, n, u))
+	undated := lower
+	for _, age := range ages {
+		undated = age().ReplaceAllString(undated, " ")
+	}
+	for u, pattern := range counted {
+		for _, m := range pattern().FindAllStringSubmatch(undated, -1) {
+			if n, ok := countOf(strings.TrimSpace(cmp.Or(m[1], m[2]))); ok && n < 150 {
+				found = append(found, near(day, -n, unit(u)), near(day, n, unit(u)))
+			}
 		}
 	}
 	if names := monthsIn(lower); len(names) > 0 && !fourDigits().MatchString(lower) {
@@ -111,31 +115,34 @@ var (
 	fourDigits = express(`(?:^|\D)(1[89]\d\d|20\d\d)(?:\D|$)`)
 	// fullDates are dates with a number for each part, largest first.
 	fullDates = express(`(?:^|\D)((?:1[89]|20)\d\d)[-/.年](\d{1,2})(?:[-/.月](\d{1,2}))?`)
-	counted   = express(`(?:^|[^\pL\pN])(\pN+\s?|\pL+\s)(` + unitWords + `)(?:$|[^\pL])|` +
-		`([\pN一二三四五六七八九十两兩한두세네]+) ?(` + eastAsianUnits + `)`)
 )
 
-var unitWords = lang.Pattern("dates", "unitWords")
+// counted are counts of each unit. In scripts without spaces the count stands before the unit.
+var counted = func() (all [4]expression) {
+	for u, name := range []string{"unit day", "unit week", "unit month", "unit year"} {
+		all[u] = made(func() string {
+			spaced, unspaced := bySpaces(name)
+			return `(?:^|[^\pL\pN])(\pN+\s?|\pL+\s)(?:` + lang.Folded(spaced...) + `)(?:$|[^\pL])|` +
+				`([\pN一二三四五六七八九十两兩한두세네]+) ?(?:` + lang.Folded(unspaced...) + `)`
+		})
+	}
+	return all
+}()
 
-// ages are counts of years from which nobody shall compute a year of birth.
-var ages = expressOf("dates", "ages")
-
-const eastAsianUnits = `天|日|周|週間|週|个星期|星期|个月|個月|か月|ヶ月|月|年|일|주|달|개월|년`
-
-func unitOf(word string) unit {
-	for u, beginnings := range map[unit]string{
-		weeks:  `week woch semain semana settiman weken tyg hafta недел 周 週 星期 주 اسب أسب هفت हफ सप्`,
-		months: `month monat mois mes maand mies ay месяц 个 個 か ヶ 月 달 개월 شهر اشهر أشهر महीने`,
-		years:  `year jahr an ja lat rok yil год лет 年 년 سن साल`,
-	} {
-		for beginning := range strings.FieldsSeq(beginnings) {
-			if strings.HasPrefix(word, beginning) {
-				return u
-			}
+// bySpaces divides the languages of a section into those with spaces between words and those without.
+func bySpaces(section string) (spaced, unspaced []lang.Section) {
+	for _, s := range lang.Each(section) {
+		if lang.HasSpaces(s.Language) {
+			spaced = append(spaced, s)
+		} else {
+			unspaced = append(unspaced, s)
 		}
 	}
-	return days
+	return spaced, unspaced
 }
+
+// ages are counts of years from which nobody shall compute a year of birth.
+var ages = spoken("ages")
 
 // countOf reads a number in digits or as a word.
 func countOf(s string) (int, bool) {
@@ -156,43 +163,41 @@ type relativeTime struct {
 	offsets []int
 }
 
-const dayNames = `monday|tuesday|wednesday|thursday|friday|saturday|sunday`
-
-// relative are the sections of lang/data/relative_dates.txt. Their names are the four fields.
+// relative are the sections of near times.
 var relative = func() []relativeTime {
-	units := map[string]unit{"days": days, "weeks": weeks, "months": months, "years": years}
 	var all []relativeTime
-	for _, section := range lang.Sections("relative_dates") {
-		fields := strings.Fields(section.Name)
-		r := relativeTime{unit: units[fields[2]]}
-		if fields[0] != "any" {
-			r.lang = fields[0]
+	for _, kind := range []struct {
+		name    string
+		unit    unit
+		offsets []int
+	}{
+		{"near days", days, []int{-2, -1, 0, 1, 2}},
+		{"weekdays", days, []int{-7, -4, -1, 0, 1, 4, 7}},
+		{"near weeks", weeks, []int{-1, 0, 1}},
+		{"near months", months, []int{-1, 0, 1}},
+		{"near years", years, []int{-2, -1, 0, 1}},
+	} {
+		for _, s := range lang.Each(kind.name) {
+			all = append(all, relativeTime{"", phrasesOf(s), kind.unit, kind.offsets})
 		}
-		for _, field := range fields[3:] {
-			offset, _ := strconv.Atoi(field)
-			r.offsets = append(r.offsets, offset)
-		}
-		compile := anywhere
-		if fields[1] == "words" {
-			compile = phrases
-		}
-		for _, pattern := range section.Patterns() {
-			r.pattern = compile(pattern)
-			all = append(all, r)
+		if kind.unit == days {
+			for _, s := range lang.Each(kind.name + ", own language") {
+				all = append(all, relativeTime{s.Language, phrasesOf(s), kind.unit, kind.offsets})
+			}
 		}
 	}
 	return all
 }()
 
 // ago are counts of units before or after now, in which the words around the count make it relative: "three days ago".
-var ago = append(phrasesOf("dates", "ago"), anywhereOf("dates", "ago without spaces")...)
+var ago = spoken("relative counts")
 
 // relativeDate reports whether a fact names a time that only the day on which it was said makes clear. What is written
 // with a capital within a sentence, or in quotes, is a title: "Yesterday", "USA Today".
 func relativeDate(fact string) bool {
-	plain, lang := fold(withoutTitles(fact)), languageOf(fact)
+	plain, language := lang.Fold(withoutTitles(fact)), lang.Of(fact)
 	for _, r := range relative {
-		other := r.lang != "" && lang != "" && r.lang != lang
+		other := r.lang != "" && language != "" && r.lang != language
 		if !other && r.pattern().MatchString(plain) && !isGeneral(plain) {
 			return true
 		}
@@ -201,9 +206,9 @@ func relativeDate(fact string) bool {
 }
 
 // isGeneral reports whether a text speaks of days as such: "the last week of every month".
-var general = phrases(lang.Pattern("dates", "general"))
+var general = spoken("general times")
 
-func isGeneral(plain string) bool { return general().MatchString(plain) }
+func isGeneral(plain string) bool { return anyMatches(general, plain) }
 
 var inQuotes = express(`"[^"\n]{1,80}"|“[^”\n]{1,80}”|„[^“”\n]{1,80}[“”]|«[^»\n]{1,80}»|『[^』\n]{1,80}』|「[^」\n]{1,80}」`)
 
@@ -211,7 +216,7 @@ var inQuotes = express(`"[^"\n]{1,80}"|“[^”\n]{1,80}”|„[^“”\n]{1,80}
 // but the days of the week. In German every noun has one.
 func withoutTitles(fact string) string {
 	fact = inQuotes().ReplaceAllString(fact, "·")
-	if languageOf(fact) == "de" {
+	if lang.Of(fact) == "de" {
 		return fact
 	}
 	var b strings.Builder
@@ -219,7 +224,7 @@ func withoutTitles(fact string) string {
 	for _, at := range nameWord().FindAllStringIndex(fact, -1) {
 		word := fact[at[0]:at[1]]
 		first, _ := utf8.DecodeRuneInString(word)
-		if unicode.IsUpper(first) && !startsSentence(fact[:at[0]]) && !dayName().MatchString(fold(word)) {
+		if unicode.IsUpper(first) && !startsSentence(fact[:at[0]]) && !dayName().MatchString(lang.Fold(word)) {
 			b.WriteString(fact[copied:at[0]] + "·")
 			copied = at[1]
 		}
@@ -227,17 +232,27 @@ func withoutTitles(fact string) string {
 	return b.String() + fact[copied:]
 }
 
-var dayName = express(`^(?:` + dayNames + `)$`)
+var dayName = express(`^(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)$`)
 
 // monthNames are the folded beginnings of the names of months.
-var monthNames = numbersOf("months")
+var monthNames = func() map[string]time.Month {
+	table := map[string]time.Month{}
+	for _, section := range lang.Each("months") {
+		for n, row := range section.Rows() {
+			for _, name := range row {
+				table[lang.Fold(name)] = time.Month(n + 1)
+			}
+		}
+	}
+	return table
+}()
 
 var eastAsianMonth = express(`(\d{1,2})(?:月|월)`)
 
 // monthsIn returns the months that a folded text names, in whatever form of the word.
 func monthsIn(folded string) []time.Month {
 	seen := map[time.Month]bool{}
-	for _, word := range wordsOf(folded) {
+	for _, word := range lang.WordsOf(folded) {
 		month, ok := monthNames[word]
 		if !ok && len([]rune(word)) > 5 {
 			for name, m := range monthNames {
@@ -247,7 +262,7 @@ func monthsIn(folded string) []time.Month {
 			}
 		}
 		if ok {
-			seen[time.Month(month)] = true
+			seen[month] = true
 		}
 	}
 	for _, m := range eastAsianMonth().FindAllStringSubmatch(folded, -1) {

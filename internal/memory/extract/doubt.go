@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,100 +12,92 @@ import (
 // holds every word of "The user is allergic to walnuts". So the clauses in which the quote stands are read for what changes
 // their sense. These are rules for doubt, not for truth: what is in doubt is asked of the user.
 
-// senses are the words of one language that change what a clause says. See lang's doubts.txt.
+// senses are the words of one language that change what a clause says. What is missing matches nothing.
 type senses struct {
-	negative, past, mood, self, others, ends, known expression
-	people                                          map[string]bool
-	peopleWithin                                    expression // of scripts without spaces
+	negative, past, mood, noMood, questions, self, others, ends expression
+	people, my                                                  expression
 }
 
-// sensesOf are those of each language. What is missing matches nothing.
+// sensesOf are those of each language.
 var sensesOf = func() map[string]senses {
-	all := map[string]senses{}
-	for _, section := range lang.Sections("doubts") {
-		code, kind, _ := strings.Cut(section.Name, " ")
-		s, pattern := all[code], section.Pattern()
-		match := phrases
-		if code == spaceless {
-			match = anywhere
+	all := map[string]senses{spaceless: sensesIn(bySpaces)}
+	for _, s := range lang.Each("doubt negative") {
+		if lang.HasSpaces(s.Language) {
+			all[s.Language] = sensesIn(func(section string) (own, unspaced []lang.Section) {
+				return []lang.Section{lang.Get(s.Language, section)}, nil
+			})
 		}
-		switch kind {
-		case "negative":
-			s.negative = match(pattern)
-		case "past":
-			s.past = match(pattern)
-		case "mood":
-			s.mood = match(pattern)
-		case "self":
-			s.self = match(pattern)
-		case "others":
-			s.others = match(pattern)
-		case "clause ends":
-			s.ends = match(pattern)
-		case "known":
-			s.known = express(pattern)
-		case "people":
-			s.people, s.peopleWithin = setOf(strings.Join(section.Words(), " ")), nil
-			if code == spaceless {
-				s.people, s.peopleWithin = nil, anywhere(pattern)
-			}
-		}
-		all[code] = s
 	}
 	return all
 }()
 
-// spaceless is the code of the scripts without spaces, which share no words and so need no language.
-const spaceless = "east"
+// sensesIn returns the senses of the sections that read finds: of a language, or of all those without spaces.
+func sensesIn(read func(section string) (spaced, unspaced []lang.Section)) senses {
+	match := func(section string) expression {
+		spaced, unspaced := read(section)
+		return made(func() string {
+			switch within, whole := lang.Folded(unspaced...), lang.Folded(spaced...); {
+			case unspaced != nil:
+				return cmp.Or(within, never)
+			case whole == "":
+				return never
+			default:
+				return lang.Whole(whole)
+			}
+		})
+	}
+	return senses{
+		negative: match("doubt negative"), past: match("doubt past"), mood: match("doubt mood"), noMood: match("doubt no mood"),
+		questions: match("doubt questions"), self: match("doubt self"), others: match("doubt others"), ends: match("doubt clause ends"),
+		people: match("doubt people"), my: match("doubt my"),
+	}
+}
 
-// sensesFor returns the words by which a text in a language is read; English ones where it cannot be told.
+// never matches nothing.
+const never = `[^\s\S]`
+
+// spaceless stands for the scripts without spaces, which share no words and so need no language.
+const spaceless = "unspaced"
+
+// sensesFor returns the words by which a text in a language is read; where it cannot be told, in the one that is likely.
 func sensesFor(content, language string) senses {
-	if strings.ContainsFunc(content, isSpaceless) {
+	if strings.ContainsFunc(content, lang.Spaceless) {
 		return sensesOf[spaceless]
 	}
-	if s, ok := sensesOf[map[string]string{"no": "da", "uk": "ru"}[language]]; ok {
-		return s
-	}
-	if s, ok := sensesOf[language]; ok {
+	if s, ok := sensesOf[cmp.Or(language, lang.Likely(content))]; ok {
 		return s
 	}
 	return sensesOf["en"]
 }
 
-// matches reports whether an expression matches a text; a missing one does not.
-func (e expression) matches(plain string) bool { return e != nil && e().MatchString(plain) }
+// matches reports whether an expression matches a text.
+func (e expression) matches(plain string) bool { return e().MatchString(plain) }
 
 // begins reports whether a text begins with what an expression matches.
 func (e expression) begins(plain string) bool {
-	place := []int(nil)
-	if e != nil {
-		place = e().FindStringIndex(strings.TrimSpace(plain))
-	}
+	place := e().FindStringIndex(strings.TrimSpace(plain))
 	return place != nil && place[0] == 0
 }
 
-// wants is how a fact says that something is wished or planned.
-var wants = phrases(`wants?|wishes|hopes?|plans?|intends?|would|dreams?|may|might|mochte|will|plant|veut|voudrait|souhaite|quiere|desea|vuole|vorrebbe` +
-	`|quer|deseja|wil|vill|chce|хочет|istiyor`)
-
-// ofUser is how a fact speaks of somebody or something of the user's.
-var ofUser = express(`user'?s |\bmy |des nutzers|der nutzerin|de l'utilisat|del? (?:usuari|utente)|dell'utente|do (?:usuario|utilizador)` +
-	`|van de gebruiker|anvandarens|brugerens|uzytkownika|пользователя|kullanicinin|用户的|ユーザーの|사용자의`)
+// wants is how a fact says in any language that something is wished or planned, ofUser that somebody or something is the user's.
+var wants, ofUser = spoken("doubt wishes"), spoken("of the user")
 
 // doubt returns why a quote may not say what a fact says; "" where nothing speaks against it.
 func doubt(fact, language, message, quote string) Reason {
+	language = cmp.Or(language, lang.Likely(message+" "+fact))
 	words := sensesFor(fact, language)
-	clause, asked := words.clauseWith(message, quote)
-	told := fold(fact)
+	sentence := sentenceWith(message, quote)
+	said := words.clauseWith(sentence, quote)
+	told := lang.Fold(fact)
 	denied := words.negative.matches(told)
 	switch {
-	case words.isAboutOthers(clause, told):
+	case words.isAboutOthers(said.text, told), words.isAboutName(sentence, said.text, fact, language):
 		return Subject
-	case words.negative.matches(clause) != denied:
+	case words.negative.matches(said.text) != denied:
 		return Polarity
-	case words.past.matches(clause) && !words.past.matches(told) && !denied:
+	case (said.was || words.past.matches(said.text)) && !words.past.matches(told) && !denied:
 		return Past
-	case asked || words.mood.matches(clause) && !words.mood.matches(told) && !wants().MatchString(told):
+	case said.asked || words.mood.matches(said.text) && !words.mood.matches(told) && !anyMatches(wants, told):
 		return Mood
 	}
 	return ""
@@ -112,50 +105,108 @@ func doubt(fact, language, message, quote string) Reason {
 
 // isAboutOthers reports whether a clause speaks of somebody else, and the fact does not.
 func (s senses) isAboutOthers(clause, fact string) bool {
-	if s.self.matches(clause) || s.names(fact) {
+	if s.speaksOfSelf(clause) {
 		return false
 	}
-	return s.names(clause) || s.others.matches(clause) && !s.others.matches(fact) && !ofUser().MatchString(fact)
+	ofUsers := anyMatches(ofUser, fact)
+	if named, told := s.countPeople(clause), s.countPeople(fact); named > 0 {
+		return told == 0 || told < named && !ofUsers // "my sister is a teacher" is no fact of a teacher
+	}
+	return s.others.matches(clause) && !s.others.matches(fact) && !ofUsers
 }
 
-// names reports whether a folded text has a word for somebody.
-func (s senses) names(plain string) bool {
-	return s.peopleWithin.matches(plain) || slices.ContainsFunc(wordsOf(plain), func(word string) bool {
-		return s.people[word] || s.people[strings.TrimSuffix(word, "s")]
-	})
+// isAboutName reports whether a sentence begins with a name that the fact does not have, and its clause does not speak of the user.
+func (s senses) isAboutName(sentence, clause, fact, language string) bool {
+	name := firstName(sentence, language)
+	return name != "" && !s.speaksOfSelf(clause) && !anyMatches(ofUser, lang.Fold(fact)) &&
+		!slices.ContainsFunc(lang.WordsOf(fact), func(word string) bool { return sameName(lang.Fold(name), word, language) })
 }
 
-// clauseWith returns the clauses of a message in which a quote stands, folded, and whether they are no statement: they end in a
-// question mark, or follow a clause such as "if I were rich".
-func (s senses) clauseWith(message, quote string) (clause string, asked bool) {
-	sentence := sentenceWith(message, quote)
-	plain, inside := s.withoutOpeners(fold(sentence)), bare(quote)
-	asks := strings.ContainsAny(sentence, "?？؟")
-	var found []string
-	clauses := s.clausesIn(plain)
-	for at, part := range clauses {
-		words := bare(part)
-		if words != "" && (strings.Contains(words, inside) || strings.Contains(" "+inside+" ", " "+words+" ")) {
-			isCondition := at > 0 && s.mood.begins(clauses[at-1])
-			found, asked = append(found, part), asked || asks && at == len(clauses)-1 || isCondition
+// speaksOfSelf reports whether somebody speaks of themselves in a clause. "My sister" does not, also where it has the word for "I".
+func (s senses) speaksOfSelf(clause string) bool {
+	for _, at := range s.people().FindAllStringIndex(clause, -1) {
+		if mine := s.my().FindAllStringIndex(clause[:at[0]], -1); len(mine) > 0 && mine[len(mine)-1][1] == at[0] {
+			clause = clause[:mine[len(mine)-1][0]] + strings.Repeat(" ", at[1]-mine[len(mine)-1][0]) + clause[at[1]:]
 		}
 	}
-	if len(found) == 0 { // the quote begins within one clause and ends within another
-		return plain, asks
-	}
-	return strings.Join(found, ", "), asked
+	return s.self.matches(clause)
 }
 
-// withoutOpeners cuts off the words with which somebody wants something known.
-func (s senses) withoutOpeners(plain string) string {
-	for s.known != nil {
-		rest := s.known().ReplaceAllString(plain, "")
+// countPeople counts the words for somebody in a folded text, each with an "s" behind it as well.
+func (s senses) countPeople(plain string) int {
+	count := len(s.people().FindAllString(plain, -1))
+	for _, word := range lang.WordsOf(plain) {
+		if one, ok := strings.CutSuffix(word, "s"); ok && s.people.matches(one) && !s.people.matches(word) {
+			count++
+		}
+	}
+	return count
+}
+
+// clause is what a quote stands in.
+type clause struct {
+	text string // folded
+	// asked is no statement: a question, or what follows "if I were rich". was is what follows "when I was a child".
+	asked, was bool
+}
+
+// clauseWith returns the clauses of a sentence in which a quote stands.
+func (s senses) clauseWith(sentence, quote string) clause {
+	plain, isRequest := withoutOpeners(lang.Fold(sentence))
+	plain, inside := s.noMood().ReplaceAllString(plain, " , "), lang.Bare(quote)
+	asks := strings.ContainsAny(sentence, "?？؟") && !isRequest
+	var found clause
+	clauses := s.clausesIn(plain)
+	for at, part := range clauses {
+		words := lang.Bare(part)
+		if words == "" || !strings.Contains(words, inside) && !strings.Contains(" "+inside+" ", " "+words+" ") {
+			continue
+		}
+		found.text += part + ", "
+		found.asked = found.asked || asks && (at == len(clauses)-1 || s.questions.begins(part)) || at > 0 && s.mood.begins(clauses[at-1])
+		found.was = found.was || at > 0 && s.past.begins(clauses[at-1])
+	}
+	if found.text == "" { // the quote begins within one clause and ends within another
+		return clause{plain, asks, false}
+	}
+	return found
+}
+
+// openers are the words with which somebody wants something known, at the beginning of a text, and requests those that ask for it.
+// Whole phrases mean the same in any language, so that a text too short to tell its language has them, too.
+var openers, requests = openersOf("openers"), openersOf("openers that ask")
+
+func openersOf(section string) []expression {
+	var all []expression
+	for _, s := range lang.Each(section) {
+		all = append(all, made(func() string {
+			before, behind := lang.Get(s.Language, "doubt before openers"), lang.Get(s.Language, "openers end")
+			if !lang.HasSpaces(s.Language) {
+				return `^(?:` + lang.Folded(s) + `)[,、:]?\s*`
+			}
+			return `^(?:(?:` + lang.Folded(before) + `) )*(?:` + lang.Folded(s) + `)[,:]?(?: (?:` + lang.Folded(behind) + `))*(?:\s+|$|\b)`
+		}))
+	}
+	return all
+}
+
+// withoutOpeners cuts off a folded text's openers, and reports whether they ask.
+func withoutOpeners(plain string) (rest string, asks bool) {
+	for {
+		rest = plain
+		for _, opener := range openers {
+			rest = opener().ReplaceAllString(rest, "")
+		}
+		for _, request := range requests {
+			if request.matches(rest) {
+				rest, asks = request().ReplaceAllString(rest, ""), true
+			}
+		}
 		if rest == plain {
-			break
+			return plain, asks
 		}
 		plain = rest
 	}
-	return plain
 }
 
 var clauseMarks = express(`[,;:()–—，；：、]|\s-\s`)
@@ -164,11 +215,7 @@ var clauseMarks = express(`[,;:()–—，；：、]|\s-\s`)
 func (s senses) clausesIn(plain string) []string {
 	var clauses []string
 	for _, part := range clauseMarks().Split(plain, -1) {
-		for s.ends != nil {
-			at := s.ends().FindStringIndex(part)
-			if at == nil || at[0] == 0 {
-				break
-			}
+		for at := s.ends().FindStringIndex(part); at != nil && at[0] > 0; at = s.ends().FindStringIndex(part) {
 			clauses, part = append(clauses, part[:at[0]]), part[at[1]:]
 		}
 		clauses = append(clauses, part)

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,38 +13,37 @@ import (
 // lasting are words of facts that hardly ever change and that a user would not want to say twice: health, names, family,
 // birth dates and languages. They are folded.
 var lasting = slices.Concat(
-	[]expression{beginnings(lang.Words("lasting", "health stems")), beginnings(lang.Words("lasting", "family stems"))},
-	phrasesOf("lasting", "phrases"), anywhereOf("lasting", "without spaces"))
+	[]expression{beginnings("lasting health"), beginnings("lasting family")}, spoken("lasting health phrases"), spoken("lasting family phrases"),
+	spoken("lasting names"), spoken("lasting birth"), spoken("lasting languages"), spoken("lasting home"), spoken("lasting work"))
 
 // beginnings matches words that begin so.
-func beginnings(words []string) expression {
-	var stems []string
-	for stem := range setOf(strings.Join(words, " ")) {
-		stems = append(stems, regexp.QuoteMeta(stem))
-	}
-	slices.Sort(stems)
+func beginnings(section string) expression {
+	return made(func() string { return beginningOf(slices.Sorted(maps.Keys(wordSet(section)))) })
+}
+
+func beginningOf(stems []string) string {
 	const shortStem = 4 // characters: a shorter stem is a word of its own
 	var long, short []string
 	for _, stem := range stems {
 		if utf8.RuneCountInString(stem) <= shortStem {
-			short = append(short, stem)
+			short = append(short, regexp.QuoteMeta(stem))
 		} else {
-			long = append(long, stem)
+			long = append(long, regexp.QuoteMeta(stem))
 		}
 	}
-	return express(`(?:^|[^\pL\pN])(?:(?:` + strings.Join(long, "|") + `)|(?:` + strings.Join(append(short, "-"), "|") + `)(?:s|'s|e|en|n)?(?:$|[^\pL\pN]))`)
+	return `(?:^|[^\pL\pN])(?:(?:` + strings.Join(long, "|") + `)|(?:` + strings.Join(append(short, "-"), "|") + `)(?:s|'s|e|en|n)?(?:$|[^\pL\pN]))`
 }
 
 // IsLasting reports whether a fact is of the kind that does not decay.
 func IsLasting(fact string) bool {
-	return anyMatches(lasting, fold(fact))
+	return anyMatches(lasting, lang.Fold(fact))
 }
 
 // isExcluded reports whether a text is about one of the subjects that the user does not want remembered: it has each word
 // of the subject, in whatever form.
 func isExcluded(subjects []string, texts ...string) bool {
 	for _, subject := range subjects {
-		wanted := wordsOf(subject)
+		wanted := lang.WordsOf(subject)
 		if len(wanted) == 0 {
 			continue
 		}
@@ -57,9 +57,9 @@ func isExcluded(subjects []string, texts ...string) bool {
 }
 
 func namesSubject(content string, wanted []string) bool {
-	words, whole := wordsOf(content), bare(content)
+	words, whole := lang.WordsOf(content), lang.Bare(content)
 	for _, want := range wanted {
-		if strings.ContainsFunc(want, isSpaceless) {
+		if strings.ContainsFunc(want, lang.Spaceless) {
 			if !strings.Contains(whole, want) {
 				return false
 			}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -28,9 +29,9 @@ func isEcho(in Input, message aliased, quote string) bool {
 // repeats reports whether a quote stands in what an assistant or a tool wrote before the message, or in a memory that the
 // prompts showed.
 func repeats(in Input, message aliased, quote string) bool {
-	plain := bare(quote)
+	plain := lang.Bare(quote)
 	for _, shown := range in.Shown {
-		if len(wordsOf(shown)) >= leastShown && isCopy(plain, bare(shown)) {
+		if len(lang.WordsOf(shown)) >= leastShown && isCopy(plain, lang.Bare(shown)) {
 			return true
 		}
 	}
@@ -38,7 +39,7 @@ func repeats(in Input, message aliased, quote string) bool {
 		return false
 	}
 	for _, m := range append(append([]Message{}, in.Recent...), in.New...) {
-		if m.Seq < message.Seq && isCopyWithin(plain, bare(m.Content)) {
+		if m.Seq < message.Seq && isCopyWithin(plain, lang.Bare(m.Content)) {
 			return m.Role != memory.RoleUser // what the user said first is theirs, whoever repeated it
 		}
 	}
@@ -46,7 +47,7 @@ func repeats(in Input, message aliased, quote string) bool {
 }
 
 func isLongEnough(plain string) bool {
-	if strings.ContainsFunc(plain, isSpaceless) {
+	if strings.ContainsFunc(plain, lang.Spaceless) {
 		return len([]rune(plain)) >= leastEchoRunes
 	}
 	return strings.Count(plain, " ")+1 >= leastEchoWords
@@ -96,7 +97,7 @@ func linesOf(content string) []line {
 			fenced = !fenced
 		case opensInjection(current):
 			injected = true
-		case closesInjection().MatchString(current):
+		case anyMatches(injectionCloses, current):
 			lines = append(lines, line{current, fenced, true})
 			injected = false
 			continue
@@ -113,15 +114,15 @@ func linesOf(content string) []line {
 
 // placeOf returns the lines in which a quote stands, as a range; all of them where it cannot be told.
 func placeOf(lines []line, quote string) (from, to int) {
-	plain := bare(quote)
+	plain := lang.Bare(quote)
 	for n := range lines {
-		if held := bare(lines[n].text); held != "" && strings.Contains(held, plain) {
+		if held := lang.Bare(lines[n].text); held != "" && strings.Contains(held, plain) {
 			return n, n + 1
 		}
 	}
 	best, most := 0, 0.
 	for n := range lines {
-		if l := likeness(bare(lines[n].text), plain); l > most {
+		if l := likeness(lang.Bare(lines[n].text), plain); l > most {
 			best, most = n, l
 		}
 	}
@@ -132,70 +133,69 @@ func placeOf(lines []line, quote string) (from, to int) {
 }
 
 var (
-	closesInjection = expressOf("pasted", "closesInjection")
-	injectionTag    = expressOf("pasted", "injectionTag")
-	injectionTitle  = expressOf("pasted", "injectionTitle")
+	injectionOpens  = written("injection opens")
+	injectionCloses = written("injection closes")
+	injectionTitle  = framed(`^(?:#{1,6} |\*{2}|={2,} ?|-{2,} ?)?...(?: \([^)]*\))?\s*(?:\*{2}|={2,})?\s*:?(?:\*{2})?$`, "titles of memories")
 )
 
 // opensInjection reports whether a line begins what an agent put into the message.
 func opensInjection(content string) bool {
-	return injectionTag().MatchString(content) || prompt.LooksLikeHeading(content) || injectionTitle().MatchString(fold(content))
+	return anyMatches(injectionOpens, content) || prompt.LooksLikeHeading(content) || injectionTitle().MatchString(lang.Fold(content))
 }
 
-// bootLines are lines that files hold with which an agent starts. Two of them among three lines and more, of which one
-// tells the assistant who it is or names such a file, make a message such a file. Rules of style alone do not.
-var bootLines = anywhereOf("pasted", "bootLines")
+// Lines of the files with which an agent starts: bootNames tell the assistant who it is or name such a file, bootRules are
+// others. Two lines among three and more, of which one names, make a message such a file. Rules of style alone do not.
+var bootNames, bootRules = written("boot names"), written("boot rules")
 
 func isBootFile(lines []line) bool {
 	const few, two = 3, 2
-	full, marks := 0, map[int]bool{}
-	hits := 0
+	full, names, rules := 0, 0, 0
 	for _, l := range lines {
-		if l.text == "" {
+		switch {
+		case l.text == "":
 			continue
+		case anyMatches(bootNames, l.text):
+			names++
+		case anyMatches(bootRules, l.text):
+			rules++
 		}
 		full++
-		for n, pattern := range bootLines {
-			if pattern().MatchString(l.text) {
-				marks[n] = true
-				hits++
-				break
-			}
-		}
 	}
-	named := marks[1] || marks[2] || marks[4] || marks[5] // the assistant, or such a file
-	return full >= few && hits >= two && named
+	return full >= few && names > 0 && names+rules >= two
 }
 
-var (
-	jsonLine   = express(`^[{\[][\s"{\[\]}]|^"[^"]{1,60}"\s*:|^[}\]],?$|^\{"|[{,]\s*"[\w-]+"\s*:`)
-	logLine    = expressOf("pasted", "logLine")
-	tableLine  = express(`^\|.*\|.*\|?$|^[^,\t]*(?:\t[^\t]*){3,}$`)
-	markupLine = express(`^</?[a-zA-Z][^>]*>|^<\?xml|^<!--`)
-	toolLine   = expressOf("pasted", "toolLine")
-	beatLine   = expressOf("pasted", "beatLine")
-)
+// machineLines are the forms of lines that machines write.
+var machineLines = written("machine lines")
 
 // isMachineLine reports whether a line was written by a machine, or quoted from another text.
 func isMachineLine(content string) bool {
-	return anyMatches([]expression{jsonLine, logLine, tableLine, markupLine, toolLine, beatLine}, content) ||
-		strings.HasPrefix(content, ">") || text.LooksLikeLabel(content, true)
+	return anyMatches(machineLines, content) || strings.HasPrefix(content, ">") || text.LooksLikeLabel(content, true)
 }
 
-// aboutUser is the beginning of a sentence about the user in the third person. People say "I".
-var aboutUser = expressOf("pasted", "aboutUser")
-
-var aboutUserEast = expressOf("pasted", "aboutUserEast")
+// aboutUser are beginnings of sentences about the user in the third person. People say "I".
+var aboutUser = func() []expression {
+	const start = `(?:^|[.!?;:。！？\n]\s*|^\W{0,6})(?:[-*•·]\s*|\d+[.)]\s*)?`
+	var all []expression
+	for _, s := range lang.Each("notes begin") {
+		all = append(all, made(func() string {
+			if lang.HasSpaces(s.Language) {
+				return start + `(?:` + lang.Folded(s) + `) (?:\pL+|')`
+			}
+			return start + `(?:` + lang.Folded(s) + `)`
+		}))
+	}
+	return all
+}()
 
 // isAboutUser reports whether the sentence of a line in which a quote stands speaks of the user as "the user".
 func isAboutUser(content, quote string) bool {
-	plain := bare(quote)
+	plain := lang.Bare(quote)
 	for _, sentence := range text.Sentences(content) {
-		folded := fold(sentence)
-		if !aboutUser().MatchString(folded) && !aboutUserEast().MatchString(folded) {
+		folded := lang.Fold(sentence)
+		if !anyMatches(aboutUser, folded) {
 			continue
 		}
-		if held := bare(sentence); strings.Contains(held, plain) || strings.Contains(plain, held) || likeness(held, plain) >= leastLikeness {
+		if held := lang.Bare(sentence); strings.Contains(held, plain) || strings.Contains(plain, held) || likeness(held, plain) >= leastLikeness {
 			return true
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 const (
@@ -28,7 +30,7 @@ func entitiesOf(proposed []Entity, p *proof) []Entity {
 	seen := map[string]bool{}
 	for _, e := range proposed {
 		name := cleanName(e.Name)
-		key := bare(name)
+		key := lang.Bare(name)
 		if key == "" || seen[key] || len(kept) == mostEntities || holdsSecret(name) {
 			continue
 		}
@@ -56,9 +58,9 @@ func cleanName(name string) string {
 func relationshipsOf(proposed []Relationship, entities []Entity) []Relationship {
 	ends := map[string]string{"user": userName, "the user": userName}
 	for _, e := range entities {
-		ends[bare(e.Name)] = e.Name
-		if userWords[bare(e.Name)] {
-			ends[bare(e.Name)] = userName
+		ends[lang.Bare(e.Name)] = e.Name
+		if userWords[lang.Bare(e.Name)] {
+			ends[lang.Bare(e.Name)] = userName
 		}
 	}
 	for word := range userWords {
@@ -66,7 +68,7 @@ func relationshipsOf(proposed []Relationship, entities []Entity) []Relationship 
 	}
 	var kept []Relationship
 	for _, r := range proposed {
-		r = Relationship{Source: ends[bare(r.Source)], Relationship: snakeCase(r.Relationship), Target: ends[bare(r.Target)]}
+		r = Relationship{Source: ends[lang.Bare(r.Source)], Relationship: snakeCase(r.Relationship), Target: ends[lang.Bare(r.Target)]}
 		whole := r.Source != "" && r.Relationship != "" && r.Target != "" && r.Source != r.Target
 		if whole && len(kept) < mostEntities && !slices.Contains(kept, r) {
 			kept = append(kept, r)

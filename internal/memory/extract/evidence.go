@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 // evidence returns the messages that a fact was made of. What the assistant asked and the user agreed to is one, and so is
@@ -53,7 +54,7 @@ func (p *proof) borrowed() []string {
 
 // without returns the words of which a text has no form.
 func without(words []string, content string) []string {
-	terms := termsOf(content)
+	terms := lang.Terms(content)
 	return slices.DeleteFunc(slices.Clone(words), func(word string) bool {
 		return slices.ContainsFunc(terms, func(term string) bool { return sameStem(word, term) })
 	})
@@ -64,7 +65,7 @@ func (g *gate) saysAlone(p *proof, m aliased) bool {
 	own := g.said(m.Message)
 	terms := contentOf(p.fact)
 	_, quoted := quoteIn(m.Content, p.quote)
-	return !own.invented(p.fact, p.lang) && quoted && countShared(terms, termsOf(m.Content))*2 >= len(terms)
+	return !own.invented(p.fact, p.lang) && quoted && countShared(terms, lang.Terms(m.Content))*2 >= len(terms)
 }
 
 // adds reports whether a message has a name or number of the fact that was not told yet.

@@ -3,6 +3,7 @@ package extract
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/arcoscribe/throughline/internal/memory/lang"
@@ -16,8 +17,11 @@ type expression func() *regexp.Regexp
 var expressions []expression
 
 // express is called for variables of the package only.
-func express(pattern string) expression {
-	e := expression(sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) }))
+func express(pattern string) expression { return made(func() string { return pattern }) }
+
+// made is express for a pattern that is put together when it is first used.
+func made(pattern func() string) expression {
+	e := expression(sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern()) }))
 	expressions = append(expressions, e)
 	return e
 }
@@ -27,25 +31,50 @@ func anyMatches(patterns []expression, content string) bool {
 	return slices.ContainsFunc(patterns, func(pattern expression) bool { return pattern().MatchString(content) })
 }
 
-// phrases matches whole words.
-func phrases(alternatives string) expression {
-	return express(`(?:^|[^\pL\pN])(?:` + alternatives + `)(?:$|[^\pL\pN])`)
+// phrasesOf returns the phrases of a section as an expression for folded texts; those of a language without spaces match
+// within words.
+func phrasesOf(section lang.Section) expression {
+	return made(func() string {
+		if lang.HasSpaces(section.Language) {
+			return lang.Whole(lang.Folded(section))
+		}
+		return lang.Folded(section)
+	})
 }
 
-// anywhere is for scripts without spaces.
-func anywhere(alternatives string) expression { return express(alternatives) }
-
-// expressOf returns a section of lang's data as one expression, phrasesOf and anywhereOf one for each of its patterns.
-func expressOf(file, section string) expression { return express(lang.Pattern(file, section)) }
-
-func phrasesOf(file, section string) []expression { return each(file, section, phrases) }
-
-func anywhereOf(file, section string) []expression { return each(file, section, anywhere) }
-
-func each(file, section string, compile func(string) expression) []expression {
+// spoken returns the phrases of a section as an expression for each language. One for all would be slower.
+func spoken(section string) []expression {
 	var all []expression
-	for _, pattern := range lang.Get(file, section).Patterns() {
-		all = append(all, compile(pattern))
+	for _, s := range lang.Each(section) {
+		all = append(all, phrasesOf(s))
 	}
 	return all
 }
+
+// framed returns an expression with the phrases of a section, of all languages, in the place of the three dots of a frame.
+func framed(frame, section string) expression {
+	return made(func() string { return strings.Replace(frame, "...", "(?:"+lang.Folded(lang.Each(section)...)+")", 1) })
+}
+
+// written returns the regular expressions of a section of what belongs to no language.
+func written(section string) []expression {
+	var all []expression
+	for _, pattern := range lang.Get(lang.Any, section).Lines() {
+		all = append(all, express(pattern))
+	}
+	return all
+}
+
+// words returns the words of a section of all languages as alternatives of an expression.
+func words(section string, spell func(string) string) string {
+	var all []string
+	for _, s := range lang.Each(section) {
+		for _, word := range s.Words() {
+			all = append(all, regexp.QuoteMeta(spell(word)))
+		}
+	}
+	return strings.Join(all, "|")
+}
+
+// asWritten is for texts that are not folded.
+func asWritten(word string) string { return word }

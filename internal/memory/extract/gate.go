@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -164,7 +165,7 @@ func (p *proof) doubt() Reason {
 		return ""
 	}
 	reason := doubt(p.fact, p.lang, p.quoted.Content, p.quote)
-	if reason == Subject && len(namesIn(p.fact, p.lang)) > 0 && !slices.ContainsFunc(wordsOf(p.fact), func(word string) bool { return userWords[word] }) {
+	if reason == Subject && len(namesIn(p.fact, p.lang)) > 0 && !mentionsUser(p.fact) {
 		return "" // the fact is about somebody whom it names
 	}
 	return reason
@@ -172,8 +173,8 @@ func (p *proof) doubt() Reason {
 
 // isOfThemselves reports whether the user speaks of themselves in the sentence that is quoted. "My sister" does not.
 func (p *proof) isOfThemselves(doubt Reason) bool {
-	plain := fold(sentenceWith(p.quoted.Content, p.quote))
-	return sensesFor(plain, p.lang).self.matches(plain) || doubt != Subject && firstPerson().MatchString(plain)
+	plain := lang.Fold(sentenceWith(p.quoted.Content, p.quote))
+	return sensesFor(plain, p.lang).self.matches(plain) || doubt != Subject && anyMatches(firstPerson, plain)
 }
 
 // form reads the fields that need no message.
@@ -206,7 +207,7 @@ func (g *gate) form(f *Fact) (Candidate, bool) {
 }
 
 func (g *gate) proofOf(f *Fact, fact string) *proof {
-	p := &proof{fact: fact, quote: f.Quote, lang: languageOf(fact)}
+	p := &proof{fact: fact, quote: f.Quote, lang: lang.Of(fact)}
 	var own []Message
 	last := -1
 	for _, m := range g.new {
@@ -223,7 +224,7 @@ func (g *gate) proofOf(f *Fact, fact string) *proof {
 		p.before = g.ordered[max(0, last-RecentMessages):last]
 	}
 	if p.lang == "" && len(p.said) > 0 {
-		p.lang = languageOf(own[0].Content)
+		p.lang = lang.Of(own[0].Content)
 	}
 	p.own = g.said(own...)
 	p.all = append(g.said(p.before...), p.own...)
@@ -248,9 +249,9 @@ func (g *gate) isInvented(p *proof, f *Fact) bool {
 	if p.all.invented(p.fact, p.lang) {
 		return true
 	}
-	plain := bare(p.fact)
+	plain := lang.Bare(p.fact)
 	for _, e := range f.Entities {
-		named := bare(e.Name)
+		named := lang.Bare(e.Name)
 		if isNamed(e.Type) && named != "" && !userWords[named] && strings.Contains(plain, named) && !p.all.holdsName(e.Name, p.lang) && !isGenericWord(named) {
 			return true
 		}
@@ -264,12 +265,12 @@ func isNamed(entityType string) bool {
 }
 
 // smallTalk are words of messages that say nothing of anybody, and with which people agree.
-var smallTalk = wordSet("words", "small talk")
+var smallTalk = wordSet("small talk")
 
 // saysNothing reports whether a message is small talk and nothing else.
 func saysNothing(content string) bool {
-	for _, word := range wordsOf(content) {
-		if !smallTalk[word] && !functionWords["en"][word] {
+	for _, word := range lang.WordsOf(content) {
+		if !smallTalk[word] && !lang.Knows("en", word) {
 			return false
 		}
 	}
@@ -281,7 +282,7 @@ func (g *gate) confirms(p *proof) bool {
 	for _, m := range slices.Backward(p.before) {
 		if m.Role == memory.RoleAssistant && m.Seq < p.quoted.Seq {
 			terms := contentOf(p.fact)
-			return strings.ContainsAny(m.Content, "?？؟") && countShared(terms, termsOf(m.Content))*2 >= len(terms)
+			return strings.ContainsAny(m.Content, "?？؟") && countShared(terms, lang.Terms(m.Content))*2 >= len(terms)
 		}
 	}
 	return false
@@ -292,24 +293,24 @@ func isOrderSaid(sentence string) bool {
 	if markedUp().MatchString(sentence) {
 		return true
 	}
-	plain := sensesFor(sentence, languageOf(sentence)).withoutOpeners(fold(sentence))
-	ofThemselves := firstPerson().MatchString(plain) && !secondPerson().MatchString(plain)
+	plain, _ := withoutOpeners(lang.Fold(sentence))
+	ofThemselves := anyMatches(firstPerson, plain) && !anyMatches(secondPerson, plain)
 	return anyMatches(defiance, plain) && !ofThemselves
 }
 
 // By these words somebody speaks of what they do themselves, or tells the assistant what to do.
 var (
-	firstPerson  = expressOf("names", "firstPerson")
-	secondPerson = expressOf("names", "secondPerson")
+	firstPerson  = spoken("first person")
+	secondPerson = spoken("second person")
 )
 
 // isForeign reports whether a fact is in another language than the user's words: those of its evidence or, where they are
 // too few to tell, all that they wrote. The language of the user's settings is always one of theirs.
 func (g *gate) isForeign(p *proof) bool {
-	if g.in.Language != "" && strings.EqualFold(g.in.Language, languageOf(p.fact)) {
+	if g.in.Language != "" && strings.EqualFold(g.in.Language, lang.Of(p.fact)) {
 		return false
 	}
-	if !differ(p.fact, sentenceWith(p.quoted.Content, p.quote)) && scriptIs(p.fact, p.quote) && languageOf(p.quote) != "" {
+	if !lang.Differ(p.fact, sentenceWith(p.quoted.Content, p.quote)) && scriptIs(p.fact, p.quote) && lang.Of(p.quote) != "" {
 		return false
 	}
 	var own []string
@@ -317,19 +318,19 @@ func (g *gate) isForeign(p *proof) bool {
 		own = append(own, m.Content)
 	}
 	said := strings.Join(own, "\n")
-	if differ(p.fact, said) {
+	if lang.Differ(p.fact, said) {
 		return true
 	}
 	const fewWords = 12
-	return languageOf(said) == "" && len(wordsOf(said)) < fewWords && differ(p.fact, g.userText)
+	return lang.Of(said) == "" && len(lang.WordsOf(said)) < fewWords && lang.Differ(p.fact, g.userText)
 }
 
 // sentenceWith returns the sentence of a message in which a quote stands, else the quote.
 func sentenceWith(message, quote string) string {
-	plain := bare(quote)
+	plain := lang.Bare(quote)
 	for _, l := range linesOf(message) {
 		for _, sentence := range text.Sentences(l.text) {
-			if strings.Contains(bare(sentence), plain) {
+			if strings.Contains(lang.Bare(sentence), plain) {
 				return sentence
 			}
 		}
@@ -338,20 +339,20 @@ func sentenceWith(message, quote string) string {
 }
 
 func scriptIs(a, b string) bool {
-	scriptA, _ := scriptOf(a)
-	scriptB, _ := scriptOf(b)
+	scriptA, _ := lang.ScriptOf(a)
+	scriptB, _ := lang.ScriptOf(b)
 	return scriptA == scriptB
 }
 
 // complete adds what the gate makes of a fact that passed.
 func (g *gate) complete(c Candidate, f *Fact, p *proof) Candidate {
-	c.Lang = cmp.Or(p.lang, languageOf(g.userText))
+	c.Lang = cmp.Or(p.lang, lang.Of(g.userText))
 	c.Durable = f.Durable || IsLasting(c.Fact)
 	c.ValidFrom, c.ValidTo = p.known(c.ValidFrom, c.Precision), p.known(c.ValidTo, c.Precision)
 	if c.ValidFrom.IsZero() && c.ValidTo.IsZero() {
 		c.Precision = ""
 	}
-	if terms := contentOf(c.Fact); !style().MatchString(fold(c.Fact)) && countShared(terms, termsOf(p.text())) == 0 {
+	if terms := contentOf(c.Fact); !anyMatches(style, lang.Fold(c.Fact)) && countShared(terms, lang.Terms(p.text())) == 0 {
 		c.Confidence = min(c.Confidence, unsupported)
 	}
 	c.Inbox = c.Confidence < inboxBelow || c.Doubt != ""

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 // Gist is what a short text says, as far as rules can tell: enough to see that two texts do not say the same.
@@ -18,14 +20,14 @@ type Gist struct {
 
 // GistOf returns the gist of a fact or a memory.
 func GistOf(content string) Gist {
-	g := Gist{lang: languageOf(content), content: contentOf(content), negated: isNegated(content)}
-	for _, term := range termsOf(content) {
+	g := Gist{lang: lang.Of(content), content: contentOf(content), negated: isNegated(content)}
+	for _, term := range lang.Terms(content) {
 		if !articles[term] && !userWords[term] && !spacelessEmpty[term] {
 			g.terms = append(g.terms, term)
 		}
 	}
 	for _, name := range namesIn(content, g.lang) {
-		g.names = append(g.names, wordsOf(name)...)
+		g.names = append(g.names, lang.WordsOf(name)...)
 	}
 	g.numbers = append(numbersIn(content), spelled(content)...)
 	if len(g.numbers) > 0 {
@@ -34,16 +36,24 @@ func GistOf(content string) Gist {
 	return g
 }
 
-var articles = wordSet("words", "articles")
+var articles = wordSet("articles")
 
 // negations are words that turn a sentence into its opposite, or say that something has ended.
-var negations = wordSet("words", "negations")
-
-// negatedEast are signs of negation in scripts without spaces.
-var negatedEast = anywhere(`不|没|沒|无|無い|未|ない|ません|なく|ず、|안 |않|없|못|ไม่`)
+var negations, negationsWithin = func() (map[string]bool, []expression) {
+	var spaced []lang.Section
+	var within []expression
+	for _, s := range lang.Each("negations") {
+		if lang.HasSpaces(s.Language) {
+			spaced = append(spaced, s)
+		} else {
+			within = append(within, phrasesOf(s))
+		}
+	}
+	return lang.Set(spaced...), within
+}()
 
 func isNegated(content string) bool {
-	return slices.ContainsFunc(wordsOf(content), func(word string) bool { return negations[word] }) || negatedEast().MatchString(fold(content))
+	return slices.ContainsFunc(lang.WordsOf(content), func(word string) bool { return negations[word] }) || anyMatches(negationsWithin, lang.Fold(content))
 }
 
 // SameAs reports whether two texts have the same words, apart from their endings, articles, and what they call the user;
@@ -117,7 +127,7 @@ func (g Gist) Kept(other Gist) float64 {
 func (g Gist) SharesWord(other Gist) bool {
 	for _, term := range g.terms {
 		const preposition = 3
-		if len([]rune(term)) <= preposition && !strings.ContainsFunc(term, isSpaceless) {
+		if len([]rune(term)) <= preposition && !strings.ContainsFunc(term, lang.Spaceless) {
 			continue
 		}
 		if slices.ContainsFunc(other.terms, func(o string) bool { return isForm(term, o) }) {
@@ -147,11 +157,11 @@ func isForm(a, b string) bool {
 	return dropped && ok && ending == "ing"
 }
 
-var regular = setOf("s es ed d ing n en 's et ет ы а у")
+var regular = wordSet("endings of words")
 
 // Acceptable reports whether a text that a model wrote may become the content of a memory with what it was made of: it is
 // no order, question or talk about the conversation, holds no secret and no relative date, and is in the language of
 // the other text.
 func Acceptable(content, beside string) bool {
-	return !isOrder(content) && !isNoFact(content) && !holdsSecret(content) && !relativeDate(content) && !differ(content, beside)
+	return !isOrder(content) && !isNoFact(content) && !holdsSecret(content) && !relativeDate(content) && !lang.Differ(content, beside)
 }

@@ -12,19 +12,18 @@ import (
 )
 
 // numberWords are numbers that are written as words, folded.
-var numberWords = numbersOf("numbers")
-
-// numbersOf returns the words of a file of data whose sections are numbers.
-func numbersOf(file string) map[string]int {
+var numberWords = func() map[string]int {
 	table := map[string]int{}
-	for _, section := range lang.Sections(file) {
-		number, _ := strconv.Atoi(section.Name)
-		for word := range wordSet(file, section.Name) {
-			table[word] = number
+	for _, section := range lang.Each("numbers") {
+		for _, row := range section.Rows() {
+			number, _ := strconv.Atoi(row[0])
+			for _, word := range row[1:] {
+				table[lang.Fold(word)] = number
+			}
 		}
 	}
 	return table
-}
+}()
 
 // digitsOf returns a number's digits as ASCII, whatever the script.
 func digitsOf(s string) string {
@@ -62,12 +61,12 @@ func numbersIn(content string) []string {
 // both found.
 func spelled(content string) []string {
 	var found []string
-	for _, word := range termsOf(content) {
+	for _, word := range lang.Terms(content) {
 		if n, ok := numberWords[word]; ok {
 			found = append(found, strconv.Itoa(n))
 		}
 	}
-	words := wordsOf(content)
+	words := lang.WordsOf(content)
 	for n := 1; n < len(words); n++ {
 		tens, ones := numberWords[words[n-1]], numberWords[words[n]]
 		if tens >= 20 && tens < 100 && ones > 0 && ones < 10 {
@@ -87,11 +86,11 @@ type heard struct {
 }
 
 func hear(in Input, m Message) *heard {
-	h := &heard{words: wordsOf(m.Content), numbers: map[string]bool{}, months: map[time.Month]bool{}}
+	h := &heard{words: lang.WordsOf(m.Content), numbers: map[string]bool{}, months: map[time.Month]bool{}}
 	for _, n := range append(numbersIn(m.Content), spelled(m.Content)...) {
 		h.numbers[n] = true
 	}
-	for _, month := range monthsIn(fold(m.Content)) {
+	for _, month := range monthsIn(lang.Fold(m.Content)) {
 		h.months[month] = true
 	}
 	h.spans = spansOf(m.Content, dayIn(in, m))
@@ -109,25 +108,25 @@ func (s said) holdsNumber(n string) bool {
 }
 
 // holdsName reports whether each word of a name was said, in whatever case and form.
-func (s said) holdsName(name, lang string) bool {
-	for _, part := range wordsOf(name) {
-		if !s.holdsWord(part, lang) {
+func (s said) holdsName(name, language string) bool {
+	for _, part := range lang.WordsOf(name) {
+		if !s.holdsWord(part, language) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s said) holdsWord(part, lang string) bool {
-	if len([]rune(part)) < 2 || numberWords[part] > 0 || userWords[part] || functionWords[lang][part] {
+func (s said) holdsWord(part, language string) bool {
+	if len([]rune(part)) < 2 || numberWords[part] > 0 || userWords[part] || lang.Knows(language, part) {
 		return true
 	}
-	spaceless := strings.ContainsFunc(part, isSpaceless)
+	spaceless := strings.ContainsFunc(part, lang.Spaceless)
 	return slices.ContainsFunc(s, func(h *heard) bool {
 		if spaceless {
 			return strings.Contains(h.joined, part)
 		}
-		return slices.ContainsFunc(h.words, func(word string) bool { return sameName(part, word, lang) })
+		return slices.ContainsFunc(h.words, func(word string) bool { return sameName(part, word, language) })
 	})
 }
 
@@ -136,7 +135,7 @@ var inflecting = setOf("pl ru uk bg tr cs fi hu ro")
 
 // sameName reports whether two folded words can be one name: equal, or with the ending of a genitive or plural; in
 // languages that inflect names, with whatever short ending. A part of a compound counts as well.
-func sameName(name, word, lang string) bool {
+func sameName(name, word, language string) bool {
 	if name == word || demonyms[name] != "" && strings.HasPrefix(word, demonyms[name]) {
 		return true
 	}
@@ -144,7 +143,7 @@ func sameName(name, word, lang string) bool {
 	if len(shorter) > len(longer) {
 		shorter, longer = longer, shorter
 	}
-	if inflecting[lang] {
+	if inflecting[language] {
 		return sameStem(name, word)
 	}
 	const ofCompound = 5 // bytes: shorter ones are in too many words
@@ -155,18 +154,20 @@ func sameName(name, word, lang string) bool {
 	return ok && len(shorter) >= 2 && endings[ending]
 }
 
-var endings = setOf("s es n en in e er ers r ns 's")
+var endings = wordSet("endings of names")
 
 // demonyms are adjectives that do not begin like the country they are made of.
-var demonyms = map[string]string{
-	"french": "france", "dutch": "netherlands", "spanish": "spain", "danish": "denmark", "swedish": "swed", "polish": "poland",
-	"greek": "greece", "turkish": "turkey", "british": "brit", "english": "engl", "irish": "irel", "finnish": "finl", "swiss": "switz",
-	"welsh": "wales", "german": "german", "italian": "ital", "portuguese": "portug", "chinese": "chin", "japanese": "japan",
-}
+var demonyms = func() map[string]string {
+	table := map[string]string{}
+	for _, row := range lang.Get("en", "demonyms").Rows() {
+		table[row[0]] = row[1]
+	}
+	return table
+}()
 
 // namesIn returns the words of a fact that are written as names are. In German, where all nouns have a capital, only what
 // stands where names stand.
-func namesIn(fact, lang string) []string {
+func namesIn(fact, language string) []string {
 	var names []string
 	words := nameWord().FindAllStringIndex(fact, -1)
 	for n, at := range words {
@@ -177,23 +178,38 @@ func namesIn(fact, lang string) []string {
 			continue // its number is looked at
 		case !unicode.IsUpper(first):
 			continue
-		case isGenericWord(fold(word)):
+		case isGenericWord(lang.Fold(word)):
 			continue
 		case n == 0 || startsSentence(fact[:at[0]]):
-			if !beginsAsName(fact, at[1]) || functionWords[lang][fold(word)] || functionWords["en"][fold(word)] {
+			if !beginsAsName(fact, at[1]) || lang.Knows(language, lang.Fold(word)) || lang.Knows("en", lang.Fold(word)) {
 				continue
 			}
-		case lang == "de" && !isGermanName(fact[:at[0]], word):
+		case language == "de" && !isGermanName(fact[:at[0]], word):
 			continue
 		}
 		names = append(names, word)
 	}
 	for _, run := range katakana().FindAllString(fact, -1) {
-		if !isGenericWord(fold(run)) {
+		if !isGenericWord(lang.Fold(run)) {
 			names = append(names, run)
 		}
 	}
 	return names
+}
+
+// firstName returns the name with which a sentence begins, "" for none.
+func firstName(sentence, language string) string {
+	at := nameWord().FindStringIndex(sentence)
+	if at == nil {
+		return ""
+	}
+	word := sentence[at[0]:at[1]]
+	plain := lang.Fold(word)
+	isCommon := isGenericWord(plain) || lang.Knows(language, plain) || lang.Knows("en", plain)
+	if first := []rune(word)[0]; !unicode.IsUpper(first) || isCommon || !beginsAsName(sentence, at[1]) {
+		return ""
+	}
+	return word
 }
 
 var (
@@ -201,9 +217,9 @@ var (
 	nameWord     = express(`[\pL\pM\pN]+(?:['’.-][\pL\pM\pN]+)*`)
 	sentenceStop = express(`[.!?:;。！？]["'”’)]*\s+["'“‘(]*$`)
 	// afterName are the words that follow a name at the beginning of a sentence.
-	afterName    = expressOf("names", "afterName")
-	germanBefore = expressOf("names", "germanBefore")
-	germanNoun   = expressOf("names", "germanNoun")
+	afterName    = made(func() string { return `^(?:['’]s)? (?:` + words("behind names", asWritten) + `)(?:$|[^\pL])` })
+	germanBefore = made(func() string { return `(?:^|[^\pL])(?:` + words("before names", asWritten) + `) $` })
+	germanNoun   = made(func() string { return `(?:` + words("endings of nouns", asWritten) + `)$` })
 )
 
 func startsSentence(before string) bool {
@@ -221,13 +237,13 @@ func isGenericWord(word string) bool {
 	return userWords[word] || generic[word] || len(monthsIn(word)) > 0
 }
 
-var generic = wordSet("words", "no names")
+var generic = wordSet("no names")
 
 // invented reports whether a fact holds a name or a number that nobody said. A date that the day of a message explains
 // was said.
-func (s said) invented(fact, lang string) bool {
-	for _, name := range namesIn(fact, lang) {
-		if !s.holdsName(name, lang) {
+func (s said) invented(fact, language string) bool {
+	for _, name := range namesIn(fact, language) {
+		if !s.holdsName(name, language) {
 			return true
 		}
 	}
@@ -238,7 +254,7 @@ func (s said) invented(fact, lang string) bool {
 		}
 	}
 	for _, n := range spelled(rest) {
-		if n != "1" && numberLanguages[lang] && !s.holdsNumber(n) {
+		if n != "1" && numberLanguages[language] && !s.holdsNumber(n) {
 			return true
 		}
 	}
@@ -257,7 +273,7 @@ func (s said) withoutDates(fact string) string {
 		}
 		return match
 	})
-	named := monthsIn(fold(fact))
+	named := monthsIn(lang.Fold(fact))
 	return numeral().ReplaceAllStringFunc(fact, func(match string) string {
 		n, err := strconv.Atoi(strings.TrimSpace(match))
 		switch {

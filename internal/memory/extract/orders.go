@@ -13,19 +13,18 @@ import (
 // that it may say to it: style. The patterns are for folded text.
 
 // defiance are words of orders that no style needs, whoever they are said to.
-var defiance = append(phrasesOf("orders", "defiance"), anywhereOf("orders", "defiance without spaces")...)
+var defiance = spoken("orders of defiance")
 
 // imperatives are the verbs with which an order to the assistant begins.
-var imperatives = expressOf("orders", "imperatives")
+var imperatives = made(func() string {
+	return `^(?:(?:` + lang.Folded(lang.Each("before imperatives")...) + `) )*(?:` + words("imperatives", lang.Fold) + `)(?:$|[^\pL])`
+})
 
 // addresses are facts about what the assistant is to do.
-var addresses = phrases(lang.Pattern("orders", "addresses"))
+var addresses = spoken("orders to the assistant")
 
 // style is how answers are written. An order of nothing else is a preference.
-var style = phrases(lang.Pattern("orders", "style"))
-
-var styleEast = anywhere(`回答|回复|回覆|语气|語氣|简洁|簡潔|口调|返答|回答|` +
-	`敬語|簡潔|答え|日本語で|中文|답변|존댓말|반말|한국어로`)
+var style = spoken("style")
 
 // isOrder reports whether a fact tells the assistant what to do, beyond the style of its answers, or holds what could
 // leave its section of a prompt.
@@ -33,7 +32,7 @@ func isOrder(fact string) bool {
 	if markedUp().MatchString(fact) || leavesSection(fact) {
 		return true
 	}
-	plain := fold(fact)
+	plain := lang.Fold(fact)
 	return anyMatches(defiance, plain) || slices.ContainsFunc(clausesOf(plain), isCommand)
 }
 
@@ -60,27 +59,26 @@ func clausesOf(plain string) []string {
 
 var (
 	clauseEnds = express(`[;.!?。！？]+(?:\s+|$)`)
-	condition  = expressOf("orders", "condition")
-	wrapper    = expressOf("orders", "wrapper")
+	condition  = framed(`^...(?:$|[^\pL\pN])`, "order conditions")
+	wrapper    = framed(`^...(?:[,:]? |$)`, "wish openers")
 )
 
 // isCommand reports whether a clause is an order to the assistant that is about more than style.
 func isCommand(clause string) bool {
-	if youDo().MatchString(clause) {
+	if anyMatches(youDo, clause) {
 		return true
 	}
-	if !imperatives().MatchString(clause) && !addresses().MatchString(clause) {
+	if !imperatives().MatchString(clause) && !anyMatches(addresses, clause) {
 		return false
 	}
-	isStyle := style().MatchString(clause) || styleEast().MatchString(clause)
-	return !isStyle || actions().MatchString(clause)
+	return !anyMatches(style, clause) || anyMatches(actions, clause)
 }
 
 // youDo is an order in the second person.
-var youDo = expressOf("orders", "youDo")
+var youDo = spoken("orders to you")
 
 // actions are what an assistant does or touches beside writing answers.
-var actions = phrases(lang.Pattern("orders", "actions"))
+var actions = spoken("actions")
 
 var (
 	markedUp = express(
@@ -93,37 +91,37 @@ var (
 // leavesSection reports whether a fact looks like a heading or a speaker label of a prompt.
 func leavesSection(fact string) bool {
 	return prompt.LooksLikePrompt(fact) || text.HasHiddenMarks(fact) || roleMark().MatchString(fact) ||
-		opensInjection(fact) || headingWithin().MatchString(fold(fact))
+		opensInjection(fact) || headingWithin().MatchString(lang.Fold(fact))
 }
 
 // headingWithin finds a heading of ours in the middle of a line.
-var headingWithin = expressOf("orders", "headingWithin")
+var headingWithin = framed("...", "headings of prompts")
 
 // meta is talk about the conversation instead of the user. So is what the assistant did.
-var meta = anywhereOf("orders", "meta")
+var meta = spoken("talk of the chat")
 
 var questionMark = express(`[?？؟;]\s*["'”’»)]*$`)
 
-var questionStart = expressOf("orders", "questionStart")
+var questionStart = spoken("question openers")
 
 // isNoFact reports whether a text is a question, a refusal, talk about the conversation, or says nothing.
 func isNoFact(fact string) bool {
 	if strings.ContainsAny(fact, "?？؟") && questionMark().MatchString(fact) && !strings.HasSuffix(fact, ";") {
 		return true
 	}
-	plain := strings.Trim(fold(fact), ` "'-*•`)
-	if questionStart().MatchString(plain) {
+	plain := strings.Trim(lang.Fold(fact), ` "'-*•`)
+	if anyMatches(questionStart, plain) {
 		return true
 	}
 	return anyMatches(meta, plain) || len(contentOf(fact)) == 0
 }
 
 // passing is what will not matter tomorrow: what somebody feels or does at this moment.
-var passing = append(phrasesOf("orders", "passing"), anywhereOf("orders", "passing without spaces")...)
+var passing = spoken("passing")
 
 // isPassing reports whether a fact is plainly of the moment, whatever the model says of its horizon.
 func isPassing(fact string) bool {
-	plain := strings.TrimRight(fold(fact), " .!。")
+	plain := strings.TrimRight(lang.Fold(fact), " .!。")
 	return slices.ContainsFunc(passing, func(pattern expression) bool {
 		place := pattern().FindStringIndex(plain)
 		return place != nil && place[1] == len(plain)

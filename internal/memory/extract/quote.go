@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 const (
@@ -53,7 +55,7 @@ func spellingOf(content string) (letters []rune, places []place) {
 	inWord := false
 	for at, r := range content {
 		end := at + utf8.RuneLen(r)
-		folded := []rune(strings.ReplaceAll(bare(string(r)), " ", ""))
+		folded := []rune(strings.ReplaceAll(lang.Bare(string(r)), " ", ""))
 		isAccent := len(folded) == 0 && (unicode.IsMark(r) || unicode.Is(unicode.Cf, r)) // of the letter before
 		if isAccent && inWord {
 			places[len(places)-1].end = end
@@ -66,7 +68,7 @@ func spellingOf(content string) (letters []rune, places []place) {
 			inWord = false
 			continue
 		}
-		alone := isSpaceless(r)
+		alone := lang.Spaceless(r)
 		for n, letter := range folded {
 			begins := n == 0 && (!inWord || alone || isPrefix(places, letters))
 			places = append(places, place{at, end, begins, alone && n == len(folded)-1})

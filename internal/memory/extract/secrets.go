@@ -11,13 +11,13 @@ import (
 // holdsSecret reports whether a text holds what nobody may keep: a key, a token, a password, a PIN, the number of a card
 // or an account.
 func holdsSecret(content string) bool {
-	plain := fold(content)
-	return keys().MatchString(content) || holdsCard(digitsOf(content)) || holdsIBAN(content) || holdsRandom(content) ||
+	plain := lang.Fold(content)
+	return anyMatches(keys, content) || holdsCard(digitsOf(content)) || holdsIBAN(content) || holdsRandom(content) ||
 		holdsPassword(plain) || seedPhrase().MatchString(plain)
 }
 
 // keys are the forms of well-known keys and tokens.
-var keys = expressOf("secrets", "keys")
+var keys = written("keys")
 
 // holdsCard reports whether 13 to 19 digits, perhaps in groups, are the number of a card by Luhn's formula.
 var cardDigits = express(`(?:\d[ -]?){12,18}\d`)
@@ -104,23 +104,40 @@ func looksRandom(token string) bool {
 	return digit >= 3 && lower >= 3 && (upper >= 3 && changes >= 7 || upper == 0 && changes >= 9)
 }
 
-var secretWords = lang.Pattern("secrets", "secretWords")
+// secretWords are words for secrets, of languages with spaces and of those without.
+func secretWords(spaces bool) string {
+	var sections []lang.Section
+	for _, s := range lang.Each("secret words") {
+		if lang.HasSpaces(s.Language) == spaces || s.Language == "th" && spaces {
+			sections = append(sections, s)
+		}
+	}
+	return lang.Folded(sections...)
+}
 
+// The value is what the first parentheses of an expression hold that count.
 var (
-	secretNamed = express(`(?:^|[^\pL\pN])(?:` + secretWords + `)((?:[^\pL\pN:=][^.!?:\n]{0,40}?)?)` +
-		`(?:\s*[:=—]|[^\pL](?:is|are|was|ist|lautet|heisst|war|est|es|e|era|jest|to|هي|هو|היא)[\s"'])\s*["']?([^\s"']+)`)
-	secretEast = expressOf("secrets", "secretEast")
+	secretNamed = made(func() string {
+		return `(?:^|[^\pL\pN])(?:` + secretWords(true) + `)((?:[^\pL\pN:=][^.!?:\n]{0,40}?)?)` +
+			`(?:\s*[:=—]|[^\pL](?:` + words("secret is", lang.Fold) + `)[\s"'])\s*["']?([^\s"']+)`
+	})
+	secretUnspaced = made(func() string {
+		return `(?:` + secretWords(false) + `)[^。\n]{0,12}?(?::|` + words("secret is", lang.Fold) + `)\s*"?([0-9a-zA-Z!@#$%^&*_.-]{3,})`
+	})
 	// bareValue is a word for a secret with a value right behind it: "PIN 4711", "пароль hunter2".
-	bareValue  = express(`(?:^|[^\pL\pN])(?:` + secretWords + `)\s+"?([^\s"]*\d[^\s"]*)`)
-	valueFirst = express(strings.ReplaceAll(lang.Pattern("secrets", "valueFirst"), "{secretWords}", secretWords))
-	seedPhrase = expressOf("secrets", "seedPhrase")
+	bareValue  = made(func() string { return `(?:^|[^\pL\pN])(?:` + secretWords(true) + `)\s+"?([^\s"]*\d[^\s"]*)` })
+	valueFirst = made(func() string {
+		return `"?([^\s"]*\d[^\s"]*)"?,? (?:` + words("secret first", lang.Fold) + `) (?:` + words("secret of", lang.Fold) + `) (?:\pL+ ){0,2}(?:` +
+			secretWords(true) + `)(?:$|[^\pL\pN])`
+	})
+	seedPhrase = framed(`...[^.\n]{0,30}?(?:is|are|:|=|ist|sind|est|es) (?:\pL+[ ,]+){5,}`, "seed phrase")
 )
 
 // notSecret are words after "the password is" that are no password.
-var notSecret = wordSet("secrets", "notSecret")
+var notSecret = wordSet("not secret")
 
 // noSecretBehind are words behind "password" that make it another thing.
-var noSecretBehind = setOf(`manager managers safe vault app policy reset protection field hash hashing service`)
+var noSecretBehind = wordSet("not secret behind")
 
 // holdsPassword reports whether a folded text gives a password or the like with its value.
 func holdsPassword(plain string) bool {
@@ -132,7 +149,7 @@ func holdsPassword(plain string) bool {
 			return true
 		}
 	}
-	for _, pattern := range []expression{secretEast, bareValue, valueFirst} {
+	for _, pattern := range []expression{secretUnspaced, bareValue, valueFirst} {
 		for _, m := range pattern().FindAllStringSubmatch(plain, -1) {
 			if isValue(m[1]) {
 				return true

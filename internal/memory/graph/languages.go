@@ -35,7 +35,7 @@ var families = map[string][]string{
 var opposites = map[string]string{"like": "dislike", "love": "dislike", "prefer": "dislike", "dislike": "like"}
 
 // familyOf names the family of a word, typesOf the types that one means, askingFor those that it asks for, in English,
-// German, French, Spanish, Italian and Portuguese, and denies has the words that deny (lang/data/graph_words.txt).
+// German, French, Spanish, Italian and Portuguese, and denies has the words that deny.
 var (
 	familyOf  = indexOf("family", func(family string) string { return family })
 	typesOf   = indexOf("type", oneType)
@@ -48,13 +48,11 @@ func oneType(name string) []Type { return []Type{Type(name)} }
 // indexOf returns what each word of the sections of a kind stands for.
 func indexOf[V any](kind string, value func(name string) V) map[string]V {
 	index := map[string]V{}
-	for _, section := range lang.Sections("graph_words") {
-		name, ok := strings.CutPrefix(section.Name, kind+" ")
-		if !ok {
-			continue
-		}
-		for _, word := range section.Words() {
-			index[word] = value(name)
+	for _, name := range lang.Names(kind + " ") {
+		for _, section := range lang.Each(name) {
+			for _, word := range section.Words() {
+				index[word] = value(strings.TrimPrefix(name, kind+" "))
+			}
 		}
 	}
 	return index

@@ -1,15 +1,26 @@
-// Package lang holds the words of languages as data: which words say nothing, how people apologize, give orders or name a
-// day. The rules that use them are in the packages beside it. It knows no text and decides nothing.
+// Package lang holds the words of languages as data, one file for each language (data/de.txt), and what follows from them
+// alone: how spellings are compared (fold.go), where words begin, and in which language a text is (detect.go). What the words
+// mean for a text is decided in the packages that read them.
 //
-// A file in data has sections, each under a line with its name in brackets. A line that begins with # is a comment. In a
-// section of words, lines are words with spaces between them. In a section of patterns (regular expressions), an empty
-// line separates the patterns; a line is one alternative of its pattern, or several; a line that begins with two spaces
-// goes on with the line before it.
+// A file has sections, each under a line with its name in brackets, below a comment that says what its words do. A line that
+// begins with # is a comment; one that begins with two spaces goes on with the line before it. Words are written as people write
+// them; where a rule compares without accents and capitals, it takes them away itself.
+//
+// The last lines of any.txt are regular expressions of what machines write, one a line.
+//
+// A section has either words with spaces between them, or phrases with ", " or a new line between them. In a phrase
+//
+//	(a/b)   is one of these, [a/b] one of these or nothing, [a/b]* any number of these
+//	rule*   is "rule" with any ending, "_" any one word, {4} up to four words
+//	#       is a number in digits, ~ anything up to forty characters, ~12 up to twelve
+//	^ $     are the beginning and the end of the text; \ is before a sign that means itself
+//
+// A phrase matches whole words, but for languages that put no spaces between them.
 package lang
 
 import (
 	"embed"
-	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -17,77 +28,132 @@ import (
 //go:embed data
 var data embed.FS
 
-// Section is one section of a file.
+// Section is one section of a language.
 type Section struct {
-	Name  string
-	lines []string
+	Language string // as ISO 639-1 has it, or Any
+	Name     string
+	lines    []string
 }
 
-var sectionName = regexp.MustCompile(`^\[([\w .-]+)\]$`)
+// Any is the name of what belongs to no language.
+const Any = "any"
 
-// Sections returns the sections of a file of data, by its name without ending. A file that is missing is a defect of the
-// program, and panics.
-func Sections(file string) []Section {
-	load, _ := loaded.LoadOrStore(file, sync.OnceValue(func() []Section { return parse(file) }))
-	return load.(func() []Section)()
-}
-
-var loaded sync.Map // of func() []Section, by the name of the file
-
-func parse(file string) []Section {
-	content, err := data.ReadFile("data/" + file + ".txt")
+// files are the sections of all files: English first, the others by their codes.
+var files = sync.OnceValue(func() [][]Section {
+	entries, err := data.ReadDir("data")
 	if err != nil {
-		panic(err)
+		panic(err) // the program's own data
 	}
+	var all [][]Section
+	for _, entry := range entries {
+		code, _ := strings.CutSuffix(entry.Name(), ".txt")
+		content, err := data.ReadFile("data/" + entry.Name())
+		if err != nil {
+			panic(err)
+		}
+		sections := parse(code, string(content))
+		if code == "en" {
+			all = slices.Insert(all, 0, sections)
+			continue
+		}
+		all = append(all, sections)
+	}
+	return all
+})
+
+func parse(code, content string) []Section {
 	var sections []Section
-	for line := range strings.SplitSeq(string(content), "\n") {
-		if name := sectionName.FindStringSubmatch(line); name != nil {
-			sections = append(sections, Section{Name: name[1]})
-		} else if last := len(sections) - 1; last >= 0 && !strings.HasPrefix(line, "#") {
+	for line := range strings.Lines(content) {
+		line = strings.TrimRight(line, "\r\n")
+		last := len(sections) - 1
+		name, opens := strings.CutPrefix(line, "[")
+		name, closes := strings.CutSuffix(name, "]")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case opens && closes && !strings.ContainsAny(name, "[]"):
+			sections = append(sections, Section{Language: code, Name: name})
+		case last < 0:
+		case strings.HasPrefix(line, "  "):
+			sections[last].goOn(line[2:])
+		default:
 			sections[last].lines = append(sections[last].lines, line)
 		}
 	}
 	return sections
 }
 
-// Get returns one section of a file. One that is missing is a defect of the program, and panics.
-func Get(file, name string) Section {
-	for _, section := range Sections(file) {
-		if section.Name == name {
-			return section
-		}
+// goOn adds what a line goes on with. A line is broken behind a "/" or at a space.
+func (s *Section) goOn(rest string) {
+	last := &s.lines[len(s.lines)-1]
+	if !strings.HasSuffix(*last, "/") {
+		*last += " "
 	}
-	panic("lang: no section " + name + " in " + file)
+	*last += rest
 }
 
-// Words returns the words of a section.
+// Each returns a section of all languages that have it. One that none has is a defect of the program, and panics.
+func Each(name string) []Section {
+	var found []Section
+	for _, sections := range files() {
+		for _, s := range sections {
+			if s.Name == name {
+				found = append(found, s)
+			}
+		}
+	}
+	if len(found) == 0 {
+		panic("lang: no section " + name)
+	}
+	return found
+}
+
+// Get returns a section of a language, an empty one where the language has none.
+func Get(language, name string) Section {
+	for _, s := range Each(name) {
+		if s.Language == language {
+			return s
+		}
+	}
+	return Section{Language: language, Name: name}
+}
+
+// Names returns the names of the sections that begin so, each once.
+func Names(prefix string) []string {
+	var names []string
+	for _, sections := range files() {
+		for _, s := range sections {
+			if strings.HasPrefix(s.Name, prefix) && !slices.Contains(names, s.Name) {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	return names
+}
+
+// Words returns the words of a section, as they are written.
 func (s Section) Words() []string { return strings.Fields(strings.Join(s.lines, " ")) }
 
-// Patterns returns the patterns of a section.
-func (s Section) Patterns() []string {
-	var patterns []string
-	open := false
+// Rows returns the words of each line.
+func (s Section) Rows() [][]string {
+	rows := make([][]string, 0, len(s.lines))
 	for _, line := range s.lines {
-		rest, goesOn := strings.CutPrefix(line, "  ")
-		switch last := len(patterns) - 1; {
-		case line == "":
-			open = false
-		case !open:
-			patterns, open = append(patterns, line), true
-		case goesOn:
-			patterns[last] += rest
-		default:
-			patterns[last] += "|" + line
-		}
+		rows = append(rows, strings.Fields(line))
 	}
-	return patterns
+	return rows
 }
 
-// Pattern returns the patterns of a section as one, of which any may match.
-func (s Section) Pattern() string { return strings.Join(s.Patterns(), "|") }
+// Set returns the words of sections, folded.
+func Set(sections ...Section) map[string]bool {
+	set := map[string]bool{}
+	for _, s := range sections {
+		for _, word := range s.Words() {
+			for part := range strings.FieldsSeq(Fold(word)) {
+				set[part] = true
+			}
+		}
+	}
+	return set
+}
 
-// Words returns the words of a section of a file.
-func Words(file, section string) []string { return Get(file, section).Words() }
-
-// Pattern returns the patterns of a section of a file as one.
-func Pattern(file, section string) string { return Get(file, section).Pattern() }
+// Lines returns the lines of a section, for regular expressions.
+func (s Section) Lines() []string { return s.lines }

@@ -9,55 +9,137 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
+var sectionLine = regexp.MustCompile(`^\[([^\[\]]+)\]$`)
+
+// Each section of each file is read, has words, and stands below a comment that says what they do.
 func TestEveryFileIsRead(t *testing.T) {
 	t.Parallel()
 	files, err := os.ReadDir("data")
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files) < 20 {
 		t.Fatal("no data:", err)
 	}
 	for _, file := range files {
-		name, ok := strings.CutSuffix(file.Name(), ".txt")
-		if !ok {
-			t.Errorf("%s is not read: it does not end in .txt", file.Name())
+		code, ok := strings.CutSuffix(file.Name(), ".txt")
+		content, err := os.ReadFile("data/" + file.Name())
+		if err != nil || !ok {
+			t.Errorf("%s is not read: %v", file.Name(), err)
 			continue
 		}
 		seen := map[string]bool{}
-		for _, section := range lang.Sections(name) {
-			if seen[section.Name] {
-				t.Errorf("%s has two sections %q", name, section.Name)
+		before := ""
+		for line := range strings.Lines(string(content)) {
+			line = strings.TrimSuffix(line, "\n")
+			if strings.TrimRight(line, " ") != line {
+				t.Errorf("%s: %q ends in a space", file.Name(), line)
 			}
-			seen[section.Name] = true
-			if len(section.Words()) == 0 {
-				t.Errorf("section %q of %s is empty", section.Name, name)
+			if m := sectionLine.FindStringSubmatch(line); m != nil {
+				name := m[1]
+				if seen[name] || !strings.HasPrefix(before, "# ") || len(lang.Get(code, name).Words()) == 0 {
+					t.Errorf("%s: section %q is empty, there twice, or has no comment", file.Name(), name)
+				}
+				seen[name] = true
+			}
+			before = line
+		}
+	}
+}
+
+func TestPhrases(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ phrase, matches, not string }{
+		{"rule[s]", "rules", "ruling"},
+		{"rule*", "rule|rulers", "role"},
+		{"(a/b) [very] big", "a big|b very big", "c big|a verybig"},
+		{"a [b/c]* d", "a d|a b d|a b c b d", "a e d|ad"},
+		{"not {2} here", "not here|not a b here", "not a b c here"},
+		{"ask {2}", "ask|ask me now", "asks|ask me right now"},
+		{"so [about that]", "so|so about that", "so about"},
+		{"# days", "12 days", "twelve days"},
+		{"in _ days", "in five days", "in days"},
+		{"from~6to", "from a to|fromto", "from a long way to"},
+		{`yes\, sir/madam`, "yes, sir/madam", "yes sir"},
+		{"^end$", "end", "the end"},
+		{"jail[ ]break", "jail break|jailbreak", "jail  break"},
+	} {
+		pattern := regexp.MustCompile(`^(?:` + lang.Expression(c.phrase) + `)$`)
+		for text := range strings.SplitSeq(c.matches, "|") {
+			if !pattern.MatchString(text) {
+				t.Errorf("%q does not match %q: %s", c.phrase, text, pattern)
+			}
+		}
+		for text := range strings.SplitSeq(c.not, "|") {
+			if pattern.MatchString(text) {
+				t.Errorf("%q matches %q: %s", c.phrase, text, pattern)
 			}
 		}
 	}
 }
 
-func TestPatternsAreParagraphsOfAlternatives(t *testing.T) {
+// depth is how many brackets of a phrase stay open.
+func depth(phrase string) int {
+	phrase = regexp.MustCompile(`\\.`).ReplaceAllString(phrase, "")
+	return strings.Count(phrase, "(") + strings.Count(phrase, "[") - strings.Count(phrase, ")") - strings.Count(phrase, "]")
+}
+
+// All phrases are expressions that compile. A wrong one would panic when it is first used.
+func TestPhrasesCompile(t *testing.T) {
 	t.Parallel()
-	got := lang.Get("names", "afterName").Pattern()
-	if !regexp.MustCompile(got).MatchString(" is a place") {
-		t.Errorf("afterName does not match what stands behind a name: %s", got)
+	count := 0
+	for _, name := range lang.Names("") {
+		for _, s := range lang.Each(name) {
+			if s.Language == lang.Any {
+				continue
+			}
+			for _, phrase := range s.Phrases() {
+				count++
+				if _, err := regexp.Compile(lang.Expression(phrase)); err != nil || depth(phrase) != 0 {
+					t.Errorf("%s of %s: %q is no phrase: %v", name, s.Language, phrase, err)
+				}
+			}
+		}
 	}
-	if got := len(lang.Get("orders", "meta").Patterns()); got < 2 {
-		t.Errorf("%d patterns of meta, want one for each paragraph", got)
+	if count < 3000 {
+		t.Errorf("only %d phrases", count)
+	}
+}
+
+func TestLanguageIsTold(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"I live in Porto with my two cats.":     "en",
+		"Ich wohne in Porto mit meinen Katzen.": "de",
+		"J'habite à Porto avec mes deux chats.": "fr",
+		"Mieszkam w Łodzi i mam psa.":           "pl",
+		"У меня есть кошка и собака.":           "ru",
+		"У мене є кішка і собака.":              "uk",
+		"私は札幌に住んでいます":                           "ja",
+		"我住在成都":                                 "zh",
+		"저는 부산에 살아요":                            "ko",
+		"Porto":                                 "",
+		"":                                      "",
+	} {
+		if got := lang.Of(text); got != want {
+			t.Errorf("the language of %q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestSpellingsAreFolded(t *testing.T) {
+	t.Parallel()
+	if got := lang.Fold("  Größe\t„Łódź“ – Ｅｃｏｌｅ  "); got != `grosse "lodz" - ecole` {
+		t.Errorf("it is folded to %q", got)
+	}
+	if got := strings.Join(lang.Terms("I'm 7, 北京市!"), " "); got != "i m 7 北京 京市" {
+		t.Errorf("its terms are %q", got)
 	}
 }
 
 func TestMissingDataPanics(t *testing.T) {
 	t.Parallel()
-	for name, read := range map[string]func(){
-		"file":    func() { lang.Sections("none") },
-		"section": func() { lang.Get("names", "none") },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("a missing %s is not noticed", name)
-				}
-			}()
-			read()
-		}()
-	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a missing section is not noticed")
+		}
+	}()
+	lang.Each("none")
 }

@@ -2,9 +2,12 @@ package recall
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 // period is a time that a question names, from its beginning up to without its end.
@@ -19,35 +22,28 @@ func isWithin(periods []period, t time.Time) bool {
 	return false
 }
 
-// months are the names by which a question may call each month, in en de fr es it pt. Names that are words as well
-// count only beside a number or after a word such as "in".
-var months = monthNames(
-	"january jan januar jänner janvier enero gennaio janeiro",
-	"february feb februar février fevrier febrero febbraio fevereiro",
-	"march märz maerz mars marzo março marco",
-	"april apr avril abril aprile",
-	"may mai mayo maggio maio",
-	"june juni juin junio giugno junho",
-	"july juli juillet julio luglio julho",
-	"august aug août aout agosto",
-	"september sept septembre septiembre settembre setembro",
-	"october oct oktober octobre octubre ottobre outubro",
-	"november nov novembre noviembre novembro",
-	"december dec dezember décembre decembre diciembre dicembre dezembro")
-
-func monthNames(rows ...string) map[string]time.Month {
+// months are the names by which a question may call each month, in the languages whose words recall knows. Names that are words as
+// well count only beside a number or after a word such as "in".
+var months = func() map[string]time.Month {
 	names := map[string]time.Month{}
-	for n, row := range rows {
-		for name := range strings.FieldsSeq(row) {
-			names[name] = time.Month(n + 1)
+	for code := range strings.FieldsSeq("en de fr es it pt") {
+		for n, row := range lang.Get(code, "months").Rows() {
+			for _, name := range row {
+				names[name] = time.Month(n + 1)
+				names[lang.Fold(name)] = time.Month(n + 1)
+			}
 		}
 	}
+	for _, row := range lang.Get("en", "months short").Rows() {
+		number, _ := strconv.Atoi(row[0])
+		names[row[1]] = time.Month(number)
+	}
 	return names
-}
+}()
 
 var (
-	isAlsoAWord  = setOf(`march may mars mai marco mayo jan dec oct`)
-	beforeMonths = setOf(`in on of since during until by from last this next late early mid im am seit vom ab en au du le de del dal nel em no di à`)
+	isAlsoAWord  = everyWord("months or words")
+	beforeMonths = everyWord("before months")
 	ordinal      = regexp.MustCompile(`^(\d{1,2})(?:st|nd|rd|th|er|º|ª|\.)?$`)
 	isoDate      = regexp.MustCompile(`\b(\d{4})[-/](\d{1,2})(?:[-/](\d{1,2}))?\b`)
 	dottedDate   = regexp.MustCompile(`\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b`)
@@ -55,28 +51,25 @@ var (
 	dateWord     = regexp.MustCompile(`[\pL\pN\pM]+[.ºª]?`)
 )
 
-// relative are phrases for a time before now: how many units ago it began, and of which unit it is one whole.
-var relative = []struct {
+// relative are phrases for a time before now: how many units ago it began, and of which unit it is one whole. The longest time is
+// looked for first, because "the day before yesterday" holds "yesterday".
+var relative = func() []relativeTime {
+	names := lang.Names("ago ")
+	var all []relativeTime
+	for _, name := range names {
+		fields := strings.Fields(name)
+		ago, _ := strconv.Atoi(fields[1])
+		pattern := regexp.MustCompile(lang.Whole(lang.Plain(lang.Each(name)...)))
+		all = append(all, relativeTime{pattern, ago, fields[2]})
+	}
+	slices.SortStableFunc(all, func(a, b relativeTime) int { return b.ago - a.ago })
+	return all
+}()
+
+type relativeTime struct {
 	pattern *regexp.Regexp
 	ago     int
 	unit    string
-}{
-	{phrase(`day before yesterday|vorgestern|avant hier|avant-hier|anteayer|antes de ayer|altro ieri|anteontem`), 2, "day"},
-	{phrase(`yesterday|last night|gestern|hier|ayer|anoche|ieri|ontem`), 1, "day"},
-	{phrase(`today|heute|aujourd.hui|hoy|oggi|hoje`), 0, "day"},
-	{phrase(`last week|letzte woche|letzter woche|vorige woche|la semaine derni[eè]re|la semana pasada|semana pasada|la settimana scorsa|settimana ` +
-		`scorsa|a semana passada|semana passada`), 1, "week"},
-	{phrase(`this week|diese woche|dieser woche|cette semaine|esta semana|questa settimana`), 0, "week"},
-	{phrase(`last month|letzten monat|letztem monat|vorigen monat|le mois dernier|mois dernier|el mes pasado|mes pasado|il mese scorso|mese ` +
-		`scorso|m[eê]s passado`), 1, "month"},
-	{phrase(`this month|diesen monat|diesem monat|ce mois|este mes|questo mese|este m[eê]s`), 0, "month"},
-	{phrase(`last year|letztes jahr|letztem jahr|voriges jahr|l.ann[eé]e derni[eè]re|l.an dernier|el a[nñ]o pasado|a[nñ]o pasado|l.anno scorso|anno ` +
-		`scorso|ano passado`), 1, "year"},
-	{phrase(`this year|dieses jahr|diesem jahr|cette ann[eé]e|este a[nñ]o|quest.anno|este ano`), 0, "year"},
-}
-
-func phrase(alternatives string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[^\pL\pN])(?:` + alternatives + `)(?:$|[^\pL\pN])`)
 }
 
 // periodsIn returns the times that a question names, in the time zone of now. A month or a day without a year is the

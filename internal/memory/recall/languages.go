@@ -72,9 +72,9 @@ func codeOf(content string) string {
 	return best.code
 }
 
-func setOf(words string) map[string]bool {
+func setOf(words []string) map[string]bool {
 	set := map[string]bool{}
-	for w := range strings.FieldsSeq(words) {
+	for _, w := range words {
 		set[w] = true
 	}
 	return set
@@ -84,27 +84,39 @@ func setOf(words string) map[string]bool {
 var languages = func() []language {
 	var all []language
 	for code := range strings.FieldsSeq("en de fr es it pt nl pl ru tr") {
-		all = append(all, language{code, wordSet(code + " function"), wordSet(code + " small talk")})
+		all = append(all, language{code, setOf(lang.Get(code, "function words").Words()), setOf(lang.Get(code, "chat words").Words())})
 	}
 	return all
 }()
 
-// wordSet returns the words of a section of lang/data/recall_words.txt.
-func wordSet(section string) map[string]bool {
-	return setOf(strings.Join(lang.Words("recall_words", section), " "))
+// everyWord returns the words that a section has in any language.
+func everyWord(section string) map[string]bool {
+	var words []string
+	for _, s := range lang.Each(section) {
+		words = append(words, s.Words()...)
+	}
+	return setOf(words)
 }
 
 // Of the pairs of characters of a script without spaces, those say nothing that are all hiragana, hold a particle, or
 // are a word of small talk.
-const particles = `的了是我你您他她它们吗呢吧啊呀在有和就都很也不没会能要想把被给对跟到着过地得这那哪` +
-	`什么怎为谁几多少个请の은는이가을를에의도와과요はがをにへ`
+var particles = everyWord("particles")
 
-var spacelessSmallTalk = wordSet("small talk without spaces")
+// spacelessSmallTalk are such words.
+var spacelessSmallTalk = func() map[string]bool {
+	var words []string
+	for _, s := range lang.Each("chat words") {
+		if !lang.HasSpaces(s.Language) {
+			words = append(words, s.Words()...)
+		}
+	}
+	return setOf(words)
+}()
 
 func spacelessFunction(pair []rune) bool {
 	hiragana := 0
 	for _, r := range pair {
-		if strings.ContainsRune(particles, r) {
+		if particles[string(r)] {
 			return true
 		}
 		if r >= 0x3040 && r <= 0x309f {
@@ -115,11 +127,11 @@ func spacelessFunction(pair []rune) bool {
 }
 
 // irregular are the other forms of English words whose stems differ.
-var irregular = formsOf(strings.Join(lang.Words("recall_words", "irregular"), " "))
+var irregular = formsOf(lang.Get("en", "irregular").Phrases())
 
-func formsOf(table string) map[string][]string {
+func formsOf(rows []string) map[string][]string {
 	forms := map[string][]string{}
-	for row := range strings.SplitSeq(table, ",") {
+	for _, row := range rows {
 		words := strings.Fields(row)
 		for _, w := range words {
 			for _, other := range words {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 // Where text may be cut: a simplification of the sentence and word boundaries of UAX #29 that errs on one side. What
@@ -21,16 +23,19 @@ const (
 const minLineRunes = 12
 
 // abbreviations are words whose full stop does not end a sentence.
-var abbreviations = map[string]bool{
-	"dr": true, "mr": true, "mrs": true, "ms": true, "prof": true, "st": true, "no": true, "nr": true,
-	"vs": true, "e.g": true, "i.e": true, "cf": true, "ca": true, "approx": true, "op": true, "bzw": true,
-	"z.b": true, "d.h": true, "u.a": true, "inkl": true, "sr": true, "sra": true, "mme": true, "p.ex": true,
-}
+var abbreviations = wordSet("abbreviations")
 
 // beforeDays are the words that precede a day of the month in German, which is written with a full stop.
-var beforeDays = map[string]bool{
-	"am": true, "den": true, "der": true, "dem": true, "des": true, "vom": true, "zum": true, "im": true,
-	"beim": true, "ab": true, "bis": true, "seit": true, "jeden": true, "jedem": true, "–": true, "und": true,
+var beforeDays = wordSet("before days")
+
+func wordSet(section string) map[string]bool {
+	set := map[string]bool{}
+	for _, s := range lang.Each(section) {
+		for _, word := range s.Words() {
+			set[word] = true
+		}
+	}
+	return set
 }
 
 // Sentences cuts text after each sentence. Together the parts are the whole text.
@@ -177,10 +182,7 @@ func wordEnd(text string, from, hard int) int {
 }
 
 // Unspaced reports whether r belongs to a script that puts no spaces between words.
-func Unspaced(r rune) bool {
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao,
-		unicode.Khmer, unicode.Myanmar) || strings.ContainsRune("、，ー", r)
-}
+func Unspaced(r rune) bool { return lang.Unspaced(r) }
 
 // characterEnd returns the last offset in (from, hard] that splits no character: neither its bytes, nor a letter and
 // its marks, nor an emoji and its modifiers (a simplification of the grapheme clusters of UAX #29). It returns from

@@ -1,0 +1,98 @@
+package extract
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
+)
+
+// setOf returns the words of a list, folded.
+func setOf(list string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(lang.Fold(list)) {
+		set[w] = true
+	}
+	return set
+}
+
+// wordSet returns the words that a section has in any language, folded.
+func wordSet(section string) map[string]bool { return lang.Set(lang.Each(section)...) }
+
+// userWords are the words by which facts call the user, in any language.
+var userWords = wordSet("user")
+
+// mentionsUser reports whether a fact has a word for the user.
+func mentionsUser(fact string) bool {
+	return slices.ContainsFunc(lang.WordsOf(fact), func(word string) bool {
+		return userWords[word] || strings.ContainsFunc(word, lang.Spaceless) && slices.ContainsFunc(userWordsWithin, func(user string) bool {
+			return strings.Contains(word, user)
+		})
+	})
+}
+
+// userWordsWithin are those of languages without spaces.
+var userWordsWithin = func() []string {
+	var words []string
+	for word := range userWords {
+		if strings.ContainsFunc(word, lang.Spaceless) {
+			words = append(words, word)
+		}
+	}
+	return words
+}()
+
+// spacelessEmpty are pairs of characters that say nothing.
+var spacelessEmpty = wordSet("empty pairs")
+
+// contentOf returns the terms of a text that say something: not the function words of its language, nor those with which
+// every fact begins.
+func contentOf(content string) []string {
+	language := lang.Of(content)
+	var terms []string
+	for _, term := range lang.Terms(content) {
+		if !isEmptyWord(term, language) {
+			terms = append(terms, term)
+		}
+	}
+	return terms
+}
+
+func isEmptyWord(term, language string) bool {
+	runes := []rune(term)
+	if strings.ContainsFunc(term, lang.Spaceless) {
+		return spacelessEmpty[term] || !strings.ContainsFunc(term, func(r rune) bool {
+			return unicode.In(r, unicode.Han, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+		})
+	}
+	return len(runes) == 1 && !unicode.IsDigit(runes[0]) || lang.Knows("en", term) || lang.Knows(language, term) || userWords[term]
+}
+
+// sameStem reports whether two folded words are forms of one: they begin alike, and end in at most three other letters.
+func sameStem(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, y := []rune(a), []rune(b)
+	common := 0
+	for common < len(x) && common < len(y) && x[common] == y[common] {
+		common++
+	}
+	longest := max(len(x), len(y))
+	return common >= 3 && longest-common <= 3 && common*2 > longest
+}
+
+// shares reports whether one of terms has a form in others.
+func countShared(terms, others []string) int {
+	n := 0
+	for _, term := range terms {
+		for _, other := range others {
+			if sameStem(term, other) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
