@@ -122,7 +122,7 @@ func clausesOf(sentence string) []string {
 func factIn(clause string, said time.Time) (Fact, bool) {
 	const longestQuote = 200 // characters
 	quote := strings.TrimSpace(openers.ReplaceAllString(clause, ""))
-	bare, from := strings.TrimRight(quote, " .!…"), ""
+	bare, from := thingTail.ReplaceAllString(quote, ""), ""
 	if !born.MatchString(bare) {
 		bare, from = takeDate(bare, said)
 	}

@@ -120,6 +120,57 @@ func TestFactsPassTheGate(t *testing.T) {
 	}
 }
 
+// introductions are how people begin, and the facts that it makes.
+var introductions = map[string]string{
+	"My name is Ana Lindqvist.":                                        "The user's name is Ana Lindqvist.",
+	"Hello, my name's Tom and I'm new here":                            "The user's name is Tom.",
+	"I'm allergic to peanuts and shellfish.":                           "The user is allergic to peanuts and shellfish.",
+	"I've been allergic to bee stings since I was a child.":            "The user is allergic to bee stings.",
+	"I live in St. Gallen with my two cats.":                           "The user lives in St. Gallen.",
+	"We live in Graz.":                                                 "The user lives in Graz.",
+	"I work as a part-time nurse.":                                     "The user works as a part-time nurse.",
+	"I work as a teacher at a primary school.":                         "The user works as a teacher at a primary school.",
+	"My dog is called Biscuit.":                                        "The user's dog is called Biscuit.",
+	"My dog's name is Dr. Woof.":                                       "The user's dog is called Dr. Woof.",
+	"I'm vegetarian.":                                                  "The user is vegetarian.",
+	"I am a vegan, by the way.":                                        "The user is vegan.",
+	"My sister's name is Mira.":                                        "The user's sister is called Mira.",
+	"I love hiking.":                                                   "The user loves hiking.",
+	"I love the C. elegans worm.":                                      "The user loves the C. elegans worm.",
+	"I love the C++ language and I use Emacs - for everything really.": "The user loves the C++ language. / The user uses Emacs.",
+}
+
+func TestIntroductionsAreKept(t *testing.T) {
+	t.Parallel()
+	for said, want := range introductions {
+		in := extractor.Input{New: []extractor.Message{{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: said, SaidAt: time.Now()}}}
+		facts, err := extractor.Parse(asJSON(extract)(&Request{Text: extractor.Write(in)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdict := extractor.Gate(in, facts)
+		var kept []string
+		for _, c := range verdict.Candidates {
+			if !c.Inbox {
+				kept = append(kept, c.Fact)
+			}
+		}
+		if got := strings.Join(kept, " / "); got != want {
+			t.Errorf("%s\n got %s\nwant %s, dropped %v", said, got, want, verdict.Dropped)
+		}
+	}
+}
+
+// A statement whose thing is torn is none.
+func TestTornThingsAreNoFacts(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"I love the C. It is an old language.", "I love the", "I use a", "I like X- and Y-rays of an"} {
+		if got := extracted(t, extractionText("", "U1 [2026-03-14 Sat]: "+said)); len(got) != 0 {
+			t.Errorf("%s: %s", said, got[0].Fact)
+		}
+	}
+}
+
 func TestWhatSaysNothingOfTheUserIsNoFact(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{

@@ -145,11 +145,13 @@ func (c claim) subject() string { return c.of + " " + strings.ToLower(c.whose) }
 
 var (
 	// thingEnds is where what a clause is about ends and something else begins.
-	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s|,\s*(?:and|but|so|because|which|who|as)\b` +
-		`|\s(?:because|but|so that|which|since|when|while|if|and (?:i|my|we|it|they|he|she|you))\b).*$`)
+	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s+(?:it|he|she|they|we|i|my|our|this|that|the|and|but|so)\b|,\s*(?:and|but|so|because|which|who|as)\b` +
+		`|\s(?:because|but|so that|which|since|when|while|if|with (?:my|our)|and (?:i|my|we|it|they|he|she|you))\b).*$`)
 	// thingTail are words at its end that say nothing of it.
 	thingTail = regexp.MustCompile(`(?i)(?:[\s,]+(?:now|too|also|again|a lot|very much|so much|any ?more|any longer|these days|by the way` +
 		`|please|though|instead|as well|actually)|[ ,.!:…"'*_)])+$`)
+	// torn is the end of a thing of which the rest is missing.
+	torn = regexp.MustCompile(`(?i)(?:^|\s)(?:an?|the|my|our|of|to|with|and|or|\pL\.)$`)
 	// vague is the beginning of what cannot be understood alone, or is no thing.
 	vague = regexp.MustCompile(`(?i)^(?:it|its|that|this|these|those|them|him|her|you|your|me|us|one of|what|how` +
 		`|to (?:know|ask|see|hear|say|think|thank)|the (?:idea|way|answer|one|same|first|second|last|other)` +
@@ -159,13 +161,19 @@ var (
 // thingIn returns what a clause is about without what follows, "" where that would not be understood alone.
 func thingIn(text string, proper bool) string {
 	const mostWords, mostBytes = 10, 90
-	text = thingEnds.ReplaceAllString(strings.TrimSpace(text), "")
+	text = strings.TrimSpace(text)
+	if at := thingEnds.FindStringIndex(text); at != nil {
+		if text[at[0]] == '.' && torn.MatchString(text[:at[0]+1]) {
+			return "" // "the C. It is old"
+		}
+		text = text[:at[0]]
+	}
 	if proper { // "Porto, by the sea"
 		text, _, _ = strings.Cut(text, ",")
 	}
 	text = thingTail.ReplaceAllString(text, "")
 	first, _ := utf8.DecodeRuneInString(text)
-	if proper && unicode.IsLower(first) || !proper && vague.MatchString(text) || len(text) > mostBytes || len(strings.Fields(text)) > mostWords {
+	if torn.MatchString(text) || proper && unicode.IsLower(first) || !proper && vague.MatchString(text) || len(text) > mostBytes || len(strings.Fields(text)) > mostWords {
 		return ""
 	}
 	return text
