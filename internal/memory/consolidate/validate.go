@@ -19,7 +19,8 @@ import (
 //   - What the user pinned or edited stays as it is: the candidate goes to the inbox.
 //   - What was said earlier does not supersede what was said later: it becomes history.
 //   - Noop says nothing new: no other name or number, no other date, no opposite.
-//   - Update keeps every name and number of both, adds none, and is one for each memory.
+//   - Update keeps every name and number of both, adds none, and is one for each memory. One that says the candidate, with another number
+//     or month where the memory has one, is a Delete.
 //   - What the user only hinted at changes nothing.
 func Validate(q Question, answers []Answer) []Decision {
 	v := validation{Question: q, changed: map[uuid.UUID]bool{}, done: make([]*Decision, len(q.open))}
@@ -66,9 +67,14 @@ func (v *validation) choose(answers []Answer) [][]choice {
 		if candidate < 0 || known < 0 {
 			continue
 		}
-		if k := &v.known[known]; slices.Contains(v.open[candidate].alike, k.ID) {
-			chosen[candidate] = append(chosen[candidate], choice{memories.Action(a.Action), k, text.OneLine(a.Merged)})
+		o, k, c := &v.open[candidate], &v.known[known], choice{memories.Action(a.Action), &v.known[known], text.OneLine(a.Merged)}
+		if !slices.Contains(o.alike, k.ID) {
+			continue
 		}
+		if c.action == memories.Update && replacesNumber(c.merged, k.Content, o) {
+			c.action = memories.Delete
+		}
+		chosen[candidate] = append(chosen[candidate], c)
 	}
 	return chosen
 }
@@ -182,6 +188,16 @@ func keepsBoth(content string, merged extract.Gist, memory string, known extract
 		}
 	}
 	return together.HasNamesOf(merged) && together.HasNumbersOf(merged) && merged.Negated() == (known.Negated() || o.gist.Negated())
+}
+
+// replacesNumber reports whether a merged text says what the candidate says, and what a memory said but for a number that is another
+// one now: "three bows" in the place of "two bows".
+func replacesNumber(content, memory string, o *open) bool {
+	known, merged := extract.GistOf(memory), extract.GistOf(content)
+	isCandidate := merged.HasNumbersOf(o.gist) && o.gist.HasNumbersOf(merged) && merged.HasNamesOf(o.gist)
+	isAnother := !merged.HasNumbersOf(known) && !known.HasNumbersOf(merged)
+	sameSense := merged.Negated() == known.Negated() && merged.Negated() == o.gist.Negated()
+	return extract.Acceptable(content, memory) && isCandidate && isAnother && sameSense && merged.HasNamesOf(known) && o.gist.Restates(known)
 }
 
 // confirm decides for candidates that a memory says already.

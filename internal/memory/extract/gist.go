@@ -14,7 +14,7 @@ type Gist struct {
 	terms   []string // all words but articles and those for the user
 	content []string // without function words
 	names   []string
-	numbers []string // as digits, also those written as words
+	numbers []string // as digits, also those written as words, and months
 	negated bool
 }
 
@@ -32,6 +32,9 @@ func GistOf(content string) Gist {
 	g.numbers = append(numbersIn(content), spelled(content)...)
 	if len(g.numbers) > 0 {
 		g.numbers = slices.DeleteFunc(g.numbers, func(n string) bool { return n == "1" })
+	}
+	for _, month := range monthsIn(lang.Fold(content)) {
+		g.numbers = append(g.numbers, month.String())
 	}
 	return g
 }
@@ -121,6 +124,19 @@ func (g Gist) Kept(other Gist) float64 {
 		return 1
 	}
 	return float64(countShared(other.content, g.content)) / float64(len(other.content))
+}
+
+// Restates reports whether g has all that another text is about, whatever numbers the two have: its words but for the first, which
+// says what somebody does with it ("owns", "has").
+func (g Gist) Restates(other Gist) bool {
+	isNumber := func(term string) bool {
+		return len(append(numbersIn(term), spelled(term)...)) > 0 || len(monthsIn(term)) > 0
+	}
+	words := slices.DeleteFunc(slices.Clone(other.content), isNumber)
+	if len(words) > 1 && countShared(words[:1], g.content) == 0 {
+		words = words[1:]
+	}
+	return len(words) > 0 && countShared(words, g.content) == len(words)
 }
 
 // SharesWord reports whether two texts have any word in common that is longer than a preposition.
