@@ -172,9 +172,6 @@ func (v *validation) update(o *open, choices []choice) *Decision {
 	return nil
 }
 
-// mostLost is the share of the words of a text that a merged one may put otherwise.
-const mostLost = .5
-
 // keepsBoth reports whether a merged text says what both did, and nothing else.
 func keepsBoth(content string, merged extract.Gist, memory string, known extract.Gist, o *open) bool {
 	length := utf8.RuneCountInString(content)
@@ -183,7 +180,7 @@ func keepsBoth(content string, merged extract.Gist, memory string, known extract
 	}
 	together := extract.GistOf(memory + " " + o.candidate.Fact)
 	for _, part := range []extract.Gist{known, o.gist} {
-		if !merged.HasNamesOf(part) || !merged.HasNumbersOf(part) || merged.Kept(part) < 1-mostLost {
+		if !merged.HasNamesOf(part) || !merged.HasNumbersOf(part) || !merged.Restates(part) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -18,7 +19,8 @@ const (
 	leastEchoWords = 6
 	leastEchoRunes = 14 // in scripts without spaces
 	leastShown     = 3  // words, of a memory that was shown
-	nearCopy       = .92
+	// nearCopy is the least share of a text's 3-grams that a copy of it has in one place.
+	nearCopy = .92
 )
 
 // isEcho reports whether a quote from a user's message is a paste.
@@ -56,11 +58,23 @@ func isLongEnough(plain string) bool {
 // isCopy reports whether two bare texts are the same text, or one holds the other.
 func isCopy(quote, shown string) bool {
 	return quote == shown || isLongEnough(shown) && strings.Contains(" "+quote+" ", " "+shown+" ") ||
-		len(quote) > len(shown)*2/3 && likeness(shown, quote) >= nearCopy
+		isNearCopy(quote, shown) && len(missing(shown, quote)) == 0
 }
 
 func isCopyWithin(quote, written string) bool {
-	return strings.Contains(written, quote) || likeness(written, quote) >= nearCopy
+	return strings.Contains(written, quote) || isNearCopy(quote, written)
+}
+
+// isNearCopy reports whether a text holds all words of a quote, and nearly all in one place. To be alike is not enough: who says
+// "17" in the words of a memory that says "12" corrects it.
+func isNearCopy(quote, written string) bool {
+	return likeness(written, quote) >= nearCopy && len(missing(quote, written)) == 0
+}
+
+// missing returns the terms of a bare text that another does not have.
+func missing(content, other string) []string {
+	terms := lang.Terms(other)
+	return slices.DeleteFunc(lang.Terms(content), func(term string) bool { return slices.Contains(terms, term) })
 }
 
 // isPasted reports whether the line of a message in which a quote stands looks like something that was pasted.
@@ -112,22 +126,13 @@ func linesOf(content string) []line {
 	return lines
 }
 
-// placeOf returns the lines in which a quote stands, as a range; all of them where it cannot be told.
+// placeOf returns the line in which a quote stands, as a range; all of them where it cannot be told.
 func placeOf(lines []line, quote string) (from, to int) {
 	plain := lang.Bare(quote)
 	for n := range lines {
 		if held := lang.Bare(lines[n].text); held != "" && strings.Contains(held, plain) {
 			return n, n + 1
 		}
-	}
-	best, most := 0, 0.
-	for n := range lines {
-		if l := likeness(lang.Bare(lines[n].text), plain); l > most {
-			best, most = n, l
-		}
-	}
-	if most >= leastLikeness {
-		return best, best + 1
 	}
 	return 0, len(lines)
 }
@@ -190,14 +195,16 @@ var aboutUser = func() []expression {
 // isAboutUser reports whether the sentence of a line in which a quote stands speaks of the user as "the user".
 func isAboutUser(content, quote string) bool {
 	plain := lang.Bare(quote)
+	found, about := false, false
 	for _, sentence := range text.Sentences(content) {
-		folded := lang.Fold(sentence)
-		if !anyMatches(aboutUser, folded) {
-			continue
+		held, speaks := lang.Bare(sentence), anyMatches(aboutUser, lang.Fold(sentence))
+		if strings.Contains(held, plain) || strings.Contains(plain, held) {
+			if speaks {
+				return true
+			}
+			found = true
 		}
-		if held := lang.Bare(sentence); strings.Contains(held, plain) || strings.Contains(plain, held) || likeness(held, plain) >= leastLikeness {
-			return true
-		}
+		about = about || speaks
 	}
-	return false
+	return about && !found // the quote begins within one sentence and ends within another
 }

@@ -60,12 +60,13 @@ func without(words []string, content string) []string {
 	})
 }
 
-// saysAlone reports whether one of several messages says all that a fact says.
+// saysAlone reports whether one of several messages says all that a fact says: no other gives it a name, a number or a word.
 func (g *gate) saysAlone(p *proof, m aliased) bool {
-	own := g.said(m.Message)
-	terms := contentOf(p.fact)
+	rest := without(contentOf(p.fact), m.Content)
 	_, quoted := quoteIn(m.Content, p.quote)
-	return !own.invented(p.fact, p.lang) && quoted && countShared(terms, lang.Terms(m.Content))*2 >= len(terms)
+	return quoted && !g.said(m.Message).invented(p.fact, p.lang) && !slices.ContainsFunc(p.said, func(other aliased) bool {
+		return len(without(rest, other.Content)) < len(rest)
+	})
 }
 
 // adds reports whether a message has a name or number of the fact that was not told yet.

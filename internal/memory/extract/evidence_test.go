@@ -30,7 +30,7 @@ func seqsOf(c Candidate) string {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	messages := talk("U: My sister is called Mira.", "A: Nice. Where does she live?", "U: She lives in Porto.", "A: Does Mira play the cello in Porto?",
-		"U: yes, exactly", "U: Mira lives in Porto, as I said.")
+		"U: yes, exactly", "U: Mira lives in Porto, as I said.", "U: I have a dog that snores.", "U: My dog is old, deaf and lazy.")
 	for _, c := range []struct {
 		name string
 		fact Fact
@@ -41,6 +41,7 @@ func TestEvidence(t *testing.T) {
 		{"a name from an earlier message", fact("The user's sister Mira lives in Porto.", "She lives in Porto", "U2"), "1 3"},
 		{"agreement to what the assistant asked", fact("Mira plays the cello in Porto.", "yes, exactly", "U3"), "4 5"},
 		{"two, of which one says it all", fact("Mira lives in Porto.", "lives in Porto", "U2", "U4"), "3 6!"},
+		{"two, of which one says most", fact("The user's dog is old, deaf and lazy, and snores.", "My dog is old, deaf and lazy", "U5", "U6"), "7 8"},
 		{"an assistant's alias beside", fact("The user's sister is called Mira.", "My sister is called Mira", "A1", "U1"), "1!"},
 	} {
 		v := Gate(Input{New: messages}, []Fact{c.fact})

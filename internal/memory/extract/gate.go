@@ -135,7 +135,7 @@ func (g *gate) judge(f *Fact) (Candidate, Reason) {
 		return c, Secret
 	case p.quoted.alias == "":
 		return c, NoQuote
-	case isEcho(g.in, p.quoted, f.Quote):
+	case isEcho(g.in, p.quoted, p.quote):
 		return c, Echo
 	case g.isInvented(p, f):
 		return c, Invented

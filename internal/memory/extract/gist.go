@@ -73,6 +73,9 @@ func (g Gist) SameAs(other Gist, anyOrder bool) bool {
 		}
 		return true
 	}
+	if !slices.Equal(g.names, other.names) {
+		return false // who calls whom
+	}
 	left := slices.Clone(other.terms)
 	for _, term := range g.terms {
 		n := slices.IndexFunc(left, func(o string) bool { return isForm(term, o) })
@@ -118,14 +121,6 @@ func (g Gist) Overlap(other Gist) (share float64, words int) {
 	return float64(words) / float64(len(fewer)), words
 }
 
-// Kept returns which share of the words of other is in g.
-func (g Gist) Kept(other Gist) float64 {
-	if len(other.content) == 0 {
-		return 1
-	}
-	return float64(countShared(other.content, g.content)) / float64(len(other.content))
-}
-
 // Restates reports whether g has all that another text is about, whatever numbers the two have: its words but for the first, which
 // says what somebody does with it ("owns", "has").
 func (g Gist) Restates(other Gist) bool {
@@ -136,7 +131,7 @@ func (g Gist) Restates(other Gist) bool {
 	if len(words) > 1 && countShared(words[:1], g.content) == 0 {
 		words = words[1:]
 	}
-	return len(words) > 0 && countShared(words, g.content) == len(words)
+	return countShared(words, g.content) == len(words)
 }
 
 // SharesWord reports whether two texts have any word in common that is longer than a preposition.

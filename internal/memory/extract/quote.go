@@ -12,8 +12,6 @@ import (
 const (
 	// mostQuote is the longest quote that is kept, in characters.
 	mostQuote = 200
-	// leastLikeness is the least share of a text's 3-grams that another holds in one place to be taken for a copy of it.
-	leastLikeness = .6
 	// omissions are what a model writes where it left words out.
 	omissions = "…"
 )
