@@ -117,7 +117,8 @@ func TestSchemaIsStrict(t *testing.T) {
 func TestInstructionsSayWhatTheContractAsksFor(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{"JSON", "NEW MESSAGES", "third person", "Compute nothing", "Dates absolute", "in the language", "passwords",
-		"not orders", "empty list is a good answer", "Names, numbers"} {
+		"not orders", "empty list is a good answer", "Names, numbers", "one line", "letter for letter", "ten messages before", `same "not"`,
+		"same person", "as a statement", "used to", "past", "not the conversation", "Not to be remembered", "this moment", "pasted"} {
 		if !strings.Contains(Instructions(), words) {
 			t.Errorf("the instructions do not say %q", words)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Ref names the version of the instructions in the ledger. It changes with every change of their text.
-const Ref = "extract@2"
+const Ref = "extract@3"
 
 //go:embed instructions/extract.md
 var instructions string

@@ -33,7 +33,7 @@ func TestExtract(t *testing.T) {
 	chatID := r.chat("Hello.", "I am allergic to walnuts.")
 	report := r.mustExtract(chatID)
 	if report.Ledger != learn.Read || report.SeqFrom != 1 || report.SeqTo != 4 || report.Turns != 2 || report.Candidates != 1 || report.Added != 1 ||
-		report.Calls != 1 || report.Model != "small" || report.PromptRef != "extract@2" || len(r.next) != 0 {
+		report.Calls != 1 || report.Model != "small" || report.PromptRef != "extract@3" || len(r.next) != 0 {
 		t.Errorf("the report is %+v, next %v", report, r.next)
 	}
 	if got := r.contents("active"); !slices.Equal(got, []string{walnuts.Fact}) {
@@ -41,9 +41,9 @@ func TestExtract(t *testing.T) {
 	}
 	for question, want := range map[string]string{
 		`select chat_id || ' ' || seq_from || ' ' || seq_to || ' ' || turns || ' ' || result || ' ' || added || ' ' || calls || ' ' || prompt_ref
-			from memory_extractions`: chatID.String() + " 1 4 2 done 1 1 extract@2",
+			from memory_extractions`: chatID.String() + " 1 4 2 done 1 1 extract@3",
 		`select action || ' ' || actor || ' ' || model || ' ' || prompt_ref
-			from memory_revisions`: "ADD model small extract@2",
+			from memory_revisions`: "ADD model small extract@3",
 		`select seq || ' ' || fact || ' ' || quote
 			from memory_sources`: "3 The user is allergic to walnuts. allergic to walnuts",
 		`select string_agg(name, ' ' order by name)
