@@ -15,7 +15,7 @@ import (
 // senses are the words of one language that change what a clause says. What is missing matches nothing.
 type senses struct {
 	negative, past, mood, noMood, questions, self, others, ends expression
-	people, my                                                  expression
+	people, my, beside                                          expression
 }
 
 // sensesOf are those of each language.
@@ -46,7 +46,13 @@ func sensesIn(read func(section string) (spaced, unspaced []lang.Section)) sense
 			}
 		})
 	}
+	who := func() string {
+		spaced, unspaced := read("doubt people")
+		return cmp.Or(lang.Folded(append(spaced, unspaced...)...), never)
+	}
+	beside := match("doubt beside")
 	return senses{
+		beside:   made(func() string { return strings.ReplaceAll(beside().String(), "{who}", "(?:"+who()+")") }),
 		negative: match("doubt negative"), past: match("doubt past"), mood: match("doubt mood"), noMood: match("doubt no mood"),
 		questions: match("doubt questions"), self: match("doubt self"), others: match("doubt others"), ends: match("doubt clause ends"),
 		people: match("doubt people"), my: match("doubt my"),
@@ -109,6 +115,7 @@ func (s senses) isAboutOthers(clause, fact string) bool {
 		return false
 	}
 	ofUsers := anyMatches(ofUser, fact)
+	clause = s.beside().ReplaceAllString(clause, " ")
 	if named, told := s.countPeople(clause), s.countPeople(fact); named > 0 {
 		return told == 0 || told < named && !ofUsers // "my sister is a teacher" is no fact of a teacher
 	}
@@ -216,6 +223,9 @@ func (s senses) clausesIn(plain string) []string {
 	var clauses []string
 	for _, part := range clauseMarks().Split(plain, -1) {
 		for at := s.ends().FindStringIndex(part); at != nil && at[0] > 0; at = s.ends().FindStringIndex(part) {
+			if len(strings.Fields(part[:at[0]])) == 1 && !strings.ContainsFunc(part[:at[0]], lang.Spaceless) {
+				break // "I and my wife"
+			}
 			clauses, part = append(clauses, part[:at[0]]), part[at[1]:]
 		}
 		clauses = append(clauses, part)

@@ -171,10 +171,18 @@ func (p *proof) doubt() Reason {
 	return reason
 }
 
-// isOfThemselves reports whether the user speaks of themselves in the sentence that is quoted. "My sister" does not.
+// isOfThemselves reports whether the user speaks of themselves in the sentence that is quoted. "My sister" does not; what has no subject
+// ("got a bad knee") does where it denies, was so or is imagined.
 func (p *proof) isOfThemselves(doubt Reason) bool {
 	plain := lang.Fold(sentenceWith(p.quoted.Content, p.quote))
-	return sensesFor(plain, p.lang).self.matches(plain) || doubt != Subject && anyMatches(firstPerson, plain)
+	words := sensesFor(plain, p.lang)
+	switch doubt {
+	case Subject:
+		return words.self.matches(plain)
+	case Polarity, Past, Mood:
+		return true // whoever else is spoken of was looked for before
+	}
+	return words.self.matches(plain) || anyMatches(firstPerson, plain)
 }
 
 // form reads the fields that need no message.

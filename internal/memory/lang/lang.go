@@ -14,6 +14,7 @@
 //	rule*   is "rule" with any ending, "_" any one word, {4} up to four words
 //	#       is a number in digits, ~ anything up to forty characters, ~12 up to twelve
 //	^ $     are the beginning and the end of the text; \ is before a sign that means itself
+//	{name}  is what the comment of the section says
 //
 // A phrase matches whole words, but for languages that put no spaces between them.
 package lang
