@@ -42,31 +42,18 @@ func mostKnown(tokens []string) (best *language, most int) {
 // codeOf returns the code of a text's language by its script or its known words, "" where it is not known. A text in plain
 // Latin letters without known words counts as English.
 func codeOf(content string) string {
-	var plain, latin, kana, arabic, other int
-	for _, r := range content {
-		switch {
-		case r < unicode.MaxASCII && unicode.IsLetter(r):
-			plain++
-		case unicode.Is(unicode.Latin, r):
-			latin++
-		case unicode.In(r, unicode.Hiragana, unicode.Katakana, unicode.Han):
-			kana++
-		case unicode.Is(unicode.Arabic, r):
-			arabic++
-		case unicode.IsLetter(r):
-			other++
-		}
-	}
-	switch max(plain+latin, kana, arabic, other) {
-	case other:
-		return ""
-	case kana:
+	switch script, _ := lang.ScriptOf(content); script {
+	case "ja", "zh":
 		return "ja"
-	case arabic:
+	case "arabic":
 		return "ar"
+	case "latin":
+	default:
+		return ""
 	}
 	best, known := mostKnown(tokensOf(content))
-	if known == 0 && latin > 0 {
+	isPlain := !strings.ContainsFunc(content, func(r rune) bool { return r > unicode.MaxASCII && unicode.IsLetter(r) })
+	if known == 0 && !isPlain {
 		return ""
 	}
 	return best.code
