@@ -7,9 +7,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
-// phrasing are the phrases of the gate in one language (the sections "refusal …" of lang's data): regular expressions for a whole sentence
-// as sentenceOf writes it: lower case, words one space apart, no punctuation. Only what a summary of a conversation never
-// says of itself belongs there: that somebody cannot eat gluten, or plays a song called "I'm Sorry", is worth remembering.
+// phrasing are the phrases of the gate in one language, as regular expressions for a whole sentence as sentenceOf writes it: lower
+// case, words one space apart, no punctuation. They are the sections of lang's data that begin with "refusal". Only what a summary
+// of a conversation never says of itself belongs there: that somebody cannot eat gluten, or plays a song called "I'm Sorry", is worth remembering.
 type phrasing struct {
 	// sorry are apologies. A sentence of nothing else is a refusal.
 	sorry string

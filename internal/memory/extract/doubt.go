@@ -15,47 +15,37 @@ import (
 // senses are the words of one language that change what a clause says. What is missing matches nothing.
 type senses struct {
 	negative, past, mood, noMood, questions, self, others, ends expression
-	people, my, beside                                          expression
+	people, mine, beside                                        expression // somebody, and "my" or "with my" before
 }
 
 // sensesOf are those of each language.
 var sensesOf = func() map[string]senses {
-	all := map[string]senses{spaceless: sensesIn(bySpaces)}
+	all := map[string]senses{spaceless: sensesIn(func(section string) []lang.Section {
+		_, unspaced := bySpaces(section)
+		return unspaced
+	})}
 	for _, s := range lang.Each("doubt negative") {
 		if lang.HasSpaces(s.Language) {
-			all[s.Language] = sensesIn(func(section string) (own, unspaced []lang.Section) {
-				return []lang.Section{lang.Get(s.Language, section)}, nil
-			})
+			all[s.Language] = sensesIn(func(section string) []lang.Section { return []lang.Section{lang.Get(s.Language, section)} })
 		}
 	}
 	return all
 }()
 
-// sensesIn returns the senses of the sections that read finds: of a language, or of all those without spaces.
-func sensesIn(read func(section string) (spaced, unspaced []lang.Section)) senses {
+// sensesIn returns the senses of the sections that read finds.
+func sensesIn(read func(section string) []lang.Section) senses {
 	match := func(section string) expression {
-		spaced, unspaced := read(section)
-		return made(func() string {
-			switch within, whole := lang.Folded(unspaced...), lang.Folded(spaced...); {
-			case unspaced != nil:
-				return cmp.Or(within, never)
-			case whole == "":
-				return never
-			default:
-				return lang.Whole(whole)
-			}
-		})
+		return made(func() string { return cmp.Or(patternOf(read(section)...), never) })
 	}
-	who := func() string {
-		spaced, unspaced := read("doubt people")
-		return cmp.Or(lang.Folded(append(spaced, unspaced...)...), never)
-	}
-	beside := match("doubt beside")
+	who := func() string { return `(?:` + cmp.Or(lang.Folded(read("doubt people")...), never) + `)` }
 	return senses{
-		beside:   made(func() string { return strings.ReplaceAll(beside().String(), "{who}", "(?:"+who()+")") }),
 		negative: match("doubt negative"), past: match("doubt past"), mood: match("doubt mood"), noMood: match("doubt no mood"),
 		questions: match("doubt questions"), self: match("doubt self"), others: match("doubt others"), ends: match("doubt clause ends"),
-		people: match("doubt people"), my: match("doubt my"),
+		people: match("doubt people"),
+		mine:   made(func() string { return `(?:` + cmp.Or(lang.Folded(read("doubt my")...), never) + `)` + who() }),
+		beside: made(func() string {
+			return strings.ReplaceAll(cmp.Or(patternOf(read("doubt beside")...), never), "{who}", who())
+		}),
 	}
 }
 
@@ -131,12 +121,7 @@ func (s senses) isAboutName(sentence, clause, fact, language string) bool {
 
 // speaksOfSelf reports whether somebody speaks of themselves in a clause. "My sister" does not, also where it has the word for "I".
 func (s senses) speaksOfSelf(clause string) bool {
-	for _, at := range s.people().FindAllStringIndex(clause, -1) {
-		if mine := s.my().FindAllStringIndex(clause[:at[0]], -1); len(mine) > 0 && mine[len(mine)-1][1] == at[0] {
-			clause = clause[:mine[len(mine)-1][0]] + strings.Repeat(" ", at[1]-mine[len(mine)-1][0]) + clause[at[1]:]
-		}
-	}
-	return s.self.matches(clause)
+	return s.self.matches(s.mine().ReplaceAllString(clause, " "))
 }
 
 // countPeople counts the words for somebody in a folded text, each with an "s" behind it as well.

@@ -34,12 +34,21 @@ func anyMatches(patterns []expression, content string) bool {
 // phrasesOf returns the phrases of a section as an expression for folded texts; those of a language without spaces match
 // within words.
 func phrasesOf(section lang.Section) expression {
-	return made(func() string {
-		if lang.HasSpaces(section.Language) {
-			return lang.Whole(lang.Folded(section))
+	return made(func() string { return patternOf(section) })
+}
+
+func patternOf(sections ...lang.Section) string {
+	var patterns []string
+	for _, s := range sections {
+		switch pattern := lang.Folded(s); {
+		case pattern == "":
+		case lang.HasSpaces(s.Language):
+			patterns = append(patterns, lang.Whole(pattern))
+		default:
+			patterns = append(patterns, pattern)
 		}
-		return lang.Folded(section)
-	})
+	}
+	return strings.Join(patterns, "|")
 }
 
 // spoken returns the phrases of a section as an expression for each language. One for all would be slower.
