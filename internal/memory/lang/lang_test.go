@@ -90,8 +90,13 @@ func TestPhrasesCompile(t *testing.T) {
 			if s.Language == lang.Any {
 				continue
 			}
+			seen := map[string]bool{}
 			for _, phrase := range s.Phrases() {
 				count++
+				if seen[phrase] {
+					t.Errorf("%s of %s has %q twice", name, s.Language, phrase)
+				}
+				seen[phrase] = true
 				if _, err := regexp.Compile(lang.Expression(phrase)); err != nil || depth(phrase) != 0 {
 					t.Errorf("%s of %s: %q is no phrase: %v", name, s.Language, phrase, err)
 				}
