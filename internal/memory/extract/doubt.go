@@ -14,37 +14,47 @@ import (
 
 // senses are the words of one language that change what a clause says. What is missing matches nothing.
 type senses struct {
-	negative, past, mood, noMood, questions, self, others, ends expression
-	people, mine, beside                                        expression // somebody, and "my" or "with my" before
+	language string
+
+	negative, past, mood, noMood, questions, self, me, others, subjects, ends expression
+	people, mine, beside                                                      expression // somebody, and "my" or "with my" before
 }
 
 // sensesOf are those of each language.
 var sensesOf = func() map[string]senses {
-	all := map[string]senses{spaceless: sensesIn(func(section string) []lang.Section {
+	all := map[string]senses{spaceless: sensesIn("", func(section string) []lang.Section {
 		_, unspaced := bySpaces(section)
 		return unspaced
 	})}
 	for _, s := range lang.Each("doubt negative") {
 		if lang.HasSpaces(s.Language) {
-			all[s.Language] = sensesIn(func(section string) []lang.Section { return []lang.Section{lang.Get(s.Language, section)} })
+			all[s.Language] = sensesIn(s.Language, func(section string) []lang.Section { return []lang.Section{lang.Get(s.Language, section)} })
 		}
 	}
 	return all
 }()
 
 // sensesIn returns the senses of the sections that read finds.
-func sensesIn(read func(section string) []lang.Section) senses {
+func sensesIn(language string, read func(section string) []lang.Section) senses {
 	match := func(section string) expression {
-		return made(func() string { return cmp.Or(patternOf(read(section)...), never) })
+		return made(func() string { return cmp.Or(patternOf(lang.FoldedAs, read(section)...), never) })
 	}
-	who := func() string { return `(?:` + cmp.Or(lang.Folded(read("doubt people")...), never) + `)` }
+	who := func() string {
+		var people []string
+		for _, s := range read("doubt people") {
+			people = append(people, cmp.Or(lang.FoldedAs(s), never))
+		}
+		return `(?:` + strings.Join(people, "|") + `)`
+	}
 	return senses{
+		language: language,
 		negative: match("doubt negative"), past: match("doubt past"), mood: match("doubt mood"), noMood: match("doubt no mood"),
-		questions: match("doubt questions"), self: match("doubt self"), others: match("doubt others"), ends: match("doubt clause ends"),
+		questions: match("doubt questions"), self: match("doubt self"), me: match("doubt me"),
+		others: match("doubt others"), subjects: match("doubt subjects"), ends: match("doubt clause ends"),
 		people: match("doubt people"),
 		mine:   made(func() string { return `(?:` + cmp.Or(lang.Folded(read("doubt my")...), never) + `)` + who() }),
 		beside: made(func() string {
-			return strings.ReplaceAll(cmp.Or(patternOf(read("doubt beside")...), never), "{who}", who())
+			return strings.ReplaceAll(cmp.Or(patternOf(lang.FoldedAs, read("doubt beside")...), never), "{who}", who())
 		}),
 	}
 }
@@ -84,33 +94,44 @@ func doubt(fact, language, message, quote string) Reason {
 	words := sensesFor(fact, language)
 	sentence := sentenceWith(message, quote)
 	said := words.clauseWith(sentence, quote)
-	told := lang.Fold(fact)
+	told := lang.FoldAs(words.language, fact)
 	denied := words.negative.matches(told)
 	switch {
-	case words.isAboutOthers(said.text, told), words.isAboutName(sentence, said.text, fact, language):
+	case words.isAboutOthers(said, told), words.isAboutName(sentence, said.text, fact, language):
 		return Subject
 	case words.negative.matches(said.text) != denied:
 		return Polarity
 	case (said.was || words.past.matches(said.text)) && !words.past.matches(told) && !denied:
 		return Past
-	case said.asked || words.mood.matches(said.text) && !words.mood.matches(told) && !anyMatches(wants, told):
+	case said.asked || words.mood.matches(said.text) && !words.mood.matches(told) && !anyMatches(wants, lang.Fold(fact)):
 		return Mood
 	}
 	return ""
 }
 
 // isAboutOthers reports whether a clause speaks of somebody else, and the fact does not.
-func (s senses) isAboutOthers(clause, fact string) bool {
-	if s.speaksOfSelf(clause) {
+func (s senses) isAboutOthers(said clause, fact string) bool {
+	if s.speaksOfSelf(said.text) {
 		return false
 	}
-	ofUsers := anyMatches(ofUser, fact)
-	clause = s.beside().ReplaceAllString(clause, " ")
+	ofUsers := anyMatches(ofUser, lang.Fold(fact))
+	clause := s.beside().ReplaceAllString(said.text, " ")
 	if named, told := s.countPeople(clause), s.countPeople(fact); named > 0 {
 		return told == 0 || told < named && !ofUsers // "my sister is a teacher" is no fact of a teacher
 	}
-	return s.others.matches(clause) && !s.others.matches(fact) && !ofUsers
+	if s.others.matches(clause) {
+		return !s.others.matches(fact) && !ofUsers
+	}
+	return said.opens && s.hasOtherSubject(clause) && !ofUsers && !s.subjects.begins(strings.TrimSpace(withoutUser().ReplaceAllString(fact, "")))
 }
+
+// hasOtherSubject reports whether a clause has a subject of its own, such as "the guy upstairs", and no word for the user.
+func (s senses) hasOtherSubject(clause string) bool {
+	return s.subjects.begins(clause) && !s.me.matches(clause) && !s.self.matches(clause)
+}
+
+// withoutUser matches the user at the beginning of a fact.
+var withoutUser = framed(`^...`, "notes begin")
 
 // isAboutName reports whether a sentence begins with a name that the fact does not have, and its clause does not speak of the user.
 func (s senses) isAboutName(sentence, clause, fact, language string) bool {
@@ -140,12 +161,13 @@ type clause struct {
 	text string // folded
 	// asked is no statement: a question, or what follows "if I were rich". was is what follows "when I was a child".
 	asked, was bool
+	opens      bool // it is the first of its sentence
 }
 
 // clauseWith returns the clauses of a sentence in which a quote stands.
 func (s senses) clauseWith(sentence, quote string) clause {
-	plain, isRequest := withoutOpeners(lang.Fold(sentence))
-	plain, inside := s.noMood().ReplaceAllString(plain, " , "), lang.Bare(quote)
+	plain, isRequest := withoutOpeners(lang.FoldAs(s.language, sentence))
+	plain, inside := s.noMood().ReplaceAllString(plain, " , "), lang.Bare(lang.FoldAs(s.language, quote))
 	asks := strings.ContainsAny(sentence, "?？؟") && !isRequest
 	var found clause
 	clauses := s.clausesIn(plain)
@@ -154,14 +176,20 @@ func (s senses) clauseWith(sentence, quote string) clause {
 		if words == "" || !strings.Contains(words, inside) && !strings.Contains(" "+inside+" ", " "+words+" ") {
 			continue
 		}
-		found.text += part + ", "
-		found.asked = found.asked || asks && (at == len(clauses)-1 || s.questions.begins(part)) || at > 0 && s.mood.begins(clauses[at-1])
+		found.text, found.opens = found.text+part+", ", found.opens || at == 0
+		found.asked = found.asked || asks && (at == len(clauses)-1 || s.questions.begins(part)) || at > 0 && s.isCondition(clauses[at-1], part)
 		found.was = found.was || at > 0 && s.past.begins(clauses[at-1])
 	}
 	if found.text == "" { // the quote begins within one clause and ends within another
-		return clause{plain, asks, false}
+		return clause{plain, asks, false, false}
 	}
 	return found
+}
+
+// isCondition reports whether what follows a clause is imagined: behind "if I were rich", and behind "I think about" where nobody says "I"
+// again.
+func (s senses) isCondition(before, clause string) bool {
+	return s.mood.begins(before) || s.mood.matches(before) && !s.self.matches(clause)
 }
 
 // openers are the words with which somebody wants something known, at the beginning of a text, and requests those that ask for it.
@@ -176,7 +204,7 @@ func openersOf(section string) []expression {
 			if !lang.HasSpaces(s.Language) {
 				return `^(?:` + lang.Folded(s) + `)[,、:]?\s*`
 			}
-			return `^(?:(?:` + lang.Folded(before) + `) )*(?:` + lang.Folded(s) + `)[,:]?(?: (?:` + lang.Folded(behind) + `))*(?:\s+|$|\b)`
+			return `^(?:(?:` + lang.Folded(before) + `) )*(?:` + lang.Folded(s) + `|` + lang.FoldedAs(s) + `)[,:]?(?: (?:` + lang.Folded(behind) + `))*(?:\s+|$|\b)`
 		}))
 	}
 	return all

@@ -34,13 +34,14 @@ func anyMatches(patterns []expression, content string) bool {
 // phrasesOf returns the phrases of a section as an expression for folded texts; those of a language without spaces match
 // within words.
 func phrasesOf(section lang.Section) expression {
-	return made(func() string { return patternOf(section) })
+	return made(func() string { return patternOf(func(s lang.Section) string { return lang.Folded(s) }, section) })
 }
 
-func patternOf(sections ...lang.Section) string {
+// patternOf returns the phrases of sections as folded makes them an expression.
+func patternOf(folded func(lang.Section) string, sections ...lang.Section) string {
 	var patterns []string
 	for _, s := range sections {
-		switch pattern := lang.Folded(s); {
+		switch pattern := folded(s); {
 		case pattern == "":
 		case lang.HasSpaces(s.Language):
 			patterns = append(patterns, lang.Whole(pattern))

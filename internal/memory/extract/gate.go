@@ -178,7 +178,8 @@ func (p *proof) isOfThemselves(doubt Reason) bool {
 	words := sensesFor(plain, p.lang)
 	switch doubt {
 	case Subject:
-		return words.self.matches(plain)
+		isOther := words.others.matches(plain) || words.people.matches(plain) || firstName(p.quoted.Content, p.lang) != ""
+		return words.self.matches(plain) || !isOther // "the guy upstairs" may be anybody
 	case Polarity, Past, Mood:
 		return true // whoever else is spoken of was looked for before
 	}

@@ -134,10 +134,20 @@ func Likely(content string) string {
 	case langs == nil:
 		return script
 	}
-	if lang, _, _ := bestOf(vocabularyOf(content), langs); lang != "" {
-		return lang
+	best, most := langs[0], 0
+	words := vocabularyOf(content)
+	for _, l := range langs {
+		score := 2 * hitsOf(words, l)
+		for word := range words.words {
+			if len(word) == 1 && known()[l][word] { // they tell little
+				score++
+			}
+		}
+		if score > most {
+			best, most = l, score
+		}
 	}
-	return langs[0]
+	return best
 }
 
 // vocabulary is what of a text tells its language: its different words, and its letters.

@@ -30,6 +30,16 @@ func Fold(content string) string {
 	return norm.NFC.String(strings.ReplaceAll(b.String(), "ß", "ss"))
 }
 
+// FoldAs is Fold for texts in one language: German without its umlauts has "hatte" for "had" and for "would have".
+func FoldAs(language, content string) string {
+	if language == "de" {
+		content = umlauts.Replace(strings.ToLower(norm.NFC.String(content)))
+	}
+	return Fold(content)
+}
+
+var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue")
+
 // foldRune returns -1 for accents and what cannot be seen.
 func foldRune(r rune) rune {
 	switch {

@@ -21,6 +21,11 @@ func (s Section) Phrases() []string {
 // Folded returns an expression for folded texts that matches any of the phrases of sections; "" where there are none.
 func Folded(sections ...Section) string { return anyOf(Fold, sections...) }
 
+// FoldedAs is Folded for texts that FoldAs has folded.
+func FoldedAs(s Section) string {
+	return anyOf(func(phrase string) string { return FoldAs(s.Language, phrase) }, s)
+}
+
 // Plain is Folded for texts that are as they were written, but in lower case.
 func Plain(sections ...Section) string {
 	return anyOf(func(phrase string) string { return phrase }, sections...)
