@@ -16,8 +16,8 @@ import (
 type senses struct {
 	language string
 
-	negative, past, mood, noMood, questions, self, me, others, subjects, ends expression
-	people, mine, beside                                                      expression // somebody, and "my" or "with my" before
+	negative, past, mood, noMood, questions, self, me, others, subjects, reported, ends expression
+	people, mine, beside                                                                expression // somebody, and "my" or "with my" before
 }
 
 // sensesOf are those of each language.
@@ -50,7 +50,7 @@ func sensesIn(language string, read func(section string) []lang.Section) senses 
 		language: language,
 		negative: match("doubt negative"), past: match("doubt past"), mood: match("doubt mood"), noMood: match("doubt no mood"),
 		questions: match("doubt questions"), self: match("doubt self"), me: match("doubt me"),
-		others: match("doubt others"), subjects: match("doubt subjects"), ends: match("doubt clause ends"),
+		others: match("doubt others"), subjects: match("doubt subjects"), reported: match("doubt reported"), ends: match("doubt clause ends"),
 		people: match("doubt people"),
 		mine:   made(func() string { return `(?:` + cmp.Or(lang.Folded(read("doubt my")...), never) + `)` + who() }),
 		beside: made(func() string {
@@ -97,7 +97,7 @@ func doubt(fact, language, message, quote string) Reason {
 	told := lang.FoldAs(words.language, fact)
 	denied := words.negative.matches(told)
 	switch {
-	case words.isAboutOthers(said, told), words.isAboutName(sentence, said.text, fact, language):
+	case said.reported, words.isAboutOthers(said, told), words.isAboutName(sentence, said.text, fact, language):
 		return Subject
 	case words.negative.matches(said.text) != denied:
 		return Polarity
@@ -162,6 +162,7 @@ type clause struct {
 	// asked is no statement: a question, or what follows "if I were rich". was is what follows "when I was a child".
 	asked, was bool
 	opens      bool // it is the first of its sentence
+	reported   bool // somebody else said it
 }
 
 // clauseWith returns the clauses of a sentence in which a quote stands.
@@ -176,20 +177,26 @@ func (s senses) clauseWith(sentence, quote string) clause {
 		if words == "" || !strings.Contains(words, inside) && !strings.Contains(" "+inside+" ", " "+words+" ") {
 			continue
 		}
-		found.text, found.opens = found.text+part+", ", found.opens || at == 0
-		found.asked = found.asked || asks && (at == len(clauses)-1 || s.questions.begins(part)) || at > 0 && s.isCondition(clauses[at-1], part)
-		found.was = found.was || at > 0 && s.past.begins(clauses[at-1])
+		found.text += part + ", "
+		found.asked = found.asked || asks && (at == len(clauses)-1 || s.questions.begins(part))
+		if at == 0 {
+			found.opens = true
+		} else {
+			s.readBefore(&found, clauses[at-1], part)
+		}
 	}
 	if found.text == "" { // the quote begins within one clause and ends within another
-		return clause{plain, asks, false, false}
+		return clause{text: plain, asked: asks}
 	}
 	return found
 }
 
-// isCondition reports whether what follows a clause is imagined: behind "if I were rich", and behind "I think about" where nobody says "I"
-// again.
-func (s senses) isCondition(before, clause string) bool {
-	return s.mood.begins(before) || s.mood.matches(before) && !s.self.matches(clause)
+// readBefore reads what the clause before says of the next one. Behind "if I were rich" it is imagined, and behind "I think about" where
+// nobody says "I" again.
+func (s senses) readBefore(found *clause, before, next string) {
+	found.asked = found.asked || s.mood.begins(before) || s.mood.matches(before) && !s.self.matches(next)
+	found.reported = found.reported || s.reported.matches(before) && !s.self.matches(before)
+	found.was = found.was || s.past.begins(before)
 }
 
 // openers are the words with which somebody wants something known, at the beginning of a text, and requests those that ask for it.
@@ -236,8 +243,9 @@ func (s senses) clausesIn(plain string) []string {
 	var clauses []string
 	for _, part := range clauseMarks().Split(plain, -1) {
 		for at := s.ends().FindStringIndex(part); at != nil && at[0] > 0; at = s.ends().FindStringIndex(part) {
-			if len(strings.Fields(part[:at[0]])) == 1 && !strings.ContainsFunc(part[:at[0]], lang.Spaceless) {
-				break // "I and my wife"
+			isOneWord := len(strings.Fields(part[:at[0]])) == 1 && !strings.ContainsFunc(part[:at[0]], lang.Spaceless)
+			if no := s.negative().FindStringIndex(part); isOneWord || no != nil && no[0] < at[0] && no[1] >= at[1] {
+				break // "I and my wife", "anything but"
 			}
 			clauses, part = append(clauses, part[:at[0]]), part[at[1]:]
 		}
