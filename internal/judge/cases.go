@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/google/uuid"
 )
 
@@ -41,10 +42,10 @@ type parts []string
 
 // in reports whether a text has the parts.
 func (p parts) in(text string) bool {
-	text = folded(text)
+	text = lang.Fold(text)
 	for _, part := range p {
 		missing, negated := strings.CutPrefix(part, "!")
-		if strings.Contains(text, folded(missing)) == negated {
+		if strings.Contains(text, lang.Fold(missing)) == negated {
 			return false
 		}
 	}
@@ -60,9 +61,6 @@ func anyIn(all []parts, text string) bool {
 	}
 	return false
 }
-
-// folded ignores case. The dot of a Turkish capital İ is a mark of its own afterwards.
-func folded(text string) string { return strings.ReplaceAll(strings.ToLower(text), "\u0307", "") }
 
 // Cases returns the cases of the languages, of all without any.
 func Cases(languages ...string) ([]Case, error) {
