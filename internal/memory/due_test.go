@@ -34,7 +34,7 @@ func TestDueChatHasSomethingToFold(t *testing.T) {
 	if !ok || plan.Turns != 2 {
 		t.Errorf("%d turns are folded, %v", plan.Turns, ok)
 	}
-	if plan, ok := brief.PlanFold(memory.Brief{}, sized(2600, 2600, 2600), memory.DefaultLimits()); ok {
+	if plan, ok := brief.PlanFold(memory.Brief{}, sized(1000, 1000, 1000), memory.DefaultLimits()); ok {
 		t.Errorf("of a chat that is not due %d turns are folded", plan.Turns)
 	}
 }

@@ -19,7 +19,8 @@ type Limits struct {
 	// them. Brief and tail may take of it what they lack. Defaults to 6000, as much as a buffer can hold before it
 	// is folded.
 	BridgeTokenBudget int
-	// ChunkThreshold is the size of brief and whole buffer beyond which a fold is due. Defaults to 6000.
+	// ChunkThreshold is the size of brief and whole buffer beyond which a fold is due, once it has enough to fold: see Due.
+	// Defaults to 6000.
 	ChunkThreshold int
 	// FoldInputTokens is the most that one model call of a fold reads. Defaults to 8000.
 	FoldInputTokens int
@@ -78,8 +79,9 @@ type Brief struct {
 func (b Brief) Dropped() bool { return b.Stale && b.Summary == "" }
 
 // Due reports from a chat's counters whether its buffer should be folded: brief and buffer together are over the
-// threshold, and there are more turns than the tail keeps. Turns so long that the prompt cannot show them all beside
-// the brief are due from fewer. More turns than MaxTurns are due whatever their size. fold_is_due is the same in SQL.
+// threshold, and the turns before the last K are, by the mean size of turns, at least half of the threshold, so that the
+// fold is worth its call. It does not wait for that where the buffer is full, nor without a bridge, which is where those
+// turns are shown. More turns than MaxTurns are due whatever their size. fold_is_due is the same in SQL.
 func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	if l.MaxTurns > 0 && pendingTurns > l.MaxTurns {
 		return true
@@ -87,8 +89,18 @@ func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	if briefTokens+pendingTokens <= l.ChunkThreshold {
 		return false
 	}
-	tooLong := l.BridgeTokenBudget > 0 && briefTokens+pendingTokens > l.PromptTokenBudget+l.BridgeTokenBudget
-	return pendingTurns > l.KRawTurns || tooLong && pendingTurns > max(1, l.MinTailTurns)
+	older := pendingTurns - l.KRawTurns
+	if older > 0 && (l.BridgeTokenBudget == 0 || pendingTokens*older >= pendingTurns*(l.ChunkThreshold/2)) {
+		return true
+	}
+	return pendingTurns > max(1, l.MinTailTurns) && Full(briefTokens, pendingTokens, pendingTurns, l)
+}
+
+// Full reports whether the prompt could not show one more turn of the buffer's mean size word for word beside the brief
+// and the buffer. Without a bridge a buffer is never full.
+func Full(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
+	next := pendingTokens / max(1, pendingTurns)
+	return l.BridgeTokenBudget > 0 && briefTokens+pendingTokens+next > l.PromptTokenBudget+l.BridgeTokenBudget
 }
 
 // KeptTokenBudget is the most that the pinned and important messages of a hybrid chat may take: a third of the prompt's

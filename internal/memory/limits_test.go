@@ -13,12 +13,18 @@ func TestDueNeedsSizeAndTurns(t *testing.T) {
 		brief, pending, turns int
 		want                  bool
 	}{
-		{500, 5500, 10, false}, {500, 5501, 10, true}, {0, 6000, 10, false}, {0, 6001, 4, true}, {0, 1_000_000, 0, false},
-		// Three turns are due only when the prompt cannot show them all.
-		{500, 8500, 3, false}, {500, 8501, 3, true}, {0, 9001, 2, true}, {0, 1_000_000, 1, false},
+		{500, 5500, 10, false}, {500, 5501, 10, true}, {0, 6000, 10, false}, {0, 1_000_000, 0, false},
+		// Before the last three turns there has to be half a threshold,
+		{0, 6001, 5, false}, {0, 6001, 6, true}, {500, 7500, 5, true},
+		// unless one more turn could not be shown.
+		{0, 7200, 4, false}, {0, 7201, 4, true}, {500, 6375, 3, false}, {500, 6376, 3, true}, {0, 6002, 2, true}, {0, 1_000_000, 1, false},
 	} {
 		if got := memory.Due(c.brief, c.pending, c.turns, l); got != c.want {
 			t.Errorf("Due(%d, %d, %d) = %v", c.brief, c.pending, c.turns, got)
 		}
+	}
+	l.BridgeTokenBudget = 0 // then nothing is shown of what is before the last three
+	if !memory.Due(0, 6001, 4, l) || memory.Due(0, 1_000_000, 3, l) {
+		t.Error("without a bridge it waits for more turns, or takes one of the last")
 	}
 }

@@ -101,7 +101,7 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	t.Parallel()
 	limits := memory.DefaultLimits()
 	limits.BridgeTokenBudget = 1000
-	turns := wordy(1100, 1100, 1100, 1100, 1100, 1100)
+	turns := wordy(620, 620, 620, 620, 620, 620)
 	for strategy, left := range map[memory.StrategyName]int{memory.StrategySummary: 3, memory.StrategyHybrid: 2} {
 		plan, ok := brief.PlanFold(memory.Brief{}, turns, limits.For(memory.Settings{Strategy: strategy}))
 		if !ok || len(turns)-plan.Turns != left {

@@ -289,14 +289,16 @@ create function throughline.fold_is_due(
   chunk_summarize_threshold int, k_raw_turns int, bridge_token_budget int, min_tail_turns int, prompt_token_budget int)
 returns boolean
 language plpgsql immutable security invoker set search_path = '' as $$
+declare
+  -- A third of a hybrid chat's prompt budget is for kept messages.
+  shown constant int := prompt_token_budget - case when memory_strategy = 'hybrid' then prompt_token_budget / 3 else 0 end + bridge_token_budget;
+  older constant bigint := pending_turns - least(k_raw_turns, max_turns);
 begin
   return memory_strategy <> 'simple' and (
     coalesce(pending_turns > max_turns, false)
     or brief_tokens + pending_tokens > chunk_summarize_threshold
-       and (pending_turns > least(k_raw_turns, max_turns)
+       and (older > 0 and (bridge_token_budget = 0 or pending_tokens * older >= pending_turns * (chunk_summarize_threshold / 2))
          or pending_turns > greatest(1, min_tail_turns) and bridge_token_budget > 0
-           -- A third of a hybrid chat's prompt budget is for kept messages.
-           and brief_tokens + pending_tokens
-             > prompt_token_budget - case when memory_strategy = 'hybrid' then prompt_token_budget / 3 else 0 end + bridge_token_budget));
+           and brief_tokens + pending_tokens + pending_tokens / greatest(1, pending_turns) > shown));
 end
 $$;

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -44,6 +45,30 @@ func TestFold(t *testing.T) {
 	r.mustFold(chatID)
 	if input := r.model.Requests()[1].Text; !strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\n"+first+"\n=== END_EXISTING_SUMMARY ===") {
 		t.Errorf("the second input begins %.300s", input)
+	}
+}
+
+// Long turns leave the prompt at their pace, and yet no summary is paid for each.
+func TestAFoldIsWorthItsCall(t *testing.T) {
+	t.Parallel()
+	for size, most := range map[int]int{400: 2, 900: 5, 1500: 7, 1800: 8, 2000: 8, 2200: 8, 2500: 8} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil, func(c *brief.Config) { c.Limits = memory.DefaultLimits() })
+			chatID := r.chat(0)
+			for turn := range 16 {
+				r.say(chatID, "user", fmt.Sprintf("Here is page %d:%s", turn, strings.Repeat(" word", size-110)))
+				r.say(chatID, "assistant", fmt.Sprintf("Page %d says this:%s", turn, strings.Repeat(" so", 90)))
+				for due := true; due; due = r.again {
+					if _, err := r.fold(chatID); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if calls := len(r.model.Requests()); calls == 0 || calls > most {
+				t.Errorf("%d summary calls in 16 turns, at most %d are wanted", calls, most)
+			}
+		})
 	}
 }
 

@@ -138,16 +138,21 @@ func lastSummarized(t memory.Turn) uuid.UUID {
 	return t.Messages[len(t.Messages)-1].ID
 }
 
-// tailLength returns how many of the buffer's last turns a fold leaves in it: K, or fewer when the prompt could not show
-// them all, because a turn that is neither shown nor in the brief would be unseen, and the chat still be due. Without a
-// bridge it is always K.
+// tailLength returns how many of the buffer's last turns a fold leaves in it: K, or fewer where the prompt could not show
+// them all, because a turn that is neither shown nor in the brief would be unseen; and fewer where the buffer would be full
+// again with the next turn, so that turns so long do not cost a fold each. Without a bridge it is always K.
 func tailLength(l memory.Limits, brief memory.Brief, turns []memory.Turn) int {
 	if l.BridgeTokenBudget == 0 {
 		return l.KRawTurns
 	}
+	tokens := max(brief.Tokens, l.SummaryTokenCap)
+	next := planOf(turns).Tokens / max(1, len(turns))
 	k := min(l.KRawTurns, len(turns))
-	for k > max(1, l.MinTailTurns) && prompt.Unseen(max(brief.Tokens, l.SummaryTokenCap), turns[len(turns)-k:], l) > 0 {
-		k--
+	for ; k > max(1, l.MinTailTurns); k-- {
+		last := turns[len(turns)-k:]
+		if prompt.Unseen(tokens, last, l) == 0 && !memory.Full(tokens, planOf(last).Tokens+next, k+1, l) {
+			break
+		}
 	}
 	return k
 }
