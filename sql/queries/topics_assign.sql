@@ -158,9 +158,7 @@ select (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
         and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null
           or exists (select from public.topics t where t.chat_id = b.chat_id))
         and (b.assigned_seq < b.indexed_seq
-          or sqlc.arg(model)::text <> '' and exists (select from public.turn_index i where i.chat_id = b.chat_id
-               and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = sqlc.arg(model)::text
-                 and i.seq > b.cleared_seq)
+          or sqlc.arg(model)::text <> '' and b.choose_model is not distinct from sqlc.arg(model)::text
           or sqlc.arg(model)::text <> '' and exists (select from public.topics t where t.chat_id = b.chat_id
                and t.state = 'active' and t.embedding_model <> sqlc.arg(model)::text)))::bool as wanted
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);

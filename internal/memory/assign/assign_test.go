@@ -15,15 +15,15 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat()
 	report := r.talk(chatID, "My cello needs new rosin soon", "The bow slips although its rosin is fresh", "Does marzipan contain walnut oil always?",
-		"ok, thanks", "Which spiccato studies train the bow hand?")
-	r.wantNumbers(chatID, 1, 1, 2, 2, 1)
-	if report != (assign.Report{Turns: 5, Matched: 2, Stayed: 1, New: 2}) {
+		"Are hazelnut and almond true nuts?", "ok, thanks", "Which spiccato studies train the bow hand?")
+	r.wantNumbers(chatID, 1, 1, 2, 2, 2, 1)
+	if report != (assign.Report{Turns: 6, Matched: 3, Stayed: 1, New: 2}) {
 		t.Errorf("%+v", report)
 	}
 	if r.topic(chatID, 1, "title") != "My cello needs new rosin soon" || r.topic(chatID, 1, "title_seq") != "1" || r.topic(chatID, 2, "title_seq") != "5" {
 		t.Errorf("titles %q, %q", r.topic(chatID, 1, "title"), r.topic(chatID, 2, "title"))
 	}
-	if r.topic(chatID, 1, "access_count") != "2" || r.topic(chatID, 2, "access_count") != "1" || r.topic(chatID, 1, "centroid_turns") != "3" {
+	if r.topic(chatID, 1, "access_count") != "2" || r.topic(chatID, 2, "access_count") != "2" || r.topic(chatID, 1, "centroid_turns") != "3" {
 		t.Errorf("accesses %s and %s, vectors %s", r.topic(chatID, 1, "access_count"), r.topic(chatID, 2, "access_count"), r.topic(chatID, 1, "centroid_turns"))
 	}
 	testkit.Want(t, r.pool, true,
@@ -31,7 +31,34 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 	if again := r.assign(chatID); again != (assign.Report{}) {
 		t.Errorf("again: %+v", again)
 	}
-	r.wantNumbers(chatID, 1, 1, 2, 2, 1)
+	r.wantNumbers(chatID, 1, 1, 2, 2, 2, 1)
+}
+
+// A turn about something else waits for the next one. If that goes on with it, both are a topic; if it goes back, none is made.
+func TestATopicBeginsWithTwoTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon")
+	if report := r.talk(chatID, "Does marzipan contain walnut oil always?"); report != (assign.Report{Turns: 1, Stayed: 1}) {
+		t.Errorf("%+v", report)
+	}
+	r.wantNumbers(chatID, 1, 1)
+	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
+		t.Errorf("wanted while there is no next turn: %v, %v", wanted, err)
+	}
+	if report := r.talk(chatID, "Are hazelnut and almond true nuts?"); report != (assign.Report{Turns: 2, Matched: 1, New: 1, Corrected: 1}) {
+		t.Errorf("%+v", report)
+	}
+	r.wantNumbers(chatID, 1, 2, 2)
+	if r.topic(chatID, 2, "title_seq") != "3" || r.topic(chatID, 1, "centroid_turns") != "1" || r.topic(chatID, 2, "centroid_turns") != "2" {
+		t.Errorf("title of %s, %s and %s vectors", r.topic(chatID, 2, "title_seq"), r.topic(chatID, 1, "centroid_turns"), r.topic(chatID, 2, "centroid_turns"))
+	}
+	r.talk(chatID, "My telescope shows a nebula tonight", "Is marzipan made without walnut sometimes?")
+	r.wantNumbers(chatID, 1, 2, 2, 2, 2)
+	if report := r.assign(chatID); report != (assign.Report{}) {
+		t.Errorf("again: %+v", report)
+	}
 }
 
 // Without vectors all turns have one topic, and are told apart when vectors come.
@@ -39,13 +66,13 @@ func TestTopicsAreChosenAgainWhenVectorsCome(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat()
-	questions := []string{"My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "ok, thanks", "The bow slips although its rosin is fresh"}
+	questions := []string{"My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?", "ok, thanks", "The bow slips although its rosin is fresh"}
 	r.say(chatID, questions...)
 	r.index(chatID)
-	if report := r.assign(chatID); report.New != 1 || report.Stayed != 3 {
+	if report := r.assign(chatID); report.New != 1 || report.Stayed != 4 {
 		t.Errorf("%+v", report)
 	}
-	r.wantNumbers(chatID, 1, 1, 1, 1)
+	r.wantNumbers(chatID, 1, 1, 1, 1, 1)
 	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
 		t.Errorf("wanted without vectors: %v, %v", wanted, err)
 	}
@@ -54,10 +81,10 @@ func TestTopicsAreChosenAgainWhenVectorsCome(t *testing.T) {
 		t.Errorf("not wanted with vectors: %v, %v", wanted, err)
 	}
 	report := r.assign(chatID)
-	if report.Turns != 4 || report.Corrected != 2 || report.New != 1 {
+	if report.Turns != 5 || report.Corrected != 3 || report.New != 1 {
 		t.Errorf("%+v", report)
 	}
-	r.wantNumbers(chatID, 1, 2, 2, 1)
+	r.wantNumbers(chatID, 1, 2, 2, 2, 1)
 	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "1" {
 		t.Errorf("%s messages, %s accesses", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
 	}
@@ -157,7 +184,7 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *assign.Config) { c.Settings.Max = 1 })
 	chatID := r.chat()
-	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?")
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
 	if r.decays != 1 {
 		t.Errorf("%d decays were asked for", r.decays)
 	}
@@ -175,7 +202,7 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	if report.Returned != 1 || report.Matched != 1 {
 		t.Errorf("%+v", report)
 	}
-	r.wantNumbers(chatID, 1, 2, 1)
+	r.wantNumbers(chatID, 1, 2, 2, 1)
 	if r.topic(chatID, 1, "state") != "active" || r.topic(chatID, 1, "compacted_seq") != "0" || r.topic(chatID, 1, "rehydrated") != "true" {
 		t.Errorf("state %s, rehydrated %s", r.topic(chatID, 1, "state"), r.topic(chatID, 1, "rehydrated"))
 	}
@@ -185,17 +212,17 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 
 func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *assign.Config) { c.Settings.Similarity = 2 }) // each turn begins a topic
+	r := newRig(t, func(c *assign.Config) { c.Settings.Similarity, c.Settings.Continuity = 2, -2 }) // each turn but the last begins a topic
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh",
-		"Which spiccato studies train the bow hand?")
-	r.wantNumbers(chatID, 1, 2, 3, 4)
+		"Which spiccato studies train the bow hand?", "ok, thanks")
+	r.wantNumbers(chatID, 1, 2, 3, 4, 4)
 	testkit.Exec(t, r.pool, "update topics set title = 'My bow', title_seq = null where number = 4") // as if renamed
 	done, err := r.engine().Merge(t.Context(), testkit.Patience, r.enqueue)
 	if err != nil || done != (assign.Merged{Chats: 1, Merged: 1}) {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	r.wantNumbers(chatID, 1, 2, 1, 4)
+	r.wantNumbers(chatID, 1, 2, 1, 4, 4)
 	if r.topic(chatID, 3, "state") != "merged" || r.topic(chatID, 3, "merged_into") != r.topic(chatID, 1, "id") || r.topic(chatID, 3, "centroid") != "" {
 		t.Errorf("topic 3 is %s", r.topic(chatID, 3, "state"))
 	}
@@ -209,8 +236,8 @@ func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	}
 	// And by hand, renamed or not.
 	merged := testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", r.topicID(chatID, 4), r.topicID(chatID, 1))
-	r.wantNumbers(chatID, 1, 2, 1, 1)
-	if !merged || r.topic(chatID, 1, "message_count") != "6" {
+	r.wantNumbers(chatID, 1, 2, 1, 1, 1)
+	if !merged || r.topic(chatID, 1, "message_count") != "8" {
 		t.Errorf("merged %v, %s messages", merged, r.topic(chatID, 1, "message_count"))
 	}
 }
@@ -219,7 +246,7 @@ func TestWhatCannotBeMerged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID, other := r.chat(), r.chat()
-	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?")
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
 	r.talk(other, "My telescope shows a nebula tonight")
 	one, two, foreign := r.topicID(chatID, 1), r.topicID(chatID, 2), r.topicID(other, 1)
 	conn := r.as("throughline_app")
@@ -234,7 +261,7 @@ func TestWhatCannotBeMerged(t *testing.T) {
 	if !merge(one, two) || merge(one, two) || merge(two, one) {
 		t.Error("it was not merged, or twice")
 	}
-	r.wantNumbers(chatID, 2, 2)
+	r.wantNumbers(chatID, 2, 2, 2)
 }
 
 // When another model makes the vectors, topics wait for theirs, and go on as they were.
@@ -242,7 +269,7 @@ func TestAnotherEmbeddingModel(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat()
-	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?")
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
 	r.use("others")
 	r.say(chatID, "The bow slips although its rosin is fresh")
 	r.index(chatID)
@@ -253,7 +280,7 @@ func TestAnotherEmbeddingModel(t *testing.T) {
 	if report := r.assign(chatID); report.Corrected != 1 || report.New != 0 {
 		t.Errorf("%+v", report)
 	}
-	r.wantNumbers(chatID, 1, 2, 1)
+	r.wantNumbers(chatID, 1, 2, 2, 1)
 	if r.topic(chatID, 1, "embedding_model") != "others" || r.topic(chatID, 2, "embedding_model") != "others" {
 		t.Errorf("centroids of %s and %s", r.topic(chatID, 1, "embedding_model"), r.topic(chatID, 2, "embedding_model"))
 	}
@@ -283,7 +310,8 @@ func TestTwoWorkersAtOneChat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat()
-	r.say(chatID, slices.Repeat([]string{"My cello needs new rosin soon", "Does marzipan contain walnut oil always?"}, 10)...)
+	r.say(chatID, slices.Repeat([]string{"My cello needs new rosin soon", "The bow slips although its rosin is fresh", "Does marzipan contain walnut oil always?",
+		"Are hazelnut and almond true nuts?"}, 5)...)
 	r.index(chatID)
 	r.embed(chatID)
 	var at sync.Mutex

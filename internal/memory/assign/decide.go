@@ -19,7 +19,7 @@ func (e *Engine) decide(s *Snapshot, scale recall.Scale, jobID int64, ways map[t
 		change: &Change{JobID: jobID, MaxMessages: e.Settings.MaxMessages},
 	}
 	for n := range s.Turns {
-		d.decide(&s.Turns[n])
+		d.decide(&s.Turns[n], nextOf(s.Turns, n))
 	}
 	d.change.Report.More = s.More
 	return d.change
@@ -35,7 +35,19 @@ type decisions struct {
 	change *Change
 }
 
-func (d *decisions) decide(turn *Turn) {
+// nextOf returns the turn after one; nil for the last, which waits for it. One that has its topic already, and so is not
+// among the turns, says nothing.
+func nextOf(turns []Turn, n int) *topics.Turn {
+	switch {
+	case n+1 == len(turns):
+		return nil
+	case turns[n+1].Before == turns[n].Seq:
+		return &turns[n+1].Turn
+	}
+	return &topics.Turn{}
+}
+
+func (d *decisions) decide(turn *Turn, next *topics.Turn) {
 	before, ok := d.chosen[turn.Before]
 	if !ok {
 		before = turn.BeforeTopic
@@ -45,7 +57,7 @@ func (d *decisions) decide(turn *Turn) {
 		turn.Vector = nil
 	}
 	topicsBefore := len(d.chat.Topics)
-	made := d.chat.Assign(turn.Turn, before)
+	made := d.chat.Assign(turn.Turn, next, before)
 	if meaningless {
 		made.Model = new(string) // it is not chosen again
 	}

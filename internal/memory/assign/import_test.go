@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -76,11 +77,11 @@ func (r *rig) take(file string) uuid.UUID {
 // An imported chat has the topics of its file: which turns, and what a person chose. Meaning would have chosen otherwise.
 func TestTopicsOfAnImportedChat(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newRig(t, func(c *assign.Config) { c.Settings.Continuity = -2 }) // one turn is enough for a topic
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh",
-		"My telescope shows a nebula tonight")
-	r.wantNumbers(chatID, 1, 2, 1, 3)
+		"My telescope shows a nebula tonight", "ok, thanks")
+	r.wantNumbers(chatID, 1, 2, 1, 3, 3)
 	testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", r.topicID(chatID, 3), r.topicID(chatID, 2))
 	testkit.Exec(t, r.pool, "update topics set title = 'Sky and nuts', title_seq = null, tags = '{x,\"y, z\"}', importance = 0.25, importance_rated "+
 		"= true where number = 2")
@@ -88,7 +89,7 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 	testkit.Exec(t, r.pool, "update topics set importance = 0.25 where number = 2")
 	file, want := r.export(chatID)
 	if len(want) != 2 || want[1].Title != "Sky and nuts" ||
-		!slices.Equal(want[1].Turns, []string{"Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight"}) {
+		!slices.Equal(want[1].Turns, []string{"Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight", "ok, thanks"}) {
 		t.Fatalf("%+v", want)
 	}
 
@@ -123,7 +124,7 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 	r.embed(taken)
 	r.assign(taken)
 	same("with vectors", true)
-	r.wantNumbers(taken, 1, 2, 1, 2)
+	r.wantNumbers(taken, 1, 2, 1, 2, 2)
 	r.wantSound(taken)
 	if left := testkit.Ask[bool](t, r.pool, "select imported_topics is not null from conversation_briefs where chat_id = $1", taken); left {
 		t.Error("something is left to do")
@@ -132,7 +133,7 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 	r.index(taken)
 	r.embed(taken)
 	r.assign(taken)
-	r.wantNumbers(taken, 1, 2, 1, 2, 1)
+	r.wantNumbers(taken, 1, 2, 1, 2, 2, 1)
 }
 
 // What is deleted before its topic was made leaves nothing of the topic behind.
@@ -140,7 +141,7 @@ func TestATopicWhoseTurnsAreGoneIsNotMade(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat()
-	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?")
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
 	testkit.Exec(t, r.pool, "update topics set title = 'Nuts', title_seq = null where number = 2")
 	file, _ := r.export(chatID)
 	r.user = testkit.NewUser(t, r.db)

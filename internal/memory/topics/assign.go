@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Turn is an indexed turn that has no topic yet, or one that was chosen without its vector.
+// Turn is an indexed turn that has no topic yet, or one that was chosen without its vector or the turn after it.
 type Turn struct {
 	Seq, LastSeq int64
 	SaidAt       time.Time
@@ -17,11 +17,11 @@ type Turn struct {
 	Vector []float32
 	// Messages is how many messages of the turn count as messages of its topic.
 	Messages int
-	// TopicID is the topic that was chosen without the vector; uuid.Nil for none.
+	// TopicID is the topic that was chosen so; uuid.Nil for none.
 	TopicID uuid.UUID
 	// Importance is what the app has said of a message of the turn, the last that it said; nil for nothing. Pinned is
-	// whether one is pinned, and Ratings are the ratings of its messages, in order. They count once: where the turn had no
-	// topic before.
+	// whether one is pinned, and Ratings are the ratings of its messages, in order. They count where the turn had no topic
+	// before, and for the topic that it begins.
 	Importance *float64
 	Pinned     bool
 	Ratings    []int
@@ -48,6 +48,10 @@ const (
 	ByMatch How = "matched"
 	// ByStart is for a turn that begins a new topic.
 	ByStart How = "started"
+	// ByDigression is for a turn that is near to no topic and that the next turn does not follow: it stays with the turn before.
+	ByDigression How = "digressed"
+	// ByWaiting is for a turn that is near to no topic while there is no next one: it stays with the turn before until then.
+	ByWaiting How = "waiting"
 	// ByShortness is for a turn that says too little, and stays with the turn before.
 	ByShortness How = "short"
 	// ByLanguage is for a turn in a language that the model does not tell apart, which stays with the turn before.
@@ -63,7 +67,7 @@ type Decision struct {
 	How   How
 	Topic *Topic
 	// Model is what turn_index.topic_model is to be: the model by whose vectors the topic was chosen; "" if none is to
-	// choose again; nil if the topic is to be chosen again once the turn has a vector.
+	// choose again; nil if the topic is to be chosen again once the turn has a vector, and a next turn.
 	Model *string
 	// Similarity is what matched, continuity included; 0 where meaning was not asked.
 	Similarity float64
@@ -90,9 +94,9 @@ type Chat struct {
 }
 
 // Assign decides on a turn's topic, given that of the turn before, and counts the turn in. Turns are to come in the order
-// of their seqs.
-func (c *Chat) Assign(turn Turn, before uuid.UUID) Decision {
-	d := c.decide(&turn, c.byID(before))
+// of their seqs. next is the turn after it; nil if there is none yet.
+func (c *Chat) Assign(turn Turn, next *Turn, before uuid.UUID) Decision {
+	d := c.decide(&turn, next, c.byID(before))
 	c.count(&turn, &d)
 	return d
 }
@@ -119,7 +123,7 @@ func find(topics []*Topic, id uuid.UUID) *Topic {
 	return nil
 }
 
-func (c *Chat) decide(turn *Turn, before *Topic) Decision {
+func (c *Chat) decide(turn, next *Turn, before *Topic) Decision {
 	stay := before
 	if stay == nil {
 		stay = c.Current()
@@ -135,7 +139,10 @@ func (c *Chat) decide(turn *Turn, before *Topic) Decision {
 	default:
 		d.Model = &c.Model
 		if given == nil {
-			d.How, d.Topic, d.Similarity = c.match(turn, before, stay)
+			d.How, d.Topic, d.Similarity = c.match(turn, next, before, stay)
+		}
+		if d.How == ByWaiting {
+			d.Model = nil
 		}
 	}
 	if given != nil {
@@ -162,9 +169,9 @@ func (c *Chat) given(turn *Turn) *Topic {
 	return t
 }
 
-// match finds the topic that a turn's vector is near to; a nil topic if there is none. A topic that has no centroid yet, as
-// its turns said too little, takes the turn that follows them, and that which it began with.
-func (c *Chat) match(turn *Turn, before, stay *Topic) (How, *Topic, float64) {
+// match finds the topic that a turn's vector is near to, or that it stays with; a nil topic if it begins one. A topic that
+// has no centroid yet, as its turns said too little, takes the turn that follows them, and that which it began with.
+func (c *Chat) match(turn, next *Turn, before, stay *Topic) (How, *Topic, float64) {
 	best, found := c.Nearest(turn.Vector, before)
 	if found != nil && best >= c.Settings.Similarity {
 		return ByMatch, found, best
@@ -172,10 +179,28 @@ func (c *Chat) match(turn *Turn, before, stay *Topic) (How, *Topic, float64) {
 	if own := c.byID(turn.TopicID); own != nil && own.Centroid == nil && own.FirstSeq == turn.Seq {
 		return ByStart, own, 0
 	}
-	if stay != nil && stay.Centroid == nil && c.saidLittle(turn, stay) {
+	switch {
+	case stay == nil:
+		return ByStart, nil, 0
+	case stay.Centroid == nil && c.saidLittle(turn, stay):
 		return ByMatch, stay, 0
+	case next == nil:
+		return ByWaiting, stay, 0
+	case !c.follows(next, turn, stay):
+		return ByDigression, stay, 0
 	}
 	return ByStart, nil, 0
+}
+
+// follows reports whether the next turn goes on with what a turn would begin, rather than with the topic before: otherwise
+// that was an aside, and a topic of its own would be one of a single turn.
+func (c *Chat) follows(next, turn *Turn, before *Topic) bool {
+	if !c.Scale.Reads(next.Question) {
+		return false
+	}
+	on, _ := c.Similarity(next.Vector, turn.Vector)
+	back, _ := c.Similarity(next.Vector, before.Centroid)
+	return on > back+c.Settings.Continuity
 }
 
 // saidLittle reports whether nothing but short turns before this one belongs to a topic without centroid.
@@ -226,6 +251,9 @@ func (c *Chat) count(turn *Turn, d *Decision) {
 	if joins {
 		c.join(turn, t)
 	}
+	if turn.Given == nil && joins && (turn.TopicID == uuid.Nil || d.How == ByStart) {
+		t.weigh(turn)
+	}
 	if d.Model != nil && *d.Model != "" {
 		d.Retitle = t.CentroidTurns == 0 && t.FirstSeq < turn.Seq && !t.Renamed
 		t.Centroid, t.Model = Mean(t.Centroid, t.CentroidTurns, turn.Vector, 1), c.Model
@@ -247,9 +275,6 @@ func (c *Chat) join(turn *Turn, t *Topic) {
 	}
 	if turn.SaidAt.Before(t.CreatedAt) {
 		t.CreatedAt = turn.SaidAt
-	}
-	if turn.TopicID == uuid.Nil && turn.Given == nil {
-		t.weigh(turn)
 	}
 }
 

@@ -148,13 +148,14 @@ func TestAssignmentsAddUp(t *testing.T) {
 		c := &Chat{Settings: Defaults(), ByMeaning: ByMeaning{Model: "m", Scale: evenScale}}
 		chosen := make([]Turn, 40)
 		moved := map[uuid.UUID][][]float32{}
-		play := func(n int) {
+		open := map[int]bool{}
+		play := func(n int, next *Turn) {
 			before := uuid.Nil
 			if n > 0 {
 				before = chosen[n-1].TopicID
 			}
-			d := c.Assign(chosen[n], before)
-			chosen[n].TopicID = d.Topic.ID
+			d := c.Assign(chosen[n], next, before)
+			chosen[n].TopicID, open[n] = d.Topic.ID, d.Model == nil
 			if !slices.Contains(c.Topics, d.Topic) {
 				t.Fatalf("seed %d, turn %d: a topic of no chat", seed, n)
 			}
@@ -173,12 +174,14 @@ func TestAssignmentsAddUp(t *testing.T) {
 			default:
 				chosen[n].Vector = unit(r)
 			}
-			play(n)
+			play(n, []*Turn{nil, {Question: "Which rosin do I need now?", Vector: unit(r)}}[r.IntN(2)])
 		}
 		for n := range chosen {
-			if chosen[n].Vector == nil {
+			if open[n] && chosen[n].Vector == nil {
 				chosen[n].Vector = unit(r)
-				play(n)
+			}
+			if open[n] {
+				play(n, &Turn{Question: "Which rosin do I need now?", Vector: unit(r)})
 			}
 		}
 		checkCounts(t, seed, c, chosen, moved)

@@ -87,8 +87,8 @@ func TestGoldenAssignments(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(chat), "\n")
 		fmt.Fprintf(&out, "== %s ==\n", lines[0])
 		p := newPlay()
-		for _, line := range lines[1:] {
-			p.play(t, &out, line)
+		for n, line := range lines[1:] {
+			p.play(t, &out, line, append(lines, "")[n+2])
 		}
 		p.topics(&out)
 	}
@@ -107,14 +107,14 @@ func newPlay() *play {
 	return &play{Chat: Chat{Settings: Defaults(), ByMeaning: ByMeaning{Model: "m1", Scale: evenScale}}, turns: map[int64]uuid.UUID{}}
 }
 
-func (p *play) play(t *testing.T, out *strings.Builder, line string) {
+// play plays a line. If the one after it is a turn as well, both are chosen at once.
+func (p *play) play(t *testing.T, out *strings.Builder, line, after string) {
 	t.Helper()
-	fields, question, isTurn := strings.Cut(line, " | ")
-	words := strings.Fields(fields)
-	if isTurn {
-		p.turn(t, out, words, question)
+	if turn := p.turn(t, line); turn != nil {
+		p.assign(out, turn, p.turn(t, after))
 		return
 	}
+	words := strings.Fields(line)
 	switch fmt.Fprintf(out, "%s\n", line); words[0] {
 	case "again":
 	case "english":
@@ -134,18 +134,32 @@ func (p *play) play(t *testing.T, out *strings.Builder, line string) {
 	}
 }
 
-func (p *play) turn(t *testing.T, out *strings.Builder, words []string, question string) {
+// played is a turn of the script.
+type played struct {
+	Turn
+
+	alone bool // it is not joined to the turn before
+}
+
+// turn reads a line; nil if it is no turn.
+func (p *play) turn(t *testing.T, line string) *played {
 	t.Helper()
+	fields, question, isTurn := strings.Cut(line, " | ")
+	if !isTurn {
+		return nil
+	}
+	words := strings.Fields(fields)
 	seq := int64(number(t, words[0]))
-	turn := Turn{Seq: seq, LastSeq: seq + 1, SaidAt: goldenNow.Add(time.Duration(seq) * time.Hour), Question: question, Messages: 2, Vector: vectorOf(t, words[1])}
-	before := p.turns[seq-2]
+	turn := &played{Turn: Turn{
+		Seq: seq, LastSeq: seq + 1, SaidAt: goldenNow.Add(time.Duration(seq) * time.Hour), Question: question, Messages: 2, Vector: vectorOf(t, words[1]),
+	}}
 	for _, flag := range words[2:] {
 		name, value, _ := strings.Cut(flag, "=")
 		switch name {
 		case "was":
 			turn.TopicID = p.number(t, value).ID
 		case "before":
-			before = uuid.Nil
+			turn.alone = true
 		case "importance":
 			importance := number(t, value)
 			turn.Importance = &importance
@@ -157,9 +171,21 @@ func (p *play) turn(t *testing.T, out *strings.Builder, words []string, question
 			t.Fatalf("what is %q?", flag)
 		}
 	}
-	d := p.Assign(turn, before)
-	p.turns[seq] = d.Topic.ID
-	fmt.Fprintf(out, "%2d %-7s %d", seq, d.How, d.Topic.Number)
+	return turn
+}
+
+func (p *play) assign(out *strings.Builder, turn, after *played) {
+	var next *Turn
+	if after != nil {
+		next = &after.Turn
+	}
+	before := p.turns[turn.Seq-2]
+	if turn.alone {
+		before = uuid.Nil
+	}
+	d := p.Assign(turn.Turn, next, before)
+	p.turns[turn.Seq] = d.Topic.ID
+	fmt.Fprintf(out, "%2d %-9s %d", turn.Seq, d.How, d.Topic.Number)
 	if d.Similarity > 0 {
 		fmt.Fprintf(out, " at %.2f", d.Similarity)
 	}
@@ -178,7 +204,7 @@ func (p *play) turn(t *testing.T, out *strings.Builder, words []string, question
 	if d.From != nil {
 		fmt.Fprintf(out, ", from %d with %d messages left", d.From.Number, d.From.MessageCount)
 	}
-	fmt.Fprintf(out, " | %s\n", question)
+	fmt.Fprintf(out, " | %s\n", turn.Question)
 }
 
 func (p *play) topics(out *strings.Builder) {

@@ -310,7 +310,11 @@ func (m *grouping) assign(d *talk, scale recall.Scale, counts *guesses) []int {
 		if before != nil {
 			id = before.ID
 		}
-		decision := chat.Assign(t.Turn, id)
+		var next *topics.Turn
+		if n+1 < len(d.turns) {
+			next = &d.turns[n+1].Turn
+		}
+		decision := chat.Assign(t.Turn, next, id)
 		if decision.How == topics.ByMatch || decision.How == topics.ByStart {
 			counts.add(guess, decision.Topic, before, len(chat.Topics) == known)
 		}
