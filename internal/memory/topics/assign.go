@@ -192,15 +192,16 @@ func (c *Chat) match(turn, next *Turn, before, stay *Topic) (How, *Topic, float6
 	return ByStart, nil, 0
 }
 
-// follows reports whether the next turn goes on with what a turn would begin, rather than with the topic before: otherwise
-// that was an aside, and a topic of its own would be one of a single turn.
+// follows reports whether the next turn goes on with what a turn would begin: whether they are nearer to each other than one
+// of them is to the topic before. Otherwise that was an aside, and a topic of its own would be one of a single turn.
 func (c *Chat) follows(next, turn *Turn, before *Topic) bool {
 	if !c.Scale.Reads(next.Question) {
 		return false
 	}
 	on, _ := c.Similarity(next.Vector, turn.Vector)
+	stays, _ := c.Similarity(turn.Vector, before.Centroid)
 	back, _ := c.Similarity(next.Vector, before.Centroid)
-	return on > back+c.Settings.Continuity
+	return on > max(stays, back)+c.Settings.Continuity
 }
 
 // saidLittle reports whether nothing but short turns before this one belongs to a topic without centroid.

@@ -4,7 +4,7 @@
 //	go run ./internal/proof/quality -quick               in small, for CI
 //	go run ./internal/proof/quality -only junk,recall    only these
 //	go run ./internal/proof/quality -only recall -locomo locomo10.json
-//	go run ./internal/proof/quality -only recall,topics -longmemeval file.json
+//	go run ./internal/proof/quality -only topics -locomo locomo10.json -longmemeval file.json
 //
 // recall and topics are tables of what is found of dialogs (package dialogs). The others are suites about long-term
 // memories, with the built program on a private Postgres: people talk over HTTP, and checks look at the tables. The model's
@@ -48,7 +48,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.only, "only", strings.Join(names(), ","), "run only these, comma-separated")
 	flags.StringVar(&o.source, "source", ".", "the module's folder")
 	flags.BoolVar(&o.doc, "doc", false, "put the tables into their pages in docs")
-	flags.StringVar(&o.LoCoMo, "locomo", "", "a file of LoCoMo, for recall")
+	flags.StringVar(&o.LoCoMo, "locomo", "", "a file of LoCoMo, for recall and topics")
 	flags.StringVar(&o.LongMemEval, "longmemeval", "", "a file of LongMemEval, for recall and topics")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/dev/demo"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -56,18 +57,32 @@ func talkOf(d *dialog) *talk {
 }
 
 // readTalks reads histories as they are, or our own dialogs in English, the keyless embedder's language, as one long chat:
-// their sessions in turn, so that the conversation leaves each dialog and comes back to it.
-func readTalks(o Options) (all []*talk, err error) {
-	if o.LongMemEval != "" {
-		defer kit.Catch(&err)
-		histories := readFile(o.LongMemEval, parseLongMemEval)
-		for _, d := range histories {
-			all = append(all, talkOf(d))
+// their sessions in turn, so that the conversation leaves each dialog and comes back to it. short are talks of short
+// messages, whose topics are only counted: LoCoMo's, where it is named, and what the user says in the demo.
+func readTalks(o Options) (histories, short []*talk, err error) {
+	defer kit.Catch(&err)
+	if o.LoCoMo != "" {
+		for _, d := range readFile(o.LoCoMo, parseLoCoMo) {
+			short = append(short, talkOf(d))
 		}
-		return all, nil
 	}
-	ours, err := parseLoCoMo(own)
+	demonstrated := &dialog{name: "the demo's conversation"}
+	for _, line := range kit.Must(demo.BuiltinConversation()) {
+		demonstrated.messages = append(demonstrated.messages, message{role: line.Role, content: line.Content})
+	}
+	short = append(short, talkOf(demonstrated))
+	if o.LongMemEval == "" {
+		return []*talk{talkOf(ownInTurn())}, short, nil
+	}
+	for _, d := range readFile(o.LongMemEval, parseLongMemEval) {
+		histories = append(histories, talkOf(d))
+	}
+	return histories, short, nil
+}
+
+func ownInTurn() *dialog {
 	one := &dialog{name: "our own dialogs"}
+	ours := kit.Must(parseLoCoMo(own))
 	const rounds = 10 // more than any dialog has sessions
 	for round := range rounds {
 		for _, d := range ours {
@@ -79,32 +94,36 @@ func readTalks(o Options) (all []*talk, err error) {
 			}
 		}
 	}
-	return []*talk{talkOf(one)}, err
+	return one
 }
 
 // Topics measures how well turns are grouped into topics, and returns a table for a document: B-cubed over users' messages,
 // with the vectors that the server makes of them by the keyless embedder under root, beside the letter of the topic memory
-// that the project began with. Of LongMemEval it names figures.
+// that the project began with; and how many topics short messages have. Of LongMemEval it names figures.
 func Topics(ctx context.Context, o Options, root string, progress io.Writer) (text string, err error) {
 	defer kit.Catch(&err)
-	m := kit.Must(group(ctx, kit.Must(readTalks(o)), root, progress))
-	return m.text(o.LongMemEval != ""), nil
+	histories, short, err := readTalks(o)
+	kit.Check(err)
+	m := kit.Must(group(ctx, histories, short, root, progress))
+	return m.text(o.LongMemEval != "") + m.counts(), nil
 }
 
 // group makes the vectors of chats with the keyless embedder that is installed under root, and groups their turns.
-func group(ctx context.Context, talks []*talk, root string, progress io.Writer) (m *grouping, err error) {
+func group(ctx context.Context, histories, short []*talk, root string, progress io.Writer) (m *grouping, err error) {
 	defer kit.Catch(&err)
 	vectors, stop, err := startEmbedder(ctx, root)
 	kit.Check(err)
 	defer stop()
 	store := scales{}
 	m = &grouping{
-		embedder: vectors, talks: talks, onTurns: kit.Must(recall.NewTurnScales(store, vectors).Measured(ctx)),
+		embedder: vectors, talks: histories, short: short, onTurns: kit.Must(recall.NewTurnScales(store, vectors).Measured(ctx)),
 		onSentences: kit.Must(recall.NewScales(store, vectors).Measured(ctx)),
 	}
-	for _, d := range talks {
+	for _, d := range slices.Concat(histories, short) {
 		fmt.Fprintf(progress, "%s: %d messages, %d turns\n", d.name, len(d.messages), len(d.turns))
 		m.embed(ctx, d)
+	}
+	for _, d := range histories {
 		m.measure(d)
 	}
 	return m, nil
@@ -196,6 +215,35 @@ func (m *grouping) text(named bool) string {
 	return text.String()
 }
 
+// counts is the table of how many topics short messages have, and how many of them have a single turn.
+func (m *grouping) counts() string {
+	var text strings.Builder
+	text.WriteString("\n| short messages | turns | S0's letter: topics for 100 turns | of one turn, % | **ours** | of one turn, % |\n|---|---|---|---|---|---|\n")
+	for _, d := range m.short {
+		fmt.Fprintf(&text, "| %s | %d | %s | %s |\n", d.name, len(d.turns), countsOf(byLetter(d, 0)), countsOf(m.assign(d, m.onTurns, new(guesses))))
+	}
+	return text.String()
+}
+
+func countsOf(groups []int) string {
+	all, single := singles(groups)
+	return fmt.Sprintf("%.1f | %.0f", 100*float64(all)/float64(len(groups)), 100*float64(single)/float64(all))
+}
+
+// singles counts topics, and those of a single turn. groups[n] is the topic of the nth turn.
+func singles(groups []int) (all, single int) {
+	turns := map[int]int{}
+	for _, topic := range groups {
+		turns[topic]++
+	}
+	for _, n := range turns {
+		if n == 1 {
+			single++
+		}
+	}
+	return len(turns), single
+}
+
 // The ways to group turns, in the order of the table.
 const (
 	letter = iota
@@ -216,7 +264,7 @@ var groupings = [...]struct{ name, figure string }{
 type grouping struct {
 	embedder             *llm.Embedder
 	onSentences, onTurns recall.Scale
-	talks                []*talk
+	talks, short         []*talk
 	found                [len(groupings)][]likeness // of each way and chat
 	asked                guesses
 }

@@ -18,20 +18,26 @@ const root = "../../../.."
 // Our own dialogs, with the keyless embedder's vectors: the subjects are told apart, and better than by the letter.
 func TestOwnDialogsAreGrouped(t *testing.T) {
 	t.Parallel()
-	talks, err := readTalks(Options{})
+	histories, short, err := readTalks(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := group(t.Context(), talks, root, io.Discard)
+	r, err := group(t.Context(), histories, short, root, io.Discard)
 	if errors.Is(err, embedder.ErrNotInstalled) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("\n" + r.text(false))
+	t.Log("\n" + r.text(false) + r.counts())
 	if f1 := r.mean(ours).f1; f1 < .45 || f1 <= r.mean(letter).f1 || f1 <= r.mean(onSentences).f1 {
 		t.Errorf("F1 %.3f, by the letter %.3f, on the scale of sentences %.3f", f1, r.mean(letter).f1, r.mean(onSentences).f1)
+	}
+	for _, d := range short {
+		all, single := singles(r.assign(d, r.onTurns, new(guesses)))
+		if 100*all > 15*len(d.turns) || 5*single > all {
+			t.Errorf("%s: %d topics in %d turns, %d of a single one", d.name, all, len(d.turns), single)
+		}
 	}
 }
 
@@ -70,7 +76,7 @@ func TestHistoriesAreReadInOrderOfTime(t *testing.T) {
 	if err := os.WriteFile(path, []byte(history), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dialogs, err := readTalks(Options{LongMemEval: path})
+	dialogs, _, err := readTalks(Options{LongMemEval: path})
 	if err != nil || len(dialogs) != 1 || len(dialogs[0].messages) != 4 || len(dialogs[0].turns) != 2 {
 		t.Fatalf("%+v, %v", dialogs, err)
 	}
@@ -82,7 +88,7 @@ func TestHistoriesAreReadInOrderOfTime(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(history, `"late",`, "", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readTalks(Options{LongMemEval: path}); err == nil {
+	if _, _, err := readTalks(Options{LongMemEval: path}); err == nil {
 		t.Error("a session without a name is taken")
 	}
 }
