@@ -175,7 +175,7 @@ func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 	watched := func() bool {
 		return ask[bool](b, "select thousands_to_fold is not null from conversation_briefs where chat_id = '"+chatID.String()+"'")
 	}
-	b.exec("update conversation_briefs set pending_tokens = 9000 where chat_id = $1", chatID)
+	b.exec("update conversation_briefs set pending_tokens = 6500 where chat_id = $1", chatID)
 	if folds := due(); len(folds) != 0 || !watched() {
 		t.Errorf("a moment after the last turn %d are due, watched: %v", len(folds), watched())
 	}

@@ -73,6 +73,7 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 	c := &chatter{bed: b, who: b.newUser(), chat: uuid.New(), random: random}
 	settings := topics.Defaults()
 	settings.Max, settings.MaxMessages, settings.KeepMessages = 1, 4, 2
+	settings.Continuity = -2 // a turn begins a topic whatever follows
 	store, registry, log := NewEmbeddings(b.pool, recall.VectorSize), metrics.New(), &testkit.Log{}
 	b.exec(`insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences) values ('subjects', 512, 0, 0.3, '', $1)
 		on conflict do nothing`, recall.SentenceList)
