@@ -143,7 +143,7 @@ func writeAssignment(
 		queueExec(batch, queries.AssignUpdateTopic, topicParams(chatID, t))
 	}
 	for _, t := range change.Retitled {
-		queueExec(batch, queries.AssignRetitle, dbsqlc.AssignRetitleParams{ID: t.ID, ChatID: chatID, TitleFrom: t.Seq, TitleTo: t.LastSeq})
+		queueExec(batch, queries.AssignRetitle, dbsqlc.AssignRetitleParams{ID: t.ID, ChatID: chatID, Title: t.Title, TitleSeq: t.TitleSeq})
 	}
 	if len(change.Chosen) > 0 {
 		queueExec(batch, queries.AssignTurns, chosenParams(chatID, change.Chosen))
@@ -200,9 +200,9 @@ func centroidOf(t *topics.Topic) (vector, model *string, turns int) {
 func newTopicParams(chatID uuid.UUID, t assign.Titled) dbsqlc.AssignInsertTopicParams {
 	centroid, model, turns := centroidOf(t.Topic)
 	return dbsqlc.AssignInsertTopicParams{
-		ID: t.ID, ChatID: chatID, Number: t.Number, TitleFrom: t.Seq, TitleTo: t.Topic.LastSeq, Importance: t.Importance, ImportanceRated: t.Rated,
+		ID: t.ID, ChatID: chatID, Number: t.Number, Title: t.Title, TitleSeq: t.TitleSeq, Importance: t.Importance, ImportanceRated: t.Rated,
 		AccessCount: t.AccessCount, MessageCount: t.MessageCount, Centroid: centroid, EmbeddingModel: model, CentroidTurns: turns,
-		CreatedAt: t.CreatedAt, LastActiveAt: t.LastActiveAt, FirstSeq: t.FirstSeq, LastSeq: t.Topic.LastSeq,
+		CreatedAt: t.CreatedAt, LastActiveAt: t.LastActiveAt, FirstSeq: t.FirstSeq, LastSeq: t.LastSeq,
 	}
 }
 

@@ -104,7 +104,7 @@ func packCommit(change *pack.Change) dbsqlc.PackCommitParams {
 	}
 	return dbsqlc.PackCommitParams{
 		TopicID: change.TopicID, ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedVersion: change.Planned.Version,
-		CheckedSeq: checked, CheckedMessages: int64(messages),
+		CheckedSeq: checked, CheckedMessages: int64(messages), Title: change.Title, TitleSeq: change.TitleSeq,
 		Summary: change.Summary, SummaryTokens: change.Tokens, SummarySeq: change.SummarySeq, CompactedSeq: change.CompactedSeq,
 		CompactedMessages: change.Report.Archived, Stale: change.Stale, Rehydrated: change.Rehydrated,
 		WaitSeconds: change.Wait.Seconds(), Summarized: change.Plan.Summarize,

@@ -45,13 +45,15 @@ waiting as materialized (
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
        string_to_array(btrim(case when w.embedding_model = sqlc.arg(model)::text then w.embedding::text end, '[]'), ',')::real[] as vector,
        coalesce(before.seq, 0)::bigint as before, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
-       said.question, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
+       said.question, said.opening, said.opening_seq, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
   from (select * from waiting order by waiting.seq limit sqlc.arg(most)::int) w
   left join lateral (
        select i.seq, i.topic_id from throughline.own_turn_index i
         where i.chat_id = sqlc.arg(chat_id) and i.seq < w.seq and i.seq > (select p.cleared_seq from place p) order by i.seq desc limit 1) before on true
  cross join lateral (
        select coalesce(string_agg(left(m.content, 5000), E'\n' order by m.seq) filter (where m.role = 'user'), '') as question,
+              coalesce((array_agg(left(m.content, 600) order by m.role = 'user' desc, m.seq))[1], '') as opening,
+              coalesce((array_agg(m.seq order by m.role = 'user' desc, m.seq))[1], 0)::bigint as opening_seq,
               count(*) as messages, bool_or(m.pinned) is true as pinned,
               coalesce((array_agg(m.importance order by m.seq desc) filter (where m.importance is not null))[1], null)::float8 as importance,
               coalesce(array_agg(m.rating::int order by m.seq) filter (where m.rating is not null), '{}') as ratings
@@ -65,17 +67,14 @@ select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-00
 select throughline.renew_centroids(sqlc.arg(chat_id)::uuid, sqlc.arg(model)::text);
 
 -- name: AssignInsertTopic :exec
--- As the chat's owner. The title is made of the turn's question or, without one, of its first message.
+-- As the chat's owner.
 insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
    centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
-select sqlc.arg(id)::uuid, m.chat_id, m.user_id, sqlc.arg(number)::int, throughline.topic_title(left(m.content, 2000)), m.seq, sqlc.arg(importance)::float8,
-  sqlc.arg(importance_rated)::bool,
-       sqlc.arg(access_count)::int, sqlc.arg(message_count)::int, sqlc.narg(centroid)::throughline.embedding, sqlc.narg(embedding_model)::text,
-       sqlc.arg(centroid_turns)::int, sqlc.arg(created_at)::timestamptz, sqlc.arg(last_active_at)::timestamptz, sqlc.arg(first_seq)::bigint,
-         sqlc.arg(last_seq)::bigint
-  from throughline.own_messages m
- where m.chat_id = sqlc.arg(chat_id) and m.seq between sqlc.arg(title_from)::bigint and sqlc.arg(title_to)::bigint and m.role <> 'system' and m.token_count > 0
- order by m.role = 'user' desc, m.seq limit 1;
+select sqlc.arg(id)::uuid, c.id, c.user_id, sqlc.arg(number)::int, sqlc.arg(title)::text, sqlc.arg(title_seq)::bigint, sqlc.arg(importance)::float8,
+       sqlc.arg(importance_rated)::bool, sqlc.arg(access_count)::int, sqlc.arg(message_count)::int, sqlc.narg(centroid)::throughline.embedding,
+       sqlc.narg(embedding_model)::text, sqlc.arg(centroid_turns)::int, sqlc.arg(created_at)::timestamptz, sqlc.arg(last_active_at)::timestamptz,
+       sqlc.arg(first_seq)::bigint, sqlc.arg(last_seq)::bigint
+  from throughline.own_chats c where c.id = sqlc.arg(chat_id);
 
 -- name: AssignUpdateTopic :exec
 -- As the chat's owner.
@@ -104,12 +103,7 @@ update throughline.own_briefs b
 
 -- name: AssignRetitle :exec
 -- As the chat's owner. A title that a user has set stays.
-update throughline.own_topics t
-   set title = throughline.topic_title(left(m.content, 2000)), title_seq = m.seq
-  from (select o.seq, o.content from throughline.own_messages o
-         where o.chat_id = sqlc.arg(chat_id) and o.seq between sqlc.arg(title_from)::bigint and sqlc.arg(title_to)::bigint and o.role <> 'system'
-           and o.token_count > 0
-         order by o.role = 'user' desc, o.seq limit 1) m
+update throughline.own_topics t set title = sqlc.arg(title)::text, title_seq = sqlc.arg(title_seq)::bigint
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id) and t.title_seq is not null;
 
 -- name: AssignTurns :exec

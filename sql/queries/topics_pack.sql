@@ -12,7 +12,7 @@ returning t.version, t.state,
           (t.state = 'active' and not exists (
              select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
           t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
-          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq;
+          t.title, t.title_seq, coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq;
 
 -- name: PackExists :one
 select t.id from throughline.own_topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
@@ -47,6 +47,7 @@ update throughline.own_topics
 update throughline.own_topics t
    set summary = nullif(sqlc.arg(summary)::text, ''), summary_tokens = sqlc.arg(summary_tokens)::int, summary_seq = sqlc.arg(summary_seq)::bigint,
        compacted_seq = sqlc.arg(compacted_seq)::bigint, compacted_messages = sqlc.arg(compacted_messages)::int,
+       title = coalesce(sqlc.narg(title)::text, t.title), title_seq = coalesce(sqlc.narg(title_seq)::bigint, t.title_seq),
        stale = sqlc.arg(stale)::bool, rehydrated = t.rehydrated and sqlc.arg(rehydrated)::bool, lease_token = null, lease_until = null,
        retry_at = case when sqlc.arg(wait_seconds)::float8 > 0 then now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
                        when not sqlc.arg(summarized)::bool then t.retry_at end

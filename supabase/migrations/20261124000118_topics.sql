@@ -4,17 +4,6 @@
 -- Locks are taken in this order everywhere: chats, messages, conversation_briefs, topics, memory_users, memories. Whoever
 -- writes turn_index holds the lock of the brief, and locks topics after it.
 
--- A topic's title from a message: its first 80 characters, cut at the end of a word, on one line.
-create function throughline.topic_title(content text) returns text
-language sql immutable security invoker parallel safe set search_path = '' as $$
-  select case when line = '' then '…'
-              when char_length(line) <= 80 then line
-              else coalesce(nullif(rtrim(substring(left(line, 81) from '^(.*) [^ ]*$')), ''), left(line, 80)) end
-    from (select btrim(regexp_replace(left(ltrim(content,
-            E' \t\n\x0b\f\r\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000'), 1000),
-            '[\x01-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+', ' ', 'g')) as line) folded
-$$;
-
 create table public.topics (
   id               uuid        not null default gen_random_uuid(),
   chat_id          uuid        not null,
@@ -22,7 +11,8 @@ create table public.topics (
   -- 1, 2, 3 … within the chat.
   number           int         not null,
   title            text        not null,
-  -- The message that the title was made of; null once somebody renamed the topic.
+  -- The message that the title was made of; 0 if it was made with the summary, or is '…' until it is made; null once
+  -- somebody renamed the topic.
   title_seq        bigint,
   -- Holds the messages of the topic up to summary_seq; null where there is none.
   summary          text,
@@ -57,7 +47,7 @@ create table public.topics (
   merged_into      uuid,
   -- The conversation came back to it and it was unpacked: not packed again while it is what is talked about.
   rehydrated       boolean     not null default false,
-  -- Summary and compacted_seq are to be made anew.
+  -- Summary, compacted_seq and a title '…' are to be made anew.
   stale            boolean     not null default false,
   -- One more with every change of title, summary, compacted_seq, state, merged_into and stale, and when a message is deleted.
   version          bigint      not null default 1,

@@ -4,7 +4,8 @@
 -- A topic never keeps words of a message that is gone: title, summary and centroid go in the same transaction, and
 -- every change raises its version, so that what a model makes of the old words is discarded.
 
--- Makes all messages of topics active. gone: messages left them, so that no summary may stay that could hold their words.
+-- Makes all messages of topics active. gone: messages left them, so that no summary may stay that could hold their words, and
+-- no title that was made with one, here or of what was merged into them.
 create function throughline.unpack_topics(ids uuid[], gone boolean) returns void
 language plpgsql volatile security invoker set search_path = '' as $$
 begin
@@ -18,10 +19,17 @@ begin
          summary_seq = case when not gone then t.summary_seq else 0 end,
          compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = false, retry_at = null, version = t.version + 1
    where t.id = any (ids) and t.state <> 'merged';
+  if gone then
+    with recursive held (id) as (
+      select unnest(ids)
+      union
+      select t.id from held h join public.topics t on t.merged_into = h.id)
+    update public.topics t set title = '…' from held h where t.id = h.id and t.title_seq = 0 and t.title <> '…';
+  end if;
 end
 $$;
 
--- Counts what topics have; renames those whose title is of a message that they have no longer; deletes those without turns,
+-- Counts what topics have; takes titles of messages that they have no longer, which a job makes anew; deletes those without turns,
 -- and what was merged into them. The caller holds the lock of the brief.
 create function throughline.settle_topics(chat uuid, ids uuid[]) returns void
 language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
@@ -53,14 +61,8 @@ begin
     if topic.compacted_messages <> said.packed then
       perform throughline.unpack_topics(array[topic.id], false);
     end if;
-    if topic.title_seq is not null and said.title_stays is not true then
-      update public.topics t set title_seq = coalesce(first.seq, 0), title = throughline.topic_title(coalesce(first.content, ''))
-        from (values (1)) one
-        left join (
-          select m.seq, m.content from throughline.messages_of_topics m
-           where m.topic_id = topic.id and m.chat_id = chat and m.content ~ '\S' order by m.role = 'user' desc, m.seq limit 1) first on true
-       where t.id = topic.id;
-    end if;
+    update public.topics t set title = '…', title_seq = 0, stale = true
+     where t.id = topic.id and (t.title_seq > 0 and said.title_stays is not true or t.title_seq = 0 and t.title = '…');
   end loop;
 end
 $$;

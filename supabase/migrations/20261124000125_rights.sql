@@ -10,7 +10,7 @@ grant execute on function throughline.content_key, throughline.folded, throughli
   throughline_worker;
 -- The server and its jobs.
 grant execute on function throughline.index_turns, throughline.merge_topics, throughline.note_change, throughline.similar_memories,
-  throughline.skip_extraction, throughline.topic_messages, throughline.topic_title, throughline.touch_memories to throughline_app, throughline_worker;
+  throughline.skip_extraction, throughline.topic_messages, throughline.touch_memories to throughline_app, throughline_worker;
 -- The server at work for a user.
 grant execute on function throughline.find_memories, throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.index_rest,
   throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness, throughline.recall_size to throughline_app;

@@ -165,11 +165,11 @@ select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
   'content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_user_name keep_memories last_use merge_topics note_change '
-  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages topic_title touch_memories',
+  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
   'content_key folded hold_evidence index_turns last_use link_memory may_fold merge_topics note_change recount_topic renew_centroids searchable '
-  'similar_memories skip_extraction topic_messages topic_title touch_memories',
+  'similar_memories skip_extraction topic_messages touch_memories',
   'a job may call these');
 select is(pg_temp.callable('service_role'),
   'content_key due_folds fold_is_due folded ids_in last_use number_in river_job_state_in_bitmask searchable sentences '

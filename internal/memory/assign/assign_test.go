@@ -20,7 +20,7 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 	if report != (assign.Report{Turns: 6, Matched: 3, Stayed: 1, New: 2}) {
 		t.Errorf("%+v", report)
 	}
-	if r.topic(chatID, 1, "title") != "My cello needs new rosin soon" || r.topic(chatID, 1, "title_seq") != "1" || r.topic(chatID, 2, "title_seq") != "5" {
+	if r.topic(chatID, 1, "title") != "Cello needs new rosin" || r.topic(chatID, 1, "title_seq") != "1" || r.topic(chatID, 2, "title_seq") != "5" {
 		t.Errorf("titles %q, %q", r.topic(chatID, 1, "title"), r.topic(chatID, 2, "title"))
 	}
 	if r.topic(chatID, 1, "access_count") != "2" || r.topic(chatID, 2, "access_count") != "2" || r.topic(chatID, 1, "centroid_turns") != "3" {

@@ -76,7 +76,7 @@ func (d *decisions) means(turn *Turn) bool {
 func (d *decisions) count(turn *Turn, made *topics.Decision, isNew bool) {
 	change, report := d.change, &d.change.Report
 	change.Chosen = append(change.Chosen, Chosen{Seq: turn.Seq, TopicID: made.Topic.ID, Model: made.Model})
-	title := Titled{Topic: made.Topic, Seq: turn.Seq, LastSeq: turn.LastSeq}
+	title := Titled{Topic: made.Topic, Title: topics.Title(turn.Opening), TitleSeq: turn.OpeningSeq}
 	report.Turns++
 	switch {
 	case isNew:

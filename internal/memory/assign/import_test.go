@@ -153,7 +153,7 @@ func TestATopicWhoseTurnsAreGoneIsNotMade(t *testing.T) {
 	r.index(taken)
 	r.embed(taken)
 	r.assign(taken)
-	if _, left := r.export(taken); len(left) != 1 || left[0].Title != "My cello needs new rosin soon" {
+	if _, left := r.export(taken); len(left) != 1 || left[0].Title != "Cello needs new rosin" {
 		t.Errorf("%+v", left)
 	}
 	if words := testkit.Ask[bool](t, r.pool,

@@ -111,10 +111,11 @@ type Change struct {
 	MaxMessages int
 }
 
-// Titled is a topic and the turn that its title is made of.
+// Titled is a topic with its title, and the message that this is made of.
 type Titled struct {
 	*topics.Topic
-	Seq, LastSeq int64
+	Title    string
+	TitleSeq int64
 }
 
 // Chosen is the topic of a turn. Model is topics.Decision's.

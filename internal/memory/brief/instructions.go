@@ -30,10 +30,12 @@ type SummaryTask struct {
 	Piece Piece
 	// Refused is why the first answer was refused; zero in a first call.
 	Refused Refusal
+	// Titled asks for a title before the summary.
+	Titled bool
 }
 
 // SummaryInstructions writes the instructions of an inline summary call: the base text with the cap,
-// why a first answer was refused, and the turns' dates, one line per day.
+// why a first answer was refused, a title if one is wanted, and the turns' dates, one line per day.
 func SummaryInstructions(task SummaryTask) string {
 	base := task.Base
 	if strings.TrimSpace(base) == "" {
@@ -42,6 +44,9 @@ func SummaryInstructions(task SummaryTask) string {
 	parts := []string{withCap(base, task.Cap)}
 	if task.Refused != (Refusal{}) {
 		parts = append(parts, task.Refused.Sentence+" Answer with the summary alone.")
+	}
+	if task.Titled {
+		parts = append(parts, askForTitle)
 	}
 	if dates := turnDates(task.Piece); dates != "" {
 		parts = append(parts, "When the new turns were written:\n"+dates)

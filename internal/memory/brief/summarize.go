@@ -73,6 +73,8 @@ type CallStats struct {
 	OutputTokens int    `json:"output_tokens"`
 	// Refusals are the keys of the summaries that the gate refused.
 	Refusals []string `json:"refusals,omitempty"`
+	// Title is what a model called the subject that was asked to; "" for none.
+	Title string `json:"-"`
 	// InputSHA256 is the hash of the last piece's input, in hex.
 	InputSHA256 string `json:"-"`
 }
@@ -134,6 +136,8 @@ func (w *Writer) Pieces(turns []memory.Turn) []Piece {
 type Task struct {
 	Kind           Kind
 	ChatID, UserID uuid.UUID
+	// Titled asks for a title as well, which is then in the stats. Only of an inline prompt.
+	Titled bool
 }
 
 // Write adds a piece to a summary, and its calls to stats. The summary that it returns, with its tokens, has passed the
@@ -178,6 +182,9 @@ func (c *summaryCalls) try(ctx context.Context, summary, input string, piece Pie
 	if err != nil {
 		return "", Refusal{}, err
 	}
+	if c.Titled {
+		c.stats.Title, answer = cutTitle(answer)
+	}
 	refusal, passed := Judge(text.FitCap(summary, c.Cap), answer)
 	if !passed {
 		c.stats.Refusals = append(c.stats.Refusals, refusal.Key)
@@ -199,7 +206,7 @@ func (c *summaryCalls) ask(ctx context.Context, input string, piece Piece, first
 	}
 	c.stats.Mode, c.stats.PromptRef = ModeInline, prompt.inlineRef()
 	return c.call(ctx, Call{Input: input, Model: prompt.Model, Instructions: SummaryInstructions(SummaryTask{
-		Base: prompt.Instructions, Cap: c.Cap, Piece: piece, Refused: first,
+		Base: prompt.Instructions, Cap: c.Cap, Piece: piece, Refused: first, Titled: c.Titled,
 	})})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -114,6 +115,18 @@ func (c *compaction) begin(plan Plan) {
 	c.change.CompactedSeq = plan.Upto
 	c.change.Rehydrated = c.change.Planned.Rehydrated && (!plan.Pack || plan.Upto == 0)
 	c.change.Report.Mode = brief.ModeNone
+	if planned := &c.change.Planned; planned.Title == topics.Untitled && planned.TitleSeq != nil && *planned.TitleSeq == 0 {
+		c.nameByMessage(planned.Messages)
+	}
+}
+
+// nameByMessage makes a title of the first message of the user or, without one, of the first: the old one's is gone.
+func (c *compaction) nameByMessage(messages []memory.Message) {
+	if len(messages) == 0 {
+		return
+	}
+	first := max(slices.IndexFunc(messages, func(m memory.Message) bool { return m.Role == memory.RoleUser }), 0)
+	c.change.Title, c.change.TitleSeq = new(topics.Title(messages[first].Content)), &messages[first].Seq
 }
 
 // summarize adds the new messages to the summary, piece by piece, while the lease is renewed. When its turn ends before the
@@ -138,9 +151,13 @@ func (c *compaction) write(ctx context.Context) error {
 	pieces := c.writer.Pieces(memory.Turns(c.change.Plan.New))
 	for n, piece := range pieces {
 		var err error
+		task.Titled = c.change.Summary == "" && c.change.Planned.TitleSeq != nil
 		c.change.Summary, c.change.Tokens, err = c.writer.Write(ctx, task, c.change.Summary, piece, &c.change.Report.CallStats)
 		if err != nil {
 			return err
+		}
+		if named := c.change.Report.Title; task.Titled && named != "" {
+			c.change.Title, c.change.TitleSeq = &named, new(int64(0))
 		}
 		if last, whole := lastOf(piece); whole && n < len(pieces)-1 && time.Since(c.began) >= c.Turn {
 			c.stopAt(last)

@@ -303,3 +303,44 @@ func TestHostedPromptIsNotForTopics(t *testing.T) {
 		t.Errorf("the report is %+v", report)
 	}
 }
+
+// The first summary gives a topic its title, unless a person did; later ones do not change it.
+func TestTheFirstSummaryNamesTheTopic(t *testing.T) {
+	t.Parallel()
+	n := 0
+	r := newRig(t, func(*offline.Request) offline.Answer {
+		n++
+		return offline.Answer{Text: "Title: Rosin for cello bows " + strconv.Itoa(n) + "\n\nSummary " + strconv.Itoa(n) + " of what was said."}
+	}, nil)
+	titled := func(of topic) string {
+		return testkit.Ask[string](t, r.pool, "select concat_ws('/', title, title_seq) from topics where id = $1", of.id)
+	}
+	of, renamed := r.topic(7), r.topic(7)
+	testkit.Exec(t, r.pool, "update topics set title = 'Mine', title_seq = null where id = $1", renamed.id)
+	r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 10, CompactedSeq: 10, Archived: 10})
+	r.goOn(of, 5)
+	r.mustCompact(of)
+	r.mustCompact(renamed)
+	if of, renamed := titled(of), titled(renamed); of != "Rosin for cello bows 1/0" || renamed != "Mine" {
+		t.Errorf("the titles are %q and %q", of, renamed)
+	}
+	asked := r.model.Requests()
+	if !strings.Contains(asked[0].Instructions, `"Title: "`) || strings.Contains(asked[1].Instructions+asked[2].Instructions, `"Title: "`) {
+		t.Error("a title is not asked for once")
+	}
+}
+
+// A title whose message is gone is made of another one, without a model where there is nothing to summarize.
+func TestATopicGetsAnotherTitle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, summaries(), nil)
+	of := r.topic(2)
+	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", of.chatID)
+	testkit.Want(t, r.pool, "…/0/true", "select concat_ws('/', title, title_seq, stale::text) from topics where id = $1", of.id)
+	r.mustCompact(of)
+	testkit.Want(t, r.pool, "Bows/3/false", "select concat_ws('/', title, title_seq, stale::text) from topics where id = $1", of.id)
+	if calls := len(r.model.Requests()); calls > 0 {
+		t.Errorf("%d calls of the model", calls)
+	}
+}

@@ -45,6 +45,9 @@ type Snapshot struct {
 	Stale bool
 	// PutOff reports that a compaction was given up, and it is too early to try again.
 	PutOff bool
+	// Title is of the message TitleSeq; 0 says that it was made with a summary, or is topics.Untitled, nil that a user set it.
+	Title    string
+	TitleSeq *int64
 	// Summary holds the messages up to SummarySeq; those up to CompactedSeq are packed.
 	Summary                  string
 	SummaryTokens            int
@@ -61,6 +64,9 @@ type Change struct {
 	Lease   lease.Lease
 	Planned Snapshot
 	Plan    Plan
+	// Title and TitleSeq are nil where the title stays.
+	Title    *string
+	TitleSeq *int64
 	// Summary is "" for none.
 	Summary                  string
 	Tokens                   int

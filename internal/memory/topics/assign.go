@@ -13,6 +13,9 @@ type Turn struct {
 	SaidAt       time.Time
 	// Question is what the user said: the text of its user messages.
 	Question string
+	// Opening is the message that a title is made of, and OpeningSeq its seq: the first of the user's or, without one, of all.
+	Opening    string
+	OpeningSeq int64
 	// Vector is of unit length and of the chat's model; nil if there is none yet.
 	Vector []float32
 	// Messages is how many messages of the turn count as messages of its topic.

@@ -226,19 +226,18 @@ func (q *Queries) AssignGive(ctx context.Context, arg AssignGiveParams) error {
 const AssignInsertTopic = `-- name: AssignInsertTopic :exec
 insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
    centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
-select $1::uuid, m.chat_id, m.user_id, $2::int, throughline.topic_title(left(m.content, 2000)), m.seq, $3::float8,
-  $4::bool,
-       $5::int, $6::int, $7::throughline.embedding, $8::text,
-       $9::int, $10::timestamptz, $11::timestamptz, $12::bigint,
-         $13::bigint
-  from throughline.own_messages m
- where m.chat_id = $14 and m.seq between $15::bigint and $16::bigint and m.role <> 'system' and m.token_count > 0
- order by m.role = 'user' desc, m.seq limit 1
+select $1::uuid, c.id, c.user_id, $2::int, $3::text, $4::bigint, $5::float8,
+       $6::bool, $7::int, $8::int, $9::throughline.embedding,
+       $10::text, $11::int, $12::timestamptz, $13::timestamptz,
+       $14::bigint, $15::bigint
+  from throughline.own_chats c where c.id = $16
 `
 
 type AssignInsertTopicParams struct {
 	ID              uuid.UUID
 	Number          int
+	Title           string
+	TitleSeq        int64
 	Importance      float64
 	ImportanceRated bool
 	AccessCount     int
@@ -251,15 +250,15 @@ type AssignInsertTopicParams struct {
 	FirstSeq        int64
 	LastSeq         int64
 	ChatID          uuid.UUID
-	TitleFrom       int64
-	TitleTo         int64
 }
 
-// As the chat's owner. The title is made of the turn's question or, without one, of its first message.
+// As the chat's owner.
 func (q *Queries) AssignInsertTopic(ctx context.Context, arg AssignInsertTopicParams) error {
 	_, err := q.db.Exec(ctx, AssignInsertTopic,
 		arg.ID,
 		arg.Number,
+		arg.Title,
+		arg.TitleSeq,
 		arg.Importance,
 		arg.ImportanceRated,
 		arg.AccessCount,
@@ -272,8 +271,6 @@ func (q *Queries) AssignInsertTopic(ctx context.Context, arg AssignInsertTopicPa
 		arg.FirstSeq,
 		arg.LastSeq,
 		arg.ChatID,
-		arg.TitleFrom,
-		arg.TitleTo,
 	)
 	return err
 }
@@ -519,13 +516,15 @@ waiting as materialized (
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
        string_to_array(btrim(case when w.embedding_model = $1::text then w.embedding::text end, '[]'), ',')::real[] as vector,
        coalesce(before.seq, 0)::bigint as before, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
-       said.question, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
+       said.question, said.opening, said.opening_seq, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
   from (select seq, last_seq, said_at, topic_id, embedding, embedding_model from waiting order by waiting.seq limit $2::int) w
   left join lateral (
        select i.seq, i.topic_id from throughline.own_turn_index i
         where i.chat_id = $3 and i.seq < w.seq and i.seq > (select p.cleared_seq from place p) order by i.seq desc limit 1) before on true
  cross join lateral (
        select coalesce(string_agg(left(m.content, 5000), E'\n' order by m.seq) filter (where m.role = 'user'), '') as question,
+              coalesce((array_agg(left(m.content, 600) order by m.role = 'user' desc, m.seq))[1], '') as opening,
+              coalesce((array_agg(m.seq order by m.role = 'user' desc, m.seq))[1], 0)::bigint as opening_seq,
               count(*) as messages, bool_or(m.pinned) is true as pinned,
               coalesce((array_agg(m.importance order by m.seq desc) filter (where m.importance is not null))[1], null)::float8 as importance,
               coalesce(array_agg(m.rating::int order by m.seq) filter (where m.rating is not null), '{}') as ratings
@@ -579,29 +578,24 @@ func (q *Queries) AssignRenew(ctx context.Context, arg AssignRenewParams) error 
 }
 
 const AssignRetitle = `-- name: AssignRetitle :exec
-update throughline.own_topics t
-   set title = throughline.topic_title(left(m.content, 2000)), title_seq = m.seq
-  from (select o.seq, o.content from throughline.own_messages o
-         where o.chat_id = $2 and o.seq between $3::bigint and $4::bigint and o.role <> 'system'
-           and o.token_count > 0
-         order by o.role = 'user' desc, o.seq limit 1) m
- where t.id = $1 and t.chat_id = $2 and t.title_seq is not null
+update throughline.own_topics t set title = $1::text, title_seq = $2::bigint
+ where t.id = $3 and t.chat_id = $4 and t.title_seq is not null
 `
 
 type AssignRetitleParams struct {
-	ID        uuid.UUID
-	ChatID    uuid.UUID
-	TitleFrom int64
-	TitleTo   int64
+	Title    string
+	TitleSeq int64
+	ID       uuid.UUID
+	ChatID   uuid.UUID
 }
 
 // As the chat's owner. A title that a user has set stays.
 func (q *Queries) AssignRetitle(ctx context.Context, arg AssignRetitleParams) error {
 	_, err := q.db.Exec(ctx, AssignRetitle,
+		arg.Title,
+		arg.TitleSeq,
 		arg.ID,
 		arg.ChatID,
-		arg.TitleFrom,
-		arg.TitleTo,
 	)
 	return err
 }

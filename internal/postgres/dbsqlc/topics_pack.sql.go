@@ -38,7 +38,7 @@ returning t.version, t.state,
           (t.state = 'active' and not exists (
              select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
           t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
-          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq
+          t.title, t.title_seq, coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq
 `
 
 type PackClaimParams struct {
@@ -66,12 +66,13 @@ const PackCommit = `-- name: PackCommit :one
 update throughline.own_topics t
    set summary = nullif($1::text, ''), summary_tokens = $2::int, summary_seq = $3::bigint,
        compacted_seq = $4::bigint, compacted_messages = $5::int,
-       stale = $6::bool, rehydrated = t.rehydrated and $7::bool, lease_token = null, lease_until = null,
-       retry_at = case when $8::float8 > 0 then now() + make_interval(secs => $8::float8)
-                       when not $9::bool then t.retry_at end
- where t.id = $10 and t.chat_id = $11 and t.lease_token = $12::uuid
-   and t.version = $13::bigint
-   and (select count(*) from throughline.topic_messages(t.id) m where m.seq <= $14::bigint) = $15::bigint
+       title = coalesce($6::text, t.title), title_seq = coalesce($7::bigint, t.title_seq),
+       stale = $8::bool, rehydrated = t.rehydrated and $9::bool, lease_token = null, lease_until = null,
+       retry_at = case when $10::float8 > 0 then now() + make_interval(secs => $10::float8)
+                       when not $11::bool then t.retry_at end
+ where t.id = $12 and t.chat_id = $13 and t.lease_token = $14::uuid
+   and t.version = $15::bigint
+   and (select count(*) from throughline.topic_messages(t.id) m where m.seq <= $16::bigint) = $17::bigint
 returning t.version
 `
 
@@ -81,6 +82,8 @@ type PackCommitParams struct {
 	SummarySeq        int64
 	CompactedSeq      int64
 	CompactedMessages int
+	Title             *string
+	TitleSeq          *int64
 	Stale             bool
 	Rehydrated        bool
 	WaitSeconds       float64
@@ -102,6 +105,8 @@ func (q *Queries) PackCommit(ctx context.Context, arg PackCommitParams) (int64, 
 		arg.SummarySeq,
 		arg.CompactedSeq,
 		arg.CompactedMessages,
+		arg.Title,
+		arg.TitleSeq,
 		arg.Stale,
 		arg.Rehydrated,
 		arg.WaitSeconds,

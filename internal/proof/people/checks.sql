@@ -326,15 +326,15 @@ select t.id, t.chat_id, t.number, t.state, t.compacted_seq, t.compacted_messages
 -- The title and the summary of a topic have words only of messages that are still there.
 select t.id, t.chat_id, t.state, t.stale, t.title, t.summary, said.mark[1] as gone
   from public.topics t
- cross join lateral regexp_matches(t.title || ' ' || coalesce(t.summary, ''), '(?:ask|said)\d+', 'g') as said (mark)
+ cross join lateral regexp_matches(lower(t.title) || ' ' || coalesce(t.summary, ''), '(?:ask|said)\d+', 'g') as said (mark)
  where not exists (select from public.messages m where m.chat_id = t.chat_id and m.superseded_by is null
    and substring(m.content from '^(?:ask|said)\d+') = said.mark[1]);
 
 -- check: topic_title, always
--- A title that its user did not choose is how the message begins that it was made of, one of the topic.
-select t.id, t.chat_id, t.number, t.title, t.title_seq, r.content from public.topics t
-  left join topic_rows r on r.topic_id = t.id and r.seq = t.title_seq
- where t.state <> 'merged' and t.title_seq is not null and (r.seq is null or not starts_with(r.content, t.title));
+-- A title that its user did not choose is of a message of the topic, or was made with its summary.
+select t.id, t.chat_id, t.number, t.title, t.title_seq from public.topics t
+ where t.state <> 'merged' and t.title_seq is not null and not t.stale
+   and case when t.title_seq = 0 then t.summary is null else not exists (select from topic_rows r where r.topic_id = t.id and r.seq = t.title_seq) end;
 
 -- check: summarized_once, always
 -- The summary of a topic holds each of its messages up to its place exactly once, and no other; a stale one is let pass, and one that has no room for all.

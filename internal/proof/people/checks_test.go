@@ -132,7 +132,7 @@ func (s *story) sort(t *testing.T) {
 	t.Helper()
 	s.exec(t, `with made as (
 		insert into public.topics (chat_id, user_id, number, title, title_seq, message_count, created_at, last_active_at, first_seq, last_seq)
-		select i.chat_id, i.user_id, row_number() over (order by i.seq), throughline.topic_title(m.content), i.seq, 2, i.said_at, i.said_at, i.seq, i.last_seq
+		select i.chat_id, i.user_id, row_number() over (order by i.seq), left(m.content, 80), i.seq, 2, i.said_at, i.said_at, i.seq, i.last_seq
 		  from public.turn_index i join public.messages m using (chat_id, seq) where i.chat_id = $1
 		returning id, chat_id, first_seq)
 		update public.turn_index i set topic_id = made.id, topic_model = 'x' from made where made.chat_id = i.chat_id and made.first_seq = i.seq`, s.chats[0])
@@ -239,7 +239,7 @@ var breaks = map[string]string{
 	"topic_accesses":           `update public.topics set access_count = 5 where number = 1`,
 	"packed_are_counted":       `update public.topics set compacted_messages = 1 where number = 1`,
 	"topic_says_what_is_there": `update public.topics set summary = 'Said so far: ask1 said1 ask77.' where number = 1`,
-	"topic_title":              `update public.topics set title = 'Another' where number = 1`,
+	"topic_title":              `update public.topics set title_seq = 99 where number = 1`,
 	"summarized_once":          `update public.topics set summary = 'Said so far: ask1 ask1 said1.' where number = 1`,
 	"merged_is_empty": `update public.topics t set state = 'merged', merged_into = (select o.id from public.topics o where o.number = 2)
 		where number = 1`,
