@@ -91,7 +91,7 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 		asks, answers := "How do people usually tune a drum before concerts?", "They tune the drum by ear."
 		switch {
 		case turn == 0:
-			asks, c.erased[0] = fmt.Sprintf("Why is the %s I play every morning so loud?", canary), question
+			asks, c.erased[0] = fmt.Sprintf("Why does the loud %s I play every morning rattle?", canary), question
 		case turn == 5:
 			answers, c.erased[1] = fmt.Sprintf("Because the %s has no strings, and the drum neither.", canary), reply
 		case subject != canary:

@@ -182,6 +182,14 @@ func TestTopicsAreFoundByStateTagAndWords(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c.query, titles, c.want)
 		}
 	}
+	p.exec("update topics set state = 'merged', merged_into = $1 where id = $2", p.rosin, p.bows)
+	for _, query := range []history.TopicsQuery{{}, {Text: "which dark bow and rosin"}} {
+		titles, _ := p.list(query)
+		mustBe(t, titles, []string{"Rosin, dark or light"}, "what was merged is in no list")
+	}
+	titles, _ := p.list(history.TopicsQuery{State: "merged"})
+	mustBe(t, titles, []string{"Bows"}, "unless it is asked for")
+	p.exec("update topics set state = 'archived', merged_into = null where id = $1", p.bows)
 	first, page := p.list(history.TopicsQuery{Limit: 1})
 	second, last := p.list(history.TopicsQuery{Limit: 1, After: page.Next})
 	if got := slices.Concat(first, second); !slices.Equal(got, []string{"Rosin, dark or light", "Bows"}) || last.Next != nil {

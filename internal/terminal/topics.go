@@ -37,13 +37,11 @@ func (t *talk) topics(ctx context.Context, which string) error {
 		return err
 	}
 	for _, topic := range found {
-		if topic.State != "merged" {
-			t.print("%s\n", TopicLine(topic))
-		}
+		t.print("%s\n", TopicLine(topic))
 	}
 	switch {
 	case len(found) == 0 && which == "":
-		t.print("This chat has no topics yet.\n")
+		t.print("This chat has no topics yet: they begin when its first turns are summarized.\n")
 	case len(found) == 0:
 		t.print("Nothing was found.\n")
 	}

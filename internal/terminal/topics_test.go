@@ -15,7 +15,6 @@ func TestTopicsAreListedShownAndNamed(t *testing.T) {
 		"GET " + path: `{"topics": [
 			{"id": "` + rosin + `", "number": 2, "title": "Rosin\u001b[2J", "message_count": 1, "state": "archived", "memory_type": "short-term",
 				"last_active_at": "2026-03-05T12:00:00Z"},
-			{"id": "` + uuid.NewString() + `", "number": 3, "title": "Merged", "state": "merged", "memory_type": "short-term", "last_active_at": "2026-03-05T12:00:00Z"},
 			{"id": "` + bows + `", "number": 1, "title": "Bows", "message_count": 18, "state": "active", "memory_type": "long-term", "tags": ["cello", "gear"],
 				"importance": 0.9,
 			 "access_count": 12, "half_life_days": 4, "priority": 0.45, "created_at": "2026-03-03T12:00:00Z", "last_active_at": "2026-03-04T12:00:00Z"}]}`,
@@ -64,7 +63,7 @@ func TestChatWithoutTopics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := out.String(); got != "This chat has no topics yet.\nNothing was found.\n" {
+	if got := out.String(); got != "This chat has no topics yet: they begin when its first turns are summarized.\nNothing was found.\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -2,12 +2,12 @@
 -- nil topic_id asks for it.
 
 -- name: UserTopicList :exec
--- A page, the latest activity first.
+-- A page, the latest activity first. Merged ones only where they are asked for: their turns are in another.
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
-   and (sqlc.arg(state)::text = '' or t.state = sqlc.arg(state)::text)
+   and (t.state = sqlc.arg(state)::text or sqlc.arg(state)::text = '' and t.state <> 'merged')
    and (sqlc.arg(tag)::text = '' or t.tags @> array[sqlc.arg(tag)::text])
    and (sqlc.narg(after_active_at)::timestamptz is null or (t.last_active_at, t.id) < (sqlc.narg(after_active_at)::timestamptz, sqlc.arg(after_id)::uuid))
  order by t.last_active_at desc, t.id desc
@@ -24,7 +24,7 @@ own as (
          count(*) over () as total
     from public.topics t
    where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
-     and (sqlc.arg(state)::text = '' or t.state = sqlc.arg(state)::text)
+     and (t.state = sqlc.arg(state)::text or sqlc.arg(state)::text = '' and t.state <> 'merged')
      and (sqlc.arg(tag)::text = '' or t.tags @> array[sqlc.arg(tag)::text])),
 hits as (
   select o.id, a.lexeme, o.total, count(*) over (partition by a.lexeme) as having_it from own o join asked a on a.lexeme = any (o.lexemes)),

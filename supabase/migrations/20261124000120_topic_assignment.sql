@@ -65,19 +65,21 @@ create trigger turn_index_note_to_choose after update of topic_id, topic_model, 
   for each row when (new.topic_id is not null and new.topic_model is null and new.embedding_model is not null)
   execute function throughline.note_turn_to_choose();
 
--- A topic that is new to its chat, or came back, makes it one that may have too many. One that was unpacked because the
+-- A topic that is new to its chat, came back, or is as important as somebody says now, makes it one that may have too many,
+-- which the next look finds. Only a person changes an importance without the brief's lock: a job that holds it looks anyway. One that was unpacked because the
 -- conversation came back to it is as others are once the conversation has left it. SECURITY DEFINER as above.
 create function throughline.note_topic() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
-  appears constant boolean := tg_op = 'INSERT' or old.state <> 'active' or new.last_active_at < old.last_active_at;
+  appears constant boolean := tg_op = 'INSERT' or old.state <> 'active' or new.last_active_at < old.last_active_at or new.importance <> old.importance;
   differs constant boolean := new.centroid is not null and new.title_seq is not null
     and (tg_op = 'INSERT' or (old.state, old.embedding_model, old.centroid_turns) is distinct from (new.state, new.embedding_model, new.centroid_turns));
 begin
   if appears or differs then
     update public.conversation_briefs b
        set compare_topics = b.compare_topics or differs, topics_fade_at = case when appears then least(b.topics_fade_at, now()) else b.topics_fade_at end
-     where b.chat_id = new.chat_id and (differs and not b.compare_topics or appears and (b.topics_fade_at is null or b.topics_fade_at > now()));
+     where b.chat_id in (select o.chat_id from public.conversation_briefs o where o.chat_id = new.chat_id for update skip locked)
+       and (differs and not b.compare_topics or appears and (b.topics_fade_at is null or b.topics_fade_at > now()));
   end if;
   update public.topics t set rehydrated = false
    where t.chat_id = new.chat_id and t.rehydrated
@@ -87,10 +89,11 @@ end
 $$;
 
 create trigger topics_note_insert after insert on public.topics for each row when (new.state = 'active') execute function throughline.note_topic();
-create trigger topics_note_update after update of state, embedding_model, centroid_turns, last_active_at, last_seq, rehydrated on public.topics
+create trigger topics_note_update
+  after update of state, embedding_model, centroid_turns, last_active_at, last_seq, rehydrated, importance on public.topics
   for each row when (new.state = 'active'
-    and ((old.state, old.embedding_model, old.centroid_turns, old.last_active_at, old.last_seq)
-           is distinct from (new.state, new.embedding_model, new.centroid_turns, new.last_active_at, new.last_seq)
+    and ((old.state, old.embedding_model, old.centroid_turns, old.last_active_at, old.last_seq, old.importance)
+           is distinct from (new.state, new.embedding_model, new.centroid_turns, new.last_active_at, new.last_seq, new.importance)
          or new.rehydrated and not old.rehydrated))
   execute function throughline.note_topic();
 

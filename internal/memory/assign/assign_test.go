@@ -210,6 +210,30 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	testkit.Want(t, r.pool, 0, "select count(*) from turn_index where embedding is null or resting")
 }
 
+// What a person calls unimportant is archived at the next look, not when it would have faded.
+func TestAnImportanceMovesTheNextLook(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *assign.Config) { c.Settings.Max = 1 })
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
+	testkit.Exec(t, r.pool, "update topics set last_active_at = now()")
+	decay := func() int {
+		done, err := r.engine().Decay(t.Context(), testkit.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done.Archived
+	}
+	if archived := decay(); archived != 0 {
+		t.Errorf("%d fresh topics are archived", archived)
+	}
+	testkit.Want(t, r.pool, true, "select topics_fade_at > now() + interval '4 days' from conversation_briefs where chat_id = $1", chatID)
+	testkit.Exec(t, r.as("authenticated"), "update topics set importance = 0 where number = 1")
+	if archived := decay(); archived != 1 || r.topic(chatID, 1, "state") != "archived" {
+		t.Errorf("%d are archived, the unimportant one is %s", archived, r.topic(chatID, 1, "state"))
+	}
+}
+
 func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *assign.Config) { c.Settings.Similarity, c.Settings.Continuity = 2, -2 }) // each turn but the last begins a topic

@@ -24,7 +24,7 @@ const (
 // its own title, or none if it is long.
 func Title(message string) string {
 	phrases := phrasesOf(strings.ToValidUTF8(message[:min(len(message), titleReads)], " "))
-	for len(phrases) > 1 && phrases[0].words == 1 {
+	if len(phrases) > 1 && phrases[0].words == 1 && phrases[1].words > 1 {
 		phrases = phrases[1:] // a verb, or a greeting
 	}
 	var title phrase

@@ -21,6 +21,7 @@ func TestGoldenTitles(t *testing.T) {
 		"Is it normal that the fingertips of the left hand hurt again after a year? I thought that was over.",
 		"Decision: the second exam piece is \"Ferry\" by Maarika Ots. I will tell Ilse on Tuesday.",
 		"I want to build a birdhouse for my garden",
+		"Why is the xylophone I play every morning so loud?",
 		"Wie pflege ich den Bogen meines Cellos im Winter?",
 		"Merke dir bitte: Abgabe der Klosterchronik am 10. Juli, noch sieben Bände.",
 		"Quel est le meilleur archet pour un violoncelle ancien ?",

@@ -145,7 +145,7 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
  where t.chat_id = $1 and t.user_id = (select auth.uid())
-   and ($2::text = '' or t.state = $2::text)
+   and (t.state = $2::text or $2::text = '' and t.state <> 'merged')
    and ($3::text = '' or t.tags @> array[$3::text])
    and ($4::timestamptz is null or (t.last_active_at, t.id) < ($4::timestamptz, $5::uuid))
  order by t.last_active_at desc, t.id desc
@@ -163,7 +163,7 @@ type UserTopicListParams struct {
 
 // What users see of their topics and change, with their rights. The current topic is the active one with the latest turn; a
 // nil topic_id asks for it.
-// A page, the latest activity first.
+// A page, the latest activity first. Merged ones only where they are asked for: their turns are in another.
 func (q *Queries) UserTopicList(ctx context.Context, arg UserTopicListParams) error {
 	_, err := q.db.Exec(ctx, UserTopicList,
 		arg.ChatID,
@@ -324,7 +324,7 @@ own as (
          count(*) over () as total
     from public.topics t
    where t.chat_id = $3 and t.user_id = (select auth.uid())
-     and ($4::text = '' or t.state = $4::text)
+     and (t.state = $4::text or $4::text = '' and t.state <> 'merged')
      and ($5::text = '' or t.tags @> array[$5::text])),
 hits as (
   select o.id, a.lexeme, o.total, count(*) over (partition by a.lexeme) as having_it from own o join asked a on a.lexeme = any (o.lexemes)),

@@ -8,7 +8,7 @@ import { Confirm, Failure } from './parts';
 import { count, daysInWords, minuteOf } from './words';
 import type { Topic } from './types';
 
-const states = { active: 'Active', archived: 'Archived', merged: 'Merged' } as const;
+const states = { active: 'Active', archived: 'Archived' } as const;
 const consolidation = { 'short-term': 'fresh', transitioning: 'settling', 'long-term': 'settled' } as const;
 
 type Filter = { q: string; state: '' | keyof typeof states };
@@ -77,14 +77,15 @@ function Nothing({ id, filter, mode, changed }: { id: string; filter: Filter; mo
   const { client } = useClient();
   const { busy, error, run } = useAction();
   if (filter.q || filter.state) return <p class="quiet">Nothing fits this filter.</p>;
-  if (mode === 'on') return <p class="quiet">There is no topic yet. Turns get theirs some seconds after they were said; a server without topics makes none.</p>;
+  if (mode === 'on') return <p class="quiet">There is no topic yet. The first begins some seconds after the first reply, unless the server has topics switched off (TOPICS=off).</p>;
   const group = () => run(async () => {
     await client.PATCH('/v1/chats/{chat_id}', { params: { path: { chat_id: id } }, body: { topics: 'on' } });
     changed();
   });
   return (
     <>
-      <p class="quiet">{mode === 'off' ? 'This chat is not divided into topics.' : 'This chat has no topics yet. It gets them when it is long.'}</p>
+      <p class="quiet">{mode === 'off' ? 'This chat is not divided into topics.'
+        : 'This chat has no topics yet, because the model still sees all of it. They begin when its first turns are summarized to make room.'}</p>
       <button type="button" disabled={busy || !mode} onClick={group}>Divide it into topics now</button>
       <Failure error={error} />
     </>
@@ -93,43 +94,38 @@ function Nothing({ id, filter, mode, changed }: { id: string; filter: Filter; mo
 
 function TopicItem({ chat, topic, all, changed }: { chat: string; topic: Topic; all: Topic[]; changed: (news: string) => void }) {
   const [mode, setMode] = useState<'' | 'change' | 'merge'>('');
-  const merged = topic.state === 'merged';
-  const others = all.filter((other) => other.id !== topic.id && other.state !== 'merged');
+  const others = all.filter((other) => other.id !== topic.id);
   const title = `topic-${topic.id}`;
   return (
     <li class={topic.state}>
       <h2 id={title} dir="auto">{topic.title}</h2>
       <p class="facts">
-        {topic.state !== 'active' && <span class="badge strong">{states[topic.state]}</span>}
+        {topic.state === 'archived' && <span class="badge strong">{states.archived}</span>}
         {topic.tags.map((tag) => <span key={tag} class="badge" dir="auto">{tag}</span>)}
         <span>{count(topic.message_count, 'message')}, last on {minuteOf(topic.last_active_at)}</span>
       </p>
       {topic.summary && <p dir="auto">{topic.summary}</p>}
-      {!merged && (
-        <p class="facts">
-          <span>Importance {topic.importance.toFixed(2)}</span>
-          <span>{consolidation[topic.memory_type]}{topic.access_count > 0 && `, came up again ${count(topic.access_count, 'time')}`}</span>
-          <span>half-life {daysInWords(topic.half_life_days)}</span>
-        </p>
-      )}
+      <p class="facts">
+        <span>Importance {topic.importance.toFixed(2)}</span>
+        <span>{consolidation[topic.memory_type]}{topic.access_count > 0 && `, came up again ${count(topic.access_count, 'time')}`}</span>
+        <span>half-life {daysInWords(topic.half_life_days)}</span>
+      </p>
       {topic.state === 'archived' && (
         <p class="quiet">It faded among many others. It comes back by itself when the chat does, and can be read here meanwhile.</p>
       )}
       {mode === 'change' && <Change chat={chat} topic={topic} cancel={() => setMode('')} saved={() => { setMode(''); changed('Saved.'); }} />}
       {mode === 'merge' && <Merge chat={chat} topic={topic} others={others} cancel={() => setMode('')} merged={() => { setMode(''); changed('Merged.'); }} />}
-      {!merged && (
-        <div class="actions">
-          <Messages chat={chat} topic={topic} />
-          <button type="button" aria-describedby={title} aria-expanded={mode === 'change'} onClick={() => setMode(mode === 'change' ? '' : 'change')}>
-            Change
+      <div class="actions">
+        <Messages chat={chat} topic={topic} />
+        <button type="button" aria-describedby={title} aria-expanded={mode === 'change'} onClick={() => setMode(mode === 'change' ? '' : 'change')}>
+          Change
+        </button>
+        {others.length > 0 && (
+          <button type="button" aria-describedby={title} aria-expanded={mode === 'merge'} onClick={() => setMode(mode === 'merge' ? '' : 'merge')}>
+            Merge
           </button>
-          {others.length > 0 && (
-            <button type="button" aria-describedby={title} aria-expanded={mode === 'merge'} onClick={() => setMode(mode === 'merge' ? '' : 'merge')}>
-              Merge
-            </button>
-          )}
-        </div>
-      )}
+        )}
+      </div>
     </li>
   );
 }
