@@ -33,8 +33,11 @@ func (c *WorkerConfig) rebuild(ctx context.Context, job *river.Job[RebuildBrief]
 
 // afterChange also asks for the vectors and topics of what a change of the brief has indexed.
 func (c *WorkerConfig) afterChange(ctx context.Context, row *rivertype.JobRow, chatID uuid.UUID, report brief.Report, err error) error {
-	if err == nil && report.Result == brief.Done {
+	switch {
+	case err == nil && report.Result == brief.Done:
 		c.afterIndexing(ctx, chatID)
+	case report.Again > 0:
+		return river.JobSnooze(report.Again)
 	}
 	return finish(ctx, row, report.Result, report, err)
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,16 +167,17 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 }
 
 // The chat of a job that ends without a summary is put off: until it is time neither the sweep nor a reply nor another job
-// brings the model a call. A refused summary ends the job at once, a model that fails is tried again to the last attempt.
+// brings the model a call. A summary that was refused before ends the job at once, a model that fails is tried again to the
+// last attempt.
 func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault                   offline.Fault
-		attempt                 int
+		attempt, before         int
 		state, failure, message string
 	}{
-		"refused twice":  {offline.FaultNone, 0, "cancelled", "refused: none", "refused twice: none"},
-		"a model's fail": {offline.Fault401, maxAttempts - 3, "discarded", "failed", "key"},
+		"refused again":  {offline.FaultNone, 0, 2, "cancelled", "refused: none", "refused twice: none"},
+		"a model's fail": {offline.Fault401, maxAttempts - 3, 0, "discarded", "failed", "key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,11 +191,12 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 			chatID := r.chat(7, 10)
 			r.enqueue(chatID)
 			testkit.Exec(t, r.pool, "update river.river_job set attempt = $1", c.attempt)
+			testkit.Exec(t, r.pool, "update conversation_briefs set fold_failures = $1, fold_failure = 'x', failing_since = now(), retry_at = now() where $1 > 0", c.before)
 			r.work(sweeping)
 			testkit.Await(t, r.pool, "the job ends", 1,
 				"select count(*) from river.river_job where kind = 'fold_brief' and state = $1::river.river_job_state and errors::text like '%' || $2 || '%'",
 				c.state, c.message)
-			testkit.Want(t, r.pool, "1"+c.failure, "select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'")
+			testkit.Want(t, r.pool, strconv.Itoa(c.before+1)+c.failure, "select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'")
 			testkit.Want(t, r.pool, true, "select version = 0 and covered_seq = 0 and lease_token is null from conversation_briefs")
 			calls := len(r.model.Requests())
 			up.Store(true)
@@ -211,6 +214,26 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 			r.awaitVersion(chatID, 1)
 			r.checkRanges(chatID)
 		})
+	}
+}
+
+// A summary that was refused is asked for again by the same job after some seconds, without a sweep.
+func TestARefusedSummaryIsAskedForAgainSoon(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	r := newRig(t, func(*offline.Request) offline.Answer {
+		if asked.Add(1) <= 2 {
+			return offline.Answer{Fault: offline.FaultNone}
+		}
+		return offline.Answer{}
+	})
+	r.enqueue(r.chat(7, 10))
+	r.work()
+	testkit.Await(t, r.pool, "the job waits", 1, `select count(*) from river.river_job j, conversation_briefs b where j.kind = 'fold_brief'
+		and j.state in ('available', 'scheduled') and j.scheduled_at between b.retry_at - interval '1 second' and b.retry_at + interval '1 second' and b.fold_failures = 1`)
+	testkit.Await(t, r.pool, "the summary passes", 1, "select count(*) from conversation_briefs where version = 1 and fold_failures = 0")
+	if n := r.count("fold_brief"); n != 1 {
+		t.Errorf("%d jobs", n)
 	}
 }
 

@@ -101,7 +101,10 @@ func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string
 		put, done = brief.PutOff{}, false
 		params := dbsqlc.PutOffFoldParams{
 			ChatID: change.ChatID, LeaseToken: nullID(change.Lease.Token), PlannedEditCount: change.Planned.EditCount,
-			Failure: failure, FirstSeconds: delay.First.Seconds(), LongestSeconds: delay.Longest.Seconds(),
+			Failure: failure, SoonSeconds: []float64{}, FirstSeconds: delay.First.Seconds(), LongestSeconds: delay.Longest.Seconds(),
+		}
+		for _, wait := range delay.Soon {
+			params.SoonSeconds = append(params.SoonSeconds, wait.Seconds())
 		}
 		queueOne(batch, queries.PutOffFold, params, func(row dbsqlc.PutOffFoldRow) {
 			put, done = brief.PutOff{Failures: row.FoldFailures, Wait: time.Duration(row.WaitSeconds * float64(time.Second))}, true

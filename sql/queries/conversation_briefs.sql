@@ -77,14 +77,16 @@ on conflict (chat_id) do update
        tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now();
 
 -- name: PutOffFold :one
--- Releases the lease of a change that was given up, and lets nobody try again for a while, which doubles each time.
+-- Releases the lease of a change that was given up, and lets nobody try again for a while: one of soon_seconds after another,
+-- and then first_seconds, which doubles each time.
 -- With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
 -- another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
 -- a summary that passes. Returns how often the chat was put off, and for how many seconds.
 with put_off as (update throughline.own_briefs b
    set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = sqlc.arg(failure)::text,
        failing_since = coalesce(b.failing_since, now()),
-       retry_at = now() + make_interval(secs => least(sqlc.arg(longest_seconds)::float8, sqlc.arg(first_seconds)::float8 * 2 ^ least(b.fold_failures, 30))),
+       retry_at = now() + make_interval(secs => coalesce((sqlc.arg(soon_seconds)::float8[])[b.fold_failures + 1], least(
+         sqlc.arg(longest_seconds)::float8, sqlc.arg(first_seconds)::float8 * 2 ^ least(b.fold_failures - cardinality(sqlc.arg(soon_seconds)::float8[]), 30)))),
        brief = case when b.stale then jsonb_build_object('global_summary', '',
                       'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
                else b.brief end,

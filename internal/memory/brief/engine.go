@@ -91,6 +91,8 @@ type Report struct {
 	// Pieces is the number of inputs that the change reads, one after the other; PiecesDone how many it has read.
 	Pieces     int `json:"pieces,omitempty"`
 	PiecesDone int `json:"pieces_done,omitempty"`
+	// Again is after which time a refused summary is to be asked for again by the same job; 0 if by a later one.
+	Again time.Duration `json:"-"`
 	CallStats
 }
 
@@ -221,8 +223,7 @@ func (e *Engine) change(ctx context.Context, change Change, began time.Time, job
 	}
 	report.Result = resultOf(err)
 	if report.Result == Refused || report.Result == Failed && job.Last {
-		report.Result, err = e.putOff(ctx, change, report.Result, err)
-		return report, err
+		return e.putOff(ctx, change, report, err)
 	}
 	if report.Result != Failed {
 		err = nil
@@ -279,15 +280,15 @@ func (e *Engine) release(ctx context.Context, change Change) error {
 	return lease.GiveBack(ctx, func(ctx context.Context) error { return e.Store.Release(ctx, change.ChatID, change.Lease) })
 }
 
-// How long a chat is put off. A summary that the gate refused would probably be refused again; a model that failed is
-// back sooner or later. Both are far more than River waits between attempts.
+// How long a chat is put off. A summary that the gate refused is asked for again soon, as chance may have made it; one that is
+// refused again and again will be once more. A model that failed is back sooner or later, and River has tried it several times.
 var (
-	afterRefusal = Delay{First: 5 * time.Minute, Longest: 6 * time.Hour}
+	afterRefusal = Delay{Soon: []time.Duration{5 * time.Second, 30 * time.Second}, First: 5 * time.Minute, Longest: 6 * time.Hour}
 	afterFailure = Delay{First: 5 * time.Minute, Longest: time.Hour}
 )
 
 // putOff gives the change up for a while, and logs for how long.
-func (e *Engine) putOff(ctx context.Context, change Change, result Result, cause error) (Result, error) {
+func (e *Engine) putOff(ctx context.Context, change Change, report Report, cause error) (Report, error) {
 	ctx, cancel := lease.Afterwards(ctx)
 	defer cancel()
 	failure, delay := string(Failed), afterFailure
@@ -297,14 +298,18 @@ func (e *Engine) putOff(ctx context.Context, change Change, result Result, cause
 	until, done, err := e.Store.PutOff(ctx, change, failure, delay)
 	switch {
 	case err != nil:
-		return result, errors.Join(cause, fmt.Errorf("put the fold off: %w", err))
+		return report, errors.Join(cause, fmt.Errorf("put the fold off: %w", err))
 	case !done:
-		return Conflict, e.release(ctx, change)
+		report.Result = Conflict
+		return report, e.release(ctx, change)
+	}
+	if until.Failures <= len(delay.Soon) {
+		report.Again = until.Wait
 	}
 	e.Logger.LogAttrs(ctx, slog.LevelWarn, "fold put off",
 		slog.String("chat_id", change.ChatID.String()), slog.String("kind", string(change.Kind)), slog.String("failure", failure),
 		slog.Int("failures", until.Failures), slog.Int64("wait_s", int64(until.Wait.Seconds())), slog.Bool("brief_dropped", change.Planned.Brief.Stale))
-	return result, cause
+	return report, cause
 }
 
 // resultOf returns the result of a change that was not committed. Without an error it lost the comparison.

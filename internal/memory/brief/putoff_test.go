@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -32,16 +33,21 @@ func (r *rig) waits(chatID uuid.UUID) string {
 		from conversation_briefs where chat_id = $1`, chatID)
 }
 
-// What the gate refuses is tried again after minutes, then twice as long, up to hours; before that nobody asks the
-// model. A change of what is folded ends the wait.
+// What the gate refuses is tried again after 5 and 30 s, then after minutes, then twice as long, up to hours; before that
+// nobody asks the model. A change of what is folded ends the wait.
 func TestRefusedFoldIsPutOff(t *testing.T) {
 	t.Parallel()
 	fault, script := faulty()
 	r := newRig(t, script, nil)
 	chatID := r.chat(8)
 	fault.Store(new(offline.FaultNone))
-	for _, want := range []string{"5 after 1 refused: none", "10 after 2 refused: none", "20 after 3 refused: none"} {
+	for n, want := range []string{
+		"0 after 1 refused: none", "0 after 2 refused: none", "5 after 3 refused: none", "10 after 4 refused: none", "20 after 5 refused: none",
+	} {
 		report, err := r.fold(chatID)
+		if soon := []time.Duration{5 * time.Second, 30 * time.Second, 0, 0, 0}[n]; report.Again.Round(time.Second) != soon {
+			t.Errorf("the job waits %s, want %s", report.Again, soon)
+		}
 		if _, refused := errors.AsType[*brief.RefusedError](err); !refused || report.Result != brief.Refused || report.Calls != 2 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -59,8 +65,8 @@ func TestRefusedFoldIsPutOff(t *testing.T) {
 	if _, err := r.fold(chatID); err == nil || r.waits(chatID) != "360 after 41 refused: none" {
 		t.Errorf("it waits %s, %v", r.waits(chatID), err)
 	}
-	if lines := r.logs.Lines(t, "fold put off"); len(lines) != 4 || lines[1]["wait_s"] != 600.0 || lines[1]["failure"] != "refused: none" ||
-		lines[1]["failures"] != 2.0 {
+	if lines := r.logs.Lines(t, "fold put off"); len(lines) != 6 || lines[3]["wait_s"] != 600.0 || lines[3]["failure"] != "refused: none" ||
+		lines[3]["failures"] != 4.0 {
 		t.Errorf("the log has %v", lines)
 	}
 	fault.Store(nil)

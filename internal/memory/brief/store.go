@@ -38,8 +38,8 @@ type Store interface {
 	// Settle releases the lease of a fold that was due and found nothing to do. It counts the buffer again, and
 	// notes that there is nothing to do until that changes; not if it has changed since Claim read planned.
 	Settle(ctx context.Context, chatID uuid.UUID, lease Lease, planned Counters) error
-	// PutOff releases the lease of a change that was given up. Until a while has passed, which is delay.First the
-	// first time, doubles each time and is at most delay.Longest, claims report PutOff. If the brief is stale its
+	// PutOff releases the lease of a change that was given up. Until a while has passed, which after those of delay.Soon is
+	// delay.First, doubles each time and is at most delay.Longest, claims report PutOff. If the brief is stale its
 	// text is deleted, here and in the revisions. It does nothing and returns false when the lease was lost or a
 	// message was changed since Claim.
 	PutOff(ctx context.Context, change Change, failure string, delay Delay) (PutOff, bool, error)
@@ -55,8 +55,11 @@ type Store interface {
 // Lease is the exclusive right to fold a chat.
 type Lease = lease.Lease
 
-// Delay is how long a change that was given up is not tried again.
-type Delay struct{ First, Longest time.Duration }
+// Delay is how long a change that was given up is not tried again: one after the other of Soon, and then as PutOff says.
+type Delay struct {
+	Soon           []time.Duration
+	First, Longest time.Duration
+}
 
 // PutOff is that a chat is not folded again before Wait has passed.
 type PutOff struct {

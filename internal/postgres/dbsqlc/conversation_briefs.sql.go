@@ -242,13 +242,14 @@ const PutOffFold = `-- name: PutOffFold :one
 with put_off as (update throughline.own_briefs b
    set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = $1::text,
        failing_since = coalesce(b.failing_since, now()),
-       retry_at = now() + make_interval(secs => least($2::float8, $3::float8 * 2 ^ least(b.fold_failures, 30))),
+       retry_at = now() + make_interval(secs => coalesce(($2::float8[])[b.fold_failures + 1], least(
+         $3::float8, $4::float8 * 2 ^ least(b.fold_failures - cardinality($2::float8[]), 30)))),
        brief = case when b.stale then jsonb_build_object('global_summary', '',
                       'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
                else b.brief end,
        brief_tokens = case when b.stale then 0 else b.brief_tokens end
- where b.chat_id = $4
-   and ($5::uuid is null or b.lease_token = $5::uuid and b.edit_count = $6)
+ where b.chat_id = $5
+   and ($6::uuid is null or b.lease_token = $6::uuid and b.edit_count = $7)
 returning b.chat_id, b.stale, b.fold_failures, b.retry_at),
 redacted as (update throughline.own_brief_revisions r set global_summary = null
   from put_off
@@ -258,6 +259,7 @@ select fold_failures, extract(epoch from retry_at - now())::float8 as wait_secon
 
 type PutOffFoldParams struct {
 	Failure          string
+	SoonSeconds      []float64
 	LongestSeconds   float64
 	FirstSeconds     float64
 	ChatID           uuid.UUID
@@ -270,13 +272,15 @@ type PutOffFoldRow struct {
 	WaitSeconds  float64
 }
 
-// Releases the lease of a change that was given up, and lets nobody try again for a while, which doubles each time.
+// Releases the lease of a change that was given up, and lets nobody try again for a while: one of soon_seconds after another,
+// and then first_seconds, which doubles each time.
 // With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
 // another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
 // a summary that passes. Returns how often the chat was put off, and for how many seconds.
 func (q *Queries) PutOffFold(ctx context.Context, arg PutOffFoldParams) (PutOffFoldRow, error) {
 	row := q.db.QueryRow(ctx, PutOffFold,
 		arg.Failure,
+		arg.SoonSeconds,
 		arg.LongestSeconds,
 		arg.FirstSeconds,
 		arg.ChatID,
