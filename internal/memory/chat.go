@@ -14,7 +14,7 @@ const (
 	StrategySimple StrategyName = "simple"
 	// StrategySummary shows the brief and every turn that is not in it. It is the default.
 	StrategySummary StrategyName = "summary"
-	// StrategyHybrid is summary, and pinned and important messages stay in the prompt word for word.
+	// StrategyHybrid is summary, and important messages stay in the prompt word for word as pinned ones do in every chat.
 	StrategyHybrid StrategyName = "hybrid"
 )
 
@@ -48,6 +48,11 @@ func (d ChatDefaults) For(tool string) ChatDefaults {
 // KeptImportance is the lowest importance of a message that a hybrid chat keeps like a pinned one.
 const KeptImportance = 0.8
 
+// Keeps reports whether a message stays in the chat's prompt.
+func (s Settings) Keeps(m *Message) bool {
+	return m.Pinned || s.Strategy == StrategyHybrid && m.Importance >= KeptImportance
+}
+
 // Settings are a chat's memory settings. The zero value is the default.
 type Settings struct {
 	Strategy StrategyName
@@ -75,7 +80,7 @@ type Chat struct {
 	RecallsOthers bool
 	// Memories are what prompts of the chat may show of what its user is remembered for.
 	Memories Memories
-	// Kept are the pinned and important messages that the brief covers, oldest first. Only hybrid chats have any.
+	// Kept are the messages before Buffer that the chat keeps, oldest first: those that the brief covers, and unread ones.
 	Kept []Message
 	// Files are the chat's files, newest first. A file that was sent twice is there twice.
 	Files []StoredFile

@@ -29,6 +29,8 @@ type Limits struct {
 	// MaxTurns makes a fold due as soon as more turns are out of the brief, whatever their size. 0, the default, is
 	// no limit. See For.
 	MaxTurns int
+	// HistoryTokens is the most that all turns may take, and the kept messages. 0 is no limit. See Within.
+	HistoryTokens int
 	// InputTokens is the most that a prompt and its instructions may take: the window without the response. 0 is no
 	// limit. See Within.
 	InputTokens int
@@ -103,6 +105,6 @@ func Full(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	return l.BridgeTokenBudget > 0 && briefTokens+pendingTokens+next > l.PromptTokenBudget+l.BridgeTokenBudget
 }
 
-// KeptTokenBudget is the most that the pinned and important messages of a hybrid chat may take: a third of the prompt's
-// budget.
+// KeptTokenBudget is the most that kept messages may take: a third of the prompt's budget. In a hybrid chat it is reserved
+// there, in others it comes on top.
 func (l Limits) KeptTokenBudget() int { return l.PromptTokenBudget / 3 }

@@ -68,11 +68,6 @@ type Message struct {
 	Importance float32
 }
 
-// IsKept reports whether a hybrid chat keeps the message in its prompt.
-func (m *Message) IsKept() bool {
-	return m.Pinned || m.Importance >= KeptImportance
-}
-
 // Blank reports whether the message has no text: nothing but white space as Unicode defines it. Blank messages are
 // not shown, and are no turns. Postgres counts no tokens for them.
 func (m Message) Blank() bool {

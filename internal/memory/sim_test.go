@@ -109,11 +109,8 @@ func (c *simChat) chat() memory.Chat {
 	rows := c.pending()
 	chat := memory.Chat{Settings: c.settings, Brief: c.brief, PendingTurns: users(rows), TotalTurns: users(c.rows[c.brief.ClearedSeq:])}
 	chat.Buffer = rows[max(0, len(rows)-c.reach):]
-	if c.settings.Strategy != memory.StrategyHybrid {
-		return chat
-	}
-	for _, m := range c.rows[c.brief.ClearedSeq:c.brief.CoveredSeq] {
-		if m.IsKept() {
+	for _, m := range c.rows[c.brief.ClearedSeq : len(c.rows)-len(chat.Buffer)] {
+		if c.settings.Keeps(&m) {
 			chat.Kept = append(chat.Kept, m)
 		}
 	}
@@ -310,15 +307,9 @@ func (c *simChat) checkOnce(t *rapid.T, p prompt.Prompt) {
 // than a third of the budget for those beside the turns.
 func (c *simChat) checkKept(t *rapid.T, p prompt.Prompt) {
 	r := p.Receipt
-	if c.settings.Strategy != memory.StrategyHybrid {
-		if r.KeptMessages+r.LeftOutMessages+r.KeptTokens > 0 || strings.Contains(p.Input, keptHeading) {
-			t.Fatalf("a %s chat keeps messages: %+v", c.settings.Strategy, r)
-		}
-		return
-	}
 	away := 0
 	for _, m := range c.rows[c.brief.ClearedSeq:] {
-		if m.IsKept() && !m.Blank() && !strings.Contains(p.Input, m.Content) {
+		if c.settings.Keeps(&m) && !m.Blank() && !strings.Contains(p.Input, m.Content) {
 			away++
 		}
 	}

@@ -96,6 +96,29 @@ func TestHybridKeepsWhatMattersMost(t *testing.T) {
 	}
 }
 
+// Pinned messages that left the turns are shown whatever the strategy, important ones in hybrid chats alone. They take
+// nothing of the turns' room, unless the window is too small for both.
+func TestPinsCountInEveryStrategy(t *testing.T) {
+	t.Parallel()
+	kept := []memory.Message{keptRow(1, 40, true, 0), keptRow(2, 40, false, 1)}
+	for strategy, want := range map[memory.StrategyName]string{memory.StrategySimple: "1", memory.StrategySummary: "1", memory.StrategyHybrid: "1 2"} {
+		build := func(limits memory.Limits, kept []memory.Message) prompt.Prompt {
+			return prompt.Build(memory.Chat{
+				Settings: memory.Settings{Strategy: strategy}, Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 1, CoveredSeq: 100},
+				Buffer: exchange(101, textOf(1500), textOf(1500)), TotalTurns: 51, PendingTurns: 1, Kept: kept,
+			}, prompt.Question{Content: "q"}, limits)
+		}
+		p, without := build(memory.DefaultLimits(), kept), build(memory.DefaultLimits(), nil).Receipt
+		if r := p.Receipt; keptSeqs(p) != want || r.LeftOutMessages != 0 || r.TailTokens != without.TailTokens || r.Truncated {
+			t.Errorf("%s: %q are kept: %+v", strategy, keptSeqs(p), r)
+		}
+		limits := memory.DefaultLimits().Within(4000)
+		if r := build(limits, kept[:1]).Receipt; r.KeptMessages != 1 || r.BriefTokens+r.KeptTokens+r.TailTokens+r.BridgeTokens > memory.Divide(4000).History {
+			t.Errorf("%s in a small window: %+v", strategy, r)
+		}
+	}
+}
+
 // A hybrid chat's tail has less room, so a fold leaves less of it.
 func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	t.Parallel()

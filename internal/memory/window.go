@@ -39,6 +39,15 @@ func (l Limits) Within(window int) Limits {
 	l.MaxHistoryTokens = min(l.MaxHistoryTokens, b.History)
 	l.BridgeTokenBudget = min(l.BridgeTokenBudget, b.History*2/3)
 	l.PromptTokenBudget = min(l.PromptTokenBudget, b.History-l.BridgeTokenBudget)
-	l.InputTokens, l.FileTokens = window-b.Response, b.Rest
+	l.HistoryTokens, l.InputTokens, l.FileTokens = b.History, window-b.Response, b.Rest
+	return l
+}
+
+// Less takes so many tokens from the conversation: of the bridge first.
+func (l Limits) Less(tokens int) Limits {
+	l.MaxHistoryTokens = max(1, l.MaxHistoryTokens-tokens)
+	fromBridge := min(tokens, l.BridgeTokenBudget)
+	l.BridgeTokenBudget -= fromBridge
+	l.PromptTokenBudget = max(1, l.PromptTokenBudget-tokens+fromBridge)
 	return l
 }

@@ -21,7 +21,7 @@ type chatReader struct {
 	totalTurns int64
 	cleared    int64
 	hasFiles   bool
-	isNew      bool // the chat has no message yet
+	hasKept    bool
 }
 
 // chat returns what was read, oldest first.
@@ -45,10 +45,10 @@ func (r *chatReader) leaveOutNewTurn(storedEarlier bool) {
 }
 
 // setRow stores the columns of the chat's row.
-func (r *chatReader) setRow(systemPrompt *string, strategy string, maxTurns *int, turnCount int64, hasFiles bool) {
+func (r *chatReader) setRow(systemPrompt *string, strategy string, maxTurns *int, turnCount int64, hasFiles, hasKept bool) {
 	r.found.SystemPrompt = zeroNull(systemPrompt)
 	r.found.Settings = settings(strategy, maxTurns)
-	r.totalTurns, r.hasFiles = turnCount, hasFiles
+	r.totalTurns, r.hasFiles, r.hasKept = turnCount, hasFiles, hasKept
 }
 
 func settings(strategy string, maxTurns *int) memory.Settings {
@@ -92,14 +92,17 @@ type firstMemory struct {
 
 // readMore reads kept messages and files. Few chats have any, so it is a second round trip for those alone.
 func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, doing string) error {
-	hybrid := r.found.Strategy == memory.StrategyHybrid && !r.isNew
-	if !hybrid && !r.hasFiles {
+	if !r.hasKept && !r.hasFiles {
 		return nil
+	}
+	kept := dbsqlc.ReadKeptParams{ChatID: chatID, Important: r.found.Strategy == memory.StrategyHybrid, BeforeSeq: r.found.Brief.CoveredSeq + 1}
+	if n := len(r.found.Buffer); n > 0 {
+		kept.BeforeSeq = r.found.Buffer[n-1].Seq
 	}
 	return sendAs(ctx, pool, user, doing, func(batch *pgx.Batch) {
 		r.found.Files = nil
-		if hybrid {
-			queueExec(batch, queries.ReadKept, chatID).Query(messages(&r.found.Kept))
+		if r.hasKept {
+			queueExec(batch, queries.ReadKept, kept).Query(messages(&r.found.Kept))
 		}
 		if r.hasFiles {
 			queueMany(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: memory.MaxFileTokens, ChatID: chatID}, r.addFile)
@@ -132,7 +135,7 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err := refusal(chatState{ID: row.ID, ExpiresAt: row.ExpiresAt, Expired: row.Expired}); err != nil {
 		return chat.StoredChat{}, err
 	}
-	r.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles)
+	r.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles, row.HasKept)
 	if err := r.readMore(ctx, t.pool, user, chatID, doing); err != nil {
 		return chat.StoredChat{}, err
 	}

@@ -97,9 +97,9 @@ func TestSimpleChatReadsItsNewestRows(t *testing.T) {
 	}
 }
 
-// A hybrid chat reads the pinned and important messages that the brief covers: its own, after the clear,
-// without superseded replies.
-func TestHybridChatReadsWhatItKeeps(t *testing.T) {
+// A chat reads the pinned messages that the brief covers, and a hybrid one the important ones as well: its own, after the
+// clear, without superseded replies.
+func TestAChatReadsWhatItKeeps(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	other := s.newChat(1)
@@ -119,7 +119,7 @@ func TestHybridChatReadsWhatItKeeps(t *testing.T) {
 	s.exec("update messages set pinned = true where id = any($1)", []uuid.UUID{failing.MessageID, whole.MessageID, later})
 	s.exec("update messages set importance = case when id = $1 then 0.8 else 0.79 end where id in ($1, $2)", important, dull)
 
-	is(t, len(s.peek(chatID).Kept), 0, "a chat of another strategy keeps")
+	is(t, contents(s.peek(chatID).Kept), "A whole word.", "a chat of another strategy keeps")
 	s.exec("update chats set memory_strategy = 'hybrid' where id = $1", chatID)
 	got := s.peek(chatID)
 	if contents(got.Kept) != "A whole word.|Important." || !got.Kept[0].Pinned || got.Kept[1].Importance != 0.8 {

@@ -112,7 +112,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 				ChatID: id, UserMessageID: uuid.New(), MessageID: uuid.New(), MaxRows: 1000,
 			})
 		}, 13},
-		"ReadKept": {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.ReadKept, id) }, 1},
+		"ReadKept": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queueExec(batch, queries.ReadKept, dbsqlc.ReadKeptParams{ChatID: id, BeforeSeq: 1 << 40})
+		}, 1},
 		"ReadFiles": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: 100_000, ChatID: id})
 		}, 1},

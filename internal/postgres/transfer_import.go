@@ -111,6 +111,11 @@ func (i *chatImport) Messages(messages []transfer.NewMessage) error {
 	return i.tx.SendBatch(i.ctx, batch).Close()
 }
 
+// SystemPrompt changes the chat.
+func (i *chatImport) SystemPrompt(content string) error {
+	return dbsqlc.New(i.tx).ImportSystemPrompt(i.ctx, dbsqlc.ImportSystemPromptParams{Content: content, ChatID: i.chat.ID})
+}
+
 // Memories inserts what is not remembered yet, as read out of the imported messages: it goes when they are deleted. What
 // is remembered in these words already gets them as further sources.
 func (i *chatImport) Memories(imported []transfer.NewMemory) error {

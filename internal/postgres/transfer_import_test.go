@@ -21,6 +21,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -54,21 +55,34 @@ func TestPlainLinesBecomeAChat(t *testing.T) {
 	p := newPort(t)
 	result := p.mustImport(p.user, plainLines)
 	chatID := result.Chats[0].ChatID
-	want := transfer.Result{Chats: []transfer.ImportedChat{{ChatID: chatID, Title: "How do I practise scales?", Messages: 5}}, Imported: 1, Messages: 5}
+	want := transfer.Result{Chats: []transfer.ImportedChat{{ChatID: chatID, Title: "How do I practise scales?", Messages: 4}}, Imported: 1, Messages: 4}
 	is(t, result, want, "what is found")
 	wantRows := []importedRow{
-		{1, "system", "Be brief.", "2024-02-03 04:05:06.000", 0, text.Tokens("Be brief.")},
-		{2, "user", "How do I practise scales?", "2024-02-03 04:05:07.500", 0, text.Tokens("How do I practise scales?")},
-		{3, "assistant", "", "2024-02-03 04:05:07.500", 0, text.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
-		{4, "tool", "Slowly.", "2024-02-03 04:05:07.500", 0, text.Tokens("[adviser] Slowly.")},
-		{5, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 2, text.Tokens("Slowly.")},
+		{1, "user", "How do I practise scales?", "2024-02-03 04:05:07.500", 0, text.Tokens("How do I practise scales?")},
+		{2, "assistant", "", "2024-02-03 04:05:07.500", 0, text.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
+		{3, "tool", "Slowly.", "2024-02-03 04:05:07.500", 0, text.Tokens("[adviser] Slowly.")},
+		{4, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 1, text.Tokens("Slowly.")},
 	}
 	is(t, p.rows(chatID), wantRows, "what is found")
 	if got := ask[string](p, "select created_at || '; ' || last_message_at from chats where id = $1",
 		chatID); got != "2024-02-03 04:05:06+00; 2024-02-03 04:05:07.5+00" {
 		t.Errorf("the chat's dates are %s", got)
 	}
+	is(t, ask[string](p, "select system_prompt from chats where id = $1", chatID), "Be brief.", "the chat's instructions")
 	p.checkCounters()
+}
+
+// The first system message of another program's chat becomes the chat's instructions; later ones, and one that is too long for
+// that, stay messages that no summary replaces.
+func TestSystemMessagesOfOtherProgramsCount(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	system := func(content string) string { return `{"role":"system","content":"` + content + `"}` + "\n" }
+	long := strings.Repeat("x", memory.MaxSystemPrompt+1)
+	chatID := p.mustImport(p.user, system(" ")+system(long)+plainLines+system("Be kind, too.")).Chats[0].ChatID
+	is(t, ask[string](p, "select system_prompt from chats where id = $1", chatID), "Be brief.", "the chat's instructions")
+	is(t, ask[string](p, "select string_agg(left(content, 8) || ' ' || pinned, ', ' order by seq) from messages where chat_id = $1 and role = 'system'", chatID),
+		"  false, xxxxxxxx true, Be kind, true", "its system messages")
 }
 
 // Importing again adds nothing, for each user separately. The same lines in another file are another chat.
@@ -84,7 +98,7 @@ func TestImportingAgainAddsNothing(t *testing.T) {
 		t.Errorf("another user: %+v", result)
 	}
 	is(t, p.mustImport(p.user, plainLines+"\n").Imported, 1, "another file")
-	is(t, p.count("messages"), 15, "messages")
+	is(t, p.count("messages"), 12, "messages")
 }
 
 // Importing the owner's own bundle changes nothing while the chat exists, and restores it after it was
@@ -231,7 +245,6 @@ func TestImportedChatIsIndexed(t *testing.T) {
 	p.checkIndex()
 	p.mustImport(p.user, plainLines)
 	p.wantFound("practise", "How do I practise scales?")
-	p.wantFound("brief", "Be brief.")
 	p.wantFound("slowly", "Slowly.", "Slowly.")
 }
 

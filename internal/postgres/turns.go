@@ -189,8 +189,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 		Recall:          turn.Recall,
 		ClientMessageID: nullID(turn.ClientMessageID),
 	})
-	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0)
-	s.reader.isNew = true
+	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0, false)
 	if s.looksForReason {
 		s.queueRunning(batch)
 	}
@@ -199,7 +198,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 	queueOne(batch, queries.LockChat, s.turn.ChatID, func(row dbsqlc.LockChatRow) {
 		s.locked = true
-		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0)
+		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0, row.HasKept)
 		if row.Expired && !s.turn.Revive {
 			s.found.Expired = *row.ExpiresAt
 		}

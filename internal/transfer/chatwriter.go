@@ -2,7 +2,9 @@ package transfer
 
 import (
 	"cmp"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -36,6 +38,8 @@ type chatWriter struct {
 	bytes    int
 	// read is set for a file that brings all memories: nothing of the chat is to be read for them.
 	read bool
+	// foreign is set for another program's file. instructed is whether its system prompt was found.
+	foreign, instructed bool
 }
 
 // write reads up to the chat's end and writes what it reads.
@@ -90,6 +94,13 @@ func (w *chatWriter) file(file bundle.File) error {
 }
 
 func (w *chatWriter) message(message bundle.Message) error {
+	if w.foreign && message.Role == string(memory.RoleSystem) && strings.TrimSpace(message.Content) != "" {
+		if !w.instructed && utf8.RuneCountInString(message.Content) <= memory.MaxSystemPrompt {
+			w.instructed = true
+			return w.rows.SystemPrompt(message.Content)
+		}
+		message.Pinned = true // what it says holds from here on, also when a summary has taken its place
+	}
 	if message.CreatedAt.IsZero() {
 		message.CreatedAt = w.lastDate
 	}

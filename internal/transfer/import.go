@@ -174,7 +174,7 @@ func (i *importRun) write(ctx context.Context) error {
 			continue
 		}
 		plan := i.plan(*record.Chat)
-		writer := &chatWriter{chatID: plan.ID, lastDate: plan.CreatedAt, next: next, read: i.account.begun}
+		writer := &chatWriter{chatID: plan.ID, lastDate: plan.CreatedAt, next: next, read: i.account.begun, foreign: i.isForeign()}
 		id, imported, err := i.service.Store.Import(ctx, i.user, plan, writer.write)
 		if err != nil {
 			return err
@@ -196,6 +196,11 @@ func (i *importRun) write(ctx context.Context) error {
 			i.result.Skipped++
 		}
 	}
+}
+
+// isForeign reports whether the file is another program's, which knows neither system prompts nor pins.
+func (i *importRun) isForeign() bool {
+	return i.format == bundle.FormatChatGPT || i.format == bundle.FormatPlain
 }
 
 // outside takes in what stands outside of chats: a header, or a part of an account. Its memories are written together, so

@@ -74,6 +74,8 @@ type NumberedTopic struct {
 type Rows interface {
 	Files(files []bundle.File, tokens []int) error
 	Messages(messages []NewMessage) error
+	// SystemPrompt gives the chat its instructions.
+	SystemPrompt(content string) error
 	// Memories come after the messages that they were said in. What is remembered in these words already gets the sources.
 	Memories(memories []NewMemory) error
 	// Topics come after the messages of their turns.

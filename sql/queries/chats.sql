@@ -2,7 +2,8 @@
 -- Waits for other writers of messages to the chat. Not "for update": a fold that inserts a revision holds the
 -- brief, which we lock next, and its foreign key takes a shared lock on the chat.
 select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
-       exists (select from public.message_files f where f.chat_id = sqlc.arg(chat_id)) as has_files
+       exists (select from public.message_files f where f.chat_id = sqlc.arg(chat_id)) as has_files,
+       exists (select from public.messages m where m.chat_id = sqlc.arg(chat_id) and (m.pinned or m.importance >= 0.8)) as has_kept
   from public.chats where id = sqlc.arg(chat_id) for no key update;
 
 -- name: InsertChat :exec
@@ -23,5 +24,6 @@ on conflict (id) do nothing;
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = sqlc.arg(chat_id)) as has_files,
+       exists (select from public.messages m where m.chat_id = sqlc.arg(chat_id) and (m.pinned or m.importance >= 0.8)) as has_kept,
        array(select distinct m.tool_name from public.messages m where m.chat_id = c.id and m.tool_name is not null order by 1)::text[] as tools_used
   from public.chats c where c.id = sqlc.arg(chat_id);

@@ -99,16 +99,17 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  limit (select case when c.memory_strategy = 'simple' then 400 else sqlc.arg(max_rows)::int end from public.chats c where c.id = sqlc.arg(chat_id));
 
 -- name: ReadKept :exec
--- The pinned and important messages that the brief covers, newest first: for hybrid chats. The condition is
--- literally that of messages_kept_idx, so that the index is used.
+-- The pinned and, for a hybrid chat, the important messages before its buffer and after its last clear, newest first. The
+-- condition is literally that of messages_kept_idx, so that the index is used.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
    and (m.pinned or m.importance >= 0.8)
+   and (m.pinned or sqlc.arg(important)::bool)
    and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
-   and m.seq <= (select b.covered_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.seq < sqlc.arg(before_seq)::bigint
    and m.superseded_by is null and m.status <> 'streaming'
  order by m.seq desc
  limit 200;

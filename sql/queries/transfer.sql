@@ -192,6 +192,9 @@ values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_promp
         case when sqlc.narg(ttl_hours)::int is not null then now() end)
 on conflict (id) do nothing;
 
+-- name: ImportSystemPrompt :exec
+update public.chats c set system_prompt = sqlc.arg(content)::text where c.id = sqlc.arg(chat_id)::uuid;
+
 -- name: InsertImportedFiles :exec
 insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
 select sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, decode(f.sha256, 'hex'), f.content, f.tokens

@@ -8,16 +8,34 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// selectTurns selects what is shown of a chat's turns, which are those of its buffer, by the chat's strategy.
+// selectTurns selects what is shown of a chat's turns, which are those of its buffer, by the chat's strategy; and the messages
+// that it keeps. A hybrid chat has a third of the prompt's budget for those, used or not, so that the tail does not shift
+// when a message is pinned. In other chats they come on top, and take of the turns' room only what a small window lacks.
 func selectTurns(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+	budget, room := l.KeptTokenBudget(), l.PromptTokenBudget+l.BridgeTokenBudget
 	switch c.Strategy {
-	case memory.StrategySimple:
-		return selectSimple(c, turns, l)
 	case memory.StrategyHybrid:
-		return selectHybrid(c, turns, l)
-	default:
-		return selectSummary(c, turns, l)
+		l.PromptTokenBudget -= budget
+		room -= budget
+	case memory.StrategySimple:
+		room = l.MaxHistoryTokens
 	}
+	s := selectBy(c, turns, l, budget)
+	if over := room + s.keptTokens - l.HistoryTokens; over > 0 && l.HistoryTokens > 0 {
+		s = selectBy(c, turns, l.Less(over), s.keptTokens)
+	}
+	return s
+}
+
+func selectBy(c *memory.Chat, turns []memory.Turn, l memory.Limits, keptBudget int) (s selection) {
+	if c.Strategy == memory.StrategySimple {
+		s = selectSimple(c, turns, l)
+	} else {
+		s = selectSummary(c, turns, l)
+	}
+	s.keptBudget = keptBudget
+	s.keep(keptCandidates(c, s.unseen))
+	return s
 }
 
 // selectSummary selects brief, bridge and tail.
@@ -51,26 +69,15 @@ func selectSimple(c *memory.Chat, turns []memory.Turn, l memory.Limits) selectio
 	return s
 }
 
-// selectHybrid selects what selectSummary does, and the kept messages. Those have a third of the prompt's budget to
-// themselves, used or not, so that the tail does not shift when a message is pinned.
-func selectHybrid(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
-	budget := l.KeptTokenBudget()
-	l.PromptTokenBudget -= budget
-	s := selectSummary(c, turns, l)
-	s.keptBudget = budget
-	s.keep(keptCandidates(c.Kept, s.unseen))
-	return s
-}
-
-// keptCandidates returns the pinned and important messages that are not shown anyway: those that the brief covers,
-// and those of unseen turns.
-func keptCandidates(covered []memory.Message, unseen []memory.Turn) []memory.Message {
-	all := slices.Clone(covered)
+// keptCandidates returns the messages that the chat keeps and that are not shown anyway: those before the buffer, and those
+// of unseen turns.
+func keptCandidates(c *memory.Chat, unseen []memory.Turn) []memory.Message {
+	all := slices.Clone(c.Kept)
 	quoteMessages(all) // unseen turns are quoted already
 	for _, t := range unseen {
 		all = append(all, t.Messages...)
 	}
-	return slices.DeleteFunc(all, func(m memory.Message) bool { return !m.IsKept() || m.Blank() })
+	return slices.DeleteFunc(all, func(m memory.Message) bool { return !c.Keeps(&m) || m.Blank() })
 }
 
 // keep selects the messages that fit their budget: pinned before important, then the more important, then the newer.

@@ -76,10 +76,7 @@ func squeeze(c memory.Chat, q Question, l memory.Limits) Prompt {
 			return p
 		}
 		over += over / 8 // what is cut off in the middle of a word may count anew
-		l.MaxHistoryTokens = max(1, l.MaxHistoryTokens-over)
-		fromBridge := min(over, l.BridgeTokenBudget)
-		l.BridgeTokenBudget -= fromBridge
-		l.PromptTokenBudget = max(1, l.PromptTokenBudget-over+fromBridge)
+		l = l.Less(over)
 	}
 	c.PendingTurns = c.UnreadTurns() + len(memory.Turns(c.Buffer))
 	c.Buffer, c.Kept, c.Files, c.Brief.Summary = nil, nil, nil, ""

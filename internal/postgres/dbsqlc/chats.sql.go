@@ -63,7 +63,8 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 
 const LockChat = `-- name: LockChat :one
 select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
-       exists (select from public.message_files f where f.chat_id = $1) as has_files
+       exists (select from public.message_files f where f.chat_id = $1) as has_files,
+       exists (select from public.messages m where m.chat_id = $1 and (m.pinned or m.importance >= 0.8)) as has_kept
   from public.chats where id = $1 for no key update
 `
 
@@ -76,6 +77,7 @@ type LockChatRow struct {
 	ExpiresAt      *time.Time
 	Expired        bool
 	HasFiles       bool
+	HasKept        bool
 }
 
 // Waits for other writers of messages to the chat. Not "for update": a fold that inserts a revision holds the
@@ -92,6 +94,7 @@ func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, 
 		&i.ExpiresAt,
 		&i.Expired,
 		&i.HasFiles,
+		&i.HasKept,
 	)
 	return i, err
 }
@@ -100,6 +103,7 @@ const ReadChatContext = `-- name: ReadChatContext :one
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = $1) as has_files,
+       exists (select from public.messages m where m.chat_id = $1 and (m.pinned or m.importance >= 0.8)) as has_kept,
        array(select distinct m.tool_name from public.messages m where m.chat_id = c.id and m.tool_name is not null order by 1)::text[] as tools_used
   from public.chats c where c.id = $1
 `
@@ -117,6 +121,7 @@ type ReadChatContextRow struct {
 	ExpiresAt      *time.Time
 	Expired        bool
 	HasFiles       bool
+	HasKept        bool
 	ToolsUsed      []string
 }
 
@@ -137,6 +142,7 @@ func (q *Queries) ReadChatContext(ctx context.Context, chatID uuid.UUID) (ReadCh
 		&i.ExpiresAt,
 		&i.Expired,
 		&i.HasFiles,
+		&i.HasKept,
 		&i.ToolsUsed,
 	)
 	return i, err

@@ -367,17 +367,24 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
   from public.messages m
  where m.chat_id = $1
    and (m.pinned or m.importance >= 0.8)
+   and (m.pinned or $2::bool)
    and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = $1)
-   and m.seq <= (select b.covered_seq from public.conversation_briefs b where b.chat_id = $1)
+   and m.seq < $3::bigint
    and m.superseded_by is null and m.status <> 'streaming'
  order by m.seq desc
  limit 200
 `
 
-// The pinned and important messages that the brief covers, newest first: for hybrid chats. The condition is
-// literally that of messages_kept_idx, so that the index is used.
-func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, ReadKept, chatID)
+type ReadKeptParams struct {
+	ChatID    uuid.UUID
+	Important bool
+	BeforeSeq int64
+}
+
+// The pinned and, for a hybrid chat, the important messages before its buffer and after its last clear, newest first. The
+// condition is literally that of messages_kept_idx, so that the index is used.
+func (q *Queries) ReadKept(ctx context.Context, arg ReadKeptParams) error {
+	_, err := q.db.Exec(ctx, ReadKept, arg.ChatID, arg.Important, arg.BeforeSeq)
 	return err
 }
 

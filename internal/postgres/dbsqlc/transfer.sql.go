@@ -408,6 +408,20 @@ func (q *Queries) ImportSettings(ctx context.Context, arg ImportSettingsParams) 
 	return err
 }
 
+const ImportSystemPrompt = `-- name: ImportSystemPrompt :exec
+update public.chats c set system_prompt = $1::text where c.id = $2::uuid
+`
+
+type ImportSystemPromptParams struct {
+	Content string
+	ChatID  uuid.UUID
+}
+
+func (q *Queries) ImportSystemPrompt(ctx context.Context, arg ImportSystemPromptParams) error {
+	_, err := q.db.Exec(ctx, ImportSystemPrompt, arg.Content, arg.ChatID)
+	return err
+}
+
 const InsertImportedChat = `-- name: InsertImportedChat :execrows
 insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, recall,
   created_at, revived_at)
