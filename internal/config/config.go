@@ -177,6 +177,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		c.DatabaseDirectURL = c.DatabaseURL
 	}
 	c.warnOfOverruled(r)
+	c.Memory.HistoryTokens = memory.Divide(smallestWindow(c.Variants)).History
 	return c, nil
 }
 

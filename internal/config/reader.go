@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -189,6 +190,12 @@ func reason(err error) string {
 		return ": " + failed.Err.Error()
 	}
 	return ""
+}
+
+// smallestWindow returns the context window that every model has: a chat may be continued with any.
+func smallestWindow(variants []chat.Variant) int {
+	smallest := slices.MinFunc(variants, func(a, b chat.Variant) int { return cmp.Compare(a.Window, b.Window) })
+	return smallest.Window
 }
 
 // leastWindow is the smallest context window, in tokens, with room for a reply and some history.

@@ -59,6 +59,8 @@ type Settings struct {
 	// MaxTurns is how many turns may be out of the brief, however short they are; in a simple chat how many are
 	// shown. 0 for no limit.
 	MaxTurns int
+	// Tool is whether a tool started the chat. See Thread.
+	Tool bool
 }
 
 // Chat is what a prompt is built from, apart from the question.
@@ -114,6 +116,9 @@ func (l Limits) For(s Settings) Limits {
 	if s.Strategy == StrategySimple {
 		l.ChunkThreshold = math.MaxInt // never due: its brief would not be shown
 		return l
+	}
+	if s.Tool {
+		l = l.Thread()
 	}
 	if s.Strategy == StrategyHybrid {
 		l.PromptTokenBudget -= l.KeptTokenBudget()

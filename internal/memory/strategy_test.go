@@ -192,3 +192,24 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 		}
 	}
 }
+
+// A chat that a tool started shows its turns word for word as long as the history's part of the window holds them, and is
+// folded from there on; a small window leaves less.
+func TestAToolsThreadHasTheHistorysPartOfTheWindow(t *testing.T) {
+	t.Parallel()
+	for window, wholeTurns := range map[int]int{memory.DefaultWindow: 25, 40_000: 6} {
+		limits := memory.DefaultLimits().Within(window)
+		for _, strategy := range []memory.StrategyName{memory.StrategySummary, memory.StrategySimple} {
+			settings := memory.Settings{Strategy: strategy, Tool: true}
+			turns := wordy(slices.Repeat([]int{1400}, wholeTurns)...)
+			r := prompt.Build(memory.Chat{Settings: settings, Buffer: rowsOf(turns), PendingTurns: wholeTurns, TotalTurns: wholeTurns},
+				prompt.Question{Content: "q"}, limits).Receipt
+			if r.DroppedTurns > 0 || r.Truncated || r.TailTurns+r.BridgeTurns != wholeTurns || r.TailTokens+r.BridgeTokens > memory.Divide(window).History {
+				t.Errorf("%s in %d: %+v", strategy, window, r)
+			}
+			if due := memory.Due(0, 1400*10, 10, limits.For(settings)); due != (window == 40_000 && strategy == memory.StrategySummary) {
+				t.Errorf("%s in %d: ten turns of 1400 tokens are due: %v", strategy, window, due)
+			}
+		}
+	}
+}

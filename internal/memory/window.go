@@ -43,6 +43,21 @@ func (l Limits) Within(window int) Limits {
 	return l
 }
 
+// Thread widens the limits for a chat that a tool starts: what tools read of code and logs is worth its words, so its turns are
+// shown as long as the history's part of the window holds them, and folded from there on. Without a bridge only those of a
+// simple chat are.
+func (l Limits) Thread() Limits {
+	if l.HistoryTokens == 0 {
+		return l
+	}
+	l.MaxHistoryTokens = l.HistoryTokens
+	if l.BridgeTokenBudget > 0 {
+		l.BridgeTokenBudget = max(l.BridgeTokenBudget, l.HistoryTokens-l.PromptTokenBudget-l.KeptTokenBudget())
+		l.ChunkThreshold = max(l.ChunkThreshold, l.BridgeTokenBudget)
+	}
+	return l
+}
+
 // Less takes so many tokens from the conversation: of the bridge first.
 func (l Limits) Less(tokens int) Limits {
 	l.MaxHistoryTokens = max(1, l.MaxHistoryTokens-tokens)

@@ -55,7 +55,7 @@ func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
 		},
 		EditCount: row.EditCount,
 		Counters:  brief.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns},
-		Settings:  settings(row.MemoryStrategy, row.MaxTurns),
+		Settings:  settings(row.MemoryStrategy, row.MaxTurns, row.FromTool),
 		PutOff:    row.PutOff,
 		Draft: brief.Draft{
 			PlanSHA256: row.DraftPlan, Pieces: row.DraftPieces, Summary: row.DraftSummary, Tokens: row.DraftTokens,

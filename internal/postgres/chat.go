@@ -45,14 +45,14 @@ func (r *chatReader) leaveOutNewTurn(storedEarlier bool) {
 }
 
 // setRow stores the columns of the chat's row.
-func (r *chatReader) setRow(systemPrompt *string, strategy string, maxTurns *int, turnCount int64, hasFiles, hasKept bool) {
+func (r *chatReader) setRow(systemPrompt *string, strategy string, maxTurns *int, fromTool bool, turnCount int64, hasFiles, hasKept bool) {
 	r.found.SystemPrompt = zeroNull(systemPrompt)
-	r.found.Settings = settings(strategy, maxTurns)
+	r.found.Settings = settings(strategy, maxTurns, fromTool)
 	r.totalTurns, r.hasFiles, r.hasKept = turnCount, hasFiles, hasKept
 }
 
-func settings(strategy string, maxTurns *int) memory.Settings {
-	return memory.Settings{Strategy: memory.StrategyName(strategy), MaxTurns: zeroNull(maxTurns)}
+func settings(strategy string, maxTurns *int, fromTool bool) memory.Settings {
+	return memory.Settings{Strategy: memory.StrategyName(strategy), MaxTurns: zeroNull(maxTurns), Tool: fromTool}
 }
 
 // queue adds the statements that read the brief and the buffer, the latter without the two messages of a new turn.
@@ -135,7 +135,7 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err := refusal(chatState{ID: row.ID, ExpiresAt: row.ExpiresAt, Expired: row.Expired}); err != nil {
 		return chat.StoredChat{}, err
 	}
-	r.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles, row.HasKept)
+	r.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.ToolName != nil, row.TurnCount, row.HasFiles, row.HasKept)
 	if err := r.readMore(ctx, t.pool, user, chatID, doing); err != nil {
 		return chat.StoredChat{}, err
 	}

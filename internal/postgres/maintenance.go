@@ -28,7 +28,7 @@ type Maintenance struct {
 func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
 	return &Maintenance{pool: pool, due: dbsqlc.FindDueBriefsParams{
 		Threshold: limits.ChunkThreshold, KRawTurns: limits.KRawTurns,
-		Bridge: limits.BridgeTokenBudget, MinTailTurns: limits.MinTailTurns, Prompt: limits.PromptTokenBudget,
+		Bridge: limits.BridgeTokenBudget, MinTailTurns: limits.MinTailTurns, Prompt: limits.PromptTokenBudget, History: limits.HistoryTokens,
 	}}
 }
 

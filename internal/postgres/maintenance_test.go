@@ -22,11 +22,11 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 		limits := memory.Limits{
 			KRawTurns: 1 + random.IntN(5), MinTailTurns: 1 + random.IntN(5), SummaryTokenCap: 1 + random.IntN(500),
 			PromptTokenBudget: 1 + random.IntN(3000), BridgeTokenBudget: random.IntN(3) * random.IntN(5000),
-			ChunkThreshold: 1 + random.IntN(6000), FoldInputTokens: 8000,
+			ChunkThreshold: 1 + random.IntN(6000), FoldInputTokens: 8000, HistoryTokens: random.IntN(2) * random.IntN(12_000),
 		}
 		b.exec(`update conversation_briefs set brief_tokens = floor(random() * $1), pending_tokens = floor(random() * 9000), pending_turns = floor(random() * 8),
 			stale = random() < 0.1`, limits.SummaryTokenCap+1)
-		b.exec(`update chats set memory_strategy = (array['simple', 'summary', 'hybrid'])[1 + floor(random() * 3)],
+		b.exec(`update chats set tool_name = case when random() < 0.5 then 'debug' end, memory_strategy = (array['simple', 'summary', 'hybrid'])[1 + floor(random() * 3)],
 			max_turns = case when random() < 0.4 then 1 + floor(random() * 8) end, ttl_hours = case when random() < 0.3 then 1 + floor(random() * 3) end`)
 		m := NewMaintenance(b.pool, limits)
 		folds, rebuilds, err := m.DueChats(t.Context())
@@ -34,9 +34,9 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.checkDue(limits, folds, rebuilds)
-		b.checkDue(limits, ask[[]uuid.UUID](b, `select array_agg(chat_id) from inspect.due_folds($1, $2, $3, $4, $5)
+		b.checkDue(limits, ask[[]uuid.UUID](b, `select array_agg(chat_id) from inspect.due_folds($1, $2, $3, $4, $5, $6)
 			where reason <> 'a covered message was edited or deleted'`, limits.ChunkThreshold, limits.KRawTurns,
-			limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget), rebuilds)
+			limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget, limits.HistoryTokens), rebuilds)
 	}
 }
 
@@ -47,15 +47,16 @@ type dueRow struct {
 	Stale                bool
 	Strategy             string
 	MaxTurns             *int
+	Tool                 bool
 }
 
 // checkDue compares the chats found with the rule.
 func (b *bed) checkDue(limits memory.Limits, folds, rebuilds []uuid.UUID) {
 	b.t.Helper()
-	all := rowsOf[dueRow](b, `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns
+	all := rowsOf[dueRow](b, `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns, c.tool_name is not null
 		from conversation_briefs b join chats c on c.id = b.chat_id`)
 	for _, row := range all {
-		chat := settings(row.Strategy, row.MaxTurns)
+		chat := settings(row.Strategy, row.MaxTurns, row.Tool)
 		due := !row.Stale && memory.Due(row.Brief, row.Tokens, row.Turns, limits.For(chat))
 		got := slices.Contains(folds, row.ID)
 		mustBe(b.t, tuple(got, slices.Contains(rebuilds, row.ID)), tuple(due, row.Stale), "for a fold and a rebuild: %+v with %+v", row, limits)

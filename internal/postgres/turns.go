@@ -189,7 +189,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 		Recall:          turn.Recall,
 		ClientMessageID: nullID(turn.ClientMessageID),
 	})
-	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0, false)
+	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), turn.ToolName != "", 0, len(turn.Files) > 0, false)
 	if s.looksForReason {
 		s.queueRunning(batch)
 	}
@@ -198,7 +198,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 	queueOne(batch, queries.LockChat, s.turn.ChatID, func(row dbsqlc.LockChatRow) {
 		s.locked = true
-		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0, row.HasKept)
+		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.ToolName != nil, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0, row.HasKept)
 		if row.Expired && !s.turn.Revive {
 			s.found.Expired = *row.ExpiresAt
 		}
@@ -317,7 +317,7 @@ func (s foldingStore) queueDue(batch *pgx.Batch, chatID uuid.UUID, due *dueJobs)
 		counted.ExtractAfter = extractAfter
 	}
 	queueOne(batch, queries.ReadCounters, counted, func(row dbsqlc.ReadCountersRow) {
-		due.fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
+		due.fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns, row.FromTool)))
 		due.index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
 		due.extractAtOnce = row.UnreadTurns >= extractAfter
 		due.extract = due.extractAtOnce || row.UnreadTurns > 0 && !row.ExtractDue

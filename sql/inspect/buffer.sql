@@ -10,7 +10,7 @@ select title, pending_turns, pending_tokens, brief_tokens, tokens_total,
        greatest(0, :threshold + 1 - tokens_total) as tokens_to_go,
        greatest(0, :k + 1 - pending_turns) as turns_to_go,
        throughline.fold_is_due(brief_tokens, pending_tokens, pending_turns, memory_strategy, max_turns,
-                               :threshold, :k, :bridge, :min, :prompt) as due,
+                               :threshold, :k, :bridge, :min, :prompt, tool_name is not null, :history) as due,
        oldest_age, counters_agree
   from inspect.buffers
   join inspect.briefs using (chat_id, title, pending_turns, pending_tokens, brief_tokens)

@@ -25,7 +25,7 @@ returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
-       c.memory_strategy, c.max_turns, coalesce(b.retry_at > now(), false)::bool as put_off,
+       c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool, coalesce(b.retry_at > now(), false)::bool as put_off,
        coalesce(d.plan_sha256, '')::text as draft_plan, coalesce(d.pieces_done, 0)::int as draft_pieces, coalesce(d.global_summary, '')::text as draft_summary,
        coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms;
 
@@ -33,7 +33,7 @@ returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_
 -- unindexed_turns is that of simple chats, which have no folds, and of chats with topics; it is counted up to index_after. unread_turns are those
 -- that were not read for memories, counted up to extract_after, which is 0 without long-term memory, unless the chat is due
 -- at once already.
-select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
+select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,
        coalesce(b.retry_at > now(), false)::bool as put_off,
        (case when c.memory_strategy = 'simple'
                or sqlc.arg(topics)::text in ('auto', 'on') and c.topics <> 'off'
@@ -186,7 +186,8 @@ union
     and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
-          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
+          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int,
+          (select c.tool_name is not null from public.chats c where c.id = b.chat_id), sqlc.arg(history)::int)
   order by b.thousands_to_fold desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
@@ -207,7 +208,8 @@ update public.conversation_briefs
     where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
       and b.updated_at < now() - interval '1 hour' and b.lease_until is null and b.retry_at is null and not b.stale and b.readable
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
-            sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
+            sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int,
+          (select c.tool_name is not null from public.chats c where c.id = b.chat_id), sqlc.arg(history)::int)
     limit 1000 for update skip locked);
 
 -- name: ClearDeadLeases :execrows

@@ -286,19 +286,25 @@ create trigger chats_start_brief after insert on public.chats for each row execu
 -- because a fixed search path prevents inlining and each call in SQL would take three times as long.
 create function throughline.fold_is_due(
   brief_tokens int, pending_tokens bigint, pending_turns bigint, memory_strategy text, max_turns int,
-  chunk_summarize_threshold int, k_raw_turns int, bridge_token_budget int, min_tail_turns int, prompt_token_budget int)
+  chunk_summarize_threshold int, k_raw_turns int, bridge_token_budget int, min_tail_turns int, prompt_token_budget int,
+  from_tool boolean, history_tokens int)
 returns boolean
 language plpgsql immutable security invoker set search_path = '' as $$
 declare
+  -- The history's part of the window is a tool's, but for kept messages.
+  thread constant boolean := from_tool and bridge_token_budget > 0 and history_tokens > 0;
+  bridge constant int := case when thread then greatest(bridge_token_budget, history_tokens - prompt_token_budget - prompt_token_budget / 3)
+                              else bridge_token_budget end;
+  threshold constant int := case when thread then greatest(chunk_summarize_threshold, bridge) else chunk_summarize_threshold end;
   -- A third of a hybrid chat's prompt budget is for kept messages.
-  shown constant int := prompt_token_budget - case when memory_strategy = 'hybrid' then prompt_token_budget / 3 else 0 end + bridge_token_budget;
+  shown constant int := prompt_token_budget - case when memory_strategy = 'hybrid' then prompt_token_budget / 3 else 0 end + bridge;
   older constant bigint := pending_turns - least(k_raw_turns, max_turns);
 begin
   return memory_strategy <> 'simple' and (
     coalesce(pending_turns > max_turns, false)
-    or brief_tokens + pending_tokens > chunk_summarize_threshold
-       and (older > 0 and (bridge_token_budget = 0 or pending_tokens * older >= pending_turns * (chunk_summarize_threshold / 2))
-         or pending_turns > greatest(1, min_tail_turns) and bridge_token_budget > 0
+    or brief_tokens + pending_tokens > threshold
+       and (older > 0 and (bridge = 0 or pending_tokens * older >= pending_turns * (threshold / 2))
+         or pending_turns > greatest(1, min_tail_turns) and bridge > 0
            and brief_tokens + pending_tokens + pending_tokens / greatest(1, pending_turns) > shown));
 end
 $$;

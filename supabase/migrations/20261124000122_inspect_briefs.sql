@@ -102,7 +102,7 @@ comment on view inspect.revisions is
 -- server's. A stale or unreadable brief is due whatever its size.
 create function inspect.due_folds(
   chunk_summarize_threshold int default 6000, k_raw_turns int default 3,
-  bridge_token_budget int default 6000, min_tail_turns int default 1, prompt_token_budget int default 3000)
+  bridge_token_budget int default 6000, min_tail_turns int default 1, prompt_token_budget int default 3000, history_tokens int default 37333)
 returns table (
   chat_id uuid, user_id uuid, title text, reason text,
   tokens_total int, pending_turns int, due_since timestamptz, late_by interval,
@@ -130,13 +130,15 @@ language sql stable security invoker set search_path = '' as $$
       select coalesce(least(b.failing_since, case when job.finalized_at is null then job.created_at end), b.updated_at) as since) due
    where b.stale or not b.readable
       or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
-                                 chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget)
+                                 chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget,
+                                 c.tool_name is not null, history_tokens)
    order by due.since
 $$;
 
 comment on function inspect.due_folds is
   'Chats whose brief should change but has not yet, for the given MEMORY_CHUNK_SUMMARIZE_THRESHOLD, MEMORY_K_RAW_TURNS, '
-  'MEMORY_BRIDGE_TOKEN_BUDGET, MEMORY_MIN_TAIL_TURNS and MEMORY_PROMPT_TOKEN_BUDGET, the longest due first, each with its latest job.';
+  'MEMORY_BRIDGE_TOKEN_BUDGET, MEMORY_MIN_TAIL_TURNS, MEMORY_PROMPT_TOKEN_BUDGET and history''s part of the smallest window, the longest due '
+  'first, each with its latest job.';
 
 create view inspect.late_folds with (security_invoker = true) as
 select * from inspect.due_folds();

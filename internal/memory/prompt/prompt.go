@@ -50,6 +50,9 @@ type Draft struct {
 
 // Select selects what a prompt shows of the turns of a chat. See Build.
 func Select(c memory.Chat, limits memory.Limits) Draft {
+	if c.Tool {
+		limits = limits.Thread()
+	}
 	c.Brief.Tokens = max(0, c.Brief.Tokens)
 	if strings.TrimSpace(c.Brief.Summary) == "" {
 		c.Brief.Summary, c.Brief.Tokens = "", 0

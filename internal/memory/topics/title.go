@@ -162,8 +162,9 @@ func (r *reader) endRun(run []rune) {
 	}
 }
 
+// end ends a phrase. A number alone is none.
 func (r *reader) end() {
-	if r.current.words > 0 {
+	if strings.ContainsFunc(r.current.text, unicode.IsLetter) {
 		r.phrases = append(r.phrases, r.current)
 	}
 	r.current, r.linked = phrase{}, ""

@@ -62,7 +62,7 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 }
 
 const LockChat = `-- name: LockChat :one
-select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
+select id, system_prompt, memory_strategy, max_turns, tool_name, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = $1) as has_files,
        exists (select from public.messages m where m.chat_id = $1 and (m.pinned or m.importance >= 0.8)) as has_kept
   from public.chats where id = $1 for no key update
@@ -73,6 +73,7 @@ type LockChatRow struct {
 	SystemPrompt   *string
 	MemoryStrategy string
 	MaxTurns       *int
+	ToolName       *string
 	TurnCount      int64
 	ExpiresAt      *time.Time
 	Expired        bool
@@ -90,6 +91,7 @@ func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, 
 		&i.SystemPrompt,
 		&i.MemoryStrategy,
 		&i.MaxTurns,
+		&i.ToolName,
 		&i.TurnCount,
 		&i.ExpiresAt,
 		&i.Expired,

@@ -25,7 +25,7 @@ returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
-       c.memory_strategy, c.max_turns, coalesce(b.retry_at > now(), false)::bool as put_off,
+       c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool, coalesce(b.retry_at > now(), false)::bool as put_off,
        coalesce(d.plan_sha256, '')::text as draft_plan, coalesce(d.pieces_done, 0)::int as draft_pieces, coalesce(d.global_summary, '')::text as draft_summary,
        coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms
 `
@@ -52,6 +52,7 @@ type ClaimBriefRow struct {
 	LastSummarizedMessageID uuid.UUID
 	MemoryStrategy          string
 	MaxTurns                *int
+	FromTool                bool
 	PutOff                  bool
 	DraftPlan               string
 	DraftPieces             int
@@ -87,6 +88,7 @@ func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) (ClaimBr
 		&i.LastSummarizedMessageID,
 		&i.MemoryStrategy,
 		&i.MaxTurns,
+		&i.FromTool,
 		&i.PutOff,
 		&i.DraftPlan,
 		&i.DraftPieces,
@@ -132,7 +134,8 @@ union
     and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
-          $1::int, $2::int, $3::int, $4::int, $5::int)
+          $1::int, $2::int, $3::int, $4::int, $5::int,
+          (select c.tool_name is not null from public.chats c where c.id = b.chat_id), $6::int)
   order by b.thousands_to_fold desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
@@ -150,6 +153,7 @@ type FindDueBriefsParams struct {
 	Bridge       int
 	MinTailTurns int
 	Prompt       int
+	History      int
 }
 
 type FindDueBriefsRow struct {
@@ -169,6 +173,7 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 		arg.Bridge,
 		arg.MinTailTurns,
 		arg.Prompt,
+		arg.History,
 	)
 	if err != nil {
 		return nil, err
@@ -342,7 +347,7 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 }
 
 const ReadCounters = `-- name: ReadCounters :one
-select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
+select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,
        coalesce(b.retry_at > now(), false)::bool as put_off,
        (case when c.memory_strategy = 'simple'
                or $1::text in ('auto', 'on') and c.topics <> 'off'
@@ -371,6 +376,7 @@ type ReadCountersRow struct {
 	PendingTurns   int
 	MemoryStrategy string
 	MaxTurns       *int
+	FromTool       bool
 	PutOff         bool
 	UnindexedTurns int
 	ExtractDue     bool
@@ -394,6 +400,7 @@ func (q *Queries) ReadCounters(ctx context.Context, arg ReadCountersParams) (Rea
 		&i.PendingTurns,
 		&i.MemoryStrategy,
 		&i.MaxTurns,
+		&i.FromTool,
 		&i.PutOff,
 		&i.UnindexedTurns,
 		&i.ExtractDue,
@@ -478,7 +485,8 @@ update public.conversation_briefs
     where b.thousands_to_fold >= $1::int / 1000
       and b.updated_at < now() - interval '1 hour' and b.lease_until is null and b.retry_at is null and not b.stale and b.readable
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
-            $1::int, $2::int, $3::int, $4::int, $5::int)
+            $1::int, $2::int, $3::int, $4::int, $5::int,
+          (select c.tool_name is not null from public.chats c where c.id = b.chat_id), $6::int)
     limit 1000 for update skip locked)
 `
 
@@ -488,6 +496,7 @@ type SettleRestedBriefsParams struct {
 	Bridge       int
 	MinTailTurns int
 	Prompt       int
+	History      int
 }
 
 // Chats over the threshold in which nothing is due and nothing has happened for an hour, such as those of three long turns:
@@ -499,6 +508,7 @@ func (q *Queries) SettleRestedBriefs(ctx context.Context, arg SettleRestedBriefs
 		arg.Bridge,
 		arg.MinTailTurns,
 		arg.Prompt,
+		arg.History,
 	)
 	return err
 }

@@ -85,7 +85,7 @@ function Nothing({ id, filter, mode, changed }: { id: string; filter: Filter; mo
   return (
     <>
       <p class="quiet">{mode === 'off' ? 'This chat is not divided into topics.'
-        : 'This chat has no topics yet, because the model still sees all of it. They begin when its first turns are summarized to make room.'}</p>
+        : 'This chat has no topics yet. The model still sees all of it; topics begin when its first turns are summarized to make room.'}</p>
       <button type="button" disabled={busy || !mode} onClick={group}>Divide it into topics now</button>
       <Failure error={error} />
     </>
