@@ -115,7 +115,7 @@ const (
 	wanderingGap   = 30 * time.Hour // between two turns
 	wanderingTurns = 4              // that may be outside the brief
 	topicsPatience = time.Minute
-	bowTitle       = "My cello bow"
+	bowTitle       = "Cello bow"
 	bowQuestion    = "Back to my cello bow: which rosin did I choose for it?"
 )
 
@@ -179,7 +179,7 @@ func (o Options) importWandering(ctx context.Context) (uuid.UUID, error) {
 	if err := json.Unmarshal(raw, &done); err != nil || len(done.Chats) != 1 {
 		return uuid.Nil, errors.Join(errors.New("the import's answer cannot be read"), err)
 	}
-	fmt.Fprintf(o.Out, "  imported %d messages from %s on\n", len(lines), time.Now().Add(-wanderingAge).Format("2 January 2006"))
+	fmt.Fprintf(o.Out, "  imported %d messages from %s on\n", done.Messages, time.Now().Add(-wanderingAge).Format("2 January 2006"))
 	return done.Chats[0].ChatID, nil
 }
 
@@ -191,10 +191,17 @@ func wanderingBundle(lines []Line, began time.Time) ([]byte, error) {
 	err := write.Begin(time.Now(), bundle.Chat{
 		ID: uuid.NewString(), Title: "A bow, and everything else", MaxTurns: &turns, Remember: &remember, CreatedAt: began,
 	})
-	for n, line := range lines {
-		at := began.Add(time.Duration(n/2)*wanderingGap + time.Duration(n%2)*time.Second)
-		message := bundle.Message{ID: uuid.NewString(), Seq: int64(n + 1), Role: line.Role, Content: line.Content, CreatedAt: at}
-		err = errors.Join(err, write.Message(message))
+	seq := int64(0)
+	for n := 0; n+1 < len(lines); n += 2 {
+		at := began.Add(time.Duration(n/2) * wanderingGap)
+		for _, prefix := range []string{"", "And once more: "} { // two turns make a topic
+			for _, line := range lines[n : n+2] {
+				seq++
+				at = at.Add(time.Second)
+				message := bundle.Message{ID: uuid.NewString(), Seq: seq, Role: line.Role, Content: prefix + line.Content, CreatedAt: at}
+				err = errors.Join(err, write.Message(message))
+			}
+		}
 	}
 	err = errors.Join(err, write.End())
 	return file.Bytes(), err

@@ -68,7 +68,9 @@ func tokensOf(content string) []string {
 	tokens := make([]string, 0, len(content)/bytesPerToken)
 	for field := range strings.FieldsSeq(strings.ToLower(content)) {
 		if strings.Contains(field, "://") || strings.Contains(field, "@") {
-			tokens = append(tokens, strings.TrimFunc(field, isNoLetter))
+			if token := strings.TrimFunc(field, isNoLetter); token != "" {
+				tokens = append(tokens, token)
+			}
 			continue
 		}
 		for part := range strings.FieldsFuncSeq(field, isBetweenWords) {

@@ -195,16 +195,21 @@ func (c *Chat) match(turn, next *Turn, before, stay *Topic) (How, *Topic, float6
 	return ByStart, nil, 0
 }
 
+// unlike is a similarity of which two turns have nothing in common: half of that of unrelated ones.
+const unlike = .1
+
 // follows reports whether the next turn goes on with what a turn would begin: whether they are nearer to each other than one
-// of them is to the topic before. Otherwise that was an aside, and a topic of its own would be one of a single turn.
+// of them is to the topic before, or both have nothing in common with that. Otherwise that was an aside, and a topic of its
+// own would be one of a single turn.
 func (c *Chat) follows(next, turn *Turn, before *Topic) bool {
-	if !c.Scale.Reads(next.Question) {
+	if next.Vector == nil || !c.Scale.Reads(next.Question) {
 		return false
 	}
 	on, _ := c.Similarity(next.Vector, turn.Vector)
 	stays, _ := c.Similarity(turn.Vector, before.Centroid)
 	back, _ := c.Similarity(next.Vector, before.Centroid)
-	return on > max(stays, back)+c.Settings.Continuity
+	near := max(stays, back)
+	return on > near+c.Settings.Continuity || near < unlike
 }
 
 // saidLittle reports whether nothing but short turns before this one belongs to a topic without centroid.

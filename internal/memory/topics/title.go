@@ -24,20 +24,25 @@ const (
 // its own title, or none if it is long.
 func Title(message string) string {
 	phrases := phrasesOf(strings.ToValidUTF8(message[:min(len(message), titleReads)], " "))
-	if len(phrases) > 1 && phrases[0].words == 1 && phrases[1].words > 1 {
+	if len(phrases) > 1 && phrases[0].words == 1 && !phrases[0].led && phrases[1].words > 1 {
 		phrases = phrases[1:] // a verb, or a greeting
 	}
 	var title phrase
 	for _, p := range phrases {
-		if title.words >= leastTitle || title.words > 0 && title.words+p.words > mostTitle {
+		if title.words >= leastTitle {
 			break
 		}
-		title = title.and(p)
+		title = title.and(p.cut(mostTitle - title.words))
 	}
 	if whole := text.OneLine(message); title.words == 0 && len(strings.Fields(whole)) <= mostTitle && utf8.RuneCountInString(whole) <= TitleLength {
 		title.text = strings.TrimRight(whole, ".,:;!?")
 	}
-	written := []rune(strings.ToValidUTF8(title.text, ""))
+	written := []rune(strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || c == utf8.RuneError {
+			return -1
+		}
+		return c
+	}, title.text))
 	if !strings.ContainsFunc(title.text, isLetterOrDigit) {
 		return Untitled
 	}
@@ -49,13 +54,26 @@ func Title(message string) string {
 type phrase struct {
 	text  string
 	words int
+	led   bool // an article or the like stands before it, so that it begins with a noun
+}
+
+// cut returns the beginning of a phrase that has no more than so many words, and does not end with a link.
+func (p phrase) cut(most int) phrase {
+	words := strings.Fields(p.text)
+	if p.words <= most || len(words) < p.words {
+		return p
+	}
+	for words = words[:most]; links[strings.ToLower(words[len(words)-1])]; {
+		words = words[:len(words)-1]
+	}
+	return phrase{text: strings.Join(words, " "), words: len(words)}
 }
 
 func (p phrase) and(next phrase) phrase {
 	if p.words == 0 {
 		return next
 	}
-	return phrase{p.text + joint(p.text) + next.text, p.words + next.words}
+	return phrase{text: p.text + joint(p.text) + next.text, words: p.words + next.words}
 }
 
 // links are the function words that may stand within a phrase.
@@ -91,6 +109,7 @@ type reader struct {
 	phrases []phrase
 	current phrase
 	linked  string // what waits for a telling word, so that a phrase does not end with it
+	led     bool   // the word before is a link
 }
 
 func (r *reader) field(field string) {
@@ -98,16 +117,18 @@ func (r *reader) field(field string) {
 	if word == "" || !strings.HasPrefix(field, word) {
 		r.end()
 	}
+	isLink := links[strings.ToLower(word)]
 	switch {
 	case strings.ContainsFunc(word, isSpaceless):
 		r.spaceless(word)
 	case r.tells(word):
 		r.add(word, 1)
-	case r.current.words > 0 && (links[strings.ToLower(word)] || r.weak[strings.ToLower(word)]):
+	case r.current.words > 0 && (isLink || r.weak[strings.ToLower(word)]):
 		r.linked += " " + word
 	default:
 		r.end()
 	}
+	r.led = isLink
 	if !strings.HasSuffix(field, word) {
 		r.end()
 	}
@@ -128,7 +149,9 @@ func (r *reader) add(word string, words int) {
 	if links := len(strings.Fields(r.linked)); links > 2 || r.current.words+links+words > mostTitle {
 		r.end()
 	}
-	if r.current.words > 0 {
+	if r.current.words == 0 {
+		r.current.led = r.led
+	} else {
 		r.current.text += r.linked + " "
 		r.current.words += len(strings.Fields(r.linked))
 	}
@@ -158,7 +181,7 @@ func (r *reader) spaceless(word string) {
 func (r *reader) endRun(run []rune) {
 	r.end()
 	if len(run) > 1 {
-		r.phrases = append(r.phrases, phrase{string(run), (len(run) + 1) / 2})
+		r.phrases = append(r.phrases, phrase{text: string(run), words: (len(run) + 1) / 2})
 	}
 }
 

@@ -21,6 +21,8 @@ func TestGoldenTitles(t *testing.T) {
 		"Is it normal that the fingertips of the left hand hurt again after a year? I thought that was over.",
 		"Decision: the second exam piece is \"Ferry\" by Maarika Ots. I will tell Ilse on Tuesday.",
 		"I want to build a birdhouse for my garden",
+		"My dentist is called Wilhelmina Okonkwo, she fixed the molar.",
+		"The cello is rented from a violin maker called Kessler, for 38 euros a month.",
 		"Why is the xylophone I play every morning so loud?",
 		"Wie pflege ich den Bogen meines Cellos im Winter?",
 		"Merke dir bitte: Abgabe der Klosterchronik am 10. Juli, noch sieben Bände.",
@@ -44,6 +46,8 @@ func TestGoldenTitles(t *testing.T) {
 
 func FuzzTitle(f *testing.F) {
 	f.Add("How should I rosin the bow of my cello?")
+	f.Add("@ ://")
+	f.Add("00\x00")
 	f.Add("é\xff\x00 の弓 ab, cd\u2028 — «x»")
 	f.Fuzz(func(t *testing.T, message string) {
 		title := Title(message)

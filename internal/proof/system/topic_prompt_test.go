@@ -128,7 +128,7 @@ func (r *rig) checkReturn(chatID string) {
 	for _, question := range []string{oldQuestion, "Which physician cares for me nowadays?", "And the molar?"} {
 		said := r.Say(chatID, question)
 		got := topicIn(r.lastPrompt())
-		if !strings.HasPrefix(got, oldFact+", since ") || !strings.HasSuffix(got, " turns\nDr. Okonkwo treats a molar.") {
+		if !strings.HasPrefix(got, "Dentist, called Wilhelmina Okonkwo, since ") || !strings.HasSuffix(got, " turns\nDr. Okonkwo treats a molar.") {
 			t.Errorf("%s: the topic is %q in\n%s", question, got, r.lastPrompt())
 		}
 		if quoted := recalledIn(r.lastPrompt()); strings.Contains(quoted, "etude") || !strings.Contains(quoted, "Okonkwo") {

@@ -62,7 +62,7 @@ func TestTopicIsSeenFromAllSides(t *testing.T) {
 		return found[0].(map[string]any)
 	}
 	testkit.Eventually(t, "the first turn has a topic because somebody looks", func() bool { return topic() != nil })
-	if got := topic()["title"]; got != "My cello teacher gives me etudes." {
+	if got := topic()["title"]; got != "Cello teacher, etudes" {
 		t.Errorf("the title is %v", got)
 	}
 	r.practise(chatID, 7)
