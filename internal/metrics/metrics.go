@@ -49,7 +49,7 @@ type Metrics struct {
 	MemoryDropped            *prometheus.CounterVec   // by reason
 	MemoryCallDuration       *prometheus.HistogramVec // by purpose (extract, consolidate) and result (answered, failed)
 
-	TopicTurns       *prometheus.CounterVec // by how the topic was chosen (matched, started, short, language, default, imported)
+	TopicTurns       *prometheus.CounterVec // by how the topic was chosen (matched, started, digressed, waiting, short, language, default, imported)
 	TopicsDecayed    prometheus.Counter
 	TopicsMerged     prometheus.Counter
 	TopicCompactions *prometheus.CounterVec // by result (done, nothing, elsewhere, lost, paused, refused, failed)
