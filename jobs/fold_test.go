@@ -191,12 +191,14 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 			chatID := r.chat(7, 10)
 			r.enqueue(chatID)
 			testkit.Exec(t, r.pool, "update river.river_job set attempt = $1", c.attempt)
-			testkit.Exec(t, r.pool, "update conversation_briefs set fold_failures = $1, fold_failure = 'x', failing_since = now(), retry_at = now() where $1 > 0", c.before)
+			testkit.Exec(t, r.pool, `update conversation_briefs set fold_failures = $1, fold_failure = 'x', failing_since = now(), retry_at = now()
+				where $1 > 0`, c.before)
 			r.work(sweeping)
 			testkit.Await(t, r.pool, "the job ends", 1,
 				"select count(*) from river.river_job where kind = 'fold_brief' and state = $1::river.river_job_state and errors::text like '%' || $2 || '%'",
 				c.state, c.message)
-			testkit.Want(t, r.pool, strconv.Itoa(c.before+1)+c.failure, "select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'")
+			testkit.Want(t, r.pool, strconv.Itoa(c.before+1)+c.failure,
+				"select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'")
 			testkit.Want(t, r.pool, true, "select version = 0 and covered_seq = 0 and lease_token is null from conversation_briefs")
 			calls := len(r.model.Requests())
 			up.Store(true)
@@ -230,7 +232,8 @@ func TestARefusedSummaryIsAskedForAgainSoon(t *testing.T) {
 	r.enqueue(r.chat(7, 10))
 	r.work()
 	testkit.Await(t, r.pool, "the job waits", 1, `select count(*) from river.river_job j, conversation_briefs b where j.kind = 'fold_brief'
-		and j.state in ('available', 'scheduled') and j.scheduled_at between b.retry_at - interval '1 second' and b.retry_at + interval '1 second' and b.fold_failures = 1`)
+		and j.state in ('available', 'scheduled') and j.scheduled_at between b.retry_at - interval '1 second' and b.retry_at + interval '1 second'
+		and b.fold_failures = 1`)
 	testkit.Await(t, r.pool, "the summary passes", 1, "select count(*) from conversation_briefs where version = 1 and fold_failures = 0")
 	if n := r.count("fold_brief"); n != 1 {
 		t.Errorf("%d jobs", n)

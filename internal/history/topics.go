@@ -65,7 +65,7 @@ type Topic struct {
 	_            struct{}  `description:"Something that a chat was about."`
 	ID           uuid.UUID `json:"id"`
 	Number       int       `json:"number" description:"1 for the first topic of the chat, 2 for the next …"`
-	Title        string    `json:"title" description:"What the user called it, the model that first summarized it, or the first phrase of its first message; '…' while it is made anew."`
+	Title        string    `json:"title" description:"By the user, by the model with the first summary, or of its first message. … while a job makes it."`
 	Summary      *string   `json:"summary" description:"Of its older messages; null as long as there are few."`
 	Tags         []string  `json:"tags" nullable:"false"`
 	Importance   float32   `json:"importance" minimum:"0" maximum:"1"`

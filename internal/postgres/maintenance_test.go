@@ -26,7 +26,8 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 		}
 		b.exec(`update conversation_briefs set brief_tokens = floor(random() * $1), pending_tokens = floor(random() * 9000), pending_turns = floor(random() * 8),
 			stale = random() < 0.1`, limits.SummaryTokenCap+1)
-		b.exec(`update chats set tool_name = case when random() < 0.5 then 'debug' end, memory_strategy = (array['simple', 'summary', 'hybrid'])[1 + floor(random() * 3)],
+		b.exec(`update chats set tool_name = case when random() < 0.5 then 'debug' end,
+			memory_strategy = (array['simple', 'summary', 'hybrid'])[1 + floor(random() * 3)],
 			max_turns = case when random() < 0.4 then 1 + floor(random() * 8) end, ttl_hours = case when random() < 0.3 then 1 + floor(random() * 3) end`)
 		m := NewMaintenance(b.pool, limits)
 		folds, rebuilds, err := m.DueChats(t.Context())

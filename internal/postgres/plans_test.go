@@ -184,7 +184,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 			})
 		}, 1},
 		"PutOffFold": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{ChatID: id, LeaseToken: nullID(lease), Failure: "x", SoonSeconds: []float64{}, FirstSeconds: 1, LongestSeconds: 1})
+			return queue(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{
+				ChatID: id, LeaseToken: nullID(lease), Failure: "x", SoonSeconds: []float64{}, FirstSeconds: 1, LongestSeconds: 1,
+			})
 		}, 1},
 		"SettleFold": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{ChatID: id, LeaseToken: lease})

@@ -317,7 +317,8 @@ func (s foldingStore) queueDue(batch *pgx.Batch, chatID uuid.UUID, due *dueJobs)
 		counted.ExtractAfter = extractAfter
 	}
 	queueOne(batch, queries.ReadCounters, counted, func(row dbsqlc.ReadCountersRow) {
-		due.fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns, row.FromTool)))
+		limits := s.limits.For(settings(row.MemoryStrategy, row.MaxTurns, row.FromTool))
+		due.fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, limits)
 		due.index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
 		due.extractAtOnce = row.UnreadTurns >= extractAfter
 		due.extract = due.extractAtOnce || row.UnreadTurns > 0 && !row.ExtractDue

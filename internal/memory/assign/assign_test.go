@@ -51,8 +51,9 @@ func TestATopicBeginsWithTwoTurns(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	r.wantNumbers(chatID, 1, 2, 2)
-	if r.topic(chatID, 2, "title_seq") != "3" || r.topic(chatID, 1, "centroid_turns") != "1" || r.topic(chatID, 2, "centroid_turns") != "2" {
-		t.Errorf("title of %s, %s and %s vectors", r.topic(chatID, 2, "title_seq"), r.topic(chatID, 1, "centroid_turns"), r.topic(chatID, 2, "centroid_turns"))
+	if title, one, two := r.topic(chatID, 2, "title_seq"), r.topic(chatID, 1, "centroid_turns"), r.topic(chatID, 2, "centroid_turns"); title != "3" ||
+		one != "1" || two != "2" {
+		t.Errorf("title of %s, %s and %s vectors", title, one, two)
 	}
 	r.talk(chatID, "My telescope shows a nebula tonight", "Is marzipan made without walnut sometimes?")
 	r.wantNumbers(chatID, 1, 2, 2, 2, 2)

@@ -77,7 +77,7 @@ function Nothing({ id, filter, mode, changed }: { id: string; filter: Filter; mo
   const { client } = useClient();
   const { busy, error, run } = useAction();
   if (filter.q || filter.state) return <p class="quiet">Nothing fits this filter.</p>;
-  if (mode === 'on') return <p class="quiet">There is no topic yet. The first begins some seconds after the first reply, unless the server has topics switched off (TOPICS=off).</p>;
+  if (mode === 'on') return <p class="quiet">There is no topic yet. The first begins some seconds after the first reply, unless the server has TOPICS=off.</p>;
   const group = () => run(async () => {
     await client.PATCH('/v1/chats/{chat_id}', { params: { path: { chat_id: id } }, body: { topics: 'on' } });
     changed();
