@@ -67,7 +67,10 @@ func TestTopicsAreChosenAgainWhenVectorsCome(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat()
-	questions := []string{"My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?", "ok, thanks", "The bow slips although its rosin is fresh"}
+	questions := []string{
+		"My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?", "ok, thanks",
+		"The bow slips although its rosin is fresh",
+	}
 	r.say(chatID, questions...)
 	r.index(chatID)
 	if report := r.assign(chatID); report.New != 1 || report.Stayed != 4 {
