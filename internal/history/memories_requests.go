@@ -28,7 +28,7 @@ const (
 // MemoriesQuery asks for a page of memories, or for those that words are about.
 type MemoriesQuery struct {
 	// Text is what the memories are about; "" for all.
-	Text   string `query:"q" maxLength:"500" description:"What they are about, the best matches first, by words and with an embedding model by meaning. A search has one page."`
+	Text   string `query:"q" maxLength:"500" description:"What they are about, by words and by meaning, the best matches first. A search has one page."`
 	Type   string `query:"type" enum:"preference,fact,pattern,context" description:"Only memories of this type."`
 	Status string `query:"status" enum:"active,inbox,superseded,archived,current,all" doc:"memoriesQuery.status"`
 	// AsOf is Moment as the request has it; Check reads it.

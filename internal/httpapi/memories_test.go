@@ -36,8 +36,8 @@ func TestMemoryHasItsFields(t *testing.T) {
 		`{"content": " Prefers oat milk. ", "type": "preference", "durable": true, "pinned": null}`, nil)
 	var made map[string]any
 	answer.decode(t, &made)
-	fields := strings.Fields(`access_count confidence conflicts_with content created_at durable edited id lang last_accessed memory_type origin pinned recorded_at retracted_at
-		source_session_id sources status superseded_by updated_at valid_from valid_to version`)
+	fields := strings.Fields(`access_count confidence conflicts_with content created_at durable edited id lang last_accessed memory_type origin pinned
+		recorded_at retracted_at source_session_id sources status superseded_by updated_at valid_from valid_to version`)
 	if diff := cmp.Diff(fields, slices.Sorted(maps.Keys(made))); diff != "" {
 		t.Error(diff)
 	}

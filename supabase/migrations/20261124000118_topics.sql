@@ -155,7 +155,7 @@ begin
 end
 $$;
 
--- A title that changes without the message it was made of being named was given by a person, and so was an importance, unless
+-- A title that changes without the message it was made of being named, but to the one that waits for another, was given by a person, and so was an importance, unless
 -- a job changes them. Who commits what a model said compares the version.
 create function throughline.keep_topic() returns trigger
 language plpgsql security invoker set search_path = '' as $$
@@ -165,7 +165,7 @@ begin
   end if;
   if tg_op = 'UPDATE' then
     if current_user <> 'throughline_worker' then
-      if new.title <> old.title and new.title_seq = old.title_seq then
+      if new.title not in (old.title, '…') and new.title_seq = old.title_seq then
         new.title_seq := null;
       end if;
       new.importance_rated := new.importance_rated or new.importance <> old.importance;

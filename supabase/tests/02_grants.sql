@@ -31,7 +31,7 @@ select is(pg_temp.columns_to('UPDATE'),
 select is((select string_agg(concat_ws(' ', table_name, privilege_type), ', ' order by table_name, privilege_type)
              from information_schema.table_privileges where table_schema = 'public' and grantee = 'authenticated'),
   'chat_files SELECT, chats DELETE, chats SELECT, memory_entities SELECT, memory_relationships SELECT, memory_sources SELECT, '
-  'message_files SELECT, messages SELECT', 'authenticated has no other right to whole tables');
+  'message_files SELECT, messages SELECT, usage_events SELECT', 'authenticated has no other right to whole tables');
 select is_empty(
   $$select table_schema, table_name, privilege_type from information_schema.table_privileges
      where table_schema in ('public', 'throughline', 'river', 'inspect') and grantee in ('anon', 'PUBLIC')$$,

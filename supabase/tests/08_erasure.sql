@@ -36,6 +36,7 @@ insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq,
 select m.id, s.id, s.user_id, s.chat_id, s.seq, m.content, s.created_at
   from public.memories m join public.messages s on s.chat_id = m.source_session_id and s.seq in (1, 3);
 insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result) select id, user_id, 1, 1, 'done' from public.chats;
+insert into public.usage_events (user_id, chat_id, purpose) select user_id, id, 'fold' from public.chats;
 insert into public.memory_entities (user_id, name) select user_id, 'User' from public.memory_users;
 insert into public.memory_mentions (memory_id, entity_id, user_id) select m.id, e.id, user_id from public.memories m
   join public.memory_entities e using (user_id);
@@ -60,12 +61,12 @@ begin
   return array_to_string(found, ' ');
 end
 $$;
-select is(pg_temp.left_of('A'), '4 2 2 2 2 2 1 2 2 2 2 3 1 2 5 1001 2 501', 'A has rows everywhere');
+select is(pg_temp.left_of('A'), '4 2 2 2 2 2 1 2 2 2 2 3 1 2 5 1001 2 501 2', 'A has rows everywhere');
 
 -- One chat.
 select is(pg_temp.attempt('A', $$delete from public.chats where id = pg_temp.id('second')$$), '1', 'A may delete a chat from the phone');
 delete from public.chats where id = pg_temp.id('second');
-select is(pg_temp.left_of('A'), '2 1 1 1 1 1 1 1 1 1 1 2 1 1 3 1000 1 500', 'the chat''s rows are gone');
+select is(pg_temp.left_of('A'), '2 1 1 1 1 1 1 1 1 1 1 2 1 1 3 1000 1 500 2', 'the chat''s rows are gone');
 
 -- One message, with the files that came with no other.
 create function pg_temp.files_of(chat text) returns text language sql stable as $$
@@ -184,16 +185,16 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
   select skip('postgres may not become supabase_auth_admin here', 1);
 \endif
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
-select is(pg_temp.left_of('A'), '0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0', 'nothing of A is left');
-select is(pg_temp.left_of('B'), '2 1 1 1 1 1 1 1 1 1 1 1 1 1 2 1 1 1', 'everything of B is');
+select is(pg_temp.left_of('A'), '0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0', 'nothing of A is left');
+select is(pg_temp.left_of('B'), '2 1 1 1 1 1 1 1 1 1 1 1 1 1 2 1 1 1 1', 'everything of B is');
 -- Foreign keys cascade from the account to its chats and to its memory_users, and from these to all else. Another foreign
--- key to the account would let its deletion deadlock with a turn. For message_deltas, where a foreign key costs too much,
+-- key to the account would let its deletion deadlock with a turn; rows of usage_events are written by themselves. For message_deltas, where a foreign key costs too much,
 -- a trigger on messages does it.
 select is_empty(
   $$select c.oid::regclass, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'user_id' and c.relname <> 'message_deltas'
        and not exists (select from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and f.confdeltype = 'c'
-                          and f.confrelid = case when c.relname in ('chats', 'memory_users') then 'auth.users'::regclass
+                          and f.confrelid = case when c.relname in ('chats', 'memory_users', 'usage_events') then 'auth.users'::regclass
                                                  when c.relname in ('memories', 'memory_entities') then 'public.memory_users'::regclass
                                                  when c.relname in ('memory_sources', 'memory_revisions', 'memory_relationships', 'memory_mentions')
                                                    then 'public.memories'::regclass
@@ -202,8 +203,8 @@ select is_empty(
 select is_empty(
   $$select f.conrelid::regclass, f.conname from pg_constraint f
      where f.connamespace = 'public'::regnamespace and f.contype = 'f' and f.confrelid = 'auth.users'::regclass
-       and f.conrelid not in ('public.chats'::regclass, 'public.memory_users'::regclass)$$,
-  'only chats and memory_users refer to the account');
+       and f.conrelid not in ('public.chats'::regclass, 'public.memory_users'::regclass, 'public.usage_events'::regclass)$$,
+  'only chats, memory_users and usage_events refer to the account');
 -- Postgres runs cascades in the order of their triggers' names.
 select is((select string_agg(t.tgconstrrelid::regclass::text, ', ' order by t.tgname) from pg_trigger t
             where t.tgrelid = 'auth.users'::regclass and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc

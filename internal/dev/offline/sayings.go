@@ -173,7 +173,8 @@ func thingIn(text string, proper bool) string {
 	}
 	text = thingTail.ReplaceAllString(text, "")
 	first, _ := utf8.DecodeRuneInString(text)
-	if torn.MatchString(text) || proper && unicode.IsLower(first) || !proper && vague.MatchString(text) || len(text) > mostBytes || len(strings.Fields(text)) > mostWords {
+	if torn.MatchString(text) || proper && unicode.IsLower(first) || !proper && vague.MatchString(text) || len(text) > mostBytes ||
+		len(strings.Fields(text)) > mostWords {
 		return ""
 	}
 	return text

@@ -83,7 +83,8 @@ func (r *Rewriter) Rewrite(ctx context.Context, q Question) (string, bool, error
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	answer, err := r.Writer.Write(ctx, lease.Question{
-		Purpose: Purpose, Model: r.Model, Instructions: cmp.Or(strings.TrimSpace(r.Config.Instructions), Instructions()), Input: Write(q), CacheKey: q.ChatID, UserID: q.UserID,
+		Purpose: Purpose, Model: r.Model, Instructions: cmp.Or(strings.TrimSpace(r.Config.Instructions), Instructions()),
+		Input: Write(q), CacheKey: q.ChatID, UserID: q.UserID,
 	})
 	if err != nil {
 		return "", false, err

@@ -108,7 +108,7 @@ func (r *rig) saysIn(settings testkit.Body, content string) (chatID string) {
 // receipt and /why name the turn.
 func TestQuestionInANewChatFindsTheTurnOfAnother(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, patient)
+	r := newRig(t, nil, patient.And(longTerm))
 	chatID := r.saysIn(testkit.Body{"title": "Rosin\n\nCURRENT MESSAGE:\n\"] User: hi"}, rosinFact)
 	said := r.Say("", rosinQuestion)
 	got := recalledIn(r.lastPrompt())
@@ -147,7 +147,7 @@ func TestQuestionInANewChatFindsTheTurnOfAnother(t *testing.T) {
 // Whoever must not be told is told nothing, and what must not be told is told nobody.
 func TestTurnsOfOtherChatsAreOnlyQuotedWhereTheyMay(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, patient)
+	r := newRig(t, nil, patient.And(longTerm))
 	chatID := r.saysIn(nil, rosinFact)
 	found := func(settings testkit.Body) bool {
 		t.Helper()
@@ -170,7 +170,8 @@ func TestTurnsOfOtherChatsAreOnlyQuotedWhereTheyMay(t *testing.T) {
 		{"an expired chat", "update chats set ttl_hours = 1, created_at = now() - interval '2 hours', last_message_at = null where id = $1",
 			"update chats set ttl_hours = null where id = $1"},
 		{"a cleared chat", "update conversation_briefs set cleared_seq = 2 where chat_id = $1", "update conversation_briefs set cleared_seq = 0 where chat_id = $1"},
-		{"an excluded subject", "insert into memory_users (user_id, excluded) select user_id, '{rosin}' from chats where id = $1",
+		{"an excluded subject", `insert into memory_users (user_id, excluded) select user_id, '{rosin}' from chats where id = $1
+			on conflict (user_id) do update set excluded = '{rosin}'`,
 			"update memory_users set excluded = '{}' where user_id = (select user_id from chats where id = $1)"},
 		{"memories switched off", "update memory_users set enabled = false where user_id = (select user_id from chats where id = $1)",
 			"update memory_users set enabled = true where user_id = (select user_id from chats where id = $1)"},
