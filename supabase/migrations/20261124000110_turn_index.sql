@@ -257,23 +257,30 @@ end
 $$;
 
 -- Indexes what is not yet of a chat of the user in the claims, or of the latest twenty that have something left. For who
--- searches: the sweep waits until nobody is talking. For one chat this waits for a fold that commits at this moment. For a
--- question in except_chat, on which a reply waits, it is less: the latest four of its user's other chats, where few messages
--- are left. SECURITY DEFINER as index_turns.
+-- searches: the sweep waits until nobody is talking. It waits for what commits at this moment, such as a fold, or what a new
+-- chat makes due. For a question in except_chat, on which a reply waits, it is less: the latest four of its user's other
+-- chats, where few messages are left. SECURITY DEFINER as index_turns.
 create function throughline.index_rest(in_chat uuid, except_chat uuid) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set lock_timeout = '500ms' as $$
 declare
   asking constant uuid := (select auth.uid());
   behind record;
 begin
-  perform from public.conversation_briefs b where b.chat_id = in_chat and b.user_id = asking and b.to_index for update;
   for behind in
-    select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
-     where b.user_id = asking and b.to_index and (in_chat is null or b.chat_id = in_chat)
-       and (except_chat is null or b.chat_id <> except_chat and c.remember and c.last_seq - b.indexed_seq <= 100)
-     order by b.updated_at desc limit case when except_chat is null then 20 else 4 end
-       for key share of c skip locked for update of b skip locked
+    select latest.chat_id
+      from (select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
+             where b.user_id = asking and b.to_index and (in_chat is null or b.chat_id = in_chat)
+               and (except_chat is null or b.chat_id <> except_chat and c.remember and c.last_seq - b.indexed_seq <= 100)
+             order by b.updated_at desc limit case when except_chat is null then 20 else 4 end) latest
+     order by latest.chat_id
   loop
+    begin
+      perform from public.chats c where c.id = behind.chat_id for key share skip locked;
+      continue when not found; -- it is being deleted
+      perform from public.conversation_briefs b where b.chat_id = behind.chat_id for update;
+    exception when lock_not_available then
+      continue; -- found a moment later
+    end;
     for piece in 1 .. 10 loop -- of 500 messages; an import may have more, and is indexed by its jobs
       exit when not throughline.index_chat(behind.chat_id, null);
     end loop;
