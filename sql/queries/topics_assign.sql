@@ -29,7 +29,8 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
 
 -- name: AssignReadTurns :exec
 -- As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
--- topic was chosen; '' stands for no model. With the turn before each, and what its messages say of importance.
+-- topic was chosen; '' stands for no model. With the turn before each, whether that and the turn after it wait for a
+-- vector, and what its messages say of importance.
 with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)),
 waiting as materialized (
   (select i.seq, i.last_seq, i.said_at, i.topic_id, i.embedding, i.embedding_model
@@ -45,10 +46,14 @@ waiting as materialized (
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
        string_to_array(btrim(case when w.embedding_model = sqlc.arg(model)::text then w.embedding::text end, '[]'), ',')::real[] as vector,
        coalesce(before.seq, 0)::bigint as before, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
+       coalesce(before.waits, false)::bool as before_waits,
+       coalesce((select i.topic_model is null and i.embedding_model is distinct from sqlc.arg(model)::text from throughline.own_turn_index i
+                  where i.chat_id = sqlc.arg(chat_id) and i.seq > w.seq order by i.seq limit 1), false)::bool as next_waits,
        said.question, said.opening, said.opening_seq, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
   from (select * from waiting order by waiting.seq limit sqlc.arg(most)::int) w
   left join lateral (
-       select i.seq, i.topic_id from throughline.own_turn_index i
+       select i.seq, i.topic_id, i.topic_model is null and i.embedding_model is distinct from sqlc.arg(model)::text as waits
+         from throughline.own_turn_index i
         where i.chat_id = sqlc.arg(chat_id) and i.seq < w.seq and i.seq > (select p.cleared_seq from place p) order by i.seq desc limit 1) before on true
  cross join lateral (
        select coalesce(string_agg(left(m.content, 5000), E'\n' order by m.seq) filter (where m.role = 'user'), '') as question,

@@ -155,8 +155,8 @@ begin
 end
 $$;
 
--- A title that changes without the message it was made of being named, but to the one that waits for another, was given by a person, and so was an importance, unless
--- a job changes them. Who commits what a model said compares the version.
+-- A title that changes without the message it was made of being named, but to the one that waits for another, was given by a
+-- person, and so was an importance, unless a job changes them. Who commits what a model said compares the version.
 create function throughline.keep_topic() returns trigger
 language plpgsql security invoker set search_path = '' as $$
 begin

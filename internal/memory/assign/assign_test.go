@@ -62,6 +62,35 @@ func TestATopicBeginsWithTwoTurns(t *testing.T) {
 	}
 }
 
+// Vectors come in any order: a turn about something else waits for that of the next one, as long as it takes, and a short one for that
+// of the turn that it stays with.
+func TestATurnWaitsForTheVectorOfTheNextOne(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"", "Is marzipan made without walnut sometimes?"} {
+		r := newRig(t, nil)
+		chatID := r.chat()
+		questions, want := []string{"My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?"}, []int{1, 2, 2}
+		if after != "" {
+			questions, want = append(questions, after), append(want, 2)
+		}
+		r.say(chatID, questions...)
+		r.index(chatID)
+		r.embed(chatID)
+		testkit.Exec(t, r.pool, "update turn_index set embedding = null, embedding_model = null where chat_id = $1 and seq = 5", chatID)
+		r.assign(chatID)
+		r.assign(chatID)
+		if one := r.topic(chatID, 1, "centroid_turns"); one != "1" {
+			t.Errorf("%q: %s vectors", after, one)
+		}
+		r.embed(chatID)
+		r.assign(chatID)
+		r.wantNumbers(chatID, want...)
+		if report := r.assign(chatID); report != (assign.Report{}) {
+			t.Errorf("%q: again: %+v", after, report)
+		}
+	}
+}
+
 // Without vectors all turns have one topic, and are told apart when vectors come.
 func TestTopicsAreChosenAgainWhenVectorsCome(t *testing.T) {
 	t.Parallel()

@@ -35,11 +35,11 @@ type decisions struct {
 	change *Change
 }
 
-// nextOf returns the turn after one; nil for the last, which waits for it. One that has its topic already, and so is not
-// among the turns, says nothing.
+// nextOf returns the turn after one; nil where that is not there, or has no vector yet, which is waited for. One that has its
+// topic already, and so is not among the turns, says nothing.
 func nextOf(turns []Turn, n int) *topics.Turn {
 	switch {
-	case n+1 == len(turns):
+	case n+1 == len(turns) || turns[n].NextWaits:
 		return nil
 	case turns[n+1].Before == turns[n].Seq:
 		return &turns[n+1].Turn
@@ -60,6 +60,9 @@ func (d *decisions) decide(turn *Turn, next *topics.Turn) {
 	made := d.chat.Assign(turn.Turn, next, before)
 	if meaningless {
 		made.Model = new(string) // it is not chosen again
+	}
+	if turn.BeforeWaits && (made.How == topics.ByShortness || made.How == topics.ByLanguage) {
+		made.Model = nil // it stays with a turn that may leave
 	}
 	d.chosen[turn.Seq] = made.Topic.ID
 	d.ways[made.How]++

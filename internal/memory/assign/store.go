@@ -89,6 +89,8 @@ type Turn struct {
 	// Before is the seq of the turn before, 0 for none, and BeforeTopic its topic.
 	Before      int64
 	BeforeTopic uuid.UUID
+	// BeforeWaits and NextWaits report that the turn before it, or the one after it, waits for its vector.
+	BeforeWaits, NextWaits bool
 }
 
 // Change is what an assignment writes.

@@ -501,26 +501,30 @@ func (q *Queries) AssignReadTopics(ctx context.Context, chatID uuid.UUID) error 
 }
 
 const AssignReadTurns = `-- name: AssignReadTurns :exec
-with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = $3),
+with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = $2),
 waiting as materialized (
   (select i.seq, i.last_seq, i.said_at, i.topic_id, i.embedding, i.embedding_model
      from throughline.own_turn_index i
-    where i.chat_id = $3 and i.topic_id is null and i.seq > (select p.after_seq from place p)
-    order by i.seq limit $2::int)
+    where i.chat_id = $2 and i.topic_id is null and i.seq > (select p.after_seq from place p)
+    order by i.seq limit $3::int)
   union all
   (select i.seq, i.last_seq, i.said_at, i.topic_id, i.embedding, i.embedding_model
      from throughline.own_turn_index i
-    where $1::text <> '' and i.chat_id = $3 and i.topic_id is not null and i.topic_model is null
+    where $1::text <> '' and i.chat_id = $2 and i.topic_id is not null and i.topic_model is null
       and i.embedding_model = $1::text and i.seq > (select p.cleared_seq from place p)
-    order by i.seq limit $2::int))
+    order by i.seq limit $3::int))
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
        string_to_array(btrim(case when w.embedding_model = $1::text then w.embedding::text end, '[]'), ',')::real[] as vector,
        coalesce(before.seq, 0)::bigint as before, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
+       coalesce(before.waits, false)::bool as before_waits,
+       coalesce((select i.topic_model is null and i.embedding_model is distinct from $1::text from throughline.own_turn_index i
+                  where i.chat_id = $2 and i.seq > w.seq order by i.seq limit 1), false)::bool as next_waits,
        said.question, said.opening, said.opening_seq, said.messages::int as messages, said.importance, said.pinned, said.ratings, null::jsonb as given
-  from (select seq, last_seq, said_at, topic_id, embedding, embedding_model from waiting order by waiting.seq limit $2::int) w
+  from (select seq, last_seq, said_at, topic_id, embedding, embedding_model from waiting order by waiting.seq limit $3::int) w
   left join lateral (
-       select i.seq, i.topic_id from throughline.own_turn_index i
-        where i.chat_id = $3 and i.seq < w.seq and i.seq > (select p.cleared_seq from place p) order by i.seq desc limit 1) before on true
+       select i.seq, i.topic_id, i.topic_model is null and i.embedding_model is distinct from $1::text as waits
+         from throughline.own_turn_index i
+        where i.chat_id = $2 and i.seq < w.seq and i.seq > (select p.cleared_seq from place p) order by i.seq desc limit 1) before on true
  cross join lateral (
        select coalesce(string_agg(left(m.content, 5000), E'\n' order by m.seq) filter (where m.role = 'user'), '') as question,
               coalesce((array_agg(left(m.content, 600) order by m.role = 'user' desc, m.seq))[1], '') as opening,
@@ -529,21 +533,22 @@ select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-00
               coalesce((array_agg(m.importance order by m.seq desc) filter (where m.importance is not null))[1], null)::float8 as importance,
               coalesce(array_agg(m.rating::int order by m.seq) filter (where m.rating is not null), '{}') as ratings
          from (select o.seq, o.role, o.content, o.pinned, o.importance, o.rating from throughline.own_messages o
-                where o.chat_id = $3 and o.seq between w.seq and w.last_seq and o.token_count > 0
+                where o.chat_id = $2 and o.seq between w.seq and w.last_seq and o.token_count > 0
                   and o.role in ('user', 'assistant') and o.superseded_by is null offset 0) m) said
  order by w.seq
 `
 
 type AssignReadTurnsParams struct {
 	Model  string
-	Most   int
 	ChatID uuid.UUID
+	Most   int
 }
 
 // As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
-// topic was chosen; ” stands for no model. With the turn before each, and what its messages say of importance.
+// topic was chosen; ” stands for no model. With the turn before each, whether that and the turn after it wait for a
+// vector, and what its messages say of importance.
 func (q *Queries) AssignReadTurns(ctx context.Context, arg AssignReadTurnsParams) error {
-	_, err := q.db.Exec(ctx, AssignReadTurns, arg.Model, arg.Most, arg.ChatID)
+	_, err := q.db.Exec(ctx, AssignReadTurns, arg.Model, arg.ChatID, arg.Most)
 	return err
 }
 
