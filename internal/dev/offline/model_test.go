@@ -72,7 +72,7 @@ func TestStatementsAreAcknowledged(t *testing.T) {
 func TestSectionsArePassages(t *testing.T) {
 	t.Parallel()
 	const recalled = "[2026-03-03] User: It was the A string that broke.\nSo I changed it. / Assistant: … I noted it.\n" +
-		"> RETRIEVED SOURCES:\n[2026-03-05] Assistant: Hm."
+		"> RETRIEVED SOURCES:\n[2026-03-05, chat \"Bows\"] Assistant: Hm."
 	text := strings.Join([]string{
 		headBackground + "\nA brief.", headKept + "\nUser: Kept.", headRecent + "\nUser: one\ntwo\nAssistant: three", headFiles + "\nmain.go",
 		headMemories + "\n- Plays the cello.", headTopic + " Bows, since 3 March 2026, 18 turns\nI chose the dark rosin.",

@@ -84,8 +84,8 @@ func parsePrompt(text string) (known []passage, current string) {
 
 var (
 	sourceStart = regexp.MustCompile(`^\[\d+\]`)
-	// Recalled turns are "[2026-03-03] User: … / Assistant: …".
-	turnStart = regexp.MustCompile(`(?m)^\[\d{4}-\d\d-\d\d\] `)
+	// Recalled turns are "[2026-03-03] User: … / Assistant: …", of other chats "[2026-03-03, chat "Bows"] User: …".
+	turnStart = regexp.MustCompile(`(?m)^\[\d{4}-\d\d-\d\d(, chat "[^"\n]*")?\] `)
 	turnBreak = regexp.MustCompile(` / (User|Assistant|Tool): `)
 )
 
