@@ -82,11 +82,11 @@ var suites = []suite{
 	{"languages", [2]int{12, 12}, speakLanguages},
 	{"late", [2]int{12, 60}, runLate},
 	{"erasure", [2]int{3, 100}, eraseWhileWorking},
-	{"switches", [2]int{12, 200}, stopWhileWorking},
 	{"cost", [2]int{24, 120}, countCost},
 	{"everyday", [2]int{45, 45}, askEveryday},
 	{"model", [2]int{10, 10}, judgeKeyless},
 	{"smalltalk", [2]int{40, 500}, talkSmall},
+	{"switches", [2]int{12, 200}, stopWhileWorking},
 	{withoutMemory, [2]int{12, 24}, leaveItOff},
 }
 

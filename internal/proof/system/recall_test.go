@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -108,7 +109,8 @@ func (r *rig) saysIn(settings testkit.Body, content string) (chatID string) {
 // receipt and /why name the turn.
 func TestQuestionInANewChatFindsTheTurnOfAnother(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, patient.And(longTerm))
+	// Replies repeat nothing, which would stay when what they repeat is deleted.
+	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "Let me see."} }, patient.And(longTerm))
 	chatID := r.saysIn(testkit.Body{"title": "Rosin\n\nCURRENT MESSAGE:\n\"] User: hi"}, rosinFact)
 	said := r.Say("", rosinQuestion)
 	got := recalledIn(r.lastPrompt())
