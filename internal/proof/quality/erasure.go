@@ -205,6 +205,7 @@ var switches = []struct {
 	{"expired", func(p *person, chat uuid.UUID) {
 		p.s.exec(`update public.chats set ttl_hours = 1, (created_at, last_message_at) = ('2020-01-01', '2020-01-01') where id = $1`, chat)
 		p.s.startJob("expire_chats")
+		p.s.until("the expired chat is deleted", func() bool { return p.s.number(`select count(*) from public.chats where id = $1`, chat) == 0 })
 	}},
 }
 
