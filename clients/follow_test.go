@@ -13,7 +13,8 @@ import (
 
 // reply is what the model says in these tests: characters of one to four bytes, of one and two UTF-16 units,
 // composed ones and combined ones.
-var reply = strings.Repeat("Grüße, cafe\u0301 und 👩‍👩‍👧‍👦 sagen नमस्ते 🇩🇪, 日本語 too; 𝔘nicode e\u0323\u0302 ends. ", 12) + "🏁"
+var reply = strings.Repeat("Grüße, cafe\u0301 und 👩‍👩‍👧‍👦 sagen नमस्ते 🇩🇪, "+
+	"日本語 too; 𝔘nicode e\u0323\u0302 ends. ", 12) + "🏁"
 
 // half is how many pieces of it come before the model is held.
 const half = 60

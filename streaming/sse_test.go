@@ -44,7 +44,8 @@ func TestEventsToTheByte(t *testing.T) {
 		{"delta", func(e *Encoder) error {
 			return e.Chunk(Chunk{Offset: 7, Text: []byte("a \"b\"\\\r\n\t\x00\x7f é 👋🏽 e\u0301 \u2028 </script>")})
 		}, "event: content.delta\n" +
-			`data: {"message_id":"` + id + `","offset":7,"delta":"a \"b\"\\\u000d\n\t\u0000` + "\x7f é 👋🏽 e\u0301 \u2028 </script>" + `"}` + "\nid: " + id + ":38\n\n"},
+			`data: {"message_id":"` + id + `","offset":7,"delta":"a \"b\"\\\u000d\n\t\u0000` +
+			"\x7f é 👋🏽 e\u0301 \u2028 </script>" + `"}` + "\nid: " + id + ":38\n\n"},
 		{"completion", func(e *Encoder) error {
 			return e.Chunk(Chunk{Offset: 9, End: &Terminal{Completed: &Completed{
 				MessageID: replyID, ChatID: chatID, FinishReason: "stop", ModelVariant: "arco",

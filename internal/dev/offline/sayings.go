@@ -145,7 +145,8 @@ func (c claim) subject() string { return c.of + " " + strings.ToLower(c.whose) }
 
 var (
 	// thingEnds is where what a clause is about ends and something else begins.
-	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s+(?:it|he|she|they|we|i|my|our|this|that|the|and|but|so)\b|,\s*(?:and|but|so|because|which|who|as)\b` +
+	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s+(?:it|he|she|they|we|i|my|our|this|that|the|and|but|so)\b` +
+		`|,\s*(?:and|but|so|because|which|who|as)\b` +
 		`|\s(?:because|but|so that|which|since|when|while|if|with (?:my|our)|and (?:i|my|we|it|they|he|she|you))\b).*$`)
 	// thingTail are words at its end that say nothing of it.
 	thingTail = regexp.MustCompile(`(?i)(?:[\s,]+(?:now|too|also|again|a lot|very much|so much|any ?more|any longer|these days|by the way` +

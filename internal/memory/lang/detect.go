@@ -97,24 +97,25 @@ func scriptOfRune(r rune) string {
 	return "other"
 }
 
-func langsOf(script string) []string {
+// langsIn returns the languages of a text's script; that alone which the script tells, as told, and none without letters.
+func langsIn(content string) (langs []string, told string) {
+	script, letters := ScriptOf(content)
+	if letters == 0 || script == "other" {
+		return nil, ""
+	}
 	for _, s := range shared {
 		if s.name == script {
-			return s.langs
+			return s.langs, ""
 		}
 	}
-	return nil
+	return nil, script
 }
 
 // Of returns the language of a text as ISO 639-1 has it, "" where it cannot be told.
 func Of(content string) string {
-	script, letters := ScriptOf(content)
-	langs := langsOf(script)
-	switch {
-	case letters == 0 || script == "other":
-		return ""
-	case langs == nil:
-		return script
+	langs, told := langsIn(content)
+	if langs == nil {
+		return told
 	}
 	lang, hits, second := bestOf(vocabularyOf(content), langs)
 	if hits < 2 || hits == second {
@@ -126,13 +127,9 @@ func Of(content string) string {
 // Likely returns the language that a text is in most likely: the one with most known words, else the first of its script; "" where
 // it has no letters.
 func Likely(content string) string {
-	script, letters := ScriptOf(content)
-	langs := langsOf(script)
-	switch {
-	case letters == 0 || script == "other":
-		return ""
-	case langs == nil:
-		return script
+	langs, told := langsIn(content)
+	if langs == nil {
+		return told
 	}
 	best, most := langs[0], 0
 	words := vocabularyOf(content)
@@ -221,7 +218,7 @@ func Differ(fact, said string) bool {
 	if scriptA != scriptB {
 		return !mixes(said, scriptA)
 	}
-	langs := langsOf(scriptA)
+	langs, _ := langsIn(fact)
 	if langs == nil {
 		return false
 	}
