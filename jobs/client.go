@@ -11,7 +11,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -37,7 +36,7 @@ type WorkerConfig struct {
 	// Embedder makes vectors of turns; nil for none.
 	Embedder *recall.Vectors
 	// MemoryEmbedder makes vectors of memories; nil for none.
-	MemoryEmbedder *memories.Vectors
+	MemoryEmbedder *recall.Vectors
 	// Learner extracts memories, and Extractions finds the chats that it should read; nil for no long-term memory.
 	Learner     *learn.Engine
 	Extractions Extractions
@@ -98,7 +97,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	addWorker(workers, true, config.fold, 0)
 	addWorker(workers, true, config.rebuild, 0)
 	addWorker(workers, true, config.indexTurns, 0)
-	addWorker(workers, config.Embedder != nil, config.embed, embedTimeout)
+	addWorker(workers, config.Embedder != nil, config.embedTurns, embedTimeout)
 	addWorker(workers, config.MemoryEmbedder != nil, config.embedMemories, embedTimeout)
 	addWorker(workers, config.Learner != nil, config.extract, 0)
 	addWorker(workers, config.Grapher != nil, config.updateGraph, graphTimeout)

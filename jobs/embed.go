@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -17,8 +18,8 @@ const (
 	embedTimeout     = 3 * time.Minute
 	// reembedSweeps is how many sweeps there are to one reembed.
 	reembedSweeps = 6
-	// mostBareChats bounds the jobs that wait after a change of the model, and while it is away.
-	mostBareChats = 100
+	// mostBare bounds the jobs of each kind that wait after a change of the model, and while it is away.
+	mostBare = 100
 )
 
 // EmbedTurns gives a chat's indexed turns the vectors that they lack.
@@ -34,21 +35,50 @@ func (EmbedTurns) InsertOpts() river.InsertOpts { return onceIn(QueueVectors, ma
 
 func newEmbedTurns(chatID uuid.UUID) river.JobArgs { return EmbedTurns{ChatID: chatID} }
 
-// embed has turns get their topics also if their vectors do not come now; then the topic is chosen again when they do.
-func (c *WorkerConfig) embed(ctx context.Context, job *river.Job[EmbedTurns]) error {
-	done, err := c.Embedder.EmbedTurns(ctx, job.Args.ChatID)
-	finished := false
-	if err == nil && done.Rest == 0 && !done.Paused {
-		finished, err = c.Embedder.Finish(ctx, job.Args.ChatID, job.ID, done)
-	}
+// EmbedMemories gives a user's memories the vectors that they lack.
+type EmbedMemories struct {
+	UserID uuid.UUID `json:"user_id"`
+}
+
+// Kind is the job's name in River's tables.
+func (EmbedMemories) Kind() string { return "embed_memories" }
+
+// InsertOpts are those of the queue of all that waits for the embedder.
+func (EmbedMemories) InsertOpts() river.InsertOpts { return onceIn(QueueVectors, maxAttempts) }
+
+func newEmbedMemories(userID uuid.UUID) river.JobArgs { return EmbedMemories{UserID: userID} }
+
+// EnqueueEmbedMemories returns a function that inserts a user's embed_memories in the caller's transaction. Without an
+// embedder the job does nothing.
+func EnqueueEmbedMemories(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return enqueue(client, newEmbedMemories, priorityNow)
+}
+
+// embedTurns has turns get their topics also if their vectors do not come now; then the topic is chosen again when they do.
+func (c *WorkerConfig) embedTurns(ctx context.Context, job *river.Job[EmbedTurns]) error {
+	err := embed(ctx, c.Embedder, job.Args.ChatID, job.ID)
 	c.askForTopics(ctx, job.Args.ChatID)
-	switch {
-	case err != nil:
+	return err
+}
+
+func (c *WorkerConfig) embedMemories(ctx context.Context, job *river.Job[EmbedMemories]) error {
+	return embed(ctx, c.MemoryEmbedder, job.Args.UserID, job.ID)
+}
+
+// embed gives an owner's things their vectors. As long as some have none the job comes again.
+func embed(ctx context.Context, vectors *recall.Vectors, owner uuid.UUID, jobID int64) error {
+	done, err := vectors.Embed(ctx, owner)
+	if err != nil {
 		return err
-	case !finished:
+	}
+	if done.Rest > 0 || done.Paused {
 		return river.JobSnooze(done.Rest)
 	}
-	return nil
+	finished, err := vectors.Finish(ctx, owner, jobID, done)
+	if err == nil && !finished {
+		return river.JobSnooze(0)
+	}
+	return err
 }
 
 // askForVectors inserts the job of a chat whose turns were just indexed. What indexed them is committed already, so a
@@ -82,20 +112,16 @@ func (c *WorkerConfig) reembed(ctx context.Context, _ *river.Job[Reembed]) error
 // insertBare inserts the jobs of chats with turns, and of users with memories, that have no vector at all or, if outdated,
 // those of another model. It returns the numbers of jobs inserted.
 func (c *WorkerConfig) insertBare(ctx context.Context, outdated bool) (turns, remembered int, err error) {
-	var errMemories error
-	if c.Embedder != nil {
-		turns, err = insertLacking(ctx, c.Embedder.BareChats, newEmbedTurns, outdated)
-	}
-	if c.MemoryEmbedder != nil {
-		remembered, errMemories = insertLacking(ctx, c.MemoryEmbedder.BareUsers, newEmbedMemories, outdated)
-	}
-	return turns, remembered, errors.Join(err, errMemories)
+	turns, errTurns := insertLacking(ctx, c.Embedder, newEmbedTurns, outdated)
+	remembered, errMemories := insertLacking(ctx, c.MemoryEmbedder, newEmbedMemories, outdated)
+	return turns, remembered, errors.Join(errTurns, errMemories)
 }
 
-func insertLacking(
-	ctx context.Context, find func(context.Context, int) (fresh, outdated []uuid.UUID, err error), newJob func(uuid.UUID) river.JobArgs, outdated bool,
-) (int, error) {
-	fresh, old, err := find(ctx, mostBareChats)
+func insertLacking(ctx context.Context, vectors *recall.Vectors, newJob func(uuid.UUID) river.JobArgs, outdated bool) (int, error) {
+	if vectors == nil {
+		return 0, nil
+	}
+	fresh, old, err := vectors.Owners(ctx, mostBare)
 	switch {
 	case err != nil:
 		return 0, err

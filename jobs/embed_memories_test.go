@@ -2,28 +2,12 @@ package jobs
 
 import (
 	"testing"
-	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/google/uuid"
 )
-
-// embeddingMemories makes a worker embed memories, and sweep all the time.
-func (r *rig) embeddingMemories() setup {
-	r.t.Helper()
-	embedder := r.embedder()
-	return func(_ *brief.Config, c *WorkerConfig) {
-		c.SweepInterval = 200 * time.Millisecond
-		c.MemoryEmbedder = memories.NewVectors(memories.VectorsConfig{
-			Store: postgres.NewEmbeddings(r.pool, 512), Embedder: embedder, Logger: c.Logger,
-			Rest: recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
-		})
-	}
-}
 
 // remember stores memories of a new user, with vectors of a model; "" for none.
 func (r *rig) remember(count int, model string) uuid.UUID {
@@ -55,9 +39,36 @@ func TestMemoriesGetVectors(t *testing.T) {
 	if _, err := r.pool.Exec(t.Context(), "update memories set status = 'superseded' where user_id = $1 and content like '%person 2'", users[0]); err != nil {
 		t.Fatal(err)
 	}
-	r.work(r.embeddingMemories())
+	r.work(r.embedding(nil))
 	testkit.Await(t, r.pool, "all memories have vectors", 0,
 		"select count(*) from memories where status = 'active' and embedding_model is distinct from $1", embeddingModel)
 	testkit.Want(t, r.pool, 147, "select count(*) from memories where embedding_model = $1", embeddingModel)
 	testkit.Want(t, r.pool, 0, "select count(*) from memories where version > 1 and status = 'active'")
+}
+
+// A memory that comes while the job runs has inserted no job of its own: the job sees it before it ends.
+func TestMemoriesThatComeMeanwhileGetVectors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	user := r.remember(1, "")
+	engine := recall.NewVectors(recall.VectorsConfig{
+		Things: "memories", Store: postgres.NewMemoryVectors(r.pool), Embedder: r.embedder(), Logger: r.logs.Logger(),
+	})
+	r.insertJob(newEmbedMemories(user))
+	job := testkit.Ask[int64](t, r.pool, "update river.river_job set state = 'running' where kind = 'embed_memories' returning id")
+	done, err := engine.Embed(t.Context(), user)
+	if err != nil || done.Made != 1 || done.Calls != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	testkit.Exec(t, r.pool, "insert into memories (user_id, content) values ($1, 'The user keeps bees.')", user)
+	for _, want := range []bool{false, true} {
+		if finished, err := engine.Finish(t.Context(), user, job, done); err != nil || finished != want {
+			t.Fatalf("finished %v, %v", finished, err)
+		}
+		if _, err := engine.Embed(t.Context(), user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Want(t, r.pool, `completed {"calls": 1, "changed": 0, "memories": 1}`,
+		"select state || ' ' || (metadata -> 'output') from river.river_job where id = $1", job)
 }

@@ -28,16 +28,21 @@ func (r *rig) embedder() *llm.Embedder {
 	return embedder
 }
 
-// embedding makes a worker embed turns, and sweep all the time. change may be nil.
+// embedding makes a worker embed turns and memories, and sweep all the time. change, which may be nil, is for turns.
 func (r *rig) embedding(change func(*recall.VectorsConfig)) setup {
 	r.t.Helper()
 	embedder := r.embedder()
 	return func(_ *brief.Config, c *WorkerConfig) {
 		c.SweepInterval = 200 * time.Millisecond
 		vectors := recall.VectorsConfig{
-			Store: postgres.NewEmbeddings(r.pool, 512), Embedder: embedder, Logger: c.Logger, Metrics: c.Metrics,
-			Rest: recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
+			Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: embedder, Logger: c.Logger,
+			Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, 512), embedder)},
+			Count:  func(turns int) { c.Metrics.EmbeddedTurns.Add(float64(turns)) },
+			Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 		}
+		ofMemories := vectors
+		ofMemories.Things, ofMemories.Store, ofMemories.Count = "memories", postgres.NewMemoryVectors(r.pool), nil
+		c.MemoryEmbedder = recall.NewVectors(ofMemories)
 		if change != nil {
 			change(&vectors)
 		}
@@ -143,7 +148,7 @@ func TestVectorsOfAnotherModelAreReplaced(t *testing.T) {
 	testkit.Exec(t, r.pool, `update turn_index set embedding_model = 'another', embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding
 		where chat_id = $1`, old)
 	store := postgres.NewEmbeddings(r.pool, 512)
-	first, last, err := store.BareChats(t.Context(), embeddingModel, 10)
+	first, last, err := postgres.NewTurnVectors(r.pool).Owners(t.Context(), embeddingModel, 10)
 	if err != nil || len(first) != 1 || first[0] != fresh || len(last) != 1 || last[0] != old {
 		t.Errorf("%v, %v, %v", first, last, err)
 	}
@@ -167,9 +172,9 @@ func TestSweepInsertsABoundedNumberOfEmbeddings(t *testing.T) {
 	for range 5 {
 		r.indexed(1)
 	}
-	store := postgres.NewEmbeddings(r.pool, 512)
+	store := postgres.NewTurnVectors(r.pool)
 	for waiting, want := range []int{3, 2, 1, 0} {
-		if fresh, _, err := store.BareChats(t.Context(), embeddingModel, 3); err != nil || len(fresh) != want {
+		if fresh, _, err := store.Owners(t.Context(), embeddingModel, 3); err != nil || len(fresh) != want {
 			t.Fatalf("with %d jobs: %d chats, %v", waiting, len(fresh), err)
 		} else if want > 0 {
 			r.insertJob(newEmbedTurns(fresh[0]))
@@ -201,6 +206,35 @@ func TestEmbedderFails(t *testing.T) {
 	r.awaitVectors()
 }
 
+// A text at which the embedder breaks down has no vector, and costs nobody else theirs: neither the turns of its chat, nor
+// other users, nor memories.
+func TestATextThatBreaksTheEmbedderStopsNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(request *offline.Request) offline.Answer {
+		if strings.Contains(request.Text, "undigestible") {
+			return offline.Answer{Fault: offline.Fault500}
+		}
+		return offline.Answer{}
+	})
+	poisoned := r.chat(5, 3)
+	testkit.Exec(t, r.pool, "update messages set content = 'undigestible' where chat_id = $1 and seq = 5", poisoned)
+	r.index(poisoned)
+	user := r.remember(4, "")
+	testkit.Exec(t, r.pool, "update memories set content = 'undigestible' where user_id = $1 and content like '%person 2'", user)
+	for range 8 {
+		r.indexed(1)
+	}
+	r.work(r.embedding(nil))
+	r.awaitVectors()
+	testkit.Await(t, r.pool, "all memories are done", 0, "select count(*) from memories where embedding_model is distinct from $1", embeddingModel)
+	const meansNothing = "abs(embedding operator(throughline.<#>) embedding) < 0.5"
+	testkit.Want(t, r.pool, "5", "select string_agg(seq::text, ',') from turn_index where "+meansNothing)
+	testkit.Want(t, r.pool, "undigestible", "select string_agg(content, ',') from memories where "+meansNothing)
+	if strings.Contains(r.logs.String(), "the embedding model fails") {
+		t.Error("the embedder was left alone")
+	}
+}
+
 // Many chats wait for an embedder that is away, and only a few calls find out.
 func TestEmbedderThatIsAwayIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -211,7 +245,7 @@ func TestEmbedderThatIsAwayIsLeftAlone(t *testing.T) {
 	r.work(r.embedding(func(c *recall.VectorsConfig) { c.Rest = recall.NewRest(time.Hour, time.Hour, c.Logger) }))
 	testkit.Eventually(t, "the embedder is left alone", func() bool { return strings.Contains(r.logs.String(), "the embedding model fails") })
 	testkit.Await(t, r.pool, "all jobs wait", 0, "select count(*) from river.river_job where kind = 'embed_turns' and state in ('available', 'running')")
-	if n := len(r.model.Asked(offline.KindEmbedding)); n > embeddingsAtOnce {
+	if n := len(r.model.Asked(offline.KindEmbedding)); n > 2*embeddingsAtOnce { // the second asks whether it was the texts
 		t.Errorf("the embedder was asked %d times", n)
 	}
 }
@@ -251,7 +285,7 @@ func TestEditsRaceWithEmbeddings(t *testing.T) {
 	embedder := r.embedder()
 	for n, chatID := range chats {
 		said := testkit.Ask[string](t, r.pool, "select 'User: ' || string_agg(content, E'\nAssistant: ' order by seq) from messages where chat_id = $1", chatID)
-		vectors, err := embedder.Embed(context.Background(), []string{said})
+		vectors, err := embedder.Embed(context.Background(), recall.For{}, []string{said})
 		if err != nil {
 			t.Fatal(err)
 		}

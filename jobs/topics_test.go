@@ -32,8 +32,9 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 			store := postgres.NewEmbeddings(r.pool, recall.VectorSize)
 			assigning.Model, assigning.Scales = embedder.Model(), recall.NewTurnScales(store, embedder)
 			c.Embedder = recall.NewVectors(recall.VectorsConfig{
-				Store: store, Embedder: embedder, Logger: c.Logger, Metrics: c.Metrics, Topics: true,
-				Rest: recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
+				Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: embedder, Logger: c.Logger,
+				Scales: []*recall.Scales{recall.NewScales(store, embedder), assigning.Scales},
+				Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 			})
 		}
 		c.Topics, c.TopicSweep = assign.New(assigning), postgres.NewTopicSweep(r.pool, assigning.Mode, assigning.Model, topics.Defaults().MaxMessages)

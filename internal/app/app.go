@@ -27,7 +27,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -163,7 +162,7 @@ func (a *App) makeEmbedder() {
 	}
 	a.embedder = llm.NewEmbedder(llm.EmbedderConfig{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: cmp.Or(a.config.EmbeddingBaseURL, a.config.OpenAIBaseURL),
-		Model: a.config.EmbeddingModel, Metrics: a.metrics,
+		Model: a.config.EmbeddingModel, Metrics: a.metrics, Record: postgres.NewUsage(a.workPool, a.logger).Record,
 	})
 	a.closers = append(a.closers, a.embedder.Close)
 }
@@ -218,16 +217,25 @@ func (a *App) makeWorker() error {
 }
 
 // makeVectors returns what gives turns and memories their vectors; nil for what needs none.
-func (a *App) makeVectors() (turns *recall.Vectors, remembered *memories.Vectors) {
+func (a *App) makeVectors() (turns, remembered *recall.Vectors) {
 	if a.embedder == nil {
 		return nil, nil
 	}
 	store, rest := postgres.NewEmbeddings(a.workPool, recall.VectorSize), recall.NewRest(0, 0, a.logger)
-	if a.config.Recall {
-		turns = recall.NewVectors(recall.VectorsConfig{Store: store, Embedder: a.embedder, Logger: a.logger, Metrics: a.metrics, Rest: rest, Topics: a.toldApart()})
-	}
+	scales := []*recall.Scales{recall.NewScales(store, a.embedder)}
 	if a.config.LongTerm.On {
-		remembered = memories.NewVectors(memories.VectorsConfig{Store: store, Embedder: a.embedder, Logger: a.logger, Rest: rest})
+		remembered = recall.NewVectors(recall.VectorsConfig{
+			Things: "memories", Store: postgres.NewMemoryVectors(a.workPool), Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
+		})
+	}
+	if a.toldApart() { // turns are compared with each other
+		scales = append(scales, recall.NewTurnScales(store, a.embedder))
+	}
+	if a.config.Recall {
+		turns = recall.NewVectors(recall.VectorsConfig{
+			Things: "turns", Store: postgres.NewTurnVectors(a.workPool), Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
+			Count: func(turns int) { a.metrics.EmbeddedTurns.Add(float64(turns)) },
+		})
 	}
 	return turns, remembered
 }
@@ -249,11 +257,11 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		turns = a.doubles.Turns(turns)
 	}
 	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, jobs.EnqueueRebuild(inserter))
-	questions, scales := a.makeQuestions()
-	found := a.makeFinder(stored, questions, scales)
+	questions := a.makeQuestions()
+	found := a.makeFinder(stored, questions)
 	a.chat = chat.New(chat.Config{
 		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience, Begun: extracts.Hurry,
-		Retrievers: retrievers(a.makeRememberer(questions, scales), found), RetrieveTimeout: a.config.RecallDeadline,
+		Retrievers: retrievers(a.makeRememberer(questions), found), RetrieveTimeout: a.config.RecallDeadline,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout,
 	})
@@ -272,7 +280,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	transfers := transfer.New(transfer.Config{
 		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported, remembering), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
-	memories, graph := listsByMeaning{postgres.NewUserMemories(a.pool, remembering), questions, scales}, postgres.NewGraph(a.pool)
+	memories, graph := listsByMeaning{postgres.NewUserMemories(a.pool, remembering), questions}, postgres.NewGraph(a.pool)
 	topics := a.makeUserTopics(inserter)
 	tools := mcptools.New(mcptools.Config{
 		Chat: a.chat, History: stored, Memories: memories, Graph: graph, Recall: found, Logger: a.logger, Version: Version,

@@ -49,13 +49,12 @@ func (a *App) readForMemories(enqueue *postgres.Enqueue, inserter *jobs.Client) 
 // listsByMeaning finds memories by what a text means as well, where there is an embedder.
 type listsByMeaning struct {
 	history.Memories
-	embedder recall.Embedder
-	scales   *recall.Scales
+	questions *recall.Questions
 }
 
 // ListMemories goes by words alone if there is no vector of the text, or none that means something.
 func (l listsByMeaning) ListMemories(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (history.MemoryPage, error) {
-	if vector, scale, ok := recall.Meaning(ctx, l.embedder, l.scales, query.Text); ok {
+	if vector, scale, ok := l.questions.Meaning(ctx, recall.For{UserID: user.UserID}, query.Text); ok {
 		query.Vector, query.LeastCosine = vector, recall.Cosine(memories.NearEnough, scale)
 	}
 	return l.Memories.ListMemories(ctx, user, query)
@@ -70,15 +69,15 @@ type rememberer struct {
 	showEmpty bool // say so where there is nothing
 }
 
-// makeRememberer returns what finds memories; nil without long-term memory. The embedder of questions is the finder's, so
+// makeRememberer returns what finds memories; nil without long-term memory. The questions are the finder's, so
 // that a vector is asked for once.
-func (a *App) makeRememberer(embedder recall.Embedder, scales *recall.Scales) *rememberer {
+func (a *App) makeRememberer(questions *recall.Questions) *rememberer {
 	if !a.config.LongTerm.On {
 		return nil
 	}
 	return &rememberer{
 		retriever: memories.New(memories.Config{
-			Store: postgres.NewMemories(a.pool), Embedder: embedder, Scales: scales, Tokens: memoryTokens,
+			Store: postgres.NewMemories(a.pool), Questions: questions, Tokens: memoryTokens,
 		}),
 		showEmpty: a.config.LongTerm.ShowEmpty,
 	}

@@ -26,11 +26,11 @@ type finder struct {
 	topics   bool // whether chats may have topics
 }
 
-func (a *App) makeFinder(chats history.Store, questions recall.Embedder, scales *recall.Scales) *finder {
+func (a *App) makeFinder(chats history.Store, questions *recall.Questions) *finder {
 	f := &finder{chats: chats, topics: a.hasTopics()}
 	if a.config.Recall {
 		f.recaller = recall.New(recall.Config{
-			Store: postgres.NewRecall(a.pool), Embedder: questions, Scales: scales,
+			Store: postgres.NewRecall(a.pool), Questions: questions,
 			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: topics.Defaults().Continuity},
 		})
 	}
@@ -39,11 +39,13 @@ func (a *App) makeFinder(chats history.Store, questions recall.Embedder, scales 
 
 // makeQuestions returns what makes the vectors of questions, once for all who need one, and what their cosines mean; nil
 // without an embedder.
-func (a *App) makeQuestions() (recall.Embedder, *recall.Scales) {
+func (a *App) makeQuestions() *recall.Questions {
 	if a.embedder == nil {
-		return nil, nil
+		return nil
 	}
-	return hurried{llm.NewQuestions(a.embedder)}, recall.NewScales(postgres.NewEmbeddings(a.pool, recall.VectorSize), a.embedder)
+	return &recall.Questions{
+		Embedder: hurried{llm.NewQuestions(a.embedder)}, Scales: recall.NewScales(postgres.NewEmbeddings(a.pool, recall.VectorSize), a.embedder),
+	}
 }
 
 // questionPatience is the longest that anybody waits for the vector of a question; then words have to do.
@@ -53,10 +55,10 @@ const questionPatience = 2 * time.Second
 type hurried struct{ recall.Embedder }
 
 // Embed fails when the embedder takes longer than questionPatience.
-func (h hurried) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (h hurried) Embed(ctx context.Context, of recall.For, texts []string) ([][]float32, error) {
 	ctx, cancel := context.WithTimeout(ctx, questionPatience)
 	defer cancel()
-	return h.Embedder.Embed(ctx, texts)
+	return h.Embedder.Embed(ctx, of, texts)
 }
 
 func retrievers(remembered *rememberer, found *finder) []chat.Retriever {

@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/responses"
 )
 
@@ -41,12 +43,15 @@ type EmbedderConfig struct {
 	Dimensions int
 	// Metrics defaults to new ones.
 	Metrics *metrics.Metrics
+	// Record is told what each call has cost that is for a user; nil for no one. It returns soon.
+	Record func(ctx context.Context, spent lease.Spent)
 }
 
 // Embedder makes vectors that tell how near two texts are in meaning. It is safe for concurrent use.
 type Embedder struct {
 	http       *http.Client
 	metrics    *metrics.Metrics
+	record     func(context.Context, lease.Spent)
 	url, key   string
 	model      string
 	dimensions int
@@ -66,12 +71,15 @@ func NewEmbedder(config EmbedderConfig) *Embedder {
 	// The texts and the key are for the configured server only.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	e := &Embedder{
-		http: client, metrics: config.Metrics, key: config.APIKey,
+		http: client, metrics: config.Metrics, record: config.Record, key: config.APIKey,
 		url:   strings.TrimRight(cmp.Or(config.BaseURL, openAIBaseURL), "/") + "/embeddings",
 		model: config.Model, dimensions: config.Dimensions,
 	}
 	if e.metrics == nil {
 		e.metrics = metrics.New()
+	}
+	if e.record == nil {
+		e.record = func(context.Context, lease.Spent) {}
 	}
 	if e.dimensions == 0 {
 		e.dimensions = recall.VectorSize
@@ -94,10 +102,10 @@ func (e *Embedder) Model() string {
 	return fmt.Sprintf("%s@%d", e.model, e.dimensions)
 }
 
-// Embed returns a vector of length 1 for each text, in one call if no text is refused. A text has none (nil) if it is
-// blank, if the model finds no meaning in it, or refuses it alone. Of a text longer than models read, the middle is left out. Its deadline is that of ctx; an
-// error is a *fault.Error with an upstream code.
-func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+// Embed returns a vector of length 1 for each text, in one call if the model can read all. A text has none (nil) if it is
+// blank, if the model finds no meaning in it, or fails at it alone while it reads others. Of a text longer than models read,
+// the middle is left out. Its deadline is that of ctx; an error is a *fault.Error with an upstream code.
+func (e *Embedder) Embed(ctx context.Context, of recall.For, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	var input []string
 	var places []int // of input in texts
@@ -109,7 +117,7 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	if len(input) == 0 {
 		return vectors, nil
 	}
-	found, err := e.ask(ctx, input)
+	found, err := embedding{e, of}.ask(ctx, input)
 	if err != nil {
 		return nil, err
 	}
@@ -129,12 +137,19 @@ func readable(content string) string {
 // plainText is a text that every model takes.
 const plainText = "The key is under the mat."
 
-// ask returns the vectors of texts that are not blank. A text that the model refuses, such as one too long for it, has
-// none, and does not cost the others theirs.
-func (e *Embedder) ask(ctx context.Context, input []string) ([][]float32, error) {
+// embedding makes the calls for texts of somebody.
+type embedding struct {
+	*Embedder
+
+	of recall.For
+}
+
+// ask returns the vectors of texts that are not blank. A text that the model refuses or fails at, such as one too long for
+// it, has none, and does not cost the others theirs.
+func (e embedding) ask(ctx context.Context, input []string) ([][]float32, error) {
 	vectors, err := e.request(ctx, input)
-	if refusesTexts(err) {
-		if _, refused := e.request(ctx, []string{plainText}); refused == nil {
+	if mayBeTheTexts(err) {
+		if _, fails := e.request(ctx, []string{plainText}); fails == nil {
 			vectors, err = e.askApart(ctx, input)
 		}
 	}
@@ -144,15 +159,19 @@ func (e *Embedder) ask(ctx context.Context, input []string) ([][]float32, error)
 	return vectors, err
 }
 
-// askApart asks for each half of texts that were refused together, until those are found that are refused alone.
-func (e *Embedder) askApart(ctx context.Context, input []string) ([][]float32, error) {
+// askApart asks for each half of texts that failed together, until those are found that fail alone, and twice.
+func (e embedding) askApart(ctx context.Context, input []string) ([][]float32, error) {
+	halves := [][]string{input[:len(input)/2], input[len(input)/2:]}
 	if len(input) == 1 {
-		return [][]float32{nil}, nil
+		halves = [][]string{input}
 	}
 	var all [][]float32
-	for _, half := range [][]string{input[:len(input)/2], input[len(input)/2:]} {
+	for _, half := range halves {
 		vectors, err := e.request(ctx, half)
-		if refusesTexts(err) {
+		switch {
+		case mayBeTheTexts(err) && len(input) == 1:
+			vectors, err = [][]float32{nil}, nil
+		case mayBeTheTexts(err):
 			vectors, err = e.askApart(ctx, half)
 		}
 		if err != nil {
@@ -163,14 +182,18 @@ func (e *Embedder) askApart(ctx context.Context, input []string) ([][]float32, e
 	return all, nil
 }
 
-// refusesTexts reports whether the server may have refused a call for its texts.
-func refusesTexts(err error) bool {
+// mayBeTheTexts reports whether a call may have failed because of its texts: the server refused it or broke down, or its answer
+// cannot be used.
+func mayBeTheTexts(err error) bool {
+	if _, unusable := errors.AsType[*fault.Error](err); unusable {
+		return true
+	}
 	refused, ok := errors.AsType[*responses.Error](err)
 	if !ok {
 		return false
 	}
 	switch refused.StatusCode {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError:
 		return true
 	}
 	return false
@@ -185,7 +208,7 @@ type embeddingParams struct {
 }
 
 // request makes one call, or a second one without dimensions.
-func (e *Embedder) request(ctx context.Context, input []string) ([][]float32, error) {
+func (e embedding) request(ctx context.Context, input []string) ([][]float32, error) {
 	params := embeddingParams{Model: e.model, Input: input, EncodingFormat: "base64"}
 	if !e.fixed.Load() {
 		params.Dimensions = e.dimensions
@@ -200,10 +223,13 @@ func (e *Embedder) request(ctx context.Context, input []string) ([][]float32, er
 }
 
 // call is one call, which is counted. An answer that cannot be used is a *fault.Error.
-func (e *Embedder) call(ctx context.Context, params embeddingParams) (vectors [][]float32, err error) {
+func (e embedding) call(ctx context.Context, params embeddingParams) (vectors [][]float32, err error) {
 	start, result := time.Now(), "failed"
 	defer func() { e.metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds()) }()
 	body, err := e.post(ctx, params)
+	if _, refused := errors.AsType[*responses.Error](err); !refused {
+		e.bill(ctx, params, body)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +238,29 @@ func (e *Embedder) call(ctx context.Context, params embeddingParams) (vectors []
 	}
 	result = "answered"
 	return vectors, nil
+}
+
+// bill records what a call has cost. Where the answer does not say, or broke off, what was sent is estimated.
+func (e embedding) bill(ctx context.Context, params embeddingParams, body []byte) {
+	if e.of.UserID == uuid.Nil {
+		return
+	}
+	spent := lease.Spent{Purpose: "embed", Model: params.Model, UserID: e.of.UserID, ChatID: e.of.ChatID}
+	var answer struct {
+		Usage struct {
+			PromptTokens int64 `json:"prompt_tokens"`
+		} `json:"usage"`
+	}
+	if err := json.Unmarshal(body, &answer); err == nil {
+		spent.InputTokens = tokenCount(answer.Usage.PromptTokens)
+	}
+	if spent.InputTokens == 0 {
+		spent.Estimated = true
+		for _, sent := range params.Input {
+			spent.InputTokens += text.Tokens(sent)
+		}
+	}
+	e.record(ctx, spent)
 }
 
 // post returns the body of an answer. It is never repeated: a question cannot wait for a second try, and River repeats jobs.

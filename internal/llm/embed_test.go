@@ -19,6 +19,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
@@ -81,7 +82,7 @@ func TestEmbedSendsTheseParameters(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		e := embedder(t, server.URL+"/v1", c.model, c.dimensions)
-		if _, err := e.Embed(t.Context(), []string{"one", "", "two"}); err != nil {
+		if _, err := e.Embed(t.Context(), recall.For{}, []string{"one", "", "two"}); err != nil {
 			t.Fatal(err)
 		}
 		c.want["model"], c.want["input"], c.want["encoding_format"] = c.model, []any{"one", "two"}, "base64"
@@ -100,7 +101,7 @@ func TestVectorsHaveLengthOneAndTheirTextsOrder(t *testing.T) {
 	server := model(t, nil)
 	for _, dimensions := range []int{8, 512} {
 		e := embedder(t, server.BaseURL(), small, dimensions)
-		vectors, err := e.Embed(t.Context(), []string{"my dog Biscuit", " \n", "the stock exchange", "my dog Biscuit"})
+		vectors, err := e.Embed(t.Context(), recall.For{}, []string{"my dog Biscuit", " \n", "the stock exchange", "my dog Biscuit"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,7 @@ func TestVectorsHaveLengthOneAndTheirTextsOrder(t *testing.T) {
 			}
 		}
 	}
-	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), []string{"", "\t"}); err != nil || len(server.Requests()) != 2 {
+	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), recall.For{}, []string{"", "\t"}); err != nil || len(server.Requests()) != 2 {
 		t.Errorf("blank texts: %v, asked %d times in all", err, len(server.Requests()))
 	}
 }
@@ -132,7 +133,7 @@ func TestVectorsInEveryForm(t *testing.T) {
 		"no indexes":    answers(200, "application/json", `{"data":[{"embedding":[3,4]},{"embedding":[0,9]}]}`),
 		"no JSON type":  answers(200, "text/plain", `{"data":[{"embedding":[3,4]},{"embedding":[0,9]}]}`),
 	} {
-		got, err := embedder(t, serve(t, answer).url, "m", 0).Embed(t.Context(), []string{"a", "b"})
+		got, err := embedder(t, serve(t, answer).url, "m", 0).Embed(t.Context(), recall.For{}, []string{"a", "b"})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -145,7 +146,7 @@ func TestVectorsInEveryForm(t *testing.T) {
 
 func TestAVectorWithoutDirectionIsNone(t *testing.T) {
 	t.Parallel()
-	got, err := embedder(t, serve(t, vectorsAnswer(packed(0, 0), packed(0, 1))).url, "m", 0).Embed(t.Context(), []string{"a", "b"})
+	got, err := embedder(t, serve(t, vectorsAnswer(packed(0, 0), packed(0, 1))).url, "m", 0).Embed(t.Context(), recall.For{}, []string{"a", "b"})
 	if err != nil || got[0] != nil || got[1] == nil {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -159,7 +160,6 @@ func TestVectorsThatCannotBeUsed(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		{"fewer than texts", vectorsAnswer("[1]"), "1 vectors for 2 texts"},
 		{"more than texts", vectorsAnswer("[1]", "[1]", "[1]"), "3 vectors for 2 texts"},
 		{"none", answers(200, "application/json", `{}`), "0 vectors for 2 texts"},
 		{"too many dimensions", vectorsAnswer(packed(make([]float32, 1536)...), "[1]"), "a vector has 1536 numbers"},
@@ -178,12 +178,12 @@ func TestVectorsThatCannotBeUsed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, c.answer)
-			got, err := embedder(t, server.url, "m", 0).Embed(t.Context(), []string{"canary one", "canary two"})
+			got, err := embedder(t, server.url, "m", 0).Embed(t.Context(), recall.For{}, []string{"canary one", "canary two"})
 			wantFault(t, err, fault.UpstreamFailed)
 			if got != nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%v", err)
 			}
-			if asked := server.asked.Load(); asked != 1 {
+			if asked := server.asked.Load(); asked != 2 { // the second time for a text that every model reads
 				t.Errorf("asked %d times", asked)
 			}
 		})
@@ -212,13 +212,13 @@ func TestEmbeddingFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, c.answer)
-			_, err := embedder(t, server.url, "m", 0).Embed(t.Context(), []string{"canary"})
+			_, err := embedder(t, server.url, "m", 0).Embed(t.Context(), recall.For{}, []string{"canary"})
 			wantFault(t, err, c.want)
 			if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%v", err)
 			}
 			most := int32(1) // a failed call is not repeated here
-			if c.name == "text" {
+			if c.name == "text" || c.name == "server" {
 				most = 2 // but a plain text is tried
 			}
 			if asked := server.asked.Load(); asked != most {
@@ -232,13 +232,13 @@ func TestEmbedderThatIsAwayOrSlow(t *testing.T) {
 	t.Parallel()
 	away := httptest.NewServer(nil)
 	away.Close()
-	_, err := embedder(t, away.URL, "m", 0).Embed(t.Context(), []string{"x"})
+	_, err := embedder(t, away.URL, "m", 0).Embed(t.Context(), recall.For{}, []string{"x"})
 	wantFault(t, err, fault.UpstreamFailed)
 
 	slow := model(t, always(offline.Answer{Fault: offline.FaultStall}))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = embedder(t, slow.BaseURL(), small, 0).Embed(ctx, []string{"x"})
+	_, err = embedder(t, slow.BaseURL(), small, 0).Embed(ctx, recall.For{}, []string{"x"})
 	wantFault(t, err, fault.UpstreamTimeout)
 }
 
@@ -262,8 +262,8 @@ func TestDimensionsAreLeftOutOnceRefused(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		e := embedder(t, server.URL, small, 0)
-		_, first := e.Embed(t.Context(), []string{"x"})
-		_, second := e.Embed(t.Context(), []string{"x"})
+		_, first := e.Embed(t.Context(), recall.For{}, []string{"x"})
+		_, second := e.Embed(t.Context(), recall.For{}, []string{"x"})
 		if name == "something else" {
 			if first == nil || second == nil || strings.Count(strings.Join(bodies, ""), "dimensions") != len(bodies) {
 				t.Errorf("%v, %v, %q", first, second, bodies)
@@ -275,9 +275,10 @@ func TestDimensionsAreLeftOutOnceRefused(t *testing.T) {
 }
 
 // A text that the model refuses costs the others nothing, also when it is asked for again alone.
-func TestRefusedTextsHaveNoVector(t *testing.T) {
+// What the model cannot read has no vector, alone or among others, whichever way it fails.
+func TestTextsThatTheModelFailsAtHaveNoVector(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{400, 413, 422} {
+	for _, status := range []int{400, 413, 422, 500, 200} { // the last with an answer that cannot be used
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var body struct{ Input []string }
 			_ = json.NewDecoder(r.Body).Decode(&body)
@@ -290,7 +291,7 @@ func TestRefusedTextsHaveNoVector(t *testing.T) {
 		t.Cleanup(server.Close)
 		e := embedder(t, server.URL, "m", 0)
 		for _, texts := range [][]string{{"too long"}, {"too long", "b"}, {"a", "b", "too long", "c", "d", "too long", "e"}} {
-			got, err := e.Embed(t.Context(), texts)
+			got, err := e.Embed(t.Context(), recall.For{}, texts)
 			if err != nil {
 				t.Fatalf("%d: %v", status, err)
 			}
@@ -306,7 +307,7 @@ func TestRefusedTextsHaveNoVector(t *testing.T) {
 func TestLongTextsAreShortened(t *testing.T) {
 	t.Parallel()
 	server := model(t, nil)
-	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), []string{strings.Repeat("word ", 20_000)}); err != nil {
+	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), recall.For{}, []string{strings.Repeat("word ", 20_000)}); err != nil {
 		t.Fatal(err)
 	}
 	if sent := text.Tokens(server.Requests()[0].Text); sent > maxEmbeddedTokens || sent < maxEmbeddedTokens-100 {
@@ -322,7 +323,7 @@ func TestQuestionsAreAskedForOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if got, err := q.Embed(t.Context(), []string{"Where is the key?"}); err != nil || len(got) != 1 || len(got[0]) != recall.VectorSize {
+			if got, err := q.Embed(t.Context(), recall.For{}, []string{"Where is the key?"}); err != nil || len(got) != 1 || len(got[0]) != recall.VectorSize {
 				t.Errorf("%v", err)
 			}
 		})
@@ -332,10 +333,10 @@ func TestQuestionsAreAskedForOnce(t *testing.T) {
 	}
 	close(gate)
 	all.Wait()
-	if _, err := q.Embed(t.Context(), []string{"Where is the key?"}); err != nil || len(server.Requests()) != 1 {
+	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where is the key?"}); err != nil || len(server.Requests()) != 1 {
 		t.Errorf("%v, asked %d times", err, len(server.Requests()))
 	}
-	if _, err := q.Embed(t.Context(), []string{"And the other?"}); err != nil || len(server.Requests()) != 2 {
+	if _, err := q.Embed(t.Context(), recall.For{}, []string{"And the other?"}); err != nil || len(server.Requests()) != 2 {
 		t.Errorf("%v, asked %d times", err, len(server.Requests()))
 	}
 	if q.Model() != small {
@@ -352,13 +353,13 @@ func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
 	impatient, leave := context.WithCancelCause(t.Context())
 	var left, stayed error
 	var all sync.WaitGroup
-	all.Go(func() { _, left = q.Embed(impatient, []string{"Where?"}) })
+	all.Go(func() { _, left = q.Embed(impatient, recall.For{}, []string{"Where?"}) })
 	if _, err := server.Await(t.Context(), func(offline.Request) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	joined := make(chan struct{})
 	all.Go(func() {
-		vector, f := q.keptOrJoined(t.Context(), keyOf("Where?"), nil)
+		vector, f := q.keptOrJoined(t.Context(), keyOf("Where?"), recall.For{}, nil)
 		close(joined)
 		<-f.done
 		if stayed = f.err; vector != nil {
@@ -386,7 +387,7 @@ func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
 			t.Errorf("it is never asked: %v", err)
 		}
 	}()
-	_, err := q.Embed(ctx, []string{"Where?"})
+	_, err := q.Embed(ctx, recall.For{}, []string{"Where?"})
 	wantFault(t, err, fault.UpstreamTimeout)
 	if _, err := server.Await(t.Context(), func(r offline.Request) bool { return r.HungUp }); err != nil {
 		t.Error("the call goes on")
@@ -398,12 +399,12 @@ func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
 
 func TestFailuresOfQuestionsAreNotKept(t *testing.T) {
 	t.Parallel()
-	server := model(t, offline.FailFirst(1, offline.Answer{Fault: offline.Fault500}))
+	server := model(t, offline.FailFirst(1, offline.Answer{Fault: offline.Fault503}))
 	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
-	if _, err := q.Embed(t.Context(), []string{"Where?"}); err == nil {
+	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"}); err == nil {
 		t.Error("the first call did not fail")
 	}
-	if _, err := q.Embed(t.Context(), []string{"Where?"}); err != nil {
+	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -413,7 +414,7 @@ func TestQuestionsKeepABoundedNumber(t *testing.T) {
 	server := model(t, nil)
 	q := NewQuestions(embedder(t, server.BaseURL(), small, 1))
 	ask := func(n int) {
-		if _, err := q.Embed(t.Context(), []string{fmt.Sprint("question ", n)}); err != nil {
+		if _, err := q.Embed(t.Context(), recall.For{}, []string{fmt.Sprint("question ", n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -426,5 +427,40 @@ func TestQuestionsKeepABoundedNumber(t *testing.T) {
 	}
 	if kept := len(q.recent) + len(q.older); kept > 2*keptQuestions || len(server.Requests()) != many {
 		t.Errorf("%d are kept, asked %d times", kept, len(server.Requests()))
+	}
+}
+
+// What a call has cost is recorded for its user. What does not say so, or broke off, is estimated; a refusal is free, and so is
+// the server's own call.
+func TestEmbeddingsAreRecorded(t *testing.T) {
+	t.Parallel()
+	const vector = `"data":[{"embedding":[1]}]`
+	mine := recall.For{UserID: userID, ChatID: chatID}
+	spent := func(tokens int, estimated bool) []lease.Spent {
+		return []lease.Spent{{Purpose: "embed", Model: "m", UserID: userID, ChatID: chatID, InputTokens: tokens, Estimated: estimated}}
+	}
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		of      recall.For
+		want    []lease.Spent
+	}{
+		"answered":    {answers(200, "application/json", `{`+vector+`,"usage":{"prompt_tokens":17,"total_tokens":17}}`), mine, spent(17, false)},
+		"unsaid":      {answers(200, "application/json", `{`+vector+`}`), mine, spent(4, true)},
+		"no user's":   {answers(200, "application/json", `{`+vector+`}`), recall.For{}, nil},
+		"refused":     {answers(401, "application/json", `{"error":{"code":"invalid_api_key"}}`), mine, nil},
+		"interrupted": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, mine, spent(4, true)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []lease.Spent
+			e := NewEmbedder(EmbedderConfig{BaseURL: serve(t, c.handler).url, Model: "m", Record: func(_ context.Context, one lease.Spent) { got = append(got, one) }})
+			t.Cleanup(e.Close)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, _ = e.Embed(ctx, c.of, []string{"Where is it?"})
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%+v, not %+v", got, c.want)
+			}
+		})
 	}
 }

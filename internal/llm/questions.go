@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"sync"
+
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
 // keptQuestions is how many vectors of questions are kept, at 2 KB each; up to twice as many while they are replaced.
@@ -42,13 +44,13 @@ func NewQuestions(embedder *Embedder) *Questions {
 func (q *Questions) Model() string { return q.embedder.Model() }
 
 // Embed is the embedder's for a question, which is one text; several are passed on. The caller must not change the
-// vectors. A failure is not kept.
-func (q *Questions) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+// vectors. A failure is not kept. A vector that several ask for at once is billed to the first.
+func (q *Questions) Embed(ctx context.Context, of recall.For, texts []string) ([][]float32, error) {
 	if len(texts) != 1 {
-		return q.embedder.Embed(ctx, texts)
+		return q.embedder.Embed(ctx, of, texts)
 	}
 	key := keyOf(texts[0])
-	vector, f := q.keptOrJoined(ctx, key, texts)
+	vector, f := q.keptOrJoined(ctx, key, of, texts)
 	if f == nil {
 		return [][]float32{vector}, nil
 	}
@@ -65,7 +67,7 @@ func (q *Questions) Embed(ctx context.Context, texts []string) ([][]float32, err
 }
 
 // keptOrJoined returns the vector that is kept, or the flight that brings it.
-func (q *Questions) keptOrJoined(ctx context.Context, key textHash, texts []string) ([]float32, *flight) {
+func (q *Questions) keptOrJoined(ctx context.Context, key textHash, of recall.For, texts []string) ([]float32, *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if vector, ok := q.recent[key]; ok {
@@ -80,17 +82,17 @@ func (q *Questions) keptOrJoined(ctx context.Context, key textHash, texts []stri
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		f = &flight{cancel: cancel, done: make(chan struct{})}
 		q.flights[key] = f
-		go q.fly(ctx, key, f, texts)
+		go q.fly(ctx, key, f, of, texts)
 	}
 	f.waiting++
 	return nil, f
 }
 
 // fly makes the call.
-func (q *Questions) fly(ctx context.Context, key textHash, f *flight, texts []string) {
+func (q *Questions) fly(ctx context.Context, key textHash, f *flight, of recall.For, texts []string) {
 	defer close(f.done)
 	defer f.cancel()
-	vectors, err := q.embedder.Embed(ctx, texts)
+	vectors, err := q.embedder.Embed(ctx, of, texts)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if f.err = err; err == nil {

@@ -15,13 +15,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Embeddings is the store of the turns' vectors.
+// Embeddings keeps what is known of the models that make vectors.
 type Embeddings struct {
 	pool       *pgxpool.Pool
 	dimensions int
 }
-
-var _ recall.VectorStore = (*Embeddings)(nil)
 
 // NewEmbeddings returns the store. dimensions are those that the model is asked for.
 func NewEmbeddings(pool *pgxpool.Pool, dimensions int) *Embeddings {
@@ -46,61 +44,160 @@ func (e *Embeddings) SaveScale(ctx context.Context, model string, scale recall.S
 	}))
 }
 
-// BareTurns returns turns without a vector of the model, with the rights of the chat's owner.
-func (e *Embeddings) BareTurns(ctx context.Context, chatID uuid.UUID, model string, after int64, most int) ([]recall.BareTurn, error) {
-	var turns []recall.BareTurn
-	_, err := sendAsOwner(ctx, e.pool, chatID, "read turns without vectors", func(batch *pgx.Batch) {
-		turns = nil
-		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, AfterSeq: after, Most: most}
+// TurnVectors keeps the vectors of turns, with the rights of their chat's owner.
+type TurnVectors struct{ pool *pgxpool.Pool }
+
+// MemoryVectors keeps the vectors of memories, with the rights of their user.
+type MemoryVectors struct{ pool *pgxpool.Pool }
+
+var _, _ recall.VectorStore = (*TurnVectors)(nil), (*MemoryVectors)(nil)
+
+// NewTurnVectors returns the store.
+func NewTurnVectors(pool *pgxpool.Pool) *TurnVectors { return &TurnVectors{pool} }
+
+// NewMemoryVectors returns the store.
+func NewMemoryVectors(pool *pgxpool.Pool) *MemoryVectors { return &MemoryVectors{pool} }
+
+// Bare returns turns without a vector of the model.
+func (v *TurnVectors) Bare(ctx context.Context, chatID uuid.UUID, model string, after recall.Bare, most int) ([]recall.Bare, recall.For, error) {
+	var turns []recall.Bare
+	var messages [][]memory.Message
+	owner, err := sendAsOwner(ctx, v.pool, chatID, "read turns without vectors", func(batch *pgx.Batch) {
+		turns, messages = nil, nil
+		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, AfterSeq: after.Seq, Most: most}
 		queueMany(batch, queries.ReadBareTurns, params, func(row dbsqlc.ReadBareTurnsRow) {
 			if len(turns) == 0 || turns[len(turns)-1].Seq != row.TurnSeq {
-				turns = append(turns, recall.BareTurn{Seq: row.TurnSeq, Words: row.Words})
+				turns, messages = append(turns, recall.Bare{Seq: row.TurnSeq, Words: row.Words}), append(messages, nil)
 			}
-			last := &turns[len(turns)-1]
-			last.Messages = append(last.Messages, memory.Message{Role: memory.Role(row.Role), Content: row.Content})
+			last := &messages[len(messages)-1]
+			*last = append(*last, memory.Message{Role: memory.Role(row.Role), Content: row.Content})
 		})
 	})
-	return turns, err
+	for n := range turns {
+		turns[n].Text, turns[n].Tokens = recall.TurnText(messages[n])
+	}
+	return turns, recall.For{UserID: owner, ChatID: chatID}, err
 }
 
-// SaveVectors stores vectors of turns whose words are unchanged, with the rights of the chat's owner.
-func (e *Embeddings) SaveVectors(ctx context.Context, chatID uuid.UUID, model string, vectors []recall.TurnVector) (int, error) {
+// Save stores vectors of turns whose words are unchanged.
+func (v *TurnVectors) Save(ctx context.Context, chatID uuid.UUID, model string, made []recall.Made) (int, error) {
 	params := dbsqlc.SaveVectorsParams{ChatID: chatID, Model: model}
-	for _, v := range vectors {
-		params.Seqs, params.Words = append(params.Seqs, v.Seq), append(params.Words, v.Words)
-		params.Embeddings = append(params.Embeddings, vectorText(v.Vector))
+	for _, m := range made {
+		params.Seqs, params.Words = append(params.Seqs, m.Seq), append(params.Words, m.Words)
+		params.Embeddings = append(params.Embeddings, vectorText(m.Vector))
 	}
 	var saved int64
-	_, err := sendAsOwner(ctx, e.pool, chatID, "save vectors", func(batch *pgx.Batch) {
+	_, err := sendAsOwner(ctx, v.pool, chatID, "save vectors", func(batch *pgx.Batch) {
 		queueExec(batch, queries.LockOwnBrief, chatID)
 		queue(batch, queries.SaveVectors, params).Exec(counts(&saved))
 	})
 	return int(saved), err
 }
 
-// FinishVectors completes a job, unless the chat has turns without a vector of the model. Whoever indexes turns waits for the
+// Finish completes a job, unless the chat has turns without a vector of the model. Whoever indexes turns waits for the
 // lock of the brief.
-func (e *Embeddings) FinishVectors(ctx context.Context, chatID uuid.UUID, model string, jobID int64, done recall.Embedded) (bool, error) {
-	output, err := json.Marshal(done)
+func (v *TurnVectors) Finish(ctx context.Context, chatID uuid.UUID, model string, jobID int64, output any) (bool, error) {
+	return finishUnless(ctx, v.pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
+		queue(batch, queries.ActAsChatOwner, chatID)
+		queueExec(batch, queries.LockOwnBrief, chatID)
+		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, Most: 1}
+		queueMany(batch, queries.ReadBareTurns, params, func(dbsqlc.ReadBareTurnsRow) { *bare = true })
+	})
+}
+
+// finishUnless completes a job with its output unless look finds something to do. look begins with the owner's role and the
+// lock that all who add to it wait for.
+func finishUnless(ctx context.Context, pool *pgxpool.Pool, jobID int64, output any, look func(batch *pgx.Batch, found *bool)) (bool, error) {
+	text, err := json.Marshal(output)
 	if err != nil {
 		return false, err
 	}
-	err = inTx(ctx, e.pool, func(tx pgx.Tx) error {
-		bare := false
+	err = inTx(ctx, pool, func(tx pgx.Tx) error {
+		found := false
 		batch := &pgx.Batch{}
-		queue(batch, queries.ActAsChatOwner, chatID)
-		queueExec(batch, queries.LockOwnBrief, chatID)
-		queueMany(batch, queries.ReadBareTurns, dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, Most: 1}, func(dbsqlc.ReadBareTurnsRow) { bare = true })
+		look(batch, &found)
 		queueActAsServer(batch)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}
-		if bare {
+		if found {
 			return errOvertaken
 		}
-		return dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: output, ID: jobID})
+		return dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: text, ID: jobID})
 	})
 	return committed("finish vectors", err)
+}
+
+// Owners returns chats with turns without a vector of the model.
+func (v *TurnVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
+	rows, err := dbsqlc.New(v.pool).FindBareChats(ctx, dbsqlc.FindBareChatsParams{Model: model, Most: most})
+	for _, row := range rows {
+		if row.Outdated {
+			outdated = append(outdated, row.ChatID)
+		} else {
+			fresh = append(fresh, row.ChatID)
+		}
+	}
+	return fresh, outdated, failed("find chats without vectors", err)
+}
+
+// Bare returns memories without a vector of the model.
+func (v *MemoryVectors) Bare(ctx context.Context, userID uuid.UUID, model string, after recall.Bare, most int) ([]recall.Bare, recall.For, error) {
+	var bare []recall.Bare
+	err := v.send(ctx, userID, "read memories without vectors", func(batch *pgx.Batch) {
+		bare = nil
+		params := dbsqlc.ReadBareMemoriesParams{After: after.ID, Model: model, Most: most}
+		queueMany(batch, queries.ReadBareMemories, params, func(row dbsqlc.ReadBareMemoriesRow) {
+			bare = append(bare, recall.Bare{ID: row.ID, Words: row.Content, Text: row.Content})
+		})
+	})
+	return bare, recall.For{UserID: userID}, err
+}
+
+// Save stores vectors of memories whose content is unchanged.
+func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string, made []recall.Made) (int, error) {
+	params := dbsqlc.SaveMemoryVectorsParams{Model: model}
+	for _, m := range made {
+		params.Ids, params.Contents = append(params.Ids, m.ID), append(params.Contents, m.Words)
+		params.Embeddings = append(params.Embeddings, vectorText(m.Vector))
+	}
+	var saved int64
+	err := v.send(ctx, userID, "save vectors of memories", func(batch *pgx.Batch) {
+		queueBare(batch, queries.LockEmbeddedOwner) // who writes to memories of a user waits for the others
+		queue(batch, queries.SaveMemoryVectors, params).Exec(counts(&saved))
+	})
+	return int(saved), err
+}
+
+// Finish completes a job, unless the user has memories without a vector of the model.
+func (v *MemoryVectors) Finish(ctx context.Context, userID uuid.UUID, model string, jobID int64, output any) (bool, error) {
+	return finishUnless(ctx, v.pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
+		queueExec(batch, queries.ActAsEmbeddedOwner, userID)
+		queueBare(batch, queries.LockEmbeddedOwner)
+		params := dbsqlc.ReadBareMemoriesParams{Model: model, Most: 1}
+		queueMany(batch, queries.ReadBareMemories, params, func(dbsqlc.ReadBareMemoriesRow) { *bare = true })
+	})
+}
+
+// send sends a batch with the rights of a user who is remembered. For others the statements see no rows.
+func (v *MemoryVectors) send(ctx context.Context, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
+	return failed(doing, send(ctx, v.pool, func(batch *pgx.Batch) {
+		queueExec(batch, queries.ActAsEmbeddedOwner, userID)
+		fill(batch)
+	}))
+}
+
+// Owners returns users with memories without a vector of the model.
+func (v *MemoryVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
+	rows, err := dbsqlc.New(v.pool).FindBareMemoryUsers(ctx, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most})
+	for _, row := range rows {
+		if row.Outdated {
+			outdated = append(outdated, row.UserID)
+		} else {
+			fresh = append(fresh, row.UserID)
+		}
+	}
+	return fresh, outdated, failed("find users with memories without vectors", err)
 }
 
 // vectorText writes a vector as pgvector reads it. None is written as zeros, which are near to nothing: the turn is done.
@@ -120,19 +217,6 @@ func vectorText(vector []float32) string {
 	}
 	b.WriteByte(']')
 	return b.String()
-}
-
-// BareChats returns chats with turns without a vector of the model.
-func (e *Embeddings) BareChats(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	rows, err := dbsqlc.New(e.pool).FindBareChats(ctx, dbsqlc.FindBareChatsParams{Model: model, Most: most})
-	for _, row := range rows {
-		if row.Outdated {
-			outdated = append(outdated, row.ChatID)
-		} else {
-			fresh = append(fresh, row.ChatID)
-		}
-	}
-	return fresh, outdated, failed("find chats without vectors", err)
 }
 
 // CountBareTurns returns how many indexed turns have no vector of the model; more than 100 000 are not counted.

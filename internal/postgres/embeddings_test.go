@@ -5,10 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -31,28 +29,31 @@ func axis(n int) []float32 {
 	return vector
 }
 
-func (b *bed) bareTurns(e *Embeddings, chatID uuid.UUID, model string, after int64, most int) []recall.BareTurn {
+func (b *bed) bareTurns(v *TurnVectors, chatID uuid.UUID, model string, after int64, most int) []recall.Bare {
 	b.t.Helper()
-	turns := must(e.BareTurns(b.t.Context(), chatID, model, after, most))(b.t)
+	turns, of, err := v.Bare(b.t.Context(), chatID, model, recall.Bare{Seq: after}, most)
+	if err != nil || len(turns) > 0 && of != (recall.For{UserID: b.user.UserID, ChatID: chatID}) {
+		b.t.Fatalf("turns of %v, %v", of, err)
+	}
 	return turns
 }
 
 func TestVectorsAreStoredForTheirWords(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	e := NewEmbeddings(b.pool, recall.VectorSize)
+	e := NewTurnVectors(b.pool)
 	chatID := b.indexedTurns(3)
 	turns := b.bareTurns(e, chatID, "m", 0, 2)
-	want := []memory.Message{{Role: memory.RoleUser, Content: "words of message 1"}, {Role: memory.RoleAssistant, Content: "words of message 2"}}
-	if len(turns) != 2 || turns[0].Seq != 1 || turns[1].Seq != 3 || !cmp.Equal(turns[0].Messages, want) || turns[0].Words == turns[1].Words {
+	const want = "User: words of message 1\nAssistant: words of message 2"
+	if len(turns) != 2 || turns[0].Seq != 1 || turns[1].Seq != 3 || turns[0].Text != want || turns[0].Words == turns[1].Words {
 		t.Fatalf("%+v", turns)
 	}
 	if rest := b.bareTurns(e, chatID, "m", 3, 2); len(rest) != 1 || rest[0].Seq != 5 {
 		t.Errorf("after the second: %+v", rest)
 	}
 	b.exec("update turn_index set tsv = to_tsvector('simple', 'changed') where seq = 3")
-	saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{
-		{Seq: 1, Words: turns[0].Words, Vector: axis(7)}, {Seq: 3, Words: turns[1].Words, Vector: axis(8)}, {Seq: 99, Words: turns[0].Words},
+	saved, err := e.Save(t.Context(), chatID, "m", []recall.Made{
+		{Bare: turns[0], Vector: axis(7)}, {Bare: turns[1], Vector: axis(8)}, {Bare: recall.Bare{Seq: 99, Words: turns[0].Words}},
 	})
 	is(t, tuple(err, saved), tuple(nil, 1), "vectors are stored")
 	is(t, ask[string](b, "select string_agg(seq || coalesce(embedding_model, '-'), ',' order by seq) from turn_index"), "1m,3-,5-", "the models of the turns")
@@ -70,18 +71,18 @@ func TestVectorsAreStoredForTheirWords(t *testing.T) {
 func TestTurnsWithoutAVectorAreDone(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	e := NewEmbeddings(b.pool, recall.VectorSize)
+	e := NewTurnVectors(b.pool)
 	chatID := b.indexedTurns(1)
 	b.exec("alter table messages disable trigger user")
 	b.exec("delete from messages")
 	turns := b.bareTurns(e, chatID, "m", 0, 9)
 	mustBe(t, len(turns), 1, "%+v", turns)
-	if saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{{Seq: 1, Words: turns[0].Words}}); err != nil || saved != 1 {
+	if saved, err := e.Save(t.Context(), chatID, "m", []recall.Made{{Bare: turns[0]}}); err != nil || saved != 1 {
 		t.Errorf("%d, %v", saved, err)
 	}
 	is(t, b.bareTurns(e, chatID, "m", 0, 9), nil, "turns that are left")
 	b.exec("delete from chats")
-	is(t, must(e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{{Seq: 1, Words: turns[0].Words, Vector: axis(1)}}))(t), 0, "of a chat that is gone")
+	is(t, must(e.Save(t.Context(), chatID, "m", []recall.Made{{Bare: turns[0], Vector: axis(1)}}))(t), 0, "of a chat that is gone")
 	is(t, b.bareTurns(e, chatID, "m", 0, 9), nil, "turns of a chat that is gone")
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -45,53 +44,6 @@ func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memo
 		return nil, failed(doing, context.DeadlineExceeded)
 	}
 	return found, err
-}
-
-var _ memories.VectorStore = (*Embeddings)(nil)
-
-// BareMemories returns memories without a vector of the model, with the rights of the user.
-func (e *Embeddings) BareMemories(ctx context.Context, userID uuid.UUID, model string, after uuid.UUID, most int) ([]memories.Bare, error) {
-	var bare []memories.Bare
-	err := e.sendAsMemoryOwner(ctx, userID, "read memories without vectors", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ReadBareMemories, dbsqlc.ReadBareMemoriesParams{After: after, Model: model, Most: most}).Query(all(&bare))
-	})
-	return bare, err
-}
-
-// SaveMemoryVectors stores vectors of memories whose content is unchanged, with the rights of the user.
-func (e *Embeddings) SaveMemoryVectors(ctx context.Context, userID uuid.UUID, model string, vectors []memories.Vector) (int, error) {
-	params := dbsqlc.SaveMemoryVectorsParams{Model: model}
-	for _, v := range vectors {
-		params.Ids, params.Contents = append(params.Ids, v.ID), append(params.Contents, v.Content)
-		params.Embeddings = append(params.Embeddings, vectorText(v.Values))
-	}
-	var saved int64
-	err := e.sendAsMemoryOwner(ctx, userID, "save vectors of memories", func(batch *pgx.Batch) {
-		queueBare(batch, queries.LockEmbeddedOwner) // who writes to memories of a user waits for the others
-		queue(batch, queries.SaveMemoryVectors, params).Exec(counts(&saved))
-	})
-	return int(saved), err
-}
-
-// sendAsMemoryOwner sends a batch with the rights of a user who is remembered. For others the statements see no rows.
-func (e *Embeddings) sendAsMemoryOwner(ctx context.Context, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
-	return failed(doing, send(ctx, e.pool, func(batch *pgx.Batch) {
-		queueExec(batch, queries.ActAsEmbeddedOwner, userID)
-		fill(batch)
-	}))
-}
-
-// BareUsers returns users with memories without a vector of the model.
-func (e *Embeddings) BareUsers(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	rows, err := dbsqlc.New(e.pool).FindBareMemoryUsers(ctx, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most})
-	for _, row := range rows {
-		if row.Outdated {
-			outdated = append(outdated, row.UserID)
-		} else {
-			fresh = append(fresh, row.UserID)
-		}
-	}
-	return fresh, outdated, failed("find users with memories without vectors", err)
 }
 
 // MemorySettings reads the settings.

@@ -138,22 +138,22 @@ func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	ids := b.memorize(b.user, "Plays the cello.", "Eats no nuts.", "Rents a flat.")
-	store := NewEmbeddings(b.pool, recall.VectorSize)
-	bare, err := store.BareMemories(t.Context(), b.user.UserID, "m", uuid.Nil, 10)
-	if err != nil || len(bare) != 3 {
-		t.Fatalf("%v, %v", bare, err)
+	store := NewMemoryVectors(b.pool)
+	bare, of, err := store.Bare(t.Context(), b.user.UserID, "m", recall.Bare{}, 10)
+	if err != nil || len(bare) != 3 || of != (recall.For{UserID: b.user.UserID}) {
+		t.Fatalf("%v of %v, %v", bare, of, err)
 	}
-	fresh, outdated, err := store.BareUsers(t.Context(), "m", 10)
+	fresh, outdated, err := store.Owners(t.Context(), "m", 10)
 	if err != nil || !slices.Contains(fresh, b.user.UserID) || slices.Contains(outdated, b.user.UserID) {
 		t.Errorf("fresh %v, outdated %v, %v", fresh, outdated, err)
 	}
-	vectors := []memories.Vector{
-		{Bare: memories.Bare{ID: ids["Plays the cello."], Content: "Plays the cello."}, Values: axis(3)},
-		{Bare: memories.Bare{ID: ids["Eats no nuts."], Content: "What it was before an edit."}, Values: axis(4)},
+	vectors := []recall.Made{
+		{Bare: recall.Bare{ID: ids["Plays the cello."], Words: "Plays the cello."}, Vector: axis(3)},
+		{Bare: recall.Bare{ID: ids["Eats no nuts."], Words: "What it was before an edit."}, Vector: axis(4)},
 	}
-	saved := must(store.SaveMemoryVectors(t.Context(), b.user.UserID, "m", vectors))(t)
+	saved := must(store.Save(t.Context(), b.user.UserID, "m", vectors))(t)
 	is(t, saved, 1, "saved")
-	is(t, must(store.SaveMemoryVectors(t.Context(), b.newUser().UserID, "m", vectors))(t), 0, "saved … of another user")
+	is(t, must(store.Save(t.Context(), b.newUser().UserID, "m", vectors))(t), 0, "saved … of another user")
 	found := b.candidates(b.user, "umbrella", recall.Vector{Model: "m", Values: axis(3)})
 	if len(found) != 1 || found[0].Content != "Plays the cello." || !found[0].HasCosine || found[0].Cosine < .99 {
 		t.Errorf("%+v", found)
@@ -162,7 +162,7 @@ func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 	is(t, ask[int](b, "select max(version) from memories where user_id = $1", b.user.UserID), 1, "a vector made version")
 	b.exec("update memories set embedding = $1::text::throughline.embedding, embedding_model = 'm' where user_id = $2 and embedding is null",
 		vectorText(nil), b.user.UserID)
-	if fresh, outdated, err = store.BareUsers(t.Context(), "n", 10); err != nil || slices.Contains(fresh, b.user.UserID) ||
+	if fresh, outdated, err = store.Owners(t.Context(), "n", 10); err != nil || slices.Contains(fresh, b.user.UserID) ||
 		!slices.Contains(outdated, b.user.UserID) {
 		t.Errorf("another model: fresh %v, outdated %v, %v", fresh, outdated, err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
@@ -48,9 +47,8 @@ func TestMemoriesAreSearchedByMeaning(t *testing.T) {
 		r.add(fmt.Sprintf("Has umbrella %d.", n))
 	}
 	near := r.add("Stays dry in the rain.")
-	store := NewEmbeddings(r.pool, recall.VectorSize)
-	saved := must(store.SaveMemoryVectors(t.Context(), r.user.UserID, "m", []memories.Vector{
-		{Bare: memories.Bare{ID: near.ID, Content: near.Content}, Values: axis(3)}, {Bare: memories.Bare{ID: far.ID, Content: far.Content}, Values: axis(4)},
+	saved := must(NewMemoryVectors(r.pool).Save(t.Context(), r.user.UserID, "m", []recall.Made{
+		{Bare: recall.Bare{ID: near.ID, Words: near.Content}, Vector: axis(3)}, {Bare: recall.Bare{ID: far.ID, Words: far.Content}, Vector: axis(4)},
 	}))(t)
 	is(t, saved, 2, "saved")
 	query := history.MemoriesQuery{Text: "umbrella", Status: history.StatusCurrent, Limit: 10}

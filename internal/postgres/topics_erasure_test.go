@@ -41,7 +41,7 @@ type subjects struct{}
 
 func (subjects) Model() string { return "subjects" }
 
-func (subjects) Embed(_ context.Context, texts []string) ([][]float32, error) {
+func (subjects) Embed(_ context.Context, _ recall.For, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	for n, text := range texts {
 		vectors[n] = make([]float32, recall.VectorSize)
@@ -107,24 +107,20 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 
 // embed does what embed_turns does.
 func (c *chatter) embed() error {
-	ctx, store := c.t.Context(), NewEmbeddings(c.pool, recall.VectorSize)
-	bare, err := store.BareTurns(ctx, c.chat, "subjects", 0, 100)
+	ctx, store := c.t.Context(), NewTurnVectors(c.pool)
+	bare, _, err := store.Bare(ctx, c.chat, "subjects", recall.Bare{}, 100)
 	if err != nil {
 		return err
 	}
-	var made []recall.TurnVector
+	var made []recall.Made
 	for _, turn := range bare {
-		said := ""
-		for _, message := range turn.Messages {
-			said += message.Content + "\n"
-		}
-		vectors, err := subjects{}.Embed(ctx, []string{said})
+		vectors, err := subjects{}.Embed(ctx, recall.For{}, []string{turn.Text})
 		if err != nil {
 			return err
 		}
-		made = append(made, recall.TurnVector{Seq: turn.Seq, Words: turn.Words, Vector: vectors[0]})
+		made = append(made, recall.Made{Bare: turn, Vector: vectors[0]})
 	}
-	_, err = store.SaveVectors(ctx, c.chat, "subjects", made)
+	_, err = store.Save(ctx, c.chat, "subjects", made)
 	return err
 }
 

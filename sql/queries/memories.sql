@@ -42,7 +42,7 @@ select named.user_id::uuid as user_id,
 -- As raise_memory_version does: who writes to memories of a user waits for the others.
 select from throughline.own_memory_users for no key update;
 
--- name: ReadBareMemories :exec
+-- name: ReadBareMemories :many
 select m.id, m.content
   from throughline.own_memories m
  where m.id > sqlc.arg(after) and m.status <> 'superseded' and m.embedding_model is distinct from sqlc.arg(model)::text

@@ -1,5 +1,5 @@
--- What calls of models cost: a row for each call that was made for a user beside their replies, however it ended and
--- whether or not anything came of it. What a reply cost stands in its message. No words.
+-- What calls of models cost: a row for each call that was made for a user beside their replies, also of the embedding model,
+-- however it ended and whether or not anything came of it. What a reply cost stands in its message. No words.
 
 create table public.usage_events (
   id            uuid        not null default gen_random_uuid(),

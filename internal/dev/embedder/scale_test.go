@@ -39,7 +39,7 @@ func TestItsScaleIsThatOfEnglish(t *testing.T) {
 		{"How is the weather?", "The user plays the cello.", false},
 		{"Which string instrument do I play?", "The user has a dog named Bruno.", false},
 	} {
-		vectors, err := client.Embed(t.Context(), []string{c.question, c.text})
+		vectors, err := client.Embed(t.Context(), recall.For{}, []string{c.question, c.text})
 		if err != nil {
 			t.Fatal(err)
 		}

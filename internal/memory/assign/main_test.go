@@ -33,7 +33,7 @@ type embedder string
 
 func (e embedder) Model() string { return string(e) }
 
-func (embedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
+func (embedder) Embed(_ context.Context, _ recall.For, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	for n, content := range texts {
 		vectors[n] = vectorOf(content)
@@ -133,10 +133,12 @@ func (r *rig) index(chatID uuid.UUID) {
 // embed gives the chat's turns the vectors of the configured model.
 func (r *rig) embed(chatID uuid.UUID) {
 	r.t.Helper()
+	by := embedder(r.config.Model)
 	vectors := recall.NewVectors(recall.VectorsConfig{
-		Store: postgres.NewEmbeddings(r.pool, recall.VectorSize), Embedder: embedder(r.config.Model), Metrics: r.metrics, Logger: r.logs.Logger(),
+		Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: by, Logger: r.logs.Logger(),
+		Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), by)},
 	})
-	if _, err := vectors.EmbedTurns(r.t.Context(), chatID); err != nil {
+	if _, err := vectors.Embed(r.t.Context(), chatID); err != nil {
 		r.t.Fatal(err)
 	}
 }

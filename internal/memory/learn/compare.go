@@ -52,7 +52,7 @@ func (c *comparison) measure(ctx context.Context, texts []string) (recall.Scale,
 	if err != nil {
 		return recall.Scale{}, err
 	}
-	vectors, err := c.Embedder.Embed(ctx, texts)
+	vectors, err := c.Embedder.Embed(ctx, c.payer(), texts)
 	if err != nil {
 		return recall.Scale{}, err
 	}
@@ -60,6 +60,10 @@ func (c *comparison) measure(ctx context.Context, texts []string) (recall.Scale,
 		c.vectors[text] = vectors[n]
 	}
 	return scale, nil
+}
+
+func (c *comparison) payer() recall.For {
+	return recall.For{UserID: c.change.Planned.UserID, ChatID: c.change.ChatID}
 }
 
 // wordsAlone goes on without vectors: embed_memories makes them later.
@@ -154,7 +158,7 @@ func (c *comparison) embedMerged(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.EmbedTimeout)
 	defer cancel()
-	vectors, err := c.Embedder.Embed(ctx, texts)
+	vectors, err := c.Embedder.Embed(ctx, c.payer(), texts)
 	if err != nil {
 		return // embed_memories makes them
 	}

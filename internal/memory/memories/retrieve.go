@@ -53,6 +53,8 @@ type Candidate struct {
 	// Cosine is that of the two vectors, if HasCosine.
 	Cosine    float64
 	HasCosine bool
+	// Near reports that the cosine says that the memory is about the message; the search sets it.
+	Near bool `db:"-"`
 	// Named is how many entities of the memory the message names, and relationships that it asks for.
 	Named int
 }
@@ -60,10 +62,8 @@ type Candidate struct {
 // Config says what a Retriever works with.
 type Config struct {
 	Store Store
-	// Embedder makes the message's vector; nil to go by words alone.
-	Embedder recall.Embedder
-	// Scales says what a cosine of the embedder's model means. Required with an Embedder.
-	Scales *recall.Scales
+	// Questions makes the message's vector; nil to go by words alone.
+	Questions *recall.Questions
 	// NearEnough is the similarity from which on a memory is about a message, whatever its words. Defaults to NearEnough.
 	NearEnough float64
 	// Tokens is the most that a prompt shows of memories. Defaults to 400, about thirty of them.
@@ -100,51 +100,39 @@ func (r *Retriever) Retrieve(ctx context.Context, user auth.Principal, q Query) 
 	if q.Known.Active == len(q.Known.First) && fits(q.Known.First, r.Tokens) {
 		return unsaid(q.Known.First, q), nil
 	}
-	found, near, err := r.search(ctx, user, q)
-	return choose(unsaid(q.Known.First, q), found, q, near, r.Tokens), err
+	found, err := r.search(ctx, user, q)
+	return choose(unsaid(q.Known.First, q), found, q, r.Tokens), err
 }
 
-// search returns the memories that a message may be about, and which of them are near to it in meaning.
-func (r *Retriever) search(ctx context.Context, user auth.Principal, q Query) (found []Candidate, near func(Candidate) bool, err error) {
-	near = func(Candidate) bool { return false }
+// search returns the memories that a message may be about.
+func (r *Retriever) search(ctx context.Context, user auth.Principal, q Query) ([]Candidate, error) {
 	question := graph.ParseQuestion(q.Text)
 	ask := Ask{
 		Words: recall.Words(q.Text), Names: recall.Names(q.Text), PerWay: perWay,
 		Relationships: slices.Concat(question.Relationships, question.Verbs), Types: question.Types,
 	}
 	if !slices.ContainsFunc(ask.Words, func(w recall.Word) bool { return !w.Function }) {
-		return nil, near, nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pending := recall.Begin(ctx, r.Embedder, q.Text)
-	if found, err = r.Store.Candidates(ctx, user, ask); err != nil {
-		return nil, near, err
-	}
-	vector, ok, err := pending.Vector(ctx, !slices.ContainsFunc(found, Candidate.isRare))
-	if ok {
-		return r.byMeaning(ctx, user, q.Text, ask, vector, found)
-	}
-	return found, near, err
-}
-
-// byMeaning returns the candidates with those that are near to the vector, and which those are. Where that cannot be known
-// the candidates are the same as before.
-func (r *Retriever) byMeaning(
-	ctx context.Context, user auth.Principal, text string, ask Ask, vector recall.Vector, before []Candidate,
-) (found []Candidate, near func(Candidate) bool, err error) {
-	none := func(Candidate) bool { return false }
-	scale, known, err := r.Scales.Known(ctx)
-	if err != nil || !known || !scale.Reads(text) {
-		return before, none, err
-	}
-	ask.Vector = vector
-	if found, err = r.Store.Candidates(ctx, user, ask); err != nil {
-		return before, none, err
-	}
-	return found, func(c Candidate) bool {
-		return c.HasCosine && recall.Similarity(c.Cosine, scale) >= r.NearEnough
-	}, nil
+	asked := r.Questions.Begin(ctx, recall.For{UserID: user.UserID, ChatID: q.ChatID}, q.Text)
+	return recall.BothWays(ctx, asked,
+		func() ([]Candidate, bool, error) {
+			found, err := r.Store.Candidates(ctx, user, ask)
+			return found, slices.ContainsFunc(found, Candidate.isRare), err
+		},
+		func(byWords []Candidate, vector recall.Vector, scale recall.Scale) ([]Candidate, error) {
+			if !scale.Reads(q.Text) {
+				return byWords, nil
+			}
+			ask.Vector = vector
+			found, err := r.Store.Candidates(ctx, user, ask)
+			for n := range found {
+				found[n].Near = found[n].HasCosine && recall.Similarity(found[n].Cosine, scale) >= r.NearEnough
+			}
+			return found, err
+		})
 }
 
 // A word is rare that at most this share of the memories hold, or so few of them.
@@ -160,7 +148,7 @@ func (c Candidate) isRare() bool {
 
 // choose returns what is worth showing: the standing ones of the first memories, then the candidates that the message may be
 // about, the best first.
-func choose(first []memory.Remembered, found []Candidate, q Query, near func(Candidate) bool, budget int) []memory.Remembered {
+func choose(first []memory.Remembered, found []Candidate, q Query, budget int) []memory.Remembered {
 	chosen := standing(first, budget)
 	scores := scored(found, q.Now)
 	order := make([]int, len(found))
@@ -172,7 +160,7 @@ func choose(first []memory.Remembered, found []Candidate, q Query, near func(Can
 	})
 	for _, n := range order {
 		c := found[n]
-		isAbout := c.Rarest > 0 || c.Named > 0 || near(c)
+		isAbout := c.Rarest > 0 || c.Named > 0 || c.Near
 		isChosen := slices.ContainsFunc(chosen, func(m memory.Remembered) bool { return m.ID == c.ID })
 		if isAbout && !isChosen && !isSaid(&c.Remembered, q) {
 			chosen = append(chosen, c.Remembered)

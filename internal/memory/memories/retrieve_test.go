@@ -44,11 +44,15 @@ func (d *drawer) SaveScale(context.Context, string, recall.Scale) error { return
 // vectors makes a vector of every text.
 type vectors struct{ *drawer }
 
-func (v vectors) Embed(context.Context, []string) ([][]float32, error) {
+func (v vectors) Embed(context.Context, recall.For, []string) ([][]float32, error) {
 	if v.failure != nil {
 		return nil, v.failure
 	}
 	return [][]float32{{1}}, nil
+}
+
+func questions(store *drawer) *recall.Questions {
+	return &recall.Questions{Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})}
 }
 
 // many are too many memories to be shown without a search.
@@ -72,7 +76,7 @@ func TestRetrieve(t *testing.T) {
 		"the embedder fails":                      {drawer{meaning: true, failure: errors.New("away")}, "Which bow?", "", 1, true},
 	} {
 		store := &c.store
-		r := New(Config{Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})})
+		r := New(Config{Store: store, Questions: questions(store)})
 		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: c.text, Known: many, Now: now})
 		if got := contents(found); got != c.want || store.trips != c.trips || (err != nil) != c.fails {
 			t.Errorf("%s: %q in %d trips, %v", name, got, store.trips, err)
@@ -86,7 +90,7 @@ func TestRetrieveByWordsNeedsNoVector(t *testing.T) {
 	store := &drawer{words: true, failure: errors.New("away")}
 	for name, config := range map[string]Config{
 		"without an embedder": {Store: store},
-		"with one that fails": {Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})},
+		"with one that fails": {Store: store, Questions: questions(store)},
 	} {
 		found, err := New(config).Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: many, Now: now})
 		if err != nil || contents(found) != "by words" {
@@ -100,7 +104,7 @@ func TestAFewMemoriesAreAllShown(t *testing.T) {
 	t.Parallel()
 	few := memory.Memories{On: true, Active: 2, First: []memory.Remembered{{Content: "Is called Ada."}, {Content: "Has a dog named Bruno."}}}
 	store := &drawer{words: true, meaning: true, failure: errors.New("away")}
-	r := New(Config{Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})})
+	r := New(Config{Store: store, Questions: questions(store)})
 	for _, message := range []string{"What is my name?", "What is my pet called?", "Wie heiße ich?", "ok, thanks", "", "?!"} {
 		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: message, Known: few, Now: now})
 		if err != nil || contents(found) != "Is called Ada. Has a dog named Bruno." || store.trips > 0 {
@@ -118,7 +122,7 @@ func TestASearchThatFailsHidesNothing(t *testing.T) {
 	t.Parallel()
 	known := memory.Memories{On: true, Active: 300, First: []memory.Remembered{{Content: "Is called Ada.", Durable: true}, {Content: "Rents a flat."}}}
 	store := &drawer{failure: errors.New("away")}
-	r := New(Config{Store: store, Embedder: vectors{store}, Scales: recall.NewScales(store, vectors{store})})
+	r := New(Config{Store: store, Questions: questions(store)})
 	found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: known, Now: now})
 	if err == nil || contents(found) != "Is called Ada." {
 		t.Errorf("%v, %v", found, err)

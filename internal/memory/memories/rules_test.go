@@ -114,8 +114,8 @@ func TestGoldenScores(t *testing.T) {
 			c.Words, c.Rarest, c.LastUsed = 4, 3, now.AddDate(0, 0, -250)
 		}),
 		candidateOf("one word, unsure", func(c *Candidate) { c.Words, c.Rarest, c.Confidence = 4, 3, .5 }),
-		candidateOf("one word and near", func(c *Candidate) { c.Words, c.Rarest, c.Cosine, c.HasCosine = 4, 3, .8, true }),
-		candidateOf("near", func(c *Candidate) { c.Cosine, c.HasCosine = .8, true }),
+		candidateOf("one word and near", func(c *Candidate) { c.Words, c.Rarest, c.Cosine, c.HasCosine, c.Near = 4, 3, .8, true, true }),
+		candidateOf("near", func(c *Candidate) { c.Cosine, c.HasCosine, c.Near = .8, true, true }),
 		candidateOf("far", func(c *Candidate) { c.Cosine, c.HasCosine = .1, true }),
 		candidateOf("named", func(c *Candidate) { c.Named = 1 }),
 		candidateOf("a common word", func(c *Candidate) { c.Words, c.Rarest = .5, 60 }),
@@ -129,16 +129,15 @@ func TestGoldenScores(t *testing.T) {
 	for n := range found {
 		fmt.Fprintf(&out, "%6.3f  %s\n", scores[n], found[n].Content)
 	}
-	near := func(c Candidate) bool { return c.HasCosine && c.Cosine > .7 }
 	fmt.Fprintln(&out, "\nshown:")
-	for _, m := range choose(first, found, Query{Now: now}, near, 100) {
+	for _, m := range choose(first, found, Query{Now: now}, 100) {
 		fmt.Fprintln(&out, "  "+m.Content)
 	}
 	golden.Check(t, "scores.golden", out.String())
 	if alone := scored(found[8:9], now); alone[0] != 1.05 {
 		t.Errorf("a single candidate has %v", alone)
 	}
-	if none := choose(nil, nil, Query{Now: now}, near, 100); none != nil {
+	if none := choose(nil, nil, Query{Now: now}, 100); none != nil {
 		t.Errorf("of none: %v", none)
 	}
 }

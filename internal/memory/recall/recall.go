@@ -89,10 +89,13 @@ type Message struct {
 	Text string
 }
 
+// For says whose texts are embedded, so that the call stands in their bill; the zero value is for the server's own.
+type For struct{ UserID, ChatID uuid.UUID }
+
 // Embedder turns texts into vectors of unit length, all of one model.
 type Embedder interface {
 	// Embed returns a vector for each text, in their order.
-	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	Embed(ctx context.Context, of For, texts []string) ([][]float32, error)
 	// Model names the model. Vectors of different models cannot be compared.
 	Model() string
 }

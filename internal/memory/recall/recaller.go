@@ -23,10 +23,8 @@ const besideScore = 2.
 // Config says what a Recaller works with.
 type Config struct {
 	Store Store
-	// Embedder makes the question's vector; nil to go by words alone.
-	Embedder Embedder
-	// Scales says what a cosine of the embedder's model means. Required with an Embedder.
-	Scales *Scales
+	// Questions makes the question's vector; nil to go by words alone.
+	Questions *Questions
 	// Topics say when a question is about a topic. Required for queries that ask for one.
 	Topics TopicRules
 }
@@ -50,7 +48,7 @@ func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Fo
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	asked := r.embed(ctx, q.Text)
+	asked := r.Questions.Begin(ctx, For{user.UserID, q.ChatID}, q.Text)
 	var failed error
 	for _, q := range q.places() {
 		found, err := r.recall(ctx, user, q, words, asked)
@@ -75,23 +73,22 @@ func (q Query) places() []Query {
 }
 
 func (r *Recaller) recall(ctx context.Context, user auth.Principal, q Query, words []word, asked Pending) (Found, error) {
-	found, err := r.rank(ctx, user, q, words)
+	var found *ranked
+	best, err := BothWays(ctx, asked,
+		func() (byWords choice, isSure bool, err error) {
+			if found, err = r.rank(ctx, user, q, words); err != nil {
+				return choice{}, false, err
+			}
+			byWords = found.byWords(q)
+			return byWords, len(byWords.turns) > 0, nil
+		},
+		func(_ choice, vector Vector, scale Scale) (choice, error) {
+			return r.byMeaning(ctx, user, q, found, vector, scale)
+		})
 	if err != nil {
 		return Found{}, err
 	}
-	choice := found.byWords(q)
-	if vector, ok, err := asked.Vector(ctx, len(choice.turns) == 0); err != nil {
-		return Found{}, err
-	} else if ok {
-		better, err := r.byMeaning(ctx, user, q, found, vector)
-		switch {
-		case err == nil:
-			choice = better
-		case len(choice.turns) == 0:
-			return Found{}, err
-		}
-	}
-	return r.read(ctx, user, q, found, choice)
+	return r.read(ctx, user, q, found, best)
 }
 
 // choice is what a prompt should show for a question: turns, best first, and the topic that the conversation has come back
@@ -146,7 +143,7 @@ func (f *ranked) withOthers(q Query, passed []*candidate, topic uuid.UUID) []*ca
 func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Found, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	asked := r.embed(ctx, q.Text)
+	asked := r.Questions.Begin(ctx, For{user.UserID, q.ChatID}, q.Text)
 	if err := r.Store.IndexRest(ctx, user, q.scope()); err != nil {
 		return Found{}, err
 	}
@@ -209,11 +206,7 @@ func (c *candidate) isShown(seqs []int64) bool {
 }
 
 // byMeaning chooses by the words and by the meaning. Where no topic can be compared with the question, words choose it.
-func (r *Recaller) byMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) (choice, error) {
-	scale, known, err := r.Scales.Known(ctx)
-	if err != nil || !known {
-		return found.byWords(q), err
-	}
+func (r *Recaller) byMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector, scale Scale) (choice, error) {
 	if err := r.addMeaning(ctx, user, q, found, vector); err != nil {
 		return choice{}, err
 	}
@@ -258,73 +251,3 @@ func meaningWeight(model string) float64 {
 
 // Means reports whether the vectors of a model say what a text is about. Those of hashing only say which words it has.
 func Means(model string) bool { return meaningWeight(model) > 0 }
-
-// Pending is the vector of a question that is being made.
-type Pending struct {
-	model string
-	made  chan questionVector
-}
-
-type questionVector struct {
-	values []float32
-	err    error
-}
-
-func (r *Recaller) embed(ctx context.Context, content string) Pending {
-	return Begin(ctx, r.Embedder, content)
-}
-
-// Begin begins to make the vector of a question. It ends when ctx does. There is none without an embedder, nor of one whose
-// vectors have no meaning.
-func Begin(ctx context.Context, embedder Embedder, content string) Pending {
-	if embedder == nil || meaningWeight(embedder.Model()) == 0 {
-		return Pending{}
-	}
-	q := Pending{model: embedder.Model(), made: make(chan questionVector, 1)}
-	go func() {
-		vectors, err := embedder.Embed(ctx, []string{content})
-		if err != nil || len(vectors) != 1 {
-			q.made <- questionVector{err: err}
-			return
-		}
-		q.made <- questionVector{values: vectors[0]}
-	}()
-	return q
-}
-
-// Meaning returns the vector of a text, and the scale of its cosines; false where there is none, or it says nothing about the text.
-func Meaning(ctx context.Context, embedder Embedder, scales *Scales, content string) (Vector, Scale, bool) {
-	if content == "" {
-		return Vector{}, Scale{}, false
-	}
-	vector, ok, err := Begin(ctx, embedder, content).Vector(ctx, true)
-	if err != nil || !ok {
-		return Vector{}, Scale{}, false
-	}
-	scale, known, err := scales.Known(ctx)
-	return vector, scale, err == nil && known && scale.Reads(content)
-}
-
-// Vector returns the vector, and false if there is none, or not yet and it is not to be waited for. A failure is an
-// error only if it was waited for.
-func (q Pending) Vector(ctx context.Context, wait bool) (Vector, bool, error) {
-	if q.made == nil {
-		return Vector{}, false, nil
-	}
-	if !wait {
-		select {
-		case made := <-q.made:
-			q.made <- made // for who asks again
-			return Vector{q.model, made.values}, made.values != nil, nil
-		default:
-			return Vector{}, false, nil
-		}
-	}
-	select {
-	case made := <-q.made:
-		q.made <- made
-		return Vector{q.model, made.values}, made.values != nil, made.err
-	case <-ctx.Done():
-		return Vector{}, false, ctx.Err()
-	}
-}

@@ -124,7 +124,11 @@ type model struct {
 
 func (m *model) Model() string { return "a model" }
 
-func (m *model) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (m *model) questions(s recall.ScaleStore) *recall.Questions {
+	return &recall.Questions{Embedder: m, Scales: recall.NewScales(s, m)}
+}
+
+func (m *model) Embed(ctx context.Context, _ recall.For, texts []string) ([][]float32, error) {
 	m.asked.Add(1)
 	select {
 	case err := <-m.answers:
@@ -164,7 +168,7 @@ func ask(t *testing.T, r *recall.Recaller, question string) recall.Found {
 func TestSmallTalkAsksNobody(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{}
-	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
 	for _, content := range []string{"ok, thanks", "", "?", "Tell me a joke!", "Danke schön"} {
 		if found := ask(t, r, content); found.How != recall.ByNone || found.Turns != nil {
 			t.Errorf("%q finds %+v", content, found)
@@ -178,7 +182,7 @@ func TestSmallTalkAsksNobody(t *testing.T) {
 func TestWordsDoNotWaitForTheVector(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{} // which never answers
-	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
 	found := ask(t, r, "What is the name of my dentist?")
 	if found.How != recall.ByWords || len(found.Turns) == 0 || contents(found)[0] != "My dentist is called Bukowski." {
 		t.Errorf("%+v", found)
@@ -192,7 +196,7 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{answers: make(chan error, 1)}
 	m.answers <- nil
-	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
 	found := ask(t, r, "Which molar hurts?")
 	if found.How != recall.ByMeaning || len(found.Turns) == 0 || contents(found)[0] != "That tooth had to be pulled." ||
 		found.Turns[0].Why != "similar in meaning" {
@@ -228,7 +232,7 @@ func TestAFailingEmbedderCostsOnlyWhatWordsDoNotFind(t *testing.T) {
 	for range 3 {
 		m.answers <- away
 	}
-	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
 	if found := ask(t, r, "What is the name of my dentist?"); found.How != recall.ByWords {
 		t.Errorf("%+v", found)
 	}
@@ -314,7 +318,7 @@ func TestOtherChatsAreAskedWithTheSameVector(t *testing.T) {
 		s, m := newShelf(), &model{answers: make(chan error, 1)}
 		s.others = true
 		m.answers <- nil
-		r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+		r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
 		query := recall.Query{ChatID: chatID, Text: "Which molar hurts?", Elsewhere: true, OwnShown: c.shown, Limit: 6}
 		found, err := r.Recall(t.Context(), auth.Principal{}, query)
 		if err != nil || len(found.Turns) != 1 || !found.Turns[0].Elsewhere || found.How != recall.ByMeaning || m.asked.Load() != 1 {

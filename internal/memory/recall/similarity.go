@@ -231,7 +231,7 @@ func (s *Scales) Measured(ctx context.Context) (Scale, error) {
 // knows.
 func (s *Scales) measure(ctx context.Context) (Scale, error) {
 	const doing = "measure the embedding model"
-	vectors, err := s.embedder.Embed(ctx, lines(unrelated))
+	vectors, err := s.embedder.Embed(ctx, For{}, lines(unrelated))
 	if err != nil {
 		return Scale{}, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -239,7 +239,7 @@ func (s *Scales) measure(ctx context.Context) (Scale, error) {
 	if len(known) == len(languageCodes) {
 		return scaleOf(vectors)
 	}
-	if vectors, err = s.embedder.Embed(ctx, sentencesOf(known)); err != nil {
+	if vectors, err = s.embedder.Embed(ctx, For{}, sentencesOf(known)); err != nil {
 		return Scale{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	scale, err := scaleOf(vectors)
@@ -262,7 +262,7 @@ func (s *Scales) measureTurns(ctx context.Context) (Scale, error) {
 		text, _ := TurnText([]memory.Message{{Role: memory.RoleUser, Content: pair[0]}, {Role: memory.RoleAssistant, Content: pair[len(pair)-1]}})
 		turns = append(turns, text)
 	}
-	vectors, err := s.embedder.Embed(ctx, turns)
+	vectors, err := s.embedder.Embed(ctx, For{}, turns)
 	if err != nil {
 		return Scale{}, fmt.Errorf("measure the embedding model's turns: %w", err)
 	}

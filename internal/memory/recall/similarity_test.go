@@ -91,7 +91,7 @@ type fakeModel struct {
 
 func (m *fakeModel) Model() string { return "fake" }
 
-func (m *fakeModel) Embed(_ context.Context, texts []string) ([][]float32, error) {
+func (m *fakeModel) Embed(_ context.Context, _ For, texts []string) ([][]float32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls++

@@ -41,7 +41,7 @@ func comeBack(t *testing.T, s *shelf, m *model, question string) recall.Found {
 	t.Helper()
 	config := recall.Config{Store: s, Topics: topicRules}
 	if m != nil {
-		config.Embedder, config.Scales = m, recall.NewScales(s, m)
+		config.Questions = m.questions(s)
 	}
 	found, err := recall.New(config).Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Topic: true, Now: time.Now(), Limit: 6})
 	if err != nil {
@@ -130,7 +130,7 @@ func TestShortQuestionNeedsATurnOfTheTopic(t *testing.T) {
 	s := withTopics(near)
 	m := answering()
 	short := recall.Query{ChatID: chatID, Text: "The molar?", Topic: true, Short: true, Limit: 6}
-	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m), Topics: topicRules})
+	r := recall.New(recall.Config{Store: s, Questions: m.questions(s), Topics: topicRules})
 	if found, err := r.Recall(t.Context(), auth.Principal{}, short); err != nil || topicOf(found) != teeth || len(found.Turns) != 1 {
 		t.Errorf("%+v, %v", found, err)
 	}

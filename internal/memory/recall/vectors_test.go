@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,16 +25,12 @@ func TestTurnTextNamesTheSpeakers(t *testing.T) {
 
 func TestTextsOfACallAreBounded(t *testing.T) {
 	t.Parallel()
-	long := []memory.Message{{Role: memory.RoleUser, Content: strings.Repeat("word ", 10_000)}}
-	turns := make([]BareTurn, vectorsPerCall)
-	for n := range turns {
-		turns[n].Messages = long
+	long, tokens := TurnText([]memory.Message{{Role: memory.RoleUser, Content: strings.Repeat("word ", 10_000)}})
+	turns := slices.Repeat([]Bare{{Text: long, Tokens: tokens}}, vectorsPerCall)
+	if tokens > turnTokens || len(oneCall(turns)) != tokensPerCall/tokens {
+		t.Errorf("%d texts of %d tokens", len(oneCall(turns)), tokens)
 	}
-	texts := textsOf(turns)
-	if sum := text.Tokens(strings.Join(texts, "\n")); len(texts) < 30 || len(texts) == len(turns) || sum > tokensPerCall+len(texts) {
-		t.Errorf("%d texts of %d tokens", len(texts), sum)
-	}
-	if got := textsOf(turns[:1]); len(got) != 1 || text.Tokens(got[0]) > turnTokens {
-		t.Errorf("%d texts", len(got))
+	if huge := []Bare{{Tokens: tokensPerCall + 1}, {Tokens: 1}}; len(oneCall(huge)) != 1 {
+		t.Errorf("%d texts, the first of which is too long", len(oneCall(huge)))
 	}
 }

@@ -127,7 +127,7 @@ func (q *Queries) LockEmbeddedOwner(ctx context.Context) error {
 	return err
 }
 
-const ReadBareMemories = `-- name: ReadBareMemories :exec
+const ReadBareMemories = `-- name: ReadBareMemories :many
 select m.id, m.content
   from throughline.own_memories m
  where m.id > $1 and m.status <> 'superseded' and m.embedding_model is distinct from $2::text
@@ -140,9 +140,29 @@ type ReadBareMemoriesParams struct {
 	Most  int
 }
 
-func (q *Queries) ReadBareMemories(ctx context.Context, arg ReadBareMemoriesParams) error {
-	_, err := q.db.Exec(ctx, ReadBareMemories, arg.After, arg.Model, arg.Most)
-	return err
+type ReadBareMemoriesRow struct {
+	ID      uuid.UUID
+	Content string
+}
+
+func (q *Queries) ReadBareMemories(ctx context.Context, arg ReadBareMemoriesParams) ([]ReadBareMemoriesRow, error) {
+	rows, err := q.db.Query(ctx, ReadBareMemories, arg.After, arg.Model, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadBareMemoriesRow
+	for rows.Next() {
+		var i ReadBareMemoriesRow
+		if err := rows.Scan(&i.ID, &i.Content); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const ReadFirstMemories = `-- name: ReadFirstMemories :exec

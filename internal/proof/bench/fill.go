@@ -17,10 +17,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/llm"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
@@ -175,10 +173,14 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 }
 
 func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) {
-	vectors := memories.NewVectors(memories.VectorsConfig{Store: postgres.NewEmbeddings(b.admin, recall.VectorSize), Embedder: by, Logger: quiet()})
-	if done := kit.Must(vectors.EmbedMemories(ctx, idOf("user", 0))); done.Memories != len(knownThings)*len(knownPlaces) {
-		kit.Fail("%d memories have a vector", done.Memories)
+	if done := kit.Must(b.vectors("memories", postgres.NewMemoryVectors(b.admin), by).Embed(ctx, idOf("user", 0))); done.Made != len(knownThings)*len(knownPlaces) {
+		kit.Fail("%d memories have a vector", done.Made)
 	}
+}
+
+func (b *bench) vectors(things string, store recall.VectorStore, by recall.Embedder) *recall.Vectors {
+	scales := recall.NewScales(postgres.NewEmbeddings(b.admin, recall.VectorSize), by)
+	return recall.NewVectors(recall.VectorsConfig{Things: things, Store: store, Embedder: by, Scales: []*recall.Scales{scales}, Logger: quiet()})
 }
 
 // summaryText returns a brief without repetition.
@@ -324,11 +326,9 @@ func (b *bench) index(ctx context.Context, t talk, by recall.Embedder) {
 	for further := true; further; {
 		kit.Check(b.admin.QueryRow(ctx, "select throughline.index_chat($1, $2)", t.id, t.covered()).Scan(&further))
 	}
-	vectors := recall.NewVectors(recall.VectorsConfig{
-		Store: postgres.NewEmbeddings(b.admin, recall.VectorSize), Embedder: by, Logger: quiet(), Metrics: metrics.New(),
-	})
+	vectors := b.vectors("turns", postgres.NewTurnVectors(b.admin), by)
 	for paused := true; paused; {
-		done := kit.Must(vectors.EmbedTurns(ctx, t.id))
+		done := kit.Must(vectors.Embed(ctx, t.id))
 		if paused = done.Paused; done.Rest > 0 {
 			kit.Fail("the embedder failed")
 		}

@@ -46,6 +46,10 @@ func TestTurnsGetVectors(t *testing.T) {
 	if here, there := len(r.model.Asked(offline.KindEmbedding)), len(embedder.Requests()); here != 0 || there != 2 {
 		t.Errorf("the main model was asked %d times, the embedder %d times", here, there)
 	}
+	spent := "select coalesce(sum(calls), 0)::int from inspect.tokens_by_day where purpose = 'embed' and model = '" + embeddingModel + "' and input_tokens > 0"
+	testkit.Eventually(t, "its user has spent the call for it", func() bool { return r.count(spent) == 1 })
+	r.wanted(http.StatusOK, http.MethodGet, "/v1/recall?q=Which+cello", nil)
+	testkit.Eventually(t, "and the one for a question", func() bool { return r.count(spent) == 2 })
 	if strings.Contains(r.logs.String(), "cello") {
 		t.Error("the log holds words of the turn")
 	}

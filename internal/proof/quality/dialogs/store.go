@@ -20,7 +20,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
-	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
@@ -113,10 +112,14 @@ func (b *bench) putChat(ctx context.Context, c *corpus) {
 	if b.embedder == nil {
 		return
 	}
-	vectors := recall.NewVectors(recall.VectorsConfig{
-		Store: b.embeddings, Embedder: b.embedder, Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler), Turn: time.Hour,
-	})
-	kit.Must(vectors.EmbedTurns(ctx, c.id))
+	b.embed(ctx, "turns", postgres.NewTurnVectors(b.server), c.id)
+}
+
+func (b *bench) embed(ctx context.Context, things string, store recall.VectorStore, owner uuid.UUID) {
+	kit.Must(recall.NewVectors(recall.VectorsConfig{
+		Things: things, Store: store, Embedder: b.embedder, Scales: []*recall.Scales{recall.NewScales(b.embeddings, b.embedder)},
+		Logger: slog.New(slog.DiscardHandler), Turn: time.Hour,
+	}).Embed(ctx, owner))
 }
 
 // putMemories stores each message as a memory, with its vector.
@@ -132,10 +135,7 @@ func (b *bench) putMemories(ctx context.Context, c *corpus) {
 	if b.embedder == nil {
 		return
 	}
-	vectors := memories.NewVectors(memories.VectorsConfig{
-		Store: b.embeddings, Embedder: b.embedder, Logger: slog.New(slog.DiscardHandler), Turn: time.Hour,
-	})
-	kit.Must(vectors.EmbedMemories(ctx, c.user.UserID))
+	b.embed(ctx, "memories", postgres.NewMemoryVectors(b.server), c.user.UserID)
 }
 
 // prepareBaselines keeps the words of each message together with the one before, and those of each memory.
@@ -207,7 +207,7 @@ func (b *bench) ways(ofMemories bool) []way {
 func (b *bench) byRecall(meaning bool) (ask, quote) {
 	config := recall.Config{Store: postgres.NewRecall(b.server)}
 	if meaning && b.embedder != nil {
-		config.Embedder, config.Scales = b.questions, recall.NewScales(b.embeddings, b.embedder)
+		config.Questions = b.asking()
 	}
 	recaller := recall.New(config)
 	quote := func(ctx context.Context, c *corpus, q question) string {
@@ -228,11 +228,15 @@ func (b *bench) byRecall(meaning bool) (ask, quote) {
 	}, quote
 }
 
+func (b *bench) asking() *recall.Questions {
+	return &recall.Questions{Embedder: b.questions, Scales: recall.NewScales(b.embeddings, b.embedder)}
+}
+
 // memoriesByRules asks as a prompt does, without its bound of tokens.
 func (b *bench) memoriesByRules(meaning bool) ask {
 	config := memories.Config{Store: postgres.NewMemories(b.server)}
 	if meaning && b.embedder != nil {
-		config.Embedder, config.Scales, config.NearEnough = b.questions, recall.NewScales(b.embeddings, b.embedder), .7
+		config.Questions, config.NearEnough = b.asking(), .7
 	}
 	retriever := memories.New(config)
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
@@ -246,7 +250,7 @@ func (b *bench) memoriesByRules(meaning bool) ask {
 }
 
 func (b *bench) vector(ctx context.Context, q question) recall.Vector {
-	vectors := kit.Must(b.questions.Embed(ctx, []string{q.text}))
+	vectors := kit.Must(b.questions.Embed(ctx, recall.For{}, []string{q.text}))
 	return recall.Vector{Model: b.embedder.Model(), Values: vectors[0]}
 }
 

@@ -277,7 +277,7 @@ func (m *grouping) embed(ctx context.Context, d *talk) {
 		for _, t := range part {
 			texts = append(texts, t.text, t.Question)
 		}
-		vectors := kit.Must(m.embedder.Embed(ctx, texts))
+		vectors := kit.Must(m.embedder.Embed(ctx, recall.For{}, texts))
 		for n, t := range part {
 			t.Vector, t.alone = vectors[2*n], vectors[2*n+1]
 		}
