@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +12,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -312,121 +310,6 @@ func TestLongTextsAreShortened(t *testing.T) {
 	}
 	if sent := text.Tokens(server.Requests()[0].Text); sent > maxEmbeddedTokens || sent < maxEmbeddedTokens-100 {
 		t.Errorf("%d tokens were sent", sent)
-	}
-}
-
-func TestQuestionsAreAskedForOnce(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	server := model(t, always(offline.Answer{Gate: gate}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			if got, err := q.Embed(t.Context(), recall.For{}, []string{"Where is the key?"}); err != nil || len(got) != 1 || len(got[0]) != recall.VectorSize {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-	if _, err := server.Await(t.Context(), func(offline.Request) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
-	close(gate)
-	all.Wait()
-	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where is the key?"}); err != nil || len(server.Requests()) != 1 {
-		t.Errorf("%v, asked %d times", err, len(server.Requests()))
-	}
-	if _, err := q.Embed(t.Context(), recall.For{}, []string{"And the other?"}); err != nil || len(server.Requests()) != 2 {
-		t.Errorf("%v, asked %d times", err, len(server.Requests()))
-	}
-	if q.Model() != small {
-		t.Errorf("model %q", q.Model())
-	}
-}
-
-// Who leaves does not end the call for others; the last one does.
-func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	server := model(t, always(offline.Answer{Gate: gate}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
-	impatient, leave := context.WithCancelCause(t.Context())
-	var left, stayed error
-	var all sync.WaitGroup
-	all.Go(func() { _, left = q.Embed(impatient, recall.For{}, []string{"Where?"}) })
-	if _, err := server.Await(t.Context(), func(offline.Request) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
-	joined := make(chan struct{})
-	all.Go(func() {
-		vector, f := q.keptOrJoined(t.Context(), keyOf("Where?"), recall.For{}, nil)
-		close(joined)
-		<-f.done
-		if stayed = f.err; vector != nil {
-			stayed = errors.New("it was there already")
-		}
-	})
-	<-joined
-	leave(errLeaves)
-	<-impatient.Done()
-	close(gate)
-	all.Wait()
-	if fault.CodeOf(left) != "" && !errors.Is(left, errLeaves) || stayed != nil {
-		t.Errorf("who left: %v; who stayed: %v", left, stayed)
-	}
-}
-
-func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
-	t.Parallel()
-	server := model(t, always(offline.Answer{Fault: offline.FaultStall}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
-	ctx, leave := context.WithCancelCause(t.Context())
-	go func() {
-		defer leave(context.DeadlineExceeded)
-		if _, err := server.Await(ctx, func(offline.Request) bool { return true }); err != nil {
-			t.Errorf("it is never asked: %v", err)
-		}
-	}()
-	_, err := q.Embed(ctx, recall.For{}, []string{"Where?"})
-	wantFault(t, err, fault.UpstreamTimeout)
-	if _, err := server.Await(t.Context(), func(r offline.Request) bool { return r.HungUp }); err != nil {
-		t.Error("the call goes on")
-	}
-	if len(q.flights) != 0 {
-		t.Error("the flight is kept")
-	}
-}
-
-func TestFailuresOfQuestionsAreNotKept(t *testing.T) {
-	t.Parallel()
-	server := model(t, offline.FailFirst(1, offline.Answer{Fault: offline.Fault503}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
-	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"}); err == nil {
-		t.Error("the first call did not fail")
-	}
-	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestQuestionsKeepABoundedNumber(t *testing.T) {
-	t.Parallel()
-	server := model(t, nil)
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 1))
-	ask := func(n int) {
-		if _, err := q.Embed(t.Context(), recall.For{}, []string{fmt.Sprint("question ", n)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const many = 2*keptQuestions + 10
-	for n := range many {
-		ask(n)
-		if n%(keptQuestions/2) == 0 {
-			ask(0) // is used often enough to be kept
-		}
-	}
-	if kept := len(q.recent) + len(q.older); kept > 2*keptQuestions || len(server.Requests()) != many {
-		t.Errorf("%d are kept, asked %d times", kept, len(server.Requests()))
 	}
 }
 

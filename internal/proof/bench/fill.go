@@ -173,7 +173,8 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 }
 
 func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) {
-	if done := kit.Must(b.vectors("memories", postgres.NewMemoryVectors(b.admin), by).Embed(ctx, idOf("user", 0))); done.Made != len(knownThings)*len(knownPlaces) {
+	done := kit.Must(b.vectors("memories", postgres.NewMemoryVectors(b.admin), by).Embed(ctx, idOf("user", 0)))
+	if done.Made != len(knownThings)*len(knownPlaces) {
 		kit.Fail("%d memories have a vector", done.Made)
 	}
 }
