@@ -46,7 +46,7 @@ quality: ## what memory is worth: recall, topics, what is kept and forgotten (ON
 	@go run ./internal/proof/quality $(if $(ONLY),-only $(ONLY)) $(if $(LOCOMO),-locomo "$(LOCOMO)") \
 		$(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc)
 
-peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the table into docs/benchmarks.md)
+peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the table into docs/results/benchmarks.md)
 	@scripts/setup peers
 	@go run ./internal/proof/bench -only peers $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 

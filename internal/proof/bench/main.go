@@ -9,7 +9,7 @@
 //	go run ./internal/proof/bench -only peers                beside another gateway; see make peers
 //
 // It starts a private Postgres in a temporary folder, durable as in production, and everything else on loopback.
-// A number of one machine says little, so baselines stand beside it. docs/benchmarks.md explains the rows. No time is
+// A number of one machine says little, so baselines stand beside it. docs/results/benchmarks.md explains the rows. No time is
 // asserted: the test of this package checks that every row is produced. But a reply that is not whole fails its part.
 //
 // What one process can measure is a Go benchmark of the package that does it: go test -bench . ./streaming, for example.
@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	only := flags.String("only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
 	runs := flags.Int("runs", 1, "repeat everything and print medians")
 	against := flags.String("against", "", "a checkout, such as one of an older commit: cost is measured of both builds, by turns")
-	doc := flags.Bool("doc", false, "write the tables into docs/benchmarks.md and the figures wherever a document names them")
+	doc := flags.Bool("doc", false, "write the tables into docs/results/benchmarks.md and the figures wherever a document names them")
 	kit.Check(flags.Parse(args))
 	if flags.NArg() > 0 || *runs < 1 {
 		return errors.New("wrong arguments, see -help")
@@ -123,7 +123,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	return err
 }
 
-var page = filepath.Join("docs", "benchmarks.md")
+var page = filepath.Join("docs", "results", "benchmarks.md")
 
 // publish puts the tables into their page, and their figures wherever a document of the repository quotes them.
 func publish(root string, host []string, tables []*table) (err error) {

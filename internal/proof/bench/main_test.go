@@ -89,7 +89,7 @@ func checkPage(t *testing.T, tables []*table) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(os.Mkdir(filepath.Join(root, "docs"), 0o700), os.WriteFile(filepath.Join(root, page), text, 0o600),
+	err = errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, page)), 0o700), os.WriteFile(filepath.Join(root, page), text, 0o600),
 		os.WriteFile(filepath.Join(root, "README.md"), nil, 0o600))
 	if err != nil {
 		t.Fatal(err)

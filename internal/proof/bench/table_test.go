@@ -29,7 +29,7 @@ func things() *table {
 func TestTableInDocuments(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "docs"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, page)), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	headline := figures.Mark("one_p50", "9") + " ms, stripped " + figures.Mark("one_p50_stripped", "8") + "\n"

@@ -8,7 +8,7 @@
 //
 // Two servers and two workers run as processes on a private Postgres, durable as in production. In every round
 // some of them are killed with SIGKILL, in every tenth Postgres ends as `pg_ctl stop -m immediate` ends it. What
-// must be true of the database is in internal/proof/people/checks.sql; docs/crash.md has the rest.
+// must be true of the database is in internal/proof/people/checks.sql; docs/results/crash.md has the rest.
 package main
 
 import (
@@ -52,7 +52,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.source, "source", ".", "the module's folder")
 	flags.BoolVar(&o.mutations, "mutations", false, "run against each patch in internal/proof/crash/mutations")
 	flags.StringVar(&o.only, "only", "", "of the mutations, only those whose name holds this")
-	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/crash.md and the figures wherever a document names them")
+	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/results/crash.md and the figures wherever a document names them")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -105,7 +105,7 @@ func crash(ctx context.Context, o options, out, progress io.Writer) error {
 	return err
 }
 
-const page = "docs/crash.md"
+const page = "docs/results/crash.md"
 
 type row struct{ name, value string }
 

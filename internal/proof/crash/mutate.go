@@ -104,7 +104,7 @@ func (m *mutation) asExpected() bool {
 	return slices.ContainsFunc(m.noticed, func(name string) bool { return slices.Contains(m.caughtBy, name) })
 }
 
-// row is the mutation's line of the table in docs/crash.md.
+// row is the mutation's line of the table in docs/results/crash.md.
 func (m *mutation) row() string {
 	verdict := fmt.Sprintf("round %d, %s: %s", m.rounds, m.took, strings.Join(m.noticed, ", "))
 	switch expected := m.asExpected(); {

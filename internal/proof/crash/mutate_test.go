@@ -24,7 +24,7 @@ func TestMutations(t *testing.T) {
 		t.Fatal(err)
 	}
 	checks := people.Checks()
-	page, err := os.ReadFile(filepath.Join(root, "docs/crash.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/results/crash.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestMutations(t *testing.T) {
 			caught++
 		}
 		if !strings.Contains(string(page), "| "+m.name+" | "+m.says+" |") {
-			t.Errorf("docs/crash.md has no row of %s, or says something else about it", m.name)
+			t.Errorf("docs/results/crash.md has no row of %s, or says something else about it", m.name)
 		}
 	}
 	if caught < 8 {
@@ -50,12 +50,12 @@ func TestMutations(t *testing.T) {
 	}
 	for name, sentence := range people.Watched {
 		if !strings.Contains(string(page), "| `"+name+"` | watched | "+sentence+" |") {
-			t.Errorf("docs/crash.md has no row of %s, or says something else about it", name)
+			t.Errorf("docs/results/crash.md has no row of %s, or says something else about it", name)
 		}
 	}
 	for _, c := range checks {
 		if !strings.Contains(string(page), "| `"+c.Name+"` | "+c.When+" | "+c.Sentence+" |") {
-			t.Errorf("docs/crash.md has no row of the check %s, or says something else about it", c.Name)
+			t.Errorf("docs/results/crash.md has no row of the check %s, or says something else about it", c.Name)
 		}
 	}
 }

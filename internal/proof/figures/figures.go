@@ -1,4 +1,4 @@
-// Package figures keeps the documents true to what was measured. In README.md and docs/*.md a figure stands between two
+// Package figures keeps the documents true to what was measured. In README.md, docs/*.md and docs/results/*.md a figure stands between two
 // comments that name it, which a reader does not see:
 //
 //	<!-- figure:stream_added_p50 -->1.90<!-- /figure -->
@@ -39,6 +39,7 @@ func Write(root string, values map[string]string) (err error) {
 	missing := maps.Clone(values)
 	changed := map[string]string{}
 	pages := kit.Must(filepath.Glob(filepath.Join(root, "docs", "*.md")))
+	pages = append(pages, kit.Must(filepath.Glob(filepath.Join(root, "docs", "results", "*.md")))...)
 	for _, path := range append(pages, filepath.Join(root, "README.md")) {
 		text := string(kit.Must(os.ReadFile(path)))
 		written := marked.ReplaceAllStringFunc(text, func(place string) string {

@@ -17,7 +17,7 @@ const root = "../../.."
 var (
 	place   = regexp.MustCompile(`<!-- figure:([a-z0-9_]+) -->(.*?)<!-- /figure -->`)
 	command = regexp.MustCompile("`(?:\\w+=\\w+ )*((?:make|go run|go test) [^`]+)`")
-	link    = regexp.MustCompile(`\]\((?:docs/)?([a-z-]+\.md)`)
+	link    = regexp.MustCompile(`\]\((?:docs/)?((?:results/)?[a-z-]+\.md)`)
 )
 
 func read(t *testing.T, path string) string {
@@ -45,17 +45,18 @@ func values(t *testing.T, path, text string) map[string]string {
 	return all
 }
 
-// pages are the figures of each document, by its name.
+// pages are the figures of each document, by its path in docs.
 func pages(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{"README.md": values(t, "README.md", read(t, "README.md"))}
-	entries, err := os.ReadDir(filepath.Join(root, "docs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".md") {
-			all[e.Name()] = values(t, e.Name(), read(t, "docs/"+e.Name()))
+	for _, folder := range []string{"", "results/"} {
+		found, err := filepath.Glob(filepath.Join(root, "docs", folder, "*.md"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d pages in docs/%s: %v", len(found), folder, err)
+		}
+		for _, path := range found {
+			name := folder + filepath.Base(path)
+			all[name] = values(t, name, read(t, "docs/"+name))
 		}
 	}
 	return all
@@ -172,7 +173,7 @@ func TestEveryMutationIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := pages(t)["crash.md"]["mutations_all"]; got != strconv.Itoa(len(patches)) {
+	if got := pages(t)["results/crash.md"]["mutations_all"]; got != strconv.Itoa(len(patches)) {
 		t.Errorf("crash.md counts %s mutations, and there are %d", got, len(patches))
 	}
 }

@@ -7,7 +7,7 @@
 //
 // The program is the real one with the settings that a user gets, each process its own, on a durable Postgres; only the
 // model is a stand-in, and the keyless embedder is in the place of OpenAI's. What is measured and what fails a run is in
-// docs/load.md. No time is asserted.
+// docs/results/load.md. No time is asserted.
 package main
 
 import (
@@ -41,10 +41,10 @@ func parse(args []string, usage io.Writer) (plan, error) {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.DurationVar(&p.duration, "duration", time.Hour, "how long people talk, after a warm-up")
-	const keepsTwoCoresBusy = 250 // without making users wait; see docs/load.md
+	const keepsTwoCoresBusy = 250 // without making users wait; see docs/results/load.md
 	flags.IntVar(&p.chats, "chats", keepsTwoCoresBusy, "how many people talk at once")
 	flags.StringVar(&p.Logs, "out", filepath.Join(".local", "load"), "folder for samples, summary and logs")
-	flags.BoolVar(&p.doc, "doc", false, "write the tables into docs/load.md and the figures wherever a document names them")
+	flags.BoolVar(&p.doc, "doc", false, "write the tables into docs/results/load.md and the figures wherever a document names them")
 	if err := flags.Parse(args); err != nil {
 		return p, err
 	}
@@ -80,7 +80,7 @@ func (r report) deliver(root string, out io.Writer) error {
 	case r.failed():
 		return errors.New("the load failed its checks")
 	case r.doc:
-		return figures.Publish(root, filepath.Join("docs", "load.md"), "load", summary)
+		return figures.Publish(root, filepath.Join("docs", "results", "load.md"), "load", summary)
 	}
 	return nil
 }

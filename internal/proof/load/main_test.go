@@ -64,9 +64,9 @@ func TestShortLoad(t *testing.T) {
 func repository(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	err := errors.Join(os.Mkdir(filepath.Join(root, "docs"), 0o700),
+	err := errors.Join(os.MkdirAll(filepath.Join(root, "docs/results"), 0o700),
 		os.WriteFile(filepath.Join(root, "README.md"), []byte("<!-- figure:load_turns -->0<!-- /figure -->\n"), 0o600),
-		os.WriteFile(filepath.Join(root, "docs/load.md"), []byte("# Load\n\n<!-- load:begin -->\nfigures of before\n<!-- load:end -->\n\nThe end.\n"), 0o600))
+		os.WriteFile(filepath.Join(root, "docs/results/load.md"), []byte("# Load\n\n<!-- load:begin -->\nfigures of before\n<!-- load:end -->\n\nThe end.\n"), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func checkReport(t *testing.T, r report) {
 
 func checkFiles(t *testing.T, root string, r report) {
 	t.Helper()
-	doc, err := os.ReadFile(filepath.Join(root, "docs/load.md"))
+	doc, err := os.ReadFile(filepath.Join(root, "docs/results/load.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@
 // recall and topics are tables of what is found of dialogs (package dialogs). The others are suites about long-term
 // memories, with the built program on a private Postgres: people talk over HTTP, and checks look at the tables. The model's
 // answers are canned: it proposes what a bad model would, so that what is stored shows what the program lets in. Each suite
-// prints its figures beside their targets, and a missed target fails the run. docs/recall.md, docs/topics.md and
-// docs/memories.md explain the figures.
+// prints its figures beside their targets, and a missed target fails the run. With -doc the
+// tables go to docs/results.
 package main
 
 import (
@@ -123,7 +123,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 func (o options) publish(name, table string, out io.Writer) error {
 	_, err := io.WriteString(out, figures.Plain(table))
 	if err == nil && o.doc {
-		err = figures.Publish(o.source, "docs/"+name+".md", name, table)
+		err = figures.Publish(o.source, "docs/results/"+name+".md", name, table)
 	}
 	return err
 }
