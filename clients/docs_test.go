@@ -9,7 +9,7 @@ import (
 )
 
 // docsPages show how the package is used.
-var docsPages = []string{"../docs/clients.md", "../docs/ai-sdk.md"}
+var docsPages = []string{"../docs/clients.md"}
 
 // codeBlock finds a page's code with the line before it, which names the file that it is from.
 var codeBlock = regexp.MustCompile("(?m)^(.*)\n```[jt]sx?\n((?s:.*?)\n)```$")
