@@ -1,7 +1,7 @@
 import type { Topic } from './types';
 
 export const DAY = 86_400_000;
-/** Where a chat has too many topics, those below this are archived (docs/topics.md). */
+/** Where a chat has too many topics, those below this are archived (docs/memory.md). */
 export const FADED = 0.05;
 
 /** The priority at a time in ms, if nobody comes back to the topic; null before it was last talked about. */
