@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The worked example of docs/recall.md: two of the chat's five turns hold a word, the second in the question before it.
+// The worked example of docs/memories.md: two of the chat's five turns hold a word, the second in the question before it.
 func TestExampleOfTheDocument(t *testing.T) {
 	t.Parallel()
 	const question = "Which string broke in March?"

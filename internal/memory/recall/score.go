@@ -9,7 +9,7 @@ import (
 )
 
 // The constants of the ranking. Those of the views are the design's and were tried on dialogs 0 to 4 of LoCoMo together.
-// How askShare and beforeHit were chosen, on four of the dialogs and judged on the fifth, is in docs/recall.md.
+// How askShare and beforeHit were chosen, on four of the dialogs and judged on the fifth, is in docs/results/recall.md.
 const (
 	// saturation and lengthShare are BM25's k1 and b.
 	saturation  = .9
