@@ -15,7 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// outage is a fault of the network between the server and Postgres. docs/faults.md lists them.
+// outage is a fault of the network between the server and Postgres. docs/reliability.md lists them.
 type outage struct {
 	name  string
 	start func(*testkit.Proxy)

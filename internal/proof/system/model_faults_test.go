@@ -21,7 +21,7 @@ import (
 )
 
 // upstreamCase is a fault between the server and the model, or something that only looks like one, and how it ends for
-// the client and in Postgres. docs/faults.md lists them.
+// the client and in Postgres. docs/reliability.md lists them.
 type upstreamCase struct {
 	name string
 	// directive tells the offline model how to fail.
