@@ -78,7 +78,7 @@ func (b *bed) fillIdle(from, to int) {
 	}
 }
 
-// fewIdleChats is how many chats rest at first. 100000 in RESTING_CHATS, for docs/scale.md, takes minutes and 10 GB.
+// fewIdleChats is how many chats rest at first. 100000 in RESTING_CHATS, for docs/results/scale.md, takes minutes and 10 GB.
 func fewIdleChats() int {
 	if chats, err := strconv.Atoi(os.Getenv("RESTING_CHATS")); err == nil {
 		return chats
