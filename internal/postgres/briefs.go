@@ -33,12 +33,12 @@ func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, l
 	owner, err := sendAsOwner(ctx, b.pool, chatID, "claim brief", func(batch *pgx.Batch) {
 		s, claimed = brief.Snapshot{}, brief.ClaimBusy
 		claim := dbsqlc.ClaimBriefParams{LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, FoldsPerUser: lease.PerUser}
-		queueOne(batch, queries.ClaimBrief, claim, func(row dbsqlc.ClaimBriefRow) {
+		dbsqlc.ClaimBrief.Read(batch, claim, func(row dbsqlc.ClaimBriefRow) {
 			s, claimed = snapshot(row), brief.ClaimTaken
 		})
-		queueExec(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{
+		dbsqlc.ReadFoldable.Read(batch, dbsqlc.ReadFoldableParams{
 			ChatID: chatID, Rebuild: kind == brief.KindRebuild, LeaseToken: lease.Token, MaxRows: maxMessages,
-		}).Query(messages(&s.Messages))
+		}, messages(&s.Messages))
 	})
 	if err == nil && owner == uuid.Nil {
 		claimed = brief.ClaimGone
@@ -70,7 +70,7 @@ func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
 
 // Renew extends the lease. It reports whether the lease was still held.
 func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease) (bool, error) {
-	return changeAsOwner(ctx, b.pool, chatID, "renew lease", queries.RenewFoldLease, dbsqlc.RenewFoldLeaseParams{
+	return changeAsOwner(ctx, b.pool, chatID, "renew lease", dbsqlc.RenewFoldLease, dbsqlc.RenewFoldLeaseParams{
 		LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, LeaseToken: lease.Token,
 	})
 }
@@ -78,7 +78,7 @@ func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease)
 // Release ends the lease.
 func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
 	_, err := sendAsOwner(ctx, b.pool, chatID, "release lease", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ReleaseFoldLease, dbsqlc.ReleaseFoldLeaseParams{ChatID: chatID, LeaseToken: lease.Token})
+		dbsqlc.ReleaseFoldLease.Queue(batch, dbsqlc.ReleaseFoldLeaseParams{ChatID: chatID, LeaseToken: lease.Token})
 	})
 	return err
 }
@@ -86,8 +86,8 @@ func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Leas
 // Settle ends the lease, and notes that there is nothing to fold until the buffer changes, if it is as it was planned from.
 func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, lease brief.Lease, planned brief.Counters) error {
 	_, err := sendAsOwner(ctx, b.pool, chatID, "settle fold", func(batch *pgx.Batch) {
-		queueExec(batch, queries.LockOwnBrief, chatID)
-		queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{
+		dbsqlc.LockOwnBrief.Queue(batch, chatID)
+		dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{
 			ChatID: chatID, LeaseToken: lease.Token, PlannedTokens: planned.PendingTokens, PlannedTurns: planned.PendingTurns,
 		})
 	})
@@ -106,7 +106,7 @@ func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string
 		for _, wait := range delay.Soon {
 			params.SoonSeconds = append(params.SoonSeconds, wait.Seconds())
 		}
-		queueOne(batch, queries.PutOffFold, params, func(row dbsqlc.PutOffFoldRow) {
+		dbsqlc.PutOffFold.Read(batch, params, func(row dbsqlc.PutOffFoldRow) {
 			put, done = brief.PutOff{Failures: row.FoldFailures, Wait: time.Duration(row.WaitSeconds * float64(time.Second))}, true
 		})
 	})
@@ -119,7 +119,7 @@ func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief
 	if err != nil {
 		return false, failed("save draft", err)
 	}
-	return changeAsOwner(ctx, b.pool, change.ChatID, "save draft", queries.WriteDraft, dbsqlc.WriteDraftParams{
+	return changeAsOwner(ctx, b.pool, change.ChatID, "save draft", dbsqlc.WriteDraft, dbsqlc.WriteDraftParams{
 		ChatID: change.ChatID, LeaseToken: change.Lease.Token, LeaseSeconds: change.Lease.Duration.Seconds(),
 		PlannedVersion: change.Planned.Brief.Version, PlannedEditCount: change.Planned.EditCount,
 		PlanSha256: draft.PlanSHA256, PiecesDone: draft.Pieces, Pieces: len(change.Plan.Pieces),
@@ -156,9 +156,9 @@ func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters) (*pgx
 	output, err := json.Marshal(change.Report())
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	queue(batch, queries.ActAsChatOwner, change.ChatID)
-	queueExec(batch, queries.LockOwnBrief, change.ChatID)
-	queueExec(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
+	dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
+	dbsqlc.LockOwnBrief.Queue(batch, change.ChatID)
+	dbsqlc.WriteBrief.Read(batch, dbsqlc.WriteBriefParams{
 		ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedEditCount: change.Planned.EditCount,
 		PlannedVersion: planned.Version, PlannedLastSummarizedMessageID: nullID(planned.LastSummarizedMessageID),
 		GlobalSummary: change.Summary, BriefTokens: change.Tokens,
@@ -167,14 +167,14 @@ func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters) (*pgx
 		InputTokens: stats.InputTokens, OutputTokens: stats.OutputTokens, DurationMs: int(change.Duration.Milliseconds()),
 		PromptMode: string(stats.Mode), PromptRef: stats.PromptRef, Model: stats.Model,
 		InputSha256: stats.InputSHA256, Details: details,
-	}).Query(all(after))
+	}, all(after))
 	if change.Kind == brief.KindRebuild {
-		queueExec(batch, queries.RedactRevisions, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})
+		dbsqlc.RedactRevisions.Queue(batch, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})
 	}
-	queueExec(batch, queries.IndexTurns, dbsqlc.IndexTurnsParams{ChatID: change.ChatID, Upto: &plan.SeqTo})
+	dbsqlc.IndexTurns.Queue(batch, dbsqlc.IndexTurnsParams{ChatID: change.ChatID, Upto: &plan.SeqTo})
 	queueActAsServer(batch)
 	if change.JobID != 0 {
-		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
+		dbsqlc.CompleteJob.Queue(batch, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
 	}
 	return batch, errors.Join(errDetails, err)
 }

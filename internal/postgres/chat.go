@@ -57,37 +57,30 @@ func settings(strategy string, maxTurns *int, fromTool bool) memory.Settings {
 
 // queue adds the statements that read the brief and the buffer, the latter without the two messages of a new turn.
 func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID) {
-	queueOne(batch, queries.ReadBrief, chatID, func(row dbsqlc.ReadBriefRow) {
+	dbsqlc.ReadBrief.Read(batch, chatID, func(row dbsqlc.ReadBriefRow) {
 		r.found.Brief = memory.Brief{
 			Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
 			LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale, ClearedSeq: row.ClearedSeq, Unreadable: !row.Readable,
 		}
 		r.found.PendingTurns, r.cleared, r.found.IndexedSeq = row.PendingTurns, row.ClearedTurns, row.IndexedSeq
 	})
-	queueExec(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
+	dbsqlc.ReadBuffer.Read(batch, dbsqlc.ReadBufferParams{
 		ChatID: chatID, UserMessageID: userMessageID, MessageID: messageID, MaxRows: maxBufferRows,
-	}).Query(messages(&r.found.Buffer))
+	}, messages(&r.found.Buffer))
 }
 
 // queueMemories adds the statements that read the first memories that the chat may show, and look for other chats that it may
 // recall.
 func (r *chatReader) queueMemories(batch *pgx.Batch, chatID uuid.UUID) {
 	r.found.Memories, r.found.RecallsOthers = memory.Memories{}, false
-	queueOne(batch, queries.RecallsOthers, chatID, set(&r.found.RecallsOthers))
+	dbsqlc.RecallsOthers.Read(batch, chatID, set(&r.found.RecallsOthers))
 	params := dbsqlc.ReadFirstMemoriesParams{ChatID: chatID, Most: memory.MostFirst}
-	queueExec(batch, queries.ReadFirstMemories, params).Query(each(func(row firstMemory) {
+	dbsqlc.ReadFirstMemories.Read(batch, params, func(row dbsqlc.ReadFirstMemoriesRow) {
 		r.found.Memories.On, r.found.Memories.Active = true, row.Active
 		if row.ID != uuid.Nil {
 			r.found.Memories.First = append(r.found.Memories.First, row.Remembered)
 		}
-	}))
-}
-
-// firstMemory is a row of ReadFirstMemories, whose memory may be none.
-type firstMemory struct {
-	memory.Remembered
-
-	Active int
+	})
 }
 
 // readMore reads kept messages and files. Few chats have any, so it is a second round trip for those alone.
@@ -102,10 +95,10 @@ func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth
 	return sendAs(ctx, pool, user, doing, func(batch *pgx.Batch) {
 		r.found.Files = nil
 		if r.hasKept {
-			queueExec(batch, queries.ReadKept, kept).Query(messages(&r.found.Kept))
+			dbsqlc.ReadKept.Read(batch, kept, messages(&r.found.Kept))
 		}
 		if r.hasFiles {
-			queueMany(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: memory.MaxFileTokens, ChatID: chatID}, r.addFile)
+			dbsqlc.ReadFiles.Read(batch, dbsqlc.ReadFilesParams{MaxTokens: memory.MaxFileTokens, ChatID: chatID}, r.addFile)
 		}
 	})
 }
@@ -123,7 +116,7 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 	var row dbsqlc.ReadChatContextRow
 	err := sendAs(ctx, t.pool, user, doing, func(batch *pgx.Batch) {
 		r = chatReader{}
-		queueOne(batch, queries.ReadChatContext, chatID, set(&row))
+		dbsqlc.ReadChatContext.Read(batch, chatID, set(&row))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
 		if t.remembers() {
 			r.queueMemories(batch, chatID)
@@ -132,7 +125,7 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err != nil {
 		return chat.StoredChat{}, err
 	}
-	if err := refusal(chatState{ID: row.ID, ExpiresAt: row.ExpiresAt, Expired: row.Expired}); err != nil {
+	if err := refusal(dbsqlc.ChatStateRow{ID: row.ID, ExpiresAt: row.ExpiresAt, Expired: row.Expired}); err != nil {
 		return chat.StoredChat{}, err
 	}
 	r.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.ToolName != nil, row.TurnCount, row.HasFiles, row.HasKept)
@@ -161,10 +154,10 @@ func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []u
 	}
 	return failed("record deltas", send(ctx, t.pool, func(batch *pgx.Batch) {
 		if len(deltas) > 0 {
-			queueExec(batch, queries.InsertDeltas, params)
+			dbsqlc.InsertDeltas.Queue(batch, params)
 		}
 		if len(ended) > 0 {
-			queueExec(batch, queries.DeleteSpentDeltas, ended)
+			dbsqlc.DeleteSpentDeltas.Queue(batch, ended)
 		}
 		queueNotifications(batch, slices.Concat(params.MessageIds, ended))
 	}))
@@ -177,20 +170,20 @@ func queueNotifications(batch *pgx.Batch, messageIDs []uuid.UUID) {
 		for i, id := range some {
 			payload[i] = id.String()
 		}
-		queueExec(batch, queries.NotifyServers, dbsqlc.NotifyServersParams{Channel: channelReplies, MessageIds: strings.Join(payload, ",")})
+		dbsqlc.NotifyServers.Queue(batch, dbsqlc.NotifyServersParams{Channel: channelReplies, MessageIds: strings.Join(payload, ",")})
 	}
 }
 
 // CancelRequested returns those of the replies whose user asked to stop them.
 func (t *Turns) CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error) {
-	requested, err := dbsqlc.New(t.pool).CancelRequested(ctx, messageIDs)
+	requested, err := dbsqlc.CancelRequested.All(ctx, t.pool, messageIDs)
 	return requested, failed("look for cancellations", err)
 }
 
 // RenewLeases sets until when the leases of this server's replies last, counted from now.
 func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error {
 	params := dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()}
-	return failed("renew leases", dbsqlc.New(t.pool).RenewLeases(ctx, params))
+	return failed("renew leases", dbsqlc.RenewLeases.Run(ctx, t.pool, params))
 }
 
 // InterruptAbandoned ends replies whose lease ran out: their server died. It returns how many.
@@ -201,7 +194,7 @@ func (t *Turns) InterruptAbandoned(ctx context.Context) (int, error) {
 // interruptAbandoned also notifies the servers, so that followers of these replies see the end. extractDelay is nil without
 // long-term memory.
 func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool, extractDelay *float64) (int, error) {
-	ended, err := dbsqlc.New(pool).InterruptAbandonedReplies(ctx, extractDelay)
+	ended, err := dbsqlc.InterruptAbandonedReplies.All(ctx, pool, extractDelay)
 	if err != nil || len(ended) == 0 {
 		return 0, failed("interrupt abandoned replies", err)
 	}

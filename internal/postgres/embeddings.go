@@ -28,7 +28,7 @@ func NewEmbeddings(pool *pgxpool.Pool, dimensions int) *Embeddings {
 
 // ReadScale returns a model's scale, and false if it was not measured yet.
 func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale, bool, error) {
-	rows, err := try(ctx, e.pool, queries.ReadScale, model)
+	rows, err := try(ctx, e.pool, dbsqlc.ReadScale.All, model)
 	if err != nil || len(rows) == 0 {
 		return recall.Scale{}, false, failed("read scale", err)
 	}
@@ -38,7 +38,7 @@ func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale,
 // SaveScale keeps a scale unless there is one of the same list of sentences.
 func (e *Embeddings) SaveScale(ctx context.Context, model string, scale recall.Scale) error {
 	return failed("save scale", retry(ctx, e.pool, func() error {
-		return dbsqlc.New(e.pool).SaveScale(ctx, dbsqlc.SaveScaleParams{
+		return dbsqlc.SaveScale.Run(ctx, e.pool, dbsqlc.SaveScaleParams{
 			Model: model, Dims: e.dimensions, UnrelatedP50: scale.P50, UnrelatedP99: scale.P99, Languages: scale.Languages, Sentences: scale.List,
 		})
 	}))
@@ -65,7 +65,7 @@ func (v *TurnVectors) Bare(ctx context.Context, chatID uuid.UUID, model string, 
 	owner, err := sendAsOwner(ctx, v.pool, chatID, "read turns without vectors", func(batch *pgx.Batch) {
 		turns, messages = nil, nil
 		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, AfterSeq: after.Seq, Most: most}
-		queueMany(batch, queries.ReadBareTurns, params, func(row dbsqlc.ReadBareTurnsRow) {
+		dbsqlc.ReadBareTurns.Read(batch, params, func(row dbsqlc.ReadBareTurnsRow) {
 			if len(turns) == 0 || turns[len(turns)-1].Seq != row.TurnSeq {
 				turns, messages = append(turns, recall.Bare{Seq: row.TurnSeq, Words: row.Words}), append(messages, nil)
 			}
@@ -88,8 +88,8 @@ func (v *TurnVectors) Save(ctx context.Context, chatID uuid.UUID, model string, 
 	}
 	var saved int64
 	_, err := sendAsOwner(ctx, v.pool, chatID, "save vectors", func(batch *pgx.Batch) {
-		queueExec(batch, queries.LockOwnBrief, chatID)
-		queue(batch, queries.SaveVectors, params).Exec(counts(&saved))
+		dbsqlc.LockOwnBrief.Queue(batch, chatID)
+		dbsqlc.SaveVectors.Queue(batch, params).Exec(counts(&saved))
 	})
 	return int(saved), err
 }
@@ -98,10 +98,10 @@ func (v *TurnVectors) Save(ctx context.Context, chatID uuid.UUID, model string, 
 // lock of the brief.
 func (v *TurnVectors) Finish(ctx context.Context, chatID uuid.UUID, model string, jobID int64, output any) (bool, error) {
 	return finishUnless(ctx, v.pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
-		queue(batch, queries.ActAsChatOwner, chatID)
-		queueExec(batch, queries.LockOwnBrief, chatID)
+		dbsqlc.ActAsChatOwner.Queue(batch, chatID)
+		dbsqlc.LockOwnBrief.Queue(batch, chatID)
 		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, Most: 1}
-		queueMany(batch, queries.ReadBareTurns, params, func(dbsqlc.ReadBareTurnsRow) { *bare = true })
+		dbsqlc.ReadBareTurns.Read(batch, params, func(dbsqlc.ReadBareTurnsRow) { *bare = true })
 	})
 }
 
@@ -123,14 +123,14 @@ func finishUnless(ctx context.Context, pool *pgxpool.Pool, jobID int64, output a
 		if found {
 			return errOvertaken
 		}
-		return dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: text, ID: jobID})
+		return dbsqlc.CompleteJob.Run(ctx, tx, dbsqlc.CompleteJobParams{Output: text, ID: jobID})
 	})
 	return committed("finish vectors", err)
 }
 
 // Owners returns chats with turns without a vector of the model.
 func (v *TurnVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	rows, err := dbsqlc.New(v.pool).FindBareChats(ctx, dbsqlc.FindBareChatsParams{Model: model, Most: most})
+	rows, err := dbsqlc.FindBareChats.All(ctx, v.pool, dbsqlc.FindBareChatsParams{Model: model, Most: most})
 	for _, row := range rows {
 		if row.Outdated {
 			outdated = append(outdated, row.ChatID)
@@ -147,7 +147,7 @@ func (v *MemoryVectors) Bare(ctx context.Context, userID uuid.UUID, model string
 	err := v.send(ctx, userID, "read memories without vectors", func(batch *pgx.Batch) {
 		bare = nil
 		params := dbsqlc.ReadBareMemoriesParams{After: after.ID, Model: model, Most: most}
-		queueMany(batch, queries.ReadBareMemories, params, func(row dbsqlc.ReadBareMemoriesRow) {
+		dbsqlc.ReadBareMemories.Read(batch, params, func(row dbsqlc.ReadBareMemoriesRow) {
 			bare = append(bare, recall.Bare{ID: row.ID, Words: row.Content, Text: row.Content})
 		})
 	})
@@ -163,8 +163,8 @@ func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string
 	}
 	var saved int64
 	err := v.send(ctx, userID, "save vectors of memories", func(batch *pgx.Batch) {
-		queueBare(batch, queries.LockEmbeddedOwner) // who writes to memories of a user waits for the others
-		queue(batch, queries.SaveMemoryVectors, params).Exec(counts(&saved))
+		dbsqlc.LockEmbeddedOwner.Queue(batch, struct{}{}) // who writes to memories of a user waits for the others
+		dbsqlc.SaveMemoryVectors.Queue(batch, params).Exec(counts(&saved))
 	})
 	return int(saved), err
 }
@@ -172,24 +172,24 @@ func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string
 // Finish completes a job, unless the user has memories without a vector of the model.
 func (v *MemoryVectors) Finish(ctx context.Context, userID uuid.UUID, model string, jobID int64, output any) (bool, error) {
 	return finishUnless(ctx, v.pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
-		queueExec(batch, queries.ActAsEmbeddedOwner, userID)
-		queueBare(batch, queries.LockEmbeddedOwner)
+		dbsqlc.ActAsEmbeddedOwner.Queue(batch, userID)
+		dbsqlc.LockEmbeddedOwner.Queue(batch, struct{}{})
 		params := dbsqlc.ReadBareMemoriesParams{Model: model, Most: 1}
-		queueMany(batch, queries.ReadBareMemories, params, func(dbsqlc.ReadBareMemoriesRow) { *bare = true })
+		dbsqlc.ReadBareMemories.Read(batch, params, func(dbsqlc.ReadBareMemoriesRow) { *bare = true })
 	})
 }
 
 // send sends a batch with the rights of a user who is remembered. For others the statements see no rows.
 func (v *MemoryVectors) send(ctx context.Context, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
 	return failed(doing, send(ctx, v.pool, func(batch *pgx.Batch) {
-		queueExec(batch, queries.ActAsEmbeddedOwner, userID)
+		dbsqlc.ActAsEmbeddedOwner.Queue(batch, userID)
 		fill(batch)
 	}))
 }
 
 // Owners returns users with memories without a vector of the model.
 func (v *MemoryVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	rows, err := dbsqlc.New(v.pool).FindBareMemoryUsers(ctx, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most})
+	rows, err := dbsqlc.FindBareMemoryUsers.All(ctx, v.pool, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most})
 	for _, row := range rows {
 		if row.Outdated {
 			outdated = append(outdated, row.UserID)
@@ -221,7 +221,7 @@ func vectorText(vector []float32) string {
 
 // CountBareTurns returns how many indexed turns have no vector of the model; more than 100 000 are not counted.
 func (e *Embeddings) CountBareTurns(ctx context.Context, model string) (int, error) {
-	turns, err := dbsqlc.New(e.pool).CountBareTurns(ctx, model)
+	turns, err := dbsqlc.CountBareTurns.One(ctx, e.pool, model)
 	return int(turns), failed("count turns without vectors", err)
 }
 
@@ -244,10 +244,10 @@ func (x *TurnIndex) IndexTurns(ctx context.Context, chatID uuid.UUID) error {
 // of the brief, and may insert the next job then.
 func (x *TurnIndex) RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error {
 	_, err := sendAsOwner(ctx, x.pool, chatID, "index turns", func(batch *pgx.Batch) {
-		queueExec(batch, queries.LockOwnBrief, chatID)
-		queueExec(batch, queries.IndexTurns, dbsqlc.IndexTurnsParams{ChatID: chatID})
+		dbsqlc.LockOwnBrief.Queue(batch, chatID)
+		dbsqlc.IndexTurns.Queue(batch, dbsqlc.IndexTurnsParams{ChatID: chatID})
 		queueActAsServer(batch)
-		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: json.RawMessage(`{}`), ID: jobID})
+		dbsqlc.CompleteJob.Queue(batch, dbsqlc.CompleteJobParams{Output: json.RawMessage(`{}`), ID: jobID})
 	})
 	return err
 }
@@ -258,10 +258,9 @@ const restedAtOnce = 20
 // IndexRested indexes the last turns of chats in which nobody has spoken for that long, and what a brief covers though
 // it is not indexed. It goes on until none is left or patience is over, and returns how often it indexed a chat.
 func (x *TurnIndex) IndexRested(ctx context.Context, rest, patience time.Duration) (indexed int, err error) {
-	q := dbsqlc.New(x.pool)
 	for deadline := time.Now().Add(patience); err == nil && time.Now().Before(deadline); {
 		var chats int
-		chats, err = q.IndexRestedChats(ctx, dbsqlc.IndexRestedChatsParams{RestSeconds: rest.Seconds(), Most: restedAtOnce})
+		chats, err = dbsqlc.IndexRestedChats.One(ctx, x.pool, dbsqlc.IndexRestedChatsParams{RestSeconds: rest.Seconds(), Most: restedAtOnce})
 		if indexed += chats; chats == 0 {
 			break
 		}

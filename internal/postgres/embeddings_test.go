@@ -123,8 +123,8 @@ func TestBareTurnsAreFoundByTheirIndex(t *testing.T) {
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	batch := &pgx.Batch{} // is never sent
 	for name, query := range map[string]*pgx.QueuedQuery{
-		"FindBareChats":  queue(batch, queries.FindBareChats, dbsqlc.FindBareChatsParams{Model: "m", Most: 100}),
-		"CountBareTurns": queue(batch, queries.CountBareTurns, "m"),
+		"FindBareChats":  dbsqlc.FindBareChats.Queue(batch, dbsqlc.FindBareChatsParams{Model: "m", Most: 100}),
+		"CountBareTurns": dbsqlc.CountBareTurns.Queue(batch, "m"),
 	} {
 		plan := explainQueued(t, tx, query)
 		if strings.Contains(plan, "Seq Scan on turn_index") || mostRows(t, plan) > 1 {

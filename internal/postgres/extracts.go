@@ -33,7 +33,7 @@ func (e *Extracts) Hurry(ctx context.Context, user auth.Principal, chatID uuid.U
 		return nil
 	}
 	return failed("hurry extractions", inTx(ctx, e.pool, func(tx pgx.Tx) error {
-		chats, err := dbsqlc.New(tx).HurryExtractions(ctx, dbsqlc.HurryExtractionsParams{UserID: user.UserID, ChatID: chatID})
+		chats, err := dbsqlc.HurryExtractions.All(ctx, tx, dbsqlc.HurryExtractionsParams{UserID: user.UserID, ChatID: chatID})
 		for _, due := range chats {
 			if err == nil {
 				err = e.enqueue.Extract(ctx, tx, due, time.Time{})
@@ -93,20 +93,14 @@ func (e *Extracts) request(ctx context.Context, chatID uuid.UUID) error {
 	}))
 }
 
-// extractionState is a row of ReadExtractionState.
-type extractionState struct {
-	ExtractedSeq, WholeSeq int64
-	history.Extraction
-}
-
-func (e *Extracts) read(ctx context.Context, user auth.Principal, chatID uuid.UUID) (state extractionState, err error) {
+func (e *Extracts) read(ctx context.Context, user auth.Principal, chatID uuid.UUID) (state dbsqlc.ReadExtractionStateRow, err error) {
 	err = sendAbout(ctx, e.pool, user, chatID, "read extractions", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ReadExtractionState, chatID).Query(one(&state))
+		dbsqlc.ReadExtractionState.Read(batch, chatID, set(&state))
 	})
 	return state, err
 }
 
-func latest(state extractionState) history.Extraction {
+func latest(state dbsqlc.ReadExtractionStateRow) history.Extraction {
 	if state.ID == uuid.Nil {
 		state.SeqFrom, state.SeqTo, state.Result = state.ExtractedSeq+1, state.ExtractedSeq, string(learn.Empty)
 	}

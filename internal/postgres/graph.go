@@ -34,7 +34,7 @@ func (g *Graph) ReadGraph(ctx context.Context, user auth.Principal, query histor
 	var answer graph.Answer
 	err := sendAs(ctx, g.pool, user, "read graph", func(batch *pgx.Batch) {
 		answer = graph.Answer{Entities: []graph.Node{}, Relationships: []graph.Edge{}}
-		queueMany(batch, queries.ReadGraph, params, func(row dbsqlc.ReadGraphRow) {
+		dbsqlc.ReadGraph.Read(batch, params, func(row dbsqlc.ReadGraphRow) {
 			if row.Kind == "node" {
 				answer.Entities = append(answer.Entities, graph.Node{Name: row.Name, Type: graph.Type(row.What), Mentions: row.Mentions})
 				return
@@ -74,7 +74,7 @@ func graphParams(query history.GraphQuery) dbsqlc.ReadGraphParams {
 
 // ClaimUser gives the caller the next user after one who has memories without a graph.
 func (g *Graph) ClaimUser(ctx context.Context, after, token uuid.UUID, duration time.Duration) (uuid.UUID, error) {
-	users, err := try(ctx, g.pool, queries.ClaimGraph, dbsqlc.ClaimGraphParams{After: after, Token: token, Seconds: duration.Seconds()})
+	users, err := try(ctx, g.pool, dbsqlc.ClaimGraph.All, dbsqlc.ClaimGraphParams{After: after, Token: token, Seconds: duration.Seconds()})
 	if err != nil || len(users) == 0 {
 		return uuid.Nil, failed("claim graph", err)
 	}
@@ -84,7 +84,7 @@ func (g *Graph) ClaimUser(ctx context.Context, after, token uuid.UUID, duration 
 // ReleaseUser lets other workers have the user.
 func (g *Graph) ReleaseUser(ctx context.Context, user, token uuid.UUID) error {
 	return failed("release graph", retry(ctx, g.pool, func() error {
-		return dbsqlc.New(g.pool).ReleaseGraph(ctx, dbsqlc.ReleaseGraphParams{UserID: user, Token: token})
+		return dbsqlc.ReleaseGraph.Run(ctx, g.pool, dbsqlc.ReleaseGraphParams{UserID: user, Token: token})
 	}))
 }
 
@@ -92,8 +92,8 @@ func (g *Graph) ReleaseUser(ctx context.Context, user, token uuid.UUID) error {
 func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph.Memory, error) {
 	var memories []graph.Memory
 	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		queueExec(batch, queries.ActAsGraphOwner, user)
-		queueExec(batch, queries.ReadUnlinked, most).Query(all(&memories))
+		dbsqlc.ActAsGraphOwner.Queue(batch, user)
+		dbsqlc.ReadUnlinked.Read(batch, most, all(&memories))
 	})
 	return memories, failed("read memories without a graph", err)
 }
@@ -115,9 +115,9 @@ func (g *Graph) Link(ctx context.Context, user uuid.UUID, memories []graph.Memor
 	}
 	var linked int64
 	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		queueExec(batch, queries.ActAsGraphOwner, user)
-		batch.Queue(dbsqlc.LockGraphMemories)
-		queue(batch, queries.LinkMemories, params).Exec(counts(&linked))
+		dbsqlc.ActAsGraphOwner.Queue(batch, user)
+		dbsqlc.LockGraphMemories.Queue(batch, struct{}{})
+		dbsqlc.LinkMemories.Queue(batch, params).Exec(counts(&linked))
 	})
 	return int(linked), failed("link memories", err)
 }

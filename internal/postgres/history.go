@@ -43,14 +43,14 @@ func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat hist
 	id := uuid.New()
 	var created history.Chat
 	err = sendAs(ctx, h.pool, user, "create chat", func(batch *pgx.Batch) {
-		queueExec(batch, queries.CreateChat, dbsqlc.CreateChatParams{
+		dbsqlc.CreateChat.Queue(batch, dbsqlc.CreateChatParams{
 			ID: id, UserID: user.UserID,
 			Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: metadata, Tags: chat.Tags, ToolName: chat.ToolName,
 			MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours.Value, MaxTurns: chat.MaxTurns.Value,
 			Remember: chat.Remember == nil || *chat.Remember, Topics: cmp.Or(chat.Topics, history.TopicChoices[0]),
 			Recall: cmp.Or(chat.Recall, history.RecallChoices[0]),
 		})
-		queueExec(batch, queries.ReadChat, id).Query(one(&created))
+		dbsqlc.ReadChat.Read(batch, id, set(&created))
 	})
 	return created, err
 }
@@ -67,15 +67,9 @@ func encodeObject(object map[string]any) (json.RawMessage, error) {
 func (h *History) FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Chat, error) {
 	var found history.Chat
 	err := sendAs(ctx, h.pool, user, "find chat", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ReadChat, chatID).Query(one(&found))
+		dbsqlc.ReadChat.Read(batch, chatID, set(&found))
 	})
-	return found, cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
-}
-
-// listedChat is a row of ListChats.
-type listedChat struct {
-	history.Chat
-	Activity, AsOf time.Time
+	return found, cmp.Or(err, refusal(dbsqlc.ChatStateRow{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
 }
 
 // ListChats reads a page and one chat more, which shows that there is a next page.
@@ -85,9 +79,9 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 		params.AsOf, params.Activity = &query.After.AsOf, &query.After.Activity
 		params.ChatID = uuid.NullUUID{UUID: query.After.ChatID, Valid: true}
 	}
-	var found []listedChat
+	var found []dbsqlc.ListChatsRow
 	err := sendAs(ctx, h.pool, user, "list chats", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ListChats, params).Query(all(&found))
+		dbsqlc.ListChats.Read(batch, params, all(&found))
 	})
 	if err != nil {
 		return history.ChatPage{}, err
@@ -116,7 +110,7 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 	var changed bool
 	var found history.Chat
 	err = sendAs(ctx, h.pool, user, "change chat", func(batch *pgx.Batch) {
-		queue(batch, queries.ChangeChat, dbsqlc.ChangeChatParams{
+		dbsqlc.ChangeChat.Queue(batch, dbsqlc.ChangeChatParams{
 			ChatID: chatID, Revive: change.Revive,
 			Title: change.Title.Value, Metadata: metadata, Tags: zeroNull(change.Tags.Value),
 			MemoryStrategy: change.MemoryStrategy.Value, Remember: change.Remember, Topics: change.Topics.Value,
@@ -125,10 +119,10 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 			SetTtlHours: change.TTLHours.Set, TtlHours: change.TTLHours.Value,
 			SetMaxTurns: change.MaxTurns.Set, MaxTurns: change.MaxTurns.Value,
 		}).Exec(affects(1, &changed))
-		queueExec(batch, queries.ReadChat, chatID).Query(one(&found))
+		dbsqlc.ReadChat.Read(batch, chatID, set(&found))
 	})
 	// A change may be what lets a chat expire.
-	err = cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired && !changed}))
+	err = cmp.Or(err, refusal(dbsqlc.ChatStateRow{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired && !changed}))
 	if err == nil && !changed {
 		err = notAllowed("chats")
 	}
@@ -140,10 +134,10 @@ func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uu
 	var deleted, exists bool
 	err := sendAs(ctx, h.pool, user, "delete chat", func(batch *pgx.Batch) {
 		if deletion.KeepMemories {
-			queueExec(batch, queries.KeepMemories, chatID)
+			dbsqlc.KeepMemories.Queue(batch, chatID)
 		}
-		queue(batch, queries.DeleteChat, chatID).Exec(affects(1, &deleted))
-		queueOne(batch, queries.ChatExists, chatID, set(&exists))
+		dbsqlc.DeleteChat.Queue(batch, chatID).Exec(affects(1, &deleted))
+		dbsqlc.ChatExists.Read(batch, chatID, set(&exists))
 	})
 	switch {
 	case err != nil || deleted:
@@ -162,11 +156,11 @@ func (h *History) PruneChats(ctx context.Context, user auth.Principal, query his
 	params := dbsqlc.PruneChatsParams{MostIds: history.MaxPrunedIDs, Days: query.OlderThanDays}
 	var pruned history.Pruned
 	err := sendWithin(ctx, pruneTimeout, h.pool, func(batch *pgx.Batch) {
-		queueExec(batch, queries.ActAsUser, user.Claims)
+		dbsqlc.ActAsUser.Queue(batch, user.Claims)
 		if query.DryRun {
-			queueExec(batch, queries.CountOldChats, dbsqlc.CountOldChatsParams(params)).Query(one(&pruned))
+			dbsqlc.CountOldChats.Read(batch, dbsqlc.CountOldChatsParams(params), set(&pruned))
 		} else {
-			queueExec(batch, queries.PruneChats, params).Query(one(&pruned))
+			dbsqlc.PruneChats.Read(batch, params, set(&pruned))
 		}
 	})
 	pruned.DryRun = query.DryRun
@@ -183,7 +177,7 @@ func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID
 	if err != nil {
 		return history.StoredMessages{}, failed(doing, err)
 	}
-	var stored []storedMessage
+	var stored []dbsqlc.FindStoredMessagesRow
 	store := func() (err error) {
 		stored, err = h.storeMessages(ctx, user, columns, sent.Messages)
 		return err
@@ -202,30 +196,24 @@ func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID
 	return result, failed(doing, err)
 }
 
-// storedMessage is a row of FindStoredMessages.
-type storedMessage struct {
-	history.Message
-	Place int
-}
-
 func (h *History) storeMessages(
 	ctx context.Context, user auth.Principal, columns dbsqlc.StoreMessagesParams, sent []history.NewMessage,
-) ([]storedMessage, error) {
+) ([]dbsqlc.FindStoredMessagesRow, error) {
 	var chat dbsqlc.LockChatRow
 	var running uuid.UUID
-	var stored []storedMessage
+	var stored []dbsqlc.FindStoredMessagesRow
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	queueExec(batch, queries.ActAsUser, user.Claims)
-	queueOne(batch, queries.LockChat, columns.ChatID, set(&chat))
+	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	dbsqlc.LockChat.Read(batch, columns.ChatID, set(&chat))
 	h.queueRelease(batch, columns.ChatID)
-	queueOne(batch, queries.FindRunningReply, columns.ChatID, set(&running))
-	queueExec(batch, queries.StoreMessages, columns)
-	queueExec(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{
+	dbsqlc.FindRunningReply.Read(batch, columns.ChatID, set(&running))
+	dbsqlc.StoreMessages.Queue(batch, columns)
+	dbsqlc.FindStoredMessages.Read(batch, dbsqlc.FindStoredMessagesParams{
 		UserID: columns.UserID, Ids: columns.Ids, ClientIds: columns.ClientIds, Places: columns.Places,
-	}).Query(all(&stored))
+	}, all(&stored))
 	err := sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
-		err := cmp.Or(refusal(chatState{ID: chat.ID, ExpiresAt: chat.ExpiresAt, Expired: chat.Expired}), sameMessages(columns.ChatID, stored, sent))
+		err := cmp.Or(refusal(dbsqlc.ChatStateRow{ID: chat.ID, ExpiresAt: chat.ExpiresAt, Expired: chat.Expired}), sameMessages(columns.ChatID, stored, sent))
 		if err == nil && len(stored) < len(sent) {
 			err = history.Busy(running)
 		}
@@ -283,7 +271,7 @@ func encodeCalls(calls []map[string]any) ([]byte, error) {
 }
 
 // sameMessages returns an error if a client's id was used for another message.
-func sameMessages(chatID uuid.UUID, stored []storedMessage, sent []history.NewMessage) error {
+func sameMessages(chatID uuid.UUID, stored []dbsqlc.FindStoredMessagesRow, sent []history.NewMessage) error {
 	for _, found := range stored {
 		message := sent[found.Place-1]
 		if found.ChatID == chatID && found.Role == message.Role && found.Content == message.Content && zeroNull(found.Name) == message.Name &&

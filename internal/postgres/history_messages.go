@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -20,15 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// chatState decides whether a chat may be read or changed. The zero value is a chat that does not exist.
-type chatState struct {
-	ID        uuid.UUID
-	ExpiresAt *time.Time
-	Expired   bool
-}
-
-// refusal returns why a chat cannot be used, or nil.
-func refusal(state chatState) error {
+// refusal returns why a chat cannot be read or changed, or nil. The zero value is a chat that does not exist.
+func refusal(state dbsqlc.ChatStateRow) error {
 	switch {
 	case state.ID == uuid.Nil:
 		return fault.NoChat()
@@ -42,7 +34,7 @@ func refusal(state chatState) error {
 func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error) {
 	page := history.MessagePage{}
 	err := sendAbout(ctx, h.pool, user, chatID, "list messages", func(batch *pgx.Batch) {
-		queuePage(batch, chatID, query).Query(all(&page.Messages))
+		readPage(batch, chatID, query, all(&page.Messages))
 	})
 	if err != nil {
 		return history.MessagePage{}, err
@@ -54,28 +46,29 @@ func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID 
 	return page, nil
 }
 
-func queuePage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery) *pgx.QueuedQuery {
+func readPage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery, take func(history.Message)) {
 	if query.AfterSeq != nil {
-		return queueExec(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{
+		dbsqlc.ListMessagesAfter.Read(batch, dbsqlc.ListMessagesAfterParams{
 			ChatID: chatID, AfterSeq: *query.AfterSeq, Most: query.Limit + 1,
-		})
+		}, take)
+		return
 	}
 	before := int64(math.MaxInt64)
 	if query.BeforeSeq != nil {
 		before = *query.BeforeSeq
 	}
-	return queueExec(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{
+	dbsqlc.ListMessagesBefore.Read(batch, dbsqlc.ListMessagesBeforeParams{
 		ChatID: chatID, BeforeSeq: before, Most: query.Limit + 1,
-	})
+	}, take)
 }
 
 // ListFiles reads the files that came with a chat's messages.
 func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.FilesQuery) ([]history.File, error) {
 	var files []history.File
 	err := sendAbout(ctx, h.pool, user, chatID, "list files", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ListFiles, dbsqlc.ListFilesParams{
+		dbsqlc.ListFiles.Read(batch, dbsqlc.ListFilesParams{
 			ChatID: chatID, Sha256: query.SHA256, WithContent: query.Content, MaxBytes: history.MaxFilesContent,
-		}).Query(all(&files))
+		}, all(&files))
 	})
 	return files, err
 }
@@ -86,17 +79,17 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 	var running uuid.UUID
 	var cleared dbsqlc.ReadClearedRow
 	err := sendAs(ctx, h.pool, user, "clear chat", func(batch *pgx.Batch) {
-		queueOne(batch, queries.LockChat, chatID, set(&found))
+		dbsqlc.LockChat.Read(batch, chatID, set(&found))
 		h.queueRelease(batch, chatID)
-		queueOne(batch, queries.FindRunningReply, chatID, set(&running))
-		queueExec(batch, queries.LockBrief, chatID)
-		queueExec(batch, queries.ClearBrief, chatID)
-		queueOne(batch, queries.ReadCleared, chatID, set(&cleared))
+		dbsqlc.FindRunningReply.Read(batch, chatID, set(&running))
+		dbsqlc.LockBrief.Queue(batch, chatID)
+		dbsqlc.ClearBrief.Queue(batch, chatID)
+		dbsqlc.ReadCleared.Read(batch, chatID, set(&cleared))
 	})
 	if err == nil && found.ID == uuid.Nil {
 		err = checkGone(ctx, h.pool, user, chatID)
 	}
-	err = cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
+	err = cmp.Or(err, refusal(dbsqlc.ChatStateRow{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
 	if err == nil && running != uuid.Nil {
 		err = history.Busy(running)
 	}
@@ -105,16 +98,16 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 
 // ChangeMessage changes a message's rating and reads the message.
 func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error) {
-	var chat chatState
+	var chat dbsqlc.ChatStateRow
 	var found history.Message
 	params := dbsqlc.ChangeMessageParams{
 		MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set, Importance: real32(change.Importance.Value),
 	}
 	var changed bool
 	err := sendAs(ctx, h.pool, user, "change message", func(batch *pgx.Batch) {
-		queueExec(batch, queries.FindMessagesChat, messageID).Query(one(&chat))
-		queue(batch, queries.ChangeMessage, params).Exec(affects(1, &changed))
-		queueExec(batch, queries.FindMessage, messageID).Query(one(&found))
+		dbsqlc.FindMessagesChat.Read(batch, messageID, set(&chat))
+		dbsqlc.ChangeMessage.Queue(batch, params).Exec(affects(1, &changed))
+		dbsqlc.FindMessage.Read(batch, messageID, set(&found))
 	})
 	if err == nil && (chat.ID == uuid.Nil || found.ID == uuid.Nil) {
 		err = history.NoMessage()
@@ -139,10 +132,10 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 	var status string
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	queueExec(batch, queries.ActAsUser, user.Claims)
-	queueOne(batch, queries.LockMessagesChat, messageID, set(&chatID))
-	queue(batch, queries.DeleteMessage, messageID).Exec(affects(1, &deleted))
-	queueOne(batch, queries.MessageStatus, messageID, set(&status))
+	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	dbsqlc.LockMessagesChat.Read(batch, messageID, set(&chatID))
+	dbsqlc.DeleteMessage.Queue(batch, messageID).Exec(affects(1, &deleted))
+	dbsqlc.MessageStatus.Read(batch, messageID, set(&status))
 	return sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
 		switch {
 		case deleted && chatID != uuid.Nil:
@@ -161,7 +154,7 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 func (h *History) rebuildStale(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 	var stale bool
 	batch := &pgx.Batch{}
-	queueOne(batch, queries.ReadStale, chatID, set(&stale))
+	dbsqlc.ReadStale.Read(batch, chatID, set(&stale))
 	queueActAsServer(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !stale {
 		return err
@@ -169,52 +162,48 @@ func (h *History) rebuildStale(ctx context.Context, tx pgx.Tx, chatID uuid.UUID)
 	return h.enqueueRebuild(ctx, tx, chatID)
 }
 
-// foundMessage is a row of a search.
-type foundMessage struct {
-	history.SearchResult
-	Headline string
-}
-
 // Search finds messages in one round trip.
 func (h *History) Search(ctx context.Context, user auth.Principal, query history.SearchQuery) ([]history.SearchResult, error) {
-	var rows []foundMessage
-	fill := func(batch *pgx.Batch) { queueSearch(batch, query).Query(all(&rows)) }
+	var found []history.SearchResult
+	fill := func(batch *pgx.Batch) {
+		found = []history.SearchResult{}
+		readSearch(batch, query, func(row dbsqlc.SearchMessagesRow) {
+			row.Snippet = history.ReadSnippet(row.Headline)
+			found = append(found, row.SearchResult)
+		})
+	}
 	var err error
 	if query.ChatID == uuid.Nil {
 		err = sendAs(ctx, h.pool, user, "search", fill)
 	} else {
 		err = sendAbout(ctx, h.pool, user, query.ChatID, "search", fill)
 	}
-	found := make([]history.SearchResult, len(rows))
-	for n, row := range rows {
-		found[n] = row.SearchResult
-		found[n].Snippet = history.ReadSnippet(row.Headline)
-	}
 	return found, err
 }
 
-// queueSearch adds the statement of the query's mode.
-func queueSearch(batch *pgx.Batch, query history.SearchQuery) *pgx.QueuedQuery {
+// readSearch adds the statement of the query's mode.
+func readSearch(batch *pgx.Batch, query history.SearchQuery, take func(dbsqlc.SearchMessagesRow)) {
 	if query.Mode != history.ModeAny {
-		return queueExec(batch, queries.SearchMessages, dbsqlc.SearchMessagesParams{
+		dbsqlc.SearchMessages.Read(batch, dbsqlc.SearchMessagesParams{
 			Query: history.WebSearch(query.Text), AsQuestion: history.IsQuestion(query.Text),
 			ChatID: nullID(query.ChatID), Role: nullZero(query.Role), Since: query.After, Until: query.Before,
 			Candidates: history.SearchCandidates, Most: query.Limit,
-		})
+		}, take)
+		return
 	}
 	terms, without := history.AnyTerms(query.Text)
-	return queueExec(batch, queries.SearchAnyWord, dbsqlc.SearchAnyWordParams{
+	dbsqlc.SearchAnyWord.Read(batch, dbsqlc.SearchAnyWordParams{
 		Terms: terms, Without: without,
 		ChatID: nullID(query.ChatID), Role: nullZero(query.Role), Since: query.After, Until: query.Before,
 		Candidates: history.SearchCandidates, Most: query.Limit,
-	})
+	}, take)
 }
 
 // CountUsage counts in one round trip.
 func (h *History) CountUsage(ctx context.Context, user auth.Principal) (history.Stats, error) {
 	var counted history.Stats
 	err := sendAs(ctx, h.pool, user, "count usage", func(batch *pgx.Batch) {
-		queueBare(batch, queries.CountUsage).Query(one(&counted))
+		dbsqlc.CountUsage.Read(batch, struct{}{}, set(&counted))
 	})
 	return counted, err
 }
@@ -229,7 +218,7 @@ func (h *History) ListBriefRevisions(
 	}
 	var page history.BriefRevisionPage
 	err := sendAbout(ctx, h.pool, user, chatID, "list revisions", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ListBriefRevisions, params).Query(all(&page.Revisions))
+		dbsqlc.ListBriefRevisions.Read(batch, params, all(&page.Revisions))
 	})
 	if err != nil {
 		return history.BriefRevisionPage{}, err
@@ -241,11 +230,11 @@ func (h *History) ListBriefRevisions(
 // WhyReply reads a reply's receipt, and then what that names.
 func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID uuid.UUID) (history.Why, error) {
 	const doing = "read why"
-	var state chatState
+	var state dbsqlc.ChatStateRow
 	var reply dbsqlc.FindWhyReplyRow
 	err := sendAs(ctx, h.pool, user, doing, func(batch *pgx.Batch) {
-		queueExec(batch, queries.FindMessagesChat, messageID).Query(one(&state))
-		queueOne(batch, queries.FindWhyReply, messageID, set(&reply))
+		dbsqlc.FindMessagesChat.Read(batch, messageID, set(&state))
+		dbsqlc.FindWhyReply.Read(batch, messageID, set(&reply))
 	})
 	switch {
 	case err != nil:
@@ -276,22 +265,14 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 	return why, sendAs(ctx, h.pool, user, doing, func(batch *pgx.Batch) { queueShown(batch, &why, reply.AskedSeq, why.Receipt) })
 }
 
-// recalledMessage is a row of ReadWhyRecalled.
-type recalledMessage struct {
-	ChatID uuid.UUID
-	Title  string
-	Turn   int64
-	history.WhyMessage
-}
-
 func clearShown(why *history.Why) {
 	why.Brief, why.Topic = nil, nil
 	why.Memories, why.Recalled, why.Recent = []history.WhyMemory{}, []history.WhyTurn{}, []history.WhyMessage{}
 	why.Elsewhere = []history.WhyElsewhere{}
 }
 
-// add adds a message to the turns of its chat.
-func (m *recalledMessage) add(why *history.Why) {
+// addRecalled adds a message to the turns of its chat.
+func addRecalled(why *history.Why, m dbsqlc.ReadWhyRecalledRow) {
 	var turn *history.WhyTurn
 	if m.ChatID == why.ChatID {
 		if n := len(why.Recalled); n == 0 || why.Recalled[n-1].Seq != m.Turn {
@@ -311,13 +292,13 @@ func (m *recalledMessage) add(why *history.Why) {
 func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *prompt.Receipt) {
 	clearShown(why)
 	if len(receipt.Memories) > 0 {
-		queueExec(batch, queries.ReadWhyMemories, receipt.Memories).Query(all(&why.Memories))
+		dbsqlc.ReadWhyMemories.Read(batch, receipt.Memories, all(&why.Memories))
 	}
 	if receipt.BriefVersion > 0 {
-		queueExec(batch, queries.ReadWhyBrief, dbsqlc.ReadWhyBriefParams{ChatID: why.ChatID, Version: receipt.BriefVersion}).Query(perhaps(&why.Brief))
+		dbsqlc.ReadWhyBrief.Read(batch, dbsqlc.ReadWhyBriefParams{ChatID: why.ChatID, Version: receipt.BriefVersion}, perhaps(&why.Brief))
 	}
 	if receipt.Topic != uuid.Nil {
-		queueExec(batch, queries.ReadWhyTopic, dbsqlc.ReadWhyTopicParams{TopicID: receipt.Topic, ChatID: why.ChatID}).Query(perhaps(&why.Topic))
+		dbsqlc.ReadWhyTopic.Read(batch, dbsqlc.ReadWhyTopicParams{TopicID: receipt.Topic, ChatID: why.ChatID}, perhaps(&why.Topic))
 	}
 	if len(receipt.Recalled)+len(receipt.RecalledElsewhere) > 0 {
 		var recalled dbsqlc.ReadWhyRecalledParams
@@ -327,11 +308,11 @@ func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *pro
 		for _, turn := range receipt.RecalledElsewhere {
 			recalled.ChatIds, recalled.Seqs = append(recalled.ChatIds, turn.ChatID), append(recalled.Seqs, turn.Seq)
 		}
-		queueExec(batch, queries.ReadWhyRecalled, recalled).Query(each(func(row recalledMessage) { row.add(why) }))
+		dbsqlc.ReadWhyRecalled.Read(batch, recalled, func(row dbsqlc.ReadWhyRecalledRow) { addRecalled(why, row) })
 	}
 	if turns := receipt.BridgeTurns + receipt.TailTurns; turns > 0 {
-		queueExec(batch, queries.ReadWhyRecent, dbsqlc.ReadWhyRecentParams{
+		dbsqlc.ReadWhyRecent.Read(batch, dbsqlc.ReadWhyRecentParams{
 			ChatID: why.ChatID, AskedSeq: askedSeq, CoveredSeq: receipt.CoveredThroughSeq, Turns: min(turns, maxBufferRows),
-		}).Query(all(&why.Recent))
+		}, all(&why.Recent))
 	}
 }

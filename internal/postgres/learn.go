@@ -36,7 +36,7 @@ func (l *Learning) Claim(ctx context.Context, chatID uuid.UUID, held lease.Lease
 	if err != nil || claim != lease.Occupied || known {
 		return s, claim, err
 	}
-	err = retry(ctx, l.pool, func() error { return dbsqlc.New(l.pool).MakeMemoryUser(ctx, chatID) })
+	err = retry(ctx, l.pool, func() error { return dbsqlc.MakeMemoryUser.Run(ctx, l.pool, chatID) })
 	if sqlState(err) == foreignKeyViolation {
 		return learn.Snapshot{}, lease.Gone, nil // the user was deleted meanwhile
 	}
@@ -53,20 +53,20 @@ func (l *Learning) claim(ctx context.Context, chatID uuid.UUID, held lease.Lease
 	owner, err := sendAsOwner(ctx, l.pool, chatID, "claim extraction", func(batch *pgx.Batch) {
 		s, claim, enabled, found = learn.Snapshot{}, lease.Occupied, false, false
 		params := dbsqlc.ClaimExtractionParams{LeaseToken: held.Token, LeaseSeconds: held.Duration.Seconds()}
-		queueOne(batch, queries.ClaimExtraction, params, func(row dbsqlc.ClaimExtractionRow) {
+		dbsqlc.ClaimExtraction.Read(batch, params, func(row dbsqlc.ClaimExtractionRow) {
 			claim, enabled = lease.Taken, row.Enabled
 			s.TimeZone, s.Language, s.Excluded = row.TimeZone, row.Language, row.Excluded
 		})
-		queueOne(batch, bare(queries.HasMemoryUser), struct{}{}, set(&known))
-		queueOne(batch, queries.ReadExtraction, chatID, func(row dbsqlc.ReadExtractionRow) {
+		dbsqlc.HasMemoryUser.Read(batch, struct{}{}, set(&known))
+		dbsqlc.ReadExtraction.Read(batch, chatID, func(row dbsqlc.ReadExtractionRow) {
 			found = true
 			s.Wanted = enabled && row.Remember
 			s.LastSeq, s.ExtractedSeq, s.ClearedSeq = row.LastSeq, row.ExtractedSeq, row.ClearedSeq
 			s.Summary, s.DueNow, s.Rested = row.Summary, row.DueNow, time.Duration(row.Rested*float64(time.Second))
 		})
-		queueExec(batch, queries.ReadUnread, dbsqlc.ReadUnreadParams{ChatID: chatID, MostTurns: mostTurns}).Query(messages(&s.Messages))
-		queueExec(batch, queries.ReadBefore, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: extract.RecentMessages}).Query(messages(&s.Before))
-		queueExec(batch, queries.ReadShown, chatID).Query(all(&s.Shown))
+		dbsqlc.ReadUnread.Read(batch, dbsqlc.ReadUnreadParams{ChatID: chatID, MostTurns: mostTurns}, messages(&s.Messages))
+		dbsqlc.ReadBefore.Read(batch, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: extract.RecentMessages}, messages(&s.Before))
+		dbsqlc.ReadShown.Read(batch, chatID, all(&s.Shown))
 	})
 	if err == nil && (owner == uuid.Nil || claim == lease.Taken && !found) {
 		claim = lease.Gone
@@ -78,7 +78,7 @@ func (l *Learning) claim(ctx context.Context, chatID uuid.UUID, held lease.Lease
 
 // Renew extends the lease. It reports whether the lease was still held.
 func (l *Learning) Renew(ctx context.Context, chatID uuid.UUID, held lease.Lease) (bool, error) {
-	return changeAsOwner(ctx, l.pool, chatID, "renew extraction", queries.RenewExtraction, dbsqlc.RenewExtractionParams{
+	return changeAsOwner(ctx, l.pool, chatID, "renew extraction", dbsqlc.RenewExtraction, dbsqlc.RenewExtractionParams{
 		LeaseSeconds: held.Duration.Seconds(), LeaseToken: held.Token,
 	})
 }
@@ -86,7 +86,7 @@ func (l *Learning) Renew(ctx context.Context, chatID uuid.UUID, held lease.Lease
 // Release ends the lease.
 func (l *Learning) Release(ctx context.Context, chatID uuid.UUID, held lease.Lease) error {
 	_, err := sendAsOwner(ctx, l.pool, chatID, "release extraction", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ReleaseExtraction, held.Token)
+		dbsqlc.ReleaseExtraction.Queue(batch, held.Token)
 	})
 	return err
 }
@@ -94,8 +94,8 @@ func (l *Learning) Release(ctx context.Context, chatID uuid.UUID, held lease.Lea
 // Settle ends the lease, and notes that nothing is due if nothing was said since.
 func (l *Learning) Settle(ctx context.Context, chatID uuid.UUID, held lease.Lease) error {
 	_, err := sendAsOwner(ctx, l.pool, chatID, "settle extraction", func(batch *pgx.Batch) {
-		queueExec(batch, queries.SettleExtraction, chatID)
-		queueExec(batch, queries.ReleaseExtraction, held.Token)
+		dbsqlc.SettleExtraction.Queue(batch, chatID)
+		dbsqlc.ReleaseExtraction.Queue(batch, held.Token)
 	})
 	return err
 }
@@ -103,16 +103,10 @@ func (l *Learning) Settle(ctx context.Context, chatID uuid.UUID, held lease.Leas
 // PutOff ends the lease, and lets the chat be due after a wait.
 func (l *Learning) PutOff(ctx context.Context, chatID uuid.UUID, held lease.Lease, wait time.Duration) error {
 	_, err := sendAsOwner(ctx, l.pool, chatID, "put off extraction", func(batch *pgx.Batch) {
-		queueExec(batch, queries.PutOffExtraction, dbsqlc.PutOffExtractionParams{WaitSeconds: wait.Seconds(), ChatID: chatID})
-		queueExec(batch, queries.ReleaseExtraction, held.Token)
+		dbsqlc.PutOffExtraction.Queue(batch, dbsqlc.PutOffExtractionParams{WaitSeconds: wait.Seconds(), ChatID: chatID})
+		dbsqlc.ReleaseExtraction.Queue(batch, held.Token)
 	})
 	return err
-}
-
-// similarMemory is a row of SimilarMemories.
-type similarMemory struct {
-	Candidate int
-	consolidate.Known
 }
 
 // Similar returns the memories that resemble each text. The version is read before them: what changes meanwhile is noticed.
@@ -129,10 +123,10 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.
 	var known learn.Known
 	_, err := sendAsOwner(ctx, l.pool, chatID, "find similar memories", func(batch *pgx.Batch) {
 		known = learn.Known{Alike: make([][]consolidate.Known, len(texts))}
-		queueOne(batch, bare(queries.ReadMemoryVersion), struct{}{}, set(&known.Version))
-		queueExec(batch, queries.SimilarMemories, params).Query(each(func(row similarMemory) {
+		dbsqlc.ReadMemoryVersion.Read(batch, struct{}{}, set(&known.Version))
+		dbsqlc.SimilarMemories.Read(batch, params, func(row dbsqlc.SimilarMemoriesRow) {
 			known.Alike[row.Candidate-1] = append(known.Alike[row.Candidate-1], row.Known)
-		}))
+		})
 	})
 	return known, err
 }
@@ -158,7 +152,7 @@ func (l *Learning) Commit(ctx context.Context, change learn.Change, next func(co
 			return err
 		}
 		// Not in the batch: its statements are prepared before the first of them ends the worker's role.
-		if err := dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID}); err != nil || !c.left.Due {
+		if err := dbsqlc.CompleteJob.Run(ctx, tx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID}); err != nil || !c.left.Due {
 			return err
 		}
 		at := c.left.DueAt
@@ -194,15 +188,14 @@ func (c *learning) lock() *pgx.Batch {
 	c.held = map[uuid.UUID]bool{}
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	queueOne(batch, queries.ActAsChatOwner, c.change.ChatID, func(row dbsqlc.ActAsChatOwnerRow) { c.owner = row.UserID })
+	dbsqlc.ActAsChatOwner.Read(batch, c.change.ChatID, func(row dbsqlc.ActAsChatOwnerRow) { c.owner = row.UserID })
 	if evidence := c.evidence(); len(evidence.Ids) > 0 {
-		queueMany(batch, queries.HoldEvidence, evidence, func(id uuid.UUID) { c.held[id] = true })
+		dbsqlc.HoldEvidence.Read(batch, evidence, func(id uuid.UUID) { c.held[id] = true })
 	}
-	queueOne(batch, queries.LockExtraction, dbsqlc.LockExtractionParams{
+	dbsqlc.LockExtraction.Read(batch, dbsqlc.LockExtractionParams{
 		ChatID: c.change.ChatID, ExtractedSeq: c.change.Planned.ExtractedSeq,
 	}, func(cleared int64) { c.cleared, c.unread = cleared, true })
-	queueOne(batch, queries.LockMemories, dbsqlc.LockMemoriesParams{ChatID: c.change.ChatID, LeaseToken: c.change.Lease.Token},
-		func(row dbsqlc.LockMemoriesRow) { c.user = &row })
+	dbsqlc.LockMemories.Read(batch, dbsqlc.LockMemoriesParams{ChatID: c.change.ChatID, LeaseToken: c.change.Lease.Token}, perhaps(&c.user))
 	return batch
 }
 
@@ -239,7 +232,7 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 	batch = &pgx.Batch{}
 	operations := c.kept()
 	if len(operations) > 0 || len(c.change.Used) > 0 {
-		queueExec(batch, queries.RaiseMemoryVersion, c.owner)
+		dbsqlc.RaiseMemoryVersion.Queue(batch, c.owner)
 	}
 	for n := range operations {
 		if err := c.queueOperation(batch, &operations[n]); err != nil {
@@ -247,21 +240,21 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 		}
 	}
 	if len(c.change.Used) > 0 {
-		queueExec(batch, queries.TouchUsedMemories, c.change.Used)
+		dbsqlc.TouchUsedMemories.Queue(batch, c.change.Used)
 	}
 	dropped, err := json.Marshal(nonNil(c.change.Stats.Dropped))
 	output, errOutput := json.Marshal(c.change.Report(c.written))
 	r, stats := c.change.Range, c.change.Stats
-	queueExec(batch, queries.InsertExtraction, dbsqlc.InsertExtractionParams{
+	dbsqlc.InsertExtraction.Queue(batch, dbsqlc.InsertExtractionParams{
 		ID: c.change.ID, ChatID: c.change.ChatID, UserID: c.owner, SeqFrom: r.From, SeqTo: r.To, Turns: r.Turns, Result: string(c.change.Ledger),
 		Candidates: stats.Candidates, Added: c.written.Added, Updated: c.written.Updated, Superseded: c.written.Superseded, Noops: c.written.Noops,
 		Dropped: dropped, Calls: stats.Calls, InputTokens: stats.InputTokens, OutputTokens: stats.OutputTokens,
 		Model: stats.Model, PromptRef: stats.PromptRef, DurationMs: int(stats.Duration.Milliseconds()),
 	})
-	queueOne(batch, queries.AdvanceExtraction, dbsqlc.AdvanceExtractionParams{
+	dbsqlc.AdvanceExtraction.Read(batch, dbsqlc.AdvanceExtractionParams{
 		SeqTo: r.To, DelaySeconds: c.change.Delay.Seconds(), ChatID: c.change.ChatID,
 	}, set(&c.left))
-	queueExec(batch, queries.ReleaseExtraction, c.change.Lease.Token)
+	dbsqlc.ReleaseExtraction.Queue(batch, c.change.Lease.Token)
 	queueActAsServer(batch)
 	return batch, output, errors.Join(err, errOutput)
 }
@@ -302,20 +295,20 @@ func (c *learning) queueOperation(batch *pgx.Batch, op *learn.Operation) error {
 		superseded := append([]uuid.UUID{op.Memory}, op.Also...)
 		c.written.Superseded += len(superseded)
 		c.note(batch, memories.Delete, op.Reason)
-		queueExec(batch, queries.SupersedeMemories, dbsqlc.SupersedeMemoriesParams{SupersededBy: op.ID, ValidTo: nullTime(op.ValidTo), Ids: superseded})
+		dbsqlc.SupersedeMemories.Queue(batch, dbsqlc.SupersedeMemoriesParams{SupersededBy: op.ID, ValidTo: nullTime(op.ValidTo), Ids: superseded})
 		c.queueInsert(batch, op)
 	case memories.Update:
 		c.written.Updated++
 		c.note(batch, memories.Update, op.Reason)
 		embedding, model := c.vector(op)
-		queueExec(batch, queries.MergeMemory, dbsqlc.MergeMemoryParams{
+		dbsqlc.MergeMemory.Queue(batch, dbsqlc.MergeMemoryParams{
 			ID: op.Memory, Content: op.Content, Confidence: op.Confidence, Durable: op.From.Durable, Status: nullZero(string(op.Status)),
 			Embedding: embedding, EmbeddingModel: model, ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
 		})
 	default: // memories.Noop, memories.Unarchive
 		c.written.Noops++
 		c.note(batch, op.Action, op.Reason)
-		queueExec(batch, queries.ReinforceMemory, dbsqlc.ReinforceMemoryParams{
+		dbsqlc.ReinforceMemory.Queue(batch, dbsqlc.ReinforceMemoryParams{
 			ID: op.Memory, Confidence: op.Confidence, Status: nullZero(string(op.Status)), Durable: op.From.Durable,
 			ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
 		})
@@ -326,7 +319,7 @@ func (c *learning) queueOperation(batch *pgx.Batch, op *learn.Operation) error {
 
 func (c *learning) note(batch *pgx.Batch, action memories.Action, reason string) {
 	stats := c.change.Stats
-	queueExec(batch, queries.NoteChange, dbsqlc.NoteChangeParams{Action: string(action), Reason: reason, Model: stats.Model, PromptRef: stats.PromptRef})
+	dbsqlc.NoteChange.Queue(batch, dbsqlc.NoteChangeParams{Action: string(action), Reason: reason, Model: stats.Model, PromptRef: stats.PromptRef})
 }
 
 // queueInsert queues the memory that a candidate becomes.
@@ -344,7 +337,7 @@ func (c *learning) queueInsert(batch *pgx.Batch, op *learn.Operation) {
 	}
 	c.note(batch, memories.Add, op.Reason)
 	embedding, model := c.vector(op)
-	queueExec(batch, queries.InsertMemory, dbsqlc.InsertMemoryParams{
+	dbsqlc.InsertMemory.Queue(batch, dbsqlc.InsertMemoryParams{
 		ID: op.ID, UserID: c.owner, Content: op.Content, MemoryType: string(op.From.Type), Confidence: op.Confidence, Durable: op.From.Durable,
 		Status: string(status), ChatID: c.change.ChatID, Embedding: embedding, EmbeddingModel: model, Lang: nullZero(op.From.Lang),
 		ValidFrom: nullTime(op.From.ValidFrom), ValidTo: nullTime(validTo), ValidPrecision: nullZero(string(op.From.Precision)),
@@ -370,14 +363,14 @@ func (c *learning) queueSources(batch *pgx.Batch, op *learn.Operation, memoryID 
 		params.MessageIds, params.Seqs, params.Facts = append(params.MessageIds, e.MessageID), append(params.Seqs, e.Seq), append(params.Facts, fact)
 		params.Quotes, params.SaidAts = append(params.Quotes, e.Quote), append(params.SaidAts, e.SaidAt)
 	}
-	queueExec(batch, queries.InsertSources, params)
+	dbsqlc.InsertSources.Queue(batch, params)
 }
 
 // queueLinks queues what the graph learns of the candidate, after its words are written.
 func (c *learning) queueLinks(batch *pgx.Batch, op *learn.Operation, memoryID uuid.UUID) error {
 	entities, err := json.Marshal(append([]extract.Entity{}, op.From.Entities...))
 	relationships, errRelationships := json.Marshal(append([]extract.Relationship{}, op.From.Relationships...))
-	queueExec(batch, queries.LinkMemory, dbsqlc.LinkMemoryParams{MemoryID: memoryID, Entities: entities, Relationships: relationships})
+	dbsqlc.LinkMemory.Queue(batch, dbsqlc.LinkMemoryParams{MemoryID: memoryID, Entities: entities, Relationships: relationships})
 	return errors.Join(err, errRelationships)
 }
 

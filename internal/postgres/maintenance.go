@@ -45,7 +45,7 @@ func (m *Maintenance) InterruptAbandonedReplies(ctx context.Context) (int, error
 // DeleteStrayDeltas deletes recorded deltas of replies that are not running, and returns how many. It leaves
 // those of replies that changed less than young ago to their server.
 func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error) {
-	rows, err := dbsqlc.New(m.pool).DeleteStrayDeltas(ctx, young.Seconds())
+	rows, err := dbsqlc.DeleteStrayDeltas.Exec(ctx, m.pool, young.Seconds())
 	return int(rows), failed("delete stray deltas", err)
 }
 
@@ -54,25 +54,24 @@ const usageAtOnce = 5000
 
 // DeleteOldUsage deletes what was spent more than 400 days ago.
 func (m *Maintenance) DeleteOldUsage(ctx context.Context) error {
-	_, err := dbsqlc.New(m.pool).DeleteOldUsage(ctx, usageAtOnce)
+	_, err := dbsqlc.DeleteOldUsage.Exec(ctx, m.pool, usageAtOnce)
 	return failed("delete old usage", err)
 }
 
 // MergeSearchEntries moves the pending entries of new messages into the full-text indexes, so that no turn has to.
 func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
-	return failed("merge search entries", dbsqlc.New(m.pool).MergeSearchEntries(ctx))
+	return failed("merge search entries", dbsqlc.MergeSearchEntries.Run(ctx, m.pool, struct{}{}))
 }
 
 // ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. It leaves jobs alone
 // that have run for less than young: they may not have taken their lease yet. A job that has no attempt left is
 // given up, and its chat is put off.
 func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
-	q := dbsqlc.New(m.pool)
-	revived, err := q.ReviveDeadFolds(ctx, young.Seconds())
+	revived, err := dbsqlc.ReviveDeadFolds.All(ctx, m.pool, young.Seconds())
 	if err != nil {
 		return 0, 0, failed("revive dead folds", err)
 	}
-	cleared, err := q.ClearDeadLeases(ctx)
+	cleared, err := dbsqlc.ClearDeadLeases.Exec(ctx, m.pool, struct{}{})
 	if err != nil {
 		return len(revived), 0, failed("clear dead leases", err)
 	}
@@ -88,7 +87,7 @@ func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) 
 
 func (m *Maintenance) giveUp(ctx context.Context, chatID uuid.UUID) error {
 	_, err := sendAsOwner(ctx, m.pool, chatID, "put off fold", func(batch *pgx.Batch) {
-		queueOne(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{
+		dbsqlc.PutOffFold.Read(batch, dbsqlc.PutOffFoldParams{
 			ChatID: chatID, Failure: "worker died", FirstSeconds: afterDeath.Seconds(), LongestSeconds: afterDeath.Seconds(),
 		}, func(dbsqlc.PutOffFoldRow) {})
 	})
@@ -100,27 +99,26 @@ const afterDeath = time.Hour
 
 // ReviveDeadExtractions is ReviveDeadFolds for extractions. A job without an attempt left is given up; the chat stays due.
 func (m *Maintenance) ReviveDeadExtractions(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
-	q := dbsqlc.New(m.pool)
-	revived, err := q.ReviveDeadExtractions(ctx, young.Seconds())
+	revived, err := dbsqlc.ReviveDeadExtractions.Exec(ctx, m.pool, young.Seconds())
 	if err != nil {
 		return 0, 0, failed("revive dead extractions", err)
 	}
-	cleared, err := q.ClearDeadExtractions(ctx)
+	cleared, err := dbsqlc.ClearDeadExtractions.Exec(ctx, m.pool, struct{}{})
 	return int(revived), int(cleared), failed("clear dead leases", err)
 }
 
 // DueExtractions returns the chats that are due to be read for memories and have no job.
 func (m *Maintenance) DueExtractions(ctx context.Context) ([]uuid.UUID, error) {
-	chats, err := dbsqlc.New(m.pool).FindDueExtractions(ctx)
+	chats, err := dbsqlc.FindDueExtractions.All(ctx, m.pool, struct{}{})
 	return chats, failed("find due extractions", err)
 }
 
 // DueChats returns the chats that need a fold and those that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
-	if err := dbsqlc.New(m.pool).SettleRestedBriefs(ctx, dbsqlc.SettleRestedBriefsParams(m.due)); err != nil {
+	if err := dbsqlc.SettleRestedBriefs.Run(ctx, m.pool, dbsqlc.SettleRestedBriefsParams(m.due)); err != nil {
 		return nil, nil, failed("settle rested chats", err)
 	}
-	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, m.due)
+	rows, err := dbsqlc.FindDueBriefs.All(ctx, m.pool, m.due)
 	for _, row := range rows {
 		if row.Kind == "rebuild_brief" {
 			rebuilds = append(rebuilds, row.ChatID)
@@ -140,17 +138,15 @@ const (
 
 // DeleteExpired deletes chats that expired that many days ago, and returns how many.
 func (m *Maintenance) DeleteExpired(ctx context.Context, days int) (int, error) {
-	q := dbsqlc.New(m.pool)
 	return deleteAll(func() (int64, error) {
-		return q.DeleteExpiredChats(ctx, dbsqlc.DeleteExpiredChatsParams{Days: min(days, maxDays), Most: deletedAtOnce})
+		return dbsqlc.DeleteExpiredChats.Exec(ctx, m.pool, dbsqlc.DeleteExpiredChatsParams{Days: min(days, maxDays), Most: deletedAtOnce})
 	})
 }
 
 // DeleteIdle deletes chats without a message in that many days, and returns how many.
 func (m *Maintenance) DeleteIdle(ctx context.Context, days int) (int, error) {
-	q := dbsqlc.New(m.pool)
 	return deleteAll(func() (int64, error) {
-		return q.DeleteIdleChats(ctx, dbsqlc.DeleteIdleChatsParams{Days: min(days, maxDays), Most: deletedAtOnce})
+		return dbsqlc.DeleteIdleChats.Exec(ctx, m.pool, dbsqlc.DeleteIdleChatsParams{Days: min(days, maxDays), Most: deletedAtOnce})
 	})
 }
 
@@ -166,12 +162,11 @@ func deleteAll(some func() (int64, error)) (deleted int, err error) {
 
 // Backlog returns how late the memory work is.
 func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
-	q := dbsqlc.New(m.pool)
-	folds, err := q.FoldBacklog(ctx)
+	folds, err := dbsqlc.FoldBacklog.One(ctx, m.pool, struct{}{})
 	if err != nil {
 		return metrics.Backlog{}, failed("fold backlog", err)
 	}
-	queues, err := q.QueueDepths(ctx)
+	queues, err := dbsqlc.QueueDepths.All(ctx, m.pool, struct{}{})
 	if err != nil {
 		return metrics.Backlog{}, failed("queue depths", err)
 	}
@@ -201,7 +196,7 @@ func (m *Maintenance) Decay(ctx context.Context, day time.Time, deleteDays int) 
 func (m *Maintenance) fade(ctx context.Context, day time.Time) (decayed, archived int, err error) {
 	params := dbsqlc.FadeMemoriesParams{Day: pgtype.Date{Time: day, Valid: true}, Most: usersAtOnce}
 	for {
-		done, err := try(ctx, m.pool, queries.FadeMemories, params)
+		done, err := try(ctx, m.pool, dbsqlc.FadeMemories.One, params)
 		decayed += done.Decayed
 		archived += done.Archived
 		if err != nil || done.LastUser == uuid.Nil {
@@ -214,7 +209,7 @@ func (m *Maintenance) fade(ctx context.Context, day time.Time) (decayed, archive
 func (m *Maintenance) deleteArchived(ctx context.Context, days int) (deleted int, err error) {
 	params := dbsqlc.DeleteArchivedMemoriesParams{Days: days, Most: usersAtOnce}
 	for {
-		done, err := try(ctx, m.pool, queries.DeleteArchivedMemories, params)
+		done, err := try(ctx, m.pool, dbsqlc.DeleteArchivedMemories.One, params)
 		deleted += done.Deleted
 		if err != nil || done.LastUser == uuid.Nil {
 			return deleted, err
@@ -225,7 +220,7 @@ func (m *Maintenance) deleteArchived(ctx context.Context, days int) (deleted int
 
 // CountMemories counts memories by status; where there are more than a hundred of one, it estimates.
 func (m *Maintenance) CountMemories(ctx context.Context) (map[string]int, error) {
-	rows, err := dbsqlc.New(m.pool).CountAllMemories(ctx)
+	rows, err := dbsqlc.CountAllMemories.All(ctx, m.pool, struct{}{})
 	counted := map[string]int{}
 	for _, row := range rows {
 		counted[row.Status] = int(row.Memories)
@@ -236,7 +231,7 @@ func (m *Maintenance) CountMemories(ctx context.Context) (map[string]int, error)
 // OldestUnextracted returns for how many seconds the chat has been due that has waited longest to be read for memories; 0 if
 // none waits.
 func (m *Maintenance) OldestUnextracted(ctx context.Context) (float64, error) {
-	age, err := dbsqlc.New(m.pool).OldestUnextracted(ctx)
+	age, err := dbsqlc.OldestUnextracted.One(ctx, m.pool, struct{}{})
 	return age, failed("extraction backlog", err)
 }
 
@@ -255,13 +250,13 @@ func NewTopicSweep(pool *pgxpool.Pool, mode, model string, maxMessages int) *Top
 
 // UnassignedChats returns chats with turns that should have a topic and have none, and no job.
 func (s *TopicSweep) UnassignedChats(ctx context.Context) ([]uuid.UUID, error) {
-	chats, err := dbsqlc.New(s.pool).AssignFindChats(ctx, s.chats)
+	chats, err := dbsqlc.AssignFindChats.All(ctx, s.pool, s.chats)
 	return chats, failed("find turns without topics", err)
 }
 
 // DueTopics returns topics that are to be compacted and have no job.
 func (s *TopicSweep) DueTopics(ctx context.Context) ([]assign.TopicID, error) {
-	rows, err := dbsqlc.New(s.pool).AssignFindTopics(ctx, s.maxMessages)
+	rows, err := dbsqlc.AssignFindTopics.All(ctx, s.pool, s.maxMessages)
 	due := make([]assign.TopicID, len(rows))
 	for n, row := range rows {
 		due[n] = assign.TopicID{ChatID: row.ChatID, ID: row.ID}
@@ -272,11 +267,10 @@ func (s *TopicSweep) DueTopics(ctx context.Context) ([]assign.TopicID, error) {
 // ReviveDeadCompactions is ReviveDeadFolds for the jobs of topics. A job without an attempt left is given up; the sweep
 // inserts another.
 func (s *TopicSweep) ReviveDeadCompactions(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
-	q := dbsqlc.New(s.pool)
-	revived, err := q.AssignRevive(ctx, young.Seconds())
+	revived, err := dbsqlc.AssignRevive.Exec(ctx, s.pool, young.Seconds())
 	if err != nil {
 		return 0, 0, failed("revive dead jobs of topics", err)
 	}
-	cleared, err := q.AssignClearLeases(ctx)
+	cleared, err := dbsqlc.AssignClearLeases.Exec(ctx, s.pool, struct{}{})
 	return int(revived), int(cleared), failed("clear dead leases", err)
 }

@@ -38,7 +38,7 @@ func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memo
 	var found []memories.Candidate
 	err := sendAs(ctx, m.pool, user, doing, func(batch *pgx.Batch) {
 		queueLimit(ctx, batch)
-		queueExec(batch, queries.FindMemories, params).Query(all(&found))
+		dbsqlc.FindMemories.Read(batch, params, all(&found))
 	})
 	if sqlState(err) == queryCanceled {
 		return nil, failed(doing, context.DeadlineExceeded)
@@ -55,7 +55,7 @@ func (u *UserMemories) MemorySettings(ctx context.Context, user auth.Principal) 
 
 func queueSettings(batch *pgx.Batch, settings *history.MemorySettings) {
 	*settings = history.MemorySettings{Enabled: true, Excluded: []string{}}
-	queueBare(batch, queries.ReadMemorySettings).Query(each(func(row history.MemorySettings) { *settings = row }))
+	dbsqlc.ReadMemorySettings.Read(batch, struct{}{}, func(row history.MemorySettings) { *settings = row })
 }
 
 // ChangeMemorySettings changes the settings and reads them.
@@ -63,7 +63,7 @@ func (u *UserMemories) ChangeMemorySettings(ctx context.Context, user auth.Princ
 	var settings history.MemorySettings
 	var changed bool
 	err := sendAs(ctx, u.pool, user, "change memory settings", func(batch *pgx.Batch) {
-		queue(batch, queries.ChangeMemorySettings, dbsqlc.ChangeMemorySettingsParams{
+		dbsqlc.ChangeMemorySettings.Queue(batch, dbsqlc.ChangeMemorySettingsParams{
 			Enabled: change.Enabled, Excluded: zeroNull(change.Excluded.Value),
 			SetTimeZone: change.TimeZone.Set, TimeZone: change.TimeZone.Value, SetLanguage: change.Language.Set, Language: change.Language.Value,
 		}).Exec(affects(1, &changed))

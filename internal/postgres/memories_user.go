@@ -40,12 +40,6 @@ func NewUserMemories(pool *pgxpool.Pool, options UserMemoriesOptions) *UserMemor
 	return &UserMemories{pool: pool, options: options}
 }
 
-// foundMemory is a row of SearchMemories.
-type foundMemory struct {
-	history.Memory
-	Score float64
-}
-
 // ListMemories reads a page and one memory more, which shows that there is a next page.
 func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (history.MemoryPage, error) {
 	if query.Text != "" {
@@ -62,7 +56,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 	}
 	page := history.MemoryPage{}
 	err := sendAs(ctx, u.pool, user, "list memories", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ListMemories, params).Query(all(&page.Memories))
+		dbsqlc.ListMemories.Read(batch, params, all(&page.Memories))
 	})
 	rows, more := cut(page.Memories, query.Limit)
 	if page.Memories = rows; more {
@@ -72,7 +66,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 	return page, err
 }
 
-func (u *UserMemories) search(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (found []foundMemory, err error) {
+func (u *UserMemories) search(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (found []dbsqlc.SearchMemoriesRow, err error) {
 	params := dbsqlc.SearchMemoriesParams{
 		Words: query.Text, MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit,
 		Model: query.Vector.Model, Least: query.LeastCosine,
@@ -81,7 +75,7 @@ func (u *UserMemories) search(ctx context.Context, user auth.Principal, query hi
 		params.Question = new(vectorText(query.Vector.Values))
 	}
 	err = sendAs(ctx, u.pool, user, "search memories", func(batch *pgx.Batch) {
-		queueExec(batch, queries.SearchMemories, params).Query(all(&found))
+		dbsqlc.SearchMemories.Read(batch, params, all(&found))
 	})
 	return found, err
 }
@@ -90,7 +84,7 @@ func (u *UserMemories) search(ctx context.Context, user auth.Principal, query hi
 func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id uuid.UUID) (history.Memory, error) {
 	var found history.Memory
 	err := sendAs(ctx, u.pool, user, "find memory", func(batch *pgx.Batch) {
-		queueExec(batch, queries.FindMemory, id).Query(one(&found))
+		dbsqlc.FindMemory.Read(batch, id, set(&found))
 	})
 	if err == nil && found.ID == uuid.Nil {
 		err = history.NoMemory()
@@ -103,8 +97,8 @@ func (u *UserMemories) MemoryHistory(ctx context.Context, user auth.Principal, i
 	var found history.Memory
 	var made history.MemoryHistory
 	err := sendAs(ctx, u.pool, user, "read memory history", func(batch *pgx.Batch) {
-		queueExec(batch, queries.FindMemory, id).Query(one(&found))
-		queueExec(batch, queries.MemoryRevisions, id).Query(all(&made.Revisions))
+		dbsqlc.FindMemory.Read(batch, id, set(&found))
+		dbsqlc.MemoryRevisions.Read(batch, id, all(&made.Revisions))
 	})
 	if err == nil && found.ID == uuid.Nil {
 		err = history.NoMemory()
@@ -124,11 +118,11 @@ func (u *UserMemories) changeBeside(ctx context.Context, user auth.Principal, do
 	return failed(doing, inTx(ctx, u.pool, func(tx pgx.Tx) error {
 		c := &memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: u.options}
 		err := c.send(func(batch *pgx.Batch) {
-			queueExec(batch, queries.ActAsUser, user.Claims)
+			dbsqlc.ActAsUser.Queue(batch, user.Claims)
 			if before != nil {
 				before(batch)
 			}
-			queueBare(batch, queries.TouchOwnMemories)
+			dbsqlc.TouchOwnMemories.Queue(batch, struct{}{})
 		})
 		if err != nil {
 			return err
@@ -179,31 +173,21 @@ func (c *memoryChange) enqueue() error {
 }
 
 func (c *memoryChange) find(id uuid.UUID) (found history.Memory, err error) {
-	err = c.send(func(batch *pgx.Batch) { queueExec(batch, queries.FindMemory, id).Query(one(&found)) })
+	err = c.send(func(batch *pgx.Batch) { dbsqlc.FindMemory.Read(batch, id, set(&found)) })
 	if err == nil && found.ID == uuid.Nil {
 		err = history.NoMemory()
 	}
 	return found, err
 }
 
-// twin is a memory with certain words, by their key.
-type twin struct {
-	ID     uuid.UUID
-	Key    string
-	Status memories.Status // "" for none
-}
-
-// live reports whether the words are remembered.
-func (t twin) live() bool { return t.Status == memories.Active || t.Status == memories.Inbox }
-
-// twins returns the memory that has each of the contents, except one memory.
-func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]twin, error) {
+// twins returns the memory that has each of the contents, except one memory. Its status is "" for none.
+func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]dbsqlc.FindTwinsRow, error) {
 	params := dbsqlc.FindTwinsParams{Contents: contents, But: but}
 	for place := range contents {
 		params.Places = append(params.Places, place)
 	}
-	var found []twin
-	err := c.send(func(batch *pgx.Batch) { queueExec(batch, queries.FindTwins, params).Query(all(&found)) })
+	var found []dbsqlc.FindTwinsRow
+	err := c.send(func(batch *pgx.Batch) { dbsqlc.FindTwins.Read(batch, params, all(&found)) })
 	return found, err
 }
 
@@ -218,7 +202,7 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 		if err != nil {
 			return err
 		}
-		if known := found[0]; known.ID != id && known.Status != "" && known.Status != memories.Superseded {
+		if known := found[0]; known.ID != id && known.Status != "" && known.Status != string(memories.Superseded) {
 			added = false
 			if memory.Proposed {
 				stored, err = c.find(known.ID)
@@ -244,15 +228,15 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 		}
 		return c.send(func(batch *pgx.Batch) {
 			queueNote(batch, memories.Add, reason)
-			queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{Origin: string(origin), NewRows: rows})
-			queueExec(batch, queries.FindMemory, id).Query(one(&stored))
+			dbsqlc.InsertMemories.Queue(batch, dbsqlc.InsertMemoriesParams{Origin: string(origin), NewRows: rows})
+			dbsqlc.FindMemory.Read(batch, id, set(&stored))
 		})
 	})
 	return stored, added, err
 }
 
 func queueNote(batch *pgx.Batch, action memories.Action, reason string) {
-	queueExec(batch, queries.NoteUserChange, dbsqlc.NoteUserChangeParams{Action: string(action), Reason: reason})
+	dbsqlc.NoteUserChange.Queue(batch, dbsqlc.NoteUserChangeParams{Action: string(action), Reason: reason})
 }
 
 // ChangeMemory changes a memory and reads it.
@@ -284,18 +268,18 @@ func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange, own bool
 	var after history.Memory
 	err = c.send(func(batch *pgx.Batch) {
 		queueNote(batch, actionOf(before, change), reasonOf(before, change))
-		queue(batch, queries.ChangeMemory, dbsqlc.ChangeMemoryParams{
+		dbsqlc.ChangeMemory.Queue(batch, dbsqlc.ChangeMemoryParams{
 			ID: id, Content: change.Content, MemoryType: change.Type, Durable: change.Durable, Pinned: change.Pinned, Status: change.Status,
 			Own: own,
 		}).Exec(affects(1, &changed))
 		if replaced := before.ConflictsWith; replaced != nil && *cmp.Or(change.Status, new("")) == string(memories.Active) {
 			queueNote(batch, memories.Delete, "the user confirmed what contradicts it")
-			queueExec(batch, queries.ReplaceMemory, dbsqlc.ReplaceMemoryParams{ID: id, Replaced: *replaced})
+			dbsqlc.ReplaceMemory.Queue(batch, dbsqlc.ReplaceMemoryParams{ID: id, Replaced: *replaced})
 		}
 		if change.Content != nil {
-			queueExec(batch, queries.OverwriteFacts, dbsqlc.OverwriteFactsParams{ID: id, Content: *change.Content})
+			dbsqlc.OverwriteFacts.Queue(batch, dbsqlc.OverwriteFactsParams{ID: id, Content: *change.Content})
 		}
-		queueExec(batch, queries.FindMemory, id).Query(one(&after))
+		dbsqlc.FindMemory.Read(batch, id, set(&after))
 	})
 	if err == nil && !changed {
 		err = notAllowed("memories")
@@ -321,14 +305,19 @@ func other[T comparable](wanted *T, is T) *T {
 // checkTwin returns an error if the change would make a second memory with the same words.
 func (c *memoryChange) checkTwin(before history.Memory, change history.MemoryChange) error {
 	content, status := *cmp.Or(change.Content, &before.Content), *cmp.Or(change.Status, &before.Status)
-	if change.Content == nil && change.Status == nil || status != string(memories.Active) && status != string(memories.Inbox) {
+	if change.Content == nil && change.Status == nil || !live(status) {
 		return nil
 	}
 	found, err := c.twins(before.ID, content)
-	if err == nil && found[0].live() {
+	if err == nil && live(found[0].Status) {
 		err = history.SameMemory(found[0].ID)
 	}
 	return err
+}
+
+// live reports whether a memory with that status is remembered.
+func live(status string) bool {
+	return status == string(memories.Active) || status == string(memories.Inbox)
 }
 
 func actionOf(before history.Memory, change history.MemoryChange) memories.Action {
@@ -363,8 +352,8 @@ func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id
 	lock := func(batch *pgx.Batch) {
 		chats = nil
 		if deletion.Also == history.AlsoSummaries {
-			queueExec(batch, queries.LockMemorysChats, id)
-			queueMany(batch, queries.MakeBriefsStale, id, func(chatID uuid.UUID) { chats = append(chats, chatID) })
+			dbsqlc.LockMemorysChats.Queue(batch, id)
+			dbsqlc.MakeBriefsStale.Read(batch, id, func(chatID uuid.UUID) { chats = append(chats, chatID) })
 		}
 	}
 	return u.changeBeside(ctx, user, "delete memory", lock, func(c *memoryChange) error {
@@ -373,7 +362,7 @@ func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id
 		}
 		var deleted bool
 		err := c.send(func(batch *pgx.Batch) {
-			queue(batch, queries.DeleteMemory, id).Exec(affects(1, &deleted))
+			dbsqlc.DeleteMemory.Queue(batch, id).Exec(affects(1, &deleted))
 		})
 		if err == nil && !deleted {
 			err = notAllowed("memories")
@@ -409,7 +398,7 @@ func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, 
 	}
 	err = u.change(ctx, user, "forget memories", func(c *memoryChange) error {
 		var deleted int64
-		err := c.send(func(batch *pgx.Batch) { queue(batch, queries.ForgetMemories, params).Exec(counts(&deleted)) })
+		err := c.send(func(batch *pgx.Batch) { dbsqlc.ForgetMemories.Queue(batch, params).Exec(counts(&deleted)) })
 		forgotten = int(deleted)
 		return err
 	})
@@ -420,14 +409,14 @@ func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, 
 func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) (history.DeletedMemories, error) {
 	var deleted, left history.DeletedMemories
 	skip := func(batch *pgx.Batch) {
-		queueBare(batch, queries.MakeOwnMemoryUser)
-		queueBare(batch, queries.SkipUnread)
+		dbsqlc.MakeOwnMemoryUser.Queue(batch, struct{}{})
+		dbsqlc.SkipUnread.Queue(batch, struct{}{})
 	}
 	err := u.changeBeside(ctx, user, "delete memories", skip, func(c *memoryChange) error {
 		return c.send(func(batch *pgx.Batch) {
-			queueBare(batch, queries.CountMemories).Query(one(&deleted))
-			queueBare(batch, queries.DeleteMemories)
-			queueBare(batch, queries.CountMemories).Query(one(&left))
+			dbsqlc.CountMemories.Read(batch, struct{}{}, set(&deleted))
+			dbsqlc.DeleteMemories.Queue(batch, struct{}{})
+			dbsqlc.CountMemories.Read(batch, struct{}{}, set(&left))
 		})
 	})
 	if err == nil && left.Memories > 0 {

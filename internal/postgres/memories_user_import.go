@@ -27,7 +27,7 @@ func (u *UserMemories) ExportMemories(ctx context.Context, user auth.Principal, 
 		params.AfterCreatedAt, params.AfterID = &after.At, after.ID
 	}
 	err = sendAs(ctx, u.pool, user, "export memories", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ExportMemories, params).Query(all(&page))
+		dbsqlc.ExportMemories.Read(batch, params, all(&page))
 	})
 	return page, err
 }
@@ -70,7 +70,7 @@ func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, cha
 	}
 	return c.send(func(batch *pgx.Batch) {
 		queueNote(batch, memories.Add, "imported")
-		queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{Origin: string(origin), SourceSessionID: nullID(chatID), NewRows: rows})
+		dbsqlc.InsertMemories.Queue(batch, dbsqlc.InsertMemoriesParams{Origin: string(origin), SourceSessionID: nullID(chatID), NewRows: rows})
 	})
 }
 
@@ -93,7 +93,7 @@ func (c *memoryChange) insertAsTheyWere(fresh []bundle.Memory) error {
 	}
 	return c.send(func(batch *pgx.Batch) {
 		queueNote(batch, memories.Add, "imported")
-		queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{NewRows: encoded})
+		dbsqlc.InsertMemories.Queue(batch, dbsqlc.InsertMemoriesParams{NewRows: encoded})
 	})
 }
 
@@ -109,7 +109,7 @@ func (c *memoryChange) sources(imported []transfer.NewMemory, places []uuid.UUID
 	if err != nil {
 		return failed("encode sources", err)
 	}
-	return dbsqlc.New(c.tx).InsertMemorySources(c.ctx, encoded)
+	return dbsqlc.InsertMemorySources.Run(c.ctx, c.tx, encoded)
 }
 
 // fresh returns the records that are not remembered yet, with their new ids: neither they themselves, or an earlier import of
@@ -140,7 +140,7 @@ func (c *memoryChange) fresh(records []bundle.Memory, ids []uuid.UUID) (fresh []
 		known, again := taken[key]
 		if own := there[i]; own != uuid.Nil {
 			known, again = own, true
-		} else if !again && twins[i].Status != "" && (past || twins[i].Status != memories.Superseded) {
+		} else if !again && twins[i].Status != "" && (past || twins[i].Status != string(memories.Superseded)) {
 			known, again = twins[i].ID, true
 		}
 		if places[i] = known; !again {
@@ -165,7 +165,7 @@ func (c *memoryChange) there(records []bundle.Memory, ids []uuid.UUID) ([]uuid.U
 	}
 	owned := map[uuid.UUID]bool{}
 	err := c.send(func(batch *pgx.Batch) {
-		queueMany(batch, queries.FindOwnMemories, slices.Concat(ids, originals), func(id uuid.UUID) { owned[id] = true })
+		dbsqlc.FindOwnMemories.Read(batch, slices.Concat(ids, originals), func(id uuid.UUID) { owned[id] = true })
 	})
 	found := make([]uuid.UUID, len(records))
 	for i, id := range ids {

@@ -105,91 +105,91 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		query func(chatID uuid.UUID) *pgx.QueuedQuery
 		most  int // rows
 	}{
-		"ReadBrief":     {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadBrief, id) }, 1},
-		"RecallsOthers": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.RecallsOthers, id) }, 2},
+		"ReadBrief":     {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.ReadBrief.Queue(batch, id) }, 1},
+		"RecallsOthers": {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.RecallsOthers.Queue(batch, id) }, 2},
 		"ReadBuffer": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
+			return dbsqlc.ReadBuffer.Queue(batch, dbsqlc.ReadBufferParams{
 				ChatID: id, UserMessageID: uuid.New(), MessageID: uuid.New(), MaxRows: 1000,
 			})
 		}, 13},
 		"ReadKept": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.ReadKept, dbsqlc.ReadKeptParams{ChatID: id, BeforeSeq: 1 << 40})
+			return dbsqlc.ReadKept.Queue(batch, dbsqlc.ReadKeptParams{ChatID: id, BeforeSeq: 1 << 40})
 		}, 1},
 		"ReadFiles": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: 100_000, ChatID: id})
+			return dbsqlc.ReadFiles.Queue(batch, dbsqlc.ReadFilesParams{MaxTokens: 100_000, ChatID: id})
 		}, 1},
-		"LockChat": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.LockChat, id) }, 1},
+		"LockChat": {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.LockChat.Queue(batch, id) }, 1},
 		"ReleaseAbandonedReplies": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.ReleaseAbandonedReplies, dbsqlc.ReleaseAbandonedRepliesParams{ChatID: id, ExtractDelaySeconds: new(120.0)})
+			return dbsqlc.ReleaseAbandonedReplies.Queue(batch, dbsqlc.ReleaseAbandonedRepliesParams{ChatID: id, ExtractDelaySeconds: new(120.0)})
 		}, 1},
-		"FindRunningReply": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.FindRunningReply, id) }, 1},
+		"FindRunningReply": {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.FindRunningReply.Queue(batch, id) }, 1},
 		"FindEarlierTurn": {func(uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.FindEarlierTurn, dbsqlc.FindEarlierTurnParams{UserID: b.user.UserID, ClientMessageID: nullID(uuid.New())})
+			return dbsqlc.FindEarlierTurn.Queue(batch, dbsqlc.FindEarlierTurnParams{UserID: b.user.UserID, ClientMessageID: nullID(uuid.New())})
 		}, 1},
 		"FindReply, the latest": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.FindReply, dbsqlc.FindReplyParams{ChatID: id})
+			return dbsqlc.FindReply.Queue(batch, dbsqlc.FindReplyParams{ChatID: id})
 		}, 1},
 		"FindReply, an old one": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.FindReply, dbsqlc.FindReplyParams{MessageID: nullID(b.message(id, 2)), ChatID: id})
+			return dbsqlc.FindReply.Queue(batch, dbsqlc.FindReplyParams{MessageID: nullID(b.message(id, 2)), ChatID: id})
 		}, 1},
 		"InsertTurn": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.InsertTurn, dbsqlc.InsertTurnParams{
+			return dbsqlc.InsertTurn.Queue(batch, dbsqlc.InsertTurnParams{
 				UserMessageID: uuid.New(), Content: "x", TokenCount: 1, Metadata: []byte("{}"), ClientMessageID: nullID(uuid.New()),
 				MessageID: uuid.New(), ReplyMetadata: []byte("{}"), LeaseSeconds: 60, ChatID: id,
 			})
 		}, 2},
 		"StoreMessages": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.StoreMessages, twoMessages(b, id))
+			return dbsqlc.StoreMessages.Queue(batch, twoMessages(b, id))
 		}, 4},
 		"FindStoredMessages": {func(id uuid.UUID) *pgx.QueuedQuery {
 			sent := twoMessages(b, id)
-			return queueExec(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{
+			return dbsqlc.FindStoredMessages.Queue(batch, dbsqlc.FindStoredMessagesParams{
 				UserID: sent.UserID, Ids: sent.Ids, ClientIds: sent.ClientIds, Places: sent.Places,
 			})
 		}, 2},
 		"InsertAgain": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.InsertAgain, dbsqlc.InsertAgainParams{
+			return dbsqlc.InsertAgain.Queue(batch, dbsqlc.InsertAgainParams{
 				MessageID: uuid.New(), ReplyMetadata: []byte("{}"), LeaseSeconds: 60, UserMessageID: b.message(id, 1), ChatID: id, InPlaceOf: b.message(id, 2),
 			})
 		}, 1},
 		"SupersedeReply": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.SupersedeReply, dbsqlc.SupersedeReplyParams{InPlaceOf: b.message(id, 2), MessageID: b.message(id, 4)})
+			return dbsqlc.SupersedeReply.Queue(batch, dbsqlc.SupersedeReplyParams{InPlaceOf: b.message(id, 2), MessageID: b.message(id, 4)})
 		}, 1},
 		"SaveReply": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{
+			return dbsqlc.SaveReply.Queue(batch, dbsqlc.SaveReplyParams{
 				Content: "x", Status: "complete", TokenCount: 1, Metadata: []byte("{}"), ID: b.message(id, 20), ChatID: id,
 			})
 		}, 1},
 		"ReadCounters": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.ReadCounters, dbsqlc.ReadCountersParams{ChatID: id, IndexAfter: indexAfter})
+			return dbsqlc.ReadCounters.Queue(batch, dbsqlc.ReadCountersParams{ChatID: id, IndexAfter: indexAfter})
 		}, 1},
-		"ActAsChatOwner": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ActAsChatOwner, id) }, 1},
+		"ActAsChatOwner": {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.ActAsChatOwner.Queue(batch, id) }, 1},
 		"ClaimBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.ClaimBrief, dbsqlc.ClaimBriefParams{LeaseToken: uuid.New(), LeaseSeconds: 20, ChatID: id})
+			return dbsqlc.ClaimBrief.Queue(batch, dbsqlc.ClaimBriefParams{LeaseToken: uuid.New(), LeaseSeconds: 20, ChatID: id})
 		}, 1},
 		"ReadFoldable": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{ChatID: id, LeaseToken: lease, MaxRows: 2000})
+			return dbsqlc.ReadFoldable.Queue(batch, dbsqlc.ReadFoldableParams{ChatID: id, LeaseToken: lease, MaxRows: 2000})
 		}, 12},
-		"LockBrief":    {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockBrief, id) }, 1},
-		"LockOwnBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockOwnBrief, id) }, 1},
+		"LockBrief":    {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.LockBrief.Queue(batch, id) }, 1},
+		"LockOwnBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.LockOwnBrief.Queue(batch, id) }, 1},
 		"WriteBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
+			return dbsqlc.WriteBrief.Queue(batch, dbsqlc.WriteBriefParams{
 				GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last[id] - 6, ChatID: id, PlannedVersion: 1, LeaseToken: lease, Kind: "fold",
 				SeqFrom: 9, Turns: 1, InputTokens: 1, OutputTokens: 1, PromptMode: "inline", DurationMs: 1, Details: []byte("{}"),
 			})
 		}, 12},
 		"WriteDraft": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.WriteDraft, dbsqlc.WriteDraftParams{
+			return dbsqlc.WriteDraft.Queue(batch, dbsqlc.WriteDraftParams{
 				ChatID: id, LeaseToken: lease, LeaseSeconds: 20, PlannedVersion: 1, PlanSha256: "x", PiecesDone: 1, Pieces: 2, Stats: []byte("{}"),
 			})
 		}, 1},
 		"PutOffFold": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{
+			return dbsqlc.PutOffFold.Queue(batch, dbsqlc.PutOffFoldParams{
 				ChatID: id, LeaseToken: nullID(lease), Failure: "x", SoonSeconds: []float64{}, FirstSeconds: 1, LongestSeconds: 1,
 			})
 		}, 1},
 		"SettleFold": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{ChatID: id, LeaseToken: lease})
+			return dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{ChatID: id, LeaseToken: lease})
 		}, 13},
 		// What may_fold asks: the user has 2001 chats, of which two have a lease.
 		"may_fold": {func(id uuid.UUID) *pgx.QueuedQuery {
@@ -198,9 +198,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	} {
 		for _, chatID := range []uuid.UUID{long, short} {
 			query := c.query(chatID)
-			act := func(tx pgx.Tx) error { return dbsqlc.New(tx).ActAsUser(t.Context(), b.user.Claims) }
+			act := func(tx pgx.Tx) error { return dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims) }
 			if strings.Contains(query.SQL, "throughline.own_") {
-				act = func(tx pgx.Tx) error { _, err := dbsqlc.New(tx).ActAsChatOwner(t.Context(), chatID); return err }
+				act = func(tx pgx.Tx) error { _, err := dbsqlc.ActAsChatOwner.One(t.Context(), tx, chatID); return err }
 			}
 			err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
 				if err := act(tx); err != nil {
@@ -225,12 +225,12 @@ func TestSavingAReplyReadsItAlone(t *testing.T) {
 	b := newOwnBed(t)
 	long, _ := b.fill(200, 1000)
 	noError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-		for _, sql := range []string{"set local plan_cache_mode = force_generic_plan", "prepare save as " + dbsqlc.SaveReply} {
+		for _, sql := range []string{"set local plan_cache_mode = force_generic_plan", "prepare save as " + dbsqlc.SaveReply.SQL} {
 			if _, err := tx.Exec(t.Context(), sql); err != nil {
 				return err
 			}
 		}
-		if err := dbsqlc.New(tx).ActAsUser(t.Context(), b.user.Claims); err != nil {
+		if err := dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims); err != nil {
 			return err
 		}
 		execute := fmt.Sprintf("execute save ('x', 'complete', 1, '{}', '%s', '%s')", b.message(long, 20), long)
@@ -288,12 +288,12 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 	tx := b.begin()
 	noError(t, errOf(tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")))
 	for name, c := range map[string]struct{ sql, args string }{
-		"InsertDeltas":              {dbsqlc.InsertDeltas, fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
-		"RenewLeases":               {dbsqlc.RenewLeases, fmt.Sprintf("(15, '%s')", ids)},
-		"CancelRequested":           {dbsqlc.CancelRequested, fmt.Sprintf("('%s')", ids)},
-		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, "(120)"},
-		"DeleteSpentDeltas":         {dbsqlc.DeleteSpentDeltas, fmt.Sprintf("('%s')", ids)},
-		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, "(10)"},
+		"InsertDeltas":              {dbsqlc.InsertDeltas.SQL, fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
+		"RenewLeases":               {dbsqlc.RenewLeases.SQL, fmt.Sprintf("(15, '%s')", ids)},
+		"CancelRequested":           {dbsqlc.CancelRequested.SQL, fmt.Sprintf("('%s')", ids)},
+		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies.SQL, "(120)"},
+		"DeleteSpentDeltas":         {dbsqlc.DeleteSpentDeltas.SQL, fmt.Sprintf("('%s')", ids)},
+		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas.SQL, "(10)"},
 	} {
 		if did := work(t, explainPrepared(t, tx, c.sql, c.args)); did > 12*replies*deltas {
 			t.Errorf("%s handled %d rows for %d replies:\n%s", name, did, replies, explainPrepared(t, tx, c.sql, c.args))
@@ -361,21 +361,21 @@ func TestListsOfManyMessages(t *testing.T) {
 		last := int64(messages / 2)
 		batch := &pgx.Batch{} // is never sent
 		before := func(seq int64) *pgx.QueuedQuery {
-			return queueExec(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{ChatID: long, BeforeSeq: seq, Most: 50})
+			return dbsqlc.ListMessagesBefore.Queue(batch, dbsqlc.ListMessagesBeforeParams{ChatID: long, BeforeSeq: seq, Most: 50})
 		}
 		tx := b.begin()
-		noError(t, dbsqlc.New(tx).ActAsUser(t.Context(), user.Claims))
+		noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, user.Claims))
 		for name, query := range map[string]*pgx.QueuedQuery{
-			"chats": queueExec(batch, queries.ListChats, dbsqlc.ListChatsParams{Most: 20}),
-			"chats, a later page": queueExec(batch, queries.ListChats, dbsqlc.ListChatsParams{
+			"chats": dbsqlc.ListChats.Queue(batch, dbsqlc.ListChatsParams{Most: 20}),
+			"chats, a later page": dbsqlc.ListChats.Queue(batch, dbsqlc.ListChatsParams{
 				AsOf: new(time.Now()), Activity: new(time.Now().Add(-50 * time.Hour)), ChatID: nullID(uuid.New()), Most: 20,
 			}),
-			"chat":                      queueExec(batch, queries.ReadChat, long),
+			"chat":                      dbsqlc.ReadChat.Queue(batch, long),
 			"messages, the newest":      before(math.MaxInt64),
 			"messages, in the middle":   before(last / 2),
 			"messages, the first":       before(51),
-			"messages, after the first": queueExec(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{ChatID: long, AfterSeq: 0, Most: 50}),
-			"files":                     queueExec(batch, queries.ListFiles, dbsqlc.ListFilesParams{ChatID: long}),
+			"messages, after the first": dbsqlc.ListMessagesAfter.Queue(batch, dbsqlc.ListMessagesAfterParams{ChatID: long, AfterSeq: 0, Most: 50}),
+			"files":                     dbsqlc.ListFiles.Queue(batch, dbsqlc.ListFilesParams{ChatID: long}),
 		} {
 			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 				testkit.Exec(t, tx, "select set_config('plan_cache_mode', $1, true)", mode)
@@ -391,7 +391,7 @@ func TestListsOfManyMessages(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		pages, _ := blocksRead(t, tx, &pgx.QueuedQuery{SQL: dbsqlc.CountUsage})
+		pages, _ := blocksRead(t, tx, dbsqlc.CountUsage.Queue(&pgx.Batch{}, struct{}{}))
 		t.Logf("usage of %d messages: %d pages, %s", messages, pages, time.Since(began))
 	}
 	for name, pages := range read {

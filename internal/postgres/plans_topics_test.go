@@ -59,22 +59,22 @@ func TestTopicsOfLongChats(t *testing.T) {
 			query *pgx.QueuedQuery
 			most  int // blocks
 		}{
-			"AssignWanted":     {queue(batch, queries.AssignWanted, dbsqlc.AssignWantedParams{Mode: "auto", Model: model, ChatID: chat}), short},
-			"AssignReadTopics": {queueExec(batch, queries.AssignReadTopics, chat), 2 * short},
-			"AssignReadTurns":  {queueExec(batch, queries.AssignReadTurns, dbsqlc.AssignReadTurnsParams{Model: model, Most: 200, ChatID: chat}), short},
-			"AssignRenew":      {queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chat, Model: model}), short},
-			"AssignReadDue":    {queue(batch, queries.AssignReadDue, dbsqlc.AssignReadDueParams{ChatID: chat, MaxMessages: 12}), short},
-			"AssignFindChats":  {queue(batch, queries.AssignFindChats, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}), short},
-			"LookUpTopics": {queueExec(batch, queries.LookUpTopics,
+			"AssignWanted":     {dbsqlc.AssignWanted.Queue(batch, dbsqlc.AssignWantedParams{Mode: "auto", Model: model, ChatID: chat}), short},
+			"AssignReadTopics": {dbsqlc.AssignReadTopics.Queue(batch, chat), 2 * short},
+			"AssignReadTurns":  {dbsqlc.AssignReadTurns.Queue(batch, dbsqlc.AssignReadTurnsParams{Model: model, Most: 200, ChatID: chat}), short},
+			"AssignRenew":      {dbsqlc.AssignRenew.Queue(batch, dbsqlc.AssignRenewParams{ChatID: chat, Model: model}), short},
+			"AssignReadDue":    {dbsqlc.AssignReadDue.Queue(batch, dbsqlc.AssignReadDueParams{ChatID: chat, MaxMessages: 12}), short},
+			"AssignFindChats":  {dbsqlc.AssignFindChats.Queue(batch, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}), short},
+			"LookUpTopics": {dbsqlc.LookUpTopics.Queue(batch,
 				dbsqlc.LookUpTopicsParams{ChatID: chat, BeforeSeq: last - 4, Model: model, Question: &vector}), short / 2},
-			"UserTopicOfMessage": {queue(batch, queries.UserTopicOfMessage, b.message(chat, last-1)), short / 2},
-			"CountBareTurns":     {queue(batch, queries.CountBareTurns, model), short},
+			"UserTopicOfMessage": {dbsqlc.UserTopicOfMessage.Queue(batch, b.message(chat, last-1)), short / 2},
+			"CountBareTurns":     {dbsqlc.CountBareTurns.Queue(batch, model), short},
 			"pin":                {statement("update messages set pinned = true where chat_id = $1 and seq = $2", chat, last/2), short},
 			"index again":        {statement("select throughline.write_turn_index($1, $2, $3)", chat, last-79, last), 4 * short},
-			"AssignRecount":      {queueExec(batch, queries.AssignRecount, dbsqlc.AssignRecountParams{ChatID: chat, TopicID: topic}), long},
-			"PackMessages":       {queueExec(batch, queries.PackMessages, dbsqlc.PackMessagesParams{TopicID: topic, ChatID: chat}), 2 * long},
-			"UserTopicCounts":    {queueExec(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: chat}), long},
-			"UserTopicContext":   {queueExec(batch, queries.UserTopicContext, dbsqlc.UserTopicContextParams{ChatID: chat, Most: 8, MostWithout: 12}), long},
+			"AssignRecount":      {dbsqlc.AssignRecount.Queue(batch, dbsqlc.AssignRecountParams{ChatID: chat, TopicID: topic}), long},
+			"PackMessages":       {dbsqlc.PackMessages.Queue(batch, dbsqlc.PackMessagesParams{TopicID: topic, ChatID: chat}), 2 * long},
+			"UserTopicCounts":    {dbsqlc.UserTopicCounts.Queue(batch, dbsqlc.UserTopicCountsParams{ChatID: chat}), long},
+			"UserTopicContext":   {dbsqlc.UserTopicContext.Queue(batch, dbsqlc.UserTopicContextParams{ChatID: chat, Most: 8, MostWithout: 12}), long},
 		} {
 			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 				tx := b.begin()

@@ -1,7 +1,7 @@
 // Package postgres stores chats, messages and briefs. It has connection pools, transactions with a user's rights,
 // and the stores of chat, history, transfer, memory/brief and jobs. The queries are in /sql/queries, and dbsqlc is
-// the code that sqlc generates from them; batch.go sends several of them in one round trip. The package makes no
-// decisions: the rules are in the packages named above, and policies in the database decide who sees what.
+// generated from them; batch.go sends several of them in one round trip. The package makes no decisions: the rules
+// are in the packages named above, and policies in the database decide who sees what.
 package postgres
 
 import (
@@ -176,7 +176,7 @@ func warm(ctx context.Context, conn *pgx.Conn, runs int) error {
 func runTurnsOfNobody(ctx context.Context, conn *pgx.Conn, runs int) error {
 	begin := &pgx.Batch{}
 	begin.BeginTx(pgx.TxOptions{}) // in a batch, as a save does
-	queueExec(begin, queries.LimitStatements, longestWarmStatement)
+	dbsqlc.LimitStatements.Queue(begin, longestWarmStatement)
 	sent := conn.SendBatch(ctx, begin)
 	tx := sent.Tx()
 	defer func() { _ = tx.Rollback(ctx) }() // a connection that fails here is closed
@@ -194,13 +194,13 @@ func runTurnsOfNobody(ctx context.Context, conn *pgx.Conn, runs int) error {
 }
 
 func queueTurnOfNobody(batch *pgx.Batch) {
-	queueExec(batch, queries.ActAsUser, `{"sub":"00000000-0000-0000-0000-000000000000","role":"authenticated"}`)
+	dbsqlc.ActAsUser.Queue(batch, `{"sub":"00000000-0000-0000-0000-000000000000","role":"authenticated"}`)
 	start := &turnStart{userMetadata: emptyObject, replyMetadata: emptyObject, turn: chat.NewTurn{
 		ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New(), ClientMessageID: uuid.New(),
 	}}
 	start.fill(batch)
-	queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{ID: uuid.New(), Metadata: emptyObject})
-	queueOne(batch, queries.ReadCounters, dbsqlc.ReadCountersParams{ChatID: uuid.New()}, func(dbsqlc.ReadCountersRow) {})
+	dbsqlc.SaveReply.Queue(batch, dbsqlc.SaveReplyParams{ID: uuid.New(), Metadata: emptyObject})
+	dbsqlc.ReadCounters.Read(batch, dbsqlc.ReadCountersParams{ChatID: uuid.New()}, func(dbsqlc.ReadCountersRow) {})
 	queueActAsServer(batch)
 }
 

@@ -29,7 +29,7 @@ const mostMatches = 2400
 // IndexRest indexes what was said a moment ago.
 func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Scope) error {
 	return r.send(ctx, user, in, "index turns", func(batch *pgx.Batch) {
-		queueExec(batch, queries.IndexRest, dbsqlc.IndexRestParams{ChatID: nullID(in.ChatID)})
+		dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ChatID: nullID(in.ChatID)})
 	})
 }
 
@@ -46,13 +46,13 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Sco
 	err := r.send(ctx, user, in, "find turns by their words", func(batch *pgx.Batch) {
 		found = recall.Matches{}
 		if in.Except != uuid.Nil {
-			queueExec(batch, queries.IndexRest, dbsqlc.IndexRestParams{ExceptChat: nullID(in.Except)})
+			dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ExceptChat: nullID(in.Except)})
 		}
 		size := dbsqlc.RecallSizeParams{ChatID: nullID(in.ChatID), AfterSeq: in.After, BeforeSeq: in.Before}
-		queueOne(batch, queries.RecallSize, size, func(row dbsqlc.RecallSizeRow) {
+		dbsqlc.RecallSize.Read(batch, size, func(row dbsqlc.RecallSizeRow) {
 			found.Turns, found.Segments = int(row.Turns), int(row.Segments)
 		})
-		queueMany(batch, queries.RecallMatches, params, func(row dbsqlc.RecallMatchesRow) {
+		dbsqlc.RecallMatches.Read(batch, params, func(row dbsqlc.RecallMatchesRow) {
 			found.Found = append(found.Found, recall.Match{
 				Place: recall.Place{
 					Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: row.Seq}, LastSeq: row.LastSeq},
@@ -88,7 +88,7 @@ func (r *Recall) send(ctx context.Context, user auth.Principal, in recall.Scope,
 func queueLimit(ctx context.Context, batch *pgx.Batch) {
 	if deadline, ok := ctx.Deadline(); ok {
 		most := max(time.Until(deadline)*9/10, time.Millisecond)
-		queueExec(batch, queries.LimitStatements, strconv.FormatInt(most.Milliseconds(), 10))
+		dbsqlc.LimitStatements.Queue(batch, strconv.FormatInt(most.Milliseconds(), 10))
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Sc
 	var found recall.Nearby
 	err := r.send(ctx, user, in, "find turns by their meaning", func(batch *pgx.Batch) {
 		found = recall.Nearby{}
-		queueMany(batch, queries.RecallNearness, params, func(row dbsqlc.RecallNearnessRow) {
+		dbsqlc.RecallNearness.Read(batch, params, func(row dbsqlc.RecallNearnessRow) {
 			for n, seq := range row.Seqs {
 				found.Turns = append(found.Turns, recall.Near{
 					Place: recall.Place{
@@ -142,7 +142,7 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 	var topic *recall.Topic
 	err := r.send(ctx, user, recall.Scope{}, "read turns", func(batch *pgx.Batch) {
 		clear(found)
-		queueMany(batch, queries.ReadTurns, params, func(row dbsqlc.ReadTurnsRow) {
+		dbsqlc.ReadTurns.Read(batch, params, func(row dbsqlc.ReadTurnsRow) {
 			turn := recall.TurnID{ChatID: row.ChatID, Seq: row.Turn}
 			found[turn] = append(found[turn], recall.Message{
 				ID: row.ID, Seq: row.Seq, Role: row.Role, Content: row.Content, CreatedAt: row.CreatedAt, ChatTitle: row.Title,
@@ -163,12 +163,12 @@ func queueTopicPlaces(batch *pgx.Batch, in recall.Scope, vector *recall.Vector, 
 	if vector != nil {
 		params.Model, params.Question = vector.Model, new(vectorText(vector.Values))
 	}
-	queueExec(batch, queries.LookUpTopics, params).Query(all(found))
+	dbsqlc.LookUpTopics.Read(batch, params, all(found))
 }
 
 // queueKnownTopic adds the statement that reads what a prompt shows of a topic; none for uuid.Nil.
 func queueKnownTopic(batch *pgx.Batch, id uuid.UUID, found **recall.Topic) {
 	if *found = nil; id != uuid.Nil {
-		queueExec(batch, queries.LookUpTopic, id).Query(perhaps(found))
+		dbsqlc.LookUpTopic.Read(batch, id, perhaps(found))
 	}
 }

@@ -171,9 +171,9 @@ func notAllowed(table string) error {
 
 // checkGone returns an error if a chat that could not be locked is there: a policy keeps the user from changing it.
 func checkGone(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID) error {
-	var state chatState
+	var state dbsqlc.ChatStateRow
 	err := sendAs(ctx, pool, user, "look for chat", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ChatState, chatID).Query(one(&state))
+		dbsqlc.ChatState.Read(batch, chatID, set(&state))
 	})
 	if err == nil && state.ID != uuid.Nil {
 		return notAllowed("chats")
@@ -230,6 +230,6 @@ func notPrepared(sent *pgconn.PgError) string {
 
 // RolesNotGranted returns the roles that statements act as and that the connecting role is no member of.
 func RolesNotGranted(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
-	roles, err := dbsqlc.New(pool).RolesNotGranted(ctx)
+	roles, err := dbsqlc.RolesNotGranted.One(ctx, pool, struct{}{})
 	return roles, failed("look at the roles", err)
 }

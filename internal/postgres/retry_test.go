@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -153,8 +152,8 @@ func TestQueuedQueriesPassOnWhatComes(t *testing.T) {
 	chatID := b.newChat(1)
 	read := func(chatID uuid.UUID) (one dbsqlc.ReadBriefRow, many uuid.UUID, err error) {
 		err = send(t.Context(), b.pool, func(batch *pgx.Batch) {
-			queueOne(batch, queries.ReadBrief, chatID, set(&one))
-			queueMany(batch, queries.FindImported, dbsqlc.FindImportedParams{ID: chatID}, set(&many))
+			dbsqlc.ReadBrief.Read(batch, chatID, set(&one))
+			dbsqlc.FindImported.Read(batch, dbsqlc.FindImportedParams{ID: chatID}, set(&many))
 		})
 		return one, many, err
 	}
@@ -175,25 +174,7 @@ func BenchmarkQueue(b *testing.B) {
 	b.ReportAllocs()
 	params := dbsqlc.WriteBriefParams{GlobalSummary: "x", ChatID: uuid.New()}
 	for b.Loop() {
-		queueExec(&pgx.Batch{}, queries.WriteBrief, params)
-	}
-}
-
-// A statement that fails, or whose connection breaks, has no columns to describe. Every way to read rows returns its error.
-func TestRowsOfAStatementThatFails(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	type row struct{ N int }
-	for name, read := range map[string]func(pgx.Rows) error{
-		"messages": messages(new([]memory.Message)), "one": one(new(row)), "all": all(new([]row)),
-		"a generated query": func(rows pgx.Rows) error {
-			_, err := dbsqlc.New(received{rows: rows}).FindImported(t.Context(), dbsqlc.FindImportedParams{})
-			return err
-		},
-	} {
-		batch := &pgx.Batch{}
-		batch.Queue("select 1 / 0").Query(read)
-		is(t, sqlState(b.pool.SendBatch(t.Context(), batch).Close()), "22012", "%s", name)
+		dbsqlc.WriteBrief.Queue(&pgx.Batch{}, params)
 	}
 }
 
@@ -225,7 +206,7 @@ func TestMissingMigrationsAreToldFromTheAppsMistakes(t *testing.T) {
 	} {
 		err := send(t.Context(), b.pool, func(batch *pgx.Batch) {
 			if want != fault.NotReady {
-				queueExec(batch, queries.ActAsUser, b.user.Claims)
+				dbsqlc.ActAsUser.Queue(batch, b.user.Claims)
 			}
 			batch.Queue(statement)
 		})

@@ -25,7 +25,7 @@ import (
 // inTxAs runs work in a transaction with a user's rights.
 func (b *bed) inTxAs(user auth.Principal, work func(tx pgx.Tx) error) error {
 	return inTx(b.t.Context(), b.pool, func(tx pgx.Tx) error {
-		if err := dbsqlc.New(tx).ActAsUser(b.t.Context(), user.Claims); err != nil {
+		if err := dbsqlc.ActAsUser.Run(b.t.Context(), tx, user.Claims); err != nil {
 			return err
 		}
 		return work(tx)
@@ -218,8 +218,8 @@ func TestUserLeftOnAConnectionDoesNotCount(t *testing.T) {
 	conn := must(b.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for who, act := range map[string]func(tx pgx.Tx) error{
-		"user":  func(tx pgx.Tx) error { return dbsqlc.New(tx).ActAsUser(t.Context(), b.user.Claims) },
-		"owner": func(tx pgx.Tx) error { _, err := dbsqlc.New(tx).ActAsChatOwner(t.Context(), mine); return err },
+		"user":  func(tx pgx.Tx) error { return dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims) },
+		"owner": func(tx pgx.Tx) error { _, err := dbsqlc.ActAsChatOwner.One(t.Context(), tx, mine); return err },
 	} {
 		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(t.Context(), "select set_config('request.jwt.claim.sub', $1, false)", stranger.UserID.String()); err != nil {

@@ -312,7 +312,7 @@ func TestSearchUsesTheIndex(t *testing.T) {
 		t.Error(plan)
 	}
 	noError(t, b.inTxAs(b.user, func(tx pgx.Tx) error {
-		plan := explainQueued(t, tx, queueExec(&pgx.Batch{}, queries.SearchMessages, dbsqlc.SearchMessagesParams{
+		plan := explainQueued(t, tx, dbsqlc.SearchMessages.Queue(&pgx.Batch{}, dbsqlc.SearchMessagesParams{
 			Query: "words", AsQuestion: true, Candidates: 500, Most: 20,
 		}))
 		if strings.Contains(plan, "Seq Scan on messages") || mostRows(t, plan) > 500 {

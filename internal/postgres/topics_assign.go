@@ -32,7 +32,7 @@ func NewAssignments(pool *pgxpool.Pool) *Assignments {
 func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in assign.Scope) (bool, error) {
 	var rows []bool
 	err := retry(ctx, a.pool, func() (err error) {
-		rows, err = dbsqlc.New(a.pool).AssignWanted(ctx, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
+		rows, err = dbsqlc.AssignWanted.All(ctx, a.pool, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
 		return err
 	})
 	return len(rows) > 0 && rows[0], failed("look for turns without topics", err)
@@ -47,19 +47,13 @@ type held struct {
 	cleared                []*topics.Topic // that turns may leave, but not join
 }
 
-// heldTopic is a row of AssignReadTopics.
-type heldTopic struct {
-	topics.Topic
-	Cleared bool
-}
-
 // hold reads the topics of a chat in a transaction that alone changes them, as the chat's owner, and then runs work. It may
 // try again, so work must start from nothing each time.
 func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scope, work func(pgx.Tx, *held, []*topics.Topic) error) error {
 	return retry(ctx, a.pool, func() error {
 		var chat held
 		var all []*topics.Topic
-		batch := holdBatch(chatID, in, &chat, func(row heldTopic) {
+		batch := holdBatch(chatID, in, &chat, func(row dbsqlc.AssignReadTopicsRow) {
 			if row.Cleared {
 				chat.cleared = append(chat.cleared, &row.Topic)
 			} else {
@@ -76,20 +70,20 @@ func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scop
 }
 
 // holdBatch begins the transaction and queues what reads the chat.
-func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(heldTopic)) *pgx.Batch {
+func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.AssignReadTopicsRow)) *pgx.Batch {
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	queue(batch, queries.ActAsChatOwner, chatID)
-	queueOne(batch, queries.AssignClaim, chatID.String(), func(bool) { chat.claimed = true })
-	queueExec(batch, queries.LockOwnBrief, chatID)
-	queueOne(batch, queries.AssignReadChat, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, func(row dbsqlc.AssignReadChatRow) {
+	dbsqlc.ActAsChatOwner.Queue(batch, chatID)
+	dbsqlc.AssignClaim.Read(batch, chatID.String(), func(bool) { chat.claimed = true })
+	dbsqlc.LockOwnBrief.Queue(batch, chatID)
+	dbsqlc.AssignReadChat.Read(batch, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, func(row dbsqlc.AssignReadChatRow) {
 		chat.hasTopics, chat.clearedSeq, chat.indexedSeq, chat.lastNumber = row.HasTopics, row.ClearedSeq, row.IndexedSeq, row.LastNumber
 		chat.imported = row.Imported
 	})
 	if in.Model != "" {
-		queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chatID, Model: in.Model})
+		dbsqlc.AssignRenew.Queue(batch, dbsqlc.AssignRenewParams{ChatID: chatID, Model: in.Model})
 	}
-	queueExec(batch, queries.AssignReadTopics, chatID).Query(each(read))
+	dbsqlc.AssignReadTopics.Read(batch, chatID, read)
 	return batch
 }
 
@@ -125,7 +119,7 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snaps
 	}
 	batch := &pgx.Batch{}
 	params := dbsqlc.AssignReadTurnsParams{Model: s.Model, Most: most, ChatID: chatID}
-	queueExec(batch, queries.AssignReadTurns, params).Query(all(&s.Turns))
+	dbsqlc.AssignReadTurns.Read(batch, params, all(&s.Turns))
 	err := tx.SendBatch(ctx, batch).Close()
 	s.More = len(s.Turns) == most
 	return err
@@ -137,31 +131,31 @@ func writeAssignment(
 ) (found assign.Outcome, err error) {
 	batch := &pgx.Batch{}
 	for _, t := range change.New {
-		queueExec(batch, queries.AssignInsertTopic, newTopicParams(chatID, t))
+		dbsqlc.AssignInsertTopic.Queue(batch, newTopicParams(chatID, t))
 	}
 	for _, t := range change.Changed {
-		queueExec(batch, queries.AssignUpdateTopic, topicParams(chatID, t))
+		dbsqlc.AssignUpdateTopic.Queue(batch, topicParams(chatID, t))
 	}
 	for _, t := range change.Retitled {
-		queueExec(batch, queries.AssignRetitle, dbsqlc.AssignRetitleParams{ID: t.ID, ChatID: chatID, Title: t.Title, TitleSeq: t.TitleSeq})
+		dbsqlc.AssignRetitle.Queue(batch, dbsqlc.AssignRetitleParams{ID: t.ID, ChatID: chatID, Title: t.Title, TitleSeq: t.TitleSeq})
 	}
 	if len(change.Chosen) > 0 {
-		queueExec(batch, queries.AssignTurns, chosenParams(chatID, change.Chosen))
+		dbsqlc.AssignTurns.Queue(batch, chosenParams(chatID, change.Chosen))
 	}
 	for _, id := range change.Recounted {
-		queueExec(batch, queries.AssignRecount, dbsqlc.AssignRecountParams{ChatID: chatID, TopicID: id})
+		dbsqlc.AssignRecount.Queue(batch, dbsqlc.AssignRecountParams{ChatID: chatID, TopicID: id})
 	}
 	if chat.hasTopics {
 		advance := dbsqlc.AssignAdvanceParams{ChatID: chatID, IsAll: !change.Report.More, Model: model}
 		if last := len(change.Chosen) - 1; last >= 0 {
 			advance.AssignedSeq = change.Chosen[last].Seq
 		}
-		queueExec(batch, queries.AssignAdvance, advance)
+		dbsqlc.AssignAdvance.Queue(batch, advance)
 		if err := queueGiven(batch, chatID, change, given); err != nil {
 			return found, err
 		}
 	} else {
-		queueExec(batch, queries.AssignNothing, chatID)
+		dbsqlc.AssignNothing.Queue(batch, chatID)
 	}
 	for _, id := range change.Returned {
 		queueRehydrate(batch, chatID, id)
@@ -176,17 +170,17 @@ func finishAssignment(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID u
 		return err
 	}
 	if chat.hasTopics {
-		queueMany(batch, queries.AssignReadDue, dbsqlc.AssignReadDueParams{ChatID: chatID, MaxMessages: change.MaxMessages}, func(id uuid.UUID) {
+		dbsqlc.AssignReadDue.Read(batch, dbsqlc.AssignReadDueParams{ChatID: chatID, MaxMessages: change.MaxMessages}, func(id uuid.UUID) {
 			found.Due = append(found.Due, id)
 		})
-		queueOne(batch, queries.AssignCountActive, chatID, set(&found.Active))
+		dbsqlc.AssignCountActive.Read(batch, chatID, set(&found.Active))
 	}
 	queueActAsServer(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || change.JobID == 0 {
 		return err
 	}
 	// Not in the batch: Postgres would prepare it with the rights of the chat's owner.
-	return dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
+	return dbsqlc.CompleteJob.Run(ctx, tx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
 }
 
 // centroidOf returns the columns of a topic's centroid.
@@ -227,7 +221,7 @@ func chosenParams(chatID uuid.UUID, chosen []assign.Chosen) dbsqlc.AssignTurnsPa
 // Fading looks at the next chats whose topics may have faded.
 func (a *Assignments) Fading(ctx context.Context, after assign.Faded, maxTopics, most int) ([]assign.Faded, error) {
 	params := dbsqlc.AssignLookAtFadingParams{AfterAt: after.At, After: after.ChatID, MaxTopics: maxTopics, Most: most}
-	rows, err := dbsqlc.New(a.pool).AssignLookAtFading(ctx, params)
+	rows, err := dbsqlc.AssignLookAtFading.All(ctx, a.pool, params)
 	chats := make([]assign.Faded, len(rows))
 	for n, row := range rows {
 		chats[n] = assign.Faded{ChatID: row.ChatID, At: row.FadeAt, Crowded: row.Crowded}
@@ -237,7 +231,7 @@ func (a *Assignments) Fading(ctx context.Context, after assign.Faded, maxTopics,
 
 // Alike looks at the next chats whose topics have changed.
 func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]assign.Compared, error) {
-	rows, err := dbsqlc.New(a.pool).AssignLookAtAlike(ctx, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
+	rows, err := dbsqlc.AssignLookAtAlike.All(ctx, a.pool, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
 	chats := make([]assign.Compared, len(rows))
 	for n, row := range rows {
 		chats[n] = assign.Compared{ChatID: row.ChatID, Alike: row.Alike}
@@ -254,7 +248,7 @@ func (a *Assignments) Archive(ctx context.Context, chatID uuid.UUID, choose func
 		for _, id := range ids {
 			queueArchive(batch, chatID, id)
 		}
-		queueExec(batch, queries.AssignFadeAt, dbsqlc.AssignFadeAtParams{ChatID: chatID, FadeAt: next})
+		dbsqlc.AssignFadeAt.Queue(batch, dbsqlc.AssignFadeAtParams{ChatID: chatID, FadeAt: next})
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
@@ -270,11 +264,11 @@ func (a *Assignments) Merge(
 	err = a.change(ctx, chatID, func(tx pgx.Tx, all []topics.Topic) error {
 		merged = 0
 		changed := map[uuid.UUID]bool{}
-		if err := dbsqlc.New(tx).AssignCompared(ctx, chatID); err != nil {
+		if err := dbsqlc.AssignCompared.Run(ctx, tx, chatID); err != nil {
 			return err
 		}
 		for _, m := range choose(all) {
-			done, err := dbsqlc.New(tx).AssignMerge(ctx, dbsqlc.AssignMergeParams{FromTopic: m.From, IntoTopic: m.Into})
+			done, err := dbsqlc.AssignMerge.One(ctx, tx, dbsqlc.AssignMergeParams{FromTopic: m.From, IntoTopic: m.Into})
 			if err != nil {
 				return err
 			}
@@ -284,7 +278,7 @@ func (a *Assignments) Merge(
 				changed[m.Into] = true
 			}
 		}
-		if err := dbsqlc.New(tx).ActAsServer(ctx); err != nil {
+		if err := dbsqlc.ActAsServer.Run(ctx, tx, struct{}{}); err != nil {
 			return err
 		}
 		for id := range changed {
@@ -364,13 +358,13 @@ func queueGiven(batch *pgx.Batch, chatID uuid.UUID, change *assign.Change, given
 		}
 		rows[n].TopicID, rows[n].Title, rows[n].Tags = &g.TopicID, nil, []string{}
 		if slices.ContainsFunc(change.New, func(t assign.Titled) bool { return t.ID == g.TopicID }) {
-			queueExec(batch, queries.AssignGive, dbsqlc.AssignGiveParams{ID: g.TopicID, ChatID: chatID, Title: g.Title, Tags: g.Tags})
+			dbsqlc.AssignGive.Queue(batch, dbsqlc.AssignGiveParams{ID: g.TopicID, ChatID: chatID, Title: g.Title, Tags: g.Tags})
 		}
 	}
 	encoded, err := json.Marshal(rows)
 	if err != nil {
 		return fmt.Errorf("keep imported topics: %w", err)
 	}
-	queueExec(batch, queries.AssignKeepImported, dbsqlc.AssignKeepImportedParams{ChatID: chatID, LastSeq: last, Imported: encoded})
+	dbsqlc.AssignKeepImported.Queue(batch, dbsqlc.AssignKeepImportedParams{ChatID: chatID, LastSeq: last, Imported: encoded})
 	return nil
 }

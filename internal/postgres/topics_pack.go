@@ -31,10 +31,10 @@ func (p *Packs) Claim(ctx context.Context, chatID, topicID uuid.UUID, held lease
 	var claim lease.Claim
 	owner, err := sendAsOwner(ctx, p.pool, chatID, "claim topic", func(batch *pgx.Batch) {
 		s, claim = pack.Snapshot{}, lease.Gone
-		queueOne(batch, queries.PackExists, dbsqlc.PackExistsParams{TopicID: topicID, ChatID: chatID}, func(uuid.UUID) { claim = lease.Occupied })
+		dbsqlc.PackExists.Read(batch, dbsqlc.PackExistsParams{TopicID: topicID, ChatID: chatID}, func(uuid.UUID) { claim = lease.Occupied })
 		params := dbsqlc.PackClaimParams{LeaseToken: held.Token, LeaseSeconds: held.Duration.Seconds(), TopicID: topicID, ChatID: chatID}
-		queueExec(batch, queries.PackClaim, params).Query(each(func(row pack.Snapshot) { s, claim = row, lease.Taken }))
-		queueExec(batch, queries.PackMessages, dbsqlc.PackMessagesParams{TopicID: topicID, ChatID: chatID}).Query(messages(&s.Messages))
+		dbsqlc.PackClaim.Read(batch, params, func(row pack.Snapshot) { s, claim = row, lease.Taken })
+		dbsqlc.PackMessages.Read(batch, dbsqlc.PackMessagesParams{TopicID: topicID, ChatID: chatID}, messages(&s.Messages))
 	})
 	s.UserID = owner
 	return s, claim, err
@@ -42,7 +42,7 @@ func (p *Packs) Claim(ctx context.Context, chatID, topicID uuid.UUID, held lease
 
 // Renew extends the lease. It reports whether the lease was still held.
 func (p *Packs) Renew(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (bool, error) {
-	return changeAsOwner(ctx, p.pool, chatID, "renew topic", queries.PackRenew, dbsqlc.PackRenewParams{
+	return changeAsOwner(ctx, p.pool, chatID, "renew topic", dbsqlc.PackRenew, dbsqlc.PackRenewParams{
 		LeaseSeconds: held.Duration.Seconds(), TopicID: topicID, LeaseToken: held.Token,
 	})
 }
@@ -50,7 +50,7 @@ func (p *Packs) Renew(ctx context.Context, chatID, topicID uuid.UUID, held lease
 // Release ends the lease.
 func (p *Packs) Release(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) error {
 	_, err := sendAsOwner(ctx, p.pool, chatID, "release topic", func(batch *pgx.Batch) {
-		queueExec(batch, queries.PackRelease, dbsqlc.PackReleaseParams{TopicID: topicID, LeaseToken: held.Token})
+		dbsqlc.PackRelease.Queue(batch, dbsqlc.PackReleaseParams{TopicID: topicID, LeaseToken: held.Token})
 	})
 	return err
 }
@@ -58,7 +58,7 @@ func (p *Packs) Release(ctx context.Context, chatID, topicID uuid.UUID, held lea
 // PutOff ends the lease, and lets the topic be due again after a wait.
 func (p *Packs) PutOff(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease, wait time.Duration) error {
 	_, err := sendAsOwner(ctx, p.pool, chatID, "put off topic", func(batch *pgx.Batch) {
-		queueExec(batch, queries.PackPutOff, dbsqlc.PackPutOffParams{WaitSeconds: wait.Seconds(), TopicID: topicID, LeaseToken: held.Token})
+		dbsqlc.PackPutOff.Queue(batch, dbsqlc.PackPutOffParams{WaitSeconds: wait.Seconds(), TopicID: topicID, LeaseToken: held.Token})
 	})
 	return err
 }
@@ -75,12 +75,12 @@ func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(contex
 	written := false
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	queue(batch, queries.ActAsChatOwner, change.ChatID)
-	queueExec(batch, queries.LockOwnBrief, change.ChatID)
-	queueOne(batch, queries.PackCommit, packCommit(&change), func(int64) { written = true })
+	dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
+	dbsqlc.LockOwnBrief.Queue(batch, change.ChatID)
+	dbsqlc.PackCommit.Read(batch, packCommit(&change), func(int64) { written = true })
 	queueActAsServer(batch)
 	if change.JobID != 0 {
-		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
+		dbsqlc.CompleteJob.Queue(batch, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
 	}
 	err = sendInTx(ctx, p.pool, batch, func(tx pgx.Tx) error {
 		switch {
@@ -114,13 +114,13 @@ func packCommit(change *pack.Change) dbsqlc.PackCommitParams {
 // queueRehydrate makes a topic active again to which the conversation has returned: with all of its messages, and its turns
 // get vectors again. The transaction acts as the chat's owner, and holds the locks of the brief and the topic.
 func queueRehydrate(batch *pgx.Batch, chatID, topicID uuid.UUID) {
-	queueExec(batch, queries.PackRehydrate, dbsqlc.PackRehydrateParams{TopicID: topicID, ChatID: chatID})
-	queueExec(batch, queries.PackWakeTurns, dbsqlc.PackWakeTurnsParams{ChatID: chatID, TopicID: topicID})
+	dbsqlc.PackRehydrate.Queue(batch, dbsqlc.PackRehydrateParams{TopicID: topicID, ChatID: chatID})
+	dbsqlc.PackWakeTurns.Queue(batch, dbsqlc.PackWakeTurnsParams{ChatID: chatID, TopicID: topicID})
 }
 
 // queueArchive packs all messages of a topic that has faded, and takes its turns' vectors. It needs no model: the summary
 // stays what it is. The transaction acts as the chat's owner, and holds the locks of the brief and the topic.
 func queueArchive(batch *pgx.Batch, chatID, topicID uuid.UUID) {
-	queueExec(batch, queries.PackArchive, dbsqlc.PackArchiveParams{TopicID: topicID, ChatID: chatID})
-	queueExec(batch, queries.PackRestTurns, dbsqlc.PackRestTurnsParams{ChatID: chatID, TopicID: topicID})
+	dbsqlc.PackArchive.Queue(batch, dbsqlc.PackArchiveParams{TopicID: topicID, ChatID: chatID})
+	dbsqlc.PackRestTurns.Queue(batch, dbsqlc.PackRestTurnsParams{ChatID: chatID, TopicID: topicID})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
 // topicOf makes a topic of all turns of a chat, with vectors.
@@ -26,8 +27,8 @@ func (b *bed) topicOf(chatID uuid.UUID) uuid.UUID {
 func (b *bed) asOwner(chatID uuid.UUID, work func(*pgx.Batch)) {
 	b.t.Helper()
 	batch := &pgx.Batch{}
-	queue(batch, queries.ActAsChatOwner, chatID)
-	queueExec(batch, queries.LockOwnBrief, chatID)
+	dbsqlc.ActAsChatOwner.Queue(batch, chatID)
+	dbsqlc.LockOwnBrief.Queue(batch, chatID)
 	work(batch)
 	noError(b.t, b.pool.SendBatch(b.t.Context(), batch).Close())
 }

@@ -46,13 +46,13 @@ const mostUnassigned = 200
 
 // ListTopics reads a page and one topic more, which shows that there is a next page.
 func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.TopicsQuery) (history.TopicPage, error) {
-	var found []storedTopic
+	var found []dbsqlc.UserTopicFindRow
 	var unindexed bool
 	err := sendAbout(ctx, u.pool, user, chatID, "list topics", func(batch *pgx.Batch) {
-		queueTopics(batch, chatID, query).Query(all(&found))
+		readTopics(batch, chatID, query, all(&found))
 		if u.options.Index != nil {
 			asked := dbsqlc.UserTopicUnindexedParams{ChatID: chatID, FromTheFirstTurn: u.options.FromTheFirstTurn}
-			queueOne(batch, queries.UserTopicUnindexed, asked, set(&unindexed))
+			dbsqlc.UserTopicUnindexed.Read(batch, asked, set(&unindexed))
 		}
 	})
 	if err == nil && unindexed {
@@ -70,17 +70,18 @@ func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID
 	return page, err
 }
 
-func queueTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery) *pgx.QueuedQuery {
+func readTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery, take func(dbsqlc.UserTopicFindRow)) {
 	if query.Text != "" {
-		return queueExec(batch, queries.UserTopicSearch, dbsqlc.UserTopicSearchParams{
+		dbsqlc.UserTopicSearch.Read(batch, dbsqlc.UserTopicSearchParams{
 			ChatID: chatID, Words: query.Text, State: query.State, Tag: query.Tag, Most: query.Limit,
-		})
+		}, take)
+		return
 	}
 	params := dbsqlc.UserTopicListParams{ChatID: chatID, State: query.State, Tag: query.Tag, Most: query.Limit + 1}
 	if query.After != nil {
 		params.AfterActiveAt, params.AfterID = &query.After.At, query.After.ID
 	}
-	return queueExec(batch, queries.UserTopicList, params)
+	dbsqlc.UserTopicList.Read(batch, params, take)
 }
 
 // index inserts the job that indexes the chat. The rights of who asks were checked.
@@ -88,14 +89,8 @@ func (u *UserTopics) index(ctx context.Context, chatID uuid.UUID) error {
 	return failed("have turns indexed", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Index(ctx, tx, chatID) }))
 }
 
-// storedTopic is a row of UserTopicList, UserTopicSearch and UserTopicFind.
-type storedTopic struct {
-	history.OneTopic
-	InactiveSeconds float64
-}
-
 // shown is a topic as its owner sees it now.
-func (u *UserTopics) shown(row storedTopic) history.OneTopic {
+func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) history.OneTopic {
 	s, topic := u.options.Settings, row.OneTopic
 	topic.Summary = nullZero(zeroNull(topic.Summary))
 	topic.MemoryType, topic.HalfLifeDays = string(s.MemoryTypeOf(topic.AccessCount)), days(s, topic.AccessCount)
@@ -110,11 +105,11 @@ func topicID(ref history.TopicRef) uuid.NullUUID {
 	return uuid.NullUUID{UUID: ref.ID, Valid: !ref.Current}
 }
 
-func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *storedTopic) {
-	queueExec(batch, queries.UserTopicFind, dbsqlc.UserTopicFindParams{ChatID: ref.ChatID, TopicID: topicID(ref)}).Query(one(found))
+func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *dbsqlc.UserTopicFindRow) {
+	dbsqlc.UserTopicFind.Read(batch, dbsqlc.UserTopicFindParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(found))
 }
 
-func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found storedTopic, err error) {
+func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found dbsqlc.UserTopicFindRow, err error) {
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
 	return found, cmp.Or(err, missing(found.ID))
 }
@@ -144,7 +139,7 @@ func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref h
 	}
 	var changed bool
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "change topic", func(batch *pgx.Batch) {
-		queue(batch, queries.UserTopicChange, params).Exec(affects(1, &changed))
+		dbsqlc.UserTopicChange.Queue(batch, params).Exec(affects(1, &changed))
 		queueTopic(batch, ref, &found)
 	})
 	err = cmp.Or(err, missing(found.ID))
@@ -158,7 +153,7 @@ func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref h
 func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicStats, error) {
 	var stats history.TopicStats
 	err := sendAbout(ctx, u.pool, user, ref.ChatID, "count a topic's messages", func(batch *pgx.Batch) {
-		queueExec(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: ref.ChatID, TopicID: topicID(ref)}).Query(one(&stats))
+		dbsqlc.UserTopicCounts.Read(batch, dbsqlc.UserTopicCountsParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(&stats))
 	})
 	settings := u.options.Settings
 	stats.MemoryType, stats.HalfLifeDays = string(settings.MemoryTypeOf(stats.AccessCount)), days(settings, stats.AccessCount)
@@ -172,7 +167,7 @@ func (u *UserTopics) messages(
 	var row dbsqlc.UserTopicMessagesRow
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
 		params := dbsqlc.UserTopicMessagesParams{ChatID: ref.ChatID, TopicID: topicID(ref), AllOfThem: all}
-		queueOne(batch, queries.UserTopicMessages, params, set(&row))
+		dbsqlc.UserTopicMessages.Read(batch, params, set(&row))
 	})
 	if err = cmp.Or(err, missing(row.ID)); err != nil {
 		return nil, nil, err
@@ -208,12 +203,12 @@ func (u *UserTopics) TopicArchive(ctx context.Context, user auth.Principal, ref 
 
 // TopicContext reads the summary and the active messages of a topic.
 func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicContext, error) {
-	var found storedTopic
+	var found dbsqlc.UserTopicFindRow
 	var said history.TopicContext
 	err := sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's context", func(batch *pgx.Batch) {
 		queueTopic(batch, ref, &found)
 		params := dbsqlc.UserTopicContextParams{ChatID: ref.ChatID, TopicID: topicID(ref), Most: mostUnassigned, MostWithout: u.options.Settings.MaxMessages}
-		queueExec(batch, queries.UserTopicContext, params).Query(all(&said.Messages))
+		dbsqlc.UserTopicContext.Read(batch, params, all(&said.Messages))
 	})
 	for n := range said.Messages {
 		if message := &said.Messages[n]; message.Role == "system" {
@@ -238,14 +233,14 @@ func (u *UserTopics) RateMessage(ctx context.Context, user auth.Principal, messa
 }
 
 func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID uuid.UUID, rating int) (history.Message, error) {
-	var chat chatState
+	var chat dbsqlc.ChatStateRow
 	var rated history.Message
 	var changed bool
 	batch := &pgx.Batch{}
-	queueExec(batch, queries.ActAsUser, user.Claims)
-	queueExec(batch, queries.FindMessagesChat, messageID).Query(one(&chat))
-	queue(batch, queries.UserTopicRateMessage, dbsqlc.UserTopicRateMessageParams{MessageID: messageID, Rating: rating}).Exec(affects(1, &changed))
-	queueExec(batch, queries.FindMessage, messageID).Query(one(&rated))
+	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	dbsqlc.FindMessagesChat.Read(batch, messageID, set(&chat))
+	dbsqlc.UserTopicRateMessage.Queue(batch, dbsqlc.UserTopicRateMessageParams{MessageID: messageID, Rating: rating}).Exec(affects(1, &changed))
+	dbsqlc.FindMessage.Read(batch, messageID, set(&rated))
 	err := tx.SendBatch(ctx, batch).Close()
 	if err == nil && (chat.ID == uuid.Nil || rated.ID == uuid.Nil) {
 		err = history.NoMessage()
@@ -266,14 +261,14 @@ func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID 
 func rateTopic(ctx context.Context, tx pgx.Tx, rated history.Message, rating int) error {
 	var topic dbsqlc.UserTopicOfMessageRow
 	batch := &pgx.Batch{}
-	queueExec(batch, queries.LockBrief, rated.ChatID)
-	queueOne(batch, queries.UserTopicOfMessage, rated.ID, set(&topic))
+	dbsqlc.LockBrief.Queue(batch, rated.ChatID)
+	dbsqlc.UserTopicOfMessage.Read(batch, rated.ID, set(&topic))
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || topic.ID == uuid.Nil {
 		return err
 	}
 	const steps = 10_000 // a column of type real holds 0.9 as 0.8999999762, and ratings would add such remainders up
 	importance := math.Round(topics.Rate(float64(topic.Importance), rating)*steps) / steps
-	return dbsqlc.New(tx).UserTopicRate(ctx, dbsqlc.UserTopicRateParams{TopicID: topic.ID, Importance: float32(importance)})
+	return dbsqlc.UserTopicRate.Run(ctx, tx, dbsqlc.UserTopicRateParams{TopicID: topic.ID, Importance: float32(importance)})
 }
 
 // MergeTopic merges a topic into another of its chat, and has the summary made anew.
@@ -288,12 +283,12 @@ func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref hi
 }
 
 func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, ref history.TopicRef, into uuid.UUID) (history.OneTopic, error) {
-	var state chatState
-	var from, kept storedTopic
+	var state dbsqlc.ChatStateRow
+	var from, kept dbsqlc.UserTopicFindRow
 	batch := &pgx.Batch{}
-	queueExec(batch, queries.ActAsUser, user.Claims)
-	queueExec(batch, queries.ChatState, ref.ChatID).Query(one(&state))
-	queueExec(batch, queries.LockBrief, ref.ChatID)
+	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	dbsqlc.ChatState.Read(batch, ref.ChatID, set(&state))
+	dbsqlc.LockBrief.Queue(batch, ref.ChatID)
 	queueTopic(batch, ref, &from)
 	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	err := tx.SendBatch(ctx, batch).Close()
@@ -302,8 +297,8 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	}
 	locked, merged := false, false
 	batch = &pgx.Batch{}
-	queue(batch, queries.UserTopicLock, dbsqlc.UserTopicLockParams{One: from.ID, Other: into}).Exec(affects(2, &locked))
-	queueOne(batch, queries.UserTopicMerge, dbsqlc.UserTopicMergeParams{Merged: from.ID, IntoTopic: into}, set(&merged))
+	dbsqlc.UserTopicLock.Queue(batch, dbsqlc.UserTopicLockParams{One: from.ID, Other: into}).Exec(affects(2, &locked))
+	dbsqlc.UserTopicMerge.Read(batch, dbsqlc.UserTopicMergeParams{Merged: from.ID, IntoTopic: into}, set(&merged))
 	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	queueActAsServer(batch)
 	err = tx.SendBatch(ctx, batch).Close()
@@ -317,7 +312,7 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 }
 
 // mergeable returns why a topic cannot be merged into another, or nil.
-func mergeable(from, into storedTopic) error {
+func mergeable(from, into dbsqlc.UserTopicFindRow) error {
 	wrong := ""
 	switch {
 	case from.ID == into.ID:

@@ -11,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/postgres/query"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -52,17 +53,9 @@ func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue, memo
 	}
 }
 
-// exportedChat is a row of ExportChat.
-type exportedChat struct {
-	bundle.Chat
-	LastSeq   int64
-	ExpiresAt *time.Time
-	Expired   bool
-}
-
 // ExportChat reads the chat itself.
 func (t *Transfer) ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (bundle.Chat, int64, error) {
-	page, err := exportPage[exportedChat](ctx, t.pages, user, chatID, queries.ExportChat, chatID)
+	page, err := exportPage(ctx, t.pages, user, chatID, dbsqlc.ExportChat, chatID)
 	switch {
 	case err != nil:
 		return bundle.Chat{}, 0, err
@@ -76,7 +69,7 @@ func (t *Transfer) ExportChat(ctx context.Context, user auth.Principal, chatID u
 
 // ExportMessages reads a page of messages.
 func (p pages) ExportMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, after, last int64) ([]bundle.Message, error) {
-	return exportPage[bundle.Message](ctx, p, user, chatID, queries.ExportMessages, dbsqlc.ExportMessagesParams{
+	return exportPage(ctx, p, user, chatID, dbsqlc.ExportMessages, dbsqlc.ExportMessagesParams{
 		ChatID: chatID, AfterSeq: after, LastSeq: last, MaxRows: exportRows, MaxBytes: exportBytes,
 	})
 }
@@ -87,7 +80,7 @@ func (p pages) ExportFiles(ctx context.Context, user auth.Principal, chatID uuid
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	return exportPage[bundle.File](ctx, p, user, chatID, queries.ExportFiles, dbsqlc.ExportFilesParams{
+	return exportPage(ctx, p, user, chatID, dbsqlc.ExportFiles, dbsqlc.ExportFilesParams{
 		ChatID: chatID, AfterSha256: from, LastSeq: last, MaxRows: exportFiles,
 	})
 }
@@ -98,7 +91,7 @@ func (p pages) ExportFile(ctx context.Context, user auth.Principal, chatID uuid.
 	if err != nil {
 		return bundle.File{}, fmt.Errorf("export: %w", err)
 	}
-	page, err := exportPage[bundle.File](ctx, p, user, chatID, queries.ExportFile, dbsqlc.ExportFileParams{ChatID: chatID, Sha256: hash})
+	page, err := exportPage(ctx, p, user, chatID, dbsqlc.ExportFile, dbsqlc.ExportFileParams{ChatID: chatID, Sha256: hash})
 	switch {
 	case err != nil:
 		return bundle.File{}, err
@@ -115,7 +108,7 @@ func (p pages) ExportMemories(ctx context.Context, user auth.Principal, chatID u
 		return nil, err
 	}
 	params.ChatID, params.LastSeq = nullID(chatID), last
-	return exportPage[bundle.Memory](ctx, p, user, chatID, queries.ExportMemories, params)
+	return exportPage(ctx, p, user, chatID, dbsqlc.ExportMemories, params)
 }
 
 // memoriesAfter asks for the page after a memory, nil for the first.
@@ -130,14 +123,14 @@ func memoriesAfter(after *bundle.Memory) (params dbsqlc.ExportMemoriesParams, er
 
 // ExportTopics reads a page of what the chat is about.
 func (p pages) ExportTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, after int, last int64) ([]transfer.NumberedTopic, error) {
-	return exportPage[transfer.NumberedTopic](ctx, p, user, chatID, queries.ExportTopics, dbsqlc.ExportTopicsParams{
+	return exportPage(ctx, p, user, chatID, dbsqlc.ExportTopics, dbsqlc.ExportTopicsParams{
 		ChatID: chatID, AfterNumber: after, LastSeq: last, MaxRows: exportTopics,
 	})
 }
 
 // ExportRevisions reads a page of the brief's changes.
 func (p pages) ExportRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, after int64) ([]bundle.Revision, error) {
-	return exportPage[bundle.Revision](ctx, p, user, chatID, queries.ExportRevisions, dbsqlc.ExportRevisionsParams{
+	return exportPage(ctx, p, user, chatID, dbsqlc.ExportRevisions, dbsqlc.ExportRevisionsParams{
 		ChatID: chatID, AfterVersion: after, MaxRows: exportRows,
 	})
 }
@@ -146,13 +139,13 @@ func (p pages) ExportRevisions(ctx context.Context, user auth.Principal, chatID 
 // the chat was deleted meanwhile.
 func exportPage[Row, Params any](
 	ctx context.Context, p pages, user auth.Principal, chatID uuid.UUID,
-	run statement[Params], params Params,
+	run *query.Query[Params, Row], params Params,
 ) ([]Row, error) {
 	var exists bool
 	var page []Row
 	err := p.read(ctx, user, func(batch *pgx.Batch) {
-		queueExec(batch, run, params).Query(all(&page))
-		queueOne(batch, queries.ChatExists, chatID, set(&exists))
+		run.Read(batch, params, all(&page))
+		dbsqlc.ChatExists.Read(batch, chatID, set(&exists))
 	})
 	if err == nil && !exists {
 		err = fault.NoChat()
@@ -194,8 +187,8 @@ func (t *Transfer) Snapshot(ctx context.Context, user auth.Principal, read func(
 
 func (s *accountSnapshot) begin(ctx context.Context) error {
 	return s.read(ctx, s.user, func(batch *pgx.Batch) {
-		queueExec(batch, queries.ActAsUser, s.user.Claims)
-		queueMany(batch, bare(queries.ExportStands), struct{}{}, func(row dbsqlc.ExportStandsRow) {
+		dbsqlc.ActAsUser.Queue(batch, s.user.Claims)
+		dbsqlc.ExportStands.Read(batch, struct{}{}, func(row dbsqlc.ExportStandsRow) {
 			s.stands.ChatIds, s.stands.Edits = append(s.stands.ChatIds, row.ID), append(s.stands.Edits, row.Edits)
 		})
 	})
@@ -206,7 +199,7 @@ func (s *accountSnapshot) begin(ctx context.Context) error {
 func (t *Transfer) stillStands(ctx context.Context, user auth.Principal, stands dbsqlc.ExportStillStandsParams) error {
 	stand := false
 	err := sendAs(ctx, t.pool, user, "export account", func(batch *pgx.Batch) {
-		queueOne(batch, queries.ExportStillStands, stands, set(&stand))
+		dbsqlc.ExportStillStands.Read(batch, stands, set(&stand))
 	})
 	if err == nil && !stand {
 		err = &fault.Error{Code: fault.NotReady, Message: "Something was changed or deleted during the export. Ask again.", RetryAfter: time.Second}
@@ -216,7 +209,7 @@ func (t *Transfer) stillStands(ctx context.Context, user auth.Principal, stands 
 
 // Account reads who the user is.
 func (s *accountSnapshot) Account(ctx context.Context) (account bundle.Account, err error) {
-	err = s.read(ctx, s.user, func(batch *pgx.Batch) { queueBare(batch, queries.ExportAccount).Query(one(&account)) })
+	err = s.read(ctx, s.user, func(batch *pgx.Batch) { dbsqlc.ExportAccount.Read(batch, struct{}{}, set(&account)) })
 	return account, err
 }
 
@@ -230,15 +223,7 @@ func (s *accountSnapshot) Chats(ctx context.Context, after *bundle.Chat) ([]tran
 		}
 		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, id
 	}
-	return accountPage[transfer.AccountChat](ctx, s, queries.ExportChats, params)
-}
-
-// memoryUse is a row of ExportUses.
-type memoryUse struct {
-	ID           uuid.UUID
-	LastAccessed *time.Time
-	AccessCount  int
-	History      []bundle.MemoryRevision
+	return accountPage(ctx, s, dbsqlc.ExportChats, params)
 }
 
 // Memories reads a page of memories with their history.
@@ -247,7 +232,7 @@ func (s *accountSnapshot) Memories(ctx context.Context, after *bundle.Memory) ([
 	if err != nil {
 		return nil, err
 	}
-	page, err := accountPage[bundle.Memory](ctx, s, queries.ExportMemories, params)
+	page, err := accountPage(ctx, s, dbsqlc.ExportMemories, params)
 	if err != nil || len(page) == 0 {
 		return nil, err
 	}
@@ -261,10 +246,10 @@ func (s *accountSnapshot) Memories(ctx context.Context, after *bundle.Memory) ([
 	}
 	s.stands.MemoryIds = append(s.stands.MemoryIds, ids...)
 	err = s.read(ctx, s.user, func(batch *pgx.Batch) {
-		queueExec(batch, queries.ExportUses, ids).Query(each(func(row memoryUse) {
+		dbsqlc.ExportUses.Read(batch, ids, func(row transfer.MemoryUse) {
 			memory := places[row.ID]
 			memory.LastAccessed, memory.AccessCount, memory.History = row.LastAccessed, row.AccessCount, row.History
-		}))
+		})
 	})
 	return page, err
 }
@@ -272,24 +257,24 @@ func (s *accountSnapshot) Memories(ctx context.Context, after *bundle.Memory) ([
 // Entities reads a page of what the memories are about.
 func (s *accountSnapshot) Entities(ctx context.Context, after string) ([]bundle.Entity, error) {
 	id, _ := uuid.Parse(after) // the nil uuid for the first page
-	return accountPage[bundle.Entity](ctx, s, queries.ExportEntities, dbsqlc.ExportEntitiesParams{AfterID: id, MaxRows: exportRows})
+	return accountPage(ctx, s, dbsqlc.ExportEntities, dbsqlc.ExportEntitiesParams{AfterID: id, MaxRows: exportRows})
 }
 
 // Relationships reads a page of how that belongs together.
 func (s *accountSnapshot) Relationships(ctx context.Context, after string) ([]bundle.Relationship, error) {
 	id, _ := uuid.Parse(after) // the nil uuid for the first page
-	return accountPage[bundle.Relationship](ctx, s, queries.ExportRelationships, dbsqlc.ExportRelationshipsParams{AfterID: id, MaxRows: exportRows})
+	return accountPage(ctx, s, dbsqlc.ExportRelationships, dbsqlc.ExportRelationshipsParams{AfterID: id, MaxRows: exportRows})
 }
 
-func accountPage[Row, Params any](ctx context.Context, s *accountSnapshot, run statement[Params], params Params) (page []Row, err error) {
-	err = s.read(ctx, s.user, func(batch *pgx.Batch) { queueExec(batch, run, params).Query(all(&page)) })
+func accountPage[Row, Params any](ctx context.Context, s *accountSnapshot, run *query.Query[Params, Row], params Params) (page []Row, err error) {
+	err = s.read(ctx, s.user, func(batch *pgx.Batch) { run.Read(batch, params, all(&page)) })
 	return page, err
 }
 
 // ImportSettings takes over what the user has not chosen yet.
 func (t *Transfer) ImportSettings(ctx context.Context, user auth.Principal, settings bundle.AccountSettings) error {
 	err := sendAs(ctx, t.pool, user, "import settings", func(batch *pgx.Batch) {
-		queueExec(batch, queries.ImportSettings, dbsqlc.ImportSettingsParams{
+		dbsqlc.ImportSettings.Queue(batch, dbsqlc.ImportSettingsParams{
 			Enabled: settings.Enabled, TimeZone: settings.TimeZone, Language: settings.Language, Excluded: settings.Excluded,
 		})
 	})

@@ -62,20 +62,20 @@ func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error
 	chat := i.chat
 	find := dbsqlc.FindImportedParams{ID: chat.ID, Original: chat.Original}
 	batch := &pgx.Batch{}
-	queueExec(batch, queries.ActAsUser, claims)
-	queueBare(batch, queries.BeginQuietly)
-	queueMany(batch, queries.FindImported, find, set(&id))
+	dbsqlc.ActAsUser.Queue(batch, claims)
+	dbsqlc.BeginQuietly.Queue(batch, struct{}{})
+	dbsqlc.FindImported.Read(batch, find, set(&id))
 	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || id != uuid.Nil {
 		return id, false, err
 	}
 	batch = &pgx.Batch{}
-	queue(batch, queries.InsertImportedChat, dbsqlc.InsertImportedChatParams{
+	dbsqlc.InsertImportedChat.Queue(batch, dbsqlc.InsertImportedChatParams{
 		ID: chat.ID, UserID: i.user, CreatedAt: chat.CreatedAt,
 		Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: chat.Metadata, Tags: chat.Tags, ToolName: chat.ToolName,
 		MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns, Remember: chat.Remember, Topics: chat.Topics,
 		Recall: chat.Recall,
 	}).Exec(affects(1, &created))
-	queueMany(batch, queries.FindImported, find, set(&id))
+	dbsqlc.FindImported.Read(batch, find, set(&id))
 	err = i.tx.SendBatch(i.ctx, batch).Close()
 	if err == nil && id == uuid.Nil {
 		// Another user's chat has the id that this one would get: it was made on purpose.
@@ -91,7 +91,7 @@ func (i *chatImport) Files(files []bundle.File, tokens []int) error {
 		params.Sha256s = append(params.Sha256s, file.SHA256)
 		params.Contents = append(params.Contents, file.Content)
 	}
-	return dbsqlc.New(i.tx).InsertImportedFiles(i.ctx, params)
+	return dbsqlc.InsertImportedFiles.Run(i.ctx, i.tx, params)
 }
 
 // Messages inserts messages in their order, and the paths of their files.
@@ -106,14 +106,14 @@ func (i *chatImport) Messages(messages []transfer.NewMessage) error {
 	}
 	batch := &pgx.Batch{}
 	params := dbsqlc.InsertImportedMessagesParams{ChatID: i.chat.ID, UserID: i.user, NewRows: rows}
-	queueExec(batch, queries.InsertImportedMessages, params)
+	dbsqlc.InsertImportedMessages.Queue(batch, params)
 	i.queueFiles(batch, messages)
 	return i.tx.SendBatch(i.ctx, batch).Close()
 }
 
 // SystemPrompt changes the chat.
 func (i *chatImport) SystemPrompt(content string) error {
-	return dbsqlc.New(i.tx).ImportSystemPrompt(i.ctx, dbsqlc.ImportSystemPromptParams{Content: content, ChatID: i.chat.ID})
+	return dbsqlc.ImportSystemPrompt.Run(i.ctx, i.tx, dbsqlc.ImportSystemPromptParams{Content: content, ChatID: i.chat.ID})
 }
 
 // Memories inserts what is not remembered yet, as read out of the imported messages: it goes when they are deleted. What
@@ -123,7 +123,7 @@ func (i *chatImport) Memories(imported []transfer.NewMemory) error {
 		return nil
 	}
 	change := &memoryChange{ctx: i.ctx, tx: i.tx, user: i.user}
-	if err := change.send(func(batch *pgx.Batch) { queueBare(batch, queries.TouchOwnMemories) }); err != nil {
+	if err := change.send(func(batch *pgx.Batch) { dbsqlc.TouchOwnMemories.Queue(batch, struct{}{}) }); err != nil {
 		return err
 	}
 	records, ids := make([]bundle.Memory, len(imported)), make([]uuid.UUID, len(imported))
@@ -172,33 +172,31 @@ func (i *chatImport) Topics(topics []bundle.Topic) error {
 	if err != nil {
 		return failed("encode topics", err)
 	}
-	return dbsqlc.New(i.tx).InsertImportedTopics(i.ctx, dbsqlc.InsertImportedTopicsParams{ChatID: i.chat.ID, NewRows: encoded})
+	return dbsqlc.InsertImportedTopics.Run(i.ctx, i.tx, dbsqlc.InsertImportedTopicsParams{ChatID: i.chat.ID, NewRows: encoded})
 }
 
 // Read skips what was imported.
-func (i *chatImport) Read() error { return dbsqlc.New(i.tx).SkipExtraction(i.ctx, i.chat.ID) }
+func (i *chatImport) Read() error { return dbsqlc.SkipExtraction.Run(i.ctx, i.tx, i.chat.ID) }
 
 // embed asks for the vectors of what was inserted, as the server itself, and goes back to the user.
 func (i *chatImport) embed() error {
 	if !i.remembered || i.memories.Embed == nil {
 		return nil
 	}
-	queries := dbsqlc.New(i.tx)
-	if _, err := i.tx.Exec(i.ctx, dbsqlc.ActAsServer); err != nil {
+	if err := dbsqlc.ActAsServer.Run(i.ctx, i.tx, struct{}{}); err != nil {
 		return err
 	}
 	if err := i.memories.Embed(i.ctx, i.tx, i.user); err != nil {
 		return err
 	}
-	return queries.ActAsUser(i.ctx, i.claims)
+	return dbsqlc.ActAsUser.Run(i.ctx, i.tx, i.claims)
 }
 
 // index makes the chat findable at once.
 func (i *chatImport) index(id uuid.UUID) error {
-	queries := dbsqlc.New(i.tx)
-	err := queries.ActAsUser(i.ctx, i.claims)
+	err := dbsqlc.ActAsUser.Run(i.ctx, i.tx, i.claims)
 	for more := true; more && err == nil; {
-		more, err = queries.IndexImported(i.ctx, id)
+		more, err = dbsqlc.IndexImported.One(i.ctx, i.tx, id)
 	}
 	return err
 }
@@ -214,6 +212,6 @@ func (i *chatImport) queueFiles(batch *pgx.Batch, messages []transfer.NewMessage
 		}
 	}
 	if len(params.MessageIds) > 0 {
-		queueExec(batch, queries.InsertImportedMessageFiles, params)
+		dbsqlc.InsertImportedMessageFiles.Queue(batch, params)
 	}
 }

@@ -59,7 +59,7 @@ func (e *Enqueue) delay() *float64 {
 
 // queueRelease ends a chat's reply whose server died.
 func (s foldingStore) queueRelease(batch *pgx.Batch, chatID uuid.UUID) {
-	queueExec(batch, queries.ReleaseAbandonedReplies, dbsqlc.ReleaseAbandonedRepliesParams{ChatID: chatID, ExtractDelaySeconds: s.enqueue.delay()})
+	dbsqlc.ReleaseAbandonedReplies.Queue(batch, dbsqlc.ReleaseAbandonedRepliesParams{ChatID: chatID, ExtractDelaySeconds: s.enqueue.delay()})
 }
 
 // indexAfter is how many turns of a simple chat, or of one with topics, are not indexed when a job is inserted. A fold
@@ -175,14 +175,14 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	turn := s.turn
 	if turn.ClientMessageID != uuid.Nil {
-		queueExec(batch, queries.LockClientMessage, dbsqlc.LockClientMessageParams{
+		dbsqlc.LockClientMessage.Queue(batch, dbsqlc.LockClientMessageParams{
 			UserID: s.user.String(), ClientMessageID: turn.ClientMessageID.String(),
 		})
 	}
 	if s.looksForReason {
 		s.queueEarlier(batch)
 	}
-	queueExec(batch, queries.InsertChat, dbsqlc.InsertChatParams{
+	dbsqlc.InsertChat.Queue(batch, dbsqlc.InsertChatParams{
 		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
 		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: string(turn.Strategy),
 		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: !turn.Temporary, Topics: turn.Topics,
@@ -196,7 +196,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 }
 
 func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
-	queueOne(batch, queries.LockChat, s.turn.ChatID, func(row dbsqlc.LockChatRow) {
+	dbsqlc.LockChat.Read(batch, s.turn.ChatID, func(row dbsqlc.LockChatRow) {
 		s.locked = true
 		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.ToolName != nil, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0, row.HasKept)
 		if row.Expired && !s.turn.Revive {
@@ -211,7 +211,7 @@ func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 }
 
 func (s *turnStart) queueRunning(batch *pgx.Batch) {
-	queueOne(batch, queries.FindRunningReply, s.turn.ChatID, set(&s.found.Running))
+	dbsqlc.FindRunningReply.Read(batch, s.turn.ChatID, set(&s.found.Running))
 }
 
 func (s *turnStart) queueEarlier(batch *pgx.Batch) {
@@ -219,7 +219,7 @@ func (s *turnStart) queueEarlier(batch *pgx.Batch) {
 		return
 	}
 	earlier := dbsqlc.FindEarlierTurnParams{UserID: s.user, ClientMessageID: nullID(s.turn.ClientMessageID)}
-	queueOne(batch, queries.FindEarlierTurn, earlier, func(row dbsqlc.FindEarlierTurnRow) {
+	dbsqlc.FindEarlierTurn.Read(batch, earlier, func(row dbsqlc.FindEarlierTurnRow) {
 		s.found.Earlier = &chat.EarlierTurn{
 			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, Files: storedFiles(row.Paths, row.Hashes),
 			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant,
@@ -238,7 +238,7 @@ func storedFiles(paths []string, hashes [][]byte) []memory.StoredFile {
 // queueTurn inserts the user's message with its files, and an empty reply.
 func (s *turnStart) queueTurn(batch *pgx.Batch) {
 	turn := s.turn
-	queue(batch, queries.InsertTurn, dbsqlc.InsertTurnParams{
+	dbsqlc.InsertTurn.Queue(batch, dbsqlc.InsertTurnParams{
 		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom,
 		UserMessageID: turn.UserMessageID, Content: turn.Content, TokenCount: turn.ContentTokens,
 		Importance: real32(turn.Importance), Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
@@ -256,18 +256,18 @@ func (s *turnStart) queueTurn(batch *pgx.Batch) {
 		paths.Paths = append(paths.Paths, file.Path)
 	}
 	paths.Hashes = contents.Hashes
-	queueExec(batch, queries.InsertFiles, contents)
-	queueExec(batch, queries.InsertMessageFiles, paths)
+	dbsqlc.InsertFiles.Queue(batch, contents)
+	dbsqlc.InsertMessageFiles.Queue(batch, paths)
 }
 
 // queueRepeat inserts another reply to a stored message, in place of the one that failed.
 func (s *turnStart) queueRepeat(batch *pgx.Batch) {
 	turn := s.turn
-	queue(batch, queries.InsertAgain, dbsqlc.InsertAgainParams{
+	dbsqlc.InsertAgain.Queue(batch, dbsqlc.InsertAgainParams{
 		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom, UserMessageID: turn.UserMessageID, InPlaceOf: turn.InPlaceOf,
 		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
 	}).Exec(affects(1, &s.found.Started))
-	queueExec(batch, queries.SupersedeReply, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})
+	dbsqlc.SupersedeReply.Queue(batch, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})
 }
 
 // SaveReply stores the reply and enqueues the fold in one transaction.
@@ -284,8 +284,8 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	err = retry(ctx, t.pool, func() error {
 		batch := &pgx.Batch{}
 		batch.BeginTx(pgx.TxOptions{})
-		queueExec(batch, queries.ActAsUser, user.Claims)
-		queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{
+		dbsqlc.ActAsUser.Queue(batch, user.Claims)
+		dbsqlc.SaveReply.Queue(batch, dbsqlc.SaveReplyParams{
 			ID: reply.MessageID, ChatID: reply.ChatID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
 		}).Exec(affects(1, &saved))
 		var due dueJobs
@@ -316,7 +316,7 @@ func (s foldingStore) queueDue(batch *pgx.Batch, chatID uuid.UUID, due *dueJobs)
 	if s.remembers() {
 		counted.ExtractAfter = extractAfter
 	}
-	queueOne(batch, queries.ReadCounters, counted, func(row dbsqlc.ReadCountersRow) {
+	dbsqlc.ReadCounters.Read(batch, counted, func(row dbsqlc.ReadCountersRow) {
 		limits := s.limits.For(settings(row.MemoryStrategy, row.MaxTurns, row.FromTool))
 		due.fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, limits)
 		due.index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
@@ -330,7 +330,7 @@ func (s foldingStore) enqueueDue(ctx context.Context, tx pgx.Tx, chatID uuid.UUI
 	if due == (dueJobs{}) {
 		return nil
 	}
-	err := dbsqlc.New(tx).ActAsServer(ctx)
+	err := dbsqlc.ActAsServer.Run(ctx, tx, struct{}{})
 	if err == nil && due.fold {
 		err = s.enqueue.Fold(ctx, tx, chatID)
 	}
@@ -345,7 +345,7 @@ func (s foldingStore) enqueueDue(ctx context.Context, tx pgx.Tx, chatID uuid.UUI
 
 // enqueueExtraction makes a chat due to be read for memories, and inserts the job.
 func (e *Enqueue) enqueueExtraction(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, atOnce bool) error {
-	err := dbsqlc.New(tx).SetExtractDue(ctx, dbsqlc.SetExtractDueParams{ChatID: chatID, AtOnce: atOnce, DelaySeconds: e.ExtractDelay.Seconds()})
+	err := dbsqlc.SetExtractDue.Run(ctx, tx, dbsqlc.SetExtractDueParams{ChatID: chatID, AtOnce: atOnce, DelaySeconds: e.ExtractDelay.Seconds()})
 	if err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func (e *Enqueue) enqueueExtraction(ctx context.Context, tx pgx.Tx, chatID uuid.
 func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
 	var row dbsqlc.FindReplyRow
 	err := sendAbout(ctx, t.pool, user, chatID, "find reply", func(batch *pgx.Batch) {
-		queueOne(batch, queries.FindReply, dbsqlc.FindReplyParams{FromChar: from, MessageID: nullID(messageID), ChatID: chatID}, set(&row))
+		dbsqlc.FindReply.Read(batch, dbsqlc.FindReplyParams{FromChar: from, MessageID: nullID(messageID), ChatID: chatID}, set(&row))
 	})
 	if err != nil || row.ID == uuid.Nil {
 		return chat.StoredReply{}, false, err
@@ -375,6 +375,6 @@ func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, mess
 // RequestCancel marks the message and notifies all servers.
 func (t *Turns) RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
 	return sendAs(ctx, t.pool, user, "request cancel", func(batch *pgx.Batch) {
-		queueExec(batch, queries.RequestCancel, messageID)
+		dbsqlc.RequestCancel.Queue(batch, messageID)
 	})
 }

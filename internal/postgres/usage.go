@@ -27,7 +27,7 @@ const recordTimeout = 2 * time.Second
 func (u *Usage) Record(ctx context.Context, spent lease.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	err := dbsqlc.New(u.pool).InsertUsage(ctx, dbsqlc.InsertUsageParams{
+	err := dbsqlc.InsertUsage.Run(ctx, u.pool, dbsqlc.InsertUsageParams{
 		UserID: spent.UserID, ChatID: nullID(spent.ChatID), Purpose: spent.Purpose, Model: spent.Model, InputTokens: spent.InputTokens,
 		CachedTokens: spent.CachedTokens, OutputTokens: spent.OutputTokens, Estimated: spent.Estimated,
 	})

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -62,6 +63,14 @@ type Snapshot interface {
 type AccountChat struct {
 	bundle.Chat
 	LastSeq int64
+}
+
+// MemoryUse is what an account holds of a memory beside its file of memories: how it was used, and its history.
+type MemoryUse struct {
+	ID           uuid.UUID
+	LastAccessed *time.Time
+	AccessCount  int
+	History      []bundle.MemoryRevision
 }
 
 // NumberedTopic is a topic and its number in the chat.

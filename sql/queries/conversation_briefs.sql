@@ -128,7 +128,8 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
  where b.chat_id = sqlc.arg(chat_id)
    for update;
 
--- name: WriteBrief :exec
+-- name: WriteBrief :many
+-- row: brief.Counters
 -- Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
 -- message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
 -- row. The counters are counted again after the new covered_seq.

@@ -77,7 +77,8 @@ select set_config('request.jwt.claims', json_build_object('sub', sqlc.arg(user_i
        set_config('request.jwt.claim.sub', (sqlc.arg(user_id)::uuid)::text, true),
        set_config('role', 'throughline_worker', true);
 
--- name: ReadUnlinked :exec
+-- name: ReadUnlinked :many
+-- row: graph.Memory
 -- As throughline_worker: memories that the graph has not looked at.
 select m.id, m.version, m.content from throughline.own_memories m
  where m.graph_version is null and m.status = 'active' order by m.created_at, m.id limit sqlc.arg(most)::int;

@@ -8,14 +8,16 @@ values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_promp
         sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.arg(remember), sqlc.arg(topics), sqlc.arg(recall), sqlc.narg(tool_name))
 on conflict (id) do nothing;
 
--- name: ReadChat :exec
+-- name: ReadChat :one
+-- row: history.Chat
 -- At most one row.
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = sqlc.arg(chat_id);
 
--- name: ListChats :exec
+-- name: ListChats :many
+-- row: history.Chat + activity, as_of
 -- Pages of a user's chats by last activity. There is no index on it, because every message would have to
 -- update it; each page reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them.
 -- All pages use the order at the time of the first page (as_of): the messages tell the activity at that time
@@ -59,7 +61,8 @@ update public.chats c
 -- name: DeleteChat :execrows
 delete from public.chats where id = sqlc.arg(chat_id);
 
--- name: CountOldChats :exec
+-- name: CountOldChats :one
+-- row: history.Pruned
 -- What PruneChats would delete.
 with old as (
   select c.id, c.message_count, greatest(c.last_message_at, c.created_at) as activity
@@ -70,7 +73,8 @@ select count(*) as chats, coalesce(sum(old.message_count), 0)::bigint as message
        coalesce((array_agg(old.id order by old.activity, old.id))[:sqlc.arg(most_ids)::int], '{}')::uuid[] as chat_ids
   from old;
 
--- name: PruneChats :exec
+-- name: PruneChats :one
+-- row: history.Pruned
 -- If a turn holds a chat's row, Postgres waits for it and then checks the chat's activity again.
 with gone as (
   delete from public.chats c
@@ -81,7 +85,7 @@ select count(*) as chats, coalesce(sum(gone.message_count), 0)::bigint as messag
        coalesce((array_agg(gone.id order by gone.activity, gone.id))[:sqlc.arg(most_ids)::int], '{}')::uuid[] as chat_ids
   from gone;
 
--- name: ChatState :exec
+-- name: ChatState :one
 -- Whether the user has the chat, and whether it is expired. At most one row.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.chats c where c.id = sqlc.arg(chat_id);
@@ -112,7 +116,8 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
 -- At most one row.
 select version, cleared_seq from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
 
--- name: ListFiles :exec
+-- name: ListFiles :many
+-- row: history.File
 -- Each content once, with the last message that brought it, the latest first. The contents themselves are
 -- included until max_bytes is reached.
 with brought as (
@@ -137,7 +142,8 @@ select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths
   left join public.chat_files f on o.with_content and f.chat_id = sqlc.arg(chat_id) and f.sha256 = o.sha256
  order by o.seq desc, o.place desc;
 
--- name: ListMessagesBefore :exec
+-- name: ListMessagesBefore :many
+-- row: history.Message
 -- The newest messages before a seq, newest first: an index range, read backwards.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -150,7 +156,8 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
  order by m.seq desc
  limit sqlc.arg(most)::int;
 
--- name: ListMessagesAfter :exec
+-- name: ListMessagesAfter :many
+-- row: history.Message
 -- The oldest messages after a seq, oldest first.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -193,7 +200,8 @@ select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id,
  order by new.place
 on conflict (id) do nothing;
 
--- name: FindStoredMessages :exec
+-- name: FindStoredMessages :many
+-- row: history.Message + place
 -- Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 -- and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
@@ -201,7 +209,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
-       m.created_at, m.updated_at, sent.place
+       m.created_at, m.updated_at, sent.place::int as place
   from (select coalesce((select e.id from public.messages e where e.user_id = sqlc.arg(user_id)
     and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest(sqlc.arg(ids)::uuid[]) as new_id, unnest(sqlc.arg(client_ids)::uuid[]) as client_id,
@@ -209,7 +217,8 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
  cross join lateral (select x.* from public.messages x where x.id = (select sent.id) limit 1) m
  order by sent.place;
 
--- name: FindMessagesChat :exec
+-- name: FindMessagesChat :one
+-- row: ChatStateRow
 -- The state of the chat that a message belongs to. At most one row.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.messages m join public.chats c on c.id = m.chat_id
@@ -222,7 +231,8 @@ update public.messages m
   from public.chats c
  where m.id = sqlc.arg(message_id) and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now());
 
--- name: FindMessage :exec
+-- name: FindMessage :one
+-- row: history.Message
 -- At most one row.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,

@@ -41,12 +41,13 @@ select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, 
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = sqlc.arg(chat_id);
 
--- name: ReadUnread :exec
+-- name: ReadUnread :many
+-- row: ReadBufferRow
 -- The messages after those that were read, up to the turn after so many, in the form of ReadFoldable; without the content
 -- of tools, and of what a program wrote in the user's name.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null and m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
-             then m.content else '' end)::text as content, m.token_count, m.created_at,
+             then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m
@@ -58,10 +59,13 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                           order by o.seq offset sqlc.arg(most_turns)::int limit 1), 9223372036854775807)
  order by m.seq;
 
--- name: ReadBefore :exec
+-- name: ReadBefore :many
+-- row: ReadBufferRow
 -- The last messages before those that were not skipped, the newest first.
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       m.content, m.token_count as tokens, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
+       ''::text as time_zone
   from throughline.own_messages m
  where m.chat_id = sqlc.arg(chat_id) and m.token_count > 0 and (m.role = 'assistant' or m.role = 'user' and not m.metadata ? 'client_id')
    and m.seq <= (select b.extracted_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
@@ -70,7 +74,8 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                     where x.chat_id = m.chat_id and x.result = 'skipped' and m.seq between x.seq_from and x.seq_to)
  order by m.seq desc limit sqlc.arg(most)::int;
 
--- name: ReadShown :exec
+-- name: ReadShown :many
+-- row: learn.Shown
 -- The memories that the prompts of replies held which were not read yet.
 select m.id as reply_id, o.id as memory_id, o.content
   from throughline.own_messages m
@@ -94,7 +99,8 @@ update throughline.own_briefs set extract_due_at = now() + make_interval(secs =>
 -- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users;
 
--- name: SimilarMemories :exec
+-- name: SimilarMemories :many
+-- row: consolidate.Known + candidate
 -- embedding '' stands for none.
 select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_place,
        coalesce(s.words_rank, 0)::int as words_place,
@@ -250,7 +256,8 @@ update public.conversation_briefs b set extract_due_at = '-infinity'
  where b.chat_id = due.chat_id
 returning b.chat_id;
 
--- name: ReadExtractionState :exec
+-- name: ReadExtractionState :one
+-- row: history.Extraction + extracted_seq, whole_seq
 -- As the user. whole_seq is the last message before a running reply's turn; with the last row of the ledger.
 select b.extracted_seq,
        coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,

@@ -1,6 +1,7 @@
 -- What is read of memories for prompts, and the vectors of memories.
 
--- name: ReadFirstMemories :exec
+-- name: ReadFirstMemories :many
+-- row: memory.Remembered + active
 -- As the user: what prompts of a chat may show of memories. See throughline.first_memories; a row without a memory has empty
 -- columns.
 select f.active::int as active, coalesce(m.id, '00000000-0000-0000-0000-000000000000') as id, coalesce(m.content, '') as content,
@@ -14,7 +15,8 @@ select f.active::int as active, coalesce(m.id, '00000000-0000-0000-0000-00000000
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s
  order by f.place::int;
 
--- name: FindMemories :exec
+-- name: FindMemories :many
+-- row: memories.Candidate
 -- As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
 select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision,
        coalesce(m.last_accessed, m.recorded_at) as last_used, s.sources,

@@ -12,7 +12,8 @@ insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_
 -- What the next change is, for the history.
 select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, 'user', null, null);
 
--- name: ListMemories :exec
+-- name: ListMemories :many
+-- row: history.Memory
 -- With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -35,7 +36,8 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  order by m.created_at desc, m.id desc
  limit sqlc.arg(most)::int;
 
--- name: SearchMemories :exec
+-- name: SearchMemories :many
+-- row: history.Memory + score
 -- The same for words: each word of the memory counts by its rarity among the user's memories. A word that most of them
 -- have says nothing, unless the others say nothing either. The s of "user's" says nothing at all. A memory whose vector is as
 -- near to the question's as least, or nearer, counts as if it held a word that no other has.
@@ -83,7 +85,8 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  order by r.score desc, m.created_at desc, m.id desc
  limit sqlc.arg(most)::int;
 
--- name: FindMemory :exec
+-- name: FindMemory :one
+-- row: history.Memory
 -- At most one row.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -93,13 +96,13 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
   from public.memories m
  where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
 
--- name: FindTwins :exec
+-- name: FindTwins :many
 -- For each content, by its place, its key and the memory that has it, the one that counts most. Keys are costly: each is
 -- computed once.
 with asked as materialized (
   select n.place, throughline.content_key(n.content) as content_key
     from (select unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(places)::int[]) as place) n)
-select encode(a.content_key, 'hex') as key, t.id, coalesce(t.status, '') as status
+select encode(a.content_key, 'hex') as key, coalesce(t.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(t.status, '')::text as status
   from asked a
   left join (select distinct on (m.content_key) m.content_key, m.id, m.status
                from public.memories m
@@ -193,13 +196,15 @@ delete from public.memories m
  using (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(versions)::int[]) as version) seen
  where m.user_id = (select auth.uid()) and m.id = seen.id and m.version = seen.version;
 
--- name: MemoryRevisions :exec
+-- name: MemoryRevisions :many
+-- row: history.MemoryRevision
 select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
   from public.memory_revisions
  where user_id = (select auth.uid()) and memory_id = sqlc.arg(id)::uuid
  order by version;
 
--- name: CountMemories :exec
+-- name: CountMemories :one
+-- row: history.DeletedMemories
 select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
        (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
        (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
@@ -215,7 +220,8 @@ select throughline.skip_extraction(unread.id)::uuid as extraction
 -- name: DeleteMemories :exec
 delete from public.memories m where m.user_id = (select auth.uid());
 
--- name: ReadMemorySettings :exec
+-- name: ReadMemorySettings :one
+-- row: history.MemorySettings
 -- At most one row.
 select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid());
 
@@ -229,7 +235,8 @@ on conflict (user_id) do update
        language = case when sqlc.arg(set_language)::boolean then sqlc.narg(language)::text else u.language end,
        excluded = coalesce(sqlc.narg(excluded)::text[], u.excluded);
 
--- name: ExportMemories :exec
+-- name: ExportMemories :many
+-- row: bundle.Memory
 -- The oldest first. With a chat, those that were said there, up to a message, with their sources there.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.created_at, m.updated_at,

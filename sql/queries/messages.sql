@@ -83,13 +83,15 @@ update public.messages m
   from public.messages again
  where m.id = sqlc.arg(in_place_of) and again.id = sqlc.arg(message_id) and again.reply_to = m.reply_to;
 
--- name: ReadBuffer :exec
+-- name: ReadBuffer :many
+-- row: memory.Message + name, tool_calls
 -- The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
 -- has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
 -- covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
+       ''::text as time_zone
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
    and m.seq > (select case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end
@@ -98,12 +100,14 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  order by m.seq desc
  limit (select case when c.memory_strategy = 'simple' then 400 else sqlc.arg(max_rows)::int end from public.chats c where c.id = sqlc.arg(chat_id));
 
--- name: ReadKept :exec
+-- name: ReadKept :many
+-- row: ReadBufferRow
 -- The pinned and, for a hybrid chat, the important messages before its buffer and after its last clear, newest first. The
 -- condition is literally that of messages_kept_idx, so that the index is used.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       m.content, m.token_count, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
+       m.content, m.token_count as tokens, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
+       ''::text as time_zone
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
    and (m.pinned or m.importance >= 0.8)
@@ -182,11 +186,12 @@ update public.messages m
  where m.id = abandoned.id
 returning m.id;
 
--- name: ReadFoldable :exec
+-- name: ReadFoldable :many
+-- row: ReadBufferRow
 -- The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
 -- that the brief covers and that were not cleared.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m

@@ -1,4 +1,5 @@
--- name: SearchMessages :exec
+-- name: SearchMessages :many
+-- row: history.SearchResult + headline
 -- as_question also searches without English stop words; the stems are the same. A query without words, such
 -- as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (history.MarkStart); in a
 -- message they are replaced by U+FFFD. Only returned rows get a headline, because making one reads the whole
@@ -22,7 +23,8 @@ select id as message_id, chat_id, title as chat_title, seq, role, created_at, ra
   from best
  order by rank desc, created_at desc, id desc;
 
--- name: SearchAnyWord :exec
+-- name: SearchAnyWord :many
+-- row: SearchMessagesRow
 -- The same for messages that have one of the terms, each of which is a word or a phrase, and nothing of what is left out.
 -- A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like find_messages
 -- it looks at the newest candidates alone, here of each term.

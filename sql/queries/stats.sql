@@ -1,4 +1,5 @@
--- name: CountUsage :exec
+-- name: CountUsage :one
+-- row: history.Stats
 -- Totals of the transaction's user; row level security hides other users' rows. An app may write anything to
 -- metadata, so only numbers in a plausible range are added up.
 with said as (

@@ -15,7 +15,8 @@ select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = sqlc.arg(chat_id);
 
--- name: AssignReadTopics :exec
+-- name: AssignReadTopics :many
+-- row: topics.Topic + cleared
 -- As the chat's owner: the topics that turns may join, and those from before the last clear that have turns after it, because
 -- their user merged others into them: turns may leave them. What was cleared never comes back.
 select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
@@ -27,7 +28,8 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
    and t.last_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
  order by t.number for update;
 
--- name: AssignReadTurns :exec
+-- name: AssignReadTurns :many
+-- row: assign.Turn
 -- As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
 -- topic was chosen; '' stands for no model. With the turn before each, whether that and the turn after it wait for a
 -- vector, and what its messages say of importance.

@@ -1,6 +1,7 @@
 -- What a prompt asks of topics, as the user who asks.
 
--- name: LookUpTopics :exec
+-- name: LookUpTopics :many
+-- row: recall.TopicPlace
 -- The topics of a chat that begin after a message; none where the chat has none. left: turns of the topic are before the
 -- first message that the prompt shows, and the chat has talked of something else after the last of those. cosine is that of
 -- the centroid and the question, where both are of the same model.
@@ -17,7 +18,8 @@ select t.id, (t.place = 1)::boolean as latest,
            and exists (select from public.chats c where c.id = sqlc.arg(chat_id) and c.topics <> 'off')
         window newest as (order by o.last_seq desc, o.id)) t;
 
--- name: LookUpTopic :exec
+-- name: LookUpTopic :one
+-- row: recall.Topic
 -- What a prompt shows of a topic. At most one row.
 select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at as since,
        (select count(*) from public.turn_index i where i.topic_id = t.id and i.chat_id = t.chat_id)::int as turns

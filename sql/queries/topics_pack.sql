@@ -1,7 +1,8 @@
 -- What compact_topic reads and writes, with what it takes to archive a topic and to unpack one. As a job, with the rights of
 -- the chat's owner.
 
--- name: PackClaim :exec
+-- name: PackClaim :one
+-- row: pack.Snapshot
 -- Takes a topic's lease. No row: another worker holds it, or there is no such topic. The same token may claim again, because
 -- the connection may have broken after a first claim.
 update throughline.own_topics t
@@ -17,9 +18,10 @@ returning t.version, t.state,
 -- name: PackExists :one
 select t.id from throughline.own_topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
 
--- name: PackMessages :exec
+-- name: PackMessages :many
+-- row: ReadBufferRow
 -- The messages of a topic, in the form of ReadFoldable.
-select m.id, '00000000-0000-0000-0000-000000000000'::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
+select m.id, '00000000-0000-0000-0000-000000000000'::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.topic_messages(sqlc.arg(topic_id)::uuid) t

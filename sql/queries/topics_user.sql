@@ -1,7 +1,8 @@
 -- What users see of their topics and change, with their rights. The current topic is the active one with the latest turn; a
 -- nil topic_id asks for it.
 
--- name: UserTopicList :exec
+-- name: UserTopicList :many
+-- row: UserTopicFindRow
 -- A page, the latest activity first. Merged ones only where they are asked for: their turns are in another.
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
@@ -13,7 +14,8 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
  order by t.last_active_at desc, t.id desc
  limit sqlc.arg(most)::int;
 
--- name: UserTopicSearch :exec
+-- name: UserTopicSearch :many
+-- row: UserTopicFindRow
 -- Those that have any of the words. A word counts by its rarity among the chat's topics.
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable(sqlc.arg(words)::text)))) w (lexeme)
@@ -36,7 +38,8 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
  order by r.score desc, t.last_active_at desc, t.id desc
  limit sqlc.arg(most)::int;
 
--- name: UserTopicFind :exec
+-- name: UserTopicFind :one
+-- row: history.OneTopic + inactive_seconds
 -- At most one row.
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
@@ -57,7 +60,8 @@ update public.topics t
  where c.id = t.chat_id and (c.expires_at is null or c.expires_at > now())
    and t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid()) and t.id = sqlc.arg(topic_id)::uuid;
 
--- name: UserTopicCounts :exec
+-- name: UserTopicCounts :one
+-- row: history.TopicStats
 -- How many messages are packed and how many are not, of at most one topic.
 select t.id as topic_id, t.title as topic_title, said.active::int as active_messages, said.compressed::int as compressed_messages,
        (said.active + said.compressed)::int as total_messages, coalesce(t.summary, '') <> '' as has_summary, t.importance as importance_score, t.access_count,
@@ -85,7 +89,8 @@ select t.id, said.compressed::int as compressed, said.roles::text[] as roles, sa
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
--- name: UserTopicContext :exec
+-- name: UserTopicContext :many
+-- row: history.ContextMessage
 -- The summary of a topic as a system message with seq 0, and the active messages. The current topic is one that was talked
 -- about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
 -- are the chat's latest messages.

@@ -1,6 +1,7 @@
 -- Export and import of whole chats, as the user.
 
--- name: ExportChat :exec
+-- name: ExportChat :one
+-- row: bundle.Chat + last_seq, expires_at, expired
 -- At most one row.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
@@ -12,7 +13,8 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
 -- Asked with each page, because the page of a deleted chat is empty as well.
 select exists (select from public.chats where id = sqlc.arg(chat_id));
 
--- name: ExportMessages :exec
+-- name: ExportMessages :many
+-- row: bundle.Message
 -- A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
 -- headers, without reading text beyond the page.
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
@@ -28,7 +30,8 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
  where page.before < sqlc.arg(max_bytes)::bigint
  order by m.seq;
 
--- name: ExportFiles :exec
+-- name: ExportFiles :many
+-- row: bundle.File
 -- The contents of the exported messages, in the order of their hashes.
 select encode(f.sha256, 'hex') as sha256, f.content
   from public.chat_files f
@@ -39,10 +42,12 @@ select encode(f.sha256, 'hex') as sha256, f.content
  order by f.sha256
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportFile :exec
+-- name: ExportFile :one
+-- row: bundle.File
 select encode(f.sha256, 'hex') as sha256, f.content from public.chat_files f where f.chat_id = sqlc.arg(chat_id) and f.sha256 = sqlc.arg(sha256);
 
--- name: ExportTopics :exec
+-- name: ExportTopics :many
+-- row: transfer.NumberedTopic
 -- The topics after a number, and those of an imported chat that have no turn yet, which come last. A turn of an import that is
 -- not assigned yet is in the topic that it will be in.
 with given as (
@@ -77,7 +82,8 @@ select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as impo
  order by o.number
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportRevisions :exec
+-- name: ExportRevisions :many
+-- row: bundle.Revision
 -- Not what a stale brief says: it may hold deleted words until it is made again.
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
        case when not exists (select from public.conversation_briefs b where b.chat_id = r.chat_id and b.stale) then r.global_summary end as global_summary,
@@ -87,7 +93,8 @@ select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
  order by r.version
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportAccount :exec
+-- name: ExportAccount :one
+-- row: bundle.Account
 select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '') as email,
        jsonb_build_object('enabled', coalesce(u.enabled, true), 'time_zone', u.time_zone, 'language', u.language,
                           'excluded', coalesce(u.excluded, '{}')) as settings,
@@ -96,7 +103,8 @@ select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::js
          'memories', (select count(*) from public.memories m where m.user_id = (select auth.uid()))) as counts
   from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id;
 
--- name: ExportChats :exec
+-- name: ExportChats :many
+-- row: transfer.AccountChat
 -- All chats of the user, expired ones too, the oldest first.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
@@ -107,7 +115,8 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
  order by created_at, id
  limit sqlc.arg(max_rows)::int;
 
--- name: ExportUses :exec
+-- name: ExportUses :many
+-- row: transfer.MemoryUse
 -- What an account holds of memories beside the file of memories: how they were used, and their history.
 select m.id, m.last_accessed, m.access_count,
        coalesce((select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
@@ -116,13 +125,15 @@ select m.id, m.last_accessed, m.access_count,
   from public.memories m
  where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
 
--- name: ExportEntities :exec
+-- name: ExportEntities :many
+-- row: bundle.Entity
 select id, name, entity_type as kind, aliases, mentions
   from public.memory_entities
  where user_id = (select auth.uid()) and id > sqlc.arg(after_id)::uuid
  order by id limit sqlc.arg(max_rows)::int;
 
--- name: ExportRelationships :exec
+-- name: ExportRelationships :many
+-- row: bundle.Relationship
 select r.id, s.name as source, r.relationship, t.name as target, r.valid_from, r.valid_to, r.recorded_at, r.memory_id
   from public.memory_relationships r
   join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id
