@@ -21,24 +21,24 @@ type DB interface {
 // fields are the columns, or the only column itself, or struct{} if nobody reads rows.
 type Query[Params, Row any] struct {
 	SQL    string
-	args   func(*Params) []any
+	args   func(Params) []any
 	places atomic.Pointer[places]
 }
 
 // Bare returns a query without parameters.
 func Bare[Row any](sql string) *Query[struct{}, Row] {
-	return &Query[struct{}, Row]{SQL: sql, args: func(*struct{}) []any { return nil }}
+	return &Query[struct{}, Row]{SQL: sql, args: func(struct{}) []any { return nil }}
 }
 
 // Single returns a query with one parameter.
 func Single[Params, Row any](sql string) *Query[Params, Row] {
-	return &Query[Params, Row]{SQL: sql, args: func(params *Params) []any { return []any{*params} }}
+	return &Query[Params, Row]{SQL: sql, args: func(params Params) []any { return []any{params} }}
 }
 
 // Fields returns a query whose parameters are the fields of a struct, in their order.
 func Fields[Params, Row any](sql string) *Query[Params, Row] {
-	return &Query[Params, Row]{SQL: sql, args: func(params *Params) []any {
-		value := reflect.ValueOf(params).Elem()
+	return &Query[Params, Row]{SQL: sql, args: func(params Params) []any {
+		value := reflect.ValueOf(params) // one copy of them all: its fields are not copied again
 		args := make([]any, value.NumField())
 		for n := range args {
 			args[n] = value.Field(n).Interface()
@@ -49,7 +49,7 @@ func Fields[Params, Row any](sql string) *Query[Params, Row] {
 
 // Queue adds the statement to a batch. How its answer is read is up to the caller.
 func (q *Query[Params, Row]) Queue(batch *pgx.Batch, params Params) *pgx.QueuedQuery {
-	return batch.Queue(q.SQL, q.args(&params)...)
+	return batch.Queue(q.SQL, q.args(params)...)
 }
 
 // Read adds the statement to a batch, and passes each row to take.
@@ -59,7 +59,7 @@ func (q *Query[Params, Row]) Read(batch *pgx.Batch, params Params, take func(Row
 
 // Exec runs the statement, and returns how many rows it changed.
 func (q *Query[Params, Row]) Exec(ctx context.Context, db DB, params Params) (int64, error) {
-	tag, err := db.Exec(ctx, q.SQL, q.args(&params)...)
+	tag, err := db.Exec(ctx, q.SQL, q.args(params)...)
 	return tag.RowsAffected(), err
 }
 
@@ -71,7 +71,7 @@ func (q *Query[Params, Row]) Run(ctx context.Context, db DB, params Params) erro
 
 // All runs the statement and returns its rows.
 func (q *Query[Params, Row]) All(ctx context.Context, db DB, params Params) (found []Row, err error) {
-	rows, err := db.Query(ctx, q.SQL, q.args(&params)...)
+	rows, err := db.Query(ctx, q.SQL, q.args(params)...)
 	if err != nil {
 		return nil, err
 	}
