@@ -96,13 +96,12 @@ func (q *Query[Params, Row]) each(rows pgx.Rows, take func(Row)) error {
 	defer rows.Close()
 	var row Row
 	var targets []any
+	var err error
 	for rows.Next() {
 		if targets == nil {
-			places, err := q.placesOf(rows.FieldDescriptions())
-			if err != nil {
+			if targets, err = q.targets(&row, rows.FieldDescriptions()); err != nil {
 				return err
 			}
-			targets = places.in(reflect.ValueOf(&row).Elem())
 		}
 		row = *new(Row)
 		if err := rows.Scan(targets...); err != nil {
@@ -125,8 +124,15 @@ func (q *Query[Params, Row]) placesOf(columns []pgconn.FieldDescription) (*place
 	return found, err
 }
 
-// Check returns why rows with these columns cannot be read, or nil.
-func (q *Query[Params, Row]) Check(columns []pgconn.FieldDescription) error {
-	_, err := q.placesOf(columns)
-	return err
+// Targets returns pointers to what the columns of a row would be read into.
+func (q *Query[Params, Row]) Targets(columns []pgconn.FieldDescription) ([]any, error) {
+	return q.targets(new(Row), columns)
+}
+
+func (q *Query[Params, Row]) targets(row *Row, columns []pgconn.FieldDescription) ([]any, error) {
+	places, err := q.placesOf(columns)
+	if err != nil {
+		return nil, err
+	}
+	return places.in(reflect.ValueOf(row).Elem()), nil
 }

@@ -121,7 +121,7 @@ func TestRowsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	db := testkit.NewPool(t, testkit.NewDatabase(t).DSN)
 	read := func(q interface {
-		Check(columns []pgconn.FieldDescription) error
+		Targets(columns []pgconn.FieldDescription) ([]any, error)
 	}, sql string,
 	) error {
 		rows, err := db.Query(t.Context(), sql)
@@ -129,7 +129,8 @@ func TestRowsThatDoNotFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer rows.Close()
-		return q.Check(rows.FieldDescriptions())
+		_, err = q.Targets(rows.FieldDescriptions())
+		return err
 	}
 	for _, c := range []struct {
 		sql, says string
