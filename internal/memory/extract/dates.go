@@ -63,17 +63,8 @@ var slack = map[unit]int{days: 2, weeks: 8, months: 45, years: 366}
 
 // near returns the stretch about so many units before or after a day.
 func near(day time.Time, n int, u unit) span {
-	var at time.Time
-	switch u {
-	case days:
-		at = day.AddDate(0, 0, n)
-	case weeks:
-		at = day.AddDate(0, 0, 7*n)
-	case months:
-		at = day.AddDate(0, n, 0)
-	default:
-		at = day.AddDate(n, 0, 0)
-	}
+	step := []struct{ years, months, days int }{days: {0, 0, 1}, weeks: {0, 0, 7}, months: {0, 1, 0}, years: {1, 0, 0}}[u]
+	at := day.AddDate(n*step.years, n*step.months, n*step.days)
 	return span{at.AddDate(0, 0, -slack[u]), at.AddDate(0, 0, slack[u])}
 }
 

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory/lang"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // A quote proves that words were said, not that they say what the fact says: "I am not allergic to walnuts, my sister is"
@@ -16,8 +19,8 @@ import (
 type senses struct {
 	language string
 
-	negative, past, mood, noMood, questions, self, me, others, subjects, reported, ends expression
-	people, mine, beside                                                                expression // somebody, and "my" or "with my" before
+	negative, past, mood, noMood, questions, self, me, others, ends, plain expression
+	people, mine, beside                                                   expression // somebody, and "my" or "with my" before
 }
 
 // sensesOf are those of each language.
@@ -50,7 +53,7 @@ func sensesIn(language string, read func(section string) []lang.Section) senses 
 		language: language,
 		negative: match("doubt negative"), past: match("doubt past"), mood: match("doubt mood"), noMood: match("doubt no mood"),
 		questions: match("doubt questions"), self: match("doubt self"), me: match("doubt me"),
-		others: match("doubt others"), subjects: match("doubt subjects"), reported: match("doubt reported"), ends: match("doubt clause ends"),
+		others: match("doubt others"), ends: match("doubt clause ends"), plain: match("doubt plain"),
 		people: match("doubt people"),
 		mine:   made(func() string { return `(?:` + cmp.Or(lang.Folded(read("doubt my")...), never) + `)` + who() }),
 		beside: made(func() string {
@@ -88,56 +91,126 @@ func (e expression) begins(plain string) bool {
 // wants is how a fact says in any language that something is wished or planned, ofUser that somebody or something is the user's.
 var wants, ofUser = spoken("doubt wishes"), spoken("of the user")
 
-// doubt returns why a quote may not say what a fact says; "" where nothing speaks against it.
+// doubt returns why a quote may not say what a fact says; "" where it is a plain statement of it.
 func doubt(fact, language, message, quote string) Reason {
 	language = cmp.Or(language, lang.Likely(message+" "+fact))
 	words := sensesFor(fact, language)
 	sentence := sentenceWith(message, quote)
 	said := words.clauseWith(sentence, quote)
 	told := lang.FoldAs(words.language, fact)
+	names := wordsIn(lang.FoldAs(words.language, strings.Join(namesIn(sentence, language), " ")))
 	denied := words.negative.matches(told)
 	switch {
-	case said.reported, words.isAboutOthers(said, told), words.isAboutName(sentence, said.text, fact, language):
+	case words.isAboutOthers(said.text, told):
 		return Subject
 	case words.negative.matches(said.text) != denied:
 		return Polarity
-	case (said.was || words.past.matches(said.text)) && !words.past.matches(told) && !denied:
+	case words.past.matches(said.text) && !words.past.matches(told) && !denied:
 		return Past
 	case said.asked || words.mood.matches(said.text) && !words.mood.matches(told) && !anyMatches(wants, lang.Fold(fact)):
+		return Mood
+	case anyMatches(style, lang.Fold(fact)) && !words.self.matches(said.text) && (anyMatches(wants, lang.Fold(fact)) || imperatives.begins(said.text)):
+		return "" // the assistant is asked for it
+	case !words.isPlain(said.text, told, names), !words.isPlainBefore(said, told, names), words.takesBack(said, message, sentence):
 		return Mood
 	}
 	return ""
 }
 
+// isPlain reports whether clauses hold nothing but words of the fact and of any plain statement about oneself: what else governs it ("my
+// mother thinks", "almost", "I pretend that") may change what it says. Behind a word of the fact something may be added that begins with
+// a plain word, as "in Porto this autumn" does. A name changes nothing where the user speaks.
+func (s senses) isPlain(clauses, fact string, names []string) bool {
+	if s.language == "" {
+		rest := s.plain().ReplaceAllString(s.ends().ReplaceAllString(s.people().ReplaceAllString(clauses, " "), " "), " ")
+		return !strings.ContainsFunc(rest, func(r rune) bool { return unicode.IsLetter(r) && !strings.ContainsRune(fact, r) })
+	}
+	ofFact, isPlainWord := wordsIn(fact), s.plainWords(fact)
+	if !s.speaksOfSelf(clauses) && !s.me.matches(clauses) {
+		names = nil
+	}
+	begun, behindFact := false, false
+	for clause := range strings.SplitSeq(clauses, ",") {
+		for n, word := range wordsIn(clause) {
+			isOfFact := !isPlainWord(word) && slices.ContainsFunc(ofFact, func(other string) bool { return isFormOf(word, other) })
+			isStrange := !isOfFact && !isPlainWord(word) && !(n > 0 && slices.Contains(names, word))
+			if isStrange && (!begun || behindFact) {
+				return false
+			}
+			begun, behindFact = begun || isOfFact, isOfFact
+		}
+		behindFact = false
+	}
+	return true
+}
+
+// isFormOf reports whether two folded words are forms of one, of which one may be a compound; Arabic verbs begin with the person.
+func isFormOf(a, b string) bool {
+	const ofCompound, ofVerb = 5, 6 // bytes
+	_, first := utf8.DecodeRuneInString(a)
+	isVerb := first < len(b) && a[first:] == b[first:] && len(a[first:]) >= ofVerb && unicode.Is(unicode.Arabic, []rune(a)[0])
+	return isVerb || sameStem(a, b) || min(len(a), len(b)) >= ofCompound && (strings.Contains(a, b) || strings.Contains(b, a))
+}
+
+// isPlainBefore reports whether what stands before a plain clause leaves it plain: it has no strange words, or speaks of the user as well,
+// or is joined to it ("and"). A colon may introduce anything, and a clause without the user may be about somebody of the one before.
+func (s senses) isPlainBefore(said clause, fact string, names []string) bool {
+	before, isOwn := strings.TrimSpace(said.before), s.self.matches(said.text) || s.me.matches(said.text)
+	if s.mood.begins(before) || s.mood.matches(before) && !s.self.matches(said.text) { // "if I were rich", "I think about"
+		return false
+	}
+	if introduction, found := strings.CutSuffix(before, ":"); found {
+		before = introduction[strings.LastIndexAny(introduction, ",;")+1:]
+	} else if s.ends.begins(said.text) || slices.ContainsFunc(wordsIn(before), s.ends.matches) {
+		return true
+	} else if s.self.matches(before) {
+		return isOwn || s.people.matches(fact) || !s.people.matches(before)
+	}
+	return s.language == "" || s.isPlain(before, fact, names)
+}
+
+// takesBack reports whether what follows a clause takes it back, as "yeah right" does, or a short sentence such as "Never!"
+func (s senses) takesBack(said clause, message, sentence string) bool {
+	if s.mood.matches(said.after) && !s.self.matches(said.after) {
+		return true
+	}
+	const few = 3 // words
+	_, behind, _ := strings.Cut(message, sentence)
+	for _, next := range text.Sentences(behind) {
+		plain := lang.FoldAs(s.language, next)
+		return len(wordsIn(plain)) <= few && (s.mood.matches(plain) || s.negative.matches(plain))
+	}
+	return false
+}
+
+// plainWords returns which words change nothing. Those that were read before agree with the fact.
+func (s senses) plainWords(fact string) func(word string) bool {
+	all := []expression{s.plain, s.self, s.me, s.negative, s.people, s.others, s.ends}
+	if s.mood.matches(fact) || anyMatches(wants, fact) {
+		all = append(all, s.mood)
+	}
+	return func(word string) bool {
+		return numberWords[word] > 0 || len(monthsIn(word)) > 0 || strings.ContainsFunc(word, unicode.IsDigit) ||
+			slices.ContainsFunc(all, func(e expression) bool { return e.matches(word) })
+	}
+}
+
+// wordsIn returns the words of a folded text.
+func wordsIn(plain string) []string {
+	return strings.FieldsFunc(plain, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
+}
+
 // isAboutOthers reports whether a clause speaks of somebody else, and the fact does not.
-func (s senses) isAboutOthers(said clause, fact string) bool {
-	if s.speaksOfSelf(said.text) {
+func (s senses) isAboutOthers(clause, fact string) bool {
+	if s.speaksOfSelf(clause) {
 		return false
 	}
 	ofUsers := anyMatches(ofUser, lang.Fold(fact))
-	clause := s.beside().ReplaceAllString(said.text, " ")
-	if named, told := s.countPeople(clause), s.countPeople(fact); named > 0 {
+	clause = s.beside().ReplaceAllString(clause, " ")
+	if named, told := len(s.people().FindAllString(clause, -1)), len(s.people().FindAllString(fact, -1)); named > 0 {
 		return told == 0 || told < named && !ofUsers // "my sister is a teacher" is no fact of a teacher
 	}
-	if s.others.matches(clause) {
-		return !s.others.matches(fact) && !ofUsers
-	}
-	return said.opens && s.hasOtherSubject(clause) && !ofUsers && !s.subjects.begins(strings.TrimSpace(withoutUser().ReplaceAllString(fact, "")))
-}
-
-// hasOtherSubject reports whether a clause has a subject of its own, such as "the guy upstairs", and no word for the user.
-func (s senses) hasOtherSubject(clause string) bool {
-	return s.subjects.begins(clause) && !s.me.matches(clause) && !s.self.matches(clause)
-}
-
-// withoutUser matches the user at the beginning of a fact.
-var withoutUser = framed(`^...`, "notes begin")
-
-// isAboutName reports whether a sentence begins with a name that the fact does not have, and its clause does not speak of the user.
-func (s senses) isAboutName(sentence, clause, fact, language string) bool {
-	name := firstName(sentence, language)
-	return name != "" && !s.speaksOfSelf(clause) && !anyMatches(ofUser, lang.Fold(fact)) &&
-		!slices.ContainsFunc(lang.WordsOf(fact), func(word string) bool { return sameName(lang.Fold(name), word, language) })
+	return s.others.matches(clause) && !s.others.matches(fact) && !ofUsers
 }
 
 // speaksOfSelf reports whether somebody speaks of themselves in a clause. "My sister" does not, also where it has the word for "I".
@@ -145,67 +218,52 @@ func (s senses) speaksOfSelf(clause string) bool {
 	return s.self.matches(s.mine().ReplaceAllString(clause, " "))
 }
 
-// countPeople counts the words for somebody in a folded text, each with an "s" behind it as well.
-func (s senses) countPeople(plain string) int {
-	count := len(s.people().FindAllString(plain, -1))
-	for _, word := range lang.WordsOf(plain) {
-		if one, ok := strings.CutSuffix(word, "s"); ok && s.people.matches(one) && !s.people.matches(word) {
-			count++
-		}
-	}
-	return count
-}
-
 // clause is what a quote stands in.
 type clause struct {
-	text string // folded
-	// asked is no statement: a question, or what follows "if I were rich". was is what follows "when I was a child".
-	asked, was bool
-	opens      bool // it is the first of its sentence
-	reported   bool // somebody else said it
+	text          string // folded
+	before, after string // its neighbours
+	asked         bool
 }
 
 // clauseWith returns the clauses of a sentence in which a quote stands.
 func (s senses) clauseWith(sentence, quote string) clause {
-	plain, isRequest := withoutOpeners(lang.FoldAs(s.language, sentence))
-	plain, inside := s.noMood().ReplaceAllString(plain, " , "), lang.Bare(lang.FoldAs(s.language, quote))
-	asks := strings.ContainsAny(sentence, "?？؟") && !isRequest
+	folded := lang.FoldAs(s.language, sentence)
+	plain := withoutOpeners(folded)
+	asks, isRequest := strings.ContainsAny(sentence, "?？؟"), plain != folded // "could you keep in mind that I …?"
+	plain = s.noMood().ReplaceAllString(plain, " , ")
+	inside := lang.Bare(lang.FoldAs(s.language, quote))
+	before, _, isWhole := strings.Cut(lang.Bare(plain), inside)
+	if !isWhole { // it holds words that were cut off
+		return clause{text: plain, asked: asks && !isRequest}
+	}
+	from, to := lettersIn(before), lettersIn(before+inside)
 	var found clause
-	clauses := s.clausesIn(plain)
+	clauses, start := s.clausesIn(plain), 0
 	for at, part := range clauses {
-		words := lang.Bare(part)
-		if words == "" || !strings.Contains(words, inside) && !strings.Contains(" "+inside+" ", " "+words+" ") {
+		end := start + lettersIn(part)
+		switch {
+		case end == start:
 			continue
+		case end <= from:
+			found.before += part
+		case start >= to:
+			found.after = cmp.Or(found.after, part)
+		default:
+			found.text += part
+			found.asked = found.asked || asks && (!isRequest && at == len(clauses)-1 || s.questions.begins(part))
 		}
-		found.text += part + ", "
-		found.asked = found.asked || asks && (at == len(clauses)-1 || s.questions.begins(part))
-		if at == 0 {
-			found.opens = true
-		} else {
-			s.readBefore(&found, clauses[at-1], part)
-		}
+		start = end
 	}
-	if found.text == "" { // the quote begins within one clause and ends within another
-		return clause{text: plain, asked: asks}
-	}
+	found.text = strings.TrimSpace(found.text)
 	return found
 }
 
-// readBefore reads what the clause before says of the next one. Behind "if I were rich" it is imagined, and behind "I think about" where
-// nobody says "I" again.
-func (s senses) readBefore(found *clause, before, next string) {
-	found.asked = found.asked || s.mood.begins(before) || s.mood.matches(before) && !s.self.matches(next)
-	found.reported = found.reported || s.reported.matches(before) && !s.self.matches(before)
-	found.was = found.was || s.past.begins(before)
-}
+func lettersIn(content string) int { return len(strings.ReplaceAll(lang.Bare(content), " ", "")) }
 
-// openers are the words with which somebody wants something known, at the beginning of a text, and requests those that ask for it.
-// Whole phrases mean the same in any language, so that a text too short to tell its language has them, too.
-var openers, requests = openersOf("openers"), openersOf("openers that ask")
-
-func openersOf(section string) []expression {
-	var all []expression
-	for _, s := range lang.Each(section) {
+// openers are the words with which somebody wants something known or asks for it to be kept, at the beginning of a text. Whole phrases mean
+// the same in any language, so that a text too short to tell its language has them, too.
+var openers = func() (all []expression) {
+	for _, s := range lang.Each("openers") {
 		all = append(all, made(func() string {
 			before, behind := lang.Get(s.Language, "doubt before openers"), lang.Get(s.Language, "openers end")
 			if !lang.HasSpaces(s.Language) {
@@ -215,39 +273,32 @@ func openersOf(section string) []expression {
 		}))
 	}
 	return all
-}
+}()
 
-// withoutOpeners cuts off a folded text's openers, and reports whether they ask.
-func withoutOpeners(plain string) (rest string, asks bool) {
-	for {
-		rest = plain
+// withoutOpeners cuts off a folded text's openers.
+func withoutOpeners(plain string) string {
+	for rest := plain; ; plain = rest {
 		for _, opener := range openers {
 			rest = opener().ReplaceAllString(rest, "")
 		}
-		for _, request := range requests {
-			if request.matches(rest) {
-				rest, asks = request().ReplaceAllString(rest, ""), true
-			}
-		}
 		if rest == plain {
-			return plain, asks
+			return plain
 		}
-		plain = rest
 	}
 }
 
-var clauseMarks = express(`[,;:()–—，；：、]|\s-\s`)
+var clauseMarks = express(`[,;:()–—，；：、]|\s-\s|[.!?]\s`)
 
 // clausesIn divides a folded sentence at its marks, and at words with which another clause begins.
 func (s senses) clausesIn(plain string) []string {
 	var clauses []string
-	for _, part := range clauseMarks().Split(plain, -1) {
+	for part := range strings.SplitSeq(clauseMarks().ReplaceAllString(plain, "$0\x00"), "\x00") {
 		for at := s.ends().FindStringIndex(part); at != nil && at[0] > 0; at = s.ends().FindStringIndex(part) {
-			isOneWord := len(strings.Fields(part[:at[0]])) == 1 && !strings.ContainsFunc(part[:at[0]], lang.Spaceless)
+			isOneWord := len(clauses) == 0 && len(strings.Fields(part[:at[0]])) == 1 && !strings.ContainsFunc(part[:at[0]], lang.Spaceless)
 			if no := s.negative().FindStringIndex(part); isOneWord || no != nil && no[0] < at[0] && no[1] >= at[1] {
 				break // "I and my wife", "anything but"
 			}
-			clauses, part = append(clauses, part[:at[0]]), part[at[1]:]
+			clauses, part = append(clauses, part[:at[1]]), part[at[1]:]
 		}
 		clauses = append(clauses, part)
 	}

@@ -178,7 +178,7 @@ func (p *proof) isOfThemselves(doubt Reason) bool {
 	words := sensesFor(plain, p.lang)
 	switch doubt {
 	case Subject:
-		isOther := words.others.matches(plain) || words.people.matches(plain) || firstName(p.quoted.Content, p.lang) != ""
+		isOther := words.others.matches(plain) || words.people.matches(plain)
 		return words.self.matches(plain) || !isOther // "the guy upstairs" may be anybody
 	case Polarity, Past, Mood:
 		return true // whoever else is spoken of was looked for before
@@ -302,7 +302,7 @@ func isOrderSaid(sentence string) bool {
 	if markedUp().MatchString(sentence) {
 		return true
 	}
-	plain, _ := withoutOpeners(lang.Fold(sentence))
+	plain := withoutOpeners(lang.Fold(sentence))
 	ofThemselves := anyMatches(firstPerson, plain) && !anyMatches(secondPerson, plain)
 	return anyMatches(defiance, plain) && !ofThemselves
 }

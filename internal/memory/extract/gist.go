@@ -42,21 +42,13 @@ func GistOf(content string) Gist {
 var articles = wordSet("articles")
 
 // negations are words that turn a sentence into its opposite, or say that something has ended.
-var negations, negationsWithin = func() (map[string]bool, []expression) {
-	var spaced []lang.Section
-	var within []expression
-	for _, s := range lang.Each("negations") {
-		if lang.HasSpaces(s.Language) {
-			spaced = append(spaced, s)
-		} else {
-			within = append(within, phrasesOf(s))
-		}
-	}
-	return lang.Set(spaced...), within
+var negations, negationsWithin = func() (map[string]bool, expression) {
+	spaced, unspaced := bySpaces("negations")
+	return lang.Set(spaced...), made(func() string { return lang.Folded(unspaced...) })
 }()
 
 func isNegated(content string) bool {
-	return slices.ContainsFunc(lang.WordsOf(content), func(word string) bool { return negations[word] }) || anyMatches(negationsWithin, lang.Fold(content))
+	return slices.ContainsFunc(lang.WordsOf(content), func(word string) bool { return negations[word] }) || negationsWithin.matches(lang.Fold(content))
 }
 
 // SameAs reports whether two texts have the same words, apart from their endings, articles, and what they call the user;

@@ -131,7 +131,7 @@ func (s said) holdsWord(part, language string) bool {
 }
 
 // inflecting languages change the ends of names.
-var inflecting = setOf("pl ru uk bg tr cs fi hu ro")
+var inflecting = strings.Fields("pl ru uk bg tr cs fi hu ro")
 
 // sameName reports whether two folded words can be one name: equal, or with the ending of a genitive or plural; in
 // languages that inflect names, with whatever short ending. A part of a compound counts as well.
@@ -143,7 +143,7 @@ func sameName(name, word, language string) bool {
 	if len(shorter) > len(longer) {
 		shorter, longer = longer, shorter
 	}
-	if inflecting[language] {
+	if slices.Contains(inflecting, language) {
 		return sameStem(name, word)
 	}
 	const ofCompound = 5 // bytes: shorter ones are in too many words
@@ -197,21 +197,6 @@ func namesIn(fact, language string) []string {
 	return names
 }
 
-// firstName returns the name with which a sentence begins, "" for none.
-func firstName(sentence, language string) string {
-	at := nameWord().FindStringIndex(sentence)
-	if at == nil {
-		return ""
-	}
-	word := sentence[at[0]:at[1]]
-	plain := lang.Fold(word)
-	isCommon := isGenericWord(plain) || lang.Knows(language, plain) || lang.Knows("en", plain)
-	if first := []rune(word)[0]; !unicode.IsUpper(first) || isCommon || !beginsAsName(sentence, at[1]) {
-		return ""
-	}
-	return word
-}
-
 var (
 	katakana     = express(`[\p{Katakana}ー]{3,}`)
 	nameWord     = express(`[\pL\pM\pN]+(?:['’.-][\pL\pM\pN]+)*`)
@@ -254,7 +239,7 @@ func (s said) invented(fact, language string) bool {
 		}
 	}
 	for _, n := range spelled(rest) {
-		if n != "1" && numberLanguages[language] && !s.holdsNumber(n) {
+		if n != "1" && slices.Contains(numberLanguages, language) && !s.holdsNumber(n) {
 			return true
 		}
 	}
@@ -262,7 +247,7 @@ func (s said) invented(fact, language string) bool {
 }
 
 // numberLanguages are those in which a number as a word is as good as one in digits.
-var numberLanguages = setOf("en de fr es it pt nl")
+var numberLanguages = strings.Fields("en de fr es it pt nl")
 
 // withoutDates returns a fact without the dates that were said or that follow from what was.
 func (s said) withoutDates(fact string) string {

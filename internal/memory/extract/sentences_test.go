@@ -95,8 +95,8 @@ func TestGateOnSentences(t *testing.T) {
 			t.Errorf("only %d sentences in %s", count, language)
 		}
 	}
-	const mostDoubted = 2 // in a hundred
-	if sum < 80 || len(own) < 14 || wrong < 60 || inbox*100 > sum*mostDoubted {
+	const mostDoubted = 3 // in a hundred
+	if sum < 380 || len(own) < 26 || wrong < 420 || inbox*100 > sum*mostDoubted {
 		t.Errorf("%d sentences about oneself in %d languages, of which %d are doubted; %d wrong facts", sum, len(own), inbox, wrong)
 	}
 	t.Logf("%d sentences about oneself in %d languages, %d in the inbox; %d wrong facts", sum, len(own), inbox, wrong)

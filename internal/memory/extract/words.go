@@ -1,21 +1,11 @@
 package extract
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
-
-// setOf returns the words of a list, folded.
-func setOf(list string) map[string]bool {
-	set := map[string]bool{}
-	for w := range strings.FieldsSeq(lang.Fold(list)) {
-		set[w] = true
-	}
-	return set
-}
 
 // wordSet returns the words that a section has in any language, folded.
 func wordSet(section string) map[string]bool { return lang.Set(lang.Each(section)...) }
@@ -25,23 +15,14 @@ var userWords = wordSet("user")
 
 // mentionsUser reports whether a fact has a word for the user.
 func mentionsUser(fact string) bool {
-	return slices.ContainsFunc(lang.WordsOf(fact), func(word string) bool {
-		return userWords[word] || strings.ContainsFunc(word, lang.Spaceless) && slices.ContainsFunc(userWordsWithin, func(user string) bool {
-			return strings.Contains(word, user)
-		})
-	})
-}
-
-// userWordsWithin are those of languages without spaces.
-var userWordsWithin = func() []string {
-	var words []string
+	plain := lang.Bare(fact)
 	for word := range userWords {
-		if strings.ContainsFunc(word, lang.Spaceless) {
-			words = append(words, word)
+		if strings.Contains(plain, word) {
+			return true
 		}
 	}
-	return words
-}()
+	return false
+}
 
 // spacelessEmpty are pairs of characters that say nothing.
 var spacelessEmpty = wordSet("empty pairs")

@@ -30,10 +30,14 @@ func Fold(content string) string {
 	return norm.NFC.String(strings.ReplaceAll(b.String(), "ß", "ss"))
 }
 
-// FoldAs is Fold for texts in one language: German without its umlauts has "hatte" for "had" and for "would have".
+// FoldAs is Fold for texts in one language: German without its umlauts has "hatte" for "had" and for "would have", and Vietnamese
+// without its accents "dung" for "do not" and for "use".
 func FoldAs(language, content string) string {
-	if language == "de" {
+	switch language {
+	case "de":
 		content = umlauts.Replace(strings.ToLower(norm.NFC.String(content)))
+	case "vi":
+		return strings.Join(strings.Fields(strings.ToLower(norm.NFC.String(content))), " ")
 	}
 	return Fold(content)
 }
