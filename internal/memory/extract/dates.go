@@ -189,17 +189,15 @@ func relativeDate(fact string) bool {
 	plain, language := lang.Fold(withoutTitles(fact)), lang.Of(fact)
 	for _, r := range relative {
 		other := r.lang != "" && language != "" && r.lang != language
-		if !other && r.pattern().MatchString(plain) && !isGeneral(plain) {
+		if !other && r.pattern().MatchString(plain) && !anyMatches(general, plain) {
 			return true
 		}
 	}
 	return anyMatches(ago, plain)
 }
 
-// isGeneral reports whether a text speaks of days as such: "the last week of every month".
+// general is how a text speaks of days as such: "the last week of every month".
 var general = spoken("general times")
-
-func isGeneral(plain string) bool { return anyMatches(general, plain) }
 
 var inQuotes = express(`"[^"\n]{1,80}"|“[^”\n]{1,80}”|„[^“”\n]{1,80}[“”]|«[^»\n]{1,80}»|『[^』\n]{1,80}』|「[^」\n]{1,80}」`)
 

@@ -98,7 +98,10 @@ func doubt(fact, language, message, quote string) Reason {
 	sentence := sentenceWith(message, quote)
 	said := words.clauseWith(sentence, quote)
 	told := lang.FoldAs(words.language, fact)
-	names := wordsIn(lang.FoldAs(words.language, strings.Join(namesIn(sentence, language), " ")))
+	var names []string
+	if words.speaksOfSelf(said.text) || words.me.matches(said.text) {
+		names = wordsIn(lang.FoldAs(words.language, strings.Join(namesIn(sentence, language), " ")))
+	}
 	denied := words.negative.matches(told)
 	switch {
 	case words.isAboutOthers(said.text, told):
@@ -126,9 +129,6 @@ func (s senses) isPlain(clauses, fact string, names []string) bool {
 		return !strings.ContainsFunc(rest, func(r rune) bool { return unicode.IsLetter(r) && !strings.ContainsRune(fact, r) })
 	}
 	ofFact, isPlainWord := wordsIn(fact), s.plainWords(fact)
-	if !s.speaksOfSelf(clauses) && !s.me.matches(clauses) {
-		names = nil
-	}
 	begun, behindFact := false, false
 	for clause := range strings.SplitSeq(clauses, ",") {
 		for n, word := range wordsIn(clause) {
@@ -155,15 +155,18 @@ func isFormOf(a, b string) bool {
 // isPlainBefore reports whether what stands before a plain clause leaves it plain: it has no strange words, or speaks of the user as well,
 // or is joined to it ("and"). A colon may introduce anything, and a clause without the user may be about somebody of the one before.
 func (s senses) isPlainBefore(said clause, fact string, names []string) bool {
-	before, isOwn := strings.TrimSpace(said.before), s.self.matches(said.text) || s.me.matches(said.text)
-	if s.mood.begins(before) || s.mood.matches(before) && !s.self.matches(said.text) { // "if I were rich", "I think about"
+	before, isOwn := strings.TrimRight(said.before, " ,"), s.self.matches(said.text) || s.me.matches(said.text)
+	last, isIntroduction := strings.CutSuffix(before, ":")
+	last = last[strings.LastIndexAny(last, ",;")+1:]
+	if s.mood.begins(last) || s.mood.matches(last) && !s.self.matches(said.text) { // "if I were rich", "I think about"
 		return false
 	}
-	if introduction, found := strings.CutSuffix(before, ":"); found {
-		before = introduction[strings.LastIndexAny(introduction, ",;")+1:]
-	} else if s.ends.begins(said.text) || slices.ContainsFunc(wordsIn(before), s.ends.matches) {
+	switch {
+	case isIntroduction:
+		before = last
+	case s.ends.begins(said.text), s.ends.matches(before[strings.LastIndex(before, " ")+1:]):
 		return true
-	} else if s.self.matches(before) {
+	case s.self.matches(before):
 		return isOwn || s.people.matches(fact) || !s.people.matches(before)
 	}
 	return s.language == "" || s.isPlain(before, fact, names)

@@ -178,8 +178,7 @@ func (p *proof) isOfThemselves(doubt Reason) bool {
 	words := sensesFor(plain, p.lang)
 	switch doubt {
 	case Subject:
-		isOther := words.others.matches(plain) || words.people.matches(plain)
-		return words.self.matches(plain) || !isOther // "the guy upstairs" may be anybody
+		return words.self.matches(plain) || !words.others.matches(plain) && !words.people.matches(plain) // "the guy upstairs" may be anybody
 	case Polarity, Past, Mood:
 		return true // whoever else is spoken of was looked for before
 	}
