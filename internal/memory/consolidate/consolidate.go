@@ -96,7 +96,7 @@ func add(number int, c *extract.Candidate, reason string) Decision {
 var doubts = map[extract.Reason]string{
 	"": ReasonOnlyHinted, extract.Order: "the message may be an order to the assistant", extract.Polarity: "the message may say the opposite",
 	extract.Subject: "the message may be about somebody else", extract.Past: "the message may be about what was",
-	extract.Mood: "the message may ask or imagine it",
+	extract.Mood: "the message may ask or imagine it", extract.Unclear: "the message may not say it plainly",
 }
 
 func doubtOf(c *extract.Candidate) string { return doubts[c.Doubt] }

@@ -11,9 +11,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// A quote proves that words were said, not that they say what the fact says: "I am not allergic to walnuts, my sister is"
-// holds every word of "The user is allergic to walnuts". So the clauses in which the quote stands are read for what changes
-// their sense. These are rules for doubt, not for truth: what is in doubt is asked of the user.
+// A quote proves that words were said, not that they say what the fact says: "I am not allergic to walnuts, my sister is" holds every word
+// of "The user is allergic to walnuts". So the clauses of the quote have to be a plain statement; the user is asked for all else.
 
 // senses are the words of one language that change what a clause says. What is missing matches nothing.
 type senses struct {
@@ -115,7 +114,7 @@ func doubt(fact, language, message, quote string) Reason {
 	case anyMatches(style, lang.Fold(fact)) && !words.self.matches(said.text) && (anyMatches(wants, lang.Fold(fact)) || imperatives.begins(said.text)):
 		return "" // the assistant is asked for it
 	case !words.isPlain(said.text, told, names), !words.isPlainBefore(said, told, names), words.takesBack(said, message, sentence):
-		return Mood
+		return Unclear
 	}
 	return ""
 }

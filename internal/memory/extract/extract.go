@@ -101,12 +101,13 @@ const (
 	// ExcludedSubject: the user does not want it remembered.
 	ExcludedSubject Reason = "excluded"
 
-	// Polarity: its evidence denies what it says, or says what it denies. Subject: it is about somebody else. Past: it was so.
-	// Mood: it is imagined, wished or asked. These, Order and Echo are doubts where the user speaks of themselves.
+	// Polarity: its evidence denies what it says, or says what it denies. Subject: it is about somebody else. Past: it was so. Mood: it is
+	// imagined, wished or asked. Unclear: it is no plain statement. These, Order and Echo are doubts where the user speaks of themselves.
 	Polarity Reason = "polarity"
 	Subject  Reason = "subject"
 	Past     Reason = "past"
 	Mood     Reason = "mood"
+	Unclear  Reason = "unclear"
 )
 
 // Verdict is what the gate made of an answer.

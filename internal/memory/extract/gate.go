@@ -179,7 +179,7 @@ func (p *proof) isOfThemselves(doubt Reason) bool {
 	switch doubt {
 	case Subject:
 		return words.self.matches(plain) || !words.others.matches(plain) && !words.people.matches(plain) // "the guy upstairs" may be anybody
-	case Polarity, Past, Mood:
+	case Polarity, Past, Mood, Unclear:
 		return true // whoever else is spoken of was looked for before
 	}
 	return words.self.matches(plain) || anyMatches(firstPerson, plain)
