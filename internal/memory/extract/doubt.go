@@ -145,10 +145,11 @@ func (s senses) isPlain(clauses, fact string, names []string) bool {
 
 // isFormOf reports whether two folded words are forms of one, of which one may be a compound; Arabic verbs begin with the person.
 func isFormOf(a, b string) bool {
-	const ofCompound, ofVerb = 5, 6 // bytes
+	const ofCompound, ofVerb, ofStem = 5, 6, 4 // bytes, and letters of a stem
 	_, first := utf8.DecodeRuneInString(a)
 	isVerb := first < len(b) && a[first:] == b[first:] && len(a[first:]) >= ofVerb && unicode.Is(unicode.Arabic, []rune(a)[0])
-	return isVerb || sameStem(a, b) || min(len(a), len(b)) >= ofCompound && (strings.Contains(a, b) || strings.Contains(b, a))
+	common, longest := beginAlike(a, b)
+	return isVerb || sameStem(a, b) || common >= ofStem && common*2 > longest || min(len(a), len(b)) >= ofCompound && (strings.Contains(a, b) || strings.Contains(b, a))
 }
 
 // isPlainBefore reports whether what stands before a plain clause leaves it plain: it has no strange words, or speaks of the user as well,

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -52,27 +53,25 @@ func isEmptyWord(term, language string) bool {
 
 // sameStem reports whether two folded words are forms of one: they begin alike, and end in at most three other letters.
 func sameStem(a, b string) bool {
-	if a == b {
-		return true
-	}
+	common, longest := beginAlike(a, b)
+	return a == b || common >= 3 && longest-common <= 3 && common*2 > longest
+}
+
+// beginAlike returns with how many letters two words begin alike, of how many that the longer one has.
+func beginAlike(a, b string) (common, longest int) {
 	x, y := []rune(a), []rune(b)
-	common := 0
 	for common < len(x) && common < len(y) && x[common] == y[common] {
 		common++
 	}
-	longest := max(len(x), len(y))
-	return common >= 3 && longest-common <= 3 && common*2 > longest
+	return common, max(len(x), len(y))
 }
 
-// shares reports whether one of terms has a form in others.
+// countShared counts the terms that have a form in others.
 func countShared(terms, others []string) int {
 	n := 0
 	for _, term := range terms {
-		for _, other := range others {
-			if sameStem(term, other) {
-				n++
-				break
-			}
+		if slices.ContainsFunc(others, func(other string) bool { return sameStem(term, other) }) {
+			n++
 		}
 	}
 	return n
