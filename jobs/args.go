@@ -15,9 +15,11 @@ import (
 const (
 	// QueueMemory is for folds and rebuilds; WorkerConfig.Concurrency of them run at once.
 	QueueMemory = "memory"
-	// QueueMemories is for extract_memories; half of WorkerConfig.Concurrency of them run at once.
+	// QueueMemories is for extract_memories, compact_topic and update_memory_graph, which wait for a model; half of
+	// WorkerConfig.Concurrency of them run at once.
 	QueueMemories = "memories"
-	// QueueTopics is for assign_topics and compact_topic; half of WorkerConfig.Concurrency of them run at once.
+	// QueueTopics is for assign_topics, which asks no model and waits for none; half of WorkerConfig.Concurrency of them run at
+	// once.
 	QueueTopics = "topics"
 	// QueueVectors is for embed_turns and embed_memories.
 	QueueVectors = "vectors"

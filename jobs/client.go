@@ -37,6 +37,7 @@ type WorkerConfig struct {
 	Embedder *recall.Vectors
 	// MemoryEmbedder makes vectors of memories; nil for none.
 	MemoryEmbedder *recall.Vectors
+	Reviver        Reviver
 	// Learner extracts memories, and Extractions finds the chats that it should read; nil for no long-term memory.
 	Learner     *learn.Engine
 	Extractions Extractions

@@ -22,8 +22,8 @@ type CompactTopic struct {
 // Kind is the job's name in River's tables.
 func (CompactTopic) Kind() string { return "compact_topic" }
 
-// InsertOpts are those of the queue of topics.
-func (CompactTopic) InsertOpts() river.InsertOpts { return onceIn(QueueTopics, compactAttempts) }
+// InsertOpts are those of a queue in which jobs wait for the model.
+func (CompactTopic) InsertOpts() river.InsertOpts { return onceIn(QueueMemories, compactAttempts) }
 
 func newCompact(topic TopicID) river.JobArgs {
 	return CompactTopic{ChatID: topic.ChatID, TopicID: topic.ID}

@@ -13,12 +13,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // compacting makes a worker compact topics.
@@ -26,8 +26,9 @@ func (r *rig) compacting(change func(*pack.Config)) setup {
 	r.t.Helper()
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
+	pool := r.open(5)
 	config := pack.Config{
-		Store: postgres.NewPacks(r.open(5)), Summarizer: model, Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000,
+		Store: postgres.NewPacks(pool), Leases: postgres.NewWork(pool), Summarizer: model, Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000,
 		Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	if change != nil {
@@ -96,7 +97,7 @@ func TestTopicIsCompactedByItsJobs(t *testing.T) {
 	r.work(r.compacting(func(c *pack.Config) { c.InputTokens, c.Turn = 600, 1 }))
 	testkit.Await(t, r.pool, "the topic is packed", true, `select compacted_seq >= 48 and summary = 'They practised.'
 		and not exists (select from river.river_job where kind = 'compact_topic' and finalized_at is null) from topics where id = $1`, topicID)
-	if report := r.outputOf(job); report.Result != lease.Done || report.Packed == 0 || report.Calls != 1 {
+	if report := r.outputOf(job); report.Result != work.Done || report.Packed == 0 || report.Calls != 1 {
 		t.Errorf("the output is %+v", report)
 	}
 	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'compact_topic' and state = 'completed'"); n < 3 {
@@ -113,7 +114,7 @@ func TestTopicIsCompactedByItsJobs(t *testing.T) {
 	}
 	again := r.insertCompact(chatID, topicID, 0)
 	r.awaitState(again, "completed")
-	if report := r.outputOf(again); report.Result != lease.Nothing {
+	if report := r.outputOf(again); report.Result != work.Nothing {
 		t.Errorf("once more: %+v", report)
 	}
 }
@@ -140,8 +141,8 @@ func TestTopicsWithoutASummaryArePutOff(t *testing.T) {
 			if report := r.outputOf(job); report.WithoutSummary != (c.packed > 0) || report.Packed != c.packed {
 				t.Errorf("the output is %+v", report)
 			}
-			testkit.Want(t, r.pool, true, `select summary is null and compacted_seq = $2 and retry_at > now() and lease_token is null
-				from topics where id = $1`, topicID, c.packed)
+			testkit.Want(t, r.pool, true, `select t.summary is null and t.compacted_seq = $2 and w.retry_at > now() and w.lease_token is null
+				from topics t join throughline.work w on w.kind = 'compact' and w.key = t.id where t.id = $1`, topicID, c.packed)
 		})
 	}
 }
@@ -155,10 +156,10 @@ func TestCompactionOfAKilledWorkerIsDoneByAnother(t *testing.T) {
 	job := r.insertCompact(chatID, topicID, 0)
 	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute',
 		attempted_by = '{killed}' where id = $1`, job)
-	testkit.Exec(t, r.pool, "update topics set lease_token = gen_random_uuid(), lease_until = now() + interval '1 second' where id = $1", topicID)
+	testkit.Lease(t, r.pool, "compact", topicID, r.user, "1 second")
 	r.work(r.keepsTopics(nil), sweeping)
 	r.awaitState(job, "completed")
-	testkit.Want(t, r.pool, true, "select summary = 'They practised.' and compacted_seq = 12 and lease_token is null from topics where id = $1", topicID)
+	testkit.Want(t, r.pool, true, "select summary = 'They practised.' and compacted_seq = 12 and not exists (select from throughline.work) from topics where id = $1", topicID)
 	if n := len(r.model.Asked(offline.KindTopic)); n != 1 {
 		t.Errorf("%d calls", n)
 	}

@@ -3,11 +3,10 @@ package jobs
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -15,28 +14,20 @@ import (
 
 // Extractions is what the sweep needs of Postgres.
 type Extractions interface {
-	// ReviveDeadExtractions makes the jobs of dead workers available again and clears expired leases. young is how long a
-	// job may run before it must have taken its lease.
-	ReviveDeadExtractions(ctx context.Context, young time.Duration) (jobs, leases int, err error)
 	// DueExtractions returns the chats that are due to be read and have no job.
 	DueExtractions(ctx context.Context) ([]uuid.UUID, error)
 }
 
-// sweepExtractions repairs what crashes leave of extractions, and returns the number of jobs inserted.
-func (c *WorkerConfig) sweepExtractions(ctx context.Context) (jobs, leases, inserted int, err error) {
+// sweepExtractions returns the number of jobs inserted.
+func (c *WorkerConfig) sweepExtractions(ctx context.Context) (inserted int, err error) {
 	if c.Learner == nil {
-		return 0, 0, 0, nil
-	}
-	jobs, leases, err = c.Extractions.ReviveDeadExtractions(ctx, c.YoungFold)
-	if err != nil {
-		return jobs, leases, 0, err
+		return 0, nil
 	}
 	due, err := c.Extractions.DueExtractions(ctx)
 	if err != nil {
-		return jobs, leases, 0, err
+		return 0, err
 	}
-	inserted, err = insertMissing(ctx, due, newExtract, priorityLater)
-	return jobs, leases, inserted, err
+	return insertMissing(ctx, due, newExtract, priorityLater)
 }
 
 // extractAttempts is how often a range of turns is tried whose answers are broken; then it is skipped.
@@ -62,23 +53,10 @@ func (c *WorkerConfig) extract(ctx context.Context, job *river.Job[ExtractMemori
 			return EnqueueExtract(river.ClientFromContext[pgx.Tx](ctx))(ctx, tx, job.Args.ChatID, at)
 		},
 	})
-	if err == nil && report.Result == lease.Nothing && report.Wait > 0 {
+	if err == nil && report.Result == work.Nothing && report.Wait > 0 {
 		return river.JobSnooze(report.Wait)
 	}
-	if report.Result == lease.Busy {
-		return river.JobSnooze(untilUserIsFree(job.Priority))
-	}
 	return finish(ctx, job.JobRow, report.Result, report, err)
-}
-
-// untilUserIsFree returns how long a job waits that found another chat of its user being read, which takes seconds. The age
-// of the job says nothing: most are inserted long before they are due.
-func untilUserIsFree(priority int) time.Duration {
-	wait := 5 * time.Second
-	if priority == priorityNow {
-		wait = time.Second
-	}
-	return wait/2 + rand.N(wait) //nolint:gosec // spreads load, guards nothing
 }
 
 // EnqueueExtract returns a function that inserts a chat's extract_memories in the caller's transaction, to run at a time;

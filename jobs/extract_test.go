@@ -18,11 +18,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 const movedToPorto = "I moved to Porto."
@@ -60,8 +60,9 @@ func (r *rig) learning() learn.Config {
 	r.t.Helper()
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
+	pool := r.open(5)
 	return learn.Config{
-		Store: postgres.NewLearning(r.open(5)), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
+		Store: postgres.NewLearning(pool), Leases: postgres.NewWork(pool), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
 		Delay: 1, MostTurns: 1, Lease: 2 * time.Second,
 	}
 }
@@ -110,7 +111,7 @@ func (r *rig) awaitRead(chatID uuid.UUID, seq int64) {
 	r.t.Helper()
 	testkit.Await(r.t, r.pool, fmt.Sprintf("the chat is read up to %d", seq), true, `select b.extracted_seq = $2 and b.extract_due_at is null
 			and not exists (select from river.river_job where finalized_at is null and queue = 'memories')
-			and not exists (select from memory_users where lease_token is not null) from conversation_briefs b where b.chat_id = $1`, chatID, seq)
+			and not exists (select from throughline.work where lease_token is not null) from conversation_briefs b where b.chat_id = $1`, chatID, seq)
 }
 
 // wantMovedOnce checks that two turns were read once each, and that the move is there once.
@@ -134,7 +135,9 @@ var errKilled = errors.New("the worker was killed")
 // back.
 type mortal struct {
 	learn.Store
-	lease.Asker
+	work.Asker
+
+	Leases work.Store
 
 	step string
 	mu   sync.Mutex
@@ -155,26 +158,23 @@ func (m *mortal) at(step string, run func() error) error {
 	return err
 }
 
-func (m *mortal) Claim(ctx context.Context, chatID uuid.UUID, held lease.Lease, most int) (s learn.Snapshot, c lease.Claim, err error) {
-	err = m.at("claim", func() (err error) { s, c, err = m.Store.Claim(ctx, chatID, held, most); return err })
-	return s, c, err
+func (m *mortal) Claim(ctx context.Context, lease work.Lease) (c work.Claim, wait time.Duration, err error) {
+	err = m.at("claim", func() (err error) { c, wait, err = m.Leases.Claim(ctx, lease); return err })
+	return c, wait, err
 }
 
-func (m *mortal) Renew(ctx context.Context, chatID uuid.UUID, held lease.Lease) (renewed bool, err error) {
-	err = m.at("renew", func() (err error) { renewed, err = m.Store.Renew(ctx, chatID, held); return err })
+func (m *mortal) Renew(ctx context.Context, lease work.Lease) (renewed bool, err error) {
+	err = m.at("renew", func() (err error) { renewed, err = m.Leases.Renew(ctx, lease); return err })
 	return renewed, err
 }
 
-func (m *mortal) Release(ctx context.Context, chatID uuid.UUID, held lease.Lease) error {
-	return m.at("release", func() error { return m.Store.Release(ctx, chatID, held) })
+func (m *mortal) Release(ctx context.Context, lease work.Lease, done bool) error {
+	return m.at("release", func() error { return m.Leases.Release(ctx, lease, done) })
 }
 
-func (m *mortal) Settle(ctx context.Context, chatID uuid.UUID, held lease.Lease) error {
-	return m.at("settle", func() error { return m.Store.Settle(ctx, chatID, held) })
-}
-
-func (m *mortal) PutOff(ctx context.Context, chatID uuid.UUID, held lease.Lease, wait time.Duration) error {
-	return m.at("put off", func() error { return m.Store.PutOff(ctx, chatID, held, wait) })
+func (m *mortal) PutOff(ctx context.Context, lease work.Lease, failure string, delay work.Delay) (times int, wait time.Duration, err error) {
+	err = m.at("put off", func() (err error) { times, wait, err = m.Leases.PutOff(ctx, lease, failure, delay); return err })
+	return times, wait, err
 }
 
 func (m *mortal) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.Text, model string) (known learn.Known, err error) {
@@ -198,7 +198,7 @@ func (m *mortal) Commit(ctx context.Context, change learn.Change, next func(cont
 	return o, w, err
 }
 
-func (m *mortal) Ask(ctx context.Context, question lease.Question) (answer lease.Answer, err error) {
+func (m *mortal) Ask(ctx context.Context, question work.Question) (answer work.Answer, err error) {
 	err = m.at(question.Purpose, func() (err error) { answer, err = m.Asker.Ask(ctx, question); return err })
 	return answer, err
 }
@@ -222,8 +222,8 @@ func TestExtractionsOfKilledWorkers(t *testing.T) {
 				attempted_at = now() - interval '1 minute', attempted_by = '{dead}'
 				where kind = 'extract_memories' returning id`)
 			config := r.learning()
-			killed := &mortal{Store: config.Store, Asker: config.Asker, step: step}
-			config.Store, config.Asker = killed, killed
+			killed := &mortal{Store: config.Store, Leases: config.Leases, Asker: config.Asker, step: step}
+			config.Store, config.Leases, config.Asker = killed, killed, killed
 			_, err := learn.New(config).Extract(t.Context(), chatID, learn.Job{ID: jobID, EnqueueNext: func(ctx context.Context, tx pgx.Tx, at time.Time) error {
 				return EnqueueExtract(r.insert)(ctx, tx, chatID, at)
 			}})
@@ -252,7 +252,7 @@ func TestSweepFindsChatsToRead(t *testing.T) {
 	r.enqueueExtract(due, time.Time{})
 	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts, attempted_at = now() - interval '1 minute',
 		attempted_by = '{dead}'`)
-	testkit.Exec(t, r.pool, "update memory_users set lease_token = gen_random_uuid(), lease_until = now() + interval '1 second'")
+	testkit.Lease(t, r.pool, "extract", due, r.user, "1 second")
 	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now() where chat_id = $1", due)
 	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now() + interval '1 hour' where chat_id = $1", later)
 	extracting := r.extracting(nil)

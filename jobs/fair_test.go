@@ -42,7 +42,7 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 	r.work(func(f *brief.Config, c *WorkerConfig) { f.FoldsPerUser, c.Concurrency = 3, 4 })
 	testkit.Eventually(t, "every job was tried, and two are at work", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where state = 'running' or (metadata ->> 'snoozes')::int > 0") == chats &&
-			testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where lease_until > now()") == 2
+			testkit.Ask[int](t, r.pool, "select count(*) from throughline.work where lease_until > now()") == 2
 	})
 
 	ordinary := r.chatOf(other, 20, 0)
@@ -56,7 +56,7 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 	close(slow)
 	most := 0
 	testkit.Eventually(t, "all are folded", func() bool {
-		most = max(most, testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where lease_until > now() and chat_id = any($1)", long))
+		most = max(most, testkit.Ask[int](t, r.pool, "select count(*) from throughline.work where lease_until > now() and key = any($1)", long))
 		testkit.Exec(t, r.pool, "update river.river_job set scheduled_at = now(), state = 'available' where state = 'scheduled'") // not to wait for minutes
 		return testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where version = 0") == 0
 	})
@@ -84,8 +84,8 @@ func TestStoppedWorkerUsesUpNoAttempt(t *testing.T) {
 	w := r.work()
 	testkit.Eventually(t, "the third call", func() bool { return len(r.model.Requests()) == 3 })
 	w.stop()
-	testkit.Want(t, r.pool, "available 0 2 t", `select concat_ws(' ', j.state, j.attempt, cardinality(j.errors), d.pieces_done, b.lease_token is null)
-		from river.river_job j, conversation_brief_drafts d, conversation_briefs b where j.kind = 'fold_brief'`)
+	testkit.Want(t, r.pool, "available 0 2 t", `select concat_ws(' ', j.state, j.attempt, cardinality(j.errors), d.pieces_done, not exists (select from throughline.work))
+		from river.river_job j, conversation_brief_drafts d where j.kind = 'fold_brief'`)
 	r.work()
 	r.awaitVersion(chatID, 1)
 	seen := map[string]int{}
@@ -153,13 +153,13 @@ func TestChatThatKillsItsWorkersIsGivenUp(t *testing.T) {
 		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
 	r.work(sweeping)
 	testkit.Await(t, r.pool, "the chat is put off", true,
-		`select fold_failure = 'worker died' and retry_at > now() + interval '59 minutes'
-			from conversation_briefs where fold_failures = 1 union all select false limit 1`)
+		`select failure = 'worker died' and retry_at > now() + interval '59 minutes'
+			from throughline.work where failures = 1 union all select false limit 1`)
 	r.awaitRuns("sweep_briefs", 1)
 	if got := testkit.Ask[string](t, r.pool, "select string_agg(state::text, ' ') from river.river_job where kind = 'fold_brief'"); got != "discarded" ||
 		len(r.model.Requests()) != 0 {
 		t.Errorf("the jobs are %s, the model was asked %d times", got, len(r.model.Requests()))
 	}
-	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 	r.awaitVersion(chatID, 1)
 }

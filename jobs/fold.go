@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -34,7 +34,7 @@ func (c *WorkerConfig) rebuild(ctx context.Context, job *river.Job[RebuildBrief]
 // afterChange also asks for the vectors and topics of what a change of the brief has indexed.
 func (c *WorkerConfig) afterChange(ctx context.Context, row *rivertype.JobRow, chatID uuid.UUID, report brief.Report, err error) error {
 	switch {
-	case err == nil && report.Result == brief.Done:
+	case err == nil && report.Result == work.Done:
 		c.afterIndexing(ctx, chatID)
 	case report.Again > 0:
 		return river.JobSnooze(report.Again)
@@ -55,17 +55,17 @@ func jobOf(row *rivertype.JobRow, chatID uuid.UUID) brief.Job {
 
 // finish returns what River should do with a job that the change did not complete itself. A refused one ends: the sweep
 // inserts another when the chat's time has come.
-func finish(ctx context.Context, row *rivertype.JobRow, result lease.Result, report any, err error) error {
+func finish(ctx context.Context, row *rivertype.JobRow, result work.Result, report any, err error) error {
 	switch {
-	case result == lease.Busy:
+	case result == work.Busy, result == work.Waiting:
 		return river.JobSnooze(untilTurn(row, time.Now()))
-	case result == lease.Conflict, result == lease.Paused:
+	case result == work.Conflict, result == work.Paused:
 		return river.JobSnooze(0)
-	case result == lease.Refused && err != nil:
+	case result == work.Refused && err != nil:
 		return river.JobCancel(err)
 	case err != nil:
 		return err
-	case result == lease.Nothing:
+	case result == work.Nothing:
 		return river.RecordOutput(ctx, report)
 	}
 	return nil

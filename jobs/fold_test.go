@@ -78,7 +78,7 @@ func TestDuplicateJobsFoldOnce(t *testing.T) {
 	}
 	first, second := r.work(), r.work()
 	r.awaitIdle()
-	testkit.Want(t, r.pool, len(chats), "select count(*) from conversation_briefs where version = 1 and lease_token is null")
+	testkit.Want(t, r.pool, len(chats), "select count(*) from conversation_briefs where version = 1 and not exists (select from throughline.work)")
 	testkit.Want(t, r.pool, len(chats), "select count(*) from conversation_brief_revisions")
 	testkit.Want(t, r.pool, 0, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'")
 	if a, b := counted(t, first, "fold", "done"), counted(t, second, "fold", "done"); a+b != float64(len(chats)) {
@@ -106,18 +106,12 @@ func TestOneUnfinishedJobPerChat(t *testing.T) {
 	testkit.Want(t, r.pool, 2, "select count(*) from river.river_job where kind = 'fold_brief'")
 }
 
-// The job of a chat that another fold has locked runs again soon, and uses up no attempt.
+// The job of a chat that another worker folds runs again soon, and uses up no attempt.
 func TestBusyChatIsSnoozed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.chat(7, 10)
-	tx, err := r.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Lease(t, r.pool, "fold", chatID, r.user, "1 hour")
 	r.enqueue(chatID)
 	w := r.work()
 	events, cancel := w.Subscribe(river.EventKindJobSnoozed, river.EventKindJobCompleted, river.EventKindJobFailed)
@@ -125,9 +119,7 @@ func TestBusyChatIsSnoozed(t *testing.T) {
 	if event := testkit.Receive(t, "an event of River", events); event.Kind != river.EventKindJobSnoozed || event.Job.Attempt != 0 {
 		t.Errorf("the job was %s after attempt %d", event.Kind, event.Job.Attempt)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, r.pool, "delete from throughline.work")
 	r.awaitVersion(chatID, 1)
 }
 
@@ -151,7 +143,7 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	})
 	r.model.AwaitRequest(t, "the first worker asks", func(offline.Request) bool { return true })
 	second := r.work(sweeping)
-	testkit.Exec(t, r.pool, "update conversation_briefs set lease_until = now() - interval '1 second'")
+	testkit.Exec(t, r.pool, "update throughline.work set lease_until = now() - interval '1 second'")
 	r.awaitVersion(chatID, 1)
 	close(gate)
 	testkit.Eventually(t, "the first worker is through", func() bool { return counted(t, paused, "fold", "lost") == 1 })
@@ -191,15 +183,15 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 			chatID := r.chat(7, 10)
 			r.enqueue(chatID)
 			testkit.Exec(t, r.pool, "update river.river_job set attempt = $1", c.attempt)
-			testkit.Exec(t, r.pool, `update conversation_briefs set fold_failures = $1, fold_failure = 'x', failing_since = now(), retry_at = now()
-				where $1 > 0`, c.before)
+			testkit.Exec(t, r.pool, `insert into throughline.work (kind, key, user_id, failures, failure, failing_since, retry_at)
+				select 'fold', $2, $3, $1, 'x', now(), now() where $1 > 0`, c.before, chatID, r.user)
 			r.work(sweeping)
 			testkit.Await(t, r.pool, "the job ends", 1,
 				"select count(*) from river.river_job where kind = 'fold_brief' and state = $1::river.river_job_state and errors::text like '%' || $2 || '%'",
 				c.state, c.message)
 			testkit.Want(t, r.pool, strconv.Itoa(c.before+1)+c.failure,
-				"select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'")
-			testkit.Want(t, r.pool, true, "select version = 0 and covered_seq = 0 and lease_token is null from conversation_briefs")
+				"select failures || failure from throughline.work where retry_at > now() + interval '4 minutes'")
+			testkit.Want(t, r.pool, true, "select version = 0 and covered_seq = 0 and not exists (select from throughline.work where lease_token is not null) from conversation_briefs")
 			calls := len(r.model.Requests())
 			up.Store(true)
 			r.say(chatID, 8, 8, 10)
@@ -212,7 +204,7 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 			if n := len(r.model.Requests()); n != calls {
 				t.Errorf("the model was asked %d times too soon", n-calls)
 			}
-			testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+			testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 			r.awaitVersion(chatID, 1)
 			r.checkRanges(chatID)
 		})
@@ -231,10 +223,10 @@ func TestARefusedSummaryIsAskedForAgainSoon(t *testing.T) {
 	})
 	r.enqueue(r.chat(7, 10))
 	r.work()
-	testkit.Await(t, r.pool, "the job waits", 1, `select count(*) from river.river_job j, conversation_briefs b where j.kind = 'fold_brief'
-		and j.state in ('available', 'scheduled') and j.scheduled_at between b.retry_at - interval '1 second' and b.retry_at + interval '1 second'
-		and b.fold_failures = 1`)
-	testkit.Await(t, r.pool, "the summary passes", 1, "select count(*) from conversation_briefs where version = 1 and fold_failures = 0")
+	testkit.Await(t, r.pool, "the job waits", 1, `select count(*) from river.river_job j, throughline.work w where j.kind = 'fold_brief'
+		and j.state in ('available', 'scheduled') and j.scheduled_at between w.retry_at - interval '1 second' and w.retry_at + interval '1 second'
+		and w.failures = 1`)
+	testkit.Await(t, r.pool, "the summary passes", 1, "select count(*) from conversation_briefs where version = 1 and not exists (select from throughline.work)")
 	if n := r.count("fold_brief"); n != 1 {
 		t.Errorf("%d jobs", n)
 	}

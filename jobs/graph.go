@@ -27,7 +27,12 @@ const (
 )
 
 // UpdateMemoryGraph finds the entities of memories that were written, edited or imported.
-type UpdateMemoryGraph struct{ periodic }
+type UpdateMemoryGraph struct{}
+
+// InsertOpts are those of a queue in which jobs wait for the model.
+func (UpdateMemoryGraph) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: QueueMemories, MaxAttempts: 1}
+}
 
 // Kind is the job's name in River's tables.
 func (UpdateMemoryGraph) Kind() string { return "update_memory_graph" }
@@ -39,5 +44,8 @@ func (c *WorkerConfig) updateGraph(ctx context.Context, _ *river.Job[UpdateMemor
 			slog.Int("memories", report.Memories), slog.Int("entities", report.Entities), slog.Int("relationships", report.Relationships),
 			slog.Int("calls", report.Calls), slog.Int("failed_users", report.Failed))
 	}
-	return errors.Join(err, river.RecordOutput(ctx, report))
+	if err = errors.Join(err, river.RecordOutput(ctx, report)); err == nil && report.More {
+		return river.JobSnooze(0)
+	}
+	return err
 }

@@ -46,7 +46,7 @@ func TestSweepIndexes(t *testing.T) {
 	if n := r.indexedTurns(busy); n != 0 {
 		t.Errorf("%d turns of a chat in which somebody talks are indexed", n)
 	}
-	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where fold_failures > 0")
+	testkit.Want(t, r.pool, 0, "select count(*) from throughline.work where failures > 0")
 	testkit.Eventually(t, "a sweep says what it did", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'indexed_chats' = '1'") > 0
 	})

@@ -87,11 +87,11 @@ func (r *rig) work(changes ...setup) *worker {
 	pool := r.open(20)
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	folding := brief.Config{
-		Store: postgres.NewBriefs(pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
+		Store: postgres.NewBriefs(pool), Leases: postgres.NewWork(pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
-		Indexer: postgres.NewTurnIndex(pool), Maintenance: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
+		Indexer: postgres.NewTurnIndex(pool), Maintenance: postgres.NewMaintenance(pool, r.limits), Reviver: postgres.NewWork(pool), Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}
 	for _, change := range changes {

@@ -23,15 +23,19 @@ type Maintenance interface {
 	DeleteOldUsage(ctx context.Context) error
 	// MergeSearchEntries merges the entries that turns added to the full-text indexes.
 	MergeSearchEntries(ctx context.Context) error
-	// ReviveDeadFolds makes the jobs of dead workers available again and clears expired leases. young is how
-	// long a job may run before it must have taken its lease.
-	ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error)
 	// DueChats returns the chats that need a fold, and those whose brief needs a rebuild.
 	DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error)
 	// DeleteExpired deletes the chats that expired that many days ago and returns their number.
 	DeleteExpired(ctx context.Context, days int) (int, error)
 	// DeleteIdle deletes the chats without a message in that many days and returns their number.
 	DeleteIdle(ctx context.Context, days int) (int, error)
+}
+
+// Reviver repairs what dead workers leave.
+type Reviver interface {
+	// ReviveDead makes the jobs of dead workers available again and clears expired leases. young is how
+	// long a job may run before it must have taken its lease.
+	ReviveDead(ctx context.Context, young time.Duration) (jobs, leases int, err error)
 }
 
 // SweepResult is the output of sweep_briefs: what it repaired.
@@ -71,16 +75,14 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) err
 	var errs [10]error
 	result.Messages, errs[0] = c.Maintenance.InterruptAbandonedReplies(ctx)
 	result.Deltas, errs[1] = c.Maintenance.DeleteStrayDeltas(ctx, youngDeltas)
-	result.Jobs, result.Leases, errs[2] = c.Maintenance.ReviveDeadFolds(ctx, c.YoungFold)
+	result.Jobs, result.Leases, errs[2] = c.Reviver.ReviveDead(ctx, c.YoungFold)
 	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
 	result.Indexed, errs[4] = c.Indexer.IndexRested(ctx, indexRest, indexPatience)
 	result.Embeddings, result.MemoryEmbeddings, errs[5] = c.insertBare(ctx, false)
 	errs[6] = errors.Join(c.Maintenance.MergeSearchEntries(ctx), c.Maintenance.DeleteOldUsage(ctx))
-	jobs, leases, extractions, err := c.sweepExtractions(ctx)
-	result.Jobs, result.Leases, result.Extractions, errs[8] = result.Jobs+jobs, result.Leases+leases, extractions, err
+	result.Extractions, errs[8] = c.sweepExtractions(ctx)
 	topics, err := c.sweepTopics(ctx)
-	result.Jobs, result.Leases, errs[9] = result.Jobs+topics.jobs, result.Leases+topics.leases, err
-	result.Assignments, result.Compactions = topics.assignments, topics.compactions
+	result.Assignments, result.Compactions, errs[9] = topics.assignments, topics.compactions, err
 	c.report(ctx, result)
 	errs[7] = river.RecordOutput(ctx, result)
 	return errors.Join(errs[:]...)

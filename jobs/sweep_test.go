@@ -86,7 +86,7 @@ func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
 	r.enqueue(chatID)
 	// What a killed worker leaves behind.
 	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
-	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '2 seconds'")
+	testkit.Lease(t, r.pool, "fold", chatID, r.user, "2 seconds")
 	w := r.work(sweeping)
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
@@ -112,9 +112,9 @@ func TestSweepLeavesLongFoldAlone(t *testing.T) {
 		f.Lease, c.YoungFold = 10*time.Second, 10*time.Second // a busy machine renews the one and takes the other in time
 	})
 	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
-	first := testkit.Ask[time.Time](t, r.pool, "select lease_until from conversation_briefs")
+	first := testkit.Ask[time.Time](t, r.pool, "select lease_until from throughline.work")
 	testkit.Eventually(t, "the lease was renewed for longer than it first was", func() bool {
-		return testkit.Ask[time.Time](t, r.pool, "select lease_until from conversation_briefs").Sub(first) > 10*time.Second
+		return testkit.Ask[time.Time](t, r.pool, "select lease_until from throughline.work").Sub(first) > 10*time.Second
 	})
 	close(gate)
 	r.awaitVersion(chatID, 1)

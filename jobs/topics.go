@@ -18,9 +18,6 @@ type TopicSweep interface {
 	UnassignedChats(ctx context.Context) ([]uuid.UUID, error)
 	// DueTopics returns the topics that are to be compacted and have no job.
 	DueTopics(ctx context.Context) ([]TopicID, error)
-	// ReviveDeadCompactions makes the jobs of dead workers available again and clears expired leases. young is how long a
-	// job may run before it must have taken its lease.
-	ReviveDeadCompactions(ctx context.Context, young time.Duration) (jobs, leases int, err error)
 }
 
 // TopicID names a topic and its chat.
@@ -127,18 +124,15 @@ func (c *WorkerConfig) mergeTopics(ctx context.Context, _ *river.Job[MergeTopics
 	return errors.Join(err, river.RecordOutput(ctx, done))
 }
 
-// sweptTopics is what the sweep repaired of topics.
+// sweptTopics is how many jobs of topics the sweep inserted.
 type sweptTopics struct {
-	jobs, leases, assignments, compactions int
+	assignments, compactions int
 }
 
-// sweepTopics repairs what crashes leave of topics, and inserts the jobs that are missing.
+// sweepTopics inserts the jobs of topics that are missing.
 func (c *WorkerConfig) sweepTopics(ctx context.Context) (swept sweptTopics, err error) {
 	if c.Topics == nil {
 		return swept, nil
-	}
-	if swept.jobs, swept.leases, err = c.TopicSweep.ReviveDeadCompactions(ctx, c.YoungFold); err != nil {
-		return swept, err
 	}
 	chats, err := c.TopicSweep.UnassignedChats(ctx)
 	if err != nil {

@@ -39,7 +39,7 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 		}
 		c.Topics, c.TopicSweep = assign.New(assigning), postgres.NewTopicSweep(r.pool, assigning.Mode, assigning.Model, topics.Defaults().MaxMessages)
 		c.Compactor = pack.New(pack.Config{
-			Store: postgres.NewPacks(r.pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
+			Store: postgres.NewPacks(r.pool), Leases: postgres.NewWork(r.pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 			InputTokens: 4000, Settings: topics.Defaults(), Logger: c.Logger, Metrics: c.Metrics,
 		})
 	}
@@ -56,7 +56,7 @@ func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
 // wantNoFailures waits until no job of topics is left, and checks that none has failed.
 func (r *rig) wantNoFailures() {
 	r.t.Helper()
-	testkit.Await(r.t, r.pool, "no job of topics is left", 0, "select count(*) from river.river_job where queue = 'topics' and finalized_at is null")
+	testkit.Await(r.t, r.pool, "no job of topics is left", 0, "select count(*) from river.river_job where kind in ('assign_topics', 'compact_topic') and finalized_at is null")
 	failures := testkit.Ask[[]string](r.t, r.pool,
 		`select coalesce(array_agg(kind || ': ' || (errors[1] ->> 'error')), '{}') from river.river_job where errors is not null`)
 	if len(failures) > 0 {

@@ -195,7 +195,7 @@ func (a *App) openPools(ctx context.Context) error {
 
 func (a *App) makeWorker() error {
 	var folder jobs.Folder = brief.New(brief.Config{
-		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
+		Store: postgres.NewBriefs(a.workPool), Leases: postgres.NewWork(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
 		Limits: a.config.Memory, FoldsPerUser: foldsPerUser, Logger: a.logger, Metrics: a.metrics,
 	})
 	if a.doubles.Folder != nil {
@@ -204,7 +204,7 @@ func (a *App) makeWorker() error {
 	turns, remembered := a.makeVectors()
 	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
 	config := jobs.WorkerConfig{
-		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance,
+		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance, Reviver: postgres.NewWork(a.workPool),
 		ExpiredDays: expiredDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.drain(),

@@ -24,7 +24,7 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 	}
 	maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
 	learning := learn.Config{
-		Store: postgres.NewLearning(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
+		Store: postgres.NewLearning(a.workPool), Leases: postgres.NewWork(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
 		Model: a.config.Summary.Model, Delay: a.config.LongTerm.ExtractDelay,
 		Extract: a.config.Instructions["extract"], Consolidate: a.config.Instructions["consolidate"],
 	}
@@ -34,7 +34,7 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 	}
 	worker.Learner, worker.Extractions = learn.New(learning), maintenance
 	worker.Grapher = graph.New(graph.Config{
-		Store: postgres.NewGraph(a.workPool), Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
+		Store: postgres.NewGraph(a.workPool), Leases: postgres.NewWork(a.workPool), Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
 	})
 	worker.Decayer, worker.DecayAt, worker.ArchiveDeleteDays = maintenance, decayAt, a.config.LongTerm.ArchiveDeleteDays
 }

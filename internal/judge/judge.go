@@ -15,13 +15,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // Model is what is judged.
 type Model interface {
-	lease.Asker
+	work.Asker
 	brief.Summarizer
 }
 
@@ -84,7 +84,7 @@ func (c *Config) play(ctx context.Context, one *Case) (result, error) {
 func (c *Config) learn(ctx context.Context, one *Case) (result, error) {
 	store := newNotebook(one)
 	engine := learn.New(learn.Config{
-		Store: store, Asker: c.Model, Logger: slog.New(slog.DiscardHandler), Metrics: c.Metrics, Model: c.Prompt.Model,
+		Store: store, Leases: alone{}, Asker: c.Model, Logger: slog.New(slog.DiscardHandler), Metrics: c.Metrics, Model: c.Prompt.Model,
 		Extract: c.Extract, Consolidate: c.Consolidate,
 	})
 	job := learn.Job{Last: true} // what is of no use is passed over

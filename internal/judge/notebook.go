@@ -10,8 +10,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/consolidate"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // notebook is the store of one case: what is known of a user, one chat, and what was learnt of it.
@@ -38,15 +38,22 @@ func newNotebook(c *Case) *notebook {
 	return n
 }
 
-func (n *notebook) Claim(context.Context, uuid.UUID, lease.Lease, int) (learn.Snapshot, lease.Claim, error) {
-	return learn.Snapshot{UserID: n.user, Wanted: true, DueNow: true, LastSeq: int64(len(n.said)), Messages: n.said}, lease.Taken, nil
+func (n *notebook) Read(context.Context, uuid.UUID, int) (learn.Snapshot, bool, error) {
+	return learn.Snapshot{UserID: n.user, Wanted: true, DueNow: true, LastSeq: int64(len(n.said)), Messages: n.said}, true, nil
 }
 
-func (n *notebook) Renew(context.Context, uuid.UUID, lease.Lease) (bool, error) { return true, nil }
-func (n *notebook) Release(context.Context, uuid.UUID, lease.Lease) error       { return nil }
-func (n *notebook) Settle(context.Context, uuid.UUID, lease.Lease) error        { return nil }
-func (n *notebook) PutOff(context.Context, uuid.UUID, lease.Lease, time.Duration) error {
-	return nil
+func (n *notebook) Settle(context.Context, uuid.UUID) error { return nil }
+
+// alone gives every lease: nobody else works on a notebook.
+type alone struct{}
+
+func (alone) Claim(context.Context, work.Lease) (work.Claim, time.Duration, error) {
+	return work.Taken, 0, nil
+}
+func (alone) Renew(context.Context, work.Lease) (bool, error) { return true, nil }
+func (alone) Release(context.Context, work.Lease, bool) error { return nil }
+func (alone) PutOff(context.Context, work.Lease, string, work.Delay) (int, time.Duration, error) {
+	return 1, 0, nil
 }
 
 // Similar returns all that is known: of so few memories each is like each.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
@@ -26,10 +26,10 @@ const (
 
 // Ask makes one call whose answer has a form. Where the server refuses schemas, the instructions show the schema
 // instead, then and in all later calls: the caller checks the answer in any case. Its deadline is that of ctx.
-func (c *Client) Ask(ctx context.Context, question lease.Question) (lease.Answer, error) {
+func (c *Client) Ask(ctx context.Context, question work.Question) (work.Answer, error) {
 	schema, err := json.Marshal(question.Schema)
 	if err != nil {
-		return lease.Answer{}, fmt.Errorf("schema %s: %w", question.SchemaName, err)
+		return work.Answer{}, fmt.Errorf("schema %s: %w", question.SchemaName, err)
 	}
 	params := newParams(question.Purpose, question.Input, question.Instructions, question.CacheKey, question.UserID)
 	if question.CacheKey == uuid.Nil || question.CacheKey == question.UserID {
@@ -44,9 +44,9 @@ func (c *Client) Ask(ctx context.Context, question lease.Question) (lease.Answer
 		case form < asPlainText && refusesForm(err):
 			c.useForm(ctx, form+1)
 		case isAboutQuestion(ctx, err):
-			return lease.Answer{}, broken(upstreamError(ctx, err))
+			return work.Answer{}, broken(upstreamError(ctx, err))
 		case err != nil:
-			return lease.Answer{}, upstreamError(ctx, err)
+			return work.Answer{}, upstreamError(ctx, err)
 		default:
 			return answerOf(response)
 		}
@@ -55,15 +55,15 @@ func (c *Client) Ask(ctx context.Context, question lease.Question) (lease.Answer
 
 // Write makes one call whose answer is plain text. A refusal is no text, so it is "", as is an answer that was cut short.
 // Its deadline is that of ctx.
-func (c *Client) Write(ctx context.Context, question lease.Question) (lease.Answer, error) {
+func (c *Client) Write(ctx context.Context, question work.Question) (work.Answer, error) {
 	params := newParams(question.Purpose, question.Input, question.Instructions, question.CacheKey, question.UserID)
 	params.Model = question.Model
 	response, err := c.ask(ctx, params, question.UserID, question.CacheKey)
 	if err != nil {
-		return lease.Answer{}, upstreamError(ctx, err)
+		return work.Answer{}, upstreamError(ctx, err)
 	}
 	if err := unanswered(response, "The model failed to answer."); err != nil {
-		return lease.Answer{}, err
+		return work.Answer{}, err
 	}
 	answer := textOf(response)
 	answer.Text = withoutFence(answer.Text)
@@ -74,8 +74,8 @@ func (c *Client) Write(ctx context.Context, question lease.Question) (lease.Answ
 }
 
 // textOf returns what a response says, and what it cost.
-func textOf(response *responses.Response) lease.Answer {
-	return lease.Answer{
+func textOf(response *responses.Response) work.Answer {
+	return work.Answer{
 		Text:         storable(summaryText(response)),
 		Model:        storable(response.Model),
 		InputTokens:  tokenCount(response.Usage.InputTokens),
@@ -85,7 +85,7 @@ func textOf(response *responses.Response) lease.Answer {
 }
 
 // formOf returns what a call says about the form of its answer.
-func formOf(question lease.Question, schema []byte, form int32) (text responses.ResponseTextConfigParam, instructions param.Opt[string]) {
+func formOf(question work.Question, schema []byte, form int32) (text responses.ResponseTextConfigParam, instructions param.Opt[string]) {
 	if form == bySchema {
 		text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
 			Name: question.SchemaName, Schema: question.Schema, Strict: param.NewOpt(true),
@@ -139,20 +139,20 @@ func isAboutQuestion(ctx context.Context, err error) bool {
 	return false
 }
 
-func broken(err error) error { return fmt.Errorf("%w: %w", lease.ErrBroken, err) }
+func broken(err error) error { return fmt.Errorf("%w: %w", work.ErrBroken, err) }
 
 // answerOf returns the answer of a response that is whole.
-func answerOf(response *responses.Response) (lease.Answer, error) {
+func answerOf(response *responses.Response) (work.Answer, error) {
 	if response.Status == responses.ResponseStatusFailed && response.Error.Code != "" {
-		return lease.Answer{}, reportedError(string(response.Error.Code))
+		return work.Answer{}, reportedError(string(response.Error.Code))
 	}
 	if response.Status != responses.ResponseStatusCompleted {
-		return lease.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model did not finish its answer.",
+		return work.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model did not finish its answer.",
 			fmt.Errorf("status %q, reason %q", response.Status, response.IncompleteDetails.Reason)))
 	}
 	answer := textOf(response)
 	if answer.Text = withoutFence(answer.Text); answer.Text == "" {
-		return lease.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model gave no answer.", errors.New("it refused, or said nothing")))
+		return work.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model gave no answer.", errors.New("it refused, or said nothing")))
 	}
 	return answer, nil
 }

@@ -13,14 +13,14 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
 // asking is the question of most tests.
-func asking() lease.Question {
-	return lease.Question{
+func asking() work.Question {
+	return work.Question{
 		Purpose: "entities", Model: "gpt-5.6-luna", Instructions: "Name them.", Input: "I play the cello.", SchemaName: "named",
 		Schema: map[string]any{
 			"type": "object", "additionalProperties": false, "required": []string{"names"},
@@ -141,7 +141,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 			defer cancel()
 			got, err := client(t, server.BaseURL(), 0).Ask(ctx, asking())
 			wantFault(t, err, c.want)
-			if got != (lease.Answer{}) || errors.Is(err, lease.ErrBroken) != c.broken {
+			if got != (work.Answer{}) || errors.Is(err, work.ErrBroken) != c.broken {
 				t.Errorf("%+v, %v", got, err)
 			}
 			if strings.Contains(err.Error(), "cello") {
@@ -153,13 +153,13 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		const refusal = `{"error":{"message":"Too long: I play the cello.","param":"input","code":"context_length_exceeded"}}`
 		server := serve(t, answers(status, "application/json", refusal))
 		_, err := client(t, server.url, 0).Ask(t.Context(), asking())
-		if errors.Is(err, lease.ErrBroken) != broken || fault.CodeOf(err) != fault.UpstreamFailed || strings.Contains(err.Error(), "cello") {
+		if errors.Is(err, work.ErrBroken) != broken || fault.CodeOf(err) != fault.UpstreamFailed || strings.Contains(err.Error(), "cello") {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
 	refusal := serve(t, answers(http.StatusOK, "application/json",
 		`{"status":"completed","output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}`))
-	if _, err := client(t, refusal.url, 0).Ask(t.Context(), asking()); !errors.Is(err, lease.ErrBroken) {
+	if _, err := client(t, refusal.url, 0).Ask(t.Context(), asking()); !errors.Is(err, work.ErrBroken) {
 		t.Errorf("a refusal: %v", err)
 	}
 }
@@ -169,19 +169,19 @@ func TestCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
-		want    []lease.Spent
+		want    []work.Spent
 	}{
 		"answered": {answers(http.StatusOK, "application/json", `{"status":"completed","model":"m-1","output":[],
 			"usage":{"input_tokens":90,"input_tokens_details":{"cached_tokens":64},"output_tokens":7}}`),
-			[]lease.Spent{{Purpose: "entities", Model: "m-1", UserID: userID, ChatID: chatID, InputTokens: 90, CachedTokens: 64, OutputTokens: 7}}},
+			[]work.Spent{{Purpose: "entities", Model: "m-1", UserID: userID, ChatID: chatID, InputTokens: 90, CachedTokens: 64, OutputTokens: 7}}},
 		"refused": {answers(http.StatusUnauthorized, "application/json", `{"error":{"code":"invalid_api_key"}}`), nil},
 		"late": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			[]lease.Spent{{Purpose: "entities", Model: "gpt-5.6-luna", UserID: userID, ChatID: chatID, InputTokens: 8, Estimated: true}}},
+			[]work.Spent{{Purpose: "entities", Model: "gpt-5.6-luna", UserID: userID, ChatID: chatID, InputTokens: 8, Estimated: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var spent []lease.Spent
-			record := func(_ context.Context, one lease.Spent) { spent = append(spent, one) }
+			var spent []work.Spent
+			record := func(_ context.Context, one work.Spent) { spent = append(spent, one) }
 			asked := New(Config{BaseURL: serve(t, c.handler).url, IdleTimeout: time.Minute, Record: record})
 			t.Cleanup(asked.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/rewrite"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -40,7 +40,7 @@ type Config struct {
 	// IdleTimeout is the longest pause between two events or comments of a streamed reply, and before the first.
 	IdleTimeout time.Duration
 	// Record is told what each call has cost that is not for a reply; nil for no one. It returns soon.
-	Record func(ctx context.Context, spent lease.Spent)
+	Record func(ctx context.Context, spent work.Spent)
 	// Logger defaults to none.
 	Logger *slog.Logger
 }
@@ -51,7 +51,7 @@ type Client struct {
 	api     responses.ResponseService
 	idle    time.Duration
 	http    *http.Client
-	record  func(ctx context.Context, spent lease.Spent)
+	record  func(ctx context.Context, spent work.Spent)
 	logger  *slog.Logger
 	refused refusedFields
 	form    atomic.Int32 // of structured answers: what the server has not refused
@@ -60,7 +60,7 @@ type Client struct {
 var (
 	_ chat.Model       = (*Client)(nil)
 	_ brief.Summarizer = (*Client)(nil)
-	_ lease.Asker      = (*Client)(nil)
+	_ work.Asker       = (*Client)(nil)
 	_ rewrite.Model    = (*Client)(nil)
 )
 
@@ -77,7 +77,7 @@ func New(config Config) *Client {
 	}
 	record := config.Record
 	if record == nil {
-		record = func(context.Context, lease.Spent) {}
+		record = func(context.Context, work.Spent) {}
 	}
 	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client, record: record, logger: logger}
 }

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/responses"
 )
@@ -44,14 +44,14 @@ type EmbedderConfig struct {
 	// Metrics defaults to new ones.
 	Metrics *metrics.Metrics
 	// Record is told what each call has cost that is for a user; nil for no one. It returns soon.
-	Record func(ctx context.Context, spent lease.Spent)
+	Record func(ctx context.Context, spent work.Spent)
 }
 
 // Embedder makes vectors that tell how near two texts are in meaning. It is safe for concurrent use.
 type Embedder struct {
 	http       *http.Client
 	metrics    *metrics.Metrics
-	record     func(context.Context, lease.Spent)
+	record     func(context.Context, work.Spent)
 	url, key   string
 	model      string
 	dimensions int
@@ -79,7 +79,7 @@ func NewEmbedder(config EmbedderConfig) *Embedder {
 		e.metrics = metrics.New()
 	}
 	if e.record == nil {
-		e.record = func(context.Context, lease.Spent) {}
+		e.record = func(context.Context, work.Spent) {}
 	}
 	if e.dimensions == 0 {
 		e.dimensions = recall.VectorSize
@@ -245,7 +245,7 @@ func (e embedding) bill(ctx context.Context, params embeddingParams, body []byte
 	if e.of.UserID == uuid.Nil {
 		return
 	}
-	spent := lease.Spent{Purpose: "embed", Model: params.Model, UserID: e.of.UserID, ChatID: e.of.ChatID}
+	spent := work.Spent{Purpose: "embed", Model: params.Model, UserID: e.of.UserID, ChatID: e.of.ChatID}
 	var answer struct {
 		Usage struct {
 			PromptTokens int64 `json:"prompt_tokens"`

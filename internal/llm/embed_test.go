@@ -17,9 +17,9 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -319,13 +319,13 @@ func TestEmbeddingsAreRecorded(t *testing.T) {
 	t.Parallel()
 	const vector = `"data":[{"embedding":[1]}]`
 	mine := recall.For{UserID: userID, ChatID: chatID}
-	spent := func(tokens int, estimated bool) []lease.Spent {
-		return []lease.Spent{{Purpose: "embed", Model: "m", UserID: userID, ChatID: chatID, InputTokens: tokens, Estimated: estimated}}
+	spent := func(tokens int, estimated bool) []work.Spent {
+		return []work.Spent{{Purpose: "embed", Model: "m", UserID: userID, ChatID: chatID, InputTokens: tokens, Estimated: estimated}}
 	}
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		of      recall.For
-		want    []lease.Spent
+		want    []work.Spent
 	}{
 		"answered":    {answers(200, "application/json", `{`+vector+`,"usage":{"prompt_tokens":17,"total_tokens":17}}`), mine, spent(17, false)},
 		"unsaid":      {answers(200, "application/json", `{`+vector+`}`), mine, spent(4, true)},
@@ -335,8 +335,8 @@ func TestEmbeddingsAreRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var got []lease.Spent
-			e := NewEmbedder(EmbedderConfig{BaseURL: serve(t, c.handler).url, Model: "m", Record: func(_ context.Context, one lease.Spent) { got = append(got, one) }})
+			var got []work.Spent
+			e := NewEmbedder(EmbedderConfig{BaseURL: serve(t, c.handler).url, Model: "m", Record: func(_ context.Context, one work.Spent) { got = append(got, one) }})
 			t.Cleanup(e.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()

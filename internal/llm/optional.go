@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -46,7 +46,7 @@ func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, o
 // was sent is estimated. One that was refused is not.
 func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, userID, chatID uuid.UUID) (*responses.Response, error) {
 	response, err := c.send(ctx, params)
-	spent := lease.Spent{Purpose: params.Metadata["purpose"], Model: params.Model, UserID: userID}
+	spent := work.Spent{Purpose: params.Metadata["purpose"], Model: params.Model, UserID: userID}
 	if chatID != userID {
 		spent.ChatID = chatID
 	}

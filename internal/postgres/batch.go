@@ -69,14 +69,6 @@ func sendAsOwner(ctx context.Context, pool *pgxpool.Pool, chatID uuid.UUID, doin
 	return owner.UserID, failed(doing, err)
 }
 
-// changeAsOwner sends one statement with the rights of the chat's owner, and reports whether it changed a row.
-func changeAsOwner[Params any](
-	ctx context.Context, pool *pgxpool.Pool, chatID uuid.UUID, doing string, change *query.Query[Params, struct{}], params Params,
-) (changed bool, err error) {
-	_, err = sendAsOwner(ctx, pool, chatID, doing, func(batch *pgx.Batch) { change.Queue(batch, params).Exec(affects(1, &changed)) })
-	return changed && err == nil, err
-}
-
 // try runs one query with the rights of the server, again if it has to be. run is one of its methods.
 func try[Params, Result any](
 	ctx context.Context, pool *pgxpool.Pool, run func(context.Context, query.DB, Params) (Result, error), params Params,

@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,28 +27,22 @@ func NewBriefs(pool *pgxpool.Pool) *Briefs {
 	return &Briefs{pool: pool}
 }
 
-// Claim takes the lease and reads what a fold needs.
-func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, lease brief.Lease, maxMessages int) (brief.Snapshot, brief.ClaimResult, error) {
+// Read reads what a fold needs.
+func (b *Briefs) Read(ctx context.Context, chatID uuid.UUID, kind brief.Kind, maxMessages int) (brief.Snapshot, bool, error) {
 	var s brief.Snapshot
-	var claimed brief.ClaimResult
-	owner, err := sendAsOwner(ctx, b.pool, chatID, "claim brief", func(batch *pgx.Batch) {
-		s, claimed = brief.Snapshot{}, brief.ClaimBusy
-		claim := dbsqlc.ClaimBriefParams{LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, FoldsPerUser: lease.PerUser}
-		dbsqlc.ClaimBrief.Read(batch, claim, func(row dbsqlc.ClaimBriefRow) {
-			s, claimed = snapshot(row), brief.ClaimTaken
-		})
+	found := false
+	owner, err := sendAsOwner(ctx, b.pool, chatID, "read brief", func(batch *pgx.Batch) {
+		s, found = brief.Snapshot{}, false
+		dbsqlc.ReadFold.Read(batch, chatID, func(row dbsqlc.ReadFoldRow) { s, found = snapshot(row), true })
 		dbsqlc.ReadFoldable.Read(batch, dbsqlc.ReadFoldableParams{
-			ChatID: chatID, Rebuild: kind == brief.KindRebuild, LeaseToken: lease.Token, MaxRows: maxMessages,
+			ChatID: chatID, Rebuild: kind == brief.KindRebuild, MaxRows: maxMessages,
 		}, messages(&s.Messages))
 	})
-	if err == nil && owner == uuid.Nil {
-		claimed = brief.ClaimGone
-	}
 	s.UserID = owner
-	return s, claimed, err
+	return s, found, err
 }
 
-func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
+func snapshot(row dbsqlc.ReadFoldRow) brief.Snapshot {
 	s := brief.Snapshot{
 		Brief: memory.Brief{
 			Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
@@ -56,7 +51,6 @@ func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
 		EditCount: row.EditCount,
 		Counters:  brief.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns},
 		Settings:  settings(row.MemoryStrategy, row.MaxTurns, row.FromTool),
-		PutOff:    row.PutOff,
 		Draft: brief.Draft{
 			PlanSHA256: row.DraftPlan, Pieces: row.DraftPieces, Summary: row.DraftSummary, Tokens: row.DraftTokens,
 			Duration: time.Duration(row.DraftDurationMs) * time.Millisecond,
@@ -68,49 +62,39 @@ func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
 	return s
 }
 
-// Renew extends the lease. It reports whether the lease was still held.
-func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease) (bool, error) {
-	return changeAsOwner(ctx, b.pool, chatID, "renew lease", dbsqlc.RenewFoldLease, dbsqlc.RenewFoldLeaseParams{
-		LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, LeaseToken: lease.Token,
-	})
-}
-
-// Release ends the lease.
-func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
-	_, err := sendAsOwner(ctx, b.pool, chatID, "release lease", func(batch *pgx.Batch) {
-		dbsqlc.ReleaseFoldLease.Queue(batch, dbsqlc.ReleaseFoldLeaseParams{ChatID: chatID, LeaseToken: lease.Token})
-	})
-	return err
-}
-
-// Settle ends the lease, and notes that there is nothing to fold until the buffer changes, if it is as it was planned from.
-func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, lease brief.Lease, planned brief.Counters) error {
+// Settle notes that there is nothing to fold until the buffer changes, if it is as it was planned from.
+func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, planned brief.Counters) error {
 	_, err := sendAsOwner(ctx, b.pool, chatID, "settle fold", func(batch *pgx.Batch) {
 		dbsqlc.LockOwnBrief.Queue(batch, chatID)
 		dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{
-			ChatID: chatID, LeaseToken: lease.Token, PlannedTokens: planned.PendingTokens, PlannedTurns: planned.PendingTurns,
+			ChatID: chatID, PlannedTokens: planned.PendingTokens, PlannedTurns: planned.PendingTurns,
 		})
 	})
 	return err
 }
 
-// PutOff ends the lease, and deletes the brief's text if the brief is stale. It reports whether the lease was still
-// held and no message was changed since the claim.
-func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string, delay brief.Delay) (put brief.PutOff, done bool, err error) {
-	_, err = sendAsOwner(ctx, b.pool, change.ChatID, "put off fold", func(batch *pgx.Batch) {
-		put, done = brief.PutOff{}, false
-		params := dbsqlc.PutOffFoldParams{
-			ChatID: change.ChatID, LeaseToken: nullID(change.Lease.Token), PlannedEditCount: change.Planned.EditCount,
-			Failure: failure, SoonSeconds: []float64{}, FirstSeconds: delay.First.Seconds(), LongestSeconds: delay.Longest.Seconds(),
+// PutOff puts a fold off, and deletes the brief's text if the brief is stale.
+func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string, delay work.Delay) (times int, wait time.Duration, err error) {
+	err = inTx(ctx, b.pool, func(tx pgx.Tx) error {
+		times, wait = 0, 0
+		planned, row := false, dbsqlc.PutOffWorkRow{}
+		batch := &pgx.Batch{}
+		dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
+		drop := dbsqlc.DropStaleBriefParams{ChatID: change.ChatID, PlannedEditCount: change.Planned.EditCount}
+		dbsqlc.DropStaleBrief.Read(batch, drop, func(bool) { planned = true })
+		queueActAsServer(batch)
+		dbsqlc.PutOffWork.Read(batch, postponed(change.Lease, failure, delay), set(&row))
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
 		}
-		for _, wait := range delay.Soon {
-			params.SoonSeconds = append(params.SoonSeconds, wait.Seconds())
+		if !planned || row.Times == 0 {
+			return errOvertaken
 		}
-		dbsqlc.PutOffFold.Read(batch, params, func(row dbsqlc.PutOffFoldRow) {
-			put, done = brief.PutOff{Failures: row.FoldFailures, Wait: time.Duration(row.WaitSeconds * float64(time.Second))}, true
-		})
+		times, wait = row.Times, seconds(row.WaitSeconds)
+		return nil
 	})
-	return put, done, err
+	_, err = committed("put off fold", err)
+	return times, wait, err
 }
 
 // SaveDraft stores the progress of a change and renews its lease. It reports whether the change can still be committed.
@@ -119,12 +103,25 @@ func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief
 	if err != nil {
 		return false, failed("save draft", err)
 	}
-	return changeAsOwner(ctx, b.pool, change.ChatID, "save draft", dbsqlc.WriteDraft, dbsqlc.WriteDraftParams{
-		ChatID: change.ChatID, LeaseToken: change.Lease.Token, LeaseSeconds: change.Lease.Duration.Seconds(),
-		PlannedVersion: change.Planned.Brief.Version, PlannedEditCount: change.Planned.EditCount,
-		PlanSha256: draft.PlanSHA256, PiecesDone: draft.Pieces, Pieces: len(change.Plan.Pieces),
-		GlobalSummary: draft.Summary, Tokens: draft.Tokens, Stats: stats, DurationMs: int(draft.Duration.Milliseconds()),
-	})
+	return committed("save draft", inTx(ctx, b.pool, func(tx pgx.Tx) error {
+		planned, held := false, false
+		batch := &pgx.Batch{}
+		dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
+		dbsqlc.WriteDraft.Queue(batch, dbsqlc.WriteDraftParams{
+			ChatID: change.ChatID, PlannedVersion: change.Planned.Brief.Version, PlannedEditCount: change.Planned.EditCount,
+			PlanSha256: draft.PlanSHA256, PiecesDone: draft.Pieces, Pieces: len(change.Plan.Pieces),
+			GlobalSummary: draft.Summary, Tokens: draft.Tokens, Stats: stats, DurationMs: int(draft.Duration.Milliseconds()),
+		}).Exec(affects(1, &planned))
+		queueActAsServer(batch)
+		dbsqlc.RenewWork.Queue(batch, renewal(change.Lease)).Exec(affects(1, &held))
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		if !planned || !held {
+			return errOvertaken
+		}
+		return nil
+	}))
 }
 
 // Commit writes the brief and its revision, completes the job and runs within, all in one transaction. It returns
@@ -133,12 +130,13 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var after []brief.Counters
-	batch, err := b.commitBatch(change, &after)
+	held := false
+	batch, err := b.commitBatch(change, &after, &held)
 	if err != nil {
 		return false, failed("commit brief", err)
 	}
 	err = sendInTx(ctx, b.pool, batch, func(tx pgx.Tx) error {
-		if len(after) == 0 {
+		if len(after) == 0 || !held {
 			return errOvertaken
 		}
 		return within(ctx, tx, after[0])
@@ -146,8 +144,9 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	return committed("commit brief", err)
 }
 
-// commitBatch begins the transaction and queues everything but within. after gets no row if the brief changed.
-func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters) (*pgx.Batch, error) {
+// commitBatch begins the transaction and queues everything but within. after gets no row if the brief changed, and held is false
+// if another worker has the lease.
+func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters, held *bool) (*pgx.Batch, error) {
 	planned, plan, stats := change.Planned.Brief, change.Plan, change.Stats
 	details, errDetails := json.Marshal(map[string]any{
 		"tokens_before": planned.Tokens, "tokens_after": change.Tokens,
@@ -159,7 +158,7 @@ func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters) (*pgx
 	dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
 	dbsqlc.LockOwnBrief.Queue(batch, change.ChatID)
 	dbsqlc.WriteBrief.Read(batch, dbsqlc.WriteBriefParams{
-		ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedEditCount: change.Planned.EditCount,
+		ChatID: change.ChatID, PlannedEditCount: change.Planned.EditCount,
 		PlannedVersion: planned.Version, PlannedLastSummarizedMessageID: nullID(planned.LastSummarizedMessageID),
 		GlobalSummary: change.Summary, BriefTokens: change.Tokens,
 		CoveredSeq: plan.SeqTo, LastSummarizedMessageID: nullID(plan.LastSummarizedMessageID),
@@ -173,6 +172,7 @@ func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters) (*pgx
 	}
 	dbsqlc.IndexTurns.Queue(batch, dbsqlc.IndexTurnsParams{ChatID: change.ChatID, Upto: &plan.SeqTo})
 	queueActAsServer(batch)
+	queueEnd(batch, change.Lease, held)
 	if change.JobID != 0 {
 		dbsqlc.CompleteJob.Queue(batch, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
 	}

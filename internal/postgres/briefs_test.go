@@ -8,13 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestFoldOfAChat(t *testing.T) {
@@ -44,53 +44,6 @@ func TestFoldOfAChat(t *testing.T) {
 	b.checkCounters()
 }
 
-func TestClaimRefuses(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(2)
-	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-	claim := func(chatID uuid.UUID, lease brief.Lease) brief.ClaimResult {
-		t.Helper()
-		snapshot, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 3)
-		want := map[brief.ClaimResult]int{brief.ClaimTaken: 3}[claimed]
-		mustBe(t, tuple(err, len(snapshot.Messages)), tuple(nil, want), "messages")
-		return claimed
-	}
-	is(t, claim(uuid.New(), lease), brief.ClaimGone, "of no chat")
-	tx := b.begin()
-	mustExec(t, tx, "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID)
-	if got := claim(chatID, lease); got != brief.ClaimBusy || b.brief(chatID).Leased {
-		t.Errorf("while another holds the lock: %v, leased %v", got, b.brief(chatID).Leased)
-	}
-	noError(t, tx.Rollback(t.Context()))
-	is(t, claim(chatID, lease), brief.ClaimTaken, "free")
-	is(t, claim(chatID, lease), brief.ClaimTaken, "by whoever holds the lease")
-	other := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-	is(t, claim(chatID, other), brief.ClaimBusy, "while the lease runs")
-	b.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
-	is(t, claim(chatID, other), brief.ClaimTaken, "after the lease")
-}
-
-func TestLeaseIsOfOneToken(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(2)
-	change := b.claim(chatID, brief.KindFold)
-	other := brief.Lease{Token: uuid.New(), Duration: time.Hour}
-	is(t, must(b.briefs.Renew(t.Context(), chatID, other))(t), false, "renewed with another token")
-	if err := b.briefs.Release(t.Context(), chatID, other); err != nil || !b.brief(chatID).Leased {
-		t.Errorf("released with another token: %v", err)
-	}
-	longer := brief.Lease{Token: change.Lease.Token, Duration: time.Hour}
-	is(t, must(b.briefs.Renew(t.Context(), chatID, longer))(t), true, "renew")
-	is(t, ask[bool](b, "select lease_until > now() + interval '50 minutes' from conversation_briefs"), true, "the lease is as short as before")
-	if err := b.briefs.Release(t.Context(), chatID, change.Lease); err != nil || b.brief(chatID).Leased {
-		t.Errorf("release: %v", err)
-	}
-	is(t, must(b.briefs.Renew(t.Context(), chatID, change.Lease))(t), false, "renewed what was released")
-	is(t, must(b.briefs.Renew(t.Context(), uuid.New(), change.Lease))(t), false, "renewed for no chat")
-}
-
 // Each condition of the compare-and-set refuses on its own, and then nothing is written.
 func TestCommitComparesBeforeItSets(t *testing.T) {
 	t.Parallel()
@@ -102,13 +55,13 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 		"edited message":        "update messages set content = 'Something else.' where chat_id = $1 and seq = 1",
 		"edited answered":       "update messages set reply_to = null where chat_id = $1 and seq = 2",
 		"deleted message":       "delete from messages where chat_id = $1 and seq = 2",
-		"lease lost":            "update conversation_briefs set lease_token = gen_random_uuid() where chat_id = $1",
-		"lease cleared":         "update conversation_briefs set lease_token = null, lease_until = null where chat_id = $1",
+		"lease lost":            "update throughline.work set lease_token = gen_random_uuid() where key = $1",
+		"lease cleared":         "update throughline.work set lease_token = null, lease_until = null where key = $1",
 		"the chat":              "delete from chats where id = $1",
 		"nothing":               "select $1::uuid",
 		"a new message":         "insert into messages (chat_id, role, content) values ($1, 'user', 'And another thing.')",
 		"metadata of a message": `update messages set metadata = '{"starred": true}' where chat_id = $1`,
-		"a lease that ran out":  "update conversation_briefs set lease_until = now() - interval '1 hour' where chat_id = $1",
+		"a lease that ran out":  "update throughline.work set lease_until = now() - interval '1 hour' where key = $1",
 	} {
 		chatID := b.newChat(3)
 		change := b.claim(chatID, brief.KindFold)
@@ -186,20 +139,20 @@ func (b *bed) countTrips() *trips {
 	config.ConnConfig.Tracer = counted
 	pool := must(pgxpool.NewWithConfig(b.t.Context(), config))(b.t)
 	b.t.Cleanup(pool.Close)
-	b.briefs, b.turns.pool = NewBriefs(pool), pool
+	b.briefs, b.work, b.turns.pool = NewBriefs(pool), NewWork(pool), pool
 	return counted
 }
 
-// A claim is one round trip, so the brief is never locked while our own code runs. A commit is two.
+// A claim is one round trip and what it reads another, so the brief is never locked while our own code runs. A commit is two.
 func TestRoundTripsOfAFold(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(4)
 	counted := b.countTrips()
 	change := b.claim(chatID, brief.KindFold)
-	is(t, counted.since(), "1 batches of 3 statements, 0 queries", "a claim")
+	is(t, counted.since(), "1 batches of 3 statements, 1 queries", "a claim")
 	b.mustCommit(change)
-	is(t, counted.since(), "1 batches of 6 statements, 1 queries", "a commit")
+	is(t, counted.since(), "1 batches of 7 statements, 1 queries", "a commit")
 }
 
 // After an edit or a deletion of a covered message a rebuild reads what is left, and removes the text from
@@ -259,18 +212,19 @@ func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
 	case 2:
 		sql = "insert into messages (chat_id, role, content) select $1, 'user', 'line ' || n from generate_series(1, 3) n"
 	case 3, 4:
-		lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-		snapshot, claimed, err := b.briefs.Claim(ctx, chatID, brief.KindFold, lease, 2000)
-		if err != nil || claimed != brief.ClaimTaken {
+		lease := foldLease(chatID)
+		claim, _, err := b.work.Claim(ctx, lease)
+		if err != nil || claim != work.Taken {
 			return err
 		}
-		if len(snapshot.Messages) <= 2 || snapshot.Brief.Stale {
-			return b.briefs.Release(ctx, chatID, lease)
+		snapshot, found, err := b.briefs.Read(ctx, chatID, brief.KindFold, 2000)
+		if err != nil || !found || len(snapshot.Messages) <= 2 || snapshot.Brief.Stale {
+			return errors.Join(err, b.work.Release(ctx, lease, false))
 		}
 		if won, err := b.commit(changeOf(chatID, brief.KindFold, lease, snapshot)); err != nil || won {
 			return err
 		}
-		return b.briefs.Release(ctx, chatID, lease)
+		return b.work.Release(ctx, lease, false)
 	default:
 		turn := turnIn(chatID, "Hello again.")
 		started, err := b.turns.StartTurn(ctx, b.user, turn)

@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,15 +17,16 @@ import (
 
 // Extracts asks for extractions.
 type Extracts struct {
-	pool    *pgxpool.Pool
-	enqueue Enqueue
+	pool     *pgxpool.Pool
+	enqueue  Enqueue
+	progress progress
 }
 
 var _ history.Extractor = (*Extracts)(nil)
 
 // NewExtracts returns the store. Without enqueue.Extract nothing is extracted.
 func NewExtracts(pool *pgxpool.Pool, enqueue Enqueue) *Extracts {
-	return &Extracts{pool: pool, enqueue: enqueue}
+	return &Extracts{pool: pool, enqueue: enqueue, progress: progress{pool: pool}}
 }
 
 // Hurry has the other chats of a user read at once that would be read later, because the user begins the next one.
@@ -43,12 +45,8 @@ func (e *Extracts) Hurry(ctx context.Context, user auth.Principal, chatID uuid.U
 	}))
 }
 
-// How often the ledger is looked at while a chat is read, and for how long.
-const (
-	longestWait = 2 * time.Minute
-	firstLook   = 20 * time.Millisecond
-	longestLook = 500 * time.Millisecond
-)
+// longestWait is for how long a caller waits until a chat is read.
+const longestWait = 2 * time.Minute
 
 // Extract has all whole turns of a chat read, waits as long as ctx lives but two minutes at most, and returns the last row of the ledger; where
 // nothing was ever read and nothing is to be, an empty one that is not stored.
@@ -68,8 +66,8 @@ func (e *Extracts) Extract(ctx context.Context, user auth.Principal, chatID uuid
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
-	for wait := firstLook; state.ExtractedSeq < goal; wait = min(2*wait, longestLook) {
-		if !pause(ctx, wait) {
+	for state.ExtractedSeq < goal {
+		if !e.progress.wait(ctx, readPlace{chatID, state.ExtractedSeq}) {
 			return history.Extraction{}, tooSlow(ctx)
 		}
 		if state, err = e.read(ctx, user, chatID); err != nil {
@@ -86,9 +84,12 @@ func tooSlow(ctx context.Context) error {
 	}
 }
 
-// request makes the chat due at once. Its rights were checked by read.
+// request makes the chat due at once, also if it was put off. Its rights were checked by read.
 func (e *Extracts) request(ctx context.Context, chatID uuid.UUID) error {
 	return failed("request extraction", inTx(ctx, e.pool, func(tx pgx.Tx) error {
+		if err := dbsqlc.RetryWork.Run(ctx, tx, dbsqlc.RetryWorkParams{Kind: string(work.Extract), Key: chatID}); err != nil {
+			return err
+		}
 		return e.enqueue.enqueueExtraction(ctx, tx, chatID, true)
 	}))
 }

@@ -122,6 +122,40 @@ func TestRequestedExtraction(t *testing.T) {
 	}
 }
 
+// Hundreds of callers who wait cost no more statements than one, and all are told.
+func TestManyWaitForAnExtraction(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, _ := b.reading()
+	first := firstTurn("One.")
+	b.exchange(first, "I see.")
+	counted := b.countTrips()
+	extracts := NewExtracts(b.turns.pool, enqueue)
+	const callers = 200
+	ended := make(chan error, callers)
+	for range callers {
+		go func() {
+			_, err := extracts.Extract(t.Context(), b.user, first.ChatID)
+			ended <- err
+		}()
+	}
+	testkit.Eventually(t, "all wait", func() bool {
+		extracts.progress.mu.Lock()
+		defer extracts.progress.mu.Unlock()
+		w := extracts.progress.waiting[readPlace{first.ChatID, 0}]
+		return w != nil && w.callers == callers
+	})
+	counted.since()
+	time.Sleep(10 * lookEvery)
+	if looks := counted.queries.Load() + counted.batches.Load(); looks > 30 {
+		t.Errorf("%d statements in a second", looks)
+	}
+	b.exec("update conversation_briefs set extracted_seq = 2 where chat_id = $1", first.ChatID)
+	for range callers {
+		noError(t, testkit.Receive(t, "a caller is told", ended))
+	}
+}
+
 // Nobody saves a reply whose server died. Whoever ends it makes its chat due, unless it is due or not to be remembered.
 func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/history"
@@ -72,20 +71,13 @@ func graphParams(query history.GraphQuery) dbsqlc.ReadGraphParams {
 	return params
 }
 
-// ClaimUser gives the caller the next user after one who has memories without a graph.
-func (g *Graph) ClaimUser(ctx context.Context, after, token uuid.UUID, duration time.Duration) (uuid.UUID, error) {
-	users, err := try(ctx, g.pool, dbsqlc.ClaimGraph.All, dbsqlc.ClaimGraphParams{After: after, Token: token, Seconds: duration.Seconds()})
+// NextUser returns a user who has memories without a graph.
+func (g *Graph) NextUser(ctx context.Context, but []uuid.UUID) (uuid.UUID, error) {
+	users, err := try(ctx, g.pool, dbsqlc.NextGraphUser.All, append([]uuid.UUID{}, but...))
 	if err != nil || len(users) == 0 {
-		return uuid.Nil, failed("claim graph", err)
+		return uuid.Nil, failed("find users without a graph", err)
 	}
 	return users[0], nil
-}
-
-// ReleaseUser lets other workers have the user.
-func (g *Graph) ReleaseUser(ctx context.Context, user, token uuid.UUID) error {
-	return failed("release graph", retry(ctx, g.pool, func() error {
-		return dbsqlc.ReleaseGraph.Run(ctx, g.pool, dbsqlc.ReleaseGraphParams{UserID: user, Token: token})
-	}))
 }
 
 // Unlinked returns memories without a graph, with the rights of their user.

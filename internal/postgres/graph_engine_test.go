@@ -12,23 +12,23 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // askerFunc is a model that answers with what a function returns.
-type askerFunc func(question lease.Question) (string, error)
+type askerFunc func(question work.Question) (string, error)
 
-func (f askerFunc) Ask(_ context.Context, question lease.Question) (lease.Answer, error) {
+func (f askerFunc) Ask(_ context.Context, question work.Question) (work.Answer, error) {
 	text, err := f(question)
-	return lease.Answer{Text: text, InputTokens: 10, OutputTokens: 5}, err
+	return work.Answer{Text: text, InputTokens: 10, OutputTokens: 5}, err
 }
 
 const noEntities = `{"entities": [], "relationships": []}`
 
 // likes answers for each fact "Likes X." with the tool X.
-func likes(question lease.Question) (string, error) {
+func likes(question work.Question) (string, error) {
 	var entities, relationships []string
 	for line := range strings.SplitSeq(question.Input, "\n") {
 		alias, fact, ok := strings.Cut(line, ": Likes ")
@@ -43,7 +43,7 @@ func likes(question lease.Question) (string, error) {
 // grapher is an engine that asks a function.
 func (b *bed) grapher(asker askerFunc) *graph.Engine {
 	return graph.New(graph.Config{
-		Store: NewGraph(b.pool), Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(), CallTimeout: 10 * time.Second,
+		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(), CallTimeout: 10 * time.Second,
 	})
 }
 
@@ -72,8 +72,8 @@ func TestGraphLearnsWhatAUserWrote(t *testing.T) {
 	other := b.newUser()
 	b.wrote(other, "Likes Vim.")
 	var mu sync.Mutex
-	var asked []lease.Question
-	report, err := b.update(func(question lease.Question) (string, error) {
+	var asked []work.Question
+	report, err := b.update(func(question work.Question) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked = append(asked, question)
@@ -116,22 +116,30 @@ func TestGraphOfAFailingModel(t *testing.T) {
 		b.wrote(b.newUser(), "Likes Neovim.")
 	}
 	failing := errors.New("the model is away")
-	report, err := b.update(func(lease.Question) (string, error) { return "", failing })
+	report, err := b.update(func(work.Question) (string, error) { return "", failing })
 	if !errors.Is(err, failing) || report.Failed != 3 || report.Memories != 0 || b.waiting() != 5 {
 		t.Errorf("%+v, %v, %d wait", report, err, b.waiting())
 	}
+	if report, err := b.update(likes); err != nil || report.Memories != 2 || b.waiting() != 3 {
+		t.Errorf("those of whom it has not failed: %+v, %v, %d wait", report, err, b.waiting())
+	}
+	b.wrote(b.newUser(), "Likes Neovim.")
+	b.wrote(b.newUser(), "Likes Neovim.")
+	tryAgain := func() { b.exec("update throughline.work set retry_at = now()") }
+	tryAgain()
 	calls := 0
-	report, err = b.update(func(question lease.Question) (string, error) {
+	report, err = b.update(func(question work.Question) (string, error) {
 		if calls++; calls == 1 {
 			return "", failing
 		}
 		return likes(question)
 	})
+	tryAgain()
 	if !errors.Is(err, failing) || report.Failed != 1 || report.Memories != 4 || b.waiting() != 1 {
 		t.Errorf("%+v, %v, %d wait", report, err, b.waiting())
 	}
 	var instructions []string
-	report, err = b.update(func(question lease.Question) (string, error) {
+	report, err = b.update(func(question work.Question) (string, error) {
 		instructions = append(instructions, question.Instructions)
 		return "I like Neovim, too!", nil
 	})
@@ -140,7 +148,7 @@ func TestGraphOfAFailingModel(t *testing.T) {
 	}
 	b.wrote(b.user, "Likes Vim.")
 	calls = 0
-	report, err = b.update(func(question lease.Question) (string, error) {
+	report, err = b.update(func(question work.Question) (string, error) {
 		if calls++; calls == 1 {
 			return "{", nil
 		}
@@ -155,14 +163,14 @@ func TestGraphOfMemoriesThatChangeMeanwhile(t *testing.T) {
 	b := newBed(t)
 	edited, deleted := b.wrote(b.user, "Likes Neovim."), b.wrote(b.user, "Likes Emacs.")
 	b.wrote(b.user, "Likes Vim.")
-	report, err := b.update(func(question lease.Question) (string, error) {
+	report, err := b.update(func(question work.Question) (string, error) {
 		b.exec("update memories set content = 'Hates Neovim.' where id = $1", edited)
 		b.exec("delete from memories where id = $1", deleted)
 		return likes(question)
 	})
-	is(t, tuple(err, report.Changed, b.waiting()), tuple(nil, 2, 1), "%+v, … wait", report)
+	is(t, tuple(err, report.Changed, b.waiting()), tuple(nil, 3, 1), "%+v, … wait", report) // the edited one twice: there was a second round
 	b.wantGraph(history.GraphQuery{}, "User likes Vim", "Vim/tool 1", "User/person 1")
-	report, err = b.update(func(lease.Question) (string, error) {
+	report, err = b.update(func(work.Question) (string, error) {
 		b.exec("delete from auth.users where id = $1", b.user.UserID)
 		return noEntities, nil
 	})
@@ -181,7 +189,7 @@ func TestTwoWorkersUpdateTheGraph(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			_, err := b.update(func(question lease.Question) (string, error) {
+			_, err := b.update(func(question work.Question) (string, error) {
 				mu.Lock()
 				users = append(users, question.UserID.String())
 				mu.Unlock()
@@ -203,9 +211,9 @@ func TestGraphOfADeadWorker(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.wrote(b.user, "Likes Neovim.")
-	b.exec("update memory_users set graph_token = gen_random_uuid(), graph_until = now() + interval '1 minute'")
+	testkit.Lease(t, b.pool, "graph", b.user.UserID, b.user.UserID, "1 minute")
 	is(t, must(b.update(likes))(t), (graph.Report{}), "while it may live")
-	b.exec("update memory_users set graph_until = now() - interval '1 second'")
+	testkit.Lease(t, b.pool, "graph", b.user.UserID, b.user.UserID, "-1 second")
 	is(t, must(b.update(likes))(t).Memories, 1, "after that")
-	is(t, b.count("memory_users where graph_token is not null or graph_until is not null"), 0, "claims are left")
+	is(t, b.count("throughline.work where key = $1", b.user.UserID), 0, "claims are left")
 }

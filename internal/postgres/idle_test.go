@@ -52,10 +52,10 @@ func (b *bed) fillIdle(from, to int) {
 			select id, user_id, s, case when s = 1 then 'user' else 'assistant' end, 'some words', 6 from wanted, generate_series(1, 2) s where n % 5 = 0`,
 		// Two topics each, the second of which was unpacked when the conversation came back to it.
 		`insert into topics (id, chat_id, user_id, number, title, title_seq, message_count, centroid, embedding_model, centroid_turns, created_at,
-			    last_active_at, first_seq, last_seq, state, stale, rehydrated, paused, retry_at, compacted_messages, compacted_seq)
+			    last_active_at, first_seq, last_seq, state, stale, rehydrated, paused, compacted_messages, compacted_seq, summary_seq)
 			select gen_random_uuid(), id, user_id, t, 'Topic ' || t, t * 2 - 1, 40, ` + vector + `, 'a model', 1, now(), now(), t * 2 - 1, t * 2,
-			       case when kind = 8 and t = 1 then 'archived' else 'active' end, kind = 8, t = 2, kind in (6, 8), case when kind = 8 then now() - interval '1 day' end,
-			       case when t = 1 and kind <> 8 then 40 else 0 end, case when t = 1 then 2 else 0 end
+			       case when kind = 8 and t = 1 then 'archived' else 'active' end, kind = 8, t = 2, kind in (6, 8),
+			       case when t = 1 and kind <> 8 then 40 else 0 end, case when t = 1 then 2 else 0 end, case when t = 1 then 2 else 0 end
 			  from wanted, generate_series(1, 2) t where kind < 9 and kind <> 4`,
 		`insert into turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, embedding, embedding_model,
 			    topic_id, topic_model)
@@ -120,7 +120,7 @@ func TestWhatRunsByItselfDoesNotGrow(t *testing.T) {
 	is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), 1, "chats that were indexed")
 	b.start(turnIn(due, "Wait."))
 	b.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
-	b.exec("update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() - interval '1 hour' where chat_id = $1", due)
+	testkit.Lease(t, b.pool, "fold", due, b.user.UserID, "-1 hour")
 	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state, attempt, attempted_at)
 		values ('fold_brief', 'memory', 9, jsonb_build_object('chat_id', $1::uuid), 'running', 1, now() - interval '1 hour')`, due)
 	b.exec(`insert into message_deltas (message_id, user_id, start_char, delta)
@@ -166,16 +166,12 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 	limits := NewMaintenance(nil, memory.DefaultLimits()).due
 	const model = "a model"
 	return map[string]*pgx.QueuedQuery{
-		"AssignClearLeases":         dbsqlc.AssignClearLeases.Queue(batch, struct{}{}),
 		"AssignFindChats":           dbsqlc.AssignFindChats.Queue(batch, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}),
 		"AssignFindTopics":          dbsqlc.AssignFindTopics.Queue(batch, 12),
 		"AssignLookAtAlike":         dbsqlc.AssignLookAtAlike.Queue(batch, dbsqlc.AssignLookAtAlikeParams{Model: model, Cosine: .9, Most: 100}),
 		"AssignLookAtFading":        dbsqlc.AssignLookAtFading.Queue(batch, dbsqlc.AssignLookAtFadingParams{MaxTopics: 1, Most: 100}),
-		"AssignRevive":              dbsqlc.AssignRevive.Queue(batch, 15),
 		"CancelRequested":           dbsqlc.CancelRequested.Queue(batch, ids),
-		"ClaimGraph":                dbsqlc.ClaimGraph.Queue(batch, dbsqlc.ClaimGraphParams{Token: uuid.New(), Seconds: 1}),
-		"ClearDeadExtractions":      dbsqlc.ClearDeadExtractions.Queue(batch, struct{}{}),
-		"ClearDeadLeases":           dbsqlc.ClearDeadLeases.Queue(batch, struct{}{}),
+		"ClearDeadWork":             dbsqlc.ClearDeadWork.Queue(batch, struct{}{}),
 		"CompleteJob":               dbsqlc.CompleteJob.Queue(batch, dbsqlc.CompleteJobParams{Output: []byte("{}"), ID: 1}),
 		"CountAllMemories":          dbsqlc.CountAllMemories.Queue(batch, struct{}{}),
 		"CountBareTurns":            dbsqlc.CountBareTurns.Queue(batch, model),
@@ -191,6 +187,7 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 		"FindDueBriefs":             dbsqlc.FindDueBriefs.Queue(batch, limits),
 		"FindDueExtractions":        dbsqlc.FindDueExtractions.Queue(batch, struct{}{}),
 		"FoldBacklog":               dbsqlc.FoldBacklog.Queue(batch, struct{}{}),
+		"ForgetIdleWork":            dbsqlc.ForgetIdleWork.Queue(batch, struct{}{}),
 		"HurryExtractions":          dbsqlc.HurryExtractions.Queue(batch, dbsqlc.HurryExtractionsParams{UserID: userID, ChatID: chatID}),
 		"IndexRestedChats":          dbsqlc.IndexRestedChats.Queue(batch, dbsqlc.IndexRestedChatsParams{RestSeconds: 60, Most: restedAtOnce}),
 		"InterruptAbandonedReplies": dbsqlc.InterruptAbandonedReplies.Queue(batch, new(120.0)),
@@ -198,8 +195,8 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 		"OldestUnextracted":         dbsqlc.OldestUnextracted.Queue(batch, struct{}{}),
 		"QueueDepths":               dbsqlc.QueueDepths.Queue(batch, struct{}{}),
 		"RenewLeases":               dbsqlc.RenewLeases.Queue(batch, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
-		"ReviveDeadExtractions":     dbsqlc.ReviveDeadExtractions.Queue(batch, 15),
-		"ReviveDeadFolds":           dbsqlc.ReviveDeadFolds.Queue(batch, 15),
+		"NextGraphUser":             dbsqlc.NextGraphUser.Queue(batch, []uuid.UUID{}),
+		"ReviveJobs":                dbsqlc.ReviveJobs.Queue(batch, 15),
 		"SettleRestedBriefs":        dbsqlc.SettleRestedBriefs.Queue(batch, dbsqlc.SettleRestedBriefsParams(limits)),
 		"InsertDeltas": dbsqlc.InsertDeltas.Queue(batch, dbsqlc.InsertDeltasParams{
 			MessageIds: ids[:1], UserIds: ids[1:], StartChars: []int{0}, Deltas: []string{"x"},

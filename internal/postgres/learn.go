@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/consolidate"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -30,81 +30,51 @@ func NewLearning(pool *pgxpool.Pool) *Learning {
 	return &Learning{pool: pool}
 }
 
-// Claim takes the lease of the chat's user, whose row it makes where there is none, and reads what an extraction needs.
-func (l *Learning) Claim(ctx context.Context, chatID uuid.UUID, held lease.Lease, mostTurns int) (learn.Snapshot, lease.Claim, error) {
-	s, claim, known, err := l.claim(ctx, chatID, held, mostTurns)
-	if err != nil || claim != lease.Occupied || known {
-		return s, claim, err
+// Read reads what an extraction needs. It makes the row of the chat's user where there is none.
+func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (learn.Snapshot, bool, error) {
+	s, found, known, err := l.read(ctx, chatID, mostTurns)
+	if err != nil || !found || known {
+		return s, found, err
 	}
 	err = retry(ctx, l.pool, func() error { return dbsqlc.MakeMemoryUser.Run(ctx, l.pool, chatID) })
 	if sqlState(err) == foreignKeyViolation {
-		return learn.Snapshot{}, lease.Gone, nil // the user was deleted meanwhile
+		return learn.Snapshot{}, false, nil // the user was deleted meanwhile
 	}
 	if err != nil {
-		return learn.Snapshot{}, lease.Occupied, failed("make memory user", err)
+		return learn.Snapshot{}, false, failed("make memory user", err)
 	}
-	s, claim, _, err = l.claim(ctx, chatID, held, mostTurns)
-	return s, claim, err
+	s, found, _, err = l.read(ctx, chatID, mostTurns)
+	return s, found, err
 }
 
-// claim also reports whether the user has a row.
-func (l *Learning) claim(ctx context.Context, chatID uuid.UUID, held lease.Lease, mostTurns int) (s learn.Snapshot, claim lease.Claim, known bool, err error) {
-	enabled, found := false, false
-	owner, err := sendAsOwner(ctx, l.pool, chatID, "claim extraction", func(batch *pgx.Batch) {
-		s, claim, enabled, found = learn.Snapshot{}, lease.Occupied, false, false
-		params := dbsqlc.ClaimExtractionParams{LeaseToken: held.Token, LeaseSeconds: held.Duration.Seconds()}
-		dbsqlc.ClaimExtraction.Read(batch, params, func(row dbsqlc.ClaimExtractionRow) {
-			claim, enabled = lease.Taken, row.Enabled
+// read also reports whether the user has a row.
+func (l *Learning) read(ctx context.Context, chatID uuid.UUID, mostTurns int) (s learn.Snapshot, found, known bool, err error) {
+	var user dbsqlc.ReadExtractionUserRow
+	owner, err := sendAsOwner(ctx, l.pool, chatID, "read extraction", func(batch *pgx.Batch) {
+		s, found, known = learn.Snapshot{}, false, false
+		dbsqlc.ReadExtractionUser.Read(batch, struct{}{}, func(row dbsqlc.ReadExtractionUserRow) {
+			known, user = true, row
 			s.TimeZone, s.Language, s.Excluded = row.TimeZone, row.Language, row.Excluded
 		})
-		dbsqlc.HasMemoryUser.Read(batch, struct{}{}, set(&known))
 		dbsqlc.ReadExtraction.Read(batch, chatID, func(row dbsqlc.ReadExtractionRow) {
 			found = true
-			s.Wanted = enabled && row.Remember
+			s.Wanted = known && user.Enabled && row.Remember
 			s.LastSeq, s.ExtractedSeq, s.ClearedSeq = row.LastSeq, row.ExtractedSeq, row.ClearedSeq
-			s.Summary, s.DueNow, s.Rested = row.Summary, row.DueNow, time.Duration(row.Rested*float64(time.Second))
+			s.Summary, s.DueNow, s.Rested = row.Summary, row.DueNow, seconds(row.Rested)
 		})
 		dbsqlc.ReadUnread.Read(batch, dbsqlc.ReadUnreadParams{ChatID: chatID, MostTurns: mostTurns}, messages(&s.Messages))
 		dbsqlc.ReadBefore.Read(batch, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: extract.RecentMessages}, messages(&s.Before))
 		dbsqlc.ReadShown.Read(batch, chatID, all(&s.Shown))
 	})
-	if err == nil && (owner == uuid.Nil || claim == lease.Taken && !found) {
-		claim = lease.Gone
-	}
 	s.UserID = owner
 	slices.Reverse(s.Before)
-	return s, claim, known, err
+	return s, found, known, err
 }
 
-// Renew extends the lease. It reports whether the lease was still held.
-func (l *Learning) Renew(ctx context.Context, chatID uuid.UUID, held lease.Lease) (bool, error) {
-	return changeAsOwner(ctx, l.pool, chatID, "renew extraction", dbsqlc.RenewExtraction, dbsqlc.RenewExtractionParams{
-		LeaseSeconds: held.Duration.Seconds(), LeaseToken: held.Token,
-	})
-}
-
-// Release ends the lease.
-func (l *Learning) Release(ctx context.Context, chatID uuid.UUID, held lease.Lease) error {
-	_, err := sendAsOwner(ctx, l.pool, chatID, "release extraction", func(batch *pgx.Batch) {
-		dbsqlc.ReleaseExtraction.Queue(batch, held.Token)
-	})
-	return err
-}
-
-// Settle ends the lease, and notes that nothing is due if nothing was said since.
-func (l *Learning) Settle(ctx context.Context, chatID uuid.UUID, held lease.Lease) error {
+// Settle notes that nothing is due if nothing was said since.
+func (l *Learning) Settle(ctx context.Context, chatID uuid.UUID) error {
 	_, err := sendAsOwner(ctx, l.pool, chatID, "settle extraction", func(batch *pgx.Batch) {
 		dbsqlc.SettleExtraction.Queue(batch, chatID)
-		dbsqlc.ReleaseExtraction.Queue(batch, held.Token)
-	})
-	return err
-}
-
-// PutOff ends the lease, and lets the chat be due after a wait.
-func (l *Learning) PutOff(ctx context.Context, chatID uuid.UUID, held lease.Lease, wait time.Duration) error {
-	_, err := sendAsOwner(ctx, l.pool, chatID, "put off extraction", func(batch *pgx.Batch) {
-		dbsqlc.PutOffExtraction.Queue(batch, dbsqlc.PutOffExtractionParams{WaitSeconds: wait.Seconds(), ChatID: chatID})
-		dbsqlc.ReleaseExtraction.Queue(batch, held.Token)
 	})
 	return err
 }
@@ -152,6 +122,9 @@ func (l *Learning) Commit(ctx context.Context, change learn.Change, next func(co
 			return err
 		}
 		// Not in the batch: its statements are prepared before the first of them ends the worker's role.
+		if held, err := dbsqlc.EndWork.One(ctx, tx, ended(change.Lease, true)); err != nil || !held {
+			return cmp.Or(err, errOvertaken)
+		}
 		if err := dbsqlc.CompleteJob.Run(ctx, tx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID}); err != nil || !c.left.Due {
 			return err
 		}
@@ -179,7 +152,7 @@ type learning struct {
 	held    map[uuid.UUID]bool      // evidence
 	unread  bool                    // the range
 	cleared int64                   // up to which the chat is cleared
-	user    *dbsqlc.LockMemoriesRow // nil: another worker has the lease
+	user    *dbsqlc.LockMemoriesRow // nil: the account is gone
 	left    dbsqlc.AdvanceExtractionRow
 	written learn.Written
 }
@@ -195,7 +168,7 @@ func (c *learning) lock() *pgx.Batch {
 	dbsqlc.LockExtraction.Read(batch, dbsqlc.LockExtractionParams{
 		ChatID: c.change.ChatID, ExtractedSeq: c.change.Planned.ExtractedSeq,
 	}, func(cleared int64) { c.cleared, c.unread = cleared, true })
-	dbsqlc.LockMemories.Read(batch, dbsqlc.LockMemoriesParams{ChatID: c.change.ChatID, LeaseToken: c.change.Lease.Token}, perhaps(&c.user))
+	dbsqlc.LockMemories.Read(batch, c.change.ChatID, perhaps(&c.user))
 	return batch
 }
 
@@ -254,7 +227,6 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 	dbsqlc.AdvanceExtraction.Read(batch, dbsqlc.AdvanceExtractionParams{
 		SeqTo: r.To, DelaySeconds: c.change.Delay.Seconds(), ChatID: c.change.ChatID,
 	}, set(&c.left))
-	dbsqlc.ReleaseExtraction.Queue(batch, c.change.Lease.Token)
 	queueActAsServer(batch)
 	return batch, output, errors.Join(err, errOutput)
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // movingModel believes whoever says where they live, and that nobody lives in two places.
 type movingModel struct{}
 
-func (movingModel) Ask(_ context.Context, question lease.Question) (lease.Answer, error) {
+func (movingModel) Ask(_ context.Context, question work.Question) (work.Answer, error) {
 	var answer any
 	switch question.Purpose {
 	case "consolidate":
@@ -44,13 +44,13 @@ func (movingModel) Ask(_ context.Context, question lease.Question) (lease.Answer
 		answer = map[string]any{"facts": facts}
 	}
 	encoded, err := json.Marshal(answer)
-	return lease.Answer{Text: string(encoded), Model: "m"}, err
+	return work.Answer{Text: string(encoded), Model: "m"}, err
 }
 
 // learner returns an engine that reads the bed's chats, also while somebody is talking in them.
 func (b *bed) learner() *learn.Engine {
 	return learn.New(learn.Config{
-		Store: NewLearning(b.pool), Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
+		Store: NewLearning(b.pool), Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
 	})
 }
 
@@ -59,10 +59,10 @@ func (b *bed) read(engine *learn.Engine, chatID uuid.UUID) error {
 	job := learn.Job{EnqueueNext: func(context.Context, pgx.Tx, time.Time) error { return nil }}
 	for ctx := b.t.Context(); ; {
 		report, err := engine.Extract(ctx, chatID, job)
-		if err != nil || report.Result == lease.Nothing {
+		if err != nil || report.Result == work.Nothing {
 			return err
 		}
-		if report.Result == lease.Busy && !pause(ctx, time.Millisecond) {
+		if report.Result == work.Busy && !pause(ctx, time.Millisecond) {
 			return ctx.Err()
 		}
 	}

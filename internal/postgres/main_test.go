@@ -17,6 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -29,6 +30,7 @@ type bed struct {
 	limits memory.Limits
 	turns  *Turns
 	briefs *Briefs
+	work   *Work
 	user   auth.Principal
 	index  *TurnIndex
 	// folds are the chats whose fold was enqueued, in the order of the calls; indexes those to be indexed.
@@ -77,7 +79,7 @@ func bedOn(t *testing.T, db testkit.Database, pool *pgxpool.Pool, limits memory.
 		}
 	}
 	b.turns = NewTurns(pool, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
-	b.briefs, b.index = NewBriefs(pool), NewTurnIndex(pool)
+	b.briefs, b.work, b.index = NewBriefs(pool), NewWork(pool), NewTurnIndex(pool)
 	b.user = b.newUser()
 	return b
 }
@@ -197,14 +199,20 @@ func (b *bed) count(rows string, args ...any) int {
 // claim takes the lease for a fold of all messages, and returns the change that would commit it.
 func (b *bed) claim(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
-	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-	snapshot, claimed, err := b.briefs.Claim(b.t.Context(), chatID, kind, lease, math.MaxInt32)
-	mustBe(b.t, tuple(err, claimed), tuple(nil, brief.ClaimTaken), "claim")
+	lease := foldLease(chatID)
+	claimed, _, err := b.work.Claim(b.t.Context(), lease)
+	mustBe(b.t, tuple(err, claimed), tuple(nil, work.Taken), "claim")
+	snapshot, found, err := b.briefs.Read(b.t.Context(), chatID, kind, math.MaxInt32)
+	mustBe(b.t, tuple(err, found), tuple(nil, true), "read")
 	return changeOf(chatID, kind, lease, snapshot)
 }
 
+func foldLease(chatID uuid.UUID) work.Lease {
+	return work.Lease{Kind: work.Fold, Key: chatID, ChatID: chatID, Token: uuid.New(), Duration: time.Minute}
+}
+
 // changeOf covers all messages of a snapshot.
-func changeOf(chatID uuid.UUID, kind brief.Kind, lease brief.Lease, snapshot brief.Snapshot) brief.Change {
+func changeOf(chatID uuid.UUID, kind brief.Kind, lease work.Lease, snapshot brief.Snapshot) brief.Change {
 	change := brief.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Summary: "They talked.", Tokens: 3}
 	change.Plan = brief.Plan{SeqFrom: snapshot.Brief.CoveredSeq + 1, SeqTo: snapshot.Brief.CoveredSeq}
 	if kind == brief.KindRebuild {
@@ -241,7 +249,7 @@ type briefRow struct {
 
 func (b *bed) brief(chatID uuid.UUID) briefRow {
 	b.t.Helper()
-	rows := rowsOf[briefRow](b, `select version, covered_seq, pending_tokens, pending_turns, stale, lease_token is not null, brief ->> 'global_summary'
+	rows := rowsOf[briefRow](b, `select version, covered_seq, pending_tokens, pending_turns, stale, throughline.is_at_work('fold', chat_id), brief ->> 'global_summary'
 		from conversation_briefs where chat_id = $1`, chatID)
 	mustBe(b.t, len(rows), 1, "briefs of the chat")
 	return rows[0]

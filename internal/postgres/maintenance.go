@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -10,7 +9,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -61,50 +59,6 @@ func (m *Maintenance) DeleteOldUsage(ctx context.Context) error {
 // MergeSearchEntries moves the pending entries of new messages into the full-text indexes, so that no turn has to.
 func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 	return failed("merge search entries", dbsqlc.MergeSearchEntries.Run(ctx, m.pool, struct{}{}))
-}
-
-// ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. It leaves jobs alone
-// that have run for less than young: they may not have taken their lease yet. A job that has no attempt left is
-// given up, and its chat is put off.
-func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
-	revived, err := dbsqlc.ReviveDeadFolds.All(ctx, m.pool, young.Seconds())
-	if err != nil {
-		return 0, 0, failed("revive dead folds", err)
-	}
-	cleared, err := dbsqlc.ClearDeadLeases.Exec(ctx, m.pool, struct{}{})
-	if err != nil {
-		return len(revived), 0, failed("clear dead leases", err)
-	}
-	jobs = len(revived)
-	for _, row := range revived {
-		if row.GivenUp {
-			jobs--
-			err = errors.Join(err, m.giveUp(ctx, row.ChatID))
-		}
-	}
-	return jobs, int(cleared), err
-}
-
-func (m *Maintenance) giveUp(ctx context.Context, chatID uuid.UUID) error {
-	_, err := sendAsOwner(ctx, m.pool, chatID, "put off fold", func(batch *pgx.Batch) {
-		dbsqlc.PutOffFold.Read(batch, dbsqlc.PutOffFoldParams{
-			ChatID: chatID, Failure: "worker died", FirstSeconds: afterDeath.Seconds(), LongestSeconds: afterDeath.Seconds(),
-		}, func(dbsqlc.PutOffFoldRow) {})
-	})
-	return err
-}
-
-// afterDeath is how long a chat is put off on which workers died until its job had no attempt left.
-const afterDeath = time.Hour
-
-// ReviveDeadExtractions is ReviveDeadFolds for extractions. A job without an attempt left is given up; the chat stays due.
-func (m *Maintenance) ReviveDeadExtractions(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
-	revived, err := dbsqlc.ReviveDeadExtractions.Exec(ctx, m.pool, young.Seconds())
-	if err != nil {
-		return 0, 0, failed("revive dead extractions", err)
-	}
-	cleared, err := dbsqlc.ClearDeadExtractions.Exec(ctx, m.pool, struct{}{})
-	return int(revived), int(cleared), failed("clear dead leases", err)
 }
 
 // DueExtractions returns the chats that are due to be read for memories and have no job.
@@ -262,15 +216,4 @@ func (s *TopicSweep) DueTopics(ctx context.Context) ([]assign.TopicID, error) {
 		due[n] = assign.TopicID{ChatID: row.ChatID, ID: row.ID}
 	}
 	return due, failed("find topics to compact", err)
-}
-
-// ReviveDeadCompactions is ReviveDeadFolds for the jobs of topics. A job without an attempt left is given up; the sweep
-// inserts another.
-func (s *TopicSweep) ReviveDeadCompactions(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
-	revived, err := dbsqlc.AssignRevive.Exec(ctx, s.pool, young.Seconds())
-	if err != nil {
-		return 0, 0, failed("revive dead jobs of topics", err)
-	}
-	cleared, err := dbsqlc.AssignClearLeases.Exec(ctx, s.pool, struct{}{})
-	return int(revived), int(cleared), failed("clear dead leases", err)
 }

@@ -121,8 +121,8 @@ func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 	if seconds, _ := late(); seconds != 0 || shown() > 600 {
 		t.Errorf("after its job: %v and %v", seconds, shown())
 	}
-	b.exec(`update conversation_briefs set fold_failures = 3, fold_failure = 'refused: none', failing_since = now() - interval '3 hours',
-		retry_at = now() + interval '1 hour' where chat_id = $1`, chatID)
+	b.exec(`insert into throughline.work (kind, key, user_id, failures, failure, failing_since, retry_at)
+		values ('fold', $1, $2, 3, 'refused: none', now() - interval '3 hours', now() + interval '1 hour')`, chatID, b.user.UserID)
 	if seconds, putOff := late(); seconds < 10_800 || seconds > 11_400 || putOff != 1 || shown() < 10_800 {
 		t.Errorf("its folds have failed for three hours: %v and %v, %d", seconds, shown(), putOff)
 	}
@@ -145,8 +145,8 @@ func TestAFoldIsSettledOnlyForTheBufferThatItSaw(t *testing.T) {
 		t.Helper()
 		change := b.claim(chatID, brief.KindFold)
 		meanwhile()
-		noError(t, b.briefs.Settle(t.Context(), chatID, change.Lease, change.Planned.Counters))
-		is(t, b.brief(chatID).Leased, false, "leased")
+		noError(t, b.briefs.Settle(t.Context(), chatID, change.Planned.Counters))
+		noError(t, b.work.Release(t.Context(), change.Lease, false))
 	}
 	turn := turnIn(chatID, "One more.")
 	b.start(turn)

@@ -98,8 +98,7 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	b := newOwnBed(t)
 	long, short := b.fill(2000, 10_000)
 	b.exec("update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 10000", long)
-	lease, last := uuid.New(), map[uuid.UUID]int64{short: 20, long: 10_000}
-	b.exec("update conversation_briefs set lease_token = $2, lease_until = now() where chat_id = any($1)", []uuid.UUID{long, short}, lease)
+	last := map[uuid.UUID]int64{short: 20, long: 10_000}
 	batch := &pgx.Batch{} // is never sent
 	for name, c := range map[string]struct {
 		query func(chatID uuid.UUID) *pgx.QueuedQuery
@@ -164,37 +163,29 @@ func TestPlansUseTheIndexes(t *testing.T) {
 			return dbsqlc.ReadCounters.Queue(batch, dbsqlc.ReadCountersParams{ChatID: id, IndexAfter: indexAfter})
 		}, 1},
 		"ActAsChatOwner": {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.ActAsChatOwner.Queue(batch, id) }, 1},
-		"ClaimBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return dbsqlc.ClaimBrief.Queue(batch, dbsqlc.ClaimBriefParams{LeaseToken: uuid.New(), LeaseSeconds: 20, ChatID: id})
-		}, 1},
+		"ReadFold":       {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.ReadFold.Queue(batch, id) }, 1},
 		"ReadFoldable": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return dbsqlc.ReadFoldable.Queue(batch, dbsqlc.ReadFoldableParams{ChatID: id, LeaseToken: lease, MaxRows: 2000})
+			return dbsqlc.ReadFoldable.Queue(batch, dbsqlc.ReadFoldableParams{ChatID: id, MaxRows: 2000})
 		}, 12},
 		"LockBrief":    {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.LockBrief.Queue(batch, id) }, 1},
 		"LockOwnBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return dbsqlc.LockOwnBrief.Queue(batch, id) }, 1},
 		"WriteBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return dbsqlc.WriteBrief.Queue(batch, dbsqlc.WriteBriefParams{
-				GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last[id] - 6, ChatID: id, PlannedVersion: 1, LeaseToken: lease, Kind: "fold",
+				GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last[id] - 6, ChatID: id, PlannedVersion: 1, Kind: "fold",
 				SeqFrom: 9, Turns: 1, InputTokens: 1, OutputTokens: 1, PromptMode: "inline", DurationMs: 1, Details: []byte("{}"),
 			})
 		}, 12},
 		"WriteDraft": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return dbsqlc.WriteDraft.Queue(batch, dbsqlc.WriteDraftParams{
-				ChatID: id, LeaseToken: lease, LeaseSeconds: 20, PlannedVersion: 1, PlanSha256: "x", PiecesDone: 1, Pieces: 2, Stats: []byte("{}"),
+				ChatID: id, PlannedVersion: 1, PlanSha256: "x", PiecesDone: 1, Pieces: 2, Stats: []byte("{}"),
 			})
 		}, 1},
-		"PutOffFold": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return dbsqlc.PutOffFold.Queue(batch, dbsqlc.PutOffFoldParams{
-				ChatID: id, LeaseToken: nullID(lease), Failure: "x", SoonSeconds: []float64{}, FirstSeconds: 1, LongestSeconds: 1,
-			})
+		"DropStaleBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return dbsqlc.DropStaleBrief.Queue(batch, dbsqlc.DropStaleBriefParams{ChatID: id, PlannedEditCount: -1})
 		}, 1},
 		"SettleFold": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{ChatID: id, LeaseToken: lease})
+			return dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{ChatID: id})
 		}, 13},
-		// What may_fold asks: the user has 2001 chats, of which two have a lease.
-		"may_fold": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return batch.Queue("select count(*) from throughline.own_briefs b where b.lease_until > now() and b.chat_id <> $1", id)
-		}, 2},
 	} {
 		for _, chatID := range []uuid.UUID{long, short} {
 			query := c.query(chatID)
@@ -241,8 +232,8 @@ func TestSavingAReplyReadsItAlone(t *testing.T) {
 	}))
 }
 
-// work adds up the rows that the steps of a plan returned or discarded.
-func work(t *testing.T, plan string) int {
+// rowsIn adds up the rows that the steps of a plan returned or discarded.
+func rowsIn(t *testing.T, plan string) int {
 	t.Helper()
 	number := func(text string) float64 {
 		n := must(strconv.ParseFloat(text, 64))(t)
@@ -295,7 +286,7 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 		"DeleteSpentDeltas":         {dbsqlc.DeleteSpentDeltas.SQL, fmt.Sprintf("('%s')", ids)},
 		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas.SQL, "(10)"},
 	} {
-		if did := work(t, explainPrepared(t, tx, c.sql, c.args)); did > 12*replies*deltas {
+		if did := rowsIn(t, explainPrepared(t, tx, c.sql, c.args)); did > 12*replies*deltas {
 			t.Errorf("%s handled %d rows for %d replies:\n%s", name, did, replies, explainPrepared(t, tx, c.sql, c.args))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // races is how often a race is run: less in short mode. RACES in the environment multiplies it.
@@ -111,13 +112,12 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 	for n := range races(t, 200) {
 		chatID := b.newChat(2)
 		first := b.claim(chatID, brief.KindFold)
-		lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-		if _, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 2000); err != nil || claimed != brief.ClaimBusy {
+		if claimed, _, err := b.work.Claim(t.Context(), foldLease(chatID)); err != nil || claimed != work.Occupied {
 			t.Fatalf("round %d: the second one claimed: %v, %v", n, claimed, err)
 		}
 		changes := []brief.Change{first, first} // the same job, delivered twice
 		if outlived := random.IntN(2) == 0; outlived {
-			b.exec("update conversation_briefs set lease_until = now() - interval '1 second' where chat_id = $1", chatID)
+			b.exec("update throughline.work set lease_until = now() - interval '1 second' where key = $1", chatID)
 			changes[1] = b.claim(chatID, brief.KindFold)
 		}
 		won, lost := b.commitAll(random, changes...)
@@ -263,7 +263,7 @@ func TestEverythingAtOnce(t *testing.T) {
 // takeOver claims a chat, whoever holds its lease.
 func (b *bed) takeOver(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
-	b.exec("update conversation_briefs set lease_token = null, lease_until = null where chat_id = $1", chatID)
+	b.exec("delete from throughline.work where key = $1", chatID)
 	return b.claim(chatID, kind)
 }
 

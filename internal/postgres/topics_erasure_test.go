@@ -82,7 +82,7 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 			subjects{}), Metrics: registry, Logger: log.Logger(),
 	})
 	c.packs = pack.New(pack.Config{
-		Store: NewPacks(b.pool), Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
+		Store: NewPacks(b.pool), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
 	})
 	b.exec("insert into chats (id, user_id, title) values ($1, $2, 'a chat')", c.chat, c.who.UserID)

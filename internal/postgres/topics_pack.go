@@ -3,11 +3,10 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,42 +24,17 @@ func NewPacks(pool *pgxpool.Pool) *Packs {
 	return &Packs{pool: pool}
 }
 
-// Claim takes the lease of a topic, and reads it with all of its messages.
-func (p *Packs) Claim(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (pack.Snapshot, lease.Claim, error) {
+// Read reads a topic with all of its messages.
+func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (pack.Snapshot, bool, error) {
 	var s pack.Snapshot
-	var claim lease.Claim
-	owner, err := sendAsOwner(ctx, p.pool, chatID, "claim topic", func(batch *pgx.Batch) {
-		s, claim = pack.Snapshot{}, lease.Gone
-		dbsqlc.PackExists.Read(batch, dbsqlc.PackExistsParams{TopicID: topicID, ChatID: chatID}, func(uuid.UUID) { claim = lease.Occupied })
-		params := dbsqlc.PackClaimParams{LeaseToken: held.Token, LeaseSeconds: held.Duration.Seconds(), TopicID: topicID, ChatID: chatID}
-		dbsqlc.PackClaim.Read(batch, params, func(row pack.Snapshot) { s, claim = row, lease.Taken })
+	found := false
+	owner, err := sendAsOwner(ctx, p.pool, chatID, "read topic", func(batch *pgx.Batch) {
+		s, found = pack.Snapshot{}, false
+		dbsqlc.PackRead.Read(batch, dbsqlc.PackReadParams{TopicID: topicID, ChatID: chatID}, func(row pack.Snapshot) { s, found = row, true })
 		dbsqlc.PackMessages.Read(batch, dbsqlc.PackMessagesParams{TopicID: topicID, ChatID: chatID}, messages(&s.Messages))
 	})
 	s.UserID = owner
-	return s, claim, err
-}
-
-// Renew extends the lease. It reports whether the lease was still held.
-func (p *Packs) Renew(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (bool, error) {
-	return changeAsOwner(ctx, p.pool, chatID, "renew topic", dbsqlc.PackRenew, dbsqlc.PackRenewParams{
-		LeaseSeconds: held.Duration.Seconds(), TopicID: topicID, LeaseToken: held.Token,
-	})
-}
-
-// Release ends the lease.
-func (p *Packs) Release(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) error {
-	_, err := sendAsOwner(ctx, p.pool, chatID, "release topic", func(batch *pgx.Batch) {
-		dbsqlc.PackRelease.Queue(batch, dbsqlc.PackReleaseParams{TopicID: topicID, LeaseToken: held.Token})
-	})
-	return err
-}
-
-// PutOff ends the lease, and lets the topic be due again after a wait.
-func (p *Packs) PutOff(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease, wait time.Duration) error {
-	_, err := sendAsOwner(ctx, p.pool, chatID, "put off topic", func(batch *pgx.Batch) {
-		dbsqlc.PackPutOff.Queue(batch, dbsqlc.PackPutOffParams{WaitSeconds: wait.Seconds(), TopicID: topicID, LeaseToken: held.Token})
-	})
-	return err
+	return s, found, err
 }
 
 // Commit writes a compaction, completes the job and runs next, if there is one, all in one transaction. It returns false,
@@ -72,19 +46,25 @@ func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(contex
 	if err != nil {
 		return false, failed("commit topic", err)
 	}
-	written := false
+	written, held := false, false
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
 	dbsqlc.LockOwnBrief.Queue(batch, change.ChatID)
 	dbsqlc.PackCommit.Read(batch, packCommit(&change), func(int64) { written = true })
 	queueActAsServer(batch)
+	if change.Wait > 0 {
+		wait := postponed(change.Lease, "refused", work.Delay{First: change.Wait, Longest: change.Wait})
+		dbsqlc.PutOffWork.Read(batch, wait, func(row dbsqlc.PutOffWorkRow) { held = row.Times > 0 })
+	} else {
+		queueEnd(batch, change.Lease, &held)
+	}
 	if change.JobID != 0 {
 		dbsqlc.CompleteJob.Queue(batch, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
 	}
 	err = sendInTx(ctx, p.pool, batch, func(tx pgx.Tx) error {
 		switch {
-		case !written:
+		case !written || !held:
 			return errOvertaken
 		case next == nil:
 			return nil
@@ -103,11 +83,10 @@ func packCommit(change *pack.Change) dbsqlc.PackCommitParams {
 		}
 	}
 	return dbsqlc.PackCommitParams{
-		TopicID: change.TopicID, ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedVersion: change.Planned.Version,
+		TopicID: change.TopicID, ChatID: change.ChatID, PlannedVersion: change.Planned.Version,
 		CheckedSeq: checked, CheckedMessages: int64(messages), Title: change.Title, TitleSeq: change.TitleSeq,
 		Summary: change.Summary, SummaryTokens: change.Tokens, SummarySeq: change.SummarySeq, CompactedSeq: change.CompactedSeq,
 		CompactedMessages: change.Report.Archived, Stale: change.Stale, Rehydrated: change.Rehydrated,
-		WaitSeconds: change.Wait.Seconds(), Summarized: change.Plan.Summarize,
 	}
 }
 

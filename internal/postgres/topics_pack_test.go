@@ -7,10 +7,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // topicOf makes a topic of all turns of a chat, with vectors.
@@ -61,7 +61,7 @@ func TestTopicIsArchivedAndUnpacked(t *testing.T) {
 	b.exec("update topics set summary = 'They talked.', summary_seq = 4, summary_tokens = 3, rehydrated = true where id = $1", topicID)
 	b.asOwner(chatID, func(batch *pgx.Batch) { queueArchive(batch, chatID, topicID) })
 	b.wantPacked(topicID, packed{State: "archived", CompactedSeq: 10, Archived: 10, Resting: 5, Summary: "They talked."})
-	s, _, err := NewPacks(b.pool).Claim(t.Context(), chatID, topicID, lease.Lease{Token: uuid.New(), Duration: time.Minute})
+	s, _, err := NewPacks(b.pool).Read(t.Context(), chatID, topicID)
 	mustBe(t, tuple(err, len(s.Messages), s.State, s.Current), tuple(nil, 10, topics.Archived, false), "%+v", s)
 
 	b.asOwner(chatID, func(batch *pgx.Batch) { queueRehydrate(batch, chatID, topicID) })
@@ -76,22 +76,18 @@ func TestPacksAreOfTheChatsOwner(t *testing.T) {
 	topicID := b.topicOf(chatID)
 	other := b.newUser()
 	otherChat := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", other.UserID)
-	held := lease.Lease{Token: uuid.New(), Duration: time.Minute}
 	packs := NewPacks(b.pool)
-	if s, claim, err := packs.Claim(t.Context(), otherChat, topicID, held); err != nil || claim != lease.Gone || len(s.Messages) != 0 {
-		t.Errorf("another's topic: %+v, %v, %v", s, claim, err)
+	if s, found, err := packs.Read(t.Context(), otherChat, topicID); err != nil || found || len(s.Messages) != 0 {
+		t.Errorf("another's topic: %+v, %v, %v", s, found, err)
 	}
-	s, claim, err := packs.Claim(t.Context(), chatID, topicID, held)
-	mustBe(t, tuple(err, claim, s.UserID, len(s.Messages), s.Current), tuple(nil, lease.Taken, b.user.UserID, 6, true), "%+v", s)
-	is(t, must(packs.Renew(t.Context(), otherChat, topicID, held))(t), false, "renewed by another")
-	is(t, must(packs.Renew(t.Context(), chatID, topicID, held))(t), true, "renewed")
+	held := work.Lease{Kind: work.Compact, Key: topicID, ChatID: chatID, Token: uuid.New(), Duration: time.Minute}
+	claim, _, err := b.work.Claim(t.Context(), held)
+	mustBe(t, tuple(err, claim), tuple(nil, work.Taken), "claim")
+	s, found, err := packs.Read(t.Context(), chatID, topicID)
+	mustBe(t, tuple(err, found, s.UserID, len(s.Messages), s.Current), tuple(nil, true, b.user.UserID, 6, true), "%+v", s)
 	change := pack.Change{ChatID: otherChat, TopicID: topicID, Lease: held, Planned: s, Summary: "Stolen.", SummarySeq: 6}
 	is(t, must(packs.Commit(t.Context(), change, nil))(t), false, "written by another")
 	change.ChatID, change.Lease.Token = chatID, uuid.New()
 	is(t, must(packs.Commit(t.Context(), change, nil))(t), false, "written without the lease")
-	noError(t, packs.PutOff(t.Context(), chatID, topicID, held, time.Hour))
-	if s, _, err := packs.Claim(t.Context(), chatID, topicID, held); err != nil || !s.PutOff {
-		t.Errorf("put off: %+v, %v", s, err)
-	}
 	b.wantPacked(topicID, packed{State: "active", Vectors: 3})
 }

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -24,7 +24,7 @@ const recordTimeout = 2 * time.Second
 
 // Record stores what a call has cost, also when who asked has gone. It reports a failure to the log alone. A user who was
 // deleted meanwhile has spent nothing.
-func (u *Usage) Record(ctx context.Context, spent lease.Spent) {
+func (u *Usage) Record(ctx context.Context, spent work.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	err := dbsqlc.InsertUsage.Run(ctx, u.pool, dbsqlc.InsertUsageParams{

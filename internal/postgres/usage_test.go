@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
@@ -17,7 +17,7 @@ func TestUsage(t *testing.T) {
 	var log bytes.Buffer
 	usage := NewUsage(b.pool, slog.New(slog.NewTextHandler(&log, nil)))
 	chat := b.newChat(1)
-	for _, one := range []lease.Spent{
+	for _, one := range []work.Spent{
 		{Purpose: "extract", Model: "m", UserID: b.user.UserID, ChatID: chat, InputTokens: 90, CachedTokens: 64, OutputTokens: 7},
 		{Purpose: "extract", Model: "m", UserID: b.user.UserID, ChatID: chat, InputTokens: 10, Estimated: true},
 		{Purpose: "entities", Model: "m", UserID: b.user.UserID, InputTokens: 5, OutputTokens: 1},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -73,4 +74,13 @@ func Exec(t testing.TB, in kit.Execer, sql string, args ...any) int64 {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return tag.RowsAffected()
+}
+
+// Lease gives a worker that is not there a lease of background work, for as long as an interval of Postgres, in place of
+// another's.
+func Lease(t testing.TB, in kit.Execer, kind string, key, user uuid.UUID, alive string) {
+	t.Helper()
+	Exec(t, in, `insert into throughline.work (kind, key, user_id, lease_token, lease_until)
+		values ($1, $2, $3, gen_random_uuid(), now() + $4::text::interval)
+		on conflict (kind, key) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until`, kind, key, user, alive)
 }

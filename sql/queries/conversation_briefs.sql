@@ -9,32 +9,25 @@ select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_tur
   from public.conversation_briefs b
  where b.chat_id = sqlc.arg(chat_id);
 
--- name: ClaimBrief :one
--- Like ReadBrief, and takes the lease for a fold; with the draft that an earlier worker left. No row: another
--- worker holds the lease, or the lock while it writes, or the user's other folds are as many as may run. The same
--- token may claim again, because the connection may have broken after a first claim.
-update throughline.own_briefs b
-   set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
-  from throughline.own_chats c left join throughline.own_brief_drafts d on d.chat_id = c.id
- where b.chat_id = sqlc.arg(chat_id) and c.id = b.chat_id
-   and (b.lease_until is null or b.lease_until <= now() or b.lease_token = sqlc.arg(lease_token)::uuid)
-   and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
-   and throughline.may_fold(b.chat_id, sqlc.arg(folds_per_user)::int)
-returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+-- name: ReadFold :one
+-- Like ReadBrief, for a fold: with the draft that an earlier worker left.
+select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
-       c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool, coalesce(b.retry_at > now(), false)::bool as put_off,
+       c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,
        coalesce(d.plan_sha256, '')::text as draft_plan, coalesce(d.pieces_done, 0)::int as draft_pieces, coalesce(d.global_summary, '')::text as draft_summary,
-       coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms;
+       coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms
+  from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id left join throughline.own_brief_drafts d on d.chat_id = c.id
+ where b.chat_id = sqlc.arg(chat_id);
 
 -- name: ReadCounters :one
 -- unindexed_turns is that of simple chats, which have no folds, and of chats with topics; it is counted up to index_after. unread_turns are those
 -- that were not read for memories, counted up to extract_after, which is 0 without long-term memory, unless the chat is due
 -- at once already.
 select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,
-       coalesce(b.retry_at > now(), false)::bool as put_off,
+       throughline.is_put_off('fold', b.chat_id)::bool as put_off,
        (case when c.memory_strategy = 'simple'
                or sqlc.arg(topics)::text in ('auto', 'on') and c.topics <> 'off'
                   and (sqlc.arg(topics)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.assigned_seq > 0) then (
@@ -48,70 +41,49 @@ select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.m
                                 limit sqlc.arg(extract_after)::int) unread) else 0 end)::int as unread_turns
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
--- name: RenewFoldLease :execrows
--- No row: another worker has taken over.
-update throughline.own_briefs
-   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
- where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
-
--- name: ReleaseFoldLease :exec
-update throughline.own_briefs set lease_token = null, lease_until = null
- where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
-
 -- name: WriteDraft :execrows
--- Stores how far a change of several pieces has come, and renews its lease. No row: the lease was lost, or what
--- the change was planned from has changed. The update waits for whoever edits a message at this moment, so no
--- draft is written that the edit would have deleted.
-with held as (update throughline.own_briefs b
-   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
- where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid
-   and b.version = sqlc.arg(planned_version) and b.edit_count = sqlc.arg(planned_edit_count)
-returning b.chat_id, b.user_id)
+-- Stores how far a change of several pieces has come. No row: what the change was planned from has changed. It waits for
+-- whoever edits a message at this moment, so no draft is written that the edit would have deleted.
+with planned as (select b.chat_id, b.user_id from throughline.own_briefs b
+ where b.chat_id = sqlc.arg(chat_id) and b.version = sqlc.arg(planned_version) and b.edit_count = sqlc.arg(planned_edit_count) for no key update)
 insert into throughline.own_brief_drafts
   (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
-select held.chat_id, held.user_id, sqlc.arg(plan_sha256)::text, sqlc.arg(pieces_done)::int, sqlc.arg(pieces)::int,
+select p.chat_id, p.user_id, sqlc.arg(plan_sha256)::text, sqlc.arg(pieces_done)::int, sqlc.arg(pieces)::int,
        sqlc.arg(global_summary)::text, sqlc.arg(tokens)::int, sqlc.arg(stats)::jsonb, sqlc.arg(duration_ms)::int
-  from held
+  from planned p
 on conflict (chat_id) do update
    set plan_sha256 = excluded.plan_sha256, pieces_done = excluded.pieces_done, pieces = excluded.pieces, global_summary = excluded.global_summary,
        tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now();
 
--- name: PutOffFold :one
--- Releases the lease of a change that was given up, and lets nobody try again for a while: one of soon_seconds after another,
--- and then first_seconds, which doubles each time.
--- With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
--- another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
--- a summary that passes. Returns how often the chat was put off, and for how many seconds.
-with put_off as (update throughline.own_briefs b
-   set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = sqlc.arg(failure)::text,
-       failing_since = coalesce(b.failing_since, now()),
-       retry_at = now() + make_interval(secs => coalesce((sqlc.arg(soon_seconds)::float8[])[b.fold_failures + 1], least(
-         sqlc.arg(longest_seconds)::float8, sqlc.arg(first_seconds)::float8 * 2 ^ least(b.fold_failures - cardinality(sqlc.arg(soon_seconds)::float8[]), 30)))),
-       brief = case when b.stale then jsonb_build_object('global_summary', '',
-                      'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
-               else b.brief end,
-       brief_tokens = case when b.stale then 0 else b.brief_tokens end
- where b.chat_id = sqlc.arg(chat_id)
-   and (sqlc.narg(lease_token)::uuid is null or b.lease_token = sqlc.narg(lease_token)::uuid and b.edit_count = sqlc.arg(planned_edit_count))
-returning b.chat_id, b.stale, b.fold_failures, b.retry_at),
+-- name: DropStaleBrief :many
+-- Before a change is put off. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
+-- a summary that passes. No row: a message was edited or deleted since the change was planned, so there is another change to
+-- make; -1 for a change that nobody has planned.
+with planned as (select b.chat_id, b.stale from throughline.own_briefs b
+ where b.chat_id = sqlc.arg(chat_id) and (sqlc.arg(planned_edit_count)::bigint < 0 or b.edit_count = sqlc.arg(planned_edit_count)::bigint) for no key update),
+dropped as (update throughline.own_briefs b
+   set brief = jsonb_build_object('global_summary', '',
+                 'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end),
+       brief_tokens = 0
+  from planned p where b.chat_id = p.chat_id and p.stale),
 redacted as (update throughline.own_brief_revisions r set global_summary = null
-  from put_off
- where r.chat_id = put_off.chat_id and put_off.stale and r.global_summary is not null)
-select fold_failures, extract(epoch from retry_at - now())::float8 as wait_seconds from put_off;
+  from planned p
+ where r.chat_id = p.chat_id and p.stale and r.global_summary is not null)
+select p.stale from planned p;
 
 -- name: SettleFold :exec
--- Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
+-- For a fold that was due by the counters and found nothing to do. Counts again, in case the
 -- counters are wrong, and notes them, so that no fold is inserted until they change; not if they have changed since the
--- claim, because there may be something to do by now. After LockOwnBrief, like WriteBrief.
+-- chat was read, because there may be something to do by now. After LockOwnBrief, like WriteBrief.
 update throughline.own_briefs b
-   set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
+   set pending_tokens = rest.tokens, pending_turns = rest.turns,
        settled_tokens = case when b.pending_tokens = sqlc.arg(planned_tokens) and b.pending_turns = sqlc.arg(planned_turns) then rest.tokens end,
        settled_turns = case when b.pending_tokens = sqlc.arg(planned_tokens) and b.pending_turns = sqlc.arg(planned_turns) then rest.turns end
   from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id)
            and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = sqlc.arg(chat_id))) rest
- where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid;
+ where b.chat_id = sqlc.arg(chat_id);
 
 -- name: LockBrief :exec
 -- Waits for jobs that claim or write the brief, then for writers of messages. A separate statement, so that the next
@@ -131,7 +103,7 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
 -- name: WriteBrief :many
 -- row: brief.Counters
 -- Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
--- message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
+-- message was edited or deleted since; otherwise writes nothing and returns no
 -- row. The counters are counted again after the new covered_seq.
 with written as (update throughline.own_briefs b
    set brief = jsonb_build_object('global_summary', sqlc.arg(global_summary)::text,
@@ -141,9 +113,7 @@ with written as (update throughline.own_briefs b
        covered_seq = sqlc.arg(covered_seq),
        pending_tokens = rest.tokens,
        pending_turns = rest.turns,
-       stale = false,
-       lease_token = null,
-       lease_until = null
+       stale = false
   from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
@@ -152,7 +122,6 @@ with written as (update throughline.own_briefs b
    and (not b.readable
      or (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from sqlc.narg(planned_last_summarized_message_id)::uuid)
    and b.edit_count = sqlc.arg(planned_edit_count)
-   and b.lease_token = sqlc.arg(lease_token)::uuid
 returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),
 recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
@@ -174,17 +143,17 @@ with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_jo
     and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale
-    and (b.retry_at is null or b.retry_at <= now()) limit 1000)
+    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable
-    and (b.retry_at is null or b.retry_at <= now()) limit 1000)
+    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
   where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
           sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int,
@@ -195,7 +164,7 @@ union
    from public.conversation_briefs b
   where b.over_max_turns
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
   limit 1000);
 
@@ -207,17 +176,11 @@ update public.conversation_briefs
  where chat_id in (
    select b.chat_id from public.conversation_briefs b
     where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
-      and b.updated_at < now() - interval '1 hour' and b.lease_until is null and b.retry_at is null and not b.stale and b.readable
+      and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id) and not b.stale and b.readable
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
             sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), sqlc.arg(history)::int)
     limit 1000 for update skip locked);
-
--- name: ClearDeadLeases :execrows
--- Leases that ran out: their workers died. As the server itself.
-update public.conversation_briefs
-   set lease_token = null, lease_until = null
- where lease_until < now();
 
 -- name: FoldBacklog :one
 -- For how many seconds the chat has waited longest whose brief should have changed, and the number of chats whose
@@ -227,4 +190,4 @@ select coalesce(extract(epoch from now() - least(waiting.since, failing.since)),
   from (select min(j.created_at) as since from river.river_job j
          where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief')
            and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
-       (select min(b.failing_since) as since, count(*) as chats from public.conversation_briefs b where b.failing_since is not null) failing;
+       (select min(w.failing_since) as since, count(*) as chats from throughline.work w where w.kind = 'fold' and w.failing_since is not null) failing;

@@ -62,14 +62,16 @@ union all
         and (cardinality(sqlc.arg(types)::text[]) = 0 or n.entity_type = any(sqlc.arg(types)::text[]))
   order by n.mentions desc, n.name limit sqlc.arg(most)::int * 2);
 
--- name: ClaimGraph :many
--- As the server itself. At most one row.
-select throughline.claim_graph(sqlc.arg(after)::uuid, sqlc.arg(token)::uuid, sqlc.arg(seconds)::float8)::uuid as user_id;
-
--- name: ReleaseGraph :exec
--- As the server itself.
-update public.memory_users set graph_token = null, graph_until = null
- where user_id = sqlc.arg(user_id) and graph_token = sqlc.arg(token)::uuid;
+-- name: NextGraphUser :many
+-- As the server itself: a user who has memories that the graph has not looked at, of whom nobody works on them and who was not
+-- put off; before others those who failed least, and after one who had a turn. The memories lead to their users, not the users
+-- to their memories (offset 0): most have none that the graph lacks.
+select unlinked.user_id
+  from (select distinct m.user_id from public.memories m where m.graph_version is null and m.status = 'active' offset 0) unlinked
+  join public.memory_users u on u.user_id = unlinked.user_id and u.enabled
+  left join throughline.work w on w.kind = 'graph' and w.key = unlinked.user_id
+ where coalesce(w.retry_at <= now(), true) and coalesce(w.lease_until < now(), true) and unlinked.user_id <> all (sqlc.arg(had)::uuid[])
+ order by coalesce(w.failures, 0), unlinked.user_id limit 1;
 
 -- name: ActAsGraphOwner :exec
 -- For jobs, which have a user and no token: as throughline_worker.

@@ -7,26 +7,10 @@ insert into public.memory_users (user_id)
 select c.user_id from public.chats c where c.id = sqlc.arg(chat_id)
 on conflict (user_id) do nothing;
 
--- name: HasMemoryUser :one
-select exists (select from throughline.own_memory_users);
-
--- name: ClaimExtraction :one
--- Takes the user's lease. No row: another worker holds it, or there is no such row yet. The same token may claim again,
--- because the connection may have broken after a first claim.
-update throughline.own_memory_users u
-   set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
- where u.lease_until is null or u.lease_until <= now() or u.lease_token = sqlc.arg(lease_token)::uuid
-returning u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.language, '')::text as language, u.excluded;
-
--- name: RenewExtraction :execrows
--- No row: another worker has taken over.
-update throughline.own_memory_users
-   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
- where lease_token = sqlc.arg(lease_token)::uuid;
-
--- name: ReleaseExtraction :exec
-update throughline.own_memory_users set lease_token = null, lease_until = null
- where lease_token = sqlc.arg(lease_token)::uuid;
+-- name: ReadExtractionUser :one
+-- No row: nothing was ever chosen by or remembered of the user.
+select u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.language, '')::text as language, u.excluded
+  from throughline.own_memory_users u;
 
 -- name: ReadExtraction :one
 -- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: what was said while the
@@ -92,10 +76,6 @@ update throughline.own_briefs b set extract_due_at = null
  where b.chat_id = sqlc.arg(chat_id) and b.extract_due_at is not null
    and not exists (select from throughline.own_messages m where m.chat_id = b.chat_id and m.seq > b.extracted_seq);
 
--- name: PutOffExtraction :exec
-update throughline.own_briefs set extract_due_at = now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
- where chat_id = sqlc.arg(chat_id);
-
 -- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users;
 
@@ -120,11 +100,11 @@ select b.cleared_seq from throughline.own_briefs b
  where b.chat_id = sqlc.arg(chat_id) and b.extracted_seq = sqlc.arg(extracted_seq) for no key update;
 
 -- name: LockMemories :one
--- After the brief's lock, which whoever switches a chat's memories off takes, too. No row: another worker has the lease.
+-- After the brief's lock, which whoever switches a chat's memories off takes, too.
 select u.version, u.excluded,
        (u.enabled and exists (select from throughline.own_chats c where c.id = sqlc.arg(chat_id) and c.remember
                                  and coalesce(c.expires_at > now(), true)))::bool as wanted
-  from throughline.own_memory_users u where u.lease_token = sqlc.arg(lease_token)::uuid for no key update;
+  from throughline.own_memory_users u for no key update;
 
 -- name: RaiseMemoryVersion :exec
 select throughline.touch_memories(sqlc.arg(owner)::uuid)::bigint as version;
@@ -214,32 +194,12 @@ returning (b.extract_due_at is not null)::bool as due, coalesce(b.extract_due_at
 -- name: FindDueExtractions :many
 -- Chats that are due to be read and have no job. As the server itself.
 select b.chat_id from public.conversation_briefs b
- where b.extract_due_at <= now()
+ where b.extract_due_at <= now() and not throughline.is_put_off('extract', b.chat_id)
    and b.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
       where j.queue = 'memories' and j.kind = 'extract_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
         and j.args ? 'chat_id')
  order by b.extract_due_at limit 1000;
-
--- name: ReviveDeadExtractions :execrows
--- Makes the extractions of dead workers available again, as ReviveDeadFolds does. A job is alive while the lease of its
--- user runs, or while it is too young to have taken one. One without attempts left is discarded; the sweep inserts another.
-update river.river_job j
-   set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
-       finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
-       errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
-  from (select d.id from river.river_job d
-          left join public.chats c on c.id = (d.args ->> 'chat_id')::uuid
-          left join public.memory_users u on u.user_id = c.user_id
-         where d.state = 'running' and d.queue = 'memories' and d.kind = 'extract_memories'
-           and d.attempted_at < now() - make_interval(secs => sqlc.arg(lease_seconds)::float8)
-           and (u.lease_until is null or u.lease_until < now())
-           for update of d skip locked) dead
- where j.id = dead.id;
-
--- name: ClearDeadExtractions :execrows
--- Leases that ran out: their workers died. As the server itself.
-update public.memory_users set lease_token = null, lease_until = null where lease_until < now();
 
 -- name: SetExtractDue :exec
 -- As the server itself. now: at once.
@@ -255,6 +215,10 @@ update public.conversation_briefs b set extract_due_at = '-infinity'
          order by d.chat_id limit 20 for no key update skip locked) due
  where b.chat_id = due.chat_id
 returning b.chat_id;
+
+-- name: ReadExtracted :many
+-- As the server itself.
+select b.chat_id, b.extracted_seq from public.conversation_briefs b where b.chat_id = any (sqlc.arg(chat_ids)::uuid[]);
 
 -- name: ReadExtractionState :one
 -- row: history.Extraction + extracted_seq, whole_seq

@@ -188,7 +188,7 @@ returning m.id;
 
 -- name: ReadFoldable :many
 -- row: ReadBufferRow
--- The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
+-- The messages of a fold, oldest first: those after the brief, or, for a rebuild, those
 -- that the brief covers and that were not cleared.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
@@ -197,7 +197,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
   from throughline.own_messages m
  where m.chat_id = sqlc.arg(chat_id)
    and m.seq > (select case when sqlc.arg(rebuild)::bool then b.cleared_seq else b.covered_seq end
-                  from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid)
+                  from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
    and m.seq <= (select case when sqlc.arg(rebuild)::bool then b.covered_seq else 9223372036854775807 end
                    from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
  order by m.seq

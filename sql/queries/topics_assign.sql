@@ -139,7 +139,7 @@ update throughline.own_briefs b set choose_model = null where b.chat_id = sqlc.a
 -- name: AssignReadDue :many
 -- As the chat's owner: topics that are to be compacted. See AssignFindTopics.
 select t.id from throughline.own_topics t
- where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
+ where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged' and not throughline.is_put_off('compact', t.id)
    and (t.stale or t.state = 'active' and (t.summary_seq < t.compacted_seq
      or t.message_count - t.compacted_messages > sqlc.arg(max_messages)::int
         and (not t.rehydrated or exists (select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))))
@@ -195,15 +195,14 @@ with due as (
   (select t.id from public.topics t where t.state = 'active' and not t.rehydrated and not t.paused
       and t.message_count - t.compacted_messages > sqlc.arg(max_messages)::int limit 1000)
   union
-  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and not t.paused and t.message_count > sqlc.arg(max_messages)::int
-      and (t.retry_at is null or t.retry_at <= now()) limit 1000)
+  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and not t.paused and t.message_count > sqlc.arg(max_messages)::int limit 1000)
   union
-  (select t.id from public.topics t where t.retry_at <= now() and t.state = 'active' and t.summary_seq < t.compacted_seq and not t.paused limit 1000))
+  (select t.id from public.topics t where t.state = 'active' and t.summary_seq < t.compacted_seq and not t.paused limit 1000))
 select t.chat_id, t.id from due d join public.topics t on t.id = d.id
- where t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
+ where t.state <> 'merged' and not throughline.is_put_off('compact', t.id)
    and t.id::text not in (
      select j.args ->> 'topic_id' from river.river_job j
-      where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+      where j.queue = 'memories' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
         and j.args ? 'topic_id')
  order by t.chat_id, t.number limit 200;
 
@@ -224,26 +223,3 @@ update throughline.own_briefs b set topics_fade_at = sqlc.narg(fade_at)::timesta
 -- name: AssignCompared :exec
 -- As the chat's owner: its topics are compared. What is merged then is to be compared again.
 update throughline.own_briefs b set compare_topics = false where b.chat_id = sqlc.arg(chat_id);
-
--- name: AssignRevive :execrows
--- Makes the jobs of dead workers available again, as ReviveDeadFolds does. A compaction is alive while the lease of its topic
--- runs. The others have no lease, may run twice, and are dead after their timeout; an assignment is done within moments. The
--- hourly ones come again by themselves.
-update river.river_job j
-   set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
-       finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
-       errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
-  from (select d.id from river.river_job d
-          left join public.topics t on t.id = (d.args ->> 'topic_id')::uuid
-         where d.state = 'running'
-           and (d.queue = 'topics' and d.kind in ('assign_topics', 'compact_topic')
-                and d.attempted_at < now() - make_interval(secs => sqlc.arg(young_seconds)::float8)
-                and (t.lease_until is null or t.lease_until < now())
-             or d.queue = 'vectors' and d.kind in ('embed_turns', 'embed_memories') and d.attempted_at < now() - interval '4 minutes'
-             or d.queue = 'maintenance' and d.kind in ('decay_topics', 'merge_topics') and d.attempted_at < now() - interval '2 minutes')
-           for update of d skip locked) dead
- where j.id = dead.id;
-
--- name: AssignClearLeases :execrows
--- Leases that ran out: their workers died. As the server itself.
-update public.topics set lease_token = null, lease_until = null where lease_until < now();

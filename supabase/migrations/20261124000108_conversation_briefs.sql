@@ -2,8 +2,7 @@
 
 -- See throughline.chat_is_valid.
 create function throughline.brief_is_valid(
-  brief jsonb, readable boolean, pending_tokens int, pending_turns int, covered_seq bigint, lease_token uuid, lease_until timestamptz,
-  fold_failures int, failing_since timestamptz, fold_failure text, retry_at timestamptz, imported_topics jsonb)
+  brief jsonb, readable boolean, pending_tokens int, pending_turns int, covered_seq bigint, imported_topics jsonb)
 returns boolean
 language plpgsql immutable security invoker set search_path = '' as $$
 declare
@@ -12,9 +11,6 @@ declare
       and brief - array['global_summary', 'last_summarized_message_id'] = '{}') then 'conversation_briefs_two_keys'
     when not readable then 'conversation_briefs_readable'
     when pending_tokens < 0 or pending_turns < 0 or covered_seq < 0 then 'conversation_briefs_counters'
-    when (lease_token is null) <> (lease_until is null) then 'conversation_briefs_lease_whole'
-    when (failing_since is null) <> (fold_failures = 0) or (failing_since is null) <> (retry_at is null)
-      or (failing_since is null) <> (fold_failure is null) then 'conversation_briefs_failure_whole'
     when jsonb_typeof(imported_topics) <> 'array' then 'conversation_briefs_imported_topics_is_array'
   end;
 begin
@@ -44,15 +40,6 @@ create table public.conversation_briefs (
   stale             boolean     not null default false,
   -- Incremented by every edit or deletion of a message. A fold planned before one is discarded.
   edit_count        bigint      not null default 0,
-  -- The running fold: its token, and until when its worker counts as alive.
-  lease_token       uuid,
-  lease_until       timestamptz,
-  -- Folds that were given up since the last change of the brief: how many, since when, why (a word, never
-  -- content), and before when none is tried again.
-  fold_failures     int         not null default 0,
-  failing_since     timestamptz,
-  fold_failure      text,
-  retry_at          timestamptz,
   -- The counters with which a fold last found nothing to do: while they are the same, none is inserted again.
   settled_tokens    int,
   settled_turns     int,
@@ -100,22 +87,18 @@ create table public.conversation_briefs (
   constraint conversation_briefs_pkey primary key (chat_id),
   constraint conversation_briefs_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint conversation_briefs_valid check (throughline.brief_is_valid(
-    brief, readable, pending_tokens, pending_turns, covered_seq, lease_token, lease_until, fold_failures, failing_since, fold_failure, retry_at,
-    imported_topics))
+    brief, readable, pending_tokens, pending_turns, covered_seq, imported_topics))
 )
 -- For heap-only updates, as for chats.
 with (fillfactor = 70);
 
 -- For the policies.
 create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
--- For the sweep: long buffers, turn limits, stale or unreadable briefs, leases of dead workers.
+-- For the sweep: long buffers, turn limits, stale or unreadable briefs.
 create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold) where thousands_to_fold is not null;
 create index conversation_briefs_over_max_turns_idx on public.conversation_briefs (chat_id) where over_max_turns;
 create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
 create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
-create index conversation_briefs_lease_until_idx on public.conversation_briefs (lease_until) where lease_until is not null;
--- For the metrics: chats whose folds were given up.
-create index conversation_briefs_failing_since_idx on public.conversation_briefs (failing_since) where failing_since is not null;
 
 -- For the sweep.
 create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
@@ -223,10 +206,7 @@ declare
 begin
   if tg_op = 'UPDATE' then
     if new.version <> old.version or new.edit_count <> old.edit_count then
-      new.fold_failures := 0;
-      new.failing_since := null;
-      new.fold_failure := null;
-      new.retry_at := null;
+      perform throughline.retry_work('fold', new.chat_id);
       new.settled_tokens := null;
       new.settled_turns := null;
       delete from public.conversation_brief_drafts d where d.chat_id = new.chat_id;
@@ -254,20 +234,6 @@ $$;
 create trigger conversation_briefs_keep before insert or update on public.conversation_briefs for each row execute function throughline.keep_brief();
 -- As a generated column is, also where other triggers are off.
 alter table public.conversation_briefs enable always trigger conversation_briefs_keep;
-
--- Whether one more fold of the job's user may run: fewer than most of the user's other chats have a lease (0 for any
--- number). The claims of a user pass one after the other, so that no two take the last place; in PL/pgSQL the count
--- sees what was committed while this waited for the lock.
-create function throughline.may_fold(chat uuid, most int) returns boolean
-language plpgsql volatile security invoker set search_path = '' as $$
-begin
-  if most = 0 then
-    return true;
-  end if;
-  perform pg_advisory_xact_lock(hashtextextended('folds:' || auth.uid(), 0));
-  return (select count(*) from throughline.own_briefs b where b.lease_until > now() and b.chat_id <> chat) < most;
-end
-$$;
 
 -- Every chat has a brief from the start. SECURITY DEFINER: a phone may insert a chat, but has no right to
 -- briefs.

@@ -36,23 +36,16 @@ create table public.memory_users (
   language    text,
   -- Subjects that are never remembered.
   excluded    text[]      not null default '{}',
-  -- The running extraction, one per user: its token, and until when its worker counts as alive.
-  lease_token uuid,
-  lease_until timestamptz,
   -- Since when enabled is false.
   paused_at   timestamptz,
   created_at  timestamptz not null default now(),
   updated_at  timestamptz not null default now(),
-  -- The worker that asks for the entities of the user's memories, and until when it counts as alive.
-  graph_token uuid,
-  graph_until timestamptz,
   -- When the first of the user's memories fades or is archived; earlier after a change of any, null for never.
   fades_at    timestamptz default now(),
   -- Since when the first of those in the archive is there; right whenever fades_at is later than now.
   archived_from timestamptz,
 
   constraint memory_users_pkey primary key (user_id),
-  constraint memory_users_lease_whole check ((lease_token is null) = (lease_until is null)),
   constraint memory_users_time_zone_length check (char_length(time_zone) between 1 and 64),
   constraint memory_users_language_length check (char_length(language) between 1 and 35),
   -- At most 50 subjects of 100 characters.
@@ -62,9 +55,6 @@ create table public.memory_users (
 )
 -- Every extraction updates the row.
 with (fillfactor = 70);
-
--- For the sweep: leases of dead workers.
-create index memory_users_lease_until_idx on public.memory_users (lease_until) where lease_until is not null;
 
 -- For decay_memories.
 create index memory_users_fades_at_idx on public.memory_users (fades_at, user_id) where enabled and fades_at is not null;

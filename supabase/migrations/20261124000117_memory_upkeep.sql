@@ -151,20 +151,3 @@ language sql stable security invoker set search_path = '' set enable_seqscan = o
     from unnest(array['active', 'inbox', 'superseded', 'archived']) s (name)
    cross join lateral (select count(*) as memories from (select from public.memories m where m.status = s.name limit 100) n) counted
 $$;
-
--- For update_memory_graph: gives the caller the next user after one whose memories the graph has not looked at, for so long;
--- no row where there is none. For the server itself.
--- The memories lead to their users, not the users to their memories (offset 0): most have none that the graph lacks.
-create function throughline.claim_graph(after uuid, token uuid, seconds float8) returns setof uuid
-language sql volatile security invoker set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
-  update public.memory_users u
-     set graph_token = token, graph_until = now() + make_interval(secs => seconds)
-   where u.user_id = (
-         select c.user_id
-           from (select m.user_id from public.memories m where m.graph_version is null and m.status = 'active' and m.user_id > after
-                  order by m.user_id offset 0) unlinked
-           join public.memory_users c on c.user_id = unlinked.user_id
-          where c.enabled and coalesce(c.graph_until, '-infinity') < now()
-          order by unlinked.user_id limit 1 for no key update of c skip locked)
-  returning u.user_id
-$$;

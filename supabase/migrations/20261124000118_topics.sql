@@ -51,10 +51,6 @@ create table public.topics (
   stale            boolean     not null default false,
   -- One more with every change of title, summary, compacted_seq, state, merged_into and stale, and when a message is deleted.
   version          bigint      not null default 1,
-  -- The running compaction: its token, and until when its worker counts as alive. Before retry_at none is tried again.
-  lease_token      uuid,
-  lease_until      timestamptz,
-  retry_at         timestamptz,
   -- The chat has its topics switched off: nothing of them is due.
   paused           boolean     not null default false,
 
@@ -73,7 +69,6 @@ create table public.topics (
   constraint topics_range check (first_seq <= last_seq),
   constraint topics_centroid_whole check (
     (centroid is null) = (embedding_model is null) and (centroid is null) = (centroid_turns = 0)),
-  constraint topics_lease_whole check ((lease_token is null) = (lease_until is null)),
   -- See chats_dates_storable.
   constraint topics_dates_storable check (
     least(created_at, last_active_at) >= '0001-01-01 00:00Z' and greatest(created_at, last_active_at) < '10000-01-01 00:00Z')
@@ -83,16 +78,14 @@ with (fillfactor = 70);
 
 -- For the policies.
 create index topics_user_id_idx on public.topics (user_id);
--- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made anew, to be tried again, or were
--- archived before they had a summary, and leases of dead workers.
+-- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made anew, have messages packed that
+-- no summary holds, or were archived before they had a summary.
 create index topics_active_idx on public.topics (chat_id) where state = 'active';
 create index topics_unpacked_idx on public.topics ((message_count - compacted_messages))
   where state = 'active' and not rehydrated and not paused;
 create index topics_stale_idx on public.topics (chat_id) where stale and not paused;
-create index topics_retry_at_idx on public.topics (retry_at)
-  where retry_at is not null and state = 'active' and summary_seq < compacted_seq and not paused;
+create index topics_unsummarized_idx on public.topics (chat_id) where state = 'active' and summary_seq < compacted_seq and not paused;
 create index topics_archived_bare_idx on public.topics (message_count) where state = 'archived' and summary_seq = 0 and not paused;
-create index topics_lease_until_idx on public.topics (lease_until) where lease_until is not null;
 -- For note_topic.
 create index topics_rehydrated_idx on public.topics (chat_id) where rehydrated;
 

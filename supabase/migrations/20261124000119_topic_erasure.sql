@@ -17,8 +17,9 @@ begin
          summary = case when not gone then t.summary end,
          summary_tokens = case when not gone then t.summary_tokens else 0 end,
          summary_seq = case when not gone then t.summary_seq else 0 end,
-         compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = false, retry_at = null, version = t.version + 1
+         compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = false, version = t.version + 1
    where t.id = any (ids) and t.state <> 'merged';
+  perform throughline.retry_work('compact', id) from unnest(ids) id;
   if gone then
     with recursive held (id) as (
       select unnest(ids)
@@ -123,14 +124,14 @@ language plpgsql security definer set search_path = '' as $$
 begin
   if old.topic_id is not distinct from new.topic_id then
     perform throughline.unpack_topics(array[t.id], new.last_seq < old.last_seq) from public.topics t
-      where t.id = new.topic_id and (t.lease_token is not null or least(old.last_seq, new.last_seq) < greatest(t.summary_seq, t.compacted_seq));
+      where t.id = new.topic_id and (throughline.is_at_work('compact', t.id) or least(old.last_seq, new.last_seq) < greatest(t.summary_seq, t.compacted_seq));
     update public.turn_index i set topic_model = null where i.chat_id = new.chat_id and i.seq = new.seq;
     perform throughline.recenter_topics(new.chat_id, array[new.topic_id], false);
     perform throughline.settle_topics(new.chat_id, array[new.topic_id]);
     return null;
   end if;
   perform throughline.unpack_topics(array[t.id], true) from public.topics t
-    where t.id = old.topic_id and t.state <> 'merged' and (t.lease_token is not null or old.seq <= greatest(t.summary_seq, t.compacted_seq));
+    where t.id = old.topic_id and t.state <> 'merged' and (throughline.is_at_work('compact', t.id) or old.seq <= greatest(t.summary_seq, t.compacted_seq));
   perform throughline.unpack_topics(array[t.id], false) from public.topics t
     where t.id = new.topic_id and new.seq <= greatest(t.summary_seq, t.compacted_seq);
   return null;

@@ -40,13 +40,14 @@ begin
          first_seq = least(t.first_seq, gone.first_seq), last_seq = greatest(t.last_seq, gone.last_seq),
          tags = case when cardinality(merged.tags) <= 20 and octet_length(merged.tags::text) <= 8000 then merged.tags else t.tags end,
          state = case when active then 'active' else 'archived' end,
-         compacted_seq = 0, compacted_messages = 0, rehydrated = false, stale = true, retry_at = null
+         compacted_seq = 0, compacted_messages = 0, rehydrated = false, stale = true
     from (select kept.tags || array(select tag from unnest(gone.tags) tag where tag <> all (kept.tags)) as tags) merged
    where t.id = kept.id;
   update public.topics t
-     set state = 'merged', merged_into = kept.id, summary = null, summary_tokens = 0, summary_seq = 0, stale = false, rehydrated = false, retry_at = null,
+     set state = 'merged', merged_into = kept.id, summary = null, summary_tokens = 0, summary_seq = 0, stale = false, rehydrated = false,
          compacted_seq = 0, compacted_messages = 0, message_count = 0, centroid = null, embedding_model = null, centroid_turns = 0
    where t.id = gone.id;
+  perform throughline.retry_work('compact', kept.id);
   return true;
 end
 $$;

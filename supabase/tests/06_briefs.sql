@@ -1,7 +1,7 @@
 -- The constraints of briefs and revisions.
 begin;
 \ir helpers.psql
-select plan(44);
+select plan(40);
 
 select is(pg_temp.attempt('A', $$with made as (insert into public.chats default values returning id) select from made$$), '1', 'a phone starts a chat');
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
@@ -21,7 +21,7 @@ select is(pg_temp.attempt('service_role',
   $$update public.conversation_briefs set brief = '{"global_summary": "x", "last_summarized_message_id": "0198a1f2-7c13-7aa9-b3c8-6d1e0f9a8b73"}'$$),
           '1', 'a brief with its two keys is accepted');
 select is(pg_temp.attempt('service_role', 'update public.conversation_briefs set ' || change), '23514', 'refused: ' || change)
-  from unnest(array['pending_tokens = -1', 'pending_turns = -1', 'covered_seq = -1', 'lease_token = gen_random_uuid()', 'lease_until = now()']) change;
+  from unnest(array['pending_tokens = -1', 'pending_turns = -1', 'covered_seq = -1']) change;
 
 -- No message is folded twice.
 create function pg_temp.revise(version int, kind text, seq_from int, seq_to int, prompt_mode text default 'inline') returns text language sql as $$
@@ -49,13 +49,15 @@ select is(pg_temp.revise(2, 'guess', 5, 6) || ' ' || pg_temp.revise(2, 'fold', 0
 
 -- What a fold left behind ends with the state that it was made from.
 create function pg_temp.left_behind() returns text language sql as $$
-  select concat_ws(' ', b.fold_failures, b.fold_failure, b.retry_at is not null, b.settled_turns, d.global_summary)
-    from public.conversation_briefs b left join public.conversation_brief_drafts d using (chat_id) where b.chat_id = pg_temp.id('chat of A')
+  select concat_ws(' ', w.failures, w.failure, w.retry_at is not null, b.settled_turns, d.global_summary)
+    from public.conversation_briefs b left join public.conversation_brief_drafts d using (chat_id)
+    left join throughline.work w on w.kind = 'fold' and w.key = b.chat_id where b.chat_id = pg_temp.id('chat of A')
 $$;
 create function pg_temp.leave_behind() returns void language sql as $$
-  update public.conversation_briefs
-     set fold_failures = 2, fold_failure = 'refused: none', failing_since = now(), retry_at = now() + interval '1 hour', settled_tokens = 1, settled_turns = 1
-   where chat_id = pg_temp.id('chat of A');
+  update public.conversation_briefs set settled_tokens = 1, settled_turns = 1 where chat_id = pg_temp.id('chat of A');
+  insert into throughline.work as w (kind, key, user_id, failures, failure, failing_since, retry_at)
+  values ('fold', pg_temp.id('chat of A'), pg_temp.id('A'), 2, 'refused: none', now(), now() + interval '1 hour')
+  on conflict (kind, key) do update set failures = 2, failure = excluded.failure, failing_since = now(), retry_at = excluded.retry_at;
   insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
   values (pg_temp.id('chat of A'), pg_temp.id('A'), '', 1, 3, 'so far', 2, '{}', 1)
   on conflict do nothing
@@ -64,7 +66,7 @@ insert into public.messages (id, chat_id, role, content) values
   (pg_temp.id('first'), pg_temp.id('chat of A'), 'user', 'One.'), (pg_temp.id('second'), pg_temp.id('chat of A'), 'assistant', 'Two.');
 select pg_temp.leave_behind();
 insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'Three.');
-update public.conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() where chat_id = pg_temp.id('chat of A');
+update throughline.work set lease_token = gen_random_uuid(), lease_until = now() where key = pg_temp.id('chat of A');
 update public.messages set metadata = '{"starred": true}', pinned = true where id = pg_temp.id('first');
 select is(pg_temp.left_behind(), '2 refused: none t 1 so far', 'a new message, a lease and metadata leave it');
 update public.messages set content = 'Another.' where id = pg_temp.id('first');
@@ -75,35 +77,15 @@ select is(pg_temp.left_behind(), '0 f', 'so does a deletion');
 select pg_temp.leave_behind();
 update public.conversation_briefs set version = version + 1 where chat_id = pg_temp.id('chat of A');
 select is(pg_temp.left_behind(), '0 f', 'and a change of the brief');
-select is(pg_temp.attempt('service_role', 'update public.conversation_briefs set ' || change), '23514', 'refused: ' || change)
-  from unnest(array['fold_failures = 1', 'retry_at = now()', 'failing_since = now()', 'fold_failure = ''x''']) change;
+select throws_ok('update throughline.work set ' || change, '23514', null, 'refused: ' || change)
+  from unnest(array['failures = 1', 'retry_at = now()', 'failing_since = now()', 'failure = ''x''', 'lease_until = null', 'waiting_job = 1']) change;
 select is(pg_temp.broken_rule('update public.conversation_briefs set ' || change), 'conversation_briefs_' || rule, rule || ': ' || change)
   from (values ('two_keys', 'brief = ''{}'''), ('readable', 'brief = ''{"global_summary": 5, "last_summarized_message_id": null}'''),
-    ('counters', 'covered_seq = -1'), ('lease_whole', 'lease_token = gen_random_uuid(), lease_until = null'), ('failure_whole', 'retry_at = now()'),
-    ('imported_topics_is_array', 'imported_topics = ''{}''')) refused (rule, change);
+    ('counters', 'covered_seq = -1'), ('imported_topics_is_array', 'imported_topics = ''{}''')) refused (rule, change);
 select is(pg_temp.attempt('service_role', format(
     'insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
      values (pg_temp.id(''chat of A''), pg_temp.id(''A''), '''', %s, 2, '''', 0, ''{}'', 1)', done)), outcome, format('a draft with %s of 2 pieces', done))
   from (values (0, '23514'), (1, '1'), (2, '23514')) drafts (done, outcome);
-
--- Places: two chats of a user may be folded at once, then one waits.
-insert into public.chats (id, user_id) values (pg_temp.id('another of A'), pg_temp.id('A')), (pg_temp.id('third of A'), pg_temp.id('A'));
-update public.conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute'
- where chat_id in (pg_temp.id('chat of A'), pg_temp.id('another of A'));
-create function pg_temp.may_fold(who text, chat text, most int) returns text language plpgsql as $$
-declare
-  may boolean;
-begin
-  perform pg_temp.become(who);
-  may := throughline.may_fold(pg_temp.id(chat), most);
-  perform set_config('role', 'none', true);
-  return may;
-end
-$$;
-select is(pg_temp.may_fold('job A', 'third of A', 2) || pg_temp.may_fold('job A', 'third of A', 3) || pg_temp.may_fold('job A', 'third of A', 0),
-          'falsetruetrue', 'two leases fill two places, not three, and 0 is any number');
-select is(pg_temp.may_fold('job A', 'chat of A', 2) || pg_temp.may_fold('job B', 'chat of B', 1), 'truetrue',
-          'a chat''s own lease takes none of its places, nor does another user''s');
 
 select * from finish();
 rollback;

@@ -34,6 +34,7 @@ insert into expected values
   ('public.memory_relationships',            '',   'S',     'SIUD',  'S',     ''),
   ('public.memory_mentions',                 '',   '',      'SIUD',  'S',     ''),
   ('public.usage_events',                    '',   'S',     'SIUD',  'S',     ''),
+  ('throughline.work',                       '',   '',      'S',     '',      ''),
   ('throughline.own_chats',                  '',   '',      '',      '',      'S'),
   ('throughline.own_messages',               '',   '',      '',      '',      'S'),
   ('throughline.own_briefs',                 '',   '',      '',      '',      'SU'),
@@ -164,11 +165,11 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_user_name keep_memories last_use merge_topics note_change '
+  'content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name keep_memories last_use merge_topics note_change '
   'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
-  'content_key folded hold_evidence index_turns last_use link_memory may_fold merge_topics note_change recount_topic renew_centroids searchable '
+  'content_key folded hold_evidence index_turns is_put_off last_use link_memory merge_topics note_change recount_topic renew_centroids searchable '
   'similar_memories skip_extraction topic_messages touch_memories',
   'a job may call these');
 select is(pg_temp.callable('service_role'),

@@ -134,7 +134,7 @@ insert into expected values
   ('nothing', $$select from throughline.own_memories$$, 'job A: 1'),
   ('nothing', $$insert into throughline.own_memories (user_id, content) values (pg_temp.id('B'), 'x')$$, 'job A: 44000'),
   ('nothing', $$update throughline.own_memories set user_id = pg_temp.id('B')$$, 'job A: 44000'),
-  ('nothing', $$update throughline.own_memory_users set lease_token = gen_random_uuid(), lease_until = now()$$, 'job A: 1'),
+  ('nothing', $$update throughline.own_memory_users set fades_at = now()$$, 'job A: 1'),
   ('nothing', $$select from throughline.hold_evidence(array[pg_temp.id('message of A'), pg_temp.id('message of B')],
      array[md5('hello'), md5('hello')])$$, 'job A: 1'),
   ('nothing', $$select from throughline.own_chats where id = pg_temp.id('chat of B')$$, 'job A: 0'),

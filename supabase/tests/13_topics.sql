@@ -1,7 +1,7 @@
 -- What topics say of the turns they have, who may change them, and that nothing in them outlives its message.
 begin;
 \ir helpers.psql
-select plan(75);
+select plan(74);
 
 create procedure pg_temp.chat(name text) language sql as $$
   insert into public.chats (id, user_id, title) values (pg_temp.id(name), pg_temp.id('A'), 'a chat')
@@ -131,7 +131,7 @@ select is(pg_temp.as_who('job A', format('update throughline.own_topics set %s',
   ($$summary = 'x', summary_seq = 2$$, 2), ('stale = true', 2),
     ($$compacted_messages = 1, compacted_seq = 1$$, 2),
   ($$state = 'archived'$$, 2), ('message_count = 3, access_count = 2, last_active_at = now()', 1),
-    ($$lease_token = gen_random_uuid(), lease_until = now()$$, 1), ('version = 5, stale = true', 5)) changes (change, version);
+    ('version = 5, stale = true', 5)) changes (change, version);
 
 -- Pins and ratings of messages.
 select is(pg_temp.as_who('app A',

@@ -11,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // inTurns makes an engine give its worker up after each piece, and the pieces small.
@@ -60,20 +61,20 @@ func (r *rig) drafts() int {
 }
 
 // finish works on a change in turns until it is done, and returns the last report and the number of turns.
-func (r *rig) finish(work func(*testing.T) (brief.Report, error)) (brief.Report, int) {
+func (r *rig) finish(change func(*testing.T) (brief.Report, error)) (brief.Report, int) {
 	r.t.Helper()
 	for turn := 1; ; turn++ {
-		report, err := work(r.t)
-		if err != nil || report.Result != brief.Paused && report.Result != brief.Done {
+		report, err := change(r.t)
+		if err != nil || report.Result != work.Paused && report.Result != work.Done {
 			r.t.Fatalf("turn %d: %+v, %v", turn, report, err)
 		}
-		if report.Result == brief.Done {
+		if report.Result == work.Done {
 			return report, turn
 		}
 		if report.PiecesDone != turn || r.drafts() != 1 {
 			r.t.Fatalf("after turn %d there are %d drafts, %+v", turn, r.drafts(), report)
 		}
-		if leased := testkit.Ask[bool](r.t, r.pool, "select bool_or(lease_token is not null) from conversation_briefs"); leased {
+		if leased := testkit.Ask[bool](r.t, r.pool, "select coalesce(bool_or(lease_token is not null), false) from throughline.work"); leased {
 			r.t.Fatal("a fold that has had its turn keeps the lease")
 		}
 	}
@@ -90,7 +91,7 @@ func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
 			chatID := r.longChat()
 			change, asked := (*brief.Engine).Fold, 0
 			if kind == brief.KindRebuild {
-				for report, err := r.fold(chatID); report.Result != brief.Done; report, err = r.fold(chatID) {
+				for report, err := r.fold(chatID); report.Result != work.Done; report, err = r.fold(chatID) {
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -136,7 +137,7 @@ func TestProgressIsForgottenWithWhatItWasMadeFrom(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil, inTurns)
 			chatID := r.longChat()
-			if report, err := r.fold(chatID); err != nil || report.Result != brief.Paused || r.drafts() != 1 {
+			if report, err := r.fold(chatID); err != nil || report.Result != work.Paused || r.drafts() != 1 {
 				t.Fatalf("%+v, %v, %d drafts", report, err, r.drafts())
 			}
 			if sql == "" {
@@ -171,7 +172,7 @@ func TestEditDuringAPieceEndsTheFold(t *testing.T) {
 	}, func(c *brief.Config) { c.Limits.FoldInputTokens = 600 })
 	chatID := r.longChat()
 	report, err := r.fold(chatID)
-	if err != nil || report.Result != brief.Conflict || report.Calls != 1 || r.drafts() != 0 {
+	if err != nil || report.Result != work.Conflict || report.Calls != 1 || r.drafts() != 0 {
 		t.Errorf("%+v, %v, %d drafts", report, err, r.drafts())
 	}
 }
@@ -181,11 +182,11 @@ func TestProgressOfAnotherPlanIsNotUsed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, inTurns)
 	chatID := r.longChat()
-	r.wantFold(chatID, brief.Paused)
+	r.wantFold(chatID, work.Paused)
 	other := r.config
 	other.Limits.FoldInputTokens, other.Turn = 900, time.Hour
 	report, err := brief.New(other).Fold(t.Context(), chatID, r.job())
-	if err != nil || report.Result != brief.Done || report.Calls != report.Pieces {
+	if err != nil || report.Result != work.Done || report.Calls != report.Pieces {
 		t.Errorf("%+v, %v", report, err)
 	}
 	r.checkReadOnce(1)

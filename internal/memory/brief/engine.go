@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -19,6 +19,7 @@ import (
 // Config of an Engine. All fields are required except where noted.
 type Config struct {
 	Store      Store
+	Leases     work.Store
 	Summarizer Summarizer
 	Prompt     PromptConfig
 	Limits     memory.Limits
@@ -57,24 +58,9 @@ func New(config Config) *Engine {
 	return &Engine{Config: config, writer: writer}
 }
 
-// Result is the outcome of a fold.
-type Result = lease.Result
-
-// The results, as logs and metrics name them. Of a fold, Conflict says that the brief or the messages were changed
-// meanwhile, Refused that the gate refused the summary twice, and Failed that the model or Postgres failed: after the
-// job's last attempt the chat is put off.
-const (
-	Done     = lease.Done
-	Nothing  = lease.Nothing
-	Busy     = lease.Busy
-	Paused   = lease.Paused
-	Conflict = lease.Conflict
-	Refused  = lease.Refused
-	Failed   = lease.Failed
-)
-
-// claimed is the result of a fold that is still under way.
-const claimed Result = ""
+// Result is the outcome of a fold: Conflict says that the brief or the messages were changed meanwhile, Refused that the gate
+// refused the summary twice, and Failed that the model or Postgres failed.
+type Result = work.Result
 
 // Report describes a fold, without content.
 type Report struct {
@@ -136,125 +122,111 @@ func (e *Engine) due(c Counters, s memory.Settings) bool {
 	return memory.Due(c.BriefTokens, c.PendingTokens, c.PendingTurns, e.Limits.For(s))
 }
 
-// run makes a change: it claims the chat, asks for the summary, and commits.
+// run makes a change of a chat's brief.
 func (e *Engine) run(ctx context.Context, change Change, job Job, plan planner) (Report, error) {
-	began := time.Now()
-	change.Lease = Lease{Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser}
+	f := &fold{Engine: e, change: change, job: job, plan: plan, began: time.Now()}
+	f.change.Lease = work.Lease{
+		Kind: work.Fold, Key: change.ChatID, ChatID: change.ChatID, Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser, JobID: job.ID,
+	}
 	if job.Background && e.FoldsPerUser > 1 {
-		change.Lease.PerUser--
+		f.change.Lease.PerUser--
 	}
-	report := Report{Kind: change.Kind}
-	var err error
-	if report.Result, err = e.claim(ctx, &change, plan); report.Result == claimed {
-		report, err = e.change(ctx, change, began, job)
-	}
-	e.record(ctx, change.ChatID, report, time.Since(began), err)
-	return report, err
+	f.report.Kind = change.Kind
+	result, err := work.Run(ctx, e.Leases, f.change.Lease, job.Last, f)
+	f.report.Result = result
+	e.record(ctx, change.ChatID, f.report, time.Since(f.began), err)
+	return f.report, err
+}
+
+// fold is one change of a brief.
+type fold struct {
+	*Engine
+
+	change Change
+	job    Job
+	plan   planner
+	began  time.Time
+	report Report
 }
 
 // foldMessages is how many messages a fold of a long backlog reads at first. It needs far fewer; the next fold goes on
 // where it ends.
 const foldMessages = 2000
 
-// claim takes the chat's lease and plans the change. It plans after the claim's transaction, because planning may have
-// to count the tokens of overlong messages. When the messages that were read are all one unfinished turn, it reads more.
-func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (Result, error) {
+// Plan plans the change, after the transaction that reads the chat, because planning may have to count the tokens of overlong
+// messages. When the messages that were read are all one unfinished turn, it reads more.
+func (f *fold) Plan(ctx context.Context) (bool, error) {
 	most := foldMessages
-	if change.Kind == KindRebuild {
+	if f.change.Kind == KindRebuild {
 		most = math.MaxInt32
 	}
 	for ; ; most *= 8 {
-		snapshot, claim, err := e.Store.Claim(ctx, change.ChatID, change.Kind, change.Lease, most)
-		switch {
-		case err != nil:
-			return Failed, err
-		case claim != lease.Taken:
-			return claim.Result(), nil
+		snapshot, found, err := f.Store.Read(ctx, f.change.ChatID, f.change.Kind, most)
+		if err != nil || !found {
+			return false, err
 		}
-		change.Planned = snapshot
-		needed := false
-		if !snapshot.PutOff {
-			change.Plan, needed = plan(snapshot)
+		f.change.Planned = snapshot
+		var needed bool
+		if f.change.Plan, needed = f.plan(snapshot); needed {
+			return true, nil
 		}
-		switch {
-		case needed:
-			return claimed, nil
-		case snapshot.PutOff || len(snapshot.Messages) < most:
-			if err := e.nothing(ctx, *change); err != nil {
-				return Failed, err
-			}
-			return Nothing, nil
+		if len(snapshot.Messages) < most {
+			return false, f.settle(ctx)
 		}
 	}
 }
 
-// nothing releases the lease of a change that is not needed. A fold that was due all the same is settled, unless a reply is
-// running: its end may leave a turn to fold without changing the counters.
-func (e *Engine) nothing(ctx context.Context, change Change) error {
-	s := change.Planned
+// settle settles a fold that was due all the same, unless a reply is running: its end may leave a turn to fold without
+// changing the counters.
+func (f *fold) settle(ctx context.Context) error {
+	s := f.change.Planned
 	running := slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status == memory.StatusStreaming })
-	if change.Kind == KindFold && !s.PutOff && !s.Brief.Stale && !s.Brief.Unreadable && !running && e.due(s.Counters, s.Settings) {
-		return e.Store.Settle(ctx, change.ChatID, change.Lease, s.Counters)
+	if f.change.Kind == KindFold && !s.Brief.Stale && !s.Brief.Unreadable && !running && f.due(s.Counters, s.Settings) {
+		return f.Store.Settle(ctx, f.change.ChatID, s.Counters)
 	}
-	return e.release(ctx, change)
+	return nil
 }
 
-// change makes the claimed change. It releases the lease, whatever the outcome.
-func (e *Engine) change(ctx context.Context, change Change, began time.Time, job Job) (Report, error) {
-	err := e.summarize(ctx, &change, began)
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		err = lease.ErrPaused // the worker is stopped, which is no failure of the fold
+// Do makes the change.
+func (f *fold) Do(ctx context.Context) error {
+	err := f.summarize(ctx)
+	f.change.Duration += time.Since(f.began)
+	f.report = f.change.Report()
+	if err != nil {
+		return err
 	}
-	change.Duration += time.Since(began)
-	committed := false
-	if err == nil {
-		writing := time.Now()
-		committed, err = e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
-			if !e.due(after, change.Planned.Settings) {
-				return nil
-			}
-			return job.EnqueueNext(ctx, tx)
-		})
-		e.Metrics.CommitDuration.Observe(time.Since(writing).Seconds())
+	writing := time.Now()
+	committed, err := f.Store.Commit(ctx, f.change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
+		if !f.due(after, f.change.Planned.Settings) {
+			return nil
+		}
+		return f.job.EnqueueNext(ctx, tx)
+	})
+	f.Metrics.CommitDuration.Observe(time.Since(writing).Seconds())
+	if err == nil && !committed {
+		return work.ErrLost
 	}
-	report := change.Report()
-	if committed && err == nil {
-		return report, nil
-	}
-	report.Result = resultOf(err)
-	if report.Result == Refused || report.Result == Failed && job.Last {
-		return e.putOff(ctx, change, report, err)
-	}
-	if report.Result != Failed {
-		err = nil
-	}
-	return report, errors.Join(err, e.release(ctx, change))
+	return err
 }
 
-// summarize sets the change's summary, which it makes piece by piece while the lease is renewed. It stores its progress
-// after each piece but the last.
-func (e *Engine) summarize(ctx context.Context, change *Change, began time.Time) error {
-	ctx, stop := e.keepLease(ctx, change.ChatID, change.Lease)
-	defer stop()
-	change.begin()
-	for first := true; change.PiecesDone < len(change.Plan.Pieces); first = false {
-		if !first && time.Since(began) >= e.Turn {
-			return lease.ErrPaused
+// summarize sets the change's summary, which it makes piece by piece. It stores its progress after each piece but the last.
+func (f *fold) summarize(ctx context.Context) error {
+	f.change.begin()
+	for first := true; f.change.PiecesDone < len(f.change.Plan.Pieces); first = false {
+		if !first && time.Since(f.began) >= f.Turn {
+			return work.ErrPaused
 		}
-		err := e.addPiece(ctx, change, began)
-		if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
-			return cause
-		}
-		if err != nil {
+		if err := f.addPiece(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *Engine) addPiece(ctx context.Context, change *Change, began time.Time) error {
+func (f *fold) addPiece(ctx context.Context) error {
+	change := &f.change
 	task := Task{Kind: change.Kind, ChatID: change.ChatID, UserID: change.Planned.UserID}
-	summary, tokens, err := e.writer.Write(ctx, task, change.Summary, change.Plan.Pieces[change.PiecesDone], &change.Stats)
+	summary, tokens, err := f.writer.Write(ctx, task, change.Summary, change.Plan.Pieces[change.PiecesDone], &change.Stats)
 	if err != nil {
 		return err
 	}
@@ -263,73 +235,46 @@ func (e *Engine) addPiece(ctx context.Context, change *Change, began time.Time) 
 	if change.PiecesDone == len(change.Plan.Pieces) {
 		return nil
 	}
-	saved, err := e.Store.SaveDraft(ctx, *change, change.draft(time.Since(began)))
+	saved, err := f.Store.SaveDraft(ctx, *change, change.draft(time.Since(f.began)))
 	if err == nil && !saved {
-		return lease.ErrLost
+		return work.ErrLost
 	}
 	return err
-}
-
-// keepLease renews the lease until stop is called. The returned context ends when the lease is lost.
-func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, held Lease) (_ context.Context, stop func()) {
-	return lease.Keep(ctx, held.Duration, func(ctx context.Context) (bool, error) { return e.Store.Renew(ctx, chatID, held) })
-}
-
-// release releases the lease, so that the next try need not wait for its end.
-func (e *Engine) release(ctx context.Context, change Change) error {
-	return lease.GiveBack(ctx, func(ctx context.Context) error { return e.Store.Release(ctx, change.ChatID, change.Lease) })
 }
 
 // How long a chat is put off. A summary that the gate refused is asked for again soon, as chance may have made it; one that is
 // refused again and again will be once more. A model that failed is back sooner or later, and River has tried it several times.
 var (
-	afterRefusal = Delay{Soon: []time.Duration{5 * time.Second, 30 * time.Second}, First: 5 * time.Minute, Longest: 6 * time.Hour}
-	afterFailure = Delay{First: 5 * time.Minute, Longest: time.Hour}
+	afterRefusal = work.Delay{Soon: []time.Duration{5 * time.Second, 30 * time.Second}, First: 5 * time.Minute, Longest: 6 * time.Hour}
+	afterFailure = work.Delay{First: 5 * time.Minute, Longest: time.Hour}
 )
 
-// putOff gives the change up for a while, and logs for how long.
-func (e *Engine) putOff(ctx context.Context, change Change, report Report, cause error) (Report, error) {
-	ctx, cancel := lease.Afterwards(ctx)
-	defer cancel()
-	failure, delay := string(Failed), afterFailure
+// GiveUp puts the chat off, and logs for how long.
+func (f *fold) GiveUp(ctx context.Context, cause error) (Result, error) {
+	result, failure, delay := work.Failed, string(work.Failed), afterFailure
 	if refused, ok := errors.AsType[*RefusedError](cause); ok {
-		failure, delay = "refused: "+refused.Refusal.Key, afterRefusal
+		result, failure, delay = work.Refused, "refused: "+refused.Refusal.Key, afterRefusal
 	}
-	until, done, err := e.Store.PutOff(ctx, change, failure, delay)
+	times, wait, err := f.Store.PutOff(ctx, f.change, failure, delay)
 	switch {
 	case err != nil:
-		return report, errors.Join(cause, fmt.Errorf("put the fold off: %w", err))
-	case !done:
-		report.Result = Conflict
-		return report, e.release(ctx, change)
+		return work.Failed, errors.Join(cause, fmt.Errorf("put the fold off: %w", err))
+	case times == 0:
+		return work.Conflict, nil
 	}
-	if until.Failures <= len(delay.Soon) {
-		report.Again = until.Wait
+	if times <= len(delay.Soon) {
+		f.report.Again = wait
 	}
-	e.Logger.LogAttrs(ctx, slog.LevelWarn, "fold put off",
-		slog.String("chat_id", change.ChatID.String()), slog.String("kind", string(change.Kind)), slog.String("failure", failure),
-		slog.Int("failures", until.Failures), slog.Int64("wait_s", int64(until.Wait.Seconds())), slog.Bool("brief_dropped", change.Planned.Brief.Stale))
-	return report, cause
-}
-
-// resultOf returns the result of a change that was not committed. Without an error it lost the comparison.
-func resultOf(err error) Result {
-	_, refused := errors.AsType[*RefusedError](err)
-	switch {
-	case err == nil || errors.Is(err, lease.ErrLost):
-		return Conflict
-	case errors.Is(err, lease.ErrPaused):
-		return Paused
-	case refused:
-		return Refused
-	}
-	return Failed
+	f.Logger.LogAttrs(ctx, slog.LevelWarn, "fold put off",
+		slog.String("chat_id", f.change.ChatID.String()), slog.String("kind", string(f.change.Kind)), slog.String("failure", failure),
+		slog.Int("failures", times), slog.Int64("wait_s", int64(wait.Seconds())), slog.Bool("brief_dropped", f.change.Planned.Brief.Stale))
+	return result, cause
 }
 
 // record writes the log line and the metrics of a fold. There is no log line when nothing was done.
 func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, took time.Duration, err error) {
 	e.Metrics.Folds.WithLabelValues(string(report.Kind), string(report.Result)).Inc()
-	if report.Result == Nothing || report.Result == Busy {
+	if report.Result == work.Nothing || report.Result == work.Busy {
 		return
 	}
 	e.Metrics.FoldDuration.WithLabelValues(string(report.Kind)).Observe(took.Seconds())

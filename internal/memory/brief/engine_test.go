@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestFold(t *testing.T) {
@@ -31,7 +32,7 @@ func TestFold(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 	testkit.Want(t, r.pool, sha256Hex(asked.Text), "select input_sha256 from conversation_brief_revisions")
-	if again, err := r.fold(chatID); err != nil || again.Result != brief.Nothing {
+	if again, err := r.fold(chatID); err != nil || again.Result != work.Nothing {
 		t.Errorf("once more: %+v, %v", again, err)
 	}
 	if lines := strings.Count(r.logs.String(), chatID.String()); lines != 1 || strings.Contains(r.logs.String(), "etude") {
@@ -80,14 +81,14 @@ func TestNothingToFold(t *testing.T) {
 		where chat_id = $1 and seq = 2`, streaming)
 	testkit.Exec(t, r.pool, "update conversation_briefs set stale = true, covered_seq = 2 where chat_id = $1", stale)
 	for _, chatID := range []uuid.UUID{uuid.New(), r.chat(2), streaming, stale} {
-		r.wantFold(chatID, brief.Nothing)
+		r.wantFold(chatID, work.Nothing)
 	}
-	r.wantRebuild(r.chat(8), brief.Nothing)
+	r.wantRebuild(r.chat(8), work.Nothing)
 	if n := len(r.model.Requests()); n != 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
 	// While a reply runs nothing is settled: one that ends without words leaves a turn to fold, and the counters as they were.
-	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where lease_token is not null or settled_turns is not null")
+	testkit.Want(t, r.pool, 0, "select (select count(*) from throughline.work) + count(*) from conversation_briefs where settled_turns is not null")
 }
 
 // What the gate refuses is asked for once more, with the reason.
@@ -113,7 +114,8 @@ func TestGateRefusesOnce(t *testing.T) {
 func (r *rig) checkUntouched(chatID uuid.UUID) {
 	r.t.Helper()
 	got := testkit.Ask[string](r.t, r.pool,
-		"select concat_ws('/', version, covered_seq, brief ->> 'global_summary', lease_token) from conversation_briefs where chat_id = $1", chatID)
+		`select concat_ws('/', version, covered_seq, brief ->> 'global_summary',
+		(select w.lease_token from throughline.work w where w.key = chat_id)) from conversation_briefs where chat_id = $1`, chatID)
 	if got != "0/0/" {
 		r.t.Errorf("the brief is %s", got)
 	}
@@ -130,7 +132,7 @@ func TestShrunkenSummaryIsRefused(t *testing.T) {
 		r.say(chatID, "user", "One more thing to remember:"+strings.Repeat(" slowly", 60))
 	}
 	report, err := r.fold(chatID)
-	if report.Result != brief.Refused || err == nil || strings.Join(report.Refusals, " ") != "shrunk shrunk" {
+	if report.Result != work.Refused || err == nil || strings.Join(report.Refusals, " ") != "shrunk shrunk" {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if got := r.summary(chatID); got != longSummary(250) {
@@ -212,12 +214,12 @@ func TestLostLeaseEndsTheCall(t *testing.T) {
 		done <- report
 	}()
 	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
-	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour'")
-	if report := testkit.Receive(t, "the fold ends", done); report.Result != brief.Conflict {
+	testkit.Lease(t, r.pool, "fold", chatID, r.user, "1 hour")
+	if report := testkit.Receive(t, "the fold ends", done); report.Result != work.Conflict {
 		t.Errorf("%+v", report)
 	}
 	r.model.AwaitRequest(t, "the model is let go", func(a offline.Request) bool { return a.HungUp })
-	testkit.Want(t, r.pool, true, "select lease_until > now() from conversation_briefs")
+	testkit.Want(t, r.pool, true, "select lease_until > now() from throughline.work")
 }
 
 func TestRebuild(t *testing.T) {
@@ -226,10 +228,10 @@ func TestRebuild(t *testing.T) {
 	chatID := r.chat(12)
 	r.mustFold(chatID)
 	testkit.Exec(t, r.pool, "update messages set content = 'I decided to stop with the violin.' where chat_id = $1 and seq = 1", chatID)
-	r.wantFold(chatID, brief.Nothing)
+	r.wantFold(chatID, work.Nothing)
 	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs")
 	report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
-	if err != nil || report.Result != brief.Done || report.Kind != brief.KindRebuild || report.SeqFrom != 1 || report.SeqTo != covered || report.Version != 2 {
+	if err != nil || report.Result != work.Done || report.Kind != brief.KindRebuild || report.SeqFrom != 1 || report.SeqTo != covered || report.Version != 2 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	asked := r.model.Requests()
@@ -260,7 +262,7 @@ func TestSupersededReplyIsNotFolded(t *testing.T) {
 	r.mustFold(before)
 	r.mustFold(after)
 	r.supersede(after, 2)
-	r.wantRebuild(after, brief.Done)
+	r.wantRebuild(after, work.Done)
 	asked := r.model.Requests()
 	for name, read := range map[string]string{"the fold": asked[0].Text, "the rebuild": asked[2].Text} {
 		if strings.Contains(read, "Etude 0 it is") || !strings.Contains(read, "practise etude 0 ") || !strings.Contains(read, "Etude 1 it is") {

@@ -18,6 +18,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -49,7 +50,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *ri
 	t.Cleanup(client.Close)
 	r := &rig{t: t, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = brief.Config{
-		Store: postgres.NewBriefs(pool), Summarizer: client, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
+		Store: postgres.NewBriefs(pool), Leases: postgres.NewWork(pool), Summarizer: client, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: memory.Limits{
 			KRawTurns: 2, MinTailTurns: 1, SummaryTokenCap: 200, PromptTokenBudget: 600, BridgeTokenBudget: 600,
 			ChunkThreshold: 300, FoldInputTokens: 2000,
@@ -112,10 +113,10 @@ func (r *rig) job() brief.Job {
 func (r *rig) mustFold(chatID uuid.UUID) brief.Report {
 	r.t.Helper()
 	report, err := r.fold(chatID)
-	for err == nil && report.Result == brief.Paused { // on a busy machine it takes more than one turn
+	for err == nil && report.Result == work.Paused { // on a busy machine it takes more than one turn
 		report, err = r.fold(chatID)
 	}
-	if err != nil || report.Result != brief.Done {
+	if err != nil || report.Result != work.Done {
 		r.t.Fatalf("fold: %+v, %v", report, err)
 	}
 	return report

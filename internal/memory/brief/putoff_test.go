@@ -12,6 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // faulty returns a script whose answers have the fault that is set, if one is.
@@ -28,9 +29,8 @@ func faulty() (*atomic.Pointer[offline.Fault], testkit.Script) {
 // waits returns how many minutes the chat is put off, and why.
 func (r *rig) waits(chatID uuid.UUID) string {
 	r.t.Helper()
-	return testkit.Ask[string](r.t, r.pool, `select coalesce(round(extract(epoch from retry_at - now()) / 60)
-		|| ' after ' || fold_failures || ' ' || fold_failure, '')
-		from conversation_briefs where chat_id = $1`, chatID)
+	return testkit.Ask[string](r.t, r.pool, `select coalesce((select round(extract(epoch from retry_at - now()) / 60)
+		|| ' after ' || failures || ' ' || failure from throughline.work where kind = 'fold' and key = $1), '')`, chatID)
 }
 
 // What the gate refuses is tried again after 5 and 30 s, then after minutes, then twice as long, up to hours; before that
@@ -48,7 +48,7 @@ func TestRefusedFoldIsPutOff(t *testing.T) {
 		if soon := []time.Duration{5 * time.Second, 30 * time.Second, 0, 0, 0}[n]; report.Again.Round(time.Second) != soon {
 			t.Errorf("the job waits %s, want %s", report.Again, soon)
 		}
-		if _, refused := errors.AsType[*brief.RefusedError](err); !refused || report.Result != brief.Refused || report.Calls != 2 {
+		if _, refused := errors.AsType[*brief.RefusedError](err); !refused || report.Result != work.Refused || report.Calls != 2 {
 			t.Fatalf("%+v, %v", report, err)
 		}
 		r.checkUntouched(chatID)
@@ -56,12 +56,12 @@ func TestRefusedFoldIsPutOff(t *testing.T) {
 			t.Errorf("it waits %s, want %s", got, want)
 		}
 		asked := len(r.model.Requests())
-		if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing || len(r.model.Requests()) != asked {
+		if report, err := r.fold(chatID); err != nil || report.Result != work.Nothing || len(r.model.Requests()) != asked {
 			t.Errorf("too early: %+v, %v, %d calls", report, err, len(r.model.Requests())-asked)
 		}
-		testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+		testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 	}
-	testkit.Exec(t, r.pool, "update conversation_briefs set fold_failures = 40")
+	testkit.Exec(t, r.pool, "update throughline.work set failures = 40")
 	if _, err := r.fold(chatID); err == nil || r.waits(chatID) != "360 after 41 refused: none" {
 		t.Errorf("it waits %s, %v", r.waits(chatID), err)
 	}
@@ -84,21 +84,21 @@ func TestFailedFoldIsPutOffAfterTheLastAttempt(t *testing.T) {
 	r := newRig(t, script, nil)
 	chatID := r.chat(8)
 	fault.Store(new(offline.Fault401))
-	if report, err := r.fold(chatID); err == nil || report.Result != brief.Failed || r.waits(chatID) != "" {
+	if report, err := r.fold(chatID); err == nil || report.Result != work.Failed || r.waits(chatID) != "" {
 		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
 	}
 	r.checkUntouched(chatID)
 	job := r.job()
 	job.Last = true
-	if report, err := r.engine.Fold(t.Context(), chatID, job); err == nil || report.Result != brief.Failed || r.waits(chatID) != "5 after 1 failed" {
+	if report, err := r.engine.Fold(t.Context(), chatID, job); err == nil || report.Result != work.Failed || r.waits(chatID) != "5 after 1 failed" {
 		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
 	}
-	testkit.Exec(t, r.pool, "update conversation_briefs set fold_failures = 40, retry_at = now()")
+	testkit.Exec(t, r.pool, "update throughline.work set failures = 40, retry_at = now()")
 	if _, err := r.engine.Fold(t.Context(), chatID, job); err == nil || r.waits(chatID) != "60 after 41 failed" {
 		t.Errorf("it waits %s, %v", r.waits(chatID), err)
 	}
 	fault.Store(nil)
-	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 	r.mustFold(chatID)
 	if got := r.waits(chatID); got != "" {
 		t.Errorf("after a fold it waits %s", got)
@@ -136,22 +136,23 @@ func TestFailedRebuildDropsTheBrief(t *testing.T) {
 			fault.Store(&how)
 			job := r.job()
 			job.Last = true
-			if report, err := r.engine.Rebuild(t.Context(), chatID, job); err == nil || report.Result == brief.Done {
+			if report, err := r.engine.Rebuild(t.Context(), chatID, job); err == nil || report.Result == work.Done {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			if strings.Contains(testkit.Ask[string](t, r.pool, words), secret) {
 				t.Error("the word is still stored")
 			}
-			testkit.Want(t, r.pool, "t 0 t 2 t", "select concat_ws(' ', stale, brief_tokens, readable, version, lease_token is null) from conversation_briefs")
+			testkit.Want(t, r.pool, "t 0 t 2 t", `select concat_ws(' ', stale, brief_tokens, readable, version,
+				not exists (select from throughline.work where lease_token is not null)) from conversation_briefs`)
 			if r.covered(chatID) != covered || r.summary(chatID) != "" {
 				t.Errorf("covered %s, %q", r.covered(chatID), r.summary(chatID))
 			}
-			r.wantRebuild(chatID, brief.Nothing)
+			r.wantRebuild(chatID, work.Nothing)
 
 			fault.Store(nil)
-			testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+			testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
-			if err != nil || report.Result != brief.Done || r.summary(chatID) == "" || r.waits(chatID) != "" {
+			if err != nil || report.Result != work.Done || r.summary(chatID) == "" || r.waits(chatID) != "" {
 				t.Errorf("%+v, %v, %q", report, err, r.summary(chatID))
 			}
 		})
@@ -180,10 +181,10 @@ func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
 	testkit.Eventually(t, "the second try", func() bool { return len(r.model.Requests()) == 3 })
 	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
 	close(gate)
-	if report := testkit.Receive(t, "the fold ends", done); report.Result != brief.Conflict || r.waits(chatID) != "" || r.summary(chatID) != before {
+	if report := testkit.Receive(t, "the fold ends", done); report.Result != work.Conflict || r.waits(chatID) != "" || r.summary(chatID) != before {
 		t.Errorf("%+v, it waits %q", report, r.waits(chatID))
 	}
-	r.wantRebuild(chatID, brief.Done)
+	r.wantRebuild(chatID, work.Done)
 }
 
 // A fold that is due by the counters and finds nothing to do counts again.
@@ -192,10 +193,10 @@ func TestWrongCountersAreRepaired(t *testing.T) {
 	r := newRig(t, nil, nil)
 	chatID := r.chat(2)
 	testkit.Exec(t, r.pool, "update conversation_briefs set pending_tokens = 9999, pending_turns = 50")
-	r.wantFold(chatID, brief.Nothing)
+	r.wantFold(chatID, work.Nothing)
 	testkit.Want(t, r.pool, 0, "select count(*) from inspect.buffers where not counters_agree")
 	testkit.Want(t, r.pool, "t t t",
-		"select concat_ws(' ', settled_turns = pending_turns, settled_tokens = pending_tokens, lease_token is null) from conversation_briefs")
+		"select concat_ws(' ', settled_turns = pending_turns, settled_tokens = pending_tokens, not exists (select from throughline.work)) from conversation_briefs")
 }
 
 // A user's folds take a bounded number of places, and background work leaves one of them free.
@@ -203,16 +204,16 @@ func TestFoldsPerUser(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, func(c *brief.Config) { c.FoldsPerUser = 2 })
 	running, waiting := r.chat(8), r.chat(8)
-	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour' where chat_id = $1", running)
+	testkit.Lease(t, r.pool, "fold", running, r.user, "1 hour")
 	background := r.job()
 	background.Background = true
-	if report, err := r.engine.Fold(t.Context(), waiting, background); err != nil || report.Result != brief.Busy {
+	if report, err := r.engine.Fold(t.Context(), waiting, background); err != nil || report.Result != work.Waiting {
 		t.Errorf("in the background: %+v, %v", report, err)
 	}
 	r.mustFold(waiting)
 	other := r.chat(8)
-	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour' where chat_id = $1", waiting)
-	r.wantFold(other, brief.Busy)
-	testkit.Exec(t, r.pool, "update conversation_briefs set lease_until = now() - interval '1 second' where chat_id = $1", running)
+	testkit.Lease(t, r.pool, "fold", waiting, r.user, "1 hour")
+	r.wantFold(other, work.Waiting)
+	testkit.Lease(t, r.pool, "fold", running, r.user, "-1 second")
 	r.mustFold(other)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // setColumns sets columns of a chat.
@@ -111,7 +112,7 @@ func TestRebuildAfterAClear(t *testing.T) {
 			asked := len(r.model.Requests())
 			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
 			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
-			if err != nil || report.Result != brief.Done {
+			if err != nil || report.Result != work.Done {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			testkit.Want(t, r.pool, want,
@@ -148,9 +149,9 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 			covered := r.covered(chatID)
 			testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
 			testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
-			r.wantFold(chatID, brief.Nothing)
+			r.wantFold(chatID, work.Nothing)
 			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
-			if err != nil || report.Result != brief.Done || r.covered(chatID) != covered {
+			if err != nil || report.Result != work.Done || r.covered(chatID) != covered {
 				t.Fatalf("%+v, %v, covered are %s", report, err, r.covered(chatID))
 			}
 			if got := r.summary(chatID); strings.Contains(got, "etude") != foldedBefore {
@@ -159,7 +160,7 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 			if again := r.again; again == foldedBefore {
 				t.Errorf("due for a fold: %v", again)
 			}
-			r.wantRebuild(chatID, brief.Nothing)
+			r.wantRebuild(chatID, work.Nothing)
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -28,44 +28,21 @@ const (
 // Store keeps the briefs. Each method is one short transaction with the rights of the chat's owner; none is open
 // while the model works.
 type Store interface {
-	// Claim takes the lease of a chat's brief and reads what the fold needs, at most maxMessages of the oldest
-	// messages. It may be repeated with the same lease. The claims of one user pass one after the other.
-	Claim(ctx context.Context, chatID uuid.UUID, kind Kind, lease Lease, maxMessages int) (Snapshot, ClaimResult, error)
-	// Renew extends the lease. It returns false when another worker has taken it over.
-	Renew(ctx context.Context, chatID uuid.UUID, lease Lease) (bool, error)
-	// Release ends the lease of a fold that has not committed.
-	Release(ctx context.Context, chatID uuid.UUID, lease Lease) error
-	// Settle releases the lease of a fold that was due and found nothing to do. It counts the buffer again, and
-	// notes that there is nothing to do until that changes; not if it has changed since Claim read planned.
-	Settle(ctx context.Context, chatID uuid.UUID, lease Lease, planned Counters) error
-	// PutOff releases the lease of a change that was given up. Until a while has passed, which after those of delay.Soon is
-	// delay.First, doubles each time and is at most delay.Longest, claims report PutOff. If the brief is stale its
-	// text is deleted, here and in the revisions. It does nothing and returns false when the lease was lost or a
-	// message was changed since Claim.
-	PutOff(ctx context.Context, change Change, failure string, delay Delay) (PutOff, bool, error)
-	// SaveDraft stores how far a change has come, for whoever claims the chat next, and renews the lease. It returns
+	// Read reads what the fold needs, at most maxMessages of the oldest messages; false for a chat that was deleted.
+	Read(ctx context.Context, chatID uuid.UUID, kind Kind, maxMessages int) (Snapshot, bool, error)
+	// Settle counts the buffer of a chat whose fold was due and found nothing to do again, and notes that there is nothing to
+	// do until that changes; not if it has changed since Read read planned.
+	Settle(ctx context.Context, chatID uuid.UUID, planned Counters) error
+	// PutOff puts off a change that was given up, as work.Store does. If the brief is stale its text is deleted, here and in
+	// the revisions. It does nothing and returns 0 times when the lease was lost or a message was changed since Read.
+	PutOff(ctx context.Context, change Change, failure string, delay work.Delay) (times int, wait time.Duration, err error)
+	// SaveDraft stores how far a change has come, for the next worker, and renews the lease. It returns
 	// false, and stores nothing, when the change can no longer be committed.
 	SaveDraft(ctx context.Context, change Change, draft Draft) (bool, error)
 	// Commit writes the new brief and its revision, completes the job, and calls within in the same transaction, with
-	// the rights of the server. When the brief or its messages have changed since Claim it writes nothing and
+	// the rights of the server. When the brief or its messages have changed since Read, or the lease is lost, it writes nothing and
 	// returns false.
 	Commit(ctx context.Context, change Change, within func(ctx context.Context, tx pgx.Tx, after Counters) error) (bool, error)
-}
-
-// Lease is the exclusive right to fold a chat.
-type Lease = lease.Lease
-
-// Delay is how long a change that was given up is not tried again: one after the other of Soon, and then as PutOff says.
-type Delay struct {
-	Soon           []time.Duration
-	First, Longest time.Duration
-}
-
-// PutOff is that a chat is not folded again before Wait has passed.
-type PutOff struct {
-	// Failures is how often that has happened since the brief last changed.
-	Failures int
-	Wait     time.Duration
 }
 
 // Draft is what the first pieces of a change have given.
@@ -80,16 +57,6 @@ type Draft struct {
 	Duration time.Duration
 }
 
-// ClaimResult is the outcome of a claim.
-type ClaimResult = lease.Claim
-
-// The outcomes of a claim.
-const (
-	ClaimGone  = lease.Gone
-	ClaimBusy  = lease.Occupied
-	ClaimTaken = lease.Taken
-)
-
 // Snapshot is the state of a chat from which a fold is planned.
 type Snapshot struct {
 	UserID uuid.UUID
@@ -98,8 +65,6 @@ type Snapshot struct {
 	EditCount int64
 	Counters
 	memory.Settings
-	// PutOff reports that a change of the brief was given up, and it is too early to try again.
-	PutOff bool
 	// Draft is what an earlier worker left.
 	Draft Draft
 	// Messages are those after the brief (fold) or those it covers (rebuild), oldest first.
@@ -119,7 +84,7 @@ type Change struct {
 	// JobID is the River job that the change completes; 0 for none.
 	JobID   int64
 	Kind    Kind
-	Lease   Lease
+	Lease   work.Lease
 	Planned Snapshot
 	Plan    Plan
 	// PlanSHA256 identifies what a change of several pieces reads; "" for one piece.
@@ -171,7 +136,7 @@ func (c Change) Version() int64 { return c.Planned.Brief.Version + 1 }
 // Report returns the report of the change once it is committed.
 func (c Change) Report() Report {
 	return Report{
-		Kind: c.Kind, Result: Done, Version: c.Version(), SeqFrom: c.Plan.SeqFrom, SeqTo: c.Plan.SeqTo, Turns: c.Plan.Turns,
+		Kind: c.Kind, Result: work.Done, Version: c.Version(), SeqFrom: c.Plan.SeqFrom, SeqTo: c.Plan.SeqTo, Turns: c.Plan.Turns,
 		Pieces: len(c.Plan.Pieces), PiecesDone: c.PiecesDone,
 		TurnsTokens: c.Plan.Tokens, TokensBefore: c.Planned.Brief.Tokens, TokensAfter: c.Tokens,
 		DurationMS: c.Duration.Milliseconds(), CallStats: c.Stats,

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
@@ -61,7 +61,7 @@ type HostedPrompt struct {
 }
 
 // Answer is the model's answer to a summary call.
-type Answer = lease.Answer
+type Answer = work.Answer
 
 // CallStats describes the summary calls of one fold.
 type CallStats struct {
@@ -99,6 +99,9 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	return "the summary was refused twice: " + e.Refusal.Key
 }
+
+// Refused makes it a work.RefusedError.
+func (*RefusedError) Refused() {}
 
 // WriterConfig configures a Writer. All fields are required.
 type WriterConfig struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func sha256Hex(text string) string {
@@ -78,7 +79,7 @@ func TestHostedPromptIsGone(t *testing.T) {
 		t.Parallel()
 		r := newRig(t, gone, hosted(brief.ModeHosted))
 		chatID := r.chat(8)
-		if report, err := r.fold(chatID); report.Result != brief.Failed || err == nil || r.fallbacks() != 0 {
+		if report, err := r.fold(chatID); report.Result != work.Failed || err == nil || r.fallbacks() != 0 {
 			t.Errorf("%+v, %v", report, err)
 		}
 		r.checkUntouched(chatID)
@@ -90,7 +91,7 @@ func TestHostedCallFailsOtherwise(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.Fault401}, offline.Answer{}), hosted(brief.ModeAuto))
 	chatID := r.chat(8)
-	if report, err := r.fold(chatID); report.Result != brief.Failed || err == nil {
+	if report, err := r.fold(chatID); report.Result != work.Failed || err == nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if report := r.mustFold(chatID); report.Mode != brief.ModeHosted || r.fallbacks() != 0 {

@@ -3,21 +3,20 @@ package graph
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
 // Store keeps the graph.
 type Store interface {
-	// ClaimUser gives the caller, who is named by the token, the next user after one who has memories that the graph has not
-	// looked at. uuid.Nil means that there is none, or that other workers have them.
-	ClaimUser(ctx context.Context, after, token uuid.UUID, duration time.Duration) (uuid.UUID, error)
-	// ReleaseUser lets other workers have the user, unless one has taken it over.
-	ReleaseUser(ctx context.Context, user, token uuid.UUID) error
+	// NextUser returns a user with memories that the graph has not looked at, of whom nobody works on them and who was not put
+	// off, but for those; uuid.Nil for none. Those for whom it failed least come first.
+	NextUser(ctx context.Context, but []uuid.UUID) (uuid.UUID, error)
 	// Unlinked returns memories of a user that the graph has not looked at, the oldest first.
 	Unlinked(ctx context.Context, user uuid.UUID, most int) ([]Memory, error)
 	// Link writes what was found in memories that are still as they were read, and returns how many these are.
@@ -27,7 +26,8 @@ type Store interface {
 // Config configures an Engine. All fields without a default are required.
 type Config struct {
 	Store   Store
-	Asker   lease.Asker
+	Leases  work.Store
+	Asker   work.Asker
 	Model   string
 	Metrics *metrics.Metrics
 	Logger  *slog.Logger
@@ -61,76 +61,109 @@ type Report struct {
 	Calls        int `json:"calls"`
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
+	// More is whether patience was over before the work.
+	More bool `json:"-"`
 }
 
 const (
 	memoriesPerCall = 20
+	// callsPerTurn is how many calls a user's memories get before those of others have had theirs.
+	callsPerTurn = 5
 	// mostFailures is after how many users in a row for whom the model fails it is left alone.
 	mostFailures = 3
 )
 
 // UpdateGraph looks at the memories of all users, one user after the other, until patience is over. A model that fails ends
-// nothing but this user's turn; the last error is returned in the end.
+// nothing but this user's turn, who is put off; the last error is returned in the end.
 func (e *Engine) UpdateGraph(ctx context.Context, patience time.Duration) (Report, error) {
 	until := time.Now().Add(patience)
 	var report Report
+	var had []uuid.UUID
 	var failure error
-	inARow := 0
-	for user := uuid.Nil; time.Now().Before(until) && inARow < mostFailures; {
-		token := uuid.New()
-		next, err := e.Store.ClaimUser(ctx, user, token, patience+2*e.CallTimeout)
-		if err != nil || next == uuid.Nil {
+	inARow, linked := 0, 0 // linked is how many memories were before the round
+	for time.Now().Before(until) && inARow < mostFailures {
+		user, err := e.Store.NextUser(ctx, had)
+		if err == nil && user == uuid.Nil && linked < report.Memories-report.Changed { // a round for those of whom more is left
+			had, linked = nil, report.Memories-report.Changed
+			continue
+		}
+		if err != nil || user == uuid.Nil {
 			return report, cmp.Or(err, failure)
 		}
-		user = next
+		had = append(had, user)
 		report.Users++
-		inARow++
-		if err := e.updateUser(ctx, user, until, &report); err != nil {
+		l := &linking{Engine: e, until: until, report: &report}
+		l.lease = work.Lease{Kind: work.Graph, Key: user, UserID: user, Token: uuid.New(), Duration: lease}
+		if _, err := work.Run(ctx, e.Leases, l.lease, true, l); err != nil {
+			inARow++
 			report.Failed++
 			failure = err
 		} else {
 			inARow = 0
 		}
-		if err := e.release(ctx, user, token); err != nil {
-			return report, err
-		}
 	}
+	report.More = inARow < mostFailures
 	return report, failure
 }
 
-func (e *Engine) release(ctx context.Context, user, token uuid.UUID) error {
-	ctx, cancel := lease.Afterwards(ctx)
-	defer cancel()
-	return e.Store.ReleaseUser(ctx, user, token)
+// lease is how long a worker counts as alive after it renewed its lease.
+const lease = 20 * time.Second
+
+// linking looks at the memories of one user.
+type linking struct {
+	*Engine
+
+	lease    work.Lease
+	until    time.Time
+	report   *Report
+	memories []Memory
 }
 
-// updateUser looks at the memories of a user, some at a time. The claim lasts as long as that may take;
-// should it run out, what two workers write is the same, and written once.
-func (e *Engine) updateUser(ctx context.Context, user uuid.UUID, until time.Time, report *Report) error {
-	for time.Now().Before(until) {
-		memories, err := e.Store.Unlinked(ctx, user, memoriesPerCall)
-		if err != nil || len(memories) == 0 {
-			return err
-		}
-		found, err := e.ask(ctx, user, memories, report)
+// Plan reads the first memories.
+func (l *linking) Plan(ctx context.Context) (needed bool, err error) {
+	l.memories, err = l.Store.Unlinked(ctx, l.lease.Key, memoriesPerCall)
+	return len(l.memories) > 0, err
+}
+
+// Do looks at memories, some at a time.
+func (l *linking) Do(ctx context.Context) error {
+	for calls := 0; ; {
+		linked, err := l.link(ctx)
 		if err != nil {
 			return err
 		}
-		linked, err := e.Store.Link(ctx, user, memories, found)
-		if err != nil {
-			return err
+		calls++
+		if linked == 0 || len(l.memories) < memoriesPerCall || calls == callsPerTurn || time.Now().After(l.until) {
+			return l.Leases.Release(ctx, l.lease, true)
 		}
-		report.Memories += len(memories)
-		report.Changed += len(memories) - linked
-		for _, f := range found {
-			report.Entities += len(f.Entities)
-			report.Relationships += len(f.Relationships)
-		}
-		if linked == 0 || len(memories) < memoriesPerCall {
-			return nil
+		if more, err := l.Plan(ctx); err != nil || !more {
+			return errors.Join(err, l.Leases.Release(ctx, l.lease, err == nil))
 		}
 	}
-	return nil
+}
+
+func (l *linking) link(ctx context.Context) (linked int, err error) {
+	found, err := l.ask(ctx, l.lease.Key, l.memories, l.report)
+	if err != nil {
+		return 0, err
+	}
+	linked, err = l.Store.Link(ctx, l.lease.Key, l.memories, found)
+	if err != nil {
+		return 0, err
+	}
+	l.report.Memories += len(l.memories)
+	l.report.Changed += len(l.memories) - linked
+	for _, f := range found {
+		l.report.Entities += len(f.Entities)
+		l.report.Relationships += len(f.Relationships)
+	}
+	return linked, nil
+}
+
+// GiveUp puts the user off.
+func (l *linking) GiveUp(ctx context.Context, cause error) (work.Result, error) {
+	_, _, err := l.Leases.PutOff(ctx, l.lease, string(work.Failed), work.Delay{First: 10 * time.Minute, Longest: 6 * time.Hour})
+	return work.Refused, errors.Join(cause, err)
 }
 
 // ask asks for the entities of memories, and once more when the answer is broken. After a second broken one they have none:
@@ -138,7 +171,7 @@ func (e *Engine) updateUser(ctx context.Context, user uuid.UUID, until time.Time
 func (e *Engine) ask(ctx context.Context, user uuid.UUID, memories []Memory, report *Report) ([]Found, error) {
 	var refused error
 	for range 2 {
-		answer, err := e.call(ctx, lease.Question{
+		answer, err := e.call(ctx, work.Question{
 			Purpose: "entities", Model: e.Model, Instructions: Instructions(refused), Input: Input(memories),
 			Schema: Schema(), SchemaName: SchemaName, UserID: user,
 		})
@@ -160,7 +193,7 @@ func (e *Engine) ask(ctx context.Context, user uuid.UUID, memories []Memory, rep
 	return make([]Found, len(memories)), nil
 }
 
-func (e *Engine) call(ctx context.Context, question lease.Question) (lease.Answer, error) {
+func (e *Engine) call(ctx context.Context, question work.Question) (work.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.CallTimeout)
 	defer cancel()
 	return e.Asker.Ask(ctx, question)

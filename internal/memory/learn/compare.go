@@ -7,9 +7,9 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory/consolidate"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
@@ -105,10 +105,10 @@ func (c *comparison) consolidate(ctx context.Context, question consolidate.Quest
 	if input == c.asked {
 		return nil
 	}
-	told := lease.Instructions{Ref: consolidate.Ref, Text: consolidate.Instructions()}.Or(c.Consolidate)
+	told := work.Instructions{Ref: consolidate.Ref, Text: consolidate.Instructions()}.Or(c.Consolidate)
 	again := ""
 	for range 2 {
-		answer, err := c.ask(ctx, lease.Question{
+		answer, err := c.ask(ctx, work.Question{
 			Purpose: "consolidate", Instructions: instructions(told.Text, again), Input: input,
 			SchemaName: consolidate.SchemaName, Schema: consolidate.Schema(),
 		}, told.Ref)
@@ -126,7 +126,7 @@ func (c *comparison) consolidate(ctx context.Context, question consolidate.Quest
 		c.asked, c.answers = input, nil
 		return nil
 	}
-	return fmt.Errorf("%w: two consolidations are not of the form", lease.ErrBroken)
+	return fmt.Errorf("%w: two consolidations are not of the form", work.ErrBroken)
 }
 
 // operations returns what is to be written.

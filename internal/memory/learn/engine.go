@@ -7,16 +7,17 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
 // Config of an Engine. All fields are required except where noted.
 type Config struct {
 	Store   Store
-	Asker   lease.Asker
+	Leases  work.Store
+	Asker   work.Asker
 	Logger  *slog.Logger
 	Metrics *metrics.Metrics
 	// Model answers extractions and consolidations.
@@ -52,17 +53,20 @@ func New(config Config) *Engine {
 	return &Engine{Config: config}
 }
 
-// Extract reads the next turns of a chat that were not read yet, if they are due.
+// Extract reads the next turns of a chat that were not read yet, if they are due. The extractions of a user's chats pass one
+// after the other.
 func (e *Engine) Extract(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
-	began := time.Now()
-	x := &extraction{Engine: e, job: job, began: began}
+	x := &extraction{Engine: e, job: job, began: time.Now()}
 	x.change = Change{
 		ID: uuid.Must(uuid.NewV7()), ChatID: chatID, JobID: job.ID, Delay: e.Delay,
-		Lease: lease.Lease{Token: uuid.New(), Duration: e.Lease},
+		Lease: work.Lease{
+			Kind: work.Extract, Key: chatID, ChatID: chatID, Token: uuid.New(), Duration: e.Lease, PerUser: 1, JobID: job.ID,
+		},
 	}
-	report, err := x.run(ctx)
-	e.record(ctx, chatID, report, time.Since(began), err)
-	return report, err
+	result, err := work.Run(ctx, e.Leases, x.change.Lease, job.Last, x)
+	x.report.Result = result
+	e.record(ctx, chatID, x.report, time.Since(x.began), err)
+	return x.report, err
 }
 
 // extraction is one call of Extract.
@@ -72,115 +76,70 @@ type extraction struct {
 	job    Job
 	began  time.Time
 	change Change
+	report Report
 }
 
-// run claims the user's lease, reads and commits. It releases the lease, whatever the outcome.
-func (x *extraction) run(ctx context.Context) (Report, error) {
-	snapshot, claim, err := x.Store.Claim(ctx, x.change.ChatID, x.change.Lease, x.MostTurns)
-	switch {
-	case err != nil:
-		return Report{Result: lease.Failed}, err
-	case claim != lease.Taken:
-		return Report{Result: claim.Result()}, nil
+// Plan chooses what to read.
+func (x *extraction) Plan(ctx context.Context) (bool, error) {
+	snapshot, found, err := x.Store.Read(ctx, x.change.ChatID, x.MostTurns)
+	if err != nil || !found {
+		return false, err
 	}
 	x.change.Planned = snapshot
-	next, found, wait := plan(snapshot, x.Delay)
-	switch {
-	case !found && wait == 0:
-		return Report{Result: lease.Nothing}, x.afterwards(ctx, x.Store.Settle)
-	case !found:
-		return Report{Result: lease.Nothing, Wait: wait}, x.afterwards(ctx, x.Store.Release)
+	x.change.Range, found, x.report.Wait = plan(snapshot, x.Delay)
+	if !found && x.report.Wait == 0 {
+		return false, x.Store.Settle(ctx, x.change.ChatID)
 	}
-	x.change.Range = next
-	report, err := x.read(ctx)
-	if report.Result == lease.Done {
-		return report, err
-	}
-	return x.failed(ctx, err)
+	return found, nil
 }
 
-// read makes the calls and commits.
-func (x *extraction) read(ctx context.Context) (Report, error) {
+// Do makes the calls and commits.
+func (x *extraction) Do(ctx context.Context) error {
 	if x.change.Range.Skip {
 		return x.skip(ctx)
 	}
-	ctx, stop := lease.Keep(ctx, x.change.Lease.Duration, func(ctx context.Context) (bool, error) {
-		return x.Store.Renew(ctx, x.change.ChatID, x.change.Lease)
-	})
-	defer stop()
-	report, err := x.learn(ctx)
-	if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) && report.Result != lease.Done {
-		err = cause
-	}
-	return report, err
+	return x.learn(ctx)
 }
 
 // skip passes the range over.
-func (x *extraction) skip(ctx context.Context) (Report, error) {
+func (x *extraction) skip(ctx context.Context) error {
 	x.change.Ledger, x.change.Operations, x.change.Used = Skipped, nil, nil
-	return x.commit(ctx)
+	outcome, err := x.commit(ctx)
+	if err == nil && outcome != Committed {
+		return work.ErrLost
+	}
+	return err
 }
 
-// commit writes the change. An outdated one is lease.Conflict.
-func (x *extraction) commit(ctx context.Context) (Report, error) {
+// commit writes the change.
+func (x *extraction) commit(ctx context.Context) (Outcome, error) {
 	x.change.Stats.Duration = time.Since(x.began)
 	outcome, written, err := x.Store.Commit(ctx, x.change, x.job.EnqueueNext)
-	switch {
-	case err != nil:
-		return Report{Result: lease.Failed}, err
-	case outcome == Overtaken:
-		return Report{Result: lease.Conflict}, lease.ErrLost
-	case outcome == Outdated:
-		return Report{Result: lease.Conflict}, nil
+	if err == nil && outcome == Committed {
+		x.count(written)
+		x.report = x.change.Report(written)
 	}
-	x.count(written)
-	return x.change.Report(written), nil
+	return outcome, err
 }
 
-// failed decides what becomes of an extraction that was not committed. A range whose answers are broken is skipped by the
-// job's last attempt; a model that cannot be reached is left alone for a while, and loses nothing.
-func (x *extraction) failed(ctx context.Context, err error) (Report, error) {
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		err = lease.ErrPaused // the worker is stopped, which is no failure
+// GiveUp skips a range whose answers are broken. A model that cannot be reached is left alone for a while, and loses nothing.
+func (x *extraction) GiveUp(ctx context.Context, cause error) (work.Result, error) {
+	if !errors.Is(cause, work.ErrBroken) {
+		_, _, err := x.Leases.PutOff(ctx, x.change.Lease, string(work.Failed), work.Delay{First: x.PutOff, Longest: x.PutOff})
+		return work.Refused, errors.Join(cause, err)
 	}
-	switch {
-	case err == nil || errors.Is(err, lease.ErrLost):
-		return Report{Result: lease.Conflict}, x.afterwards(ctx, x.Store.Release)
-	case errors.Is(err, lease.ErrPaused):
-		return Report{Result: lease.Paused}, x.afterwards(ctx, x.Store.Release)
-	case x.job.Last && errors.Is(err, lease.ErrBroken):
-		return x.giveUp(ctx, err)
-	case x.job.Last:
-		put := func(ctx context.Context, chatID uuid.UUID, held lease.Lease) error {
-			return x.Store.PutOff(ctx, chatID, held, x.PutOff)
-		}
-		return Report{Result: lease.Refused}, errors.Join(err, x.afterwards(ctx, put))
-	}
-	return Report{Result: lease.Failed}, errors.Join(err, x.afterwards(ctx, x.Store.Release))
-}
-
-// giveUp skips the range.
-func (x *extraction) giveUp(ctx context.Context, cause error) (Report, error) {
-	ctx, cancel := lease.Afterwards(ctx)
-	defer cancel()
-	report, err := x.skip(ctx)
-	if err != nil || report.Result != lease.Done {
-		return Report{Result: lease.Failed}, errors.Join(cause, err, x.afterwards(ctx, x.Store.Release))
+	if err := x.skip(ctx); err != nil {
+		return work.Failed, errors.Join(cause, err)
 	}
 	x.Logger.LogAttrs(ctx, slog.LevelWarn, "turns skipped, nothing is remembered of them", slog.String("chat_id", x.change.ChatID.String()),
-		slog.Int64("seq_from", report.SeqFrom), slog.Int64("seq_to", report.SeqTo), slog.Int("turns", report.Turns), slog.Any("error", cause))
-	return report, nil
-}
-
-// afterwards ends the lease, so that the next try need not wait for its end.
-func (x *extraction) afterwards(ctx context.Context, end func(context.Context, uuid.UUID, lease.Lease) error) error {
-	return lease.GiveBack(ctx, func(ctx context.Context) error { return end(ctx, x.change.ChatID, x.change.Lease) })
+		slog.Int64("seq_from", x.report.SeqFrom), slog.Int64("seq_to", x.report.SeqTo), slog.Int("turns", x.report.Turns), slog.Any("error", cause))
+	return work.Done, nil
 }
 
 // Report describes the change as it was written.
 func (c *Change) Report(w Written) Report {
 	return Report{
-		Result: lease.Done, Ledger: c.Ledger, ID: c.ID, SeqFrom: c.Range.From, SeqTo: c.Range.To, Turns: c.Range.Turns,
+		Result: work.Done, Ledger: c.Ledger, ID: c.ID, SeqFrom: c.Range.From, SeqTo: c.Range.To, Turns: c.Range.Turns,
 		Candidates: c.Stats.Candidates, Added: w.Added, Updated: w.Updated, Superseded: w.Superseded, Noops: w.Noops,
 		Dropped: c.Stats.Dropped, Used: len(c.Used), Calls: c.Stats.Calls, InputTokens: c.Stats.InputTokens, OutputTokens: c.Stats.OutputTokens,
 		Model: c.Stats.Model, PromptRef: c.Stats.PromptRef, Rounds: c.Stats.Rounds, DurationMS: c.Stats.Duration.Milliseconds(),
@@ -205,7 +164,7 @@ func (x *extraction) count(w Written) {
 func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, took time.Duration, err error) {
 	result := cmp.Or(string(report.Ledger), string(report.Result))
 	e.Metrics.MemoryExtractions.WithLabelValues(result).Inc()
-	if report.Result == lease.Nothing || report.Result == lease.Busy {
+	if report.Result == work.Nothing || report.Result == work.Busy {
 		return
 	}
 	e.Metrics.MemoryExtractionDuration.Observe(took.Seconds())

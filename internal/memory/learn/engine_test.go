@@ -14,8 +14,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 var (
@@ -52,18 +52,18 @@ func TestExtract(t *testing.T) {
 			from conversation_briefs`: "4 none",
 		`select source_session_id || ' ' || origin || ' ' || durable
 			from memories`: chatID.String() + " extracted true",
-		`select version || ' ' || coalesce(lease_token::text, 'none')
-			from memory_users`: "1 none",
+		`select version || ' ' || (select count(*) from throughline.work)
+			from memory_users`: "1 0",
 	} {
 		testkit.Want(t, r.pool, want, question)
 	}
 	if lines := strings.Count(r.logs.String(), chatID.String()); lines != 1 || strings.Contains(r.logs.String(), "walnuts") {
 		t.Errorf("the log is %s", r.logs)
 	}
-	if again, err := r.extract(chatID); err != nil || again.Result != lease.Nothing || again.Wait != 0 || len(r.model.Requests()) != 1 {
+	if again, err := r.extract(chatID); err != nil || again.Result != work.Nothing || again.Wait != 0 || len(r.model.Requests()) != 1 {
 		t.Errorf("once more: %+v, %v", again, err)
 	}
-	if gone, err := r.extract(uuid.New()); err != nil || gone.Result != lease.Nothing {
+	if gone, err := r.extract(uuid.New()); err != nil || gone.Result != work.Nothing {
 		t.Errorf("no such chat: %+v, %v", gone, err)
 	}
 }
@@ -141,7 +141,7 @@ func TestModelsThatFail(t *testing.T) {
 			})
 			chatID := r.chat("I am allergic to walnuts.")
 			report, err := r.extract(chatID)
-			if report.Result != lease.Failed || err == nil || errors.Is(err, lease.ErrBroken) != c.skips || strings.Contains(err.Error(), "walnuts") {
+			if report.Result != work.Failed || err == nil || errors.Is(err, work.ErrBroken) != c.skips || strings.Contains(err.Error(), "walnuts") {
 				t.Errorf("first: %+v, %v", report, err)
 			}
 			r.wantUnread()
@@ -152,16 +152,16 @@ func TestModelsThatFail(t *testing.T) {
 				}
 				r.wantNoLease()
 				testkit.Want(t, r.pool, 4, "select calls from memory_extractions") // of both attempts
-				if again, err := r.extract(chatID); err != nil || again.Result != lease.Nothing {
+				if again, err := r.extract(chatID); err != nil || again.Result != work.Nothing {
 					t.Errorf("after the last: %+v, %v", again, err)
 				}
 				return
 			}
-			if err == nil || last.Result != lease.Refused {
+			if err == nil || last.Result != work.Refused {
 				t.Errorf("last: %+v, %v", last, err)
 			}
 			r.wantUnread()
-			testkit.Want(t, r.pool, true, "select extract_due_at between now() + interval '9 min' and now() + interval '11 min' from conversation_briefs")
+			testkit.Want(t, r.pool, true, "select retry_at between now() + interval '9 min' and now() + interval '11 min' from throughline.work where kind = 'extract'")
 		})
 	}
 }
@@ -242,7 +242,7 @@ func TestRangesFollowOneAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report.Result != lease.Done {
+		if report.Result != work.Done {
 			break
 		}
 		got = append(got, [2]int64{report.SeqFrom, report.SeqTo})
@@ -271,7 +271,7 @@ func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 	}{
 		"the message is edited":      {"update messages set content = 'I like walnuts.' where chat_id = $1 and role = 'user'", true},
 		"the chat is deleted":        {"delete from chats where id = $1", false},
-		"the lease is lost":          {"update memory_users set lease_token = gen_random_uuid() where user_id = (select user_id from chats where id = $1)", false},
+		"the lease is lost":          {"update throughline.work set lease_token = gen_random_uuid() where key = $1", false},
 		"somebody else has read it":  {"update conversation_briefs set extracted_seq = 2 where chat_id = $1", false},
 		"it is skipped":              {"select throughline.skip_rest($1)", false},
 		"the chat is not remembered": {"update chats set remember = false where id = $1", false},
@@ -290,9 +290,9 @@ func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 			}, nil)
 			chatID = r.chat("I am allergic to walnuts.")
 			report, err := r.extract(chatID)
-			want := lease.Conflict
+			want := work.Conflict
 			if c.done {
-				want = lease.Done
+				want = work.Done
 			}
 			if err != nil || report.Result != want || report.Added != 0 {
 				t.Errorf("%+v, %v", report, err)
@@ -337,13 +337,13 @@ func TestWorkersThatEnd(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		report, err := r.engine.Extract(ctx, chatID, r.job(false))
-		if report.Result != lease.Paused {
+		if report.Result != work.Paused {
 			err = errors.Join(err, fmt.Errorf("%w: %+v", errOther, report))
 		}
 		ended <- err
 	}()
 	<-asked
-	if report, err := r.extract(r.chat("Another chat.")); err != nil || report.Result != lease.Busy {
+	if report, err := r.extract(r.chat("Another chat.")); err != nil || report.Result != work.Waiting {
 		t.Errorf("while another worker reads: %+v, %v", report, err)
 	}
 	stop()
@@ -352,7 +352,7 @@ func TestWorkersThatEnd(t *testing.T) {
 	}
 	r.wantUnread()
 	// A dead worker's lease runs out.
-	testkit.Exec(t, r.pool, "update memory_users set lease_token = gen_random_uuid(), lease_until = now() - interval '1 s'")
+	testkit.Lease(t, r.pool, "extract", chatID, r.user, "-1 second")
 	if report := r.mustExtract(chatID); report.Added != 1 {
 		t.Errorf("%+v", report)
 	}

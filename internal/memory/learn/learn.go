@@ -10,40 +10,43 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/consolidate"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
 // mostRounds is how often candidates are compared with memories that change meanwhile. Then the job does it anew.
 const mostRounds = 3
 
-// learn reads the range. The report is lease.Done if it was committed.
-func (x *extraction) learn(ctx context.Context) (Report, error) {
+// learn reads the range, and commits what comes of it.
+func (x *extraction) learn(ctx context.Context) error {
 	input := x.input()
 	x.change.Used = x.used()
 	candidates, err := x.propose(ctx, input)
 	if err != nil {
-		return Report{}, err
+		return err
 	}
 	candidates = consolidate.Merge(candidates)
 	x.change.Stats.Candidates = len(candidates)
+	x.change.Ledger = Read
 	if len(candidates) == 0 {
 		x.change.Ledger = Empty
-		return x.commit(ctx)
 	}
-	x.change.Ledger = Read
 	c := x.compare(ctx, candidates)
 	for x.change.Stats.Rounds < mostRounds {
-		x.change.Stats.Rounds++
-		if err := c.decide(ctx); err != nil {
-			return Report{}, err
+		if len(candidates) > 0 {
+			x.change.Stats.Rounds++
+			if err := c.decide(ctx); err != nil {
+				return err
+			}
 		}
-		if report, err := x.commit(ctx); err != nil || report.Result == lease.Done {
-			return report, err
+		if outcome, err := x.commit(ctx); err != nil || outcome == Committed {
+			return err
+		} else if outcome == Overtaken {
+			return work.ErrLost
 		}
 	}
-	return Report{}, lease.ErrLost
+	return work.ErrLost
 }
 
 // input is what the extraction is shown.
@@ -125,7 +128,7 @@ func (x *extraction) propose(ctx context.Context, input extract.Input) ([]extrac
 		case !chosen.readable && err != nil:
 			return nil, err
 		case !chosen.readable:
-			return nil, fmt.Errorf("%w: two extractions are not of the form", lease.ErrBroken)
+			return nil, fmt.Errorf("%w: two extractions are not of the form", work.ErrBroken)
 		}
 	}
 	x.change.Stats.Dropped = map[string]int{}
@@ -144,8 +147,8 @@ type proposal struct {
 
 // extract makes one call. again is why the answer before it was refused; "" for the first.
 func (x *extraction) extract(ctx context.Context, input extract.Input, again string) (proposal, error) {
-	told := lease.Instructions{Ref: extract.Ref, Text: extract.Instructions()}.Or(x.Config.Extract)
-	answer, err := x.ask(ctx, lease.Question{
+	told := work.Instructions{Ref: extract.Ref, Text: extract.Instructions()}.Or(x.Config.Extract)
+	answer, err := x.ask(ctx, work.Question{
 		Purpose: "extract", Instructions: instructions(told.Text, again), Input: extract.Write(input),
 		SchemaName: extract.SchemaName, Schema: extract.Schema(),
 	}, told.Ref)
@@ -168,7 +171,7 @@ func instructions(base, again string) string {
 }
 
 // ask makes one call of the model, and adds it to the stats.
-func (x *extraction) ask(ctx context.Context, question lease.Question, ref string) (string, error) {
+func (x *extraction) ask(ctx context.Context, question work.Question, ref string) (string, error) {
 	question.Model, question.CacheKey, question.UserID = x.Model, x.change.ChatID, x.change.Planned.UserID
 	ctx, cancel := context.WithTimeout(ctx, x.CallTimeout)
 	defer cancel()

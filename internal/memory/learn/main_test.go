@@ -15,11 +15,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -54,7 +54,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*learn.Config)) *ri
 	})
 	t.Cleanup(client.Close)
 	r.config = learn.Config{
-		Store: postgres.NewLearning(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
+		Store: postgres.NewLearning(pool), Leases: postgres.NewWork(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
 		Delay: 1,
 	}
 	if change != nil {
@@ -95,7 +95,7 @@ func (r *rig) job(last bool) learn.Job {
 func (r *rig) mustExtract(chatID uuid.UUID) learn.Report {
 	r.t.Helper()
 	report, err := r.extract(chatID)
-	if err != nil || report.Result != lease.Done {
+	if err != nil || report.Result != work.Done {
 		r.t.Fatalf("extract: %+v, %v", report, err)
 	}
 	return report
@@ -111,7 +111,7 @@ func (r *rig) contents(status string) []string {
 // wantNoLease checks that the user's lease was given back.
 func (r *rig) wantNoLease() {
 	r.t.Helper()
-	testkit.Want(r.t, r.pool, 0, "select count(*) from memory_users where lease_token is not null")
+	testkit.Want(r.t, r.pool, 0, "select count(*) from throughline.work where lease_token is not null")
 }
 
 // wantUnread checks that nothing was written.

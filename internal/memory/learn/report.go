@@ -7,7 +7,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -38,7 +38,7 @@ type Job struct {
 
 // Report describes an extraction, without content.
 type Report struct {
-	Result lease.Result `json:"result"`
+	Result work.Result `json:"result"`
 	// Ledger is the entry that it wrote; "" for none.
 	Ledger       Ledger         `json:"ledger,omitempty"`
 	ID           uuid.UUID      `json:"extraction_id,omitzero"`

@@ -7,25 +7,18 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/consolidate"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
 // Store keeps memories and the ledger of what was read for them. Each method is one short transaction with the rights of
-// the chat's owner; none is open while a model works. The lease is one per user: the extractions of a user's chats pass
-// one after the other.
+// the chat's owner; none is open while a model works.
 type Store interface {
-	// Claim takes the lease of the chat's user and reads what an extraction of at most so many turns needs.
-	Claim(ctx context.Context, chatID uuid.UUID, held lease.Lease, mostTurns int) (Snapshot, lease.Claim, error)
-	// Renew extends the lease. It returns false when another worker has taken it over.
-	Renew(ctx context.Context, chatID uuid.UUID, held lease.Lease) (bool, error)
-	// Release ends the lease of an extraction that has not committed.
-	Release(ctx context.Context, chatID uuid.UUID, held lease.Lease) error
-	// Settle ends the lease of an extraction that found nothing to read, and notes that nothing is due if that still holds.
-	Settle(ctx context.Context, chatID uuid.UUID, held lease.Lease) error
-	// PutOff ends the lease, and lets the chat be due again after a wait.
-	PutOff(ctx context.Context, chatID uuid.UUID, held lease.Lease, wait time.Duration) error
+	// Read reads what an extraction of at most so many turns needs; false for a chat that was deleted.
+	Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (Snapshot, bool, error)
+	// Settle notes that nothing of a chat is due, if nothing was said since.
+	Settle(ctx context.Context, chatID uuid.UUID) error
 	// Similar returns the memories that resemble each text.
 	Similar(ctx context.Context, chatID uuid.UUID, texts []Text, model string) (Known, error)
 	// Commit writes a change and its entry in the ledger, completes the job, and calls next in the same transaction, with
@@ -104,7 +97,7 @@ type Change struct {
 	ChatID uuid.UUID
 	// JobID is the River job that the change completes; 0 for none.
 	JobID   int64
-	Lease   lease.Lease
+	Lease   work.Lease
 	Planned Snapshot
 	Range   Range
 	Ledger  Ledger

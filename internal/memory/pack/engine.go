@@ -10,9 +10,9 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -20,6 +20,7 @@ import (
 // Config of an Engine. All fields are required except where noted.
 type Config struct {
 	Store      Store
+	Leases     work.Store
 	Summarizer brief.Summarizer
 	// Prompt is that of folds. Topics are summarized with the inline prompt, whatever the mode: a hosted one has the cap of
 	// briefs in its text.
@@ -63,8 +64,15 @@ func New(config Config) *Engine {
 // Compact packs what is too much of a topic, and makes again what is stale.
 func (e *Engine) Compact(ctx context.Context, chatID, topicID uuid.UUID, job Job) (Report, error) {
 	c := &compaction{Engine: e, job: job, began: time.Now()}
-	c.change = Change{ChatID: chatID, TopicID: topicID, JobID: job.ID, Lease: lease.Lease{Token: uuid.New(), Duration: e.Lease}}
-	report, err := c.run(ctx)
+	c.change = Change{ChatID: chatID, TopicID: topicID, JobID: job.ID, Lease: work.Lease{
+		Kind: work.Compact, Key: topicID, ChatID: chatID, Token: uuid.New(), Duration: e.Lease, JobID: job.ID,
+	}}
+	result, err := work.Run(ctx, e.Leases, c.change.Lease, job.Last, c)
+	report := Report{Result: result}
+	if result == work.Done || c.change.Report.WithoutSummary && result == work.Refused {
+		report = c.change.Report
+		report.Result = result
+	}
 	report.DurationMS = time.Since(c.began).Milliseconds()
 	e.record(ctx, &c.change, report, err)
 	return report, err
@@ -80,29 +88,31 @@ type compaction struct {
 	partial bool
 }
 
-// run claims the topic, and compacts it if it needs that. It releases the lease, whatever the outcome.
-func (c *compaction) run(ctx context.Context) (Report, error) {
-	snapshot, claim, err := c.Store.Claim(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease)
-	switch {
-	case err != nil:
-		return Report{Result: lease.Failed}, err
-	case claim != lease.Taken:
-		return Report{Result: claim.Result()}, nil
+// Plan reads the topic, and decides what it needs.
+func (c *compaction) Plan(ctx context.Context) (bool, error) {
+	snapshot, found, err := c.Store.Read(ctx, c.change.ChatID, c.change.TopicID)
+	if err != nil || !found {
+		return false, err
 	}
 	c.change.Planned = snapshot
 	plan, needed := planOf(&c.change.Planned, c.Settings)
-	if !needed {
-		return Report{Result: lease.Nothing}, c.release(ctx, c.Store.Release)
+	if needed {
+		c.begin(plan)
 	}
-	c.begin(plan)
-	err = c.summarize(ctx)
-	if err == nil {
-		var report Report
-		if report, err = c.commit(ctx); report.Result == lease.Done {
-			return report, err
-		}
+	return needed, nil
+}
+
+// Do adds the new messages to the summary, and commits. When its turn ends before the last piece, the compaction is one of the
+// messages up to there.
+func (c *compaction) Do(ctx context.Context) error {
+	err := c.write(ctx)
+	if _, refused := errors.AsType[*brief.RefusedError](err); refused && !c.job.Last {
+		return errors.New(err.Error()) // which another attempt may not be
 	}
-	return c.failed(ctx, err)
+	if err != nil {
+		return err
+	}
+	return c.commit(ctx)
 }
 
 // begin sets what the compaction writes if the model can add all that is new.
@@ -129,25 +139,11 @@ func (c *compaction) nameByMessage(messages []memory.Message) {
 	c.change.Title, c.change.TitleSeq = new(topics.Title(messages[first].Content)), &messages[first].Seq
 }
 
-// summarize adds the new messages to the summary, piece by piece, while the lease is renewed. When its turn ends before the
-// last piece, the compaction is one of the messages up to there.
-func (c *compaction) summarize(ctx context.Context) error {
+func (c *compaction) write(ctx context.Context) error {
+	task := brief.Task{Kind: brief.KindTopic, ChatID: c.change.ChatID, UserID: c.change.Planned.UserID}
 	if len(c.change.Plan.New) == 0 {
 		return nil
 	}
-	ctx, stop := lease.Keep(ctx, c.change.Lease.Duration, func(ctx context.Context) (bool, error) {
-		return c.Store.Renew(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease)
-	})
-	defer stop()
-	err := c.write(ctx)
-	if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
-		return cause
-	}
-	return err
-}
-
-func (c *compaction) write(ctx context.Context) error {
-	task := brief.Task{Kind: brief.KindTopic, ChatID: c.change.ChatID, UserID: c.change.Planned.UserID}
 	pieces := c.writer.Pieces(memory.Turns(c.change.Plan.New))
 	for n, piece := range pieces {
 		var err error
@@ -185,8 +181,8 @@ func (c *compaction) stopAt(seq int64) {
 	}
 }
 
-// commit writes the change. A topic that has changed meanwhile is lease.Conflict.
-func (c *compaction) commit(ctx context.Context) (Report, error) {
+// commit writes the change, unless the topic has changed meanwhile.
+func (c *compaction) commit(ctx context.Context) error {
 	if !c.change.Plan.Pack {
 		c.change.CompactedSeq = 0
 	}
@@ -196,18 +192,15 @@ func (c *compaction) commit(ctx context.Context) (Report, error) {
 		next = c.job.EnqueueNext
 	}
 	committed, err := c.Store.Commit(ctx, c.change, next)
-	switch {
-	case err != nil:
-		return Report{Result: lease.Failed}, err
-	case !committed:
-		return Report{Result: lease.Conflict}, nil
+	if err == nil && !committed {
+		return work.ErrLost
 	}
-	return c.change.Report, nil
+	return err
 }
 
 func (c *compaction) fillReport() {
 	planned, r := &c.change.Planned, &c.change.Report
-	r.Result = lease.Done
+	r.Result = work.Done
 	r.Archived = len(upto(planned.Messages, c.change.CompactedSeq))
 	r.Active = len(planned.Messages) - r.Archived
 	r.Packed = max(r.Archived-len(upto(planned.Messages, planned.CompactedSeq)), 0)
@@ -216,56 +209,29 @@ func (c *compaction) fillReport() {
 	r.DurationMS = time.Since(c.began).Milliseconds()
 }
 
-// failed decides what becomes of a compaction that was not committed. After the last attempt a topic is put off; one whose
-// summaries were refused is packed without, so that it does not grow for ever, and its summary catches up later.
-func (c *compaction) failed(ctx context.Context, err error) (Report, error) {
-	_, refused := errors.AsType[*brief.RefusedError](err)
-	switch {
-	case err == nil || errors.Is(err, lease.ErrLost):
-		return Report{Result: lease.Conflict}, c.release(ctx, c.Store.Release)
-	case errors.Is(ctx.Err(), context.Canceled): // the worker is stopped, which is no failure
-		return Report{Result: lease.Paused}, c.release(ctx, c.Store.Release)
-	case c.job.Last && refused:
-		return c.giveUp(ctx, err)
-	case c.job.Last:
-		return Report{Result: lease.Refused}, errors.Join(err, c.putOff(ctx, c.AfterFailure))
+// GiveUp puts a topic off. One whose summaries were refused is packed without, so that it does not grow for ever, and its
+// summary catches up later. What is stale stays so.
+func (c *compaction) GiveUp(ctx context.Context, cause error) (work.Result, error) {
+	if _, refused := errors.AsType[*brief.RefusedError](cause); !refused {
+		_, _, err := c.Leases.PutOff(ctx, c.change.Lease, string(work.Failed), work.Delay{First: c.AfterFailure, Longest: c.AfterFailure})
+		return work.Refused, errors.Join(cause, err)
 	}
-	return Report{Result: lease.Failed}, errors.Join(err, c.release(ctx, c.Store.Release))
-}
-
-// giveUp packs the messages without a summary of them. What is stale stays so.
-func (c *compaction) giveUp(ctx context.Context, cause error) (Report, error) {
-	ctx, cancel := lease.Afterwards(ctx)
-	defer cancel()
 	planned := &c.change.Planned
 	c.change.Wait, c.change.Report.WithoutSummary = c.AfterRefusal, true
 	c.change.Summary, c.change.Tokens, c.change.SummarySeq = planned.Summary, planned.SummaryTokens, planned.SummarySeq
 	c.change.CompactedSeq, c.change.Stale = c.change.Plan.Upto, planned.Stale
-	report, err := c.commit(ctx)
-	if err != nil || report.Result != lease.Done {
-		return Report{Result: lease.Failed}, errors.Join(cause, err, c.release(ctx, c.Store.Release))
+	if err := c.commit(ctx); err != nil {
+		return work.Failed, errors.Join(cause, err)
 	}
-	report.Result = lease.Refused
 	c.Logger.LogAttrs(ctx, slog.LevelWarn, "topic packed without a summary", slog.String("chat_id", c.change.ChatID.String()),
-		slog.String("topic_id", c.change.TopicID.String()), slog.Int("packed", report.Packed), slog.Any("error", cause))
-	return report, nil
-}
-
-func (c *compaction) putOff(ctx context.Context, wait time.Duration) error {
-	return c.release(ctx, func(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) error {
-		return c.Store.PutOff(ctx, chatID, topicID, held, wait)
-	})
-}
-
-// release ends the lease, so that the next try need not wait for its end.
-func (c *compaction) release(ctx context.Context, end func(context.Context, uuid.UUID, uuid.UUID, lease.Lease) error) error {
-	return lease.GiveBack(ctx, func(ctx context.Context) error { return end(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease) })
+		slog.String("topic_id", c.change.TopicID.String()), slog.Int("packed", c.change.Report.Packed), slog.Any("error", cause))
+	return work.Refused, nil
 }
 
 // record writes the log line and the metrics of a compaction. There is no log line when nothing was done.
 func (e *Engine) record(ctx context.Context, change *Change, report Report, err error) {
 	e.Metrics.TopicCompactions.WithLabelValues(string(report.Result)).Inc()
-	if report.Result == lease.Nothing || report.Result == lease.Busy {
+	if report.Result == work.Nothing || report.Result == work.Busy {
 		return
 	}
 	level := slog.LevelInfo

@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestCompactionKeepsTheLastMessages(t *testing.T) {
@@ -208,7 +206,7 @@ func TestMergedAndMissingTopicsNeedNothing(t *testing.T) {
 	testkit.Exec(t, r.pool, "update topics set state = 'merged', merged_into = $2 where id = $1", of.id, r.topicIn(of.chatID, 1).id)
 	r.wantNothing(of)
 	testkit.Exec(t, r.pool, "delete from chats where id = $1", of.chatID)
-	if report, err := r.compact(of); err != nil || report.Result != lease.Nothing {
+	if report, err := r.compact(of); err != nil || report.Result != work.Nothing {
 		t.Errorf("a deleted chat: %+v, %v", report, err)
 	}
 	if got := len(r.inputs()); got != 0 {
@@ -227,12 +225,12 @@ func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
 	}, nil)
 	of := r.topic(8)
 	report, err := r.compact(of)
-	if report.Result != lease.Failed || err == nil || len(r.inputs()) != 2 {
+	if report.Result != work.Failed || err == nil || len(r.inputs()) != 2 {
 		t.Fatalf("the first attempt: %+v, %v, %d calls", report, err, len(r.inputs()))
 	}
 	r.want(of, row{})
 	report, err = r.engine.Compact(t.Context(), of.chatID, of.id, r.job(true))
-	if report.Result != lease.Refused || err != nil || !report.WithoutSummary {
+	if report.Result != work.Refused || err != nil || !report.WithoutSummary {
 		t.Fatalf("the last attempt: %+v, %v", report, err)
 	}
 	r.check(of)
@@ -240,7 +238,7 @@ func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
 	r.wantNothing(of)
 
 	refusing = false
-	testkit.Exec(t, r.pool, "update topics set retry_at = now() where id = $1", of.id)
+	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now() where key = $1", of.id)
 	report = r.mustCompact(of)
 	r.want(of, row{Summary: "They talked about bows.", SummarySeq: 12, CompactedSeq: 12, Archived: 12})
 	if report.Packed != 0 || report.Summarized != 12 {
@@ -257,7 +255,7 @@ func TestStoppedWorkerGivesTheLeaseBack(t *testing.T) {
 		return offline.Answer{Text: "They talked.", Latency: time.Minute}
 	}, nil)
 	of := r.topic(8)
-	if report, err := r.engine.Compact(ctx, of.chatID, of.id, r.job(true)); report.Result != lease.Paused || err != nil {
+	if report, err := r.engine.Compact(ctx, of.chatID, of.id, r.job(true)); report.Result != work.Paused || err != nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 	r.want(of, row{})
@@ -267,12 +265,12 @@ func TestAnotherWorkersLease(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, summaries(), nil)
 	of := r.topic(8)
-	testkit.Exec(t, r.pool, "update topics set lease_token = $2, lease_until = now() + interval '1 minute' where id = $1", of.id, uuid.New())
-	if report, err := r.compact(of); err != nil || report.Result != lease.Busy {
+	testkit.Lease(t, r.pool, "compact", of.id, r.user, "1 minute")
+	if report, err := r.compact(of); err != nil || report.Result != work.Busy {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	// Its worker was killed.
-	testkit.Exec(t, r.pool, "update topics set lease_until = now() where id = $1", of.id)
+	testkit.Exec(t, r.pool, "update throughline.work set lease_until = now() where key = $1", of.id)
 	r.mustCompact(of)
 }
 
@@ -281,11 +279,11 @@ func TestLeaseThatIsLostEndsTheCompaction(t *testing.T) {
 	var r *rig
 	var of topic
 	r = newRig(t, func(*offline.Request) offline.Answer {
-		testkit.Exec(t, r.pool, "update topics set lease_token = $2, lease_until = now() + interval '1 minute' where id = $1", of.id, uuid.New())
+		testkit.Lease(t, r.pool, "compact", of.id, r.user, "1 minute")
 		return offline.Answer{Text: "They talked.", Latency: time.Minute}
 	}, func(c *pack.Config) { c.Lease = 30 * time.Millisecond })
 	of = r.topic(8)
-	if report, err := r.compact(of); err != nil || report.Result != lease.Conflict {
+	if report, err := r.compact(of); err != nil || report.Result != work.Conflict {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if got := r.row(of); got.Summary != "" || got.Archived != 0 || !got.Leased {

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // What happens to the topic while the model works.
@@ -40,7 +40,7 @@ func TestChangeMeanwhileIsNeverOverwritten(t *testing.T) {
 			}, nil)
 			of = r.topic(8)
 			report, err := r.compact(of)
-			if want := map[bool]lease.Result{true: lease.Conflict, false: lease.Done}[c.lost]; err != nil || report.Result != want {
+			if want := map[bool]work.Result{true: work.Conflict, false: work.Done}[c.lost]; err != nil || report.Result != want {
 				t.Fatalf("%+v, %v, want %s", report, err, want)
 			}
 			if n := testkit.Ask[int](t, r.pool, "select count(*) from topics where id = $1", of.id); n == 0 {

@@ -15,13 +15,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -54,7 +54,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*pack.Config)) *rig
 	t.Cleanup(client.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = pack.Config{
-		Store: postgres.NewPacks(pool), Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
+		Store: postgres.NewPacks(pool), Leases: postgres.NewWork(pool), Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: r.metrics,
 	}
 	if change != nil {
@@ -149,7 +149,7 @@ func (r *rig) job(last bool) pack.Job {
 func (r *rig) mustCompact(of topic) pack.Report {
 	r.t.Helper()
 	report, err := r.compact(of)
-	if err != nil || report.Result != lease.Done {
+	if err != nil || report.Result != work.Done {
 		r.t.Fatalf("compact: %+v, %v\n%s", report, err, r.logs)
 	}
 	r.check(of)
@@ -159,7 +159,7 @@ func (r *rig) mustCompact(of topic) pack.Report {
 // wantNothing fails the test if a compaction finds anything to do.
 func (r *rig) wantNothing(of topic) {
 	r.t.Helper()
-	if report, err := r.compact(of); err != nil || report.Result != lease.Nothing {
+	if report, err := r.compact(of); err != nil || report.Result != work.Nothing {
 		r.t.Fatalf("compact: %+v, %v", report, err)
 	}
 	r.check(of)
@@ -176,7 +176,7 @@ type row struct {
 func (r *rig) row(of topic) row {
 	r.t.Helper()
 	rows, err := r.pool.Query(r.t.Context(), `select coalesce(summary, ''), summary_seq, compacted_seq, compacted_messages, stale, rehydrated,
-		retry_at > now() is true, lease_token is not null, state = 'archived' from topics where id = $1`, of.id)
+		throughline.is_put_off('compact', id), throughline.is_at_work('compact', id), state = 'archived' from topics where id = $1`, of.id)
 	if err != nil {
 		r.t.Fatal(err)
 	}

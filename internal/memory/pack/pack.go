@@ -11,8 +11,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -20,16 +20,10 @@ import (
 // Store keeps topics. Each method is one short transaction with the rights of the chat's owner; none is open while the
 // model works.
 type Store interface {
-	// Claim takes the lease of a topic, and reads it with all of its messages.
-	Claim(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (Snapshot, lease.Claim, error)
-	// Renew extends the lease. It returns false when another worker has taken it over.
-	Renew(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (bool, error)
-	// Release ends the lease of a compaction that has not committed.
-	Release(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) error
-	// PutOff ends the lease, and lets the topic be due again after a wait.
-	PutOff(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease, wait time.Duration) error
+	// Read reads a topic with all of its messages; false for one that is gone.
+	Read(ctx context.Context, chatID, topicID uuid.UUID) (Snapshot, bool, error)
 	// Commit writes a change, completes the job, and calls next, if there is one, in the same transaction, with the rights
-	// of the server. When the topic or its messages have changed since Claim it writes nothing and returns false.
+	// of the server. When the topic or its messages have changed since Read, or the lease is lost, it writes nothing and returns false.
 	Commit(ctx context.Context, change Change, next func(ctx context.Context, tx pgx.Tx) error) (bool, error)
 }
 
@@ -43,8 +37,6 @@ type Snapshot struct {
 	Current, Rehydrated bool
 	// Stale reports that the summary is to be made again.
 	Stale bool
-	// PutOff reports that a compaction was given up, and it is too early to try again.
-	PutOff bool
 	// Title is of the message TitleSeq; 0 says that it was made with a summary, or is topics.Untitled, nil that a user set it.
 	Title    string
 	TitleSeq *int64
@@ -61,7 +53,7 @@ type Change struct {
 	ChatID, TopicID uuid.UUID
 	// JobID is the River job that the change completes; 0 for none.
 	JobID   int64
-	Lease   lease.Lease
+	Lease   work.Lease
 	Planned Snapshot
 	Plan    Plan
 	// Title and TitleSeq are nil where the title stays.
@@ -90,7 +82,7 @@ type Job struct {
 
 // Report describes a compaction, without content.
 type Report struct {
-	Result lease.Result `json:"result"`
+	Result work.Result `json:"result"`
 	// Packed is how many messages were packed, Archived how many are now, and Active how many are not.
 	Packed   int `json:"packed"`
 	Archived int `json:"archived"`

@@ -31,7 +31,6 @@ func planOf(s *Snapshot, settings topics.Settings) (Plan, bool) {
 	p := Plan{Upto: s.CompactedSeq, Pack: true, Summary: s.Summary, SummaryTokens: s.SummaryTokens, SummarySeq: s.SummarySeq}
 	stays := s.Rehydrated && s.Current
 	switch {
-	case s.PutOff:
 	case s.Stale:
 		p.Upto, p.Pack, p.Summarize = s.target(settings), !stays, true
 		p.Summary, p.SummaryTokens, p.SummarySeq = "", 0, 0

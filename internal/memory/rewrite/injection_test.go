@@ -6,11 +6,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/rewrite"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit/injection"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // everywhere has a text wherever an input may hold one.
@@ -60,8 +60,8 @@ func FuzzWriteKeepsItsForm(f *testing.F) {
 // saying is a model with one answer.
 type saying string
 
-func (s saying) Write(context.Context, lease.Question) (lease.Answer, error) {
-	return lease.Answer{Text: string(s)}, nil
+func (s saying) Write(context.Context, work.Question) (work.Answer, error) {
+	return work.Answer{Text: string(s)}, nil
 }
 
 func FuzzAnswerIsOneShortLine(f *testing.F) {

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
@@ -32,7 +32,7 @@ func Instructions() string { return strings.TrimSpace(instructions) }
 
 // Model answers in plain text. An answer without text is "", and no error.
 type Model interface {
-	Write(ctx context.Context, question lease.Question) (lease.Answer, error)
+	Write(ctx context.Context, question work.Question) (work.Answer, error)
 }
 
 // Config of a Rewriter. All fields are required except where noted.
@@ -82,7 +82,7 @@ func (r *Rewriter) Rewrite(ctx context.Context, q Question) (string, bool, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	answer, err := r.Writer.Write(ctx, lease.Question{
+	answer, err := r.Writer.Write(ctx, work.Question{
 		Purpose: Purpose, Model: r.Model, Instructions: cmp.Or(strings.TrimSpace(r.Config.Instructions), Instructions()),
 		Input: Write(q), CacheKey: q.ChatID, UserID: q.UserID,
 	})

@@ -28,7 +28,7 @@ select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_tur
   from public.conversation_briefs b
  where b.chat_id = $1`)
 
-type ClaimBriefRow struct {
+type ReadFoldRow struct {
 	Version, CoveredSeq                      int64
 	BriefTokens, PendingTokens, PendingTurns int
 	Stale                                    bool
@@ -38,7 +38,7 @@ type ClaimBriefRow struct {
 	LastSummarizedMessageID                  uuid.UUID
 	MemoryStrategy                           string
 	MaxTurns                                 *int
-	FromTool, PutOff                         bool
+	FromTool                                 bool
 	DraftPlan                                string
 	DraftPieces                              int
 	DraftSummary                             string
@@ -47,32 +47,18 @@ type ClaimBriefRow struct {
 	DraftDurationMs                          int
 }
 
-// Like ReadBrief, and takes the lease for a fold; with the draft that an earlier worker left. No row: another
-// worker holds the lease, or the lock while it writes, or the user's other folds are as many as may run. The same
-// token may claim again, because the connection may have broken after a first claim.
-var ClaimBrief = query.Fields[ClaimBriefParams, ClaimBriefRow](`-- name: ClaimBrief :one
-update throughline.own_briefs b
-   set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
-  from throughline.own_chats c left join throughline.own_brief_drafts d on d.chat_id = c.id
- where b.chat_id = $3 and c.id = b.chat_id
-   and (b.lease_until is null or b.lease_until <= now() or b.lease_token = $1::uuid)
-   and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
-   and throughline.may_fold(b.chat_id, $4::int)
-returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+// Like ReadBrief, for a fold: with the draft that an earlier worker left.
+var ReadFold = query.Single[uuid.UUID, ReadFoldRow](`-- name: ReadFold :one
+select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
-       c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool, coalesce(b.retry_at > now(), false)::bool as put_off,
+       c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,
        coalesce(d.plan_sha256, '')::text as draft_plan, coalesce(d.pieces_done, 0)::int as draft_pieces, coalesce(d.global_summary, '')::text as draft_summary,
-       coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms`)
-
-type ClaimBriefParams struct {
-	LeaseToken   uuid.UUID
-	LeaseSeconds float64
-	ChatID       uuid.UUID
-	FoldsPerUser int
-}
+       coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms
+  from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id left join throughline.own_brief_drafts d on d.chat_id = c.id
+ where b.chat_id = $1`)
 
 type ReadCountersRow struct {
 	BriefTokens, PendingTokens, PendingTurns int
@@ -89,7 +75,7 @@ type ReadCountersRow struct {
 // at once already.
 var ReadCounters = query.Fields[ReadCountersParams, ReadCountersRow](`-- name: ReadCounters :one
 select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,
-       coalesce(b.retry_at > now(), false)::bool as put_off,
+       throughline.is_put_off('fold', b.chat_id)::bool as put_off,
        (case when c.memory_strategy = 'simple'
                or $1::text in ('auto', 'on') and c.topics <> 'off'
                   and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.assigned_seq > 0) then (
@@ -109,39 +95,16 @@ type ReadCountersParams struct {
 	ChatID                   uuid.UUID
 }
 
-// No row: another worker has taken over.
-var RenewFoldLease = query.Fields[RenewFoldLeaseParams, struct{}](`-- name: RenewFoldLease :execrows
-update throughline.own_briefs
-   set lease_until = now() + make_interval(secs => $1::float8)
- where chat_id = $2 and lease_token = $3::uuid`)
-
-type RenewFoldLeaseParams struct {
-	LeaseSeconds       float64
-	ChatID, LeaseToken uuid.UUID
-}
-
-var ReleaseFoldLease = query.Fields[ReleaseFoldLeaseParams, struct{}](`-- name: ReleaseFoldLease :exec
-update throughline.own_briefs set lease_token = null, lease_until = null
- where chat_id = $1 and lease_token = $2::uuid`)
-
-type ReleaseFoldLeaseParams struct {
-	ChatID, LeaseToken uuid.UUID
-}
-
-// Stores how far a change of several pieces has come, and renews its lease. No row: the lease was lost, or what
-// the change was planned from has changed. The update waits for whoever edits a message at this moment, so no
-// draft is written that the edit would have deleted.
+// Stores how far a change of several pieces has come. No row: what the change was planned from has changed. It waits for
+// whoever edits a message at this moment, so no draft is written that the edit would have deleted.
 var WriteDraft = query.Fields[WriteDraftParams, struct{}](`-- name: WriteDraft :execrows
-with held as (update throughline.own_briefs b
-   set lease_until = now() + make_interval(secs => $8::float8)
- where b.chat_id = $9 and b.lease_token = $10::uuid
-   and b.version = $11 and b.edit_count = $12
-returning b.chat_id, b.user_id)
+with planned as (select b.chat_id, b.user_id from throughline.own_briefs b
+ where b.chat_id = $8 and b.version = $9 and b.edit_count = $10 for no key update)
 insert into throughline.own_brief_drafts
   (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
-select held.chat_id, held.user_id, $1::text, $2::int, $3::int,
+select p.chat_id, p.user_id, $1::text, $2::int, $3::int,
        $4::text, $5::int, $6::jsonb, $7::int
-  from held
+  from planned p
 on conflict (chat_id) do update
    set plan_sha256 = excluded.plan_sha256, pieces_done = excluded.pieces_done, pieces = excluded.pieces, global_summary = excluded.global_summary,
        tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now()`)
@@ -153,65 +116,48 @@ type WriteDraftParams struct {
 	Tokens                           int
 	Stats                            json.RawMessage
 	DurationMs                       int
-	LeaseSeconds                     float64
-	ChatID, LeaseToken               uuid.UUID
+	ChatID                           uuid.UUID
 	PlannedVersion, PlannedEditCount int64
 }
 
-type PutOffFoldRow struct {
-	FoldFailures int
-	WaitSeconds  float64
-}
-
-// Releases the lease of a change that was given up, and lets nobody try again for a while: one of soon_seconds after another,
-// and then first_seconds, which doubles each time.
-// With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
-// another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
-// a summary that passes. Returns how often the chat was put off, and for how many seconds.
-var PutOffFold = query.Fields[PutOffFoldParams, PutOffFoldRow](`-- name: PutOffFold :one
-with put_off as (update throughline.own_briefs b
-   set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = $1::text,
-       failing_since = coalesce(b.failing_since, now()),
-       retry_at = now() + make_interval(secs => coalesce(($2::float8[])[b.fold_failures + 1], least(
-         $3::float8, $4::float8 * 2 ^ least(b.fold_failures - cardinality($2::float8[]), 30)))),
-       brief = case when b.stale then jsonb_build_object('global_summary', '',
-                      'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
-               else b.brief end,
-       brief_tokens = case when b.stale then 0 else b.brief_tokens end
- where b.chat_id = $5
-   and ($6::uuid is null or b.lease_token = $6::uuid and b.edit_count = $7)
-returning b.chat_id, b.stale, b.fold_failures, b.retry_at),
+// Before a change is put off. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
+// a summary that passes. No row: a message was edited or deleted since the change was planned, so there is another change to
+// make; -1 for a change that nobody has planned.
+var DropStaleBrief = query.Fields[DropStaleBriefParams, bool](`-- name: DropStaleBrief :many
+with planned as (select b.chat_id, b.stale from throughline.own_briefs b
+ where b.chat_id = $1 and ($2::bigint < 0 or b.edit_count = $2::bigint) for no key update),
+dropped as (update throughline.own_briefs b
+   set brief = jsonb_build_object('global_summary', '',
+                 'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end),
+       brief_tokens = 0
+  from planned p where b.chat_id = p.chat_id and p.stale),
 redacted as (update throughline.own_brief_revisions r set global_summary = null
-  from put_off
- where r.chat_id = put_off.chat_id and put_off.stale and r.global_summary is not null)
-select fold_failures, extract(epoch from retry_at - now())::float8 as wait_seconds from put_off`)
+  from planned p
+ where r.chat_id = p.chat_id and p.stale and r.global_summary is not null)
+select p.stale from planned p`)
 
-type PutOffFoldParams struct {
-	Failure                      string
-	SoonSeconds                  []float64
-	LongestSeconds, FirstSeconds float64
-	ChatID                       uuid.UUID
-	LeaseToken                   uuid.NullUUID
-	PlannedEditCount             int64
+type DropStaleBriefParams struct {
+	ChatID           uuid.UUID
+	PlannedEditCount int64
 }
 
-// Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
+// For a fold that was due by the counters and found nothing to do. Counts again, in case the
 // counters are wrong, and notes them, so that no fold is inserted until they change; not if they have changed since the
-// claim, because there may be something to do by now. After LockOwnBrief, like WriteBrief.
+// chat was read, because there may be something to do by now. After LockOwnBrief, like WriteBrief.
 var SettleFold = query.Fields[SettleFoldParams, struct{}](`-- name: SettleFold :exec
 update throughline.own_briefs b
-   set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
+   set pending_tokens = rest.tokens, pending_turns = rest.turns,
        settled_tokens = case when b.pending_tokens = $1 and b.pending_turns = $2 then rest.tokens end,
        settled_turns = case when b.pending_tokens = $1 and b.pending_turns = $2 then rest.turns end
   from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = $3
            and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = $3)) rest
- where b.chat_id = $3 and b.lease_token = $4::uuid`)
+ where b.chat_id = $3`)
 
 type SettleFoldParams struct {
 	PlannedTokens, PlannedTurns int
-	ChatID, LeaseToken          uuid.UUID
+	ChatID                      uuid.UUID
 }
 
 // Waits for jobs that claim or write the brief, then for writers of messages. A separate statement, so that the next
@@ -230,7 +176,7 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
    for update`)
 
 // Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
-// message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
+// message was edited or deleted since; otherwise writes nothing and returns no
 // row. The counters are counted again after the new covered_seq.
 var WriteBrief = query.Fields[WriteBriefParams, brief.Counters](`-- name: WriteBrief :many
 with written as (update throughline.own_briefs b
@@ -241,9 +187,7 @@ with written as (update throughline.own_briefs b
        covered_seq = $4,
        pending_tokens = rest.tokens,
        pending_turns = rest.turns,
-       stale = false,
-       lease_token = null,
-       lease_until = null
+       stale = false
   from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = $5 and m.seq > $4) rest
@@ -252,14 +196,13 @@ with written as (update throughline.own_briefs b
    and (not b.readable
      or (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from $7::uuid)
    and b.edit_count = $8
-   and b.lease_token = $9::uuid
 returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),
 recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
    prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
-select w.chat_id, w.user_id, w.version, $10::text, $11::bigint, w.covered_seq, $12::int,
-       $1::text, $13::int, $14::int, $15::text,
-       $16::text, $17::text, $18::int, $19::text, $20::jsonb
+select w.chat_id, w.user_id, w.version, $9::text, $10::bigint, w.covered_seq, $11::int,
+       $1::text, $12::int, $13::int, $14::text,
+       $15::text, $16::text, $17::int, $18::text, $19::jsonb
   from written w)
 select brief_tokens, pending_tokens, pending_turns from written`)
 
@@ -272,7 +215,6 @@ type WriteBriefParams struct {
 	PlannedVersion                   int64
 	PlannedLastSummarizedMessageID   uuid.NullUUID
 	PlannedEditCount                 int64
-	LeaseToken                       uuid.UUID
 	Kind                             string
 	SeqFrom                          int64
 	Turns, InputTokens, OutputTokens int
@@ -298,17 +240,17 @@ with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_jo
     and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale
-    and (b.retry_at is null or b.retry_at <= now()) limit 1000)
+    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable
-    and (b.retry_at is null or b.retry_at <= now()) limit 1000)
+    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
   where b.thousands_to_fold >= $1::int / 1000
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
           $1::int, $2::int, $3::int, $4::int, $5::int,
@@ -319,7 +261,7 @@ union
    from public.conversation_briefs b
   where b.over_max_turns
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
   limit 1000)`)
 
@@ -335,7 +277,7 @@ update public.conversation_briefs
  where chat_id in (
    select b.chat_id from public.conversation_briefs b
     where b.thousands_to_fold >= $1::int / 1000
-      and b.updated_at < now() - interval '1 hour' and b.lease_until is null and b.retry_at is null and not b.stale and b.readable
+      and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id) and not b.stale and b.readable
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
             $1::int, $2::int, $3::int, $4::int, $5::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), $6::int)
@@ -344,12 +286,6 @@ update public.conversation_briefs
 type SettleRestedBriefsParams struct {
 	Threshold, KRawTurns, Bridge, MinTailTurns, Prompt, History int
 }
-
-// Leases that ran out: their workers died. As the server itself.
-var ClearDeadLeases = query.Bare[struct{}](`-- name: ClearDeadLeases :execrows
-update public.conversation_briefs
-   set lease_token = null, lease_until = null
- where lease_until < now()`)
 
 type FoldBacklogRow struct {
 	Age    float64
@@ -364,4 +300,4 @@ select coalesce(extract(epoch from now() - least(waiting.since, failing.since)),
   from (select min(j.created_at) as since from river.river_job j
          where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief')
            and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
-       (select min(b.failing_since) as since, count(*) as chats from public.conversation_briefs b where b.failing_since is not null) failing`)
+       (select min(w.failing_since) as since, count(*) as chats from throughline.work w where w.kind = 'fold' and w.failing_since is not null) failing`)

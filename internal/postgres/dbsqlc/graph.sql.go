@@ -91,23 +91,16 @@ type ReadGraphParams struct {
 	Most                 int
 }
 
-// As the server itself. At most one row.
-var ClaimGraph = query.Fields[ClaimGraphParams, uuid.UUID](`-- name: ClaimGraph :many
-select throughline.claim_graph($1::uuid, $2::uuid, $3::float8)::uuid as user_id`)
-
-type ClaimGraphParams struct {
-	After, Token uuid.UUID
-	Seconds      float64
-}
-
-// As the server itself.
-var ReleaseGraph = query.Fields[ReleaseGraphParams, struct{}](`-- name: ReleaseGraph :exec
-update public.memory_users set graph_token = null, graph_until = null
- where user_id = $1 and graph_token = $2::uuid`)
-
-type ReleaseGraphParams struct {
-	UserID, Token uuid.UUID
-}
+// As the server itself: a user who has memories that the graph has not looked at, of whom nobody works on them and who was not
+// put off; before others those who failed least, and after one who had a turn. The memories lead to their users, not the users
+// to their memories (offset 0): most have none that the graph lacks.
+var NextGraphUser = query.Single[[]uuid.UUID, uuid.UUID](`-- name: NextGraphUser :many
+select unlinked.user_id
+  from (select distinct m.user_id from public.memories m where m.graph_version is null and m.status = 'active' offset 0) unlinked
+  join public.memory_users u on u.user_id = unlinked.user_id and u.enabled
+  left join throughline.work w on w.kind = 'graph' and w.key = unlinked.user_id
+ where coalesce(w.retry_at <= now(), true) and coalesce(w.lease_until < now(), true) and unlinked.user_id <> all ($1::uuid[])
+ order by coalesce(w.failures, 0), unlinked.user_id limit 1`)
 
 // For jobs, which have a user and no token: as throughline_worker.
 var ActAsGraphOwner = query.Single[uuid.UUID, struct{}](`-- name: ActAsGraphOwner :exec

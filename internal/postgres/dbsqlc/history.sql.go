@@ -156,14 +156,13 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
 
 // Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
 // there is nothing to remove, while a reply runs, if the chat is expired, or if a policy of the app's keeps its
-// user from changing it, which only asking for the lock, held already, tells. A running fold loses its lease and
+// user from changing it, which only asking for the lock, held already, tells. A running fold loses
 // its result. stale stays, because deleted words must still be removed from the older revisions.
 var ClearBrief = query.Single[uuid.UUID, struct{}](`-- name: ClearBrief :exec
 with cleared as (
   update public.conversation_briefs b
      set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
-         covered_seq = c.last_seq, cleared_seq = c.last_seq, cleared_turns = c.turn_count, pending_tokens = 0, pending_turns = 0, lease_token = null,
-           lease_until = null
+         covered_seq = c.last_seq, cleared_seq = c.last_seq, cleared_turns = c.turn_count, pending_tokens = 0, pending_turns = 0
     from (select id, last_seq, turn_count, expires_at from public.chats where id = $1 for no key update) c,
          (select old.covered_seq, old.pending_turns from public.conversation_briefs old where old.chat_id = $1) old
    where b.chat_id = $1 and c.id = b.chat_id and b.cleared_seq < c.last_seq

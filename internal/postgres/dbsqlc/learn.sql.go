@@ -19,42 +19,16 @@ insert into public.memory_users (user_id)
 select c.user_id from public.chats c where c.id = $1
 on conflict (user_id) do nothing`)
 
-var HasMemoryUser = query.Bare[bool](`-- name: HasMemoryUser :one
-select exists (select from throughline.own_memory_users)`)
-
-type ClaimExtractionRow struct {
+type ReadExtractionUserRow struct {
 	Enabled            bool
 	TimeZone, Language string
 	Excluded           []string
 }
 
-// Takes the user's lease. No row: another worker holds it, or there is no such row yet. The same token may claim again,
-// because the connection may have broken after a first claim.
-var ClaimExtraction = query.Fields[ClaimExtractionParams, ClaimExtractionRow](`-- name: ClaimExtraction :one
-update throughline.own_memory_users u
-   set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
- where u.lease_until is null or u.lease_until <= now() or u.lease_token = $1::uuid
-returning u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.language, '')::text as language, u.excluded`)
-
-type ClaimExtractionParams struct {
-	LeaseToken   uuid.UUID
-	LeaseSeconds float64
-}
-
-// No row: another worker has taken over.
-var RenewExtraction = query.Fields[RenewExtractionParams, struct{}](`-- name: RenewExtraction :execrows
-update throughline.own_memory_users
-   set lease_until = now() + make_interval(secs => $1::float8)
- where lease_token = $2::uuid`)
-
-type RenewExtractionParams struct {
-	LeaseSeconds float64
-	LeaseToken   uuid.UUID
-}
-
-var ReleaseExtraction = query.Single[uuid.UUID, struct{}](`-- name: ReleaseExtraction :exec
-update throughline.own_memory_users set lease_token = null, lease_until = null
- where lease_token = $1::uuid`)
+// No row: nothing was ever chosen by or remembered of the user.
+var ReadExtractionUser = query.Bare[ReadExtractionUserRow](`-- name: ReadExtractionUser :one
+select u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.language, '')::text as language, u.excluded
+  from throughline.own_memory_users u`)
 
 type ReadExtractionRow struct {
 	Remember                          bool
@@ -135,15 +109,6 @@ update throughline.own_briefs b set extract_due_at = null
  where b.chat_id = $1 and b.extract_due_at is not null
    and not exists (select from throughline.own_messages m where m.chat_id = b.chat_id and m.seq > b.extracted_seq)`)
 
-var PutOffExtraction = query.Fields[PutOffExtractionParams, struct{}](`-- name: PutOffExtraction :exec
-update throughline.own_briefs set extract_due_at = now() + make_interval(secs => $1::float8)
- where chat_id = $2`)
-
-type PutOffExtractionParams struct {
-	WaitSeconds float64
-	ChatID      uuid.UUID
-}
-
 var ReadMemoryVersion = query.Bare[int64](`-- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users`)
 
@@ -193,16 +158,12 @@ type LockMemoriesRow struct {
 	Wanted   bool
 }
 
-// After the brief's lock, which whoever switches a chat's memories off takes, too. No row: another worker has the lease.
-var LockMemories = query.Fields[LockMemoriesParams, LockMemoriesRow](`-- name: LockMemories :one
+// After the brief's lock, which whoever switches a chat's memories off takes, too.
+var LockMemories = query.Single[uuid.UUID, LockMemoriesRow](`-- name: LockMemories :one
 select u.version, u.excluded,
        (u.enabled and exists (select from throughline.own_chats c where c.id = $1 and c.remember
                                  and coalesce(c.expires_at > now(), true)))::bool as wanted
-  from throughline.own_memory_users u where u.lease_token = $2::uuid for no key update`)
-
-type LockMemoriesParams struct {
-	ChatID, LeaseToken uuid.UUID
-}
+  from throughline.own_memory_users u for no key update`)
 
 var RaiseMemoryVersion = query.Single[uuid.UUID, struct{}](`-- name: RaiseMemoryVersion :exec
 select throughline.touch_memories($1::uuid)::bigint as version`)
@@ -368,32 +329,12 @@ type AdvanceExtractionParams struct {
 // Chats that are due to be read and have no job. As the server itself.
 var FindDueExtractions = query.Bare[uuid.UUID](`-- name: FindDueExtractions :many
 select b.chat_id from public.conversation_briefs b
- where b.extract_due_at <= now()
+ where b.extract_due_at <= now() and not throughline.is_put_off('extract', b.chat_id)
    and b.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
       where j.queue = 'memories' and j.kind = 'extract_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
         and j.args ? 'chat_id')
  order by b.extract_due_at limit 1000`)
-
-// Makes the extractions of dead workers available again, as ReviveDeadFolds does. A job is alive while the lease of its
-// user runs, or while it is too young to have taken one. One without attempts left is discarded; the sweep inserts another.
-var ReviveDeadExtractions = query.Single[float64, struct{}](`-- name: ReviveDeadExtractions :execrows
-update river.river_job j
-   set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
-       finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
-       errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
-  from (select d.id from river.river_job d
-          left join public.chats c on c.id = (d.args ->> 'chat_id')::uuid
-          left join public.memory_users u on u.user_id = c.user_id
-         where d.state = 'running' and d.queue = 'memories' and d.kind = 'extract_memories'
-           and d.attempted_at < now() - make_interval(secs => $1::float8)
-           and (u.lease_until is null or u.lease_until < now())
-           for update of d skip locked) dead
- where j.id = dead.id`)
-
-// Leases that ran out: their workers died. As the server itself.
-var ClearDeadExtractions = query.Bare[struct{}](`-- name: ClearDeadExtractions :execrows
-update public.memory_users set lease_token = null, lease_until = null where lease_until < now()`)
 
 // As the server itself. now: at once.
 var SetExtractDue = query.Fields[SetExtractDueParams, struct{}](`-- name: SetExtractDue :exec
@@ -419,6 +360,15 @@ returning b.chat_id`)
 type HurryExtractionsParams struct {
 	UserID, ChatID uuid.UUID
 }
+
+type ReadExtractedRow struct {
+	ChatID       uuid.UUID
+	ExtractedSeq int64
+}
+
+// As the server itself.
+var ReadExtracted = query.Single[[]uuid.UUID, ReadExtractedRow](`-- name: ReadExtracted :many
+select b.chat_id, b.extracted_seq from public.conversation_briefs b where b.chat_id = any ($1::uuid[])`)
 
 type ReadExtractionStateRow struct {
 	history.Extraction

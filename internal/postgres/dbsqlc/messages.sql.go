@@ -284,7 +284,7 @@ update public.messages m
  where m.id = abandoned.id
 returning m.id`)
 
-// The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
+// The messages of a fold, oldest first: those after the brief, or, for a rebuild, those
 // that the brief covers and that were not cleared.
 var ReadFoldable = query.Fields[ReadFoldableParams, ReadBufferRow](`-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
@@ -294,15 +294,14 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
   from throughline.own_messages m
  where m.chat_id = $1
    and m.seq > (select case when $2::bool then b.cleared_seq else b.covered_seq end
-                  from throughline.own_briefs b where b.chat_id = $1 and b.lease_token = $3::uuid)
+                  from throughline.own_briefs b where b.chat_id = $1)
    and m.seq <= (select case when $2::bool then b.covered_seq else 9223372036854775807 end
                    from throughline.own_briefs b where b.chat_id = $1)
  order by m.seq
- limit $4::int`)
+ limit $3::int`)
 
 type ReadFoldableParams struct {
-	ChatID     uuid.UUID
-	Rebuild    bool
-	LeaseToken uuid.UUID
-	MaxRows    int
+	ChatID  uuid.UUID
+	Rebuild bool
+	MaxRows int
 }

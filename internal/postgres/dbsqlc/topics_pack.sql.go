@@ -8,30 +8,17 @@ import "github.com/google/uuid"
 
 // What compact_topic reads and writes, with what it takes to archive a topic and to unpack one. As a job, with the rights of
 // the chat's owner.
-// Takes a topic's lease. No row: another worker holds it, or there is no such topic. The same token may claim again, because
-// the connection may have broken after a first claim.
-var PackClaim = query.Fields[PackClaimParams, pack.Snapshot](`-- name: PackClaim :one
+// A topic as a compaction finds it. No row: there is no such topic.
+var PackRead = query.Fields[PackReadParams, pack.Snapshot](`-- name: PackRead :one
 
-update throughline.own_topics t
-   set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
- where t.id = $3 and t.chat_id = $4
-   and (t.lease_until is null or t.lease_until <= now() or t.lease_token = $1::uuid)
-returning t.version, t.state,
-          (t.state = 'active' and not exists (
-             select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
-          t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
-          t.title, t.title_seq, coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq`)
+select t.version, t.state,
+       (t.state = 'active' and not exists (
+          select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
+       t.rehydrated, t.stale, t.title, t.title_seq, coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq
+  from throughline.own_topics t
+ where t.id = $1 and t.chat_id = $2`)
 
-type PackClaimParams struct {
-	LeaseToken      uuid.UUID
-	LeaseSeconds    float64
-	TopicID, ChatID uuid.UUID
-}
-
-var PackExists = query.Fields[PackExistsParams, uuid.UUID](`-- name: PackExists :one
-select t.id from throughline.own_topics t where t.id = $1 and t.chat_id = $2`)
-
-type PackExistsParams struct {
+type PackReadParams struct {
 	TopicID, ChatID uuid.UUID
 }
 
@@ -48,48 +35,17 @@ type PackMessagesParams struct {
 	TopicID, ChatID uuid.UUID
 }
 
-// No row: another worker has taken over, or the topic is gone.
-var PackRenew = query.Fields[PackRenewParams, struct{}](`-- name: PackRenew :execrows
-update throughline.own_topics
-   set lease_until = now() + make_interval(secs => $1::float8)
- where id = $2 and lease_token = $3::uuid`)
-
-type PackRenewParams struct {
-	LeaseSeconds        float64
-	TopicID, LeaseToken uuid.UUID
-}
-
-var PackRelease = query.Fields[PackReleaseParams, struct{}](`-- name: PackRelease :exec
-update throughline.own_topics set lease_token = null, lease_until = null
- where id = $1 and lease_token = $2::uuid`)
-
-type PackReleaseParams struct {
-	TopicID, LeaseToken uuid.UUID
-}
-
-var PackPutOff = query.Fields[PackPutOffParams, struct{}](`-- name: PackPutOff :exec
-update throughline.own_topics
-   set lease_token = null, lease_until = null, retry_at = now() + make_interval(secs => $1::float8)
- where id = $2 and lease_token = $3::uuid`)
-
-type PackPutOffParams struct {
-	WaitSeconds         float64
-	TopicID, LeaseToken uuid.UUID
-}
-
-// Writes a compaction, if the topic is as it was when it was claimed and the messages up to checked_seq are still as many.
+// Writes a compaction, if the topic is as it was when it was read and the messages up to checked_seq are still as many.
 // No row: it writes nothing. After LockOwnBrief, which whoever changes the messages or their topics holds as well.
 var PackCommit = query.Fields[PackCommitParams, int64](`-- name: PackCommit :one
 update throughline.own_topics t
    set summary = nullif($1::text, ''), summary_tokens = $2::int, summary_seq = $3::bigint,
        compacted_seq = $4::bigint, compacted_messages = $5::int,
        title = coalesce($6::text, t.title), title_seq = coalesce($7::bigint, t.title_seq),
-       stale = $8::bool, rehydrated = t.rehydrated and $9::bool, lease_token = null, lease_until = null,
-       retry_at = case when $10::float8 > 0 then now() + make_interval(secs => $10::float8)
-                       when not $11::bool then t.retry_at end
- where t.id = $12 and t.chat_id = $13 and t.lease_token = $14::uuid
-   and t.version = $15::bigint
-   and (select count(*) from throughline.topic_messages(t.id) m where m.seq <= $16::bigint) = $17::bigint
+       stale = $8::bool, rehydrated = t.rehydrated and $9::bool
+ where t.id = $10 and t.chat_id = $11
+   and t.version = $12::bigint
+   and (select count(*) from throughline.topic_messages(t.id) m where m.seq <= $13::bigint) = $14::bigint
 returning t.version`)
 
 type PackCommitParams struct {
@@ -100,16 +56,14 @@ type PackCommitParams struct {
 	Title                                       *string
 	TitleSeq                                    *int64
 	Stale, Rehydrated                           bool
-	WaitSeconds                                 float64
-	Summarized                                  bool
-	TopicID, ChatID, LeaseToken                 uuid.UUID
+	TopicID, ChatID                             uuid.UUID
 	PlannedVersion, CheckedSeq, CheckedMessages int64
 }
 
 // After LockOwnBrief. Summary and summary_seq stay: what is in the summary is not summarized again.
 var PackRehydrate = query.Fields[PackRehydrateParams, struct{}](`-- name: PackRehydrate :exec
 update throughline.own_topics
-   set compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = true, retry_at = null
+   set compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = true
  where id = $1 and chat_id = $2`)
 
 type PackRehydrateParams struct {

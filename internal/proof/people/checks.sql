@@ -381,9 +381,7 @@ select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.q
 
 -- check: no_lease_left, quiet
 -- No fold, no extraction and no packing of a topic holds a lease.
-select b.chat_id, null as user_id, b.lease_until from public.conversation_briefs b where b.lease_token is not null
-union all select null, u.user_id, u.lease_until from public.memory_users u where u.lease_token is not null
-union all select t.chat_id, t.user_id, t.lease_until from public.topics t where t.lease_token is not null;
+select w.kind, w.key, w.user_id, w.lease_until from throughline.work w where w.lease_token is not null;
 
 -- check: all_extracted, quiet
 -- Every turn has been read for memories, whatever became of its reply, and no chat is due for it.
@@ -398,7 +396,7 @@ select i.chat_id, i.seq, i.said_at, i.embedding is not null as has_vector from p
 
 -- check: topics_are_repaired, quiet
 -- No topic waits for its summary, and none but one that is talked about has more messages unpacked than it may.
-select t.id, t.chat_id, t.number, t.state, t.stale, t.rehydrated, t.message_count, t.compacted_seq, t.retry_at from public.topics t
+select t.id, t.chat_id, t.number, t.state, t.stale, t.rehydrated, t.message_count, t.compacted_seq from public.topics t
  where t.state <> 'merged'
    and (t.stale
      or (select count(*) from topic_rows r where r.topic_id = t.id and r.seq > t.compacted_seq) > @topic_most

@@ -207,7 +207,7 @@ func TestOutageDuringAFold(t *testing.T) {
 		r.awaitFirstFold()
 		r.awaitFolds()
 		if got := testkit.Ask[string](t, r.pool,
-			`select b.version || ' ' || count(*) || ' ' || min(r.seq_from) || '-' || max(r.seq_to) || ' ' || (b.lease_token is null)
+			`select b.version || ' ' || count(*) || ' ' || min(r.seq_from) || '-' || max(r.seq_to) || ' ' || (select count(*) = 0 from throughline.work)
 			from conversation_briefs b join conversation_brief_revisions r using (chat_id) group by b.chat_id`); got != "1 1 1-2 true" {
 			t.Errorf("version, revisions, range and lease are %s", got)
 		}

@@ -169,7 +169,7 @@ func (a *leakRig) failModel() {
 	}
 	testkit.Eventually(a.t, "folds failed", func() bool {
 		return a.count("select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) > 0") == 1 &&
-			a.count("select count(*) from conversation_briefs where fold_failure like 'refused%'") == 1
+			a.count("select count(*) from throughline.work where failure like 'refused%'") == 1
 	})
 }
 

@@ -57,7 +57,7 @@ create view inspect.unextracted with (security_invoker = true) as
 select b.chat_id, b.user_id, c.title, due.reason,
        unread.turns as unread_turns, unread.messages as unread_messages, unread.oldest_at, now() - unread.oldest_at as oldest_age,
        b.extracted_seq, c.last_seq, b.extract_due_at, c.remember, coalesce(u.enabled, true) as enabled,
-       coalesce(u.lease_until > now(), false) as extracting_now,
+       exists (select from throughline.work w where w.kind = 'extract' and w.key = b.chat_id and w.lease_until > now()) as extracting_now,
        job.id as job_id, job.state as job_state, job.attempt as job_attempt, job.scheduled_at as job_scheduled_at, job.last_error as job_last_error
   from public.conversation_briefs b
   join public.chats c on c.id = b.chat_id

@@ -33,10 +33,11 @@ select t.id as topic_id, t.chat_id, t.user_id, c.title as chat_title, t.number, 
        t.embedding_model, t.centroid_turns, t.first_seq, t.last_seq, t.compacted_seq, t.created_at, t.last_active_at, t.merged_into, t.version,
        -- The counters are those of a recount.
        t.state = 'merged' or said.messages = t.message_count and said.packed = t.compacted_messages as counters_agree,
-       coalesce(t.lease_until > now(), false) as compacting_now, t.retry_at,
+       coalesce(w.lease_until > now(), false) as compacting_now, w.retry_at,
        job.id as job_id, job.state as job_state, job.attempt as job_attempt, job.last_error as job_last_error
   from public.topics t
   join public.chats c on c.id = t.chat_id
+  left join throughline.work w on w.kind = 'compact' and w.key = t.id
  cross join lateral (
    select inspect.topic_half_life(t.access_count) as half_life, now() - t.last_active_at as inactive) faded
  cross join lateral (

@@ -39,14 +39,15 @@ select b.chat_id, b.user_id, c.title,
        case when b.readable then (b.brief ->> 'last_summarized_message_id')::uuid end as last_summarized_message_id,
        b.covered_seq, c.last_seq, covered.turns as covered_turns, b.pending_turns, b.pending_tokens,
        b.stale, b.edit_count,
-       b.lease_until, coalesce(b.lease_until > now(), false) as folding_now,
+       w.lease_until, coalesce(w.lease_until > now(), false) as folding_now,
        draft.pieces_done, draft.pieces,
-       b.fold_failures, b.fold_failure, b.failing_since, b.retry_at,
+       coalesce(w.failures, 0) as fold_failures, w.failure as fold_failure, w.failing_since, w.retry_at,
        latest.created_at as changed_at, now() - latest.created_at as age,
        c.last_message_at,
        c.memory_strategy, c.max_turns, c.tool_name, c.expires_at, coalesce(c.expires_at <= now(), false) as expired, b.cleared_seq, c.tags
   from public.conversation_briefs b
   join public.chats c on c.id = b.chat_id
+  left join throughline.work w on w.kind = 'fold' and w.key = b.chat_id
   left join public.conversation_brief_revisions latest on latest.chat_id = b.chat_id and latest.version = b.version
   left join public.conversation_brief_drafts draft on draft.chat_id = b.chat_id
  cross join lateral (select count(*) as turns from public.messages m
@@ -115,11 +116,12 @@ language sql stable security invoker set search_path = '' as $$
               when b.pending_turns > c.max_turns then 'more turns than max_turns are out of the brief'
               else 'the buffer is over the threshold' end,
          b.brief_tokens + b.pending_tokens, b.pending_turns, due.since, now() - due.since,
-         b.fold_failures, b.fold_failure, b.retry_at,
+         coalesce(w.failures, 0), w.failure, w.retry_at,
          job.id, job.kind, job.state::text, job.attempt::int, job.scheduled_at,
          job.errors[array_upper(job.errors, 1)] ->> 'error'
     from public.conversation_briefs b
     join public.chats c on c.id = b.chat_id
+    left join throughline.work w on w.kind = 'fold' and w.key = b.chat_id
     left join lateral (
       select j.* from river.river_job j
        where j.kind in ('fold_brief', 'rebuild_brief') and j.args @> jsonb_build_object('chat_id', b.chat_id)
@@ -127,7 +129,7 @@ language sql stable security invoker set search_path = '' as $$
     -- What makes a chat due inserts its job, and the next one when a fold leaves it due. What no job says is about to
     -- be found by the sweep.
    cross join lateral (
-      select coalesce(least(b.failing_since, case when job.finalized_at is null then job.created_at end), b.updated_at) as since) due
+      select coalesce(least(w.failing_since, case when job.finalized_at is null then job.created_at end), b.updated_at) as since) due
    where b.stale or not b.readable
       or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
                                  chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget,

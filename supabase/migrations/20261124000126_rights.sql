@@ -9,13 +9,13 @@ grant execute on function throughline.chat_is_valid, throughline.message_is_vali
 grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable to service_role, throughline_app,
   throughline_worker;
 -- The server and its jobs.
-grant execute on function throughline.index_turns, throughline.merge_topics, throughline.note_change, throughline.similar_memories,
+grant execute on function throughline.index_turns, throughline.is_put_off, throughline.merge_topics, throughline.note_change, throughline.similar_memories,
   throughline.skip_extraction, throughline.topic_messages, throughline.touch_memories to throughline_app, throughline_worker;
 -- The server at work for a user.
 grant execute on function throughline.find_memories, throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.index_rest,
   throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness, throughline.recall_size to throughline_app;
 -- A job.
-grant execute on function throughline.hold_evidence, throughline.link_memory, throughline.may_fold, throughline.recount_topic, throughline.renew_centroids
+grant execute on function throughline.hold_evidence, throughline.link_memory, throughline.recount_topic, throughline.renew_centroids
   to throughline_worker;
 -- People, by the views of inspect.
 grant execute on function throughline.fold_is_due to service_role;

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/work"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Work is the store of leases and failures of background work. It acts as the server itself.
+type Work struct{ pool *pgxpool.Pool }
+
+var _ work.Store = (*Work)(nil)
+
+// NewWork returns the store.
+func NewWork(pool *pgxpool.Pool) *Work { return &Work{pool} }
+
+// Claim takes a lease.
+func (w *Work) Claim(ctx context.Context, lease work.Lease) (work.Claim, time.Duration, error) {
+	row, err := try(ctx, w.pool, dbsqlc.ClaimWork.One, dbsqlc.ClaimWorkParams{
+		Kind: string(lease.Kind), Key: lease.Key, UserID: nullID(lease.UserID), ChatID: nullID(lease.ChatID),
+		LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), PerUser: lease.PerUser, JobID: nullZero(lease.JobID),
+	})
+	return work.Claim(row.State), seconds(row.WaitSeconds), failed("claim work", err)
+}
+
+// Renew extends the lease.
+func (w *Work) Renew(ctx context.Context, lease work.Lease) (bool, error) {
+	renewed, err := try(ctx, w.pool, dbsqlc.RenewWork.Exec, renewal(lease))
+	return renewed > 0, failed("renew lease", err)
+}
+
+func renewal(lease work.Lease) dbsqlc.RenewWorkParams {
+	return dbsqlc.RenewWorkParams{Kind: string(lease.Kind), Key: lease.Key, LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds()}
+}
+
+// Release ends the lease.
+func (w *Work) Release(ctx context.Context, lease work.Lease, done bool) error {
+	_, err := try(ctx, w.pool, dbsqlc.EndWork.One, ended(lease, done))
+	return failed("release lease", err)
+}
+
+func ended(lease work.Lease, done bool) dbsqlc.EndWorkParams {
+	return dbsqlc.EndWorkParams{Kind: string(lease.Kind), Key: lease.Key, LeaseToken: lease.Token, IsDone: done}
+}
+
+// PutOff ends the lease of an item that was given up.
+func (w *Work) PutOff(ctx context.Context, lease work.Lease, failure string, delay work.Delay) (int, time.Duration, error) {
+	row, err := try(ctx, w.pool, dbsqlc.PutOffWork.One, postponed(lease, failure, delay))
+	return row.Times, seconds(row.WaitSeconds), failed("put work off", err)
+}
+
+func postponed(lease work.Lease, failure string, delay work.Delay) dbsqlc.PutOffWorkParams {
+	params := dbsqlc.PutOffWorkParams{
+		Kind: string(lease.Kind), Key: lease.Key, LeaseToken: lease.Token, Failure: failure, Soon: []float64{},
+		First: delay.First.Seconds(), Longest: delay.Longest.Seconds(),
+	}
+	for _, wait := range delay.Soon {
+		params.Soon = append(params.Soon, wait.Seconds())
+	}
+	return params
+}
+
+// queueEnd ends the lease of work that is done in the transaction that writes it, as the server. Without held nothing may be
+// written.
+func queueEnd(batch *pgx.Batch, lease work.Lease, held *bool) {
+	if lease.Token == uuid.Nil {
+		*held = true
+		return
+	}
+	dbsqlc.EndWork.Read(batch, ended(lease, true), set(held))
+}
+
+// afterDeath is how long a chat is put off on which workers died until its job had no attempt left.
+const afterDeath = time.Hour
+
+// ReviveDead makes the jobs of dead workers available again, and clears their leases. young is how long a job may run before it
+// must have taken its lease. Chats whose jobs had no attempt left are put off, those of other kinds are found again when they
+// are due. It returns how many jobs and leases that were.
+func (w *Work) ReviveDead(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
+	revived, err := dbsqlc.ReviveJobs.All(ctx, w.pool, young.Seconds())
+	if err != nil {
+		return 0, 0, failed("revive dead jobs", err)
+	}
+	for _, job := range revived {
+		if job.GivenUp && job.WorkKind == string(work.Fold) {
+			if err := w.giveUp(ctx, job.Key); err != nil {
+				return 0, 0, err
+			}
+			jobs--
+		}
+	}
+	cleared, err := dbsqlc.ClearDeadWork.Exec(ctx, w.pool, struct{}{})
+	if err == nil {
+		err = dbsqlc.ForgetIdleWork.Run(ctx, w.pool, struct{}{})
+	}
+	return jobs + len(revived), int(cleared), failed("clear dead leases", err)
+}
+
+// giveUp puts off a chat on whose fold workers died; its brief goes if it is stale.
+func (w *Work) giveUp(ctx context.Context, chatID uuid.UUID) error {
+	return failed("put off fold", send(ctx, w.pool, func(batch *pgx.Batch) {
+		dbsqlc.ActAsChatOwner.Queue(batch, chatID)
+		dbsqlc.DropStaleBrief.Queue(batch, dbsqlc.DropStaleBriefParams{ChatID: chatID, PlannedEditCount: -1})
+		queueActAsServer(batch)
+		dbsqlc.GiveUpWork.Queue(batch, dbsqlc.GiveUpWorkParams{Kind: string(work.Fold), Key: chatID, WaitSeconds: afterDeath.Seconds()})
+	}))
+}

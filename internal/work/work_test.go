@@ -1,0 +1,314 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
+)
+
+// bench is a database with users, and the store under test.
+type bench struct {
+	t     *testing.T
+	db    testkit.Database
+	pool  *pgxpool.Pool
+	store work.Store
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	db := testkit.NewDatabase(t)
+	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return &bench{t: t, db: db, pool: pool, store: postgres.NewWork(pool)}
+}
+
+func (b *bench) lease(user uuid.UUID) work.Lease {
+	return work.Lease{Kind: work.Graph, Key: uuid.New(), UserID: user, Token: uuid.New(), Duration: time.Minute}
+}
+
+func (b *bench) claim(lease work.Lease) work.Claim {
+	b.t.Helper()
+	claim, _, err := b.store.Claim(b.t.Context(), lease)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return claim
+}
+
+func (b *bench) rows(want int) {
+	b.t.Helper()
+	testkit.Want(b.t, b.pool, want, "select count(*) from throughline.work")
+}
+
+// task is a piece of work that does what a test says.
+type task struct {
+	nothing bool
+	plan    error
+	do      func(context.Context) error
+	gaveUp  int32
+}
+
+func (t *task) Plan(context.Context) (bool, error) { return !t.nothing, t.plan }
+func (t *task) Do(ctx context.Context) error       { return t.do(ctx) }
+
+func (t *task) GiveUp(_ context.Context, cause error) (work.Result, error) {
+	t.gaveUp++
+	return work.Refused, cause
+}
+
+// refusal is what a model will say again.
+type refusal struct{ error }
+
+func (refusal) Refused() {}
+
+var errModel = errors.New("the model is away")
+
+// Every outcome of a task has its result, and none keeps the lease but one that has given up, which puts its item off.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	user := testkit.NewUser(t, b.db)
+	for name, c := range map[string]struct {
+		task   *task
+		last   bool
+		want   work.Result
+		fails  bool
+		gaveUp int32
+	}{
+		"nothing to do":         {&task{nothing: true}, false, work.Nothing, false, 0},
+		"a plan that fails":     {&task{plan: errModel}, true, work.Failed, true, 0},
+		"a failure":             {&task{do: func(context.Context) error { return errModel }}, false, work.Failed, true, 0},
+		"the last failure":      {&task{do: func(context.Context) error { return errModel }}, true, work.Refused, true, 1},
+		"a refusal":             {&task{do: func(context.Context) error { return refusal{errModel} }}, false, work.Refused, true, 1},
+		"something has changed": {&task{do: func(context.Context) error { return work.ErrLost }}, true, work.Conflict, false, 0},
+		"a turn that is over":   {&task{do: func(context.Context) error { return work.ErrPaused }}, true, work.Paused, false, 0},
+		"wrapped":               {&task{do: func(context.Context) error { return fmt.Errorf("commit: %w", work.ErrLost) }}, true, work.Conflict, false, 0},
+	} {
+		lease := b.lease(user)
+		result, err := work.Run(t.Context(), b.store, lease, c.last, c.task)
+		if result != c.want || (err != nil) != c.fails || c.task.gaveUp != c.gaveUp {
+			t.Errorf("%s: %s, %v, given up %d times", name, result, err, c.task.gaveUp)
+		}
+		if held := testkit.Ask[bool](t, b.pool, "select exists (select from throughline.work where key = $1)", lease.Key); held != (c.gaveUp > 0) {
+			t.Errorf("%s: a row is left: %v", name, held)
+		}
+	}
+}
+
+// A worker that is stopped gives its lease back, also within its call.
+func TestAStoppedWorker(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ctx, stop := context.WithCancel(t.Context())
+	result, err := work.Run(ctx, b.store, b.lease(testkit.NewUser(t, b.db)), true, &task{do: func(ctx context.Context) error {
+		stop()
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	if result != work.Paused || err != nil {
+		t.Errorf("%s, %v", result, err)
+	}
+	b.rows(0)
+}
+
+// A worker that was killed keeps its lease until that runs out. One that was frozen meanwhile finds it taken: its call ends.
+func TestAFrozenWorker(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	user := testkit.NewUser(t, b.db)
+	lease := b.lease(user)
+	lease.Duration = 300 * time.Millisecond
+	if claim := b.claim(lease); claim != work.Taken {
+		t.Fatal(claim)
+	}
+	other := lease
+	other.Token = uuid.New()
+	if claim := b.claim(other); claim != work.Occupied {
+		t.Errorf("while the first is alive: %s", claim)
+	}
+	if claim := b.claim(lease); claim != work.Taken { // the answer to the first claim was lost
+		t.Errorf("once more: %s", claim)
+	}
+	result, err := work.Run(t.Context(), b.store, lease, false, &task{do: func(ctx context.Context) error {
+		testkit.Lease(t, b.pool, string(lease.Kind), lease.Key, user, "1 hour")
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	if result != work.Conflict || err != nil {
+		t.Errorf("%s, %v", result, err)
+	}
+	testkit.Want(t, b.pool, true, "select lease_until > now() + interval '50 minutes' from throughline.work")
+	if renewed, err := b.store.Renew(t.Context(), lease); err != nil || renewed {
+		t.Errorf("renewed %v, %v", renewed, err)
+	}
+	testkit.Exec(t, b.pool, "update throughline.work set lease_until = now() - interval '1 second'")
+	if claim := b.claim(other); claim != work.Taken {
+		t.Errorf("after its end: %s", claim)
+	}
+}
+
+// What was given up waits: after the first times of Soon, then twice as long each time. It may be tried again when it has
+// changed, and a success forgets all.
+func TestPutOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	lease := b.lease(testkit.NewUser(t, b.db))
+	delay := work.Delay{Soon: []time.Duration{time.Second}, First: time.Minute, Longest: 3 * time.Minute}
+	for n, want := range []time.Duration{time.Second, time.Minute, 2 * time.Minute, 3 * time.Minute, 3 * time.Minute} {
+		b.claim(lease)
+		times, wait, err := b.store.PutOff(t.Context(), lease, "failed", delay)
+		if err != nil || times != n+1 || wait.Round(time.Second) != want {
+			t.Errorf("%d: %d times, %s, %v", n, times, wait, err)
+		}
+		if times, _, err := b.store.PutOff(t.Context(), lease, "failed", delay); err != nil || times != 0 {
+			t.Errorf("without the lease: %d times, %v", times, err)
+		}
+		if claim, wait, err := b.store.Claim(t.Context(), lease); claim != work.PutOff || wait.Round(time.Second) != want || err != nil {
+			t.Errorf("too early: %s, %s, %v", claim, wait, err)
+		}
+		testkit.Exec(t, b.pool, "update throughline.work set retry_at = now()")
+	}
+	b.claim(lease)
+	if err := b.store.Release(t.Context(), lease, false); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Want(t, b.pool, 5, "select failures from throughline.work")
+	b.claim(lease)
+	if err := b.store.Release(t.Context(), lease, true); err != nil {
+		t.Fatal(err)
+	}
+	b.rows(0)
+}
+
+// Users take turns: at most so many items of a user are worked on at once, however many workers there are, those of others go
+// on, and a place that gets free wakes the job that has waited longest.
+func TestTurnsOfUsers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	busy, other := testkit.NewUser(t, b.db), testkit.NewUser(t, b.db)
+	jobs := map[uuid.UUID]int64{}
+	lease := func(user uuid.UUID) work.Lease {
+		lease := b.lease(user)
+		lease.PerUser = 2
+		lease.JobID = testkit.Ask[int64](t, b.pool, `insert into river.river_job (kind, args, max_attempts, queue, state, scheduled_at)
+			values ('x', '{}', 1, 'x', 'scheduled', now() + interval '1 hour') returning id`)
+		jobs[lease.Key] = lease.JobID
+		return lease
+	}
+	leases := make([]work.Lease, 6)
+	taken := []work.Lease{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for n := range leases {
+		leases[n] = lease(busy)
+		all.Go(func() {
+			if claim := b.claim(leases[n]); claim == work.Taken {
+				mu.Lock()
+				taken = append(taken, leases[n])
+				mu.Unlock()
+			} else if claim != work.Waits {
+				t.Error(claim)
+			}
+		})
+	}
+	all.Wait()
+	if claim := b.claim(lease(other)); len(taken) != 2 || claim != work.Taken {
+		t.Fatalf("%d of the user's are taken, and another's is %s", len(taken), claim)
+	}
+	first := testkit.Ask[int64](t, b.pool, "select waiting_job from throughline.work where waiting_since is not null order by waiting_since limit 1")
+	woken := func() string {
+		return testkit.Ask[string](t, b.pool, "select coalesce(string_agg(id::text, ',' order by id), '') from river.river_job where state = 'available'")
+	}
+	if got := woken(); got != "" {
+		t.Fatalf("woken too early: %s", got)
+	}
+	if err := b.store.Release(t.Context(), taken[0], true); err != nil {
+		t.Fatal(err)
+	}
+	if got := woken(); got != fmt.Sprint(first) {
+		t.Errorf("woken: %s, not %d", got, first)
+	}
+	for _, lease := range leases {
+		if lease.JobID == first && b.claim(lease) != work.Taken {
+			t.Error("the one that was woken has no place")
+		}
+	}
+	if _, _, err := b.store.PutOff(t.Context(), taken[1], "failed", work.Delay{First: time.Hour, Longest: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Want(t, b.pool, 2, "select count(*) from river.river_job where state = 'available'") // what fails keeps no place
+}
+
+// Two workers at one item: one works, and what it did is done once.
+func TestTwoWorkers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	lease := b.lease(testkit.NewUser(t, b.db))
+	var done atomic.Int32
+	var all sync.WaitGroup
+	gate := make(chan struct{})
+	results := make(chan work.Result, 8)
+	for range 8 {
+		mine := lease
+		mine.Token = uuid.New()
+		all.Go(func() {
+			result, err := work.Run(t.Context(), b.store, mine, false, &task{do: func(ctx context.Context) error {
+				<-gate
+				done.Add(1)
+				return b.store.Release(ctx, mine, true)
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+			results <- result
+		})
+	}
+	for range 7 {
+		if result := testkit.Receive(t, "the others end", results); result != work.Busy {
+			t.Error(result)
+		}
+	}
+	close(gate)
+	all.Wait()
+	if result := <-results; result != work.Done || done.Load() != 1 {
+		t.Errorf("%s, done %d times", result, done.Load())
+	}
+	b.rows(0)
+}
+
+// Work goes with what it is about.
+func TestWorkGoesWithItsChatAndUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	user := testkit.NewUser(t, b.db)
+	chat := testkit.Ask[uuid.UUID](t, b.pool, "insert into chats (user_id) values ($1) returning id", user)
+	testkit.Exec(t, b.pool, "insert into memory_users (user_id) values ($1)", user)
+	for _, lease := range []work.Lease{
+		{Kind: work.Fold, Key: chat, ChatID: chat, Token: uuid.New(), Duration: time.Minute}, {Kind: work.Graph, Key: user, UserID: user, Token: uuid.New(), Duration: time.Minute},
+	} {
+		if claim := b.claim(lease); claim != work.Taken {
+			t.Error(claim)
+		}
+	}
+	gone := work.Lease{Kind: work.Fold, Key: uuid.New(), ChatID: uuid.New(), Token: uuid.New(), Duration: time.Minute}
+	if claim := b.claim(gone); claim != work.Gone {
+		t.Errorf("a chat that is not there: %s", claim)
+	}
+	b.rows(2)
+	testkit.Exec(t, b.pool, "delete from auth.users where id = $1", user)
+	b.rows(0)
+}
