@@ -159,7 +159,8 @@ func TestCompactionOfAKilledWorkerIsDoneByAnother(t *testing.T) {
 	testkit.Lease(t, r.pool, "compact", topicID, r.user, "1 second")
 	r.work(r.keepsTopics(nil), sweeping)
 	r.awaitState(job, "completed")
-	testkit.Want(t, r.pool, true, "select summary = 'They practised.' and compacted_seq = 12 and not exists (select from throughline.work) from topics where id = $1", topicID)
+	testkit.Want(t, r.pool, true, `select summary = 'They practised.' and compacted_seq = 12 and not exists (select from throughline.work)
+		from topics where id = $1`, topicID)
 	if n := len(r.model.Asked(offline.KindTopic)); n != 1 {
 		t.Errorf("%d calls", n)
 	}

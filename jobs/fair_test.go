@@ -84,7 +84,8 @@ func TestStoppedWorkerUsesUpNoAttempt(t *testing.T) {
 	w := r.work()
 	testkit.Eventually(t, "the third call", func() bool { return len(r.model.Requests()) == 3 })
 	w.stop()
-	testkit.Want(t, r.pool, "available 0 2 t", `select concat_ws(' ', j.state, j.attempt, cardinality(j.errors), d.pieces_done, not exists (select from throughline.work))
+	testkit.Want(t, r.pool, "available 0 2 t", `select concat_ws(' ', j.state, j.attempt, cardinality(j.errors), d.pieces_done,
+		not exists (select from throughline.work))
 		from river.river_job j, conversation_brief_drafts d where j.kind = 'fold_brief'`)
 	r.work()
 	r.awaitVersion(chatID, 1)

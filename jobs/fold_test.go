@@ -191,7 +191,8 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 				c.state, c.message)
 			testkit.Want(t, r.pool, strconv.Itoa(c.before+1)+c.failure,
 				"select failures || failure from throughline.work where retry_at > now() + interval '4 minutes'")
-			testkit.Want(t, r.pool, true, "select version = 0 and covered_seq = 0 and not exists (select from throughline.work where lease_token is not null) from conversation_briefs")
+			testkit.Want(t, r.pool, true, `select version = 0 and covered_seq = 0
+				and not exists (select from throughline.work where lease_token is not null) from conversation_briefs`)
 			calls := len(r.model.Requests())
 			up.Store(true)
 			r.say(chatID, 8, 8, 10)

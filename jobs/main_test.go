@@ -91,7 +91,8 @@ func (r *rig) work(changes ...setup) *worker {
 		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
-		Indexer: postgres.NewTurnIndex(pool), Maintenance: postgres.NewMaintenance(pool, r.limits), Reviver: postgres.NewWork(pool), Metrics: folding.Metrics, Logger: folding.Logger,
+		Indexer: postgres.NewTurnIndex(pool), Maintenance: postgres.NewMaintenance(pool, r.limits), Reviver: postgres.NewWork(pool),
+		Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}
 	for _, change := range changes {

@@ -56,7 +56,8 @@ func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
 // wantNoFailures waits until no job of topics is left, and checks that none has failed.
 func (r *rig) wantNoFailures() {
 	r.t.Helper()
-	testkit.Await(r.t, r.pool, "no job of topics is left", 0, "select count(*) from river.river_job where kind in ('assign_topics', 'compact_topic') and finalized_at is null")
+	testkit.Await(r.t, r.pool, "no job of topics is left", 0, `select count(*) from river.river_job
+		where kind in ('assign_topics', 'compact_topic') and finalized_at is null`)
 	failures := testkit.Ask[[]string](r.t, r.pool,
 		`select coalesce(array_agg(kind || ': ' || (errors[1] ->> 'error')), '{}') from river.river_job where errors is not null`)
 	if len(failures) > 0 {

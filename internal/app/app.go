@@ -204,7 +204,8 @@ func (a *App) makeWorker() error {
 	turns, remembered := a.makeVectors()
 	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
 	config := jobs.WorkerConfig{
-		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance, Reviver: postgres.NewWork(a.workPool),
+		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered,
+		Maintenance: maintenance, Reviver: postgres.NewWork(a.workPool),
 		ExpiredDays: expiredDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.drain(),

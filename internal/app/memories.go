@@ -34,7 +34,8 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 	}
 	worker.Learner, worker.Extractions = learn.New(learning), maintenance
 	worker.Grapher = graph.New(graph.Config{
-		Store: postgres.NewGraph(a.workPool), Leases: postgres.NewWork(a.workPool), Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
+		Store: postgres.NewGraph(a.workPool), Leases: postgres.NewWork(a.workPool),
+		Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
 	})
 	worker.Decayer, worker.DecayAt, worker.ArchiveDeleteDays = maintenance, decayAt, a.config.LongTerm.ArchiveDeleteDays
 }

@@ -47,7 +47,8 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig) {
 	}
 	worker.Topics, worker.TopicSweep = assign.New(assigning), postgres.NewTopicSweep(a.workPool, assigning.Mode, assigning.Model, a.config.Topics.MaxMessages)
 	worker.Compactor = pack.New(pack.Config{
-		Store: postgres.NewPacks(a.workPool), Leases: postgres.NewWork(a.workPool), Summarizer: a.model, Prompt: a.config.Summary, InputTokens: a.config.Memory.FoldInputTokens,
+		Store: postgres.NewPacks(a.workPool), Leases: postgres.NewWork(a.workPool),
+		Summarizer: a.model, Prompt: a.config.Summary, InputTokens: a.config.Memory.FoldInputTokens,
 		Settings: assigning.Settings, Logger: a.logger, Metrics: a.metrics,
 	})
 }

@@ -43,7 +43,8 @@ func likes(question work.Question) (string, error) {
 // grapher is an engine that asks a function.
 func (b *bed) grapher(asker askerFunc) *graph.Engine {
 	return graph.New(graph.Config{
-		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(), CallTimeout: 10 * time.Second,
+		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1",
+		Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(), CallTimeout: 10 * time.Second,
 	})
 }
 

@@ -249,7 +249,8 @@ type briefRow struct {
 
 func (b *bed) brief(chatID uuid.UUID) briefRow {
 	b.t.Helper()
-	rows := rowsOf[briefRow](b, `select version, covered_seq, pending_tokens, pending_turns, stale, throughline.is_at_work('fold', chat_id), brief ->> 'global_summary'
+	rows := rowsOf[briefRow](b, `select version, covered_seq, pending_tokens, pending_turns, stale, throughline.is_at_work('fold', chat_id),
+		brief ->> 'global_summary'
 		from conversation_briefs where chat_id = $1`, chatID)
 	mustBe(b.t, len(rows), 1, "briefs of the chat")
 	return rows[0]

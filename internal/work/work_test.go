@@ -298,7 +298,8 @@ func TestWorkGoesWithItsChatAndUser(t *testing.T) {
 	chat := testkit.Ask[uuid.UUID](t, b.pool, "insert into chats (user_id) values ($1) returning id", user)
 	testkit.Exec(t, b.pool, "insert into memory_users (user_id) values ($1)", user)
 	for _, lease := range []work.Lease{
-		{Kind: work.Fold, Key: chat, ChatID: chat, Token: uuid.New(), Duration: time.Minute}, {Kind: work.Graph, Key: user, UserID: user, Token: uuid.New(), Duration: time.Minute},
+		{Kind: work.Fold, Key: chat, ChatID: chat, Token: uuid.New(), Duration: time.Minute},
+		{Kind: work.Graph, Key: user, UserID: user, Token: uuid.New(), Duration: time.Minute},
 	} {
 		if claim := b.claim(lease); claim != work.Taken {
 			t.Error(claim)

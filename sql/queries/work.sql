@@ -2,7 +2,8 @@
 
 -- name: ClaimWork :one
 select state::text as state, wait_seconds::float8 as wait_seconds
-  from throughline.claim_work(sqlc.arg(kind), sqlc.arg(key), coalesce(sqlc.narg(user_id)::uuid, (select c.user_id from public.chats c where c.id = sqlc.narg(chat_id)::uuid)),
+  from throughline.claim_work(sqlc.arg(kind), sqlc.arg(key),
+         coalesce(sqlc.narg(user_id)::uuid, (select c.user_id from public.chats c where c.id = sqlc.narg(chat_id)::uuid)),
          sqlc.arg(lease_token), sqlc.arg(lease_seconds), sqlc.arg(per_user), sqlc.narg(job_id));
 
 -- name: RenewWork :execrows

@@ -27,7 +27,8 @@ declare
     'message_files_user_id_idx', 'messages_chat_id_seq_key', 'messages_client_message_id_key', 'messages_kept_idx', 'messages_one_generation_key',
     'messages_pkey', 'messages_system_idx', 'messages_tool_name_idx', 'messages_user_id_chat_id_seq_idx', 'topics_active_idx',
     'topics_archived_bare_idx', 'topics_chat_id_number_key', 'topics_pkey', 'topics_rehydrated_idx',
-    'topics_stale_idx', 'topics_unpacked_idx', 'topics_unsummarized_idx', 'topics_user_id_idx', 'turn_index_embedding_model_idx', 'turn_index_pkey', 'turn_index_to_choose_idx',
+    'topics_stale_idx', 'topics_unpacked_idx', 'topics_unsummarized_idx', 'topics_user_id_idx', 'turn_index_embedding_model_idx', 'turn_index_pkey',
+    'turn_index_to_choose_idx',
     'turn_index_to_embed_idx', 'turn_index_topic_idx', 'turn_index_tsv_idx', 'usage_events_created_at_idx', 'usage_events_pkey',
     'usage_events_user_id_created_at_idx'];
   me constant pg_roles := (select r from pg_roles r where r.rolname = current_user);

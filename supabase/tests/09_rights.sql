@@ -165,7 +165,8 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name keep_memories last_use merge_topics note_change '
+  'content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name keep_memories last_use '
+  'merge_topics note_change '
   'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),

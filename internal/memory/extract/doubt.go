@@ -149,7 +149,8 @@ func isFormOf(a, b string) bool {
 	_, first := utf8.DecodeRuneInString(a)
 	isVerb := first < len(b) && a[first:] == b[first:] && len(a[first:]) >= ofVerb && unicode.Is(unicode.Arabic, []rune(a)[0])
 	common, longest := beginAlike(a, b)
-	return isVerb || sameStem(a, b) || common >= ofStem && common*2 > longest || min(len(a), len(b)) >= ofCompound && (strings.Contains(a, b) || strings.Contains(b, a))
+	isPart := min(len(a), len(b)) >= ofCompound && (strings.Contains(a, b) || strings.Contains(b, a))
+	return isVerb || sameStem(a, b) || common >= ofStem && common*2 > longest || isPart
 }
 
 // isPlainBefore reports whether what stands before a plain clause leaves it plain: it has no strange words, or speaks of the user as well,

@@ -277,7 +277,8 @@ update public.conversation_briefs
  where chat_id in (
    select b.chat_id from public.conversation_briefs b
     where b.thousands_to_fold >= $1::int / 1000
-      and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id) and not b.stale and b.readable
+      and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id)
+      and not b.stale and b.readable
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
             $1::int, $2::int, $3::int, $4::int, $5::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), $6::int)

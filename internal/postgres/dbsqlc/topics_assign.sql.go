@@ -317,7 +317,8 @@ with due as (
   (select t.id from public.topics t where t.state = 'active' and not t.rehydrated and not t.paused
       and t.message_count - t.compacted_messages > $1::int limit 1000)
   union
-  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and not t.paused and t.message_count > $1::int limit 1000)
+  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and not t.paused
+      and t.message_count > $1::int limit 1000)
   union
   (select t.id from public.topics t where t.state = 'active' and t.summary_seq < t.compacted_seq and not t.paused limit 1000))
 select t.chat_id, t.id from due d join public.topics t on t.id = d.id

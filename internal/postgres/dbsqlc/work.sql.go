@@ -15,7 +15,8 @@ type ClaimWorkRow struct {
 var ClaimWork = query.Fields[ClaimWorkParams, ClaimWorkRow](`-- name: ClaimWork :one
 
 select state::text as state, wait_seconds::float8 as wait_seconds
-  from throughline.claim_work($1, $2, coalesce($3::uuid, (select c.user_id from public.chats c where c.id = $4::uuid)),
+  from throughline.claim_work($1, $2,
+         coalesce($3::uuid, (select c.user_id from public.chats c where c.id = $4::uuid)),
          $5, $6, $7, $8)`)
 
 type ClaimWorkParams struct {

@@ -251,8 +251,9 @@ var breaks = map[string]string{
 	"no_deltas":              `insert into public.message_deltas values ($said1, $user, 0, 'left')`,
 	"nothing_due":            `update public.conversation_briefs set stale = true where chat_id = $chat`,
 	"no_job_left":            `insert into river.river_job (kind, queue, state, max_attempts, args) values ('fold_brief', 'memory', 'running', 1, '{}')`,
-	"no_lease_left":          `insert into throughline.work (kind, key, user_id, lease_token, lease_until) values ('fold', $chat, $user, gen_random_uuid(), now())`,
-	"remembered":             `update public.messages set content = 'said77 ' where id = $said1`,
+	"no_lease_left": `insert into throughline.work (kind, key, user_id, lease_token, lease_until)
+		values ('fold', $chat, $user, gen_random_uuid(), now())`,
+	"remembered": `update public.messages set content = 'said77 ' where id = $said1`,
 }
 
 func TestChecks(t *testing.T) {
