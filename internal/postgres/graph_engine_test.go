@@ -206,15 +206,3 @@ func TestTwoWorkersUpdateTheGraph(t *testing.T) {
 	is(t, tuple(len(users), len(slices.Compact(users)), b.waiting()), tuple(20, 20, 0), "calls, … wait")
 	b.checkGraph()
 }
-
-// A worker that died with a claim holds nobody up once it has run out.
-func TestGraphOfADeadWorker(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.wrote(b.user, "Likes Neovim.")
-	testkit.Lease(t, b.pool, "graph", b.user.UserID, b.user.UserID, "1 minute")
-	is(t, must(b.update(likes))(t), (graph.Report{}), "while it may live")
-	testkit.Lease(t, b.pool, "graph", b.user.UserID, b.user.UserID, "-1 second")
-	is(t, must(b.update(likes))(t).Memories, 1, "after that")
-	is(t, b.count("throughline.work where key = $1", b.user.UserID), 0, "claims are left")
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -201,25 +200,6 @@ func TestTurnOfManyRows(t *testing.T) {
 			t.Errorf("%q was read %d times", result, strings.Count(read.String(), result))
 		}
 	}
-}
-
-// A worker that takes the lease over ends the model call of the one that lost it.
-func TestLostLeaseEndsTheCall(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultStall}), func(c *brief.Config) { c.Lease = 300 * time.Millisecond })
-	chatID := r.chat(8)
-	done := make(chan brief.Report, 1)
-	go func() {
-		report, _ := r.fold(chatID) // what it says is in the report
-		done <- report
-	}()
-	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
-	testkit.Lease(t, r.pool, "fold", chatID, r.user, "1 hour")
-	if report := testkit.Receive(t, "the fold ends", done); report.Result != work.Conflict {
-		t.Errorf("%+v", report)
-	}
-	r.model.AwaitRequest(t, "the model is let go", func(a offline.Request) bool { return a.HungUp })
-	testkit.Want(t, r.pool, true, "select lease_until > now() from throughline.work")
 }
 
 func TestRebuild(t *testing.T) {

@@ -1,7 +1,6 @@
 package learn_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -316,45 +315,6 @@ func TestMemoriesThatChangeWhileTheyAreCompared(t *testing.T) {
 	report := r.mustExtract(r.chat("I moved to Porto."))
 	if report.Rounds != 2 || report.Noops != 1 || report.Added != 0 || len(r.contents("active")) != 2 {
 		t.Errorf("%+v, %q", report, r.contents(""))
-	}
-}
-
-// A worker that is stopped gives the lease back, and one that died does not keep it.
-func TestWorkersThatEnd(t *testing.T) {
-	t.Parallel()
-	asked, gate := make(chan bool, 1), make(chan struct{})
-	t.Cleanup(func() { close(gate) })
-	late := testkit.InOrder(offline.Answer{Text: "late", Gate: gate}, offline.Answer{})
-	r := newRig(t, func(request *offline.Request) offline.Answer {
-		if answer := late(request); answer.Gate != nil {
-			asked <- true
-			return answer
-		}
-		return proposed(request, walnuts)
-	}, nil)
-	chatID := r.chat("I am allergic to walnuts.")
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		report, err := r.engine.Extract(ctx, chatID, r.job(false))
-		if report.Result != work.Paused {
-			err = errors.Join(err, fmt.Errorf("%w: %+v", errOther, report))
-		}
-		ended <- err
-	}()
-	<-asked
-	if report, err := r.extract(r.chat("Another chat.")); err != nil || report.Result != work.Waiting {
-		t.Errorf("while another worker reads: %+v, %v", report, err)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	r.wantUnread()
-	// A dead worker's lease runs out.
-	testkit.Lease(t, r.pool, "extract", chatID, r.user, "-1 second")
-	if report := r.mustExtract(chatID); report.Added != 1 {
-		t.Errorf("%+v", report)
 	}
 }
 

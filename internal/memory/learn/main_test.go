@@ -3,7 +3,6 @@ package learn_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -177,5 +176,3 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
-
-var errOther = errors.New("another error")

@@ -1,11 +1,9 @@
 package pack_test
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -245,50 +243,6 @@ func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
 		t.Errorf("the summary caught up: %+v", report)
 	}
 	r.wantNothing(of)
-}
-
-func TestStoppedWorkerGivesTheLeaseBack(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		stop()
-		return offline.Answer{Text: "They talked.", Latency: time.Minute}
-	}, nil)
-	of := r.topic(8)
-	if report, err := r.engine.Compact(ctx, of.chatID, of.id, r.job(true)); report.Result != work.Paused || err != nil {
-		t.Errorf("%+v, %v", report, err)
-	}
-	r.want(of, row{})
-}
-
-func TestAnotherWorkersLease(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, summaries(), nil)
-	of := r.topic(8)
-	testkit.Lease(t, r.pool, "compact", of.id, r.user, "1 minute")
-	if report, err := r.compact(of); err != nil || report.Result != work.Busy {
-		t.Fatalf("%+v, %v", report, err)
-	}
-	// Its worker was killed.
-	testkit.Exec(t, r.pool, "update throughline.work set lease_until = now() where key = $1", of.id)
-	r.mustCompact(of)
-}
-
-func TestLeaseThatIsLostEndsTheCompaction(t *testing.T) {
-	t.Parallel()
-	var r *rig
-	var of topic
-	r = newRig(t, func(*offline.Request) offline.Answer {
-		testkit.Lease(t, r.pool, "compact", of.id, r.user, "1 minute")
-		return offline.Answer{Text: "They talked.", Latency: time.Minute}
-	}, func(c *pack.Config) { c.Lease = 30 * time.Millisecond })
-	of = r.topic(8)
-	if report, err := r.compact(of); err != nil || report.Result != work.Conflict {
-		t.Errorf("%+v, %v", report, err)
-	}
-	if got := r.row(of); got.Summary != "" || got.Archived != 0 || !got.Leased {
-		t.Errorf("the topic is %+v", got)
-	}
 }
 
 func TestHostedPromptIsNotForTopics(t *testing.T) {
