@@ -49,9 +49,7 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Sco
 			dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ExceptChat: nullID(in.Except)})
 		}
 		size := dbsqlc.RecallSizeParams{ChatID: nullID(in.ChatID), AfterSeq: in.After, BeforeSeq: in.Before}
-		dbsqlc.RecallSize.Read(batch, size, func(row dbsqlc.RecallSizeRow) {
-			found.Turns, found.Segments = int(row.Turns), int(row.Segments)
-		})
+		dbsqlc.RecallSize.Read(batch, size, func(turns int64) { found.Turns = int(turns) })
 		dbsqlc.RecallMatches.Read(batch, params, func(row dbsqlc.RecallMatchesRow) {
 			found.Found = append(found.Found, recall.Match{
 				Place: recall.Place{

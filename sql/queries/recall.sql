@@ -8,8 +8,7 @@ select (exists (select from public.conversation_briefs o
   from public.chats c where c.id = sqlc.arg(chat_id) and c.recall = 'all' and c.remember;
 
 -- name: RecallSize :one
-select turns::bigint as turns, segments::bigint as segments
-  from throughline.recall_size(sqlc.narg(chat_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint);
+select turns::bigint as turns from throughline.recall_size(sqlc.narg(chat_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint);
 
 -- name: RecallMatches :many
 select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,

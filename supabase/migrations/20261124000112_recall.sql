@@ -4,21 +4,18 @@
 -- in_chat null is all chats of the user. For a question in except_chat those are the others, without temporary chats, what was
 -- said before a chat's last clear, and subjects that the user has excluded: another chat's prompt shows less than a chat's own.
 
--- How many turns and segments there are to look in: of a chat exactly, of all chats about. SECURITY DEFINER: under row level
--- security Postgres does not read an index alone.
-create function throughline.recall_size(in_chat uuid, after_seq bigint, before_seq bigint)
-returns table (turns bigint, segments bigint)
+-- How many turns there are to look in: of a chat exactly, of all chats about. SECURITY DEFINER: under row level security Postgres
+-- does not read an index alone.
+create function throughline.recall_size(in_chat uuid, after_seq bigint, before_seq bigint) returns table (turns bigint)
 language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
 begin
   if in_chat is null then
     return query
-      select coalesce(sum(b.indexed_seq), 0)::bigint / 2 + 1, coalesce(sum(b.indexed_seq), 0)::bigint / 20 + count(*)
-        from public.conversation_briefs b where b.user_id = (select auth.uid());
+      select coalesce(sum(b.indexed_seq), 0)::bigint / 2 + 1 from public.conversation_briefs b where b.user_id = (select auth.uid());
   else
     return query
       select (select count(*) from public.turn_index i
-               where i.chat_id = in_chat and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq)),
-             coalesce((select i.segment from public.turn_index i where i.chat_id = in_chat order by i.seq desc limit 1), 0)::bigint + 1
+               where i.chat_id = in_chat and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq))
        where exists (select from public.chats c where c.id = in_chat and c.user_id = (select auth.uid()));
   end if;
 end

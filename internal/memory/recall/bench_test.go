@@ -11,7 +11,7 @@ import (
 
 // BenchmarkQuote reads a message of about 400 tokens.
 func BenchmarkQuote(b *testing.B) {
-	found := &ranked{ranking: newRanking(wordsOf("Which string broke in March, and what did the dentist say about it?"), Matches{Turns: 100, Segments: 10})}
+	found := &ranked{ranking: newRanking(wordsOf("Which string broke in March, and what did the dentist say about it?"), Matches{Turns: 100})}
 	finder := found.finder()
 	content := strings.Repeat("The long programme is said to be in two parts. ", 5) +
 		strings.Repeat("We talked about the concert in the old hall, and she told us that it would be fine. ", 17) + "A string broke."
@@ -32,7 +32,7 @@ func BenchmarkRanking(b *testing.B) {
 			Segment: turn / 20, Size: 30, SaidAt: time.Unix(int64(60*turn), 0),
 		}
 	}
-	matches := Matches{Turns: 20_000, Segments: 1000}
+	matches := Matches{Turns: 20_000}
 	for n := range 2400 {
 		matches.Found = append(matches.Found, Match{Place: place(1 + 8*n), Word: n % len(words), Own: 1})
 	}

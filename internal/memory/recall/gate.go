@@ -24,12 +24,16 @@ func canPass(words []word) bool {
 }
 
 // passesByWords reports whether a turn holds words that are rare enough. Those of the user's message before it count
-// where nothing answered that: then the turn may be the answer.
+// where nothing answered that: then the turn may be the answer. A time that the question names is as a word of the turns that
+// were said then.
 func (r *ranking) passesByWords(c *candidate) bool {
 	all := max(float64(r.matches.Turns), 1)
 	before := r.candidates[TurnID{c.ChatID, c.AskedSeq}]
 	answers := before != nil && before.LastSeq == before.Seq
 	words, chance := 0, 1.
+	if c.isWithin && r.within <= commonShare {
+		words, chance = 1, r.within
+	}
 	for n, w := range r.words {
 		if w.weak || c.own[n] == 0 && !(answers && c.asked[n] > 0) {
 			continue

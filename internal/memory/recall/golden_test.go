@@ -103,7 +103,7 @@ func readShelf(t *testing.T) *goldenShelf {
 
 func (s *goldenShelf) rank(question string) *ranked {
 	words := wordsOf(question)
-	matches := Matches{Turns: len(s.places), Segments: s.places[len(s.places)-1].Segment + 1}
+	matches := Matches{Turns: len(s.places)}
 	for n, p := range s.places {
 		for w := range words {
 			m := Match{Place: p, Word: w}
@@ -139,10 +139,12 @@ func (s *goldenShelf) write(out *strings.Builder, found *ranked) {
 	finder := found.finder()
 	var turns []Turn
 	for _, c := range found.best {
-		turn := found.turn(finder, c, s.messages[(c.Seq-1)/2])
+		messages := s.messages[(c.Seq-1)/2]
+		turn := found.turn(c, messages)
+		turn.score(finder.quotes(messages), nil)
 		turns = append(turns, turn)
-		fmt.Fprintf(out, "%2d own %+.2f window %+.2f segment %+.2f meaning %+.2f sum %+.2f passes %v (%s)\n",
-			c.Seq, c.ownView, c.window, c.segment, c.meaning, c.score, found.passesByWords(c), turn.Why)
+		fmt.Fprintf(out, "%2d own %+.2f window %+.2f near %+.2f meaning %+.2f sum %+.2f passes %v (%s)\n",
+			c.Seq, c.ownView, c.window, c.near, c.meaning, c.score, found.passesByWords(c), turn.Why)
 		for _, m := range turn.Messages {
 			fmt.Fprintf(out, "   %2d %.3f %s\n", m.Seq, m.Score, m.Text)
 		}

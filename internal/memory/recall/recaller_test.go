@@ -45,7 +45,7 @@ func (s *shelf) IndexRest(context.Context, auth.Principal, recall.Scope) error {
 
 func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Scope, words [][]string) (recall.Matches, error) {
 	s.queries.Add(1)
-	found := recall.Matches{Turns: len(s.turns), Segments: len(s.turns)/4 + 1}
+	found := recall.Matches{Turns: len(s.turns)}
 	if s.others && in.Except != chatID {
 		return found, nil
 	}
@@ -277,6 +277,48 @@ func TestCommonWordsPassTogether(t *testing.T) {
 	}
 	if found := ask(t, r, "How many weeks of it, daily?"); len(found.Turns) != 0 {
 		t.Errorf("two of them: %q", contents(found))
+	}
+}
+
+// A time that the question names is as a word of the few turns that were said then.
+func TestACommonWordPassesWithATime(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	for n := 0; n < len(s.turns); n += 6 {
+		s.turns[n] += " It was cold."
+	}
+	r := recall.New(recall.Config{Store: s})
+	for question, want := range map[string]int{
+		"Where was it cold?": 0, "Where was it cold on 7 March?": 1, "Where was it cold in 2026?": 0, "Where was it on 7 March?": 0,
+	} {
+		found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{
+			ChatID: chatID, Text: question, Now: time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC), Limit: 1,
+		})
+		if err != nil || len(found.Turns) != want || want > 0 && found.Turns[0].Seq != 7 {
+			t.Errorf("%s %+v, %v", question, found, err)
+		}
+	}
+}
+
+// Turns near one that holds the words rank before those that are not, the nearest first, but not across a gap.
+func TestTurnsNearAHitRankByDistance(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	for n := range s.turns {
+		s.turns[n] = "Of the lesson."
+	}
+	s.turns[20], s.turns[24] = "The violin lesson.", "Of it."
+	r := recall.New(recall.Config{Store: s})
+	found, err := r.Search(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "violin lesson", Limit: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seqs []int64
+	for _, turn := range found.Turns {
+		seqs = append(seqs, turn.Seq)
+	}
+	if len(seqs) < 5 || !slices.Equal(seqs[:4], []int64{21, 22, 23, 24}) || seqs[4] == 20 {
+		t.Errorf("%d", seqs)
 	}
 }
 

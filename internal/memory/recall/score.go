@@ -4,33 +4,22 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/google/uuid"
 )
 
-// The constants of the ranking. Those of the views are the design's and were tried on dialogs 0 to 4 of LoCoMo together.
-// How askShare and beforeHit were chosen, on four of the dialogs and judged on the fifth, is in docs/results/recall.md.
+// The constants of the ranking. How they were chosen, on four dialogs and judged on the fifth, is in docs/results/recall.md.
 const (
 	// saturation and lengthShare are BM25's k1 and b.
 	saturation  = .9
 	lengthShare = .5
-	// ownWeight, windowWeight and segmentWeight are the weights of a turn's views, in standard deviations: its own words,
-	// those together with the user's message before it, and those of its segment.
-	ownWeight     = .5
-	windowWeight  = 1.
-	segmentWeight = 1.
-	// windowBesideMeaning is windowWeight where there is a vector, which tells of the turns around as well.
-	windowBesideMeaning = .5
-	// A turn is also about what the turns beside it are about.
-	beforeShare = .3
-	afterShare  = .15
-	// The meaning of a turn that is a single message is, to as much, that of the turns beside it; of one with a reply less.
-	singleBefore, singleAfter   = 1., 1.
-	repliedBefore, repliedAfter = .3, .15
-	// beforeHit is the share of its score that a turn gives to the one before it, which may be what it speaks of.
-	beforeHit = .15
-	// timeBonus is for a turn that was said at a time that the question names.
-	timeBonus = 1.
+	// ownWeight, windowWeight and nearWeight are the weights of a turn's views, in standard deviations: its own words,
+	// those together with the user's message before it, and those that are said near it.
+	ownWeight    = .4
+	windowWeight = .4
+	nearWeight   = 1.
+	// nearMessages is how many messages further what is said counts 1/e for a turn.
+	nearMessages = 8.
+	// besideShare is how much of the meaning of the turns beside it is a turn's.
+	besideShare = .3
 )
 
 // candidate is a turn that a question may be about.
@@ -39,17 +28,12 @@ type candidate struct {
 	// counts are by word.
 	own, asked []float64
 	// the views, and their sum
-	ownView, window, segment, meaning float64
-	ownWords                          float64 // the own view without the turns beside it
-	segmentPlace                      int     // of its segment, among those of the candidates
-	cosine, around                    float64
-	hasVector                         bool
-	score                             float64
-}
-
-type segmentID struct {
-	chatID  uuid.UUID
-	segment int
+	ownView, window, near, meaning float64
+	cosine, around                 float64
+	hasVector                      bool
+	// isWithin is whether it was said at a time that the question names.
+	isWithin bool
+	score    float64
 }
 
 // ranking scores the candidates of one question.
@@ -59,6 +43,8 @@ type ranking struct {
 	candidates map[TurnID]*candidate
 	// holders and ownHolders are how many turns hold each word, with and without the user's message before them.
 	holders, ownHolders []float64
+	// within is the share of the candidates that were said at a time that the question names.
+	within float64
 }
 
 func newRanking(words []word, matches Matches) *ranking {
@@ -101,11 +87,7 @@ func (r *ranking) addMeaning(near []Near) {
 	}
 	for n := range near {
 		if c := r.candidates[near[n].TurnID]; c != nil || around[n] >= least {
-			place := near[n].Place
-			if n > 0 && near[n-1].ChatID == place.ChatID {
-				place.AskedSeq = near[n-1].Seq
-			}
-			c = r.candidate(place)
+			c = r.candidate(near[n].Place)
 			c.cosine, c.around, c.hasVector = near[n].Cosine, around[n], true
 		}
 	}
@@ -113,70 +95,54 @@ func (r *ranking) addMeaning(near []Near) {
 
 // aroundOf returns the weighted sum of a turn's cosine and those of the turns beside it in its segment.
 func aroundOf(near []Near, n int) float64 {
-	t := near[n]
-	before, after := singleBefore, singleAfter
-	if t.LastSeq > t.Seq {
-		before, after = repliedBefore, repliedAfter
-	}
-	sum := t.Cosine
-	if n > 0 && near[n-1].ChatID == t.ChatID && near[n-1].Segment == t.Segment {
-		sum += before * near[n-1].Cosine
-	}
-	if n+1 < len(near) && near[n+1].ChatID == t.ChatID && near[n+1].Segment == t.Segment {
-		sum += after * near[n+1].Cosine
+	sum := near[n].Cosine
+	for _, beside := range []int{n - 1, n + 1} {
+		if beside >= 0 && beside < len(near) && near[beside].isNear(near[n].Place) {
+			sum += besideShare * near[beside].Cosine
+		}
 	}
 	return sum
 }
 
-// ranked scores the candidates and returns them best first. weight is that of their meaning.
+// isNear reports whether two turns are of the same segment.
+func (p *Place) isNear(other Place) bool {
+	return p.ChatID == other.ChatID && p.Segment == other.Segment
+}
+
+// ranked scores the candidates and returns them best first. weight is that of their meaning. A time that the question names
+// counts the more the fewer turns were said then.
 func (r *ranking) ranked(weight float64, times []period) []*candidate {
 	all := r.ordered()
 	r.view(all)
 	hasMeaning := weight > 0 && slices.ContainsFunc(all, func(c *candidate) bool { return c.hasVector })
-	window := windowWeight
-	if hasMeaning {
-		window = windowBesideMeaning
-	}
 	standardize(all, func(c *candidate) *float64 { return &c.ownView })
 	standardize(all, func(c *candidate) *float64 { return &c.window })
-	standardize(all, func(c *candidate) *float64 { return &c.segment })
+	standardize(all, func(c *candidate) *float64 { return &c.near })
 	if hasMeaning {
 		r.viewMeaning(all)
 	}
+	r.time(all, times)
 	for _, c := range all {
-		c.score = ownWeight*c.ownView + window*c.window + segmentWeight*c.segment
+		c.score = ownWeight*c.ownView + windowWeight*c.window + nearWeight*c.near
 		if hasMeaning {
 			c.score += weight * c.meaning
 		}
-		if isWithin(times, c.SaidAt) {
-			c.score += timeBonus
+		if c.isWithin {
+			c.score -= math.Log(r.within)
 		}
 	}
-	r.shareHits(all)
 	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
 	return all
 }
 
-// shareHits gives turns a share of the score of the turn after them.
-func (r *ranking) shareHits(all []*candidate) {
-	shared := make(map[*candidate]float64, len(all))
+// time finds the candidates that were said at a time that the question names.
+func (r *ranking) time(all []*candidate, times []period) {
+	r.within = 0
 	for _, c := range all {
-		if before := r.before(c); before != nil {
-			shared[before] += beforeHit * max(c.score, 0)
+		if c.isWithin = isWithin(times, c.SaidAt); c.isWithin {
+			r.within += 1 / float64(len(all))
 		}
 	}
-	for c, score := range shared {
-		c.score += score
-	}
-}
-
-// before returns the candidate that is the turn before another one in its segment, or nil.
-func (r *ranking) before(c *candidate) *candidate {
-	before := r.candidates[TurnID{c.ChatID, c.AskedSeq}]
-	if before == c || before != nil && before.Segment != c.Segment {
-		return nil
-	}
-	return before
 }
 
 // ordered returns the candidates newest first, which decides between equals.
@@ -193,37 +159,51 @@ func (r *ranking) ordered() []*candidate {
 
 // view computes the three views of the words.
 func (r *ranking) view(all []*candidate) {
-	for _, c := range all {
-		c.ownWords, c.ownView, c.window, c.segment = 0, 0, 0, 0
-	}
-	inSegment := make([]float64, numberSegments(all))
 	average := averageSize(all)
+	inPlace := slices.SortedFunc(slices.Values(all), func(a, b *candidate) int {
+		return cmp.Or(slices.Compare(a.ChatID[:], b.ChatID[:]), cmp.Compare(a.Seq, b.Seq))
+	})
+	fading := fadingOf(inPlace)
+	near := make([]float64, len(all))
+	for _, c := range all {
+		c.ownView, c.window, c.near = 0, 0, 0
+	}
 	for n := range r.words {
 		rarity := rarityOf(r.ownHolders[n], r.matches.Turns)
 		windowRarity := rarityOf(r.holders[n], r.matches.Turns)
-		clear(inSegment)
-		for _, c := range all {
-			c.ownWords += rarity * saturated(c.own[n], float64(c.Size)/average)
-			c.window += windowRarity * saturated(c.own[n]+c.asked[n], (float64(c.Size)/average+1)/2)
-			inSegment[c.segmentPlace] += c.own[n]
-		}
-		holders := 0.
-		for _, count := range inSegment {
-			if count > 0 {
-				holders++
-			}
-		}
-		segmentRarity := rarityOf(holders, r.matches.Segments)
-		for _, c := range all {
-			c.segment += segmentRarity * saturated(inSegment[c.segmentPlace], 1)
+		countNear(inPlace, n, fading, near)
+		for place, c := range inPlace {
+			size := float64(c.Size) / average
+			c.ownView += rarity * saturated(c.own[n], size)
+			c.window += windowRarity * saturated(c.own[n]+c.asked[n], (size+1)/2)
+			c.near += rarity * saturated(near[place], 1)
 		}
 	}
-	for _, c := range all {
-		c.ownView += c.ownWords
-		if before := r.before(c); before != nil {
-			c.ownView += beforeShare * before.ownWords
-			before.ownView += afterShare * c.ownWords
+}
+
+// fadingOf returns what is left of a word at each turn when it was said at the one before. The turns are in order of seq, chat by
+// chat; in another segment nothing is left.
+func fadingOf(inPlace []*candidate) []float64 {
+	fading := make([]float64, len(inPlace))
+	for n := 1; n < len(inPlace); n++ {
+		if before, c := inPlace[n-1], inPlace[n]; before.isNear(c.Place) {
+			fading[n] = math.Exp(-float64(c.Seq-before.Seq) / nearMessages)
 		}
+	}
+	return fading
+}
+
+// countNear counts a word at each turn, and how much of it is left of the turns before it and of those after it.
+func countNear(inPlace []*candidate, word int, fading, counts []float64) {
+	left := 0.
+	for n, c := range inPlace {
+		left = left*fading[n] + c.own[word]
+		counts[n] = left
+	}
+	left = 0
+	for n := len(inPlace) - 1; n >= 0; n-- {
+		counts[n] += left
+		left = (left + inPlace[n].own[word]) * fading[n]
 	}
 }
 
@@ -243,21 +223,6 @@ func (r *ranking) viewMeaning(all []*candidate) {
 		}
 	}
 	standardize(all, func(c *candidate) *float64 { return &c.meaning })
-}
-
-// numberSegments numbers the segments of the candidates, and returns how many there are.
-func numberSegments(all []*candidate) int {
-	places := map[segmentID]int{}
-	for _, c := range all {
-		id := segmentID{c.ChatID, c.Segment}
-		place, ok := places[id]
-		if !ok {
-			place = len(places)
-			places[id] = place
-		}
-		c.segmentPlace = place
-	}
-	return len(places)
 }
 
 // rarityOf is BM25's idf, which is never negative.

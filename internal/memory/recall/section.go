@@ -81,7 +81,8 @@ func (t *Turn) where() string {
 	return `, chat "` + string(title) + `"`
 }
 
-// excerpts returns what is shown of each message. The message that says most of the question has what the others leave.
+// excerpts returns what is shown of each message: of the others up to two fifths of the room, of the message that says most of
+// the question what they leave, and of the others what that leaves.
 func (t *Turn) excerpts() []string {
 	best := 0
 	for n, m := range t.Messages {
@@ -89,17 +90,26 @@ func (t *Turn) excerpts() []string {
 			best = n
 		}
 	}
-	reserve := 20 + text.Tokens(t.where()) // for the date, labels and quotes
-	others := (SectionTurnLimit - reserve) / (2 * max(len(t.Messages)-1, 1))
+	left := SectionTurnLimit - 20 - text.Tokens(t.where()) // for the date, labels and quotes
+	others := left * 2 / (5 * max(len(t.Messages)-1, 1))
 	out := make([]string, len(t.Messages))
-	left := SectionTurnLimit - reserve
+	show := func(n, limit int) {
+		had := text.Tokens(out[n])
+		out[n] = t.Messages[n].excerpt(limit)
+		left -= text.Tokens(out[n]) - had
+	}
 	for n := range t.Messages {
 		if n != best {
-			out[n] = t.Messages[n].excerpt(others)
-			left -= text.Tokens(out[n]) + memory.LabelTokens
+			show(n, others)
+			left -= memory.LabelTokens
 		}
 	}
-	out[best] = t.Messages[best].excerpt(max(left, others))
+	show(best, max(left, others))
+	for n := range t.Messages {
+		if n != best && left > 0 {
+			show(n, max(others, text.Tokens(out[n])+left))
+		}
+	}
 	return out
 }
 

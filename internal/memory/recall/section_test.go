@@ -64,3 +64,14 @@ func TestSectionKeepsItsLimits(t *testing.T) {
 		}
 	}
 }
+
+// What one message of a turn leaves of the room is the other's, whichever says most of the question.
+func TestMessagesOfATurnShareItsRoom(t *testing.T) {
+	t.Parallel()
+	long := strings.TrimSpace(strings.Repeat("This is about something else. ", 13)) // 78 tokens
+	for _, turn := range []recall.Turn{said(3, 1, "The E string broke.", long), said(3, 1, long, "I see.")} {
+		if written, _, tokens := recall.Section([]recall.Turn{turn}, 600); !strings.Contains(written, long) || tokens > recall.SectionTurnLimit {
+			t.Errorf("%d tokens: %s", tokens, written)
+		}
+	}
+}

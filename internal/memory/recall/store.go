@@ -70,8 +70,8 @@ type Match struct {
 
 // Matches are the turns that hold words of a question.
 type Matches struct {
-	// Turns and Segments are how many there are to look in, about.
-	Turns, Segments int
+	// Turns is how many there are to look in, about.
+	Turns int
 	// Of a word that too many turns hold there are none.
 	Found []Match
 	// Topics are those of the chat, without cosines.

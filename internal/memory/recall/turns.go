@@ -22,6 +22,8 @@ const (
 	// asked before has the same words, and no answer. With more, a message that alone holds a word could come after those
 	// without it.
 	askShare = 2.
+	// callShare is how far a message is put back that speaks to the one whom the question is about: it is another's.
+	callShare = 3.
 )
 
 // turns reads the messages of turns and returns those that still have some, best first, and a topic.
@@ -35,33 +37,45 @@ func (r *Recaller) turns(ctx context.Context, user auth.Principal, found *ranked
 		return nil, nil, err
 	}
 	finder := found.finder()
-	turns := make([]Turn, 0, len(best))
+	turns, quotes := make([]Turn, 0, len(best)), make([][]quote, 0, len(best))
 	for _, c := range best {
 		if messages := texts[c.TurnID]; len(messages) > 0 {
-			turns = append(turns, found.turn(finder, c, messages))
+			turns, quotes = append(turns, found.turn(c, messages)), append(quotes, finder.quotes(messages))
 		}
+	}
+	callers := callersOf(turns, quotes)
+	for n := range turns {
+		turns[n].score(quotes[n], callers)
 	}
 	slices.SortStableFunc(turns, func(a, b Turn) int { return cmp.Compare(b.Score, a.Score) })
 	return turns, topic, nil
 }
 
-// turn scores the messages of a turn by their own words, so that an "I see" does not rank beside what it answers.
-func (f *ranked) turn(finder *finder, c *candidate, messages []Message) Turn {
+// turn returns a candidate as a turn, with the score of its place in the ranking.
+func (f *ranked) turn(c *candidate, messages []Message) Turn {
+	return Turn{ChatID: c.ChatID, Seq: c.Seq, LastSeq: c.LastSeq, SaidAt: c.SaidAt, Score: c.score, Why: f.why(c), Messages: messages}
+}
+
+func (f *finder) quotes(messages []Message) []quote {
 	quotes := make([]quote, len(messages))
-	best := 0.
 	for n := range messages {
-		quotes[n] = finder.quote(messages[n].Content)
-		best = max(best, quotes[n].value)
+		quotes[n] = f.quote(messages[n].Content)
 	}
-	score := 0.
+	return quotes
+}
+
+// score scores the messages of a turn by their own words, so that an "I see" does not rank beside what it answers.
+func (t *Turn) score(quotes []quote, callers callers) {
+	best, place := 0., t.Score
+	for _, q := range quotes {
+		best = max(best, q.value)
+	}
+	t.Score = 0
 	for n, q := range quotes {
-		messages[n].Text = q.text
-		messages[n].Score = share(c.score - ownShare*(best-q.value)/(best+1) - askShare*q.asks)
-		score = max(score, messages[n].Score)
-	}
-	return Turn{
-		ChatID: c.ChatID, Seq: c.Seq, LastSeq: c.LastSeq, SaidAt: c.SaidAt,
-		Score: score, Why: f.why(c), Messages: messages,
+		m := &t.Messages[n]
+		m.Text = q.text
+		m.Score = share(place - ownShare*(best-q.value)/(best+1) - askShare*q.asks - callShare*callers.another(m.Role, q))
+		t.Score = max(t.Score, m.Score)
 	}
 }
 
@@ -85,7 +99,7 @@ func (f *ranked) why(c *candidate) string {
 	if why == "" {
 		why = "similar in meaning"
 	}
-	if isWithin(f.times, c.SaidAt) {
+	if c.isWithin {
 		why += "; " + c.SaidAt.UTC().Format("2 January 2006")
 	}
 	return why
@@ -171,9 +185,11 @@ func (f *finder) valueOf(counts []float64, size int) float64 {
 
 // quote is what a text says of a question.
 type quote struct {
-	text  string  // the sentences that say most of it
-	value float64 // how much the whole text says
-	asks  float64 // the share of the text that is questions
+	text  string    // the sentences that say most of it
+	value float64   // how much the whole text says
+	asks  float64   // the share of the text that is questions
+	holds []float64 // how often the text holds each word of the question
+	calls []bool    // whether the text speaks to somebody by that word
 }
 
 func (f *finder) quote(content string) quote {
@@ -182,15 +198,19 @@ func (f *finder) quote(content string) quote {
 		content = strings.ToValidUTF8(content[:mostRead], "")
 	}
 	sentences := text.Sentences(content)
-	all, size := make([]float64, len(f.value)), 0
+	all, calls, size := make([]float64, len(f.value)), make([]bool, len(f.value)), 0
 	best, most, asks := 0, 0., 0
 	counts := make([]float64, len(f.value))
 	for n, sentence := range sentences {
 		clear(counts)
 		f.count(sentence, counts)
 		words := strings.Count(sentence, " ") + 1
-		if value := f.valueOf(counts, words); value > most {
+		value := f.valueOf(counts, words)
+		if value > most {
 			best, most = n, value
+		}
+		if value > 0 {
+			f.call(sentence, calls)
 		}
 		for w, count := range counts {
 			all[w] += count
@@ -202,7 +222,7 @@ func (f *finder) quote(content string) quote {
 	}
 	return quote{
 		text:  strings.TrimSpace(around(sentences, best, quoteTokens, aboutTokens)),
-		value: f.valueOf(all, size), asks: float64(asks) / float64(max(len(content), 1)),
+		value: f.valueOf(all, size), asks: float64(asks) / float64(max(len(content), 1)), holds: all, calls: calls,
 	}
 }
 

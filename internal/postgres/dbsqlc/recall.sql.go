@@ -15,13 +15,8 @@ select (exists (select from public.conversation_briefs o
         and not exists (select from public.memory_users u where u.user_id = c.user_id and not u.enabled))::bool as any
   from public.chats c where c.id = $1 and c.recall = 'all' and c.remember`)
 
-type RecallSizeRow struct {
-	Turns, Segments int64
-}
-
-var RecallSize = query.Fields[RecallSizeParams, RecallSizeRow](`-- name: RecallSize :one
-select turns::bigint as turns, segments::bigint as segments
-  from throughline.recall_size($1::uuid, $2::bigint, $3::bigint)`)
+var RecallSize = query.Fields[RecallSizeParams, int64](`-- name: RecallSize :one
+select turns::bigint as turns from throughline.recall_size($1::uuid, $2::bigint, $3::bigint)`)
 
 type RecallSizeParams struct {
 	ChatID              uuid.NullUUID
