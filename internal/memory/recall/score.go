@@ -17,7 +17,7 @@ const (
 	windowWeight = .4
 	nearWeight   = 1.
 	// nearMessages is how many messages further what is said counts 1/e for a turn.
-	nearMessages = 8.
+	nearMessages = 5.
 	// besideShare is how much of the meaning of the turns beside it is a turn's.
 	besideShare = .3
 )
