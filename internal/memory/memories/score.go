@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
 // The weights of the ways in which a memory may be about a message, in standard deviations of all candidates, and that of
@@ -21,45 +22,30 @@ const (
 	hoursOfTheDay = 24
 )
 
+// views are the ways in which a memory may be about a message.
+type views struct{ words, meaning, names float64 }
+
 // scored returns the candidates' scores, in their order.
 func scored(found []Candidate, now time.Time) []float64 {
-	words, vectors, names := make([]float64, len(found)), make([]float64, len(found)), make([]float64, len(found))
+	all := make([]*views, len(found))
 	for n, c := range found {
-		words[n], names[n], vectors[n] = c.Words, float64(c.Named), math.NaN()
+		all[n] = &views{c.Words, math.NaN(), float64(c.Named)}
 		if c.HasCosine {
-			vectors[n] = c.Cosine
+			all[n].meaning = c.Cosine
 		}
 	}
-	deviations(words)
-	deviations(vectors)
-	deviations(names)
+	recall.Standardize(all, func(v *views) *float64 { return &v.words })
+	recall.Standardize(all, func(v *views) *float64 { return &v.meaning })
+	recall.Standardize(all, func(v *views) *float64 { return &v.names })
 	scores := make([]float64, len(found))
-	for n := range found {
-		scores[n] = wordsWeight*words[n] + vectorWeight*vectors[n] + entityWeight*names[n]
+	for n, v := range all {
+		scores[n] = wordsWeight*v.words + vectorWeight*v.meaning + entityWeight*v.names
 	}
 	toUnit(scores)
 	for n := range found {
 		scores[n] += sureness * (found[n].Confidence - perIdleDay*idleDays(&found[n].Remembered, now))
 	}
 	return scores
-}
-
-// deviations replaces numbers by their distance from the mean in standard deviations; NaN, which is unknown, by 0.
-func deviations(numbers []float64) {
-	known := slices.DeleteFunc(slices.Clone(numbers), math.IsNaN)
-	mean, variance := 0., 0.
-	for _, x := range known {
-		mean += x / float64(len(known))
-	}
-	for _, x := range known {
-		variance += (x - mean) * (x - mean) / float64(len(known))
-	}
-	for n, x := range numbers {
-		numbers[n] = 0
-		if !math.IsNaN(x) && variance > 0 {
-			numbers[n] = (x - mean) / math.Sqrt(variance)
-		}
-	}
 }
 
 // toUnit moves numbers to 0 for the least and 1 for the greatest; to 1 if all are the same.

@@ -24,7 +24,8 @@ func TestWhatIsSaidToSomebodyIsNotTheirs(t *testing.T) {
 		"too few to tell":              {"Which violin does Anna play?", toAnna[:2], []string{"A violin."}, []float64{0, 0, 0}},
 		"one who is spoken of, not to": {"Who is Bruno?", about, []string{"Dear, Bruno."}, []float64{0, 0, 0, 0, 0, 0}},
 		"in a script without two cases": {
-			"ماذا تعزف سلمى؟", []string{"شكرا، سلمى!", "أهلا سلمى، كيف الحال؟", "نعم، سلمى"}, []string{"أعزف الكمان"}, []float64{1, 1, 1, 0},
+			"ماذا تعزف سلمى؟", []string{"شكرا، سلمى!", "أهلا سلمى، كيف الحال؟", "نعم، سلمى"},
+			[]string{"أعزف الكمان"}, []float64{1, 1, 1, 0},
 		},
 		"a question that nobody answers": {"Which violin does Anna play?", nil, nil, nil},
 	} {

@@ -115,9 +115,9 @@ func (r *ranking) ranked(weight float64, times []period) []*candidate {
 	all := r.ordered()
 	r.view(all)
 	hasMeaning := weight > 0 && slices.ContainsFunc(all, func(c *candidate) bool { return c.hasVector })
-	standardize(all, func(c *candidate) *float64 { return &c.ownView })
-	standardize(all, func(c *candidate) *float64 { return &c.window })
-	standardize(all, func(c *candidate) *float64 { return &c.near })
+	Standardize(all, func(c *candidate) *float64 { return &c.ownView })
+	Standardize(all, func(c *candidate) *float64 { return &c.window })
+	Standardize(all, func(c *candidate) *float64 { return &c.near })
 	if hasMeaning {
 		r.viewMeaning(all)
 	}
@@ -222,7 +222,7 @@ func (r *ranking) viewMeaning(all []*candidate) {
 			c.meaning = c.around
 		}
 	}
-	standardize(all, func(c *candidate) *float64 { return &c.meaning })
+	Standardize(all, func(c *candidate) *float64 { return &c.meaning })
 }
 
 // rarityOf is BM25's idf, which is never negative.
@@ -250,21 +250,25 @@ func averageSize(all []*candidate) float64 {
 	return max(sum, 1) / max(count, 1)
 }
 
-// standardize replaces a view by how many standard deviations it is above the mean.
-func standardize(all []*candidate, view func(*candidate) *float64) {
-	var sum, squares float64
+// Standardize replaces a view of candidates by how many standard deviations it is above the mean. What is not known (NaN) is
+// average. It is how views of turns, and of memories, are made comparable.
+func Standardize[Candidate any](all []Candidate, view func(Candidate) *float64) {
+	var sum, squares, count float64
 	for _, c := range all {
-		x := *view(c)
-		sum += x
-		squares += x * x
+		if x := *view(c); !math.IsNaN(x) {
+			sum, squares, count = sum+x, squares+x*x, count+1
+		}
 	}
-	count := float64(len(all))
-	mean := sum / count
-	deviation := math.Sqrt(max(squares/count-mean*mean, 0))
+	mean := sum / max(count, 1)
+	deviation := math.Sqrt(max(squares/max(count, 1)-mean*mean, 0))
 	if deviation < 1e-9 {
 		deviation = 1
 	}
 	for _, c := range all {
-		*view(c) = (*view(c) - mean) / deviation
+		if at := view(c); math.IsNaN(*at) {
+			*at = 0
+		} else {
+			*at = (*at - mean) / deviation
+		}
 	}
 }
