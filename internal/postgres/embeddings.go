@@ -130,15 +130,19 @@ func finishUnless(ctx context.Context, pool *pgxpool.Pool, jobID int64, output a
 
 // Owners returns chats with turns without a vector of the model.
 func (v *TurnVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	rows, err := dbsqlc.FindBareChats.All(ctx, v.pool, dbsqlc.FindBareChatsParams{Model: model, Most: most})
+	return owners(dbsqlc.FindBareChats.All(ctx, v.pool, dbsqlc.FindBareChatsParams{Model: model, Most: most}))
+}
+
+// owners returns those of things without any vector, and those of things with vectors of another model.
+func owners(rows []dbsqlc.FindBareChatsRow, err error) (fresh, outdated []uuid.UUID, _ error) {
 	for _, row := range rows {
 		if row.Outdated {
-			outdated = append(outdated, row.ChatID)
+			outdated = append(outdated, row.OwnerID)
 		} else {
-			fresh = append(fresh, row.ChatID)
+			fresh = append(fresh, row.OwnerID)
 		}
 	}
-	return fresh, outdated, failed("find chats without vectors", err)
+	return fresh, outdated, failed("find what has no vectors", err)
 }
 
 // Bare returns memories without a vector of the model.
@@ -189,15 +193,7 @@ func (v *MemoryVectors) send(ctx context.Context, userID uuid.UUID, doing string
 
 // Owners returns users with memories without a vector of the model.
 func (v *MemoryVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	rows, err := dbsqlc.FindBareMemoryUsers.All(ctx, v.pool, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most})
-	for _, row := range rows {
-		if row.Outdated {
-			outdated = append(outdated, row.UserID)
-		} else {
-			fresh = append(fresh, row.UserID)
-		}
-	}
-	return fresh, outdated, failed("find users with memories without vectors", err)
+	return owners(dbsqlc.FindBareMemoryUsers.All(ctx, v.pool, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most}))
 }
 
 // vectorText writes a vector as pgvector reads it. None is written as zeros, which are near to nothing: the turn is done.

@@ -44,7 +44,7 @@ update throughline.own_turn_index i
 -- are looked at. As the server itself.
 with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
   where j.queue = 'vectors' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
-(select distinct f.chat_id, false as outdated
+(select distinct f.chat_id as owner_id, false as outdated
    from (select i.chat_id from public.turn_index i
           where i.embedding_model is null and not i.resting and i.chat_id::text not in (select w.chat from waiting w) order by i.chat_id limit 20000) f
   limit greatest(sqlc.arg(most)::int - (select count(*) from waiting), 0))

@@ -57,11 +57,12 @@ update throughline.own_memories m
  where m.id = new.id and m.content = new.content;
 
 -- name: FindBareMemoryUsers :many
+-- row: FindBareChatsRow
 -- Users with a memory without a vector of the model and without a job that would make it, first those with memories that
 -- have none at all; as FindBareChats, and as the server itself.
 with waiting as (select j.args ->> 'user_id' as owner from river.river_job j
   where j.queue = 'vectors' and j.kind = 'embed_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
-(select distinct f.user_id, false as outdated
+(select distinct f.user_id as owner_id, false as outdated
    from (select m.user_id from public.memories m
           where m.embedding_model is null and m.status <> 'superseded' and m.user_id::text not in (select w.owner from waiting w) limit 20000) f
   limit greatest(sqlc.arg(most)::int - (select count(*) from waiting), 0))

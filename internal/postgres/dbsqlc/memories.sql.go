@@ -99,17 +99,12 @@ type SaveMemoryVectorsParams struct {
 	Contents, Embeddings []string
 }
 
-type FindBareMemoryUsersRow struct {
-	UserID   uuid.UUID
-	Outdated bool
-}
-
 // Users with a memory without a vector of the model and without a job that would make it, first those with memories that
 // have none at all; as FindBareChats, and as the server itself.
-var FindBareMemoryUsers = query.Fields[FindBareMemoryUsersParams, FindBareMemoryUsersRow](`-- name: FindBareMemoryUsers :many
+var FindBareMemoryUsers = query.Fields[FindBareMemoryUsersParams, FindBareChatsRow](`-- name: FindBareMemoryUsers :many
 with waiting as (select j.args ->> 'user_id' as owner from river.river_job j
   where j.queue = 'vectors' and j.kind = 'embed_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
-(select distinct f.user_id, false as outdated
+(select distinct f.user_id as owner_id, false as outdated
    from (select m.user_id from public.memories m
           where m.embedding_model is null and m.status <> 'superseded' and m.user_id::text not in (select w.owner from waiting w) limit 20000) f
   limit greatest($1::int - (select count(*) from waiting), 0))
