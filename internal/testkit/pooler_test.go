@@ -1,16 +1,9 @@
 package testkit
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"runtime"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -75,33 +68,6 @@ func TestPoolerGivesConnectionsToTransactions(t *testing.T) {
 	}
 }
 
-// More clients than connections all get their turns. In session mode the rest would wait for ever.
-func TestPoolerSharesConnections(t *testing.T) {
-	t.Parallel()
-	const clients = 3 * PoolSize
-	database := NewDatabase(t)
-	for name, dsn := range poolers(t, database) {
-		backends := make(chan int, clients)
-		conns := make([]*pgx.Conn, clients)
-		for i := range conns {
-			conns[i] = Connect(t, dsn)
-		}
-		var all sync.WaitGroup
-		for _, conn := range conns {
-			all.Go(func() { backends <- Ask[int](t, conn, "select pg_backend_pid()") })
-		}
-		all.Wait()
-		close(backends)
-		seen := map[int]bool{}
-		for pid := range backends {
-			seen[pid] = true
-		}
-		if len(seen) == 0 || len(seen) > PoolSize {
-			t.Errorf("%s: %d clients were on %d backends, want at most %d", name, clients, len(seen), PoolSize)
-		}
-	}
-}
-
 // What breaks behind the real one breaks here: a named statement is on a backend that is another's by now.
 func TestPoolerLosesNamedStatements(t *testing.T) {
 	t.Parallel()
@@ -123,89 +89,4 @@ func TestPoolerLosesNamedStatements(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// What is held for a session stays behind on the backend, for whoever comes next. A setting of the transaction
-// does not.
-func TestPoolerLeavesSessionsBehind(t *testing.T) {
-	t.Parallel()
-	database := NewDatabase(t)
-	for name, dsn := range poolers(t, database) {
-		client, other := Connect(t, dsn), Connect(t, dsn)
-		Exec(t, client, "select set_config('throughline.left', 'behind', false), set_config('throughline.taken', 'along', true)")
-		if got := Ask[string](t, other,
-			"select concat_ws(', ', nullif(current_setting('throughline.left', true), ''), nullif(current_setting('throughline.taken', true), ''))"); got != "behind" {
-			t.Errorf("%s: the next client finds %q", name, got)
-		}
-	}
-}
-
-func TestPoolerCountsWhatItServed(t *testing.T) {
-	t.Parallel()
-	used := NewDatabase(t)
-	pooler, err := StartPooler(t.Context(), used.AdminDSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pooler.Stop)
-	conn := Connect(t, throughPooler(pooler.Address, used.Direct()))
-	for range 7 {
-		Exec(t, conn, "select 1", pgx.QueryExecModeSimpleProtocol)
-	}
-	served, err := pooler.Served(context.Background())
-	if err != nil || served != 7 {
-		t.Errorf("served %d, %v", served, err)
-	}
-}
-
-// A test run that is killed cannot stop its poolers; they end with it.
-func TestPoolerEndsWithItsProcess(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux ends a process with the one that started it")
-	}
-	if os.Getenv(poolerRole) != "" {
-		holdPooler(t)
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestPoolerEndsWithItsProcess$")
-	cmd.Env = append(os.Environ(), poolerRole+"="+NewDatabase(t).AdminDSN)
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, _ := strings.CutPrefix(strings.TrimSpace(line), "pooler ")
-	dial := func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}
-	if !dial() {
-		t.Fatalf("there is no pooler at %q", line)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // it was killed
-	Eventually(t, "the pooler is gone", func() bool { return !dial() })
-}
-
-// poolerRole makes this test's binary a process that starts a pooler before the server it names.
-const poolerRole = "TESTKIT_POOLER_ROLE"
-
-func holdPooler(t *testing.T) {
-	pooler, err := StartPooler(t.Context(), os.Getenv(poolerRole))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println("pooler " + pooler.Address)
-	select {} // until it is killed
 }

@@ -4,11 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -99,31 +95,4 @@ func TestProxyBreaksConnections(t *testing.T) {
 	if got, err := say(t, dial(t, p), "hello", 5); got != "hello" || err != nil {
 		t.Errorf("up again: %q, %v", got, err)
 	}
-}
-
-// A proxy ends with its test, and its goroutines with it.
-//
-//nolint:paralleltest // it looks at all goroutines of the process
-func TestProxyEnds(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer server.Close()
-	t.Run("used", func(t *testing.T) {
-		p := NewProxy(t, HostOf(server.URL))
-		for _, wrong := range []Faults{{}, {Latency: time.Millisecond}, {Abrupt: true, Cut: true, After: 4}, {HalfOpen: true}} {
-			p.Break(wrong)
-			conn := dial(t, p)
-			_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-			_, _ = say(t, conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 20) // whole, in part or not at all
-		}
-		if left := linksLeft(); left == 0 {
-			t.Error("the proxy has no goroutines to end")
-		}
-	})
-	Eventually(t, "no goroutine of the proxy is left", func() bool { return linksLeft() == 0 })
-}
-
-// linksLeft is how many goroutines serve a proxy's connections.
-func linksLeft() int {
-	stacks := make([]byte, 1<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "testkit.(*link).pass")
 }

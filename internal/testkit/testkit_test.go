@@ -5,19 +5,16 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/jackc/pgx/v5"
 )
 
 func TestMain(m *testing.M) { Main(m) }
 
-func connect(t *testing.T, dsn string) *pgx.Conn { return Connect(t, dsn) }
-
 func TestDatabasesAreMigratedAndApart(t *testing.T) {
 	t.Parallel()
 	a, b := NewDatabase(t), NewDatabase(t)
-	inA, inB := connect(t, a.DSN), connect(t, b.DSN)
-	if Ask[string](t, inA, "select current_user") != "postgres" || Ask[string](t, connect(t, a.AdminDSN), "select current_user") != "supabase_admin" {
+	inA, inB := Connect(t, a.DSN), Connect(t, b.DSN)
+	if Ask[string](t, inA, "select current_user") != "postgres" || Ask[string](t, Connect(t, a.AdminDSN), "select current_user") != "supabase_admin" {
 		t.Error("the DSNs connect as somebody else")
 	}
 	if !Ask[bool](t, inA, "select to_regclass('public.chats') is not null") {
@@ -31,17 +28,6 @@ func TestDatabasesAreMigratedAndApart(t *testing.T) {
 	}
 	if Ask[bool](t, inA, "select rolsuper from pg_roles where rolname = current_user") {
 		t.Error("postgres is a superuser, which hides missing grants")
-	}
-}
-
-func TestEmptyDatabaseIsAFreshProject(t *testing.T) {
-	t.Parallel()
-	conn := connect(t, NewEmptyDatabase(t).DSN)
-	if Ask[int](t, conn, "select count(*) from pg_tables where schemaname = 'public'") != 0 {
-		t.Error("there are tables in public")
-	}
-	if !Ask[bool](t, conn, "select to_regclass('auth.users') is not null and to_regclass('realtime.messages') is not null") {
-		t.Error("auth or realtime is missing")
 	}
 }
 
@@ -59,7 +45,7 @@ func TestDatabaseIsDroppedWhoeverIsConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if Ask[bool](t, connect(t, admin), "select exists (select from pg_database where datname = $1)", name) {
+	if Ask[bool](t, Connect(t, admin), "select exists (select from pg_database where datname = $1)", name) {
 		t.Errorf("%s is still there", name)
 	}
 }
@@ -89,22 +75,5 @@ func TestTemplateNobodyFinishedIsMadeAgain(t *testing.T) {
 	}
 	if err := execute(t.Context(), admin, "alter database "+name+" is_template false", "drop database "+name); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestUserAndToken(t *testing.T) {
-	t.Parallel()
-	database := NewDatabase(t)
-	id := NewUser(t, database)
-	if got := Ask[string](t, connect(t, database.DSN), "select role from auth.users where id = $1", id); got != "authenticated" {
-		t.Errorf("role %q", got)
-	}
-	token, err := jwt.Parse(Token(t, id), func(*jwt.Token) (any, error) { return []byte(JWTSecret), nil },
-		jwt.WithValidMethods([]string{"HS256"}), jwt.WithAudience("authenticated"), jwt.WithExpirationRequired())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if subject, _ := token.Claims.GetSubject(); subject != id.String() {
-		t.Errorf("subject %q, want %s", subject, id)
 	}
 }

@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 func stamped(ago time.Duration) string {
@@ -74,32 +71,5 @@ func TestWholeReportsWhatWentWrong(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
-	}
-}
-
-func TestRelayPassesOnAsItComes(t *testing.T) {
-	t.Parallel()
-	model := httptest.NewServer(pacedModel{})
-	defer model.Close()
-	server := httptest.NewServer(relay(model.URL))
-	defer server.Close()
-	const tokens = 10
-	r, err := endpoint{address: server.URL}.whole(t.Context(), fresh, endpoint{}.asks(chat{}, wishing("ask", tokens)), tokens)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(d delta) int64 { return d.at.UnixNano() }
-	if spread := at(r.deltas[len(r.deltas)-1]) - at(r.deltas[0]); len(r.deltas) < 2 || spread < int64(50*time.Millisecond) {
-		t.Errorf("%d deltas within %v", len(r.deltas), time.Duration(spread))
-	}
-	if said := strings.Fields(string(r.text)); !slices.IsSorted(said) {
-		t.Errorf("%q", said)
-	}
-}
-
-func TestRoleThatIsNone(t *testing.T) {
-	t.Parallel()
-	if _, err := kit.StartRole(t.Context(), roleArgument, "none", ""); err == nil || !strings.Contains(err.Error(), "did not start") {
-		t.Errorf("got %v", err)
 	}
 }

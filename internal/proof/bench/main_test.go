@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,38 +97,5 @@ func checkPage(t *testing.T, tables []*table) {
 	}
 	if written, err := os.ReadFile(filepath.Join(root, page)); err != nil || !bytes.Contains(written, []byte(figures.Mark("fold_rate", "")[:25])) {
 		t.Errorf("%s has no figure of folds: %v", page, err)
-	}
-}
-
-func TestWrongArguments(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"-only", "nonsense"}, `"nonsense" names no benchmark`},
-		{[]string{"-runs", "0"}, "wrong arguments"},
-		{[]string{"stream"}, "wrong arguments"},
-		{[]string{"-fast"}, "not defined"},
-	} {
-		err := run(t.Context(), c.args, io.Discard, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v", c.args, err)
-		}
-	}
-	if err := run(t.Context(), []string{"-help"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-help: %v", err)
-	}
-}
-
-func TestChoose(t *testing.T) {
-	t.Parallel()
-	chosen, err := choose("stream,cuts")
-	if err != nil || len(chosen) != 2 || chosen[0].name != "stream" || chosen[1].name != "cuts" {
-		t.Errorf("%v, %v", chosen, err)
-	}
-	all, err := choose("")
-	if err != nil || len(all) != len(parts)-1 || slices.ContainsFunc(all, func(p part) bool { return p.byHand }) {
-		t.Errorf("by default %v, %v", all, err)
 	}
 }

@@ -2,59 +2,10 @@ package main
 
 import (
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/arcoscribe/throughline/internal/proof/figures"
-	"github.com/google/go-cmp/cmp"
 )
-
-// things is a table; its first row was measured three times.
-func things() *table {
-	t := &table{name: "x", columns: []string{shipped, stripped, "relay"}, notes: []string{"a note"}}
-	for _, run := range [][]float64{{30, 1, .7}, {3, 2.04, .5}, {2, 9, .2}} {
-		for n, value := range run {
-			t.put(t.columns[n], row{what: "one", unit: "ms", target: atMost(3), figure: "one_p50"}, value)
-		}
-	}
-	for n, value := range []float64{7, 2, 1} {
-		t.put(t.columns[n], row{what: "two"}, value)
-	}
-	return t
-}
-
-func TestTableInDocuments(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, page)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	headline := figures.Mark("one_p50", "9") + " ms, stripped " + figures.Mark("one_p50_stripped", "8") + "\n"
-	for path, text := range map[string]string{"README.md": headline, page: "# Figures\n<!-- x:begin -->\nold\n<!-- x:end -->\n"} {
-		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := publish(root, []string{"a machine"}, []*table{things()}); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		"README.md": "3 ms, stripped 2.04\n",
-		page: "# Figures\n<!-- x:begin -->\n|  | as shipped | stripped | relay | target |\n|---|--:|--:|--:|---|\n" +
-			"| one | 3 ms | 2.04 ms | 0.50 ms | ≤ 3 ms: reached |\n| two | 7 | 2 | 1 |  |\n\na note.\na machine.\n<!-- x:end -->\n",
-	} {
-		written, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, figures.Plain(string(written))); diff != "" {
-			t.Error(diff)
-		}
-	}
-}
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()

@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"flag"
-	"io"
 	"regexp"
 	"strconv"
 	"testing"
@@ -34,21 +31,5 @@ func TestCrash(t *testing.T) {
 		if n, err := strconv.Atoi(string(found[1])); err != nil || n == 0 {
 			t.Errorf("%s: %s", row, found[1])
 		}
-	}
-}
-
-func TestArguments(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"-rounds", "0"}, {"-quiet-every", "0"}, {"more"}, {"-nothing"}, {"-doc", "-only", "x"}} {
-		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%v was taken", args)
-		}
-	}
-	if err := run(t.Context(), []string{"-help"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-help: %v", err)
-	}
-	o, err := parse([]string{"-seed", "7"}, io.Discard)
-	if err != nil || o.seed != 7 || o.rounds != 20 {
-		t.Errorf("%+v, %v", o, err)
 	}
 }

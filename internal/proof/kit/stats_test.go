@@ -1,8 +1,6 @@
 package kit_test
 
 import (
-	"context"
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -32,17 +30,5 @@ func TestNumber(t *testing.T) {
 		if got := kit.Number(value); got != want {
 			t.Errorf("%v: %s, want %s", value, got, want)
 		}
-	}
-}
-
-func TestSleepEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := kit.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	if err := kit.Sleep(t.Context(), 0); err != nil {
-		t.Error(err)
 	}
 }

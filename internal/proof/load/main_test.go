@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -119,31 +117,5 @@ func checkFiles(t *testing.T, root string, r report) {
 	var found struct{ Samples []sample }
 	if err := json.Unmarshal(results, &found); err != nil || len(found.Samples) != len(r.samples) {
 		t.Errorf("the JSON: %d samples, %v", len(found.Samples), err)
-	}
-}
-
-func TestWrongArguments(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"-duration", "0s"}, "less than a second"},
-		{[]string{"-duration", "long"}, "invalid value"},
-		{[]string{"-chats", "0"}, "nobody"},
-		{[]string{"5m"}, `unexpected argument "5m"`},
-	} {
-		if err := run(t.Context(), c.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v", c.args, err)
-		}
-	}
-	if err := run(t.Context(), []string{"-help"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-help: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	stopped := plan{Plan: people.Plan{Source: "../../..", Logs: t.TempDir()}, talk: ordinaryTalk()}
-	if _, err := execute(ctx, stopped, io.Discard); !errors.Is(err, context.Canceled) {
-		t.Errorf("stopped: %v", err)
 	}
 }

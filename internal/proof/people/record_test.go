@@ -83,23 +83,6 @@ func TestListening(t *testing.T) {
 	}
 }
 
-// A client that has heard enough hangs up and knows where.
-func TestHangingUp(t *testing.T) {
-	t.Parallel()
-	id := uuid.New()
-	client := newTestPerson()
-	m := client.record.send(uuid.New(), 0)
-	events := []string{streaming.EventStarted, fmt.Sprintf(`{"message_id":%q}`, id)}
-	for i := range 5 {
-		events = append(events, streaming.EventDelta, fmt.Sprintf(`{"message_id":%q,"offset":%d,"delta":"x"}`, id, i))
-	}
-	settled, cursor := client.read(t.Context(), strings.NewReader(stream(events...)),
-		attempt{m: m, enough: func(deltas int) bool { return deltas >= 3 }}, time.Now())
-	if want := id.String() + ":3"; settled || cursor != want {
-		t.Errorf("settled %t, cursor %q, want %q", settled, cursor, want)
-	}
-}
-
 // What was heard long before the last sign of life must be stored; near an outage of Postgres nothing is certain.
 func TestCertain(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -28,19 +27,6 @@ func TestPromises(t *testing.T) {
 		if !strings.Contains(out.String(), "\n| "+s.name+" | ") {
 			t.Errorf("no figure of %s", s.name)
 		}
-	}
-}
-
-func TestArguments(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"more"}, {"-nothing"}, {"-only", "everything"}, {"-only", "recall", "-locomo", "nowhere.json"},
-		{"-only", "topics", "-longmemeval", "nowhere.json"}} {
-		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%v was taken", args)
-		}
-	}
-	if err := run(t.Context(), []string{"-help"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-help: %v", err)
 	}
 }
 
