@@ -26,8 +26,13 @@ func Percentile[T cmp.Ordered](values []T, q float64) T {
 // Times are durations of the same thing.
 type Times []time.Duration
 
-// MS returns a percentile in milliseconds.
-func (t Times) MS(q float64) float64 { return Milliseconds(Percentile(t, q)) }
+// MS returns a percentile in milliseconds; NaN of nothing.
+func (t Times) MS(q float64) float64 {
+	if len(t) == 0 {
+		return math.NaN()
+	}
+	return Milliseconds(Percentile(t, q))
+}
 
 // Milliseconds returns a duration in milliseconds.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -11,29 +11,27 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// What may be left after the load, beyond the idle baseline that was taken after the warm-up.
-const (
-	sparesPerProcess = 5 // goroutines, and open files: a timer here, a periodic job there
-	spareConnections = 4
-)
+// spares are what may be left after the load beyond the idle baseline that was taken after the warm-up: a timer here, a
+// periodic job there.
+var spares = map[string]float64{
+	"goroutines": 5, "open files": 5, "open streams": 0, "connections to Postgres": 4, "busy connections to Postgres": 0,
+}
 
-// Growth over the second half of the load that is tolerated: allocators and collectors move that much, and a
-// worker's first fold loads the tokenizer. The larger of the bytes and the share counts.
+// growths are what each process may grow by over the second half of the load, in bytes: allocators and collectors move that
+// much, and a worker's first fold loads the tokenizer. The larger of the bytes and the share counts.
+var growths = map[string]float64{"heap goal": 16 << 20, "memory": 24 << 20}
+
 const (
-	heapGrowth  = 16 << 20
-	rssGrowth   = 24 << 20
 	growthShare = 0.20 // of the median
 	// perStream is what one more open stream may take: its goroutines and buffers here and towards the model, and
 	// as much again that the collector has not come to. Streams are more at the end where the machine is busy
 	// with others.
 	perStream = 256 << 10
+	// judgedFrom is the shortest second half in which a trend is meaningful.
+	judgedFrom = 100 * time.Second
+	// vacuumWithin is how long dead rows may wait for autovacuum, which runs each minute.
+	vacuumWithin = 3 * time.Minute
 )
-
-// judgedFrom is the shortest second half in which a trend is meaningful.
-const judgedFrom = 100 * time.Second
-
-// vacuumWithin is how long dead rows may wait for autovacuum, which runs each minute.
-const vacuumWithin = 3 * time.Minute
 
 // check is one thing that must hold. Problem is "" when it does; Detail is what was found.
 type check struct{ Name, Problem, Detail string }
@@ -45,24 +43,20 @@ func newCheck(name, detail string, problems ...string) check {
 // backToBaseline compares the idle system after the load with the one before it.
 func backToBaseline(before, after sample) check {
 	var problems []string
-	over := func(what string, was, is float64, spare int) {
-		if is > was+float64(spare) {
-			problems = append(problems, fmt.Sprintf("%s: %.0f, before the load %.0f", what, is, was))
+	goroutines := 0.0
+	for _, name := range slices.Sorted(maps.Keys(after.Values)) {
+		what, _, _ := strings.Cut(name, " of ")
+		spare, judged := spares[what]
+		was, is := before.Values[name], after.Values[name]
+		if judged && (is > was+spare || spare == 0 && is > 0) {
+			problems = append(problems, fmt.Sprintf("%s: %.0f, before the load %.0f", name, is, was))
+		}
+		if what == "goroutines" {
+			goroutines += is
 		}
 	}
-	for n, p := range after.Parts {
-		over("goroutines of "+p.Name, before.Parts[n].Goroutines, p.Goroutines, sparesPerProcess)
-		over("open files of "+p.Name, before.Parts[n].Files, p.Files, sparesPerProcess)
-		over("open streams of "+p.Name, 0, p.Streams, 0)
-	}
-	over("connections to Postgres", float64(before.Postgres.Connections), float64(after.Postgres.Connections), spareConnections)
-	over("busy connections to Postgres", 0, float64(after.Postgres.Busy), 0)
-	goroutines := 0.0
-	for _, p := range after.Parts {
-		goroutines += p.Goroutines
-	}
 	return newCheck("goroutines, open files, streams and connections are back where they were",
-		fmt.Sprintf("%.0f goroutines, %d connections", goroutines, after.Postgres.Connections), problems...)
+		fmt.Sprintf("%.0f goroutines, %.0f connections", goroutines, after.Values["connections to Postgres"]), problems...)
 }
 
 // memoryIsSteady looks for a trend in the second half of the load.
@@ -74,22 +68,16 @@ func memoryIsSteady(samples series) check {
 	}
 	var problems []string
 	worst := 0.0
-	for n, p := range half[0].Parts {
-		for _, m := range []struct {
-			what  string
-			value func(sample) float64
-			least float64
-		}{
-			{"heap goal of " + p.Name, func(s sample) float64 { return s.Parts[n].Goal }, heapGrowth},
-			{"memory of " + p.Name, func(s sample) float64 { return float64(s.Parts[n].RSS) }, rssGrowth},
-		} {
-			streams := half.growth(func(s sample) float64 { return s.Parts[n].Streams })
-			grew := half.growth(m.value) - perStream*max(streams, 0)
-			most := max(m.least, growthShare*median(half.values(m.value)))
-			worst = max(worst, grew/most)
-			if grew > most {
-				problems = append(problems, fmt.Sprintf("%s grows by %.1f MB, %.1f MB are allowed", m.what, grew/1e6, most/1e6))
-			}
+	for _, name := range slices.Sorted(maps.Keys(half[0].Values)) {
+		what, whose, _ := strings.Cut(name, " of ")
+		if growths[what] == 0 {
+			continue
+		}
+		grew := half.growth(name) - perStream*max(half.growth("open streams of "+whose), 0)
+		most := max(growths[what], growthShare*median(half.values(name)))
+		worst = max(worst, grew/most)
+		if grew > most {
+			problems = append(problems, fmt.Sprintf("%s grows by %.1f MB, %.1f MB are allowed", name, grew/1e6, most/1e6))
 		}
 	}
 	return newCheck(name, fmt.Sprintf("the steepest trend is %.0f %% of what is allowed", 100*worst), problems...)
@@ -98,7 +86,7 @@ func memoryIsSteady(samples series) check {
 // vacuumKeepsUp checks that no table has more dead rows than trigger autovacuum, plus those of its last three rounds.
 func vacuumKeepsUp(samples series) check {
 	problems := map[string]string{}
-	most, vacuums := int64(0), int64(0)
+	most := 0.0
 	for i, s := range samples {
 		before := i
 		for before > 0 && s.At-samples[before].At < vacuumWithin {
@@ -106,20 +94,21 @@ func vacuumKeepsUp(samples series) check {
 		}
 		// At the beginning autovacuum had no time to run yet.
 		chance := s.At-samples[before].At >= vacuumWithin
-		for name, t := range s.Postgres.Tables {
-			young := t.Changed - samples[before].Postgres.Tables[name].Changed
-			if chance && t.Dead > t.Trigger+young {
-				problems[name] = fmt.Sprintf("%s has %d dead rows after %s, of which %d are young; autovacuum "+
-					"comes at %d", name, t.Dead, s.At.Round(time.Second), young, t.Trigger)
+		for name, dead := range s.Values {
+			what, table, _ := strings.Cut(name, " of ")
+			if what != "dead rows" {
+				continue
 			}
-			most = max(most, t.Dead)
+			most = max(most, dead)
+			young := s.Values["changed rows of "+table] - samples[before].Values["changed rows of "+table]
+			if trigger := s.Values["trigger of "+table]; chance && dead > trigger+young {
+				problems[table] = fmt.Sprintf("%s has %.0f dead rows after %s, of which %.0f are young; autovacuum comes at %.0f",
+					table, dead, s.At.Round(time.Second), young, trigger)
+			}
 		}
 	}
-	if len(samples) > 0 {
-		vacuums = samples.last().Postgres.vacuums() - samples[0].Postgres.vacuums()
-	}
-	return newCheck("autovacuum keeps up with dead rows", fmt.Sprintf("at most %d in a table; autovacuum ran %d times", most, vacuums),
-		slices.Sorted(maps.Values(problems))...)
+	return newCheck("autovacuum keeps up with dead rows",
+		fmt.Sprintf("at most %.0f in a table; autovacuum ran %.0f times", most, samples.grew("autovacuums")), slices.Sorted(maps.Values(problems))...)
 }
 
 // holds reports what the checks of people found, and temporary files that are left.
@@ -136,7 +125,7 @@ func holds(violations []people.Violation, t people.Tally, files int) check {
 }
 
 // noErrors: nothing is broken on purpose here, so there must be no errors.
-func noErrors(failures map[string]int, logged int64, first string, d database, others ...error) check {
+func noErrors(failures map[string]int, logged int64, first string, after sample, others ...error) check {
 	var problems []string
 	for _, err := range others {
 		if err != nil {
@@ -149,19 +138,19 @@ func noErrors(failures map[string]int, logged int64, first string, d database, o
 	if logged > 0 {
 		problems = append(problems, fmt.Sprintf("%d errors in the logs: %s", logged, first))
 	}
-	if d.Deadlocks > 0 {
-		problems = append(problems, fmt.Sprintf("%d deadlocks", d.Deadlocks))
+	if deadlocks := after.Values["deadlocks"]; deadlocks > 0 {
+		problems = append(problems, fmt.Sprintf("%.0f deadlocks", deadlocks))
 	}
-	return newCheck("no request failed, no error was logged", fmt.Sprintf("%d folds took more than one attempt", d.FoldsRepeated), problems...)
+	return newCheck("no request failed, no error was logged", fmt.Sprintf("%.0f folds took more than one attempt", after.Values["repeated folds"]), problems...)
 }
 
 type series []sample
 
 func (all series) last() sample { return all[len(all)-1] }
 
-func (all series) values(value func(sample) float64) (values []float64) {
+func (all series) values(name string) (values []float64) {
 	for _, s := range all {
-		values = append(values, value(s))
+		values = append(values, s.Values[name])
 	}
 	return values
 }
@@ -169,7 +158,20 @@ func (all series) values(value func(sample) float64) (values []float64) {
 func median(values []float64) float64 { return kit.Percentile(values, .5) }
 
 // growth is twice what lies between the medians of the two halves of the samples, so that a peak is no growth.
-func (all series) growth(value func(sample) float64) float64 {
+func (all series) growth(name string) float64 {
 	half := len(all) / 2
-	return 2 * (median(all[half:].values(value)) - median(all[:half].values(value)))
+	return 2 * (median(all[half:].values(name)) - median(all[:half].values(name)))
+}
+
+// grew is what came to values whose names begin so between the first sample and the last.
+func (all series) grew(prefix string) (sum float64) {
+	if len(all) == 0 {
+		return 0
+	}
+	for name, value := range all.last().Values {
+		if strings.HasPrefix(name, prefix) {
+			sum += value - all[0].Values[name]
+		}
+	}
+	return sum
 }

@@ -45,19 +45,12 @@ func parse(args []string, usage io.Writer) (plan, error) {
 	flags.IntVar(&p.chats, "chats", keepsTwoCoresBusy, "how many people talk at once")
 	flags.StringVar(&p.Logs, "out", filepath.Join(".local", "load"), "folder for samples, summary and logs")
 	flags.BoolVar(&p.doc, "doc", false, "write the tables into docs/results/load.md and the figures wherever a document names them")
-	if err := flags.Parse(args); err != nil {
-		return p, err
-	}
-	switch {
-	case flags.NArg() > 0:
-		return p, fmt.Errorf("unexpected argument %q, see -help", flags.Arg(0))
-	case p.duration < time.Second:
-		return p, fmt.Errorf("-duration %s is less than a second", p.duration)
-	case p.chats < 1:
-		return p, fmt.Errorf("-chats %d is nobody", p.chats)
+	err := flags.Parse(args)
+	if err == nil && (flags.NArg() > 0 || p.duration < time.Second || p.chats < 1) {
+		err = errors.New("wrong arguments, see -help")
 	}
 	p.warmUp, p.every = min(p.duration/5, 30*time.Second), max(p.duration/300, time.Second)
-	return p, nil
+	return p, err
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
@@ -74,22 +67,16 @@ func (r report) deliver(root string, out io.Writer) error {
 	fmt.Fprintln(out, figures.Plain(summary))
 	err = errors.Join(err, os.WriteFile(filepath.Join(r.Logs, "load.json"), results, 0o600),
 		os.WriteFile(filepath.Join(r.Logs, "summary.txt"), []byte(figures.Plain(summary)), 0o600))
-	switch {
+	switch failed := func(c check) bool { return c.Problem != "" }; {
 	case err != nil:
 		return err
-	case r.failed():
+	case slices.ContainsFunc(r.checks, failed):
 		return errors.New("the load failed its checks")
 	case r.doc:
 		return figures.Publish(root, filepath.Join("docs", "results", "load.md"), "load", summary)
 	}
 	return nil
 }
-
-// How many of each process there are.
-const (
-	servers = 2
-	workers = 2
-)
 
 // endless is longer than any load.
 const endless = 1000 * time.Hour
@@ -153,10 +140,6 @@ type report struct {
 	pickUp50, pickUp99 float64
 }
 
-func (r report) failed() bool {
-	return slices.ContainsFunc(r.checks, func(c check) bool { return c.Problem != "" })
-}
-
 // execute runs the load and judges it. An error means that it could not run; failed checks are in the report.
 func execute(ctx context.Context, p plan, progress io.Writer) (r report, err error) {
 	r = report{plan: p, gauges: &people.Gauges{}, record: &people.Record{Talk: p.talk}}
@@ -169,7 +152,7 @@ func execute(ctx context.Context, p plan, progress io.Writer) (r report, err err
 	kit.Check(s.Run(ctx))
 	r.machine = append(kit.Must(kit.Describe(ctx, s.Admin)),
 		"the program's defaults: recall, topics and memories are on, with vectors of "+s.Settings["EMBEDDING_MODEL"],
-		fmt.Sprintf("%d servers, %d workers, Postgres, the model, the embedder and all people on this machine, over 127.0.0.1", servers, workers))
+		"2 servers, 2 workers, Postgres, the model, the embedder and all people on this machine, over 127.0.0.1")
 	var all []*people.Person
 	for n := range p.chats {
 		all = append(all, kit.Must(s.NewPerson(ctx, r.record, r.gauges, p.habits, 1, n)))
@@ -213,7 +196,7 @@ func (r *report) judge(ctx context.Context, s *people.System) {
 	stopped := s.Stop()
 	logged, first := s.Logged()
 	r.checks = append(r.checks, holds(violations, r.record.Tally(), files), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
-		vacuumKeepsUp(r.samples), noErrors(r.record.Failures(), logged, first, r.after.Postgres, stopped, s.Model.Irregular()))
+		vacuumKeepsUp(r.samples), noErrors(r.record.Failures(), logged, first, r.after, stopped, s.Model.Irregular()))
 }
 
 func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) (err error) {
@@ -227,8 +210,8 @@ func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) (
 		if time.Since(reported) > max(r.duration/20, 10*time.Second) {
 			reported = time.Now()
 			lag := r.gauges.Times(people.WordLag)
-			fmt.Fprintf(progress, "%s: %d turns, %d streams, word lag %.1f / %.1f ms (p50 / p99), %d jobs wait, failures %v\n", now.At.Round(time.Second),
-				now.Turns, now.Open, lag.MS(.5), lag.MS(.99), now.Postgres.Waiting, r.record.Failures())
+			fmt.Fprintf(progress, "%s: %.0f turns, word lag %.1f / %.1f ms (p50 / p99), %.0f jobs wait, failures %v\n", now.At.Round(time.Second),
+				now.Values["turns"], lag.MS(.5), lag.MS(.99), now.Values["jobs"], r.record.Failures())
 		}
 		select {
 		case <-ticker.C:
@@ -241,13 +224,13 @@ func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) (
 // steady reports whether two samples are nearly the same. Periodic work comes and goes.
 func steady(before, now sample) bool {
 	const little = 2
-	near := func(a, b float64) bool { return math.Abs(a-b) <= little }
-	for n, p := range now.Parts {
-		if !near(p.Goroutines, before.Parts[n].Goroutines) || !near(p.Files, before.Parts[n].Files) {
+	for name, is := range now.Values {
+		what, _, _ := strings.Cut(name, " of ")
+		if spares[what] > 0 && math.Abs(is-before.Values[name]) > little {
 			return false
 		}
 	}
-	return near(float64(now.Postgres.Connections), float64(before.Postgres.Connections))
+	return true
 }
 
 // calm waits until an idle system has nothing left to do and enough reports true several times in a row. It returns the

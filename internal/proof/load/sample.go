@@ -12,27 +12,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// sample is the whole system at one moment. Counts are since the start of the process that counts.
+// sample is the whole system at one moment, by the names of what is measured, such as "goroutines of server 1". Counts are
+// since the start of what counts, sizes in bytes, CPU time in seconds.
 type sample struct {
-	At       time.Duration   `json:"at_ns"` // since the load began
-	Parts    []processSample `json:"parts"` // servers, then workers
-	Postgres database        `json:"postgres"`
-	Rest     kit.Usage       `json:"rest"` // people and the model, which are this process, and the embedder
-	Turns    int             `json:"turns"`
-	Open     int             `json:"open_streams"`
-}
-
-// processSample is a server or a worker at one moment.
-type processSample struct {
-	Name string `json:"name"`
-	kit.Usage
-	// Goal is the heap at which Go collects next, in bytes: with Go's defaults twice what was alive after the
-	// latest collection (and what stacks and globals take). Unlike the heap itself it does not swing with each
-	// collection.
-	Goal       float64 `json:"heap_goal_bytes"`
-	Goroutines float64 `json:"goroutines"`
-	Files      float64 `json:"open_files"`
-	Streams    float64 `json:"open_streams"`
+	At     time.Duration      `json:"at_ns"` // since the load began
+	Values map[string]float64 `json:"values"`
 }
 
 // scraper makes a connection per scrape: one that is kept would be goroutines of the sampled process.
@@ -45,98 +29,78 @@ type sampler struct {
 	began  time.Time
 }
 
+// restOfUs are people and the model, which are this process, and the embedder.
+const restOfUs = "people, model and embedder"
+
 func (s *sampler) take(ctx context.Context) sample {
-	now := sample{At: time.Since(s.began), Rest: kit.UsageWithChildren(os.Getpid()), Turns: s.gauges.Counted(people.Turns)}
-	now.Open, _ = s.gauges.Open()
+	now := sample{At: time.Since(s.began)}
+	kit.Check(s.system.Admin.QueryRow(ctx, readState).Scan(&now.Values))
+	now.Values["turns"] = float64(s.gauges.Counted(people.Turns))
+	now.Values["CPU of "+restOfUs] = kit.UsageWithChildren(os.Getpid()).CPU.Seconds()
 	for _, p := range s.system.Parts {
-		found := s.scrape(ctx, p)
-		now.Parts = append(now.Parts, found)
-		now.Rest.CPU -= found.CPU // a child of this process, too
-		now.Rest.RSS -= found.RSS
+		s.scrape(ctx, p, now.Values)
 	}
-	kit.Check(s.system.Admin.QueryRow(ctx, readState).Scan(&now.Postgres))
-	var err error
-	now.Postgres.Usage, now.Postgres.WAL, err = kit.UsageOfPostgres(ctx, s.system.Admin)
+	used, wal, err := kit.UsageOfPostgres(ctx, s.system.Admin)
 	kit.Check(err)
+	now.Values["CPU of Postgres"], now.Values["Postgres's memory"], now.Values["WAL"] = used.CPU.Seconds(), float64(used.RSS), float64(wal)
 	return now
 }
 
-func (s *sampler) scrape(ctx context.Context, p *people.Part) (found processSample) {
+// scraped are the metrics that are sampled of each process. The heap goal is the size at which Go collects next, with Go's
+// defaults twice what was alive after the latest collection: unlike the heap itself it does not swing with each collection.
+var scraped = map[string]string{
+	"go_goroutines": "goroutines", "process_open_fds": "open files", "throughline_open_streams": "open streams",
+	"go_memstats_next_gc_bytes": "heap goal", "process_resident_memory_bytes": "memory", "process_cpu_seconds_total": "CPU",
+}
+
+func (s *sampler) scrape(ctx context.Context, p *people.Part, into map[string]float64) {
 	defer kit.In("the metrics of %s", p.Name)
-	metrics := kit.Must(kit.Get(ctx, scraper, "http://"+p.Address+"/metrics"))
-	values := map[string]float64{}
-	for line := range strings.Lines(string(metrics)) {
+	found := 0
+	for line := range strings.Lines(string(kit.Must(kit.Get(ctx, scraper, "http://"+p.Address+"/metrics")))) {
 		// Without labels: no other metric is used here.
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name != "#" {
-			values[name] = kit.Must(strconv.ParseFloat(value, 64))
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if what := scraped[name]; what != "" {
+			into[what+" of "+p.Name] = kit.Must(strconv.ParseFloat(value, 64))
+			found++
 		}
 	}
-	if _, ok := values["go_goroutines"]; !ok {
-		kit.Fail("there is none of Go")
+	if found != len(scraped) {
+		kit.Fail("%d of %d are there", found, len(scraped))
 	}
-	return processSample{
-		Name: p.Name, Usage: kit.UsageOf(p.PID()), Goal: values["go_memstats_next_gc_bytes"],
-		Goroutines: values["go_goroutines"], Files: values["process_open_fds"], Streams: values["throughline_open_streams"],
-	}
-}
-
-// database is Postgres at one moment. Sizes are in bytes.
-type database struct {
-	kit.Usage
-	Connections   int64            `json:"connections"` // the program's
-	Busy          int64            `json:"busy_connections"`
-	WAL           int64            `json:"wal_bytes"`
-	Tables        map[string]table `json:"tables"`
-	Waiting       int64            `json:"jobs_waiting"` // that are not done
-	Deadlocks     int64            `json:"deadlocks"`
-	FoldsDone     int64            `json:"folds_done"`
-	FoldsRepeated int64            `json:"folds_repeated"` // that took more than one attempt
-	Memories      int64            `json:"memories"`
-	Topics        int64            `json:"topics"`
-}
-
-// table is one with what Postgres's statistics say of it.
-type table struct {
-	Dead    int64 `json:"dead"`
-	Changed int64 `json:"changed"` // rows updated and deleted since the start: each left a dead one
-	Vacuums int64 `json:"autovacuums"`
-	Heap    int64 `json:"heap_bytes"` // with TOAST and maps
-	Indexes int64 `json:"index_bytes"`
-	// Trigger is the number of dead rows from which autovacuum vacuums the table.
-	Trigger int64 `json:"vacuum_trigger"`
-}
-
-func (d database) vacuums() (runs int64) {
-	for _, t := range d.Tables {
-		runs += t.Vacuums
-	}
-	return runs
+	into["CPU of "+restOfUs] -= into["CPU of "+p.Name] // a child of this process, too
 }
 
 const (
-	// readState answers with the JSON of a database.
+	// readState answers with the JSON of values by their names.
 	readState = `
 		with program as (select state from pg_stat_activity where application_name like 'throughline%'),
-		     folds as (select state::text, attempt from river.river_job where kind in ('fold_brief', 'rebuild_brief'))
-		select json_build_object(
-		       'connections', (select count(*) from program), 'busy_connections', (select count(*) from program where state <> 'idle'),
-		       'deadlocks', deadlocks,
-		       'jobs_waiting', (select count(*) from river.river_job where finalized_at is null and queue in ('memory', 'memories', 'topics')),
-		       'folds_done', (select count(*) from folds where state = 'completed'), 'folds_repeated', (select count(*) from folds where attempt > 1),
-		       'memories', (select count(*) from public.memories), 'topics', (select count(*) from public.topics),
-		       'tables', (
-		       select json_object_agg(s.schemaname || '.' || s.relname, json_build_object(
-		              'dead', n_dead_tup, 'changed', n_tup_upd + n_tup_del, 'autovacuums', autovacuum_count,
-		              'heap_bytes', pg_table_size(s.relid), 'index_bytes', pg_indexes_size(s.relid), 'vacuum_trigger',
-		              (coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
-		                + coalesce(own.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(c.reltuples, 0))::bigint))
+		     folds as (select state::text, attempt from river.river_job where kind in ('fold_brief', 'rebuild_brief')),
+		     tables as (
+		       select s.schemaname || '.' || s.relname as name, n_dead_tup as dead, n_tup_upd + n_tup_del as changed, autovacuum_count as vacuums,
+		              pg_total_relation_size(s.relid) as size, (coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
+		                + coalesce(own.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(c.reltuples, 0))::bigint as trigger
 		         from pg_stat_user_tables s join pg_class c on c.oid = s.relid
 		        cross join lateral (
 		              select max(option_value) filter (where option_name = 'autovacuum_vacuum_threshold') as threshold,
 		                     max(option_value) filter (where option_name = 'autovacuum_vacuum_scale_factor') as scale
 		                from pg_options_to_table(c.reloptions)) own
-		        where s.schemaname in ('public', 'river')))
-		  from pg_stat_database where datname = current_database()`
+		        where s.schemaname in ('public', 'river'))
+		select json_object_agg(name, value) from (
+		       select 'connections to Postgres', count(*) from program
+		       union all select 'busy connections to Postgres', count(*) from program where state <> 'idle'
+		       union all select 'deadlocks', deadlocks from pg_stat_database where datname = current_database()
+		       union all select 'jobs', count(*) from river.river_job where finalized_at is null and queue in ('memory', 'memories', 'topics')
+		       union all select 'folds', count(*) from folds where state = 'completed'
+		       union all select 'repeated folds', count(*) from folds where attempt > 1
+		       union all select 'memories', count(*) from public.memories
+		       union all select 'topics', count(*) from public.topics
+		       union all select 'autovacuums', sum(vacuums) from tables
+		       -- of the tables that keep what they get
+		       union all select 'kept', sum(size) from tables where name like 'public.%' and name <> 'public.message_deltas'
+		       union all select 'dead rows of ' || name, dead from tables
+		       union all select 'changed rows of ' || name, changed from tables -- since the start: each left a dead one
+		       -- from how many dead rows on autovacuum comes
+		       union all select 'trigger of ' || name, trigger from tables) measured (name, value)`
 	// How long folds waited to be picked up. A job that is tried again waits on purpose.
 	readPickUp = `
 		select coalesce(percentile_cont(.5) within group (order by waited), 0), coalesce(percentile_cont(.99) within group (order by waited), 0)

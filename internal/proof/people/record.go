@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -322,9 +321,9 @@ const (
 	FirstWord    = iota // from sending a message to its reply's first word, without the model's time
 	WordLag             // of a word behind the model's pace
 	LagElsewhere        // the same, read from another server than the one that generates
-	TurnTime            // from sending a message to the end of its reply
 	ResumeGap           // from asking for the rest of a reply to its first missing words
 	ReadTime            // of history, memory, chats, search
+	TurnTime            // from sending a message to the end of its reply
 	times
 )
 
@@ -332,7 +331,7 @@ const (
 type Gauges struct {
 	mu         sync.Mutex
 	counts     [counts]int
-	times      [times]Histogram
+	times      [times]kit.Times
 	open, most int // streams
 }
 
@@ -340,7 +339,7 @@ type Gauges struct {
 func (g *Gauges) Reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.counts, g.times, g.most = [counts]int{}, [times]Histogram{}, g.open
+	g.counts, g.times, g.most = [counts]int{}, [times]kit.Times{}, g.open
 }
 
 // Count adds to a count.
@@ -360,11 +359,11 @@ func (g *Gauges) Counted(what int) int {
 func (g *Gauges) took(what int, d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.times[what].add(d)
+	g.times[what] = append(g.times[what], d)
 }
 
 // Times returns what was timed.
-func (g *Gauges) Times(what int) Histogram {
+func (g *Gauges) Times(what int) kit.Times {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.times[what]
@@ -382,42 +381,4 @@ func (g *Gauges) Open() (now, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open, g.most
-}
-
-// Histogram counts durations in steps of three per cent: exact enough for percentiles, and small even after an hour.
-type Histogram [steps]int64
-
-const (
-	steps  = 700
-	ratio  = 1.03
-	finest = 10 * time.Microsecond // shorter durations count as this
-)
-
-func (h *Histogram) add(d time.Duration) {
-	step := 0
-	if d > finest {
-		step = min(int(math.Log(float64(d)/float64(finest))/math.Log(ratio)), steps-1)
-	}
-	h[step]++
-}
-
-// Total returns how many there are.
-func (h *Histogram) Total() (sum int64) {
-	for _, n := range h {
-		sum += n
-	}
-	return sum
-}
-
-// MS returns the value in milliseconds below which the share q lies; NaN of nothing.
-func (h *Histogram) MS(q float64) float64 {
-	total := h.Total()
-	rank := min(int64(float64(total)*q), total-1)
-	for i, n := range h {
-		if n > 0 && rank < n {
-			return kit.Milliseconds(finest) * math.Pow(ratio, float64(i)+.5)
-		}
-		rank -= n
-	}
-	return math.NaN()
 }

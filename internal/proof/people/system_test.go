@@ -2,7 +2,6 @@ package people
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -77,32 +76,6 @@ func TestTalk(t *testing.T) {
 	talk.Answer(&offline.Request{Kind: offline.KindTopic, Text: "ask6"})
 	if !talk.isRead(6) || talk.isRead(7) {
 		t.Error("a message that is read is not known, or another one is")
-	}
-}
-
-func TestHistogram(t *testing.T) {
-	t.Parallel()
-	g := &Gauges{}
-	if h := g.Times(ReadTime); !math.IsNaN(h.MS(.5)) {
-		t.Errorf("the median of nothing: %v", h.MS(.5))
-	}
-	for n := range 1000 {
-		g.took(ReadTime, time.Duration(n+1)*time.Millisecond)
-	}
-	h := g.Times(ReadTime)
-	for q, want := range map[float64]float64{.5: 500, .99: 990, 0: 1, 1: 1000} {
-		if got := h.MS(q); got < want*.97 || got > want*1.03 {
-			t.Errorf("%v: %v, not %v", q, got, want)
-		}
-	}
-	g.took(ReadTime, -time.Second) // the clock was set
-	g.took(ReadTime, time.Hour*1000)
-	if h := g.Times(ReadTime); h.Total() != 1002 {
-		t.Errorf("%d of 1002", h.Total())
-	}
-	g.Count(Turns, 1)
-	if g.Reset(); g.Counted(Turns) != 0 {
-		t.Error("it does not begin again")
 	}
 }
 
