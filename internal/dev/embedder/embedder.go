@@ -37,6 +37,7 @@ var ErrNotInstalled = errors.New("Node.js or the packages of scripts/embedder ar
 // Embedder is a running embedder. Close it.
 type Embedder struct {
 	port   int
+	cmd    *exec.Cmd
 	log    *slog.Logger
 	cancel context.CancelFunc
 	gone   <-chan struct{}
@@ -65,8 +66,8 @@ func Start(ctx context.Context, root string, logger *slog.Logger) (*Embedder, er
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e := &Embedder{port: port, log: logger, cancel: cancel, ready: make(chan struct{})}
 	cmd := exec.CommandContext(running, node, "--input-type=module", "--eval", program, strconv.Itoa(port)) //nolint:gosec // of the developer's PATH
-	cmd.Dir = dir                                                                                           // where its packages are looked for
-	cmd.Env = []string{}
+	cmd.Dir, cmd.Env = dir, []string{}                                                                      // where its packages are looked for
+	e.cmd = cmd
 	cmd.Stdout, cmd.Stderr = e, &e.errors
 	// Where the kernel does not end it with us, the end of its input does.
 	if _, err := cmd.StdinPipe(); err != nil {
@@ -86,6 +87,9 @@ func Start(ctx context.Context, root string, logger *slog.Logger) (*Embedder, er
 
 // BaseURL is what clients take as their base URL; it ends in /v1.
 func (e *Embedder) BaseURL() string { return "http://127.0.0.1:" + strconv.Itoa(e.port) + "/v1" }
+
+// PID returns the process's number.
+func (e *Embedder) PID() int { return e.cmd.Process.Pid }
 
 // Close ends the process and waits until it is gone. It may be called more than once.
 func (e *Embedder) Close() {

@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/people"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/arcoscribe/throughline/streaming"
 )
@@ -58,11 +59,11 @@ var costRows = []row{
 // spent are the values of costRows.
 type spent [5]float64
 
-// build is a build of the program with some settings, on a Postgres of its own.
+// build is a build of the program with some settings, in a system of its own.
 type build struct {
 	*bench
 	name   string
-	admin  *pgxpool.Pool
+	system *people.System
 	server endpoint
 	chats  []chat
 	spent  spent
@@ -71,42 +72,37 @@ type build struct {
 // builds starts the program as shipped and stripped, and as another checkout has it; "" for none.
 func (b *bench) builds(ctx context.Context, chats int, against string) (all []*build) {
 	for _, name := range []string{shipped, stripped} {
-		all = append(all, b.startBuild(ctx, name, name, b.program, chats))
+		all = append(all, b.startBuild(ctx, name, b.source, chats))
 	}
-	if against == "" {
-		return all
+	if against != "" {
+		all = append(all, b.startBuild(ctx, filepath.Base(against), against, chats))
 	}
-	program := filepath.Join(b.folder, "other")
-	kit.Check(kit.Build(ctx, against, program))
-	return append(all, b.startBuild(ctx, filepath.Base(against), shipped, program, chats))
+	return all
 }
 
-// startBuild starts a build on an empty database that it migrates itself.
-func (b *bench) startBuild(ctx context.Context, name, settings, program string, chats int) *build {
+func (b *bench) startBuild(ctx context.Context, name, source string, chats int) *build {
 	defer kit.In("%s", name)
-	cluster := kit.Must(kit.StartEmptyPostgres(ctx, map[string]string{
+	one := &build{bench: b, name: name, system: b.startSystem(ctx, people.Plan{Source: source, NoVector: name == stripped, Postgres: map[string]string{
 		"shared_buffers": "128MB", "max_wal_size": "4GB", "checkpoint_timeout": "1h", "max_connections": "200",
-	}))
-	b.later(cluster.Destroy)
-	one := &build{bench: b, name: name}
-	kit.Check(cluster.Migrate(ctx, program))
-	one.admin = kit.Must(pgxpool.New(ctx, cluster.AdminDSN()))
-	b.later(func() error { one.admin.Close(); return nil })
-	one.server = b.serve(ctx, program, cluster.DSN(), settings, nil)
+	}})}
+	one.server = b.serve(ctx, one.system, name, nil)
 	for range chats {
-		user, token, err := kit.NewUser(ctx, one.admin)
+		user, token, err := kit.NewUser(ctx, one.system.Admin)
 		kit.Check(err)
 		c := chat{newID(), token}
-		kit.Must(one.admin.Exec(ctx, "insert into public.chats (id, user_id) values ($1, $2)", c.id, user))
+		kit.Must(one.system.Admin.Exec(ctx, "insert into public.chats (id, user_id) values ($1, $2)", c.id, user))
 		one.chats = append(one.chats, c)
 	}
 	return one
 }
 
 func (b *build) usage(ctx context.Context) spent {
-	all, wal, err := kit.UsageOfPostgres(ctx, b.admin)
+	all, wal, err := kit.UsageOfPostgres(ctx, b.system.Admin)
 	kit.Check(err)
-	server, embedder := kit.UsageOf(b.server.PID()).CPU, kit.UsageWithChildren(b.embedder.PID()).CPU
+	server, embedder := kit.UsageOf(b.server.PID()).CPU, time.Duration(0)
+	if b.system.Embedder != nil {
+		embedder = kit.UsageOf(b.system.Embedder.PID()).CPU
+	}
 	return spent{
 		kit.Milliseconds(server), kit.Milliseconds(all.CPU), kit.Milliseconds(embedder),
 		kit.Milliseconds(server + all.CPU + embedder), float64(wal) / 1e3,
@@ -135,7 +131,7 @@ func (b *build) jobsDone(ctx context.Context) {
 	const pause = 5 * time.Millisecond
 	for left := 1; left > 0; kit.Check(kit.Sleep(ctx, pause)) {
 		const open = "select count(*) from river.river_job where state in ('available', 'running', 'retryable')"
-		kit.Check(b.admin.QueryRow(ctx, open).Scan(&left))
+		kit.Check(b.system.Admin.QueryRow(ctx, open).Scan(&left))
 	}
 }
 
@@ -180,7 +176,7 @@ const remembered = `
 // remember puts what the prompts of the only chat had.
 func (b *build) remember(ctx context.Context, t *table) {
 	var tokens, history, folds, dropped, growth float64
-	kit.Check(b.admin.QueryRow(ctx, remembered).Scan(&tokens, &history, &folds, &dropped, &growth))
+	kit.Check(b.system.Admin.QueryRow(ctx, remembered).Scan(&tokens, &history, &folds, &dropped, &growth))
 	t.put(b.name, row{what: fmt.Sprintf("memory at turn %d", b.of(memoryTurns)), unit: "tokens", figure: "memory_tokens"}, tokens)
 	t.put(b.name, row{what: "the whole history before it", unit: "tokens", figure: "history_tokens"}, history)
 	grown := "memory of the last turns from one fold to the next, to the first"
@@ -199,7 +195,7 @@ func measureFold(ctx context.Context, b *bench, t *table) {
 	b.folded++
 	due := batch{kind: fmt.Sprintf("due%d", b.folded), chats: b.of(600), turns: dueTurns(), texts: ordinaryTexts()}
 	b.inBulk(ctx, func(conn *pgxpool.Conn) { due.insert(ctx, conn, b.users()) })
-	one := &build{bench: b, admin: b.admin, server: server}
+	one := &build{bench: b, system: b.system, server: server}
 	before := one.usage(ctx)
 	rate, now := b.foldRate(ctx, due), one.usage(ctx)
 	turns := dueTurns() - memory.DefaultLimits().KRawTurns

@@ -165,7 +165,7 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 		select $1, format('The user keeps a %s in the %s.', thing, place), 1 from unnest($2::text[]) thing, unnest($3::text[]) place`,
 		idOf("user", 0), knownThings, knownPlaces))
 	kit.Check(kit.Exec(ctx, conn, "insert into public.memory_users (user_id, fades_at) select id, null from auth.users"))
-	vectors := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: b.embedder.Address, APIKey: "none", Model: embedder.Model})
+	vectors := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: b.system.Embedder.BaseURL(), APIKey: "none", Model: embedder.Model})
 	defer vectors.Close()
 	b.embedMemories(ctx, vectors)
 	kit.Check(kit.Exec(ctx, conn, `insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
@@ -202,8 +202,8 @@ func measureRecall(ctx context.Context, b *bench, t *table) {
 	b.fillTalks(ctx, address+"/v1")
 	// Without workers, so that both leave the chat's jobs alone.
 	vectors := map[string]string{"EMBEDDING_MODEL": said.Subjects.Model(), "EMBEDDING_BASE_URL": address + "/v1"}
-	ours := b.serve(ctx, b.program, b.postgres.DSN(), shipped, vectors, "--no-workers")
-	bare := b.serve(ctx, b.program, b.postgres.DSN(), stripped, nil, "--no-workers")
+	ours := b.serve(ctx, b.system, shipped, vectors, "--no-workers")
+	bare := b.serve(ctx, b.system, stripped, nil, "--no-workers")
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it protects nothing
 	short, long := b.talks[0], b.talks[1]
 	for _, c := range []struct {

@@ -67,11 +67,9 @@ var parts = []part{
 }
 
 func main() {
-	if isRole(os.Args[1:]) {
-		kit.Main("bench", runRole)
-		return
+	if !playRole(os.Args[1:]) {
+		kit.Main("bench", run)
 	}
-	kit.Main("bench", run)
 }
 
 func names() (all []string) {
@@ -180,14 +178,11 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // bench is what all parts share: a filled database, its users, the built program, and what runs at the moment. End it.
 type bench struct {
 	scale    int // of everything that is counted or takes a time: 1 measures, more only shows that all works
-	postgres *kit.Postgres
+	system   *people.System
 	admin    *pgxpool.Pool // as the superuser: prepares, is never measured
 	source   string        // folder of this module
 	against  string        // folder of another checkout, "" for none
-	folder   string        // of the program, and other files
-	program  string
 	progress io.Writer
-	embedder *kit.Helper
 	filled   bool
 	used     atomic.Int64 // chats
 	asked    atomic.Int64 // questions
@@ -196,10 +191,11 @@ type bench struct {
 
 	ends []func() error
 	// Of the part that runs:
+	script       people.Script
 	model, relay endpoint
 }
 
-// open builds the program of the module in a folder, and starts a Postgres for it and the embedder.
+// open starts a system for the module in a folder.
 func open(ctx context.Context, source string, scale int, progress io.Writer) (b *bench, err error) {
 	b = &bench{scale: scale, progress: progress}
 	defer func() {
@@ -208,18 +204,14 @@ func open(ctx context.Context, source string, scale int, progress io.Writer) (b 
 		}
 	}()
 	defer kit.Catch(&err)
-	b.folder = kit.Must(os.MkdirTemp("", "throughline-bench-"))
-	b.later(func() error { return os.RemoveAll(b.folder) })
-	b.source, b.program = kit.Must(filepath.Abs(source)), filepath.Join(b.folder, "throughline")
-	kit.Check(kit.Build(ctx, b.source, b.program))
-	b.postgres = kit.Must(kit.StartPostgres(ctx, map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200"}))
-	b.later(b.postgres.Destroy)
+	b.source = kit.Must(filepath.Abs(source))
+	b.system = b.startSystem(ctx, people.Plan{
+		Source: b.source, Postgres: map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200"},
+	})
 	const most = 20
-	b.admin, _, err = postgres.Open(ctx, b.postgres.AdminDSN(), most)
+	b.admin, _, err = postgres.Open(ctx, b.system.Postgres.AdminDSN(), most)
 	kit.Check(err)
 	b.later(func() error { b.admin.Close(); return nil })
-	b.embedder = kit.Must(kit.StartRole(ctx, roleArgument, roleEmbedder, b.source))
-	b.later(b.embedder.Stop)
 	return b, nil
 }
 

@@ -10,17 +10,14 @@ import (
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/proof/figures"
-	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // TestMain is also what the roles start: this binary again.
 func TestMain(m *testing.M) {
-	if isRole(os.Args[1:]) {
-		kit.Main("bench", runRole)
-		return
+	if !playRole(os.Args[1:]) {
+		testkit.Main(m)
 	}
-	testkit.Main(m)
 }
 
 // tiny is the scale with which there is enough of everything for each row to be produced.

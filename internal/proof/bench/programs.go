@@ -5,60 +5,50 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
 // What stands beside the program and is measured runs in processes of its own, so that the system counts CPU time and
-// memory for each: this program again, in a role, with one argument.
+// memory for each: this program again, in a role.
 const (
-	roleModel    = "the model"    // see pacedModel
-	roleRelay    = "bare relay"   // the least that can stand in between; it is told where the model is
-	roleEmbedder = "the embedder" // the keyless one, in a process below; it is told the folder of this module
+	roleModel = "the model"  // see pacedModel
+	roleRelay = "bare relay" // the least that can stand in between; it is told where the model is
+	rolesOf   = "--role="    // begins the argument that names a role
 )
 
-const roleArgument = "role"
-
-func isRole(args []string) bool { return len(args) == 3 && args[0] == roleArgument }
-
-// runRole prints its address and ends when stdin does.
-func runRole(ctx context.Context, args []string, out, _ io.Writer) (err error) {
-	defer kit.Catch(&err)
-	var address string
-	var stop func()
-	switch role, argument := args[1], args[2]; role {
-	case roleModel:
-		rest := offline.New(offline.Options{})
-		defer rest.Close()
-		address, stop, err = kit.Serve(ctx, pacedModel{rest}, 0)
-	case roleRelay:
-		address, stop, err = kit.Serve(ctx, relay(argument), 0)
-	case roleEmbedder:
-		e := kit.Must(embedder.Start(ctx, argument, quiet()))
-		address, stop = e.BaseURL(), e.Close
-	default:
-		err = fmt.Errorf("there is no role %q", role)
+// playRole serves until the process is killed, if the arguments name a role.
+func playRole(args []string) bool {
+	if len(args) == 0 || !strings.HasPrefix(args[0], rolesOf) {
+		return false
 	}
-	if err != nil {
-		return err
-	}
-	defer stop()
-	kit.Must(fmt.Fprintln(out, address))
-	kit.Must(io.Copy(io.Discard, os.Stdin))
-	return nil
+	kit.Main("bench", func(ctx context.Context, args []string, _, log io.Writer) error {
+		var handler http.Handler = pacedModel{offline.New(offline.Options{})}
+		if args[0] == rolesOf+roleRelay {
+			handler = relay(args[1])
+		}
+		address, stop, err := kit.Serve(ctx, handler, 0)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		slog.New(slog.NewJSONHandler(log, nil)).Info("listening", "address", strings.TrimPrefix(address, "http://"))
+		<-ctx.Done()
+		return nil
+	})
+	return true
 }
 
 // relay answers while it may not have seen the end of the request: net/http would close that then, and with it the model's
@@ -83,26 +73,26 @@ type endpoint struct {
 	headers map[string]string
 }
 
-// startModel starts the model of a part, and a bare relay behind one that is measured. With a script it is in this process.
+// startModel starts the model of a part, and a bare relay behind one that is measured. With a script it is the system's.
 func (b *bench) startModel(ctx context.Context, script people.Script) {
-	if script == nil {
-		b.model = b.helper(ctx, roleModel, "")
-		b.relay = b.helper(ctx, roleRelay, b.model.address)
+	if b.script = script; script != nil {
+		b.model = endpoint{name: roleModel, address: strings.TrimSuffix(b.system.Model.Base, "/v1")}
 		return
 	}
-	model := kit.Must(people.StartModel(ctx, script, nil))
-	b.later(func() error { model.Close(); return nil })
-	b.model = endpoint{name: roleModel, address: strings.TrimSuffix(model.Base, "/v1")}
+	self := kit.Must(os.Executable())
+	b.model = b.beside(ctx, roleModel, kit.Command{Program: self, Args: []string{rolesOf + roleModel}})
+	b.relay = b.beside(ctx, roleRelay, kit.Command{Program: self, Args: []string{rolesOf + roleRelay, b.model.address}})
 }
 
-func (b *bench) helper(ctx context.Context, role, argument string) endpoint {
-	helper := kit.Must(kit.StartRole(ctx, roleArgument, role, argument))
-	b.later(helper.Stop)
-	return endpoint{Process: helper.Process, name: role, address: helper.Address}
+// beside starts what is measured beside the program, until the part ends.
+func (b *bench) beside(ctx context.Context, name string, command kit.Command) endpoint {
+	p := kit.Must(kit.Start(ctx, command))
+	b.later(p.Kill)
+	return endpoint{Process: p, name: name, address: "http://" + p.Address}
 }
 
 func (b *bench) server(ctx context.Context, name string) endpoint {
-	return b.serve(ctx, b.program, b.postgres.DSN(), name, nil)
+	return b.serve(ctx, b.system, name, nil)
 }
 
 // each lets work use a server as shipped, and then one that is stripped.
@@ -122,35 +112,41 @@ func (b *bench) replicas(ctx context.Context) (both [2]endpoint) {
 	return both
 }
 
-// serve starts a build of the program on a database, and waits as a load balancer does before it sends requests. What a
-// measurement cannot do without is set for all: where everything is, and no limits that would refuse it. As shipped means
-// the defaults, with the keyless embedder in the place of OpenAI's.
-func (b *bench) serve(ctx context.Context, program, database, name string, more map[string]string, args ...string) endpoint {
-	settings := map[string]string{
-		"DATABASE_URL": database, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "bench", "OPENAI_BASE_URL": b.model.address + "/v1",
-		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
+// startSystem starts one without processes, until the part ends. What a measurement cannot do without is set: no limits that
+// would refuse it.
+func (b *bench) startSystem(ctx context.Context, p people.Plan) *people.System {
+	p.Settings = map[string]string{"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0"}
+	p.Script = func(asked *offline.Request) offline.Answer { return b.script(asked) }
+	s := kit.Must(people.Start(ctx, p, io.Discard))
+	b.later(func() error { return s.Close(false) })
+	return s
+}
+
+// strippedSettings switch off as much as possible. As shipped means the defaults, with the keyless embedder in the place of
+// OpenAI's.
+var strippedSettings = map[string]string{"EMBEDDING_MODEL": "none", "RECALL": "off", "TOPICS": "off", "LONG_TERM_MEMORY": "false"}
+
+// serve starts a server of a system, and waits as a load balancer does before it sends requests.
+func (b *bench) serve(ctx context.Context, s *people.System, name string, more map[string]string, args ...string) endpoint {
+	settings := map[string]string{"OPENAI_BASE_URL": b.model.address + "/v1"}
+	if name == stripped {
+		maps.Copy(settings, strippedSettings)
 	}
-	maps.Copy(settings, map[string]map[string]string{
-		shipped:  {"EMBEDDING_MODEL": embedder.Model, "EMBEDDING_BASE_URL": b.embedder.Address},
-		stripped: {"EMBEDDING_MODEL": "none", "RECALL": "off", "TOPICS": "off", "LONG_TERM_MEMORY": "false"},
-	}[name])
 	maps.Copy(settings, more)
-	process := kit.Must(kit.Start(ctx, kit.Command{Program: program, Args: append([]string{"serve"}, args...), Env: settings}))
+	process := kit.Must(s.Add(ctx, strings.Join(append([]string{"serve"}, args...), " "), settings))
 	b.later(func() error {
 		if process.Ended() { // its part ended it
 			return nil
 		}
 		return process.Terminate(2 * goneWithin)
 	})
-	p := endpoint{Process: process, name: name, address: "http://" + process.Address, ours: true}
-	const again = 20 * time.Millisecond
+	p := endpoint{Process: process.Process, name: name, address: "http://" + process.Address, ours: true}
 	for {
 		_, err := kit.Get(ctx, http.DefaultClient, p.address+"/readyz")
 		if err == nil {
 			return p
 		}
-		if kit.Sleep(ctx, again) != nil {
+		if kit.Sleep(ctx, 20*time.Millisecond) != nil {
 			kit.Fail("%s: %w", name, err)
 		}
 	}
@@ -251,13 +247,11 @@ func measurePeers(ctx context.Context, b *bench, t *table) {
 // configuration. Its environment is only what is given, so that no proxy or setting of this machine has an effect.
 func (b *bench) startPortkey(ctx context.Context) endpoint {
 	defer kit.In("Portkey's gateway, which needs Node.js and scripts/setup peers installs")
-	command := exec.CommandContext(ctx, "node",
-		"--import", "./loopback.mjs", "node_modules/@portkey-ai/gateway/build/start-server.js", "--port=0", "--headless")
-	command.Dir, command.Env = filepath.Join(b.source, "internal/proof/bench/npm"), []string{"NODE_ENV=production"}
-	p := kit.Must(kit.StartHelper(command))
-	b.later(p.Stop)
-	return endpoint{
-		Process: p.Process, name: "Portkey", address: p.Address,
-		headers: map[string]string{"x-portkey-provider": "openai", "x-portkey-custom-host": b.model.address + "/v1"},
-	}
+	folder := filepath.Join(b.source, "internal/proof/bench/npm")
+	p := b.beside(ctx, "Portkey", kit.Command{Program: "node", Env: map[string]string{"NODE_ENV": "production"}, Args: []string{
+		"--import", filepath.Join(folder, "loopback.mjs"), filepath.Join(folder, "node_modules/@portkey-ai/gateway/build/start-server.js"),
+		"--port=0", "--headless",
+	}})
+	p.headers = map[string]string{"x-portkey-provider": "openai", "x-portkey-custom-host": b.model.address + "/v1"}
+	return p
 }

@@ -24,20 +24,9 @@ type Postgres struct {
 	options localpg.Options
 }
 
-// StartPostgres starts a cluster with settings, on the version that the targets were set on where that is installed.
-func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
-	p, err := StartEmptyPostgres(ctx, settings)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := supabase.Migrate(ctx, p.DSN(), slog.New(slog.DiscardHandler)); err != nil {
-		return nil, errors.Join(err, p.Destroy())
-	}
-	return p, nil
-}
-
-// StartEmptyPostgres is StartPostgres without our migrations: the project is as Supabase makes it.
-func StartEmptyPostgres(ctx context.Context, settings map[string]string) (p *Postgres, err error) {
+// StartPostgres starts a cluster with settings, on the version that the targets were set on where that is installed. It is
+// migrated by a build of the program, or without one as this module has it.
+func StartPostgres(ctx context.Context, settings map[string]string, program ...string) (p *Postgres, err error) {
 	defer Catch(&err)
 	binaries, err := localpg.FindBinaries(15)
 	if err != nil {
@@ -52,15 +41,21 @@ func StartEmptyPostgres(ctx context.Context, settings map[string]string) (p *Pos
 		return nil, errors.Join(err, os.RemoveAll(p.options.Dir))
 	}
 	p.options.Port = p.Port()
-	if err := localpg.Bootstrap(ctx, p.AdminDSN(), supabase.BootstrapSQL); err != nil {
-		return nil, errors.Join(fmt.Errorf("bootstrap: %w", err), p.Destroy())
+	if err = localpg.Bootstrap(ctx, p.AdminDSN(), supabase.BootstrapSQL); err == nil {
+		err = p.migrate(ctx, program)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Destroy())
 	}
 	return p, nil
 }
 
-// Migrate has a build of the program migrate an empty cluster.
-func (p *Postgres) Migrate(ctx context.Context, program string) error {
-	command := exec.CommandContext(ctx, program, "migrate")
+func (p *Postgres) migrate(ctx context.Context, program []string) error {
+	if len(program) == 0 {
+		_, err := supabase.Migrate(ctx, p.DSN(), slog.New(slog.DiscardHandler))
+		return err
+	}
+	command := exec.CommandContext(ctx, program[0], "migrate") //nolint:gosec // the build under test
 	command.Env = []string{"DATABASE_URL=" + p.DSN()}
 	return Run(command)
 }

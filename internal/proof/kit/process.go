@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -47,8 +45,7 @@ type Command struct {
 
 // Process is a running program. Kill or Terminate it; on Linux it does not outlive us.
 type Process struct {
-	// Address is where it listens, such as 127.0.0.1:4711; "" for a worker.
-	Address string
+	Address string // where it listens, such as 127.0.0.1:4711; "" for a worker
 	command *exec.Cmd
 	ended   <-chan struct{}
 }
@@ -139,11 +136,6 @@ func (p *Process) Terminate(within time.Duration) error {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	return p.wait(within)
-}
-
-// wait waits for the end and kills a process that does not end in time.
-func (p *Process) wait(within time.Duration) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
@@ -155,56 +147,4 @@ func (p *Process) wait(within time.Duration) error {
 	case <-timer.C:
 		return errors.Join(fmt.Errorf("the process did not end within %s", within), p.Kill())
 	}
-}
-
-// stopWithin bounds the end of a helper.
-const stopWithin = 20 * time.Second
-
-// Helper is a process beside the program under test: this command again in a role, such as a model, or a script.
-// It prints its address, a URL, and ends when its stdin does. One goroutine uses it. Stop it.
-type Helper struct {
-	*Process
-	stdin io.WriteCloser
-}
-
-// StartRole starts this command again, with the arguments of a role.
-func StartRole(ctx context.Context, args ...string) (*Helper, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return StartHelper(exec.CommandContext(ctx, self, args...)) //nolint:gosec // this very program
-}
-
-// StartHelper starts a command and waits for its address. One that ends before is an error.
-func StartHelper(command *exec.Cmd) (*Helper, error) {
-	command.Stderr, command.WaitDelay = os.Stderr, stopWithin
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	output, printed := io.Pipe()
-	command.Stdout = printed
-	h := &Helper{Process: &Process{command: command}, stdin: stdin}
-	if h.ended, err = localpg.StartChild(command, syscall.SIGKILL); err != nil {
-		return nil, err
-	}
-	go func() {
-		<-h.ended
-		_ = printed.Close() // never fails
-	}()
-	lines := bufio.NewScanner(output)
-	for lines.Scan() {
-		if h.Address = strings.TrimSpace(lines.Text()); strings.HasPrefix(h.Address, "http://") {
-			go func() { _, _ = io.Copy(io.Discard, output) }() // what else it prints, until it ends
-			return h, nil
-		}
-	}
-	return nil, errors.Join(fmt.Errorf("%s did not start", command), h.Stop())
-}
-
-// Stop closes the helper's stdin and waits for its end; one that does not end is killed.
-func (h *Helper) Stop() error {
-	_ = h.stdin.Close() // it may have ended already
-	return h.wait(stopWithin)
 }

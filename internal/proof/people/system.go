@@ -62,9 +62,11 @@ type System struct {
 	HTTP     *http.Client
 	Kills    int
 
-	plan     Plan
-	folder   string
-	embedder *embedder.Embedder
+	// Embedder is the keyless one; nil where another one makes the vectors, or none.
+	Embedder *embedder.Embedder
+
+	plan   Plan
+	folder string
 
 	mu      sync.Mutex
 	servers []string
@@ -75,6 +77,7 @@ type Part struct {
 	*kit.Process // nil while it does not run
 	Name         string
 	args         []string
+	settings     map[string]string // beside the system's
 	log          *processLog
 	address      string // where it listened last
 }
@@ -99,11 +102,12 @@ func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err e
 	fmt.Fprintln(progress, "building the program, starting Postgres and the models")
 	kit.Check(kit.Build(ctx, plan.Source, s.program(), plan.Build...))
 	s.Model = kit.Must(StartModel(ctx, plan.Script, plan.Subjects))
-	s.Postgres = kit.Must(kit.StartEmptyPostgres(ctx, plan.Postgres))
-	kit.Check(s.Postgres.Migrate(ctx, s.program()))
+	s.Postgres = kit.Must(kit.StartPostgres(ctx, plan.Postgres, s.program()))
 	s.Admin = kit.Must(pgxpool.New(ctx, s.Postgres.AdminDSN()))
 	s.set(ctx)
-	s.describeParts()
+	for _, command := range plan.Commands {
+		s.describe(command, nil)
+	}
 	return s, nil
 }
 
@@ -122,24 +126,33 @@ func (s *System) set(ctx context.Context) {
 	case s.plan.Subjects != nil:
 		s.Settings["EMBEDDING_MODEL"] = s.plan.Subjects.Model()
 	default:
-		s.embedder = kit.Must(embedder.Start(ctx, s.plan.Source, slog.New(slog.DiscardHandler)))
-		s.Settings["EMBEDDING_MODEL"], s.Settings["EMBEDDING_BASE_URL"] = embedder.Model, s.embedder.BaseURL()
+		s.Embedder = kit.Must(embedder.Start(ctx, s.plan.Source, slog.New(slog.DiscardHandler)))
+		s.Settings["EMBEDDING_MODEL"], s.Settings["EMBEDDING_BASE_URL"] = embedder.Model, s.Embedder.BaseURL()
 	}
 	maps.Copy(s.Settings, s.plan.Settings)
 }
 
-// describeParts names the processes, server 1, server 2, worker 1, and opens their logs.
-func (s *System) describeParts() {
-	count := map[string]int{}
-	for _, command := range s.plan.Commands {
-		p := &Part{args: strings.Fields(command)}
-		p.Name = map[bool]string{true: "server", false: "worker"}[p.Serves()]
-		count[p.Name]++
-		p.Name = fmt.Sprintf("%s %d", p.Name, count[p.Name])
-		file := kit.Must(os.Create(filepath.Join(s.Logs(), strings.ReplaceAll(p.Name, " ", "-")+".log")))
-		p.log = &processLog{kept: file, warnings: s.plan.Warnings}
-		s.Parts = append(s.Parts, p)
+// describe names a process, server 1, server 2, worker 1, and opens its log.
+func (s *System) describe(command string, settings map[string]string) *Part {
+	p := &Part{args: strings.Fields(command), settings: settings}
+	kind, number := map[bool]string{true: "server", false: "worker"}[p.Serves()], 1
+	for _, other := range s.Parts {
+		if other.Serves() == p.Serves() {
+			number++
+		}
 	}
+	p.Name = fmt.Sprintf("%s %d", kind, number)
+	file := kit.Must(os.Create(filepath.Join(s.Logs(), strings.ReplaceAll(p.Name, " ", "-")+".log")))
+	p.log = &processLog{kept: file, warnings: s.plan.Warnings}
+	s.Parts = append(s.Parts, p)
+	return p
+}
+
+// Add starts one more process, with settings beside those of the system.
+func (s *System) Add(ctx context.Context, command string, settings map[string]string) (p *Part, err error) {
+	defer kit.Catch(&err)
+	p = s.describe(command, settings)
+	return p, s.start(ctx, p)
 }
 
 func (s *System) program() string   { return filepath.Join(s.folder, "throughline") }
@@ -181,6 +194,7 @@ func (s *System) Run(ctx context.Context) error {
 
 func (s *System) start(ctx context.Context, p *Part) (err error) {
 	command := kit.Command{Program: s.program(), Args: p.args, Env: maps.Clone(s.Settings), Log: p.log}
+	maps.Copy(command.Env, p.settings)
 	if p.address != "" {
 		command.Env["HTTP_ADDR"] = p.address
 		if p.Process, err = kit.Start(ctx, command); err == nil {
@@ -258,8 +272,8 @@ func (s *System) Close(keep bool) error {
 	for _, p := range s.Parts {
 		errs = append(errs, p.log.kept.Close())
 	}
-	if s.embedder != nil {
-		s.embedder.Close()
+	if s.Embedder != nil {
+		s.Embedder.Close()
 	}
 	if s.Model != nil {
 		s.Model.Close()
