@@ -211,7 +211,7 @@ func leaveItOff(s *scene, size int) []figure {
 	const held, asked, jobs, answered = "rows", "model calls", "jobs", "requests for new memories that are not refused"
 	for _, path := range []string{"/v1/chats/" + chat.String() + "/extract", "/v1/memories"} {
 		err := p.try(http.MethodPost, path, map[string]any{"content": "The user plays the cello."}, nil)
-		if refusal, refused := errors.AsType[*people.RefusedError](err); !refused || refusal.Status >= http.StatusInternalServerError {
+		if status := refusedWith(err); status == 0 || status >= http.StatusInternalServerError {
 			s.note(answered, "POST %s: %v", path, err)
 		}
 	}

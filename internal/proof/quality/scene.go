@@ -15,18 +15,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
-	"github.com/arcoscribe/throughline/streaming"
+	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
 // scene is the system while a suite plays on it. As a test does, it keeps what failed first: then its context has ended,
@@ -105,20 +105,27 @@ func (s *scene) atOnce(most, rounds int, play func(n int)) {
 	_ = all.Wait() // what failed is kept
 }
 
+// person is a user, who talks to the server until the suite has ended.
 type person struct {
-	*people.Person
-	s *scene
+	*client.Client
+	ID uuid.UUID
+	s  *scene
 }
 
 func (s *scene) person() *person {
-	p, err := s.NewPerson(s.ctx, nil, nil, people.Habits{}, 0, 0)
+	id, token, err := kit.NewUser(s.ctx, s.Admin)
 	s.check(err)
-	return &person{p, s}
+	api := client.New(s.Servers()[0], token)
+	context.AfterFunc(s.ctx, api.Close)
+	return &person{api, id, s}
 }
 
-// try sends a request and decodes the answer, unless into is nil. Each is of a device of its own: several may be sent at once.
+// try sends a request and decodes the answer, unless into is nil.
 func (p *person) try(method, path string, body, into any) error {
-	err := p.Device(0, 0).Call(p.s.ctx, method, path, body, into)
+	raw, err := p.Call(p.s.ctx, method, path, nil, body)
+	if err == nil && into != nil {
+		err = json.Unmarshal(raw, into)
+	}
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", method, path, err)
 	}
@@ -128,6 +135,14 @@ func (p *person) try(method, path string, body, into any) error {
 // call is try where a refusal is a failure.
 func (p *person) call(method, path string, body, into any) {
 	p.s.check(p.try(method, path, body, into))
+}
+
+// refusedWith returns the status of a refusal; 0 for anything else.
+func refusedWith(err error) int {
+	if refusal, refused := errors.AsType[*client.Error](err); refused {
+		return refusal.Status
+	}
+	return 0
 }
 
 // said is a message with its time.
@@ -149,38 +164,28 @@ func turn(moment time.Time, content, reply string) []said {
 	return []said{{fromUser, content, moment}, {fromAssistant, reply, moment}}
 }
 
-func (p *person) send(path, body string, read func(io.Reader) error) {
-	response, err := p.Do(p.s.ctx, http.MethodPost, p.s.Servers()[0]+path, []byte(body), "")
-	if err != nil {
-		p.s.fail(err)
-		return
-	}
-	defer func() { _ = response.Body.Close() }() // read to its end
-	if err := read(response.Body); err != nil {
-		p.s.fail(fmt.Errorf("POST %s: %s: %w", path, response.Status, err))
-	}
-}
-
 // tell imports a chat. Nothing is extracted from it before it is asked for.
 func (p *person) tell(messages ...said) uuid.UUID {
 	var lines strings.Builder
 	for _, one := range messages {
 		lines.WriteString(people.Encode(one) + "\n")
 	}
-	var answer struct {
-		Chats [1]struct {
-			ID uuid.UUID `json:"chat_id"`
-		}
+	raw, err := p.Import(p.s.ctx, strings.NewReader(lines.String()), func(transfer.Progress) {})
+	var done transfer.Result
+	if err == nil {
+		err = json.Unmarshal(raw, &done)
 	}
-	p.send("/v1/chats/import", lines.String(), func(body io.Reader) error { return json.NewDecoder(body).Decode(&answer) })
-	return answer.Chats[0].ID
+	if p.s.check(err); len(done.Chats) == 0 {
+		return uuid.Nil
+	}
+	return done.Chats[0].ChatID
 }
 
 // learn asks for extractions until nothing is left of a chat, or the chat is deleted or expired.
 func (p *person) learn(chat uuid.UUID) {
 	p.s.until("the chat is extracted", func() bool {
 		err := p.try(http.MethodPost, "/v1/chats/"+chat.String()+"/extract", map[string]any{}, nil)
-		if refusal, refused := errors.AsType[*people.RefusedError](err); refused && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusGone) {
+		if status := refusedWith(err); status == http.StatusNotFound || status == http.StatusGone {
 			return true
 		}
 		p.s.check(err)
@@ -200,37 +205,15 @@ type receipt struct {
 
 // say sends a message, uuid.Nil for a new chat, and reads the whole reply.
 func (p *person) say(chat uuid.UUID, content string) (in uuid.UUID, r receipt) {
-	path, message := "/v1/message", map[string]any{"content": content, "chat_id": chat}
-	if chat == uuid.Nil {
-		path = "/v1/message/first"
-		delete(message, "chat_id")
+	reply, err := p.Send(p.s.ctx, client.Message{ChatID: chat, Content: content}, client.Listener{})
+	if err == nil && reply.End.Completed == nil {
+		err = fmt.Errorf("the reply ended with %+v", reply.End)
 	}
-	var begun streaming.Started
-	p.send(path, people.Encode(message), func(body io.Reader) (err error) {
-		defer kit.Catch(&err)
-		chars := 0
-		for e, err := range kit.Events(body) {
-			kit.Check(err)
-			switch e.Name {
-			case streaming.EventStarted:
-				kit.Check(json.Unmarshal(e.Data, &begun))
-			case streaming.EventDelta:
-				var delta streaming.Delta
-				if kit.Check(json.Unmarshal(e.Data, &delta)); delta.Offset > chars {
-					kit.Fail("a delta at character %d follows character %d", delta.Offset, chars)
-				}
-				chars += utf8.RuneCountInString(delta.Delta)
-			case streaming.EventCompleted:
-				var completed streaming.Completed
-				kit.Check(json.Unmarshal(e.Data, &completed))
-				return json.Unmarshal(completed.Memory, &r)
-			case streaming.EventFailed, streaming.EventCancelled:
-				kit.Fail("the reply ended with %s %s", e.Name, e.Data)
-			}
-		}
-		return nil
-	})
-	return begun.ChatID, r
+	if err == nil {
+		err = json.Unmarshal(reply.End.Completed.Memory, &r)
+	}
+	p.s.check(err)
+	return reply.Started.ChatID, r
 }
 
 type memory struct {
