@@ -3,14 +3,12 @@ package kit
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Percentile returns the value below which the share q (0 to 1) of the values lies; the zero value for none.
@@ -67,9 +65,6 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ticks is how often per second Linux counts CPU time in /proc, on every machine that Go runs on.
-const ticks = 100
-
 // Usage is what a process has used: CPU time since its start, that of its ended children included, and memory in
 // bytes. Both are 0 where there is no /proc, and for a process that has ended.
 type Usage struct {
@@ -79,21 +74,17 @@ type Usage struct {
 
 // UsageOf returns what one process uses.
 func UsageOf(pid int) Usage {
-	used := Usage{RSS: memoryOf(pid, "VmRSS")}
-	for _, field := range statOf(pid, 13, 17) { // of the process and of its ended children, each for user and system
-		counted, _ := strconv.Atoi(field) // the kernel writes numbers
-		used.CPU += time.Duration(counted) * (time.Second / ticks)
-	}
-	return used
+	process, _ := procfs.NewProc(pid) // of one that has ended nothing can be read
+	stat, _ := process.Stat()
+	const tick = 10 * time.Millisecond // of Linux, on every machine that Go runs on
+	return Usage{CPU: tick * time.Duration(int(stat.UTime+stat.STime)+stat.CUTime+stat.CSTime), RSS: int64(stat.ResidentMemory())}
 }
 
-// UsageWithChildren returns what a process and its living children use together.
-func UsageWithChildren(pid int) Usage {
-	all := UsageOf(pid)
+// CPUWithChildren returns the CPU time of a process and its living children together.
+func CPUWithChildren(pid int) time.Duration {
+	all := UsageOf(pid).CPU
 	for _, child := range childrenOf(pid) {
-		used := UsageOf(child)
-		all.CPU += used.CPU
-		all.RSS += used.RSS
+		all += UsageOf(child.PID).CPU
 	}
 	return all
 }
@@ -106,43 +97,23 @@ func UsageOfPostgres(ctx context.Context, admin Querier) (all Usage, wal int64, 
 	if err != nil {
 		return Usage{}, 0, err
 	}
-	var shared int64
-	for _, process := range append(childrenOf(pid), pid) {
-		all.CPU += UsageOf(process).CPU
-		all.RSS += memoryOf(process, "RssAnon")
-		shared = max(shared, memoryOf(process, "RssShmem"))
+	all.CPU = CPUWithChildren(pid)
+	var shared uint64
+	parent, _ := procfs.NewProc(pid) // it has just answered
+	for _, process := range append(childrenOf(pid), parent) {
+		status, _ := process.NewStatus() // its end is no error
+		all.RSS += int64(status.RssAnon)
+		shared = max(shared, status.RssShmem)
 	}
-	all.RSS += shared
+	all.RSS += int64(shared)
 	return all, wal, nil
 }
 
-// statOf returns fields of /proc/PID/stat, counted from 0 as proc(5) does from 1; none where there is no such process.
-func statOf(pid, from, to int) []string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // its end is no error
-	// The second field, the program's name in brackets, may hold anything.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < to-2 {
-		return nil
-	}
-	return fields[from-2 : to-2]
-}
-
-// memoryOf returns one of a process's sizes in /proc/PID/status, in bytes.
-func memoryOf(pid int, name string) (size int64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // its end is no error
-	_, rest, _ := strings.Cut(string(text), "\n"+name+":")
-	_, _ = fmt.Sscan(rest, &size) // nothing to read is 0
-	return size << 10
-}
-
 // childrenOf returns the living children of a process.
-func childrenOf(pid int) (children []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // fails on a malformed pattern alone
-	for _, path := range stats {
-		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // the pattern has digits only at its beginning
-		if parent := statOf(child, 3, 4); len(parent) == 1 && parent[0] == strconv.Itoa(pid) {
-			children = append(children, child)
-		}
-	}
-	return children
+func childrenOf(pid int) procfs.Procs {
+	all, _ := procfs.AllProcs() // none where there is no /proc
+	return slices.DeleteFunc(all, func(p procfs.Proc) bool {
+		stat, err := p.Stat()
+		return err != nil || stat.PPID != pid
+	})
 }

@@ -36,7 +36,7 @@ func (s *sampler) take(ctx context.Context) sample {
 	now := sample{At: time.Since(s.began)}
 	kit.Check(s.system.Admin.QueryRow(ctx, readState).Scan(&now.Values))
 	now.Values["turns"] = float64(s.gauges.Counted(people.Turns))
-	now.Values["CPU of "+restOfUs] = kit.UsageWithChildren(os.Getpid()).CPU.Seconds()
+	now.Values["CPU of "+restOfUs] = kit.CPUWithChildren(os.Getpid()).Seconds()
 	for _, p := range s.system.Parts {
 		s.scrape(ctx, p, now.Values)
 	}

@@ -19,7 +19,9 @@ const (
 	resource = "https://app.example.com/mcp"
 	callback = "http://localhost:33418/callback"
 	ann, ben = "ann@example.test", "ben@example.test"
-	verifier = "a-verifier-of-at-least-forty-three-characters-1"
+	// registration is a good one.
+	registration = `{"redirect_uris": ["` + callback + `"], "token_endpoint_auth_method": "none"}`
+	verifier     = "a-verifier-of-at-least-forty-three-characters-1"
 )
 
 // rig is an auth server with two users and a client.
@@ -36,7 +38,7 @@ func newRig(t *testing.T) rig {
 	r.Serve(site, resource)
 	r.AddUser(uuid.New(), ann, "secret")
 	r.AddUser(uuid.New(), ben, "secret")
-	status, made := r.call(http.MethodPost, "/oauth/clients/register", "", `{"redirect_uris": ["`+callback+`"], "token_endpoint_auth_method": "none"}`)
+	status, made := r.call(http.MethodPost, "/oauth/clients/register", "", registration)
 	r.client, _ = made["client_id"].(string)
 	if status != http.StatusCreated || r.client == "" || made["client_secret"] != nil {
 		t.Fatalf("%d %v", status, made)
@@ -44,8 +46,8 @@ func newRig(t *testing.T) rig {
 	return r
 }
 
-// call sends JSON, or a form.
-func (r rig) call(method, path, session, body string) (int, map[string]any) {
+// call sends JSON, or a form. headers are name, value, name, value …
+func (r rig) call(method, path, session, body string, headers ...string) (int, map[string]any) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.URL+"/auth/v1"+path, strings.NewReader(body))
 	if err != nil {
@@ -56,6 +58,9 @@ func (r rig) call(method, path, session, body string) (int, map[string]any) {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	request.Header.Set("Authorization", "Bearer "+session)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
 	response, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(request)
 	if err != nil {
 		r.t.Fatal(err)
@@ -129,21 +134,8 @@ func TestConsentIsForTheSite(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for origin, want := range map[string]int{"": http.StatusNotFound, site: http.StatusNotFound, "https://evil.example": http.StatusBadRequest} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+"/auth/v1/oauth/authorizations/x", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+r.SignIn(ann))
-		if origin != "" {
-			request.Header.Set("Origin", origin)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("%q: %d", origin, response.StatusCode)
+		if status, answer := r.call(http.MethodGet, "/oauth/authorizations/x", r.SignIn(ann), "", "Origin", origin); status != want {
+			t.Errorf("%q: %d %v", origin, status, answer)
 		}
 	}
 }
@@ -187,7 +179,7 @@ func TestCodesAreStrict(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	code := r.code()
-	_, made := r.call(http.MethodPost, "/oauth/clients/register", "", `{"redirect_uris": ["`+callback+`"], "token_endpoint_auth_method": "none"}`)
+	_, made := r.call(http.MethodPost, "/oauth/clients/register", "", registration)
 	other, _ := made["client_id"].(string)
 	for _, c := range []struct {
 		change []string
