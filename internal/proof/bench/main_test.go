@@ -80,12 +80,7 @@ func checkShipped(t *testing.T, tables []*table) {
 func checkPage(t *testing.T, tables []*table) {
 	t.Helper()
 	root := t.TempDir()
-	text, err := os.ReadFile(filepath.Join("../../..", page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, page)), 0o700), os.WriteFile(filepath.Join(root, page), text, 0o600),
-		os.WriteFile(filepath.Join(root, "README.md"), nil, 0o600))
+	err := errors.Join(os.CopyFS(filepath.Join(root, "docs"), os.DirFS("../../../docs")), os.WriteFile(filepath.Join(root, "README.md"), nil, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
