@@ -31,7 +31,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	data, texts := make([]object, len(inputs)), make([]string, len(inputs))
 	for n, input := range inputs {
 		texts[n] = inputText(input)
-		packed, _ := binary.Append(nil, binary.LittleEndian, embed(texts[n], asked.Dimensions)) // cannot fail for numbers of a fixed size
+		packed, _ := binary.Append(nil, binary.LittleEndian, s.options.Embed(texts[n], asked.Dimensions)) // cannot fail for numbers of a fixed size
 		data[n] = object{"object": "embedding", "index": n, "embedding": base64.StdEncoding.EncodeToString(packed)}
 	}
 	text := strings.Join(texts, "\n")

@@ -32,6 +32,8 @@ type Options struct {
 	// Script decides the answer of a request. It runs on the request's goroutine and may be called
 	// from several at once. The zero Answer falls through to the built-in model, as does a nil Script.
 	Script func(*Request) Answer
+	// Embed makes the vector of a text, of so many dimensions if it can; nil makes one of the words.
+	Embed func(text string, dimensions int) []float32
 }
 
 // Server is the offline model as an http.Handler. Make one with New and Close it at the end.
@@ -52,6 +54,9 @@ type Server struct {
 
 // New makes a server. It does not listen; see Start for that.
 func New(options Options) *Server {
+	if options.Embed == nil {
+		options.Embed = embed
+	}
 	s := &Server{options: options, log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)), mux: http.NewServeMux(), idPrefix: strings.ToLower(rand.Text())}
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.mux.HandleFunc("POST /v1/responses", s.responses)

@@ -5,7 +5,6 @@ import (
 	"crypto/md5" //nolint:gosec // names rows, protects nothing
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -193,15 +193,11 @@ const embedding = 15 * time.Millisecond
 // measureRecall measures what it costs to find turns that left the prompt, and what is known of the user: by how much
 // later a first delta comes. The program as shipped and stripped is asked by turns, in the same chats.
 func measureRecall(ctx context.Context, b *bench, t *table) {
-	address, stop, err := kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(embedding)
-		said.Subjects.ServeHTTP(w, r)
-	}), 0)
-	kit.Check(err)
-	b.later(func() error { stop(); return nil })
-	b.fillTalks(ctx, address+"/v1")
+	embedder := kit.Must(people.StartModel(ctx, func(*offline.Request) offline.Answer { return offline.Answer{Latency: embedding} }, &said.Subjects))
+	b.later(func() error { embedder.Close(); return nil })
+	b.fillTalks(ctx, embedder.Base)
 	// Without workers, so that both leave the chat's jobs alone.
-	vectors := map[string]string{"EMBEDDING_MODEL": said.Subjects.Model(), "EMBEDDING_BASE_URL": address + "/v1"}
+	vectors := map[string]string{"EMBEDDING_MODEL": said.Subjects.Model(), "EMBEDDING_BASE_URL": embedder.Base}
 	ours := b.serve(ctx, b.system, shipped, vectors, "--no-workers")
 	bare := b.serve(ctx, b.system, stripped, nil, "--no-workers")
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it protects nothing

@@ -51,8 +51,8 @@ func settings() map[string]string {
 // has to be stored. Summaries take long enough for a kill meanwhile. Now and then vectors cannot be had.
 func newTalk() *people.Talk {
 	return &people.Talk{
-		Subjects: people.Subjects{Words: []string{"spinnaker", "gherkin", "sextant", "zither"}, FailsOnceIn: 40},
-		Words:    people.Range{Least: 4, Most: 23}, Reply: people.Range{Least: 5, Most: 54}, LongReply: people.Range{Least: 180, Most: 180, Every: 16},
+		Subjects: people.Subjects{Words: []string{"spinnaker", "gherkin", "sextant", "zither"}}, NoVectorIn: 40,
+		Words: people.Range{Least: 4, Most: 23}, Reply: people.Range{Least: 5, Most: 54}, LongReply: people.Range{Least: 180, Most: 180, Every: 16},
 		Pace: [2]time.Duration{20 * time.Millisecond, 20 * time.Millisecond}, Summary: 400 * time.Millisecond, Lists: true,
 	}
 }

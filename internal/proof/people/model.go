@@ -2,15 +2,14 @@ package people
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +41,7 @@ var schemas = map[string]string{"extract": "extracted_facts", "consolidate": "de
 // StartModel starts a model. Subjects make the vectors; nil leaves them to the offline model.
 func StartModel(ctx context.Context, script Script, vectors *Subjects) (*Model, error) {
 	m := &Model{}
-	m.Server = offline.New(offline.Options{Script: func(r *offline.Request) offline.Answer {
+	options := offline.Options{Script: func(r *offline.Request) offline.Answer {
 		if r.Kind != offline.KindEmbedding {
 			m.look(r)
 		}
@@ -50,14 +49,13 @@ func StartModel(ctx context.Context, script Script, vectors *Subjects) (*Model, 
 			return offline.Answer{}
 		}
 		return script(r)
-	}})
-	routes := http.NewServeMux()
-	routes.Handle("/", m.Server)
+	}}
 	if vectors != nil {
-		routes.Handle("/v1/embeddings", vectors)
+		options.Embed = func(text string, _ int) []float32 { return vectors.Vector(text) }
 	}
+	m.Server = offline.New(options)
 	// Idle connections are closed soon, as providers do: what stays open is then held by the program.
-	base, stop, err := kit.Serve(ctx, routes, 3*time.Second)
+	base, stop, err := kit.Serve(ctx, m.Server, 3*time.Second)
 	m.Base = base + "/v1"
 	m.Close = func() { stop(); m.Server.Close() }
 	return m, err
@@ -124,6 +122,26 @@ func NewMessages(input string) []Line {
 	return ReadLines(fresh, "UA")
 }
 
+// Decide answers a consolidation: what is decided on each candidate beside the memories that it is shown with. nil adds it.
+func Decide(input string, decide func(candidate Line, memories []Line) *offline.Decision) string {
+	var candidates, memories []Line
+	for _, one := range ReadLines(input, "CM") {
+		one.Text, _, _ = strings.Cut(one.Text, "\n\n")
+		if one.Alias[0] == 'C' {
+			candidates = append(candidates, one)
+		} else {
+			memories = append(memories, one)
+		}
+	}
+	decisions := []offline.Decision{}
+	for _, one := range candidates {
+		decision := cmp.Or(decide(one, memories), &offline.Decision{Action: "ADD", Reason: "It is new."})
+		decision.Candidate = one.Alias
+		decisions = append(decisions, *decision)
+	}
+	return Encode(map[string]any{"decisions": decisions})
+}
+
 // Keep is a fact as a good model proposes it: what to keep, and the words of the message that say it.
 func Keep(what, quote string, evidence ...string) offline.Fact {
 	return offline.Fact{
@@ -138,41 +156,14 @@ func Encode(value any) string {
 	return string(raw)
 }
 
-// Subjects are words, each of them a subject to talk about. As an http.Handler it serves embeddings: texts of one subject
-// are near each other, and all others as far as unrelated sentences are.
-type Subjects struct {
-	Words []string
-	// FailsOnceIn fails one request in so many, at random; 0 fails none.
-	FailsOnceIn int
-}
+// Subjects are words, each of them a subject to talk about. They make embeddings: texts of one subject are near each other,
+// and all others as far as unrelated sentences are.
+type Subjects struct{ Words []string }
 
 // Of returns the subject of the n-th message of a conversation that wanders at random.
 func (s Subjects) Of(n int) string {
 	const scatter = 2654435761
 	return s.Words[n*scatter>>16%len(s.Words)]
-}
-
-func (s Subjects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.FailsOnceIn > 0 && rand.IntN(s.FailsOnceIn) == 0 { //nolint:gosec // spreads failures
-		http.Error(w, `{"error": {"message": "away", "type": "server_error"}}`, http.StatusInternalServerError)
-		return
-	}
-	var asked struct{ Input []string }
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	type item struct {
-		Index     int    `json:"index"`
-		Embedding []byte `json:"embedding"` // in base64, as it is asked for
-	}
-	data := make([]item, len(asked.Input))
-	for n, text := range asked.Input {
-		data[n].Index = n
-		data[n].Embedding, _ = binary.Append(nil, binary.LittleEndian, s.Vector(text)) // numbers of a fixed size
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": s.Model(), "data": data}) // a client that has gone needs none
 }
 
 // Model is the name of the embedder.

@@ -22,6 +22,7 @@ type Talk struct {
 	LongReply    Range         // of one reply in so many
 	Article      Range         // pasted into one message in so many
 	Files        Range         // words of each of the files that one message in so many brings
+	NoVectorIn   int           // one request for vectors in so many fails, at random; 0 for none
 	SayEvery     int           // one message in so many says something to remember
 	First        time.Duration // from the question to the first word
 	Pace         [2]time.Duration
@@ -175,6 +176,10 @@ func (t *Talk) Answer(r *offline.Request) offline.Answer {
 		return t.consolidate(r.Text, 4*wait)
 	case offline.KindEntities:
 		return offline.Answer{Text: `{"entities":[],"relationships":[]}`}
+	case offline.KindEmbedding:
+		if t.NoVectorIn > 0 && rand.IntN(t.NoVectorIn) == 0 { //nolint:gosec // spreads failures
+			return offline.Answer{Fault: offline.Fault500}
+		}
 	case offline.KindTopic, offline.KindSummary:
 		if r.Kind == offline.KindTopic {
 			t.reads(r.Text, wait)
@@ -229,28 +234,22 @@ func extractAll(input string) string {
 
 // consolidate is a model that closes the town where a user did the same before, and adds everything else.
 func (t *Talk) consolidate(input string, wait time.Duration) offline.Answer {
-	decisions := []offline.Decision{}
-	lines := ReadLines(input, "CM")
-	for _, c := range lines {
-		if c.Alias[0] != 'C' {
-			continue
+	closes := false
+	text := Decide(input, func(c Line, memories []Line) *offline.Decision {
+		doing := inTown.FindString(c.Text)
+		at := slices.IndexFunc(memories, func(m Line) bool { return doing != "" && doing == inTown.FindString(m.Text) })
+		if at < 0 {
+			return nil
 		}
-		decision := offline.Decision{Candidate: c.Alias, Action: "ADD", Reason: "new"}
-		for _, m := range lines {
-			if doing := inTown.FindString(c.Text); m.Alias[0] == 'M' && doing != "" && doing == inTown.FindString(m.Text) {
-				decision.Action, decision.Memory = "DELETE", &m.Alias
-			}
-		}
-		decisions = append(decisions, decision)
+		closes = true
+		return &offline.Decision{Action: "DELETE", Memory: &memories[at].Alias, Reason: "new"}
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if answered := time.Now().Add(wait); closes && answered.After(t.decided) {
+		t.decided = answered
 	}
-	if slices.ContainsFunc(decisions, func(d offline.Decision) bool { return d.Action == "DELETE" }) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if answered := time.Now().Add(wait); answered.After(t.decided) {
-			t.decided = answered
-		}
-	}
-	return offline.Answer{Text: Encode(map[string]any{"decisions": decisions}), Latency: wait}
+	return offline.Answer{Text: text, Latency: wait}
 }
 
 // Shown returns the marks in the last prompt of a message.

@@ -262,6 +262,9 @@ func (s *scene) play(now canned) {
 	if now.entities == nil {
 		now.entities = func([]people.Line) string { return `{"entities":[],"relationships":[]}` }
 	}
+	if now.decide == nil {
+		now.decide = func(people.Line, []people.Line) *offline.Decision { return nil }
+	}
 	if now.reply == nil {
 		now.reply = func(*offline.Request) string { return "Noted." }
 	}
@@ -294,7 +297,7 @@ func (s *scene) answer(r *offline.Request) (a offline.Answer) {
 	case purpose == forExtract && !now.byRule:
 		a.Text = now.facts(people.NewMessages(r.Text))
 	case purpose == forConsolidate:
-		a.Text = now.decisions(people.ReadLines(r.Text, "CM"))
+		a.Text = people.Decide(r.Text, now.decide)
 	case purpose == forEntities:
 		a.Text = now.entities(people.ReadLines(r.Text, "M"))
 	case purpose == forReply:
@@ -311,32 +314,6 @@ func (c *canned) facts(messages []people.Line) string {
 		}
 	}
 	return people.Encode(map[string]any{"facts": facts})
-}
-
-// decisions has candidates added that nothing else is decided on.
-func (c *canned) decisions(lines []people.Line) string {
-	var candidates, memories []people.Line
-	for _, one := range lines {
-		one.Text, _, _ = strings.Cut(one.Text, "\n\n")
-		if one.Alias[0] == 'C' {
-			candidates = append(candidates, one)
-		} else {
-			memories = append(memories, one)
-		}
-	}
-	var decisions []offline.Decision
-	for _, one := range candidates {
-		var decision *offline.Decision
-		if c.decide != nil {
-			decision = c.decide(one, memories)
-		}
-		if decision == nil {
-			decision = &offline.Decision{Action: "ADD", Reason: "It is new."}
-		}
-		decision.Candidate = one.Alias
-		decisions = append(decisions, *decision)
-	}
-	return people.Encode(map[string]any{"decisions": decisions})
 }
 
 type spent struct{ calls, input, output float64 }
