@@ -54,7 +54,7 @@ func eraseWhileWorking(s *scene, size int) (figures []figure) {
 	waiting := &strikes{}
 	s.play(canned{extract: canaryFacts, decide: mergeCanaries, before: waiting.before, entities: canaryEntities})
 	for _, moment := range moments {
-		if moment == forVectors && !s.vectors {
+		if moment == forVectors && s.Embedder == nil {
 			continue
 		}
 		var met atomic.Int64

@@ -14,6 +14,19 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
+// tellOne tells a message to a new person, of which the model makes a fact, and returns what is remembered.
+func (s *scene) tellOne(moment time.Time, says, reply string, extract func(people.Line) offline.Fact) []memory {
+	s.play(canned{extract: func(later []people.Line) []offline.Fact {
+		if !strings.Contains(later[0].Text, says) {
+			return nil
+		}
+		return []offline.Fact{extract(later[0])}
+	}})
+	p := s.person()
+	p.tellAndLearn(turn(moment, says, reply)...)
+	return p.memories()
+}
+
 // speakLanguages has models that write facts in the user's language, do so when they are asked again, or write English.
 func speakLanguages(s *scene, size int) []figure {
 	const wrong, kept = "facts in another language than the user's", "facts in the user's language, kept"
@@ -25,18 +38,13 @@ func speakLanguages(s *scene, size int) []figure {
 				continue
 			}
 			var calls atomic.Int32
-			s.play(canned{extract: func(later []people.Line) []offline.Fact {
-				if !strings.Contains(later[0].Text, says) {
-					return nil
-				}
+			stored := s.tellOne(time.Now().Add(-time.Hour), says, "♪", func(one people.Line) offline.Fact {
+				text := fact
 				if first := calls.Add(1) == 1; kind == "stubborn" || kind == "second" && first {
-					return []offline.Fact{people.Keep(english, says, later[0].Alias)}
+					text = english
 				}
-				return []offline.Fact{people.Keep(fact, says, later[0].Alias)}
-			}})
-			p := s.person()
-			p.tellAndLearn(turn(time.Now().Add(-time.Hour), says, "♪")...)
-			stored := p.memories()
+				return people.Keep(text, says, one.Alias)
+			})
 			for _, m := range stored {
 				if m.Content != fact {
 					s.note(wrong, "%s, %s: %s", row[0], kind, m.Content)
@@ -72,11 +80,9 @@ func runLate(s *scene, size int) []figure {
 		moment := time.Now().UTC().AddDate(0, 0, -40-n%30).Truncate(time.Hour)
 		day := moment.AddDate(0, 0, days).Format(time.DateOnly)
 		says := strings.ReplaceAll(event[1], "{n}", fmt.Sprint(n))
-		s.play(canned{extract: func(later []people.Line) []offline.Fact {
-			on, err := time.Parse(time.DateOnly, later[0].Date[:min(len(later[0].Date), len(time.DateOnly))])
-			if err != nil || !strings.Contains(later[0].Text, says) {
-				return nil
-			}
+		stored := s.tellOne(moment, says, "I see.", func(one people.Line) offline.Fact {
+			on, err := time.Parse(time.DateOnly, one.Date[:min(len(one.Date), len(time.DateOnly))])
+			s.check(err)
 			text := event[2]
 			switch kind {
 			case datedNow:
@@ -85,13 +91,10 @@ func runLate(s *scene, size int) []figure {
 				text = event[3]
 			}
 			from := on.AddDate(0, 0, days).Format(time.DateOnly)
-			f := people.Keep(strings.NewReplacer("{n}", fmt.Sprint(n), "{on}", from).Replace(text), says, later[0].Alias)
+			f := people.Keep(strings.NewReplacer("{n}", fmt.Sprint(n), "{on}", from).Replace(text), says, one.Alias)
 			f.ValidFrom = &from
-			return []offline.Fact{f}
-		}})
-		p := s.person()
-		p.tellAndLearn(turn(moment, says, "I see.")...)
-		stored := p.memories()
+			return f
+		})
 		for _, m := range stored {
 			if !strings.Contains(m.Content, day) || m.ValidFrom == nil || m.ValidFrom.UTC().Format(time.DateOnly) != day {
 				s.note(wrong, "%s (said on %s): %s, since %v", says, moment.Format(time.DateOnly), m.Content, m.ValidFrom)

@@ -161,31 +161,24 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 		}
 		fmt.Fprintf(progress, "%s: after %.0f s\n", one.name, time.Since(began).Seconds())
 	}
-	host = append(host, map[bool]string{true: "vectors of " + embedder.Model, false: "no vectors, words alone"}[s.vectors])
+	host = append(host, map[bool]string{true: "vectors of " + embedder.Model, false: "no vectors, words alone"}[s.Embedder != nil])
 	table := fmt.Sprintf("%s%s\n%s. %.0f s.\n", heads, r.rows, strings.Join(host, "; "), time.Since(began).Seconds())
 	return errors.Join(o.publish("memories", table, out), r.missed)
 }
 
-// open starts the system but for the program. Extractions run when they are asked for. There are vectors where the keyless
-// embedder is installed, unless the run is a quick one.
+// open starts the system but for the program. Extractions run when they are asked for. A quick run has no vectors.
 func open(ctx context.Context, o options, progress io.Writer) (s *scene, err error) {
-	s = &scene{vectors: !o.Quick, stopWatching: func() {}}
+	s = &scene{stopWatching: func() {}}
 	s.play(canned{})
-	plan := people.Plan{
+	s.System, err = people.Start(ctx, people.Plan{
 		Source: o.source, Commands: []string{"serve", "work"}, Script: s.answer, NoVector: o.Quick,
 		Postgres: map[string]string{"shared_buffers": "128MB", "max_connections": "200", "fsync": "off"},
 		Settings: map[string]string{
 			"TOPICS": "off", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "RECALL_DEADLINE": "3s",
 			"MEMORY_EXTRACT_DELAY": "1h",
 		},
-	}
-	s.System, err = people.Start(ctx, plan, progress)
-	if errors.Is(err, embedder.ErrNotInstalled) {
-		fmt.Fprintln(progress, "without vectors: the keyless embedder is not installed, see scripts/setup")
-		plan.NoVector, s.vectors = true, false
-		s.System, err = people.Start(ctx, plan, progress)
-	}
-	if err != nil || !s.vectors {
+	}, progress)
+	if err != nil || s.Embedder == nil {
 		return s, err
 	}
 	if err = s.watchVectors(ctx); err != nil {

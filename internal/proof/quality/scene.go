@@ -33,9 +33,8 @@ import (
 // nothing that its people do has an effect, and no figure of it counts.
 type scene struct {
 	*people.System
-	ctx     context.Context
-	fail    context.CancelCauseFunc
-	vectors bool
+	ctx  context.Context
+	fail context.CancelCauseFunc
 	// stopWatching ends what watchVectors began.
 	stopWatching func()
 
