@@ -9,11 +9,9 @@ package figures
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
@@ -32,61 +30,43 @@ func Mark(name, value string) string {
 // Plain returns a text without names, for a terminal.
 func Plain(text string) string { return marked.ReplaceAllString(text, "$2") }
 
-// Write writes values to all places that name them in the documents of the repository in a folder. A figure without
-// a place is an error, and then nothing is written.
-func Write(root string, values map[string]string) (err error) {
+// Publish replaces what stands between the lines <!-- block:begin --> and <!-- block:end --> of a page, and writes the figures
+// that the content names to all other places that name them in the documents of the repository in a folder.
+func Publish(root, page, block, content string) (err error) {
 	defer kit.Catch(&err)
-	missing := maps.Clone(values)
-	changed := map[string]string{}
+	values := map[string]string{}
+	for _, found := range marked.FindAllStringSubmatch(content, -1) {
+		values[found[1]] = found[2]
+	}
+	kit.Must(os.Stat(filepath.Join(root, page)))
 	pages := kit.Must(filepath.Glob(filepath.Join(root, "docs", "*.md")))
 	pages = append(pages, kit.Must(filepath.Glob(filepath.Join(root, "docs", "results", "*.md")))...)
 	for _, path := range append(pages, filepath.Join(root, "README.md")) {
 		text := string(kit.Must(os.ReadFile(path)))
-		written := marked.ReplaceAllStringFunc(text, func(place string) string {
+		written := text
+		if path == filepath.Join(root, page) {
+			written = kit.Must(replace(text, block, content))
+		}
+		written = marked.ReplaceAllStringFunc(written, func(place string) string {
 			name := marked.FindStringSubmatch(place)[1]
-			value, measured := values[name]
-			if !measured {
-				return place
+			if value, measured := values[name]; measured {
+				return Mark(name, value)
 			}
-			delete(missing, name)
-			return Mark(name, value)
+			return place
 		})
 		if written != text {
-			changed[path] = written
+			kit.Check(os.WriteFile(path, []byte(written), 0o644)) //nolint:gosec // a document of the repository
 		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("no document names %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
-	}
-	for path, text := range changed {
-		kit.Check(os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // a document of the repository
 	}
 	return nil
 }
 
-// Publish replaces the block of a page, and writes the figures that it names to all other places that name them.
-func Publish(root, page, block, content string) error {
-	if err := Replace(filepath.Join(root, page), block, content); err != nil {
-		return err
-	}
-	named := map[string]string{}
-	for _, found := range marked.FindAllStringSubmatch(content, -1) {
-		named[found[1]] = found[2]
-	}
-	return Write(root, named)
-}
-
-// Replace replaces what stands between the lines <!-- name:begin --> and <!-- name:end --> of a document.
-func Replace(path, name, content string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
-	before, rest, begins := strings.Cut(string(text), begin)
+func replace(text, block, content string) (string, error) {
+	begin, end := "<!-- "+block+":begin -->\n", "<!-- "+block+":end -->"
+	before, rest, begins := strings.Cut(text, begin)
 	_, after, ends := strings.Cut(rest, end)
 	if !begins || !ends {
-		return fmt.Errorf("%s has no lines %q and %q", path, strings.TrimSpace(begin), end)
+		return "", fmt.Errorf("there are no lines %q and %q", strings.TrimSpace(begin), end)
 	}
-	return os.WriteFile(path, []byte(before+begin+content+end+after), 0o644) //nolint:gosec // a document of the repository
+	return before + begin + content + end + after, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/google/go-cmp/cmp"
@@ -178,24 +179,15 @@ func TestEveryMutationIsCounted(t *testing.T) {
 	}
 }
 
-// repository is a folder with a README and one page.
-func repository(t *testing.T, readme, page string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "docs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for path, text := range map[string]string{"README.md": readme, "docs/page.md": page} {
-		if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 func TestPublish(t *testing.T) {
 	t.Parallel()
-	dir := repository(t, figures.Mark("a", "1")+"\n", "# A\n<!-- x:begin -->\nold\n<!-- x:end -->\nB\n")
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, fstest.MapFS{
+		"README.md":    {Data: []byte(figures.Mark("a", "1") + "\n")},
+		"docs/page.md": {Data: []byte("# A\n<!-- x:begin -->\nold\n<!-- x:end -->\nB\n")},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := figures.Publish(dir, "docs/page.md", "x", "new "+figures.Mark("a", "2")+"\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -208,11 +200,7 @@ func TestPublish(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if err := figures.Write(dir, map[string]string{"a": "9", "d": "1"}); err == nil || !strings.Contains(err.Error(), "no document names d") {
-		t.Errorf("a figure without a place: %v", err)
-	}
-	path := filepath.Join(dir, "docs", "page.md")
-	if err := figures.Replace(path, "y", "new\n"); err == nil || !strings.Contains(err.Error(), "y:begin") {
+	if err := figures.Publish(dir, "docs/page.md", "y", "new\n"); err == nil || !strings.Contains(err.Error(), "y:begin") {
 		t.Errorf("a block that is not there: %v", err)
 	}
 }
