@@ -118,8 +118,7 @@ func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*
 		cancel()
 		return nil, err
 	}
-	s := &Stream{Response: response, t: c.T, lines: bufio.NewScanner(response.Body), hangUp: cancel}
-	s.lines.Buffer(nil, 4<<20) // the longest line, in bytes
+	s := &Stream{Response: response, t: c.T, lines: bufio.NewReader(response.Body), hangUp: cancel}
 	c.T.Cleanup(s.Close)
 	return s, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // The names of events.
@@ -53,7 +55,7 @@ type Stream struct {
 	t      testing.TB
 	text   strings.Builder // builds Text
 	chars  int             // of Text
-	lines  *bufio.Scanner
+	lines  *bufio.Reader
 	hangUp context.CancelFunc
 }
 
@@ -71,28 +73,18 @@ func (s *Stream) Raw() string {
 
 // Next reads one event; io.EOF after the last, ErrCut when the connection broke.
 func (s *Stream) Next() (Event, error) {
-	var e Event
-	for s.lines.Scan() {
-		line := s.lines.Text()
-		switch name, value, _ := strings.Cut(line, ": "); name {
-		case "id":
-			e.ID = value
-		case "event":
-			e.Name = value
-		case "data":
-			if err := json.Unmarshal([]byte(value), &e.Data); err != nil {
-				return e, err
-			}
-		case "":
-			if e.Name != "" {
-				return e, s.accept(e)
-			}
-		}
+	read, err := kit.ReadEvent(s.lines)
+	switch {
+	case errors.Is(err, io.EOF):
+		return Event{}, io.EOF
+	case err != nil:
+		return Event{}, fmt.Errorf("%w: %w", ErrCut, err)
 	}
-	if err := s.lines.Err(); err != nil {
-		return e, fmt.Errorf("%w: %w", ErrCut, err)
+	e := Event{ID: read.ID, Name: read.Name}
+	if err := json.Unmarshal(read.Data, &e.Data); err != nil {
+		return e, err
 	}
-	return e, io.EOF
+	return e, s.accept(e)
 }
 
 func (s *Stream) accept(e Event) error {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"time"
@@ -111,31 +110,26 @@ type Event struct {
 	Data     []byte
 }
 
-// Events returns the events of a stream, without comments. A stream that ends, however it does, ends with an error.
-func Events(body io.Reader) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		lines := bufio.NewReader(body)
-		var e Event
-		for {
-			line, err := lines.ReadBytes('\n')
-			switch {
-			case err != nil:
-				yield(Event{}, fmt.Errorf("no terminal event: %w", err))
-				return
-			case len(line) > 1:
-				key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
-				switch string(key) {
-				case "id":
-					e.ID = string(value)
-				case "event":
-					e.Name = string(value)
-				case "data":
-					e.Data = value
-				}
-				continue
-			case e.Data != nil && !yield(e, nil):
-				return
+// ReadEvent reads the next event of a stream, without comments. A stream that ends, however it does, ends with an error.
+func ReadEvent(lines *bufio.Reader) (e Event, err error) {
+	for {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case err != nil:
+			return Event{}, fmt.Errorf("no terminal event: %w", err)
+		case len(line) > 1:
+			key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
+			switch string(key) {
+			case "id":
+				e.ID = string(value)
+			case "event":
+				e.Name = string(value)
+			case "data":
+				e.Data = value
 			}
+		case e.Data != nil:
+			return e, nil
+		default:
 			e = Event{}
 		}
 	}

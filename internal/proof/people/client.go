@@ -1,6 +1,7 @@
 package people
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -121,7 +122,8 @@ func (p *Person) stream(ctx context.Context, a attempt, method, path string, bod
 
 func (p *Person) read(ctx context.Context, body io.Reader, a attempt, began time.Time) (settled bool, next string) {
 	h := hearing{Person: p, attempt: a, began: began, goesOn: a.cursor != ""}
-	for e, err := range kit.Events(body) {
+	for lines := bufio.NewReader(body); ; {
+		e, err := kit.ReadEvent(lines)
 		if err != nil {
 			if ctx.Err() == nil {
 				p.record.fail("a stream cut")
