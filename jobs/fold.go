@@ -57,8 +57,10 @@ func jobOf(row *rivertype.JobRow, chatID uuid.UUID) brief.Job {
 // inserts another when the chat's time has come.
 func finish(ctx context.Context, row *rivertype.JobRow, result work.Result, report any, err error) error {
 	switch {
-	case result == work.Busy, result == work.Waiting:
+	case result == work.Busy:
 		return river.JobSnooze(untilTurn(row, time.Now()))
+	case result == work.Waiting:
+		return river.JobSnooze(unlessWoken)
 	case result == work.Conflict, result == work.Paused:
 		return river.JobSnooze(0)
 	case result == work.Refused && err != nil:
@@ -70,6 +72,9 @@ func finish(ctx context.Context, row *rivertype.JobRow, result work.Result, repo
 	}
 	return nil
 }
+
+// unlessWoken is how long a job waits for a place at most; it is woken when one is free.
+const unlessWoken = time.Minute
 
 // untilTurn returns how long a job waits that found its chat or all of its user's places taken: about as long as it has
 // waited so far, so that thousands of one user's jobs do not ask all the time. One whose user is talking asks often.

@@ -196,6 +196,7 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 		"QueueDepths":               dbsqlc.QueueDepths.Queue(batch, struct{}{}),
 		"RenewLeases":               dbsqlc.RenewLeases.Queue(batch, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
 		"NextGraphUser":             dbsqlc.NextGraphUser.Queue(batch, []uuid.UUID{}),
+		"WakeIdleWork":              dbsqlc.WakeIdleWork.Queue(batch, struct{}{}),
 		"ReviveJobs":                dbsqlc.ReviveJobs.Queue(batch, 15),
 		"SettleRestedBriefs":        dbsqlc.SettleRestedBriefs.Queue(batch, dbsqlc.SettleRestedBriefsParams(limits)),
 		"InsertDeltas": dbsqlc.InsertDeltas.Queue(batch, dbsqlc.InsertDeltasParams{

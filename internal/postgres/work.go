@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
@@ -96,7 +97,7 @@ func (w *Work) ReviveDead(ctx context.Context, young time.Duration) (jobs, lease
 	}
 	cleared, err := dbsqlc.ClearDeadWork.Exec(ctx, w.pool, struct{}{})
 	if err == nil {
-		err = dbsqlc.ForgetIdleWork.Run(ctx, w.pool, struct{}{})
+		err = errors.Join(dbsqlc.ForgetIdleWork.Run(ctx, w.pool, struct{}{}), dbsqlc.WakeIdleWork.Run(ctx, w.pool, struct{}{}))
 	}
 	return jobs + len(revived), int(cleared), failed("clear dead leases", err)
 }

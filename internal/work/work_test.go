@@ -253,6 +253,31 @@ func TestTurnsOfUsers(t *testing.T) {
 	testkit.Want(t, b.pool, 2, "select count(*) from river.river_job where state = 'available'") // what fails keeps no place
 }
 
+// A place may get free before River has put the job back that has just found none. The sweep wakes it.
+func TestAJobThatIsAboutToWaitIsWoken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	user := testkit.NewUser(t, b.db)
+	first, second := b.lease(user), b.lease(user)
+	first.PerUser, second.PerUser = 1, 1
+	second.JobID = testkit.Ask[int64](t, b.pool, `insert into river.river_job (kind, args, max_attempts, queue, state, attempted_at)
+		values ('x', '{}', 1, 'x', 'running', now()) returning id`)
+	if a, b := b.claim(first), b.claim(second); a != work.Taken || b != work.Waits {
+		t.Fatal(a, b)
+	}
+	if err := b.store.Release(t.Context(), first, true); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Exec(t, b.pool, "update river.river_job set state = 'scheduled', scheduled_at = now() + interval '1 minute'")
+	if _, _, err := postgres.NewWork(b.pool).ReviveDead(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Want(t, b.pool, "available", "select state::text from river.river_job")
+	if claim := b.claim(second); claim != work.Taken {
+		t.Error(claim)
+	}
+}
+
 // Two workers at one item: one works, and what it did is done once.
 func TestTwoWorkers(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ with dead as (
   update throughline.work set lease_token = null, lease_until = null where lease_until < now() returning kind, key, failures, waiting_job)
 select from dead;
 
+-- name: WakeIdleWork :exec
+select throughline.wake_idle();
+
 -- name: ForgetIdleWork :exec
 -- What neither runs nor waits nor fails.
 delete from throughline.work

@@ -72,20 +72,31 @@ begin
 end
 $$;
 
--- Lets the job of a user that has waited longest for a place in a kind of work run now.
+-- Lets the job of a user that has waited longest for a place in a kind of work run now. One that is only about to wait, because
+-- River has not put it back yet, goes on waiting: for the next place, or for wake_idle.
 create function throughline.wake_work(work_kind text, owner uuid) returns void
 language plpgsql volatile security invoker set search_path = '' as $$
 declare
   woken bigint;
 begin
   update throughline.work w set waiting_job = null, waiting_since = null
-    from (select n.key, n.waiting_job from throughline.work n
+    from (select n.key, n.waiting_job
+            from throughline.work n join river.river_job j on j.id = n.waiting_job and j.state = 'scheduled'
            where n.user_id = owner and n.kind = work_kind and n.waiting_since is not null
-           order by n.waiting_since limit 1 for update skip locked) first
+           order by n.waiting_since limit 1 for update of n skip locked) first
    where w.kind = work_kind and w.key = first.key
   returning first.waiting_job into woken;
   update river.river_job j set state = 'available', scheduled_at = now() where j.id = woken and j.state = 'scheduled';
 end
+$$;
+
+-- For the sweep: wakes a job of each user of whom some wait and none works.
+create function throughline.wake_idle() returns void
+language sql volatile security invoker set search_path = '' as $$
+  select throughline.wake_work(w.kind, w.user_id)
+    from throughline.work w
+   group by w.kind, w.user_id
+  having bool_or(w.waiting_since is not null) and not bool_or(coalesce(w.lease_until > now(), false))
 $$;
 
 -- Ends a lease, with all that was known of failures if the work is done. False if another worker has it.

@@ -123,6 +123,7 @@ func doubt(fact, language, message, quote string) Reason {
 // mother thinks", "almost", "I pretend that") may change what it says. Behind a word of the fact something may be added that begins with
 // a plain word, as "in Porto this autumn" does. A name changes nothing where the user speaks.
 func (s senses) isPlain(clauses, fact string, names []string) bool {
+	clauses = s.withoutTimes(clauses, fact)
 	if s.language == "" {
 		rest := s.plain().ReplaceAllString(s.ends().ReplaceAllString(s.people().ReplaceAllString(clauses, " "), " "), " ")
 		return !strings.ContainsFunc(rest, func(r rune) bool { return unicode.IsLetter(r) && !strings.ContainsRune(fact, r) })
@@ -141,6 +142,19 @@ func (s senses) isPlain(clauses, fact string, names []string) bool {
 		behindFact = false
 	}
 	return true
+}
+
+// withoutTimes removes near times such as "tomorrow" if the fact has a number: it says which day that is.
+func (s senses) withoutTimes(clauses, fact string) string {
+	if !strings.ContainsFunc(fact, unicode.IsDigit) {
+		return clauses
+	}
+	for _, near := range relative {
+		if near.lang == "" || near.lang == s.language {
+			clauses = near.pattern().ReplaceAllString(clauses, " ")
+		}
+	}
+	return clauses
 }
 
 // isFormOf reports whether two folded words are forms of one, of which one may be a compound; Arabic verbs begin with the person.

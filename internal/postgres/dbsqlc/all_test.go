@@ -250,6 +250,7 @@ var all = []described{
 	ReviveJobs,
 	GiveUpWork,
 	ClearDeadWork,
+	WakeIdleWork,
 	ForgetIdleWork,
 	CountFailingWork,
 }

@@ -107,6 +107,9 @@ with dead as (
   update throughline.work set lease_token = null, lease_until = null where lease_until < now() returning kind, key, failures, waiting_job)
 select from dead`)
 
+var WakeIdleWork = query.Bare[struct{}](`-- name: WakeIdleWork :exec
+select throughline.wake_idle()`)
+
 // What neither runs nor waits nor fails.
 var ForgetIdleWork = query.Bare[struct{}](`-- name: ForgetIdleWork :exec
 delete from throughline.work
