@@ -3,7 +3,6 @@ package bundle
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode"
@@ -28,45 +27,17 @@ const about = "Everything that is stored about one user, one JSON object per lin
 	"entity and relationship: what the memories are about. account_end: the file is whole. " +
 	"POST it to /v1/import to take it to another account. docs/bundle.md describes it."
 
-// AccountEncoder writes everything about a user: the account, its chats, what is outside of them, and the end.
-type AccountEncoder struct {
-	*Bundle
-	written AccountEnd
-}
-
-// NewAccount returns an encoder that writes line by line.
-func NewAccount(w io.Writer) *AccountEncoder { return &AccountEncoder{Bundle: NewLines(w)} }
-
-// BeginAccount writes what stands before the chats.
-func (a *AccountEncoder) BeginAccount(exportedAt time.Time, account Account) error {
+// BeginAccount writes what stands before the chats of an account. After them comes what is outside of chats.
+func (b *Bundle) BeginAccount(exportedAt time.Time, account Account) error {
 	header := Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC(), Holds: HoldsAccount, About: about}
-	if err := a.write(typeBundle, header); err != nil {
+	if err := b.Write(Record{Header: &header}); err != nil {
 		return err
 	}
-	return a.write(typeAccount, account)
-}
-
-// BeginChat begins the next chat, which End ends.
-func (a *AccountEncoder) BeginChat(chat Chat) error {
-	a.Bundle.written = End{}
-	return a.count(&a.written.Chats, typeChat, chat)
-}
-
-// Remembered writes a memory of the account.
-func (a *AccountEncoder) Remembered(m Memory) error {
-	return a.count(&a.written.Memories, typeMemory, m)
-}
-
-// Entity writes one.
-func (a *AccountEncoder) Entity(e Entity) error { return a.count(&a.written.Entities, typeEntity, e) }
-
-// Relationship writes one.
-func (a *AccountEncoder) Relationship(r Relationship) error {
-	return a.count(&a.written.Relationships, typeRelationship, r)
+	return b.Write(Record{Account: &account})
 }
 
 // EndAccount says that the file is whole.
-func (a *AccountEncoder) EndAccount() error { return a.write(typeAccountEnd, a.written) }
+func (b *Bundle) EndAccount() error { return b.Write(Record{AccountEnd: new(b.outside)}) }
 
 func (r *rules) accountBegins(account *Account) error {
 	if r.account != accountExpected {
@@ -89,18 +60,14 @@ func (r *rules) accountBegins(account *Account) error {
 func (r *rules) outsideOfChats(record *Record) error {
 	switch {
 	case record.Memory != nil:
-		r.outside.Memories++
-		if r.outside.Memories > MaxMemories {
+		if r.outside.Memories >= MaxMemories {
 			return wrong("too_many_memories", fmt.Sprintf("there are more than %d memories", MaxMemories))
 		}
 		if err := r.remembered(record.Memory); err != nil {
 			return err
 		}
 		return r.memories.add(record.Memory.ID, "duplicate_id", "there is a memory with this id already")
-	case record.Entity != nil:
-		r.outside.Entities++
-	case record.Relationship != nil:
-		r.outside.Relationships++
+	case record.Entity != nil, record.Relationship != nil:
 	case record.AccountEnd != nil:
 		r.account = accountEnded
 		if *record.AccountEnd != r.outside {

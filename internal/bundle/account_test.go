@@ -22,17 +22,16 @@ func sampleTopic() Topic {
 
 func TestTopicsAndMemoriesOfAChatReadBack(t *testing.T) {
 	t.Parallel()
-	for _, encoder := range []func(io.Writer) Encoder{lineEncoder, objectEncoder} {
+	for _, encoder := range []func(io.Writer) *Bundle{NewLines, NewObject} {
 		for _, c := range []struct {
-			add  func(Encoder) error
-			want Record
+			more Record
 			end  End
 		}{
-			{addTopic, Record{Topic: new(sampleTopic())}, End{Messages: 3, Revisions: 1, Topics: 1}},
-			{addMemory, Record{Memory: new(sampleMemory())}, End{Messages: 3, Revisions: 1, Memories: 1}},
+			{Record{Topic: new(sampleTopic())}, End{Messages: 3, Revisions: 1, Topics: 1}},
+			{Record{Memory: new(sampleMemory())}, End{Messages: 3, Revisions: 1, Memories: 1}},
 		} {
-			_, records := mustRead(t, withRecord(t, encoder, c.add))
-			if diff := cmp.Diff([]Record{c.want, {Revision: records[6].Revision}, {End: &c.end}}, records[5:]); diff != "" {
+			_, records := mustRead(t, withRecord(t, encoder, c.more))
+			if diff := cmp.Diff([]Record{c.more, {Revision: records[6].Revision}, {End: &c.end}}, records[5:]); diff != "" {
 				t.Error(diff)
 			}
 		}
@@ -41,8 +40,7 @@ func TestTopicsAndMemoriesOfAChatReadBack(t *testing.T) {
 
 func TestTopicsOfAChatAreChecked(t *testing.T) {
 	t.Parallel()
-	whole := withRecord(t, lineEncoder, addTopic) // bundle, chat, 3 messages, topic, revision, end
-	for name, c := range map[string]struct{ from, to, want string }{
+	changes{ // of bundle, chat, 3 messages, topic, revision, end
 		"no such message":   {`"turns":["` + idAsk, `"turns":["` + idChat, "message_missing@6"},
 		"a turn twice":      {`"turns":["` + idAsk + `"`, `"turns":["` + idAsk + `","` + idAsk + `"`, "duplicate_id@6"},
 		"a turn that is no": {`"turns":["`, `"turns":["x`, "bad_uuid@6"},
@@ -54,18 +52,14 @@ func TestTopicsOfAChatAreChecked(t *testing.T) {
 		"tags":              {`"tags":["cello","a`, `"tags":[` + strings.Repeat(`"x",`, 40) + `"a`, "too_many_tags@6"},
 		"date":              {`"last_active_at":"2026`, `"last_active_at":"0000`, "bad_date@6"},
 		"counts":            {`"topics":1`, `"topics":2`, "wrong_counts@8"},
-	} {
-		if got, want := refused(t, replaced(t, whole, c.from, c.to)), c.want; got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
+	}.check(t, withRecord(t, NewLines, Record{Topic: new(sampleTopic())}))
 }
 
 // sampleAccount is an account with one chat, a memory that was said in it, and a graph.
 func sampleAccount(t testing.TB) string {
 	t.Helper()
 	var out bytes.Buffer
-	a := NewAccount(&out)
+	a := NewLines(&out)
 	chat, _, messages, revision := sample()
 	messages[0].Files = []FileRef{}
 	memory := sampleMemory()
@@ -75,9 +69,11 @@ func sampleAccount(t testing.TB) string {
 		a.BeginAccount(exportedAt, Account{
 			ID: idOther, Email: new("a@example.org"), Settings: AccountSettings{Enabled: true, Excluded: []string{"health"}}, Counts: AccountCounts{1, 1, 1},
 		}),
-		a.BeginChat(chat), a.Message(messages[0]), a.Topic(sampleTopic()), a.Revision(revision), a.End(), a.Remembered(memory),
-		a.Entity(Entity{ID: idAsk, Name: "Porto", Kind: "place", Aliases: []string{}, Mentions: 1}),
-		a.Relationship(Relationship{ID: idAsk, Source: "User", Relationship: "likes", Target: "Porto", RecordedAt: exportedAt, MemoryID: memory.ID}),
+		a.Write(Record{Chat: &chat}), a.Write(Record{Message: &messages[0]}), a.Write(Record{Topic: new(sampleTopic())}), a.Write(Record{Revision: &revision}),
+		a.End(), a.Write(Record{Memory: &memory}), a.Write(Record{Entity: &Entity{ID: idAsk, Name: "Porto", Kind: "place", Aliases: []string{}, Mentions: 1}}),
+		a.Write(Record{Relationship: &Relationship{
+			ID: idAsk, Source: "User", Relationship: "likes", Target: "Porto", RecordedAt: exportedAt, MemoryID: memory.ID,
+		}}),
 		a.EndAccount(),
 	); err != nil {
 		t.Fatal(err)
@@ -103,7 +99,7 @@ func TestAccountsAreChecked(t *testing.T) {
 	whole := sampleAccount(t) // bundle, account, chat, message, topic, revision, end, memory, entity, relationship, account_end
 	lines := strings.SplitAfter(whole, "\n")
 	without := func(n int) string { return strings.Join(lines[:n], "") + strings.Join(lines[n+1:], "") }
-	for name, c := range map[string]struct{ text, want string }{
+	refusals{
 		"no account":         {without(1), "no_account@2"},
 		"no end of the chat": {without(6), "no_end@8"},
 		"no end":             {without(10), "no_end@10"},
@@ -120,16 +116,7 @@ func TestAccountsAreChecked(t *testing.T) {
 		"subjects":           {replaced(t, whole, `["health"]`, `["x"`+strings.Repeat(`,"x"`, maxExcluded)+`]`), "out_of_range@2"},
 		"zone":               {replaced(t, whole, `"time_zone":null`, `"time_zone":""`), "bad_length@2"},
 		"entity in a chat":   {replaced(t, whole, lines[6], lines[8]), "no_end@7"},
-	} {
-		if got, want := refused(t, c.text), c.want; got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
-}
-
-func FuzzAccount(f *testing.F) {
-	seed(f, sampleAccount(f))
-	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
+	}.check(t)
 }
 
 // What is small in the file may be large in memory.

@@ -64,33 +64,16 @@ func checkStorable(t *testing.T, text string, raw json.RawMessage) {
 	}
 }
 
-func seed(f *testing.F, whole ...string) {
-	f.Helper()
-	for _, text := range append(whole, "", "\ufeff", "[", "{", "[{}]", `{"type":"bundle"}`, "\xff", `{"role":"user","content":"\ud800"}`) {
+// Whatever a file is, of whichever format its beginning shows.
+func FuzzOpen(f *testing.F) {
+	for _, text := range []string{
+		sampleOf(f, NewLines), sampleOf(f, NewObject), sampleAccount(f), twoConversations, "[" + twoConversations,
+		`{"role":"user","content":"x","created_at":"2024-02-03T04:05:06Z","tool_calls":[{"a":1e5}]}` + "\n{\"role\":\"user\",\"content\":\"\\ud800\"}",
+		"", "\ufeff", "[", "{", "[{}]", `{"type":"bundle"}`, "\xff",
+	} {
 		f.Add([]byte(text))
 		f.Add([]byte(text[:len(text)/2]))
 		f.Add([]byte(strings.ReplaceAll(text, `"`, `\"`)))
 	}
-}
-
-func FuzzBundleLines(f *testing.F) {
-	seed(f, sampleLines(f))
-	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
-}
-
-func FuzzBundleObject(f *testing.F) {
-	seed(f, sampleObject(f))
-	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
-}
-
-func FuzzChatGPT(f *testing.F) {
-	seed(f, twoConversations)
-	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, append([]byte("["), text...)) })
-}
-
-func FuzzPlain(f *testing.F) {
-	seed(f, `{"role":"user","content":"x","created_at":"2024-02-03T04:05:06Z","tool_calls":[{"a":1e5}]}`)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		checkRead(t, append([]byte(`{"role":"user","content":""}`+"\n"), text...))
-	})
+	f.Fuzz(checkRead)
 }

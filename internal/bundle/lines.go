@@ -53,14 +53,10 @@ func tooLong() error {
 	return wrong("record_too_long", fmt.Sprintf("the record is longer than %d bytes", maxRecord))
 }
 
-type bundleLines struct {
-	lines *lines
-}
-
-func (b *bundleLines) position() position { return b.lines.position() }
+type bundleLines struct{ *lines }
 
 func (b *bundleLines) read(emit func(Record) error) error {
-	return b.lines.each(func(line []byte) error {
+	return b.each(func(line []byte) error {
 		var kind struct {
 			Type string `json:"type"`
 		}
@@ -96,21 +92,17 @@ const maxMembers = 200_000
 
 // bundleObject reads a bundle that is one object: {"format", "version", "exported_at", "chats": [{"chat", "files",
 // "messages", "memories", "topics", "revisions", "end"}]}. Its members are in this order, so that records can be read one by one.
-type bundleObject struct {
-	window *window
-}
-
-func (b *bundleObject) position() position { return b.window.position() }
+type bundleObject struct{ *window }
 
 func (b *bundleObject) read(emit func(Record) error) error {
 	head := map[string]json.RawMessage{}
 	begun := false
-	return b.window.whole('{', "a JSON object is expected here", func(name string) (err error) {
+	return b.whole('{', "a JSON object is expected here", func(name string) (err error) {
 		if name == "chats" && !begun {
 			begun = true
 			return b.chats(head, emit)
 		}
-		head[name], err = b.window.value()
+		head[name], err = b.value()
 		return err
 	})
 }
@@ -123,8 +115,8 @@ func (b *bundleObject) chats(head map[string]json.RawMessage, emit func(Record) 
 	if err := emitRecord(typeBundle, raw, emit); err != nil {
 		return err
 	}
-	return b.window.members('[', "chats is not an array", func(string) error {
-		return b.window.members('{', "a chat is not an object", func(name string) error { return b.member(name, emit) })
+	return b.members('[', "chats is not an array", func(string) error {
+		return b.members('{', "a chat is not an object", func(name string) error { return b.member(name, emit) })
 	})
 }
 
@@ -133,17 +125,17 @@ var lists = map[string]string{"files": typeFile, "messages": typeMessage, "memor
 
 func (b *bundleObject) member(name string, emit func(Record) error) error {
 	if kind, isList := lists[name]; isList {
-		return b.window.members('[', name+" is not an array", func(string) error { return b.record(kind, emit) })
+		return b.members('[', name+" is not an array", func(string) error { return b.record(kind, emit) })
 	}
 	if name == typeChat || name == typeEnd {
 		return b.record(name, emit)
 	}
-	_, err := b.window.value()
+	_, err := b.value()
 	return err
 }
 
 func (b *bundleObject) record(kind string, emit func(Record) error) error {
-	raw, err := b.window.value()
+	raw, err := b.value()
 	if err != nil {
 		return err
 	}

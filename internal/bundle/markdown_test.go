@@ -1,26 +1,28 @@
 package bundle
 
 import (
-	"io"
+	"errors"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-func markdownEncoder(w io.Writer) Encoder { return NewMarkdown(w) }
-
 func TestMarkdownOfAChat(t *testing.T) {
 	t.Parallel()
-	chat, _, messages, revision := sample()
-	got := written(t, markdownEncoder, chat, nil, messages, revision)
+	chat, _, messages, _ := sample()
+	var out strings.Builder
+	m := NewMarkdown(&out)
+	if err := errors.Join(m.Begin(exportedAt, chat), m.Message(messages[0]), m.Message(messages[1]), m.Message(messages[2])); err != nil {
+		t.Fatal(err)
+	}
 	want := "# Scales \\<\\&\\> “arpeggios”\n\n- Begun: 2026-11-20 10:00 UTC\n- Last message: 2026-11-20 10:00 UTC\n- Exported: 2026-11-21 15:04 UTC\n" +
 		"- Tags: cello, b\n\n**Instructions**\n\n> Be kind.\n" +
 		"\n---\n\n**User** (ann), 2026-11-20 10:00 UTC, pinned\n\n> line\n> \"two\"\u2028 👩\u200d👧\n" +
 		"\n---\n\n**Assistant** (arco), 2026-11-20 10:00 UTC, interrupted, replaced by a later reply\n" +
 		"\n```json\n[{\"function\":{\"arguments\":\"{}\",\"name\":\"f\"},\"id\":\"call_1\"}]\n```\n" +
 		"\n---\n\n**Tool**, 2026-11-20 10:00 UTC\n\n> 42\n"
-	if got != want {
+	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -85,7 +85,7 @@ func (r *memoryReader) open() (memorySource, error) {
 	case begin == '[':
 		return newMemoryValue(r.content, false), nil
 	case begin != '{':
-		return &memoryList{text}, nil
+		return &memoryList{text.lines}, nil
 	}
 	w := newWindow(r.content)
 	wrapped := false
@@ -123,29 +123,27 @@ func firstByte(content *io.SectionReader) (byte, error) {
 }
 
 // memoryLines is one object per line.
-type memoryLines struct{ lines *lines }
-
-func (m *memoryLines) position() position { return m.lines.position() }
+type memoryLines struct{ *lines }
 
 func (m *memoryLines) read(into *memoryReader) error {
-	return m.lines.each(func(line []byte) error {
-		return into.object(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), m.lines.number, true)
+	return m.each(func(line []byte) error {
+		return into.object(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), m.number, true)
 	})
 }
 
 // memoryList is one memory per line of text.
-type memoryList struct{ *memoryLines }
+type memoryList struct{ *lines }
 
 func (m *memoryList) read(into *memoryReader) error {
-	return m.lines.each(func(line []byte) error {
-		if m.lines.number == 1 && line[0] == '<' || slices.ContainsFunc([]rune(string(line)), isControl) {
+	return m.each(func(line []byte) error {
+		if m.number == 1 && line[0] == '<' || slices.ContainsFunc([]rune(string(line)), isControl) {
 			return wrong("unknown_format", "this is neither JSON nor a list of memories, one a line")
 		}
 		content := withoutBullet(string(line))
 		if content == "" || strings.HasPrefix(content, "#") {
 			return nil // a heading
 		}
-		return into.add(Memory{Content: content}, FormatList, m.lines.number)
+		return into.add(Memory{Content: content}, FormatList, m.number)
 	})
 }
 
@@ -170,7 +168,7 @@ func withoutBullet(line string) string {
 
 // memoryValue is one JSON value: an array of memories, or an object with lists of them.
 type memoryValue struct {
-	window  *window
+	*window
 	lines   *lineCounter
 	wrapped bool
 }
@@ -179,27 +177,25 @@ func newMemoryValue(content *io.SectionReader, wrapped bool) *memoryValue {
 	return &memoryValue{newWindow(content), newLineCounter(content), wrapped}
 }
 
-func (m *memoryValue) position() position { return m.window.position() }
-
 func (m *memoryValue) read(into *memoryReader) error {
 	if !m.wrapped {
-		return m.window.whole('[', "an array is expected here", func(string) error { return m.item(into) })
+		return m.whole('[', "an array is expected here", func(string) error { return m.item(into) })
 	}
-	return m.window.whole('{', "a JSON object is expected here", func(name string) error {
+	return m.whole('{', "a JSON object is expected here", func(name string) error {
 		if !slices.Contains(memoryMembers, name) {
-			_, err := m.window.value()
+			_, err := m.value()
 			return err
 		}
-		return m.window.members('[', name+" is not an array", func(string) error { return m.item(into) })
+		return m.members('[', name+" is not an array", func(string) error { return m.item(into) })
 	})
 }
 
 func (m *memoryValue) item(into *memoryReader) error {
-	raw, err := m.window.value()
+	raw, err := m.value()
 	if err != nil {
 		return err
 	}
-	return into.object(raw, m.lines.lineOf(m.window.begun), false)
+	return into.object(raw, m.lines.lineOf(m.begun), false)
 }
 
 // object reads a memory of whichever program. ours is whether one with a content is of our own format.

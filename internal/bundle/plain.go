@@ -13,23 +13,21 @@ import (
 
 // plain reads one chat, each line of which is a message.
 type plain struct {
+	*lines
 	content *io.SectionReader
-	lines   *lines
 }
-
-func (p *plain) position() position { return p.lines.position() }
 
 func (p *plain) read(emit func(Record) error) error {
 	if err := emit(Record{Chat: p.chat()}); err != nil {
 		return err
 	}
 	said := replies{emit: emit}
-	err := p.lines.each(func(line []byte) error {
+	err := p.each(func(line []byte) error {
 		message, err := plainMessage(line)
 		if err != nil {
 			return err
 		}
-		message.ID = "line " + strconv.Itoa(p.lines.number)
+		message.ID = "line " + strconv.Itoa(p.number)
 		return said.message(message)
 	})
 	if err != nil {

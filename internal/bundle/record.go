@@ -11,10 +11,9 @@ const (
 	Version = 1
 )
 
-// The types of a bundle's lines.
+// The types of a chat's lines.
 const (
 	typeBundle   = "bundle"
-	typeAccount  = "account"
 	typeChat     = "chat"
 	typeFile     = "file"
 	typeMessage  = "message"
@@ -22,11 +21,6 @@ const (
 	typeTopic    = "topic"
 	typeRevision = "revision"
 	typeEnd      = "end"
-
-	// Of an account, after its chats.
-	typeEntity       = "entity"
-	typeRelationship = "relationship"
-	typeAccountEnd   = "account_end"
 )
 
 // HoldsAccount is what the header of a file says that holds everything about a user.
@@ -220,4 +214,37 @@ type Record struct {
 	Entity       *Entity       `type:"entity"`
 	Relationship *Relationship `type:"relationship"`
 	AccountEnd   *AccountEnd   `type:"account_end"`
+}
+
+// counted is how many records there are of the latest chat, and outside of chats.
+type counted struct {
+	inChat  End
+	outside AccountEnd
+	open    bool // whether the chat has not ended
+}
+
+func (c *counted) count(record *Record) {
+	switch {
+	case record.Chat != nil:
+		c.inChat, c.open = End{}, true
+	case record.File != nil:
+		c.inChat.Files++
+	case record.Message != nil:
+		c.inChat.Messages++
+	case record.Memory != nil && c.open:
+		c.inChat.Memories++
+	case record.Topic != nil:
+		c.inChat.Topics++
+	case record.Revision != nil:
+		c.inChat.Revisions++
+	case record.End != nil:
+		c.outside.Chats++
+		c.open = false
+	case record.Memory != nil:
+		c.outside.Memories++
+	case record.Entity != nil:
+		c.outside.Entities++
+	case record.Relationship != nil:
+		c.outside.Relationships++
+	}
 }

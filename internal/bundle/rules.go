@@ -11,17 +11,15 @@ import (
 
 // rules check what one record alone does not show: the order of the records, their number, what they refer to.
 type rules struct {
+	counted
 	format Format
 	chats  idSet
-	inChat bool
 	// Of the current chat.
-	seen  End
 	files idSet
 	ids   idSet
 	turns idSet // in topics
 	// Of an account.
 	account  accountState
-	outside  AccountEnd
 	memories idSet
 }
 
@@ -65,6 +63,12 @@ func (r *rules) isBundle() bool {
 
 // check checks a record and fills in what it leaves out.
 func (r *rules) check(record *Record) error {
+	err := r.checkNext(record)
+	r.count(record)
+	return err
+}
+
+func (r *rules) checkNext(record *Record) error {
 	switch {
 	case record.Header != nil:
 		return r.header(record.Header)
@@ -76,9 +80,9 @@ func (r *rules) check(record *Record) error {
 		return wrong("no_account", "the file should hold an account, and does not begin with it")
 	case record.Chat != nil:
 		return r.chat(record.Chat)
-	case r.account == accountBegun && !r.inChat:
+	case r.account == accountBegun && !r.open:
 		return r.outsideOfChats(record)
-	case !r.inChat:
+	case !r.open:
 		return wrong("no_chat", "this belongs to a chat, but no chat has begun")
 	case record.File != nil:
 		return r.file(record.File)
@@ -89,7 +93,6 @@ func (r *rules) check(record *Record) error {
 	case record.Topic != nil:
 		return r.topic(record.Topic)
 	case record.Revision != nil:
-		r.seen.Revisions++
 		return nil
 	case record.End != nil:
 		return r.end(record.End)
@@ -131,13 +134,11 @@ func (r *rules) chat(chat *Chat) error {
 	if len(r.chats) > MaxChats {
 		return wrong("too_many_chats", fmt.Sprintf("there are more than %d chats", MaxChats))
 	}
-	r.inChat, r.seen = true, End{}
 	r.files, r.ids, r.turns = idSet{}, idSet{}, idSet{}
 	return checkChat(chat)
 }
 
 func (r *rules) file(file *File) error {
-	r.seen.Files++
 	if len(file.Content) > maxFileBytes {
 		return wrong("file_too_large", fmt.Sprintf("the file is larger than %d bytes", maxFileBytes))
 	}
@@ -149,7 +150,6 @@ func (r *rules) file(file *File) error {
 }
 
 func (r *rules) message(message *Message) error {
-	r.seen.Messages++
 	if r.isBundle() {
 		if err := cmp.Or(uniform("id", &message.ID), uniform("reply_to", message.ReplyTo), uniform("superseded_by", message.SupersededBy)); err != nil {
 			return err
@@ -170,7 +170,6 @@ func (r *rules) message(message *Message) error {
 }
 
 func (r *rules) memory(memory *Memory) error {
-	r.seen.Memories++
 	if err := cmp.Or(uniform("id", &memory.ID), checkMemory(memory)); err != nil {
 		return err
 	}
@@ -186,7 +185,6 @@ func (r *rules) memory(memory *Memory) error {
 }
 
 func (r *rules) topic(topic *Topic) error {
-	r.seen.Topics++
 	if err := cmp.Or(uniform("id", &topic.ID), checkTopic(topic)); err != nil {
 		return err
 	}
@@ -205,12 +203,10 @@ func (r *rules) topic(topic *Topic) error {
 }
 
 func (r *rules) end(end *End) error {
-	r.inChat = false
-	r.outside.Chats++
-	if *end != r.seen {
+	if seen := r.inChat; *end != seen {
 		return wrong("wrong_counts", fmt.Sprintf("the chat's end counts %d files, %d messages, %d memories, %d topics and %d revisions, but there are %d, "+
 			"%d, %d, %d and %d",
-			end.Files, end.Messages, end.Memories, end.Topics, end.Revisions, r.seen.Files, r.seen.Messages, r.seen.Memories, r.seen.Topics, r.seen.Revisions))
+			end.Files, end.Messages, end.Memories, end.Topics, end.Revisions, seen.Files, seen.Messages, seen.Memories, seen.Topics, seen.Revisions))
 	}
 	return nil
 }
@@ -225,7 +221,7 @@ func (r *rules) over() error {
 
 // between checks that the chat before is whole.
 func (r *rules) between() error {
-	if r.inChat {
+	if r.open {
 		return wrong("no_end", "the chat before has no end: the file is not whole")
 	}
 	return nil

@@ -130,60 +130,67 @@ func sample() (Chat, File, []Message, Revision) {
 	return chat, file, messages, revision
 }
 
+// written is a chat in one of our formats.
+func written(t testing.TB, encoder func(io.Writer) *Bundle, chat Chat, records ...Record) string {
+	t.Helper()
+	var out bytes.Buffer
+	b := encoder(&out)
+	err := b.Begin(exportedAt, chat)
+	for _, record := range records {
+		err = errors.Join(err, b.Write(record))
+	}
+	if err := errors.Join(err, b.End()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// sampleOf is the sample in one of our formats.
+func sampleOf(t testing.TB, encoder func(io.Writer) *Bundle) string {
+	t.Helper()
+	chat, file, messages, revision := sample()
+	return written(t, encoder, chat, Record{File: &file}, Record{Message: &messages[0]}, Record{Message: &messages[1]}, Record{Message: &messages[2]},
+		Record{Revision: &revision})
+}
+
 // withRecord is the sample without files, with one more record of another kind.
-func withRecord(t testing.TB, encoder func(io.Writer) Encoder, add func(Encoder) error) string {
+func withRecord(t testing.TB, encoder func(io.Writer) *Bundle, more Record) string {
 	t.Helper()
 	chat, _, messages, revision := sample()
-	for i := range messages {
-		messages[i].Files = []FileRef{}
-	}
-	var out bytes.Buffer
-	e := encoder(&out)
-	err := e.Begin(exportedAt, chat)
-	for _, message := range messages {
-		err = errors.Join(err, e.Message(message))
-	}
-	if err := errors.Join(err, add(e), e.Revision(revision), e.End()); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
+	messages[0].Files = []FileRef{}
+	return written(t, encoder, chat, Record{Message: &messages[0]}, Record{Message: &messages[1]}, Record{Message: &messages[2]}, more,
+		Record{Revision: &revision})
 }
 
-func addTopic(e Encoder) error  { return e.Topic(sampleTopic()) }
-func addMemory(e Encoder) error { return e.Memory(sampleMemory()) }
+// refusals are files that are refused, with the reason and the line.
+type refusals map[string]struct{ text, want string }
 
-// written is a chat in one of our formats.
-func written(t testing.TB, encoder func(io.Writer) Encoder, chat Chat, files []File, messages []Message, revisions ...Revision) string {
+func (r refusals) check(t *testing.T) {
 	t.Helper()
-	var out bytes.Buffer
-	e := encoder(&out)
-	err := e.Begin(exportedAt, chat)
-	for _, file := range files {
-		err = errors.Join(err, e.File("", file))
+	for name, c := range r {
+		if got := refused(t, c.text); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
-	for _, message := range messages {
-		err = errors.Join(err, e.Message(message))
-	}
-	for _, revision := range revisions {
-		err = errors.Join(err, e.Revision(revision))
-	}
-	if err := errors.Join(err, e.End()); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
 }
 
-func lineEncoder(w io.Writer) Encoder   { return NewLines(w) }
-func objectEncoder(w io.Writer) Encoder { return NewObject(w) }
+// changes are refusals of a sample with one thing changed.
+type changes map[string]struct{ from, to, want string }
 
-func sampleLines(t testing.TB) string {
+func (c changes) check(t *testing.T, whole string) {
 	t.Helper()
-	chat, file, messages, revision := sample()
-	return written(t, lineEncoder, chat, []File{file}, messages, revision)
+	for name, change := range c {
+		if got := refused(t, replaced(t, whole, change.from, change.to)); got != change.want {
+			t.Errorf("%s: %s, want %s", name, got, change.want)
+		}
+	}
 }
 
-func sampleObject(t testing.TB) string {
+// replaced is the sample with one thing changed.
+func replaced(t *testing.T, text, from, to string) string {
 	t.Helper()
-	chat, file, messages, revision := sample()
-	return written(t, objectEncoder, chat, []File{file}, messages, revision)
+	if !strings.Contains(text, from) {
+		t.Fatalf("%q is not in the sample", from)
+	}
+	return strings.Replace(text, from, to, 1)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -13,27 +14,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// Encoder writes one chat; its methods are called in their order. File comes before the messages that name the file, in
-// Markdown after the message that brings it. Its errors are those of the writer.
-type Encoder interface {
-	Begin(exportedAt time.Time, chat Chat) error
-	File(path string, file File) error
-	Message(message Message) error
-	Memory(memory Memory) error
-	Topic(topic Topic) error
-	Revision(revision Revision) error
-	End() error
-}
-
-var (
-	_ Encoder = (*Bundle)(nil)
-	_ Encoder = (*Markdown)(nil)
-)
-
-// Bundle writes our own format: it counts the records of a chat and writes each with its type.
+// Bundle writes our own format: it counts the records, and writes each with its type. Records are written in their order, and
+// files before the messages that name them. Its errors are those of the writer.
 type Bundle struct {
-	write   func(kind string, record any) error
-	written End
+	counted
+	write func(kind string, record any) error
 }
 
 // NewLines returns an encoder that writes a bundle line by line.
@@ -87,37 +72,27 @@ func listOf(kind string) string {
 	return ""
 }
 
-// Begin writes what stands before the chat's records.
+// Begin writes the header and the chat.
 func (b *Bundle) Begin(exportedAt time.Time, chat Chat) error {
-	if err := b.write(typeBundle, Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC()}); err != nil {
+	if err := b.Write(Record{Header: &Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC()}}); err != nil {
 		return err
 	}
-	return b.write(typeChat, chat)
+	return b.Write(Record{Chat: &chat})
 }
 
-// count writes a record of the chat, and counts it.
-func (b *Bundle) count(written *int, kind string, record any) error {
-	*written++
-	return b.write(kind, record)
+// Write writes a record of the chat or, outside of chats, of the account.
+func (b *Bundle) Write(record Record) error {
+	b.count(&record)
+	for field, value := range reflect.ValueOf(record).Fields() {
+		if !value.IsNil() {
+			return b.write(field.Tag.Get("type"), value.Interface())
+		}
+	}
+	return nil
 }
 
-// File writes a content; the path is with the messages that bring it.
-func (b *Bundle) File(_ string, file File) error { return b.count(&b.written.Files, typeFile, file) }
-
-// Message writes a message.
-func (b *Bundle) Message(m Message) error { return b.count(&b.written.Messages, typeMessage, m) }
-
-// Memory writes something that the user is remembered for.
-func (b *Bundle) Memory(m Memory) error { return b.count(&b.written.Memories, typeMemory, m) }
-
-// Topic writes what a part of the chat is about.
-func (b *Bundle) Topic(topic Topic) error { return b.count(&b.written.Topics, typeTopic, topic) }
-
-// Revision writes a change of the brief.
-func (b *Bundle) Revision(r Revision) error { return b.count(&b.written.Revisions, typeRevision, r) }
-
-// End closes the chat and the bundle.
-func (b *Bundle) End() error { return b.write(typeEnd, b.written) }
+// End closes the chat.
+func (b *Bundle) End() error { return b.Write(Record{End: new(b.inChat)}) }
 
 // Markdown writes a chat for people. Messages are block quotes, and files are in fences longer than any within, so that
 // no content can look like the document's own structure.
@@ -172,18 +147,6 @@ func (m *Markdown) File(path string, file File) error {
 	m.paths[file.SHA256] = path
 	return m.write(fmt.Sprintf("\nFile %s:\n\n%s", plainText(path), fenced("", file.Content)))
 }
-
-// Memory writes nothing.
-func (m *Markdown) Memory(Memory) error { return nil }
-
-// Topic writes nothing.
-func (m *Markdown) Topic(Topic) error { return nil }
-
-// Revision writes nothing.
-func (m *Markdown) Revision(Revision) error { return nil }
-
-// End writes nothing.
-func (m *Markdown) End() error { return nil }
 
 func (m *Markdown) write(text string) error {
 	_, err := io.WriteString(m.w, text)

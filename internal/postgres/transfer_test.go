@@ -258,11 +258,11 @@ func encoded(t require, chat bundle.Chat, files []bundle.File, messages []bundle
 	slices.SortFunc(files, func(a, b bundle.File) int { return strings.Compare(a.SHA256, b.SHA256) })
 	for _, file := range files {
 		if len(messages) > 0 {
-			err = errors.Join(err, lines.File("", file))
+			err = errors.Join(err, lines.Write(bundle.Record{File: &file}))
 		}
 	}
 	for _, message := range messages {
-		err = errors.Join(err, lines.Message(message))
+		err = errors.Join(err, lines.Write(bundle.Record{Message: &message}))
 	}
 	if err := errors.Join(err, lines.End()); err != nil {
 		t.Fatalf("%v", err)

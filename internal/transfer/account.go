@@ -27,7 +27,7 @@ func (s *Service) ExportAccount(ctx context.Context, user auth.Principal, w io.W
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
 	return s.Store.Snapshot(ctx, user, func(all Snapshot) error {
-		a := accountExport{ctx, s, user, all, bundle.NewAccount(w)}
+		a := accountExport{ctx, s, user, all, bundle.NewLines(w)}
 		return a.write()
 	})
 }
@@ -38,7 +38,7 @@ type accountExport struct {
 	service *Service
 	user    auth.Principal
 	all     Snapshot
-	encoder *bundle.AccountEncoder
+	to      *bundle.Bundle
 }
 
 func (a *accountExport) write() error {
@@ -46,19 +46,18 @@ func (a *accountExport) write() error {
 	if err != nil {
 		return err
 	}
-	if err := a.encoder.BeginAccount(a.service.Now(), account); err != nil {
+	if err := a.to.BeginAccount(a.service.Now(), account); err != nil {
 		return err
 	}
-	err = eachInPages(nil, func(after *bundle.Chat) ([]AccountChat, error) { return a.all.Chats(a.ctx, after) }, func(chat AccountChat) (*bundle.Chat, error) {
-		return &chat.Chat, a.chat(chat)
-	})
+	err = eachInPages(nil, func(after *bundle.Chat) ([]AccountChat, error) { return a.all.Chats(a.ctx, after) },
+		func(chat AccountChat) (*bundle.Chat, error) { return &chat.Chat, a.chat(chat) })
 	if err != nil {
 		return err
 	}
 	if err := a.outside(); err != nil {
 		return err
 	}
-	return a.encoder.EndAccount()
+	return a.to.EndAccount()
 }
 
 // chat writes a chat without its memories, which come with all others.
@@ -68,42 +67,34 @@ func (a *accountExport) chat(chat AccountChat) error {
 		return err
 	}
 	e := Export{Chat: chat.Chat, service: a.service, pages: a.all, user: a.user, chatID: id, last: chat.LastSeq}
-	if err := a.encoder.BeginChat(chat.Chat); err != nil {
+	if err := a.to.Write(bundle.Record{Chat: &chat.Chat}); err != nil {
 		return err
 	}
-	if err := e.writeSaid(a.ctx, a.encoder); err != nil {
+	if err := e.writeSaid(a.ctx, a.to); err != nil {
 		return err
 	}
-	if err := e.writeMade(a.ctx, a.encoder); err != nil {
-		return err
-	}
-	return a.encoder.End()
+	return e.writeMade(a.ctx, a.to)
 }
 
 func (a *accountExport) outside() error {
-	err := eachInPages(
-		nil,
-		func(after *bundle.Memory) ([]bundle.Memory, error) { return a.all.Memories(a.ctx, after) },
+	err := eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) { return a.all.Memories(a.ctx, after) },
 		func(memory bundle.Memory) (*bundle.Memory, error) {
-			return &memory, a.encoder.Remembered(memory)
-		},
-	)
+			return &memory, a.to.Write(bundle.Record{Memory: &memory})
+		})
 	if err != nil {
 		return err
 	}
-	err = eachInPages("", func(after string) ([]bundle.Entity, error) { return a.all.Entities(a.ctx, after) }, func(entity bundle.Entity) (string, error) {
-		return entity.ID, a.encoder.Entity(entity)
-	})
+	err = eachInPages("", func(after string) ([]bundle.Entity, error) { return a.all.Entities(a.ctx, after) },
+		func(entity bundle.Entity) (string, error) {
+			return entity.ID, a.to.Write(bundle.Record{Entity: &entity})
+		})
 	if err != nil {
 		return err
 	}
-	return eachInPages(
-		"",
-		func(after string) ([]bundle.Relationship, error) { return a.all.Relationships(a.ctx, after) },
+	return eachInPages("", func(after string) ([]bundle.Relationship, error) { return a.all.Relationships(a.ctx, after) },
 		func(one bundle.Relationship) (string, error) {
-			return one.ID, a.encoder.Relationship(one)
-		},
-	)
+			return one.ID, a.to.Write(bundle.Record{Relationship: &one})
+		})
 }
 
 // accountImport is what an import has met of an account.

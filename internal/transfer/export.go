@@ -40,86 +40,76 @@ func (s *Service) Export(ctx context.Context, user auth.Principal, chatID uuid.U
 
 // Write writes the export. After an error, what was written is incomplete.
 func (e *Export) Write(ctx context.Context, w io.Writer, format string) error {
-	encoder, err := newEncoder(w, format)
-	if err != nil {
-		return err
-	}
-	if err := encoder.Begin(e.service.Now(), e.Chat); err != nil {
-		return err
-	}
-	write := e.writeAll
-	if format == FormatMarkdown {
-		write = e.writeForPeople
-	}
-	if err := write(ctx, encoder); err != nil {
-		return err
-	}
-	return encoder.End()
-}
-
-func newEncoder(w io.Writer, format string) (bundle.Encoder, error) {
 	switch format {
 	case FormatLines:
-		return bundle.NewLines(w), nil
+		return e.writeAll(ctx, bundle.NewLines(w))
 	case FormatObject:
-		return bundle.NewObject(w), nil
+		return e.writeAll(ctx, bundle.NewObject(w))
 	case FormatMarkdown:
-		return bundle.NewMarkdown(w), nil
+		return e.writeForPeople(ctx, bundle.NewMarkdown(w))
 	}
-	return nil, fmt.Errorf("there is no export format %q", format)
+	return fmt.Errorf("there is no export format %q", format)
 }
 
 // writeAll writes all of the chat.
-func (e *Export) writeAll(ctx context.Context, encoder bundle.Encoder) error {
-	if err := e.writeSaid(ctx, encoder); err != nil {
+func (e *Export) writeAll(ctx context.Context, to *bundle.Bundle) error {
+	if err := to.Begin(e.service.Now(), e.Chat); err != nil {
+		return err
+	}
+	if err := e.writeSaid(ctx, to); err != nil {
 		return err
 	}
 	err := eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) {
 		return e.pages.ExportMemories(ctx, e.user, e.chatID, after, e.last)
 	}, func(memory bundle.Memory) (*bundle.Memory, error) {
-		return &memory, encoder.Memory(memory)
+		return &memory, to.Write(bundle.Record{Memory: &memory})
 	})
 	if err != nil {
 		return err
 	}
-	return e.writeMade(ctx, encoder)
+	return e.writeMade(ctx, to)
 }
 
 // writeSaid writes what was said, files before the messages that name them.
-func (e *Export) writeSaid(ctx context.Context, encoder bundle.Encoder) error {
+func (e *Export) writeSaid(ctx context.Context, to *bundle.Bundle) error {
 	err := eachInPages("", func(after string) ([]bundle.File, error) {
 		return e.pages.ExportFiles(ctx, e.user, e.chatID, after, e.last)
-	}, func(file bundle.File) (string, error) {
-		return file.SHA256, encoder.File("", file)
-	})
+	}, func(file bundle.File) (string, error) { return file.SHA256, to.Write(bundle.Record{File: &file}) })
 	if err != nil {
 		return err
 	}
-	return e.messages(ctx, encoder.Message)
+	return e.messages(ctx, func(message bundle.Message) error { return to.Write(bundle.Record{Message: &message}) })
 }
 
-// writeMade writes what was made of it.
-func (e *Export) writeMade(ctx context.Context, encoder bundle.Encoder) error {
+// writeMade writes what was made of it, and the chat's end.
+func (e *Export) writeMade(ctx context.Context, to *bundle.Bundle) error {
 	err := eachInPages(0, func(after int) ([]NumberedTopic, error) {
 		return e.pages.ExportTopics(ctx, e.user, e.chatID, after, e.last)
 	}, func(topic NumberedTopic) (int, error) {
-		return topic.Number, encoder.Topic(topic.Topic)
+		return topic.Number, to.Write(bundle.Record{Topic: &topic.Topic})
 	})
 	if err != nil {
 		return err
 	}
-	return eachInPages(0, func(after int64) ([]bundle.Revision, error) {
+	err = eachInPages(0, func(after int64) ([]bundle.Revision, error) {
 		return e.pages.ExportRevisions(ctx, e.user, e.chatID, after)
 	}, func(revision bundle.Revision) (int64, error) {
-		return revision.Version, encoder.Revision(revision)
+		return revision.Version, to.Write(bundle.Record{Revision: &revision})
 	})
+	if err != nil {
+		return err
+	}
+	return to.End()
 }
 
 // writeForPeople writes each file after the message that brought it.
-func (e *Export) writeForPeople(ctx context.Context, encoder bundle.Encoder) error {
+func (e *Export) writeForPeople(ctx context.Context, to *bundle.Markdown) error {
+	if err := to.Begin(e.service.Now(), e.Chat); err != nil {
+		return err
+	}
 	shown := map[string]bool{}
 	return e.messages(ctx, func(message bundle.Message) error {
-		if err := encoder.Message(message); err != nil {
+		if err := to.Message(message); err != nil {
 			return err
 		}
 		for _, ref := range message.Files {
@@ -131,7 +121,7 @@ func (e *Export) writeForPeople(ctx context.Context, encoder bundle.Encoder) err
 				}
 			}
 			shown[ref.SHA256] = true
-			if err := encoder.File(ref.Path, file); err != nil {
+			if err := to.File(ref.Path, file); err != nil {
 				return err
 			}
 		}
@@ -142,9 +132,7 @@ func (e *Export) writeForPeople(ctx context.Context, encoder bundle.Encoder) err
 func (e *Export) messages(ctx context.Context, write func(bundle.Message) error) error {
 	return eachInPages(0, func(after int64) ([]bundle.Message, error) {
 		return e.pages.ExportMessages(ctx, e.user, e.chatID, after, e.last)
-	}, func(message bundle.Message) (int64, error) {
-		return message.Seq, write(message)
-	})
+	}, func(message bundle.Message) (int64, error) { return message.Seq, write(message) })
 }
 
 // eachInPages calls write for each item of all pages. read returns the page after a key, and write the key of its item.

@@ -79,7 +79,7 @@ func TestImportedIdsNeverChange(t *testing.T) {
 
 func TestUnknownExportFormatIsAnError(t *testing.T) {
 	t.Parallel()
-	if _, err := newEncoder(io.Discard, "pdf"); err == nil {
+	if err := (&Export{}).Write(t.Context(), io.Discard, "pdf"); err == nil {
 		t.Error("pdf can be written")
 	}
 }

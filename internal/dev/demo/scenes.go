@@ -186,9 +186,9 @@ func (o Options) importWandering(ctx context.Context) (uuid.UUID, error) {
 // wanderingBundle returns the conversation as a file for the import.
 func wanderingBundle(lines []Line, began time.Time) ([]byte, error) {
 	var file bytes.Buffer
-	write := bundle.NewLines(&file)
+	to := bundle.NewLines(&file)
 	turns, remember := wanderingTurns, false
-	err := write.Begin(time.Now(), bundle.Chat{
+	err := to.Begin(time.Now(), bundle.Chat{
 		ID: uuid.NewString(), Title: "A bow, and everything else", MaxTurns: &turns, Remember: &remember, CreatedAt: began,
 	})
 	seq := int64(0)
@@ -199,10 +199,10 @@ func wanderingBundle(lines []Line, began time.Time) ([]byte, error) {
 				seq++
 				at = at.Add(time.Second)
 				message := bundle.Message{ID: uuid.NewString(), Seq: seq, Role: line.Role, Content: prefix + line.Content, CreatedAt: at}
-				err = errors.Join(err, write.Message(message))
+				err = errors.Join(err, to.Write(bundle.Record{Message: &message}))
 			}
 		}
 	}
-	err = errors.Join(err, write.End())
+	err = errors.Join(err, to.End())
 	return file.Bytes(), err
 }
