@@ -43,20 +43,28 @@ func TestReach(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreTold(t *testing.T) {
+func TestCallTellsWhatWentWrong(t *testing.T) {
 	t.Parallel()
-	c := serve(t,
-		func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			_, _ = io.WriteString(w, `{"code": "validation_failed", "message": "Wrong.", "details": {"title": "is too long"}}`)
-		},
-		func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) },
-		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
+	writes := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		}
+	}
+	cut := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "{")
+	}
+	c := serve(t, writes(http.StatusUnprocessableEntity, `{"code": "validation_failed", "message": "Wrong.", "details": {"title": "is too long"}}`),
+		writes(http.StatusBadGateway, "<html>"), writes(http.StatusOK, "<html>"), cut, writes(http.StatusOK, `{"title": 7}`))
 	for _, want := range []string{"Wrong. (422 validation_failed); title is too long", "no answer of Throughline's. (502 unknown)",
-		"is this a Throughline server?"} {
+		"is this a Throughline server?", "the answer broke off", "cannot unmarshal"} {
 		if _, err := c.Chat(t.Context(), uuid.New()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, not %s", err, want)
 		}
+	}
+	if _, err := c.Change(t.Context(), uuid.New(), map[string]any{"title": func() {}}); err == nil || !strings.Contains(err.Error(), "encode the request") {
+		t.Errorf("%v", err)
 	}
 }
 

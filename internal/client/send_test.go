@@ -121,7 +121,6 @@ func TestSendGivesUp(t *testing.T) {
 		"JSON for a stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 		}, `content type is "application/json"`, 1},
-		"a server that is gone":          {resets, "EOF", maxBreaks},
 		"a server that never lets us in": {refuses(http.StatusServiceUnavailable, "not_ready", "Retry-After", "60"), "503 not_ready", 6},
 		"a wait that is far too long":    {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "301"), "429 over_request_rate_limit", 1},
 	} {
@@ -218,15 +217,6 @@ func TestSendEndings(t *testing.T) {
 				t.Errorf("asked %d times", len(c.requests()))
 			}
 		})
-	}
-}
-
-func TestSendCancelled(t *testing.T) {
-	t.Parallel()
-	c := serve(t, streams(started(0)+"event: message.cancelled\ndata: {\"content_length\":3}\n\n"))
-	reply, err := c.Send(t.Context(), Message{Content: "Hello."}, Listener{})
-	if err != nil || reply.End.Cancelled == nil || reply.End.Cancelled.ContentLength != 3 {
-		t.Errorf("%+v, %v", reply, err)
 	}
 }
 

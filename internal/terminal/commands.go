@@ -317,7 +317,7 @@ func (t *talk) memory(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	t.print("%s, %d tokens. %s\n", OneLine(memory.Strategy), memory.Tokens, OneLine(memory.Coverage))
+	t.print("%s, %d tokens. %s\n", OneLine(string(memory.Strategy)), memory.Tokens, OneLine(memory.Coverage))
 	for _, section := range memory.Sections {
 		t.print("\n[%s: %d tokens, %s]\n%s\n", OneLine(section.Name), section.Tokens, countTurns(section.Turns), strings.TrimRight(Clean(section.Text), "\n"))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
@@ -17,23 +18,6 @@ import (
 type ChatPage struct {
 	Chats      []history.Chat `json:"chats"`
 	NextCursor *string        `json:"next_cursor"`
-}
-
-// Memory is the memory that the next prompt of a chat would contain.
-type Memory struct {
-	ChatID   uuid.UUID       `json:"chat_id"`
-	Strategy string          `json:"strategy"`
-	Coverage string          `json:"coverage"` // one sentence
-	Sections []MemorySection `json:"sections"`
-	Tokens   int             `json:"tokens"`
-}
-
-// MemorySection is one part of Memory.
-type MemorySection struct {
-	Name   string `json:"name"`
-	Text   string `json:"text"`
-	Tokens int    `json:"tokens"`
-	Turns  int    `json:"turns"`
 }
 
 // ChatPath returns the path of a chat, followed by rest, such as "/messages".
@@ -82,8 +66,8 @@ func (c *Client) Pin(ctx context.Context, messageID uuid.UUID, pinned bool) (his
 }
 
 // Memory returns the memory that the next prompt of a chat would contain.
-func (c *Client) Memory(ctx context.Context, id uuid.UUID) (Memory, error) {
-	return call[Memory](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)
+func (c *Client) Memory(ctx context.Context, id uuid.UUID) (chat.PromptPreview, error) {
+	return call[chat.PromptPreview](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)
 }
 
 // Search searches all of the user's messages.
@@ -103,4 +87,65 @@ func (c *Client) Why(ctx context.Context, messageID uuid.UUID) (history.Why, err
 // history.Pruned as JSON.
 func (c *Client) Prune(ctx context.Context, olderThanDays int, dryRun bool) (json.RawMessage, error) {
 	return c.Call(ctx, http.MethodPost, "/v1/chats/prune", nil, map[string]any{"older_than_days": olderThanDays, "dry_run": dryRun})
+}
+
+// Topics lists a chat's topics by the parameters of the API, such as q, state, tag and limit.
+func (c *Client) Topics(ctx context.Context, chatID uuid.UUID, query url.Values) ([]history.Topic, error) {
+	found, err := call[struct {
+		Topics []history.Topic `json:"topics"`
+	}](ctx, c, http.MethodGet, ChatPath(chatID, "/topics"), query, nil)
+	return found.Topics, err
+}
+
+// ChangeTopic changes the fields that change names.
+func (c *Client) ChangeTopic(ctx context.Context, chatID, topicID uuid.UUID, change map[string]any) (history.OneTopic, error) {
+	return call[history.OneTopic](ctx, c, http.MethodPatch, ChatPath(chatID, "/topics/"+topicID.String()), nil, change)
+}
+
+// TopicContext returns the summary and the active messages of a topic.
+func (c *Client) TopicContext(ctx context.Context, chatID, topicID uuid.UUID) (history.TopicContext, error) {
+	return call[history.TopicContext](ctx, c, http.MethodGet, ChatPath(chatID, "/topics/"+topicID.String()+"/context"), nil, nil)
+}
+
+const memoriesPath = "/v1/memories"
+
+// MemoryPage is a page of the user's memories. NextCursor is as that of a ChatPage.
+type MemoryPage struct {
+	Memories   []history.Memory `json:"memories"`
+	NextCursor *string          `json:"next_cursor"`
+}
+
+// Forgettable are memories that words may mean, and the token that forgets them.
+type Forgettable struct {
+	Candidates []history.ForgetCandidate `json:"candidates"`
+	Token      string                    `json:"token"`
+}
+
+// Memories lists memories by the parameters of the API, such as q, status, limit and cursor.
+func (c *Client) Memories(ctx context.Context, query url.Values) (MemoryPage, error) {
+	return call[MemoryPage](ctx, c, http.MethodGet, memoriesPath, query, nil)
+}
+
+// Remember stores what the user wants to be remembered for.
+func (c *Client) Remember(ctx context.Context, content string) (history.Memory, error) {
+	return call[history.Memory](ctx, c, http.MethodPost, memoriesPath, nil, map[string]any{"content": content})
+}
+
+// ForgetMemory deletes a memory.
+func (c *Client) ForgetMemory(ctx context.Context, id uuid.UUID) error {
+	_, err := c.Call(ctx, http.MethodDelete, memoriesPath+"/"+id.String(), nil, nil)
+	return err
+}
+
+// ProposeForgetting returns what would be forgotten.
+func (c *Client) ProposeForgetting(ctx context.Context, query string) (Forgettable, error) {
+	return call[Forgettable](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"query": query})
+}
+
+// Forget deletes what a proposal named, and counts it.
+func (c *Client) Forget(ctx context.Context, token string) (int, error) {
+	done, err := call[struct {
+		Forgotten int `json:"forgotten"`
+	}](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"token": token})
+	return done.Forgotten, err
 }
