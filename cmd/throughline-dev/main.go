@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -63,16 +62,7 @@ func runDev(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options := &slog.HandlerOptions{Level: cfg.LogLevel}
-	var handler slog.Handler = slog.NewJSONHandler(stderr, options)
-	if cfg.LogText {
-		handler = slog.NewTextHandler(stderr, options)
-	}
-	logger := slog.New(handler)
-	for _, warning := range cfg.Warnings {
-		logger.Warn("setting ignored", "problem", warning)
-	}
-	return dev.Run(ctx, cfg, ".", stdout, logger)
+	return dev.Run(ctx, cfg, ".", stdout, cfg.NewLogger(stderr))
 }
 
 func playDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {

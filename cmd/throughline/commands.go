@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/judge"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
 )
@@ -226,23 +226,6 @@ func loadConfig(require ...func(*config.Config) error) (config.Config, error) {
 	return cfg, errors.Join(missing...)
 }
 
-func newLogger(cfg config.Config, out io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.LogLevel}
-	if cfg.LogText {
-		return slog.New(slog.NewTextHandler(out, options))
-	}
-	return slog.New(slog.NewJSONHandler(out, options))
-}
-
-// newServerLogger returns a logger that has told which settings have no effect.
-func newServerLogger(cfg config.Config, out io.Writer) *slog.Logger {
-	logger := newLogger(cfg, out)
-	for _, warning := range cfg.Warnings {
-		logger.Warn("setting ignored", "problem", warning)
-	}
-	return logger
-}
-
 func printVersion(*commandLine) runner {
 	return func(_ context.Context, stdout, _ io.Writer) error {
 		_, err := fmt.Fprintln(stdout, app.Build())
@@ -272,7 +255,7 @@ func work(*commandLine) runner {
 }
 
 func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Writer) error {
-	a, err := app.New(ctx, cfg, role, newServerLogger(cfg, stderr))
+	a, err := app.New(ctx, cfg, role, cfg.NewLogger(stderr))
 	if err != nil {
 		return err
 	}
@@ -285,8 +268,7 @@ func migrate(*commandLine) runner {
 		if err != nil {
 			return err
 		}
-		logger := newServerLogger(cfg, stderr)
-		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, logger)
+		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, cfg.NewLogger(stderr))
 		for _, name := range applied {
 			fmt.Fprintln(stdout, "applied "+name)
 		}
@@ -340,5 +322,26 @@ func token(line *commandLine) runner {
 		}
 		_, err = fmt.Fprintln(stdout, minted)
 		return err
+	}
+}
+
+// quality tells what the configured models are worth, before users do.
+func quality(line *commandLine) runner {
+	languages := line.String("languages", "", "only cases in these languages, such as en,de")
+	all := line.Bool("all", false, "print everything that is wrong")
+	return func(ctx context.Context, stdout, _ io.Writer) error {
+		cfg, err := loadConfig((*config.Config).RequireModel)
+		if err != nil {
+			return err
+		}
+		cases, err := judge.Cases(strings.FieldsFunc(*languages, func(r rune) bool { return r == ',' || r == ' ' })...)
+		if err != nil {
+			return line.wrong("%v", err)
+		}
+		report, err := app.Judge(ctx, cfg, cases)
+		if err != nil {
+			return err
+		}
+		return report.Write(stdout, *all)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -30,31 +31,14 @@ func exportMemories(line *commandLine) clientRunner {
 }
 
 func importMemories(line *commandLine) clientRunner {
-	line.takesArgument = true
-	asJSON := line.Bool("json", false, "print the API's JSON")
-	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
-		file, err := line.file()
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }() // only read
-		answer, err := c.ImportMemories(ctx, file)
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(stdout, answer)
-		}
-		done, err := decode[history.MemoryImport](answer)
-		if err != nil {
-			return err
-		}
+	return importOf(line, func(ctx context.Context, c *client.Client, file io.Reader, _ io.Writer) (json.RawMessage, error) {
+		return c.ImportMemories(ctx, file)
+	}, func(stdout io.Writer, done history.MemoryImport) {
 		fmt.Fprintf(stdout, "%d imported, %d skipped, from %s\n", done.Imported, done.Skipped, terminal.OneLine(done.Format))
 		for _, left := range done.Refused {
 			fmt.Fprintf(stdout, "line %d is left out: %s\n", left.Line, terminal.OneLine(left.Reason))
 		}
-		return nil
-	}
+	})
 }
 
 // forgetMemories forgets one memory by its id, or those that words mean.

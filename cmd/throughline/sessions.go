@@ -214,7 +214,11 @@ func writeTo(file string, stdout io.Writer, write func(io.Writer) error) error {
 	return terminal.WriteFile(file, write)
 }
 
-func importChats(line *commandLine) clientRunner {
+// importOf takes in a file, and prints what became of it.
+func importOf[Done any](
+	line *commandLine, send func(ctx context.Context, c *client.Client, file io.Reader, stderr io.Writer) (json.RawMessage, error),
+	tell func(stdout io.Writer, done Done),
+) clientRunner {
 	line.takesArgument = true
 	asJSON := line.Bool("json", false, "print the API's JSON")
 	return func(ctx context.Context, c *client.Client, stdout, stderr io.Writer) error {
@@ -223,20 +227,29 @@ func importChats(line *commandLine) clientRunner {
 			return err
 		}
 		defer func() { _ = file.Close() }() // only read
+		answer, err := send(ctx, c, file, stderr)
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return printJSON(stdout, answer)
+		}
+		done, err := decode[Done](answer)
+		if err == nil {
+			tell(stdout, done)
+		}
+		return err
+	}
+}
+
+func importChats(line *commandLine) clientRunner {
+	return importOf(line, func(ctx context.Context, c *client.Client, file io.Reader, stderr io.Writer) (json.RawMessage, error) {
 		answer, err := c.Import(ctx, file, importProgress(stderr))
 		if terminal.IsTerminal(stderr) {
 			fmt.Fprintln(stderr) // below the progress
 		}
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return printJSON(stdout, answer)
-		}
-		done, err := decode[transfer.Result](answer)
-		if err != nil {
-			return err
-		}
+		return answer, err
+	}, func(stdout io.Writer, done transfer.Result) {
 		for _, chat := range done.Chats {
 			what := fmt.Sprintf("%d messages", chat.Messages)
 			if chat.Skipped {
@@ -251,8 +264,7 @@ func importChats(line *commandLine) clientRunner {
 		if done.SkippedAttachments > 0 {
 			fmt.Fprintf(stdout, "%d attachments are named in the messages; the file does not hold them\n", done.SkippedAttachments)
 		}
-		return nil
-	}
+	})
 }
 
 // importProgress prints the progress of an import: one line that is overwritten, or without a terminal one line per

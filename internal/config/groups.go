@@ -1,6 +1,12 @@
 package config
 
-import "time"
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // LongTerm is the configuration of long-term memories.
 type LongTerm struct {
@@ -71,3 +77,34 @@ const DefaultExtractDelay = 2 * time.Minute
 const maxDays = 36_500
 
 const defaultRecallDeadline = 150 * time.Millisecond
+
+// LocalJWTSecret signs the tokens of a development server. It is not secret: every local Supabase stack has it.
+const LocalJWTSecret = "super-secret-jwt-token-with-at-least-32-characters-long"
+
+// LocalUser is the user of a development server, whose token it prints.
+var LocalUser = uuid.MustParse("00000000-0000-4000-8000-000000000001")
+
+// Local returns the configuration with what a development server on this machine has, where nothing else is set: for
+// the server itself, and for commands that connect to it.
+func (c Config) Local() Config {
+	if c.DatabaseDirectURL == "" {
+		c.DatabaseDirectURL = c.DatabaseURL
+	}
+	if c.SupabaseJWTSecret == "" && c.SupabaseURL == "" {
+		c.SupabaseJWTSecret = LocalJWTSecret
+	}
+	return c
+}
+
+// NewLogger returns a logger of the chosen level and format, which has told which settings have no effect.
+func (c Config) NewLogger(out io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	logger := slog.New(slog.NewJSONHandler(out, options))
+	if c.LogText {
+		logger = slog.New(slog.NewTextHandler(out, options))
+	}
+	for _, warning := range c.Warnings {
+		logger.Warn("setting ignored", "problem", warning)
+	}
+	return logger
+}

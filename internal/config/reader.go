@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -266,4 +268,19 @@ func isOrigin(text string) bool {
 	}
 	defaultPort := parsed.Scheme == "https" && parsed.Port() == "443" || parsed.Scheme == "http" && parsed.Port() == "80"
 	return !defaultPort && text == parsed.Scheme+"://"+parsed.Host
+}
+
+// isSecret reports whether a key of a Supabase project lets its owner past row-level security.
+func isSecret(key string) bool {
+	if strings.HasPrefix(key, "sb_secret_") {
+		return true
+	}
+	parts := strings.Split(key, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	payload, _ := base64.RawURLEncoding.DecodeString(parts[1]) // what is no key has no role
+	var claims struct{ Role string }
+	_ = json.Unmarshal(payload, &claims)
+	return claims.Role != "" && claims.Role != "anon"
 }
