@@ -34,8 +34,8 @@ func (p problems) err() error {
 
 // Check sets a number that a request leaves out to the default in its tag, runs the request's own rules, which are
 // those that no tag can say, and reports the fields that are not as their tags say. Besides the words of JSON schema it
-// knows each and most: a list of at most so many texts, each of at most so many characters, of which it keeps one of
-// each, without the space around it.
+// knows trim, for a text without the space around it, and each and most: a list of at most so many texts, each of at most
+// so many characters, of which it keeps one of each, trimmed.
 func Check(request any) error {
 	wrong := problems{}
 	if own, ok := request.(interface{ check(wrong problems) }); ok {
@@ -62,6 +62,9 @@ func (p problems) fields(prefix string, of reflect.Value) {
 
 func (p problems) field(name string, given reflect.Value, tag reflect.StructTag) {
 	value, required := valueOf(given), tag.Get("required") != ""
+	if _, trimmed := tag.Lookup("trim"); trimmed && value.IsValid() {
+		value.SetString(strings.TrimSpace(value.String()))
+	}
 	plain := value.IsValid() && value.Type() == given.Type()
 	switch {
 	case !value.IsValid():

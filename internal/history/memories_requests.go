@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,7 +27,7 @@ const (
 // MemoriesQuery asks for a page of memories, or for those that words are about.
 type MemoriesQuery struct {
 	// Text is what the memories are about; "" for all.
-	Text   string `query:"q" maxLength:"500" description:"What they are about, by words and by meaning, the best matches first. A search has one page."`
+	Text   string `query:"q" trim:"" maxLength:"500" description:"What they are about, by words and by meaning, the best matches first. A search has one page."`
 	Type   string `query:"type" enum:"preference,fact,pattern,context" description:"Only memories of this type."`
 	Status string `query:"status" enum:"active,inbox,superseded,archived,current,all" doc:"memoriesQuery.status"`
 	// AsOf is Moment as the request has it; Check reads it.
@@ -45,7 +44,7 @@ type MemoriesQuery struct {
 }
 
 func (q *MemoriesQuery) check(wrong problems) {
-	q.Text, q.Status = strings.TrimSpace(q.Text), cmp.Or(q.Status, StatusCurrent)
+	q.Status = cmp.Or(q.Status, StatusCurrent)
 	if q.AsOf != "" {
 		q.Moment = new(wrong.moment("as_of", q.AsOf))
 	}
@@ -75,7 +74,7 @@ func ParseMoment(text string) (moment time.Time, ok bool) {
 // words already, stays.
 type NewMemory struct {
 	_       struct{} `description:"What the user wants to be remembered for."`
-	Content string   `json:"content" required:"true" minLength:"1" maxLength:"500" description:"1 to 500 characters after trimming."`
+	Content string   `json:"content" required:"true" trim:"" minLength:"1" maxLength:"500" description:"1 to 500 characters after trimming."`
 	Type    *string  `json:"type,omitempty" nullable:"true" enum:"preference,fact,pattern,context" description:"fact when it is left out."`
 	Durable *bool    `json:"durable,omitempty" nullable:"true" doc:"newMemory.durable"`
 	Pinned  *bool    `json:"pinned,omitempty" nullable:"true" description:"Whether it is in every prompt; false when it is left out."`
@@ -84,24 +83,14 @@ type NewMemory struct {
 	Proposed bool `json:"-"`
 }
 
-func (m *NewMemory) check(problems) {
-	m.Content = strings.TrimSpace(m.Content)
-}
-
 // MemoryChange changes the fields that are set. A nil field stays.
 type MemoryChange struct {
 	_       struct{} `description:"What is to be changed. What is left out stays."`
-	Content *string  `json:"content,omitempty" nullable:"false" minLength:"1" maxLength:"500" doc:"content"`
+	Content *string  `json:"content,omitempty" nullable:"false" trim:"" minLength:"1" maxLength:"500" doc:"content"`
 	Type    *string  `json:"type,omitempty" nullable:"false" enum:"preference,fact,pattern,context"`
 	Durable *bool    `json:"durable,omitempty" nullable:"false" description:"Whether it is kept however long it is not used."`
 	Pinned  *bool    `json:"pinned,omitempty" nullable:"false" description:"Whether it is in every prompt. No model changes a pinned memory."`
 	Status  *string  `json:"status,omitempty" nullable:"false" enum:"active,inbox,archived" doc:"memoryChange.status"`
-}
-
-func (c *MemoryChange) check(problems) {
-	if c.Content != nil {
-		*c.Content = strings.TrimSpace(*c.Content)
-	}
 }
 
 // MemoryDeletion says what is deleted with a memory.
@@ -116,7 +105,7 @@ const AlsoSummaries = "summaries"
 // ForgetRequest is either of the two steps in which memories are forgotten by words.
 type ForgetRequest struct {
 	_     struct{} `description:"First query; then the token of the answer, to forget exactly what it named."`
-	Query *string  `json:"query,omitempty" nullable:"true" minLength:"1" maxLength:"500" description:"What the memories are about."`
+	Query *string  `json:"query,omitempty" nullable:"true" trim:"" minLength:"1" maxLength:"500" description:"What the memories are about."`
 	Token *string  `json:"token,omitempty" nullable:"true" description:"The token that a query was answered with, at most 10 minutes ago."`
 }
 
@@ -125,9 +114,7 @@ func (r *ForgetRequest) check(wrong problems) {
 	switch {
 	case r.Query != nil && r.Token != nil:
 		wrong["token"] = "must not come together with query"
-	case r.Query != nil:
-		*r.Query = strings.TrimSpace(*r.Query)
-	case r.Token == nil:
+	case r.Query == nil && r.Token == nil:
 		wrong["query"] = "is missing"
 	}
 }

@@ -2,7 +2,7 @@ package history
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,11 +43,19 @@ func idOf(of, id string) (uuid.UUID, error) {
 	if id == "" {
 		return uuid.Nil, nil
 	}
-	read, err := uuid.Parse(id)
-	if err != nil || len(id) != 36 || read == uuid.Nil {
+	read, err := ParseID(id)
+	if err != nil || read == uuid.Nil {
 		return uuid.Nil, fault.New(fault.BadUUID, "The "+of+" id is not a uuid of one.")
 	}
 	return read, nil
+}
+
+// ParseID reads a uuid in its usual form alone; uuid.Parse accepts others, too.
+func ParseID(text string) (uuid.UUID, error) {
+	if len(text) != 36 {
+		return uuid.Nil, errors.New("not 36 characters long")
+	}
+	return uuid.Parse(text)
 }
 
 // RecallResult is a message of a turn that was recalled.
@@ -76,13 +84,13 @@ type Graph interface {
 
 // GraphQuery asks for a part of the graph. The zero value asks for all of it.
 type GraphQuery struct {
-	Entity       string `query:"entity,omitempty" maxLength:"100" description:"The name of an entity, in any case: what is said of it. User is the user."`
+	Entity       string `query:"entity,omitempty" trim:"" maxLength:"100" description:"The name of an entity, in any case: what is said of it. User is the user."`
 	Relationship string `query:"relationship,omitempty" maxLength:"100" description:"Only relationships of this name: lives_in."`
 	Type         string `query:"type,omitempty" enum:"person,organization,place,project,product,tool,concept,condition,event,other" doc:"type"`
 	Depth        int    `query:"depth" minimum:"1" maximum:"3" default:"1" description:"How many relationships away from the entity what is shown may be."`
 	AsOf         string `query:"as_of,omitempty" doc:"as_of"`
 	// Text is a question; what it names adds to the other fields.
-	Text   string `query:"q,omitempty" maxLength:"500" description:"A question such as: what tools do I like. It is answered by what is true now, or at as_of."`
+	Text   string `query:"q,omitempty" trim:"" maxLength:"500" doc:"graphQuery.q"`
 	Format string `query:"format,omitempty" enum:"json,mermaid,dot" default:"json" doc:"format"`
 
 	// Moment is AsOf, set by Check; zero for none.
@@ -90,7 +98,6 @@ type GraphQuery struct {
 }
 
 func (q *GraphQuery) check(wrong problems) {
-	q.Entity, q.Text = strings.TrimSpace(q.Entity), strings.TrimSpace(q.Text)
 	if q.AsOf != "" {
 		q.Moment = wrong.moment("as_of", q.AsOf)
 	}

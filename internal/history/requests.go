@@ -95,12 +95,8 @@ type ListQuery struct {
 	// After is where the page before ended; nil for the first.
 	After *Cursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
 	// Tag is one that the chats must have; "" for any or none.
-	Tag            string `query:"tag" maxLength:"64" description:"Only chats that have this tag."`
+	Tag            string `query:"tag" trim:"" maxLength:"64" description:"Only chats that have this tag."`
 	IncludeExpired bool   `query:"include_expired" default:"false" description:"true lists expired chats as well."`
-}
-
-func (q *ListQuery) check(problems) {
-	q.Tag = strings.TrimSpace(q.Tag)
 }
 
 // MessagesQuery asks for messages of a chat: the newest, or those next to a seq.
@@ -164,8 +160,8 @@ func (m *NewMessage) ClientID() (id uuid.UUID, ok bool) {
 	if m.ClientMessageID == nil {
 		return uuid.Nil, true
 	}
-	id, err := uuid.Parse(*m.ClientMessageID)
-	return id, err == nil && len(*m.ClientMessageID) == 36 && id != uuid.Nil
+	id, err := ParseID(*m.ClientMessageID)
+	return id, err == nil && id != uuid.Nil
 }
 
 // MessageChange changes how a message is rated. A nil Pinned leaves it.

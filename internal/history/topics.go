@@ -155,16 +155,12 @@ type Standalone struct {
 type TopicsQuery struct {
 	State string `query:"state" enum:"active,archived,merged" description:"Only topics in this state; all when it is left out."`
 	// Text is what topics are looked for by; "" for all.
-	Text string `query:"q" maxLength:"500" description:"Words that titles, summaries or tags have, the best matches first. A search has one page."`
+	Text string `query:"q" trim:"" maxLength:"500" description:"Words that titles, summaries or tags have, the best matches first. A search has one page."`
 	// Tag is one that the topics must have; "" for any or none.
-	Tag   string `query:"tag" maxLength:"64" description:"Only topics that have this tag."`
+	Tag   string `query:"tag" trim:"" maxLength:"64" description:"Only topics that have this tag."`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"200" description:"How many topics."`
 	// After is where the page before ended; nil for the first.
 	After *TopicCursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
-}
-
-func (q *TopicsQuery) check(problems) {
-	q.Text, q.Tag = strings.TrimSpace(q.Text), strings.TrimSpace(q.Tag)
 }
 
 // TopicHistoryQuery asks for messages of a topic.
@@ -215,9 +211,5 @@ type Feedback struct {
 // Question is a question to be rewritten.
 type Question struct {
 	_       struct{} `description:"A question that may need its chat to be understood."`
-	Content string   `json:"content" required:"true" minLength:"1" maxLength:"32000" description:"1 to 32000 characters after trimming."`
-}
-
-func (q *Question) check(problems) {
-	q.Content = strings.TrimSpace(q.Content)
+	Content string   `json:"content" required:"true" trim:"" minLength:"1" maxLength:"32000" description:"1 to 32000 characters after trimming."`
 }

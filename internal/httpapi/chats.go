@@ -25,19 +25,10 @@ func chatRoutes() []route {
 		{method: http.MethodGet, path: "/v1/chats", id: "listChats", endpoint: withInput(stores.ListChats)},
 		{method: http.MethodPost, path: "/v1/chats/prune", id: "pruneChats", endpoint: withInput(stores.PruneChats)},
 		{method: http.MethodGet, path: "/v1/chats/{chat_id}", id: "getChat", endpoint: onID(stores.FindChat)},
-		{
-			method: http.MethodPatch, path: "/v1/chats/{chat_id}", id: "changeChat",
-			endpoint: onIDWithInput(stores.ChangeChat),
-		},
-		{
-			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat",
-			endpoint: deletionWithInput(stores.DeleteChat),
-		},
+		{method: http.MethodPatch, path: "/v1/chats/{chat_id}", id: "changeChat", endpoint: onIDWithInput(stores.ChangeChat)},
+		{method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", endpoint: deletionWithInput(stores.DeleteChat)},
 		{method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", endpoint: onID(stores.ClearChat)},
-		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles",
-			endpoint: jsonEndpoint((*Server).listFiles),
-		},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles", endpoint: jsonEndpoint((*Server).listFiles)},
 	}
 }
 
@@ -84,39 +75,21 @@ func (s *Server) listFiles(ctx context.Context, user auth.Principal, chatID uuid
 
 func storedMessageRoutes() []route {
 	return []route{
-		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/messages", id: "listMessages",
-			endpoint: onIDWithInput(stores.ListMessages),
-		},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/messages", id: "listMessages", endpoint: onIDWithInput(stores.ListMessages)},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", id: "storeMessages",
 			limits: []limit{(*Server).limitMessages}, endpoint: onIDWithInput(stores.StoreMessages),
 		},
-		{
-			method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage",
-			endpoint: onIDWithInput(stores.ChangeMessage),
-		},
-		{
-			method: http.MethodDelete, path: "/v1/messages/{message_id}", id: "deleteMessage",
-			endpoint: deletion(stores.DeleteMessage),
-		},
-		{
-			method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply",
-			endpoint: onID(stores.WhyReply),
-		},
+		{method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage", endpoint: onIDWithInput(stores.ChangeMessage)},
+		{method: http.MethodDelete, path: "/v1/messages/{message_id}", id: "deleteMessage", endpoint: deletion(stores.DeleteMessage)},
+		{method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply", endpoint: onID(stores.WhyReply)},
 	}
 }
 
 func memoryRoutes() []route {
 	return []route{
-		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory",
-			endpoint: jsonEndpoint((*Server).getMemory),
-		},
-		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions",
-			endpoint: onIDWithInput(stores.ListBriefRevisions),
-		},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", endpoint: jsonEndpoint((*Server).getMemory)},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions", endpoint: onIDWithInput(stores.ListBriefRevisions)},
 	}
 }
 

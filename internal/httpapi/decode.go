@@ -340,7 +340,7 @@ func setParameter(into reflect.Value, text string) (err error) {
 			return malformed("must be a time such as 2026-11-21T15:04:05Z (RFC 3339)")
 		}
 	case *uuid.UUID:
-		if *target, err = parseUUID(text); err != nil {
+		if *target, err = history.ParseID(text); err != nil {
 			return malformed("must be a uuid")
 		}
 		if *target == uuid.Nil {

@@ -19,10 +19,7 @@ const readyTimeout = 3 * time.Second
 
 func operationRoutes() []route {
 	return []route{
-		{
-			method: http.MethodGet, path: "/healthz", id: "getHealth", public: true, head: true,
-			endpoint: jsonEndpoint((*Server).getHealth),
-		},
+		{method: http.MethodGet, path: "/healthz", id: "getHealth", public: true, head: true, endpoint: jsonEndpoint((*Server).getHealth)},
 		{
 			method: http.MethodGet, path: "/readyz", id: "getReadiness", public: true, head: true,
 			answers:  object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},

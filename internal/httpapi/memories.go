@@ -1,9 +1,9 @@
 package httpapi
 
 import (
-	"bufio"
+	"cmp"
 	"context"
-	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
 func longMemoryRoutes() []route {
@@ -25,40 +26,20 @@ func longMemoryRoutes() []route {
 				serve: (*Server).postMemory, in: reflect.TypeFor[history.NewMemory](), out: reflect.TypeFor[history.Memory](), status: http.StatusCreated,
 			},
 		},
+		{method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories", endpoint: ofUser(stores.DeleteMemories)},
+		{method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories", endpoint: jsonEndpoint((*Server).forgetMemories)},
+		{method: http.MethodGet, path: "/v1/memories/settings", id: "getMemorySettings", endpoint: ofUser(stores.MemorySettings)},
+		{method: http.MethodPatch, path: "/v1/memories/settings", id: "changeMemorySettings", endpoint: withInput(stores.ChangeMemorySettings)},
+		exportRoute("/v1/memories/export", "exportMemories", object{mediaLines: object{}}, endpoint{serve: (*Server).exportMemories}),
 		{
-			method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories",
-			endpoint: ofUser(stores.DeleteMemories),
+			method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", content: importContent(),
+			endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.MemoryImport](), status: http.StatusOK},
 		},
-		{
-			method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories",
-			endpoint: jsonEndpoint((*Server).forgetMemories),
-		},
-		{
-			method: http.MethodGet, path: "/v1/memories/settings", id: "getMemorySettings",
-			endpoint: ofUser(stores.MemorySettings),
-		},
-		{
-			method: http.MethodPatch, path: "/v1/memories/settings", id: "changeMemorySettings",
-			endpoint: withInput(stores.ChangeMemorySettings),
-		},
-		exportMemoriesRoute(), importMemoriesRoute(),
 		{method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", endpoint: onID(stores.FindMemory)},
-		{
-			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory",
-			endpoint: onIDWithInput(stores.ChangeMemory),
-		},
-		{
-			method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory",
-			endpoint: deletionWithInput(stores.DeleteMemory),
-		},
-		{
-			method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory",
-			endpoint: onID(stores.MemoryHistory),
-		},
-		{
-			method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories",
-			endpoint: onID(stores.Extract),
-		},
+		{method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", endpoint: onIDWithInput(stores.ChangeMemory)},
+		{method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory", endpoint: deletionWithInput(stores.DeleteMemory)},
+		{method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory", endpoint: onID(stores.MemoryHistory)},
+		{method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories", endpoint: onID(stores.Extract)},
 	}
 }
 
@@ -96,55 +77,20 @@ func (s *Server) forgetMemories(ctx context.Context, user auth.Principal, _ uuid
 	return forgetAnswer{Candidates: &candidates, Token: &token}, err
 }
 
-const (
-	mediaLines = "application/x-ndjson"
-	// maxMemoryImport is the longest file of memories, in bytes.
-	maxMemoryImport = 32 << 20
-)
-
-func exportMemoriesRoute() route {
-	return route{
-		method: http.MethodGet, path: "/v1/memories/export", id: "exportMemories",
-		answers: object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
-		limits:  []limit{(*Server).withoutBody}, endpoint: endpoint{serve: (*Server).exportMemories},
-	}
-}
-
-func importMemoriesRoute() route {
-	return route{
-		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", content: importContent(),
-		endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.MemoryImport](), status: http.StatusOK},
-	}
-}
+// maxMemoryImport is the longest file of memories, in bytes.
+const maxMemoryImport = 32 << 20
 
 func (s *Server) exportMemories(c echo.Context) error {
-	ctx, user := c.Request().Context(), principal(c)
-	release, err := s.streams.acquire(user.UserID, transferStreams)
-	if err != nil {
-		return err
-	}
-	defer release()
-	page, err := s.config.Memories.ExportMemories(ctx, user, nil)
-	if err != nil {
-		return err
-	}
-	return s.sendFile(c, mediaLines, "memories.jsonl", func(out *bufio.Writer) error {
-		for len(page) > 0 {
-			for _, memory := range page {
-				if err := bundle.WriteMemory(out, memory); err != nil {
-					return err
-				}
-			}
-			last := page[len(page)-1]
-			id, err := uuid.Parse(last.ID)
-			if err != nil {
-				return fmt.Errorf("export memories: %w", err)
-			}
-			if page, err = s.config.Memories.ExportMemories(ctx, user, &history.MemoryCursor{At: last.CreatedAt, ID: id}); err != nil {
-				return err
-			}
+	return s.sendFile(c, func(ctx context.Context, user auth.Principal) (file, error) {
+		read := func(after *history.MemoryCursor) ([]bundle.Memory, error) {
+			return s.config.Memories.ExportMemories(ctx, user, after)
 		}
-		return nil
+		return file{mediaLines, "memories.jsonl", func(out io.Writer) error {
+			return transfer.EachInPages(nil, read, func(memory bundle.Memory) (*history.MemoryCursor, error) {
+				id, err := uuid.Parse(memory.ID)
+				return &history.MemoryCursor{At: memory.CreatedAt, ID: id}, cmp.Or(err, bundle.WriteMemory(out, memory))
+			})
+		}}, nil
 	})
 }
 
@@ -155,15 +101,15 @@ func (s *Server) importMemories(c echo.Context) error {
 		return err
 	}
 	defer release()
-	file, err := s.config.Transfer.ReadMemories(c.Request().Context(), body)
+	read, err := s.config.Transfer.ReadMemories(c.Request().Context(), body)
 	if err != nil {
 		return err
 	}
-	done, err := s.config.Memories.ImportMemories(c.Request().Context(), principal(c), file.Records)
+	done, err := s.config.Memories.ImportMemories(c.Request().Context(), principal(c), read.Records)
 	if err != nil {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, history.MemoryImport{
-		Format: string(file.Format), Imported: done.Imported, Skipped: done.Skipped, Refused: append([]bundle.RefusedMemory{}, file.Refused...),
+		Format: string(read.Format), Imported: done.Imported, Skipped: done.Skipped, Refused: append([]bundle.RefusedMemory{}, read.Refused...),
 	})
 }

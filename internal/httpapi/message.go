@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"reflect"
 	"strings"
@@ -50,10 +49,7 @@ func messageRoutes() []route {
 			answers:  object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
 			endpoint: endpoint{serve: (*Server).getStream},
 		},
-		{
-			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply",
-			endpoint: jsonEndpoint((*Server).cancelReply),
-		},
+		{method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", endpoint: jsonEndpoint((*Server).cancelReply)},
 	}
 }
 
@@ -176,7 +172,7 @@ func (b *messageRequest) chatID() (uuid.UUID, error) {
 	if value == nil {
 		return uuid.Nil, invalid(map[string]any{"chat_id": "is missing"})
 	}
-	id, err := parseUUID(*value)
+	id, err := history.ParseID(*value)
 	switch {
 	case err != nil:
 		return uuid.Nil, fault.New(fault.BadUUID, "The field "+name+" is not a uuid.")
@@ -232,7 +228,7 @@ func (b *messageFields) fill(message *chat.Message, header http.Header, user uui
 // clientMessageID is the body's, or else derived from the Idempotency-Key header; uuid.Nil without either.
 func (b *messageFields) clientMessageID(header http.Header, user uuid.UUID) (uuid.UUID, error) {
 	if b.ClientMessageID != nil {
-		id, err := parseUUID(*b.ClientMessageID)
+		id, err := history.ParseID(*b.ClientMessageID)
 		if err != nil || id == uuid.Nil {
 			return uuid.Nil, invalid(map[string]any{"client_message_id": "must be a uuid"})
 		}
@@ -245,7 +241,7 @@ func (b *messageFields) clientMessageID(header http.Header, user uuid.UUID) (uui
 	if len(keys) > 1 || !usableKey(keys[0]) {
 		return uuid.Nil, fault.New(fault.BadRequest, "The header Idempotency-Key must be one value of 1 to 255 printable characters.")
 	}
-	if id, err := parseUUID(keys[0]); err == nil && id != uuid.Nil {
+	if id, err := history.ParseID(keys[0]); err == nil && id != uuid.Nil {
 		return id, nil
 	}
 	return uuid.NewSHA1(idempotencyNamespace, []byte(user.String()+keys[0])), nil
@@ -255,14 +251,6 @@ func usableKey(key string) bool {
 	length := utf8.RuneCountInString(key)
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	return length > 0 && length <= maxIdempotencyKey && utf8.ValidString(key) && !strings.ContainsFunc(key, unprintable)
-}
-
-// parseUUID accepts only the usual form of a uuid; uuid.Parse alone accepts others, too.
-func parseUUID(text string) (uuid.UUID, error) {
-	if len(text) != 36 {
-		return uuid.Nil, errors.New("not 36 characters long")
-	}
-	return uuid.Parse(text)
 }
 
 // lastEventID reads how far the client has read; nil when it does not say.

@@ -150,24 +150,22 @@ func parameters(names ...string) []object {
 	return described
 }
 
+// pathParameters describes those of a path, whose names are in their order there.
 func pathParameters(path string) []object {
 	var parameters []object
-	for name := range pathIDs {
-		if strings.Contains(path, "{"+name+"}") {
-			parameters = append(parameters, describePathID(name))
+	for part := range strings.SplitSeq(path, "/") {
+		name, found := strings.CutPrefix(part, "{")
+		if name = strings.TrimSuffix(name, "}"); !found {
+			continue
 		}
+		parameter := object{"name": name, "in": "path", "required": true, "schema": schemaRef("UUID")}
+		if name == "topic_id" {
+			parameter["description"] = "A topic of the chat, or `current` for the active one with the latest turn."
+			parameter["schema"] = object{"anyOf": []object{schemaRef("UUID"), {"const": history.CurrentTopic}}}
+		}
+		parameters = append(parameters, parameter)
 	}
-	slices.SortFunc(parameters, func(a, b object) int { return strings.Compare(a["name"].(string), b["name"].(string)) })
 	return parameters
-}
-
-func describePathID(name string) object {
-	parameter := object{"name": name, "in": "path", "required": true, "schema": schemaRef("UUID")}
-	if name == "topic_id" {
-		parameter["description"] = "A topic of the chat, or `current` for the active one with the latest turn."
-		parameter["schema"] = object{"anyOf": []object{schemaRef("UUID"), {"const": history.CurrentTopic}}}
-	}
-	return parameter
 }
 
 // queryParameters describes the fields of a struct that readQuery reads; nil for no struct.
@@ -177,16 +175,16 @@ func queryParameters(of reflect.Type) []object {
 	}
 	properties := reflectSchema(of, jsonschema.PropertyNameTag("query"))["properties"].(object)
 	var parameters []object
-	for name, field := range fieldsByTag(of, "query") {
+	fields := fieldsByTag(of, "query")
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		schema := properties[name].(object)
 		parameter := object{"name": name, "in": "query", "description": schema["description"], "schema": schema}
 		delete(schema, "description")
-		if field.Tag.Get("required") == "true" {
+		if fields[name].Tag.Get("required") == "true" {
 			parameter["required"] = true
 		}
 		parameters = append(parameters, parameter)
 	}
-	slices.SortFunc(parameters, func(a, b object) int { return strings.Compare(a["name"].(string), b["name"].(string)) })
 	return parameters
 }
 

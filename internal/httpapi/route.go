@@ -200,7 +200,7 @@ func pathID(c echo.Context) (uuid.UUID, error) {
 }
 
 func namedID(c echo.Context, name string) (uuid.UUID, error) {
-	id, err := parseUUID(c.Param(name))
+	id, err := history.ParseID(c.Param(name))
 	if err != nil {
 		return uuid.Nil, fault.New(fault.BadUUID, "The "+strings.TrimSuffix(name, "_id")+" id in the path is not a uuid.")
 	}

@@ -26,10 +26,7 @@ func topicRoutes() []route {
 				},
 			),
 		},
-		{
-			method: http.MethodGet, path: one + "/history", id: "getTopicHistory",
-			endpoint: onTopicWithInput(stores.TopicHistory),
-		},
+		{method: http.MethodGet, path: one + "/history", id: "getTopicHistory", endpoint: onTopicWithInput(stores.TopicHistory)},
 		{method: http.MethodGet, path: one + "/stats", id: "getTopicStats", endpoint: onTopic(stores.TopicStats)},
 		{method: http.MethodGet, path: one + "/archive", id: "getTopicArchive", endpoint: onTopic(stores.TopicArchive)},
 		{method: http.MethodGet, path: one + "/context", id: "getTopicContext", endpoint: onTopic(stores.TopicContext)},
@@ -37,10 +34,7 @@ func topicRoutes() []route {
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/standalone", id: "rewriteQuestion",
 			limits: []limit{(*Server).limitMessages}, endpoint: jsonEndpoint((*Server).rewriteQuestion),
 		},
-		{
-			method: http.MethodPost, path: "/v1/messages/{message_id}/feedback", id: "rateMessage",
-			endpoint: onIDWithInput(stores.RateMessage),
-		},
+		{method: http.MethodPost, path: "/v1/messages/{message_id}/feedback", id: "rateMessage", endpoint: onIDWithInput(stores.RateMessage)},
 	}
 }
 

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"bufio"
 	"cmp"
+	"context"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -10,8 +12,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
+
+// mediaLines is the media type of lines of JSON.
+const mediaLines = "application/x-ndjson"
 
 // exportBuffer is how many bytes are written at once. A client may take Config.WriteTimeout for each of these pieces.
 const exportBuffer = 64 << 10
@@ -21,60 +27,39 @@ const transferStreams = "replies, exports and imports"
 
 // exportKinds has the media type and the file extension of each format.
 var exportKinds = map[string]struct{ mediaType, extension string }{
-	transfer.FormatLines:    {"application/x-ndjson", "jsonl"},
+	transfer.FormatLines:    {mediaLines, "jsonl"},
 	transfer.FormatObject:   {mediaJSON, "json"},
 	transfer.FormatMarkdown: {"text/markdown; charset=utf-8", "md"},
 }
 
 func transferRoutes() []route {
-	text := object{"schema": object{"type": "string"}}
 	return []route{
-		{
-			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat",
-			answers: object{"200": answer("The file.", object{
-				"application/x-ndjson": object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": text,
-			}, "Content-Disposition")},
-			limits:   []limit{(*Server).withoutBody},
-			endpoint: endpoint{serve: (*Server).getExport, in: reflect.TypeFor[exportQuery]()},
-		},
-		{
-			method: http.MethodPost, path: "/v1/chats/import", id: "importChats",
-			parameters: parameters("Accept of an import"), content: importContent(),
-			answers: object{"200": answer("What became of the file.", object{
-				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: text,
-			})},
-			endpoint: endpoint{serve: takeIn(maxImport)},
-		},
+		exportRoute("/v1/chats/{chat_id}/export", "exportChat", object{
+			mediaLines: object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": object{"schema": object{"type": "string"}},
+		}, endpoint{serve: (*Server).exportChat, in: reflect.TypeFor[exportQuery]()}),
+		importRoute("/v1/chats/import", "importChats", maxImport),
 	}
 }
 
 func accountRoutes() []route {
 	return []route{
-		{
-			method: http.MethodGet, path: "/v1/export", id: "exportAccount",
-			answers: object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
-			limits:  []limit{(*Server).withoutBody}, endpoint: endpoint{serve: (*Server).exportAccount},
-		},
-		{
-			method: http.MethodPost, path: "/v1/import", id: "importAccount",
-			parameters: parameters("Accept of an import"), content: importContent(),
-			answers: object{"200": answer("What became of the file.", object{
-				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: object{"schema": object{"type": "string"}},
-			})},
-			endpoint: endpoint{serve: takeIn(maxAccount)},
-		},
+		exportRoute("/v1/export", "exportAccount", object{mediaLines: object{}}, endpoint{serve: (*Server).exportAccount}),
+		importRoute("/v1/import", "importAccount", maxAccount),
+	}
+}
+
+func exportRoute(path, id string, content object, serves endpoint) route {
+	return route{
+		method: http.MethodGet, path: path, id: id, answers: object{"200": answer("The file.", content, "Content-Disposition")},
+		limits: []limit{(*Server).withoutBody}, endpoint: serves,
 	}
 }
 
 func (s *Server) exportAccount(c echo.Context) error {
-	user := principal(c)
-	release, err := s.streams.acquire(user.UserID, transferStreams)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return s.sendFile(c, mediaLines, "throughline-"+time.Now().UTC().Format(time.DateOnly)+".jsonl", func(out *bufio.Writer) error {
-		return s.config.Transfer.ExportAccount(c.Request().Context(), user, out)
+	return s.sendFile(c, func(ctx context.Context, user auth.Principal) (file, error) {
+		return file{mediaLines, "throughline-" + time.Now().UTC().Format(time.DateOnly) + ".jsonl", func(out io.Writer) error {
+			return s.config.Transfer.ExportAccount(ctx, user, out)
+		}}, nil
 	})
 }
 
@@ -82,7 +67,7 @@ type exportQuery struct {
 	Format string `query:"format" enum:"jsonl,json,markdown" default:"jsonl" description:"What the file is to be."`
 }
 
-func (s *Server) getExport(c echo.Context) error {
+func (s *Server) exportChat(c echo.Context) error {
 	chatID, err := pathID(c)
 	if err != nil {
 		return err
@@ -91,34 +76,43 @@ func (s *Server) getExport(c echo.Context) error {
 	if err := s.readRequest(c, &query); err != nil {
 		return err
 	}
+	return s.sendFile(c, func(ctx context.Context, user auth.Principal) (file, error) {
+		export, err := s.config.Transfer.Export(ctx, user, chatID)
+		if err != nil {
+			return file{}, err
+		}
+		format := cmp.Or(query.Format, transfer.FormatLines)
+		kind := exportKinds[format]
+		return file{kind.mediaType, exportName(export) + "." + kind.extension, func(out io.Writer) error { return export.Write(ctx, out, format) }}, nil
+	})
+}
+
+// file is what a user gets.
+type file struct {
+	mediaType, name string
+	write           func(io.Writer) error
+}
+
+// sendFile opens a file in one of the user's stream slots, and writes it to the client as it is made. A failure before the first
+// bytes is answered as an error; a later one breaks the connection, so that nobody takes half a file for a whole one.
+func (s *Server) sendFile(c echo.Context, open func(context.Context, auth.Principal) (file, error)) error {
 	user := principal(c)
 	release, err := s.streams.acquire(user.UserID, transferStreams)
 	if err != nil {
 		return err
 	}
 	defer release()
-	export, err := s.config.Transfer.Export(c.Request().Context(), user, chatID)
+	sent, err := open(c.Request().Context(), user)
 	if err != nil {
 		return err
 	}
-	format := cmp.Or(query.Format, transfer.FormatLines)
-	kind := exportKinds[format]
-	return s.sendFile(c, kind.mediaType, exportName(export)+"."+kind.extension, func(out *bufio.Writer) error {
-		return export.Write(c.Request().Context(), out, format)
-	})
-}
-
-// sendFile writes a file to the client as write makes it. A failure before the first bytes is answered as an error; a
-// later one breaks the connection, so that nobody takes half a file for a whole one.
-func (s *Server) sendFile(c echo.Context, mediaType, name string, write func(*bufio.Writer) error) error {
 	liftDeadline(c)
 	header := c.Response().Header()
-	header.Set(echo.HeaderContentType, mediaType)
-	header.Set(echo.HeaderContentDisposition, `attachment; filename="`+name+`"`)
+	header.Set(echo.HeaderContentType, sent.mediaType)
+	header.Set(echo.HeaderContentDisposition, `attachment; filename="`+sent.name+`"`)
 	header.Set(echo.HeaderCacheControl, "no-store")
 	out := bufio.NewWriterSize(newEventWriter(c.Response()), exportBuffer)
-	err := write(out)
-	if err == nil {
+	if err = sent.write(out); err == nil {
 		err = out.Flush()
 	}
 	switch {

@@ -25,7 +25,7 @@ const (
 )
 
 // importTypes are the media types of an import. The file's format is detected from its content.
-var importTypes = []string{mediaJSON, "application/x-ndjson", "application/jsonl", "text/plain", "application/octet-stream"}
+var importTypes = []string{mediaJSON, mediaLines, "application/jsonl", "text/plain", "application/octet-stream"}
 
 // importContent describes such a file.
 func importContent() object {
@@ -34,6 +34,16 @@ func importContent() object {
 		file[kind] = object{"schema": object{}}
 	}
 	return file
+}
+
+func importRoute(path, id string, most int64) route {
+	return route{
+		method: http.MethodPost, path: path, id: id, parameters: parameters("Accept of an import"), content: importContent(),
+		answers: object{"200": answer("What became of the file.", object{
+			mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: object{"schema": object{"type": "string"}},
+		})},
+		endpoint: endpoint{serve: takeIn(most)},
+	}
 }
 
 // beginImport begins to read a file of at most so many bytes, in one of the user's stream slots, which the caller releases.

@@ -54,14 +54,6 @@ func memoryOf(found history.Memory) memoryOutput {
 	}
 }
 
-func memoriesOf(page history.MemoryPage) []memoryOutput {
-	out := make([]memoryOutput, len(page.Memories))
-	for i, found := range page.Memories {
-		out[i] = memoryOf(found)
-	}
-	return out
-}
-
 // refusals are what a program is told of a text that may not be remembered.
 var refusals = map[extract.Reason]string{
 	extract.Secret: "must not hold a secret, such as a password or a key",
@@ -122,18 +114,13 @@ type listMemoriesOutput struct {
 }
 
 func (s *Server) listMemories(ctx context.Context, in listMemoriesInput) (listMemoriesOutput, error) {
-	query := history.MemoriesQuery{Text: in.Query, Status: in.Status, Limit: in.Limit}
-	if in.Cursor != "" {
-		query.After = &history.MemoryCursor{}
-		if err := query.After.UnmarshalText([]byte(in.Cursor)); err != nil {
-			return listMemoriesOutput{}, err
-		}
-	}
-	if err := history.Check(&query); err != nil {
+	after, err := cursorOf[history.MemoryCursor](in.Cursor)
+	query := history.MemoriesQuery{Text: in.Query, Status: in.Status, Limit: in.Limit, After: after}
+	if err := cmp.Or(err, history.Check(&query)); err != nil {
 		return listMemoriesOutput{}, err
 	}
 	page, err := s.Memories.ListMemories(ctx, callerOf(ctx).user, query)
-	out := listMemoriesOutput{Memories: memoriesOf(page)}
+	out := listMemoriesOutput{Memories: each(page.Memories, memoryOf)}
 	if page.Next != nil {
 		out.NextCursor = page.Next.String()
 	}
@@ -181,11 +168,9 @@ func (s *Server) proposeForgetting(ctx context.Context, query string) (forgetMem
 		return forgetMemoryOutput{}, err
 	}
 	found, token, err := history.ProposeForgetting(ctx, s.Memories, callerOf(ctx).user, query)
-	out := forgetMemoryOutput{Token: token}
-	for _, candidate := range found {
-		out.Candidates = append(out.Candidates, candidateOutput{candidate.ID.String(), candidate.Content})
-	}
-	return out, err
+	return forgetMemoryOutput{Token: token, Candidates: each(found, func(candidate history.ForgetCandidate) candidateOutput {
+		return candidateOutput{candidate.ID.String(), candidate.Content}
+	})}, err
 }
 
 type whatIsKnownInput struct {
@@ -215,11 +200,8 @@ func (s *Server) whatIsKnown(ctx context.Context, in whatIsKnownInput) (whatIsKn
 		return whatIsKnownOutput{}, err
 	}
 	found, err := s.Graph.ReadGraph(ctx, user, related)
-	out := whatIsKnownOutput{Memories: memoriesOf(page), Relationships: []string{}}
-	for _, edge := range found.Relationships[:min(len(found.Relationships), mostKnown)] {
-		out.Relationships = append(out.Relationships, lineOf(edge))
-	}
-	return out, err
+	most := min(len(found.Relationships), mostKnown)
+	return whatIsKnownOutput{Memories: each(page.Memories, memoryOf), Relationships: each(found.Relationships[:most], lineOf)}, err
 }
 
 // lineOf writes a relationship in one line: "User lives_in Porto (since 2026-03-01)".

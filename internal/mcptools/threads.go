@@ -3,6 +3,7 @@ package mcptools
 import (
 	"cmp"
 	"context"
+	"encoding"
 	"strings"
 	"time"
 
@@ -49,8 +50,8 @@ func parseThread(id string) (uuid.UUID, error) { return parseID("continuation_id
 
 // parseID reads the one usual form of a uuid.
 func parseID(argument, id string) (uuid.UUID, error) {
-	parsed, err := uuid.Parse(strings.TrimSpace(id))
-	if err != nil || len(strings.TrimSpace(id)) != 36 {
+	parsed, err := history.ParseID(strings.TrimSpace(id))
+	if err != nil {
 		return uuid.Nil, wrongArgument(argument, "must be a "+argument+" that a tool has given")
 	}
 	return parsed, nil
@@ -90,25 +91,38 @@ func threadOf(found history.Chat) threadOutput {
 }
 
 func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThreadsOutput, error) {
-	query := history.ListQuery{Limit: in.Limit, IncludeExpired: in.IncludeExpired}
-	if in.Cursor != "" {
-		query.After = &history.Cursor{}
-		if err := query.After.UnmarshalText([]byte(in.Cursor)); err != nil {
-			return listThreadsOutput{}, err
-		}
-	}
-	if err := history.Check(&query); err != nil {
+	after, err := cursorOf[history.Cursor](in.Cursor)
+	query := history.ListQuery{Limit: in.Limit, IncludeExpired: in.IncludeExpired, After: after}
+	if err := cmp.Or(err, history.Check(&query)); err != nil {
 		return listThreadsOutput{}, err
 	}
 	page, err := s.History.ListChats(ctx, callerOf(ctx).user, query)
-	out := listThreadsOutput{Threads: []threadOutput{}}
-	for _, found := range page.Chats {
-		out.Threads = append(out.Threads, threadOf(found))
-	}
+	out := listThreadsOutput{Threads: each(page.Chats, threadOf)}
 	if page.Next != nil {
 		out.NextCursor = page.Next.String()
 	}
 	return out, err
+}
+
+// cursorOf reads an optional cursor.
+func cursorOf[Cursor any, To interface {
+	*Cursor
+	encoding.TextUnmarshaler
+}](text string) (To, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // the first page
+	}
+	to := To(new(Cursor))
+	return to, to.UnmarshalText([]byte(text))
+}
+
+// each makes an output of each element.
+func each[Of, Output any](all []Of, output func(Of) Output) []Output {
+	out := make([]Output, len(all))
+	for i, one := range all {
+		out[i] = output(one)
+	}
+	return out
 }
 
 func deref(text *string) string { return *cmp.Or(text, new(string)) }
@@ -149,11 +163,7 @@ func (s *Server) getThread(ctx context.Context, in getThreadInput) (getThreadOut
 		return getThreadOutput{}, err
 	}
 	page, err := s.History.ListMessages(ctx, callerOf(ctx).user, id, query)
-	out := getThreadOutput{threadOutput: threadOf(found), Messages: []messageOutput{}, HasMore: page.HasMore}
-	for _, message := range page.Messages {
-		out.Messages = append(out.Messages, messageOf(message))
-	}
-	return out, err
+	return getThreadOutput{threadOutput: threadOf(found), Messages: each(page.Messages, messageOf), HasMore: page.HasMore}, err
 }
 
 func messageOf(found history.Message) messageOutput {
@@ -237,14 +247,12 @@ func (s *Server) searchHistory(ctx context.Context, in searchInput) (searchOutpu
 		return searchOutput{}, err
 	}
 	found, err := s.History.Search(ctx, callerOf(ctx).user, query)
-	out := searchOutput{Results: make([]foundOutput, len(found))}
-	for i, result := range found {
-		out.Results[i] = foundOutput{
+	return searchOutput{Results: each(found, func(result history.SearchResult) foundOutput {
+		return foundOutput{
 			ContinuationID: result.ChatID.String(), Title: result.ChatTitle, MessageID: result.MessageID.String(),
 			Role: result.Role, CreatedAt: result.CreatedAt, Snippet: result.Text,
 		}
-	}
-	return out, err
+	})}, err
 }
 
 type recallInput struct {
@@ -279,12 +287,10 @@ func (s *Server) recall(ctx context.Context, in recallInput) (recallOutput, erro
 		return recallOutput{}, err
 	}
 	found, err := s.Recall.Recall(ctx, callerOf(ctx).user, query)
-	out := recallOutput{Results: make([]recalledOutput, len(found))}
-	for i, result := range found {
-		out.Results[i] = recalledOutput{
+	return recallOutput{Results: each(found, func(result history.RecallResult) recalledOutput {
+		return recalledOutput{
 			ContinuationID: result.ChatID.String(), MessageID: result.MessageID.String(), Role: result.Role, CreatedAt: result.CreatedAt,
 			Quote: result.Text, Why: result.Why,
 		}
-	}
-	return out, err
+	})}, err
 }

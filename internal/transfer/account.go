@@ -49,7 +49,7 @@ func (a *accountExport) write() error {
 	if err := a.to.BeginAccount(a.service.Now(), account); err != nil {
 		return err
 	}
-	err = eachInPages(nil, func(after *bundle.Chat) ([]AccountChat, error) { return a.all.Chats(a.ctx, after) },
+	err = EachInPages(nil, func(after *bundle.Chat) ([]AccountChat, error) { return a.all.Chats(a.ctx, after) },
 		func(chat AccountChat) (*bundle.Chat, error) { return &chat.Chat, a.chat(chat) })
 	if err != nil {
 		return err
@@ -77,21 +77,21 @@ func (a *accountExport) chat(chat AccountChat) error {
 }
 
 func (a *accountExport) outside() error {
-	err := eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) { return a.all.Memories(a.ctx, after) },
+	err := EachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) { return a.all.Memories(a.ctx, after) },
 		func(memory bundle.Memory) (*bundle.Memory, error) {
 			return &memory, a.to.Write(bundle.Record{Memory: &memory})
 		})
 	if err != nil {
 		return err
 	}
-	err = eachInPages("", func(after string) ([]bundle.Entity, error) { return a.all.Entities(a.ctx, after) },
+	err = EachInPages("", func(after string) ([]bundle.Entity, error) { return a.all.Entities(a.ctx, after) },
 		func(entity bundle.Entity) (string, error) {
 			return entity.ID, a.to.Write(bundle.Record{Entity: &entity})
 		})
 	if err != nil {
 		return err
 	}
-	return eachInPages("", func(after string) ([]bundle.Relationship, error) { return a.all.Relationships(a.ctx, after) },
+	return EachInPages("", func(after string) ([]bundle.Relationship, error) { return a.all.Relationships(a.ctx, after) },
 		func(one bundle.Relationship) (string, error) {
 			return one.ID, a.to.Write(bundle.Record{Relationship: &one})
 		})

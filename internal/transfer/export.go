@@ -59,7 +59,7 @@ func (e *Export) writeAll(ctx context.Context, to *bundle.Bundle) error {
 	if err := e.writeSaid(ctx, to); err != nil {
 		return err
 	}
-	err := eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) {
+	err := EachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) {
 		return e.pages.ExportMemories(ctx, e.user, e.chatID, after, e.last)
 	}, func(memory bundle.Memory) (*bundle.Memory, error) {
 		return &memory, to.Write(bundle.Record{Memory: &memory})
@@ -72,7 +72,7 @@ func (e *Export) writeAll(ctx context.Context, to *bundle.Bundle) error {
 
 // writeSaid writes what was said, files before the messages that name them.
 func (e *Export) writeSaid(ctx context.Context, to *bundle.Bundle) error {
-	err := eachInPages("", func(after string) ([]bundle.File, error) {
+	err := EachInPages("", func(after string) ([]bundle.File, error) {
 		return e.pages.ExportFiles(ctx, e.user, e.chatID, after, e.last)
 	}, func(file bundle.File) (string, error) { return file.SHA256, to.Write(bundle.Record{File: &file}) })
 	if err != nil {
@@ -83,7 +83,7 @@ func (e *Export) writeSaid(ctx context.Context, to *bundle.Bundle) error {
 
 // writeMade writes what was made of it, and the chat's end.
 func (e *Export) writeMade(ctx context.Context, to *bundle.Bundle) error {
-	err := eachInPages(0, func(after int) ([]NumberedTopic, error) {
+	err := EachInPages(0, func(after int) ([]NumberedTopic, error) {
 		return e.pages.ExportTopics(ctx, e.user, e.chatID, after, e.last)
 	}, func(topic NumberedTopic) (int, error) {
 		return topic.Number, to.Write(bundle.Record{Topic: &topic.Topic})
@@ -91,7 +91,7 @@ func (e *Export) writeMade(ctx context.Context, to *bundle.Bundle) error {
 	if err != nil {
 		return err
 	}
-	err = eachInPages(0, func(after int64) ([]bundle.Revision, error) {
+	err = EachInPages(0, func(after int64) ([]bundle.Revision, error) {
 		return e.pages.ExportRevisions(ctx, e.user, e.chatID, after)
 	}, func(revision bundle.Revision) (int64, error) {
 		return revision.Version, to.Write(bundle.Record{Revision: &revision})
@@ -130,13 +130,13 @@ func (e *Export) writeForPeople(ctx context.Context, to *bundle.Markdown) error 
 }
 
 func (e *Export) messages(ctx context.Context, write func(bundle.Message) error) error {
-	return eachInPages(0, func(after int64) ([]bundle.Message, error) {
+	return EachInPages(0, func(after int64) ([]bundle.Message, error) {
 		return e.pages.ExportMessages(ctx, e.user, e.chatID, after, e.last)
 	}, func(message bundle.Message) (int64, error) { return message.Seq, write(message) })
 }
 
-// eachInPages calls write for each item of all pages. read returns the page after a key, and write the key of its item.
-func eachInPages[Key, Item any](after Key, read func(after Key) ([]Item, error), write func(Item) (Key, error)) error {
+// EachInPages calls write for each item of all pages. read returns the page after a key, and write the key of its item.
+func EachInPages[Key, Item any](after Key, read func(after Key) ([]Item, error), write func(Item) (Key, error)) error {
 	for {
 		page, err := read(after)
 		if err != nil || len(page) == 0 {
