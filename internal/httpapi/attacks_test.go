@@ -25,15 +25,6 @@ var shapes = map[string]struct {
 	"two lengths": {func(e *edge) string {
 		return e.head("POST", firstPath, "Content-Length: 0", "Content-Length: "+itoa(len(hidden))) + hidden
 	}, []int{400}},
-	"a list of lengths": {func(e *edge) string { return e.head("POST", firstPath, "Content-Length: 0, 5") + "hello" }, []int{400}},
-	"a length with a sign": {func(e *edge) string {
-		return e.head("POST", firstPath, "Content-Length: +"+itoa(len(hello))) + hello
-	}, []int{400}},
-	"a negative length":          {func(e *edge) string { return e.head("POST", firstPath, "Content-Length: -1") + hello }, []int{400}},
-	"a length that is no number": {func(e *edge) string { return e.head("POST", firstPath, "Content-Length: 0x10") + hello }, []int{400}},
-	"a length beyond any number": {func(e *edge) string {
-		return e.head("POST", firstPath, "Content-Length: "+strings.Repeat("9", 40)) + hello
-	}, []int{400}},
 	"a length beyond any limit": {func(e *edge) string {
 		return e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 9223372036854775807", "Connection: close")
 	}, []int{413}},
@@ -43,7 +34,6 @@ var shapes = map[string]struct {
 		return e.head("POST", firstPath, "Content-Type: application/json", length, "Expect: 100-continue", "Connection: close")
 	}, []int{413}},
 	"a length below what comes": {func(e *edge) string { return e.post(firstPath, "{}") + hidden }, []int{422, 200}}, // two honest requests
-	"a blank before the colon":  {func(e *edge) string { return e.head("POST", firstPath, "Content-Length : 5") + "hello" }, []int{400}},
 	// A length beside chunks is passed over: the chunks alone tell where the request ends.
 	"a length and chunks": {func(e *edge) string {
 		return e.head("POST", firstPath, "Content-Type: text/plain", "Content-Length: 5", "Transfer-Encoding: chunked") + "0\r\n\r\n" + hidden
@@ -51,16 +41,8 @@ var shapes = map[string]struct {
 	"two encodings": {func(e *edge) string {
 		return e.head("POST", firstPath, "Transfer-Encoding: chunked", "Transfer-Encoding: identity") + "0\r\n\r\n"
 	}, []int{501}},
-	"an encoding that is not known": {func(e *edge) string { return e.head("POST", firstPath, "Transfer-Encoding: xchunked") + hidden }, []int{501}},
-	"an encoding and chunks":        {func(e *edge) string { return e.head("POST", firstPath, "Transfer-Encoding: gzip, chunked") + hidden }, []int{501}},
 	"a chunk of endless size": {func(e *edge) string {
 		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + strings.Repeat("f", 40) + "\r\nx\r\n0\r\n\r\n" + hidden
-	}, []int{400}},
-	"a chunk of negative size": {func(e *edge) string {
-		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "-1\r\nx\r\n0\r\n\r\n" + hidden
-	}, []int{400}},
-	"a chunk longer than it says": {func(e *edge) string {
-		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "2\r\n{}{}\r\n0\r\n\r\n" + hidden
 	}, []int{400}},
 	"a chunk with an endless remark": {func(e *edge) string {
 		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "2;" + strings.Repeat("x", 1<<16) +
@@ -78,20 +60,14 @@ var shapes = map[string]struct {
 		return e.head("GET", "/healthz", "Content-Length: "+itoa(len(hidden))) + hidden
 	}, []int{200}},
 
-	"no host":               {func(*edge) string { return "GET /healthz HTTP/1.1\r\n\r\n" }, []int{400}},
-	"two hosts":             {func(*edge) string { return "GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" }, []int{400}},
-	"a host of many":        {func(*edge) string { return "GET /healthz HTTP/1.1\r\nHost: a\x00b\r\n\r\n" }, []int{400}},
-	"a folded header":       {func(e *edge) string { return e.head("GET", "/healthz", "X-A: b\r\n Host: c", "Connection: close") }, []int{200}},
-	"a header without name": {func(e *edge) string { return e.head("GET", "/healthz", ": x") }, []int{400}},
-	"a header's NUL":        {func(e *edge) string { return e.head("GET", "/healthz", "X-A: a\x00b") }, []int{400}},
-	"a header's lone CR":    {func(e *edge) string { return e.head("GET", "/healthz", "X-A: a\rX-B: b") }, []int{400}},
+	"two hosts":       {func(*edge) string { return "GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" }, []int{400}},
+	"a folded header": {func(e *edge) string { return e.head("GET", "/healthz", "X-A: b\r\n Host: c", "Connection: close") }, []int{200}},
+	"a header's NUL":  {func(e *edge) string { return e.head("GET", "/healthz", "X-A: a\x00b") }, []int{400}},
 	"two tokens": {func(e *edge) string {
 		return e.head("GET", "/v1/message/"+uuid.NewString()+"/stream", "Authorization: "+token(uuid.New()), "Connection: close")
 	}, []int{401}},
-	"bytes that are no HTTP":    {func(*edge) string { return "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n" }, []int{400}},
-	"HTTP/2 without a greeting": {func(*edge) string { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" }, []int{404}},
-	"HTTP/0.9":                  {func(*edge) string { return "GET /healthz\r\n\r\n" }, []int{400}},
-	"HTTP/9.9":                  {func(*edge) string { return "GET /healthz HTTP/9.9\r\nHost: a\r\n\r\n" }, []int{505}},
+	"bytes that are no HTTP": {func(*edge) string { return "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n" }, []int{400}},
+	"HTTP/9.9":               {func(*edge) string { return "GET /healthz HTTP/9.9\r\nHost: a\r\n\r\n" }, []int{505}},
 	"a tunnel": {func(*edge) string {
 		return "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\nConnection: close\r\n\r\n"
 	}, []int{404}},

@@ -22,11 +22,12 @@ import (
 // keeper is a harness whose chats are kept in Postgres, with a user there.
 type keeper struct {
 	*harness
-	db   testkit.Database
-	pool *pgxpool.Pool
+	db    testkit.Database
+	pool  *pgxpool.Pool
+	files transfer.Store
 }
 
-func newKeeper(t *testing.T) keeper {
+func newKeeper(t *testing.T, change ...func(*Config)) keeper {
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
@@ -34,15 +35,18 @@ func newKeeper(t *testing.T) keeper {
 	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued}, enqueued)
 	memories := postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{Rebuild: enqueued})
 	topics := postgres.NewUserTopics(k.pool, postgres.UserTopicsOptions{Settings: topics.Defaults()})
-	files := transfer.New(transfer.Config{
-		Store:  postgres.NewTransfer(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued}, postgres.UserMemoriesOptions{}),
-		Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
-	})
-	k.harness = newHarness(t, says("x"), func(config *Config) {
-		config.History, config.Memories, config.Topics, config.Transfer = store, memories, topics, files
-	})
+	k.files = postgres.NewTransfer(k.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: enqueued}, postgres.UserMemoriesOptions{})
+	k.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) {
+		config.History, config.Memories, config.Topics, config.Graph = store, memories, topics, postgres.NewGraph(k.pool)
+		config.Transfer = transferOf(t, k.files)
+	}}, change...)...)
 	k.user = testkit.NewUser(t, db)
 	return k
+}
+
+func transferOf(t *testing.T, store transfer.Store) *transfer.Service {
+	t.Helper()
+	return transfer.New(transfer.Config{Store: store, Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})
 }
 
 // in returns the keeper for a subtest, with a user of its own.
@@ -50,7 +54,7 @@ func (k keeper) in(t *testing.T) keeper {
 	t.Helper()
 	sub := *k.harness
 	sub.t, sub.user = t, testkit.NewUser(t, k.db)
-	return keeper{&sub, k.db, k.pool}
+	return keeper{&sub, k.db, k.pool, k.files}
 }
 
 // want sends a request and wants a status; into takes the answer, if it is not nil.
@@ -142,6 +146,9 @@ func TestRoutesOfAChat(t *testing.T) {
 		ask{get, chat + "/messages?limit=2&before_seq=3", "", 200, `"seq":1|"seq":2|"has_more":false`},
 		ask{get, chat + "/messages?limit=1&after_seq=1", "", 200, `"seq":2|"has_more":true`},
 		ask{get, chat + "/memory?content=tune", "", 404, "chat_not_found"}, // of which this store knows nothing
+		ask{get, "/v1/search?q=tune&role=user&limit=1&chat_id=" + made.ID.String(), "", 200, `"seq":1|"snippet":"In tune"|"highlights":[{"start":3,"end":7}]`},
+		ask{get, "/v1/search?q=tune&before=2020-01-01T00:00:00Z", "", 200, `{"results":[]}`},
+		ask{get, "/v1/stats", "", 200, `{"chats":4,"expired_chats":0,"turns":1,"messages":3,"tokens":{"reply":{"input":0|"stored_bytes":{"messages":`},
 	)
 	message := testkit.Ask[uuid.UUID](t, k.pool, "select id from messages where chat_id = $1 and seq = 1", made.ID)
 	testkit.Exec(t, k.pool, "insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('abc'), 'abc', 2)", made.ID, k.user)

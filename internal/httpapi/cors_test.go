@@ -40,8 +40,7 @@ func listed(header string) []string {
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), lets("http://localhost:3000", webApp))
-	for _, path := range []string{firstPath, nextPath, "/v1/message/" + uuid.NewString() + "/stream", "/v1/message/" + uuid.NewString() + "/cancel",
-		"/v1/not/yet"} {
+	for _, path := range []string{firstPath, nextPath, "/v1/message/" + uuid.NewString() + "/stream", "/v1/not/yet", pathMCP} {
 		answer := h.preflight(path, webApp, "POST", "authorization,content-type")
 		header := answer.header
 		if answer.status != 204 || header.Get("Access-Control-Allow-Origin") != webApp || header.Get("Access-Control-Max-Age") != "7200" {
@@ -56,7 +55,7 @@ func TestPreflight(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"authorization", "content-type", "accept", "last-event-id", "idempotency-key", "x-request-id",
-			"x-vercel-ai-ui-message-stream"} {
+			"x-vercel-ai-ui-message-stream", "mcp-protocol-version"} {
 			if !slices.Contains(listed(header.Get("Access-Control-Allow-Headers")), name) {
 				t.Errorf("%s: no %s in %v", path, name, header)
 			}

@@ -1,12 +1,18 @@
 package httpapi
 
 import (
+	"errors"
+	"net/url"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func decodeMessage(body string) (messageRequest, error) {
@@ -108,5 +114,33 @@ func TestDecodeKeepsWhatWasSent(t *testing.T) {
 	want := map[string]any{"id": int64(9007199254740993), "x": 0.1, "l": []any{true, nil, "s"}}
 	if diff := cmp.Diff(want, message.Metadata); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestQueriesAreRead(t *testing.T) {
+	t.Parallel()
+	chatID, before, after := uuid.MustParse(exampleChat), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), time.Date(2026, 11, 20, 23, 0, 0, 500_000_000, time.UTC)
+	long := strings.Repeat("東", 500)
+	for query, want := range map[string]any{
+		"q=scale":          history.SearchQuery{Text: "scale", Limit: 20},
+		"q=%E6%9D%B1+%22a": history.SearchQuery{Text: `東 "a`, Limit: 20},
+		"q=" + long:        history.SearchQuery{Text: long, Limit: 20},
+		"q=a&limit=100&role=assistant&chat_id=" + exampleChat:                 history.SearchQuery{Text: "a", Limit: 100, Role: "assistant", ChatID: chatID},
+		"q=a&before=2026-11-21T12:00:00Z&after=2026-11-21T00:00:00.5%2B01:00": history.SearchQuery{Text: "a", Limit: 20, Before: &before, After: &after},
+		"q=a&chat_id=" + exampleChat + "&topic_id=" + exampleReply: history.RecallQuery{
+			Text: "a", Limit: 20, ChatID: exampleChat, Chat: chatID, TopicID: exampleReply, Topic: uuid.MustParse(exampleReply),
+		},
+		"entity=%20User%20&depth=3&type=": history.GraphQuery{Entity: "User", Depth: 3},
+		"relationship=lives_in&type=place&q=where+do+I+live": history.GraphQuery{
+			Relationship: "lives_in", Type: "place", Text: "where do I live", Depth: 1,
+		},
+		"as_of=2026-11-20T23:00:00.5Z": history.GraphQuery{AsOf: "2026-11-20T23:00:00.5Z", Moment: after, Depth: 1},
+	} {
+		values, err := url.ParseQuery(query)
+		read := reflect.New(reflect.TypeOf(want))
+		err = errors.Join(err, readQuery(values, read.Interface()), history.Check(read.Interface()))
+		if diff := cmp.Diff(want, read.Elem().Interface()); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", query, err, diff)
+		}
 	}
 }

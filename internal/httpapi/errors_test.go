@@ -25,68 +25,64 @@ const (
 	hello     = `{"content":"hello"}`
 )
 
-// refusals makes each code of the contract happen, on a server of its own, or on one that is kept in Postgres.
+// refusedRequests are those that any server answers with the code.
+var refusedRequests = map[fault.Code]struct {
+	method, path, body string
+	headers            []string
+}{
+	fault.BadRequest:           {post, firstPath, `{"content": `, nil},
+	fault.BadUUID:              {post, nextPath, `{"chat_id":"nonsense","content":"a"}`, nil},
+	fault.NoAuthorization:      {post, firstPath, hello, []string{"Authorization", ""}},
+	fault.BadJWT:               {post, firstPath, hello, []string{"Authorization", "Bearer nonsense"}},
+	fault.ForbiddenOrigin:      {post, pathMCP, "{}", []string{"Origin", "https://evil.example"}},
+	fault.NotFound:             {get, "/v2/nothing", "", nil},
+	fault.ChatNotFound:         {post, nextPath, nextBody(uuid.New(), "a"), nil},
+	fault.BodyTooLarge:         {post, firstPath, bodyOf(maxBody + 1), nil},
+	fault.UnsupportedMediaType: {post, firstPath, hello, []string{"Content-Type", "text/plain"}},
+	fault.UnknownModelVariant:  {post, firstPath, `{"content":"a","model_variant":"gpt-2"}`, nil},
+}
+
+// refusals makes each other code of the contract happen, on a server of its own, or on one that is kept in Postgres.
 var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
-	fault.BadRequest: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, firstPath, `{"content": `)
-	},
-	fault.BadUUID: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, nextPath, `{"chat_id":"nonsense","content":"a"}`)
-	},
-	fault.NoAuthorization: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, firstPath, hello, "Authorization", "")
-	},
 	fault.SessionExpired: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"))
-		return h.call(http.MethodPost, firstPath, hello, "Authorization", tokenAt(h.user, time.Now().Add(-2*time.Hour)))
-	},
-	fault.BadJWT: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, firstPath, hello, "Authorization", "Bearer nonsense")
-	},
-	fault.ForbiddenOrigin: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x"), withTools(echoBody)).call(http.MethodPost, pathMCP, "{}", "Origin", "https://evil.example")
+		return h.call(post, firstPath, hello, "Authorization", tokenAt(h.user, time.Now().Add(-2*time.Hour)))
 	},
 	fault.ForbiddenClient: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"))
-		return h.call(http.MethodPost, firstPath, hello, "Authorization", h.oauthToken(oauthClient))
+		return h.call(post, firstPath, hello, "Authorization", h.oauthToken(oauthClient))
 	},
 	fault.UserNotFound: func(_ *testing.T, k keeper) answered {
 		k.user = uuid.New()
-		return k.call(http.MethodPost, "/v1/chats", "{}")
+		return k.call(post, "/v1/chats", "{}")
 	},
 	fault.ForbiddenByPolicy: func(t *testing.T, k keeper) answered {
 		testkit.Exec(t, k.pool, `create policy no_secrets on chats as restrictive for insert with check (title <> 'secret')`)
-		answer := k.call(http.MethodPost, "/v1/chats", `{"title": "secret"}`)
+		answer := k.call(post, "/v1/chats", `{"title": "secret"}`)
 		lines := k.logs.Lines(t, "request failed")
 		if len(lines) == 0 || lines[0]["level"] != "WARN" || !strings.Contains(fmt.Sprint(lines), `"no_secrets"`) {
 			t.Errorf("the policy is not in the log: %v", lines)
 		}
 		return answer
 	},
-	fault.NotFound: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodGet, "/v2/nothing", "")
-	},
 	fault.MethodNotAllowed: func(t *testing.T, _ keeper) answered {
-		answer := newHarness(t, says("x")).call(http.MethodDelete, nextPath, "")
+		answer := newHarness(t, says("x")).call(remove, nextPath, "")
 		if got := answer.header.Get("Allow"); !strings.Contains(got, "POST") {
 			t.Errorf("Allow is %q", got)
 		}
 		return answer
 	},
-	fault.ChatNotFound: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, nextPath, nextBody(uuid.New(), "a"))
-	},
 	fault.MessageNotFound: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"))
-		return h.call(http.MethodPost, "/v1/message/"+h.store.addEmptyChat(h.user).String()+"/cancel", "")
+		return h.call(post, "/v1/message/"+h.store.addEmptyChat(h.user).String()+"/cancel", "")
 	},
 	fault.GenerationInProgress: func(t *testing.T, _ keeper) answered {
 		model := newConductor()
 		h := newHarness(t, model)
 		model.accept()
-		started := h.open(h.request(http.MethodPost, firstPath, hello)).event()
+		started := h.open(h.request(post, firstPath, hello)).event()
 		chatID, _ := started.data["chat_id"].(string)
-		answer := h.call(http.MethodPost, nextPath, nextBody(uuid.MustParse(chatID), "more"))
+		answer := h.call(post, nextPath, nextBody(uuid.MustParse(chatID), "more"))
 		if got := answer.error(t).Details["message_id"]; got != started.data["message_id"] {
 			t.Errorf("the running message is %v, told is %v", started.data["message_id"], got)
 		}
@@ -95,54 +91,45 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	fault.ChatExpired: func(_ *testing.T, k keeper) answered {
 		made := k.newChat(`{"ttl_hours": 1}`)
 		k.expire(made.ID)
-		return k.call(http.MethodGet, "/v1/chats/"+made.ID.String(), "")
+		return k.call(get, "/v1/chats/"+made.ID.String(), "")
 	},
 	fault.ImportInvalid: func(t *testing.T, k keeper) answered {
-		answer := k.call(http.MethodPost, "/v1/chats/import", twoLines+"{}")
+		answer := k.call(post, "/v1/chats/import", twoLines+"{}")
 		if got := answer.error(t).Details["line"]; got != float64(3) {
 			t.Errorf("the line is told as %v", got)
 		}
 		return answer
 	},
 	fault.MemoryNotFound: func(_ *testing.T, k keeper) answered {
-		return k.call(http.MethodGet, "/v1/memories/"+exampleChat, "")
+		return k.call(get, "/v1/memories/"+exampleChat, "")
 	},
 	fault.TopicNotFound: func(_ *testing.T, k keeper) answered {
-		return k.call(http.MethodGet, "/v1/chats/"+k.newChat("").ID.String()+"/topics/current", "")
+		return k.call(get, "/v1/chats/"+k.newChat("").ID.String()+"/topics/current", "")
 	},
 	fault.MemoryExists: func(_ *testing.T, k keeper) answered {
 		k.remember("Plays the cello.")
-		return k.call(http.MethodPatch, k.remember("Plays the viola."), `{"content":"Plays the cello!"}`)
+		return k.call(patch, k.remember("Plays the viola."), `{"content":"Plays the cello!"}`)
 	},
 	fault.MemoryOff: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"), func(c *Config) { c.Extracts = extractor{fails: history.MemoryOff()} })
-		return h.call(http.MethodPost, "/v1/chats/"+exampleChat+"/extract", "")
+		return h.call(post, "/v1/chats/"+exampleChat+"/extract", "")
 	},
 	fault.RecallOff: func(t *testing.T, _ keeper) answered {
-		h := newHarness(t, says("x"), func(c *Config) { c.Recall = &recallStore{fails: history.NoRecall()} })
-		return h.call(http.MethodGet, "/v1/recall?q=x", "")
-	},
-	fault.BodyTooLarge: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, firstPath, bodyOf(maxBody+1))
-	},
-	fault.UnsupportedMediaType: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, firstPath, hello, "Content-Type", "text/plain")
+		h := newHarness(t, says("x"), func(c *Config) { c.Recall = noRecall{} })
+		return h.call(get, "/v1/recall?q=x", "")
 	},
 	fault.ValidationFailed: func(t *testing.T, _ keeper) answered {
-		answer := newHarness(t, says("x")).call(http.MethodPost, firstPath, `{"content":" \n"}`)
+		answer := newHarness(t, says("x")).call(post, firstPath, `{"content":" \n"}`)
 		if _, ok := answer.error(t).Details["content"]; !ok {
 			t.Errorf("details do not name the field: %s", answer.body)
 		}
 		return answer
 	},
-	fault.UnknownModelVariant: func(t *testing.T, _ keeper) answered {
-		return newHarness(t, says("x")).call(http.MethodPost, firstPath, `{"content":"a","model_variant":"gpt-2"}`)
-	},
 	fault.IdempotencyMismatch: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"))
 		id := uuid.NewString()
-		h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": id}))
-		return h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "b", "client_message_id": id}))
+		h.call(post, firstPath, marshal(map[string]any{"content": "a", "client_message_id": id}))
+		return h.call(post, firstPath, marshal(map[string]any{"content": "b", "client_message_id": id}))
 	},
 	fault.OverRequestRateLimit: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"), func(c *Config) { c.MessagesPerMinute = 1 })
@@ -164,7 +151,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 				return map[string]any{"migrations": "pending"}, errors.New("secret address refused")
 			}
 		})
-		answer := h.call(http.MethodGet, "/readyz", "")
+		answer := h.call(get, "/readyz", "")
 		if answer.error(t).Details["migrations"] != "pending" || strings.Contains(string(answer.body), "secret") {
 			t.Errorf("answer is %s", answer.body)
 		}
@@ -202,6 +189,13 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	},
 }
 
+// noRecall is a server that indexes no turns.
+type noRecall struct{}
+
+func (noRecall) Recall(context.Context, auth.Principal, history.RecallQuery) ([]history.RecallResult, error) {
+	return nil, history.NoRecall()
+}
+
 // notReadyBecause is /readyz of a server whose check names the cause.
 func notReadyBecause(code fault.Code) func(t *testing.T, k keeper) answered {
 	return func(t *testing.T, _ keeper) answered {
@@ -210,7 +204,7 @@ func notReadyBecause(code fault.Code) func(t *testing.T, k keeper) answered {
 				return nil, &fault.Error{Code: code, Message: "Not yet.", Details: map[string]any{"pending": []string{"one"}}}
 			}
 		})
-		answer := h.call(http.MethodGet, "/readyz", "")
+		answer := h.call(get, "/readyz", "")
 		if answer.error(t).Details["pending"] == nil {
 			t.Errorf("answer is %s", answer.body)
 		}
@@ -234,8 +228,13 @@ func TestEveryErrorOfTheContract(t *testing.T) {
 	for code, status := range statuses {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
-			happen, ok := refusals[code]
-			if !ok {
+			request, happen := refusedRequests[code], refusals[code]
+			if request.method != "" {
+				happen = func(_ *testing.T, k keeper) answered {
+					return k.call(request.method, request.path, request.body, request.headers...)
+				}
+			}
+			if happen == nil {
 				t.Fatal("no test makes this error happen")
 			}
 			answer := happen(t, k.in(t))
@@ -303,7 +302,7 @@ func TestPanicWithinAnAnswerCutsTheConnection(t *testing.T) {
 			panic("late")
 		})
 	})
-	response, err := h.http.Client().Do(h.request(http.MethodGet, "/river/jobs", ""))
+	response, err := h.http.Client().Do(h.request(get, "/river/jobs", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,40 +55,14 @@ func TestToolsOfUser(t *testing.T) {
 	}
 }
 
-func TestToolsRefused(t *testing.T) {
+func TestLongBodiesOfTools(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), withTools(echoBody))
 	large := `"` + strings.Repeat("x", maxMessage) + `"`
-	for _, c := range []struct {
-		name, body string
-		headers    []string
-		status     int
-	}{
-		{"no token", "{}", []string{"Authorization", ""}, http.StatusUnauthorized},
-		{"a bad token", "{}", []string{"Authorization", "Bearer x"}, http.StatusUnauthorized},
-		{"no JSON", "{}", []string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
-		{"too large", large, nil, http.StatusRequestEntityTooLarge},
-		{"as large as may be", large[:maxMessage-1] + `"`, nil, http.StatusOK},
-	} {
-		response := h.tools(c.body, c.headers...)
-		if response.StatusCode != c.status {
-			t.Errorf("%s: %d, want %d", c.name, response.StatusCode, c.status)
+	for body, want := range map[string]int{large: http.StatusRequestEntityTooLarge, large[:maxMessage-1] + `"`: http.StatusOK} {
+		if response := h.tools(body); response.StatusCode != want {
+			t.Errorf("%d bytes: %d, want %d", len(body), response.StatusCode, want)
 		}
-		if c.status == http.StatusUnauthorized && !strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer") {
-			t.Errorf("%s: %v", c.name, response.Header)
-		}
-	}
-}
-
-func TestToolsFromTheWebApp(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("x"), withTools(echoBody), lets(webApp))
-	header := h.preflight(pathMCP, webApp, "POST", "authorization,content-type,mcp-protocol-version").header
-	if header.Get("Access-Control-Allow-Origin") != webApp || !slices.Contains(listed(header.Get("Access-Control-Allow-Headers")), "mcp-protocol-version") {
-		t.Errorf("%v", header)
-	}
-	if refused := h.tools("{}", "Authorization", "", "Origin", webApp); refused.Header.Get("Access-Control-Allow-Origin") != webApp {
-		t.Errorf("%v", refused.Header)
 	}
 }
 
@@ -162,4 +136,53 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// TestOriginsOfTools holds which requests of /mcp come from a page that may send them. A page whose name was made to
+// point to this server is of the same origin, but its name is not the server's.
+func TestOriginsOfTools(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, host, origin, site string
+		listed                   []string
+		status                   int
+	}{
+		{name: "no browser", host: "api.example.com", status: 200},
+		{name: "no browser, any host", host: "evil.example", status: 200},
+		{name: "rebound", host: "evil.example:8080", origin: "http://evil.example:8080", status: 403},
+		{name: "rebound where every origin is let in", host: "evil.example:8080", origin: "http://EVIL.example:8080", listed: []string{"*"}, status: 403},
+		{name: "rebound where one is listed", host: "evil.example", origin: "http://evil.example", listed: []string{webApp}, status: 403},
+		{name: "rebound to a name like ours", host: "localhost.evil.example", origin: "http://localhost.evil.example", status: 403},
+		{name: "another site", host: "127.0.0.1:8080", origin: "https://evil.example", site: "cross-site", status: 403},
+		{name: "another site that is an address", host: "127.0.0.1:8080", origin: "http://192.0.2.1", status: 403},
+		{name: "another site where all are let in", host: "127.0.0.1:8080", origin: "https://evil.example", site: "cross-site", listed: []string{"*"}, status: 200},
+		{name: "another port", host: "localhost:8080", origin: "http://localhost:3000", site: "same-site", status: 403},
+		{name: "a frame without an origin", host: "localhost:8080", origin: "null", status: 403},
+		{name: "no url", host: "localhost:8080", origin: "http://%", status: 403},
+		{name: "a listed app", host: "api.example.com", origin: webApp, site: "same-site", listed: []string{webApp}, status: 200},
+		{name: "a listed app of the same origin", host: "app.example.com", origin: webApp, listed: []string{webApp}, status: 200},
+		{name: "the same origin behind a proxy", host: "app.example.com", origin: webApp, site: "same-origin", status: 200},
+		{name: "the same origin behind a proxy that changes the host", host: "127.0.0.1:8080", origin: webApp, site: "same-origin", status: 200},
+		{name: "localhost", host: "localhost:8080", origin: "http://localhost:8080", status: 200},
+		{name: "a name below localhost", host: "app.localhost:8080", origin: "http://app.localhost:8080", status: 200},
+		{name: "loopback", host: "127.0.0.1:8080", origin: "http://127.0.0.1:8080", status: 200},
+		{name: "loopback, IPv6", host: "[::1]:8080", origin: "http://[::1]:8080", status: 200},
+		{name: "an address in the local network", host: "192.168.1.5", origin: "http://192.168.1.5", status: 200},
+	} {
+		h := newHarness(t, says("x"), withTools(echoBody), lets(c.listed...))
+		headers := []string{"Origin", c.origin}
+		if c.site != "" {
+			headers = append(headers, "Sec-Fetch-Site", c.site)
+		}
+		request := h.request(http.MethodPost, pathMCP, "{}", headers...)
+		request.Host = c.host
+		response, err := h.http.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", c.name, response.StatusCode, c.status)
+		}
+	}
 }

@@ -3,14 +3,12 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"maps"
+	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -28,66 +26,39 @@ func (k keeper) remember(content string) string {
 	return "/v1/memories/" + made.ID.String()
 }
 
-// The shape of a memory is a contract.
-func TestMemoryHasItsFields(t *testing.T) {
-	t.Parallel()
-	k := newKeeper(t)
-	answer := k.want(http.StatusCreated, http.MethodPost, "/v1/memories",
-		`{"content": " Prefers oat milk. ", "type": "preference", "durable": true, "pinned": null}`, nil)
-	var made map[string]any
-	answer.decode(t, &made)
-	fields := strings.Fields(`access_count confidence conflicts_with content created_at durable edited id lang last_accessed memory_type origin pinned
-		recorded_at retracted_at source_session_id sources status superseded_by updated_at valid_from valid_to version`)
-	if diff := cmp.Diff(fields, slices.Sorted(maps.Keys(made))); diff != "" {
-		t.Error(diff)
-	}
-	path := "/v1/memories/" + made["id"].(string)
-	if got := answer.header.Get("Location"); got != path {
-		t.Errorf("Location is %q", got)
-	}
-	if made["content"] != "Prefers oat milk." || made["memory_type"] != "preference" || made["durable"] != true || made["origin"] != "user" {
-		t.Errorf("made %s", answer.body)
-	}
-	if read := k.want(http.StatusOK, http.MethodGet, path, "", nil); string(read.body) != string(answer.body) {
-		t.Errorf("read %s", read.body)
-	}
-	if again := k.want(http.StatusOK, http.MethodPost, "/v1/memories", `{"content": "prefers oat milk"}`, nil); string(again.body) != string(answer.body) {
-		t.Errorf("again %s", again.body)
-	}
-	chatID := k.newChat("").ID
-	said := k.talk(chatID, 1)
-	testkit.Exec(t, k.pool, `insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
-		select $1, m.id, m.user_id, m.chat_id, m.seq, 'f', 'message', m.created_at from messages m where m.id = $2`, made["id"], said[0])
-	k.want(http.StatusOK, http.MethodGet, path, "", nil).decode(t, &made)
-	source := made["sources"].([]any)[0].(map[string]any)
-	if diff := cmp.Diff(strings.Fields("chat_id message_id quote said_at seq"), slices.Sorted(maps.Keys(source))); diff != "" ||
-		source["quote"] != "message" || source["seq"] != 1.0 {
-		t.Errorf("%v %s", source, diff)
-	}
-	var changed history.Memory
-	k.want(http.StatusOK, http.MethodPatch, path, `{"content": "Prefers soy milk.", "pinned": true, "type": "fact", "status": "inbox"}`, &changed)
-	if changed.Content != "Prefers soy milk." || !changed.Pinned || changed.MemoryType != "fact" || changed.Status != "inbox" || !changed.Edited ||
-		changed.Version != 2 {
-		t.Errorf("changed %+v", changed)
-	}
-	var made2 map[string][]map[string]any
-	k.want(http.StatusOK, http.MethodGet, path+"/history", "", nil).decode(t, &made2)
-	first := made2["revisions"][0]
-	if diff := cmp.Diff(strings.Fields("action actor content created_at memory_id model prompt_ref reason version"),
-		slices.Sorted(maps.Keys(first))); diff != "" || len(made2["revisions"]) != 2 ||
-		first["action"] != "ADD" || first["actor"] != "user" || made2["revisions"][1]["content"] != "Prefers soy milk." {
-		t.Errorf("%v %s", made2, diff)
-	}
-	k.want(http.StatusNoContent, http.MethodDelete, path+"?also=summaries", "", nil)
-	k.want(http.StatusNotFound, http.MethodGet, path, "", nil)
+// extractor answers with the same row for every chat.
+type extractor struct {
+	row   history.Extraction
+	fails error
 }
 
-// Every route of memories once, beside those above.
+func (e extractor) Extract(_ context.Context, _ auth.Principal, chatID uuid.UUID) (history.Extraction, error) {
+	e.row.ChatID = chatID
+	return e.row, e.fails
+}
+
+// Every route of memories once.
 func TestRoutesOfMemories(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	const all, settings = "/v1/memories", "/v1/memories/settings"
 	k.walk(ask{get, all, "", 200, `{"memories":[],"next_cursor":null}`})
+	answer := k.want(http.StatusCreated, post, all, `{"content": " Prefers oat milk. ", "type": "preference", "durable": true, "pinned": null}`, nil)
+	milk := answer.header.Get("Location")
+	said := k.talk(k.newChat("").ID, 1)
+	testkit.Exec(t, k.pool, `insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+		select $1, m.id, m.user_id, m.chat_id, m.seq, 'f', 'message', m.created_at from messages m where m.id = $2`, strings.TrimPrefix(milk, all+"/"), said[0])
+	k.walk(
+		ask{get, milk, "", 200, `"content":"Prefers oat milk."|"memory_type":"preference"|"durable":true|"origin":"user"|"quote":"message"|"seq":1`},
+		ask{post, all, `{"content": "prefers oat milk"}`, 200, `"content":"Prefers oat milk."|"version":1`},
+		ask{patch, milk, `{"content": "Prefers soy milk.", "pinned": true, "type": "fact", "status": "inbox"}`, 200,
+			`"content":"Prefers soy milk."|"pinned":true|"memory_type":"fact"|"status":"inbox"|"edited":true|"version":2`},
+		ask{get, milk + "/history", "", 200, `"action":"ADD","content":"Prefers oat milk."|"actor":"user"|"content":"Prefers soy milk."`},
+		ask{remove, milk + "?also=summaries", "", 204, ""},
+		ask{get, milk, "", 404, "memory_not_found"},
+	)
+	k.server.config.Extracts = extractor{row: history.Extraction{Result: "done", Dropped: json.RawMessage(`{"moment":1}`), Model: new("gpt")}}
+	k.walk(ask{post, "/v1/chats/" + exampleChat + "/extract", "{}", 200, `"chat_id":"` + exampleChat + `"|"result":"done"|"dropped":{"moment":1}|"model":"gpt"`})
 	k.remember("Her knee hurts <a lot>.")
 	k.remember("Plays the cello.")
 	var proposed struct{ Token string }
@@ -152,31 +123,92 @@ func TestMemoryOffIsToldOverHTTP(t *testing.T) {
 	k.want(http.StatusOK, http.MethodDelete, "/v1/memories", "", nil)
 }
 
-// extractor answers with the same row for every chat.
-type extractor struct {
-	row   history.Extraction
-	fails error
+// newTopic gives all turns of a chat to a new topic, and returns its path.
+func (k keeper) newTopic(chatID uuid.UUID, title string) string {
+	k.t.Helper()
+	testkit.Exec(k.t, k.pool, "select throughline.index_chat(id, last_seq) from chats where id = $1", chatID)
+	id := testkit.Ask[uuid.UUID](k.t, k.pool,
+		`with made as (insert into topics (chat_id, user_id, number, title, message_count, created_at, last_active_at, first_seq, last_seq)
+		select chat_id, user_id, 1 + (select count(*) from topics t where t.chat_id = $1), $2, count(*), min(created_at), max(created_at), min(seq), max(seq)
+		  from messages where chat_id = $1 group by chat_id, user_id returning id),
+		given as (update turn_index i set topic_id = made.id from made where i.chat_id = $1 and i.topic_id is null)
+		select id from made`, chatID, title)
+	return fmt.Sprintf("/v1/chats/%s/topics/%s", chatID, id)
 }
 
-func (e extractor) Extract(_ context.Context, _ auth.Principal, chatID uuid.UUID) (history.Extraction, error) {
-	e.row.ChatID = chatID
-	return e.row, e.fails
-}
-
-func TestExtractionAnswersTheLedger(t *testing.T) {
+// Every route of a topic once.
+func TestRoutesOfTopics(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
-	k.server.config.Extracts = extractor{row: history.Extraction{
-		ID: uuid.New(), SeqFrom: 1, SeqTo: 4, Turns: 2, Result: "done", Candidates: 3, Added: 2, Noops: 1, Dropped: json.RawMessage(`{"moment":1}`),
-		Calls: 2, Model: new("gpt"),
-	}}
-	var row map[string]any
-	k.want(http.StatusOK, http.MethodPost, "/v1/chats/"+exampleChat+"/extract", "", nil).decode(t, &row)
-	fields := strings.Fields(`added calls candidates chat_id created_at dropped duration_ms id input_tokens model noops output_tokens prompt_ref ` +
-		`result seq_from seq_to superseded turns updated`)
-	if diff := cmp.Diff(fields, slices.Sorted(maps.Keys(row))); diff != "" || row["chat_id"] != exampleChat || row["result"] != "done" {
-		t.Errorf("%v %s", row, diff)
+	chatID := k.newChat("").ID
+	list := "/v1/chats/" + chatID.String() + "/topics"
+	k.walk(ask{get, list, "", 200, `{"topics":[]}`})
+	k.talk(chatID, 4)
+	path := k.newTopic(chatID, "Bows")
+	elsewhere := k.newChat("").ID
+	k.talk(elsewhere, 2)
+	other := k.newTopic(elsewhere, "Elsewhere")
+	k.walk(
+		ask{get, list, "", 200, `"title":"Bows"|"message_count":4`},
+		ask{get, path, "", 200, `"title":"Bows"|"merged_into":null`},
+		ask{get, path + "/history?include_compressed=true", "", 200, `"role":"user","content":"message 1","timestamp":`},
+		ask{get, path + "/stats", "", 200, `"topic_title":"Bows"|"total_messages":4`},
+		ask{get, path + "/archive", "", 200, `{"compressed_messages":null}`},
+		ask{get, list + "/current/context", "", 200, `"content":"message 4"`},
+		ask{patch, list + "/current", `{"title": " Bows\n and  strings ", "tags": ["cello", " cello"], "importance": 0.8}`, 200,
+			`"title":"Bows and strings"|"tags":["cello"]|"importance":0.8,`},
+		ask{get, path, "", 200, `"importance":0.8,`},
+		ask{post, path + "/merge", `{"into": "` + other[strings.LastIndex(other, "/")+1:] + `"}`, 404, "topic_not_found"},
+	)
+	k.expire(chatID)
+	k.walk(ask{get, list, "", 410, "chat_expired"}, ask{patch, path, `{}`, 410, "chat_expired"}, ask{get, path + "/context", "", 410, "chat_expired"})
+}
+
+// The graph is answered as JSON, or as a drawing's source.
+func TestRoutesOfTheGraph(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	id := strings.TrimPrefix(k.remember("Ilse teaches the cello."), "/v1/memories/")
+	testkit.Exec(t, k.pool, `with e as (insert into memory_entities (user_id, name, entity_type) values ($1, 'Ilse', 'person'), ($1, 'Cello', 'product') returning id, name),
+		m as (insert into memory_mentions (user_id, memory_id, entity_id) select $1, $2, e.id from e)
+		insert into memory_relationships (user_id, memory_id, source_entity_id, relationship, target_entity_id, valid_from)
+		select $1, $2, i.id, 'teaches', o.id, '2026-03-01Z' from e i, e o where i.name = 'Ilse' and o.name = 'Cello'`, k.user, id)
+	for format, want := range map[string][2]string{
+		"":                                  {mediaJSON, `"relationship":"teaches","target":"Cello","valid":true,"valid_from":"2026-03-01T00:00:00Z","valid_to":null`},
+		"?format=json":                      {mediaJSON, `{"name":"Ilse","type":"person","mentions":1}`},
+		"?entity=nobody":                    {mediaJSON, `{"entities":[],"relationships":[]}`},
+		"?format=mermaid&entity=%20Ilse%20": {mediaMermaid + "; charset=utf-8", `-->|"teaches"|`},
+		"?format=dot":                       {mediaDOT + "; charset=utf-8", `[label="teaches"]`},
+	} {
+		answer := k.want(http.StatusOK, get, "/v1/graph"+format, "", nil)
+		if kind := answer.header.Get("Content-Type"); kind != want[0] || !strings.Contains(string(answer.body), want[1]) {
+			t.Errorf("%s: %s %s", format, kind, answer.body)
+		}
 	}
-	k.server.config.Extracts = extractor{fails: fault.NoChat()}
-	k.want(http.StatusNotFound, http.MethodPost, "/v1/chats/"+exampleChat+"/extract", "{}", nil)
+}
+
+// rewriter makes questions longer, or fails.
+type rewriter struct{ fails error }
+
+func (r rewriter) Standalone(_ context.Context, _ auth.Principal, _ uuid.UUID, content string) (history.Standalone, error) {
+	return history.Standalone{Content: content + " of the cello", Rewritten: true}, r.fails
+}
+
+func TestQuestionIsRewritten(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"), func(config *Config) { config.Rewriter, config.MessagesPerMinute = rewriter{}, 1 })
+	path := "/v1/chats/" + uuid.NewString() + "/standalone"
+	if got := h.call(http.MethodPost, path,
+		`{"content": " And the second string "}`); string(got.body) != `{"content":"And the second string of the cello","rewritten":true}`+"\n" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := h.call(http.MethodPost, path, `{"content": "And?"}`); got.status != http.StatusTooManyRequests {
+		t.Errorf("a second one in the same minute: %d %s", got.status, got.body)
+	}
+	failing := newHarness(t, says("x"), func(config *Config) {
+		config.Rewriter = rewriter{fault.New(fault.UpstreamTimeout, "The model took too long.")}
+	})
+	if got := failing.call(http.MethodPost, path, `{"content": "And?"}`); got.status != http.StatusGatewayTimeout {
+		t.Errorf("a model that is too slow: %d %s", got.status, got.body)
+	}
 }

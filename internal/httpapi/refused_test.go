@@ -158,7 +158,7 @@ var refusedCases = []refusedCase{
 func TestRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
-	k.server.config.Recall, k.server.config.Graph, k.server.config.Rewriter = &recallStore{}, &graphStore{}, rewriter{}
+	k.server.config.Rewriter = rewriter{}
 	chat := k.newChat(`{"title": "Unchanged"}`)
 	message := k.talk(chat.ID, 2)[0]
 	last := func(path string) string { return path[strings.LastIndex(path, "/")+1:] }

@@ -6,58 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
-
-// ferry is a harness whose chats go out of Postgres and into it, with a user there.
-type ferry struct {
-	*harness
-	pool *pgxpool.Pool
-}
-
-func newFerry(t *testing.T, change ...func(*Config)) ferry {
-	t.Helper()
-	return newFerryOn(t, func(store transfer.Store) transfer.Store { return store }, change...)
-}
-
-// newFerryOn is newFerry with something between the service and its store.
-func newFerryOn(t *testing.T, between func(transfer.Store) transfer.Store, change ...func(*Config)) ferry {
-	t.Helper()
-	db := testkit.NewDatabase(t)
-	f := ferry{pool: testkit.NewPool(t, db.DSN)}
-	store := postgres.NewTransfer(f.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }},
-		postgres.UserMemoriesOptions{})
-	service := transfer.New(transfer.Config{Store: between(store), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})
-	f.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) { config.Transfer = service }}, change...)...)
-	f.user = testkit.NewUser(t, db)
-	return f
-}
 
 const twoLines = `{"role":"user","content":"How do I practise scales?"}
 {"role":"assistant","content":"Slowly."}
 `
 
-func (f ferry) importFile(file string, headers ...string) answered {
+func (f keeper) importFile(file string, headers ...string) answered {
 	f.t.Helper()
 	return f.call(http.MethodPost, "/v1/chats/import", file, headers...)
 }
 
 // imported imports a file that nothing is wrong with and gives its first chat.
-func (f ferry) imported(file string) uuid.UUID {
+func (f keeper) imported(file string) uuid.UUID {
 	f.t.Helper()
 	answer := f.importFile(file)
 	var result transfer.Result
@@ -70,7 +41,7 @@ func (f ferry) imported(file string) uuid.UUID {
 
 func TestImportAnswersWithEachChat(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t)
+	f := newKeeper(t)
 	for i, kind := range importTypes {
 		answer := f.importFile(twoLines, "Content-Type", kind+"; charset=utf-8")
 		var result transfer.Result
@@ -89,28 +60,13 @@ func TestImportAnswersWithEachChat(t *testing.T) {
 
 func TestImportRefusals(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t)
-	for name, c := range map[string]struct {
-		file    string
-		headers []string
-		status  int
-		code    string
-	}{
-		"media type":  {twoLines, []string{"Content-Type", "application/zip"}, 415, "unsupported_media_type"},
-		"none":        {twoLines, []string{"Content-Type", ""}, 415, "unsupported_media_type"},
-		"compressed":  {twoLines, []string{"Content-Encoding", "gzip"}, 415, "unsupported_media_type"},
-		"no token":    {twoLines, []string{"Authorization", ""}, 401, "no_authorization"},
-		"not a file":  {"hello", nil, 422, "import_invalid"},
-		"a bad line":  {twoLines + "{}\n", nil, 422, "import_invalid"},
-		"bad, events": {"hello", []string{"Accept", "text/event-stream;q=0.5, application/json"}, 422, "import_invalid"},
+	f := newKeeper(t)
+	for code, answer := range map[string]answered{
+		"unsupported_media_type": f.importFile(twoLines, "Content-Type", "application/zip"),
+		"import_invalid":         f.importFile("hello", "Accept", "text/event-stream;q=0.5, application/json"),
 	} {
-		answer := f.importFile(c.file, c.headers...)
-		failure := answer.error(t)
-		if answer.status != c.status || failure.Code != c.code {
-			t.Errorf("%s: %d %s", name, answer.status, answer.body)
-		}
-		if name == "a bad line" && (failure.Details["line"] != 3.0 || failure.Details["reason"] != "no_content") {
-			t.Errorf("%v", failure.Details)
+		if failure := answer.error(t); failure.Code != code {
+			t.Errorf("%d %s", answer.status, answer.body)
 		}
 	}
 }
@@ -129,7 +85,7 @@ func (spaces) Read(into []byte) (int, error) {
 
 func TestImportThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t)
+	f := newKeeper(t)
 	for name, length := range map[string]int64{"told before": maxImport + 1, "found out": -1} {
 		request := f.request(http.MethodPost, "/v1/chats/import", "x")
 		request.Body, request.ContentLength = io.NopCloser(endless(maxImport+1)), length
@@ -141,7 +97,7 @@ func TestImportThatIsTooLargeIsRefused(t *testing.T) {
 }
 
 // listen imports a file and reads its events.
-func (f ferry) listen(body io.Reader) *openStream {
+func (f keeper) listen(body io.Reader) *openStream {
 	f.t.Helper()
 	request := f.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream")
 	request.Body, request.ContentLength = io.NopCloser(body), -1
@@ -183,7 +139,7 @@ func (s *openStream) progress() (progress []transfer.Progress, name, data string
 // The events come while the file is still being sent.
 func TestImportTellsItsProgress(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t)
+	f := newKeeper(t)
 	body, send := io.Pipe()
 	h := f.listen(body)
 	if name, data := h.imports(); name != eventImportProgress || !strings.Contains(data, `"phase":"receiving","bytes":0`) {
@@ -220,7 +176,7 @@ func TestImportTellsItsProgress(t *testing.T) {
 
 func TestImportTellsOfItsFailure(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t)
+	f := newKeeper(t)
 	for reason, body := range map[string]io.Reader{
 		"import_invalid": strings.NewReader(twoLines + "{}"), "body_too_large": endless(maxImport + 1),
 	} {
@@ -238,7 +194,7 @@ func TestImportTellsOfItsFailure(t *testing.T) {
 // A client that goes away while it sends leaves nothing behind, and gives its place back.
 func TestImportOfAClientThatGoesAway(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t, func(config *Config) { config.MaxStreamsPerUser = 1 })
+	f := newKeeper(t, func(config *Config) { config.MaxStreamsPerUser = 1 })
 	body, send := io.Pipe()
 	h := f.listen(body)
 	_, _ = io.WriteString(send, twoLines)
@@ -257,7 +213,7 @@ func TestImportOfAClientThatGoesAway(t *testing.T) {
 
 func TestExportIsAFile(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t)
+	f := newKeeper(t)
 	chatID := f.imported(strings.Replace(twoLines, "How do", `../\"Ünï\r\n; How do`, 1))
 	for format, want := range map[string]struct{ kind, extension, begins string }{
 		"":                 {"application/x-ndjson", "jsonl", `{"type":"bundle","format":"throughline","version":1,`},
@@ -292,9 +248,10 @@ func (b brokenStore) ExportMessages(ctx context.Context, user auth.Principal, ch
 // Half a file never looks like a whole one; before the first bytes a failure is answered as such.
 func TestExportThatBreaks(t *testing.T) {
 	t.Parallel()
+	f := newKeeper(t)
+	chatID := f.imported(strings.ReplaceAll(strings.Repeat(twoLines, 600), "Slowly.", strings.Repeat("slowly ", 100)))
 	for _, after := range []int64{0, 1} {
-		f := newFerryOn(t, func(store transfer.Store) transfer.Store { return brokenStore{store, after} })
-		chatID := f.imported(strings.ReplaceAll(strings.Repeat(twoLines, 600), "Slowly.", strings.Repeat("slowly ", 100)))
+		f.server.config.Transfer = transferOf(t, brokenStore{f.files, after})
 		response, err := f.http.Client().Do(f.request(http.MethodGet, "/v1/chats/"+chatID.String()+"/export", ""))
 		if err != nil {
 			t.Fatal(err)
@@ -325,7 +282,7 @@ func TestExportsNameTakesNothingOdd(t *testing.T) {
 
 func TestAnAccountGoesOutAndComesIn(t *testing.T) {
 	t.Parallel()
-	f := newFerry(t)
+	f := newKeeper(t)
 	f.imported(twoLines)
 	file := f.call(http.MethodGet, "/v1/export", "")
 	name := file.header.Get("Content-Disposition")
@@ -363,9 +320,11 @@ func (f failingSnapshot) Memories(context.Context, *bundle.Memory) ([]bundle.Mem
 // Half an account is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks.
 func TestAnAccountThatFailsBreaksOff(t *testing.T) {
 	t.Parallel()
+	whole := newKeeper(t)
 	for name, content := range map[string]string{"small": "x", "large": strings.Repeat("x", 4*exportBuffer)} {
-		f := newFerryOn(t, func(store transfer.Store) transfer.Store { return failingSnapshots{Store: store} })
+		f := whole.in(t)
 		f.imported(`{"role":"user","content":"` + content + `"}`)
+		f.server.config.Transfer = transferOf(t, failingSnapshots{f.files})
 		answer, err := f.http.Client().Do(f.request(http.MethodGet, "/v1/export", ""))
 		if err != nil {
 			t.Fatal(err)
