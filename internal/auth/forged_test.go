@@ -1,15 +1,10 @@
 package auth
 
 import (
-	"bytes"
-	"compress/flate"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -22,28 +17,16 @@ func spellingAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
 	good := hs256(t, p.good())
 	token := strings.TrimPrefix(good, "Bearer ")
-	parts := strings.Split(token, ".")
 	return []attack{
 		{"full-width scheme", "Ｂｅａｒｅｒ " + token, ""},
-		{"no-break space after the scheme", "Bearer\u00a0" + token, ""},
 		{"zero-width space in the token", "Bearer " + token[:20] + "\u200b" + token[20:], ""},
-		{"line separator at the end", good + "\u2028x", ""},
-		{"NUL at the end", good + "\x00", ""},
 		{"CRLF and a header", good + "\r\nX-User: admin", ""},
-		{"percent signs", "Bearer " + url.QueryEscape(token+"="), ""},
-		{"quotes", `Bearer "` + token + `"`, ""},
-		{"comma at the end", good + ",", ""},
 		{"dot at the end", good + ".", ""},
 		{"dot at the beginning", "Bearer ." + token, ""},
 		{"empty parts", "Bearer ..", ""},
-		{"dots alone", "Bearer " + strings.Repeat(".", 1000), ""},
-		{"padding within", "Bearer " + parts[0] + "==." + parts[1] + "." + parts[2], ""},
-		{"full-width dots", "Bearer " + strings.Join(parts, "．"), ""},
 		{"one megabyte", good + strings.Repeat("A", 1<<20), ""},
 		{"one megabyte of dots", "Bearer " + strings.Repeat(".", 1<<20), ""},
 		{"as a query parameter would be", "access_token=" + token, ""},
-		{"Digest", "Digest " + token, ""},
-		{"API key scheme", "ApiKey sb_secret_abcdefghijklmnopqrstuv_12345678", ""},
 	}
 }
 
@@ -70,43 +53,24 @@ func signatureAttacks(t *testing.T, p *project) []attack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyOfSomebody, err := rsa.GenerateKey(rand.Reader, minRSABits)
-	if err != nil {
-		t.Fatal(err)
-	}
 	hmacWith := func(key []byte, kid string) string {
 		return "Bearer " + sign(t, jwt.SigningMethodHS256, key, map[string]any{"kid": kid}, good)
 	}
 	return []attack{
-		{"alg nOnE", unsigned(`{"alg":"nOnE"}`), ""},
-		{"alg none and a space", unsigned(`{"alg":"none "}`), ""},
-		{"alg none and NUL", unsigned(`{"alg":"none\u0000"}`), ""},
 		{"alg none, signed all the same", headed(`{"alg":"none"}`), ""},
-		{"alg null", headed(`{"alg":null}`), ""},
 		{"alg a number", headed(`{"alg":256}`), ""},
-		{"alg in full width", headed(`{"alg":"ＨＳ２５６"}`), ""},
 		{"alg under another case", headed(`{"ALG":"HS256"}`), ""},
-		{"alg twice, the same", headed(`{"alg":"HS256","alg":"HS256"}`), ""},
 		{"kid twice", headed(`{"alg":"HS256","kid":"a","kid":"b"}`), ""},
 		{"EdDSA", withSignature(unsigned(`{"alg":"EdDSA","kid":"ec"}`), b64(make([]byte, 64))), ""},
 		{"ES256K", withSignature(unsigned(`{"alg":"ES256K","kid":"ec"}`), b64(make([]byte, 64))), ""},
 		{"HS256, public RSA key as DER", hmacWith(der, "rsa"), ""},
 		{"HS256, published key set", hmacWith([]byte(p.body), "ec"), ""},
-		{"HS256, own JWK's text", hmacWith([]byte(b64(mustPoint(t))), "ec"), ""},
-		{"RS256, key of somebody else", "Bearer " + sign(t, jwt.SigningMethodRS256, keyOfSomebody, map[string]any{"kid": "rsa"}, good), ""},
-		{"kid an address", withKid("http://127.0.0.1:1/jwks.json"), ""},
-		{"kid an absolute path", withKid("/proc/sys/kernel/randomize_va_space"), ""},
-		{"kid a command", withKid("ec|/usr/bin/id"), ""},
 		{"kid a list", withKid([]string{"ec"}), ""},
 		{"kid null", withKid(nil), ""},
-		{"kid with a NUL", withKid("ec\x00"), ""},
-		{"kid of 10 000 characters", withKid(strings.Repeat("k", 10_000)), ""},
 		{"JWE header", "Bearer " + b64([]byte(`{"alg":"dir","enc":"A256GCM"}`)) + "..AAAA.AAAA.AAAA", ""},
 		{"JWE's algorithm on a signed token", headed(`{"alg":"A128KW","enc":"A256GCM"}`), ""},
 		{"b64 false, declared critical", headed(`{"alg":"HS256","b64":false,"crit":["b64"]}`), ""},
 		{"crit empty", headed(`{"alg":"HS256","crit":[]}`), ""},
-		{"crit null", headed(`{"alg":"HS256","crit":null}`), ""},
-		{"jku empty", headed(`{"alg":"HS256","jku":""}`), ""},
 		{"ES256, r zero", signature(zero, s), ""},
 		{"ES256, s zero", signature(r, zero), ""},
 		{"ES256, r and s one", signature(one, one), ""},
@@ -120,15 +84,6 @@ func signatureAttacks(t *testing.T, p *project) []attack {
 	}
 }
 
-func mustPoint(t *testing.T) []byte {
-	t.Helper()
-	point, err := ecKey().PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return point
-}
-
 // bodyAttacks are signed by the project, and hold no claims that could be read in one way alone.
 func bodyAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
@@ -140,13 +95,6 @@ func bodyAttacks(t *testing.T, p *project) []attack {
 	more := func(text string) string { return body(strings.TrimSuffix(string(good), "}") + "," + text + "}") }
 	nested := strings.TrimPrefix(hs256(t, p.good()), "Bearer ")
 	deep := strings.Repeat("[", 4000) + strings.Repeat("]", 4000)
-	var packed bytes.Buffer
-	writer, err := flate.NewWriter(&packed, flate.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = writer.Write(good) // into memory
-	_ = writer.Close()
 	return []attack{
 		{"sub twice", more(`"sub":"` + uuid.NewString() + `"`), ""},
 		{"sub twice, one name escaped", more(`"\u0073ub":"` + userID.String() + `"`), ""},
@@ -155,17 +103,13 @@ func bodyAttacks(t *testing.T, p *project) []attack {
 		{"exp beyond a double", body(strings.Replace(string(good), `"exp":`, `"exp":1e999,"x":`, 1)), ""},
 		{"exp an object", body(strings.Replace(string(good), `"exp":`, `"exp":{"now":1},"x":`, 1)), ""},
 		{"nested token", forge(t, `{"alg":"HS256","cty":"JWT"}`, nested, secret), ""},
-		{"nested token as a text", forge(t, `{"alg":"HS256","cty":"JWT"}`, `"`+nested+`"`, secret), ""},
-		{"compressed", forge(t, `{"alg":"HS256","zip":"DEF"}`, packed.String(), secret), ""},
 		{"byte order mark", body("\ufeff" + string(good)), ""},
 		{"two objects", body(string(good) + string(good)), ""},
-		{"a list of the object", body("[" + string(good) + "]"), ""},
 		{"invalid UTF-8 in sub", body(strings.Replace(string(good), userID.String(), userID.String()+"\xff", 1)), ""},
 		{"half a surrogate in sub", body(strings.Replace(string(good), userID.String(), userID.String()+`\ud800`, 1)), ""},
 		{"deep sub", body(strings.Replace(string(good), `"sub":`, `"sub":`+deep+`,"x":`, 1)), ""},
 		{"deep beyond the parser", body(`{"a":` + strings.Repeat(`[`, 11_000)), ""},
 		{"comment", body("/* */" + string(good)), ""},
-		{"single quotes", body(strings.ReplaceAll(string(good), `"`, `'`)), ""},
 		{"empty body", body(""), ""},
 		{"anonymous flag a text", body(strings.Replace(string(good), `"is_anonymous":false`, `"is_anonymous":"true"`, 1)), ""},
 	}
