@@ -36,8 +36,8 @@ func refused(t *testing.T, database testkit.Database) string {
 	return unusable.Reason
 }
 
-// Every name that could clash is looked at before anything is applied, and all that do are named in one sentence.
-func TestMigrateNamesWhatIsTaken(t *testing.T) {
+// Everything is looked at before anything is applied, and all that is in the way is named in one sentence.
+func TestMigrateNamesWhatIsTakenOrMissing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ setup, want string }{
 		"tables":           {"create table public.messages (); create table public.chats (id int)", "table public.chats, table public.messages already exist"},
@@ -53,11 +53,25 @@ func TestMigrateNamesWhatIsTaken(t *testing.T) {
 			"schema inspect, schema river, table public.chats already exist"},
 		"our policy": {"create policy throughline_chat_listeners on realtime.messages for select using (false)",
 			"policy throughline_chat_listeners on realtime.messages already exist"},
+
+		// A plain Postgres lacks what every Supabase project has.
+		"the schema auth": {"drop schema auth cascade", "schema auth, table auth.users, function auth.uid() are missing: use the database of a Supabase project"},
+		"its users":       {"drop table auth.users cascade", "table auth.users are missing"},
+		"its functions":   {"drop function auth.uid() cascade", "function auth.uid() are missing"},
+		"the right to make the history": {"revoke create on database %s from postgres, public",
+			"the role postgres may not make or change the schema supabase_migrations: connect as the role postgres of the project"},
+		"the right to create schemas": {"revoke create on database %s from postgres, public; create schema supabase_migrations authorization postgres; " +
+			"create table supabase_migrations.schema_migrations (version text primary key, statements text[], name text); " +
+			"alter table supabase_migrations.schema_migrations owner to postgres",
+			"the role postgres may not create schemas in this database: connect as"},
+		"the right to create tables":  {"revoke create on schema public from postgres, public", "may not create tables in the schema public"},
+		"the right to refer to users": {"revoke references on auth.users from postgres", "may not refer to auth.users"},
+		"the right to use auth":       {"revoke usage on schema auth from postgres, anon, authenticated, service_role", "may not use the schema auth"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			database := testkit.NewEmptyDatabase(t)
-			testkit.Exec(t, connect(t, database.DSN), c.setup)
+			testkit.Exec(t, connect(t, database.AdminDSN), strings.ReplaceAll(c.setup, "%s", database.Name))
 			if reason := refused(t, database); !strings.Contains(reason, c.want) || strings.Contains(reason, "\n") {
 				t.Errorf("%q", reason)
 			}
@@ -78,34 +92,6 @@ func TestMigrateBesideTheAppsOwnNames(t *testing.T) {
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
 	if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
 		t.Errorf("applied: %v %s", err, diff)
-	}
-}
-
-// A plain Postgres lacks what every Supabase project has.
-func TestMigrateNamesWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ setup, want string }{
-		"the schema auth": {"drop schema auth cascade", "schema auth, table auth.users, function auth.uid() are missing: use the database of a Supabase project"},
-		"its users":       {"drop table auth.users cascade", "table auth.users are missing"},
-		"its functions":   {"drop function auth.uid() cascade", "function auth.uid() are missing"},
-		"the right to make the history": {"revoke create on database %s from postgres, public",
-			"the role postgres may not make or change the schema supabase_migrations: connect as the role postgres of the project"},
-		"the right to create schemas": {"revoke create on database %s from postgres, public; create schema supabase_migrations authorization postgres; " +
-			"create table supabase_migrations.schema_migrations (version text primary key, statements text[], name text); " +
-			"alter table supabase_migrations.schema_migrations owner to postgres",
-			"the role postgres may not create schemas in this database: connect as"},
-		"the right to create tables":  {"revoke create on schema public from postgres, public", "may not create tables in the schema public"},
-		"the right to refer to users": {"revoke references on auth.users from postgres", "may not refer to auth.users"},
-		"the right to use auth":       {"revoke usage on schema auth from postgres, anon, authenticated, service_role", "may not use the schema auth"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			database := testkit.NewEmptyDatabase(t)
-			testkit.Exec(t, connect(t, database.AdminDSN), strings.ReplaceAll(c.setup, "%s", database.Name))
-			if reason := refused(t, database); !strings.Contains(reason, c.want) {
-				t.Errorf("%q", reason)
-			}
-		})
 	}
 }
 

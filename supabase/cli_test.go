@@ -2,7 +2,6 @@ package supabase_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -125,21 +125,7 @@ func TestCLIKnowsWhatWeApplied(t *testing.T) {
 	if _, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil {
 		t.Fatal(err)
 	}
-	var list struct {
-		Migrations []struct{ Local, Remote string }
-	}
-	out := project.run(t, "migration", "list", remote(database), "--output-format=json")
-	if err := json.Unmarshal(out, &list); err != nil {
-		t.Fatalf("%v in %s", err, out)
-	}
-	if len(list.Migrations) != len(localMigrations(t)) {
-		t.Errorf("it lists %d of %d migrations", len(list.Migrations), len(localMigrations(t)))
-	}
-	for _, m := range list.Migrations {
-		if m.Local == "" || m.Local != m.Remote {
-			t.Errorf("local %q is remote %q", m.Local, m.Remote)
-		}
-	}
+	project.agrees(t, database, len(localMigrations(t)))
 	before := readHistory(t, database.DSN)
 	project.run(t, "db", "push", remote(database), "--yes")
 	if diff := cmp.Diff(before, readHistory(t, database.DSN)); diff != "" {
@@ -198,11 +184,11 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 	if diff := cmp.Diff(names[len(names)/2:], applied); err != nil || diff != "" {
 		t.Errorf("after half of it by the CLI: %v %s", err, diff)
 	}
-	texts := map[string]string{}
+	half := fstest.MapFS{}
 	for name, text := range first {
-		texts[name] = string(text)
+		half["migrations/"+name] = &fstest.MapFile{Data: text}
 	}
-	if _, err := supabase.MigrateFrom(t.Context(), begunByUs.DSN, files(texts), silent); err != nil {
+	if _, err := supabase.MigrateFrom(t.Context(), begunByUs.DSN, half, silent); err != nil {
 		t.Fatal(err)
 	}
 	newCLIProject(t, all).run(t, "db", "push", remote(begunByUs), "--yes")
@@ -223,9 +209,7 @@ func TestCLIAdvisorsHaveNothingToSay(t *testing.T) {
 func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewDatabase(t)
-	if _, err := connect(t, database.DSN).Exec(t.Context(), "create table public.open_to_all (id int); grant select on public.open_to_all to anon"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, connect(t, database.DSN), "create table public.open_to_all (id int); grant select on public.open_to_all to anon")
 	project := newCLIProject(t, nil)
 	out := project.fail(t, "db", "advisors", remote(database), "--level=warn", "--fail-on=warn")
 	if !strings.Contains(out, "open_to_all") {
@@ -246,15 +230,10 @@ func versions(t *testing.T, database testkit.Database) map[string]string {
 // describeHistoryTable returns the columns of the history: type, not null, primary key.
 func describeHistoryTable(t *testing.T, dsn string) []string {
 	t.Helper()
-	var columns []string
-	err := connect(t, dsn).QueryRow(t.Context(), `
+	return testkit.Ask[[]string](t, connect(t, dsn), `
 		select array_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull,
 		                           exists (select from pg_index where indrelid = attrelid and indisprimary and attnum = any(indkey)))
 		                 order by attnum)
 		  from pg_attribute
-		 where attrelid = 'supabase_migrations.schema_migrations'::regclass and attnum > 0`).Scan(&columns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return columns
+		 where attrelid = 'supabase_migrations.schema_migrations'::regclass and attnum > 0`)
 }

@@ -19,9 +19,7 @@ import (
 func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
 	t.Helper()
 	chat := uuid.New()
-	if _, err := conn.Exec(t.Context(), "insert into public.chats (id, user_id) values ($1, $2)", chat, user); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, conn, "insert into public.chats (id, user_id) values ($1, $2)", chat, user)
 	return chat
 }
 
@@ -44,21 +42,15 @@ func TestAccountDeletionByTheAuthServerLeavesNothing(t *testing.T) {
 	conn := connect(t, database.DSN)
 	for _, owner := range []uuid.UUID{user, user, other} {
 		chat := newChat(t, conn, owner)
-		if _, err := conn.Exec(t.Context(), `insert into public.messages (chat_id, role, content)
-			select $1, (array['user', 'assistant'])[1 + n % 2], 'word ' || n from generate_series(1, 1000) n`, chat); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, conn, `insert into public.messages (chat_id, role, content)
+			select $1, (array['user', 'assistant'])[1 + n % 2], 'word ' || n from generate_series(1, 1000) n`, chat)
 	}
 	if _, err := connect(t, asAuthServer(t, database)).Exec(t.Context(), "delete from auth.users where id = $1", user); err != nil {
 		t.Fatalf("the auth server cannot delete an account: %v", err)
 	}
 	for table, want := range map[string]int{"chats": 1, "messages": 1000, "conversation_briefs": 1} {
-		var left, theirs int
-		counted := fmt.Sprintf("select count(*) filter (where user_id = $1), count(*) filter (where user_id = $2) from public.%s", table)
-		err := conn.QueryRow(t.Context(), counted, user, other).
-			Scan(&left, &theirs)
-		if err != nil || left != 0 || theirs != want {
-			t.Errorf("%s: %d of the account's rows are left, %d of the other's, want 0 and %d (%v)", table, left, theirs, want, err)
+		for owner, want := range map[uuid.UUID]int{user: 0, other: want} {
+			testkit.Want(t, conn, want, "select count(*)::int from public."+table+" where user_id = $1", owner)
 		}
 	}
 }
@@ -84,26 +76,13 @@ func TestSeqFollowsTheOrderOfCommitsWithoutGaps(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	rows, err := conn.Query(t.Context(), "select seq from public.messages where chat_id = $1 order by content::bigint", chat)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seqs, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil {
-		t.Fatal(err)
-	}
+	seqs := testkit.Ask[[]int](t, conn, "select array_agg(seq order by content::bigint) from public.messages where chat_id = $1", chat)
 	const kept = writers * each * 3 / 4 * 2
 	if len(seqs) != kept || !slices.IsSorted(seqs) || seqs[0] != 1 || seqs[kept-1] != kept {
 		t.Errorf("%d messages, want %d; in the order in which they got hold of the chat: %v", len(seqs), kept, seqs)
 	}
-	var count, last int
-	var agree bool
-	err = conn.QueryRow(t.Context(), `select c.message_count, c.last_seq, b.counters_agree
-		from public.chats c join inspect.buffers b on b.chat_id = c.id where c.id = $1`, chat).
-		Scan(&count, &last, &agree)
-	if err != nil || count != kept || last != kept || !agree {
-		t.Errorf("the chat counts %d messages up to %d, its counters agree: %v (%v)", count, last, agree, err)
-	}
+	testkit.Want(t, conn, fmt.Sprintf("%d %d true", kept, kept), `select concat_ws(' ', c.message_count, c.last_seq, b.counters_agree::text)
+		from public.chats c join inspect.buffers b on b.chat_id = c.id where c.id = $1`, chat)
 }
 
 // writeInTurns writes two messages per transaction, whose contents are numbers in the order in which

@@ -78,66 +78,38 @@ func TestMigrateAppliesAllOnce(t *testing.T) {
 	if err != nil || len(applied) > 0 {
 		t.Errorf("the second time: %v, %v", applied, err)
 	}
-}
-
-// For a table that was analyzed while it was empty Postgres plans as if it stayed so, until it analyzes the table again.
-func TestMigrateAnalyzesNoEmptyTable(t *testing.T) {
-	t.Parallel()
-	database := testkit.NewEmptyDatabase(t)
-	if _, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil {
-		t.Fatal(err)
-	}
-	var analyzed []string
-	err := connect(t, database.DSN).QueryRow(t.Context(),
-		`select coalesce(array_agg(oid::regclass::text), '{}') from pg_class
-		  where relkind = 'r' and relnamespace = 'public'::regnamespace and reltuples = 0`).Scan(&analyzed)
-	if err != nil || len(analyzed) > 0 {
-		t.Errorf("analyzed: %v, %v", analyzed, err)
+	// For a table that was analyzed while it was empty Postgres plans as if it stayed so, until it analyzes the table again.
+	if analyzed := testkit.Ask[[]string](t, conn, `select coalesce(array_agg(oid::regclass::text), '{}') from pg_class
+		where relkind = 'r' and relnamespace = 'public'::regnamespace and reltuples = 0`); len(analyzed) > 0 {
+		t.Errorf("analyzed: %v", analyzed)
 	}
 }
 
 func TestMigrateAtOnceAppliesEachOnce(t *testing.T) {
 	t.Parallel()
-	database := testkit.NewEmptyDatabase(t)
-	var (
-		wait    sync.WaitGroup
-		mu      sync.Mutex
-		applied []string
-	)
-	for range 6 {
-		wait.Go(func() {
-			names, err := supabase.Migrate(t.Context(), database.DSN, silent)
-			if err != nil {
-				t.Error(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			applied = append(applied, names...)
-		})
-	}
-	wait.Wait()
-	slices.Sort(applied)
-	if diff := cmp.Diff(localMigrations(t), applied); diff != "" {
-		t.Errorf("applied by all together: %s", diff)
-	}
-}
-
-func TestMigrateThroughTransactionPooler(t *testing.T) {
-	t.Parallel()
-	database := testkit.NewEmptyDatabase(t)
-	pooled := testkit.NewTransactionPooler(t, database) + "&pool_max_conns=4"
-	var wait sync.WaitGroup
-	for range 3 {
-		wait.Go(func() {
-			if _, err := supabase.Migrate(t.Context(), pooled, silent); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wait.Wait()
-	pending, err := supabase.Pending(t.Context(), connect(t, database.DSN))
-	if err != nil || len(pending) > 0 {
-		t.Errorf("pending: %v, %v", pending, err)
+	for name, through := range map[string]func(database testkit.Database) string{
+		"directly": func(database testkit.Database) string { return database.DSN },
+		"a transaction pooler": func(database testkit.Database) string {
+			return testkit.NewTransactionPooler(t, database) + "&pool_max_conns=4"
+		},
+	} {
+		dsn := through(testkit.NewEmptyDatabase(t))
+		applied := make([][]string, 4)
+		var wait sync.WaitGroup
+		for i := range applied {
+			wait.Go(func() {
+				var err error
+				if applied[i], err = supabase.Migrate(t.Context(), dsn, silent); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		wait.Wait()
+		all := slices.Concat(applied...)
+		slices.Sort(all)
+		if diff := cmp.Diff(localMigrations(t), all); diff != "" {
+			t.Errorf("%s: applied by all together: %s", name, diff)
+		}
 	}
 }
 
@@ -176,32 +148,10 @@ func TestMigrateNamesTheLineThatFailed(t *testing.T) {
 			if history := readHistory(t, database.DSN); len(history) != 1 || history[0].Name != "first" {
 				t.Errorf("history: %v", history)
 			}
-			var tables int
-			err = connect(t, database.DSN).QueryRow(t.Context(), "select count(*) from pg_tables where schemaname = 'public'").Scan(&tables)
-			if err != nil || tables != 1 {
-				t.Errorf("%d tables of a failed file's are left (%v)", tables-1, err)
+			if tables := testkit.Ask[int](t, connect(t, database.DSN), "select count(*) from pg_tables where schemaname = 'public'"); tables != 1 {
+				t.Errorf("%d tables of a failed file's are left", tables-1)
 			}
 		})
-	}
-}
-
-// The history has the app's migrations, too, earlier and later ones. Ours that are missing are applied, whatever the order.
-func TestMigrateIgnoresMigrationsOfTheApp(t *testing.T) {
-	t.Parallel()
-	database := testkit.NewEmptyDatabase(t)
-	app := map[string]string{"20250101000000_app.sql": "create table app_things ();", "20990101000000_later.sql": "create table later_things ();"}
-	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, files(app), silent); err != nil {
-		t.Fatal(err)
-	}
-	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
-		t.Errorf("applied: %v %s", err, diff)
-	}
-	if pending, err := supabase.Pending(t.Context(), connect(t, database.DSN)); err != nil || len(pending) > 0 {
-		t.Errorf("pending: %v, %v", pending, err)
-	}
-	if history := readHistory(t, database.DSN); len(history) != len(localMigrations(t))+2 {
-		t.Errorf("%d rows of history", len(history))
 	}
 }
 
