@@ -264,17 +264,9 @@ func chatGPTMessage(id string, raw []byte) (*Message, error) {
 
 // becomeCall makes a message that is addressed to a tool the call of that tool.
 func (m *Message) becomeCall(tool string) error {
-	type function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	}
-	type call struct {
-		ID       string   `json:"id"`
-		Type     string   `json:"type"`
-		Function function `json:"function"`
-	}
+	called := map[string]string{"name": tool, "arguments": m.Content}
 	var err error
-	m.ToolCalls, err = marshal([]call{{m.ID, "function", function{tool, m.Content}}})
+	m.ToolCalls, err = marshal([]map[string]any{{"id": m.ID, "type": "function", "function": called}})
 	m.Content = ""
 	return err
 }

@@ -201,29 +201,26 @@ func inDev[T any](dev bool, there, elsewhere T) T {
 
 // checkTogether finds values that are wrong only in combination.
 func (c *Config) checkTogether(r *reader, dev bool) {
-	if c.Summary.Mode == brief.ModeHosted && c.Summary.Hosted.Version == "" {
-		r.problem("PROMPT_VERSION_SUMMARY_GLOBAL", "is required while SUMMARY_PROMPT_MODE is hosted")
-	}
-	if c.RiverUI && !dev && (c.RiverUIUser == "" || c.RiverUIPassword == "") {
-		r.problem("RIVER_UI", "is served outside dev only with RIVER_UI_USER and RIVER_UI_PASSWORD")
-	}
-	if isSecret(c.SupabaseAnonKey) || c.SupabaseAnonKey != "" && c.SupabaseAnonKey == c.SupabaseSecretKey {
-		r.problem("SUPABASE_ANON_KEY", "is a secret key: the page would show it to everybody. Set the anon or publishable one, and renew that one if it was served")
-	}
-	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
-		r.problem("DATABASE_DIRECT_URL", "is set without DATABASE_URL: set that, or both")
-	}
-	if strings.HasSuffix(c.SupabaseURL, "/auth/v1") || strings.HasSuffix(c.SupabaseURL, "/rest/v1") {
-		r.problem("SUPABASE_URL", "must be the project's address without a path, such as https://abc.supabase.co")
-	}
-	if c.Topics.KeepMessages >= c.Topics.MaxMessages {
-		r.problem("TOPIC_KEEP_MESSAGES", "must be less than TOPIC_MAX_MESSAGES")
-	}
-	if c.Topics.HalfLife > c.Topics.HalfLifeMax {
-		r.problem("TOPIC_HALF_LIFE", "must not be longer than TOPIC_HALF_LIFE_MAX")
-	}
-	if (c.RiverUIUser == "") != (c.RiverUIPassword == "") {
-		r.problem("RIVER_UI_USER", "and RIVER_UI_PASSWORD are set together or not at all")
+	secretForAll := isSecret(c.SupabaseAnonKey) || c.SupabaseAnonKey != "" && c.SupabaseAnonKey == c.SupabaseSecretKey
+	for _, wrong := range []struct {
+		holds      bool
+		name, what string
+	}{
+		{c.Summary.Mode == brief.ModeHosted && c.Summary.Hosted.Version == "", "PROMPT_VERSION_SUMMARY_GLOBAL", "is required while SUMMARY_PROMPT_MODE is hosted"},
+		{c.RiverUI && !dev && (c.RiverUIUser == "" || c.RiverUIPassword == ""), "RIVER_UI",
+			"is served outside dev only with RIVER_UI_USER and RIVER_UI_PASSWORD"},
+		{secretForAll, "SUPABASE_ANON_KEY",
+			"is a secret key: the page would show it to everybody. Set the anon or publishable one, and renew that one if it was served"},
+		{c.DatabaseDirectURL != "" && c.DatabaseURL == "", "DATABASE_DIRECT_URL", "is set without DATABASE_URL: set that, or both"},
+		{strings.HasSuffix(c.SupabaseURL, "/auth/v1") || strings.HasSuffix(c.SupabaseURL, "/rest/v1"), "SUPABASE_URL",
+			"must be the project's address without a path, such as https://abc.supabase.co"},
+		{c.Topics.KeepMessages >= c.Topics.MaxMessages, "TOPIC_KEEP_MESSAGES", "must be less than TOPIC_MAX_MESSAGES"},
+		{c.Topics.HalfLife > c.Topics.HalfLifeMax, "TOPIC_HALF_LIFE", "must not be longer than TOPIC_HALF_LIFE_MAX"},
+		{(c.RiverUIUser == "") != (c.RiverUIPassword == ""), "RIVER_UI_USER", "and RIVER_UI_PASSWORD are set together or not at all"},
+	} {
+		if wrong.holds {
+			r.problem(wrong.name, wrong.what)
+		}
 	}
 }
 

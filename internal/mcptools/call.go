@@ -142,12 +142,8 @@ func (s *Server) logCall(ctx context.Context, call *mcp.CallToolRequest, began t
 	if failure != nil {
 		code := toFault(failure).Code
 		attrs = append(attrs, slog.String(keyCode, string(code)))
-		switch code {
-		case fault.Internal:
-			level = slog.LevelError
-			attrs = append(attrs, slog.Any(keyError, failure))
-		case fault.ForbiddenByPolicy: // only the cause names the rule that the app's owner wrote
-			level = slog.LevelWarn
+		// Of a policy, only the cause names the rule that the app's owner wrote.
+		if level = (map[fault.Code]slog.Level{fault.Internal: slog.LevelError, fault.ForbiddenByPolicy: slog.LevelWarn})[code]; level != slog.LevelInfo {
 			attrs = append(attrs, slog.Any(keyError, failure))
 		}
 	}

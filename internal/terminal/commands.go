@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (t *talk) command(ctx context.Context, line string) error {
 	commands := map[string]func(context.Context, string) error{
 		"/sessions": t.sessions, "/load": t.loadNamed, "/new": t.begin, "/search": t.search, "/model": t.model,
 		"/memories": t.memories, "/remember": t.remember,
-		"/help": func(context.Context, string) error { t.print(help); return nil },
+		"/help": func(context.Context, string) error { return t.told(nil, help) },
 	}
 	ofChat := map[string]func(context.Context, string) error{
 		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/why": t.why, "/topics": t.topics, "/export": t.export,
@@ -105,17 +106,11 @@ func (t *talk) sessions(ctx context.Context, _ string) error {
 
 // ChatLine formats a chat as one line.
 func ChatLine(chat history.Chat) string {
-	title := Shorten(OneLine(chat.Title), maxTitleColumns)
-	if title == "" {
-		title = "(no title)"
-	}
+	title := cmp.Or(Shorten(OneLine(chat.Title), maxTitleColumns), "(no title)")
 	if chat.Expired {
 		title += "  (expired)"
 	}
-	last := chat.CreatedAt
-	if chat.LastMessageAt != nil {
-		last = *chat.LastMessageAt
-	}
+	last := cmp.Or(chat.LastMessageAt, &chat.CreatedAt)
 	return fmt.Sprintf("%s  %10s  %s", last.Local().Format("2006-01-02 15:04"), countTurns(int(chat.TurnCount)), title)
 }
 
@@ -174,11 +169,9 @@ func (t *talk) begin(_ context.Context, kind string) error {
 	}
 	t.chatID, t.Temporary = uuid.Nil, kind != ""
 	if t.Temporary {
-		t.print("The next message begins a temporary chat: nothing of it is remembered in others.\n")
-		return nil
+		return t.told(nil, "The next message begins a temporary chat: nothing of it is remembered in others.\n")
 	}
-	t.print("The next message begins a new chat.\n")
-	return nil
+	return t.told(nil, "The next message begins a new chat.\n")
 }
 
 func (t *talk) save(ctx context.Context, title string) error {
@@ -186,11 +179,7 @@ func (t *talk) save(ctx context.Context, title string) error {
 		return errors.New("everything is stored already; /save TITLE names this chat")
 	}
 	chat, err := t.Client.Change(ctx, t.chatID, map[string]any{"title": title})
-	if err != nil {
-		return err
-	}
-	t.print("This chat is called %s. Everything that was said was stored already.\n", OneLine(chat.Title))
-	return nil
+	return t.told(err, "This chat is called %s. Everything that was said was stored already.\n", OneLine(chat.Title))
 }
 
 func (t *talk) history(ctx context.Context, count string) error {
@@ -251,10 +240,7 @@ func (t *talk) show(ctx context.Context, count int) error {
 
 // MessageText formats a message for a person, with a line end.
 func MessageText(message history.Message) string {
-	who := map[string]string{"user": "you", "assistant": "reply"}[message.Role]
-	if who == "" {
-		who = Clean(message.Role)
-	}
+	who := cmp.Or(map[string]string{"user": "you", "assistant": "reply"}[message.Role], Clean(message.Role))
 	if message.Pinned {
 		who += " (pinned)"
 	}
@@ -266,11 +252,8 @@ func MessageText(message history.Message) string {
 }
 
 func (t *talk) clear(ctx context.Context, _ string) error {
-	if _, err := t.Client.Clear(ctx, t.chatID); err != nil {
-		return err
-	}
-	t.print("The model starts afresh. /history still shows what was said.\n")
-	return nil
+	_, err := t.Client.Clear(ctx, t.chatID)
+	return t.told(err, "The model starts afresh. /history still shows what was said.\n")
 }
 
 func (t *talk) forget(ctx context.Context, _ string) error {
@@ -279,15 +262,13 @@ func (t *talk) forget(ctx context.Context, _ string) error {
 	case err != nil:
 		return err
 	case !yes:
-		t.print("Nothing was deleted.\n")
-		return nil
+		return t.told(nil, "Nothing was deleted.\n")
 	}
 	if err := t.Client.Delete(ctx, t.chatID); err != nil {
 		return err
 	}
 	t.chatID = uuid.Nil
-	t.print("The chat is gone. The next message begins a new one.\n")
-	return nil
+	return t.told(nil, "The chat is gone. The next message begins a new one.\n")
 }
 
 func (t *talk) search(ctx context.Context, words string) error {
@@ -305,11 +286,9 @@ func (t *talk) search(ctx context.Context, words string) error {
 			Shorten(OneLine(result.ChatTitle), maxTitleColumns), OneLine(result.Role), OneLine(result.Text))
 	}
 	if len(found) == 0 {
-		t.print("Nothing was found.\n")
-		return nil
+		return t.told(nil, "Nothing was found.\n")
 	}
-	t.print("/load NUMBER goes on with the chat.\n")
-	return nil
+	return t.told(nil, "/load NUMBER goes on with the chat.\n")
 }
 
 func (t *talk) memory(ctx context.Context, _ string) error {
@@ -387,15 +366,8 @@ func (t *talk) printWhy(why history.Why) {
 
 func (t *talk) printTurn(turn history.WhyTurn) {
 	for _, message := range turn.Messages {
-		t.print("%s  %s: %s\n", message.CreatedAt.Local().Format(time.DateOnly), OneLine(message.Role), OneLine(content(message)))
+		t.print("%s  %s: %s\n", message.CreatedAt.Local().Format(time.DateOnly), OneLine(message.Role), OneLine(*cmp.Or(message.Content, new(string))))
 	}
-}
-
-func content(message history.WhyMessage) string {
-	if message.Content == nil {
-		return ""
-	}
-	return *message.Content
 }
 
 // exportFormats maps a file's extension to the API's format.
@@ -407,10 +379,7 @@ func (t *talk) export(ctx context.Context, file string) error {
 		return errors.New("/export wants a file that ends in .jsonl, .json or .md")
 	}
 	err := WriteFile(file, func(out io.Writer) error { return t.Client.Export(ctx, t.chatID, format, out) })
-	if err == nil {
-		t.print("Written to %s.\n", OneLine(file))
-	}
-	return err
+	return t.told(err, "Written to %s.\n", OneLine(file))
 }
 
 func (t *talk) model(_ context.Context, name string) error {
@@ -418,9 +387,7 @@ func (t *talk) model(_ context.Context, name string) error {
 		t.Model = name
 	}
 	if t.Model == "" {
-		t.print("The server's first model variant answers.\n")
-		return nil
+		return t.told(nil, "The server's first model variant answers.\n")
 	}
-	t.print("%s answers.\n", OneLine(t.Model))
-	return nil
+	return t.told(nil, "%s answers.\n", OneLine(t.Model))
 }

@@ -55,11 +55,7 @@ func (t *talk) remember(ctx context.Context, content string) error {
 		return errors.New("/remember wants a sentence, such as: I prefer oat milk")
 	}
 	memory, err := t.Client.Remember(ctx, content)
-	if err != nil {
-		return err
-	}
-	t.print("Remembered in all chats: %s\n", MemoryLine(memory))
-	return nil
+	return t.told(err, "Remembered in all chats: %s\n", MemoryLine(memory))
 }
 
 // forgetMemories forgets the memory with a number of /memories, or those that words mean.
@@ -72,35 +68,24 @@ func (t *talk) forgetMemories(ctx context.Context, which string) error {
 		return err
 	}
 	if len(found.Candidates) == 0 {
-		t.print("Nothing is remembered of that.\n")
-		return nil
+		return t.told(nil, "Nothing is remembered of that.\n")
 	}
 	for _, candidate := range found.Candidates {
 		t.print("     %s\n", OneLine(candidate.Content))
 	}
 	yes, err := t.ask(ctx, "Forget this for good?")
-	if err != nil {
-		return err
-	}
 	forgotten := 0
-	if yes {
-		if forgotten, err = t.Client.Forget(ctx, found.Token); err != nil {
-			return err
-		}
+	if yes && err == nil {
+		forgotten, err = t.Client.Forget(ctx, found.Token)
 	}
-	t.print("%s\n", CountForgotten(forgotten))
-	return nil
+	return t.told(err, "%s\n", CountForgotten(forgotten))
 }
 
 func (t *talk) forgetNumber(ctx context.Context, number int) error {
 	if number < 1 || number > len(t.remembered) {
 		return errors.New("/forget NUMBER wants one of the last /memories")
 	}
-	if err := t.Client.ForgetMemory(ctx, t.remembered[number-1].ID); err != nil {
-		return err
-	}
-	t.print("%s\n", CountForgotten(1))
-	return nil
+	return t.told(t.Client.ForgetMemory(ctx, t.remembered[number-1].ID), "%s\n", CountForgotten(1))
 }
 
 // CountForgotten says how many memories were forgotten.

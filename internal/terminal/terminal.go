@@ -104,6 +104,14 @@ func (t *talk) print(format string, args ...any) {
 	fmt.Fprintf(t.Out, format, args...)
 }
 
+// told prints what was done, unless it failed.
+func (t *talk) told(err error, format string, args ...any) error {
+	if err == nil {
+		t.print(format, args...)
+	}
+	return err
+}
+
 func (t *talk) say(ctx context.Context, content string) error {
 	message := client.Message{ChatID: t.chatID, Content: content, ModelVariant: t.Model, Temporary: t.Temporary, ClientMessageID: uuid.New()}
 	reply, err := t.send(ctx, message)

@@ -62,10 +62,7 @@ func (t *talk) topic(ctx context.Context, number int, title string) error {
 			return t.showTopic(ctx, topic)
 		}
 		changed, err := t.Client.ChangeTopic(ctx, t.chatID, topic.ID, map[string]any{"title": title})
-		if err == nil {
-			t.print("%s\n", TopicLine(changed.Topic))
-		}
-		return err
+		return t.told(err, "%s\n", TopicLine(changed.Topic))
 	}
 	return fmt.Errorf("/topics has no number %d", number)
 }
