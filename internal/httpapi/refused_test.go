@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // What a request may be, internal/history and internal/chat check and their tests hold. These hold that each route reads all
-// of its body, path and query, and tells what is wrong with them. CHAT, EMPTY, MESSAGE, MEMORY, TOPIC and MERGED stand for
+// of its body and query, and tells what is wrong with them. CHAT, EMPTY, MESSAGE, MEMORY, TOPIC and MERGED stand for
 // ids, NOWHERE for one of nothing.
 var refusedCases = []refusedCase{
 	{post, firstPath, `{}`, badField, "content"},
@@ -53,29 +54,19 @@ var refusedCases = []refusedCase{
 	{get, "/v1/chats?include_expired=1", "", badField, "include_expired"},
 	{get, "/v1/chats?tag=%ff", "", badField, "tag"},
 	{get, "/v1/chats?cursor=x", "", badBody, ""},
-	{get, "/v1/chats/x", "", badID, ""},
-	{patch, "/v1/chats/x", `{}`, badID, ""},
 	{patch, "/v1/chats/CHAT", `{"tool_name": "x"}`, badBody, unknownField},
 	{patch, "/v1/chats/CHAT", ``, "unsupported_media_type", ""},
 	{patch, "/v1/chats/CHAT", `{"revive": "yes"}`, badField, "revive"},
 	{patch, "/v1/chats/CHAT", `{"remember": null}`, badField, "remember"},
 	{patch, "/v1/chats/CHAT", `{"title": "Changed", "max_turns": -1}`, badField, "max_turns"},
-	{remove, "/v1/chats/x", "", badID, ""},
 	{remove, "/v1/chats/CHAT?keep_memories=yes", "", badField, "keep_memories"},
-	{post, "/v1/chats/x/clear", "", badID, ""},
-	{get, "/v1/chats/x/files", "", badID, ""},
 	{get, "/v1/chats/CHAT/files?include=everything", "", badField, "include"},
 	{get, "/v1/chats/CHAT/files?sha256=abc", "", badField, "sha256"},
-	{get, "/v1/chats/x/memory", "", badID, ""},
-	{get, "/v1/chats/NOWHERE/memory", "", "chat_not_found", ""},
 	{get, "/v1/chats/CHAT/memory?model_variant=nobody", "", "unknown_model_variant", ""},
 	{post, "/v1/chats/prune", `{}`, badField, "older_than_days"},
 	{post, "/v1/chats/prune", `{"older_than_days": 9, "dry_run": "true"}`, badField, "dry_run"},
 	{post, "/v1/chats/prune", ``, "unsupported_media_type", ""},
-	{get, "/v1/chats/x/export", "", badID, ""},
-	{get, "/v1/chats/NOWHERE/export", "", "chat_not_found", ""},
 	{get, "/v1/chats/CHAT/export?format=pdf", "", badField, "format"},
-	{post, "/v1/chats/7/standalone", `{"content": "a"}`, badID, ""},
 	{post, "/v1/chats/CHAT/standalone", `{"content": " "}`, badField, "content"},
 
 	{post, "/v1/chats/CHAT/messages", `{"messages": ["x"]}`, badField, "messages[0]"},
@@ -83,28 +74,14 @@ var refusedCases = []refusedCase{
 	{post, "/v1/chats/CHAT/messages", `{"messages": [{"role": "assistant", "tool_calls": ["x"]}]}`, badField, "messages[0].tool_calls[0]"},
 	{post, "/v1/chats/CHAT/messages", `{"messages": [{"role": "tool", "client_message_id": "x"}]}`, badField, "messages[0].client_message_id"},
 	{post, "/v1/chats/CHAT/messages", `{"messages": [{"role": "tool", "status": "streaming"}]}`, badBody, unknownField},
-	{post, "/v1/chats/NOWHERE/messages", `{"messages": [{"role": "tool"}]}`, "chat_not_found", ""},
-	{get, "/v1/chats/x/messages", "", badID, ""},
 	{get, "/v1/chats/CHAT/messages?after_seq=99999999999999999999", "", badField, "after_seq"},
 	{get, "/v1/chats/CHAT/messages?before_seq=5&after_seq=1", "", badField, "after_seq"},
-	{patch, "/v1/messages/x", `{}`, badID, ""},
 	{patch, "/v1/messages/MESSAGE", `{"content": "Never said."}`, badBody, unknownField},
 	{patch, "/v1/messages/MESSAGE", `{"pinned": null}`, badField, "pinned"},
 	{patch, "/v1/messages/MESSAGE", `{"importance": "high"}`, badField, "importance"},
-	{remove, "/v1/messages/x", "", badID, ""},
-	{post, "/v1/messages/7/feedback", `{"rating": 1}`, badID, ""},
-	{post, "/v1/messages/NOWHERE/feedback", `{"rating": 1}`, "message_not_found", ""},
 	{post, "/v1/messages/MESSAGE/feedback", `{"rating": 0.5}`, badField, "rating"},
 	{post, "/v1/messages/MESSAGE/feedback", `{"rating": 1, "why": "x"}`, badBody, unknownField},
 
-	{get, "/v1/memories/NOWHERE", "", "memory_not_found", ""},
-	{patch, "/v1/memories/NOWHERE", "{}", "memory_not_found", ""},
-	{remove, "/v1/memories/NOWHERE", "", "memory_not_found", ""},
-	{get, "/v1/memories/NOWHERE/history", "", "memory_not_found", ""},
-	{get, "/v1/memories/7", "", badID, ""},
-	{patch, "/v1/memories/7", "{}", badID, ""},
-	{remove, "/v1/memories/zz", "", badID, ""},
-	{get, "/v1/memories/7/history", "", badID, ""},
 	{post, "/v1/memories", `{}`, badField, "content"},
 	{post, "/v1/memories", `{"content": "a", "durable": "yes"}`, badField, "durable"},
 	{post, "/v1/memories", `{"content": "a", "confidence": 1}`, badBody, unknownField},
@@ -117,18 +94,9 @@ var refusedCases = []refusedCase{
 	{post, "/v1/memories/forget", `{"query": "a", "token": "b"}`, badField, ""},
 	{patch, "/v1/memories/settings", `{"enabled": null}`, badField, "enabled"},
 	{patch, "/v1/memories/settings", `{"version": 7}`, badBody, unknownField},
-	{post, "/v1/chats/7/extract", "", badID, ""},
 
-	{get, "/v1/chats/NOWHERE/topics", "", "chat_not_found", ""},
-	{get, "/v1/chats/7/topics", "", badID, ""},
 	{get, "/v1/chats/CHAT/topics?state=gone", "", badField, "state"},
 	{get, "/v1/chats/CHAT/topics?cursor=x", "", badBody, ""},
-	{get, "/v1/chats/CHAT/topics/NOWHERE", "", "topic_not_found", ""},
-	{get, "/v1/chats/CHAT/topics/NOWHERE/history", "", "topic_not_found", ""},
-	{get, "/v1/chats/CHAT/topics/NOWHERE/stats", "", "topic_not_found", ""},
-	{get, "/v1/chats/CHAT/topics/NOWHERE/archive", "", "topic_not_found", ""},
-	{get, "/v1/chats/CHAT/topics/NOWHERE/context", "", "topic_not_found", ""},
-	{patch, "/v1/chats/CHAT/topics/NOWHERE", "{}", "topic_not_found", ""},
 	{get, "/v1/chats/EMPTY/topics/current", "", "topic_not_found", ""},
 	{get, "/v1/chats/CHAT/topics/CURRENT", "", badID, ""},
 	{get, "/v1/chats/7/topics/TOPIC", "", badID, ""},
@@ -181,6 +149,26 @@ func TestRequestsAreRefused(t *testing.T) {
 
 const rowsOfUsers = `select concat_ws(' ', (select string_agg(md5(c::text), ' ' order by id) from chats c), (select count(*) from messages),
 	(select string_agg(md5(m::text), ' ' order by id) from memories m), (select string_agg(title, ' ' order by number) from topics))`
+
+// Each route that names something tells when that is no id, or one of nothing.
+func TestPathsAreRefused(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	k.server.config.Rewriter, k.server.config.Extracts = rewriter{fault.NoChat()}, extractor{fails: fault.NoChat()}
+	chat := k.newChat("").ID.String()
+	lastOfPath := regexp.MustCompile(`^(.*)\{(\w+)\}(.*)$`)
+	for _, r := range routes() {
+		parts := lastOfPath.FindStringSubmatch(strings.Replace(r.path, "{chat_id}/topics/", chat+"/topics/", 1))
+		if parts == nil {
+			continue
+		}
+		for id, want := range map[string]fault.Code{"7": fault.BadUUID, uuid.NewString(): pathIDs[parts[2]]} {
+			if answer := k.call(r.method, parts[1]+id+parts[3], string(routeDocs()[r.id].example)); errorCode(answer.body) != string(want) {
+				t.Errorf("%s %s with %s: %d %s", r.method, r.path, id, answer.status, answer.body)
+			}
+		}
+	}
+}
 
 // Each route of users' data wants a token, before it looks at anything else.
 func TestRoutesNeedAToken(t *testing.T) {
