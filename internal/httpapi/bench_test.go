@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -103,41 +101,6 @@ func BenchmarkDelta(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.SetBytes(int64(stream() / b.N))
-}
-
-// The same over a real connection; the client's costs are in the figure.
-func BenchmarkDeltaOverHTTP(b *testing.B) {
-	turn := make(chan struct{}, 1)
-	h := newQuietHarness(b, &pacedModel{turn: turn, count: b.N})
-	server := httptest.NewServer(h.server.Handler())
-	b.Cleanup(server.Close)
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL+firstPath, strings.NewReader(hello))
-	if err != nil {
-		b.Fatal(err)
-	}
-	request.Header.Set("Authorization", token(h.user))
-	request.Header.Set("Content-Type", "application/json")
-	response, err := server.Client().Do(request)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	b.ReportAllocs()
-	b.ResetTimer()
-	lines, deltas := bufio.NewReader(response.Body), 0
-	for deltas < b.N {
-		line, err := lines.ReadSlice('\n')
-		if err != nil {
-			b.Fatal(err)
-		}
-		if bytes.HasPrefix(line, []byte("event: ")) {
-			turn <- struct{}{}
-		}
-		if bytes.HasPrefix(line, []byte("event: content.delta")) {
-			deltas++
-		}
-	}
-	b.StopTimer()
 }
 
 // Not parallel: it counts what the whole process allocates.

@@ -201,105 +201,58 @@ func (s *socket) answers() []int {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// slowClients hold a connection as long as they can. Each gives the statuses that it saw.
-var slowClients = map[string]struct {
-	hold func(e *edge, s *socket) []int
-	want []int
+// silent are clients that send so much, and then wait for as long as they can.
+var silent = map[string]struct {
+	sends func(e *edge) string
+	want  []int
 }{
-	"says nothing": {
-		func(_ *edge, s *socket) []int { return s.answers() }, nil,
+	"says nothing":           {func(*edge) string { return "" }, nil},
+	"never ends its headers": {func(e *edge) string { return strings.TrimSuffix(e.head("GET", "/v1/chats"), "\r\n") }, nil},
+	"never begins its body": {func(e *edge) string {
+		return e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 100")
+	}, []int{http.StatusBadRequest}},
+	"sends a body without an end": {func(e *edge) string {
+		return e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "5\r\n{\"con\r\n"
+	}, []int{http.StatusBadRequest}},
+	"sends a tool's body without an end": {func(e *edge) string {
+		return e.head("POST", pathMCP, "Content-Type: application/json", "Transfer-Encoding: chunked") + "1\r\n{\r\n"
+	}, []int{http.StatusBadRequest}},
+	"never sends the body that it asked leave for": {func(e *edge) string {
+		return e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 100", "Expect: 100-continue")
+	}, []int{http.StatusContinue, http.StatusBadRequest}},
+	"brings a stream's request a body without an end": {func(e *edge) string {
+		return e.head("GET", "/v1/message/"+uuid.NewString()+"/stream", "Transfer-Encoding: chunked") + "1\r\na\r\n"
+	}, []int{http.StatusBadRequest}},
+	"brings a message's stop a body without an end": {func(e *edge) string {
+		return e.head("POST", "/v1/message/"+uuid.NewString()+"/cancel", "Transfer-Encoding: chunked") + "1\r\na\r\n"
+	}, nil}, // net/http gives up on the body before it sends what the handler said
+	"stays after its answer":              {func(e *edge) string { return e.head("GET", "/healthz") }, []int{http.StatusOK}},
+	"begins a second request and no more": {func(e *edge) string { return e.head("GET", "/healthz") + "GET /he" }, []int{http.StatusOK, http.StatusBadRequest}},
+}
+
+// busy are clients that hold a connection by what they do.
+var busy = map[string]func(e *edge, s *socket){
+	"sends its headers byte by byte": func(_ *edge, s *socket) {
+		s.send("GET /healthz HTTP/1.1\r\nHost: test\r\nX-Long: ")
+		s.dribble("a")
 	},
-	"never ends its headers": {
-		func(e *edge, s *socket) []int {
-			s.send(strings.TrimSuffix(e.head("GET", "/v1/chats"), "\r\n"))
-			return s.answers()
-		}, nil,
+	"sends its body byte by byte": func(e *edge, s *socket) {
+		s.send(e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 100000"))
+		s.dribble("{")
 	},
-	"sends its headers byte by byte": {
-		func(_ *edge, s *socket) []int {
-			s.send("GET /healthz HTTP/1.1\r\nHost: test\r\nX-Long: ")
-			s.dribble("a")
-			return s.answers()
-		}, nil,
+	"asks again and again and reads nothing": func(e *edge, s *socket) {
+		for s.trySend(e.head("GET", "/openapi.json")) {
+			continue // until the server has stopped to take anything, and then has closed
+		}
 	},
-	"never begins its body": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 100"))
-			return s.answers()
-		}, []int{http.StatusBadRequest},
+	"asks for little, again and again, and reads nothing": func(e *edge, s *socket) {
+		for s.trySend(e.head("GET", "/nothing")) {
+			continue
+		}
 	},
-	"sends its body byte by byte": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 100000"))
-			s.dribble("{")
-			return s.answers()
-		}, nil, // its own bytes that arrive too late may take the answer away
-	},
-	"sends a body without an end": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("POST", firstPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "5\r\n{\"con\r\n")
-			return s.answers()
-		}, []int{http.StatusBadRequest},
-	},
-	"sends a tool's body without an end": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("POST", pathMCP, "Content-Type: application/json", "Transfer-Encoding: chunked") + "1\r\n{\r\n")
-			return s.answers()
-		}, []int{http.StatusBadRequest},
-	},
-	"never sends the body that it asked leave for": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("POST", firstPath, "Content-Type: application/json", "Content-Length: 100", "Expect: 100-continue"))
-			return s.answers()
-		}, []int{http.StatusContinue, http.StatusBadRequest},
-	},
-	"brings a stream's request a body without an end": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("GET", "/v1/message/"+uuid.NewString()+"/stream", "Transfer-Encoding: chunked") + "1\r\na\r\n")
-			return s.answers()
-		}, []int{http.StatusBadRequest},
-	},
-	"brings a message's stop a body without an end": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("POST", "/v1/message/"+uuid.NewString()+"/cancel", "Transfer-Encoding: chunked") + "1\r\na\r\n")
-			return s.answers()
-		}, nil, // net/http gives up on the body before it sends what the handler said
-	},
-	"stays after its answer": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("GET", "/healthz"))
-			return s.answers()
-		}, []int{http.StatusOK},
-	},
-	"begins a second request and no more": {
-		func(e *edge, s *socket) []int {
-			s.send(e.head("GET", "/healthz") + "GET /he")
-			return s.answers()
-		}, []int{http.StatusOK, http.StatusBadRequest},
-	},
-	"asks again and again and reads nothing": {
-		func(e *edge, s *socket) []int {
-			for s.trySend(e.head("GET", "/openapi.json")) {
-				continue // until the server has stopped to take anything, and then has closed
-			}
-			return nil
-		}, nil,
-	},
-	"asks for little, again and again, and reads nothing": {
-		func(e *edge, s *socket) []int {
-			for s.trySend(e.head("GET", "/nothing")) {
-				continue
-			}
-			return nil
-		}, nil,
-	},
-	"has tools write what it does not read": {
-		func(e *edge, s *socket) []int {
-			s.send(e.post(pathMCP, "{}"))
-			e.waitFor("the request of the tools", func() bool { return strings.Contains(e.logs.String(), `"route":"/mcp","status":200`) })
-			s.hangUp()
-			return nil
-		}, nil,
+	"has tools write what it does not read": func(e *edge, s *socket) {
+		s.send(e.post(pathMCP, "{}"))
+		e.waitFor("the request of the tools", func() bool { return strings.Contains(e.logs.String(), `"route":"/mcp","status":200`) })
 	},
 }
 
@@ -312,13 +265,21 @@ func TestSlowClients(t *testing.T) {
 		_, _ = io.WriteString(w, long) // how far it gets is the test
 	}))
 	var all sync.WaitGroup
-	for name, client := range slowClients {
-		for range 4 {
+	for range 4 {
+		for name, client := range silent {
 			s := e.dial()
 			all.Go(func() {
-				if got := client.hold(e, s); client.want != nil && !slices.Equal(got, client.want) {
+				s.send(client.sends(e))
+				if got := s.answers(); client.want != nil && !slices.Equal(got, client.want) {
 					t.Errorf("one that %s got %v, want %v", name, got, client.want)
 				}
+				s.hangUp()
+			})
+		}
+		for _, hold := range busy {
+			s := e.dial()
+			all.Go(func() {
+				hold(e, s)
 				s.hangUp()
 			})
 		}
