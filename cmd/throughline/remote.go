@@ -23,70 +23,42 @@ const mintedTokenLife = 24 * time.Hour
 // defaultURL is where `make run` serves.
 const defaultURL = "http://127.0.0.1:8080"
 
-// remote is the running server that a command talks to, named by its flags. By default it is the one that `make run` starts
-// on this machine, with the token of its local user.
-type remote struct {
-	url, token *string
-	config     config.Config
-}
-
-func remoteFlags(flags *commandLine) *remote {
-	return &remote{
-		url:   flags.String("url", defaultURL, "the API's address"),
-		token: flags.String("token", "", "an access token; by default THROUGHLINE_TOKEN, or else one of the local user"),
-	}
-}
-
-// load reads the environment, after the flags are parsed, and returns the server's address.
-func (r *remote) load() (*url.URL, error) {
-	cfg, err := config.Load(true)
-	if err != nil {
-		return nil, err
-	}
-	r.config = cfg.Local()
-	address, err := url.Parse(*r.url)
-	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
-		return nil, &usageError{"--url must be the server's address, such as https://api.example.com"}
-	}
-	return address, nil
-}
-
-// accessToken returns the given token, or mints one for the local user.
-func (r *remote) accessToken() (string, error) {
-	if token := cmp.Or(*r.token, r.config.AccessToken); token != "" {
-		return token, nil
-	}
-	if r.config.SupabaseJWTSecret == "" {
-		return "", &usageError{"an access token is needed: --token or THROUGHLINE_TOKEN"}
-	}
-	return auth.Mint([]byte(r.config.SupabaseJWTSecret), config.LocalUser, r.config.Issuer(), mintedTokenLife, time.Now())
-}
-
-// access reads the environment and returns the server's address and an access token.
-func (r *remote) access() (address, token string, err error) {
-	parsed, err := r.load()
-	if err != nil {
-		return "", "", err
-	}
-	token, err = r.accessToken()
-	return parsed.String(), token, err
-}
-
-// withClient makes a command of one that uses a client of the server. It connects when the first request is sent.
+// withClient makes a command of one that uses a client of the server that its flags name. By default that is the one that
+// `make run` starts on this machine, with the token of its local user. It connects when the first request is sent.
 func withClient(makes func(line *commandLine) clientRunner) func(*commandLine) runner {
 	return func(line *commandLine) runner {
-		server := remoteFlags(line)
+		address := line.String("url", defaultURL, "the API's address")
+		given := line.String("token", "", "an access token; by default THROUGHLINE_TOKEN, or else one of the local user")
 		do := makes(line)
 		return func(ctx context.Context, stdout, stderr io.Writer) error {
-			address, token, err := server.access()
+			cfg, err := config.Load(true)
 			if err != nil {
 				return err
 			}
-			c := client.New(address, token)
+			parsed, err := url.Parse(*address)
+			if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
+				return &usageError{"--url must be the server's address, such as https://api.example.com"}
+			}
+			token, err := accessToken(cfg.Local(), *given)
+			if err != nil {
+				return err
+			}
+			c := client.New(parsed.String(), token)
 			defer c.Close()
 			return do(ctx, c, stdout, stderr)
 		}
 	}
+}
+
+// accessToken returns the given token, or mints one for the local user.
+func accessToken(cfg config.Config, given string) (string, error) {
+	if token := cmp.Or(given, cfg.AccessToken); token != "" {
+		return token, nil
+	}
+	if cfg.SupabaseJWTSecret == "" {
+		return "", &usageError{"an access token is needed: --token or THROUGHLINE_TOKEN"}
+	}
+	return auth.Mint([]byte(cfg.SupabaseJWTSecret), config.LocalUser, cfg.Issuer(), mintedTokenLife, time.Now())
 }
 
 type clientRunner func(ctx context.Context, c *client.Client, stdout, stderr io.Writer) error

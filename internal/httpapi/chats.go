@@ -29,6 +29,14 @@ func chatRoutes() []route {
 		{method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", endpoint: deletionWithInput(stores.DeleteChat)},
 		{method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", endpoint: onID(stores.ClearChat)},
 		{method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles", endpoint: jsonEndpoint((*Server).listFiles)},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/messages", id: "listMessages", endpoint: onIDWithInput(stores.ListMessages)},
+		{
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", id: "storeMessages",
+			limits: []limit{(*Server).limitMessages}, endpoint: onIDWithInput(stores.StoreMessages),
+		},
+		{method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage", endpoint: onIDWithInput(stores.ChangeMessage)},
+		{method: http.MethodDelete, path: "/v1/messages/{message_id}", id: "deleteMessage", endpoint: deletion(stores.DeleteMessage)},
+		{method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply", endpoint: onID(stores.WhyReply)},
 	}
 }
 
@@ -71,26 +79,6 @@ type files struct {
 func (s *Server) listFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query filesQuery) (files, error) {
 	found, err := s.config.History.ListFiles(ctx, user, chatID, history.FilesQuery{Content: query.Include == "content", SHA256: query.SHA256})
 	return files{found}, err
-}
-
-func storedMessageRoutes() []route {
-	return []route{
-		{method: http.MethodGet, path: "/v1/chats/{chat_id}/messages", id: "listMessages", endpoint: onIDWithInput(stores.ListMessages)},
-		{
-			method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", id: "storeMessages",
-			limits: []limit{(*Server).limitMessages}, endpoint: onIDWithInput(stores.StoreMessages),
-		},
-		{method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage", endpoint: onIDWithInput(stores.ChangeMessage)},
-		{method: http.MethodDelete, path: "/v1/messages/{message_id}", id: "deleteMessage", endpoint: deletion(stores.DeleteMessage)},
-		{method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply", endpoint: onID(stores.WhyReply)},
-	}
-}
-
-func memoryRoutes() []route {
-	return []route{
-		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", endpoint: jsonEndpoint((*Server).getMemory)},
-		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions", endpoint: onIDWithInput(stores.ListBriefRevisions)},
-	}
 }
 
 type memoryQuery struct {

@@ -16,8 +16,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
-func longMemoryRoutes() []route {
+func memoryRoutes() []route {
 	return []route{
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", endpoint: jsonEndpoint((*Server).getMemory)},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions", endpoint: onIDWithInput(stores.ListBriefRevisions)},
 		{method: http.MethodGet, path: "/v1/memories", id: "listMemories", endpoint: withInput(stores.ListMemories)},
 		{
 			method: http.MethodPost, path: "/v1/memories", id: "addMemory",

@@ -15,10 +15,18 @@ import (
 )
 
 func searchRoutes() []route {
+	drawing := object{"schema": object{"type": "string"}}
 	return []route{
 		{method: http.MethodGet, path: "/v1/search", id: "search", endpoint: jsonEndpoint((*Server).search)},
 		{method: http.MethodGet, path: "/v1/recall", id: "recall", endpoint: jsonEndpoint((*Server).recall)},
 		{method: http.MethodGet, path: "/v1/stats", id: "getStats", endpoint: ofUser(stores.CountUsage)},
+		{
+			method: http.MethodGet, path: "/v1/graph", id: "getGraph",
+			answers: object{"200": answer("That part of the graph.", object{
+				mediaJSON: object{"schema": schemaRef("Graph")}, mediaMermaid: drawing, mediaDOT: drawing,
+			})},
+			endpoint: endpoint{serve: (*Server).getGraph, in: reflect.TypeFor[history.GraphQuery]()},
+		},
 	}
 }
 
@@ -47,17 +55,6 @@ const (
 	mediaMermaid = "text/vnd.mermaid"
 	mediaDOT     = "text/vnd.graphviz"
 )
-
-func graphRoutes() []route {
-	drawing := object{"schema": object{"type": "string"}}
-	return []route{{
-		method: http.MethodGet, path: "/v1/graph", id: "getGraph",
-		answers: object{"200": answer("That part of the graph.", object{
-			mediaJSON: object{"schema": schemaRef("Graph")}, mediaMermaid: drawing, mediaDOT: drawing,
-		})},
-		endpoint: endpoint{serve: (*Server).getGraph, in: reflect.TypeFor[history.GraphQuery]()},
-	}}
-}
 
 // getGraph answers with a part of the user's graph, as JSON or as a drawing's source.
 func (s *Server) getGraph(c echo.Context) error {

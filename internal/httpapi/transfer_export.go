@@ -38,11 +38,6 @@ func transferRoutes() []route {
 			mediaLines: object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": object{"schema": object{"type": "string"}},
 		}, endpoint{serve: (*Server).exportChat, in: reflect.TypeFor[exportQuery]()}),
 		importRoute("/v1/chats/import", "importChats", maxImport),
-	}
-}
-
-func accountRoutes() []route {
-	return []route{
 		exportRoute("/v1/export", "exportAccount", object{mediaLines: object{}}, endpoint{serve: (*Server).exportAccount}),
 		importRoute("/v1/import", "importAccount", maxAccount),
 	}

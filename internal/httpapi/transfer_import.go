@@ -55,7 +55,10 @@ func (s *Server) beginImport(c echo.Context, most int64) (file *importBody, rele
 		return nil, nil, bodyTooLarge(most)
 	}
 	release, err = s.streams.acquire(principal(c).UserID, transferStreams)
-	return s.newImportBody(c, most), release, err
+	return &importBody{
+		request: c.Request(), control: http.NewResponseController(c.Response().Writer), most: most, left: most,
+		pause: s.config.BodyTimeout, until: time.Now().Add(importTimeout),
+	}, release, err
 }
 
 // takeIn imports a file of at most so many bytes, and answers with the result or with events.
@@ -89,13 +92,6 @@ type importBody struct {
 }
 
 var _ io.Reader = (*importBody)(nil)
-
-func (s *Server) newImportBody(c echo.Context, most int64) *importBody {
-	return &importBody{
-		request: c.Request(), control: http.NewResponseController(c.Response().Writer), most: most, left: most,
-		pause: s.config.BodyTimeout, until: time.Now().Add(importTimeout),
-	}
-}
 
 // Read waits at most pause for the next piece.
 func (b *importBody) Read(into []byte) (int, error) {
