@@ -54,9 +54,16 @@ func TestMadeUpCursorsAreRefused(t *testing.T) {
 // Whatever is taken for a cursor is the one way to write down a cursor that Postgres knows.
 func FuzzParseCursor(f *testing.F) {
 	f.Add(Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: uuid.New()}.String())
+	f.Add(MemoryCursor{time.Now(), uuid.New()}.String())
 	f.Add("")
 	f.Add(strings.Repeat("_", 44))
 	f.Fuzz(func(t *testing.T, text string) {
+		var place MemoryCursor
+		if err := place.UnmarshalText([]byte(text)); err == nil && place.String() != text {
+			t.Errorf("%q is read as %q", text, place)
+		} else if err != nil && fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("%v", err)
+		}
 		cursor, err := ParseCursor(text)
 		if err != nil {
 			return

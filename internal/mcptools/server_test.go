@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,5 +61,64 @@ func TestPanic(t *testing.T) {
 	}
 	if text := logs.String(); text == "" {
 		t.Error("nothing was logged")
+	}
+}
+
+const accepts = "application/json, text/event-stream"
+
+func rpc(method string, params any) testkit.Body {
+	return testkit.Body{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+}
+
+// initialize begins a session, which there is none of.
+var initialize = rpc("initialize", testkit.Body{
+	"protocolVersion": "2025-11-25", "capabilities": testkit.Body{}, "clientInfo": testkit.Body{"name": "test", "version": "1"},
+})
+
+func (r *rig) refusals() {
+	t := r.t
+	t.Helper()
+	ann := testkit.Client{T: t, Base: r.base, Token: r.ann.token}
+	call := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": "Hello"}})
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if refused := ann.Call(method, "/mcp", nil, "Accept", accepts); refused.Status != http.StatusMethodNotAllowed || refused.Header.Get("Allow") == "" {
+			t.Errorf("%s: %d %s", method, refused.Status, refused.Text)
+		}
+	}
+	for name, refused := range map[string]testkit.Answer{
+		"no message of the protocol": ann.Call(http.MethodPost, "/mcp", testkit.Body{"prompt": "Hello"}, "Accept", accepts),
+		"events alone":               ann.Call(http.MethodPost, "/mcp", call, "Accept", "text/event-stream"),
+		"a version of long ago":      ann.Call(http.MethodPost, "/mcp", call, "Accept", accepts, "Mcp-Protocol-Version", "1999-01-01"),
+		"an unknown method":          ann.Call(http.MethodPost, "/mcp", rpc("tools/sing", nil), "Accept", accepts),
+	} {
+		kind := refused.Header.Get("Content-Type")
+		if refused.Status != http.StatusBadRequest || refused.Code() != "bad_request" || !strings.HasPrefix(kind, "application/json") {
+			t.Errorf("%s: %d %s %s", name, refused.Status, kind, refused.Text)
+		}
+	}
+	if n := r.stored(); n != 0 {
+		t.Errorf("%d messages were stored", n)
+	}
+}
+
+// noSession holds that a session id opens nothing: each request is of the user whose token it brings.
+func (r *rig) noSession() {
+	t := r.t
+	t.Helper()
+	ann, ben := testkit.Client{T: t, Base: r.base, Token: r.ann.token}, testkit.Client{T: t, Base: r.base, Token: r.ben.token}
+	begin := ann.Call(http.MethodPost, "/mcp", initialize, "Accept", accepts)
+	if begin.Status != http.StatusOK || begin.Header.Get("Mcp-Session-Id") != "" {
+		t.Fatalf("initialize: %d %v %s", begin.Status, begin.Header, begin.Text)
+	}
+	chat := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": "Hello"}})
+	if said := ben.Call(http.MethodPost, "/mcp", chat, "Accept", accepts, "Mcp-Session-Id", "of-ann"); said.Status != http.StatusOK ||
+		!strings.Contains(said.Text, "continuation_id") {
+		t.Fatalf("the call: %d %s", said.Status, said.Text)
+	}
+	if n := r.count(`select count(*) from chats where user_id = $1`, r.ben.id); n != 1 {
+		t.Errorf("the user whose token it was has %d chats, want 1", n)
+	}
+	if n := r.count(`select count(*) from chats where user_id = $1`, r.ann.id); n != 0 {
+		t.Errorf("the other one has %d chats, want 0", n)
 	}
 }
