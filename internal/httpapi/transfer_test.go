@@ -22,20 +22,20 @@ const twoLines = `{"role":"user","content":"How do I practise scales?"}
 {"role":"assistant","content":"Slowly."}
 `
 
-func (f keeper) importFile(file string, headers ...string) answered {
-	f.t.Helper()
-	return f.call(http.MethodPost, "/v1/chats/import", file, headers...)
+func (k keeper) importFile(file string, headers ...string) answered {
+	k.t.Helper()
+	return k.call(http.MethodPost, "/v1/chats/import", file, headers...)
 }
 
 // imported imports a file that nothing is wrong with and gives its first chat.
-func (f keeper) imported(file string) uuid.UUID {
-	f.t.Helper()
-	answer := f.importFile(file)
+func (k keeper) imported(file string) uuid.UUID {
+	k.t.Helper()
+	answer := k.importFile(file)
 	var result transfer.Result
 	if answer.status != http.StatusOK {
-		f.t.Fatalf("%d %s", answer.status, answer.body)
+		k.t.Fatalf("%d %s", answer.status, answer.body)
 	}
-	answer.decode(f.t, &result)
+	answer.decode(k.t, &result)
 	return result.Chats[0].ChatID
 }
 
@@ -97,13 +97,13 @@ func TestImportThatIsTooLargeIsRefused(t *testing.T) {
 }
 
 // listen imports a file and reads its events.
-func (f keeper) listen(body io.Reader) *openStream {
-	f.t.Helper()
-	request := f.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream")
+func (k keeper) listen(body io.Reader) *openStream {
+	k.t.Helper()
+	request := k.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream")
 	request.Body, request.ContentLength = io.NopCloser(body), -1
-	s := f.open(request)
+	s := k.open(request)
 	if padding := s.next(); len(padding) < 1024 || padding[0] != ':' {
-		f.t.Errorf("the padding is %q", padding)
+		k.t.Errorf("the padding is %q", padding)
 	}
 	return s
 }
