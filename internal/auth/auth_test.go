@@ -208,7 +208,10 @@ func TestTokenOfAnOAuthClientNamesIt(t *testing.T) {
 	}{
 		"a session":       {goodClaims(p.url), ""},
 		"an OAuth client": {oauthClaims(p.url), oauthClient},
-		"no client":       {with(oauthClaims(p.url), map[string]any{"client_id": ""}), ""},
+		"one for another service too": {
+			with(oauthClaims(p.url), map[string]any{"aud": []string{"https://api.example.com/mcp", authenticated}}), oauthClient,
+		},
+		"no client": {with(oauthClaims(p.url), map[string]any{"client_id": ""}), ""},
 	} {
 		got, err := p.verifier(t).Verify(t.Context(), es256(t, "ec", ecKey(), c.claims))
 		if err != nil || got.ClientID != c.want || got.UserID != userID {
