@@ -3,10 +3,8 @@ package jobs
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/riverqueue/river/rivertype"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -116,31 +114,6 @@ func TestReplyRaisesTheWaitingJob(t *testing.T) {
 		testkit.Want(t, r.pool, "3 "+state+" f", job)
 		r.enqueue(chatID)
 		testkit.Want(t, r.pool, want, job)
-	}
-}
-
-// Jobs without a place ask as often as they have waited, so that thousands of them are no load; one that somebody is
-// waiting for asks every few seconds.
-func TestJobsWithoutAPlaceAskSeldom(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	for _, c := range []struct {
-		priority           int
-		age, least, atMost time.Duration
-	}{
-		{priorityNow, -time.Minute, time.Second / 2, 1500 * time.Millisecond},
-		{priorityNow, 2 * time.Second, time.Second, 3 * time.Second},
-		{priorityNow, time.Hour, 2 * time.Second, 8 * time.Second},
-		{priorityLater, 0, time.Second / 2, 1500 * time.Millisecond},
-		{priorityLater, time.Minute, 30 * time.Second, 90 * time.Second},
-		{priorityLater, 24 * time.Hour, 150 * time.Second, 450 * time.Second},
-	} {
-		row := &rivertype.JobRow{Priority: c.priority, CreatedAt: now.Add(-c.age)}
-		for range 100 {
-			if wait := untilTurn(row, now); wait < c.least || wait > c.atMost {
-				t.Fatalf("priority %d, after %s: it waits %s", c.priority, c.age, wait)
-			}
-		}
 	}
 }
 

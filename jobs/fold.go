@@ -58,9 +58,9 @@ func jobOf(row *rivertype.JobRow, chatID uuid.UUID) brief.Job {
 func finish(ctx context.Context, row *rivertype.JobRow, result work.Result, report any, err error) error {
 	switch {
 	case result == work.Busy:
-		return river.JobSnooze(untilTurn(row, time.Now()))
+		return river.JobSnooze(whileBusy/2 + rand.N(whileBusy)) //nolint:gosec // spreads load, guards nothing
 	case result == work.Waiting:
-		return river.JobSnooze(unlessWoken)
+		return river.JobSnooze(unlessWoken(time.Since(row.CreatedAt)))
 	case result == work.Conflict, result == work.Paused:
 		return river.JobSnooze(0)
 	case result == work.Refused && err != nil:
@@ -73,17 +73,13 @@ func finish(ctx context.Context, row *rivertype.JobRow, result work.Result, repo
 	return nil
 }
 
-// unlessWoken is how long a job waits for a place at most; it is woken when one is free.
-const unlessWoken = time.Minute
+// whileBusy is about how long a job waits whose item another worker has; a dead worker's lease ends within seconds.
+const whileBusy = 4 * time.Second
 
-// untilTurn returns how long a job waits that found its chat or all of its user's places taken: about as long as it has
-// waited so far, so that thousands of one user's jobs do not ask all the time. One whose user is talking asks often.
-func untilTurn(row *rivertype.JobRow, now time.Time) time.Duration {
-	longest := 5 * time.Minute
-	if row.Priority == priorityNow {
-		longest = 5 * time.Second
-	}
-	wait := min(max(now.Sub(row.CreatedAt), time.Second), longest)
+// unlessWoken returns how long a job of an age waits for a place at most: it is woken when one is free, and thousands of one
+// user's jobs must not ask all the time.
+func unlessWoken(age time.Duration) time.Duration {
+	wait := min(max(age, 15*time.Second), 5*time.Minute)
 	return wait/2 + rand.N(wait) //nolint:gosec // spreads load, guards nothing
 }
 

@@ -78,6 +78,7 @@ create function throughline.wake_work(work_kind text, owner uuid) returns void
 language plpgsql volatile security invoker set search_path = '' as $$
 declare
   woken bigint;
+  of_queue text;
 begin
   update throughline.work w set waiting_job = null, waiting_since = null
     from (select n.key, n.waiting_job
@@ -86,7 +87,11 @@ begin
            order by n.waiting_since limit 1 for update of n skip locked) first
    where w.kind = work_kind and w.key = first.key
   returning first.waiting_job into woken;
-  update river.river_job j set state = 'available', scheduled_at = now() where j.id = woken and j.state = 'scheduled';
+  update river.river_job j set state = 'available', scheduled_at = now() where j.id = woken and j.state = 'scheduled' returning j.queue into of_queue;
+  -- As River announces an inserted job, so that workers do not wait for their next poll.
+  if of_queue is not null then
+    perform pg_notify('river.river_insert', jsonb_build_object('queue', of_queue)::text);
+  end if;
 end
 $$;
 
