@@ -51,7 +51,7 @@ const (
 	Waits Claim = "waits"
 	// PutOff: it failed, or others of its user did, and it is too early to try again.
 	PutOff Claim = "put_off"
-	// Gone: there is no such user.
+	// Gone: there is no such user, or another job waits to do the same.
 	Gone Claim = "gone"
 )
 

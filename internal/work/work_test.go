@@ -265,6 +265,10 @@ func TestAJobThatIsAboutToWaitIsWoken(t *testing.T) {
 	if a, b := b.claim(first), b.claim(second); a != work.Taken || b != work.Waits {
 		t.Fatal(a, b)
 	}
+	again := second
+	if again.JobID++; b.claim(again) != work.Gone {
+		t.Error("a second job waits for the same")
+	}
 	if err := b.store.Release(t.Context(), first, true); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ create index work_failing_since_idx on throughline.work (failing_since) where fa
 
 -- Takes the lease of a piece of work. At most so many of a user's of one kind run at once (0 for any number); a job that finds
 -- no place waits, and is woken when one is free. The same token may claim again: the answer to a first claim may be lost.
--- state: taken; busy, for another worker has it; waits; put_off, with how long; gone, for there is no such user.
+-- state: taken; busy, for another worker has it; waits; put_off, with how long; gone, for there is no such user, or nothing for
+-- this job to do.
 create function throughline.claim_work(work_kind text, work_key uuid, owner uuid, token uuid, seconds float8, most int, job bigint,
   out state text, out wait_seconds float8)
 language plpgsql volatile security invoker set search_path = '' as $$
@@ -60,6 +61,10 @@ begin
   elsif most > 0 and (select count(*) from throughline.work w
       where w.user_id = owner and w.kind = work_kind and w.lease_until > now() and w.key <> work_key) >= most then
     state := 'waits';
+    if had.waiting_job <> job and exists (select from river.river_job j where j.id = had.waiting_job and j.state in ('scheduled', 'available', 'running')) then
+      state := 'gone'; -- another job waits for the same
+      return;
+    end if;
     insert into throughline.work as w (kind, key, user_id, waiting_job, waiting_since) select work_kind, work_key, owner, job, now() where job is not null
     on conflict (kind, key) do update set waiting_job = excluded.waiting_job, waiting_since = coalesce(w.waiting_since, excluded.waiting_since),
       lease_token = null, lease_until = null;
