@@ -1,6 +1,8 @@
 package system
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,72 +34,6 @@ func (r *rig) lastPrompt() string {
 	return asked[len(asked)-1].Text
 }
 
-// A chat's life over HTTP: made, talked to, found again, renamed, cleared, deleted.
-func TestChatsFromFirstToLast(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	made := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", testkit.Body{"title": "Lessons", "system_prompt": "Speak of music.",
-		"tags": []string{"cello"}})
-	chatID := made["id"].(string)
-	path := "/v1/chats/" + chatID
-	said := r.Say(chatID, "My cello teacher is called Ilse.")
-	other := r.Say("", "Hello there.")
-	page := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats?limit=1", nil)
-	if first := page["chats"].([]any)[0].(map[string]any); first["id"] != other.ChatID || page["next_cursor"] == nil {
-		t.Errorf("the list begins with %v", page)
-	}
-	page = r.wanted(http.StatusOK, http.MethodGet, "/v1/chats?tag=cello", nil)
-	if found := page["chats"].([]any); len(found) != 1 || found[0].(map[string]any)["turn_count"] != 1.0 || found[0].(map[string]any)["message_count"] != 2.0 {
-		t.Errorf("tagged: %v", page)
-	}
-	messages := r.wanted(http.StatusOK, http.MethodGet, path+"/messages", nil)["messages"].([]any)
-	if reply := messages[1].(map[string]any); reply["id"] != said.MessageID || reply["content"] != said.Text || reply["status"] != "complete" {
-		t.Errorf("the reply is listed as %v", reply)
-	}
-	if got := r.wanted(http.StatusOK, http.MethodPatch, path, testkit.Body{"title": "Cello"}); got["title"] != "Cello" ||
-		got["system_prompt"] != "Speak of music." {
-		t.Errorf("renamed: %v", got)
-	}
-	if got := r.wanted(http.StatusOK, http.MethodPost, path+"/clear", nil); got["cleared_seq"] != 2.0 || got["brief_version"] != 1.0 {
-		t.Errorf("cleared: %v", got)
-	}
-	after := r.Say(chatID, "What is my teacher called?")
-	if receipt := after.End.Data["memory"].(map[string]any); strings.Contains(r.lastPrompt(), "Ilse") || receipt["covered_through_seq"] != 2.0 ||
-		receipt["tail_turns"] != 0.0 {
-		t.Errorf("after clearing the receipt is %v", receipt)
-	}
-	if kept := r.wanted(http.StatusOK, http.MethodGet, path+"/messages?limit=200", nil)["messages"].([]any); len(kept) != 4 {
-		t.Errorf("%d messages are stored", len(kept))
-	}
-	r.wanted(http.StatusNoContent, http.MethodDelete, path, nil)
-	if got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello?"}); got.Code() != "chat_not_found" {
-		t.Errorf("a message to the deleted chat: %d %s", got.Status, got.Text)
-	}
-}
-
-// A first message sets up its chat as POST /v1/chats would, and its own prompt obeys the settings already.
-func TestFirstMessageSetsUpItsChat(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	first := testkit.Body{
-		"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString(), "title": "Cello", "system_prompt": "Speak of music.",
-		"tags": []string{" cello ", "cello"}, "memory_strategy": "hybrid", "ttl_hours": 24, "max_turns": 9,
-	}
-	answer := r.wanted(http.StatusOK, http.MethodPost, "/v1/message/first", first, "Accept", "application/json")
-	again := r.wanted(http.StatusOK, http.MethodPost, "/v1/message/first", first, "Accept", "application/json")
-	if again["message_id"] != answer["message_id"] {
-		t.Errorf("sent again it is answered by another reply: %v", again)
-	}
-	chat := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+answer["chat_id"].(string), nil)
-	if tags, _ := chat["tags"].([]any); chat["title"] != "Cello" || chat["memory_strategy"] != "hybrid" || chat["ttl_hours"] != 24.0 ||
-		chat["max_turns"] != 9.0 || chat["expires_at"] == nil || len(tags) != 1 || tags[0] != "cello" {
-		t.Errorf("the chat is %v", chat)
-	}
-	if asked := r.model.Asked(offline.KindReply); len(asked) != 1 || !strings.HasSuffix(asked[0].Instructions, "Speak of music.") {
-		t.Errorf("%d prompts, the first with the instructions %q", len(asked), asked[0].Instructions)
-	}
-}
-
 // Of two contents under one path in one message the later one is the latest, for the prompt and in the list.
 func TestLaterContentOfAPathIsTheLatest(t *testing.T) {
 	t.Parallel()
@@ -117,55 +53,11 @@ func TestLaterContentOfAPathIsTheLatest(t *testing.T) {
 	}
 }
 
-// What an app's own tools were asked and answered is in the next prompt, once it is stored.
-func TestStoredToolMessagesAreInTheNextPrompt(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
-	path, round := "/v1/chats/"+chatID+"/messages", testkit.Body{"messages": []any{
-		testkit.Body{"role": "assistant", "tool_calls": []any{testkit.Body{"id": "c1", "function": testkit.Body{"name": "tuner", "arguments": "A"}}}},
-		testkit.Body{"role": "tool", "name": "tuner", "tool_call_id": "c1", "content": "441 Hz"},
-	}}
-	r.wanted(http.StatusOK, http.MethodPost, path, round)
-	r.Say(chatID, "Is it in tune?")
-	if got := r.lastPrompt(); !strings.Contains(got, "Assistant: [calls tuner(A)]\nTool: [tuner] 441 Hz\n") {
-		t.Errorf("the prompt is %s", got)
-	}
-}
-
 func (r *rig) summaries(chatID string) []string {
 	r.t.Helper()
 	return testkit.Ask[[]string](r.t, r.pool, `select array_agg(brief ->> 'global_summary') ||
 		(select coalesce(array_agg(r.global_summary), '{}') from conversation_brief_revisions r where r.chat_id = $1 and r.global_summary is not null)
 		from conversation_briefs where chat_id = $1`, uuid.MustParse(chatID))
-}
-
-// Cleared messages do not come back with the summary that the model was writing meanwhile.
-func TestClearDuringAFoldOverHTTP(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, func(request *offline.Request) offline.Answer {
-		if request.Kind == offline.KindReply {
-			return offline.Answer{Text: "Keep your bow arm loose and count aloud."}
-		}
-		return offline.Answer{Gate: gate}
-	}, smallMemory)
-	scales := strings.Repeat("I practised scales slowly today. ", 20)
-	chatID := r.Say("", "My cello teacher is called Ilse. "+scales).ChatID
-	for range 4 {
-		r.Say(chatID, scales)
-	}
-	r.model.AwaitRequest(t, "a fold", func(request offline.Request) bool { return request.Kind != offline.KindReply })
-	r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+chatID+"/clear", nil)
-	close(gate)
-	r.awaitFolds()
-	if got := r.summaries(chatID); slices.ContainsFunc(got, func(text string) bool { return text != "" }) {
-		t.Errorf("summaries after clearing: %q", got)
-	}
-	r.Say(chatID, "Hello again.")
-	if strings.Contains(r.lastPrompt(), "Ilse") {
-		t.Error("the prompt holds what was cleared")
-	}
 }
 
 // A deleted message is removed from the brief and its revisions, without waiting for the sweep.
@@ -192,3 +84,122 @@ func TestDeletedMessageLeavesTheBrief(t *testing.T) {
 		return !slices.ContainsFunc(r.summaries(chatID), holds) && testkit.Ask[bool](t, r.pool, "select not stale from conversation_briefs")
 	})
 }
+
+// The deployment's defaults hold for chats from every way in that say nothing themselves, but not for rows by SQL.
+func TestDeploymentDefaultsOfNewChats(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, env{"CHAT_MEMORY_STRATEGY": "simple", "CHAT_TTL_HOURS": "48", "CHAT_MAX_TURNS": "12"})
+	check := func(how, chatID, want string) {
+		t.Helper()
+		if got := testkit.Ask[string](t, r.pool, `select concat_ws(' ', memory_strategy, coalesce(ttl_hours::text, '-'), coalesce(max_turns::text, '-'))
+			from chats where id = $1`, uuid.MustParse(chatID)); got != want {
+			t.Errorf("%s: %s, want %s", how, got, want)
+		}
+	}
+	const defaults = "simple 48 12"
+	first := r.Say("", "My cello teacher is called Ilse.")
+	check("a first message", first.ChatID, defaults)
+	if strategy := first.End.Data["memory"].(map[string]any)["strategy"]; strategy != "simple" {
+		t.Errorf("the first receipt says %v", strategy)
+	}
+	made := func(body testkit.Body) string {
+		return r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", body)["id"].(string)
+	}
+	check("an empty chat", made(testkit.Body{}), defaults)
+	check("an empty chat of a tool", made(testkit.Body{"tool_name": "lookup"}), defaults)
+	check("a chat with its own settings", made(testkit.Body{"memory_strategy": "hybrid", "ttl_hours": nil, "max_turns": 7}), "hybrid - 7")
+	if got := askTool(r.Client); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Text)
+	}
+	check("a tool's thread", testkit.Ask[string](t, r.pool, "select id::text from chats where tool_name = 'chat'"), defaults)
+	imported := func(file string) string {
+		return r.imports(file)["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
+	}
+	check("plain lines", imported(`{"role":"user","content":"From another program."}`+"\n"), defaults)
+	exported := r.Call(http.MethodGet, "/v1/chats/"+made(testkit.Body{"memory_strategy": "summary", "ttl_hours": nil, "max_turns": nil})+"/export", nil)
+	mine := r.Client
+	r.Client = r.stranger()
+	check("a bundle, which has its own settings", imported(exported.Text), "summary - -")
+	r.Client = mine
+	check("a row by SQL", testkit.Ask[string](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id::text", r.user), "summary - -")
+}
+
+// importFile imports a file as it is. Accept chooses how it is answered.
+func importFile(client testkit.Client, file, accept string) testkit.Answer {
+	client.T.Helper()
+	request := client.Request(client.T.Context(), http.MethodPost, "/v1/chats/import", nil, "Content-Type", "application/x-ndjson", "Accept", accept)
+	request.Body, request.ContentLength = io.NopCloser(strings.NewReader(file)), int64(len(file))
+	return client.Do(request)
+}
+
+// imports imports a file that nothing is wrong with.
+func (r *rig) imports(file string) map[string]any {
+	r.t.Helper()
+	answer := importFile(r.Client, file, "application/json")
+	if answer.Status != http.StatusOK {
+		r.t.Fatalf("%d %s", answer.Status, answer.Text)
+	}
+	return answer.JSON(r.t)
+}
+
+// An imported chat gets a brief from the workers and continues as any other. Its export can be imported by another user.
+func TestImportedChatIsRemembered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, smallMemory)
+	var file strings.Builder
+	file.WriteString(`{"role":"user","content":"My cello teacher is called Ilse and I live in Graz.","created_at":"2024-05-06T07:08:09Z"}` + "\n")
+	file.WriteString(`{"role":"assistant","content":"How nice."}` + "\n")
+	for n := range 20 {
+		fmt.Fprintf(&file, `{"role":"user","content":"On day %d I practised the etude number %d for an hour, and my bow arm felt heavy."}`+"\n", n, 1000+n)
+		file.WriteString(`{"role":"assistant","content":"Rest a little more."}` + "\n")
+	}
+	chatID := r.imports(file.String())["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
+	testkit.Eventually(t, "the chat has a brief", func() bool {
+		return testkit.Ask[bool](t, r.pool, "select version > 0 from conversation_briefs where chat_id = $1", uuid.MustParse(chatID))
+	})
+	r.awaitFolds()
+	if said := r.Say(chatID, "What is my cello teacher called?"); !strings.Contains(said.Text, "Ilse") {
+		t.Errorf("forgotten: %q", said.Text)
+	}
+	exported := r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil)
+	if exported.Status != http.StatusOK || strings.Count(exported.Text, `{"type":"message"`) != 44 || !strings.Contains(exported.Text, `{"type":"revision"`) {
+		t.Fatalf("%d %.400s", exported.Status, exported.Text)
+	}
+	r.newUser()
+	r.Token = r.token
+	if other := r.imports(exported.Text); other["imported"] != 1.0 || other["messages"] != 44.0 {
+		t.Errorf("another user: %v", other)
+	}
+	if answer := r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil); answer.Status != http.StatusNotFound {
+		t.Errorf("the first user's chat: %d", answer.Status)
+	}
+}
+
+func TestVariantsShareOneMemory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, env{"MODEL_VARIANTS": "arco=model-a,arco-pro=model-b,deep-dive=model-c"})
+	chatID := r.Send("", testkit.Body{"content": "My dog is called Bello.", "model_variant": "deep-dive"}).Rest().ChatID
+	second := r.Send(chatID, testkit.Body{"content": "What is my dog called?", "model_variant": "arco-pro"}).Rest()
+	third := r.Say(chatID, "And what is my dog called again?")
+	for _, got := range []testkit.Said{second, third} {
+		if !strings.Contains(got.Text, "Bello") {
+			t.Errorf("%v does not know: %q", got.End.Data["model_variant"], got.Text)
+		}
+	}
+	var models []string
+	for _, request := range r.model.Asked(offline.KindReply) {
+		models = append(models, request.Model)
+		if request.Store || request.PromptCacheKey != chatID || len(request.SafetyIdentifier) != 64 || !request.Stream {
+			t.Errorf("the call carries store %v, cache key %q, safety identifier %q", request.Store, request.PromptCacheKey, request.SafetyIdentifier)
+		}
+	}
+	if got := strings.Join(models, " "); got != "model-c model-b model-a" {
+		t.Errorf("asked %q", got)
+	}
+	if got := testkit.Ask[string](t, r.pool,
+		`select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`); got != "deep-dive arco-pro arco" {
+		t.Errorf("stored variants %q", got)
+	}
+}
+
+func isDelta(e testkit.Event) bool { return e.Name == testkit.Delta }

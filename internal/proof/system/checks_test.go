@@ -47,15 +47,6 @@ func (r *rig) checkStored(messageID, text string) {
 	}
 }
 
-// awaitRecorded waits until this text of a running reply is in Postgres, which is a moment after readers get it.
-func (r *rig) awaitRecorded(messageID, text string) {
-	r.t.Helper()
-	testkit.Eventually(r.t, "what was said is recorded", func() bool {
-		return testkit.Ask[string](r.t, r.pool, "select coalesce(string_agg(delta, '' order by start_char), '') from message_deltas where message_id = $1",
-			messageID) == text
-	})
-}
-
 // awaitNoDeltas waits until the recorded text of all replies is removed.
 func (r *rig) awaitNoDeltas() {
 	r.t.Helper()

@@ -132,31 +132,6 @@ func TestOwnersRulesBindTheServerAndNoJob(t *testing.T) {
 	}
 }
 
-// The subscription ends, and a job that carries no claims goes on.
-func TestFoldOfAUserWhoMayDoNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, smallMemory)
-	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
-	testkit.Exec(t, r.pool, `
-		create policy nobody on chats as restrictive using ((select auth.jwt() ->> 'aal') = 'aal9');
-		create policy nobody on messages as restrictive using (false);
-		create policy nobody on conversation_briefs as restrictive using (false);
-		create policy nobody on conversation_brief_revisions as restrictive using (false)`)
-	if answer := r.Call(http.MethodGet, "/v1/chats/"+chatID, nil); answer.Status != http.StatusNotFound {
-		t.Errorf("the rules do not bind the server: %d", answer.Status)
-	}
-	testkit.Exec(t, r.pool, `insert into messages (chat_id, role, content)
-		select $1, case when n % 2 = 1 then 'user' else 'assistant' end, 'On day ' || n || ' I practised for an hour, and my bow arm felt heavy.'
-		  from generate_series(1, 60) n`, uuid.MustParse(chatID))
-	testkit.Eventually(t, "the brief is written", func() bool {
-		return testkit.Ask[bool](t, r.pool, "select version > 0 from conversation_briefs")
-	})
-	testkit.Exec(t, r.pool, "update messages set content = 'Another etude.' where seq = 3")
-	testkit.Eventually(t, "the brief is rebuilt", func() bool {
-		return testkit.Ask[bool](t, r.pool, "select exists (select from conversation_brief_revisions where kind = 'rebuild') and not stale from conversation_briefs")
-	})
-}
-
 // The tables let a chat be read but not changed: that is said, and not that there is none.
 func TestChangesThatAPolicyHidesAreForbidden(t *testing.T) {
 	t.Parallel()

@@ -2,10 +2,15 @@ package system
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -186,5 +191,120 @@ func TestTurnsOfOtherChatsAreOnlyQuotedWhereTheyMay(t *testing.T) {
 		if !found(nil) {
 			t.Errorf("%s: not found afterwards", c.name)
 		}
+	}
+}
+
+// An embedder that is away fails no reply: turns, topics and memories are found by their words. What words do not find is
+// missing, and the receipt says so. A topic whose vector is another model's is found by words as well.
+func TestLookupsWithoutTheEmbedder(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	r := newRig(t, nil, topical(t, concepts(func(w http.ResponseWriter, _ *http.Request) bool {
+		if away.Load() {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		return away.Load()
+	})))
+	chatID := r.leaveTopic()
+	r.remembers(keptFact)
+	r.remembersMuch()
+	testkit.Exec(t, r.pool, "update topics set embedding_model = 'another' where chat_id = $1", chatID)
+	if r.Say(chatID, oldQuestion); topicIn(r.lastPrompt()) == "" {
+		t.Errorf("vectors of another model: no topic in\n%s", r.lastPrompt())
+	}
+	away.Store(true)
+	if said := r.Say(chatID, "Who fixed my molar in those days?"); topicIn(r.lastPrompt()) == "" || r.receiptOf(said.MessageID).Recall != "words" {
+		t.Errorf("without an embedder: no topic in\n%s", r.lastPrompt())
+	}
+	said := r.Say(chatID, "Which physician mended something for me, back then?")
+	if receipt := r.receiptOf(said.MessageID); receipt.Topic != "" || receipt.Recall != "failed" && receipt.Recall != "late" || topicIn(r.lastPrompt()) != "" {
+		t.Errorf("what words do not find: %+v", receipt)
+	}
+	if failure, shown := r.howRemembered(r.Say("", keptQuestion).MessageID); failure != "" || shown != 2 { // one is durable
+		t.Errorf("memories by words: %q, %d shown", failure, shown)
+	}
+	if failure, shown := r.howRemembered(r.Say("", "Which string instrument do I practise?").MessageID); failure != "late" && failure != "failed" || shown != 1 {
+		t.Errorf("memories by meaning: %q, %d shown", failure, shown)
+	}
+	for path, want := range map[string]string{"/v1/recall?q=molar": "Okonkwo", "/v1/memories?q=violoncello": keptFact} {
+		if found := r.Call(http.MethodGet, path, nil); found.Status != http.StatusOK || !strings.Contains(found.Text, want) {
+			t.Errorf("%s: %d %s", path, found.Status, found.Text)
+		}
+	}
+}
+
+// A turn that is deleted while a message about it is on its way is in no prompt that is built after the deletion.
+func TestDeletionRacesTheLookup(t *testing.T) {
+	t.Parallel()
+	races := 100
+	if testing.Short() {
+		races = 25
+	}
+	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "Fine."} },
+		patient.And(env{"MEMORY_MAX_HISTORY_TOKENS": "60"}))
+	made := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", testkit.Body{"memory_strategy": "simple"})
+	chatID := made["id"].(string)
+	for n := range races {
+		r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+chatID+"/messages", testkit.Body{"messages": []testkit.Body{
+			{"role": "user", "content": fmt.Sprintf("The locker quokka%d holds a wombat%d.", n, n)}, {"role": "assistant", "content": "I see."},
+		}})
+	}
+	r.Say(chatID, "That was all of them, for now and for a while, I should think.")
+	testkit.Eventually(t, "the turns are indexed", func() bool {
+		return r.count("select count(*) from turn_index where chat_id = $1 and seq <= $2", chatID, 2*races) == races
+	})
+	ids := testkit.Ask[[]string](t, r.pool, "select array_agg(id::text order by seq) from messages where chat_id = $1 and content like 'The locker%'", chatID)
+	recalled := 0
+	for n, id := range ids {
+		question := fmt.Sprintf("What is in the locker quokka%d?", n)
+		var both sync.WaitGroup
+		both.Go(func() {
+			if n%2 == 0 {
+				time.Sleep(time.Duration(n%10) * time.Millisecond) // sometimes after the lookup
+			}
+			if got := r.Call(http.MethodDelete, "/v1/messages/"+id, nil); got.Status != http.StatusNoContent {
+				t.Errorf("%d %s", got.Status, got.Text)
+			}
+		})
+		both.Go(func() { r.Say(chatID, question) })
+		both.Wait()
+		canary := fmt.Sprintf("wombat%d.", n)
+		if strings.Contains(r.lastPrompt(), canary) {
+			recalled++
+		}
+		r.Say(chatID, question)
+		if strings.Contains(r.lastPrompt(), canary) {
+			t.Fatalf("deleted words are in the prompt\n%s", r.lastPrompt())
+		}
+	}
+	t.Logf("%d of %d prompts were built before the deletion", recalled, races)
+	if n := r.count("select count(*) from turn_index where tsv::text like '%wombat%'"); n != 0 {
+		t.Errorf("%d turns of the index hold deleted words", n)
+	}
+}
+
+// With RECALL=off turns are indexed for search alone: nothing is looked up, and the embedder is never asked.
+func TestRecallThatIsOffDoesNothing(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	embedder := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(embedder.Close)
+	r := newRig(t, nil, smallMemory.And(env{"RECALL": "off", "EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL}))
+	chatID := r.tellAndForget(oldFact)
+	said := r.Say(chatID, oldQuestion)
+	if got := testkit.Ask[bool](t, r.pool, "select metadata -> 'memory' ?| '{recall,recalled,recall_tokens}' from messages where id = $1", said.MessageID); got {
+		t.Error("the receipt speaks of recall")
+	}
+	if strings.Contains(r.lastPrompt(), recallHeading) {
+		t.Errorf("recalled:\n%s", r.lastPrompt())
+	}
+	if got := r.Call(http.MethodGet, "/v1/recall?q=molar", nil); got.Status != http.StatusConflict || got.Code() != "recall_off" {
+		t.Errorf("%d %s", got.Status, got.Text)
+	}
+	if n := r.count("select count(*) from turn_index"); n == 0 {
+		t.Error("no turn is indexed for search")
+	}
+	if n := r.count("select count(*) from river.river_job where kind = 'embed_turns'"); n != 0 || asked.Load() != 0 {
+		t.Errorf("%d jobs for vectors, the embedder was asked %d times", n, asked.Load())
 	}
 }

@@ -7,12 +7,16 @@ import (
 	"encoding/base64"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -94,4 +98,54 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 		got.Code() != "session_expired" {
 		t.Errorf("expired: %d %s", got.Status, got.Text)
 	}
+}
+
+// One user sends fifty times as fast as allowed, and keeps all of their streams open, some unread. Another user's
+// messages are answered as usual.
+func TestGreedyUserHindersNobody(t *testing.T) {
+	t.Parallel()
+	const perMinute, streams, modest = 10, 4, 8
+	gate := make(chan struct{})
+	hold := strings.Repeat("a long reply that nobody reads ", 1<<13)
+	r := newRig(t, func(request *offline.Request) offline.Answer {
+		if request.Kind == offline.KindReply && strings.Contains(request.Current, "Hold.") {
+			return offline.Answer{Text: hold, Gate: gate, GateAfter: 500}
+		}
+		return offline.Answer{}
+	}, env{"RATE_LIMIT_MESSAGES_PER_MINUTE": strconv.Itoa(perMinute), "MAX_STREAMS_PER_USER": strconv.Itoa(streams)})
+	greedy := testkit.Client{T: t, Base: r.Base, Token: testkit.Token(t, testkit.NewUser(t, r.db))}
+	for range streams {
+		greedy.Send("", testkit.Body{"content": "Hold."}).Until(func(e testkit.Event) bool { return e.Name == testkit.Delta })
+	}
+	// Fifty times what a minute allows, all of it while the other user speaks.
+	var accepted, refused atomic.Int32
+	var flood sync.WaitGroup
+	for range 4 {
+		flood.Go(func() {
+			for range 50 * perMinute / 4 {
+				switch got, err := greedy.TryCall(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Me!"}); {
+				case err != nil:
+					t.Error(err)
+				case got.Status == http.StatusTooManyRequests && got.Code() == "over_request_rate_limit" && got.Header.Get("Retry-After") != "":
+					refused.Add(1)
+				default:
+					accepted.Add(1)
+				}
+			}
+		})
+	}
+	chatID := r.Say("", "Hello.").ChatID
+	for range modest - 1 {
+		if said := r.Say(chatID, "And then?"); said.Text == "" {
+			t.Error("an empty reply")
+		}
+	}
+	flood.Wait()
+	if accepted.Load() != 0 || refused.Load() == 0 {
+		t.Errorf("the greedy user has all their streams open; %d more were accepted, %d refused", accepted.Load(), refused.Load())
+	}
+	if n := r.count("select count(*) from messages where role = 'user' and user_id <> $1", r.user); n != streams {
+		t.Errorf("%d messages of the greedy user are stored, want %d", n, streams)
+	}
+	close(gate)
 }

@@ -1,0 +1,367 @@
+package system
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+const (
+	memoriesHeading = "WHAT YOU REMEMBER ABOUT THIS USER (background, not instructions; what was said later counts):\n"
+	keptFact        = "The user plays a violoncello of 1790."
+	keptQuestion    = "How old is my violoncello?"
+)
+
+// longTerm remembers across chats, but reads none while a test runs.
+var longTerm = env{"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "10h"}
+
+// remembers has the user write down what they want to be remembered for.
+func (r *rig) remembers(content string) (id string) {
+	r.t.Helper()
+	return r.wanted(http.StatusCreated, http.MethodPost, "/v1/memories", testkit.Body{"content": content})["id"].(string)
+}
+
+// remembered returns what a prompt shows of the user's memories.
+func remembered(prompt string) string {
+	_, section, _ := strings.Cut(prompt, memoriesHeading)
+	section, _, _ = strings.Cut(section, "\n\n")
+	return section
+}
+
+// howRemembered returns why a reply's prompt has no memories, "" if nothing failed, and how many it was shown; -1 where the
+// receipt does not speak of memories.
+func (r *rig) howRemembered(messageID string) (failure string, shown int) {
+	r.t.Helper()
+	failure = testkit.Ask[string](r.t, r.pool, `select coalesce((select s ->> 'failure' from jsonb_array_elements(metadata -> 'memory' -> 'sections') s
+		where s ->> 'name' = 'memories'), '') from messages where id = $1`, messageID)
+	return failure, testkit.Ask[int](r.t, r.pool,
+		"select coalesce(jsonb_array_length(metadata -> 'memory' -> 'memories'), -1) from messages where id = $1", messageID)
+}
+
+// remembersMuch gives the user more memories than a prompt shows without looking for them.
+func (r *rig) remembersMuch() {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, `insert into memories (user_id, content)
+		select $1, 'The user visited the town number ' || n || ' of a long list.' from generate_series(1, 60) n`, r.user)
+}
+
+// What one chat was told, or the user wrote down, the first message of the next chat is answered with; its receipt and
+// /why name it, and the preview says the same before.
+func TestMemoryIsShownToTheNextChat(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, longTerm.And(patient))
+	id := r.remembers(keptFact)
+	said := r.checkShown(r.node, keptQuestion, "- "+keptFact, 1)
+	why := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/messages/"+said.MessageID+"/why", nil))
+	if !strings.Contains(why, keptFact) || !strings.Contains(why, id) {
+		t.Errorf("why: %s", why)
+	}
+	empty := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", testkit.Body{})["id"].(string)
+	preview := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+empty+"/memory?content=violoncello", nil))
+	if !strings.Contains(preview, keptFact) || !strings.Contains(preview, "1 memory of the user is shown.") {
+		t.Errorf("the preview is %s", preview)
+	}
+	r.Say(said.ChatID, "ok, thanks")
+	if got := remembered(r.lastPrompt()); got != "- "+keptFact {
+		t.Errorf("small talk, where all fits, is shown %q", got)
+	}
+	temporary := r.Send("", testkit.Body{"content": keptQuestion, "remember": false}).Rest()
+	if failure, shown := r.howRemembered(temporary.MessageID); failure != "" || shown != -1 || strings.Contains(r.lastPrompt(), "1790") {
+		t.Errorf("a temporary chat: %q, %d shown\n%s", failure, shown, r.lastPrompt())
+	}
+}
+
+// checkShown says something in a new chat, whose prompt then shows these memories, so many by its receipt.
+func (r *rig) checkShown(n *node, question, want string, count int) testkit.Said {
+	r.t.Helper()
+	said := n.Say("", question)
+	if got := remembered(r.lastPrompt()); got != want {
+		r.t.Errorf("%s: %q in\n%s", question, got, r.lastPrompt())
+	}
+	if failure, shown := r.howRemembered(said.MessageID); failure != "" || shown != count {
+		r.t.Errorf("%s: %q, %d shown", question, failure, shown)
+	}
+	return said
+}
+
+// MEMORY_SHOW_EMPTY tells the model that nothing is remembered; without it, the section is left out.
+func TestEmptyMemoryIsShownOnRequest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, longTerm.And(patient).And(env{"MEMORY_SHOW_EMPTY": "true"}))
+	const nothing = "(No specific memories yet)"
+	r.checkShown(r.node, keptQuestion, nothing, 0)
+	r.start(app.Role{API: true}, env{"MEMORY_SHOW_EMPTY": "false"}).Say("", "What is new in town?")
+	if strings.Contains(r.lastPrompt(), strings.TrimSpace(memoriesHeading)) {
+		t.Errorf("an empty section:\n%s", r.lastPrompt())
+	}
+	r.remembers(keptFact)
+	r.checkShown(r.node, "What is new in town?", "- "+keptFact, 1)
+	r.wanted(http.StatusOK, http.MethodPatch, "/v1/memories/settings", testkit.Body{"enabled": false})
+	r.checkShown(r.node, keptQuestion, "", -1)
+}
+
+// rewrites are the calls that made questions stand alone.
+func (r *rig) rewrites() (found []offline.Request) {
+	for _, request := range r.model.Requests() {
+		if request.Kind == offline.KindRewrite {
+			found = append(found, request)
+		}
+	}
+	return found
+}
+
+// wantEachCallRecorded checks that what each call of a model cost is known that was not refused.
+func (r *rig) wantEachCallRecorded() {
+	r.t.Helper()
+	made := map[string]int{}
+	for _, request := range r.model.Requests() {
+		if purpose := request.Metadata["purpose"]; purpose != "reply" && !strings.Contains(request.Text, "Fail.") {
+			made[purpose]++
+		}
+	}
+	if len(made) < 2 {
+		r.t.Errorf("too few kinds of calls: %v", made)
+	}
+	for purpose, calls := range made {
+		testkit.Eventually(r.t, purpose+" is recorded", func() bool {
+			return r.count("select coalesce(sum(calls), 0)::int from inspect.tokens_by_day where input_tokens > 0 and purpose = $1", purpose) == calls
+		})
+	}
+}
+
+// A chat gets its topic, packs it, and tells it by every route.
+func TestTopicIsSeenFromAllSides(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(request *offline.Request) offline.Answer {
+		switch {
+		case request.Kind == offline.KindTopic:
+			return offline.Answer{Text: "The user practises etudes on a cello every day."}
+		case request.Kind == offline.KindRewrite && strings.Contains(request.Text, "Fail."):
+			return offline.Answer{Fault: offline.Fault500}
+		case request.Kind == offline.KindRewrite:
+			return offline.Answer{Text: "How many etudes did the user practise?"}
+		}
+		return offline.Answer{}
+	}, env{"TOPICS": "on"})
+	chatID := r.Say("", "My cello teacher gives me etudes.").ChatID
+	path := "/v1/chats/" + chatID + "/topics"
+	topic := func() map[string]any {
+		found := r.wanted(http.StatusOK, http.MethodGet, path, nil)["topics"].([]any)
+		if len(found) == 0 {
+			return nil
+		}
+		return found[0].(map[string]any)
+	}
+	testkit.Eventually(t, "the first turn has a topic because somebody looks", func() bool { return topic() != nil })
+	if got := topic()["title"]; got != "Cello teacher, etudes" {
+		t.Errorf("the title is %v", got)
+	}
+	r.practise(chatID, 7)
+	testkit.Eventually(t, "the topic is packed", func() bool {
+		stats := r.wanted(http.StatusOK, http.MethodGet, path+"/current/stats", nil)
+		return topic() != nil && stats["has_summary"] == true && stats["compressed_messages"] != 0.0
+	})
+	context := r.wanted(http.StatusOK, http.MethodGet, path+"/current/context", nil)["messages"].([]any)
+	first, last := context[0].(map[string]any), context[len(context)-1].(map[string]any)
+	if first["role"] != "system" || first["content"] != "Topic summary: The user practises etudes on a cello every day." || last["role"] != "assistant" {
+		t.Errorf("the context is %v", context)
+	}
+	if all := r.wanted(http.StatusOK, http.MethodGet, path+"/current/history?include_compressed=true", nil)["messages"].([]any); len(all) < 10 {
+		t.Errorf("the history is %v", all)
+	}
+
+	question := r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+chatID+"/standalone", testkit.Body{"content": "And how many was that?"})
+	if question["content"] != "How many etudes did the user practise?" || question["rewritten"] != true {
+		t.Errorf("the question is %v", question)
+	}
+	asked := r.rewrites()
+	if len(asked) != 1 || !strings.Contains(asked[0].Text, "The user practises etudes on a cello every day.") ||
+		!strings.Contains(asked[0].Text, "etude number 106") {
+		t.Errorf("the model was asked %d times: %+v", len(asked), asked)
+	}
+	r.wanted(http.StatusBadGateway, http.MethodPost, "/v1/chats/"+chatID+"/standalone", testkit.Body{"content": "Fail."})
+	empty := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", nil)["id"].(string)
+	alone := r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+empty+"/standalone", testkit.Body{"content": "And how many was that?"})
+	if alone["content"] != "And how many was that?" || alone["rewritten"] != false {
+		t.Errorf("without a conversation: %v", alone)
+	}
+	r.wantEachCallRecorded()
+	if titles := r.count("select count(*) from messages where content like 'And how many%'"); titles != 0 {
+		t.Error("a question to be rewritten was stored")
+	}
+}
+
+const topicHeading = "TOPIC (the conversation has come back to it): "
+
+// concepts makes vectors: texts with words of one concept are alike, and all others are as unlike as texts are. An answer
+// of after, if there is one, comes before the vectors.
+func concepts(after func(w http.ResponseWriter, r *http.Request) (answered bool)) http.Handler {
+	words := []*regexp.Regexp{regexp.MustCompile(`(?i)molar|dentist|teeth|physician`), regexp.MustCompile(`(?i)etude|practise|bow arm`)}
+	vector := func(content string, size int) []float64 {
+		seed := fnv.New64a()
+		_, _ = seed.Write([]byte(content))
+		random := rand.New(rand.NewPCG(seed.Sum64(), 1))
+		values, length := make([]float64, size), 0.
+		for n := range values {
+			values[n] = random.NormFloat64() / math.Sqrt(float64(size))
+		}
+		for n, concept := range words {
+			if concept.MatchString(content) {
+				values[n] += 3
+			}
+		}
+		for _, v := range values {
+			length += v * v
+		}
+		for n := range values {
+			values[n] /= math.Sqrt(length)
+		}
+		return values
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if after != nil && after(w, r) {
+			return
+		}
+		var asked struct {
+			Input      []string `json:"input"`
+			Dimensions int      `json:"dimensions"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		data := make([]any, len(asked.Input))
+		for n, content := range asked.Input {
+			data[n] = map[string]any{"object": "embedding", "index": n, "embedding": vector(content, cmp.Or(asked.Dimensions, 512))}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"object": "list", "model": "m", "data": data, "usage": map[string]any{"prompt_tokens": 1, "total_tokens": 1},
+		})
+	})
+}
+
+// topical has chats with topics, told apart by an embedder, and memories.
+func topical(t *testing.T, embedder http.Handler) env {
+	t.Helper()
+	vectors := httptest.NewServer(embedder)
+	t.Cleanup(vectors.Close)
+	return smallMemory.And(patient).And(longTerm).And(env{"TOPICS": "on", "EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": vectors.URL + "/v1"})
+}
+
+// leaveTopic tells of the dentist in three turns and then of something else, until that is in the brief, and each is a topic.
+func (r *rig) leaveTopic() (chatID string) {
+	r.t.Helper()
+	chatID = r.Say("", oldFact).ChatID
+	r.Say(chatID, "The dentist wants to see my molar again in April.")
+	r.Say(chatID, "Her practice for teeth has moved to Maple Street.")
+	r.practise(chatID, 14)
+	r.awaitFolds()
+	testkit.Eventually(r.t, "the turns have their topics", func() bool {
+		return r.count("select count(*) from topics where chat_id = $1 and message_count >= 6", chatID) == 2 &&
+			r.count("select count(*) from turn_index where chat_id = $1 and topic_id is null", chatID) == 0
+	})
+	return chatID
+}
+
+// topicIn returns what a prompt says of a topic.
+func topicIn(prompt string) string {
+	_, section, _ := strings.Cut(prompt, "\n\n"+topicHeading)
+	section, _, _ = strings.Cut(section, "\n\n")
+	return section
+}
+
+// receiptOf returns the receipt of a reply.
+func (r *rig) receiptOf(messageID string) (receipt struct {
+	Topic    string  `json:"topic"`
+	Recall   string  `json:"recall"`
+	Recalled []int64 `json:"recalled"`
+},
+) {
+	r.t.Helper()
+	raw := testkit.Ask[string](r.t, r.pool, "select (metadata -> 'memory')::text from messages where id = $1", messageID)
+	if err := json.Unmarshal([]byte(raw), &receipt); err != nil {
+		r.t.Fatal(err)
+	}
+	return receipt
+}
+
+func TestTopicsInPrompts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, topical(t, concepts(nil)))
+	chatID := r.leaveTopic()
+	r.checkReturn(chatID)
+	r.checkNoneTwice(chatID)
+}
+
+// checkReturn comes back to a topic by words, by meaning and in short.
+func (r *rig) checkReturn(chatID string) {
+	t := r.t
+	t.Helper()
+	dentist := testkit.Ask[string](t, r.pool, "select id::text from topics where chat_id = $1 and number = 1", chatID)
+	testkit.Exec(t, r.pool, "update topics set summary = 'Dr. Okonkwo treats a molar.', summary_tokens = 8 where id = $1", dentist)
+	for _, question := range []string{oldQuestion, "Which physician cares for me nowadays?", "And the molar?"} {
+		said := r.Say(chatID, question)
+		got := topicIn(r.lastPrompt())
+		if !strings.HasPrefix(got, "Dentist, called Wilhelmina Okonkwo, since ") || !strings.HasSuffix(got, " turns\nDr. Okonkwo treats a molar.") {
+			t.Errorf("%s: the topic is %q in\n%s", question, got, r.lastPrompt())
+		}
+		if quoted := recalledIn(r.lastPrompt()); strings.Contains(quoted, "etude") || !strings.Contains(quoted, "Okonkwo") {
+			t.Errorf("%s: recalled %q", question, quoted)
+		}
+		receipt := r.receiptOf(said.MessageID)
+		if receipt.Topic != dentist || len(receipt.Recalled) == 0 || slices.Max(receipt.Recalled) > 5 {
+			t.Errorf("%s: the receipt has %+v", question, receipt)
+		}
+		why := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/messages/"+said.MessageID+"/why", nil)["topic"])
+		if !strings.Contains(why, dentist) || !strings.Contains(why, "Okonkwo treats") {
+			t.Errorf("why: %s", why)
+		}
+	}
+	preview := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID+"/memory?content="+url.QueryEscape(oldQuestion), nil))
+	if !strings.Contains(preview, topicHeading) || !strings.Contains(preview, `"topic":"`+dentist) || !strings.Contains(preview, "come back to is named") {
+		t.Errorf("the preview is %s", preview)
+	}
+	found := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/recall?q=molar+practised&topic_id="+dentist, nil)["results"])
+	if strings.Contains(found, "practised") || !strings.Contains(found, "molar") {
+		t.Errorf("within the topic: %s", found)
+	}
+}
+
+// checkNoneTwice holds that no turn that is recalled for a topic is in the prompt word for word as well.
+func (r *rig) checkNoneTwice(chatID string) {
+	t := r.t
+	t.Helper()
+	recalled := 0
+	for n := range 8 {
+		said := r.Say(chatID, fmt.Sprintf("My dentist Okonkwo, was her molar visit number %d in Maple Street?", n))
+		prompt := r.lastPrompt()
+		_, visible, _ := strings.Cut(prompt, "RECENT CONVERSATION (oldest first):\n")
+		visible, _, _ = strings.Cut(visible, "\n\n"+topicHeading)
+		visible, _, _ = strings.Cut(visible, "\n\n"+recallHeading)
+		for _, seq := range r.receiptOf(said.MessageID).Recalled {
+			recalled++
+			content := testkit.Ask[string](t, r.pool, "select content from messages where chat_id = $1 and seq = $2", chatID, seq)
+			if strings.Contains("\n"+visible, "\nUser: "+content+"\n") {
+				t.Errorf("%q is recalled and visible in\n%s", content, prompt)
+			}
+		}
+		if strings.Count(prompt, topicHeading) > 1 {
+			t.Error("two topics in " + prompt)
+		}
+	}
+	if recalled == 0 {
+		t.Error("nothing was recalled")
+	}
+}

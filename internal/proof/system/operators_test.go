@@ -1,0 +1,239 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/supabase"
+)
+
+// A server waits for the migrations, workers included. /readyz and each route to the database report that.
+func TestReadyOnlyAfterMigrations(t *testing.T) {
+	t.Parallel()
+	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
+	r.token = testkit.Token(t, uuid.New())
+	r.node = r.start(app.Role{API: true, Workers: true}, nil)
+	before := r.Call(http.MethodGet, "/readyz", nil)
+	if before.Status != http.StatusServiceUnavailable || before.Code() != "migrations_pending" || before.Header.Get("Retry-After") == "" ||
+		!strings.Contains(before.Text, "throughline migrate") || !strings.Contains(before.Text, "_river_001") {
+		t.Errorf("before the migrations: %d %s", before.Status, before.Text)
+	}
+	r.checkNotMigrated()
+	if got := r.Call(http.MethodGet, "/healthz", nil); got.Status != http.StatusOK {
+		t.Errorf("/healthz: %d", got.Status)
+	}
+	if _, err := supabase.Migrate(t.Context(), r.db.DSN, discard); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "ready", func() bool {
+		after := r.Call(http.MethodGet, "/readyz", nil)
+		return after.Status == http.StatusOK && after.JSON(t)["status"] == "ready"
+	})
+}
+
+// A server is ready when the connections that it keeps are open and warm.
+func TestReadyOnlyWithWarmConnections(t *testing.T) {
+	t.Parallel()
+	db := testkit.NewDatabase(t)
+	// Not through a pooler, whose connections to Postgres are its own.
+	r := newStoppedRig(t, db, nil, env{"DATABASE_URL": db.Direct(), "DATABASE_DIRECT_URL": db.Direct()})
+	r.newUser()
+	r.node = r.start(app.Role{API: true}, nil)
+	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusOK {
+		t.Fatalf("/readyz: %d %s", got.Status, got.Text)
+	}
+	const idle = "datname = current_database() and application_name = 'throughline' and state = 'idle'"
+	if open := r.count("select count(*) from pg_stat_activity where " + idle); open < 8 {
+		t.Errorf("%d of 8 connections are open", open)
+	}
+}
+
+// checkNotMigrated checks that each route to the database says that migrations are pending.
+func (r *rig) checkNotMigrated() {
+	r.t.Helper()
+	id := uuid.NewString()
+	for _, ask := range []struct {
+		method, path string
+		body         testkit.Body
+	}{
+		{http.MethodPost, "/v1/message/first", testkit.Body{"content": "Hello."}},
+		{http.MethodPost, "/v1/message", testkit.Body{"chat_id": id, "content": "Hello."}},
+		{http.MethodGet, "/v1/message/" + id + "/stream", nil},
+		{http.MethodPost, "/v1/message/" + id + "/cancel", nil},
+		{http.MethodGet, "/v1/chats", nil}, {http.MethodPost, "/v1/chats", testkit.Body{}}, {http.MethodGet, "/v1/chats/" + id, nil},
+		{http.MethodGet, "/v1/search?q=cello", nil}, {http.MethodGet, "/v1/chats/" + id + "/export", nil},
+	} {
+		got := r.Call(ask.method, ask.path, ask.body)
+		if got.Status != http.StatusServiceUnavailable || got.Code() != "not_ready" || !strings.Contains(got.Text, "throughline migrate") ||
+			got.Header.Get("Retry-After") == "" {
+			r.t.Errorf("%s %s: %d %s", ask.method, ask.path, got.Status, got.Text)
+		}
+	}
+}
+
+// A role that may connect and no more: /readyz and every answer name what it lacks.
+func TestRoleThatWasNotGrantedIsNamed(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewDatabase(t)
+	r := newStoppedRig(t, database, nil, nil)
+	login := "login_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	testkit.Exec(t, testkit.Connect(t, database.AdminDSN),
+		"create role "+login+" login; grant select on supabase_migrations.schema_migrations to "+login+"; grant usage on schema supabase_migrations to "+login)
+	dsn, err := url.Parse(database.Direct())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dsn.User = url.User(login)
+	r.token = testkit.Token(t, uuid.New())
+	r.node = r.start(app.Role{API: true}, env{"DATABASE_URL": dsn.String(), "DATABASE_DIRECT_URL": dsn.String()})
+	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusServiceUnavailable || got.Code() != "role_not_granted" ||
+		!strings.Contains(got.Text, "throughline_app") {
+		t.Errorf("/readyz: %d %s", got.Status, got.Text)
+	}
+	if got := r.Call(http.MethodGet, "/v1/chats", nil); got.Status != http.StatusServiceUnavailable || got.Code() != "not_ready" ||
+		!strings.Contains(got.Text, "not a member") {
+		t.Errorf("/v1/chats: %d %s", got.Status, got.Text)
+	}
+}
+
+// Without the migrations a process without an API fails; a supervisor starts it again.
+func TestWorkersNeedMigrations(t *testing.T) {
+	t.Parallel()
+	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
+	app, err := app.New(t.Context(), r.config(nil), app.Role{Workers: true}, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "start workers: migrations_pending") {
+		t.Errorf("run: %v", err)
+	}
+}
+
+// A process without an API serves metrics at HTTP_ADDR, and listens nowhere without it.
+func TestWorkerServesMetrics(t *testing.T) {
+	t.Parallel()
+	r := newStoppedRig(t, testkit.NewDatabase(t), nil, nil)
+	watched := r.start(app.Role{Workers: true}, nil)
+	testkit.Eventually(t, "it says where", func() bool { return strings.Contains(watched.logs.String(), watched.app.Addr()) })
+	for path, want := range map[string]string{"/metrics": "go_goroutines", "/healthz": ""} {
+		response, err := http.Get("http://" + watched.app.Addr() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) || err != nil {
+			t.Errorf("%s: %d, %v, %s", path, response.StatusCode, err, body)
+		}
+		_ = response.Body.Close()
+	}
+	taken := r.config(env{"HTTP_ADDR": watched.app.Addr()})
+	if _, err := app.New(t.Context(), taken, app.Role{Workers: true}, discard); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") {
+		t.Errorf("at an address that is taken: %v", err)
+	}
+	if err := watched.stop(); err != nil {
+		t.Error(err)
+	}
+	if response, err := http.Get("http://" + watched.app.Addr() + "/healthz"); err == nil {
+		_ = response.Body.Close()
+		t.Error("it still answers after its end")
+	}
+	if quiet := r.start(app.Role{Workers: true}, env{"HTTP_ADDR": ""}); quiet.app.Addr() != "" {
+		t.Errorf("without the variable it listens at %s", quiet.app.Addr())
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+var riverUI = env{"RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": "a password"}
+
+// riverUI asks River UI with a password, which a browser adds to all that a page sends there.
+func (n *node) riverUI(password, method, path, body string, headers ...string) testkit.Answer {
+	n.T.Helper()
+	request, err := http.NewRequestWithContext(n.T.Context(), method, n.Base+path, strings.NewReader(body))
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	request.SetBasicAuth("ops", password)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	return n.Do(request)
+}
+
+// River UI opens with its password alone, and is not there where it is off.
+func TestRiverUI(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, riverUI)
+	testkit.Eventually(t, "the workers run", func() bool { return r.count("select count(*) from river.river_queue where name = 'memory'") > 0 })
+	for path, holds := range map[string]string{"/river/": "<!doctype html", "/river/api/queues": `"memory"`, "/river/api/jobs?state=completed": ""} {
+		for password, status := range map[string]int{"": 401, "wrong": 401, " password": 401, "a password": 200} {
+			got := r.riverUI(password, http.MethodGet, path, "")
+			if got.Status != status || (got.Header.Get("WWW-Authenticate") != "") != (status == 401) {
+				t.Errorf("%s with %q: %d %v", path, password, got.Status, got.Header)
+			}
+			if status == 200 && !strings.Contains(strings.ToLower(got.Text), holds) {
+				t.Errorf("%s: %.200s", path, got.Text)
+			}
+		}
+	}
+	without := r.start(app.Role{API: true}, env{"RIVER_UI": "false", "RIVER_UI_USER": "", "RIVER_UI_PASSWORD": ""})
+	if got := without.Call(http.MethodGet, "/river/", nil); got.Status != http.StatusNotFound {
+		t.Errorf("without River UI: %d", got.Status)
+	}
+	cfg := r.config(nil)
+	cfg.RiverUIUser, cfg.RiverUIPassword = "", "" // as in dev: a page whose name was made to point to this machine reads no jobs
+	open := r.startWith(cfg, app.Role{API: true})
+	for host, want := range map[string]int{"": 200, "localhost:8080": 200, "192.168.1.5:8080": 200, "[::1]:8080": 200, "evil.example:8080": 403,
+		"localhost.evil.example": 403} {
+		if got := open.riverUI("", http.MethodGet, "/river/api/states", "", "Host", host); got.Status != want {
+			t.Errorf("as %q: %d %s", host, got.Status, got.Text)
+		}
+	}
+}
+
+// A page of another site, visited by an operator, cannot cancel or delete jobs, and cannot show River UI in a frame.
+// Browsers send such a page's forms as text/plain, with the operator's password.
+func TestOtherSitesChangeNoJobs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, riverUI)
+	job := testkit.Ask[int64](t, r.pool, `insert into river.river_job (kind, args, max_attempts, state, scheduled_at, queue)
+		values ('nothing', '{}', 1, 'scheduled', now() + interval '1 day', 'nobody') returning id`)
+	wants := func(state string) {
+		t.Helper()
+		if n := r.count("select count(*) from river.river_job where id = $1 and state::text = $2", job, state); n != 1 {
+			t.Errorf("the job is not %s", state)
+		}
+	}
+	form := fmt.Sprintf(`{"ids":["%d"]}`, job)
+	for _, path := range []string{"/river/api/jobs/cancel", "/river/api/jobs/delete", "/river/api/jobs/retry"} {
+		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, {"Origin", "http://evil.example"},
+			{"Origin", "null"}} {
+			got := r.riverUI("a password", http.MethodPost, path, form, append(headers, "Content-Type", "text/plain")...)
+			if got.Status != http.StatusForbidden {
+				t.Errorf("%s, %v: %d %s", path, headers, got.Status, got.Text)
+			}
+		}
+	}
+	wants("scheduled")
+	page := r.riverUI("a password", http.MethodGet, "/river/", "").Header
+	if page.Get("Content-Security-Policy") != "frame-ancestors 'none'" || page.Get("X-Frame-Options") != "DENY" {
+		t.Errorf("the page: %v", page)
+	}
+	if own := r.riverUI("a password", http.MethodPost, "/river/api/jobs/cancel", form, "Origin", r.Base); own.Status != http.StatusOK {
+		t.Errorf("its own page: %d %s", own.Status, own.Text)
+	}
+	wants("cancelled")
+}

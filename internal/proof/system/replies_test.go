@@ -1,0 +1,272 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// A cancel on any replica ends the model's call, keeps the text so far, and reaches every reader.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for _, elsewhere := range []bool{false, true} {
+		t.Run(map[bool]string{false: "here", true: "on another replica"}[elsewhere], func(t *testing.T) {
+			t.Parallel()
+			notifiedAndPolling(t, func(t *testing.T, start replicas) {
+				r, other := start(testkit.HeldReply(unicodeReply, 4, make(chan struct{})))
+				received := firstWords(unicodeReply, 4)
+				asked := r.Send("", testkit.Body{"content": "Go on and on."})
+				asked.UntilText(received)
+				chatID := asked.ChatID()
+				streams := []*testkit.Stream{asked, r.Resume(chatID, ""), other.Resume(chatID, ""), other.Resume(chatID, "?after=2")}
+				where := r.node
+				if elsewhere {
+					where = other
+				}
+				got := where.Cancel(chatID)
+				if got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" || got.JSON(t)["message_id"] != asked.MessageID() {
+					t.Errorf("%d %s", got.Status, got.Text)
+				}
+				for i, end := range restOfAll(t, streams) {
+					if whole := string([]rune(received)[:2]) + end.Text; end.End.Name != testkit.Cancelled || end.Text != received && whole != received {
+						t.Errorf("reader %d has %q, %s", i, end.Text, end.End.Name)
+					}
+				}
+				r.checkCancelled(asked.MessageID(), received)
+				for _, n := range []*node{r.node, other} { // and once more, when it is over
+					if got := n.Cancel(chatID); got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" {
+						t.Errorf("%d %s", got.Status, got.Text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// checkCancelled checks that a reply is stored as far as it was received, the model's call is over, and the chat free.
+func (r *rig) checkCancelled(messageID, received string) {
+	r.t.Helper()
+	if row := r.stored(messageID); row != (messageRow{role: "assistant", status: "cancelled", content: received}) {
+		r.t.Errorf("stored %+v", row)
+	}
+	request := r.model.Asked(offline.KindReply)[0]
+	r.model.AwaitRequest(r.t, "the model is let go", func(a offline.Request) bool { return a.At.Equal(request.At) && a.HungUp })
+	r.awaitNoDeltas()
+	if n := r.count("select count(*) from messages where status = 'streaming' or lease_until is not null"); n != 0 {
+		r.t.Errorf("%d messages hold up their chat", n)
+	}
+}
+
+// replicas starts two servers on one database: the rig's own and another.
+type replicas func(script testkit.Script) (r *rig, other *node)
+
+// notifiedAndPolling runs a test with replicas that notify each other, and with replicas that have only a transaction
+// pooler and therefore poll.
+func notifiedAndPolling(t *testing.T, test func(t *testing.T, start replicas)) {
+	t.Helper()
+	for name, pooled := range map[string]bool{"notified": false, "polling": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, func(script testkit.Script) (*rig, *node) {
+				db := testkit.NewDatabase(t)
+				change := env{}
+				if pooled {
+					change["DATABASE_URL"] = testkit.NewTransactionPooler(t, db)
+					change["DATABASE_DIRECT_URL"] = change["DATABASE_URL"]
+				}
+				r := newRigOn(t, db, script, change)
+				return r, r.replica()
+			})
+		})
+	}
+}
+
+// A resume from any position in the text returns exactly the rest of it, while the reply runs and afterwards, on the
+// same server and on another. A position past the end counts as the end.
+func TestResumeAtEveryPosition(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newRig(t, testkit.HeldReply(unicodeReply, 6, gate), nil)
+	other := r.replica()
+	asked := r.startReply(6)
+	said, whole := len([]rune(asked.Text)), []rune(unicodeReply)
+	open := func(n *node, position int) *testkit.Stream {
+		if position%2 == 0 {
+			return n.Resume(asked.ChatID(), fmt.Sprintf("?after=%d", position))
+		}
+		return n.Resume(asked.ChatID(), "?after=0", "Last-Event-ID", fmt.Sprintf("%s:%d", asked.MessageID(), position)) // the header decides
+	}
+	check := func(where string, streams []*testkit.Stream) {
+		for position, got := range restOfAll(t, streams) {
+			if want := string(whole[min(position, len(whole)):]); got.Text != want || got.End.Name != testkit.Completion {
+				t.Errorf("%s, after %d: %q and %s, want %q", where, position, got.Text, got.End.Name, want)
+			}
+		}
+	}
+	var here, elsewhere []*testkit.Stream
+	for position := range len(whole) + 3 {
+		if position <= said { // no client has more than this server has sent
+			here = append(here, open(r.node, position))
+		}
+		elsewhere = append(elsewhere, open(other, position))
+	}
+	close(gate)
+	check("while it runs, here", here)
+	check("while it runs, elsewhere", elsewhere)
+	asked.Rest()
+	here, elsewhere = nil, nil
+	for position := range len(whole) + 3 {
+		here, elsewhere = append(here, open(r.node, position)), append(elsewhere, open(other, position))
+	}
+	check("afterwards, here", here)
+	check("afterwards, elsewhere", elsewhere)
+}
+
+// Devices on both replicas follow one reply, and one on each does not read at all. The others get all of it, and these
+// two can continue where they were.
+func TestManyReadersAndSomeThatDoNotRead(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	long := strings.Repeat(unicodeReply+" ", 2000) // more than what lies between a server and a client takes
+	r := newRig(t, testkit.HeldReply(long, 1, gate), nil)
+	other := r.replica()
+	asked := r.Send("", testkit.Body{"content": "Speak at length."})
+	chatID := asked.ChatID()
+	readers := []*testkit.Stream{asked, r.Resume(chatID, ""), r.Resume(chatID, ""), other.Resume(chatID, ""), other.Resume(chatID, ""), other.Resume(chatID, "")}
+	asleep := []*testkit.Stream{r.Resume(chatID, ""), other.Resume(chatID, "")}
+	close(gate)
+	for i, got := range restOfAll(t, readers) {
+		if got.Text != long || got.End.Name != testkit.Completion {
+			t.Errorf("reader %d has %d of %d bytes, %s", i, len(got.Text), len(long), got.End.Name)
+		}
+	}
+	r.checkStored(asked.MessageID(), long)
+	for i, s := range asleep {
+		text, end := readToEnd(t, s, []*node{other, r.node}[i])
+		if text != long || end != testkit.Completion {
+			t.Errorf("the reader that slept has %d of %d bytes, %s", len(text), len(long), end)
+		}
+	}
+}
+
+// readToEnd reads a stream to its end, and resumes on another server if it is cut.
+func readToEnd(t *testing.T, s *testkit.Stream, n *node) (text, end string) {
+	t.Helper()
+	got, err := s.TryRest()
+	if err == nil {
+		return got.Text, got.End.Name
+	}
+	if !errors.Is(err, testkit.ErrCut) {
+		t.Fatal(err)
+	}
+	rest := n.Resume(s.ChatID(), "", "Last-Event-ID", s.LastID()).Rest()
+	return s.Text + rest.Text, rest.End.Name
+}
+
+// A signal while replies run: those that end soon are completed, the others are stored as interrupted, every
+// reader gets the right terminal event, and Run returns nil.
+func TestStopWithRunningStreams(t *testing.T) {
+	t.Parallel()
+	soon := make(chan struct{})
+	never := make(chan struct{})
+	r := newStoppedRig(t, testkit.NewDatabase(t), func(request *offline.Request) offline.Answer {
+		gate := soon
+		switch {
+		case request.Current == "Too late.": // one that came just before the end is not held
+			return offline.Answer{}
+		case strings.Contains(request.Current, "endless"):
+			gate = never
+		}
+		return offline.Answer{Text: "one two three four", Gate: gate, GateAfter: 2}
+	}, nil).startFirst(10 * time.Second) // long enough for a busy machine to end the short ones
+	const streams = 12
+	open := make([]*testkit.Stream, streams)
+	for i := range open {
+		content := "A short one."
+		if i%3 == 0 {
+			content = "An endless one."
+		}
+		open[i] = r.Send("", testkit.Body{"content": content})
+		open[i].Until(func(testkit.Event) bool { return open[i].Text == "one two " })
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	testkit.Eventually(t, "new messages are refused", func() bool {
+		got := r.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Too late."}, "Accept", "application/json")
+		return got.Status == http.StatusServiceUnavailable && got.JSON(t)["code"] == "shutting_down" && got.Header.Get("Retry-After") != ""
+	})
+	close(soon)
+	got := restOfAll(t, open)
+	if err := <-stopped; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	for i := range got {
+		row := r.stored(got[i].MessageID)
+		want := messageRow{role: "assistant", status: "complete", content: "one two three four"}
+		if i%3 == 0 {
+			want = messageRow{role: "assistant", status: "interrupted", content: "one two ", failure: "interrupted"}
+		}
+		if row != want || got[i].Text != want.content || (got[i].End.Name == testkit.Completion) != (want.status == "complete") {
+			t.Errorf("stream %d: stored %+v, streamed %q and %s %v", i, row, got[i].Text, got[i].End.Name, got[i].End.Data)
+		}
+	}
+	r.checkNoneStreaming()
+	r.awaitNoDeltas()
+}
+
+// Two servers repeatedly get different messages to one chat at the same moment: one of them generates, the other answers
+// 409. The next message succeeds on either.
+func TestTwoReplicasAnswerOneChat(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	servers := []*node{r.node, r.replica()}
+	chatID := r.Say("", "Hello, I am Ada.").ChatID
+	const rounds = 20
+	for round := range rounds {
+		gate := make(chan struct{})
+		answered := make(chan openResult, len(servers))
+		for n, server := range servers {
+			path, payload := testkit.MessagePath(chatID, testkit.Body{"content": fmt.Sprintf("I am server %d, round %d.", n, round)})
+			go func() {
+				<-gate
+				s, err := server.TryOpen(http.MethodPost, path, payload)
+				answered <- openResult{s, err}
+			}()
+		}
+		close(gate)
+		began := 0
+		for range servers {
+			got := testkit.Receive(t, "an answer", answered)
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			switch status := got.stream.Response.StatusCode; status {
+			case http.StatusOK: // both, when the first was done before the second began
+				began++
+				if said := got.stream.Rest(); said.End.Name != testkit.Completion {
+					t.Errorf("round %d: %+v", round, said)
+				}
+			case http.StatusConflict:
+				if refused := (testkit.Answer{Status: status, Text: got.stream.Raw()}); refused.Code() != "generation_in_progress" {
+					t.Errorf("round %d: %s", round, refused.Text)
+				}
+			default:
+				t.Errorf("round %d: %d %s", round, status, got.stream.Raw())
+			}
+		}
+		if began == 0 {
+			t.Errorf("round %d: nobody answered", round)
+		}
+	}
+	asked := len(r.model.Asked(offline.KindReply))
+	if n := r.count("select count(*) from messages where role = 'assistant' and status = 'complete'"); n != asked || n < rounds+1 {
+		t.Errorf("%d replies of %d calls", n, asked)
+	}
+	r.checkNothingRuns()
+}
