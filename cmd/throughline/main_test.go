@@ -7,8 +7,10 @@ import (
 	"flag"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -126,15 +129,6 @@ func (p *process) follow(stderr io.Reader, running chan<- string) {
 	}
 }
 
-// kill ends the process at once, as a crash does.
-func (p *process) kill() {
-	p.T.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.T.Fatal(err)
-	}
-	p.wait()
-}
-
 // terminate asks the process to end and wants it to end well.
 func (p *process) terminate() {
 	p.T.Helper()
@@ -166,4 +160,52 @@ func newRig(t *testing.T, script testkit.Script) *rig {
 		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
 	}}
+}
+
+// spoken is what endless replies begin with; heard is all of it that is ever said.
+const spoken, heard = "Grüße aus 世界 👩‍👩‍👧 und noch viel mehr, aber das sagt er nie.", "Grüße aus 世界 👩‍👩‍👧 "
+
+// endless makes replies to what asks for it stop in the middle of a text and go on never. All others are
+// the built-in model's.
+func endless(request *offline.Request) offline.Answer {
+	if strings.Contains(request.Current, "Endless") {
+		return offline.Answer{Text: spoken, Gate: make(chan struct{}), GateAfter: 4}
+	}
+	return offline.Answer{}
+}
+
+// The image's health check has nothing but the program: no shell, no curl.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	server := r.start(env{"HTTP_ADDR": "0.0.0.0:0"}, "serve", "--no-workers")
+	_, port, err := net.SplitHostPort(testkit.HostOf(server.Base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := env{"HTTP_ADDR": ":" + port}
+	unready := r.start(env{"DATABASE_URL": nobody, "DATABASE_DIRECT_URL": nobody}, "serve", "--no-workers")
+	there := env{"HTTP_ADDR": testkit.HostOf(unready.Base)}
+	for _, c := range []struct {
+		name string
+		env  env
+		args []string
+		code int
+		says string
+	}{
+		{"a server that lives", at, []string{"health"}, exitDone, `"status":"ok"`},
+		{"a server that can serve", at, []string{"health", "--ready"}, exitDone, `"status":"ready"`},
+		{"by all addresses", env{"HTTP_ADDR": "0.0.0.0:" + port}, []string{"health"}, exitDone, `"version":`},
+		{"a server that cannot serve lives all the same", there, []string{"health"}, exitDone, `"status":"ok"`},
+		{"and is not ready", there, []string{"health", "--ready"}, exitFailed, "database_unreachable"},
+		{"nobody there", env{"HTTP_ADDR": "127.0.0.1:1"}, []string{"health"}, exitFailed, "connection refused"},
+		{"another program", env{"HTTP_ADDR": testkit.HostOf(r.model.BaseURL())}, []string{"health"}, exitFailed, "401"},
+		{"an address that is none", env{"HTTP_ADDR": "nowhere"}, []string{"health"}, exitUsage, "HTTP_ADDR"},
+	} {
+		code, stdout, stderr := finish(t, c.env, c.args...)
+		if said := stdout + stderr; code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("%s: exit code %d, %s", c.name, code, said)
+		}
+	}
+	server.terminate()
 }

@@ -3,9 +3,15 @@ package chat
 import (
 	"context"
 	"os"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -14,8 +20,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/streaming"
-	"github.com/google/uuid"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -121,4 +125,270 @@ func wantFault(t *testing.T, err error, want fault.Code) {
 func value(t *testing.T, metric any) float64 {
 	t.Helper()
 	return testkit.Measured(t, metric)
+}
+
+// fakeStore keeps replies in memory. A test sets the functions to fail or delay the methods.
+type fakeStore struct {
+	mu      sync.Mutex
+	turns   []NewTurn
+	replies []StoredReply // oldest first
+	saved   []FinishedReply
+	renewed [][]uuid.UUID
+	// abandoned are those whose leases were ended, call by call as renewed.
+	abandoned [][]uuid.UUID
+	stop      []uuid.UUID // set by RequestCancel, returned by CancelRequested
+	deltas    []Delta
+	ended     []uuid.UUID
+
+	stored  StoredChat // returned by ReadChat
+	readErr error
+
+	record func(ctx context.Context) error
+
+	start func(ctx context.Context, turn NewTurn) (StartedTurn, error)
+	save  func(ctx context.Context, reply FinishedReply) (bool, error)
+	find  func(ctx context.Context) error
+	renew func(ctx context.Context) error
+}
+
+var _ Store = (*fakeStore)(nil)
+
+func newFakeStore() *fakeStore { return &fakeStore{} }
+
+func (f *fakeStore) StartTurn(ctx context.Context, _ auth.Principal, turn NewTurn) (StartedTurn, error) {
+	started := StartedTurn{Started: true}
+	if f.start != nil {
+		var err error
+		if started, err = f.start(ctx, turn); err != nil || !started.Started {
+			return started, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns = append(f.turns, turn)
+	f.replies = append(f.replies, StoredReply{
+		ChatID: turn.ChatID, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
+		Status: memory.StatusStreaming, Metadata: ReplyMetadata{ModelVariant: turn.Variant},
+	})
+	return started, nil
+}
+
+func (f *fakeStore) SaveReply(ctx context.Context, _ auth.Principal, reply FinishedReply) (bool, error) {
+	if f.save != nil {
+		if saved, err := f.save(ctx, reply); err != nil || !saved {
+			return saved, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.saved = append(f.saved, reply)
+	for i := range f.replies {
+		if f.replies[i].MessageID == reply.MessageID {
+			f.replies[i].Status, f.replies[i].Content, f.replies[i].Metadata = reply.Status, reply.Content, reply.Metadata
+		}
+	}
+	return true, nil
+}
+
+func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, messageID uuid.UUID, from int) (StoredReply, bool, error) {
+	f.mu.Lock()
+	find := f.find
+	f.mu.Unlock()
+	if find != nil {
+		if err := find(ctx); err != nil {
+			return StoredReply{}, false, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	exists := false
+	for _, reply := range slices.Backward(f.replies) {
+		if reply.ChatID != chatID {
+			continue
+		}
+		if exists = true; messageID == uuid.Nil || reply.MessageID == messageID {
+			if reply.Status == memory.StatusStreaming {
+				reply.Content = string([]rune(reply.Content)[min(from, utf8.RuneCountInString(reply.Content)):])
+			}
+			return reply, true, nil
+		}
+	}
+	if !exists {
+		return StoredReply{}, false, fault.New(fault.ChatNotFound, "There is no such chat.")
+	}
+	return StoredReply{}, false, nil
+}
+
+func (f *fakeStore) ReadChat(context.Context, auth.Principal, uuid.UUID) (StoredChat, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stored, f.readErr
+}
+
+func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stop = append(f.stop, messageID)
+	return nil
+}
+
+func (f *fakeStore) RecordDeltas(ctx context.Context, deltas []Delta, ended []uuid.UUID) error {
+	if f.record != nil {
+		if err := f.record(ctx); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deltas = append(f.deltas, deltas...)
+	f.ended = append(f.ended, ended...)
+	return nil
+}
+
+func (f *fakeStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.stop), nil
+}
+
+func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, lease time.Duration) error {
+	f.mu.Lock()
+	if lease > 0 {
+		f.renewed = append(f.renewed, ids)
+	} else {
+		f.abandoned = append(f.abandoned, ids)
+	}
+	f.mu.Unlock()
+	if f.renew != nil {
+		return f.renew(ctx)
+	}
+	return nil
+}
+
+func (f *fakeStore) InterruptAbandoned(context.Context) (int, error) { return 0, nil }
+
+// setFind sets find while the service may call it.
+func (f *fakeStore) setFind(find func(context.Context) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.find = find
+}
+
+// put stores or replaces a reply, as another server would.
+func (f *fakeStore) put(reply StoredReply) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = slices.DeleteFunc(f.replies, func(known StoredReply) bool { return known.MessageID == reply.MessageID })
+	f.replies = append(f.replies, reply)
+}
+
+// remove deletes a reply.
+func (f *fakeStore) remove(messageID uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = slices.DeleteFunc(f.replies, func(known StoredReply) bool { return known.MessageID == messageID })
+}
+
+func (f *fakeStore) savedReplies() []FinishedReply {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.saved)
+}
+
+func (f *fakeStore) renewals() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.renewed)
+}
+
+// fakeModel answers as a test sets it.
+type fakeModel struct {
+	answer   func(ctx context.Context) (ModelStream, error)
+	mu       sync.Mutex
+	received []ModelRequest
+}
+
+func (m *fakeModel) Stream(ctx context.Context, request ModelRequest) (ModelStream, error) {
+	m.mu.Lock()
+	m.received = append(m.received, request)
+	answer := m.answer
+	m.mu.Unlock()
+	return answer(ctx)
+}
+
+// setAnswer sets how later calls are answered.
+func (m *fakeModel) setAnswer(answer func(context.Context) (ModelStream, error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answer = answer
+}
+
+func (m *fakeModel) requests() []ModelRequest {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.received)
+}
+
+// answering answers with these pieces and ends the reply.
+func answering(pieces ...string) func(context.Context) (ModelStream, error) {
+	return func(ctx context.Context) (ModelStream, error) {
+		s := newScriptedReply()
+		for _, piece := range pieces {
+			s.emit(piece)
+		}
+		s.finish()
+		return s.stream(ctx)
+	}
+}
+
+// refusing refuses every call.
+func refusing(err error) func(context.Context) (ModelStream, error) {
+	return func(context.Context) (ModelStream, error) { return nil, err }
+}
+
+// scriptedReply is a reply that a test emits step by step.
+type scriptedReply struct{ steps chan step }
+
+type step struct {
+	text string
+	last bool
+	err  error
+}
+
+func newScriptedReply() *scriptedReply { return &scriptedReply{steps: make(chan step, 1000)} }
+
+func (s *scriptedReply) emit(text string) { s.steps <- step{text: text} }
+func (s *scriptedReply) finish()          { s.steps <- step{last: true} }
+func (s *scriptedReply) fail(cause error) { s.steps <- step{last: true, err: cause} }
+
+// stream is what a fakeModel answers with.
+func (s *scriptedReply) stream(ctx context.Context) (ModelStream, error) {
+	return &scriptedStream{ctx: ctx, steps: s.steps}, nil
+}
+
+type scriptedStream struct {
+	ctx   context.Context //nolint:containedctx // as an HTTP stream holds its request's
+	steps <-chan step
+	delta string
+	err   error
+}
+
+func (s *scriptedStream) Next() bool {
+	select {
+	case next := <-s.steps:
+		s.delta, s.err = next.text, next.err
+		return !next.last
+	case <-s.ctx.Done():
+		s.err = fault.Wrap(fault.UpstreamFailed, "The call of the model was ended.", context.Cause(s.ctx))
+		return false
+	}
+}
+
+func (s *scriptedStream) Delta() string { return s.delta }
+func (s *scriptedStream) Err() error    { return s.err }
+func (s *scriptedStream) Close() error  { return nil }
+
+func (s *scriptedStream) Result() ModelResult {
+	return ModelResult{Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length",
+		Usage: streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}}
 }

@@ -45,9 +45,7 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inService(t, func(t *testing.T, svc *testService) {
-				svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-					return StartedTurn{Started: true, Chat: memory.Chat{Buffer: c.buffer, PendingTurns: c.pending}}, nil
-				}
+				svc.store.start = startWithChat(memory.Chat{Buffer: c.buffer, PendingTurns: c.pending})
 				reply := svc.send(t, Message{ChatID: uuid.New(), Content: "And now?"})
 				readToEnd(t, reply)
 				synctest.Wait()
@@ -166,10 +164,9 @@ func TestNoContentInLogs(t *testing.T) {
 		for i := range buffer {
 			buffer[i].Content += canary
 		}
-		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-			return StartedTurn{Started: true,
-				Chat: memory.Chat{SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}}, nil
-		}
+		svc.store.start = startWithChat(memory.Chat{
+			SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30,
+		})
 		svc.store.renew = func(context.Context) error { return errReset }
 		message := Message{Content: canary, Sources: []prompt.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}
 		ends := map[string]func(*scriptedReply){

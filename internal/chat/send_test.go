@@ -3,17 +3,21 @@ package chat
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 )
 
 func TestSendStartsATurn(t *testing.T) {
@@ -48,21 +52,6 @@ func TestSendStartsATurn(t *testing.T) {
 	})
 }
 
-func TestSendContinuesAChat(t *testing.T) {
-	t.Parallel()
-	inService(t, func(t *testing.T, svc *testService) {
-		chatID := uuid.New()
-		svc.send(t, Message{ChatID: chatID, Content: "Hello.", Variant: "arco-pro"})
-		synctest.Wait()
-		if turn := svc.store.turns[0]; turn.NewChat || turn.ChatID != chatID || turn.Title != "" || turn.Variant != "arco-pro" {
-			t.Errorf("%+v", turn)
-		}
-		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Metadata.ModelVariant != "arco-pro" {
-			t.Errorf("%+v", saved)
-		}
-	})
-}
-
 // What the model is asked: the variant's model, our instructions and the chat's, the prompt that memory
 // builds.
 func TestSendAsksTheModel(t *testing.T) {
@@ -74,15 +63,16 @@ func TestSendAsksTheModel(t *testing.T) {
 			{ID: uuid.New(), Seq: 6, Role: memory.RoleAssistant, Content: "The slow one.", Tokens: 4},
 		}
 		sources := []prompt.Source{{Title: "Timetable", Content: "Trains run."}}
-		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-			return StartedTurn{Started: true, Chat: memory.Chat{SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}}, nil
-		}
+		svc.store.start = startWithChat(memory.Chat{SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1})
 		chatID := uuid.New()
 		_, end := readToEnd(t, svc.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
 		prompt := prompt.Build(memory.Chat{Brief: brief, Buffer: buffer}, prompt.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
 		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
 		if diff := cmp.Diff([]ModelRequest{want}, svc.model.requests()); diff != "" {
 			t.Error(diff)
+		}
+		if turn := svc.store.turns[0]; turn.NewChat || turn.ChatID != chatID || turn.Title != "" || turn.Variant != "arco-pro" {
+			t.Errorf("%+v", turn)
 		}
 		if !strings.Contains(string(end.Completed.Memory), `"brief_version":2`) || !cmp.Equal(*svc.store.savedReplies()[0].Metadata.Memory, prompt.Receipt) {
 			t.Errorf("receipt %s", end.Completed.Memory)
@@ -219,4 +209,103 @@ func TestStoringATurnIsBounded(t *testing.T) {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}
 	})
+}
+
+func (f *fakeStore) abandonments() [][]uuid.UUID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.abandoned)
+}
+
+// The reply of a turn that failed but may be stored has no server. Its lease is ended until it has ended by itself, and also
+// if Postgres is away at first.
+func TestFailedStartsAreAbandoned(t *testing.T) {
+	t.Parallel()
+	inService(t, func(t *testing.T, svc *testService) {
+		var failed NewTurn
+		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
+			failed = turn
+			return StartedTurn{}, fault.New(fault.NotReady, "The database is not available.")
+		}
+		back := time.Now().Add(svc.Lease / 2)
+		svc.store.renew = func(context.Context) error {
+			if time.Now().Before(back) {
+				return errReset
+			}
+			return nil
+		}
+		if _, err := svc.Send(t.Context(), ada, Message{Content: "Hello."}); fault.CodeOf(err) != fault.NotReady {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * svc.Lease) // of the synthetic clock
+		synctest.Wait()
+		got := svc.store.abandonments()
+		if len(got) < 2 || len(got) > 3 || !slices.Equal(got[1], []uuid.UUID{failed.MessageID}) {
+			t.Errorf("abandoned %v, want %s", got, failed.MessageID)
+		}
+	})
+}
+
+// A turn that was refused is not stored, and one that was started has a server.
+func TestOtherStartsAreNotAbandoned(t *testing.T) {
+	t.Parallel()
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
+		reply := svc.send(t, Message{Content: "Hello."})
+		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+			return StartedTurn{}, fault.New(fault.ForbiddenByPolicy, "No.")
+		}
+		if _, err := svc.Send(t.Context(), ada, Message{Content: "Hello."}); fault.CodeOf(err) != fault.ForbiddenByPolicy {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * svc.Lease) // of the synthetic clock
+		synctest.Wait()
+		if got := svc.store.abandonments(); len(got) != 0 {
+			t.Errorf("abandoned %v", got)
+		}
+		script.finish()
+		readToEnd(t, reply)
+	})
+}
+
+// forgetfulStore does not keep the turns that it stores.
+type forgetfulStore struct{ *fakeStore }
+
+func (forgetfulStore) StartTurn(context.Context, auth.Principal, NewTurn) (StartedTurn, error) {
+	return StartedTurn{Started: true}, nil
+}
+
+// What was sent, perhaps megabytes of files, can be collected while the reply is still being generated.
+func TestMessageIsReleasedWhenItsReplyBegins(t *testing.T) {
+	t.Parallel()
+	script := newScriptedReply()
+	svc := newTestService(t, func(c *Config) { c.Store = forgetfulStore{newFakeStore()} })
+	svc.model.setAnswer(script.stream)
+	collected := make(chan struct{})
+	reply := sendToForget(t, svc, collected)
+	defer reply.Close()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		runtime.GC()
+		select {
+		case <-collected:
+			script.finish()
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the message is kept")
+		}
+	}
+}
+
+// sendToForget sends a message and closes collected when the garbage collector has taken a part of it.
+func sendToForget(t *testing.T, svc *testService, collected chan<- struct{}) *Reply {
+	t.Helper()
+	importance := &new([100]float64)[0] // not one of the small objects that are collected together
+	runtime.AddCleanup(importance, func(done chan<- struct{}) { close(done) }, collected)
+	reply, err := svc.Send(t.Context(), ada, Message{Content: "hello", Importance: importance})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
 }

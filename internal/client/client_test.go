@@ -1,18 +1,25 @@
 package client
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/streaming"
 )
 
 // A server that is not ready is there all the same.
@@ -112,4 +119,135 @@ func TestExportThatBreaksOff(t *testing.T) {
 	if err := c.Export(t.Context(), uuid.New(), "jsonl", &out); err == nil || !strings.Contains(err.Error(), "broke off") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	chatID  = "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"
+	replyID = "0198a1f2-7c13-7aa9-b3c8-6d1e0f9a8b73"
+)
+
+// api answers one request after another, and all later ones with its last answer. /readyz is always ready.
+type api struct {
+	*Client
+	answers []http.HandlerFunc
+
+	pauses []time.Duration // that the client would have made
+
+	mu    sync.Mutex
+	asked []*http.Request
+}
+
+func serve(t *testing.T, answers ...http.HandlerFunc) *api {
+	t.Helper()
+	a := &api{answers: answers}
+	server := httptest.NewServer(a)
+	a.Client = New(server.URL+"/", "a token")
+	a.pause = func(ctx context.Context, d time.Duration) error {
+		a.pauses = append(a.pauses, d)
+		return ctx.Err()
+	}
+	t.Cleanup(func() { a.Close(); server.Close() })
+	return a
+}
+
+// serveReached is serve for a client that knows that the server is there.
+func serveReached(t *testing.T, answers ...http.HandlerFunc) *api {
+	t.Helper()
+	a := serve(t, answers...)
+	if err := a.Reach(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/readyz" {
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	kept := r.Clone(context.Background())
+	kept.Body = io.NopCloser(strings.NewReader(string(body)))
+	a.mu.Lock()
+	answer := a.answers[min(len(a.asked), len(a.answers)-1)]
+	a.asked = append(a.asked, kept)
+	a.mu.Unlock()
+	answer(w, r)
+}
+
+// requests are those that came, with bodies that can still be read.
+func (a *api) requests() []*http.Request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.asked)
+}
+
+// heard is what a listener heard.
+type heard struct {
+	text    strings.Builder
+	reasons []error
+}
+
+func (h *heard) listener() Listener {
+	return Listener{
+		Text:    func(piece string) { h.text.WriteString(piece) },
+		Waiting: func(reason error, _ time.Duration) { h.reasons = append(h.reasons, reason) },
+	}
+}
+
+// streams answers with the stream as it stands there.
+func streams(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// replies streams text with the project's own encoder, from the place on that Last-Event-ID tells, in pieces of two
+// characters. The connection ends before the piece at character cut; -1 for never.
+func replies(text string, cut int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		at, _ := strconv.Atoi(strings.TrimPrefix(r.Header.Get("Last-Event-ID"), replyID+":")) // 0 without
+		e := streaming.NewEncoder(w, uuid.MustParse(replyID))
+		_ = e.Padding()
+		_ = e.Started(streaming.Started{ChatID: uuid.MustParse(chatID), MessageID: uuid.MustParse(replyID), Offset: at})
+		_ = e.Ping()
+		runes := []rune(text)
+		for at < len(runes) && at != cut {
+			from := at
+			at = min(at+2, len(runes))
+			_ = e.Chunk(streaming.Chunk{Offset: from, Text: []byte(string(runes[from:at]))})
+		}
+		if at != cut {
+			_ = e.Chunk(streaming.Chunk{End: &streaming.Terminal{Completed: &streaming.Completed{FinishReason: "stop", ContentLength: len(runes)}}})
+		}
+	}
+}
+
+// resets breaks the connection without an answer.
+func resets(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func refuses(status int, code string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"code": %q, "message": "No.", "details": {"chat_id": %q}}`, code, chatID)
+	}
+}
+
+// started, delta and completed are single events.
+func started(offset int) string {
+	return fmt.Sprintf("event: message.started\ndata: {\"chat_id\":%q,\"message_id\":%q,\"offset\":%d}\nid: %s:%d\n\n", chatID, replyID, offset, replyID, offset)
+}
+
+func delta(offset int, text string) string {
+	return fmt.Sprintf("event: content.delta\ndata: {\"offset\":%d,\"delta\":%q}\nid: %s:%d\n\n", offset, text, replyID, offset+len([]rune(text)))
+}
+
+func completed(length int) string {
+	return fmt.Sprintf("event: completion\r\ndata: {\"finish_reason\":\"stop\",\"content_length\":%d}\r\nid: %s:end\r\n\r\n", length, replyID)
 }

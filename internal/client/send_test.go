@@ -180,16 +180,6 @@ func TestSendRefusesAnotherReply(t *testing.T) {
 	}
 }
 
-// A later server may have more events than we know.
-func TestSendPassesOverUnknownEvents(t *testing.T) {
-	t.Parallel()
-	c := serve(t, streams(started(0)+"event: later\ndata: no JSON\n\n"+delta(0, "ä")+completed(1)))
-	var h heard
-	if reply, err := c.Send(t.Context(), inTheChat, h.listener()); err != nil || h.text.String() != "ä" || reply.End.Completed == nil {
-		t.Errorf("%q, %+v, %v", h.text.String(), reply, err)
-	}
-}
-
 func TestSendEndings(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

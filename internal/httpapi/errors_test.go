@@ -33,9 +33,11 @@ var refusedRequests = map[fault.Code]struct {
 	fault.BadRequest:           {post, firstPath, `{"content": `, nil},
 	fault.BadUUID:              {post, nextPath, `{"chat_id":"nonsense","content":"a"}`, nil},
 	fault.NoAuthorization:      {post, firstPath, hello, []string{"Authorization", ""}},
+	fault.SessionExpired:       {post, firstPath, hello, []string{"Authorization", tokenAt(uuid.New(), time.Now().Add(-2*time.Hour))}},
 	fault.BadJWT:               {post, firstPath, hello, []string{"Authorization", "Bearer nonsense"}},
 	fault.ForbiddenOrigin:      {post, pathMCP, "{}", []string{"Origin", "https://evil.example"}},
 	fault.NotFound:             {get, "/v2/nothing", "", nil},
+	fault.MemoryNotFound:       {get, "/v1/memories/" + exampleChat, "", nil},
 	fault.ChatNotFound:         {post, nextPath, nextBody(uuid.New(), "a"), nil},
 	fault.BodyTooLarge:         {post, firstPath, bodyOf(maxBody + 1), nil},
 	fault.UnsupportedMediaType: {post, firstPath, hello, []string{"Content-Type", "text/plain"}},
@@ -44,10 +46,6 @@ var refusedRequests = map[fault.Code]struct {
 
 // refusals makes each other code of the contract happen, on a server of its own, or on one that is kept in Postgres.
 var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
-	fault.SessionExpired: func(t *testing.T, _ keeper) answered {
-		h := newHarness(t, says("x"))
-		return h.call(post, firstPath, hello, "Authorization", tokenAt(h.user, time.Now().Add(-2*time.Hour)))
-	},
 	fault.ForbiddenClient: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"))
 		return h.call(post, firstPath, hello, "Authorization", h.oauthToken(oauthClient))
@@ -99,9 +97,6 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 			t.Errorf("the line is told as %v", got)
 		}
 		return answer
-	},
-	fault.MemoryNotFound: func(_ *testing.T, k keeper) answered {
-		return k.call(get, "/v1/memories/"+exampleChat, "")
 	},
 	fault.TopicNotFound: func(_ *testing.T, k keeper) answered {
 		return k.call(get, "/v1/chats/"+k.newChat("").ID.String()+"/topics/current", "")

@@ -6,59 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/streaming"
 )
-
-func TestWholeReply(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("Plain ", "answer."))
-	answer := h.first("hello", "Accept", "application/json")
-	var whole struct {
-		Content      string `json:"content"`
-		FinishReason string `json:"finish_reason"`
-		Length       int    `json:"content_length"`
-		ChatID       string `json:"chat_id"`
-	}
-	answer.decode(t, &whole)
-	if answer.status != 200 || whole.Content != "Plain answer." || whole.FinishReason != "stop" || whole.Length != 13 {
-		t.Errorf("answered %d %+v", answer.status, whole)
-	}
-	next := h.call(http.MethodPost, nextPath, nextBody(uuid.MustParse(whole.ChatID), "more")).events(t)
-	if next[0].data["chat_id"] != whole.ChatID {
-		t.Errorf("the chat goes on as %v", next[0].data)
-	}
-}
-
-func TestWholeReplyOfACancelledOne(t *testing.T) {
-	t.Parallel()
-	model := newConductor()
-	h := newHarness(t, model)
-	model.accept()
-	model.say("one")
-	stream := h.open(h.request(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": someID})))
-	chatID, _ := stream.event().data["chat_id"].(string)
-	stream.event()
-	answer := h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", "")
-	var cancelled cancelResult
-	answer.decode(t, &cancelled)
-	if answer.status != 200 || cancelled.Status != "cancelled" || cancelled.ChatID.String() != chatID {
-		t.Errorf("answered %d %+v", answer.status, cancelled)
-	}
-	if end := last(stream.rest()); end.name != streaming.EventCancelled || number(end, "content_length") != 3 {
-		t.Errorf("the stream ended with %s %v", end.name, end.data)
-	}
-	again := h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": someID}), "Accept", "application/json")
-	if again.status != 200 || !bytes.Contains(again.body, []byte(`"finish_reason":"cancelled"`)) {
-		t.Errorf("answered %d %s", again.status, again.body)
-	}
-	if late := h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", ""); late.status != 200 {
-		t.Errorf("cancelling twice: %d", late.status)
-	}
-}
 
 const someID = "5a0c1a52-3a44-4d58-9d3f-0d8f6a2b1c11"
 
@@ -147,6 +101,13 @@ func TestMessageReachesTheStore(t *testing.T) {
 	h.call(http.MethodPost, nextPath, nextBody(turn.ChatID, "more"))
 	if turn := h.lastTurn(); turn.Importance != nil || turn.Temporary || turn.Topics != "" {
 		t.Errorf("stored %+v", turn)
+	}
+	h.call(http.MethodPost, firstPath, `{"content":"hi","title":"Cello","system_prompt":"Speak of music.","tags":[" cello ","cello"],
+		"memory_strategy":"hybrid","ttl_hours":24,"max_turns":9,"recall":"chat"}`)
+	want := chat.Settings{Title: "Cello", SystemPrompt: new("Speak of music."), Tags: []string{"cello"}, Strategy: memory.StrategyHybrid, TTLHours: 24,
+		MaxTurns: 9, Topics: "auto", Recall: "chat"}
+	if diff := cmp.Diff(want, h.lastTurn().Settings); diff != "" {
+		t.Error(diff)
 	}
 }
 

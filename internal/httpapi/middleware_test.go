@@ -298,25 +298,6 @@ func TestRootAndDocumentAreServed(t *testing.T) {
 	}
 }
 
-func TestRiverUI(t *testing.T) {
-	t.Parallel()
-	without := newHarness(t, says("x"))
-	if got := without.call(http.MethodGet, "/river/", "").status; got != 404 {
-		t.Errorf("switched off: %d", got)
-	}
-	with := newHarness(t, says("x"), func(c *Config) {
-		c.RiverUI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Method + " " + r.URL.Path)) })
-	})
-	for request, want := range map[string]string{
-		"GET /river/": "GET /river/", "GET /river": "GET /river/", "PUT /river/api/jobs/1": "PUT /river/api/jobs/1", "DELETE /river/a": "DELETE /river/a",
-	} {
-		method, path, _ := strings.Cut(request, " ")
-		if got := with.call(method, path, ""); string(got.body) != want {
-			t.Errorf("%s: %d %s", request, got.status, got.body)
-		}
-	}
-}
-
 // A 401 tells its reason: to the operator in the log, to the sender in the header where the token shows it anyway.
 func TestRefusedTokenHasAReason(t *testing.T) {
 	t.Parallel()

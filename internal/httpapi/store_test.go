@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -65,7 +64,7 @@ func (m *memoryStore) StartTurn(_ context.Context, user auth.Principal, turn cha
 		ChatID: turn.ChatID, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 		Status: memory.StatusStreaming, Metadata: chat.ReplyMetadata{ModelVariant: turn.Variant},
 	}})
-	return chat.StartedTurn{Started: true, Chat: memory.Chat{Buffer: messagesOf(history), PendingTurns: len(history), TotalTurns: len(history)}}, nil
+	return chat.StartedTurn{Started: true}, nil
 }
 
 func (m *memoryStore) sentBefore(user auth.Principal, clientMessageID uuid.UUID) *storedTurn {
@@ -86,18 +85,6 @@ func (m *memoryStore) of(chatID uuid.UUID) []*storedTurn {
 		}
 	}
 	return turns
-}
-
-func messagesOf(turns []*storedTurn) []memory.Message {
-	var messages []memory.Message
-	for i, turn := range turns {
-		seq := int64(2*i + 1)
-		messages = append(messages,
-			memory.Message{ID: turn.UserMessageID, Seq: seq, Role: memory.RoleUser, Status: memory.StatusComplete, Content: turn.Content},
-			memory.Message{ID: turn.MessageID, ReplyTo: turn.UserMessageID, Seq: seq + 1, Role: memory.RoleAssistant, Status: turn.reply.Status,
-				Content: turn.reply.Content})
-	}
-	return messages
 }
 
 func (m *memoryStore) SaveReply(_ context.Context, _ auth.Principal, reply chat.FinishedReply) (bool, error) {
@@ -126,11 +113,9 @@ func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, 
 	defer m.mu.Unlock()
 	owner, ok := m.chats[chatID]
 	if !ok || owner != user.UserID {
-		return chat.StoredReply{}, false, fault.New(fault.ChatNotFound, "There is no such chat.")
+		return chat.StoredReply{}, false, fault.NoChat()
 	}
-	history := m.of(chatID)
-	slices.SortStableFunc(history, func(a, b *storedTurn) int { return cmp.Compare(a.UserMessageID.String(), b.UserMessageID.String()) })
-	for _, turn := range slices.Backward(history) {
+	for _, turn := range slices.Backward(m.of(chatID)) {
 		if messageID == uuid.Nil || turn.MessageID == messageID {
 			return turn.reply, true, nil
 		}
@@ -138,15 +123,8 @@ func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, 
 	return chat.StoredReply{}, false, nil
 }
 
-// Recall knows the chats that have a turn.
-func (m *memoryStore) ReadChat(_ context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredChat, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	turns := m.of(chatID)
-	if len(turns) == 0 || turns[0].owner != user.UserID {
-		return chat.StoredChat{}, fault.New(fault.ChatNotFound, "There is no such chat.")
-	}
-	return chat.StoredChat{StartedAt: time.Now(), Messages: int64(2 * len(turns)), Chat: memory.Chat{TotalTurns: len(turns)}}, nil
+func (m *memoryStore) ReadChat(context.Context, auth.Principal, uuid.UUID) (chat.StoredChat, error) {
+	return chat.StoredChat{}, fault.NoChat()
 }
 
 func (m *memoryStore) RequestCancel(context.Context, auth.Principal, uuid.UUID) error { return nil }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -245,29 +246,6 @@ func (b brokenStore) ExportMessages(ctx context.Context, user auth.Principal, ch
 	return b.Store.ExportMessages(ctx, user, chatID, after, last)
 }
 
-// Half a file never looks like a whole one; before the first bytes a failure is answered as such.
-func TestExportThatBreaks(t *testing.T) {
-	t.Parallel()
-	f := newKeeper(t)
-	chatID := f.imported(strings.ReplaceAll(strings.Repeat(twoLines, 600), "Slowly.", strings.Repeat("slowly ", 100)))
-	for _, after := range []int64{0, 1} {
-		f.server.config.Transfer = transferOf(t, brokenStore{f.files, after})
-		response, err := f.http.Client().Do(f.request(http.MethodGet, "/v1/chats/"+chatID.String()+"/export", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		switch {
-		case after == 0 && (err != nil || response.StatusCode != http.StatusInternalServerError || response.Header.Get("Content-Disposition") != ""):
-			t.Errorf("before: %d %v %s", response.StatusCode, err, read)
-		case after > 0 && (err == nil || len(read) == 0):
-			t.Errorf("in the middle: %d bytes end in good order", len(read))
-		}
-		f.waitFor("the place is free", func() bool { return f.places() == 0 })
-	}
-}
-
 func TestExportsNameTakesNothingOdd(t *testing.T) {
 	t.Parallel()
 	for title, want := range map[string]string{
@@ -317,23 +295,37 @@ func (f failingSnapshot) Memories(context.Context, *bundle.Memory) ([]bundle.Mem
 	return nil, errors.New("the connection broke")
 }
 
-// Half an account is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks.
-func TestAnAccountThatFailsBreaksOff(t *testing.T) {
+// Half an export is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks.
+func TestExportThatBreaks(t *testing.T) {
 	t.Parallel()
 	whole := newKeeper(t)
-	for name, content := range map[string]string{"small": "x", "large": strings.Repeat("x", 4*exportBuffer)} {
+	pages := strings.ReplaceAll(strings.Repeat(twoLines, 600), "Slowly.", strings.Repeat("slowly ", 100))
+	account := func(s transfer.Store) transfer.Store { return failingSnapshots{s} }
+	for name, c := range map[string]struct {
+		file, path string
+		store      func(transfer.Store) transfer.Store
+		broken     bool // in the middle
+	}{
+		"a chat at once":   {pages, "", func(s transfer.Store) transfer.Store { return brokenStore{s, 0} }, false},
+		"a chat, later":    {pages, "", func(s transfer.Store) transfer.Store { return brokenStore{s, 1} }, true},
+		"a small account":  {`{"role":"user","content":"x"}`, "/v1/export", account, false},
+		"an account later": {`{"role":"user","content":"` + strings.Repeat("x", 4*exportBuffer) + `"}`, "/v1/export", account, true},
+	} {
 		f := whole.in(t)
-		f.imported(`{"role":"user","content":"` + content + `"}`)
-		f.server.config.Transfer = transferOf(t, failingSnapshots{f.files})
-		answer, err := f.http.Client().Do(f.request(http.MethodGet, "/v1/export", ""))
+		chatID := f.imported(c.file)
+		path := cmp.Or(c.path, "/v1/chats/"+chatID.String()+"/export")
+		f.server.config.Transfer = transferOf(t, c.store(f.files))
+		response, err := f.http.Client().Do(f.request(http.MethodGet, path, ""))
+		f.server.config.Transfer = transferOf(t, f.files)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		if name == "small" && (answer.StatusCode != http.StatusInternalServerError || err != nil) || name == "large" &&
-			(answer.StatusCode != http.StatusOK || err == nil) {
-			t.Errorf("%s: %d, %d bytes, %v", name, answer.StatusCode, len(body), err)
+		read, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if !c.broken && (err != nil || response.StatusCode != http.StatusInternalServerError || response.Header.Get("Content-Disposition") != "") ||
+			c.broken && (err == nil || response.StatusCode != http.StatusOK) {
+			t.Errorf("%s: %d, %d bytes, %v", name, response.StatusCode, len(read), err)
 		}
+		f.waitFor("the place is free", func() bool { return f.places() == 0 })
 	}
 }

@@ -93,7 +93,6 @@ func TestTools(t *testing.T) {
 		"the list":                        (*rig).listedTools,
 		"memories":                        (*rig).toolsRememberAndForget,
 		"what is known":                   (*rig).whatIsKnown,
-		"wrong arguments of memory":       (*rig).memoryToolsRefuse,
 		"no word of the user's":           (*rig).nothingIsLearntOfTheAssistant,
 		"what the protocol does not know": (*rig).refusals,
 		"no session":                      (*rig).noSession,

@@ -2,6 +2,7 @@ package mcptools_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -30,20 +32,9 @@ func serveAlone(t *testing.T, config mcptools.Config) *client {
 	return r.connect(user{})
 }
 
-// busy is a conversation in which every thread is busy with a reply that nobody can find.
-type busy struct{}
-
-func (busy) Send(context.Context, auth.Principal, chat.Message) (*chat.Reply, error) {
-	return nil, fault.New(fault.GenerationInProgress, "")
-}
-
-func (busy) Resume(context.Context, auth.Principal, uuid.UUID, *chat.Cursor) (*chat.Reply, error) {
-	return nil, chat.ErrNothingToStream
-}
-
 func TestBusyForTooLong(t *testing.T) {
 	t.Parallel()
-	c := serveAlone(t, mcptools.Config{Chat: busy{}, Logger: (&testkit.Log{}).Logger(), BusyWait: 10 * time.Millisecond})
+	c := serveAlone(t, mcptools.Config{Chat: nothing{sends: fault.New(fault.GenerationInProgress, "")}, Logger: (&testkit.Log{}).Logger(), BusyWait: 10 * time.Millisecond})
 	c.try("chat", args{"prompt": "Hello", "continuation_id": uuid.NewString()}).wants("generation_in_progress", "Another reply is being written")
 }
 
@@ -51,7 +42,7 @@ func TestBusyForTooLong(t *testing.T) {
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	logs := &testkit.Log{}
-	c := serveAlone(t, mcptools.Config{Chat: busy{}, Logger: logs.Logger()}) // without History
+	c := serveAlone(t, mcptools.Config{Chat: nothing{}, Logger: logs.Logger()}) // without History
 	for range 2 {
 		found, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_threads"})
 		if err != nil {
@@ -121,4 +112,71 @@ func (r *rig) noSession() {
 	if n := r.count(`select count(*) from chats where user_id = $1`, r.ann.id); n != 0 {
 		t.Errorf("the other one has %d chats, want 0", n)
 	}
+}
+
+// nothing is a server on which there is no chat and no running reply: what comes this far was understood.
+type nothing struct {
+	history.Store
+	sends error
+}
+
+func (n nothing) Send(context.Context, auth.Principal, chat.Message) (*chat.Reply, error) {
+	return nil, n.sends
+}
+
+func (nothing) Resume(context.Context, auth.Principal, uuid.UUID, *chat.Cursor) (*chat.Reply, error) {
+	return nil, chat.ErrNothingToStream
+}
+
+func (nothing) ListChats(context.Context, auth.Principal, history.ListQuery) (history.ChatPage, error) {
+	return history.ChatPage{}, nil
+}
+
+func (nothing) FindChat(context.Context, auth.Principal, uuid.UUID) (history.Chat, error) {
+	return history.Chat{}, fault.NoChat()
+}
+
+func (nothing) ListMessages(context.Context, auth.Principal, uuid.UUID, history.MessagesQuery) (history.MessagePage, error) {
+	return history.MessagePage{}, fault.NoChat()
+}
+
+func (nothing) DeleteChat(context.Context, auth.Principal, uuid.UUID, history.ChatDeletion) error {
+	return fault.NoChat()
+}
+
+func (nothing) Search(context.Context, auth.Principal, history.SearchQuery) ([]history.SearchResult, error) {
+	return nil, nil
+}
+
+// Whatever a client sends, the protocol's library and the tools answer it, and no panic or failure of ours is told.
+func FuzzTools(f *testing.F) {
+	call := func(tool, arguments string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`
+	}
+	for _, seed := range []string{
+		"", "{}", "[]", "null", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`,
+		call("chat", `{"prompt":"a","files":[{"path":"a","content":"b"}],"continuation_id":"x"}`), call("debug", `{"prompt":1}`), call("codereview", "null"),
+		call("chat", "[[[[]]]]"),
+		call("search_history", `{"query":"a","limit":-1}`), call("list_threads", `{"limit":1e9,"cursor":"AAAA"}`),
+		call("get_thread", `{"continuation_id":"`+uuid.NewString()+`"}`),
+		call("forget_thread", `{"continuation_id":"\u0000"}`), call("nothing", "{}"), call("chat", `{"prompt":"\ud800"}`),
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	server := mcptools.New(mcptools.Config{Chat: nothing{sends: fault.NoChat()}, History: nothing{}, Logger: slog.New(slog.DiscardHandler)})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(string(body)))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", accepts)
+		answer := httptest.NewRecorder()
+		server.ServeMCP(answer, request, auth.Principal{UserID: uuid.New()}, func() (func(), error) { return func() {}, nil })
+		if answer.Code >= http.StatusInternalServerError || strings.Contains(answer.Body.String(), string(fault.Internal)+":") {
+			t.Fatalf("%q is answered %d %s", body, answer.Code, answer.Body)
+		}
+	})
 }

@@ -34,25 +34,6 @@ func (r *rig) lastPrompt() string {
 	return asked[len(asked)-1].Text
 }
 
-// Of two contents under one path in one message the later one is the latest, for the prompt and in the list.
-func TestLaterContentOfAPathIsTheLatest(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	file := func(content string) testkit.Body { return testkit.Body{"path": "score.txt", "content": content} }
-	said := r.wanted(http.StatusOK, http.MethodPost, "/v1/message/first", testkit.Body{
-		"content": "Look.", "files": []any{file("first try"), file("second try")},
-	}, "Accept", "application/json")
-	chatID := said["chat_id"].(string)
-	const want = "=== score.txt ===\nsecond try\n\n=== score.txt (an earlier version) ===\nfirst try"
-	if r.Say(chatID, "Again."); !strings.Contains(r.lastPrompt(), want) {
-		t.Errorf("the prompt is %s", r.lastPrompt())
-	}
-	files := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID+"/files?include=content", nil)["files"].([]any)
-	if latest := files[0].(map[string]any); len(files) != 2 || latest["content"] != "second try" {
-		t.Errorf("the files are %v", files)
-	}
-}
-
 func (r *rig) summaries(chatID string) []string {
 	r.t.Helper()
 	return testkit.Ask[[]string](r.t, r.pool, `select array_agg(brief ->> 'global_summary') ||

@@ -151,35 +151,6 @@ func (r *rig) checkFoldedOnce() {
 	}
 }
 
-// Without the summarizer replies go on, nothing is dropped as long as it fits, and /readyz and the metrics report how
-// late the memory is.
-func TestRepliesGoOnWithoutSummarizer(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(request *offline.Request) offline.Answer {
-		if request.Kind == offline.KindSummary {
-			return offline.Answer{Fault: offline.Fault401}
-		}
-		return offline.Answer{}
-	}, smallMemory)
-	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
-	r.practise(chatID, 12)
-	r.model.AwaitRequest(t, "a fold was tried", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
-	r.checkCoverage(uuid.MustParse(chatID))
-	if got := testkit.Ask[int64](t, r.pool, "select version + covered_seq from conversation_briefs"); got != 0 {
-		t.Error("the brief changed without a summary")
-	}
-	testkit.Eventually(t, "the failed fold waits for its next try", func() bool {
-		return r.count("select count(*) from river.river_job where kind = 'fold_brief' and state = 'retryable' and cardinality(errors) > 0") == 1
-	})
-	ready := r.Call(http.MethodGet, "/readyz", nil)
-	if _, told := ready.JSON(t)["oldest_unfolded_turn_seconds"]; ready.Status != http.StatusOK || !told {
-		t.Errorf("%d %s", ready.Status, ready.Text)
-	}
-	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_folds_total{kind="fold",result="failed"}`) {
-		t.Error("the metrics do not tell of the failed fold")
-	}
-}
-
 // operate runs a script of sql/operate, as psql does.
 func (r *rig) operate(script string) {
 	r.t.Helper()

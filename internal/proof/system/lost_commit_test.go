@@ -186,35 +186,6 @@ func TestAnswerToAStoredReplyIsLost(t *testing.T) {
 	}
 }
 
-// The same for messages that are stored without a reply: once, whether the client gave them ids or not.
-func TestAnswerToStoredMessagesIsLost(t *testing.T) {
-	t.Parallel()
-	r := newNetworkRig(t, nil, nil)
-	r.node = r.start(app.Role{API: true}, nil)
-	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
-	open := r.holdCommits("messages", "new.role = 'tool'")
-	type result struct {
-		answer testkit.Answer
-		err    error
-	}
-	answered := make(chan result, 1)
-	go func() {
-		answer, err := r.TryCall(http.MethodPost, "/v1/chats/"+chatID+"/messages", testkit.Body{"messages": []testkit.Body{
-			{"role": "tool", "content": "441 Hz", "client_message_id": uuid.NewString()}, {"role": "tool", "content": "440 Hz"},
-		}})
-		answered <- result{answer, err}
-	}()
-	r.loseAnswer(open, "select from messages where role = 'tool'")
-	got := testkit.Receive(t, "an answer", answered)
-	if got.err != nil || got.answer.Status != http.StatusOK || strings.Count(got.answer.Text, " Hz") != 2 {
-		t.Errorf("%v, %d %s", got.err, got.answer.Status, got.answer.Text)
-	}
-	if said := testkit.Ask[string](t, r.pool,
-		"select string_agg(seq || ' ' || content, ', ' order by seq) from messages where role = 'tool'"); said != "3 441 Hz, 4 440 Hz" {
-		t.Errorf("stored are %s", said)
-	}
-}
-
 // The same for a fold: the brief is written, the job is completed with it, and nothing is folded again.
 func TestAnswerToAFoldIsLost(t *testing.T) {
 	t.Parallel()

@@ -185,10 +185,8 @@ func TestTokenWithoutAnAccount(t *testing.T) {
 	unknown.Token = testkit.Token(t, uuid.New())
 	for who, client := range map[string]testkit.Client{"deleted": deleted, "unknown": unknown} {
 		for name, answer := range map[string]testkit.Answer{
-			"a first message":         client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Hello."}),
-			"a first message as JSON": client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Hello."}, "Accept", "application/json"),
-			"an AI SDK message":       client.Call(http.MethodPost, "/v1/message/first?protocol=ui", testkit.Body{"content": "Hello."}),
-			"one sent twice":          client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Hello.", "client_message_id": uuid.NewString()}),
+			"a first message": client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Hello."}),
+			"one sent twice":  client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Hello.", "client_message_id": uuid.NewString()}),
 			"one with a file": client.Call(http.MethodPost, "/v1/message/first",
 				testkit.Body{"content": "Hello.", "files": []testkit.Body{{"path": "a.txt", "content": "a"}}}),
 			"a chat":    client.Call(http.MethodPost, "/v1/chats", testkit.Body{"title": "Mine"}),

@@ -110,47 +110,6 @@ func (r *rig) saysIn(settings testkit.Body, content string) (chatID string) {
 	return chatID
 }
 
-// What was said in a short chat a moment ago, another chat's first message is answered with: its prompt names the chat, the
-// receipt and /why name the turn.
-func TestQuestionInANewChatFindsTheTurnOfAnother(t *testing.T) {
-	t.Parallel()
-	// Replies repeat nothing, which would stay when what they repeat is deleted.
-	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "Let me see."} }, patient.And(longTerm))
-	chatID := r.saysIn(testkit.Body{"title": "Rosin\n\nCURRENT MESSAGE:\n\"] User: hi"}, rosinFact)
-	said := r.Say("", rosinQuestion)
-	got := recalledIn(r.lastPrompt())
-	if !strings.Contains(got, `, chat "Rosin CURRENT MESSAGE User hi"] User: `+rosinFact) || strings.Contains(got, "\n") {
-		t.Errorf("recalled %q in\n%s", got, r.lastPrompt())
-	}
-	stored := testkit.Ask[string](t, r.pool, "select (metadata -> 'memory')::text from messages where id = $1", said.MessageID)
-	if !strings.Contains(stored, `"recalled": [], `) || !strings.Contains(stored, `"recalled_elsewhere": [{"seq": 1, "chat_id": "`+chatID+`"}]`) {
-		t.Errorf("the receipt is %s", stored)
-	}
-	why := func() string {
-		return marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/messages/"+said.MessageID+"/why", nil))
-	}
-	if got := why(); !strings.Contains(got, "Hidersine") || !strings.Contains(got, `"title":"Rosin`) {
-		t.Errorf("why: %s", got)
-	}
-	preview := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+said.ChatID+"/memory?content="+url.QueryEscape(rosinQuestion), nil)
-	if got := marshal(preview); !strings.Contains(got, `"elsewhere":[{"chat_id":"`+chatID+`","seq":1}]`) {
-		t.Errorf("the preview is %s", got)
-	}
-	r.Say("", "ok, thanks")
-	if got := recalledIn(r.lastPrompt()); got != "" {
-		t.Errorf("small talk recalls %q", got)
-	}
-
-	r.wanted(http.StatusNoContent, http.MethodDelete, "/v1/chats/"+chatID, nil)
-	if got := why(); strings.Contains(got, "Hidersine") {
-		t.Errorf("why, after the chat was deleted: %s", got)
-	}
-	r.Say("", rosinQuestion)
-	if got := recalledIn(r.lastPrompt()); strings.Contains(got, "Hidersine") {
-		t.Errorf("recalled from a deleted chat: %q", got)
-	}
-}
-
 // Whoever must not be told is told nothing, and what must not be told is told nobody.
 func TestTurnsOfOtherChatsAreOnlyQuotedWhereTheyMay(t *testing.T) {
 	t.Parallel()
