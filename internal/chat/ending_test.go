@@ -126,6 +126,20 @@ func (svc *testService) checkSaved(t *testing.T, status memory.Status, text stri
 	}
 }
 
+// A server that did not renew its lease in time may find its reply ended by another one. Its readers hear that end.
+func TestReplyThatAnotherServerInterrupted(t *testing.T) {
+	t.Parallel()
+	inService(t, func(t *testing.T, svc *testService) {
+		svc.store.save = func(_ context.Context, reply FinishedReply) (bool, error) {
+			svc.store.put(StoredReply{ChatID: reply.ChatID, MessageID: reply.MessageID, Status: memory.StatusInterrupted})
+			return false, nil
+		}
+		if _, end := readToEnd(t, svc.send(t, Message{Content: "Hi."})); failureCode(end) != fault.Interrupted || !end.Failed.Retryable {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
 // No reader gets the completion of a reply before it is stored.
 func TestTheEndComesAfterTheCommit(t *testing.T) {
 	t.Parallel()

@@ -246,9 +246,7 @@ func (f *fakeStore) RecordDeltas(ctx context.Context, deltas []Delta, ended []uu
 }
 
 func (f *fakeStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.stop), nil
+	return copied(&f.mu, &f.stop), nil
 }
 
 func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, lease time.Duration) error {
@@ -289,16 +287,15 @@ func (f *fakeStore) remove(messageID uuid.UUID) {
 	f.replies = slices.DeleteFunc(f.replies, func(known StoredReply) bool { return known.MessageID == messageID })
 }
 
-func (f *fakeStore) savedReplies() []FinishedReply {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.saved)
-}
+func (f *fakeStore) savedReplies() []FinishedReply { return copied(&f.mu, &f.saved) }
+func (f *fakeStore) renewals() int                 { return len(copied(&f.mu, &f.renewed)) }
+func (f *fakeStore) abandonments() [][]uuid.UUID   { return copied(&f.mu, &f.abandoned) }
 
-func (f *fakeStore) renewals() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.renewed)
+// copied is what a list has now.
+func copied[T any](mu *sync.Mutex, list *[]T) []T {
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(*list)
 }
 
 // fakeModel answers as a test sets it.
@@ -323,11 +320,7 @@ func (m *fakeModel) setAnswer(answer func(context.Context) (ModelStream, error))
 	m.answer = answer
 }
 
-func (m *fakeModel) requests() []ModelRequest {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.received)
-}
+func (m *fakeModel) requests() []ModelRequest { return copied(&m.mu, &m.received) }
 
 // answering answers with these pieces and ends the reply.
 func answering(pieces ...string) func(context.Context) (ModelStream, error) {

@@ -144,3 +144,37 @@ func TestARetryKeepsItsVariant(t *testing.T) {
 		wantFault(t, err, fault.IdempotencyMismatch)
 	})
 }
+
+// Who saw a failed reply's end is not answered with another one. Of two retries at once one starts, and the other joins it,
+// unless a later message is being answered.
+func TestRetriesAtOnceAreOne(t *testing.T) {
+	t.Parallel()
+	inService(t, func(t *testing.T, svc *testService) {
+		failed := storedReply(memory.StatusFailed, "Half")
+		earlier := withEarlierTurn(svc, failed)
+		earlier.Status = memory.StatusFailed
+		again := StartedTurn{Earlier: &earlier, Running: uuid.New()}
+		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
+			if turn.InPlaceOf != uuid.Nil {
+				return again, nil
+			}
+			return StartedTurn{Earlier: &earlier}, nil
+		}
+		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello.", Resume: &Cursor{MessageID: failed.MessageID, End: true}})
+		if !errors.Is(err, ErrNothingToStream) {
+			t.Errorf("%v", err)
+		}
+		_, err = svc.Send(t.Context(), ada, Message{Content: "Hello."})
+		wantFault(t, err, fault.GenerationInProgress)
+
+		whole := storedReply(memory.StatusComplete, "Whole.")
+		whole.ChatID, whole.UserMessageID = failed.ChatID, failed.UserMessageID
+		svc.store.put(whole)
+		other := earlier
+		other.MessageID, other.Status = whole.MessageID, whole.Status
+		again = StartedTurn{Earlier: &other}
+		if text, end := readToEnd(t, svc.send(t, Message{Content: "Hello."})); text != "Whole." || end.Completed == nil || len(svc.model.requests()) != 0 {
+			t.Errorf("%q, %+v, asked %d times", text, end, len(svc.model.requests()))
+		}
+	})
+}

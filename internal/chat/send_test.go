@@ -211,12 +211,6 @@ func TestStoringATurnIsBounded(t *testing.T) {
 	})
 }
 
-func (f *fakeStore) abandonments() [][]uuid.UUID {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.abandoned)
-}
-
 // The reply of a turn that failed but may be stored has no server. Its lease is ended until it has ended by itself, and also
 // if Postgres is away at first.
 func TestFailedStartsAreAbandoned(t *testing.T) {
