@@ -1,13 +1,12 @@
 package system
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,48 +19,16 @@ import (
 const depth = 100_000
 
 // oddValues are texts in the place of a JSON value, not all of them valid JSON.
-var oddValues = map[string]string{
-	"null": "null", "true": "true", "a number": "7", "a negative one": "-1", "a fraction": "0.5", "an empty array": "[]", "an empty object": "{}",
-	"an empty string": `""`, "an array of arrays": "[[],[[]]]", "an array of nulls": "[null]", "an array of objects": "[{}]",
-	"a bottomless array": strings.Repeat("[", depth) + strings.Repeat("]", depth), "an open abyss": strings.Repeat("[", depth),
-	"a bottomless object": strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
-	"deep metadata":       strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200),
-	"a huge number":       "1e400", "a number of many digits": strings.Repeat("9", depth), "a tiny number": "1e-400", "minus zero": "-0",
-	"the last int64": "9223372036854775807",
-	"one more":       "9223372036854775808", "a number like another": "01", "no number": "NaN", "hexadecimal": "0x10",
-	"a NUL": `"\u0000"`, "a NUL within": `"a\u0000b"`, "a NUL in an object": `{"a":"\u0000"}`, "a NUL as a name": `{"\u0000":1}`, "a raw NUL": "\"a\x00b\"",
-	"a lone surrogate": `"\ud800"`, "surrogates the wrong way": `"\udc00\ud800"`, "a surrogate as a name": `{"\ud800":1}`,
-	"invalid UTF-8": "\"\xff\xfe\"", "an overlong one": "\"\xc0\x80\"",
-	"no character": "\"\uffff\"", "directions": "\"\u202e\u2066abc\"", "a long string": `"` + strings.Repeat("x", depth) + `"`,
-	"a long unbroken emoji": `"` + strings.Repeat("👩‍", 9_000) + `"`,
-	"SQL":                   `"'; drop table messages; --"`, "a path": `"../../etc/passwd"`, "a template": `"{{.}} ${x} %s%n"`,
-	"twice the same name": `{"a":1,"a":{"a":2}}`, "a name of a prototype": `{"__proto__":{"a":1},"constructor":null}`,
-	"nothing": "", "two values": `"a","b":1`, "a comment": `"a"/**/`, "half a string": `"a`,
-}
-
-// Values longer than huge bytes are sent only in largeFields and as whole bodies.
-const huge = 10_000
-
-var largeFields = []string{"content", "metadata", "files", "prompt", "tags"}
-
-// validBodies are the bodies of each route, before one of their fields is replaced.
-var validBodies = map[string]map[string]string{
-	"POST /v1/message/first":            {"content": `"Hello."`},
-	"POST /v1/message":                  {"content": `"Hello."`, "chat_id": `"CHAT"`},
-	"POST /v1/chats":                    {},
-	"PATCH /v1/chats/{chat_id}":         {},
-	"POST /v1/chats/{chat_id}/messages": {"messages": `[{"role":"tool"}]`},
-	"PATCH /v1/messages/{message_id}":   {},
-	"POST /v1/chats/prune":              {"older_than_days": "36500", "dry_run": "true"},
-	"POST /v1/memories":                 {"content": `"Has a harbour."`},
-	"PATCH /v1/memories/{memory_id}":    {},
-	"POST /v1/memories/forget":          {"query": `"harbour"`},
-	"PATCH /v1/memories/settings":       {},
-
-	"PATCH /v1/chats/{chat_id}/topics/{topic_id}":      {},
-	"POST /v1/chats/{chat_id}/topics/{topic_id}/merge": {"into": `"OTHER"`},
-	"POST /v1/chats/{chat_id}/standalone":              {"content": `"And then?"`},
-	"POST /v1/messages/{message_id}/feedback":          {"rating": "1"},
+var oddValues = []string{
+	"null", "true", "7", "-1", "0.5", "[]", "{}", `""`, "[[],[[]]]", "[null]", "[{}]", strings.Repeat("[", depth) + strings.Repeat("]", depth),
+	strings.Repeat("[", depth), strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+	strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200), "1e400", strings.Repeat("9", depth), "1e-400", "-0", "9223372036854775807",
+	"9223372036854775808", "01", "NaN", "0x10",
+	// NUL, lone surrogates and invalid UTF-8, as values and names
+	`"\u0000"`, `"a\u0000b"`, `{"a":"\u0000"}`, `{"\u0000":1}`, "\"a\x00b\"", `"\ud800"`, `"\udc00\ud800"`, `{"\ud800":1}`, "\"\xff\xfe\"", "\"\xc0\x80\"",
+	"\"\uffff\"", "\"\u202e\u2066abc\"", `"` + strings.Repeat("x", depth) + `"`, `"` + strings.Repeat("👩‍", 9_000) + `"`,
+	`"'; drop table messages; --"`, `"../../etc/passwd"`, `"{{.}} ${x} %s%n"`, `{"a":1,"a":{"a":2}}`, `{"__proto__":{"a":1},"constructor":null}`,
+	"", `"a","b":1`, `"a"/**/`, `"a`,
 }
 
 // target is a user with a chat and a memory, who sends the odd requests.
@@ -84,7 +51,6 @@ func newTarget(t *testing.T) *target {
 	for number, topic := range []*string{&a.topicID, &a.otherTopicID} {
 		*topic = r.addTopic(said.ChatID, number+1, "Boats").String()
 	}
-	a.stored = a.rows()
 	return a
 }
 
@@ -99,26 +65,17 @@ func (r *rig) addTopic(chatID string, number int, title string) uuid.UUID {
 		select id from made`, chatID, number, title)
 }
 
-// send sends a body unchanged.
-func (a *target) send(to route, body string, headers ...string) testkit.Answer {
+// call calls a route of the target's things.
+func (a *target) call(to route, headers ...string) testkit.Answer {
 	a.t.Helper()
 	path := strings.NewReplacer("{chat_id}", a.chatID, "{message_id}", a.messageID, "{memory_id}", a.memoryID, "{topic_id}", a.topicID).Replace(to.path)
-	request := a.Request(a.t.Context(), to.method, path, nil, headers...)
-	request.Body, request.ContentLength = http.NoBody, int64(len(body))
-	if body != "" {
-		with, err := http.NewRequestWithContext(a.t.Context(), to.method, a.Base+path, strings.NewReader(body))
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		request.Body, request.GetBody = with.Body, with.GetBody
-	}
-	return a.Do(request)
+	return a.Call(to.method, path, nil, headers...)
 }
 
 func (a *target) rows() int {
 	a.t.Helper()
 	return a.count(`select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files)
-		+ (select count(*) from memories) + (select count(*) from topics)`)
+		+ (select count(*) from memories)`)
 }
 
 // few is how many odd values are sent to one place in short mode, others each time.
@@ -137,32 +94,6 @@ func some[V any](of map[string]V) map[string]V {
 	return drawn
 }
 
-// attack sends an odd request. It checks that the status is one of the document's and below 500, and that a refused
-// request stores nothing.
-func (a *target) attack(name string, to route, body string, headers ...string) {
-	a.t.Helper()
-	answer := a.send(to, body, headers...)
-	if answer.Status >= 500 || !slices.Contains(to.statuses, fmt.Sprint(answer.Status)) {
-		a.t.Errorf("%s: %s: %d %.300s", to.name(), name, answer.Status, answer.Text)
-	}
-	before := a.stored
-	if a.stored = a.rows(); answer.Status >= 400 && a.stored != before {
-		a.t.Errorf("%s: %s: refused with %d, but %d rows more are stored", to.name(), name, answer.Status, a.stored-before)
-	}
-	if len(answer.Text) > 1<<20 {
-		a.t.Errorf("%s: %s: an answer of %d bytes", to.name(), name, len(answer.Text))
-	}
-}
-
-// place is where an odd value goes: at ODD in a body of a route.
-type place struct {
-	to      route
-	name    string
-	body    string
-	large   bool // it takes values longer than huge
-	headers []string
-}
-
 // checkHealthy checks that the server still answers and has logged no error.
 func (a *target) checkHealthy() {
 	a.t.Helper()
@@ -177,100 +108,6 @@ func (a *target) checkHealthy() {
 	}
 }
 
-// Every odd value in every field of every body, in every part of a message that is stored, in every argument of every tool
-// and as the tool's name, and in every place of an imported file.
-func TestOddValues(t *testing.T) {
-	t.Parallel()
-	a := newTarget(t)
-	for _, p := range slices.Concat(a.bodies(), a.storedMessages(), a.tools(), a.imports()) {
-		for what, value := range some(oddValues) {
-			if len(value) <= huge || p.large {
-				a.attack(p.name+" is "+what, p.to, strings.ReplaceAll(p.body, "ODD", value), p.headers...)
-			}
-		}
-	}
-	a.checkHealthy()
-	if said := a.Say(a.chatID, "Still there?"); said.Text == "" {
-		t.Error("the chat does not go on")
-	}
-}
-
-func (a *target) bodies() (all []place) {
-	a.t.Helper()
-	for _, to := range a.routes {
-		sound, known := validBodies[to.name()]
-		if len(to.fields) > 0 && !known {
-			a.t.Errorf("%s has no sound body here: give it one in validBodies", to.name())
-		}
-		for _, name := range to.fields {
-			all = append(all, place{to: to, name: name, body: a.body(sound, name), large: slices.Contains(largeFields, name)})
-		}
-		if len(to.types) > 0 {
-			all = append(all, place{to: to, name: "the body", body: "ODD", large: true})
-		}
-	}
-	return all
-}
-
-func (a *target) storedMessages() (all []place) {
-	to := route{method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", statuses: []string{"200", "400", "413", "422"}}
-	for _, name := range []string{"content", "tool_calls", "tool_call_id", "name", "metadata", "client_message_id"} {
-		role := cmp.Or(map[string]string{"tool_calls": "assistant"}[name], "tool")
-		all = append(all, place{to: to, name: "a message's " + name, body: fmt.Sprintf(`{"messages":[{"role":%q,%q:ODD}]}`, role, name)})
-	}
-	return all
-}
-
-func (a *target) tools() (all []place) {
-	a.t.Helper()
-	to := route{method: http.MethodPost, path: "/mcp", statuses: []string{"200", "202", "400", "413"}}
-	headers := []string{"Accept", "application/json, text/event-stream"}
-	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`
-	for tool, arguments := range (&intruder{Client: a.Client}).listTools() {
-		sound := map[string]string{"prompt": `"Hello."`, "query": `"Hello"`}
-		maps.DeleteFunc(sound, func(name, _ string) bool { return !slices.Contains(arguments, name) })
-		for _, name := range arguments {
-			body := fmt.Sprintf(call+`{"name":%q,"arguments":%s}}`, tool, a.body(sound, name))
-			all = append(all, place{to, tool + ": " + name, body, slices.Contains(largeFields, name), headers})
-		}
-	}
-	for _, frame := range []string{
-		`ODD`, `[ODD]`, `{"jsonrpc":"2.0","id":ODD,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":ODD}`, `{"jsonrpc":ODD,"id":1,"method":"ping"}`,
-		call + `ODD}`, call + `{"name":ODD}}`, call + `{"name":"list_threads","_meta":ODD}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":ODD}`,
-	} {
-		all = append(all, place{to, frame, frame, true, headers})
-	}
-	return all
-}
-
-func (a *target) imports() (all []place) {
-	to := route{method: http.MethodPost, path: "/v1/chats/import", statuses: []string{"200", "400", "422"}}
-	const bundle = `{"type":"bundle","format":"throughline","version":1,"exported_at":"2026-11-21T15:04:05Z"}` + "\n"
-	const chat = bundle + `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31","created_at":"2026-11-20T10:00:00Z"`
-	const message = chat + "}\n" + `{"type":"message","id":"0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52","seq":1,"role":"user","content":"Hello.",` +
-		`"created_at":"2026-11-20T10:00:01Z"`
-	for _, file := range []string{
-		`ODD`, `{"type":ODD}`, bundle + `ODD`, chat + `,"title":ODD}`, chat + `,"metadata":ODD}`, chat + `,"tags":ODD}`, chat + `,"system_prompt":ODD}`,
-		message + `,"metadata":ODD}`, message + `,"files":ODD}`, message + `,"tool_calls":ODD}`, message + `,"reply_to":ODD}`,
-		chat + "}\n" + `{"type":"end","files":ODD,"messages":0,"revisions":0}`, `{"role":"user","content":ODD}`, `[{"title":"a","mapping":ODD}]`,
-		`[{"title":ODD,"create_time":1,"mapping":{"a":{"id":"a","message":null,"parent":null,"children":[]}},"current_node":"a"}]`,
-	} {
-		all = append(all, place{to, file, file, true, []string{"Accept", "application/json"}})
-	}
-	return all
-}
-
-// body returns a valid body with an odd value in one field.
-func (a *target) body(sound map[string]string, name string) string {
-	members := []string{fmt.Sprintf("%q:ODD", name)}
-	for other, text := range sound {
-		if other != name {
-			members = append(members, fmt.Sprintf("%q:%s", other, strings.NewReplacer("CHAT", a.chatID, "OTHER", a.otherTopicID).Replace(text)))
-		}
-	}
-	return "{" + strings.Join(members, ",") + "}"
-}
-
 // oddTexts are values of parameters.
 var oddTexts = []string{
 	"", " ", "0", "-1", "+1", "1e9", "999999999999999999999999", "\x00", "a\x00b", "\xff\xfe", "\ufeff", "\u202e", "null", "undefined", "true", "'", "\"",
@@ -282,47 +119,42 @@ var oddTexts = []string{
 	"00000000-0000-0000-0000-000000000000:0", ":", ":end", "end", "AAAA", strings.Repeat("A", 64), strings.Repeat("f", 64), strings.Repeat("f", 63),
 }
 
-// Every odd text in every parameter of every route: query, path and header, once and twice.
-func TestOddParameters(t *testing.T) {
+// Odd values in the fields of bodies, in messages that are stored, in arguments of tools and in imported files, and odd
+// texts in paths, queries and headers, of every route: each status is one of the document's and below 500, and what is
+// refused stores nothing.
+func TestOddRequests(t *testing.T) {
 	t.Parallel()
 	a := newTarget(t)
-	texts := map[string]string{}
-	for _, text := range oddTexts {
-		texts[text] = text
+	requests := 10_000
+	if testing.Short() {
+		requests = 1000
 	}
-	for _, to := range a.routes {
-		for _, p := range to.parameters {
-			for text := range some(texts) {
-				a.attackParameter(to, p, text)
-			}
+	seed := drawnSeed(t)
+	i := a.newIntruder(&ownedIDs{
+		chats: []string{a.chatID}, messages: []string{a.messageID}, memories: []string{a.memoryID}, topics: []string{a.topicID, a.otherTopicID},
+		clientIDs: []string{uuid.NewString()}, entities: []string{uuid.NewString()}, hashes: []string{strings.Repeat("f", 64)}, cursors: []string{"AAAA"},
+		forgetTokens: []string{"x"},
+	}, http.DefaultClient, rand.New(rand.NewPCG(seed, 0)))
+	i.odd, i.Token = true, a.token
+	a.stored = a.rows()
+	for range requests {
+		to := i.route(a.routes)
+		text, status, answer, err := i.send(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknownPath := status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+		if status >= 500 || len(answer) > 1<<20 || !unknownPath && !slices.Contains(to.statuses, strconv.Itoa(status)) {
+			t.Errorf("%.500q: %d %.300s", text, status, answer)
+		}
+		before := a.stored
+		if a.stored = a.rows(); status >= 400 && a.stored != before {
+			t.Errorf("%.500q: refused with %d, but %d rows more are stored", text, status, a.stored-before)
 		}
 	}
 	a.checkHealthy()
-}
-
-func (a *target) attackParameter(to route, p parameter, text string) {
-	a.t.Helper()
-	what, odd := fmt.Sprintf("%s is %.40q", p.Name, text), to
-	body := map[string]string{
-		"POST /v1/message/first": `{"content":"Hello."}`, "POST /v1/message": `{"content":"Hello.","chat_id":"` + a.chatID + `"}`,
-	}[to.name()]
-	switch p.In {
-	case "query":
-		odd.path += "?" + url.Values{p.Name: {text}}.Encode()
-		a.attack(what, odd, body)
-		odd.path += "&" + p.Name + "=1&" + p.Name + "%00=%ff"
-		a.attack(what+", twice", odd, body)
-	case "path":
-		if to.method == http.MethodDelete && strings.Trim(text, "./ ") == "" {
-			return // the client would make another path of it
-		}
-		odd.path = strings.ReplaceAll(to.path, "{"+p.Name+"}", url.PathEscape(text))
-		odd.statuses = append(slices.Clone(to.statuses), "404", "405") // it may be an unknown path
-		a.attack(what, odd, body)
-	case "header":
-		if !strings.ContainsAny(text, "\x00\n\r") && len(text) < 32<<10 { // a client cannot send the others
-			a.attack(what, to, body, p.Name, text)
-		}
+	if said := a.Say(a.chatID, "Still there?"); said.Text == "" {
+		t.Error("the chat does not go on")
 	}
 }
 
@@ -350,7 +182,7 @@ func (a *target) read(what string) {
 			}
 			odd.path = to.path + query
 			for _, accept := range []string{"application/json", "text/event-stream"} {
-				if answer := a.send(odd, "", "Accept", accept); answer.Status >= 500 {
+				if answer := a.call(odd, "Accept", accept); answer.Status >= 500 {
 					a.t.Errorf("%s: %s %s: %d %.300s", what, odd.method, odd.path, answer.Status, answer.Text)
 				}
 			}

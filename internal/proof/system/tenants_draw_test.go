@@ -24,6 +24,9 @@ func (i *intruder) draw(to route) (request *http.Request, text string, err error
 		if strings.HasSuffix(to.path, "/extract") {
 			value = func() string { return pick(i.random, i.theirs.chats) } // for an own one it would wait for a worker
 		}
+		if i.odd && (i.chance(0.3) || to.method == http.MethodDelete || strings.HasSuffix(to.path, "/extract")) {
+			value = i.oddText
+		}
 		if !known {
 			return nil, "", fmt.Errorf("%s: nothing draws the parameter %s: give it a value in intruder.values", to.name(), p.Name)
 		}
@@ -33,12 +36,17 @@ func (i *intruder) draw(to route) (request *http.Request, text string, err error
 		case p.In == "query" && (i.chance(0.4) || p.Name == "q" && i.chance(0.95)):
 			query.Set(p.Name, value())
 		case p.In == "header" && i.chance(0.3):
-			header.Set(p.Name, value())
+			if text := value(); !strings.ContainsAny(text, "\x00\n\r") { // a client cannot send the others
+				header.Set(p.Name, text)
+			}
 		}
 	}
 	body, kind, err := i.body(to)
 	if err != nil {
 		return nil, "", err
+	}
+	if i.odd {
+		body = i.oddBody(body)
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -57,6 +65,27 @@ func (i *intruder) draw(to route) (request *http.Request, text string, err error
 	header.Set("Authorization", "Bearer "+i.Token)
 	request.Header = header
 	return request, text, nil
+}
+
+// oddPlace stands in a body where an odd value goes.
+const oddPlace = "ODD"
+
+// oddBody puts an odd value in the place for it, or now and then in the place of the whole body.
+func (i *intruder) oddBody(body string) string {
+	value := pick(i.random, oddValues)
+	if body != "" && i.chance(0.03) {
+		return value
+	}
+	return strings.ReplaceAll(body, `"`+oddPlace+`"`, value)
+}
+
+// oddText returns an odd text that is no other path.
+func (i *intruder) oddText() string {
+	text := pick(i.random, oddTexts)
+	if strings.Trim(text, "./ ") == "" {
+		return i.oddText()
+	}
+	return text
 }
 
 func (i *intruder) chance(p float64) bool { return i.random.Float64() < p }
@@ -189,8 +218,12 @@ func (i *intruder) members() map[string]func() any {
 		"sources":           func() any { return []testkit.Body{{"title": i.words(), "url": "https://example.com/harbour"}} },
 		"files":             func() any { return []testkit.Body{{"path": "harbour.txt", "content": i.words()}} },
 		"messages": func() any {
-			return []testkit.Body{{"role": i.one("user", "tool"), "content": i.words(),
-				"client_message_id": i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString())}}
+			said := testkit.Body{"role": i.one("user", "tool"), "content": i.words(),
+				"client_message_id": i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString())}
+			if i.odd {
+				said[i.one("content", "tool_calls", "tool_call_id", "name", "metadata", "client_message_id")] = oddPlace
+			}
+			return []testkit.Body{said}
 		},
 		"message_id": func() any { return i.message() },
 		"memory_id":  func() any { return i.memory() },
@@ -250,6 +283,9 @@ func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
 			name == "older_than_days" || name == "messages" || name == "message_id" || name == "into" || name == "rating"
 		if needed && i.chance(0.97) || i.chance(0.3) {
 			found[name] = value()
+			if i.odd && (i.chance(0.3) || strings.Contains(of, "forget")) {
+				found[name] = oddPlace
+			}
 		}
 	}
 	return found, nil
@@ -259,14 +295,31 @@ func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
 func (i *intruder) call() (string, error) {
 	name := pick(i.random, slices.Sorted(maps.Keys(i.tools)))
 	arguments, err := i.object("the tool "+name, i.tools[name])
+	if i.odd && i.chance(0.3) {
+		return i.oddCall(), err
+	}
 	if i.chance(0.1) {
 		name = i.one("nothing", i.chat())
 	}
 	return marshal(rpc("tools/call", testkit.Body{"name": name, "arguments": arguments})), err
 }
 
+// oddCall draws a message of the tools' protocol with a place for an odd value.
+func (i *intruder) oddCall() string {
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`
+	return i.one(
+		`["ODD"]`, `{"jsonrpc":"2.0","id":"ODD","method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"ODD"}`, `{"jsonrpc":"ODD","id":1,"method":"ping"}`,
+		call+`"ODD"}`, call+`{"name":"ODD"}}`, call+`{"name":"list_threads","_meta":"ODD"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":"ODD"}`,
+	)
+}
+
 // file draws a bundle that uses others' ids.
 func (i *intruder) file() string {
+	if i.odd && i.chance(0.3) { // plain lines, and another program's file
+		return i.one(`{"role":"user","content":"ODD"}`, `[{"title":"a","mapping":"ODD"}]`,
+			`[{"title":"ODD","create_time":1,"mapping":{"a":{"id":"a","message":null,"parent":null,"children":[]}},"current_node":"a"}]`)
+	}
 	asked, hash := i.message(), i.hash()
 	lines := []testkit.Body{
 		{"type": "bundle", "format": "throughline", "version": 1, "exported_at": "2026-11-21T15:04:05Z"},
@@ -277,6 +330,9 @@ func (i *intruder) file() string {
 	}
 	if i.chance(0.3) {
 		lines[2]["files"] = []testkit.Body{{"path": "main.go", "sha256": hash}} // a content that is not in the file
+	}
+	if i.odd {
+		pick(i.random, lines)[i.one("type", "title", "metadata", "tags", "system_prompt", "files", "tool_calls", "reply_to", "content")] = oddPlace
 	}
 	var file strings.Builder
 	for _, line := range lines {
