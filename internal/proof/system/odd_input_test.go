@@ -127,7 +127,7 @@ func TestOddRequests(t *testing.T) {
 	a := newTarget(t)
 	requests := 10_000
 	if testing.Short() {
-		requests = 1000
+		requests = 2000
 	}
 	seed := drawnSeed(t)
 	i := a.newIntruder(&ownedIDs{

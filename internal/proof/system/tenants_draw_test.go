@@ -24,7 +24,7 @@ func (i *intruder) draw(to route) (request *http.Request, text string, err error
 		if strings.HasSuffix(to.path, "/extract") {
 			value = func() string { return pick(i.random, i.theirs.chats) } // for an own one it would wait for a worker
 		}
-		if i.odd && (i.chance(0.3) || to.method == http.MethodDelete || strings.HasSuffix(to.path, "/extract")) {
+		if i.odd && (i.chance(0.3) && len(to.fields) == 0 || to.method == http.MethodDelete || strings.HasSuffix(to.path, "/extract")) {
 			value = i.oddText
 		}
 		if !known {
@@ -281,12 +281,13 @@ func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
 		// What a body must have is there most of the time, what it may have now and then.
 		needed := name == "content" || name == "token" || name == "chat_id" || name == "prompt" || name == "query" || name == "text" || name == "subject" ||
 			name == "older_than_days" || name == "messages" || name == "message_id" || name == "into" || name == "rating"
-		if needed && i.chance(0.97) || i.chance(0.3) {
+		if needed && i.chance(0.97) || i.chance(0.3) && !i.odd {
 			found[name] = value()
-			if i.odd && (i.chance(0.3) || strings.Contains(of, "forget")) {
-				found[name] = oddPlace
-			}
 		}
+	}
+	if i.odd && len(fields) > 0 { // one, so that nothing else is a reason to refuse it
+		found[pick(i.random, fields)] = oddPlace
+		maps.DeleteFunc(found, func(_ string, value any) bool { return strings.Contains(of, "forget") && value != oddPlace })
 	}
 	return found, nil
 }
