@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
@@ -171,43 +170,6 @@ func (a *leakRig) failModel() {
 		return a.count("select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) > 0") == 1 &&
 			a.count("select count(*) from throughline.work where failure like 'refused%'") == 1
 	})
-}
-
-// askAsAnotherUser requests, as another user, everything of the first one.
-func (a *leakRig) askAsAnotherUser() {
-	a.t.Helper()
-	first := a.token
-	mine := a.user
-	a.newUser()
-	other := a.Client
-	other.Token = tokenWithoutContacts(a)
-	a.user, a.token = mine, first
-	chat := "/v1/chats/" + a.chatID
-	for _, c := range [][2]string{
-		{"GET", chat}, {"PATCH", chat}, {"DELETE", chat}, {"POST", chat + "/clear"}, {"GET", chat + "/memory"}, {"GET", chat + "/memory/revisions"},
-		{"GET", chat + "/files"}, {"GET", chat + "/messages"},
-		{"GET", chat + "/export"}, {"GET", "/v1/chats"}, {"GET", "/v1/stats"}, {"GET", "/v1/search?q=canary"}, {"GET", "/v1/message/" + a.chatID + "/stream"},
-		{"POST", "/v1/message/" + a.chatID + "/cancel"}, {"POST", "/v1/message"}, {"GET", "/v1/chats/export"},
-	} {
-		var payload testkit.Body
-		switch c[0] + " " + c[1] {
-		case "PATCH " + chat:
-			payload = testkit.Body{"title": "mine"}
-		case "POST /v1/message":
-			payload = testkit.Body{"chat_id": a.chatID, "content": "What did I say?"}
-		}
-		got := other.Call(c[0], c[1], payload)
-		fmt.Fprintln(a.seen["answers to somebody else"], c, got.Status, got.Header, got.Text)
-	}
-}
-
-func tokenWithoutContacts(a *leakRig) string {
-	a.t.Helper()
-	token, err := auth.Mint([]byte(secrets["jwt secret"]), a.user, a.env["SUPABASE_URL"]+"/auth/v1", time.Hour, time.Now())
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return token
 }
 
 // readRiverUI reads the pages of River UI as an operator.

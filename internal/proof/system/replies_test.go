@@ -11,39 +11,45 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// A cancel on any replica ends the model's call, keeps the text so far, and reaches every reader.
+// A cancel on any replica ends the model's call, keeps the text so far, and reaches every reader, also where replicas have
+// only a transaction pooler and therefore poll.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	for _, elsewhere := range []bool{false, true} {
-		t.Run(map[bool]string{false: "here", true: "on another replica"}[elsewhere], func(t *testing.T) {
+	for name, c := range map[string]struct{ elsewhere, pooled bool }{
+		"here": {false, false}, "on another replica": {true, false}, "here, polling": {false, true}, "on another replica, polling": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			notifiedAndPolling(t, func(t *testing.T, start replicas) {
-				r, other := start(testkit.HeldReply(unicodeReply, 4, make(chan struct{})))
-				received := firstWords(unicodeReply, 4)
-				asked := r.Send("", testkit.Body{"content": "Go on and on."})
-				asked.UntilText(received)
-				chatID := asked.ChatID()
-				streams := []*testkit.Stream{asked, r.Resume(chatID, ""), other.Resume(chatID, ""), other.Resume(chatID, "?after=2")}
-				where := r.node
-				if elsewhere {
-					where = other
+			db, change := testkit.NewDatabase(t), env{}
+			if c.pooled {
+				change["DATABASE_URL"] = testkit.NewTransactionPooler(t, db)
+				change["DATABASE_DIRECT_URL"] = change["DATABASE_URL"]
+			}
+			r := newRigOn(t, db, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), change)
+			other := r.replica()
+			received := firstWords(unicodeReply, 4)
+			asked := r.startReply(4)
+			chatID := asked.ChatID()
+			streams := []*testkit.Stream{asked, r.Resume(chatID, ""), other.Resume(chatID, ""), other.Resume(chatID, "?after=2")}
+			where := r.node
+			if c.elsewhere {
+				where = other
+			}
+			got := where.Cancel(chatID)
+			if got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" || got.JSON(t)["message_id"] != asked.MessageID() {
+				t.Errorf("%d %s", got.Status, got.Text)
+			}
+			for i, end := range restOfAll(t, streams) {
+				if whole := string([]rune(received)[:2]) + end.Text; end.End.Name != testkit.Cancelled || end.Text != received && whole != received {
+					t.Errorf("reader %d has %q, %s", i, end.Text, end.End.Name)
 				}
-				got := where.Cancel(chatID)
-				if got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" || got.JSON(t)["message_id"] != asked.MessageID() {
+			}
+			r.checkCancelled(asked.MessageID(), received)
+			for _, n := range []*node{r.node, other} { // and once more, when it is over
+				if got := n.Cancel(chatID); got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" {
 					t.Errorf("%d %s", got.Status, got.Text)
 				}
-				for i, end := range restOfAll(t, streams) {
-					if whole := string([]rune(received)[:2]) + end.Text; end.End.Name != testkit.Cancelled || end.Text != received && whole != received {
-						t.Errorf("reader %d has %q, %s", i, end.Text, end.End.Name)
-					}
-				}
-				r.checkCancelled(asked.MessageID(), received)
-				for _, n := range []*node{r.node, other} { // and once more, when it is over
-					if got := n.Cancel(chatID); got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" {
-						t.Errorf("%d %s", got.Status, got.Text)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -59,30 +65,6 @@ func (r *rig) checkCancelled(messageID, received string) {
 	r.awaitNoDeltas()
 	if n := r.count("select count(*) from messages where status = 'streaming' or lease_until is not null"); n != 0 {
 		r.t.Errorf("%d messages hold up their chat", n)
-	}
-}
-
-// replicas starts two servers on one database: the rig's own and another.
-type replicas func(script testkit.Script) (r *rig, other *node)
-
-// notifiedAndPolling runs a test with replicas that notify each other, and with replicas that have only a transaction
-// pooler and therefore poll.
-func notifiedAndPolling(t *testing.T, test func(t *testing.T, start replicas)) {
-	t.Helper()
-	for name, pooled := range map[string]bool{"notified": false, "polling": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, func(script testkit.Script) (*rig, *node) {
-				db := testkit.NewDatabase(t)
-				change := env{}
-				if pooled {
-					change["DATABASE_URL"] = testkit.NewTransactionPooler(t, db)
-					change["DATABASE_DIRECT_URL"] = change["DATABASE_URL"]
-				}
-				r := newRigOn(t, db, script, change)
-				return r, r.replica()
-			})
-		})
 	}
 }
 

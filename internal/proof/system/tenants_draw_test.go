@@ -102,58 +102,36 @@ func (i *intruder) rarely(bad, good string) string {
 	return good
 }
 
-// chat returns mostly another user's chat; else one of their other ids, an own chat, or an unknown id.
-func (i *intruder) chat() string {
+// mostly returns one of others' ids, else something else that may stand in its place, or a bad id.
+func (i *intruder) mostly(theirs []string, others ...func() string) string {
 	switch n := i.random.IntN(20); {
-	case n < 12:
-		return pick(i.random, i.theirs.chats)
+	case n < 13:
+		return pick(i.random, theirs)
 	case n < 14:
-		return i.message()
-	case n < 18:
-		return pick(i.random, i.own)
-	case n < 19:
-		return strings.ToUpper(pick(i.random, i.theirs.chats))
-	}
-	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", pick(i.random, i.theirs.chats)+" ")
-}
-
-// message returns mostly another user's message.
-func (i *intruder) message() string {
-	switch n := i.random.IntN(20); {
+		return strings.ToUpper(pick(i.random, theirs))
 	case n < 15:
-		return pick(i.random, i.theirs.messages)
-	case n < 17:
-		return pick(i.random, i.theirs.chats)
-	case n < 19:
-		return pick(i.random, i.theirs.clientIDs)
+		return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", pick(i.random, theirs)+" ")
 	}
-	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense")
+	return pick(i.random, others)()
 }
 
-// memory returns mostly another user's memory.
+func (i *intruder) from(list []string) func() string {
+	return func() string { return pick(i.random, list) }
+}
+
+func (i *intruder) chat() string { return i.mostly(i.theirs.chats, i.message, i.from(i.own)) }
+
+func (i *intruder) message() string {
+	return i.mostly(i.theirs.messages, i.from(i.theirs.chats), i.from(i.theirs.clientIDs))
+}
+
 func (i *intruder) memory() string {
-	switch n := i.random.IntN(20); {
-	case n < 14:
-		return pick(i.random, i.theirs.memories)
-	case n < 16:
-		return pick(i.random, i.theirs.entities)
-	case n < 18:
-		return i.message()
-	}
-	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", strings.ToUpper(pick(i.random, i.theirs.memories)))
+	return i.mostly(i.theirs.memories, i.from(i.theirs.entities), i.message)
 }
 
-// topic returns mostly another user's topic, or the chat's current one.
+// topic may be the chat's current one.
 func (i *intruder) topic() string {
-	switch n := i.random.IntN(20); {
-	case n < 12:
-		return pick(i.random, i.theirs.topics)
-	case n < 16:
-		return "current"
-	case n < 18:
-		return i.chat()
-	}
-	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", strings.ToUpper(pick(i.random, i.theirs.topics)))
+	return i.mostly(i.theirs.topics, i.from([]string{"current"}), i.chat)
 }
 
 // entity returns what the graph may be asked for: the owners' things, without the canary, or an id of theirs.
