@@ -154,10 +154,7 @@ func refusedFields(t *testing.T, m Message) map[string]any {
 		return map[string]any{}
 	}
 	wantFault(t, err, fault.ValidationFailed)
-	refused, ok := err.(*fault.Error) //nolint:errorlint // normalize wraps nothing
-	if !ok {
-		t.Fatalf("%T", err)
-	}
+	refused, _ := errors.AsType[*fault.Error](err)
 	return refused.Details
 }
 

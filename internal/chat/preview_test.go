@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,9 +52,9 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 		for range 2 {
 			_, err := svc.Send(t.Context(), ada, Message{ChatID: chatID, Content: "Hello?", ClientMessageID: uuid.New(), Revive: len(asked) == 1})
 			wantFault(t, err, fault.ChatExpired)
-			refused := new(fault.Error)
-			if !asFault(err, refused) || refused.Details["chat_id"] != chatID || refused.Details["expired_at"] != since.UTC() {
-				t.Errorf("%+v", refused.Details)
+			refused, ok := errors.AsType[*fault.Error](err)
+			if !ok || refused.Details["chat_id"] != chatID || refused.Details["expired_at"] != since.UTC() {
+				t.Errorf("%v", err)
 			}
 		}
 		if len(asked) != 3 || asked[0].Revive || !asked[1].Revive || !asked[2].Revive || asked[2].InPlaceOf == uuid.Nil {
@@ -63,14 +64,6 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 			t.Errorf("the model was asked %d times", n)
 		}
 	})
-}
-
-func asFault(err error, into *fault.Error) bool {
-	found, ok := err.(*fault.Error) //nolint:errorlint // the service's own errors come bare
-	if ok {
-		*into = *found
-	}
-	return ok
 }
 
 // A reply is made without an unreadable brief; its receipt, a metric and the log report that.

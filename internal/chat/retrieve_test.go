@@ -163,7 +163,11 @@ func TestFailedLookupCostsNoReply(t *testing.T) {
 				if got := receipt.Section("recall").Failure; got != c.failure {
 					t.Errorf("the receipt has %+v", receipt.Sections)
 				}
-				if receipt.Recall != failureOr(c.failure, "none") || len(receipt.Recalled) != 0 {
+				recall := c.failure
+				if recall == "" {
+					recall = "none"
+				}
+				if receipt.Recall != recall || len(receipt.Recalled) != 0 {
 					t.Errorf("the receipt has %q, %v", receipt.Recall, receipt.Recalled)
 				}
 				if value(t, svc.Metrics.Retrievals.WithLabelValues("recall", c.result)) != 1 {
@@ -176,13 +180,6 @@ func TestFailedLookupCostsNoReply(t *testing.T) {
 			})
 		})
 	}
-}
-
-func failureOr(failure, otherwise string) string {
-	if failure != "" {
-		return failure
-	}
-	return otherwise
 }
 
 // A slow start of the turn does not shorten the time for the lookup.

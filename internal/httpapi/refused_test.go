@@ -25,8 +25,8 @@ const (
 	unknownField             = "unknown_fields"
 )
 
-// What a request may be, internal/history and internal/chat check and their tests hold. These hold that routes tell it. CHAT, EMPTY, MESSAGE, MEMORY, TOPIC and MERGED stand for
-// ids, NOWHERE for one of nothing.
+// What a request may be, internal/history and internal/chat check and their tests hold. These hold that routes tell it.
+// CHAT, EMPTY, MESSAGE, MEMORY, TOPIC and MERGED stand for ids, NOWHERE for one of nothing.
 var refusedCases = []refusedCase{
 	{post, firstPath, `{}`, badField, "content"},
 	{post, firstPath, `{"content": "x", "memory_strategy": "forget"}`, badField, "memory_strategy"},

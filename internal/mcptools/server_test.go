@@ -34,7 +34,8 @@ func serveAlone(t *testing.T, config mcptools.Config) *client {
 
 func TestBusyForTooLong(t *testing.T) {
 	t.Parallel()
-	c := serveAlone(t, mcptools.Config{Chat: nothing{sends: fault.New(fault.GenerationInProgress, "")}, Logger: (&testkit.Log{}).Logger(), BusyWait: 10 * time.Millisecond})
+	busy := nothing{sends: fault.New(fault.GenerationInProgress, "")}
+	c := serveAlone(t, mcptools.Config{Chat: busy, Logger: (&testkit.Log{}).Logger(), BusyWait: 10 * time.Millisecond})
 	c.try("chat", args{"prompt": "Hello", "continuation_id": uuid.NewString()}).wants("generation_in_progress", "Another reply is being written")
 }
 

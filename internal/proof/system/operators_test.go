@@ -161,7 +161,9 @@ func TestRiverUI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, riverUI)
 	testkit.Eventually(t, "the workers run", func() bool { return r.count("select count(*) from river.river_queue where name = 'memory'") > 0 })
-	for path, holds := range map[string]string{"/river": "<!doctype html", "/river/": "<!doctype html", "/river/api/queues": `"memory"`, "/river/api/jobs?state=completed": ""} {
+	for path, holds := range map[string]string{
+		"/river": "<!doctype html", "/river/": "<!doctype html", "/river/api/queues": `"memory"`, "/river/api/jobs?state=completed": "",
+	} {
 		for password, status := range map[string]int{"": 401, "wrong": 401, " password": 401, "a password": 200} {
 			got := r.riverUI(password, http.MethodGet, path, "")
 			if got.Status != status || (got.Header.Get("WWW-Authenticate") != "") != (status == 401) {
