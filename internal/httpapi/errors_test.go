@@ -46,9 +46,8 @@ var refusedRequests = map[fault.Code]struct {
 
 // refusals makes each other code of the contract happen, on a server of its own, or on one that is kept in Postgres.
 var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
-	fault.ForbiddenClient: func(t *testing.T, _ keeper) answered {
-		h := newHarness(t, says("x"))
-		return h.call(post, firstPath, hello, "Authorization", h.oauthToken(oauthClient))
+	fault.ForbiddenClient: func(_ *testing.T, k keeper) answered {
+		return k.call(post, firstPath, hello, "Authorization", k.oauthToken(oauthClient))
 	},
 	fault.UserNotFound: func(_ *testing.T, k keeper) answered {
 		k.user = uuid.New()
@@ -63,16 +62,15 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		}
 		return answer
 	},
-	fault.MethodNotAllowed: func(t *testing.T, _ keeper) answered {
-		answer := newHarness(t, says("x")).call(remove, nextPath, "")
+	fault.MethodNotAllowed: func(t *testing.T, k keeper) answered {
+		answer := k.call(remove, nextPath, "")
 		if got := answer.header.Get("Allow"); !strings.Contains(got, "POST") {
 			t.Errorf("Allow is %q", got)
 		}
 		return answer
 	},
-	fault.MessageNotFound: func(t *testing.T, _ keeper) answered {
-		h := newHarness(t, says("x"))
-		return h.call(post, "/v1/message/"+h.store.addEmptyChat(h.user).String()+"/cancel", "")
+	fault.MessageNotFound: func(_ *testing.T, k keeper) answered {
+		return k.call(post, "/v1/message/"+k.store.addEmptyChat(k.user).String()+"/cancel", "")
 	},
 	fault.GenerationInProgress: func(t *testing.T, _ keeper) answered {
 		model := newConductor()
@@ -113,18 +111,17 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		h := newHarness(t, says("x"), func(c *Config) { c.Recall = noRecall{} })
 		return h.call(get, "/v1/recall?q=x", "")
 	},
-	fault.ValidationFailed: func(t *testing.T, _ keeper) answered {
-		answer := newHarness(t, says("x")).call(post, firstPath, `{"content":" \n"}`)
+	fault.ValidationFailed: func(t *testing.T, k keeper) answered {
+		answer := k.call(post, firstPath, `{"content":" \n"}`)
 		if _, ok := answer.error(t).Details["content"]; !ok {
 			t.Errorf("details do not name the field: %s", answer.body)
 		}
 		return answer
 	},
-	fault.IdempotencyMismatch: func(t *testing.T, _ keeper) answered {
-		h := newHarness(t, says("x"))
+	fault.IdempotencyMismatch: func(_ *testing.T, k keeper) answered {
 		id := uuid.NewString()
-		h.call(post, firstPath, marshal(map[string]any{"content": "a", "client_message_id": id}))
-		return h.call(post, firstPath, marshal(map[string]any{"content": "b", "client_message_id": id}))
+		k.call(post, firstPath, marshal(map[string]any{"content": "a", "client_message_id": id}))
+		return k.call(post, firstPath, marshal(map[string]any{"content": "b", "client_message_id": id}))
 	},
 	fault.OverRequestRateLimit: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"), func(c *Config) { c.MessagesPerMinute = 1 })

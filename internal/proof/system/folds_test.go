@@ -187,10 +187,9 @@ func TestPausedMemoryCatchesUp(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewDatabase(t), nil, smallMemory)
 	r.newUser()
-	ui := env{"RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": "a password"}
 	both := app.Role{API: true, Workers: true}
 	r.operate("pause_memory.sql")
-	r.node = r.start(both, ui)
+	r.node = r.start(both, riverUI)
 	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
 	r.checkPaused(chatID)
 	r.operate("resume_memory.sql") // the worker that runs listens
@@ -199,15 +198,13 @@ func TestPausedMemoryCatchesUp(t *testing.T) {
 
 	press := func(button string) {
 		t.Helper()
-		request := r.Request(t.Context(), http.MethodPut, "/river/api/queues/memory/"+button, nil)
-		request.SetBasicAuth("ops", "a password")
-		if got := r.Do(request); got.Status != http.StatusOK {
+		if got := r.riverUI("a password", http.MethodPut, "/river/api/queues/memory/"+button, ""); got.Status != http.StatusOK {
 			t.Fatalf("%s: %d %s", button, got.Status, got.Text)
 		}
 	}
 	press("pause")
 	r.stopNow()
-	r.node = r.start(both, ui)
+	r.node = r.start(both, riverUI)
 	r.checkPaused(chatID)
 	press("resume")
 	r.awaitFolds()
