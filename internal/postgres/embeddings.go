@@ -167,7 +167,7 @@ func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string
 	}
 	var saved int64
 	err := v.send(ctx, userID, "save vectors of memories", func(batch *pgx.Batch) {
-		dbsqlc.LockEmbeddedOwner.Queue(batch, struct{}{}) // who writes to memories of a user waits for the others
+		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{}) // who writes to memories of a user waits for the others
 		dbsqlc.SaveMemoryVectors.Queue(batch, params).Exec(counts(&saved))
 	})
 	return int(saved), err
@@ -176,8 +176,8 @@ func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string
 // Finish completes a job, unless the user has memories without a vector of the model.
 func (v *MemoryVectors) Finish(ctx context.Context, userID uuid.UUID, model string, jobID int64, output any) (bool, error) {
 	return finishUnless(ctx, v.pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
-		dbsqlc.ActAsEmbeddedOwner.Queue(batch, userID)
-		dbsqlc.LockEmbeddedOwner.Queue(batch, struct{}{})
+		dbsqlc.ActAsMemoryOwner.Queue(batch, userID)
+		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{})
 		params := dbsqlc.ReadBareMemoriesParams{Model: model, Most: 1}
 		dbsqlc.ReadBareMemories.Read(batch, params, func(dbsqlc.ReadBareMemoriesRow) { *bare = true })
 	})
@@ -186,7 +186,7 @@ func (v *MemoryVectors) Finish(ctx context.Context, userID uuid.UUID, model stri
 // send sends a batch with the rights of a user who is remembered. For others the statements see no rows.
 func (v *MemoryVectors) send(ctx context.Context, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
 	return failed(doing, send(ctx, v.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsEmbeddedOwner.Queue(batch, userID)
+		dbsqlc.ActAsMemoryOwner.Queue(batch, userID)
 		fill(batch)
 	}))
 }

@@ -84,7 +84,7 @@ func (g *Graph) NextUser(ctx context.Context, but []uuid.UUID) (uuid.UUID, error
 func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph.Memory, error) {
 	var memories []graph.Memory
 	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsGraphOwner.Queue(batch, user)
+		dbsqlc.ActAsMemoryOwner.Queue(batch, user)
 		dbsqlc.ReadUnlinked.Read(batch, most, all(&memories))
 	})
 	return memories, failed("read memories without a graph", err)
@@ -107,8 +107,8 @@ func (g *Graph) Link(ctx context.Context, user uuid.UUID, memories []graph.Memor
 	}
 	var linked int64
 	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsGraphOwner.Queue(batch, user)
-		dbsqlc.LockGraphMemories.Queue(batch, struct{}{})
+		dbsqlc.ActAsMemoryOwner.Queue(batch, user)
+		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{})
 		dbsqlc.LinkMemories.Queue(batch, params).Exec(counts(&linked))
 	})
 	return int(linked), failed("link memories", err)

@@ -77,14 +77,14 @@ func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uui
 func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Cleared, error) {
 	var found dbsqlc.LockChatRow
 	var running uuid.UUID
-	var cleared dbsqlc.ReadClearedRow
+	var cleared dbsqlc.ReadBriefStateRow
 	err := sendAs(ctx, h.pool, user, "clear chat", func(batch *pgx.Batch) {
 		dbsqlc.LockChat.Read(batch, chatID, set(&found))
 		h.queueRelease(batch, chatID)
 		dbsqlc.FindRunningReply.Read(batch, chatID, set(&running))
 		dbsqlc.LockBrief.Queue(batch, chatID)
 		dbsqlc.ClearBrief.Queue(batch, chatID)
-		dbsqlc.ReadCleared.Read(batch, chatID, set(&cleared))
+		dbsqlc.ReadBriefState.Read(batch, chatID, set(&cleared))
 	})
 	if err == nil && found.ID == uuid.Nil {
 		err = checkGone(ctx, h.pool, user, chatID)
@@ -152,11 +152,11 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 // rebuildStale enqueues a rebuild if the brief is stale, that is, if its messages were changed. By now the
 // triggers have marked it and hold its lock.
 func (h *History) rebuildStale(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
-	var stale bool
+	var brief dbsqlc.ReadBriefStateRow
 	batch := &pgx.Batch{}
-	dbsqlc.ReadStale.Read(batch, chatID, set(&stale))
+	dbsqlc.ReadBriefState.Read(batch, chatID, set(&brief))
 	queueActAsServer(batch)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !stale {
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !brief.Stale {
 		return err
 	}
 	return h.enqueueRebuild(ctx, tx, chatID)

@@ -205,7 +205,7 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 	batch = &pgx.Batch{}
 	operations := c.kept()
 	if len(operations) > 0 || len(c.change.Used) > 0 {
-		dbsqlc.RaiseMemoryVersion.Queue(batch, c.owner)
+		dbsqlc.TouchOwnMemories.Queue(batch, struct{}{})
 	}
 	for n := range operations {
 		if err := c.queueOperation(batch, &operations[n]); err != nil {
@@ -271,19 +271,10 @@ func (c *learning) queueOperation(batch *pgx.Batch, op *learn.Operation) error {
 		c.queueInsert(batch, op)
 	case memories.Update:
 		c.written.Updated++
-		c.note(batch, memories.Update, op.Reason)
-		embedding, model := c.vector(op)
-		dbsqlc.MergeMemory.Queue(batch, dbsqlc.MergeMemoryParams{
-			ID: op.Memory, Content: op.Content, Confidence: op.Confidence, Durable: op.From.Durable, Status: nullZero(string(op.Status)),
-			Embedding: embedding, EmbeddingModel: model, ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
-		})
+		c.queueMerge(batch, op)
 	default: // memories.Noop, memories.Unarchive
 		c.written.Noops++
-		c.note(batch, op.Action, op.Reason)
-		dbsqlc.ReinforceMemory.Queue(batch, dbsqlc.ReinforceMemoryParams{
-			ID: op.Memory, Confidence: op.Confidence, Status: nullZero(string(op.Status)), Durable: op.From.Durable,
-			ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
-		})
+		c.queueMerge(batch, op)
 	}
 	c.queueSources(batch, op, target)
 	return c.queueLinks(batch, op, target)
@@ -291,7 +282,23 @@ func (c *learning) queueOperation(batch *pgx.Batch, op *learn.Operation) error {
 
 func (c *learning) note(batch *pgx.Batch, action memories.Action, reason string) {
 	stats := c.change.Stats
-	dbsqlc.NoteChange.Queue(batch, dbsqlc.NoteChangeParams{Action: string(action), Reason: reason, Model: stats.Model, PromptRef: stats.PromptRef})
+	dbsqlc.NoteChange.Queue(batch, dbsqlc.NoteChangeParams{
+		Action: string(action), Reason: reason, Actor: "model", Model: &stats.Model, PromptRef: &stats.PromptRef,
+	})
+}
+
+// queueMerge queues what a candidate changes of a memory, which gets new words from an update alone.
+func (c *learning) queueMerge(batch *pgx.Batch, op *learn.Operation) {
+	c.note(batch, op.Action, op.Reason)
+	params := dbsqlc.MergeMemoryParams{
+		ID: op.Memory, Confidence: op.Confidence, Durable: op.From.Durable, Status: nullZero(string(op.Status)),
+		ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
+	}
+	if op.Action == memories.Update {
+		params.Content = &op.Content
+		params.Embedding, params.EmbeddingModel = c.vector(op)
+	}
+	dbsqlc.MergeMemory.Queue(batch, params)
 }
 
 // queueInsert queues the memory that a candidate becomes.

@@ -236,7 +236,7 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 }
 
 func queueNote(batch *pgx.Batch, action memories.Action, reason string) {
-	dbsqlc.NoteUserChange.Queue(batch, dbsqlc.NoteUserChangeParams{Action: string(action), Reason: reason})
+	dbsqlc.NoteChange.Queue(batch, dbsqlc.NoteChangeParams{Action: string(action), Reason: reason, Actor: "user"})
 }
 
 // ChangeMemory changes a memory and reads it.

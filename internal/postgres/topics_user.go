@@ -298,7 +298,7 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	locked, merged := false, false
 	batch = &pgx.Batch{}
 	dbsqlc.UserTopicLock.Queue(batch, dbsqlc.UserTopicLockParams{One: from.ID, Other: into}).Exec(affects(2, &locked))
-	dbsqlc.UserTopicMerge.Read(batch, dbsqlc.UserTopicMergeParams{Merged: from.ID, IntoTopic: into}, set(&merged))
+	dbsqlc.AssignMerge.Read(batch, dbsqlc.AssignMergeParams{FromTopic: from.ID, IntoTopic: into}, set(&merged))
 	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	queueActAsServer(batch)
 	err = tx.SendBatch(ctx, batch).Close()

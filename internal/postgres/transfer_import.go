@@ -196,7 +196,7 @@ func (i *chatImport) embed() error {
 func (i *chatImport) index(id uuid.UUID) error {
 	err := dbsqlc.ActAsUser.Run(i.ctx, i.tx, i.claims)
 	for more := true; more && err == nil; {
-		more, err = dbsqlc.IndexImported.One(i.ctx, i.tx, id)
+		more, err = dbsqlc.IndexTurns.One(i.ctx, i.tx, dbsqlc.IndexTurnsParams{ChatID: id})
 	}
 	return err
 }

@@ -73,21 +73,11 @@ select unlinked.user_id
  where coalesce(w.retry_at <= now(), true) and coalesce(w.lease_until < now(), true) and unlinked.user_id <> all (sqlc.arg(had)::uuid[])
  order by coalesce(w.failures, 0), unlinked.user_id limit 1;
 
--- name: ActAsGraphOwner :exec
--- For jobs, which have a user and no token: as throughline_worker.
-select set_config('request.jwt.claims', json_build_object('sub', sqlc.arg(user_id)::uuid, 'role', 'throughline_worker')::text, true),
-       set_config('request.jwt.claim.sub', (sqlc.arg(user_id)::uuid)::text, true),
-       set_config('role', 'throughline_worker', true);
-
 -- name: ReadUnlinked :many
 -- row: graph.Memory
 -- As throughline_worker: memories that the graph has not looked at.
 select m.id, m.version, m.content from throughline.own_memories m
  where m.graph_version is null and m.status = 'active' order by m.created_at, m.id limit sqlc.arg(most)::int;
-
--- name: LockGraphMemories :exec
--- As throughline_worker: so that nobody else changes memories of the user.
-select from throughline.own_memory_users for no key update;
 
 -- name: LinkMemories :execrows
 -- As throughline_worker: links memories that are still as they were read, and returns them.

@@ -111,9 +111,9 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
        0, 0, 'none', 'none', '', 0, ''
   from cleared;
 
--- name: ReadCleared :one
+-- name: ReadBriefState :one
 -- At most one row.
-select version, cleared_seq from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
+select version, cleared_seq, stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
 
 -- name: ListFiles :many
 -- row: history.File
@@ -258,7 +258,3 @@ delete from public.messages m
 -- name: MessageStatus :one
 -- At most one row.
 select status from public.messages where id = sqlc.arg(message_id);
-
--- name: ReadStale :one
--- Whether the brief has to be rebuilt. At most one row.
-select stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);

@@ -106,12 +106,6 @@ select u.version, u.excluded,
                                  and coalesce(c.expires_at > now(), true)))::bool as wanted
   from throughline.own_memory_users u for no key update;
 
--- name: RaiseMemoryVersion :exec
-select throughline.touch_memories(sqlc.arg(owner)::uuid)::bigint as version;
-
--- name: NoteChange :exec
-select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, 'model', sqlc.arg(model)::text, sqlc.arg(prompt_ref)::text);
-
 -- name: InsertMemory :exec
 insert into throughline.own_memories
   (id, user_id, content, memory_type, confidence, durable, status, source_session_id, embedding, embedding_model, lang,
@@ -122,10 +116,12 @@ values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(content), sqlc.arg(memory_type
    case when sqlc.arg(status) = 'superseded' then now() end, 'extracted');
 
 -- name: MergeMemory :exec
+-- Without a content, what is said again: the content and its vector stay.
 update throughline.own_memories m
-   set content = sqlc.arg(content), confidence = sqlc.arg(confidence), durable = m.durable or sqlc.arg(durable)::bool,
+   set content = coalesce(sqlc.narg(content)::text, m.content), confidence = sqlc.arg(confidence), durable = m.durable or sqlc.arg(durable)::bool,
        status = coalesce(sqlc.narg(status), m.status),
-       embedding = sqlc.narg(embedding)::throughline.embedding, embedding_model = sqlc.narg(embedding_model),
+       embedding = case when sqlc.narg(content)::text is null then m.embedding else sqlc.narg(embedding)::throughline.embedding end,
+       embedding_model = case when sqlc.narg(content)::text is null then m.embedding_model else sqlc.narg(embedding_model) end,
        valid_precision = case when m.valid_from is null then sqlc.narg(valid_precision) else m.valid_precision end,
        valid_from = coalesce(m.valid_from, sqlc.narg(valid_from))
  where m.id = sqlc.arg(id);
@@ -135,13 +131,6 @@ update throughline.own_memories m
    set status = 'superseded', superseded_by = sqlc.arg(superseded_by)::uuid, valid_to = coalesce(sqlc.narg(valid_to), m.valid_to, now()),
        retracted_at = now()
  where m.id = any (sqlc.arg(ids)::uuid[]);
-
--- name: ReinforceMemory :exec
-update throughline.own_memories m
-   set confidence = sqlc.arg(confidence), status = coalesce(sqlc.narg(status), m.status), durable = m.durable or sqlc.arg(durable)::bool,
-       valid_precision = case when m.valid_from is null then sqlc.narg(valid_precision) else m.valid_precision end,
-       valid_from = coalesce(m.valid_from, sqlc.narg(valid_from))
- where m.id = sqlc.arg(id);
 
 -- name: InsertSources :exec
 insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at, extraction_id)

@@ -30,7 +30,7 @@ select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_fro
        select jsonb_agg(jsonb_build_object('ChatID', o.chat_id, 'Seq', o.seq, 'Quote', o.quote)) as sources
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s;
 
--- name: ActAsEmbeddedOwner :exec
+-- name: ActAsMemoryOwner :exec
 -- For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if nobody is remembered there.
 with owner as (select u.user_id from public.memory_users u where u.user_id = sqlc.arg(user_id) for key share),
 named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
@@ -40,7 +40,7 @@ select named.user_id::uuid as user_id,
        set_config('role', 'throughline_worker', true) as role
   from named;
 
--- name: LockEmbeddedOwner :exec
+-- name: LockMemoryOwner :exec
 -- As raise_memory_version does: who writes to memories of a user waits for the others.
 select from throughline.own_memory_users for no key update;
 

@@ -2,15 +2,16 @@
 -- TouchOwnMemories first, which lets the writers of one user pass one after the other.
 
 -- name: TouchOwnMemories :exec
+-- Also for a job.
 select throughline.touch_memories(auth.uid());
+
+-- name: NoteChange :exec
+-- What the next change is, for the history. Also for a job.
+select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, sqlc.arg(actor)::text, sqlc.narg(model)::text, sqlc.narg(prompt_ref)::text);
 
 -- name: MakeOwnMemoryUser :exec
 -- Before the lock of a chat: the foreign key waits for the deletion of the account, which waits for chats.
 insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing;
-
--- name: NoteUserChange :exec
--- What the next change is, for the history.
-select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, 'user', null, null);
 
 -- name: ListMemories :many
 -- row: history.Memory

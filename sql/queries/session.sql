@@ -32,3 +32,10 @@ select set_config('statement_timeout', sqlc.arg(milliseconds)::text, true);
 -- Serializes copies of one message: a copy between the search for an earlier one and the inserts would leave
 -- a chat without messages.
 select pg_advisory_xact_lock(hashtextextended('message:' || sqlc.arg(user_id)::text || sqlc.arg(client_message_id)::text, 0));
+
+-- name: RolesNotGranted :one
+-- The roles that statements act as and that the connecting role is no member of.
+select coalesce(array_agg(rolname::text order by rolname), '{}')::text[]
+  from pg_catalog.pg_roles
+ where rolname in ('throughline_app', 'throughline_worker')
+   and not pg_catalog.pg_has_role(current_user, oid, 'member');

@@ -157,6 +157,3 @@ select t.id from public.topics t
  where t.user_id = (select auth.uid()) and t.id in (sqlc.arg(one)::uuid, sqlc.arg(other)::uuid)
  order by t.id
    for no key update;
-
--- name: UserTopicMerge :one
-select throughline.merge_topics(sqlc.arg(merged)::uuid, sqlc.arg(into_topic)::uuid)::bool;

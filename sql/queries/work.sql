@@ -49,6 +49,3 @@ select throughline.wake_idle();
 -- What neither runs nor waits nor fails.
 delete from throughline.work
  where lease_token is null and failures = 0 and (waiting_since is null or waiting_since < now() - interval '1 hour');
-
--- name: CountFailingWork :one
-select min(failing_since)::timestamptz as since, count(*)::int as items from throughline.work where kind = sqlc.arg(kind) and failing_since is not null;

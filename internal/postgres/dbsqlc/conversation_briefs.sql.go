@@ -302,3 +302,13 @@ select coalesce(extract(epoch from now() - least(waiting.since, failing.since)),
          where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief')
            and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
        (select min(w.failing_since) as since, count(*) as chats from throughline.work w where w.kind = 'fold' and w.failing_since is not null) failing`)
+
+// After a rebuild: the summaries before it may contain deleted words.
+var RedactRevisions = query.Fields[RedactRevisionsParams, struct{}](`-- name: RedactRevisions :exec
+update throughline.own_brief_revisions set global_summary = null
+ where chat_id = $1 and version < $2 and global_summary is not null`)
+
+type RedactRevisionsParams struct {
+	ChatID        uuid.UUID
+	BeforeVersion int64
+}

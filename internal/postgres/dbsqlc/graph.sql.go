@@ -102,20 +102,10 @@ select unlinked.user_id
  where coalesce(w.retry_at <= now(), true) and coalesce(w.lease_until < now(), true) and unlinked.user_id <> all ($1::uuid[])
  order by coalesce(w.failures, 0), unlinked.user_id limit 1`)
 
-// For jobs, which have a user and no token: as throughline_worker.
-var ActAsGraphOwner = query.Single[uuid.UUID, struct{}](`-- name: ActAsGraphOwner :exec
-select set_config('request.jwt.claims', json_build_object('sub', $1::uuid, 'role', 'throughline_worker')::text, true),
-       set_config('request.jwt.claim.sub', ($1::uuid)::text, true),
-       set_config('role', 'throughline_worker', true)`)
-
 // As throughline_worker: memories that the graph has not looked at.
 var ReadUnlinked = query.Single[int, graph.Memory](`-- name: ReadUnlinked :many
 select m.id, m.version, m.content from throughline.own_memories m
  where m.graph_version is null and m.status = 'active' order by m.created_at, m.id limit $1::int`)
-
-// As throughline_worker: so that nobody else changes memories of the user.
-var LockGraphMemories = query.Bare[struct{}](`-- name: LockGraphMemories :exec
-select from throughline.own_memory_users for no key update`)
 
 // As throughline_worker: links memories that are still as they were read, and returns them.
 var LinkMemories = query.Fields[LinkMemoriesParams, struct{}](`-- name: LinkMemories :execrows

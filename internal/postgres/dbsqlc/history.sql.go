@@ -175,13 +175,14 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
        0, 0, 'none', 'none', '', 0, ''
   from cleared`)
 
-type ReadClearedRow struct {
+type ReadBriefStateRow struct {
 	Version, ClearedSeq int64
+	Stale               bool
 }
 
 // At most one row.
-var ReadCleared = query.Single[uuid.UUID, ReadClearedRow](`-- name: ReadCleared :one
-select version, cleared_seq from public.conversation_briefs where chat_id = $1`)
+var ReadBriefState = query.Single[uuid.UUID, ReadBriefStateRow](`-- name: ReadBriefState :one
+select version, cleared_seq, stale from public.conversation_briefs where chat_id = $1`)
 
 // Each content once, with the last message that brought it, the latest first. The contents themselves are
 // included until max_bytes is reached.
@@ -370,7 +371,3 @@ delete from public.messages m
 // At most one row.
 var MessageStatus = query.Single[uuid.UUID, string](`-- name: MessageStatus :one
 select status from public.messages where id = $1`)
-
-// Whether the brief has to be rebuilt. At most one row.
-var ReadStale = query.Single[uuid.UUID, bool](`-- name: ReadStale :one
-select stale from public.conversation_briefs where chat_id = $1`)

@@ -165,16 +165,6 @@ select u.version, u.excluded,
                                  and coalesce(c.expires_at > now(), true)))::bool as wanted
   from throughline.own_memory_users u for no key update`)
 
-var RaiseMemoryVersion = query.Single[uuid.UUID, struct{}](`-- name: RaiseMemoryVersion :exec
-select throughline.touch_memories($1::uuid)::bigint as version`)
-
-var NoteChange = query.Fields[NoteChangeParams, struct{}](`-- name: NoteChange :exec
-select throughline.note_change($1::text, $2::text, 'model', $3::text, $4::text)`)
-
-type NoteChangeParams struct {
-	Action, Reason, Model, PromptRef string
-}
-
 var InsertMemory = query.Fields[InsertMemoryParams, struct{}](`-- name: InsertMemory :exec
 insert into throughline.own_memories
   (id, user_id, content, memory_type, confidence, durable, status, source_session_id, embedding, embedding_model, lang,
@@ -197,17 +187,19 @@ type InsertMemoryParams struct {
 	SupersededBy, ConflictsWith     uuid.NullUUID
 }
 
+// Without a content, what is said again: the content and its vector stay.
 var MergeMemory = query.Fields[MergeMemoryParams, struct{}](`-- name: MergeMemory :exec
 update throughline.own_memories m
-   set content = $1, confidence = $2, durable = m.durable or $3::bool,
+   set content = coalesce($1::text, m.content), confidence = $2, durable = m.durable or $3::bool,
        status = coalesce($4, m.status),
-       embedding = $5::throughline.embedding, embedding_model = $6,
+       embedding = case when $1::text is null then m.embedding else $5::throughline.embedding end,
+       embedding_model = case when $1::text is null then m.embedding_model else $6 end,
        valid_precision = case when m.valid_from is null then $7 else m.valid_precision end,
        valid_from = coalesce(m.valid_from, $8)
  where m.id = $9`)
 
 type MergeMemoryParams struct {
-	Content                                           string
+	Content                                           *string
 	Confidence                                        float64
 	Durable                                           bool
 	Status, Embedding, EmbeddingModel, ValidPrecision *string
@@ -225,22 +217,6 @@ type SupersedeMemoriesParams struct {
 	SupersededBy uuid.UUID
 	ValidTo      *time.Time
 	Ids          []uuid.UUID
-}
-
-var ReinforceMemory = query.Fields[ReinforceMemoryParams, struct{}](`-- name: ReinforceMemory :exec
-update throughline.own_memories m
-   set confidence = $1, status = coalesce($2, m.status), durable = m.durable or $3::bool,
-       valid_precision = case when m.valid_from is null then $4 else m.valid_precision end,
-       valid_from = coalesce(m.valid_from, $5)
- where m.id = $6`)
-
-type ReinforceMemoryParams struct {
-	Confidence     float64
-	Status         *string
-	Durable        bool
-	ValidPrecision *string
-	ValidFrom      *time.Time
-	ID             uuid.UUID
 }
 
 var InsertSources = query.Fields[InsertSourcesParams, struct{}](`-- name: InsertSources :exec

@@ -57,7 +57,7 @@ type FindMemoriesParams struct {
 }
 
 // For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if nobody is remembered there.
-var ActAsEmbeddedOwner = query.Single[uuid.UUID, struct{}](`-- name: ActAsEmbeddedOwner :exec
+var ActAsMemoryOwner = query.Single[uuid.UUID, struct{}](`-- name: ActAsMemoryOwner :exec
 with owner as (select u.user_id from public.memory_users u where u.user_id = $1 for key share),
 named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
 select named.user_id::uuid as user_id,
@@ -67,7 +67,7 @@ select named.user_id::uuid as user_id,
   from named`)
 
 // As raise_memory_version does: who writes to memories of a user waits for the others.
-var LockEmbeddedOwner = query.Bare[struct{}](`-- name: LockEmbeddedOwner :exec
+var LockMemoryOwner = query.Bare[struct{}](`-- name: LockMemoryOwner :exec
 select from throughline.own_memory_users for no key update`)
 
 type ReadBareMemoriesRow struct {

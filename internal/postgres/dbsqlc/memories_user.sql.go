@@ -11,21 +11,23 @@ import "time"
 
 // What a user sees of the memories, changes and deletes, with the user's rights. Whoever changes memories calls
 // TouchOwnMemories first, which lets the writers of one user pass one after the other.
+// Also for a job.
 var TouchOwnMemories = query.Bare[struct{}](`-- name: TouchOwnMemories :exec
 
 select throughline.touch_memories(auth.uid())`)
 
+// What the next change is, for the history. Also for a job.
+var NoteChange = query.Fields[NoteChangeParams, struct{}](`-- name: NoteChange :exec
+select throughline.note_change($1::text, $2::text, $3::text, $4::text, $5::text)`)
+
+type NoteChangeParams struct {
+	Action, Reason, Actor string
+	Model, PromptRef      *string
+}
+
 // Before the lock of a chat: the foreign key waits for the deletion of the account, which waits for chats.
 var MakeOwnMemoryUser = query.Bare[struct{}](`-- name: MakeOwnMemoryUser :exec
 insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing`)
-
-// What the next change is, for the history.
-var NoteUserChange = query.Fields[NoteUserChangeParams, struct{}](`-- name: NoteUserChange :exec
-select throughline.note_change($1::text, $2::text, 'user', null, null)`)
-
-type NoteUserChangeParams struct {
-	Action, Reason string
-}
 
 // With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
 var ListMemories = query.Fields[ListMemoriesParams, history.Memory](`-- name: ListMemories :many

@@ -48,3 +48,10 @@ select pg_advisory_xact_lock(hashtextextended('message:' || $1::text || $2::text
 type LockClientMessageParams struct {
 	UserID, ClientMessageID string
 }
+
+// The roles that statements act as and that the connecting role is no member of.
+var RolesNotGranted = query.Bare[[]string](`-- name: RolesNotGranted :one
+select coalesce(array_agg(rolname::text order by rolname), '{}')::text[]
+  from pg_catalog.pg_roles
+ where rolname in ('throughline_app', 'throughline_worker')
+   and not pg_catalog.pg_has_role(current_user, oid, 'member')`)

@@ -241,10 +241,3 @@ select t.id from public.topics t
 type UserTopicLockParams struct {
 	One, Other uuid.UUID
 }
-
-var UserTopicMerge = query.Fields[UserTopicMergeParams, bool](`-- name: UserTopicMerge :one
-select throughline.merge_topics($1::uuid, $2::uuid)::bool`)
-
-type UserTopicMergeParams struct {
-	Merged, IntoTopic uuid.UUID
-}

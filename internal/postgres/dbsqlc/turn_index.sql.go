@@ -5,9 +5,10 @@ package dbsqlc
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
-// Indexes a chat's turns up to a message, or all. As a job, for the chat's owner. See throughline.index_chat.
-var IndexTurns = query.Fields[IndexTurnsParams, struct{}](`-- name: IndexTurns :exec
-select throughline.index_turns($1, $2::bigint)`)
+// Indexes a piece of a chat's turns, up to a message or all. Whether there was one. As a job for the chat's owner, or as the
+// user. See throughline.index_chat.
+var IndexTurns = query.Fields[IndexTurnsParams, bool](`-- name: IndexTurns :one
+select throughline.index_turns($1, $2::bigint)::bool as indexed`)
 
 type IndexTurnsParams struct {
 	ChatID uuid.UUID
@@ -30,7 +31,3 @@ select throughline.index_rest($1::uuid, $2::uuid)`)
 type IndexRestParams struct {
 	ChatID, ExceptChat uuid.NullUUID
 }
-
-// As the user: the next piece of a chat. Whether there was one.
-var IndexImported = query.Single[uuid.UUID, bool](`-- name: IndexImported :one
-select throughline.index_turns($1::uuid, null)::bool as indexed`)

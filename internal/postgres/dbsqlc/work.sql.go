@@ -4,7 +4,6 @@ package dbsqlc
 
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
-import "time"
 
 type ClaimWorkRow struct {
 	State       string
@@ -114,11 +113,3 @@ select throughline.wake_idle()`)
 var ForgetIdleWork = query.Bare[struct{}](`-- name: ForgetIdleWork :exec
 delete from throughline.work
  where lease_token is null and failures = 0 and (waiting_since is null or waiting_since < now() - interval '1 hour')`)
-
-type CountFailingWorkRow struct {
-	Since time.Time
-	Items int
-}
-
-var CountFailingWork = query.Single[string, CountFailingWorkRow](`-- name: CountFailingWork :one
-select min(failing_since)::timestamptz as since, count(*)::int as items from throughline.work where kind = $1 and failing_since is not null`)
