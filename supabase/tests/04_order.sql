@@ -7,7 +7,7 @@ insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.
 create function pg_temp.seqs(chat text) returns text language sql stable as $$
   select string_agg(content || seq, ' ' order by seq) from public.messages where chat_id = pg_temp.id(chat)
 $$;
-create function pg_temp.chat(chat text) returns text language sql stable as $$
+create function pg_temp.counted(chat text) returns text language sql stable as $$
   select format('%s messages, last %s', message_count, last_seq) from public.chats where id = pg_temp.id(chat)
 $$;
 
@@ -19,7 +19,7 @@ insert into public.messages (chat_id, role, content) values
 select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4', 'several rows in one statement are numbered in their order');
 select is(pg_temp.seqs('other'), 'x1', 'each chat has numbers of its own');
 select is((select user_id from public.messages where chat_id = pg_temp.id('other')), pg_temp.id('A'), 'a message belongs to the chat''s owner');
-select is(pg_temp.chat('chat of A'), '4 messages, last 4', 'the chat counts them');
+select is(pg_temp.counted('chat of A'), '4 messages, last 4', 'the chat counts them');
 
 -- A row that is not written leaves no gap.
 select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'nobody', 'e')$$),
@@ -27,7 +27,7 @@ select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id
 insert into public.messages (chat_id, role, content, client_message_id) values (pg_temp.id('chat of A'), 'user', 'e', pg_temp.id('sent once'));
 insert into public.messages (chat_id, role, content, client_message_id) values (pg_temp.id('chat of A'), 'user', 'f', pg_temp.id('sent once'))
   on conflict do nothing;
-select is(pg_temp.chat('chat of A'), '5 messages, last 5', 'a message that is sent twice is one message');
+select is(pg_temp.counted('chat of A'), '5 messages, last 5', 'a message that is sent twice is one message');
 insert into public.messages (chat_id, role, content, client_message_id) values
   (pg_temp.id('chat of A'), 'user', 'f', pg_temp.id('sent once')), (pg_temp.id('chat of A'), 'user', 'f', pg_temp.id('sent first'))
   on conflict do nothing;
@@ -36,11 +36,11 @@ insert into public.messages (id, chat_id, user_id, role, content, seq, token_cou
   on conflict (id) do update set content = excluded.content;
 insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'g');
 select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4 E5 f6 g7', 'neither an upsert nor a row that it skips leaves a gap');
-select is(pg_temp.chat('chat of A'), '7 messages, last 7', 'nor does the chat count what was not written');
+select is(pg_temp.counted('chat of A'), '7 messages, last 7', 'nor does the chat count what was not written');
 
 -- A seq is never assigned again, because the brief may cover it.
 delete from public.messages where chat_id = pg_temp.id('chat of A') and content in ('c', 'g');
-select is(pg_temp.chat('chat of A'), '5 messages, last 7', 'deleted messages are not counted any more');
+select is(pg_temp.counted('chat of A'), '5 messages, last 7', 'deleted messages are not counted any more');
 insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'h');
 select is(pg_temp.seqs('chat of A'), 'a1 b2 d4 E5 f6 h8', 'the seq of a deleted message is not assigned again');
 

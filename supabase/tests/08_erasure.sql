@@ -3,45 +3,22 @@ begin;
 \ir helpers.psql
 select plan(27);
 
-insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('second'), pg_temp.id('A')),
-  (pg_temp.id('chat of B'), pg_temp.id('B'));
+insert into public.chats (id, user_id, title) values (pg_temp.id('chat of second'), pg_temp.id('A'), 'second');
+\ir rows.psql
 insert into public.messages (chat_id, role, content)
-  select pg_temp.id('chat of A'), case when n % 2 = 1 then 'user' else 'assistant' end, 'word ' || n from generate_series(1, 1000) n;
-insert into public.messages (chat_id, role, content) values (pg_temp.id('second'), 'user', 'x'), (pg_temp.id('chat of B'), 'user', 'y');
-insert into public.conversation_brief_revisions
-  (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms,
-    input_sha256)
-select id, user_id, 1, 'fold', 1, 1, 1, 'summary', 1, 1, 'inline', 'summary@1', 'm', 1, '' from public.chats;
-insert into public.message_deltas (message_id, user_id, start_char, delta)
-select id, user_id, 0, 'so far' from public.messages where seq = 1;
-insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
-select id, user_id, sha256(content::bytea), content, 1 from public.chats cross join (values ('once'), ('twice')) files (content);
+  select pg_temp.id('chat of A'), case when n % 2 = 1 then 'user' else 'assistant' end, 'word ' || n from generate_series(2, 1000) n;
+insert into public.chat_files (chat_id, user_id, sha256, content, token_count) select id, user_id, sha256('once'), 'once', 1 from public.chats;
 insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)
-select m.id, 1, m.chat_id, m.user_id, 'twice.txt', sha256('twice') from public.messages m where m.seq in (1, 2)
-union all
-select m.id, 2, m.chat_id, m.user_id, 'once.txt', sha256('once') from public.messages m where m.seq = 1;
-update public.conversation_briefs set covered_seq = 500, version = 1,
+select m.id, 2, m.chat_id, m.user_id, f.content || '.txt', f.sha256
+  from public.messages m join public.chat_files f on f.chat_id = m.chat_id and (m.seq, f.content) in ((1, 'once'), (2, 'x'));
+update public.conversation_briefs set covered_seq = 500,
   pending_tokens = (select sum(token_count) from public.messages m where m.chat_id = conversation_briefs.chat_id and m.seq > 500),
   pending_turns = 250
  where chat_id = pg_temp.id('chat of A');
-insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
-select id, user_id, '', 1, 2, 'so far', 2, '{}', 1 from public.chats;
-select throughline.index_chat(id, null), throughline.index_chat(id, null) from public.chats;
-insert into public.topics (chat_id, user_id, number, title, created_at, last_active_at, first_seq, last_seq)
-select id, user_id, 1, 'x', created_at, created_at, 1, 1 from public.chats;
-update public.turn_index i set topic_id = t.id from public.topics t where t.chat_id = i.chat_id;
-insert into public.memory_users (user_id) select distinct user_id from public.chats;
-insert into public.memories (user_id, content, source_session_id) select user_id, 'Said something in ' || id, id from public.chats;
 insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at)
-select m.id, s.id, s.user_id, s.chat_id, s.seq, m.content, s.created_at
-  from public.memories m join public.messages s on s.chat_id = m.source_session_id and s.seq in (1, 3);
-insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result) select id, user_id, 1, 1, 'done' from public.chats;
-insert into public.usage_events (user_id, chat_id, purpose) select user_id, id, 'fold' from public.chats;
-insert into public.memory_entities (user_id, name) select user_id, 'User' from public.memory_users;
-insert into public.memory_mentions (memory_id, entity_id, user_id) select m.id, e.id, user_id from public.memories m
-  join public.memory_entities e using (user_id);
-insert into public.memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
-select m.user_id, e.id, e.id, 'said_in_' || substring(m.id::text, 1, 8), m.id from public.memories m join public.memory_entities e using (user_id);
+select pg_temp.id('memory of A'), s.id, s.user_id, s.chat_id, s.seq, 'Says more', s.created_at
+  from public.messages s where s.chat_id = pg_temp.id('chat of A') and s.seq = 3;
+select throughline.index_chat(id, null), throughline.index_chat(id, null) from public.chats;
 set constraints all immediate;
 
 -- The number of a user's rows in each table with a user_id, in the order of their names.
@@ -64,17 +41,17 @@ $$;
 select is(pg_temp.left_of('A'), '4 2 2 2 2 2 1 2 2 2 2 3 1 2 5 1001 2 501 2', 'A has rows everywhere');
 
 -- One chat.
-select is(pg_temp.attempt('A', $$delete from public.chats where id = pg_temp.id('second')$$), '1', 'A may delete a chat from the phone');
-delete from public.chats where id = pg_temp.id('second');
+select is(pg_temp.attempt('A', $$delete from public.chats where id = pg_temp.id('chat of second')$$), '1', 'A may delete a chat from the phone');
+delete from public.chats where id = pg_temp.id('chat of second');
 select is(pg_temp.left_of('A'), '2 1 1 1 1 1 1 1 1 1 1 2 1 1 3 1000 1 500 2', 'the chat''s rows are gone');
 
 -- One message, with the files that came with no other.
 create function pg_temp.files_of(chat text) returns text language sql stable as $$
   select string_agg(content, ' ' order by content) from public.chat_files where chat_id = pg_temp.id(chat)
 $$;
-select is(pg_temp.files_of('chat of A'), 'once twice', 'two messages brought three files of two contents');
+select is(pg_temp.files_of('chat of A'), 'once x', 'two messages brought three files of two contents');
 delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 1;
-select is(pg_temp.files_of('chat of A'), 'twice', 'a content is deleted with the only message that brought it');
+select is(pg_temp.files_of('chat of A'), 'x', 'a content is deleted with the only message that brought it');
 delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 2;
 select is(pg_temp.files_of('chat of A'), null, 'and one that two messages brought with the second');
 

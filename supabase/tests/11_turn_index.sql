@@ -3,9 +3,6 @@ begin;
 \ir helpers.psql
 select plan(39);
 
-create procedure pg_temp.chat(name text) language sql as $$
-  insert into public.chats (id, user_id, title) values (pg_temp.id(name), pg_temp.id('A'), 'a chat')
-$$;
 -- Says something, a minute later than before; answers is the message that a reply answers.
 create procedure pg_temp.say(chat text, name text, role text, content text, answers text default null, minutes int default 1) language sql as $$
   insert into public.messages (id, chat_id, role, content, reply_to, created_at)
@@ -74,18 +71,9 @@ select is(pg_temp.index('plain'), true, 'until it ends');
 select ok(pg_temp.turns('plain') like '%, 11-13/2: later done porto | sinc when', 'then it is indexed');
 
 -- Edits and deletions, each undone.
-create function pg_temp.after(change text, chat text default 'plain') returns text language plpgsql as $$
-declare
-  turns text;
-begin
-  execute change;
-  turns := pg_temp.turns(chat);
-  raise exception using errcode = 'UNDO0', message = coalesce(turns, 'nothing');
-exception
-  when sqlstate 'UNDO0' then return sqlerrm;
-end
+create function pg_temp.turns_after(change text) returns text language sql as $$
+  select pg_temp.after(change, $q$select pg_temp.turns('short')$q$)
 $$;
-create function pg_temp.of(names text[]) returns uuid[] language sql immutable as $$ select array_agg(pg_temp.id(name)) from unnest(names) name $$;
 call pg_temp.chat('short');
 call pg_temp.say('short', 'h1', 'user', 'one');
 call pg_temp.say('short', 'b1', 'assistant', 'uno', 'h1');
@@ -95,40 +83,29 @@ call pg_temp.say('short', 'h3', 'user', 'three', null, 40);
 call pg_temp.say('short', 'b3', 'assistant', 'tre', 'h3');
 select pg_temp.index('short');
 select is(pg_temp.turns('short'), '1-2/1: one uno, 3-4/1: two due | one, 5-6/1: three tre | two', 'three turns');
-select is(pg_temp.after($$update public.messages set content = 'deux' where id = pg_temp.id('b2')$$, 'short'),
-  '1-2/1: one uno, 3-4/1: two deux | one, 5-6/1: three tre | two', 'an edited reply');
-select is(pg_temp.after($$update public.messages set content = 'deux' where id = pg_temp.id('h2')$$, 'short'),
-  '1-2/1: one uno, 3-4/1: deux due | one, 5-6/1: three tre | deux', 'an edited question is in two rows');
-select is(pg_temp.after($$update public.messages set content = ' ' where id = pg_temp.id('h2')$$, 'short'),
-  '1-2/1: one uno, 4-4/1: due | one, 5-6/1: three tre | one', 'an emptied question leaves its reply as a turn');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('h2')$$, 'short'),
-  '1-2/1: one uno, 4-4/1: due | one, 5-6/1: three tre | one', 'as a deleted one does, and the gap begins no segment');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('b2')$$, 'short'),
-  '1-2/1: one uno, 3-3/1: two | one, 5-6/1: three tre | two', 'a deleted reply');
-select is(pg_temp.after($$delete from public.messages where id = any (pg_temp.of('{h1,b1,h3}'))$$, 'short'),
-  '3-4/1: two due, 6-6/1: tre | two', 'several at once');
-select is(pg_temp.after($$delete from public.messages where chat_id = pg_temp.id('short')$$, 'short'), 'nothing', 'all of them');
-select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('short')$$, 'short'), 'nothing', 'the chat');
-select is(pg_temp.after($$update public.messages set role = 'assistant' where id = pg_temp.id('h2')$$, 'short'),
-  '1-3/1: one uno two, 4-4/1: due | one, 5-6/1: three tre | one', 'a question that becomes an answer');
-select is(pg_temp.after($$update public.messages set role = 'user' where id = pg_temp.id('b2')$$, 'short'),
-  '1-2/1: one uno, 3-3/1: two | one, 4-4/1: due | two, 5-6/1: three tre | due', 'an answer that becomes a question');
-select is(pg_temp.after($$update public.messages set role = 'system' where id = pg_temp.id('h3')$$, 'short'),
-  '1-2/1: one uno, 3-4/1: two due | one, 6-6/1: tre | two', 'a message of the system');
-select is(pg_temp.after($$update public.messages set superseded_by = pg_temp.id('b3'), token_count = 0 where id = pg_temp.id('b2')$$, 'short'),
-  '1-2/1: one uno, 3-3/1: two | one, 5-6/1: three tre | two', 'a superseded reply');
-select is(pg_temp.after($$update public.messages set reply_to = null where id = pg_temp.id('b2'); delete from public.messages where id = pg_temp.id('h2')$$,
-  'short'),
+select is(pg_temp.turns_after(pg_temp.edit(message, change)), turns, what) from (values
+  ('b2', $$content = 'deux'$$, '1-2/1: one uno, 3-4/1: two deux | one, 5-6/1: three tre | two', 'an edited reply'),
+  ('h2', $$content = 'deux'$$, '1-2/1: one uno, 3-4/1: deux due | one, 5-6/1: three tre | deux', 'an edited question is in two rows'),
+  ('h2', $$content = ' '$$, '1-2/1: one uno, 4-4/1: due | one, 5-6/1: three tre | one', 'an emptied question leaves its reply as a turn'),
+  ('h2', $$role = 'assistant'$$, '1-3/1: one uno two, 4-4/1: due | one, 5-6/1: three tre | one', 'a question that becomes an answer'),
+  ('b2', $$role = 'user'$$, '1-2/1: one uno, 3-3/1: two | one, 4-4/1: due | two, 5-6/1: three tre | due', 'an answer that becomes a question'),
+  ('h3', $$role = 'system'$$, '1-2/1: one uno, 3-4/1: two due | one, 6-6/1: tre | two', 'a message of the system'),
+  ('b2', $$superseded_by = pg_temp.id('b3'), token_count = 0$$, '1-2/1: one uno, 3-3/1: two | one, 5-6/1: three tre | two', 'a superseded reply'),
+  ('h2', $$metadata = '{"x": 1}', pinned = true, importance = 1, tool_name = 'x'$$, pg_temp.turns('short'), 'other columns change nothing')
+  ) edits (message, change, turns, what);
+select is(pg_temp.turns_after(pg_temp.deletion(messages::text[])), turns, what) from (values
+  ('{h2}', '1-2/1: one uno, 4-4/1: due | one, 5-6/1: three tre | one', 'a deleted question leaves it too, and the gap begins no segment'),
+  ('{b2}', '1-2/1: one uno, 3-3/1: two | one, 5-6/1: three tre | two', 'a deleted reply'),
+  ('{h1,b1,h3}', '3-4/1: two due, 6-6/1: tre | two', 'several at once'),
+  ('{h1,b1,h2,b2,h3,b3}', 'nothing', 'all of them')) deletions (messages, turns, what);
+select is(pg_temp.turns_after($$delete from public.chats where id = pg_temp.id('short')$$), 'nothing', 'the chat');
+select is(pg_temp.turns_after(pg_temp.edit('b2', 'reply_to = null') || ';' || pg_temp.deletion('{h2}')),
   '1-4/1: one uno due, 5-6/1: three tre | one', 'a reply to nothing belongs to the turn before it');
-select is(pg_temp.after($$update public.messages set metadata = '{"x": 1}', pinned = true, importance = 1, tool_name = 'x'; $$, 'short'),
-  pg_temp.turns('short'), 'other columns change nothing');
 
 -- What is not indexed yet is left to whoever indexes it.
 call pg_temp.say('short', 'h4', 'user', 'four');
-select is(pg_temp.after($$update public.messages set content = 'vier' where id = pg_temp.id('h4')$$, 'short'), pg_temp.turns('short'),
-  'an edit before a turn is indexed');
-select is(pg_temp.after($$update public.messages set content = 'vier' where id = pg_temp.id('h4'); delete from public.messages where id = pg_temp.id('b1');
-  select pg_temp.index('short')$$, 'short'),
+select is(pg_temp.turns_after(pg_temp.edit('h4', $$content = 'vier'$$)), pg_temp.turns('short'), 'an edit before a turn is indexed');
+select is(pg_temp.turns_after(concat_ws(';', pg_temp.edit('h4', $$content = 'vier'$$), pg_temp.deletion('{b1}'), $$select pg_temp.index('short')$$)),
   '1-1/1: one, 3-4/1: two due | one, 5-6/1: three tre | two, 7-7/1: vier | three', 'and one of an indexed turn beside it');
 
 -- Nothing that was said keeps a turn from being indexed: a tsvector holds 1 MiB, and positions up to 16383.

@@ -60,24 +60,8 @@ $$;
 create function pg_temp.user_version() returns bigint language sql stable as $$
   select version from public.memory_users where user_id = pg_temp.id('A')
 $$;
--- Runs statements as if they were a transaction of their own, and undoes it: the outcome of the last.
-create function pg_temp.after(change text, question text) returns text language plpgsql as $$
-declare
-  outcome text;
-begin
-  execute change;
-  set constraints all immediate;
-  execute question into outcome;
-  raise exception using errcode = 'UNDO0', message = coalesce(outcome, 'nothing');
-exception
-  when sqlstate 'UNDO0' then
-    return sqlerrm;
-end
-$$;
-
 create function pg_temp.without(messages text[], question text) returns text language sql as $$
-  select pg_temp.after(format('delete from public.messages where id in (select pg_temp.id(name) from unnest(%L::text[]) name)', messages),
-    'select ' || question)
+  select pg_temp.after(pg_temp.deletion(messages), 'select ' || question)
 $$;
 
 -- Revisions and versions.

@@ -3,9 +3,6 @@ begin;
 \ir helpers.psql
 select plan(74);
 
-create procedure pg_temp.chat(name text) language sql as $$
-  insert into public.chats (id, user_id, title) values (pg_temp.id(name), pg_temp.id('A'), 'a chat')
-$$;
 -- A question and its answer, a minute after the last; indexed.
 create procedure pg_temp.turn(chat text, name text, question text, answer text) language sql as $$
   insert into public.messages (id, chat_id, role, content, reply_to, created_at)
@@ -53,28 +50,15 @@ create function pg_temp.told(topic text) returns text language sql stable as $$
       case when stale then ', stale' else '' end, case when state <> 'active' then ', ' || state else '' end)
     from public.topics where id = pg_temp.id(topic)), 'gone')
 $$;
--- What a statement leaves of a topic; it is undone.
-create function pg_temp.after(change text, topic text, what text default null) returns text language plpgsql as $$
-declare
-  told text;
-begin
-  execute change;
-  if what is null then
-    told := pg_temp.told(topic);
-  else
-    execute what into told;
-  end if;
-  raise exception using errcode = 'UNDO0', message = coalesce(told, 'null');
-exception
-  when sqlstate 'UNDO0' then return sqlerrm;
-end
+-- What is left of a topic after a statement.
+create function pg_temp.told_after(change text, topic text) returns text language sql as $$
+  select pg_temp.after(change, format('select pg_temp.told(%L)', topic))
 $$;
-
-create function pg_temp.without(messages text[], topic text, what text default null) returns text language sql as $$
-  select pg_temp.after(format('delete from public.messages where id in (select pg_temp.id(name) from unnest(%L::text[]) name)', messages), topic, what)
+create function pg_temp.without(messages text[], topic text) returns text language sql as $$
+  select pg_temp.told_after(pg_temp.deletion(messages), topic)
 $$;
 create function pg_temp.edited(message text, change text, topic text) returns text language sql as $$
-  select pg_temp.after(format('update public.messages set %s where id = pg_temp.id(%L)', change, message), topic)
+  select pg_temp.told_after(pg_temp.edit(message, change), topic)
 $$;
 
 -- The messages of a topic: not those of tools or the system, and nothing without words.
@@ -105,20 +89,10 @@ select is(pg_temp.attempt(who, $$update public.topics set title = 'x'$$), reache
 select is(pg_temp.attempt('A', format('update public.topics set %s', change)), '23514', 'refused: ' || left(change, 40)) from unnest(array[
   $$title = ' '$$, $$title = ''$$, $$title = repeat('x', 81)$$, 'importance = 1.1', 'importance = -0.1', $$importance = 'NaN'$$,
     $$tags = array_fill('x'::text, array[21])$$, 'tags = array[null::text]']) change;
-create function pg_temp.as_who(who text, change text) returns text language plpgsql as $$
-declare
-  found text;
-begin
-  perform pg_temp.become(who);
-  execute change;
-  reset role;
-  select format('%s/%s, %s%s, version %s', title, coalesce(title_seq::text, 'renamed'), importance, case when importance_rated then ' rated' end,
-    version) into found
-    from public.topics where id = pg_temp.id('of parts');
-  raise exception using errcode = 'UNDO0', message = found;
-exception
-  when sqlstate 'UNDO0' then return sqlerrm;
-end
+create function pg_temp.as_who(who text, change text) returns text language sql as $$
+  select pg_temp.after(format('select pg_temp.become(%L); %s; reset role', who, change),
+    $q$select format('%s/%s, %s%s, version %s', title, coalesce(title_seq::text, 'renamed'), importance, case when importance_rated then ' rated' end, version)
+         from public.topics where id = pg_temp.id('of parts')$q$)
 $$;
 select is(pg_temp.as_who('A', $$update public.topics set title = E' Longbows \n of yew '$$), 'Longbows of yew/renamed, 1, version 2',
   'who sets a title renames the topic');
@@ -165,7 +139,7 @@ select is(pg_temp.edited('q3', $$role = 'assistant'$$, 'trees'), 'oaks/3: 5 mess
 select is(pg_temp.edited('q3', $$role = 'assistant'$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale',
   'and leaves its topic to its own answer');
 select is(pg_temp.edited('a1', $$role = 'user'$$, 'bows'), 'bows of yew/1: 4 messages in 1-6, no summary, stale', 'an answer becomes a question');
-select is(pg_temp.after(format($$update public.messages set %s$$, change), null,
+select is(pg_temp.after(format($$update public.messages set %s$$, change),
   $$select string_agg(concat(seq, ' ', case topic_model when '' then 'never' else coalesce(topic_model, 'later') end), ', ' order by seq) from public.turn_index
   where topic_id = pg_temp.id('bows')$$), chosen, 'chosen again: ' || change)
   from (values ($$role = 'user' where id = pg_temp.id('a1')$$, '1 later, 2 later, 5 m'),
@@ -173,33 +147,32 @@ select is(pg_temp.after(format($$update public.messages set %s$$, change), null,
 select is(pg_temp.edited('a1', $$superseded_by = pg_temp.id('a3'), token_count = 0$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale',
   'an answer is superseded');
 select is(pg_temp.without('{q1,a1,a3}', 'bows'), '…/0: 1 messages in 5-5, no summary, stale', 'several');
-select is(pg_temp.after($$delete from public.messages where seq in (1, 2, 5, 6) and chat_id = pg_temp.id('talk')$$, 'bows'), 'gone', 'all of its messages');
-select is(pg_temp.after($$delete from public.messages where seq in (1, 2, 5, 6) and chat_id = pg_temp.id('talk')$$, 'trees'),
+select is(pg_temp.without('{q1,a1,q3,a3}', 'bows'), 'gone', 'all of its messages');
+select is(pg_temp.without('{q1,a1,q3,a3}', 'trees'),
   'oaks/3: 4 messages in 3-8, about oaks up to 8, 4 packed up to 8, archived', 'and not the others''');
-select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('talk')$$, 'bows'), 'gone', 'the chat');
-select is(pg_temp.after($$update public.messages set pinned = true, metadata = '{"x": 1}', tool_name = 'x' where chat_id = pg_temp.id('talk')$$, 'bows'),
+select is(pg_temp.told_after($$delete from public.chats where id = pg_temp.id('talk')$$, 'bows'), 'gone', 'the chat');
+select is(pg_temp.told_after($$update public.messages set pinned = true, metadata = '{"x": 1}', tool_name = 'x' where chat_id = pg_temp.id('talk')$$, 'bows'),
   pg_temp.told('bows'), 'other columns change nothing of it');
 select is(pg_temp.without('{a4}', 'trees'), 'oaks/3: 3 messages in 3-7, no summary, stale', 'an archived topic is active again');
-select is(pg_temp.without('{a4}', null,
+select is(pg_temp.after(pg_temp.deletion('{a4}'),
   $$select string_agg(format('%s %s %s', seq, resting, topic_model), ', ' order by seq) from public.turn_index where topic_id = pg_temp.id('trees')$$),
   '3 f m, 7 f ', 'its turns get their vectors again, and the one that changed is chosen again');
-select is(pg_temp.without('{a4}', null, $$select (centroid is null)::text || centroid_turns from public.topics where id = pg_temp.id('trees')$$), 'true0',
+select is(pg_temp.after(pg_temp.deletion('{a4}'), $$select (centroid is null)::text || centroid_turns from public.topics where id = pg_temp.id('trees')$$), 'true0',
   'the mean of vectors that are gone goes');
-select is(pg_temp.without('{a1}', null,
+select is(pg_temp.after(pg_temp.deletion('{a1}'),
   $$select (centroid = pg_temp.along(3))::text || centroid_turns || embedding_model from public.topics where id = pg_temp.id('bows')$$), 'true1m',
   'the rest is the mean of what remains');
-select is(pg_temp.without('{a1}', null, $$select version::text from public.topics where id = pg_temp.id('bows')$$),
+select is(pg_temp.after(pg_temp.deletion('{a1}'), $$select version::text from public.topics where id = pg_temp.id('bows')$$),
   (select (version + 1)::text from public.topics where id = pg_temp.id('bows')), 'a job that is at work is told');
-select is(pg_temp.after($$update public.topics set title = 'Archery', tags = '{mine}' where id = pg_temp.id('bows'); delete from public.messages
+select is(pg_temp.told_after($$update public.topics set title = 'Archery', tags = '{mine}' where id = pg_temp.id('bows'); delete from public.messages
   where id = pg_temp.id('q1')$$, 'bows'),
   'Archery/renamed: 3 messages in 2-6, no summary, stale', 'a title of the user''s stays');
 select is(pg_temp.after($$update public.topics set importance = 0.2 where id = pg_temp.id('bows');
   update public.topics set state = 'merged', merged_into = pg_temp.id('trees'), summary = null, centroid = null, embedding_model = null, centroid_turns = 0
     where id = pg_temp.id('bows');
   update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages where id = pg_temp.id('q1')$$,
-    null,
   $$select title from public.topics where id = pg_temp.id('bows')$$), '…', 'what was merged keeps no title of a message that is gone');
-select is(pg_temp.after($$update public.topics set state = 'merged', merged_into = pg_temp.id('trees') where id = pg_temp.id('bows');
+select is(pg_temp.told_after($$update public.topics set state = 'merged', merged_into = pg_temp.id('trees') where id = pg_temp.id('bows');
   update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages
     where chat_id = pg_temp.id('talk')$$, 'bows'), 'gone', 'nor does it outlive what it was merged into');
 -- A title that was made with a summary is of all of its messages.
@@ -208,16 +181,16 @@ select is(pg_temp.without('{a1}', 'bows'), '…/0: 3 messages in 1-6, no summary
 select is(pg_temp.without('{a4}', 'bows'), 'Yew and ash/0: 4 messages in 1-6, about bows of yew up to 2, 2 packed up to 2', 'and with no other');
 select is(pg_temp.after($$update public.topics set state = 'merged', merged_into = pg_temp.id('trees') where id = pg_temp.id('bows');
   update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows');
-  delete from public.messages where id = pg_temp.id('a1')$$, null, $$select title from public.topics where id = pg_temp.id('bows')$$), '…',
+  delete from public.messages where id = pg_temp.id('a1')$$, $$select title from public.topics where id = pg_temp.id('bows')$$), '…',
   'also where they are another topic''s by now');
 update public.topics set title = 'bows of yew', title_seq = 1 where id = pg_temp.id('bows');
-select is(pg_temp.after($$update public.turn_index set topic_id = pg_temp.id('bows') where chat_id = pg_temp.id('talk') and seq = 3;
+select is(pg_temp.told_after($$update public.turn_index set topic_id = pg_temp.id('bows') where chat_id = pg_temp.id('talk') and seq = 3;
   select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'),
     '…/0: 2 messages in 7-8, no summary, stale', 'a turn that leaves a topic takes its title and summary along');
-select is(pg_temp.after($$update public.turn_index set topic_id = pg_temp.id('trees') where chat_id = pg_temp.id('talk') and seq = 5;
+select is(pg_temp.told_after($$update public.turn_index set topic_id = pg_temp.id('trees') where chat_id = pg_temp.id('talk') and seq = 5;
   select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'),
     'oaks/3: 6 messages in 3-8, about oaks up to 8, stale', 'one that comes between is to be packed');
-select is(pg_temp.after($$
+select is(pg_temp.told_after($$
   insert into public.messages (chat_id, role, content, reply_to) values (pg_temp.id('talk'), 'assistant', 'and tall', pg_temp.id('q4'));
   select throughline.index_chat(pg_temp.id('talk'), null)$$, 'trees'),
   'oaks/3: 5 messages in 3-9, about oaks up to 8, 4 packed up to 8, archived', 'a turn grows');
