@@ -81,8 +81,8 @@ select is(pg_temp.after($$select set_config('throughline.raised_memory_versions'
   $$select format('%s, %s', pg_temp.user_version(), (select actor || action from public.memory_revisions
     where memory_id = pg_temp.id('cello') and version = 4))$$),
   '2, userEDIT', 'a change that says nothing of itself is an edit by the user, and raises the version as well');
-select is(pg_temp.attempt('app A', $$select throughline.touch_memories(pg_temp.id('B'))$$), 'denied', 'nobody raises another user''s version');
-select is(pg_temp.attempt('job nobody', $$select throughline.touch_memories(pg_temp.id('B'))$$), 'denied', 'nor does a job of nobody');
+select is(pg_temp.attempt(who, $$select throughline.touch_memories(pg_temp.id('B'))$$), 'denied', who || ' does not raise another user''s version')
+  from unnest(array['app A', 'job nobody']) who;
 update public.memories set embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding, embedding_model = 'm' where id = pg_temp.id('cello');
 update public.memories set status = 'archived' where id = pg_temp.id('cello');
 select ok((select embedding is not null from public.memories where id = pg_temp.id('cello')), 'a vector stays with its content');
@@ -124,18 +124,15 @@ call pg_temp.say('two', 'elsewhere', 'Cello lesson today');
 call pg_temp.say('two', 'viola', 'I also play the viola');
 call pg_temp.remember('alone', 'Has a sister named Mira');
 call pg_temp.source('alone', 'said', 'Has a sister named Mira');
-select is(pg_temp.without('{said}', $$pg_temp.memory('alone')$$), 'nothing', 'a memory goes with its only source');
-select is(pg_temp.after($$update public.messages set content = 'I play' where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$), 'nothing',
-  'or when that is edited');
-select is(pg_temp.after($$update public.messages set role = 'assistant' where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$), 'nothing',
-  'or turns out to be another''s');
-select is(pg_temp.after($$update public.messages set metadata = '{"x": 1}', pinned = true, importance = 1, content = content where id = pg_temp.id('said')$$,
-  $$select pg_temp.memory('alone')$$),
-  'Has a sister named Mira (active)', 'nothing else of a message matters');
-select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('one')$$, $$select pg_temp.memory('alone')$$), 'nothing',
-  'or when the chat is deleted');
-select is(pg_temp.after($$delete from auth.users where id = pg_temp.id('A')$$, $$select count(*) from public.memory_users$$), '0', 'or the account');
-select is(pg_temp.without('{again}', $$pg_temp.memory('alone')$$), 'Has a sister named Mira (active)', 'other messages do not matter');
+select is(pg_temp.after(change, $$select pg_temp.memory('alone')$$), left_over, what) from (values
+  (pg_temp.deletion('{said}'), 'nothing', 'a memory goes with its only source'),
+  (pg_temp.edit('said', $$content = 'I play'$$), 'nothing', 'or when that is edited'),
+  (pg_temp.edit('said', $$role = 'assistant'$$), 'nothing', 'or turns out to be another''s'),
+  (pg_temp.edit('said', $$metadata = '{"x": 1}', pinned = true, importance = 1, content = content$$), 'Has a sister named Mira (active)',
+    'nothing else of a message matters'),
+  (pg_temp.deletion('{again}'), 'Has a sister named Mira (active)', 'other messages do not matter'),
+  ($$delete from public.chats where id = pg_temp.id('one')$$, 'nothing', 'or when the chat is deleted')) changes (change, left_over, what);
+select is(pg_temp.after($$delete from auth.users where id = pg_temp.id('A')$$, 'select count(*) from public.memory_users'), '0', 'or the account');
 call pg_temp.remember('mine', 'Lives in Lyon');
 update public.memories set origin = 'user' where id = pg_temp.id('mine');
 call pg_temp.source('mine', 'said', 'Plays the cello');
@@ -146,24 +143,23 @@ call pg_temp.remember('music', 'Plays the cello');
 call pg_temp.source('music', 'said', 'Plays the cello');
 call pg_temp.change('music', 'Plays the cello and the viola');
 call pg_temp.source('music', 'viola', 'Plays the viola');
-select is(pg_temp.without('{said}', $$pg_temp.memory('music')$$), 'Plays the viola (active)', 'a memory falls back to what the other source says');
-select is(pg_temp.without('{said}', $$pg_temp.history('music')$$), '1 model ADD -, 2 model UPDATE -, 3 erasure UPDATE Plays the viola',
-  'and its history forgets the words');
-select is(pg_temp.without('{said}', $$count(*) from public.memory_revisions where reason is not null and memory_id = pg_temp.id('music')$$), '0',
-  'and the reasons that a model gave');
-select is(pg_temp.without('{viola}', $$pg_temp.history('music')$$), '1 model ADD Plays the cello, 2 model UPDATE -, 3 erasure UPDATE Plays the cello',
-  'but not those of the source that is left');
+select is(pg_temp.without(gone::text[], question), answer, what) from (values
+  ('{said}', $$pg_temp.memory('music')$$, 'Plays the viola (active)', 'a memory falls back to what the other source says'),
+  ('{said}', $$pg_temp.history('music')$$, '1 model ADD -, 2 model UPDATE -, 3 erasure UPDATE Plays the viola', 'and its history forgets the words'),
+  ('{said}', $$count(*) from public.memory_revisions where reason is not null and memory_id = pg_temp.id('music')$$, '0',
+    'and the reasons that a model gave'),
+  ('{viola}', $$pg_temp.history('music')$$, '1 model ADD Plays the cello, 2 model UPDATE -, 3 erasure UPDATE Plays the cello',
+    'but not those of the source that is left'),
+  ('{said,viola}', $$pg_temp.memory('music')$$, 'nothing', 'without any source it goes')) deletions (gone, question, answer, what);
 select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('one')$$,
   $$select source_session_id is null or source_session_id <> pg_temp.id('one') from public.memories where id = pg_temp.id('music')$$), 'true',
   'it is no longer of a chat that is gone');
-select is(pg_temp.without('{said,viola}', $$pg_temp.memory('music')$$), 'nothing', 'without any source it goes');
 select is(pg_temp.after($$delete from public.chats where user_id = pg_temp.id('A')$$,
   $$select string_agg(pg_temp.memory(n), ', ') from unnest(array['alone', 'mine', 'music']) n$$),
   'Lives in Lyon (active)', 'also when both go with their chats');
-select is(pg_temp.after($$update public.memories set valid_from = '2020-01-01', valid_precision = 'year' where id = pg_temp.id('music'); delete
-  from public.messages where id = pg_temp.id('said')$$,
-  $$select valid_from is null and valid_precision is null from public.memories where id = pg_temp.id('music')$$), 'true',
-    'since when it was true may have been said there, too');
+select is(pg_temp.after($$update public.memories set valid_from = '2020-01-01', valid_precision = 'year' where id = pg_temp.id('music');$$
+    || pg_temp.deletion('{said}'), $$select valid_from is null and valid_precision is null from public.memories where id = pg_temp.id('music')$$), 'true',
+  'since when it was true may have been said there, too');
 call pg_temp.source('music', 'again', null);
 call pg_temp.source('music', 'elsewhere', 'plays the cello!');
 select is(pg_temp.without('{said,viola,elsewhere}', $$pg_temp.memory('music')$$), 'nothing',
@@ -186,10 +182,9 @@ select is(pg_temp.without('{said}', $$superseded_by = pg_temp.id('twin') from pu
 select is(pg_temp.after($$delete from public.memories where id = pg_temp.id('music')$$,
   $$select superseded_by is null and status = 'superseded' from public.memories where id = pg_temp.id('old')$$), 'true',
   'nothing names a memory that is gone, and what it replaced stays closed');
-select is(pg_temp.after($$update public.memories set status = 'archived' where id = pg_temp.id('music'); delete from public.messages
-  where id = pg_temp.id('said')$$,
+select is(pg_temp.after($$update public.memories set status = 'archived' where id = pg_temp.id('music');$$ || pg_temp.deletion('{said}'),
   $$select concat_ws('; ', pg_temp.memory('music'), pg_temp.memory('twin'))$$), 'Plays the viola (archived); Plays the viola (inbox)',
-    'one that is not shown meets nobody');
+  'one that is not shown meets nobody');
 
 -- The graph goes with its memories.
 insert into public.memory_entities (id, user_id, name) values (pg_temp.id('Mira'), pg_temp.id('A'), 'Mira'),
@@ -243,30 +238,25 @@ create function pg_temp.ledger(chat text) returns text language sql stable as $$
       b.extract_due_at
 $$;
 update public.conversation_briefs set extract_due_at = '-infinity';
-select is(pg_temp.after($$select pg_temp.become('job A'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$,
-  $$select pg_temp.ledger('one')$$), 'skipped 1-2 of 2 turns, read to 2', 'what is skipped is in the ledger');
-select is(pg_temp.after($$select throughline.skip_rest(pg_temp.id('one')); select throughline.skip_rest(pg_temp.id('one'))$$,
-  $$select pg_temp.ledger('one')$$), 'skipped 1-2 of 2 turns, read to 2', 'once');
-select is(pg_temp.after($$select throughline.skip_rest(pg_temp.id('three'))$$,
-  $$select extract_due_at is null from public.conversation_briefs where chat_id = pg_temp.id('three')$$), 'true', 'an empty chat has nothing to skip');
-select is(pg_temp.after($$select pg_temp.become('job B'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$,
-  $$select pg_temp.ledger('one')$$), 'nothing', 'nobody skips another user''s chat');
-select is(pg_temp.after($$update public.chats set remember = false where id = pg_temp.id('one')$$, $$select pg_temp.ledger('one')$$), 'nothing',
-  'a chat that is no longer remembered may be so again');
-select is(pg_temp.after($$update public.chats set remember = false where id = pg_temp.id('one'); call pg_temp.say('one', 'q', 'psst');
-  update public.chats set remember = true where id = pg_temp.id('one')$$,
-  $$select pg_temp.ledger('one')$$), 'skipped 1-3 of 3 turns, read to 3', 'without what was said meanwhile');
+select is(pg_temp.after(change, $$select pg_temp.ledger('one')$$), ledger, what) from (values
+  ($$select pg_temp.become('job A'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$, 'skipped 1-2 of 2 turns, read to 2',
+    'what is skipped is in the ledger'),
+  ($$select throughline.skip_rest(pg_temp.id('one')); select throughline.skip_rest(pg_temp.id('one'))$$, 'skipped 1-2 of 2 turns, read to 2', 'once'),
+  ($$select pg_temp.become('job B'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$, 'nothing', 'nobody skips another user''s chat'),
+  ($$update public.chats set remember = false where id = pg_temp.id('one')$$, 'nothing', 'a chat that is no longer remembered may be so again'),
+  ($$update public.chats set remember = false where id = pg_temp.id('one'); call pg_temp.say('one', 'q', 'psst');
+    update public.chats set remember = true where id = pg_temp.id('one')$$, 'skipped 1-3 of 3 turns, read to 3', 'without what was said meanwhile'),
+  ($$update public.memory_users set enabled = false; select set_config('request.jwt.claims', '', true); update public.memory_users set enabled = true$$,
+    'skipped 1-2 of 2 turns, read to 2', 'the same when somebody switches a user''s memories on again'),
+  ($$update public.conversation_briefs set extract_due_at = null; update public.chats set last_message_at = now() - interval '1 hour';
+    update public.memory_users set enabled = false; update public.memory_users set enabled = true$$, 'nothing',
+    'chats in which nothing was said meanwhile, such as imported ones, can still be read')) changes (change, ledger, what);
 select is(pg_temp.after($$select pg_temp.become('A'); update public.memory_users set enabled = false; reset role; select pg_temp.become('A');
   update public.memory_users set enabled = true, language = 'en'; reset role$$,
   $$select concat_ws('; ', pg_temp.ledger('one'), pg_temp.ledger('two'), pg_temp.ledger('three'))$$),
-    'skipped 1-2 of 2 turns, read to 2; skipped 1-2 of 2 turns, read to 2',
-  'the same for all chats when a user switches memories on again');
-select is(pg_temp.after($$update public.memory_users set enabled = false; select set_config('request.jwt.claims', '', true);
-  update public.memory_users set enabled = true$$, $$select pg_temp.ledger('one')$$),
-  'skipped 1-2 of 2 turns, read to 2', 'whoever does it for them');
-select is(pg_temp.after($$update public.conversation_briefs set extract_due_at = null; update public.chats set last_message_at = now() - interval '1 hour';
-    update public.memory_users set enabled = false; update public.memory_users set enabled = true$$, $$select pg_temp.ledger('one')$$),
-  'nothing', 'chats in which nothing was said meanwhile, such as imported ones, can still be read');
+  'skipped 1-2 of 2 turns, read to 2; skipped 1-2 of 2 turns, read to 2', 'for all chats, and by the user from a phone');
+select is(pg_temp.after($$select throughline.skip_rest(pg_temp.id('three'))$$,
+  $$select extract_due_at is null from public.conversation_briefs where chat_id = pg_temp.id('three')$$), 'true', 'an empty chat has nothing to skip');
 select is(pg_temp.after($$select pg_temp.become('A');
   insert into public.memory_users as u (enabled) values (false) on conflict (user_id) do update set enabled = excluded.enabled; reset role$$,
   $$select paused_at is not null from public.memory_users where user_id = pg_temp.id('A')$$), 'true', 'a phone may switch them off');

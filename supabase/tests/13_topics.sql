@@ -54,12 +54,6 @@ $$;
 create function pg_temp.told_after(change text, topic text) returns text language sql as $$
   select pg_temp.after(change, format('select pg_temp.told(%L)', topic))
 $$;
-create function pg_temp.without(messages text[], topic text) returns text language sql as $$
-  select pg_temp.told_after(pg_temp.deletion(messages), topic)
-$$;
-create function pg_temp.edited(message text, change text, topic text) returns text language sql as $$
-  select pg_temp.told_after(pg_temp.edit(message, change), topic)
-$$;
 
 -- The messages of a topic: not those of tools or the system, and nothing without words.
 call pg_temp.chat('parts');
@@ -73,13 +67,9 @@ call pg_temp.topic('parts', 'of parts', 1, '{1}');
 select pg_temp.become('app A');
 select is((select string_agg(seq || ' ' || role || ' ' || content, ', ' order by seq) from throughline.topic_messages(pg_temp.id('of parts'))),
   '1 user first, 2 assistant premier, 6 assistant more', 'the messages of a topic');
-select pg_temp.become('job A');
-select is((select count(*) from throughline.topic_messages(pg_temp.id('of parts'))), 3::bigint, 'a job reads them');
-select pg_temp.become('app B');
-select is((select count(*) from throughline.topic_messages(pg_temp.id('of parts'))), 0::bigint, 'nobody else');
-select pg_temp.become('app nobody');
-select is((select count(*) from throughline.topic_messages(pg_temp.id('of parts'))), 0::bigint, 'nor who has no claims');
 reset role;
+select is(pg_temp.attempt(who, $$select from throughline.topic_messages(pg_temp.id('of parts'))$$), seen, format('%s reads %s', who, seen))
+  from (values ('job A', '3'), ('app B', '0'), ('app nobody', '0')) others (who, seen);
 
 -- Who changes a topic.
 select is(pg_temp.attempt('A', $$update public.topics set title = ' Longbows  of yew ', tags = '{bows}', importance = 0.4$$), '1',
@@ -102,19 +92,15 @@ select is(pg_temp.as_who('app A', $$update public.topics set title = title, tags
 select is(pg_temp.as_who('job A', $$update throughline.own_topics set title = 'Bows', importance = 0.5$$), 'Bows/1, 0.5, version 2',
   'a job says itself what it does');
 select is(pg_temp.as_who('job A', format('update throughline.own_topics set %s', change)), 'first/1, 1, version ' || version, 'a job: ' || change) from (values
-  ($$summary = 'x', summary_seq = 2$$, 2), ('stale = true', 2),
-    ($$compacted_messages = 1, compacted_seq = 1$$, 2),
-  ($$state = 'archived'$$, 2), ('message_count = 3, access_count = 2, last_active_at = now()', 1),
-    ('version = 5, stale = true', 5)) changes (change, version);
+  ($$summary = 'x', summary_seq = 2$$, 2), ('stale = true', 2), ($$compacted_messages = 1, compacted_seq = 1$$, 2), ($$state = 'archived'$$, 2),
+  ('message_count = 3, access_count = 2, last_active_at = now()', 1), ('version = 5, stale = true', 5)) changes (change, version);
 
 -- Pins and ratings of messages.
-select is(pg_temp.as_who('app A',
-  format('update public.topics set importance = 0.3; update public.messages set %s where id = pg_temp.id(%L)', change, message)), 'first/1, ' || rated,
-  change || ' of ' || message) from (values
-  ('pinned = true', 'ap1', '0.9 rated, version 1'), ('pinned = true', 'tool', '0.9 rated, version 1'), ('pinned = true', 'qp2', '0.3 rated, version 1'),
-    ('pinned = false', 'ap1', '0.3 rated, version 1'),
-  ('importance = 0.2', 'qp1', '0.2 rated, version 1'), ('importance = 0.2, pinned = true', 'qp1', '0.9 rated, version 1'),
-    ('importance = null', 'qp1', '0.3 rated, version 1'), ('rating = 1', 'qp1', '0.3 rated, version 1')) changes (change, message, rated);
+select is(pg_temp.as_who('app A', 'update public.topics set importance = 0.3; ' || pg_temp.edit(message, change)),
+  format('first/1, %s rated, version 1', importance), change || ' of ' || message) from (values
+  ('pinned = true', 'ap1', 0.9), ('pinned = true', 'tool', 0.9), ('pinned = true', 'qp2', 0.3), ('pinned = false', 'ap1', 0.3),
+  ('importance = 0.2', 'qp1', 0.2), ('importance = 0.2, pinned = true', 'qp1', 0.9), ('importance = null', 'qp1', 0.3), ('rating = 1', 'qp1', 0.3))
+  changes (change, message, importance);
 
 -- Erasure.
 call pg_temp.chat('talk');
@@ -127,73 +113,64 @@ call pg_temp.topic('talk', 'trees', 2, '{3,7}', 2);
 update public.turn_index set embedding = pg_temp.along(3) where chat_id = pg_temp.id('talk') and seq = 5;
 call pg_temp.pack('bows', 2);
 call pg_temp.pack('trees', 8, 'archived');
+create function pg_temp.merge_bows() returns text language sql as $$
+  select format('update public.topics set state = ''merged'', merged_into = %1$L, summary = null, centroid = null, embedding_model = null, centroid_turns = 0
+    where id = %2$L; update public.turn_index set topic_id = %1$L where topic_id = %2$L;', pg_temp.id('trees'), pg_temp.id('bows'))
+$$;
+create function pg_temp.moved(seq bigint, topic text) returns text language sql as $$
+  select format('update public.turn_index set topic_id = %L where chat_id = %L and seq = %s; select throughline.settle_topics(%2$L, %4$L)',
+    pg_temp.id(topic), pg_temp.id('talk'), seq, array[pg_temp.id('bows'), pg_temp.id('trees')])
+$$;
 select is(pg_temp.told('bows'), 'bows of yew/1: 4 messages in 1-6, about bows of yew up to 2, 2 packed up to 2', 'a packed topic');
-select is(pg_temp.without('{q1}', 'bows'), '…/0: 3 messages in 2-6, no summary, stale',
-  'its first question is deleted: the answer stays, and a job makes a title');
-select is(pg_temp.without('{a1}', 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'an answer is deleted');
-select is(pg_temp.edited('q1', $$content = 'crossbows'$$, 'bows'), '…/0: 4 messages in 1-6, no summary, stale', 'its first question is edited');
-select is(pg_temp.edited('q1', $$content = 'bows of yew!'$$, 'bows'), '…/0: 4 messages in 1-6, no summary, stale', 'by a character that is no word');
-select is(pg_temp.edited('q3', $$content = ' '$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'a question is emptied');
-select is(pg_temp.edited('q3', $$role = 'assistant'$$, 'trees'), 'oaks/3: 5 messages in 3-8, about oaks up to 8, stale',
-  'a question becomes an answer of the turn before: that is to be packed again');
-select is(pg_temp.edited('q3', $$role = 'assistant'$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale',
-  'and leaves its topic to its own answer');
-select is(pg_temp.edited('a1', $$role = 'user'$$, 'bows'), 'bows of yew/1: 4 messages in 1-6, no summary, stale', 'an answer becomes a question');
-select is(pg_temp.after(format($$update public.messages set %s$$, change),
-  $$select string_agg(concat(seq, ' ', case topic_model when '' then 'never' else coalesce(topic_model, 'later') end), ', ' order by seq) from public.turn_index
-  where topic_id = pg_temp.id('bows')$$), chosen, 'chosen again: ' || change)
-  from (values ($$role = 'user' where id = pg_temp.id('a1')$$, '1 later, 2 later, 5 m'),
-    ($$content = ' ' where id = pg_temp.id('q1')$$, '2 never, 5 m')) changes (change, chosen);
-select is(pg_temp.edited('a1', $$superseded_by = pg_temp.id('a3'), token_count = 0$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale',
-  'an answer is superseded');
-select is(pg_temp.without('{q1,a1,a3}', 'bows'), '…/0: 1 messages in 5-5, no summary, stale', 'several');
-select is(pg_temp.without('{q1,a1,q3,a3}', 'bows'), 'gone', 'all of its messages');
-select is(pg_temp.without('{q1,a1,q3,a3}', 'trees'),
-  'oaks/3: 4 messages in 3-8, about oaks up to 8, 4 packed up to 8, archived', 'and not the others''');
-select is(pg_temp.told_after($$delete from public.chats where id = pg_temp.id('talk')$$, 'bows'), 'gone', 'the chat');
-select is(pg_temp.told_after($$update public.messages set pinned = true, metadata = '{"x": 1}', tool_name = 'x' where chat_id = pg_temp.id('talk')$$, 'bows'),
-  pg_temp.told('bows'), 'other columns change nothing of it');
-select is(pg_temp.without('{a4}', 'trees'), 'oaks/3: 3 messages in 3-7, no summary, stale', 'an archived topic is active again');
-select is(pg_temp.after(pg_temp.deletion('{a4}'),
-  $$select string_agg(format('%s %s %s', seq, resting, topic_model), ', ' order by seq) from public.turn_index where topic_id = pg_temp.id('trees')$$),
-  '3 f m, 7 f ', 'its turns get their vectors again, and the one that changed is chosen again');
-select is(pg_temp.after(pg_temp.deletion('{a4}'), $$select (centroid is null)::text || centroid_turns from public.topics where id = pg_temp.id('trees')$$), 'true0',
-  'the mean of vectors that are gone goes');
-select is(pg_temp.after(pg_temp.deletion('{a1}'),
-  $$select (centroid = pg_temp.along(3))::text || centroid_turns || embedding_model from public.topics where id = pg_temp.id('bows')$$), 'true1m',
-  'the rest is the mean of what remains');
-select is(pg_temp.after(pg_temp.deletion('{a1}'), $$select version::text from public.topics where id = pg_temp.id('bows')$$),
-  (select (version + 1)::text from public.topics where id = pg_temp.id('bows')), 'a job that is at work is told');
-select is(pg_temp.told_after($$update public.topics set title = 'Archery', tags = '{mine}' where id = pg_temp.id('bows'); delete from public.messages
-  where id = pg_temp.id('q1')$$, 'bows'),
-  'Archery/renamed: 3 messages in 2-6, no summary, stale', 'a title of the user''s stays');
-select is(pg_temp.after($$update public.topics set importance = 0.2 where id = pg_temp.id('bows');
-  update public.topics set state = 'merged', merged_into = pg_temp.id('trees'), summary = null, centroid = null, embedding_model = null, centroid_turns = 0
-    where id = pg_temp.id('bows');
-  update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages where id = pg_temp.id('q1')$$,
-  $$select title from public.topics where id = pg_temp.id('bows')$$), '…', 'what was merged keeps no title of a message that is gone');
-select is(pg_temp.told_after($$update public.topics set state = 'merged', merged_into = pg_temp.id('trees') where id = pg_temp.id('bows');
-  update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages
-    where chat_id = pg_temp.id('talk')$$, 'bows'), 'gone', 'nor does it outlive what it was merged into');
+select is(pg_temp.told_after(change, topic), told, what) from (values
+  (pg_temp.deletion('{q1}'), 'bows', '…/0: 3 messages in 2-6, no summary, stale', 'its first question is deleted: the answer stays, and a job makes a title'),
+  (pg_temp.deletion('{a1}'), 'bows', 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'an answer is deleted'),
+  (pg_temp.edit('q1', $$content = 'crossbows'$$), 'bows', '…/0: 4 messages in 1-6, no summary, stale', 'its first question is edited'),
+  (pg_temp.edit('q1', $$content = 'bows of yew!'$$), 'bows', '…/0: 4 messages in 1-6, no summary, stale', 'by a character that is no word'),
+  (pg_temp.edit('q3', $$content = ' '$$), 'bows', 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'a question is emptied'),
+  (pg_temp.edit('q3', $$role = 'assistant'$$), 'trees', 'oaks/3: 5 messages in 3-8, about oaks up to 8, stale',
+    'a question becomes an answer of the turn before: that is to be packed again'),
+  (pg_temp.edit('q3', $$role = 'assistant'$$), 'bows', 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'and leaves its topic to its own answer'),
+  (pg_temp.edit('a1', $$role = 'user'$$), 'bows', 'bows of yew/1: 4 messages in 1-6, no summary, stale', 'an answer becomes a question'),
+  (pg_temp.edit('a1', $$superseded_by = pg_temp.id('a3'), token_count = 0$$), 'bows', 'bows of yew/1: 3 messages in 1-6, no summary, stale',
+    'an answer is superseded'),
+  (pg_temp.deletion('{q1,a1,a3}'), 'bows', '…/0: 1 messages in 5-5, no summary, stale', 'several'),
+  (pg_temp.deletion('{q1,a1,q3,a3}'), 'bows', 'gone', 'all of its messages'),
+  (pg_temp.deletion('{q1,a1,q3,a3}'), 'trees', 'oaks/3: 4 messages in 3-8, about oaks up to 8, 4 packed up to 8, archived', 'and not the others'''),
+  (pg_temp.deletion('{a4}'), 'trees', 'oaks/3: 3 messages in 3-7, no summary, stale', 'an archived topic is active again'),
+  ($$delete from public.chats where id = pg_temp.id('talk')$$, 'bows', 'gone', 'the chat'),
+  ($$update public.messages set pinned = true, metadata = '{"x": 1}', tool_name = 'x' where chat_id = pg_temp.id('talk')$$, 'bows',
+    pg_temp.told('bows'), 'other columns change nothing of it'),
+  ($$update public.topics set title = 'Archery', tags = '{mine}' where id = pg_temp.id('bows');$$ || pg_temp.deletion('{q1}'), 'bows',
+    'Archery/renamed: 3 messages in 2-6, no summary, stale', 'a title of the user''s stays'),
+  (pg_temp.merge_bows() || $$delete from public.messages where chat_id = pg_temp.id('talk')$$, 'bows', 'gone', 'nothing outlives what it was merged into'),
+  (pg_temp.moved(3, 'bows'), 'trees', '…/0: 2 messages in 7-8, no summary, stale', 'a turn that leaves a topic takes its title and summary along'),
+  (pg_temp.moved(5, 'trees'), 'trees', 'oaks/3: 6 messages in 3-8, about oaks up to 8, stale', 'one that comes between is to be packed'),
+  ($$insert into public.messages (chat_id, role, content, reply_to) values (pg_temp.id('talk'), 'assistant', 'and tall', pg_temp.id('q4'));
+    select throughline.index_chat(pg_temp.id('talk'), null)$$, 'trees', 'oaks/3: 5 messages in 3-9, about oaks up to 8, 4 packed up to 8, archived',
+    'a turn grows')) changes (change, topic, told, what);
+select is(pg_temp.after(change, 'select ' || question), answer, what) from (values
+  (pg_temp.deletion('{a4}'), $$string_agg(format('%s %s %s', seq, resting, topic_model), ', ' order by seq) from public.turn_index
+    where topic_id = pg_temp.id('trees')$$, '3 f m, 7 f ', 'its turns get their vectors again, and the one that changed is chosen again'),
+  (pg_temp.deletion('{a4}'), $$(centroid is null)::text || centroid_turns from public.topics where id = pg_temp.id('trees')$$, 'true0',
+    'the mean of vectors that are gone goes'),
+  (pg_temp.deletion('{a1}'), $$(centroid = pg_temp.along(3))::text || centroid_turns || embedding_model from public.topics where id = pg_temp.id('bows')$$,
+    'true1m', 'the rest is the mean of what remains'),
+  (pg_temp.deletion('{a1}'), $$version::text from public.topics where id = pg_temp.id('bows')$$,
+    (select (version + 1)::text from public.topics where id = pg_temp.id('bows')), 'a job that is at work is told'),
+  (pg_temp.merge_bows() || pg_temp.deletion('{q1}'), $$title from public.topics where id = pg_temp.id('bows')$$, '…',
+    'what was merged keeps no title of a message that is gone')) changes (change, question, answer, what);
+select is(pg_temp.after(pg_temp.edit(message, change),
+  $$select string_agg(concat(seq, ' ', case topic_model when '' then 'never' else coalesce(topic_model, 'later') end), ', ' order by seq)
+      from public.turn_index where topic_id = pg_temp.id('bows')$$), chosen, format('chosen again: %s of %s', change, message))
+  from (values ('a1', $$role = 'user'$$, '1 later, 2 later, 5 m'), ('q1', $$content = ' '$$, '2 never, 5 m')) changes (message, change, chosen);
 -- A title that was made with a summary is of all of its messages.
 update public.topics set title = 'Yew and ash', title_seq = 0 where id = pg_temp.id('bows');
-select is(pg_temp.without('{a1}', 'bows'), '…/0: 3 messages in 1-6, no summary, stale', 'it goes with each of them');
-select is(pg_temp.without('{a4}', 'bows'), 'Yew and ash/0: 4 messages in 1-6, about bows of yew up to 2, 2 packed up to 2', 'and with no other');
-select is(pg_temp.after($$update public.topics set state = 'merged', merged_into = pg_temp.id('trees') where id = pg_temp.id('bows');
-  update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows');
-  delete from public.messages where id = pg_temp.id('a1')$$, $$select title from public.topics where id = pg_temp.id('bows')$$), '…',
+select is(pg_temp.told_after(pg_temp.deletion('{a1}'), 'bows'), '…/0: 3 messages in 1-6, no summary, stale', 'it goes with each of them');
+select is(pg_temp.told_after(pg_temp.deletion('{a4}'), 'bows'), 'Yew and ash/0: 4 messages in 1-6, about bows of yew up to 2, 2 packed up to 2',
+  'and with no other');
+select is(pg_temp.after(pg_temp.merge_bows() || pg_temp.deletion('{a1}'), $$select title from public.topics where id = pg_temp.id('bows')$$), '…',
   'also where they are another topic''s by now');
-update public.topics set title = 'bows of yew', title_seq = 1 where id = pg_temp.id('bows');
-select is(pg_temp.told_after($$update public.turn_index set topic_id = pg_temp.id('bows') where chat_id = pg_temp.id('talk') and seq = 3;
-  select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'),
-    '…/0: 2 messages in 7-8, no summary, stale', 'a turn that leaves a topic takes its title and summary along');
-select is(pg_temp.told_after($$update public.turn_index set topic_id = pg_temp.id('trees') where chat_id = pg_temp.id('talk') and seq = 5;
-  select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'),
-    'oaks/3: 6 messages in 3-8, about oaks up to 8, stale', 'one that comes between is to be packed');
-select is(pg_temp.told_after($$
-  insert into public.messages (chat_id, role, content, reply_to) values (pg_temp.id('talk'), 'assistant', 'and tall', pg_temp.id('q4'));
-  select throughline.index_chat(pg_temp.id('talk'), null)$$, 'trees'),
-  'oaks/3: 5 messages in 3-9, about oaks up to 8, 4 packed up to 8, archived', 'a turn grows');
 
 -- What people with psql see: the table of S0, and both curves.
 select is((select string_agg(format('%s: %s, %s', accesses, round(extract(epoch from life) / 86400),
