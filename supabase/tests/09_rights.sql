@@ -1,8 +1,9 @@
--- The rights to every relation and function of ours, from the catalog, and that nobody reaches the rows of another
--- user. A new relation or function that is not listed here fails.
+-- The rights to every relation, column and function of ours, from the catalog, that nobody reaches the rows of another user, and
+-- what only rows decide. A new relation or function that is not listed here fails.
 begin;
 \ir helpers.psql
 \ir rows.psql
+select * from no_plan();
 
 -- Our relations: those of these schemas.
 create temp view ours as
@@ -62,8 +63,7 @@ insert into expected select name, '', '', '', '', '' from unnest(array[
 create function pg_temp.rights(who text, relation oid) returns text language sql as $$
   select coalesce(string_agg(left(verb, 1), '' order by place), '')
     from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality verbs (verb, place)
-   where has_schema_privilege(who, (select relnamespace from pg_class where oid = relation), 'usage')
-     and (has_table_privilege(who, relation, verb) or verb <> 'DELETE' and has_any_column_privilege(who, relation, verb))
+   where has_table_privilege(who, relation, verb) or verb <> 'DELETE' and has_any_column_privilege(who, relation, verb)
 $$;
 
 -- A statement of a verb (S, I, U, D) on a relation.
@@ -94,14 +94,11 @@ create temp view functions_of_ours as
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
    where n.nspname in ('public', 'throughline', 'inspect', 'river')
      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
-     and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid)
-      ;
+     and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid);
 create function pg_temp.callable(who text) returns text language sql as $$
   select string_agg(name, ' ' order by name) from functions_of_ours
    where has_schema_privilege(who, schema, 'usage') and has_function_privilege(who, oid, 'execute')
 $$;
-
-select plan((select 5 * count(*) + 14 from expected)::int + (select 4 * 7 * count(*) + count(*) from tables_of_users)::int);
 
 -- The list is complete.
 select is_empty('select full_name from ours except select full_name from expected', 'each relation has its line above');
@@ -114,6 +111,34 @@ select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.
   from expected e
  cross join lateral (values ('anon', anon), ('authenticated', authenticated), ('service_role', service_role), ('throughline_app', throughline_app),
    ('throughline_worker', throughline_worker)) r (role, rights);
+
+-- Exactly these columns, and nothing for anon. Of tables of which it may read all, the columns are not listed.
+create function pg_temp.columns_to(verb text) returns text language sql as $$
+  select string_agg(p.table_name || '(' || p.columns || ')', ' ' order by p.table_name collate "C")
+    from (select table_name, string_agg(column_name, ' ' order by column_name collate "C") as columns
+            from information_schema.column_privileges c
+           where table_schema = 'public' and grantee = 'authenticated' and privilege_type = verb
+             and not exists (select from information_schema.table_privileges t
+                              where t.table_schema = 'public' and t.table_name = c.table_name and t.grantee = 'authenticated' and t.privilege_type = verb)
+           group by table_name) p
+$$;
+select is(pg_temp.columns_to('SELECT'),
+  'memories(access_count confidence conflicts_with content created_at durable edited id lang last_accessed memory_type origin pinned recorded_at retracted_at '
+  'source_session_id status superseded_by updated_at user_id valid_from valid_precision valid_to version) '
+  'memory_users(created_at enabled excluded language time_zone updated_at user_id version) '
+  'topics(access_count chat_id compacted_messages compacted_seq created_at first_seq id importance importance_rated last_active_at '
+  'last_seq merged_into message_count number stale state summary summary_seq summary_tokens tags title title_seq user_id version)',
+  'authenticated may read these columns');
+select is(pg_temp.columns_to('INSERT'),
+  'chats(id max_turns memory_strategy metadata recall remember system_prompt tags title topics ttl_hours user_id) '
+  'memory_users(enabled excluded language time_zone user_id)', 'authenticated may insert these columns');
+select is(pg_temp.columns_to('UPDATE'),
+  'chats(max_turns memory_strategy metadata recall remember system_prompt tags title topics ttl_hours) memory_users(enabled excluded language time_zone) '
+  'topics(importance tags title)', 'authenticated may update these columns');
+select is_empty(
+  $$select table_schema, table_name, grantee, privilege_type from information_schema.table_privileges
+     where table_schema in ('public', 'throughline', 'river', 'inspect') and grantee in ('anon', 'authenticated', 'PUBLIC')
+       and (privilege_type not in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') or grantee = 'PUBLIC')$$, 'no client may do anything else, and PUBLIC nothing');
 
 -- What is not a right is refused when it is tried.
 select is_empty(
@@ -161,7 +186,76 @@ select is_empty(
   'nobody writes rows of another user');
 select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '23505', 'the test does insert: this copy is refused as a duplicate');
 
--- Functions: a client may call none, and the server only those that it needs.
+-- What only rows decide. By statement and role: the number of rows, 'denied', or the error.
+create temp table matrix (statement text, anon text, a text, b text, service text, app_a text, app_b text, app_nobody text);
+insert into matrix values
+  -- statement                                                                     anon      A         B         service_role app A   app B     app nobody
+  ($$insert into public.chats (title) values ('mine')$$,                          'denied', '1',      '1',      '23502',  '1',      '1',      'denied'),
+  ($$insert into public.chats (user_id) values (pg_temp.id('A'))$$,               'denied', '1',      'denied', '1',      '1',      'denied', 'denied'),
+  ($$update public.chats set title = 'x'$$,                                       'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$update public.chats set user_id = pg_temp.id('B')
+      where id = pg_temp.id('chat of A')$$,                                       'denied', 'denied', 'denied', '1',      'denied', '0',      '0'),
+  ($$delete from public.chats where id = pg_temp.id('chat of A')$$,               'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$insert into public.messages (chat_id, user_id, role)
+     values (pg_temp.id('chat of A'), pg_temp.id('A'), 'user')$$,                 'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  -- Without a user_id the message gets the chat's, and the policies still apply.
+  ($$insert into public.messages (chat_id, role)
+     values (pg_temp.id('chat of A'), 'user')$$,                                  'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  -- A message of B in A's chat: for B there is no such chat.
+  ($$insert into public.messages (chat_id, user_id, role)
+     values (pg_temp.id('chat of A'), pg_temp.id('B'), 'user')$$,                 'denied', 'denied', 'denied', '23503',  '23503',  '23503',  '23503'),
+  ($$update public.messages set content = 'x'$$,                                  'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$delete from public.messages where id = pg_temp.id('message of A')$$,         'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$update public.conversation_briefs set user_id = pg_temp.id('B')
+      where chat_id = pg_temp.id('chat of A')$$,                                  'denied', 'denied', 'denied', '1',      'denied', '0',      '0'),
+  -- The server may only redact a revision.
+  ($$update public.conversation_brief_revisions set global_summary = null$$,      'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$update public.conversation_brief_revisions set turns = 9$$,                  'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
+  -- The server inserts deltas as itself, for all users at once; as a user it may read and delete them.
+  ($$insert into public.message_deltas (message_id, user_id, start_char, delta)
+     values (pg_temp.id('message of A'), pg_temp.id('A'), 6, 'x')$$,              'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$delete from public.message_deltas$$,                                         'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  -- Memories are written by the server and its jobs; a phone reads them and changes the user's settings.
+  ($$select * from public.memories$$,                                             'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$insert into public.memories (user_id, content)
+     values (pg_temp.id('A'), 'x')$$,                                             'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  ($$update public.memories set user_id = pg_temp.id('B')
+      where id = pg_temp.id('memory of A')$$,                                     'denied', 'denied', 'denied', '23503',  'denied', '0',      '0'),
+  ($$update public.memory_users set enabled = false$$,                            'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$update public.memory_users set version = 9$$,                                'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$insert into public.memory_users (user_id, enabled) values (pg_temp.id('A'), false)
+     on conflict (user_id) do update set enabled = excluded.enabled$$,            'denied', '1',      'denied', '1',      '1',      'denied', 'denied'),
+  -- A source belongs to the user of its memory.
+  ($$insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at)
+     values (pg_temp.id('memory of A'), pg_temp.id('message of B'), pg_temp.id('B'), pg_temp.id('chat of B'), 1, 'x', now())$$,
+                                                                                  'denied', 'denied', 'denied', '23503',  'denied', '23503',  'denied'),
+  ($$truncate public.chats cascade$$,                                             'denied', 'denied', 'denied', '0',      'denied', 'denied', 'denied');
+
+select is(pg_temp.attempt(e.who, m.statement), e.outcome, e.who || ': ' || regexp_replace(m.statement, '\s+', ' ', 'g'))
+  from matrix m
+ cross join lateral (values
+   ('anon', m.anon), ('A', m.a), ('B', m.b), ('service_role', m.service),
+   ('app A', m.app_a), ('app B', m.app_b), ('app nobody', m.app_nobody)) e (who, outcome);
+create function pg_temp.seen(relation regclass, variadic whos text[]) returns text language sql as $$
+  select string_agg(pg_temp.attempt(who, format('select from %s', relation)), ' ' order by place) from unnest(whos) with ordinality w (who, place)
+$$;
+select is(pg_temp.seen(name, 'app A', 'app B', 'app nobody'), '1 1 0', 'the server sees a user''s rows of ' || name)
+  from tables_of_users where schema = 'public';
+select is(pg_temp.seen(name, 'A', 'B', 'anon'), case when authenticated ~ 'S' then '1 1 denied' else 'denied denied denied' end,
+  'a phone sees its user''s rows of ' || name) from tables_of_users where schema = 'public';
+
+-- No client may use our schemas, nor the server those of jobs and of people. Functions: a client may call none, and the server
+-- only those that it needs.
+select is_empty(
+  $$select who, schema from unnest(array['anon', 'authenticated', 'throughline_app']) who, unnest(array['throughline', 'river', 'inspect']) schema
+     where has_schema_privilege(who, schema, 'usage') and (who, schema) <> ('throughline_app', 'throughline')$$, 'these may use no schema');
+select is_empty(
+  $$select who, name from functions_of_ours, unnest(array['anon', 'authenticated']) who
+     where schema <> 'river'::regnamespace and has_function_privilege(who, oid, 'execute')$$, 'nor, were it theirs, call a function of ours');
+select is_empty(
+  $$select c.oid::regclass, who from pg_class c, unnest(array['anon', 'authenticated', 'throughline_app']) who
+     where c.relnamespace in ('throughline'::regnamespace, 'inspect'::regnamespace, 'river'::regnamespace) and c.relkind = 'S'
+       and has_sequence_privilege(who, c.oid, 'usage')$$, 'nor count with a sequence');
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
