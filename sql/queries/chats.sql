@@ -20,7 +20,7 @@ select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.
 on conflict (id) do nothing;
 
 -- name: ReadChatContext :one
--- A chat without its messages. At most one row.
+-- A chat without its messages.
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = sqlc.arg(chat_id)) as has_files,

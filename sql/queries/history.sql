@@ -10,7 +10,6 @@ on conflict (id) do nothing;
 
 -- name: ReadChat :one
 -- row: history.Chat
--- At most one row.
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
@@ -86,7 +85,7 @@ select count(*) as chats, coalesce(sum(gone.message_count), 0)::bigint as messag
   from gone;
 
 -- name: ChatState :one
--- Whether the user has the chat, and whether it is expired. At most one row.
+-- Whether the user has the chat, and whether it is expired.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.chats c where c.id = sqlc.arg(chat_id);
 
@@ -112,7 +111,6 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
   from cleared;
 
 -- name: ReadBriefState :one
--- At most one row.
 select version, cleared_seq, stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
 
 -- name: ListFiles :many
@@ -218,7 +216,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
 
 -- name: FindMessagesChat :one
 -- row: ChatStateRow
--- The state of the chat that a message belongs to. At most one row.
+-- The state of the chat that a message belongs to.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.messages m join public.chats c on c.id = m.chat_id
  where m.id = sqlc.arg(message_id);
@@ -232,7 +230,6 @@ update public.messages m
 
 -- name: FindMessage :one
 -- row: history.Message
--- At most one row.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -243,7 +240,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
  where m.id = sqlc.arg(message_id);
 
 -- name: LockMessagesChat :one
--- Locks the chat's row before its messages, as a turn does. At most one row.
+-- Locks the chat's row before its messages, as a turn does.
 select c.id from public.chats c
  where c.id = (select m.chat_id from public.messages m where m.id = sqlc.arg(message_id))
    for no key update;
@@ -256,5 +253,4 @@ delete from public.messages m
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'));
 
 -- name: MessageStatus :one
--- At most one row.
 select status from public.messages where id = sqlc.arg(message_id);

@@ -88,7 +88,6 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
 
 -- name: FindMemory :one
 -- row: history.Memory
--- At most one row.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
@@ -223,7 +222,6 @@ delete from public.memories m where m.user_id = (select auth.uid());
 
 -- name: ReadMemorySettings :one
 -- row: history.MemorySettings
--- At most one row.
 select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid());
 
 -- name: ChangeMemorySettings :execrows

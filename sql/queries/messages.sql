@@ -1,6 +1,5 @@
 -- name: FindEarlierTurn :one
--- The message that the client already sent with the same id, with its files, and the latest reply to it. At
--- most one row.
+-- The message that the client already sent with the same id, with its files, and the latest reply to it.
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
        array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
@@ -127,7 +126,7 @@ update public.messages
  where id = sqlc.arg(id) and chat_id = sqlc.arg(chat_id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :one
--- One reply of a chat, or its latest; at most one row. The text of a running reply is its deltas from
+-- One reply of a chat, or its latest. The text of a running reply is its deltas from
 -- from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
 -- index for it otherwise.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,

@@ -1,7 +1,7 @@
 -- What recall asks of the index of turns, as the user who asks; see the functions in the migrations.
 
 -- name: RecallsOthers :one
--- Whether a prompt of the chat may quote turns of the user's other chats, and there are any. At most one row.
+-- Whether a prompt of the chat may quote turns of the user's other chats, and there are any.
 select (exists (select from public.conversation_briefs o
                  where o.user_id = c.user_id and o.chat_id <> c.id and (o.indexed_seq > o.cleared_seq or o.to_index))
         and not exists (select from public.memory_users u where u.user_id = c.user_id and not u.enabled))::bool as any

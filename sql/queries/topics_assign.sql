@@ -1,12 +1,13 @@
 -- What gives turns their topics, archives topics that faded and merges those that are the same. A chat has topics unless the
--- server or the chat says off: always if one of them says on, else once it has a brief, or has topics already.
+-- server or the chat says off: always if one of them says on, else once it has a brief, or has topics already. As the chat's
+-- owner, unless a query says otherwise.
 
 -- name: AssignClaim :one
--- As the chat's owner. Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
+-- Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
 select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('topics:' || sqlc.arg(chat_id)::text, 0));
 
 -- name: AssignReadChat :one
--- As the chat's owner, after LockOwnBrief.
+-- After LockOwnBrief.
 select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as imported,
        (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
         and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null
@@ -17,7 +18,7 @@ select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as
 
 -- name: AssignReadTopics :many
 -- row: topics.Topic + cleared
--- As the chat's owner: the topics that turns may join, and those from before the last clear that have turns after it, because
+-- The topics that turns may join, and those from before the last clear that have turns after it, because
 -- their user merged others into them: turns may leave them. What was cleared never comes back.
 select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
        t.message_count, string_to_array(btrim(t.centroid::text, '[]'), ',')::real[] as centroid, coalesce(t.embedding_model, '') as model, t.centroid_turns,
@@ -30,7 +31,7 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
 
 -- name: AssignReadTurns :many
 -- row: assign.Turn
--- As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
+-- The first turns without a topic, and those that have a vector of the model now and had none when their
 -- topic was chosen; '' stands for no model. With the turn before each, whether that and the turn after it wait for a
 -- vector, and what its messages say of importance.
 with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)),
@@ -70,11 +71,10 @@ select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-00
  order by w.seq;
 
 -- name: AssignRenew :exec
--- As the chat's owner: centroids of topics whose turns' vectors were all made again by this model.
+-- Centroids of topics whose turns' vectors were all made again by this model.
 select throughline.renew_centroids(sqlc.arg(chat_id)::uuid, sqlc.arg(model)::text);
 
 -- name: AssignInsertTopic :exec
--- As the chat's owner.
 insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
    centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
 select sqlc.arg(id)::uuid, c.id, c.user_id, sqlc.arg(number)::int, sqlc.arg(title)::text, sqlc.arg(title_seq)::bigint, sqlc.arg(importance)::float8,
@@ -84,7 +84,6 @@ select sqlc.arg(id)::uuid, c.id, c.user_id, sqlc.arg(number)::int, sqlc.arg(titl
   from throughline.own_chats c where c.id = sqlc.arg(chat_id);
 
 -- name: AssignUpdateTopic :exec
--- As the chat's owner.
 update throughline.own_topics t
    set importance = sqlc.arg(importance)::float8, importance_rated = sqlc.arg(importance_rated)::bool, access_count = sqlc.arg(access_count)::int,
        message_count = sqlc.arg(message_count)::int, centroid = sqlc.narg(centroid)::throughline.embedding, embedding_model = sqlc.narg(embedding_model)::text,
@@ -93,14 +92,14 @@ update throughline.own_topics t
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignGive :exec
--- As the chat's owner: what a person chose for a topic of an imported chat.
+-- What a person chose for a topic of an imported chat.
 update throughline.own_topics t
    set title = coalesce(sqlc.narg(title)::text, t.title), title_seq = case when sqlc.narg(title)::text is null then t.title_seq end,
      tags = sqlc.arg(tags)::text[]
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignKeepImported :exec
--- As the chat's owner: what is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
+-- What is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
 -- none waits for its vector.
 update throughline.own_briefs b
    set imported_topics = case when b.assigned_seq < sqlc.arg(last_seq)::bigint
@@ -109,12 +108,12 @@ update throughline.own_briefs b
  where b.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignRetitle :exec
--- As the chat's owner. A title that a user has set stays.
+-- A title that a user has set stays.
 update throughline.own_topics t set title = sqlc.arg(title)::text, title_seq = sqlc.arg(title_seq)::bigint
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id) and t.title_seq is not null;
 
 -- name: AssignTurns :exec
--- As the chat's owner. Of an open turn the topic is chosen again once it has a vector.
+-- Of an open turn the topic is chosen again once it has a vector.
 update throughline.own_turn_index i
    set topic_id = n.topic_id, topic_model = case when n.open then null else n.topic_model end
   from (select unnest(sqlc.arg(seqs)::bigint[]) as seq, unnest(sqlc.arg(topic_ids)::uuid[]) as topic_id,
@@ -122,22 +121,22 @@ update throughline.own_turn_index i
  where i.chat_id = sqlc.arg(chat_id) and i.seq = n.seq;
 
 -- name: AssignRecount :exec
--- As the chat's owner: what a topic has, after turns have joined or left it out of turn. Without any it is deleted.
+-- What a topic has, after turns have joined or left it out of turn. Without any it is deleted.
 select throughline.recount_topic(sqlc.arg(chat_id)::uuid, sqlc.arg(topic_id)::uuid);
 
 -- name: AssignAdvance :exec
--- As the chat's owner. all: nothing is left, nor to be chosen again by vectors of the model; '' stands for no model.
+-- all: nothing is left, nor to be chosen again by vectors of the model; '' stands for no model.
 update throughline.own_briefs b
    set assigned_seq = case when sqlc.arg(is_all)::bool then b.indexed_seq else greatest(b.assigned_seq, sqlc.arg(assigned_seq)::bigint) end,
        choose_model = case when not sqlc.arg(is_all)::bool or sqlc.arg(model)::text = '' then b.choose_model end
  where b.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignNothing :exec
--- As the chat's owner: a chat without topics has none to choose again.
+-- A chat without topics has none to choose again.
 update throughline.own_briefs b set choose_model = null where b.chat_id = sqlc.arg(chat_id) and b.choose_model is not null;
 
 -- name: AssignReadDue :many
--- As the chat's owner: topics that are to be compacted. See AssignFindTopics.
+-- Topics that are to be compacted. See AssignFindTopics.
 select t.id from throughline.own_topics t
  where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged' and not throughline.is_put_off('compact', t.id)
    and (t.stale or t.state = 'active' and (t.summary_seq < t.compacted_seq
@@ -146,7 +145,6 @@ select t.id from throughline.own_topics t
  order by t.number;
 
 -- name: AssignCountActive :one
--- As the chat's owner.
 select count(*)::int as topics from throughline.own_topics t where t.chat_id = sqlc.arg(chat_id) and t.state = 'active';
 
 -- name: AssignMerge :one
@@ -218,9 +216,9 @@ select a.chat_id::uuid as chat_id, a.alike::bool as alike
   from throughline.look_at_alike(sqlc.arg(model)::text, sqlc.arg(cosine)::float8, sqlc.arg(after)::uuid, sqlc.arg(most)::int) a;
 
 -- name: AssignFadeAt :exec
--- As the chat's owner: when topics of the chat may have faded; null for a chat with no more than it may have.
+-- When topics of the chat may have faded; null for a chat with no more than it may have.
 update throughline.own_briefs b set topics_fade_at = sqlc.narg(fade_at)::timestamptz where b.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignCompared :exec
--- As the chat's owner: its topics are compared. What is merged then is to be compared again.
+-- Its topics are compared. What is merged then is to be compared again.
 update throughline.own_briefs b set compare_topics = false where b.chat_id = sqlc.arg(chat_id);

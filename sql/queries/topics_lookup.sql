@@ -20,7 +20,7 @@ select t.id, (t.place = 1)::boolean as latest,
 
 -- name: LookUpTopic :one
 -- row: recall.Topic
--- What a prompt shows of a topic. At most one row.
+-- What a prompt shows of a topic.
 select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at as since,
        (select count(*) from public.turn_index i where i.topic_id = t.id and i.chat_id = t.chat_id)::int as turns
   from public.topics t

@@ -40,7 +40,6 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
 
 -- name: UserTopicFind :one
 -- row: history.OneTopic + inactive_seconds
--- At most one row.
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
@@ -139,7 +138,7 @@ update public.messages m set rating = sqlc.arg(rating)::int
    and m.rating is distinct from sqlc.arg(rating)::int;
 
 -- name: UserTopicOfMessage :one
--- The topic of a message's turn, locked. At most one row.
+-- The topic of a message's turn, locked.
 select t.id, t.importance
   from public.messages m
  cross join lateral (

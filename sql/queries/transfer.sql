@@ -2,7 +2,6 @@
 
 -- name: ExportChat :one
 -- row: bundle.Chat + last_seq, expires_at, expired
--- At most one row.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
@@ -186,7 +185,7 @@ select throughline.skip_extraction(sqlc.arg(chat_id)::uuid);
 select set_config('throughline.quiet', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: FindImported :many
--- The exported chat itself, or an earlier import of it. At most one row. The coalesce is in a subselect as in
+-- The exported chat itself, or an earlier import of it. The coalesce is in a subselect as in
 -- FindReply.
 select c.id from public.chats c
  where c.id = (select coalesce((select o.id from public.chats o where o.id = sqlc.arg(original)::uuid), sqlc.arg(id)::uuid));

@@ -1,7 +1,7 @@
 -- What the prompt of a reply held, and what became of a brief, with the user's rights.
 
 -- name: FindWhyReply :one
--- The reply with that id, or the latest reply to the message with that id. At most one row.
+-- The reply with that id, or the latest reply to the message with that id.
 select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, coalesce(q.seq, r.seq)::bigint as asked_seq
   from public.messages m
   join public.messages r on r.chat_id = m.chat_id and r.role = 'assistant' and (r.id = m.id or m.role = 'user' and r.reply_to = m.id)
@@ -12,7 +12,6 @@ select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, co
 
 -- name: ReadWhyBrief :one
 -- row: history.WhyBrief
--- At most one row.
 select r.version, r.kind, r.created_at, r.global_summary as text
   from public.conversation_brief_revisions r
  where r.chat_id = sqlc.arg(chat_id) and r.version = sqlc.arg(version);
@@ -43,7 +42,6 @@ select m.id, m.content, m.status,
 
 -- name: ReadWhyTopic :one
 -- row: history.WhyTopic
--- At most one row.
 select t.id, t.title, t.summary, t.state from public.topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
 
 -- name: ReadWhyRecent :many

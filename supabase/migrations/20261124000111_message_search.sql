@@ -37,6 +37,14 @@ begin
   return query
   with expired as materialized (
     select c.id from public.chats c where c.user_id = asking and c.expires_at <= now()),
+  -- What may be found, in each of the three places.
+  said as not materialized (
+    select m.* from public.messages m
+     where m.token_count > 0 and m.content <> '' and m.superseded_by is null
+       and (with_role is null or m.role = with_role)
+       and (since is null or m.created_at >= since)
+       and (until is null or m.created_at < until)
+       and not m.chat_id = any (array(select e.id from expired e))),
   candidates as (
     select i.chat_id, i.seq from public.turn_index i where i.tsv @@ among and i.user_id = asking
      order by i.said_at desc, i.chat_id, i.seq desc),
@@ -44,7 +52,7 @@ begin
     select m.id, m.created_at, ts_rank_cd('{0.1,0.1,0.1,0.1}', v.words, query) as rank
       from candidates k
       join public.turn_index i on i.chat_id = k.chat_id and i.seq = k.seq
-      join public.messages m on m.chat_id = i.chat_id and m.seq between i.seq and i.last_seq
+      join said m on m.chat_id = i.chat_id and m.seq between i.seq and i.last_seq
      cross join lateral (
        select case when m.seq = i.seq and i.second_seq is not null then ts_filter(i.tsv, '{a}')
                    when m.seq = i.second_seq then ts_filter(i.tsv, '{b}') end as words offset 0) part
@@ -55,38 +63,24 @@ begin
                      '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])',
                        E'\x01 \\1\x01 ', 'g') end) end as words
         where not ordered or (part.words @@ wanted) is not false offset 0) v
-     where m.role <> 'system' and m.token_count > 0 and m.content <> '' and m.superseded_by is null
-       and (with_role is null or m.role = with_role)
-       and (since is null or m.created_at >= since)
-       and (until is null or m.created_at < until)
-       and not m.chat_id = any (array(select e.id from expired e))
-       and v.words @@ query
+     where m.role <> 'system' and v.words @@ query
      limit most),
   of_system as (
     select m.id, m.created_at
-      from public.messages m
-     where m.role = 'system' and m.content <> '' and (
+      from said m
+     where m.role = 'system' and (
       array_to_tsvector(array['user ' || m.user_id::text])
       || to_tsvector('throughline.words'::regconfig, regexp_replace(left(m.content, 50000),
            '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ',
              'g'))) @@ (own && query)
-       and m.user_id = asking and m.token_count > 0 and m.superseded_by is null and (in_chat is null or m.chat_id = in_chat)
-       and (with_role is null or m.role = with_role)
-       and (since is null or m.created_at >= since)
-       and (until is null or m.created_at < until)
-       and not m.chat_id = any (array(select e.id from expired e))
+       and m.user_id = asking and (in_chat is null or m.chat_id = in_chat)
      order by m.created_at desc, m.id desc
      limit most),
   not_indexed as (
     select m.id, m.created_at
       from public.conversation_briefs b
-      join public.messages m on m.chat_id = b.chat_id and m.seq > b.indexed_seq
-     where b.user_id = asking and b.to_index and (in_chat is null or b.chat_id = in_chat)
-       and m.role <> 'system' and m.token_count > 0 and m.content <> '' and m.superseded_by is null
-       and (with_role is null or m.role = with_role)
-       and (since is null or m.created_at >= since)
-       and (until is null or m.created_at < until)
-       and not m.chat_id = any (array(select e.id from expired e))
+      join said m on m.chat_id = b.chat_id and m.seq > b.indexed_seq
+     where b.user_id = asking and b.to_index and (in_chat is null or b.chat_id = in_chat) and m.role <> 'system'
      order by m.created_at desc, m.id desc
      limit 10000),
   of_others as (

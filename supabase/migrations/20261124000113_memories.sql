@@ -63,26 +63,21 @@ create index memory_users_archived_from_idx on public.memory_users (archived_fro
 -- The second foreign key to the account. Its deletion takes the locks of the user's chats before this one, as everybody
 -- does, if its cascade to chats comes first. Postgres runs cascades by the names of their triggers, which end with a
 -- number as text: usually that of an older constraint is smaller. Where it is not, both are made anew in their order.
+alter table public.memory_users add constraint memory_users_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade;
 do $$
 declare
-  in_order boolean := false;
+  fkey text;
 begin
-  alter table public.memory_users add constraint memory_users_user_id_fkey
-    foreign key (user_id) references auth.users (id) on delete cascade;
+  while (select min(t.tgname) filter (where t.tgconstrrelid = 'public.chats'::regclass)
+                > min(t.tgname) filter (where t.tgconstrrelid = 'public.memory_users'::regclass)
+           from pg_trigger t join pg_constraint c on c.oid = t.tgconstraint
+          where t.tgrelid = 'auth.users'::regclass and c.conname in ('chats_user_id_fkey', 'memory_users_user_id_fkey')
+            and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc)
   loop
-    select min(t.tgname) filter (where t.tgconstrrelid = 'public.chats'::regclass)
-           < min(t.tgname) filter (where t.tgconstrrelid = 'public.memory_users'::regclass)
-      into in_order
-      from pg_trigger t join pg_constraint c on c.oid = t.tgconstraint
-     where t.tgrelid = 'auth.users'::regclass and c.conname in ('chats_user_id_fkey', 'memory_users_user_id_fkey')
-       and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc;
-    exit when in_order;
-    alter table public.chats drop constraint chats_user_id_fkey;
-    alter table public.memory_users drop constraint memory_users_user_id_fkey;
-    alter table public.chats add constraint chats_user_id_fkey
-      foreign key (user_id) references auth.users (id) on delete cascade;
-    alter table public.memory_users add constraint memory_users_user_id_fkey
-      foreign key (user_id) references auth.users (id) on delete cascade;
+    foreach fkey in array array['chats', 'memory_users'] loop
+      execute format('alter table public.%1$s drop constraint %1$s_user_id_fkey, '
+        'add constraint %1$s_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade', fkey);
+    end loop;
   end loop;
 end
 $$;
@@ -159,8 +154,6 @@ create index memories_superseded_by_idx on public.memories (superseded_by) where
 
 -- For embed_memories and the sweep: the memories whose vector is missing or of another model.
 create index memories_embedding_model_idx on public.memories (embedding_model, user_id) where status <> 'superseded';
--- For each turn of a chat: what is always shown.
-
 -- For update_memory_graph: memories that the graph has not looked at.
 create index memories_unlinked_idx on public.memories (user_id) where graph_version is null and status = 'active';
 -- For the metrics.

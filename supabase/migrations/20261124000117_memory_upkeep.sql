@@ -67,40 +67,36 @@ language plpgsql volatile security invoker set search_path = '' as $$
 declare
   fades constant timestamptz := now() - interval '30 days';
   ends constant timestamptz := now() - interval '90 days';
-  due record;
+  owners uuid[];
+  due uuid;
   n int;
   changes int;
 begin
   decayed := 0;
   archived := 0;
-  for due in
-    select d.*
-      from (select u.user_id as owner, last_value(u.fades_at) over w as last_due, last_value(u.user_id) over w as last_owner
-              from (select x.user_id, x.fades_at from public.memory_users x
-                     where x.enabled and x.fades_at <= greatest(now(), day::timestamp at time zone 'UTC') and (x.fades_at, x.user_id) > (after_at, after_user)
-                     order by x.fades_at, x.user_id limit most) u
-            window w as (order by u.fades_at, u.user_id rows between unbounded preceding and unbounded following)) d
-     order by d.owner -- in which all lock users
-  loop
-    last_at := due.last_due;
-    last_user := due.last_owner;
-    continue when not throughline.hold_memories(due.owner); -- deleted at this moment
+  select array_agg(u.user_id order by u.fades_at, u.user_id), max(u.fades_at) into owners, last_at
+    from (select x.user_id, x.fades_at from public.memory_users x
+           where x.enabled and x.fades_at <= greatest(now(), day::timestamp at time zone 'UTC') and (x.fades_at, x.user_id) > (after_at, after_user)
+           order by x.fades_at, x.user_id limit most) u;
+  last_user := owners[cardinality(owners)];
+  for due in select o from unnest(owners) o order by o loop -- in which all lock users
+    continue when not throughline.hold_memories(due); -- deleted at this moment
     changes := 0;
     perform throughline.note_change('DECAY', 'not used for 30 days', 'decay', null, null);
     update public.memories m set confidence = m.confidence * 0.95, decayed_on = day
-     where m.user_id = due.owner and m.status = 'active' and not m.durable and not m.pinned and m.confidence > 0.1 and m.decayed_on is distinct from day
+     where m.user_id = due and m.status = 'active' and not m.durable and not m.pinned and m.confidence > 0.1 and m.decayed_on is distinct from day
        and throughline.last_use(m.last_accessed, m.recorded_at, m.created_at) < fades;
     get diagnostics n = row_count;
     decayed := decayed + n;
     changes := changes + n;
     perform throughline.note_change('ARCHIVE', 'not used for 90 days', 'decay', null, null);
     update public.memories m set status = 'archived'
-     where m.user_id = due.owner and m.status = 'active' and not m.durable and not m.pinned and m.confidence <= 0.1
+     where m.user_id = due and m.status = 'active' and not m.durable and not m.pinned and m.confidence <= 0.1
        and throughline.last_use(m.last_accessed, m.recorded_at, m.created_at) < ends;
     get diagnostics n = row_count;
     archived := archived + n;
     changes := changes + n;
-    perform throughline.plan_decay(due.owner, changes);
+    perform throughline.plan_decay(due, changes);
   end loop;
   perform set_config('throughline.change', '', true);
   return next;
@@ -113,26 +109,22 @@ returns table (last_at timestamptz, last_user uuid, deleted int)
 language plpgsql volatile security invoker set search_path = '' as $$
 declare
   old constant timestamptz := now() - make_interval(days => days);
-  due record;
+  owners uuid[];
+  due uuid;
   n int;
 begin
   deleted := 0;
-  for due in
-    select d.*
-      from (select u.user_id as owner, last_value(u.archived_from) over w as last_due, last_value(u.user_id) over w as last_owner
-              from (select x.user_id, x.archived_from from public.memory_users x
-                     where x.enabled and x.archived_from < old and (x.archived_from, x.user_id) > (after_at, after_user)
-                     order by x.archived_from, x.user_id limit most) u
-            window w as (order by u.archived_from, u.user_id rows between unbounded preceding and unbounded following)) d
-     order by d.owner
-  loop
-    last_at := due.last_due;
-    last_user := due.last_owner;
-    continue when not throughline.hold_memories(due.owner);
-    delete from public.memories m where m.user_id = due.owner and m.status = 'archived' and not m.pinned and m.updated_at < old;
+  select array_agg(u.user_id order by u.archived_from, u.user_id), max(u.archived_from) into owners, last_at
+    from (select x.user_id, x.archived_from from public.memory_users x
+           where x.enabled and x.archived_from < old and (x.archived_from, x.user_id) > (after_at, after_user)
+           order by x.archived_from, x.user_id limit most) u;
+  last_user := owners[cardinality(owners)];
+  for due in select o from unnest(owners) o order by o loop
+    continue when not throughline.hold_memories(due);
+    delete from public.memories m where m.user_id = due and m.status = 'archived' and not m.pinned and m.updated_at < old;
     get diagnostics n = row_count;
     deleted := deleted + n;
-    perform throughline.plan_decay(due.owner, n);
+    perform throughline.plan_decay(due, n);
   end loop;
   return next;
 end

@@ -5,6 +5,19 @@ select plan(49);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 0 edits', 'a new chat has an empty buffer');
+-- Makes a change, and answers what is asked then.
+create function pg_temp.made(change text, question text) returns text language plpgsql as $$
+declare
+  answer text;
+begin
+  execute change;
+  execute 'select ' || question into answer;
+  return answer;
+end
+$$;
+create function pg_temp.edited(chat text, message text, change text) returns text language sql as $$
+  select pg_temp.made(pg_temp.edit(message, change), format('pg_temp.counters(%L)', chat))
+$$;
 
 -- Inserts.
 insert into public.messages (id, chat_id, role, content, token_count) values
@@ -28,39 +41,28 @@ select is(pg_temp.counters('other'), '7 tokens, 3 turns, 0 edits', 'what is not 
 -- A reply while it runs and when it ends: new text, not an edit.
 insert into public.messages (id, chat_id, role, status) values (pg_temp.id('reply'), pg_temp.id('chat of A'), 'assistant', 'streaming');
 select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'a reply that has just begun has no tokens');
-update public.messages set lease_until = now(), cancel_requested = true where id = pg_temp.id('reply');
-select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'renewing its lease is no edit');
-update public.messages set content = 'the reply', token_count = 4, status = 'complete' where id = pg_temp.id('reply');
-select is(pg_temp.counters('chat of A'), '50 tokens, 2 turns, 0 edits', 'when it ends its text is in the buffer');
-
--- Edits in the buffer.
-update public.messages set metadata = '{"liked": true}' where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '50 tokens, 2 turns, 0 edits', 'changing metadata is no edit');
-update public.messages set content = 'two, again', token_count = 30 where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '60 tokens, 2 turns, 1 edits', 'an edit in the buffer is counted again and makes nothing stale');
-update public.messages set content = repeat('x', 80) where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '50 tokens, 2 turns, 2 edits', 'an edit without a count is estimated');
-update public.messages set role = 'system' where id = pg_temp.id('3');
-select is(pg_temp.counters('chat of A'), '50 tokens, 1 turns, 3 edits', 'a change of role changes the turns');
+select is(pg_temp.edited('chat of A', message, change), counters, what) from (values
+  ('reply', 'lease_until = now(), cancel_requested = true', '46 tokens, 2 turns, 0 edits', 'renewing its lease is no edit'),
+  ('reply', $$content = 'the reply', token_count = 4, status = 'complete'$$, '50 tokens, 2 turns, 0 edits', 'when it ends its text is in the buffer'),
+  -- Edits in the buffer.
+  ('2', $$metadata = '{"liked": true}'$$, '50 tokens, 2 turns, 0 edits', 'changing metadata is no edit'),
+  ('2', $$content = 'two, again', token_count = 30$$, '60 tokens, 2 turns, 1 edits', 'an edit in the buffer is counted again and makes nothing stale'),
+  ('2', $$content = repeat('x', 80)$$, '50 tokens, 2 turns, 2 edits', 'an edit without a count is estimated'),
+  ('3', $$role = 'system'$$, '50 tokens, 1 turns, 3 edits', 'a change of role changes the turns')) edits (message, change, counters, what);
 update public.messages set role = 'user' where id = pg_temp.id('3');
 
 -- Below, the brief covers the first two messages.
 update public.conversation_briefs set covered_seq = 2, pending_tokens = 20, pending_turns = 1, version = 1 where chat_id = pg_temp.id('chat of A');
-update public.messages set status = 'failed' where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '20 tokens, 1 turns, 4 edits', 'the status of a covered message is no edit of it');
-update public.messages set content = 'later' where id = pg_temp.id('3');
-select is(pg_temp.counters('chat of A'), '11 tokens, 1 turns, 5 edits', 'an edit after the brief leaves it fresh');
-delete from public.messages where id = pg_temp.id('reply');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 6 edits', 'so does a deletion');
-update public.messages set content = 'other words' where id = pg_temp.id('1');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 7 edits, stale', 'an edit of a covered message makes the brief stale');
-
+select is(pg_temp.edited('chat of A', '2', $$status = 'failed'$$), '20 tokens, 1 turns, 4 edits', 'the status of a covered message is no edit of it');
+select is(pg_temp.edited('chat of A', '3', $$content = 'later'$$), '11 tokens, 1 turns, 5 edits', 'an edit after the brief leaves it fresh');
+select is(pg_temp.made(pg_temp.deletion('{reply}'), $$pg_temp.counters('chat of A')$$), '7 tokens, 1 turns, 6 edits', 'so does a deletion');
+select is(pg_temp.edited('chat of A', '1', $$content = 'other words'$$), '7 tokens, 1 turns, 7 edits, stale',
+  'an edit of a covered message makes the brief stale');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
-update public.messages set reply_to = pg_temp.id('1') where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 8 edits, stale', 'so does a change of reply_to');
+select is(pg_temp.edited('chat of A', '2', $$reply_to = pg_temp.id('1')$$), '7 tokens, 1 turns, 8 edits, stale', 'so does a change of reply_to');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
-delete from public.messages where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 9 edits, stale', 'so does a deletion, and the counters are still those of the buffer');
+select is(pg_temp.made(pg_temp.deletion('{2}'), $$pg_temp.counters('chat of A')$$), '7 tokens, 1 turns, 9 edits, stale',
+  'so does a deletion, and the counters are still those of the buffer');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
 update public.messages set content = '' where id = pg_temp.id('1');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
@@ -80,18 +82,16 @@ values (pg_temp.id('call'), pg_temp.id('tools'), 'assistant', '', 0, jsonb_build
 select cmp_ok((select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), '>', 6000, 'tool calls count, whatever is given');
 select is((select token_count from public.messages where id = pg_temp.id('call')),
           (select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), 'and are counted in it');
-update public.messages set tool_calls = '[{"name": "f"}]' where id = pg_temp.id('call');
-select is(pg_temp.counters('tools'), '6 tokens, 0 turns, 1 edits', 'changing them is an edit and is counted');
+select is(pg_temp.edited('tools', 'call', $$tool_calls = '[{"name": "f"}]'$$), '6 tokens, 0 turns, 1 edits', 'changing them is an edit and is counted');
 update public.conversation_briefs set covered_seq = 1, pending_tokens = 0, version = 1 where chat_id = pg_temp.id('tools');
-update public.messages set tool_calls = '[{"name": "g"}]' where id = pg_temp.id('call');
-select is(pg_temp.counters('tools'), '0 tokens, 0 turns, 2 edits, stale', 'which makes a brief that holds them stale');
+select is(pg_temp.edited('tools', 'call', $$tool_calls = '[{"name": "g"}]'$$), '0 tokens, 0 turns, 2 edits, stale',
+  'which makes a brief that holds them stale');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('tools');
 insert into public.messages (id, chat_id, role, content, token_count, name) values (pg_temp.id('result'), pg_temp.id('tools'), 'tool', '42', 1, 'calculator');
 select is(pg_temp.counters('tools'), '6 tokens, 0 turns, 2 edits', 'a tool''s name weighs, because it is shown');
-update public.messages set name = 'adder' where id = pg_temp.id('result');
-select is(pg_temp.counters('tools'), '4 tokens, 0 turns, 3 edits', 'and changing it is an edit');
-update public.messages set superseded_by = gen_random_uuid(), tool_calls = '[{"name": "h"}]' where id = pg_temp.id('result');
-select is(pg_temp.counters('tools'), '0 tokens, 0 turns, 4 edits', 'a superseded reply weighs nothing, with its calls');
+select is(pg_temp.edited('tools', 'result', $$name = 'adder'$$), '4 tokens, 0 turns, 3 edits', 'and changing it is an edit');
+select is(pg_temp.edited('tools', 'result', $$superseded_by = gen_random_uuid(), tool_calls = '[{"name": "h"}]'$$), '0 tokens, 0 turns, 4 edits',
+  'a superseded reply weighs nothing, with its calls');
 delete from public.messages where chat_id = pg_temp.id('tools');
 insert into public.messages (id, chat_id, role, content, token_count) values (pg_temp.id('lie'), pg_temp.id('tools'), 'user', repeat('word ', 4000), 0);
 select is((select token_count from public.messages where id = pg_temp.id('lie')), 626, 'no text weighs less than any text can');
@@ -107,20 +107,17 @@ insert into public.messages (id, chat_id, role, content, token_count) values
   (pg_temp.id('b3'), pg_temp.id('blank'), 'assistant', E'\u2003', 9);
 select is(pg_temp.all_turns(), '0 tokens, 0 turns, 0 edits of 0, 0 cleared', 'blank messages count nowhere');
 select is((select title from public.chats where id = pg_temp.id('blank')), '', 'and give no title');
-update public.messages set content = 'words', token_count = 1 where id = pg_temp.id('b1');
-select is(pg_temp.all_turns(), '1 tokens, 1 turns, 1 edits of 1, 0 cleared', 'one that gets words is a turn');
-update public.messages set content = ' ', token_count = 1 where id = pg_temp.id('b1');
-select is(pg_temp.all_turns(), '0 tokens, 0 turns, 2 edits of 0, 0 cleared', 'and none when it loses them');
-update public.messages set tool_calls = '[]' where id = pg_temp.id('b1');
-select is(pg_temp.all_turns(), '0 tokens, 0 turns, 3 edits of 0, 0 cleared', 'no call is still blank');
-update public.messages set tool_calls = '[{"name": "f"}]' where id = pg_temp.id('b1');
-select is(pg_temp.all_turns(), '6 tokens, 1 turns, 4 edits of 1, 0 cleared', 'a call is not');
+select is(pg_temp.made(pg_temp.edit('b1', change), 'pg_temp.all_turns()'), counters || ', 0 cleared', what) from (values
+  ($$content = 'words', token_count = 1$$, '1 tokens, 1 turns, 1 edits of 1', 'one that gets words is a turn'),
+  ($$content = ' ', token_count = 1$$, '0 tokens, 0 turns, 2 edits of 0', 'and none when it loses them'),
+  ($$tool_calls = '[]'$$, '0 tokens, 0 turns, 3 edits of 0', 'no call is still blank'),
+  ($$tool_calls = '[{"name": "f"}]'$$, '6 tokens, 1 turns, 4 edits of 1', 'a call is not')) edits (change, counters, what);
 update public.messages set tool_calls = null where id = pg_temp.id('b1');
 update public.conversation_briefs set covered_seq = 3, cleared_seq = 3 where chat_id = pg_temp.id('blank');
-update public.messages set content = 'words' where id = pg_temp.id('b2');
-select is(pg_temp.all_turns(), '0 tokens, 0 turns, 6 edits, stale of 1, 1 cleared', 'before a clear it is a cleared turn');
-delete from public.messages where id in (pg_temp.id('b1'), pg_temp.id('b2'));
-select is(pg_temp.all_turns(), '0 tokens, 0 turns, 7 edits, stale of 0, 0 cleared', 'and deleting it moves both counts');
+select is(pg_temp.made(pg_temp.edit('b2', $$content = 'words'$$), 'pg_temp.all_turns()'), '0 tokens, 0 turns, 6 edits, stale of 1, 1 cleared',
+  'before a clear it is a cleared turn');
+select is(pg_temp.made(pg_temp.deletion('{b1,b2}'), 'pg_temp.all_turns()'), '0 tokens, 0 turns, 7 edits, stale of 0, 0 cleared',
+  'and deleting it moves both counts');
 
 -- In no view either.
 insert into public.chats (id, user_id) values (pg_temp.id('viewed'), pg_temp.id('A'));
@@ -149,10 +146,9 @@ select is(pg_temp.counters('left'), '20 tokens, 1 turns, 1 edits', 'a reply that
 select is(pg_temp.counters('right'), '25 tokens, 1 turns, 0 edits', 'nor is that of another chat');
 -- Only by hand.
 insert into public.messages (id, chat_id, role, status) values (pg_temp.id('l3'), pg_temp.id('left'), 'user', 'streaming');
-update public.messages set content = 'three', token_count = 5 where id = pg_temp.id('l3');
-select is(pg_temp.counters('left'), '25 tokens, 2 turns, 1 edits', 'a message of the user that gets words while it is marked as running is a turn');
-update public.messages set content = '', status = 'failed' where id = pg_temp.id('l3');
-select is(pg_temp.counters('left'), '20 tokens, 1 turns, 1 edits', 'and none when it loses them');
+select is(pg_temp.edited('left', 'l3', $$content = 'three', token_count = 5$$), '25 tokens, 2 turns, 1 edits',
+  'a message of the user that gets words while it is marked as running is a turn');
+select is(pg_temp.edited('left', 'l3', $$content = '', status = 'failed'$$), '20 tokens, 1 turns, 1 edits', 'and none when it loses them');
 
 select * from finish();
 rollback;

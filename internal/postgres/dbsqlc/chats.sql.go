@@ -66,7 +66,7 @@ type ReadChatContextRow struct {
 	ToolsUsed                  []string
 }
 
-// A chat without its messages. At most one row.
+// A chat without its messages.
 var ReadChatContext = query.Single[uuid.UUID, ReadChatContextRow](`-- name: ReadChatContext :one
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,

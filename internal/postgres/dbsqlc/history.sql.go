@@ -31,7 +31,6 @@ type CreateChatParams struct {
 	ToolName           *string
 }
 
-// At most one row.
 var ReadChat = query.Single[uuid.UUID, history.Chat](`-- name: ReadChat :one
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
@@ -149,7 +148,7 @@ type ChatStateRow struct {
 	Expired   bool
 }
 
-// Whether the user has the chat, and whether it is expired. At most one row.
+// Whether the user has the chat, and whether it is expired.
 var ChatState = query.Single[uuid.UUID, ChatStateRow](`-- name: ChatState :one
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.chats c where c.id = $1`)
@@ -180,7 +179,6 @@ type ReadBriefStateRow struct {
 	Stale               bool
 }
 
-// At most one row.
 var ReadBriefState = query.Single[uuid.UUID, ReadBriefStateRow](`-- name: ReadBriefState :one
 select version, cleared_seq, stale from public.conversation_briefs where chat_id = $1`)
 
@@ -324,7 +322,7 @@ type FindStoredMessagesParams struct {
 	Places         []int
 }
 
-// The state of the chat that a message belongs to. At most one row.
+// The state of the chat that a message belongs to.
 var FindMessagesChat = query.Single[uuid.UUID, ChatStateRow](`-- name: FindMessagesChat :one
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.messages m join public.chats c on c.id = m.chat_id
@@ -344,7 +342,6 @@ type ChangeMessageParams struct {
 	MessageID     uuid.UUID
 }
 
-// At most one row.
 var FindMessage = query.Single[uuid.UUID, history.Message](`-- name: FindMessage :one
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -355,7 +352,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
   from public.messages m
  where m.id = $1`)
 
-// Locks the chat's row before its messages, as a turn does. At most one row.
+// Locks the chat's row before its messages, as a turn does.
 var LockMessagesChat = query.Single[uuid.UUID, uuid.UUID](`-- name: LockMessagesChat :one
 select c.id from public.chats c
  where c.id = (select m.chat_id from public.messages m where m.id = $1)
@@ -368,6 +365,5 @@ delete from public.messages m
    and (m.status <> 'streaming' or coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'))`)
 
-// At most one row.
 var MessageStatus = query.Single[uuid.UUID, string](`-- name: MessageStatus :one
 select status from public.messages where id = $1`)

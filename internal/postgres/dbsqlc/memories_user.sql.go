@@ -121,7 +121,6 @@ type SearchMemoriesParams struct {
 	Least                     float64
 }
 
-// At most one row.
 var FindMemory = query.Single[uuid.UUID, history.Memory](`-- name: FindMemory :one
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -293,7 +292,6 @@ select throughline.skip_extraction(unread.id)::uuid as extraction
 var DeleteMemories = query.Bare[struct{}](`-- name: DeleteMemories :exec
 delete from public.memories m where m.user_id = (select auth.uid())`)
 
-// At most one row.
 var ReadMemorySettings = query.Bare[history.MemorySettings](`-- name: ReadMemorySettings :one
 select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid())`)
 

@@ -16,8 +16,7 @@ type FindEarlierTurnRow struct {
 	Hashes                    [][]byte
 }
 
-// The message that the client already sent with the same id, with its files, and the latest reply to it. At
-// most one row.
+// The message that the client already sent with the same id, with its files, and the latest reply to it.
 var FindEarlierTurn = query.Fields[FindEarlierTurnParams, FindEarlierTurnRow](`-- name: FindEarlierTurn :one
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
@@ -213,7 +212,7 @@ type FindReplyRow struct {
 	Content     string
 }
 
-// One reply of a chat, or its latest; at most one row. The text of a running reply is its deltas from
+// One reply of a chat, or its latest. The text of a running reply is its deltas from
 // from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
 // index for it otherwise.
 var FindReply = query.Fields[FindReplyParams, FindReplyRow](`-- name: FindReply :one

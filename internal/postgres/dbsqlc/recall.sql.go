@@ -7,7 +7,7 @@ import "github.com/google/uuid"
 import "time"
 
 // What recall asks of the index of turns, as the user who asks; see the functions in the migrations.
-// Whether a prompt of the chat may quote turns of the user's other chats, and there are any. At most one row.
+// Whether a prompt of the chat may quote turns of the user's other chats, and there are any.
 var RecallsOthers = query.Single[uuid.UUID, bool](`-- name: RecallsOthers :one
 
 select (exists (select from public.conversation_briefs o

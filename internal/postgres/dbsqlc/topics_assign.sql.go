@@ -10,8 +10,9 @@ import "github.com/google/uuid"
 import "time"
 
 // What gives turns their topics, archives topics that faded and merges those that are the same. A chat has topics unless the
-// server or the chat says off: always if one of them says on, else once it has a brief, or has topics already.
-// As the chat's owner. Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
+// server or the chat says off: always if one of them says on, else once it has a brief, or has topics already. As the chat's
+// owner, unless a query says otherwise.
+// Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
 var AssignClaim = query.Single[string, bool](`-- name: AssignClaim :one
 
 select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('topics:' || $1::text, 0))`)
@@ -23,7 +24,7 @@ type AssignReadChatRow struct {
 	LastNumber             int
 }
 
-// As the chat's owner, after LockOwnBrief.
+// After LockOwnBrief.
 var AssignReadChat = query.Fields[AssignReadChatParams, AssignReadChatRow](`-- name: AssignReadChat :one
 select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as imported,
        ($1::text <> 'off' and c.topics <> 'off'
@@ -43,7 +44,7 @@ type AssignReadTopicsRow struct {
 	Cleared bool
 }
 
-// As the chat's owner: the topics that turns may join, and those from before the last clear that have turns after it, because
+// The topics that turns may join, and those from before the last clear that have turns after it, because
 // their user merged others into them: turns may leave them. What was cleared never comes back.
 var AssignReadTopics = query.Single[uuid.UUID, AssignReadTopicsRow](`-- name: AssignReadTopics :many
 select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
@@ -55,7 +56,7 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
    and t.last_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = $1)
  order by t.number for update`)
 
-// As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
+// The first turns without a topic, and those that have a vector of the model now and had none when their
 // topic was chosen; ” stands for no model. With the turn before each, whether that and the turn after it wait for a
 // vector, and what its messages say of importance.
 var AssignReadTurns = query.Fields[AssignReadTurnsParams, assign.Turn](`-- name: AssignReadTurns :many
@@ -101,7 +102,7 @@ type AssignReadTurnsParams struct {
 	Most   int
 }
 
-// As the chat's owner: centroids of topics whose turns' vectors were all made again by this model.
+// Centroids of topics whose turns' vectors were all made again by this model.
 var AssignRenew = query.Fields[AssignRenewParams, struct{}](`-- name: AssignRenew :exec
 select throughline.renew_centroids($1::uuid, $2::text)`)
 
@@ -110,7 +111,6 @@ type AssignRenewParams struct {
 	Model  string
 }
 
-// As the chat's owner.
 var AssignInsertTopic = query.Fields[AssignInsertTopicParams, struct{}](`-- name: AssignInsertTopic :exec
 insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
    centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
@@ -135,7 +135,6 @@ type AssignInsertTopicParams struct {
 	ChatID                    uuid.UUID
 }
 
-// As the chat's owner.
 var AssignUpdateTopic = query.Fields[AssignUpdateTopicParams, struct{}](`-- name: AssignUpdateTopic :exec
 update throughline.own_topics t
    set importance = $1::float8, importance_rated = $2::bool, access_count = $3::int,
@@ -155,7 +154,7 @@ type AssignUpdateTopicParams struct {
 	ID, ChatID                uuid.UUID
 }
 
-// As the chat's owner: what a person chose for a topic of an imported chat.
+// What a person chose for a topic of an imported chat.
 var AssignGive = query.Fields[AssignGiveParams, struct{}](`-- name: AssignGive :exec
 update throughline.own_topics t
    set title = coalesce($1::text, t.title), title_seq = case when $1::text is null then t.title_seq end,
@@ -168,7 +167,7 @@ type AssignGiveParams struct {
 	ID, ChatID uuid.UUID
 }
 
-// As the chat's owner: what is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
+// What is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
 // none waits for its vector.
 var AssignKeepImported = query.Fields[AssignKeepImportedParams, struct{}](`-- name: AssignKeepImported :exec
 update throughline.own_briefs b
@@ -183,7 +182,7 @@ type AssignKeepImportedParams struct {
 	ChatID   uuid.UUID
 }
 
-// As the chat's owner. A title that a user has set stays.
+// A title that a user has set stays.
 var AssignRetitle = query.Fields[AssignRetitleParams, struct{}](`-- name: AssignRetitle :exec
 update throughline.own_topics t set title = $1::text, title_seq = $2::bigint
  where t.id = $3 and t.chat_id = $4 and t.title_seq is not null`)
@@ -194,7 +193,7 @@ type AssignRetitleParams struct {
 	ID, ChatID uuid.UUID
 }
 
-// As the chat's owner. Of an open turn the topic is chosen again once it has a vector.
+// Of an open turn the topic is chosen again once it has a vector.
 var AssignTurns = query.Fields[AssignTurnsParams, struct{}](`-- name: AssignTurns :exec
 update throughline.own_turn_index i
    set topic_id = n.topic_id, topic_model = case when n.open then null else n.topic_model end
@@ -210,7 +209,7 @@ type AssignTurnsParams struct {
 	Open        []bool
 }
 
-// As the chat's owner: what a topic has, after turns have joined or left it out of turn. Without any it is deleted.
+// What a topic has, after turns have joined or left it out of turn. Without any it is deleted.
 var AssignRecount = query.Fields[AssignRecountParams, struct{}](`-- name: AssignRecount :exec
 select throughline.recount_topic($1::uuid, $2::uuid)`)
 
@@ -218,7 +217,7 @@ type AssignRecountParams struct {
 	ChatID, TopicID uuid.UUID
 }
 
-// As the chat's owner. all: nothing is left, nor to be chosen again by vectors of the model; ” stands for no model.
+// all: nothing is left, nor to be chosen again by vectors of the model; ” stands for no model.
 var AssignAdvance = query.Fields[AssignAdvanceParams, struct{}](`-- name: AssignAdvance :exec
 update throughline.own_briefs b
    set assigned_seq = case when $1::bool then b.indexed_seq else greatest(b.assigned_seq, $2::bigint) end,
@@ -232,11 +231,11 @@ type AssignAdvanceParams struct {
 	ChatID      uuid.UUID
 }
 
-// As the chat's owner: a chat without topics has none to choose again.
+// A chat without topics has none to choose again.
 var AssignNothing = query.Single[uuid.UUID, struct{}](`-- name: AssignNothing :exec
 update throughline.own_briefs b set choose_model = null where b.chat_id = $1 and b.choose_model is not null`)
 
-// As the chat's owner: topics that are to be compacted. See AssignFindTopics.
+// Topics that are to be compacted. See AssignFindTopics.
 var AssignReadDue = query.Fields[AssignReadDueParams, uuid.UUID](`-- name: AssignReadDue :many
 select t.id from throughline.own_topics t
  where t.chat_id = $1 and t.state <> 'merged' and not throughline.is_put_off('compact', t.id)
@@ -250,7 +249,6 @@ type AssignReadDueParams struct {
 	MaxMessages int
 }
 
-// As the chat's owner.
 var AssignCountActive = query.Single[uuid.UUID, int](`-- name: AssignCountActive :one
 select count(*)::int as topics from throughline.own_topics t where t.chat_id = $1 and t.state = 'active'`)
 
@@ -363,7 +361,7 @@ type AssignLookAtAlikeParams struct {
 	Most   int
 }
 
-// As the chat's owner: when topics of the chat may have faded; null for a chat with no more than it may have.
+// When topics of the chat may have faded; null for a chat with no more than it may have.
 var AssignFadeAt = query.Fields[AssignFadeAtParams, struct{}](`-- name: AssignFadeAt :exec
 update throughline.own_briefs b set topics_fade_at = $1::timestamptz where b.chat_id = $2`)
 
@@ -372,6 +370,6 @@ type AssignFadeAtParams struct {
 	ChatID uuid.UUID
 }
 
-// As the chat's owner: its topics are compared. What is merged then is to be compared again.
+// Its topics are compared. What is merged then is to be compared again.
 var AssignCompared = query.Single[uuid.UUID, struct{}](`-- name: AssignCompared :exec
 update throughline.own_briefs b set compare_topics = false where b.chat_id = $1`)

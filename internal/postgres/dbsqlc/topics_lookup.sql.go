@@ -33,7 +33,7 @@ type LookUpTopicsParams struct {
 	AfterSeq  int64
 }
 
-// What a prompt shows of a topic. At most one row.
+// What a prompt shows of a topic.
 var LookUpTopic = query.Single[uuid.UUID, recall.Topic](`-- name: LookUpTopic :one
 select t.id, t.title, coalesce(t.summary, '')::text as summary, t.created_at as since,
        (select count(*) from public.turn_index i where i.topic_id = t.id and i.chat_id = t.chat_id)::int as turns

@@ -65,7 +65,6 @@ type UserTopicFindRow struct {
 	InactiveSeconds float64
 }
 
-// At most one row.
 var UserTopicFind = query.Fields[UserTopicFindParams, UserTopicFindRow](`-- name: UserTopicFind :one
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
@@ -213,7 +212,7 @@ type UserTopicOfMessageRow struct {
 	Importance float32
 }
 
-// The topic of a message's turn, locked. At most one row.
+// The topic of a message's turn, locked.
 var UserTopicOfMessage = query.Single[uuid.UUID, UserTopicOfMessageRow](`-- name: UserTopicOfMessage :one
 select t.id, t.importance
   from public.messages m

@@ -17,7 +17,6 @@ type ExportChatRow struct {
 }
 
 // Export and import of whole chats, as the user.
-// At most one row.
 var ExportChat = query.Single[uuid.UUID, ExportChatRow](`-- name: ExportChat :one
 
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
@@ -261,7 +260,7 @@ select throughline.skip_extraction($1::uuid)`)
 var BeginQuietly = query.Bare[struct{}](`-- name: BeginQuietly :exec
 select set_config('throughline.quiet', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true)`)
 
-// The exported chat itself, or an earlier import of it. At most one row. The coalesce is in a subselect as in
+// The exported chat itself, or an earlier import of it. The coalesce is in a subselect as in
 // FindReply.
 var FindImported = query.Fields[FindImportedParams, uuid.UUID](`-- name: FindImported :many
 select c.id from public.chats c

@@ -17,7 +17,7 @@ type FindWhyReplyRow struct {
 }
 
 // What the prompt of a reply held, and what became of a brief, with the user's rights.
-// The reply with that id, or the latest reply to the message with that id. At most one row.
+// The reply with that id, or the latest reply to the message with that id.
 var FindWhyReply = query.Single[uuid.UUID, FindWhyReplyRow](`-- name: FindWhyReply :one
 
 select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, coalesce(q.seq, r.seq)::bigint as asked_seq
@@ -28,7 +28,6 @@ select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, co
  order by r.seq desc
  limit 1`)
 
-// At most one row.
 var ReadWhyBrief = query.Fields[ReadWhyBriefParams, history.WhyBrief](`-- name: ReadWhyBrief :one
 select r.version, r.kind, r.created_at, r.global_summary as text
   from public.conversation_brief_revisions r
@@ -73,7 +72,6 @@ select m.id, m.content, m.status,
   join public.memories m on m.id = i.id
  order by i.place`)
 
-// At most one row.
 var ReadWhyTopic = query.Fields[ReadWhyTopicParams, history.WhyTopic](`-- name: ReadWhyTopic :one
 select t.id, t.title, t.summary, t.state from public.topics t where t.id = $1 and t.chat_id = $2`)
 
