@@ -46,14 +46,11 @@ alter role anon                set statement_timeout = '3s';
 alter role authenticated       set statement_timeout = '8s';
 alter role authenticator       set statement_timeout = '8s';
 alter role authenticator       set lock_timeout = '8s';
-alter role authenticator       set pgrst.db_schemas = 'public, graphql_public';
 
 -- public: its objects are granted by the migrations, each by name. There are no default
 -- privileges for the API roles, as in every project since 2026-10-30.
 grant usage         on schema public to anon, authenticated, service_role;
 grant usage, create on schema public to postgres;
-
-create schema if not exists graphql_public;
 
 -- extensions: those that every project starts with, of which our own schema uses none: a server that was installed
 -- without the contrib package only misses them with a notice. And vector, which a project's postgres may create and
@@ -185,19 +182,6 @@ begin
 exception
   when others then
     raise warning 'WarnSendingBroadcastMessage: %', sqlerrm;
-end
-$fn$;
-
-create or replace function realtime.broadcast_changes(
-  topic_name text, event_name text, operation text, table_name text, table_schema text,
-  new record, old record, level text default 'ROW'
-) returns void language plpgsql as $fn$
-begin
-  perform realtime.send(
-    jsonb_build_object(
-      'operation', operation, 'schema', table_schema, 'table', table_name,
-      'record', new, 'old_record', old),
-    event_name, topic_name);
 end
 $fn$;
 

@@ -102,9 +102,8 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
 
 -- name: WriteBrief :many
 -- row: brief.Counters
--- Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
--- message was edited or deleted since; otherwise writes nothing and returns no
--- row. The counters are counted again after the new covered_seq.
+-- Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no message was edited or
+-- deleted since; otherwise writes nothing and returns no row. The counters are counted again after the new covered_seq.
 with written as (update throughline.own_briefs b
    set brief = jsonb_build_object('global_summary', sqlc.arg(global_summary)::text,
                                   'last_summarized_message_id', sqlc.narg(last_summarized_message_id)::uuid),

@@ -2,10 +2,9 @@
 -- writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
 
 -- name: InsertDeltas :exec
--- Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by
--- its key: it assumes that there are hardly any running replies, and would scan all of them for each piece.
--- "on conflict do nothing" would write a third more ahead. Without it a batch fails that is sent again while it is
--- being committed, and is sent once more.
+-- Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by its key: it assumes
+-- that there are hardly any running replies, and would scan all of them for each piece. "on conflict do nothing" would write a
+-- third more ahead. Without it a batch fails that is sent again while it is being committed, and is sent once more.
 insert into public.message_deltas (message_id, user_id, start_char, delta)
 select m.id, m.user_id, new.start_char, new.delta
   from (select unnest(sqlc.arg(message_ids)::uuid[]) as message_id, unnest(sqlc.arg(user_ids)::uuid[]) as user_id,

@@ -1,5 +1,4 @@
--- Deletion of old chats of all users, as the server itself. Chats that are locked at the moment are left for
--- the next run.
+-- Deletion of old chats of all users, as the server itself. Chats that are locked at the moment are left for the next run.
 
 -- name: DeleteExpiredChats :execrows
 delete from public.chats

@@ -17,10 +17,9 @@ select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.
 
 -- name: ListChats :many
 -- row: history.Chat + activity, as_of
--- Pages of a user's chats by last activity. There is no index on it, because every message would have to
--- update it; each page reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them.
--- All pages use the order at the time of the first page (as_of): the messages tell the activity at that time
--- of a chat that was active later. Newer chats come first.
+-- Pages of a user's chats by last activity. There is no index on it, because every message would have to update it; each page
+-- reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them. All pages use the order at the time of
+-- the first page (as_of): the messages tell the activity at that time of a chat that was active later. Newer chats come first.
 with placed as (
   select c.id, case
            when greatest(c.last_message_at, c.created_at) <= at.as_of then greatest(c.last_message_at, c.created_at)
@@ -146,8 +145,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files,
-       m.created_at, m.updated_at
+                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(before_seq)
  order by m.seq desc
@@ -160,18 +158,16 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files,
-       m.created_at, m.updated_at
+                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(after_seq)
  order by m.seq
  limit sqlc.arg(most)::int;
 
 -- name: StoreMessages :exec
--- In the order of places, in which the trigger assigns seq; '' and the nil id are null. Stores nothing if the
--- chat is not the user's or is expired, or while a reply runs. A message that the client has sent before is not
--- stored again; reply_place is that of the message that a reply answers, 0 for none. A message whose id exists
--- was stored before the connection broke.
+-- In the order of places, in which the trigger assigns seq; '' and the nil id are null. Stores nothing if the chat is not the
+-- user's or is expired, or while a reply runs. A message that the client has sent before is not stored again; reply_place is
+-- that of the message that a reply answers, 0 for none. A message whose id exists was stored before the connection broke.
 with new as (
   select n.id, n.place, n.role, n.content, n.token_count, n.metadata, nullif(n.client_id, '00000000-0000-0000-0000-000000000000') as client_id,
          nullif(n.tool_calls, '')::jsonb as tool_calls, nullif(n.tool_call_id, '') as tool_call_id, nullif(n.name, '') as name, n.reply_place
@@ -205,8 +201,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files,
-       m.created_at, m.updated_at, sent.place::int as place
+                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at, sent.place::int as place
   from (select coalesce((select e.id from public.messages e where e.user_id = sqlc.arg(user_id)
     and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest(sqlc.arg(ids)::uuid[]) as new_id, unnest(sqlc.arg(client_ids)::uuid[]) as client_id,
@@ -234,8 +229,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files,
-       m.created_at, m.updated_at
+                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
   from public.messages m
  where m.id = sqlc.arg(message_id);
 

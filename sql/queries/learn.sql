@@ -1,8 +1,7 @@
 -- What extract_memories reads and writes. As a job, with the rights of the chat's owner, unless it says otherwise.
 
 -- name: MakeMemoryUser :exec
--- As the server itself, in a statement of its own: it waits for a deletion of the account, which waits for the locks of
--- jobs.
+-- As the server itself, in a statement of its own: it waits for a deletion of the account, which waits for the locks of jobs.
 insert into public.memory_users (user_id)
 select c.user_id from public.chats c where c.id = sqlc.arg(chat_id)
 on conflict (user_id) do nothing;

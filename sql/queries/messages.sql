@@ -126,9 +126,8 @@ update public.messages
  where id = sqlc.arg(id) and chat_id = sqlc.arg(chat_id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :one
--- One reply of a chat, or its latest. The text of a running reply is its deltas from
--- from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
--- index for it otherwise.
+-- One reply of a chat, or its latest. The text of a running reply is its deltas from from_char on. The coalesce is in a
+-- subselect, because under row level security Postgres would not use an index for it otherwise.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
        (case when m.status = 'streaming' then coalesce((
          select string_agg(d.delta, '' order by d.start_char) from public.message_deltas d

@@ -19,8 +19,7 @@ select exists (select from public.chats where id = sqlc.arg(chat_id));
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
-                   from public.message_files f where f.message_id = m.id), '[]')::jsonb as files,
-       m.created_at, m.updated_at
+                   from public.message_files f where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
   from public.messages m
   join (select s.id, sum(octet_length(s.content)) over (order by s.seq) - octet_length(s.content) as before
           from (select p.id, p.seq, p.content from public.messages p
@@ -185,8 +184,7 @@ select throughline.skip_extraction(sqlc.arg(chat_id)::uuid);
 select set_config('throughline.quiet', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: FindImported :many
--- The exported chat itself, or an earlier import of it. The coalesce is in a subselect as in
--- FindReply.
+-- The exported chat itself, or an earlier import of it. The coalesce is in a subselect as in FindReply.
 select c.id from public.chats c
  where c.id = (select coalesce((select o.id from public.chats o where o.id = sqlc.arg(original)::uuid), sqlc.arg(id)::uuid));
 

@@ -47,7 +47,8 @@ grant usage on schema throughline to throughline_app, throughline_worker, servic
 -- nothing.
 --
 -- per_user is n_distinct of user_id. The policies add the user to each search by id. Statistics of the first chat would say that a
--- user has one chat, so that the index on users looked as good as the primary key and all of a user's chats were read.
+-- user has one chat, so that the index on users looked as good as the primary key and all of a user's chats were read. An index of
+-- user_id that says nothing of its purpose is for the policies.
 --
 -- A client has one policy per command. The server has one that lets it reach a user's rows, whatever becomes of those, and the
 -- same once more as a restrictive one: whatever the app's owner permits, the server shows and changes nobody else's rows.

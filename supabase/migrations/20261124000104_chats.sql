@@ -74,10 +74,9 @@ create table public.chats (
   recall          text        not null default 'all',
 
   constraint chats_pkey primary key (id),
-  -- The only foreign key to auth.users. Every other row belongs to a chat and is deleted with it; its user_id
-  -- is checked by triggers and policies. A second foreign key would let the deletion of a user deadlock with
-  -- a turn: the deletion locks the user and then the chat, the turn locks the chat and would then lock the
-  -- user.
+  -- Nearly every other row belongs to a chat and is deleted with it; its user_id is checked by triggers and policies. Another
+  -- foreign key to auth.users would let the deletion of a user deadlock with a turn: the deletion locks the user and then the
+  -- chat, the turn locks the chat and would then lock the user. See memory_users for the one that had to be.
   constraint chats_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
   constraint chats_valid check (throughline.chat_is_valid(
     title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, topics, recall,
@@ -87,8 +86,7 @@ create table public.chats (
 -- index (a heap-only tuple).
 with (fillfactor = 70);
 
--- For the policies and the cascade from auth.users. Without last_message_at, so that a turn's update stays
--- heap-only.
+-- For the policies and the cascade from auth.users. Without last_message_at, so that a turn's update stays heap-only.
 create index chats_user_id_idx on public.chats (user_id);
 -- For the job that finds expired chats. Most chats never expire and are not in the index.
 create index chats_expires_at_idx on public.chats (expires_at) where expires_at is not null;

@@ -17,7 +17,6 @@ create table public.chat_files (
   constraint chat_files_token_count_positive check (token_count >= 0)
 );
 
--- For the policies.
 create index chat_files_user_id_idx on public.chat_files (user_id);
 
 -- Which message brought which content, under which path.

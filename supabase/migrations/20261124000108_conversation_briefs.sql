@@ -44,8 +44,7 @@ create table public.conversation_briefs (
   settled_tokens    int,
   settled_turns     int,
   updated_at        timestamptz not null default now(),
-  -- Where the context was last cleared. Messages up to this seq stay stored, but are in no prompt and no
-  -- summary.
+  -- Where the context was last cleared. Messages up to this seq stay stored, but are in no prompt and no summary.
   cleared_seq       bigint      not null default 0,
   -- User messages up to cleared_seq; the memory covers the rest of chats.turn_count.
   cleared_turns     bigint      not null default 0,
@@ -92,7 +91,6 @@ create table public.conversation_briefs (
 -- For heap-only updates, as for chats.
 with (fillfactor = 70);
 
--- For the policies.
 create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
 -- For the sweep: long buffers, turn limits, stale or unreadable briefs.
 create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold) where thousands_to_fold is not null;
@@ -150,14 +148,12 @@ create table public.conversation_brief_revisions (
     seq_from >= 1 and seq_to >= seq_from - (kind in ('clear', 'rebuild'))::int)
 );
 
--- For the policies.
 create index conversation_brief_revisions_user_id_idx on public.conversation_brief_revisions (user_id);
 -- No message is folded twice: two folds that begin at the same seq cannot both be written.
 create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from) where kind = 'fold';
 
--- How far a fold or rebuild of several pieces has come, so that any worker can go on there. The row is deleted
--- with every change of the brief and every edit or deletion of a message of the chat, so it never outlives
--- what it was made from.
+-- How far a fold or rebuild of several pieces has come, so that any worker can go on there. The row is deleted with every
+-- change of the brief and every edit or deletion of a message of the chat, so it never outlives what it was made from.
 create table public.conversation_brief_drafts (
   chat_id        uuid        not null,
   user_id        uuid        not null,
@@ -178,7 +174,6 @@ create table public.conversation_brief_drafts (
   constraint conversation_brief_drafts_unfinished check (pieces_done between 1 and pieces - 1)
 );
 
--- For the policies.
 create index conversation_brief_drafts_user_id_idx on public.conversation_brief_drafts (user_id);
 
 create view throughline.own_briefs as select * from public.conversation_briefs where user_id = (select auth.uid()) with check option;
@@ -235,8 +230,7 @@ create trigger conversation_briefs_keep before insert or update on public.conver
 -- As a generated column is, also where other triggers are off.
 alter table public.conversation_briefs enable always trigger conversation_briefs_keep;
 
--- Every chat has a brief from the start. SECURITY DEFINER: a phone may insert a chat, but has no right to
--- briefs.
+-- Every chat has a brief from the start. SECURITY DEFINER: a phone may insert a chat, but has no right to briefs.
 create function throughline.start_brief() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin

@@ -230,9 +230,8 @@ language sql volatile security definer set search_path = '' as $$
   select throughline.index_chat(b.chat_id, upto) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
 $$;
 
--- Indexes chats in which nobody has spoken for that long, and what a brief covers though it is not indexed, at once; null
--- for the latter alone. At most so many chats, those that nobody else has locked, and returns how many. For the server
--- itself.
+-- Indexes chats in which nobody has spoken for that long, and what a brief covers though it is not indexed, at once; null for
+-- the latter alone. At most so many chats, those that nobody else has locked, and returns how many. For the server itself.
 create function throughline.index_rested(rest interval, most int) returns int
 language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare

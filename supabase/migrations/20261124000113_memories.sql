@@ -212,7 +212,6 @@ create table public.memory_revisions (
   constraint memory_revisions_actor_known check (actor in ('model', 'user', 'decay', 'erasure'))
 );
 
--- For the policies.
 create index memory_revisions_user_id_idx on public.memory_revisions (user_id);
 
 -- The ledger: each row is a range of messages that was read for memories, or skipped. The ranges of a chat follow one
@@ -250,7 +249,6 @@ create table public.memory_extractions (
   constraint memory_extractions_dropped_is_object check (jsonb_typeof(dropped) = 'object')
 );
 
--- For the policies.
 create index memory_extractions_user_id_idx on public.memory_extractions (user_id);
 
 -- The graph: what memories are about. Written by throughline.link_memory.
@@ -356,9 +354,8 @@ call throughline.protect('public.memory_entities', clients => 'select', server =
 call throughline.protect('public.memory_relationships', clients => 'select', server => 'select', jobs => 'select', per_user => -0.01);
 call throughline.protect('public.memory_mentions', server => 'select', jobs => 'select', per_user => -0.01);
 
--- Locks the user's row, makes it where there is none, and raises its version: once per transaction, however often it is
--- called. Returns the version. For triggers and functions with their owner's rights, which have
--- checked whose memories they change.
+-- Locks the user's row, makes it where there is none, and raises its version: once per transaction, however often it is called.
+-- Returns the version. For triggers and functions with their owner's rights, which have checked whose memories they change.
 create function throughline.raise_memory_version(owner uuid) returns bigint
 language plpgsql volatile security invoker set search_path = '' as $$
 declare

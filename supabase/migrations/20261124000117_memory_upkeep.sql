@@ -11,8 +11,7 @@ $$;
 create index memories_last_use_idx on public.memories (user_id, (throughline.last_use(last_accessed, recorded_at, created_at)))
   where status = 'active' and not durable and not pinned;
 
--- A use makes a memory fade later; only SQL by hand makes it fade sooner. SECURITY DEFINER: a job has
--- no right to the table.
+-- A use makes a memory fade later; only SQL by hand makes it fade sooner. SECURITY DEFINER: a job has no right to the table.
 create function throughline.note_older_memory() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin

@@ -76,7 +76,6 @@ create table public.topics (
 -- Every turn updates its topic.
 with (fillfactor = 70);
 
--- For the policies.
 create index topics_user_id_idx on public.topics (user_id);
 -- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made anew, have messages packed that
 -- no summary holds, or were archived before they had a summary.

@@ -1,6 +1,5 @@
--- What the memory holds and why, for people with psql: views in a schema that no API exposes. They run with
--- the rights of the caller (security_invoker), so row level security applies. sql/inspect has a script for
--- each question.
+-- What the memory holds and why, for people with psql: views in a schema that no API exposes. They run with the rights of the
+-- caller (security_invoker), so row level security applies. sql/inspect has a script for each question.
 
 -- The job of a fold is part of the picture; River's other tables are not.
 grant usage on schema river to service_role;

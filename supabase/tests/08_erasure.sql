@@ -164,10 +164,9 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
 select is(pg_temp.left_of('A'), '0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0', 'nothing of A is left');
 select is(pg_temp.left_of('B'), '2 1 1 1 1 1 1 1 1 1 1 1 1 1 2 1 1 1 1', 'everything of B is');
--- Foreign keys cascade from the account to its chats and to its memory_users, and from these to all else. Another foreign
--- key to the account would let its deletion deadlock with a turn; rows of usage_events are written by themselves.
--- For message_deltas, where a foreign key costs too much,
--- a trigger on messages does it.
+-- Foreign keys cascade from the account to its chats and to its memory_users, and from these to all else. Another foreign key
+-- to the account would let its deletion deadlock with a turn; rows of usage_events are written by themselves. For
+-- message_deltas, where a foreign key costs too much, a trigger on messages does it.
 select is_empty(
   $$select c.oid::regclass, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'user_id' and c.relname <> 'message_deltas'

@@ -175,9 +175,8 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
  where b.chat_id = $1
    for update`)
 
-// Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
-// message was edited or deleted since; otherwise writes nothing and returns no
-// row. The counters are counted again after the new covered_seq.
+// Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no message was edited or
+// deleted since; otherwise writes nothing and returns no row. The counters are counted again after the new covered_seq.
 var WriteBrief = query.Fields[WriteBriefParams, brief.Counters](`-- name: WriteBrief :many
 with written as (update throughline.own_briefs b
    set brief = jsonb_build_object('global_summary', $1::text,

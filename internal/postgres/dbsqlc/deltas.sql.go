@@ -7,10 +7,9 @@ import "github.com/google/uuid"
 
 // The pieces of running replies, for readers on other servers. As the server itself, because one statement
 // writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
-// Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by
-// its key: it assumes that there are hardly any running replies, and would scan all of them for each piece.
-// "on conflict do nothing" would write a third more ahead. Without it a batch fails that is sent again while it is
-// being committed, and is sent once more.
+// Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by its key: it assumes
+// that there are hardly any running replies, and would scan all of them for each piece. "on conflict do nothing" would write a
+// third more ahead. Without it a batch fails that is sent again while it is being committed, and is sent once more.
 var InsertDeltas = query.Fields[InsertDeltasParams, struct{}](`-- name: InsertDeltas :exec
 
 insert into public.message_deltas (message_id, user_id, start_char, delta)

@@ -4,8 +4,7 @@ package dbsqlc
 
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 
-// Deletion of old chats of all users, as the server itself. Chats that are locked at the moment are left for
-// the next run.
+// Deletion of old chats of all users, as the server itself. Chats that are locked at the moment are left for the next run.
 var DeleteExpiredChats = query.Fields[DeleteExpiredChatsParams, struct{}](`-- name: DeleteExpiredChats :execrows
 
 delete from public.chats

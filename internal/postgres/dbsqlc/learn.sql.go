@@ -11,8 +11,7 @@ import "github.com/google/uuid"
 import "time"
 
 // What extract_memories reads and writes. As a job, with the rights of the chat's owner, unless it says otherwise.
-// As the server itself, in a statement of its own: it waits for a deletion of the account, which waits for the locks of
-// jobs.
+// As the server itself, in a statement of its own: it waits for a deletion of the account, which waits for the locks of jobs.
 var MakeMemoryUser = query.Single[uuid.UUID, struct{}](`-- name: MakeMemoryUser :exec
 
 insert into public.memory_users (user_id)

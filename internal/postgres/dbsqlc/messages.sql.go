@@ -212,9 +212,8 @@ type FindReplyRow struct {
 	Content     string
 }
 
-// One reply of a chat, or its latest. The text of a running reply is its deltas from
-// from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
-// index for it otherwise.
+// One reply of a chat, or its latest. The text of a running reply is its deltas from from_char on. The coalesce is in a
+// subselect, because under row level security Postgres would not use an index for it otherwise.
 var FindReply = query.Fields[FindReplyParams, FindReplyRow](`-- name: FindReply :one
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
        (case when m.status = 'streaming' then coalesce((

@@ -6,9 +6,8 @@ import "encoding/json"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 
 // Our reads and writes of River's own table.
-// Does what River's JobCompleteTx does. That is made for many jobs at once, and planning it each time costs
-// as much as running it. A job that is no longer running, because the sweep or a person changed it, is left
-// alone.
+// Does what River's JobCompleteTx does. That is made for many jobs at once, and planning it each time costs as much as running
+// it. A job that is no longer running, because the sweep or a person changed it, is left alone.
 var CompleteJob = query.Fields[CompleteJobParams, struct{}](`-- name: CompleteJob :exec
 
 update river.river_job

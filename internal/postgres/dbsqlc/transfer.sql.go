@@ -35,8 +35,7 @@ var ExportMessages = query.Fields[ExportMessagesParams, bundle.Message](`-- name
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
-                   from public.message_files f where f.message_id = m.id), '[]')::jsonb as files,
-       m.created_at, m.updated_at
+                   from public.message_files f where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
   from public.messages m
   join (select s.id, sum(octet_length(s.content)) over (order by s.seq) - octet_length(s.content) as before
           from (select p.id, p.seq, p.content from public.messages p
@@ -260,8 +259,7 @@ select throughline.skip_extraction($1::uuid)`)
 var BeginQuietly = query.Bare[struct{}](`-- name: BeginQuietly :exec
 select set_config('throughline.quiet', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true)`)
 
-// The exported chat itself, or an earlier import of it. The coalesce is in a subselect as in
-// FindReply.
+// The exported chat itself, or an earlier import of it. The coalesce is in a subselect as in FindReply.
 var FindImported = query.Fields[FindImportedParams, uuid.UUID](`-- name: FindImported :many
 select c.id from public.chats c
  where c.id = (select coalesce((select o.id from public.chats o where o.id = $1::uuid), $2::uuid))`)
