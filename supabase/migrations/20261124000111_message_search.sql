@@ -37,9 +37,13 @@ begin
   return query
   with expired as materialized (
     select c.id from public.chats c where c.user_id = asking and c.expires_at <= now()),
-  -- What may be found, in each of the three places.
+  -- What may be found, in each of the three places. words repeats throughline.searchable, see write_turn_index.
   said as not materialized (
-    select m.* from public.messages m
+    select m.*, to_tsvector('throughline.words'::regconfig, case when octet_length(m.content) = char_length(m.content) then left(m.content, 50000)
+             else regexp_replace(left(m.content, 50000),
+             '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])',
+               E'\x01 \\1\x01 ', 'g') end) as words
+      from public.messages m
      where m.token_count > 0 and m.content <> '' and m.superseded_by is null
        and (with_role is null or m.role = with_role)
        and (since is null or m.created_at >= since)
@@ -57,11 +61,7 @@ begin
        select case when m.seq = i.seq and i.second_seq is not null then ts_filter(i.tsv, '{a}')
                    when m.seq = i.second_seq then ts_filter(i.tsv, '{b}') end as words offset 0) part
      cross join lateral (
-       select case when part.words is not null and not ordered then part.words
-                   else to_tsvector('throughline.words'::regconfig, case when octet_length(m.content) = char_length(m.content) then left(m.content, 50000)
-                     else regexp_replace(left(m.content, 50000),
-                     '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])',
-                       E'\x01 \\1\x01 ', 'g') end) end as words
+       select case when part.words is not null and not ordered then part.words else m.words end as words
         where not ordered or (part.words @@ wanted) is not false offset 0) v
      where m.role <> 'system' and v.words @@ query
      limit most),
@@ -86,12 +86,8 @@ begin
   of_others as (
     select o.id, o.created_at, ts_rank_cd(v.words, query) as rank
       from (select * from of_system union all select * from not_indexed order by created_at desc, id desc) o
-      join public.messages m on m.id = o.id
-     cross join lateral (
-       select to_tsvector('throughline.words'::regconfig, case when octet_length(m.content) = char_length(m.content) then left(m.content, 50000)
-                     else regexp_replace(left(m.content, 50000),
-                     '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])',
-                       E'\x01 \\1\x01 ', 'g') end) as words offset 0) v
+      join said m on m.id = o.id
+     cross join lateral (select m.words as words offset 0) v
      where v.words @@ query
      limit most)
   select f.id, max(f.rank)

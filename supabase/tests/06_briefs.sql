@@ -1,13 +1,13 @@
 -- The constraints of briefs and revisions.
 begin;
 \ir helpers.psql
-select plan(40);
+select plan(45);
 
 select is(pg_temp.attempt('A', $$with made as (insert into public.chats default values returning id) select from made$$), '1', 'a phone starts a chat');
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
 select results_eq(
-  $$select user_id, brief, version, covered_seq, pending_tokens, pending_turns, stale from public.conversation_briefs where chat_id = pg_temp.id('chat of A')$$,
-  $$values (pg_temp.id('A'), '{"global_summary": "", "last_summarized_message_id": null}'::jsonb, 0::bigint, 0::bigint, 0, 0, false)$$,
+  $$select user_id, brief, version, covered_seq, cleared_seq, pending_tokens, pending_turns, stale from public.conversation_briefs$$,
+  $$values (pg_temp.id('A'), '{"global_summary": "", "last_summarized_message_id": null}'::jsonb, 0::bigint, 0::bigint, 0::bigint, 0, 0, false)$$,
   'a new chat has an empty brief');
 
 -- Exactly two keys.
@@ -24,7 +24,7 @@ select is(pg_temp.attempt('service_role', 'update public.conversation_briefs set
   from unnest(array['pending_tokens = -1', 'pending_turns = -1', 'covered_seq = -1']) change;
 
 -- No message is folded twice.
-create function pg_temp.revise(version int, kind text, seq_from int, seq_to int, prompt_mode text default 'inline') returns text language sql as $$
+create function pg_temp.revise(version int, kind text, seq_from int, seq_to int, prompt_mode text) returns text language sql as $$
   select pg_temp.attempt('app A', format(
     'insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
        prompt_mode, prompt_ref, model, duration_ms, input_sha256)
@@ -34,18 +34,14 @@ $$;
 insert into public.conversation_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
 values (pg_temp.id('chat of A'), pg_temp.id('A'), 1, 'fold', 1, 4, 2, 1, 1, 'inline', 'summary@1', 'm', 1, '');
-select is(pg_temp.revise(2, 'fold', 5, 6), '1', 'the next fold begins where this one ended');
-select is(pg_temp.revise(2, 'fold', 1, 6), '23505', 'no fold begins where another did');
-select is(pg_temp.revise(1, 'fold', 5, 6), '23505', 'no version is written twice');
-select is(pg_temp.revise(2, 'rebuild', 1, 4), '1', 'a rebuild begins at the first message again');
-select is(pg_temp.revise(2, 'clear', 5, 9) || ' ' || pg_temp.revise(2, 'clear', 5, 4) || ' ' || pg_temp.revise(2, 'rebuild', 5, 4), '1 1 1',
-          'the range of a clear may be empty, and so may that of a rebuild after it');
-select is(pg_temp.revise(2, 'clear', 5, 3) || ' ' || pg_temp.revise(2, 'rollback', 5, 4), '23514 23514',
-  'but no range may be negative, and that of a rollback not empty');
-select is((select cleared_seq from public.conversation_briefs where chat_id = pg_temp.id('chat of A')), 0::bigint, 'a new chat was never cleared');
-select is(pg_temp.revise(2, 'guess', 5, 6) || ' ' || pg_temp.revise(2, 'fold', 0, 6) || ' ' || pg_temp.revise(2, 'fold', 6, 5) || ' ' || pg_temp.revise(2,
-  'fold', 5, 6, 'oral'),
-          '23514 23514 23514 23514', 'unknown kinds, impossible ranges and unknown modes are refused');
+select is(pg_temp.revise(version, kind, seq_from, seq_to, mode), outcome, what) from (values
+  (2, 'fold', 5, 6, 'inline', '1', 'the next fold begins where this one ended'), (2, 'fold', 1, 6, 'inline', '23505', 'no fold begins where another did'),
+  (1, 'fold', 5, 6, 'inline', '23505', 'no version is written twice'), (2, 'rebuild', 1, 4, 'inline', '1', 'a rebuild begins at the first message again'),
+  (2, 'clear', 5, 9, 'inline', '1', 'a clear has a range'), (2, 'clear', 5, 4, 'inline', '1', 'which may be empty'),
+  (2, 'rebuild', 5, 4, 'inline', '1', 'as that of a rebuild after it'), (2, 'clear', 5, 3, 'inline', '23514', 'but no range may be negative'),
+  (2, 'rollback', 5, 4, 'inline', '23514', 'and that of a rollback not empty'), (2, 'guess', 5, 6, 'inline', '23514', 'unknown kinds are refused'),
+  (2, 'fold', 0, 6, 'inline', '23514', 'a range before the first message'), (2, 'fold', 6, 5, 'inline', '23514', 'an empty fold'),
+  (2, 'fold', 5, 6, 'oral', '23514', 'and unknown modes')) revisions (version, kind, seq_from, seq_to, mode, outcome, what);
 
 -- What a fold left behind ends with the state that it was made from.
 create function pg_temp.left_behind() returns text language sql as $$

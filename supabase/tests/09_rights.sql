@@ -13,45 +13,36 @@ create temp view ours as
 
 -- S, I, U, D: may select, insert, update or delete, at least some column. '' is no right at all.
 create temp table expected (full_name text primary key, anon text, authenticated text, service_role text, throughline_app text, throughline_worker text);
+insert into expected select 'public.' || name, '', clients, 'SIUD', server, '' from (values
+  -- table                           clients  server
+  ('chats',                           'SIUD',   'SIUD'),
+  ('messages',                        'S',      'SIUD'),
+  ('conversation_briefs',             '',       'SU'),
+  ('conversation_brief_revisions',    '',       'SIU'),
+  ('conversation_brief_drafts',       '',       'S'),
+  ('message_deltas',                  '',       'SD'),
+  ('chat_files',                      'S',      'SID'),
+  ('message_files',                   'S',      'SID'),
+  ('embedding_models',                '',       'S'),
+  ('turn_index',                      '',       'S'),
+  ('topics',                          'SU',     'SU'),
+  ('memory_users',                    'SIU',    'SIU'),
+  ('memories',                        'S',      'SIUD'),
+  ('memory_sources',                  'S',      'SIUD'),
+  ('memory_revisions',                '',       'S'),
+  ('memory_extractions',              '',       'S'),
+  ('memory_entities',                 'S',      'SD'),
+  ('memory_relationships',            'S',      'S'),
+  ('memory_mentions',                 '',       'S'),
+  ('usage_events',                    'S',      'S')) tables (name, clients, server);
+insert into expected select 'throughline.own_' || name, '', '', '', '', jobs from (values
+  ('S', array['chats', 'messages', 'usage_events', 'memory_revisions', 'memory_entities', 'memory_relationships', 'memory_mentions']),
+  ('SU', array['briefs', 'turn_index', 'memory_users']),
+  ('SIU', array['brief_revisions', 'brief_drafts', 'memories']),
+  ('SIUD', array['topics']),
+  ('SI', array['memory_sources', 'memory_extractions'])) views (jobs, names), unnest(names) name;
 insert into expected values
-  -- relation                                anon  clients  service  server   jobs
-  ('public.chats',                           '',   'SIUD',  'SIUD',  'SIUD',  ''),
-  ('public.messages',                        '',   'S',     'SIUD',  'SIUD',  ''),
-  ('public.conversation_briefs',             '',   '',      'SIUD',  'SU',    ''),
-  ('public.conversation_brief_revisions',    '',   '',      'SIUD',  'SIU',   ''),
-  ('public.conversation_brief_drafts',       '',   '',      'SIUD',  'S',     ''),
-  ('public.message_deltas',                  '',   '',      'SIUD',  'SD',    ''),
-  ('public.chat_files',                      '',   'S',     'SIUD',  'SID',   ''),
-  ('public.message_files',                   '',   'S',     'SIUD',  'SID',   ''),
-  ('public.embedding_models',                '',   '',      'SIUD',  'S',     ''),
-  ('public.turn_index',                      '',   '',      'SIUD',  'S',     ''),
-  ('public.topics',                          '',   'SU',    'SIUD',  'SU',    ''),
-  ('public.memory_users',                    '',   'SIU',   'SIUD',  'SIU',   ''),
-  ('public.memories',                        '',   'S',     'SIUD',  'SIUD',  ''),
-  ('public.memory_sources',                  '',   'S',     'SIUD',  'SIUD',  ''),
-  ('public.memory_revisions',                '',   '',      'SIUD',  'S',     ''),
-  ('public.memory_extractions',              '',   '',      'SIUD',  'S',     ''),
-  ('public.memory_entities',                 '',   'S',     'SIUD',  'SD',    ''),
-  ('public.memory_relationships',            '',   'S',     'SIUD',  'S',     ''),
-  ('public.memory_mentions',                 '',   '',      'SIUD',  'S',     ''),
-  ('public.usage_events',                    '',   'S',     'SIUD',  'S',     ''),
-  ('throughline.work',                       '',   '',      'S',     '',      ''),
-  ('throughline.own_chats',                  '',   '',      '',      '',      'S'),
-  ('throughline.own_messages',               '',   '',      '',      '',      'S'),
-  ('throughline.own_briefs',                 '',   '',      '',      '',      'SU'),
-  ('throughline.own_brief_revisions',        '',   '',      '',      '',      'SIU'),
-  ('throughline.own_brief_drafts',           '',   '',      '',      '',      'SIU'),
-  ('throughline.own_turn_index',             '',   '',      '',      '',      'SU'),
-  ('throughline.messages_of_topics',         '',   '',      'S',     '',      ''),
-  ('throughline.own_topics',                 '',   '',      '',      '',      'SIUD'),
-  ('throughline.own_memory_users',           '',   '',      '',      '',      'SU'),
-  ('throughline.own_memories',               '',   '',      '',      '',      'SIU'),
-  ('throughline.own_memory_sources',         '',   '',      '',      '',      'SI'),
-  ('throughline.own_memory_extractions',     '',   '',      '',      '',      'SI'),
-  ('throughline.own_usage_events',           '',   '',      '',      '',      'S'),
-  ('river.river_job',                        '',   '',      'S',     '',      '');
-insert into expected select 'throughline.own_memory_' || name, '', '', '', '', 'S'
-  from unnest(array['revisions', 'entities', 'relationships', 'mentions']) name;
+  ('throughline.work', '', '', 'S', '', ''), ('throughline.messages_of_topics', '', '', 'S', '', ''), ('river.river_job', '', '', 'S', '', '');
 insert into expected select 'inspect.' || name, '', '', 'S', '', '' from unnest(array[
   'briefs', 'buffers', 'revisions', 'turns', 'tokens_by_day', 'late_folds', 'unindexed', 'memories', 'memory_history', 'extractions', 'unextracted', 'graph',
   'topics', 'unassigned_turns', 'why']) name;
