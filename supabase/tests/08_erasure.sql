@@ -55,45 +55,39 @@ select is(pg_temp.files_of('chat of A'), 'x', 'a content is deleted with the onl
 delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 2;
 select is(pg_temp.files_of('chat of A'), null, 'and one that two messages brought with the second');
 
--- A title that came from the first message does not outlive its words; one that a person set does.
-create function pg_temp.titled(chat text) returns text language sql stable as $$
-  select title from public.chats where id = pg_temp.id(chat)
-$$;
-create procedure pg_temp.talk(chat text, title text) language plpgsql as $$
+-- A title that came from the first message does not outlive its words; one that a person set does. In changes $1 is the chat.
+create function pg_temp.titled(given text, variadic changes text[]) returns text language plpgsql as $$
+declare
+  chat uuid;
+  change text;
 begin
-  insert into public.chats (id, user_id, title) values (pg_temp.id(chat), pg_temp.id('B'), title);
-  insert into public.messages (chat_id, role, content) values (pg_temp.id(chat), 'user', E'My secret.\nAnd more.'),
-    (pg_temp.id(chat), 'assistant', 'It is safe.'), (pg_temp.id(chat), 'user', ' '), (pg_temp.id(chat), 'user', 'The weather?'),
-      (pg_temp.id(chat), 'user', 'My secret.');
+  insert into public.chats (user_id, title) values (pg_temp.id('B'), given) returning id into chat;
+  insert into public.messages (chat_id, role, content) values (chat, 'user', E'My secret.\nAnd more.'), (chat, 'assistant', 'It is safe.'),
+    (chat, 'user', ' '), (chat, 'user', 'The weather?'), (chat, 'user', 'My secret.');
+  foreach change in array changes loop
+    execute change using chat;
+  end loop;
+  return (select title from public.chats where id = chat);
 end
 $$;
-call pg_temp.talk('derived', '');
-select is(pg_temp.titled('derived'), 'My secret.', 'the title is from the first message');
-update public.messages set content = 'My other secret.' where chat_id = pg_temp.id('derived') and seq = 1;
-select is(pg_temp.titled('derived'), 'My other secret.', 'an edit of the message changes it');
-update public.messages set content = ' ' where chat_id = pg_temp.id('derived') and seq = 1;
-select is(pg_temp.titled('derived'), 'The weather?', 'when nothing is left of the message, the next one gives it');
-delete from public.messages where chat_id = pg_temp.id('derived') and seq = 5;
-select is(pg_temp.titled('derived'), 'The weather?', 'the deletion of another message does not touch it');
-delete from public.messages where chat_id = pg_temp.id('derived') and seq in (1, 4);
-select is(pg_temp.titled('derived'), '', 'without a message there is none');
-call pg_temp.talk('first deleted', '');
-delete from public.messages where chat_id = pg_temp.id('first deleted') and seq <= 2;
-select is(pg_temp.titled('first deleted'), 'The weather?', 'a deletion renews it as well');
-call pg_temp.talk('imported', 'My secret.');
-update public.messages set role = 'system' where chat_id = pg_temp.id('imported') and seq = 1;
-select is(pg_temp.titled('imported'), 'The weather?', 'also one that was stored with the chat, as an import does');
-call pg_temp.talk('named', 'Mine');
-update public.messages set content = 'Anything.' where chat_id = pg_temp.id('named') and seq = 1;
-delete from public.messages where chat_id = pg_temp.id('named');
-select is(pg_temp.titled('named'), 'Mine', 'a title that a person set stays');
-call pg_temp.talk('renamed', '');
-update public.chats set title = 'Mine' where id = pg_temp.id('renamed');
-delete from public.messages where chat_id = pg_temp.id('renamed') and seq = 1;
-select is(pg_temp.titled('renamed'), 'Mine', 'as does one that a person changed');
-call pg_temp.talk('twice said', '');
-delete from public.messages where chat_id = pg_temp.id('twice said') and seq = 5;
-select is(pg_temp.titled('twice said'), 'My secret.', 'a later message with the same words did not give the title');
+select is(pg_temp.titled(given, variadic changes), title, what) from (values
+  ('', '{}'::text[], 'My secret.', 'the title is from the first message'),
+  ('', array[$$update public.messages set content = 'My other secret.' where chat_id = $1 and seq = 1$$], 'My other secret.',
+    'an edit of the message changes it'),
+  ('', array[$$update public.messages set content = ' ' where chat_id = $1 and seq = 1$$], 'The weather?',
+    'when nothing is left of the message, the next one gives it'),
+  ('', array[$$update public.messages set content = ' ' where chat_id = $1 and seq = 1$$, 'delete from public.messages where chat_id = $1 and seq = 5'],
+    'The weather?', 'the deletion of another message does not touch it'),
+  ('', array['delete from public.messages where chat_id = $1 and seq in (1, 4, 5)'], '', 'without a message there is none'),
+  ('', array['delete from public.messages where chat_id = $1 and seq <= 2'], 'The weather?', 'a deletion renews it as well'),
+  ('My secret.', array[$$update public.messages set role = 'system' where chat_id = $1 and seq = 1$$], 'The weather?',
+    'also one that was stored with the chat, as an import does'),
+  ('Mine', array[$$update public.messages set content = 'Anything.' where chat_id = $1 and seq = 1$$, 'delete from public.messages where chat_id = $1'],
+    'Mine', 'a title that a person set stays'),
+  ('', array[$$update public.chats set title = 'Mine' where id = $1$$, 'delete from public.messages where chat_id = $1 and seq = 1'], 'Mine',
+    'as does one that a person changed'),
+  ('', array['delete from public.messages where chat_id = $1 and seq = 5'], 'My secret.', 'a later message with the same words did not give the title')
+  ) titles (given, changes, title, what);
 
 -- The words of a deleted message are in no row of any table but the brief, which is stale then, and rebuilt.
 create function pg_temp.rows_with(words text) returns text language plpgsql as $$
