@@ -43,12 +43,11 @@ func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat hist
 	id := uuid.New()
 	var created history.Chat
 	err = sendAs(ctx, h.pool, user, "create chat", func(batch *pgx.Batch) {
-		dbsqlc.CreateChat.Queue(batch, dbsqlc.CreateChatParams{
+		dbsqlc.InsertChat.Queue(batch, dbsqlc.InsertChatParams{
 			ID: id, UserID: user.UserID,
 			Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: metadata, Tags: chat.Tags, ToolName: chat.ToolName,
-			MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours.Value, MaxTurns: chat.MaxTurns.Value,
-			Remember: chat.Remember == nil || *chat.Remember, Topics: cmp.Or(chat.Topics, history.TopicChoices[0]),
-			Recall: cmp.Or(chat.Recall, history.RecallChoices[0]),
+			MemoryStrategy: nullZero(chat.MemoryStrategy), TtlHours: chat.TTLHours.Value, MaxTurns: chat.MaxTurns.Value,
+			Remember: chat.Remember, Topics: nullZero(chat.Topics), Recall: nullZero(chat.Recall),
 		})
 		dbsqlc.ReadChat.Read(batch, id, set(&created))
 	})

@@ -239,7 +239,7 @@ func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID 
 	batch := &pgx.Batch{}
 	dbsqlc.ActAsUser.Queue(batch, user.Claims)
 	dbsqlc.FindMessagesChat.Read(batch, messageID, set(&chat))
-	dbsqlc.UserTopicRateMessage.Queue(batch, dbsqlc.UserTopicRateMessageParams{MessageID: messageID, Rating: rating}).Exec(affects(1, &changed))
+	dbsqlc.ChangeMessage.Queue(batch, dbsqlc.ChangeMessageParams{MessageID: messageID, Rating: &rating}).Exec(affects(1, &changed))
 	dbsqlc.FindMessage.Read(batch, messageID, set(&rated))
 	err := tx.SendBatch(ctx, batch).Close()
 	if err == nil && (chat.ID == uuid.Nil || rated.ID == uuid.Nil) {
@@ -267,8 +267,8 @@ func rateTopic(ctx context.Context, tx pgx.Tx, rated history.Message, rating int
 		return err
 	}
 	const steps = 10_000 // a column of type real holds 0.9 as 0.8999999762, and ratings would add such remainders up
-	importance := math.Round(topics.Rate(float64(topic.Importance), rating)*steps) / steps
-	return dbsqlc.UserTopicRate.Run(ctx, tx, dbsqlc.UserTopicRateParams{TopicID: topic.ID, Importance: float32(importance)})
+	importance := float32(math.Round(topics.Rate(float64(topic.Importance), rating)*steps) / steps)
+	return dbsqlc.UserTopicChange.Run(ctx, tx, dbsqlc.UserTopicChangeParams{ChatID: rated.ChatID, TopicID: topic.ID, Importance: &importance})
 }
 
 // MergeTopic merges a topic into another of its chat, and has the summary made anew.

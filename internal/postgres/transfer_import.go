@@ -69,10 +69,10 @@ func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error
 		return id, false, err
 	}
 	batch = &pgx.Batch{}
-	dbsqlc.InsertImportedChat.Queue(batch, dbsqlc.InsertImportedChatParams{
-		ID: chat.ID, UserID: i.user, CreatedAt: chat.CreatedAt,
+	dbsqlc.InsertChat.Queue(batch, dbsqlc.InsertChatParams{
+		ID: chat.ID, UserID: i.user, CreatedAt: &chat.CreatedAt,
 		Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: chat.Metadata, Tags: chat.Tags, ToolName: chat.ToolName,
-		MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns, Remember: chat.Remember, Topics: chat.Topics,
+		MemoryStrategy: &chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns, Remember: chat.Remember, Topics: chat.Topics,
 		Recall: chat.Recall,
 	}).Exec(affects(1, &created))
 	dbsqlc.FindImported.Read(batch, find, set(&id))

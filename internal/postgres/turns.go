@@ -184,10 +184,9 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	}
 	dbsqlc.InsertChat.Queue(batch, dbsqlc.InsertChatParams{
 		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
-		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: string(turn.Strategy),
-		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: !turn.Temporary, Topics: turn.Topics,
-		Recall:          turn.Recall,
-		ClientMessageID: nullID(turn.ClientMessageID),
+		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: nullZero(string(turn.Strategy)),
+		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: new(!turn.Temporary),
+		Topics: nullZero(turn.Topics), Recall: nullZero(turn.Recall), ClientMessageID: nullID(turn.ClientMessageID),
 	})
 	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), turn.ToolName != "", 0, len(turn.Files) > 0, false)
 	if s.looksForReason {

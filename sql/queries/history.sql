@@ -1,13 +1,6 @@
 -- Listing, changing and deleting chats and messages, with the user's rights: other users' rows are invisible.
 -- A chat is expired from expires_at on.
 
--- name: CreateChat :exec
--- Inserts nothing if the chat exists because the connection broke after an earlier attempt.
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall, tool_name)
-values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags), sqlc.arg(memory_strategy),
-        sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.arg(remember), sqlc.arg(topics), sqlc.arg(recall), sqlc.narg(tool_name))
-on conflict (id) do nothing;
-
 -- name: ReadChat :one
 -- row: history.Chat
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
@@ -217,11 +210,13 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
  where m.id = sqlc.arg(message_id);
 
 -- name: ChangeMessage :execrows
+-- Not in an expired chat; a rating only where it is a change.
 update public.messages m
-   set pinned = coalesce(sqlc.narg(pinned), m.pinned),
+   set pinned = coalesce(sqlc.narg(pinned), m.pinned), rating = coalesce(sqlc.narg(rating)::int, m.rating),
        importance = case when sqlc.arg(set_importance)::bool then sqlc.narg(importance)::real else m.importance end
   from public.chats c
- where m.id = sqlc.arg(message_id) and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now());
+ where m.id = sqlc.arg(message_id) and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
+   and (sqlc.narg(rating)::int is null or m.rating is distinct from sqlc.narg(rating)::int);
 
 -- name: FindMessage :one
 -- row: history.Message

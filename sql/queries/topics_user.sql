@@ -130,13 +130,6 @@ select coalesce((
     from public.chats c join public.conversation_briefs b on b.chat_id = c.id
    where c.id = sqlc.arg(chat_id)), false)::bool;
 
--- name: UserTopicRateMessage :execrows
--- Only where it is a change, and not in an expired chat.
-update public.messages m set rating = sqlc.arg(rating)::int
-  from public.chats c
- where m.id = sqlc.arg(message_id) and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
-   and m.rating is distinct from sqlc.arg(rating)::int;
-
 -- name: UserTopicOfMessage :one
 -- The topic of a message's turn, locked.
 select t.id, t.importance
@@ -146,9 +139,6 @@ select t.id, t.importance
   join public.topics t on t.id = turn.topic_id
  where m.id = sqlc.arg(message_id) and turn.last_seq >= m.seq
    for no key update of t;
-
--- name: UserTopicRate :exec
-update public.topics t set importance = sqlc.arg(importance)::real, importance_rated = true where t.id = sqlc.arg(topic_id);
 
 -- name: UserTopicLock :execrows
 -- Those of the topics that the app's owner lets the user change.

@@ -188,18 +188,6 @@ select set_config('throughline.quiet', 'on', true), set_config('plan_cache_mode'
 select c.id from public.chats c
  where c.id = (select coalesce((select o.id from public.chats o where o.id = sqlc.arg(original)::uuid), sqlc.arg(id)::uuid));
 
--- name: InsertImportedChat :execrows
--- No row: another import of the same file was faster; this waits until that one ends. revived_at is now,
--- because by the dates of its messages a chat with ttl_hours would be expired.
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, recall,
-  created_at, revived_at)
-values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags)::text[], sqlc.arg(memory_strategy),
-        sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns), sqlc.narg(tool_name), coalesce(sqlc.narg(remember)::boolean, true),
-          coalesce(sqlc.narg(topics)::text, 'auto'), coalesce(sqlc.narg(recall)::text, 'all'),
-        sqlc.arg(created_at),
-        case when sqlc.narg(ttl_hours)::int is not null then now() end)
-on conflict (id) do nothing;
-
 -- name: ImportSystemPrompt :exec
 update public.chats c set system_prompt = sqlc.arg(content)::text where c.id = sqlc.arg(chat_id)::uuid;
 

@@ -92,15 +92,12 @@ create table public.conversation_briefs (
 with (fillfactor = 70);
 
 create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
--- For the sweep: long buffers, turn limits, stale or unreadable briefs.
+-- For the sweep: long buffers, turn limits, stale or unreadable briefs, words to index.
 create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold) where thousands_to_fold is not null;
 create index conversation_briefs_over_max_turns_idx on public.conversation_briefs (chat_id) where over_max_turns;
 create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
 create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
-
--- For the sweep.
 create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
-
 -- For the sweep, and for what is due of a user who begins a new chat.
 create index conversation_briefs_extract_due_at_idx on public.conversation_briefs (extract_due_at) where extract_due_at is not null;
 create index conversation_briefs_to_extract_idx on public.conversation_briefs (user_id) where extract_due_at is not null;

@@ -53,12 +53,9 @@ with (toast_tuple_target = 8160);
 create index turn_index_tsv_idx on public.turn_index using gin (tsv) with (fastupdate = on, gin_pending_list_limit = 65536);
 -- For embed_turns and the sweep: the turns whose vector is missing or of another model.
 create index turn_index_embedding_model_idx on public.turn_index (embedding_model, chat_id);
-
+create index turn_index_to_embed_idx on public.turn_index (chat_id) where embedding_model is null and not resting;
 -- For the messages of a topic, in the order of the conversation.
 create index turn_index_topic_idx on public.turn_index (topic_id, seq) include (last_seq) where topic_id is not null;
--- For embed_turns and the sweep.
-create index turn_index_to_embed_idx on public.turn_index (chat_id) where embedding_model is null and not resting;
-
 -- Turns whose topic is to be chosen again, because they have a vector now.
 create index turn_index_to_choose_idx on public.turn_index (chat_id, seq)
   where topic_id is not null and topic_model is null and embedding_model is not null;

@@ -25,30 +25,33 @@ select id, system_prompt, memory_strategy, max_turns, tool_name, turn_count, exp
        exists (select from public.messages m where m.chat_id = $1 and (m.pinned or m.importance >= 0.8)) as has_kept
   from public.chats where id = $1 for no key update`)
 
-// Inserts nothing if the client sent this message before, because it started a chat then, or if the chat
-// exists because the connection broke after an earlier attempt.
-var InsertChat = query.Fields[InsertChatParams, struct{}](`-- name: InsertChat :exec
-insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics,
-  recall)
-select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::text[], '{}'),
-       coalesce(nullif($6::text, ''), 'summary'), $7::text, $8::int, $9::int,
-         $10::boolean,
-       coalesce(nullif($11::text, ''), 'auto'), coalesce(nullif($12::text, ''), 'all')
+// Inserts nothing if the client sent this message before, because it started a chat then, or if the chat exists because the
+// connection broke after an earlier attempt, or another import of the same file was faster: this waits until that one ends.
+// An imported chat has a created_at. Its revived_at is now, because by the dates of its messages it would be expired.
+var InsertChat = query.Fields[InsertChatParams, struct{}](`-- name: InsertChat :execrows
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics, recall,
+                          created_at, revived_at)
+select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::jsonb, '{}'),
+       coalesce($6::text[], '{}'), coalesce($7::text, 'summary'), $8::text,
+       $9::int, $10::int, coalesce($11::boolean, true), coalesce($12::text, 'auto'),
+       coalesce($13::text, 'all'), coalesce($14::timestamptz, now()),
+       case when $14::timestamptz is not null and $9::int is not null then now() end
  where not exists (select from public.messages m
-                    where m.user_id = $2 and m.client_message_id = $13)
+                    where m.user_id = $2 and m.client_message_id = $15)
 on conflict (id) do nothing`)
 
 type InsertChatParams struct {
-	ID, UserID         uuid.UUID
-	Title              string
-	SystemPrompt       *string
-	Tags               []string
-	MemoryStrategy     string
-	ToolName           *string
-	TtlHours, MaxTurns *int
-	Remember           bool
-	Topics, Recall     string
-	ClientMessageID    uuid.NullUUID
+	ID, UserID               uuid.UUID
+	Title                    string
+	SystemPrompt             *string
+	Metadata                 []byte
+	Tags                     []string
+	MemoryStrategy, ToolName *string
+	TtlHours, MaxTurns       *int
+	Remember                 *bool
+	Topics, Recall           *string
+	CreatedAt                *time.Time
+	ClientMessageID          uuid.NullUUID
 }
 
 type ReadChatContextRow struct {

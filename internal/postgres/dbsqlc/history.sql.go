@@ -2,7 +2,6 @@
 
 package dbsqlc
 
-import "encoding/json"
 import "github.com/arcoscribe/throughline/internal/history"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
@@ -10,28 +9,8 @@ import "time"
 
 // Listing, changing and deleting chats and messages, with the user's rights: other users' rows are invisible.
 // A chat is expired from expires_at on.
-// Inserts nothing if the chat exists because the connection broke after an earlier attempt.
-var CreateChat = query.Fields[CreateChatParams, struct{}](`-- name: CreateChat :exec
-
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall, tool_name)
-values ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10, $11, $12, $13)
-on conflict (id) do nothing`)
-
-type CreateChatParams struct {
-	ID, UserID         uuid.UUID
-	Title              string
-	SystemPrompt       *string
-	Metadata           json.RawMessage
-	Tags               []string
-	MemoryStrategy     string
-	TtlHours, MaxTurns *int
-	Remember           bool
-	Topics, Recall     string
-	ToolName           *string
-}
-
 var ReadChat = query.Single[uuid.UUID, history.Chat](`-- name: ReadChat :one
+
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
@@ -323,15 +302,18 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
   from public.messages m join public.chats c on c.id = m.chat_id
  where m.id = $1`)
 
+// Not in an expired chat; a rating only where it is a change.
 var ChangeMessage = query.Fields[ChangeMessageParams, struct{}](`-- name: ChangeMessage :execrows
 update public.messages m
-   set pinned = coalesce($1, m.pinned),
-       importance = case when $2::bool then $3::real else m.importance end
+   set pinned = coalesce($1, m.pinned), rating = coalesce($2::int, m.rating),
+       importance = case when $3::bool then $4::real else m.importance end
   from public.chats c
- where m.id = $4 and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())`)
+ where m.id = $5 and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
+   and ($2::int is null or m.rating is distinct from $2::int)`)
 
 type ChangeMessageParams struct {
 	Pinned        *bool
+	Rating        *int
 	SetImportance bool
 	Importance    *float32
 	MessageID     uuid.UUID

@@ -195,18 +195,6 @@ type UserTopicUnindexedParams struct {
 	ChatID           uuid.UUID
 }
 
-// Only where it is a change, and not in an expired chat.
-var UserTopicRateMessage = query.Fields[UserTopicRateMessageParams, struct{}](`-- name: UserTopicRateMessage :execrows
-update public.messages m set rating = $1::int
-  from public.chats c
- where m.id = $2 and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
-   and m.rating is distinct from $1::int`)
-
-type UserTopicRateMessageParams struct {
-	Rating    int
-	MessageID uuid.UUID
-}
-
 type UserTopicOfMessageRow struct {
 	ID         uuid.UUID
 	Importance float32
@@ -221,14 +209,6 @@ select t.id, t.importance
   join public.topics t on t.id = turn.topic_id
  where m.id = $1 and turn.last_seq >= m.seq
    for no key update of t`)
-
-var UserTopicRate = query.Fields[UserTopicRateParams, struct{}](`-- name: UserTopicRate :exec
-update public.topics t set importance = $1::real, importance_rated = true where t.id = $2`)
-
-type UserTopicRateParams struct {
-	Importance float32
-	TopicID    uuid.UUID
-}
 
 // Those of the topics that the app's owner lets the user change.
 var UserTopicLock = query.Fields[UserTopicLockParams, struct{}](`-- name: UserTopicLock :execrows

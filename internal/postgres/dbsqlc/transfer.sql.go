@@ -268,32 +268,6 @@ type FindImportedParams struct {
 	Original, ID uuid.UUID
 }
 
-// No row: another import of the same file was faster; this waits until that one ends. revived_at is now,
-// because by the dates of its messages a chat with ttl_hours would be expired.
-var InsertImportedChat = query.Fields[InsertImportedChatParams, struct{}](`-- name: InsertImportedChat :execrows
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, recall,
-  created_at, revived_at)
-values ($1, $2, $3, $4, $5, $6::text[], $7,
-        $8::int, $9, $10, coalesce($11::boolean, true),
-          coalesce($12::text, 'auto'), coalesce($13::text, 'all'),
-        $14,
-        case when $8::int is not null then now() end)
-on conflict (id) do nothing`)
-
-type InsertImportedChatParams struct {
-	ID, UserID         uuid.UUID
-	Title              string
-	SystemPrompt       *string
-	Metadata           json.RawMessage
-	Tags               []string
-	MemoryStrategy     string
-	TtlHours, MaxTurns *int
-	ToolName           *string
-	Remember           *bool
-	Topics, Recall     *string
-	CreatedAt          time.Time
-}
-
 var ImportSystemPrompt = query.Fields[ImportSystemPromptParams, struct{}](`-- name: ImportSystemPrompt :exec
 update public.chats c set system_prompt = $1::text where c.id = $2::uuid`)
 
