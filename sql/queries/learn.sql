@@ -115,7 +115,7 @@ values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(content), sqlc.arg(memory_type
    case when sqlc.arg(status) = 'superseded' then now() end, 'extracted');
 
 -- name: MergeMemory :exec
--- Without a content, what is said again: the content and its vector stay.
+-- Without a content the memory was said again: content and vector stay.
 update throughline.own_memories m
    set content = coalesce(sqlc.narg(content)::text, m.content), confidence = sqlc.arg(confidence), durable = m.durable or sqlc.arg(durable)::bool,
        status = coalesce(sqlc.narg(status), m.status),

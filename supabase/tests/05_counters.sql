@@ -5,7 +5,7 @@ select plan(49);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 0 edits', 'a new chat has an empty buffer');
--- Makes a change, and answers what is asked then.
+-- Makes a change, and returns the answer that a question has after it.
 create function pg_temp.made(change text, question text) returns text language plpgsql as $$
 declare
   answer text;

@@ -50,7 +50,7 @@ create function pg_temp.told(topic text) returns text language sql stable as $$
       case when stale then ', stale' else '' end, case when state <> 'active' then ', ' || state else '' end)
     from public.topics where id = pg_temp.id(topic)), 'gone')
 $$;
--- What is left of a topic after a statement.
+-- A topic in one line after a statement.
 create function pg_temp.told_after(change text, topic text) returns text language sql as $$
   select pg_temp.after(change, format('select pg_temp.told(%L)', topic))
 $$;

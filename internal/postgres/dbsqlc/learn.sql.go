@@ -186,7 +186,7 @@ type InsertMemoryParams struct {
 	SupersededBy, ConflictsWith     uuid.NullUUID
 }
 
-// Without a content, what is said again: the content and its vector stay.
+// Without a content the memory was said again: content and vector stay.
 var MergeMemory = query.Fields[MergeMemoryParams, struct{}](`-- name: MergeMemory :exec
 update throughline.own_memories m
    set content = coalesce($1::text, m.content), confidence = $2, durable = m.durable or $3::bool,
