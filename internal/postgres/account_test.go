@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -12,10 +11,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
@@ -27,8 +26,7 @@ func (p *port) account(user auth.Principal) (string, error) {
 
 func (p *port) mustAccount(user auth.Principal) string {
 	p.t.Helper()
-	text := must(p.account(user))(p.t)
-	return text
+	return must(p.account(user))(p.t)
 }
 
 // fullAccount has two chats, one of which is expired, memories that were said in both, written, and superseded, a graph and
@@ -170,45 +168,78 @@ func TestAnAccountMovesToAnotherUser(t *testing.T) {
 	is(t, alike(t, p.mustAccount(p.user)), alike(t, text), "one's own account has changed")
 }
 
-// What a user has chosen, an import leaves as it is.
-func TestImportedSettingsDoNotOverwrite(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	p.fullAccount()
-	text := p.mustAccount(p.user)
-	other := p.newUser()
-	p.exec("insert into memory_users (user_id, time_zone) values ($1, 'Asia/Tokyo')", other.UserID)
-	p.mustImport(other, text)
-	if got := ask[string](p, "select concat_ws(' ', enabled, time_zone, language, excluded) from memory_users where user_id = $1",
-		other.UserID); got != "t Asia/Tokyo de {health}" {
-		t.Error(got)
-	}
-}
-
-// Where long-term memory is off, chats come without memories.
-func TestAnAccountWhereMemoryIsOff(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	p.fullAccount()
-	text := p.mustAccount(p.user)
-	p.transfer.Store = NewTransfer(p.pool, p.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true})
-	other := p.newUser()
-	result := p.mustImport(other, text)
-	is(t, tuple(result.Imported, result.Memories, result.SkippedMemories), tuple(2, 0, 3), "%+v", result)
-	is(t, p.count("memories where user_id = $1", other.UserID), 0, "memories")
-}
-
 func TestAnEmptyAccountComesAndGoes(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
-	nobody := p.newUser()
-	nobody.Claims = strings.Replace(nobody.Claims, "{", `{"email": "a@example.org", `, 1)
-	text := p.mustAccount(nobody)
-	if !strings.Contains(text, `"id":"`+nobody.UserID.String()+`","email":"a@example.org"`) {
+	empty := p.newUser()
+	empty.Claims = strings.Replace(empty.Claims, "{", `{"email": "a@example.org", `, 1)
+	text := p.mustAccount(empty)
+	if !strings.Contains(text, `"id":"`+empty.UserID.String()+`","email":"a@example.org"`) {
 		t.Error(text)
 	}
 	result := p.mustImport(p.newUser(), text)
 	is(t, tuple(result.Imported, strings.Count(text, "\n")), tuple(0, 3), "%+v of", result)
+}
+
+// Importing again adds nothing, for each user separately, also at once. The same lines in another file are another chat. An id
+// that is taken is an error, and nothing of the chat is written.
+func TestImportingAgainAddsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	file, victim := longFile(1000), p.newUser()
+	results := make([]transfer.Result, 4)
+	together(t, len(results), func(n int) (err error) {
+		results[n], err = p.importAs(p.user, file)
+		return err
+	})
+	id, imported := results[0].Chats[0].ChatID, 0
+	for _, result := range results {
+		imported += result.Imported
+		is(t, tuple(result.Imported+result.Skipped, result.Chats[0].ChatID, result.Chats[0].Skipped), tuple(1, id, result.Imported == 0), "%+v", result)
+	}
+	is(t, tuple(imported, p.count("messages")), tuple(1, 1000), "imported, messages")
+	theirs := p.mustImport(victim, file)
+	is(t, tuple(theirs.Imported, theirs.Chats[0].ChatID == id), tuple(1, false), "another user: %+v", theirs)
+	is(t, p.mustImport(p.user, file+"\n").Imported, 1, "another file")
+	p.exec("delete from chats where id = $1", theirs.Chats[0].ChatID)
+	p.exec("insert into chats (id, user_id) values ($1, $2)", theirs.Chats[0].ChatID, p.user.UserID)
+	wantFault(t, errOf(p.importAs(victim, file)), fault.ImportInvalid, "a taken id")
+	is(t, p.count("messages"), 2000, "messages")
+}
+
+// Importing the owner's own bundle changes nothing while the chat exists, and restores it after it was deleted. The time to live
+// of an old chat begins with its import.
+func TestOwnersBundle(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(2)
+	p.exec("update chats set ttl_hours = 3 where id = $1", chatID)
+	text := p.mustExport(p.user, chatID, transfer.FormatLines)
+	result := p.mustImport(p.user, text)
+	is(t, tuple(result.Skipped, result.Chats[0].ChatID), tuple(1, chatID), "%+v", result)
+	p.exec("delete from chats where id = $1", chatID)
+	text = strings.ReplaceAll(text, time.Now().UTC().Format("2006-01-02"), "2020-01-02")
+	back, again := p.mustImport(p.user, text), p.mustImport(p.user, text)
+	is(t, tuple(back.Imported, back.Messages, again.Skipped, again.Chats[0].ChatID), tuple(1, 4, 1, back.Chats[0].ChatID), "%+v, then %+v", back, again)
+	is(t, ask[string](p, `select date_part('year', last_message_at) || ' ' || (expires_at between now() + interval '2 hours' and now() + interval '3 hours')
+		from chats where id = $1`, back.Chats[0].ChatID), "2020 true", "said in …, expires in time")
+}
+
+// The fold is enqueued with the chat if it is due, and only then. Who imports a history can search all of it at once, and no job
+// has to index it.
+func TestImportedChatIsFoldedAndIndexed(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	p.mustImport(p.user, plainLines)
+	is(t, len(p.folds), 0, "folds of a short chat")
+	const messages = 1200 // more than are indexed at once
+	chatID := p.mustImport(p.user, longFile(messages)).Chats[0].ChatID
+	is(t, testkit.Receive(t, "the fold is enqueued", p.folds), chatID, "is folded")
+	is(t, ask[bool](p, "select indexed_seq = $2 and not to_index from conversation_briefs where chat_id = $1", chatID, messages), true,
+		"messages are left to index")
+	p.checkIndex()
+	p.wantFound("practise", "How do I practise scales?")
+	p.wantFound("slowly", "Slowly.", "Slowly.")
 }
 
 // during runs something once, when the first bytes are written.

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestFoldOfAChat(t *testing.T) {
@@ -153,91 +150,6 @@ func TestRoundTripsOfAFold(t *testing.T) {
 	is(t, counted.since(), "1 batches of 3 statements, 1 queries", "a claim")
 	b.mustCommit(change)
 	is(t, counted.since(), "1 batches of 7 statements, 1 queries", "a commit")
-}
-
-// After an edit or a deletion of a covered message a rebuild reads what is left, and removes the text from
-// every earlier revision.
-func TestRebuildRedactsRevisions(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(4)
-	first := b.claim(chatID, brief.KindFold)
-	first.Summary = "They talked about a secret."
-	b.mustCommit(first)
-	b.exec("delete from messages where chat_id = $1 and seq = 3", chatID)
-	got := b.brief(chatID)
-	mustBe(t, got.Stale, true, "the brief is %+v", got)
-	rebuild := b.claim(chatID, brief.KindRebuild)
-	is(t, len(rebuild.Planned.Messages), 7, "the rebuild reads … messages")
-	rebuild.Plan.SeqTo = first.Plan.SeqTo
-	b.mustCommit(rebuild)
-	if got := b.brief(chatID); got.Stale || got.Version != 2 || got.CoveredSeq != 8 || got.Summary != "They talked." {
-		t.Errorf("the brief is %+v", got)
-	}
-	is(t, b.count("conversation_brief_revisions where global_summary is not null"), 1, "revisions still have their text")
-	is(t, ask[bool](b, "select exists (select from conversation_brief_revisions r, conversation_briefs b where (r::text || b::text) like '%secret%')"),
-		false, "the word is still there")
-	b.checkCounters()
-}
-
-// Counters stay right whenever messages are edited and deleted around folds and rebuilds.
-func TestCountersUnderRandomChanges(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chats := []uuid.UUID{b.newChat(3), b.newChat(3)}
-	failed := make([]error, 8)
-	var all sync.WaitGroup
-	for worker := range failed {
-		random := rand.New(rand.NewPCG(3, uint64(worker)))
-		all.Go(func() {
-			for range 40 {
-				failed[worker] = errors.Join(failed[worker], b.changeSomething(random, chats[random.IntN(len(chats))]))
-			}
-		})
-	}
-	all.Wait()
-	fine(t, errors.Join(failed...), "an error")
-	b.checkCounters()
-}
-
-func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
-	ctx := b.t.Context()
-	one := "(select id from messages where chat_id = $1 and status <> 'streaming' order by random() limit 1)"
-	var sql string
-	switch random.IntN(8) {
-	case 0:
-		sql = "update messages set content = content || ' and more' where id = " + one
-	case 1:
-		sql = "delete from messages where id = " + one
-	case 2:
-		sql = "insert into messages (chat_id, role, content) select $1, 'user', 'line ' || n from generate_series(1, 3) n"
-	case 3, 4:
-		lease := foldLease(chatID)
-		claim, _, err := b.work.Claim(ctx, lease)
-		if err != nil || claim != work.Taken {
-			return err
-		}
-		snapshot, found, err := b.briefs.Read(ctx, chatID, brief.KindFold, 2000)
-		if err != nil || !found || len(snapshot.Messages) <= 2 || snapshot.Brief.Stale {
-			return errors.Join(err, b.work.Release(ctx, lease, false))
-		}
-		if won, err := b.commit(changeOf(chatID, brief.KindFold, lease, snapshot)); err != nil || won {
-			return err
-		}
-		return b.work.Release(ctx, lease, false)
-	default:
-		turn := turnIn(chatID, "Hello again.")
-		started, err := b.turns.StartTurn(ctx, b.user, turn)
-		if err != nil || !started.Started {
-			return err
-		}
-		_, err = b.turns.SaveReply(ctx, b.user, finished(turn, "Hello, you."))
-		return err
-	}
-	if _, err := b.pool.Exec(ctx, sql, chatID); err != nil {
-		return fmt.Errorf("%s: %w", sql, err)
-	}
-	return nil
 }
 
 // Deleting a chat or its owner wins against everything that is running in it, and nothing of it reappears.

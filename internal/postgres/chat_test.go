@@ -42,32 +42,8 @@ func (b *bed) peek(chatID uuid.UUID) memory.Chat {
 	return started.Chat
 }
 
-// A turn reads its chat's memory settings, and counts the turns without itself.
-func TestTurnReadsItsChatsSettings(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, brief.KindFold))
-	b.exec("update chats set memory_strategy = 'hybrid', max_turns = 7, system_prompt = 'Be Bach.' where id = $1", chatID)
-	for range 2 {
-		b.exchange(turnIn(chatID, "And then?"), "Then this.")
-	}
-	failing := turnIn(chatID, "Once more?")
-	first := b.start(failing)
-	b.fail(failing, "")
-	second := b.start(repeatOf(failing))
-	for _, started := range []chat.StartedTurn{first, second} {
-		if started.Settings != (memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}) || started.SystemPrompt != "Be Bach." {
-			t.Errorf("%+v", started.Settings)
-		}
-		is(t, tuple(started.PendingTurns, started.TotalTurns, strings.TrimRight(contents(started.Buffer), "|")),
-			tuple(2, 5, "And then?|Then this.|And then?|Then this."), "of … turns pending, buffer %s", contents(started.Buffer))
-	}
-	started := b.start(firstTurn("Hello."))
-	is(t, tuple(started.PendingTurns, started.TotalTurns, started.Brief.Version), tuple(0, 0, 0), "a new chat remembers %+v", started.Chat)
-}
-
-// A simple chat also shows what an earlier brief covers, but nothing from before a clear.
+// A simple chat also shows what an earlier brief covers, but nothing from before a clear. Its buffer is bounded, and older turns
+// are counted.
 func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -78,23 +54,12 @@ func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	is(t, tuple(len(got.Buffer), got.PendingTurns, got.TotalTurns, len(got.Kept)), tuple(6, 3, 3, 0), "rows, … of … turns")
 	s.clear(chatID)
 	s.say(chatID, "user", "Hello again.")
-	if got := s.peek(chatID); contents(got.Buffer) != "Hello again." || got.PendingTurns != 1 || got.TotalTurns != 1 {
-		t.Errorf("after a clear: %s, %d of %d turns", contents(got.Buffer), got.PendingTurns, got.TotalTurns)
-	}
-}
-
-// The buffer of a simple chat is bounded, and older turns are counted.
-func TestSimpleChatReadsItsNewestRows(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(1)
-	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
-	b.exec(`insert into messages (chat_id, role, content, token_count) select $1, case n % 2 when 1 then 'user' else 'assistant' end, 'line ' || n, 2
+	got = s.peek(chatID)
+	is(t, tuple(contents(got.Buffer), got.PendingTurns, got.TotalTurns), tuple("Hello again.", 1, 1), "after a clear: …, … of … turns")
+	s.exec(`insert into messages (chat_id, role, content, token_count) select $1, case n % 2 when 1 then 'user' else 'assistant' end, 'line ' || n, 2
 		from generate_series(1, 500) n`, chatID)
-	got := b.peek(chatID)
-	if len(got.Buffer) != 400 || got.Buffer[0].Content != "line 101" || got.PendingTurns != 251 || got.TotalTurns != 251 {
-		t.Errorf("%d rows from %q, %d of %d turns", len(got.Buffer), got.Buffer[0].Content, got.PendingTurns, got.TotalTurns)
-	}
+	got = s.peek(chatID)
+	is(t, tuple(len(got.Buffer), got.Buffer[0].Content, got.PendingTurns, got.TotalTurns), tuple(400, "line 101", 251, 251), "rows from …, … of … turns")
 }
 
 // A chat reads the pinned messages that the brief covers, and a hybrid one the important ones as well: its own, after the
@@ -206,7 +171,7 @@ func TestRecallOfNoChat(t *testing.T) {
 	chatID := s.newChat(1)
 	wantFault(t, errOf(s.turns.ReadChat(t.Context(), s.newUser(), chatID)), fault.ChatNotFound, "another user's")
 	wantFault(t, errOf(s.turns.ReadChat(t.Context(), s.user, uuid.New())), fault.ChatNotFound, "none")
-	empty := ask[uuid.UUID](s, "insert into chats (user_id) values ($1) returning id", s.user.UserID)
+	empty := s.emptyChat()
 	if got, err := s.turns.ReadChat(t.Context(), s.user, empty); err != nil || !got.LastMessageAt.IsZero() || got.ToolName != "" ||
 		len(got.ToolsUsed)+len(got.Buffer) > 0 || got.Strategy != memory.StrategySummary {
 		t.Errorf("an empty one: %+v, %v", got, err)
@@ -243,7 +208,7 @@ func TestFirstMessageGivesTheTitle(t *testing.T) {
 	} {
 		is(t, ask[string](b, "select throughline.title_of($1)", strings.TrimSpace(content)), chat.Title(content), "%q: SQL says …, Go says", content)
 	}
-	untitled := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	untitled := b.emptyChat()
 	b.start(turnIn(untitled, "My cello\nis old"))
 	titled := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'Mine') returning id", b.user.UserID)
 	b.start(turnIn(titled, "My cello"))
@@ -273,7 +238,7 @@ func TestBlankIsTheSameInPostgresAndInGo(t *testing.T) {
 func TestCountersAreWhatGoCounts(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	chatID := b.emptyChat()
 	dice := rand.New(rand.NewPCG(3, 3))
 	contents := []string{"", " ", "\u00a0\n\u3000", "\u200b", "\ufeff", "words", " x "}
 	calls := []*string{nil, nil, new("[]"), new(`[{"name": "f", "arguments": {"q": "bow"}}]`)}
@@ -308,7 +273,7 @@ func TestCountersAreWhatGoCounts(t *testing.T) {
 func TestToolCallsWrittenBySQLAreFolded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	chatID := b.emptyChat()
 	arguments := strings.Repeat("step by step ", 1600)
 	for range 30 {
 		b.exec(`insert into messages (chat_id, role, content, token_count, tool_calls) values ($1, 'user', 'Go on.', 3, null),
@@ -329,7 +294,7 @@ func TestToolCallsWrittenBySQLAreFolded(t *testing.T) {
 func TestWhatWeighsNothingIsNotShown(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	chatID := b.emptyChat()
 	b.exec(`insert into messages (chat_id, role, content, status, superseded_by, tool_calls) values ($1, 'user', ' ', 'complete', null, null),
 		($1, 'user', 'A question.', 'complete', null, null), ($1, 'assistant', 'gone', 'failed', gen_random_uuid(), '[{"name": "gone"}]')`, chatID)
 	preview := must(b.turns.ReadChat(t.Context(), b.user, chatID))(t)

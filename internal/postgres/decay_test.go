@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -129,45 +128,23 @@ func TestDecayRunsOnceADay(t *testing.T) {
 	b := newBed(t)
 	const users = 50 // more than one transaction takes
 	for n := range users {
-		user := b.newUser()
-		b.unused(b.wrote(user, fmt.Sprintf("Memory %d.", n)), 40)
+		b.unused(b.wrote(b.newUser(), fmt.Sprintf("Memory %d.", n)), 40)
 	}
-	gone := b.newUser()
-	b.unused(b.wrote(gone, "Of one who leaves."), 40)
-	var all sync.WaitGroup
-	for range 10 {
-		all.Go(func() {
-			if _, _, _, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(t.Context(), today, 0); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Go(func() {
-		fine(t, errOf(b.pool.Exec(t.Context(), "delete from auth.users where id = $1", gone.UserID)), "an error")
+	leaving := b.newUser()
+	b.unused(b.wrote(leaving, "Of one who leaves."), 40)
+	together(t, 11, func(n int) error {
+		if n == 0 {
+			return errOf(b.pool.Exec(t.Context(), "delete from auth.users where id = $1", leaving.UserID))
+		}
+		_, _, _, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(t.Context(), today, 0)
+		return err
 	})
-	all.Wait()
-	if got := ask[string](b, "select count(*) || ' ' || min(confidence) || ' ' || max(confidence) from memories"); got != "50 0.95 0.95" {
-		t.Errorf("%s", got)
-	}
+	is(t, ask[string](b, "select count(*) || ' ' || min(confidence) || ' ' || max(confidence) from memories"), "50 0.95 0.95", "memories")
 	is(t, b.decay(today.AddDate(0, 0, 40), 0), [3]int{users, 0, 0}, "a job that comes 40 days late")
 }
 
+// What is edited or restored has been used. Archived memories are deleted where that is asked for.
 func TestArchivedMemoriesAreDeletedWhereThatIsAskedFor(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	old, young := b.wrote(b.user, "Archived long ago."), b.wrote(b.user, "Archived a while ago.")
-	pinned := b.wrote(b.user, "Archived and pinned.")
-	b.exec("update memories set status = 'archived'")
-	b.exec("update memories set pinned = true where id = $1", pinned)
-	b.exec("update memories set updated_at = now() - interval '61 days' where id <> $1", young)
-	is(t, b.decay(today, 0), [3]int{}, "without being asked")
-	is(t, b.decay(today, 60), [3]int{0, 0, 1}, "after 60 days")
-	is(t, b.count("memories where id <> $1", old), 2, "memories are left")
-	is(t, b.count("memory_revisions where memory_id = $1", old), 0, "revisions are left")
-}
-
-// What is edited or restored has been used.
-func TestEditsAndRestorationsAreUses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	edited, restored := b.wrote(b.user, "To be edited."), b.wrote(b.user, "To be restored.")
@@ -177,6 +154,14 @@ func TestEditsAndRestorationsAreUses(t *testing.T) {
 	b.exec("update memories set content = 'Edited.' where id = $1", edited)
 	b.exec("update memories set status = 'active' where id = $1", restored)
 	is(t, b.decay(today, 0), [3]int{}, "decay after that")
+	old, pinned := b.wrote(b.user, "Archived long ago."), b.wrote(b.user, "Archived and pinned.")
+	b.exec("update memories set status = 'archived' where id <> $1", edited)
+	b.exec("update memories set pinned = true where id = $1", pinned)
+	b.exec("update memories set updated_at = now() - interval '61 days' where id <> $1", restored)
+	is(t, b.decay(today, 0), [3]int{}, "without being asked")
+	is(t, b.decay(today, 60), [3]int{0, 0, 1}, "after 60 days")
+	is(t, b.count("memories where id <> $1", old), 3, "memories are left")
+	is(t, b.count("memory_revisions where memory_id = $1", old), 0, "revisions are left")
 }
 
 func TestMemoriesAreCounted(t *testing.T) {

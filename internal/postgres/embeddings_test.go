@@ -2,19 +2,17 @@ package postgres
 
 import (
 	"math"
-	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/memory/recall"
-	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
 // indexedTurns makes a chat with turns of two messages each, and their rows of the index.
 func (b *bed) indexedTurns(turns int) uuid.UUID {
 	b.t.Helper()
-	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	chatID := b.emptyChat()
 	b.exec(`insert into messages (chat_id, role, content, token_count)
 		select $1, case when n % 2 = 1 then 'user' else 'assistant' end, 'words of message ' || n, 6 from generate_series(1, $2) n`, chatID, 2*turns)
 	b.exec(`insert into turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
@@ -108,27 +106,4 @@ func TestScalesAreStored(t *testing.T) {
 		t.Errorf("after a newer list of sentences: %+v, %v", got, err)
 	}
 	is(t, ask[int](b, "select dims from embedding_models"), 256, "dims")
-}
-
-// Where nothing is to do, what the sweep and the metrics ask reads next to nothing.
-func TestBareTurnsAreFoundByTheirIndex(t *testing.T) {
-	t.Parallel()
-	b := newOwnBed(t)
-	for range 20 {
-		b.indexedTurns(100)
-	}
-	b.exec("update turn_index set embedding_model = 'm', embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding")
-	b.exec("vacuum analyze turn_index")
-	tx := must(b.pool.Begin(t.Context()))(t)
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	batch := &pgx.Batch{} // is never sent
-	for name, query := range map[string]*pgx.QueuedQuery{
-		"FindBareChats":  dbsqlc.FindBareChats.Queue(batch, dbsqlc.FindBareChatsParams{Model: "m", Most: 100}),
-		"CountBareTurns": dbsqlc.CountBareTurns.Queue(batch, "m"),
-	} {
-		plan := explainQueued(t, tx, query)
-		if strings.Contains(plan, "Seq Scan on turn_index") || mostRows(t, plan) > 1 {
-			t.Errorf("%s:\n%s", name, plan)
-		}
-	}
 }

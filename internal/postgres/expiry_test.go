@@ -12,23 +12,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
-// A chat that a tool starts has a turn limit and expires some hours after its last turn.
-func TestToolChatIsStoredWithItsLimits(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	first := firstTurn("Refactor this.")
-	first.ToolName, first.TTLHours, first.MaxTurns = "refactor", 3, 50
-	b.start(first)
-	got := ask[string](b, `select concat_ws(' ', c.tool_name, c.ttl_hours, c.max_turns, c.expires_at = c.last_message_at + interval '3 hours', m.tool_name)
-		from chats c join messages m on m.chat_id = c.id and m.role = 'user'`)
-	is(t, got, "refactor 3 50 t refactor", "stored")
-	b.reply(first, "Done.")
-	b.exec("update chats set ttl_hours = null")
-	if b.exec("update messages set content = content"); ask[bool](b, "select expires_at is not null from chats") {
-		t.Error("a chat without ttl expires")
-	}
-}
-
 // An expired chat takes no message and reports since when. Once revived it continues with its brief.
 func TestExpiredChatTakesNoTurn(t *testing.T) {
 	t.Parallel()

@@ -221,7 +221,7 @@ func TestStoredMessagesMakeAChatDue(t *testing.T) {
 	b := newBed(t)
 	enqueue, asked := b.reading()
 	store := NewHistory(b.pool, b.limits, enqueue, nil)
-	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", b.user.UserID)
+	chatID := b.emptyChat()
 	said := func(role, content string) {
 		t.Helper()
 		noError(t, errOf(store.StoreMessages(t.Context(), b.user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}})))

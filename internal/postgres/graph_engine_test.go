@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
@@ -29,7 +30,7 @@ const noEntities = `{"entities": [], "relationships": []}`
 
 // likes answers for each fact "Likes X." with the tool X.
 func likes(question work.Question) (string, error) {
-	var entities, relationships []string
+	entities, relationships := []string{}, []string{}
 	for line := range strings.SplitSeq(question.Input, "\n") {
 		alias, fact, ok := strings.Cut(line, ": Likes ")
 		if name := strings.TrimSuffix(fact, "."); ok {
@@ -40,18 +41,13 @@ func likes(question work.Question) (string, error) {
 	return `{"entities": [` + strings.Join(entities, ",") + `], "relationships": [` + strings.Join(relationships, ",") + `]}`, nil
 }
 
-// grapher is an engine that asks a function.
-func (b *bed) grapher(asker askerFunc) *graph.Engine {
+// update runs update_memory_graph once, with an engine that asks a function.
+func (b *bed) update(asker askerFunc) (graph.Report, error) {
+	b.t.Helper()
 	return graph.New(graph.Config{
 		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1",
 		Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(), CallTimeout: 10 * time.Second,
-	})
-}
-
-// update runs update_memory_graph once.
-func (b *bed) update(asker askerFunc) (graph.Report, error) {
-	b.t.Helper()
-	return b.grapher(asker).UpdateGraph(b.t.Context(), time.Minute)
+	}).UpdateGraph(b.t.Context(), time.Minute)
 }
 
 func (b *bed) waiting() int {
@@ -97,65 +93,55 @@ func TestGraphLearnsWhatAUserWrote(t *testing.T) {
 	b.wantGraph(history.GraphQuery{}, "User likes Helix", "User likes Nano", "Helix/tool 1", "Nano/tool 1", "User/person 2", "Emacs/tool 1")
 }
 
-// Many memories are asked for some at a time.
-func TestGraphAsksForSomeMemoriesAtATime(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	for n := range 50 {
-		b.wrote(b.user, fmt.Sprintf("Likes Tool%d.", n))
-	}
-	report := must(b.update(likes))(t)
-	is(t, tuple(report.Calls, report.Memories, report.Users, b.waiting()), tuple(3, 50, 1, 0), "%+v, … wait", report)
-	b.checkGraph()
-}
-
 // A model that fails loses nothing: the memories wait. One that answers rubbish twice is not asked again.
 func TestGraphOfAFailingModel(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	for range 5 {
-		b.wrote(b.newUser(), "Likes Neovim.")
-	}
-	failing := errors.New("the model is away")
-	report, err := b.update(func(work.Question) (string, error) { return "", failing })
-	if !errors.Is(err, failing) || report.Failed != 3 || report.Memories != 0 || b.waiting() != 5 {
-		t.Errorf("%+v, %v, %d wait", report, err, b.waiting())
-	}
-	if report, err := b.update(likes); err != nil || report.Memories != 2 || b.waiting() != 3 {
-		t.Errorf("those of whom it has not failed: %+v, %v, %d wait", report, err, b.waiting())
-	}
-	b.wrote(b.newUser(), "Likes Neovim.")
-	b.wrote(b.newUser(), "Likes Neovim.")
-	tryAgain := func() { b.exec("update throughline.work set retry_at = now() where failures > 0") }
-	tryAgain()
-	calls := 0
-	report, err = b.update(func(question work.Question) (string, error) {
-		if calls++; calls == 1 {
-			return "", failing
+	write := func(users int) {
+		for range users {
+			b.wrote(b.newUser(), "Likes Neovim.")
 		}
-		return likes(question)
-	})
-	tryAgain()
-	if !errors.Is(err, failing) || report.Failed != 1 || report.Memories != 4 || b.waiting() != 1 {
-		t.Errorf("%+v, %v, %d wait", report, err, b.waiting())
+		b.exec("update throughline.work set retry_at = now() where failures > 0")
 	}
-	var instructions []string
-	report, err = b.update(func(question work.Question) (string, error) {
-		instructions = append(instructions, question.Instructions)
-		return "I like Neovim, too!", nil
-	})
-	if err != nil || report.Broken != 1 || report.Calls != 2 || b.waiting() != 0 || len(instructions) != 2 || !strings.Contains(instructions[1], "refused") {
-		t.Errorf("%+v, %v, %d wait, %q", report, err, b.waiting(), instructions)
-	}
-	b.wrote(b.user, "Likes Vim.")
-	calls = 0
-	report, err = b.update(func(question work.Question) (string, error) {
-		if calls++; calls == 1 {
-			return "{", nil
+	away := errors.New("the model is away")
+	failing := func(work.Question) (string, error) { return "", away }
+	// once answers the first question, and likes all others.
+	once := func(first askerFunc) askerFunc {
+		calls := 0
+		return func(question work.Question) (string, error) {
+			if calls++; calls == 1 {
+				return first(question)
+			}
+			return likes(question)
 		}
-		return likes(question)
-	})
-	is(t, tuple(err, report.Broken, report.Calls, report.Relationships), tuple(nil, 0, 2, 1), "rubbish, then an answer: %+v", report)
+	}
+	var refused []string
+	for _, c := range []struct {
+		what                            string
+		write                           int // users
+		model                           askerFunc
+		err                             error
+		failed, broken, memories, waits int
+	}{
+		{"fails", 5, failing, away, 3, 0, 0, 5},
+		{"works, and its last failures are put off", 0, likes, nil, 0, 0, 2, 3},
+		{"fails once", 2, once(failing), away, 1, 0, 4, 1},
+		{"answers rubbish twice", 0, func(question work.Question) (string, error) {
+			refused = append(refused, question.Instructions)
+			return "I like Neovim, too!", nil
+		}, nil, 0, 1, 1, 0},
+		{"answers rubbish once", 1, once(func(work.Question) (string, error) { return "{", nil }), nil, 0, 0, 1, 0},
+	} {
+		if c.what != "works, and its last failures are put off" {
+			write(c.write)
+		}
+		report, err := b.update(c.model)
+		is(t, tuple(errors.Is(err, c.err), report.Failed, report.Broken, report.Memories, b.waiting()), tuple(true, c.failed, c.broken, c.memories, c.waits),
+			"a model that %s: %+v, %v", c.what, report, err)
+	}
+	if len(refused) != 2 || !strings.Contains(refused[1], "refused") {
+		t.Errorf("%q", refused)
+	}
 }
 
 // What changes while the model thinks is asked for again; what is deleted stays deleted.
@@ -178,31 +164,29 @@ func TestGraphOfMemoriesThatChangeMeanwhile(t *testing.T) {
 	is(t, tuple(err, report.Changed), tuple(nil, 1), "a user who leaves: %+v", report)
 }
 
-// Two workers share the users; each memory is asked for once.
+// Two workers share the users; each memory is asked for once. Many memories of a user are asked for some at a time.
 func TestTwoWorkersUpdateTheGraph(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for range 20 {
 		b.wrote(b.newUser(), "Likes Neovim.")
 	}
-	var mu sync.Mutex
-	users := []string{}
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			_, err := b.update(func(question work.Question) (string, error) {
-				mu.Lock()
-				users = append(users, question.UserID.String())
-				mu.Unlock()
-				return likes(question)
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
+	for n := range 50 {
+		b.wrote(b.user, fmt.Sprintf("Likes Tool%d.", n))
 	}
-	all.Wait()
-	slices.Sort(users)
-	is(t, tuple(len(users), len(slices.Compact(users)), b.waiting()), tuple(20, 20, 0), "calls, … wait")
+	var mu sync.Mutex
+	calls := map[uuid.UUID]int{}
+	together(t, 4, func(int) error {
+		return errOf(b.update(func(question work.Question) (string, error) {
+			mu.Lock()
+			calls[question.UserID]++
+			mu.Unlock()
+			return likes(question)
+		}))
+	})
+	is(t, tuple(len(calls), calls[b.user.UserID], b.waiting()), tuple(21, 3, 0), "users, calls for many memories, … wait")
+	for user, n := range calls {
+		is(t, n == 1, user != b.user.UserID, "%d calls for a user", n)
+	}
 	b.checkGraph()
 }

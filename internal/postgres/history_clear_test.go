@@ -14,8 +14,7 @@ import (
 
 func (s shelf) clear(chatID uuid.UUID) history.Cleared {
 	s.t.Helper()
-	cleared := must(s.ClearChat(s.t.Context(), s.user, chatID))(s.t)
-	return cleared
+	return must(s.ClearChat(s.t.Context(), s.user, chatID))(s.t)
 }
 
 // lastRevision returns kind, range, turns and summary of a chat's latest revision.
@@ -132,7 +131,11 @@ func TestRevisionsOfABrief(t *testing.T) {
 	if lines, _ := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != hidden {
 		t.Errorf("after a deletion:\n%s", lines)
 	}
-	s.mustCommit(s.claim(chatID, brief.KindRebuild))
+	rebuild := s.claim(chatID, brief.KindRebuild)
+	is(t, len(rebuild.Planned.Messages), 5, "the rebuild reads … messages")
+	s.mustCommit(rebuild)
+	is(t, s.count("conversation_brief_revisions where global_summary is not null"), 1, "revisions still have their text")
+	is(t, s.brief(chatID), briefRow{Version: 3, CoveredSeq: 6, Summary: "They talked."}, "the brief")
 	s.clear(chatID)
 	want := `4 clear 7-6 0 "" none ` + `
 3 rebuild 1-6 2 "They talked." built-in@1 test

@@ -158,8 +158,7 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 
 func (b *bed) usage(user auth.Principal) history.Stats {
 	b.t.Helper()
-	counted := must(b.searches().CountUsage(b.t.Context(), user))(b.t)
-	return counted
+	return must(b.searches().CountUsage(b.t.Context(), user))(b.t)
 }
 
 func TestCountUsage(t *testing.T) {

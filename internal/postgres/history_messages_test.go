@@ -40,8 +40,7 @@ func (s shelf) bring(turn chat.NewTurn, files ...string) {
 
 func (s shelf) files(chatID uuid.UUID, query history.FilesQuery) []history.File {
 	s.t.Helper()
-	files := must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t)
-	return files
+	return must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t)
 }
 
 func TestFilesAreListedOnce(t *testing.T) {
@@ -119,11 +118,6 @@ func TestMessagesAreRated(t *testing.T) {
 	is(t, ask[int](s, "select edit_count from conversation_briefs"), 0, "edits")
 }
 
-func (s shelf) noRebuild() {
-	s.t.Helper()
-	is(s.t, len(s.rebuilds), 0, "a rebuild was enqueued")
-}
-
 func TestDeletingMessages(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -136,7 +130,7 @@ func TestDeletingMessages(t *testing.T) {
 	is(t, fault.CodeOf(s.DeleteMessage(t.Context(), s.user, second.MessageID)), fault.GenerationInProgress, "a reply that runs")
 	s.reply(second, "Seen again.")
 	noError(t, s.DeleteMessage(t.Context(), s.user, second.UserMessageID))
-	s.noRebuild()
+	is(t, len(s.rebuilds), 0, "rebuilds were enqueued")
 	got := s.brief(first.ChatID)
 	is(t, tuple(got.Stale, got.PendingTurns), tuple(false, 0), "after deleting what is not covered: %+v", got)
 	if got := s.files(first.ChatID, history.FilesQuery{}); len(got) != 2 || got[0].Path != "b.go" || !slices.Equal(got[1].Paths, []string{"a.go"}) {
@@ -181,8 +175,7 @@ func TestDeletionAndRebuildAreOne(t *testing.T) {
 
 func (s shelf) prune(query history.PruneQuery) history.Pruned {
 	s.t.Helper()
-	pruned := must(s.PruneChats(s.t.Context(), s.user, query))(s.t)
-	return pruned
+	return must(s.PruneChats(s.t.Context(), s.user, query))(s.t)
 }
 
 func TestPruning(t *testing.T) {
@@ -218,17 +211,8 @@ func TestPruningMeetsANewMessage(t *testing.T) {
 	s.age(chatID, "60 days")
 	tx := s.begin()
 	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content) values ($1, $2, 'user', 'Back again.')", chatID, s.user.UserID)
-	done := make(chan history.Pruned, 1)
-	go func() {
-		pruned, err := s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30})
-		if err != nil {
-			t.Error(err)
-		}
-		done <- pruned
-	}()
-	s.awaitBlocked(1)
-	noError(t, tx.Commit(t.Context()))
-	is(t, (<-done).Chats, 0, "pruned")
+	noError(t, s.waitsFor(tx, func() error { return errOf(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30})) }))
+	is(t, s.count("chats"), 1, "chats are left")
 }
 
 func TestPruningNamesAThousand(t *testing.T) {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -78,8 +77,7 @@ func (s shelf) ListMessages(ctx context.Context, user auth.Principal, chatID uui
 // create makes a chat of the bed's user.
 func (s shelf) create(chat history.NewChat) history.Chat {
 	s.t.Helper()
-	made := must(s.CreateChat(s.t.Context(), s.user, chat))(s.t)
-	return made
+	return must(s.CreateChat(s.t.Context(), s.user, chat))(s.t)
 }
 
 // age moves a chat's last activity into the past.
@@ -106,22 +104,19 @@ func titles(chats []history.Chat) []string {
 
 func (s shelf) list(query history.ListQuery) history.ChatPage {
 	s.t.Helper()
-	page := must(s.ListChats(s.t.Context(), s.user, query))(s.t)
-	return page
+	return must(s.ListChats(s.t.Context(), s.user, query))(s.t)
 }
 
 func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	prompt, seven := "Be brief.", 7
+	prompt, seven, tool := "Be brief.", 7, "lookup"
 	made := s.create(history.NewChat{
 		Title: "Größe 🎻", SystemPrompt: &prompt, Metadata: map[string]any{"n": json.Number("9007199254740993")},
 		Tags: []string{" cello ", "cello", "it's \"one\" {tag}, really"}, MemoryStrategy: "hybrid", TTLHours: history.To(seven),
 	})
 	found := must(s.FindChat(t.Context(), s.user, made.ID))(t)
-	if a, z := jsonOf(t, made), jsonOf(t, found); a != z {
-		t.Errorf("made  %s\nfound %s", a, z)
-	}
+	is(t, jsonOf(t, made), jsonOf(t, found), "made, and found")
 	if found.Title != "Größe 🎻" || *found.SystemPrompt != prompt || found.MemoryStrategy != "hybrid" || *found.TTLHours != seven || found.MaxTurns != nil ||
 		!slices.Equal(found.Tags, []string{"cello", "it's \"one\" {tag}, really"}) || string(found.Metadata) != `{"n": 9007199254740993}` {
 		t.Errorf("found %s", jsonOf(t, found))
@@ -135,24 +130,16 @@ func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 		t.Errorf("a chat of nothing is %s", got)
 	}
 	is(t, s.brief(plain.ID), (briefRow{}), "its brief")
+	made = s.create(history.NewChat{ToolName: &tool})
+	is(t, tuple(*made.TTLHours, *made.MaxTurns, *made.ToolName), tuple(3, 50, tool), "a tool's: %s", jsonOf(t, made))
+	made = s.create(history.NewChat{ToolName: &tool, TTLHours: history.None[int](), MaxTurns: history.To(2)})
+	is(t, tuple(made.TTLHours == nil, *made.MaxTurns, made.ExpiresAt == nil), tuple(true, 2, true), "a tool's, without end: %s", jsonOf(t, made))
 }
 
 func jsonOf(t *testing.T, value any) string {
 	t.Helper()
 	encoded := must(json.Marshal(value))(t)
 	return string(encoded)
-}
-
-func TestChatOfAToolHasLimits(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	tool := "lookup"
-	made := s.create(history.NewChat{ToolName: &tool})
-	is(t, tuple(*made.TTLHours, *made.MaxTurns, *made.ToolName), tuple(3, 50, tool), "%s", jsonOf(t, made))
-	made = s.create(history.NewChat{ToolName: &tool, TTLHours: history.None[int](), MaxTurns: history.To(2)})
-	if made.TTLHours != nil || *made.MaxTurns != 2 || made.ExpiresAt != nil {
-		t.Errorf("%s", jsonOf(t, made))
-	}
 }
 
 func TestChangeChatsNamedFieldsAlone(t *testing.T) {
@@ -165,8 +152,7 @@ func TestChangeChatsNamedFieldsAlone(t *testing.T) {
 	})
 	change := func(what history.ChatChange) history.Chat {
 		t.Helper()
-		changed := must(s.ChangeChat(t.Context(), s.user, made.ID, what))(t)
-		return changed
+		return must(s.ChangeChat(t.Context(), s.user, made.ID, what))(t)
 	}
 	same := change(history.ChatChange{})
 	if same.Title != "One" || *same.SystemPrompt != prompt ||
@@ -197,7 +183,10 @@ func TestStrangersFindNothing(t *testing.T) {
 	s.exec("update chats set last_message_at = now() - interval '50 days', created_at = now() - interval '50 days', tags = '{x}' where id = $1", turn.ChatID)
 	before := s.everything()
 	for who, user := range map[string]auth.Principal{"a stranger": s.newUser(), "somebody who does not exist": principalOf(t, uuid.New())} {
-		for name, code := range s.attempts(user, turn.ChatID, turn.UserMessageID) {
+		codes := s.attempts(user, turn.ChatID, turn.UserMessageID)
+		codes["delete"] = fault.CodeOf(s.DeleteChat(t.Context(), user, turn.ChatID, history.ChatDeletion{}))
+		codes["delete a message"] = fault.CodeOf(s.DeleteMessage(t.Context(), user, turn.UserMessageID))
+		for name, code := range codes {
 			want := fault.ChatNotFound
 			if strings.HasSuffix(name, "message") {
 				want = fault.MessageNotFound
@@ -213,31 +202,24 @@ func TestStrangersFindNothing(t *testing.T) {
 	is(t, fault.CodeOf(s.DeleteChat(t.Context(), s.user, uuid.New(), history.ChatDeletion{})), fault.ChatNotFound, "no chat at all")
 }
 
-// attempts makes every call that names a chat or a message and returns the codes of the refusals.
+// attempts makes every call that names a chat, or one of its messages, and returns the codes of the refusals.
 func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[string]fault.Code {
 	s.t.Helper()
 	ctx, codes := s.t.Context(), map[string]fault.Code{}
-	_, err := s.FindChat(ctx, user, chatID)
-	codes["find chat"] = fault.CodeOf(err)
-	_, err = s.ChangeChat(ctx, user, chatID, history.ChatChange{Title: history.To("Mine")})
-	codes["change chat"] = fault.CodeOf(err)
-	_, err = s.ClearChat(ctx, user, chatID)
-	codes["clear chat"] = fault.CodeOf(err)
-	_, err = s.ListFiles(ctx, user, chatID, history.FilesQuery{Content: true})
-	codes["list files"] = fault.CodeOf(err)
-	_, err = s.ListMessages(ctx, user, chatID, history.MessagesQuery{})
-	codes["list messages"] = fault.CodeOf(err)
-	_, err = s.ListBriefRevisions(ctx, user, chatID, history.BriefRevisionsQuery{Limit: 1})
-	codes["list revisions"] = fault.CodeOf(err)
-	_, err = s.StoreMessages(ctx, user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: "system", Content: "A note."}}})
-	codes["store messages"] = fault.CodeOf(err)
-	pinned := true
-	_, err = s.ChangeMessage(ctx, user, messageID, history.MessageChange{Pinned: &pinned})
-	codes["change a message"] = fault.CodeOf(err)
-	maps.Copy(codes, map[string]fault.Code{
-		"delete a message": fault.CodeOf(s.DeleteMessage(ctx, user, messageID)),
-		"delete chat":      fault.CodeOf(s.DeleteChat(ctx, user, chatID, history.ChatDeletion{})),
-	})
+	for name, err := range map[string]error{
+		"find":             errOf(s.FindChat(ctx, user, chatID)),
+		"read":             errOf(s.turns.ReadChat(ctx, user, chatID)),
+		"find reply":       errOf2(s.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)),
+		"change":           errOf(s.ChangeChat(ctx, user, chatID, history.ChatChange{Title: history.To("Mine")})),
+		"clear":            errOf(s.ClearChat(ctx, user, chatID)),
+		"files":            errOf(s.ListFiles(ctx, user, chatID, history.FilesQuery{Content: true})),
+		"messages":         errOf(s.ListMessages(ctx, user, chatID, history.MessagesQuery{})),
+		"revisions":        errOf(s.ListBriefRevisions(ctx, user, chatID, history.BriefRevisionsQuery{Limit: 1})),
+		"store":            errOf(s.StoreMessages(ctx, user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: "system", Content: "A note."}}})),
+		"change a message": errOf(s.ChangeMessage(ctx, user, messageID, history.MessageChange{Pinned: new(true)})),
+	} {
+		codes[name] = fault.CodeOf(err)
+	}
 	return codes
 }
 
@@ -257,71 +239,22 @@ func TestExpiredChats(t *testing.T) {
 	s.create(history.NewChat{Title: "Here."})
 	is(t, titles(s.list(history.ListQuery{}).Chats), []string{"Here."}, "listed")
 	all := s.list(history.ListQuery{IncludeExpired: true}).Chats
-	if got := titles(all); !slices.Equal(got, []string{"Here.", "Soon gone."}) || all[0].Expired || !all[1].Expired {
-		t.Errorf("listed %v with expired ones", got)
+	is(t, tuple(titles(all), all[0].Expired, all[1].Expired), tuple([]string{"Here.", "Soon gone."}, false, true), "listed with expired ones")
+	told := faultOf(t, errOf(s.FindChat(t.Context(), s.user, turn.ChatID)), fault.ChatExpired)
+	is(t, tuple(told["chat_id"], told["expired_at"].(time.Time).Before(time.Now())), tuple(turn.ChatID, true), "refused with %v", told)
+	before := s.everything()
+	for name, code := range s.attempts(s.user, turn.ChatID, turn.MessageID) {
+		is(t, code, fault.ChatExpired, "%s", name)
 	}
-	_, err := s.FindChat(t.Context(), s.user, turn.ChatID)
-	if told := faultOf(t, err, fault.ChatExpired); told["chat_id"] != turn.ChatID || told["expired_at"].(time.Time).After(time.Now()) {
-		t.Errorf("refused with %v", told)
-	}
-	pinned := true
-	for name, try := range map[string]func() error{
-		"find": func() error { return err },
-		"read": func() error { return errOf(s.turns.ReadChat(t.Context(), s.user, turn.ChatID)) },
-		"find reply": func() error {
-			_, _, err := s.turns.FindReply(t.Context(), s.user, turn.ChatID, uuid.Nil, 0)
-			return err
-		},
-		"change": func() error {
-			_, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, history.ChatChange{Title: history.To("x")})
-			return err
-		},
-		"clear": func() error { _, err := s.ClearChat(t.Context(), s.user, turn.ChatID); return err },
-		"files": func() error {
-			_, err := s.ListFiles(t.Context(), s.user, turn.ChatID, history.FilesQuery{})
-			return err
-		},
-		"messages": func() error {
-			_, err := s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{})
-			return err
-		},
-		"revisions": func() error {
-			_, err := s.ListBriefRevisions(t.Context(), s.user, turn.ChatID, history.BriefRevisionsQuery{Limit: 1})
-			return err
-		},
-		"pin": func() error {
-			_, err := s.ChangeMessage(t.Context(), s.user, turn.MessageID, history.MessageChange{Pinned: &pinned})
-			return err
-		},
-	} {
-		is(t, fault.CodeOf(try()), fault.ChatExpired, "%s", name)
-	}
-	is(t, ask[string](s, `select title || (select bool_or(pinned) from messages)::text || (select version from conversation_briefs
-		where chat_id = c.id)::text from chats c where id = $1`, turn.ChatID), "Soon gone.false0", "something was changed")
+	is(t, s.everything(), before, "something was changed")
 	revived, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, history.ChatChange{Title: history.To("Back."), Revive: true})
 	if err != nil || revived.Expired || revived.Title != "Back." || time.Until(*revived.ExpiresAt) < 50*time.Minute {
 		t.Errorf("revived: %s, %v", jsonOf(t, revived), err)
 	}
 	again, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, history.ChatChange{Revive: true})
-	if err != nil || !again.ExpiresAt.Equal(*revived.ExpiresAt) {
-		t.Errorf("reviving what lives moved its end from %v to %v, %v", revived.ExpiresAt, again.ExpiresAt, err)
-	}
+	is(t, tuple(err, *again.ExpiresAt), tuple(nil, *revived.ExpiresAt), "reviving what lives moved its end")
 	is(t, len(must(s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{}))(t).Messages), 2, "after that: messages")
 	s.expire(turn.ChatID)
 	fine(t, s.DeleteMessage(t.Context(), s.user, turn.MessageID), "a message of an expired chat could not be deleted")
 	fine(t, s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}), "an expired chat could not be deleted")
-}
-
-func TestDeletingAChatDeletesAllThatWasMadeOfIt(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	turn := s.turnWithFiles("See this.", "a.go", "package a", "b.go", "package b", "copy.go", "package a")
-	s.mustCommit(s.claim(turn.ChatID, "fold"))
-	running := turnIn(turn.ChatID, "And more?")
-	s.start(running)
-	noError(t, s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}))
-	for _, table := range append(slices.Clone(userTables), "chat_files", "message_files") {
-		is(t, s.count(""+table), 0, "rows are left in %s", table)
-	}
-	is(t, must(s.turns.SaveReply(t.Context(), s.user, finished(running, "Too late.")))(t), false, "a reply to the deleted chat was saved")
 }

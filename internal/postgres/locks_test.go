@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -31,23 +30,12 @@ func TestFoldCountsMessageThatCommitsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, brief.KindFold)
-
+	change, won := b.claim(chatID, brief.KindFold), false
 	tx := b.begin()
 	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, token_count) values ($1, $2, 'user', 'late', 700)", chatID, b.user.UserID)
-	done := make(chan error, 1)
-	go func() {
-		won, err := b.commit(change)
-		if err == nil && !won {
-			err = errors.New("lost")
-		}
-		done <- err
-	}()
-	b.awaitBlocked(1)
-	noError(t, tx.Commit(t.Context()))
-	noError(t, <-done)
+	noError(t, b.waitsFor(tx, func() (err error) { won, err = b.commit(change); return err }))
 	got := b.brief(chatID)
-	is(t, tuple(got.PendingTokens, got.PendingTurns), tuple(700, 1), "after the fold … tokens of … turns are pending, want 700 of 1")
+	is(t, tuple(won, got.PendingTokens, got.PendingTurns), tuple(true, 700, 1), "won, and … tokens of … turns are pending")
 	b.checkCounters()
 }
 
@@ -58,23 +46,19 @@ func TestFoldAndTurnDoNotWaitForEachOther(t *testing.T) {
 	b := newBed(t)
 	chatID := b.newChat(3)
 	change := b.claim(chatID, brief.KindFold)
-
 	tx := b.begin()
 	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", chatID) // stands for a fold between its statements
-	started := make(chan error, 1)
-	go func() {
-		_, err := b.turns.StartTurn(t.Context(), b.user, turnIn(chatID, "meanwhile"))
-		started <- err
-	}()
-	b.awaitBlocked(1)
-	mustExec(t, tx, `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
-		prompt_mode, prompt_ref, model, duration_ms, input_sha256) values ($1, $2, 99, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '')`, chatID, b.user.UserID)
-	mustExec(t, tx, "delete from conversation_brief_revisions where version = 99")
-	noError(t, tx.Commit(t.Context()))
-	noError(t, <-started)
+	noError(t, b.waitsFor(tx, func() error { return errOf(b.turns.StartTurn(t.Context(), b.user, turnIn(chatID, "meanwhile"))) }, func() {
+		mustExec(t, tx, insertRevision, chatID)
+		mustExec(t, tx, "delete from conversation_brief_revisions where kind = 'rollback'")
+	}))
 	b.mustCommit(change)
 	b.checkCounters()
 }
+
+// insertRevision stores a revision of a chat's brief.
+const insertRevision = `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
+	prompt_mode, prompt_ref, model, duration_ms, input_sha256) select id, user_id, 99, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '' from chats where id = $1`
 
 // Deleting a chat locks its row and then needs its brief. A fold that commits meanwhile waits for the chat
 // before it locks anything, and then finds that the chat was deleted.
@@ -82,25 +66,13 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, brief.KindFold)
-
+	change, won := b.claim(chatID, brief.KindFold), true
 	tx := b.begin()
 	mustExec(t, tx, "select from chats where id = $1 for update", chatID) // as a delete does first
-	type outcome struct {
-		won bool
-		err error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		won, err := b.commit(change)
-		done <- outcome{won, err}
-	}()
-	b.awaitBlocked(1)
-	mustExec(t, tx, "delete from chats where id = $1", chatID)
-	noError(t, tx.Commit(t.Context()))
-	if got := <-done; got.err != nil || got.won {
-		t.Errorf("the fold of a deleted chat: won %v, %v", got.won, got.err)
-	}
+	noError(t, b.waitsFor(tx, func() (err error) { won, err = b.commit(change); return err }, func() {
+		mustExec(t, tx, "delete from chats where id = $1", chatID)
+	}))
+	is(t, won, false, "the fold of a deleted chat won")
 }
 
 // deleteUser deletes the bed's user as the auth server does, and returns the error.
@@ -121,32 +93,27 @@ func (b *bed) deleteUser() <-chan error {
 // referred to the user, this would be a deadlock.
 func TestUserDeletionWaitsForWhoWorksInAChat(t *testing.T) {
 	t.Parallel()
+	b := newBed(t)
+	admin := testkit.NewPool(t, b.db.AdminDSN) // others are not told what the auth server waits for
 	for name, work := range map[string]struct{ hold, write string }{
 		"turn": {"select from chats where id = $1 for no key update", "insert into messages (chat_id, role, content) values ($1, 'user', 'while the account goes')"},
-		"fold": {"select from chats where id = $1 for key share", `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from,
-			seq_to, turns, input_tokens, output_tokens,
-			prompt_mode, prompt_ref, model, duration_ms, input_sha256) select id, user_id, 1, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '' from chats
-			  where id = $1`},
+		"fold": {"select from chats where id = $1 for key share", insertRevision},
 		"file": {"select from chats where id = $1 for no key update",
 			"insert into chat_files (chat_id, user_id, sha256, content, token_count) select id, user_id, sha256('x'), 'x', 1 from chats where id = $1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			chatID := b.newChat(2)
-			tx := b.begin()
-			mustExec(t, tx, work.hold, chatID)
-			deleted := b.deleteUser()
-			admin := testkit.NewPool(t, b.db.AdminDSN) // others are not told what the auth server waits for
-			testkit.Eventually(t, "the deletion waits", func() bool {
-				return testkit.Ask[int](t, admin, `select count(*) from pg_stat_activity where datname = current_database() and usename <> 'postgres'
-					and wait_event_type = 'Lock'`) == 1
-			})
-			mustExec(t, tx, work.write, chatID)
-			noError(t, tx.Commit(t.Context()))
-			fine(t, testkit.Receive(t, "the user is deleted", deleted), "deleting the user")
-			is(t, ask[int](b, `select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from conversation_brief_revisions) +
-				(select count(*) from chat_files)`), 0, "rows are left")
+		b.user = b.newUser()
+		chatID := b.newChat(2)
+		tx := b.begin()
+		mustExec(t, tx, work.hold, chatID)
+		deleted := b.deleteUser()
+		testkit.Eventually(t, "the deletion waits", func() bool {
+			return testkit.Ask[int](t, admin, `select count(*) from pg_stat_activity where datname = current_database() and usename <> 'postgres'
+				and wait_event_type = 'Lock'`) == 1
 		})
+		mustExec(t, tx, work.write, chatID)
+		noError(t, tx.Commit(t.Context()))
+		fine(t, testkit.Receive(t, "the user is deleted", deleted), "%s: deleting the user", name)
+		is(t, ask[int](b, `select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from conversation_brief_revisions) +
+			(select count(*) from chat_files)`), 0, "%s: rows are left", name)
 	}
 }

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -163,6 +165,12 @@ func (b *bed) newChat(turns int) uuid.UUID {
 	return b.newChatOf(memory.StrategySummary, turns)
 }
 
+// emptyChat stores a chat without messages, as SQL by hand does.
+func (b *bed) emptyChat() uuid.UUID {
+	b.t.Helper()
+	return ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+}
+
 func (b *bed) newChatOf(strategy memory.StrategyName, turns int) uuid.UUID {
 	b.t.Helper()
 	first := firstTurn("question number 1")
@@ -285,4 +293,30 @@ func (b *bed) awaitBlocked(n int) {
 	testkit.Eventually(b.t, "somebody waits for a lock", func() bool {
 		return b.count(`pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
 	})
+}
+
+// waitsFor makes a call that has to wait for what a transaction has locked. Once it does, the transaction makes its last
+// statements and commits. It returns the error of the call.
+func (b *bed) waitsFor(tx pgx.Tx, call func() error, last ...func()) error {
+	b.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	b.awaitBlocked(1)
+	for _, do := range last {
+		do()
+	}
+	noError(b.t, tx.Commit(b.t.Context()))
+	return testkit.Receive(b.t, "the call that waited ends", done)
+}
+
+// together makes so many calls at once, which must succeed.
+func together(t testing.TB, calls int, call func(n int) error) {
+	t.Helper()
+	failed := make([]error, calls)
+	var all sync.WaitGroup
+	for n := range failed {
+		all.Go(func() { failed[n] = call(n) })
+	}
+	all.Wait()
+	noError(t, errors.Join(failed...))
 }

@@ -59,8 +59,7 @@ func (r *remembering) find(id uuid.UUID) history.Memory {
 
 func (r *remembering) change(id uuid.UUID, change history.MemoryChange) history.Memory {
 	r.t.Helper()
-	changed := must(r.memories.ChangeMemory(r.t.Context(), r.user, id, change))(r.t)
-	return changed
+	return must(r.memories.ChangeMemory(r.t.Context(), r.user, id, change))(r.t)
 }
 
 // said makes a memory that was extracted from messages.
@@ -276,8 +275,7 @@ func TestMemorySettings(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	read := func() history.MemorySettings {
-		settings := must(r.memories.MemorySettings(t.Context(), r.user))(t)
-		return settings
+		return must(r.memories.MemorySettings(t.Context(), r.user))(t)
 	}
 	is(t, read(), history.MemorySettings{Enabled: true, Excluded: []string{}}, "what is found")
 	changes := []history.MemorySettingsChange{

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // canary is the word that the erased messages have, and no others.
@@ -219,34 +218,24 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 // Evidence is neither edited nor deleted before the memory that is made of it is stored, and so goes with it.
 func TestEvidenceIsHeldUntilItsMemoryIsStored(t *testing.T) {
 	t.Parallel()
+	b := newBed(t)
 	for name, change := range map[string]string{
 		"deletion": "delete from messages where id = $1", "edit": "update messages set content = 'x' where id = $1",
 		"chat": "delete from chats where id = (select chat_id from messages where id = $1)",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.newForgettable(1)
-			tx := b.begin()
-			mustExec(t, tx, "select from chats where id = $1 for key share", r.chats[0])
-			mustExec(t, tx, "select set_config('request.jwt.claim.sub', $1, true), set_config('role', 'throughline_worker', true)", r.user.UserID.String())
-			mustExec(t, tx, "select throughline.hold_evidence($1, array[md5($2)])", []uuid.UUID{r.erased[0]}, fmt.Sprintf("I play the %s 1", canary))
-			changed := make(chan error, 1)
-			go func() {
-				_, err := b.pool.Exec(t.Context(), change, r.erased[0])
-				changed <- err
-			}()
-			b.awaitBlocked(1)
+		r := b.newForgettable(1)
+		tx := b.begin()
+		mustExec(t, tx, "select from chats where id = $1 for key share", r.chats[0])
+		mustExec(t, tx, "select set_config('request.jwt.claim.sub', $1, true), set_config('role', 'throughline_worker', true)", r.user.UserID.String())
+		mustExec(t, tx, "select throughline.hold_evidence($1, array[md5($2)])", []uuid.UUID{r.erased[0]}, fmt.Sprintf("I play the %s 1", canary))
+		noError(t, b.waitsFor(tx, func() error { return errOf(b.pool.Exec(t.Context(), change, r.erased[0])) }, func() {
 			mustExec(t, tx, "select throughline.touch_memories($1)", r.user.UserID)
 			mustExec(t, tx, `with made as (insert into throughline.own_memories (user_id, content) values ($1, $2) returning id)
-				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at) select made.id, $3, $1, $4, 1, $2, now()
-				  from made`,
-				r.user.UserID, "Has a "+canary, r.erased[0], r.chats[0])
-			noError(t, tx.Commit(t.Context()))
-			noError(t, testkit.Receive(t, "the change is made", changed))
-			is(t, b.count("memories where content = $1", "Has a "+canary), 0, "the memory outlives its message")
-			b.checkMemories()
-		})
+				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at)
+				select made.id, $3, $1, $4, 1, $2, now() from made`, r.user.UserID, "Has a "+canary, r.erased[0], r.chats[0])
+		}))
+		is(t, b.count("memories where content = $1", "Has a "+canary), 0, "%s: the memory outlives its message", name)
+		b.checkMemories()
 	}
 }
 

@@ -3,10 +3,11 @@ package postgres
 import (
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
-	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // fillTopics stores a chat of 4,000 turns in 200 topics, one of 4,000 turns in one topic, and many small ones of the same

@@ -1,15 +1,13 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -75,31 +73,17 @@ func (b *bed) interleave(n int, chatID uuid.UUID, next int64, first int, rollsBa
 	noError(b.t, txs[first].QueryRow(b.t.Context(), insert, chatID, fmt.Sprint(n)).Scan(&early))
 	behind := make(chan error, 1)
 	go func() { behind <- txs[1-first].QueryRow(b.t.Context(), insert, chatID, fmt.Sprint(n)).Scan(&late) }()
-	b.awaitBehind()
+	b.awaitBlocked(1)
 	mustBe(b.t, ask[int64](b, "select max(seq) from messages where chat_id = $1", chatID), next-1, "round %d: a reader sees", n)
-	end := txs[first].Commit
+	end, want := txs[first].Commit, next+1
 	if rollsBack {
-		end = txs[first].Rollback
+		end, want = txs[first].Rollback, next
 	}
 	noError(b.t, end(b.t.Context()))
 	noError(b.t, testkit.Receive(b.t, "the other one has its number", behind))
 	noError(b.t, txs[1-first].Commit(b.t.Context()))
-	want := next + 1
-	if rollsBack {
-		want = next
-	}
 	mustBe(b.t, tuple(early, late), tuple(next, want), "round %d: the numbers are … and … and", n)
 	return want + 1
-}
-
-// awaitBehind is awaitBlocked without pauses, for tests that wait a thousand times.
-func (b *bed) awaitBehind() {
-	b.t.Helper()
-	for deadline := time.Now().Add(testkit.Patience); b.count("pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 0; {
-		if time.Now().After(deadline) {
-			b.t.Fatal("in vain: the second one waits")
-		}
-	}
 }
 
 // Two workers compete for one chat, in every order of their steps. One claims while the other holds the
@@ -112,50 +96,33 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 	for n := range races(t, 200) {
 		chatID := b.newChat(2)
 		first := b.claim(chatID, brief.KindFold)
-		if claimed, _, err := b.work.Claim(t.Context(), foldLease(chatID)); err != nil || claimed != work.Occupied {
-			t.Fatalf("round %d: the second one claimed: %v, %v", n, claimed, err)
-		}
+		claimed, _, err := b.work.Claim(t.Context(), foldLease(chatID))
+		mustBe(t, tuple(err, claimed), tuple(nil, work.Occupied), "round %d: the second one claimed", n)
 		changes := []brief.Change{first, first} // the same job, delivered twice
 		if outlived := random.IntN(2) == 0; outlived {
 			b.exec("update throughline.work set lease_until = now() - interval '1 second' where key = $1", chatID)
 			changes[1] = b.claim(chatID, brief.KindFold)
 		}
-		won, lost := b.commitAll(random, changes...)
-		mustBe(t, tuple(won, lost), tuple(1, 1), "round %d: commits won, … lost", n)
-		b.checkVersion(chatID, 1)
+		mustBe(t, b.commitAll(changes...), 1, "round %d: commits won", n)
+		got := b.brief(chatID)
+		mustBe(t, tuple(got.Version, got.Leased, b.count("conversation_brief_revisions where chat_id = $1", chatID)), tuple(1, false, 1),
+			"round %d: version, leased, revisions", n)
 	}
 	b.checkCounters()
 }
 
-// commitAll commits changes at once, in any order, and returns how many succeeded.
-func (b *bed) commitAll(random *rand.Rand, changes ...brief.Change) (won, lost int) {
+// commitAll commits changes at once, and returns how many succeeded.
+func (b *bed) commitAll(changes ...brief.Change) (won int64) {
 	b.t.Helper()
-	outcomes := make(chan bool, len(changes))
-	for _, i := range random.Perm(len(changes)) {
-		go func() {
-			ok, err := b.commit(changes[i])
-			if err != nil {
-				b.t.Error(err)
-			}
-			outcomes <- ok
-		}()
-	}
-	for range changes {
-		if testkit.Receive(b.t, "a commit", outcomes) {
-			won++
-		} else {
-			lost++
+	var wins atomic.Int64
+	together(b.t, len(changes), func(n int) error {
+		ok, err := b.commit(changes[n])
+		if ok {
+			wins.Add(1)
 		}
-	}
-	return won, lost
-}
-
-// checkVersion checks that a brief has a version, one revision for each, and no lease.
-func (b *bed) checkVersion(chatID uuid.UUID, version int64) {
-	b.t.Helper()
-	got := b.brief(chatID)
-	mustBe(b.t, tuple(got.Version, got.Leased), tuple(version, false), "the brief is %+v, want version", got)
-	mustBe(b.t, ask[int64](b, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID), version, "revisions of … versions")
+		return err
+	})
+	return wins.Load()
 }
 
 // A message is edited, deleted or pinned, or the chat cleared, after its fold or rebuild has read the
@@ -164,41 +131,30 @@ func (b *bed) checkVersion(chatID uuid.UUID, version int64) {
 func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	for name, c := range map[string]struct {
-		change func(chatID, messageID uuid.UUID) error
-		wins   bool // the fold
-	}{
-		"edit": {func(_, id uuid.UUID) error {
-			_, err := s.pool.Exec(t.Context(), "update messages set content = 'Never mind.' where id = $1", id)
-			return err
-		}, false},
-		"delete": {func(_, id uuid.UUID) error { return s.DeleteMessage(t.Context(), s.user, id) }, false},
-		"clear": {func(chatID, _ uuid.UUID) error {
-			_, err := s.ClearChat(t.Context(), s.user, chatID)
-			return err
-		}, false},
-		"pin": {func(_, id uuid.UUID) error {
-			_, err := s.ChangeMessage(t.Context(), s.user, id, history.MessageChange{Pinned: new(true)})
-			return err
-		}, true},
+	for name, change := range map[string]func(chatID, messageID uuid.UUID) error{
+		"edit": func(_, id uuid.UUID) error {
+			return errOf(s.pool.Exec(t.Context(), "update messages set content = 'Never mind.' where id = $1", id))
+		},
+		"delete": func(_, id uuid.UUID) error { return s.DeleteMessage(t.Context(), s.user, id) },
+		"clear":  func(chatID, _ uuid.UUID) error { return errOf(s.ClearChat(t.Context(), s.user, chatID)) },
+		"pin": func(_, id uuid.UUID) error {
+			return errOf(s.ChangeMessage(t.Context(), s.user, id, history.MessageChange{Pinned: new(true)}))
+		},
 	} {
 		for _, kind := range []brief.Kind{brief.KindFold, brief.KindRebuild} {
-			chatID := s.newChat(3)
+			chatID, wins := s.newChat(3), name == "pin"
 			if kind == brief.KindRebuild {
 				s.mustCommit(s.claim(chatID, brief.KindFold))
 				s.exec("update messages set content = 'Corrected.' where chat_id = $1 and seq = 1", chatID)
 			}
-			version := s.brief(chatID).Version
-			late := s.claim(chatID, kind)
-			if err := c.change(chatID, late.Planned.Messages[2].ID); err != nil {
-				t.Fatalf("%s during a %s: %v", name, kind, err)
-			}
+			version, late := s.brief(chatID).Version, s.claim(chatID, kind)
+			noError(t, change(chatID, late.Planned.Messages[2].ID))
 			won, err := s.commit(late)
 			got := s.brief(chatID)
-			if err != nil || won != c.wins || won && got.Version != version+1 || !won && got.Summary == late.Summary && kind == brief.KindFold {
+			if err != nil || won != wins || won && got.Version != version+1 || !won && got.Summary == late.Summary && kind == brief.KindFold {
 				t.Errorf("%s during a %s: won %v, %v, %+v", name, kind, won, err, got)
 			}
-			is(t, kind == brief.KindRebuild && !c.wins, got.Stale, "%s during a %s: stale", name, kind)
+			is(t, kind == brief.KindRebuild && !wins, got.Stale, "%s during a %s: stale", name, kind)
 		}
 	}
 	s.checkCounters()
@@ -273,33 +229,33 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(1)
-	second, _, err := Open(t.Context(), b.db.DSN, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := openPool(t, b.db, 20)
 	t.Cleanup(second.Close)
-	servers := []*Turns{b.turns, NewTurns(second, b.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }})}
-	started := make([]chat.StartedTurn, 100)
-	failed := make([]error, len(started))
-	turns := make([]chat.NewTurn, len(started))
-	var all sync.WaitGroup
-	for i := range started {
+	servers := []*Turns{b.turns, NewTurns(second, b.limits, b.turns.enqueue)}
+	turns := make([]chat.NewTurn, 100)
+	for i := range turns {
 		turns[i] = turnIn(chatID, "Me first.")
-		all.Go(func() { started[i], failed[i] = servers[i%2].StartTurn(t.Context(), b.user, turns[i]) })
 	}
-	all.Wait()
-	noError(t, errors.Join(failed...))
+	started := b.startAtOnce(turns, servers...)
 	running := ask[uuid.UUID](b, "select id from messages where status = 'streaming'")
-	winners := 0
 	for i, got := range started {
-		if got.Started && turns[i].MessageID == running {
-			winners++
-		} else if got.Started || got.Running != running {
+		if got.Started != (turns[i].MessageID == running) || !got.Started && got.Running != running {
 			t.Errorf("turn %d: %+v", i, got)
 		}
 	}
-	n := b.count("messages")
-	is(t, tuple(winners, n), tuple(1, 4), "turns began, %d messages are stored", n)
+	is(t, b.count("messages"), 4, "messages are stored")
+}
+
+// startAtOnce starts turns at once, on servers that take them in turn: the bed's where none is named.
+func (b *bed) startAtOnce(turns []chat.NewTurn, servers ...*Turns) []chat.StartedTurn {
+	b.t.Helper()
+	servers = append(servers, b.turns)
+	started := make([]chat.StartedTurn, len(turns))
+	together(b.t, len(turns), func(n int) (err error) {
+		started[n], err = servers[n%len(servers)].StartTurn(b.t.Context(), b.user, turns[n])
+		return err
+	})
+	return started
 }
 
 // However many insert at once, in whatever order their transactions end, and though some are rolled back: the
@@ -307,54 +263,39 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 func TestSeqIsGaplessInCommitOrder(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	const writers, each = 10, 100
-	chats := []uuid.UUID{
-		ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID),
-		ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID),
-	}
+	chats := []uuid.UUID{b.emptyChat(), b.emptyChat()}
 	b.exec("create table committed (place bigserial, message uuid)")
-	failed := make([]error, writers)
-	var all sync.WaitGroup
-	for i := range failed {
-		all.Go(func() {
-			for range each {
-				failed[i] = errors.Join(failed[i], b.insertOne(chats[rand.IntN(2)], rand.IntN(5) == 0))
-			}
-		})
-	}
-	all.Wait()
-	noError(t, errors.Join(failed...))
+	together(t, 10, func(int) (err error) {
+		for range 100 {
+			err = errors.Join(err, b.insertOne(chats[rand.IntN(2)], rand.IntN(5) == 0))
+		}
+		return err
+	})
 	for _, chatID := range chats {
 		// The place is drawn as the last thing of a transaction that still holds the chat, so it follows its commit.
-		wrong := b.count(`(select m.seq, row_number() over (order by c.place) as n
-			from messages m join committed c on c.message = m.id where m.chat_id = $1) s where seq <> n`, chatID)
-		is(t, wrong, 0, "messages are out of order")
+		is(t, b.count(`(select m.seq, row_number() over (order by c.place) as n
+			from messages m join committed c on c.message = m.id where m.chat_id = $1) s where seq <> n`, chatID), 0, "messages are out of order")
 		is(t, ask[bool](b, "select count(*) = max(m.seq) and max(m.seq) = max(c.last_seq) from messages m join chats c on c.id = m.chat_id where c.id = $1",
 			chatID), true, "there are gaps")
 	}
 	b.checkCounters()
 }
 
-var errRollBack = errors.New("roll back")
-
 // insertOne adds a message in its own transaction, with yields between the statements.
 func (b *bed) insertOne(chatID uuid.UUID, rollBack bool) error {
-	ctx := b.t.Context()
+	ctx, id := b.t.Context(), uuid.New()
 	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "select 1"); err != nil {
-			return err
-		}
-		id := uuid.New()
-		if _, err := tx.Exec(ctx, "insert into messages (id, chat_id, role, content) values ($1, $2, 'user', 'x')", id, chatID); err != nil {
+		_, errBegun := tx.Exec(ctx, "select 1")
+		_, errInsert := tx.Exec(ctx, "insert into messages (id, chat_id, role, content) values ($1, $2, 'user', 'x')", id, chatID)
+		if err := errors.Join(errBegun, errInsert); err != nil {
 			return err
 		}
 		if rollBack {
-			return errRollBack
+			return errRolledBack
 		}
-		_, err := tx.Exec(ctx, "insert into committed (message) values ($1)", id)
-		return err
+		return errOf(tx.Exec(ctx, "insert into committed (message) values ($1)", id))
 	})
-	if errors.Is(err, errRollBack) {
+	if errors.Is(err, errRolledBack) {
 		return nil
 	}
 	return err

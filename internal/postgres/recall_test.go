@@ -161,7 +161,7 @@ func TestRecallCountsWords(t *testing.T) {
 func TestRecallReadsOnlyTurnsWithTheWords(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	chatID := b.emptyChat()
 	b.exec(`insert into turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
 		select $1::uuid, n, $2::uuid, n, n, 0, now(), 6, array_to_tsvector(array['chat ' || $1::uuid, 'user ' || $2::uuid]) ||
 		       setweight(to_tsvector('throughline.words', 'some words of turn ' || n || case when n % 100 = 0 then ' kite' else '' end), 'A'), 6

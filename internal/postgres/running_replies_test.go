@@ -44,13 +44,7 @@ func TestBatchSentAgainWhileItIsCommitted(t *testing.T) {
 	again := []chat.Delta{b.said(one, 0, "Hello "), b.said(two, 0, "Other.")}
 	committing := b.begin()
 	mustExec(t, committing, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, 0, 'Hello ')", one.MessageID, b.user.UserID)
-	failed := make(chan error, 1)
-	go func() { failed <- b.turns.RecordDeltas(t.Context(), again, nil) }()
-	testkit.Eventually(t, "the batch waits", func() bool {
-		return ask[bool](b, "select exists (select from pg_stat_activity where wait_event = 'transactionid' and datname = current_database())")
-	})
-	noError(t, committing.Commit(t.Context()))
-	if err := <-failed; err == nil {
+	if b.waitsFor(committing, func() error { return b.turns.RecordDeltas(t.Context(), again, nil) }) == nil {
 		t.Error("a batch that met itself did not fail")
 	}
 	b.record(again)

@@ -307,35 +307,6 @@ func unlessRefused(err error) error {
 	return err
 }
 
-// What is erased was there: a chat has several topics, whose titles and summaries hold the words of its messages.
-func TestTopicsForgetAMessageInItsCommit(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]string{
-		"deletion": "delete from messages where id = any($1)",
-		"edit":     "update messages set content = 'Why is the harp so loud?' where id = any($1)",
-		"role":     "update messages set role = 'system', content = 'x' where id = any($1)",
-		"chat":     "delete from chats where id = (select chat_id from messages where id = any($1) limit 1)",
-		"account":  "delete from auth.users where id = (select user_id from messages where id = any($1) limit 1)",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newBed(t).newChatter(seeded(t))
-			for _, step := range []func() error{c.embed, c.assign, c.pack, c.fade} {
-				noError(t, step())
-			}
-			c.checkTopics()
-			holding := c.count("topics where title like $1 and summary like $1 and compacted_messages > 0 and centroid is not null", "%"+canary+"%")
-			if holding == 0 || c.count("topics") < 3 {
-				t.Fatalf("%d topics hold all of it, in %s", holding, ask[string](c, `select coalesce(string_agg(concat_ws('/', number, title, summary, state,
-					message_count, compacted_messages, centroid_turns, version), '; '), '') from topics`))
-			}
-			c.exec(change, c.erased[:])
-			is(t, len(c.holders(canary)), 0, "hold words of messages that are gone")
-			c.checkTopics()
-		})
-	}
-}
-
 // A reply whose question is deleted stays in its topic: nobody came back to one.
 func TestDeletedQuestionIsNoVisit(t *testing.T) {
 	t.Parallel()

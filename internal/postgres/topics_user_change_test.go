@@ -19,8 +19,7 @@ func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 	change := func(ref history.TopicRef, change history.TopicChange) history.OneTopic {
 		t.Helper()
 		noError(t, history.Check(&change))
-		changed := must(p.store.ChangeTopic(t.Context(), p.user, ref, change))(t)
-		return changed
+		return must(p.store.ChangeTopic(t.Context(), p.user, ref, change))(t)
 	}
 	row := func(id uuid.UUID) string {
 		return ask[string](p, "select format('%s %s %s %s %s', title, title_seq, tags, importance, importance_rated) from topics where id = $1", id)
@@ -45,8 +44,7 @@ func TestRatingMovesTheTopicOncePerChange(t *testing.T) {
 	p := newTopical(t)
 	rate := func(seq, rating int) history.Message {
 		t.Helper()
-		rated := must(p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], history.Feedback{Rating: &rating}))(t)
-		return rated
+		return must(p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], history.Feedback{Rating: &rating}))(t)
 	}
 	importance := func(want float64, rated bool) {
 		t.Helper()
@@ -89,14 +87,9 @@ func TestRatingWaitsForWhoAssignsTopics(t *testing.T) {
 	tx := p.begin()
 	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", p.chat)
 	mustExec(t, tx, "update turn_index set topic_id = $2 where chat_id = $1 and seq = 15", p.chat, p.rosin)
-	done := make(chan error, 1)
-	go func() {
-		_, err := p.store.RateMessage(t.Context(), p.user, p.messages[14], history.Feedback{Rating: new(-1)})
-		done <- err
-	}()
-	p.awaitBlocked(1)
-	noError(t, tx.Commit(t.Context()))
-	noError(t, <-done)
+	noError(t, p.waitsFor(tx, func() error {
+		return errOf(p.store.RateMessage(t.Context(), p.user, p.messages[14], history.Feedback{Rating: new(-1)}))
+	}))
 	is(t, ask[float32](p, "select importance from topics where id = $1", p.rosin), .8, "the importance")
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
@@ -85,61 +83,6 @@ func TestSystemMessagesOfOtherProgramsCount(t *testing.T) {
 		"  false, xxxxxxxx true, Be kind, true", "its system messages")
 }
 
-// Importing again adds nothing, for each user separately. The same lines in another file are another chat.
-func TestImportingAgainAddsNothing(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	other := p.newUser()
-	first, second := p.mustImport(p.user, plainLines), p.mustImport(p.user, plainLines)
-	if second.Imported != 0 || second.Skipped != 1 || second.Messages != 0 || !second.Chats[0].Skipped || second.Chats[0].ChatID != first.Chats[0].ChatID {
-		t.Errorf("%+v", second)
-	}
-	if result := p.mustImport(other, plainLines); result.Imported != 1 || result.Chats[0].ChatID == first.Chats[0].ChatID {
-		t.Errorf("another user: %+v", result)
-	}
-	is(t, p.mustImport(p.user, plainLines+"\n").Imported, 1, "another file")
-	is(t, p.count("messages"), 12, "messages")
-}
-
-// Importing the owner's own bundle changes nothing while the chat exists, and restores it after it was
-// deleted.
-func TestOwnersBundle(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	chatID := p.newChat(2)
-	text := p.mustExport(p.user, chatID, transfer.FormatLines)
-	result := p.mustImport(p.user, text)
-	is(t, tuple(result.Skipped, result.Chats[0].ChatID), tuple(1, chatID), "%+v", result)
-	p.exec("delete from chats where id = $1", chatID)
-	back := p.mustImport(p.user, text)
-	again := p.mustImport(p.user, text)
-	is(t, tuple(back.Imported, back.Messages, again.Skipped, again.Chats[0].ChatID), tuple(1, 4, 1, back.Chats[0].ChatID), "%+v, then %+v", back, again)
-}
-
-func TestTwoImportsAtOnce(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	file := longFile(2000)
-	results := make([]transfer.Result, 4)
-	var work sync.WaitGroup
-	for i := range results {
-		work.Go(func() {
-			var err error
-			if results[i], err = p.importAs(p.user, file); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	work.Wait()
-	imported := 0
-	for _, result := range results {
-		imported += result.Imported
-		is(t, tuple(result.Imported+result.Skipped, result.Chats[0].ChatID), tuple(1, results[0].Chats[0].ChatID), "%+v", result)
-	}
-	got := p.count("messages")
-	is(t, tuple(imported, got), tuple(1, 2000), "imported, … messages")
-}
-
 // longFile returns a file of that many plain messages.
 func longFile(messages int) string {
 	var out strings.Builder
@@ -172,15 +115,6 @@ func TestNothingIsWrittenOfABadFile(t *testing.T) {
 	}
 }
 
-// cutOff ends a context in the middle of an import's second pass.
-func cutOff(cancel context.CancelFunc, after int) func(transfer.Progress) {
-	return func(progress transfer.Progress) {
-		if progress.Phase == transfer.PhaseWriting && progress.Messages == after {
-			cancel()
-		}
-	}
-}
-
 // An import that is cut off leaves only complete chats. Importing again adds the others.
 func TestImportCutOffLeavesNoHalfChat(t *testing.T) {
 	t.Parallel()
@@ -196,70 +130,17 @@ func TestImportCutOffLeavesNoHalfChat(t *testing.T) {
 		return ask[string](p, "select count(distinct chat_id) || ' ' || count(*) from messages where user_id = $1", other.UserID)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := p.transfer.Import(ctx, other, strings.NewReader(file.String()), cutOff(cancel, 1200+700))
-	if !errors.Is(err, context.Canceled) || counts() != "1 1200" {
+	_, err := p.transfer.Import(ctx, other, strings.NewReader(file.String()), func(progress transfer.Progress) {
+		if progress.Phase == transfer.PhaseWriting && progress.Messages == 1200+700 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || counts() != "1 1200" || p.count("chats where user_id = $1", other.UserID) != 1 {
 		t.Errorf("%v: %s", err, counts())
 	}
-	is(t, p.count("chats where user_id = $1", other.UserID), 1, "chats")
 	result := p.mustImport(other, file.String())
 	is(t, tuple(result.Skipped, result.Imported, result.Messages, counts()), tuple(1, 2, 2400, "3 3600"), "%+v", result)
 	p.checkCounters()
-}
-
-// An id that is already taken is an error, and nothing of the chat is written.
-func TestTakenIdIsRefused(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	victim := p.newUser()
-	id := p.mustImport(victim, plainLines).Chats[0].ChatID
-	p.exec("delete from chats where id = $1", id)
-	p.exec("insert into chats (id, user_id) values ($1, $2)", id, p.user.UserID)
-	if _, err := p.importAs(victim, plainLines); fault.CodeOf(err) != fault.ImportInvalid {
-		t.Errorf("%v", err)
-	}
-	is(t, p.count("messages"), 0, "messages")
-}
-
-// The fold is enqueued with the chat if it is due, and only then.
-func TestImportedChatIsFoldedWhenItIsDue(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	p.mustImport(p.user, plainLines)
-	select {
-	case chatID := <-p.folds:
-		t.Errorf("a short chat is folded: %s", chatID)
-	default:
-	}
-	result := p.mustImport(p.user, longFile(300))
-	is(t, testkit.Receive(t, "the fold is enqueued", p.folds), result.Chats[0].ChatID, "is folded")
-}
-
-// Who imports a history can search all of it at once, and no job has to index it.
-func TestImportedChatIsIndexed(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	const messages = 1200 // more than are indexed at once
-	chatID := p.mustImport(p.user, longFile(messages)).Chats[0].ChatID
-	is(t, ask[bool](p, "select indexed_seq = $2 and not to_index from conversation_briefs where chat_id = $1", chatID, messages), true,
-		"messages are left to index")
-	p.checkIndex()
-	p.mustImport(p.user, plainLines)
-	p.wantFound("practise", "How do I practise scales?")
-	p.wantFound("slowly", "Slowly.", "Slowly.")
-}
-
-// The time to live of an old chat begins with its import.
-func TestImportedChatDoesNotExpireAtOnce(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	chatID := p.newChat(1)
-	p.exec("update chats set ttl_hours = 3 where id = $1", chatID)
-	text := strings.ReplaceAll(p.mustExport(p.user, chatID, transfer.FormatLines), time.Now().UTC().Format("2006-01-02"), "2020-01-02")
-	id := p.mustImport(p.newUser(), text).Chats[0].ChatID
-	if got := ask[string](p, `select date_part('year', last_message_at) || ' ' || (expires_at between now() + interval '2 hours' and now() + interval '3 hours')
-		from chats where id = $1`, id); got != "2020 true" {
-		t.Error(got)
-	}
 }
 
 // generated produces a plain file while it is read, and measures the heap meanwhile.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -51,8 +50,7 @@ func (p *port) importAs(user auth.Principal, file string) (transfer.Result, erro
 // mustImport imports a file, which must succeed.
 func (p *port) mustImport(user auth.Principal, file string) transfer.Result {
 	p.t.Helper()
-	result := must(p.importAs(user, file))(p.t)
-	return result
+	return must(p.importAs(user, file))(p.t)
 }
 
 func (p *port) exportAs(user auth.Principal, chatID uuid.UUID, format string) (string, error) {
@@ -67,8 +65,7 @@ func (p *port) exportAs(user auth.Principal, chatID uuid.UUID, format string) (s
 
 func (p *port) mustExport(user auth.Principal, chatID uuid.UUID, format string) string {
 	p.t.Helper()
-	text := must(p.exportAs(user, chatID, format))(p.t)
-	return text
+	return must(p.exportAs(user, chatID, format))(p.t)
 }
 
 // records reads a bundle.
@@ -94,7 +91,8 @@ type require interface {
 	Fatalf(format string, args ...any)
 }
 
-// A chat with everything is exported, imported for another user, and exported again as the same.
+// A chat with everything is exported, imported for another user, and exported again as the same. A running reply and a file of
+// no message stay behind.
 func TestExportedChatComesInForAnotherUser(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -114,6 +112,21 @@ func TestExportedChatComesInForAnotherUser(t *testing.T) {
 	p.checkCounters()
 	is(t, ask[int](p, "select turn_count from chats where user_id = $1", other.UserID), 3, "turn_count")
 	is(t, p.count("conversation_brief_revisions where user_id = $1", other.UserID), 0, "revisions were restored")
+	seqs, files := []int64{}, 0
+	for _, record := range records(t, p.mustExport(p.user, chatID, transfer.FormatLines)) {
+		switch {
+		case record.Message != nil:
+			seqs = append(seqs, record.Message.Seq)
+		case record.File != nil:
+			files++
+		}
+	}
+	is(t, tuple(seqs, files), tuple([]int64{1, 3, 4, 5, 6, 7}, 2), "messages, files")
+	text := p.mustExport(p.user, chatID, transfer.FormatMarkdown)
+	if strings.Count(text, "package main") != 1 || !strings.Contains(text, "File dir/3.go: the same as dir/1.go above.") ||
+		!strings.Contains(text, "**Tool** (calculator)") || !strings.Contains(text, "interrupted, replaced by a later reply") {
+		t.Error(text)
+	}
 }
 
 // chatWithEverything has files, a superseded reply, a gap in its seqs, a running reply, a revision of its
@@ -140,34 +153,6 @@ func (p *port) chatWithEverything() uuid.UUID {
 	return chatID
 }
 
-func TestRunningRepliesAndUnusedFilesStayBehind(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	chatID := p.chatWithEverything()
-	var seqs []int64
-	files := 0
-	for _, record := range records(t, p.mustExport(p.user, chatID, transfer.FormatLines)) {
-		switch {
-		case record.Message != nil:
-			seqs = append(seqs, record.Message.Seq)
-		case record.File != nil:
-			files++
-		}
-	}
-	is(t, seqs, []int64{1, 3, 4, 5, 6, 7}, "what is found")
-	is(t, files, 2, "files")
-}
-
-func TestMarkdownShowsEachFileOnce(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	text := p.mustExport(p.user, p.chatWithEverything(), transfer.FormatMarkdown)
-	if strings.Count(text, "package main") != 1 || !strings.Contains(text, "File dir/3.go: the same as dir/1.go above.") ||
-		!strings.Contains(text, "**Tool** (calculator)") || !strings.Contains(text, "interrupted, replaced by a later reply") {
-		t.Error(text)
-	}
-}
-
 func TestExportOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -182,42 +167,6 @@ func TestExportOfWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// deletes deletes the chat when the first bytes are written.
-type deletes struct {
-	io.Writer
-	now func()
-}
-
-func (d *deletes) Write(data []byte) (int, error) {
-	d.now()
-	return d.Writer.Write(data)
-}
-
-// If a chat is deleted during its export, the file does not end as if it were complete.
-func TestExportOfAChatThatGoesFails(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	chatID := p.newChat(2)
-	export := must(p.transfer.Export(t.Context(), p.user, chatID))(t)
-	out := &deletes{io.Discard, func() { p.exec("delete from chats where id = $1", chatID) }}
-	if err := export.Write(t.Context(), out, transfer.FormatLines); fault.CodeOf(err) != fault.ChatNotFound {
-		t.Errorf("%v", err)
-	}
-}
-
-// An export ends: messages stored after its beginning are not in it.
-func TestExportEndsWhereItBegan(t *testing.T) {
-	t.Parallel()
-	p := newPort(t)
-	chatID := p.newChat(1)
-	export := must(p.transfer.Export(t.Context(), p.user, chatID))(t)
-	p.exchange(turnIn(chatID, "one more"), "yes")
-	var out bytes.Buffer
-	if err := export.Write(t.Context(), &out, transfer.FormatLines); err != nil || strings.Contains(out.String(), "one more") {
-		t.Errorf("%v %s", err, &out)
-	}
-}
-
 // Pages end by rows and by bytes, and every message is on exactly one of them.
 func TestLongChatsAreExportedWhole(t *testing.T) {
 	t.Parallel()
@@ -225,8 +174,8 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 	chatID := p.newChat(1)
 	p.exec(`insert into messages (chat_id, role, content) select $1, 'user', 'number ' || n || repeat('x', case when n % 200 = 0 then 3000000 else 0 end)
 		from generate_series(3, 1203) n`, chatID)
-	next := int64(1)
-	for _, record := range records(t, replaceLong(p.mustExport(p.user, chatID, transfer.FormatLines))) {
+	next, long := int64(1), strings.Repeat("x", 3_000_000) // longer than an import takes
+	for _, record := range records(t, strings.ReplaceAll(p.mustExport(p.user, chatID, transfer.FormatLines), long, "")) {
 		if record.Message != nil {
 			mustBe(t, record.Message.Seq, next, "seq … where … should be")
 			next++
@@ -234,14 +183,27 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 	}
 	is(t, next, 1204, "%d messages", next-1)
 	page, err := NewTransfer(p.pool, p.limits, Enqueue{}, UserMemoriesOptions{}).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
-	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < 3_000_000 {
+	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < len(long) {
 		t.Errorf("a page of %d messages, %v", len(page), err)
 	}
 }
 
-// replaceLong removes a text that is longer than an import takes.
-func replaceLong(text string) string {
-	return strings.ReplaceAll(text, strings.Repeat("x", 3_000_000), "")
+// An import does not overwrite what a user has chosen. Where long-term memory is off, chats come without memories.
+func TestAnAccountComesToAnotherSetting(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	p.fullAccount()
+	text := p.mustAccount(p.user)
+	other := p.newUser()
+	p.exec("insert into memory_users (user_id, time_zone) values ($1, 'Asia/Tokyo')", other.UserID)
+	p.mustImport(other, text)
+	is(t, ask[string](p, "select concat_ws(' ', enabled, time_zone, language, excluded) from memory_users where user_id = $1", other.UserID),
+		"t Asia/Tokyo de {health}", "settings")
+	p.transfer.Store = NewTransfer(p.pool, p.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true})
+	other = p.newUser()
+	result := p.mustImport(other, text)
+	is(t, tuple(result.Imported, result.Memories, result.SkippedMemories), tuple(2, 0, 3), "%+v", result)
+	is(t, p.count("memories where user_id = $1", other.UserID), 0, "memories")
 }
 
 func hashOf(content string) string {
@@ -268,4 +230,21 @@ func encoded(t require, chat bundle.Chat, files []bundle.File, messages []bundle
 		t.Fatalf("%v", err)
 	}
 	return out.String()
+}
+
+// If a chat is deleted during its export, the file does not end as if it were complete. What is stored after its beginning is
+// not in it.
+func TestExportOfAChatThatChanges(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	for sql, want := range map[string]fault.Code{
+		"delete from chats where id = $1":                                               fault.ChatNotFound,
+		"insert into messages (chat_id, role, content) values ($1, 'user', 'one more')": "",
+	} {
+		chatID := p.newChat(2)
+		export := must(p.transfer.Export(t.Context(), p.user, chatID))(t)
+		out := &during{now: func() { p.exec(sql, chatID) }}
+		err := export.Write(t.Context(), out, transfer.FormatLines)
+		is(t, tuple(fault.CodeOf(err), strings.Contains(out.String(), "one more")), tuple(want, false), "%s: %v", sql, err)
+	}
 }

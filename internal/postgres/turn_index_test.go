@@ -238,7 +238,7 @@ func TestIndexedTurnsAreMemorysTurns(t *testing.T) {
 	b := newBed(t)
 	random := seeded(t)
 	for n := range races(t, 60) {
-		chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'x') returning id", b.user.UserID)
+		chatID := b.emptyChat()
 		messages := b.writeAnyhow(random, chatID, 1+random.IntN(14))
 		noError(t, b.index.IndexTurns(t.Context(), chatID))
 		var want []string

@@ -3,9 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,29 +16,33 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
+// A turn reads its chat's settings, its brief and the turns after it, and counts them without itself.
 func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	first := firstTurn("My cello teacher is called Ilse.")
-	if started := b.start(first); len(started.Buffer) != 0 || started.PendingTurns != 0 || started.Brief.Version != 0 {
-		t.Errorf("a new chat has %+v", started)
-	}
+	started := b.start(first)
+	is(t, tuple(len(started.Buffer), started.PendingTurns, started.TotalTurns, started.Brief.Version), tuple(0, 0, 0, 0), "a new chat: %+v", started)
 	b.reply(first, "Noted.")
-	b.exec("update chats set system_prompt = 'Be brief.' where id = $1", first.ChatID)
+	b.exec("update chats set memory_strategy = 'hybrid', max_turns = 7, system_prompt = 'Be brief.' where id = $1", first.ChatID)
 	second := turnIn(first.ChatID, "And a second.")
-	started := b.start(second)
-	mustBe(t, tuple(started.SystemPrompt, started.PendingTurns, len(started.Buffer)), tuple("Be brief.", 1, 2), "got %+v", started)
-	if a, z := started.Buffer[0], started.Buffer[1]; a.Content != first.Content || a.Seq != 1 || a.Tokens != first.ContentTokens ||
-		z.Content != "Noted." || z.ReplyTo != first.UserMessageID || z.Role != memory.RoleAssistant || z.Status != memory.StatusComplete {
-		t.Errorf("the buffer is %+v", started.Buffer)
+	second.ClientMessageID = uuid.New()
+	tried := b.start(second)
+	b.fail(second, "")
+	second = repeatOf(second)
+	for _, started := range []chat.StartedTurn{tried, b.start(second)} {
+		is(t, tuple(started.SystemPrompt, started.Settings, started.PendingTurns, started.TotalTurns, strings.TrimRight(contents(started.Buffer), "|")),
+			tuple("Be brief.", memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}, 1, 1, first.Content+"|Noted."), "started %+v", started)
+		if a, z := started.Buffer[0], started.Buffer[1]; a.Seq != 1 || a.Tokens != first.ContentTokens || z.ReplyTo != first.UserMessageID ||
+			z.Role != memory.RoleAssistant || z.Status != memory.StatusComplete {
+			t.Errorf("the buffer is %+v", started.Buffer)
+		}
 	}
 	b.reply(second, "Noted, too.")
 	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
 	third := b.start(turnIn(first.ChatID, "And a third."))
-	if third.Brief.Version != 1 || third.Brief.CoveredSeq != 4 || third.Brief.Summary != "They talked." ||
-		third.Brief.LastSummarizedMessageID != second.MessageID || len(third.Buffer) != 0 || third.PendingTurns != 0 {
-		t.Errorf("after a fold: %+v", third)
-	}
+	is(t, tuple(third.Brief.Version, third.Brief.CoveredSeq, third.Brief.Summary, third.Brief.LastSummarizedMessageID, len(third.Buffer), third.PendingTurns),
+		tuple(1, 5, "They talked.", second.MessageID, 0, 0), "after a fold: %+v", third)
 	b.checkCounters()
 }
 
@@ -50,29 +52,14 @@ func TestFirstMessageMakesAChatWithSettings(t *testing.T) {
 	b := newBed(t)
 	counted := b.countTrips()
 	first := firstTurn("My cello teacher is called Ilse.")
-	first.ClientMessageID = uuid.New()
 	first.Settings = chat.Settings{
 		Title: "Cello", SystemPrompt: new("Be brief."), Tags: []string{"cello", "b"}, Strategy: memory.StrategyHybrid, TTLHours: 5, MaxTurns: 7,
 	}
 	started := b.start(first)
-	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 1 || queries != 0 {
-		t.Errorf("%d batches and %d queries", batches, queries)
-	}
-	want := (memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7})
-	is(t, tuple(started.Started, started.SystemPrompt, started.Settings), tuple(true, "Be brief.", want), "started with %+v", started)
-	stored := func() string {
-		return ask[string](b, `select concat_ws(' ', title, system_prompt, tags::text, memory_strategy, ttl_hours, max_turns) from chats where id = $1`, first.ChatID)
-	}
-	is(t, stored(), "Cello Be brief. {cello,b} hybrid 5 7", "stored")
-	b.reply(first, "Noted.")
-	again := firstTurn(first.Content)
-	again.ClientMessageID, again.Settings = first.ClientMessageID, chat.Settings{Title: "Other"}
-	if found, err := b.turns.StartTurn(t.Context(), b.user, again); err != nil || found.Started || found.Earlier == nil || found.Earlier.ChatID != first.ChatID {
-		t.Errorf("sent again: %+v, %v", found, err)
-	}
-	if got, chats := stored(), b.count("chats"); got != "Cello Be brief. {cello,b} hybrid 5 7" || chats != 1 {
-		t.Errorf("after sending it again: %s, %d chats", got, chats)
-	}
+	is(t, tuple(counted.batches.Load(), counted.queries.Load()), tuple(1, 0), "batches, queries")
+	is(t, tuple(started.SystemPrompt, started.Settings), tuple("Be brief.", memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}), "%+v", started)
+	is(t, ask[string](b, `select concat_ws(' ', title, system_prompt, tags::text, memory_strategy, ttl_hours, max_turns) from chats where id = $1`, first.ChatID),
+		"Cello Be brief. {cello,b} hybrid 5 7", "stored")
 }
 
 // A turn is three round trips: one starts it, one saves the reply, one commits that. Whoever makes a statement or a trip
@@ -104,42 +91,28 @@ func TestRoundTripsOfATurn(t *testing.T) {
 // every call reports the one reply.
 func TestSameClientMessageAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, newChat := range []bool{true, false} {
-		t.Run(fmt.Sprintf("new chat %v", newChat), func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			for range 20 {
-				chatID := uuid.Nil
-				if !newChat {
-					chatID = b.newChat(1)
-				}
-				b.sendCopies(chatID)
-			}
-			is(t, b.count("chats where message_count = 0"), 0, "chats without messages are left behind")
-			is(t, b.count("chats"), 20, "chats")
-		})
+	b := newBed(t)
+	for range 20 {
+		b.sendCopies(uuid.Nil)
+		b.sendCopies(b.newChat(1))
 	}
+	is(t, b.count("chats where message_count = 0"), 0, "chats without messages are left behind")
+	is(t, b.count("chats"), 40, "chats")
 }
 
 // sendCopies starts one turn fifty times at once, in a new chat for uuid.Nil.
 func (b *bed) sendCopies(chatID uuid.UUID) {
 	b.t.Helper()
-	clientID := uuid.New()
-	got := make([]chat.StartedTurn, 50)
-	failed := make([]error, len(got))
-	var all sync.WaitGroup
-	for i := range got {
-		turn := turnIn(chatID, "Once only.")
+	copies, clientID := make([]chat.NewTurn, 50), uuid.New()
+	for i := range copies {
+		copies[i] = turnIn(chatID, "Once only.")
 		if chatID == uuid.Nil {
-			turn = firstTurn("Once only.")
+			copies[i] = firstTurn("Once only.")
 		}
-		turn.ClientMessageID = clientID
-		all.Go(func() { got[i], failed[i] = b.turns.StartTurn(b.t.Context(), b.user, turn) })
+		copies[i].ClientMessageID = clientID
 	}
-	all.Wait()
-	noError(b.t, errors.Join(failed...))
 	started, earlier := 0, map[uuid.UUID]bool{}
-	for _, one := range got {
+	for _, one := range b.startAtOnce(copies) {
 		switch {
 		case one.Started:
 			started++
@@ -157,23 +130,14 @@ func (b *bed) sendCopies(chatID uuid.UUID) {
 func TestUniqueViolationIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	turn := firstTurn("Once only.")
+	turn, other := firstTurn("Once only."), b.emptyChat()
 	turn.ClientMessageID = uuid.New()
-	other := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", b.user.UserID)
 	tx := b.begin()
 	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, client_message_id) values ($1, $2, 'user', 'Once only.', $3)", other,
 		b.user.UserID, turn.ClientMessageID)
-	done := make(chan chat.StartedTurn, 1)
-	go func() {
-		started, err := b.turns.StartTurn(t.Context(), b.user, turn)
-		if err != nil {
-			t.Error(err)
-		}
-		done <- started
-	}()
-	b.awaitBlocked(1)
-	noError(t, tx.Commit(t.Context()))
-	if got := <-done; got.Started || got.Earlier == nil || got.Earlier.ChatID != other {
+	var got chat.StartedTurn
+	noError(t, b.waitsFor(tx, func() (err error) { got, err = b.turns.StartTurn(t.Context(), b.user, turn); return err }))
+	if got.Started || got.Earlier == nil || got.Earlier.ChatID != other {
 		t.Errorf("got %+v", got)
 	}
 	is(t, b.count("chats"), 1, "chats: the one of the lost race is still there")
@@ -332,26 +296,19 @@ func TestTryingAgainIsDoneOnce(t *testing.T) {
 	first := b.startWithID("What is a fugue?")
 	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(first)))(t).Started, false, "over a running reply")
 	b.fail(first, "")
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var won []chat.NewTurn
-	for range 20 {
-		all.Go(func() {
-			turn := repeatOf(first)
-			started, err := b.turns.StartTurn(t.Context(), b.user, turn)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				t.Error(err)
-			case started.Started:
-				won = append(won, turn)
-			case started.Earlier == nil || started.Earlier.MessageID == first.MessageID && started.Running == uuid.Nil:
-				t.Errorf("neither started nor found: %+v", started)
-			}
-		})
+	repeats := make([]chat.NewTurn, 20)
+	for i := range repeats {
+		repeats[i] = repeatOf(first)
 	}
-	all.Wait()
+	var won []chat.NewTurn
+	for i, started := range b.startAtOnce(repeats) {
+		switch {
+		case started.Started:
+			won = append(won, repeats[i])
+		case started.Earlier == nil || started.Earlier.MessageID == first.MessageID && started.Running == uuid.Nil:
+			t.Errorf("neither started nor found: %+v", started)
+		}
+	}
 	mustBe(t, len(won), 1, "replies were started")
 	b.reply(won[0], "In voices.")
 	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(won[0])))(t).Started, false, "over a complete reply")

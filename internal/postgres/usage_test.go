@@ -5,8 +5,9 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // What calls have cost is summed by day, purpose and model, stays when the chat goes, and is forgotten after 400 days. A user who

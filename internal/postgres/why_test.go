@@ -3,20 +3,20 @@ package postgres
 import (
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
-	"github.com/google/uuid"
 )
 
 // why reads what a reply was made of.
 func (b *bed) why(messageID uuid.UUID) history.Why {
 	b.t.Helper()
-	why := must(b.searches().WhyReply(b.t.Context(), b.user, messageID))(b.t)
-	return why
+	return must(b.searches().WhyReply(b.t.Context(), b.user, messageID))(b.t)
 }
 
 // remembered is a chat of twelve turns, with a brief, and a reply to a thirteenth question. By its receipt it was

@@ -21,7 +21,7 @@ func newYoungBed(t *testing.T) (b *bed, chatID uuid.UUID) {
 	db := testkit.NewDatabase(t)
 	db.DSN = db.Direct()
 	b = newBedOn(t, db, memory.DefaultLimits(), 1)
-	chatID = ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'a chat') returning id", b.user.UserID)
+	chatID = b.emptyChat()
 	for range 8 {
 		b.exec("insert into messages (chat_id, role, content) values ($1, 'user', 'hello')", chatID)
 		b.exec("update messages set content = content || '!' where chat_id = $1 and seq = 1", chatID)
