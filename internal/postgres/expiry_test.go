@@ -1,12 +1,9 @@
 package postgres
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -78,47 +75,4 @@ func TestTurnLimitEnqueuesAFold(t *testing.T) {
 	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
 	b.exchange(turnIn(chatID, "Next."), "There.")
 	is(t, len(b.folds), 2, "a simple chat is folded")
-}
-
-// Expired chats are deleted after their retention time. One with a running reply stays, and so do all that
-// have not expired.
-func TestExpiredChatsAreDeleted(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	m := NewMaintenance(s.pool, s.limits)
-	living, recent, old, busy := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
-	s.start(turnIn(busy, "Wait for me."))
-	for id, ago := range map[uuid.UUID]string{recent: "28 days", old: "32 days", busy: "32 days"} {
-		s.expire(id)
-		s.age(id, ago)
-	}
-	s.age(living, "400 days")
-	is(t, must(m.DeleteExpired(t.Context(), 30))(t), 1, "deleted")
-	if left := ask[[]uuid.UUID](s, "select array_agg(id order by id) from chats"); len(left) != 3 || slices.Contains(left, old) {
-		t.Errorf("left are %v", left)
-	}
-	is(t, must(m.DeleteExpired(t.Context(), 1<<40))(t), 0, "deleted after an age")
-}
-
-// Idle chats are deleted in many small transactions. A message or a revival counts as activity.
-func TestIdleChatsAreDeleted(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	m := NewMaintenance(s.pool, s.limits)
-	active, idle, revived, busy := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
-	s.start(turnIn(busy, "Wait for me."))
-	for _, id := range []uuid.UUID{idle, revived, busy} {
-		s.age(id, "11 days")
-	}
-	s.exec("update chats set revived_at = now() where id = $1", revived)
-	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '11 days' from generate_series(1, $2)", s.user.UserID, 2*deletedAtOnce)
-	is(t, must(m.DeleteIdle(t.Context(), 10))(t), 2*deletedAtOnce+1, "deleted")
-	if left := ask[[]uuid.UUID](s, "select array_agg(id) from chats"); len(left) != 3 || slices.Contains(left, idle) || !slices.Contains(left, active) {
-		t.Errorf("left are %v", left)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := m.DeleteIdle(ended, 1); err == nil {
-		t.Error("an error was kept quiet")
-	}
 }

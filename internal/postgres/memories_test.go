@@ -265,15 +265,10 @@ func TestATurnReadsTheFirstMemories(t *testing.T) {
 	b.exec("update memory_users set enabled = true where user_id = $1", b.user.UserID)
 	b.turns.enqueue.Extract = nil
 	state(false)
-}
-
-func TestATurnReadsSoManyMemories(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
 	b.turns.enqueue.Extract = func(context.Context, pgx.Tx, uuid.UUID, time.Time) error { return nil }
-	for n := range memory.MostFirst + 5 {
+	for n := range memory.MostFirst {
 		b.memorize(b.user, fmt.Sprintf("Knows the number %d.", n))
 	}
 	found := b.start(firstTurn("Hello.")).Memories
-	is(t, tuple(found.Active, len(found.First)), tuple(memory.MostFirst+5, memory.MostFirst), "all, and read")
+	is(t, tuple(found.Active, len(found.First)), tuple(memory.MostFirst+3, memory.MostFirst), "all, and read")
 }

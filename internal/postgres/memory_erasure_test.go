@@ -56,62 +56,51 @@ func (b *bed) newForgettable(n int) forgettable {
 // they still say what they said, changes one that is there, and writes the ledger. What was read before may be gone. The
 // pause is between the two.
 func (b *bed) learn(r forgettable, i, n int, pause time.Duration) error {
-	ctx := b.t.Context()
 	said := []string{fmt.Sprintf("I play the %s %d", canary, n), "I play the harp"}
-	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-		var owner uuid.UUID
-		if err := tx.QueryRow(ctx, `with owner as (select user_id from chats where id = $1 for key share)
+	err := pgx.BeginFunc(b.t.Context(), b.pool, func(tx pgx.Tx) (err error) {
+		// do runs a statement that must find its row, unless one before it has failed.
+		do := func(sql string, args ...any) {
+			if err != nil {
+				return
+			}
+			tag, failed := tx.Exec(b.t.Context(), sql, args...)
+			if err = failed; err == nil && tag.RowsAffected() == 0 {
+				err = pgx.ErrNoRows
+			}
+		}
+		do(`with owner as (select user_id from chats where id = $1 for key share)
 			select user_id from owner, lateral (select set_config('request.jwt.claims', json_build_object('sub', user_id)::text, true),
-			  set_config('request.jwt.claim.sub', user_id::text, true), set_config('role', 'throughline_worker', true)) acting`, r.chats[i]).Scan(&owner); err != nil {
+			  set_config('request.jwt.claim.sub', user_id::text, true), set_config('role', 'throughline_worker', true)) acting`, r.chats[i])
+		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, "select throughline.hold_evidence($1, array[md5($2), md5($3)])", []uuid.UUID{r.erased[i], r.kept[i]}, said[0], said[1])
+		rows, err := tx.Query(b.t.Context(), "select throughline.hold_evidence($1, array[md5($2), md5($3)])", []uuid.UUID{r.erased[i], r.kept[i]}, said[0], said[1])
 		if err != nil {
 			return err
 		}
 		held, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		if err != nil {
-			return err
-		}
 		time.Sleep(pause)
-		for _, statement := range []string{
-			"update throughline.own_briefs set extracted_seq = 2, extract_due_at = null where chat_id = $1 and extracted_seq = 0",
-			"select throughline.touch_memories(user_id) from throughline.own_chats where id = $1",
-			"select throughline.note_change('ADD', null, 'model', 'm', 'consolidate@1') from throughline.own_chats where id = $1",
-		} {
-			tag, err := tx.Exec(ctx, statement, r.chats[i])
-			if err == nil && tag.RowsAffected() == 0 {
-				err = pgx.ErrNoRows
-			}
-			if err != nil {
-				return err
-			}
-		}
+		do("update throughline.own_briefs set extracted_seq = 2, extract_due_at = null where chat_id = $1 and extracted_seq = 0", r.chats[i])
+		do("select throughline.touch_memories(user_id) from throughline.own_chats where id = $1", r.chats[i])
+		do("select throughline.note_change('ADD', null, 'model', 'm', 'consolidate@1') from throughline.own_chats where id = $1", r.chats[i])
 		for at, message := range []uuid.UUID{r.erased[i], r.kept[i]} {
 			if !slices.Contains(held, message) {
 				continue
 			}
 			made := uuid.New()
-			if _, err := tx.Exec(ctx, `with made as (insert into throughline.own_memories (id, user_id, content, source_session_id) values ($6, $1,
+			do(`with made as (insert into throughline.own_memories (id, user_id, content, source_session_id) values ($6, $1,
 				'Says: ' || $2 || ' in ' || $3::uuid, $3) returning id, content)
 				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
-				select made.id, $4, $1, $3, $5, made.content, $2, now() from made`, owner, said[at], r.chats[i], message, at+1, made); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, `select throughline.link_memory($1, jsonb_build_array(jsonb_build_object('name', $2::text, 'type', 'tool'),
-				'{"name": "harp", "type": "tool"}'::jsonb),
+				select made.id, $4, $1, $3, $5, made.content, $2, now() from made`, r.user.UserID, said[at], r.chats[i], message, at+1, made)
+			do(`select throughline.link_memory($1, jsonb_build_array(jsonb_build_object('name', $2::text, 'type', 'tool'), '{"name": "harp", "type": "tool"}'::jsonb),
 				jsonb_build_array(jsonb_build_object('source', 'User', 'relationship', 'plays', 'target', $2),
-				  '{"source": "User", "relationship": "plays", "target": "harp"}'::jsonb))`, made, canary); err != nil {
-				return err
-			}
+				  '{"source": "User", "relationship": "plays", "target": "harp"}'::jsonb))`, made, canary)
 		}
-		if len(held) == len(said) { // merged words of both, for as long as both are there
-			if _, err := tx.Exec(ctx, `update throughline.own_memories set content = content || '!', confidence = confidence where id = $1`, r.both); err != nil {
-				return err
-			}
+		if err == nil && len(held) == len(said) { // merged words of both, for as long as both are there
+			_, err = tx.Exec(b.t.Context(), "update throughline.own_memories set content = content || '!', confidence = confidence where id = $1", r.both)
 		}
-		_, err = tx.Exec(ctx, `insert into throughline.own_memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result) values ($1, $2, 1, 2, 2,
-			'done')`, r.chats[i], owner)
+		do(`insert into throughline.own_memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result) values ($1, $2, 1, 2, 2, 'done')`,
+			r.chats[i], r.user.UserID)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -123,10 +112,8 @@ func (b *bed) learn(r forgettable, i, n int, pause time.Duration) error {
 // as runs a statement as the server does for the user, in a transaction of its own, without a second try.
 func (b *bed) as(user auth.Principal, statements string) error {
 	return pgx.BeginFunc(b.t.Context(), b.pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(b.t.Context(), fmt.Sprintf(`select set_config('request.jwt.claims', '%[1]s', true), set_config('request.jwt.claim.sub', '%[2]s',
-			true), set_config('role', 'throughline_app', true);
-			%[3]s`, user.Claims, user.UserID, strings.ReplaceAll(statements, "$user", fmt.Sprintf("'%s'", user.UserID))), pgx.QueryExecModeSimpleProtocol)
-		return err
+		return errOf(tx.Exec(b.t.Context(), fmt.Sprintf(`select set_config('request.jwt.claims', '%s', true), set_config('request.jwt.claim.sub', '%s', true),
+			set_config('role', 'throughline_app', true); %s`, user.Claims, user.UserID, statements), pgx.QueryExecModeSimpleProtocol))
 	})
 }
 
@@ -134,47 +121,14 @@ func (b *bed) as(user auth.Principal, statements string) error {
 // nobody waits for another without end, and no word of a message outlives it.
 func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 	t.Parallel()
-	quoted := func(ids ...uuid.UUID) string {
-		var list []string
-		for _, id := range ids {
-			list = append(list, "'"+id.String()+"'")
-		}
-		return strings.Join(list, ", ")
-	}
-	for name, erase := range map[string]func(b *bed, r forgettable, random *rand.Rand) []func() error{
-		"messages": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
-			return []func() error{
-				func() error { return b.as(r.user, "delete from messages where id in ("+quoted(r.erased[0])+")") },
-				func() error { return b.as(r.user, "delete from messages where id in ("+quoted(r.erased[1])+")") },
-			}
-		},
-		"messages of two chats": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
-			return []func() error{func() error {
-				return b.as(r.user, "delete from messages where id = "+quoted(r.erased[0])+"; delete from messages where id = "+quoted(r.erased[1]))
-			}}
-		},
-		"edits": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
-			return []func() error{
-				func() error { return b.as(r.user, "update messages set content = 'x' where id = "+quoted(r.erased[0])) },
-				func() error {
-					return b.as(r.user, "update messages set role = 'assistant', content = '' where id = "+quoted(r.erased[1]))
-				},
-			}
-		},
-		"chats": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
-			return []func() error{
-				func() error { return b.as(r.user, "delete from chats where id = "+quoted(r.chats[0])) },
-				func() error { return b.as(r.user, "delete from chats where id = "+quoted(r.chats[1])) },
-			}
-		},
-		"all chats": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
-			return []func() error{func() error { return b.as(r.user, "delete from chats where user_id = $user") }}
-		},
-		"account": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
-			b.user = r.user
-			done := b.deleteUser
-			return []func() error{func() error { return <-done() }}
-		},
+	for name, erasures := range map[string][]string{ // of the messages $1 and $2 in the chats $3 and $4; none: of the account
+		"messages":              {"delete from messages where id = '$1'", "delete from messages where id = '$2'"},
+		"messages of two chats": {"delete from messages where id = '$1'; delete from messages where id = '$2'"},
+		"edits": {"update messages set content = 'x' where id = '$1'",
+			"update messages set role = 'assistant', content = '' where id = '$2'"},
+		"chats":     {"delete from chats where id = '$3'", "delete from chats where id = '$4'"},
+		"all chats": {"delete from chats where id in ('$3', '$4')"},
+		"account":   nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,29 +136,33 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 			random := seeded(t)
 			for n := range races(t, 100) { // 25 in short mode
 				r := b.newForgettable(n)
-				work := erase(b, r, random)
 				pause := time.Duration(random.IntN(4)) * time.Millisecond
-				work = append(work,
+				named := strings.NewReplacer("$1", r.erased[0].String(), "$2", r.erased[1].String(), "$3", r.chats[0].String(), "$4", r.chats[1].String(),
+					"$both", r.both.String(), "$apart", r.apart[0].String(), "$user", r.user.UserID.String())
+				as := func(statements string) func() error {
+					return func() error { return b.as(r.user, named.Replace(statements)) }
+				}
+				edit := as(`select throughline.touch_memories('$user');
+					update memories set content = content || '?', edited = true where id = '$both';
+					update memory_sources set fact = fact || '?' where memory_id = '$both';
+					delete from memories where id = '$apart'`)
+				b.atOnce(n, random, append(b.erase(r.user, erasures, named),
 					func() error { return b.learn(r, 0, n, pause) },
 					func() error { return b.learn(r, 1, n, pause) },
-					func() error { // the user edits a memory, and forgets another
-						return gone(b.as(r.user, `select throughline.touch_memories($user);
-							update memories set content = content || '?', edited = true where id = `+quoted(r.both)+`;
-							update memory_sources set fact = fact || '?' where memory_id = `+quoted(r.both)+`;
-							delete from memories where id = `+quoted(r.apart[0])))
+					func() error { // the user edits a memory, and forgets another, unless the account is gone
+						if err := edit(); sqlState(err) != foreignKeyViolation {
+							return err
+						}
+						return nil
 					},
 					func() error { // memories fade
-						_, err := b.pool.Exec(b.t.Context(), "select throughline.fade_memories(current_date, '-infinity', $1, 100)", uuid.Nil)
-						return err
+						return errOf(b.pool.Exec(b.t.Context(), "select throughline.fade_memories(current_date, '-infinity', $1, 100)", uuid.Nil))
 					},
-					func() error { // and get their vectors
-						return b.as(r.user, `select from memory_users where user_id = $user for no key update;
-							update memories set embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding, embedding_model = 'm' where user_id = $user`)
-					},
-					func() error { // and the user switches memories off and on
-						return errors.Join(b.as(r.user, "update memory_users set enabled = false"), b.as(r.user, "update memory_users set enabled = true"))
-					})
-				b.atOnce(n, random, work)
+					as(`select from memory_users where user_id = '$user' for no key update;
+						update memories set embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding, embedding_model = 'm' where user_id = '$user'`),
+					func() error { // the user switches memories off and on
+						return errors.Join(as("update memory_users set enabled = false")(), as("update memory_users set enabled = true")())
+					}))
 				b.exec("delete from messages where id = any($1)", r.erased[:]) // those that were edited
 				mustBe(t, len(b.holders(canary)), 0, "round %d: hold words of messages that are gone", n)
 				b.checkMemories()
@@ -213,6 +171,18 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 			is(t, b.count("memory_users"), 0, "users are left")
 		})
 	}
+}
+
+// erase is the work of erasures, each of which is a user's; without any, the account is deleted.
+func (b *bed) erase(user auth.Principal, statements []string, named *strings.Replacer) (work []func() error) {
+	if len(statements) == 0 {
+		b.user = user
+		return []func() error{func() error { return <-b.deleteUser() }}
+	}
+	for _, sql := range statements {
+		work = append(work, func() error { return b.as(user, named.Replace(sql)) })
+	}
+	return work
 }
 
 // Evidence is neither edited nor deleted before the memory that is made of it is stored, and so goes with it.
@@ -237,14 +207,6 @@ func TestEvidenceIsHeldUntilItsMemoryIsStored(t *testing.T) {
 		is(t, b.count("memories where content = $1", "Has a "+canary), 0, "%s: the memory outlives its message", name)
 		b.checkMemories()
 	}
-}
-
-// gone is nil for the error that a user's memories have when the account is deleted.
-func gone(err error) error {
-	if sqlState(err) == foreignKeyViolation {
-		return nil
-	}
-	return err
 }
 
 // atOnce runs all of it at once, in any order, and fails for errors, such as deadlocks.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +16,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -71,62 +70,89 @@ func TestClaimsDecide(t *testing.T) {
 	is(t, ask[string](b, "select count(*) || '/' || sum(length(content)) from messages"), before, "the messages were … and")
 }
 
-// No user's settings stay on a pooled connection: thousands of requests of many users on four connections,
-// cancelled at any moment.
+// Thousands of requests of many users on four connections, cancelled at any moment, half of them for another's chat: they read
+// and write nothing of others, and no user's settings stay on a connection.
 func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
 	t.Parallel()
 	b := newBedWith(t, memory.DefaultLimits(), 4)
-	type owned struct {
-		user   auth.Principal
-		chatID uuid.UUID
-	}
-	users := make([]owned, 50)
+	owner := b.user
+	users, chats := make([]auth.Principal, 50), make([]uuid.UUID, 50)
 	for i := range users {
-		users[i].user = b.newUser()
-		first := firstTurn("Hello.")
-		users[i].chatID = first.ChatID
-		if got, err := b.turns.StartTurn(t.Context(), users[i].user, first); err != nil || !got.Started {
-			t.Fatal(err)
-		}
+		users[i] = b.newUser()
+		b.user = users[i]
+		chats[i] = b.newChat(1)
+		noError(t, b.index.IndexTurns(t.Context(), chats[i]))
 	}
-	var all sync.WaitGroup
-	each := races(t, 5000) / 16
-	for worker := range 16 {
+	b.user = owner
+	together(t, 16, func(worker int) (err error) {
 		random := rand.New(rand.NewPCG(1, uint64(worker)))
-		all.Go(func() {
-			for range each {
-				who := users[random.IntN(len(users))]
-				ctx, cancel := context.WithCancel(t.Context())
-				if random.IntN(3) == 0 {
-					time.AfterFunc(time.Duration(random.IntN(3000))*time.Microsecond, cancel)
-				}
-				if err := b.anyRequest(ctx, random.IntN(4), who.user, who.chatID); err != nil && ctx.Err() == nil {
-					t.Error(err)
-				}
-				cancel()
+		for range races(t, 10_000) / 16 {
+			a := random.IntN(len(users))
+			z := (a + 1 + random.IntN(len(users)-1)) % len(users)
+			ctx, cancel := context.WithCancel(t.Context())
+			if random.IntN(3) == 0 {
+				time.AfterFunc(time.Duration(random.IntN(3000))*time.Microsecond, cancel)
 			}
-		})
-	}
-	all.Wait()
+			failed := b.anyRequest(ctx, random.IntN(3), users[a], chats[a])
+			if random.IntN(2) == 0 {
+				failed = b.trespass(ctx, random.IntN(4), users[a], chats[z])
+			}
+			if ctx.Err() == nil || errors.Is(failed, errTrespassed) {
+				err = errors.Join(err, failed)
+			}
+			cancel()
+		}
+		return err
+	})
 	b.checkConnectionsAreClean()
+	is(t, b.count("messages m join chats c on c.id = m.chat_id where m.user_id <> c.user_id or content = 'Let me in.'"), 0, "messages of others")
+	b.checkCounters()
 }
 
+// anyRequest is one of a user in their own chat.
 func (b *bed) anyRequest(ctx context.Context, kind int, user auth.Principal, chatID uuid.UUID) error {
-	var err error
 	switch kind {
 	case 0:
-		_, _, err = b.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)
+		return errOf(b.turns.ReadChat(ctx, user, chatID))
 	case 1:
 		turn := turnIn(chatID, "More.")
 		turn.Lease = time.Millisecond
-		_, err = b.turns.StartTurn(ctx, user, turn)
-	case 2:
-		found, ok, findErr := b.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)
-		if err = findErr; err == nil && ok {
-			_, err = b.turns.SaveReply(ctx, user, finished(chat.NewTurn{ChatID: chatID, MessageID: found.MessageID}, "Yes."))
-		}
+		return errOf(b.turns.StartTurn(ctx, user, turn))
 	default:
-		_, _, err = b.briefs.Read(ctx, chatID, brief.KindFold, 2000)
+		found, ok, err := b.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)
+		if err != nil || !ok {
+			return err
+		}
+		return errOf(b.turns.SaveReply(ctx, user, finished(chat.NewTurn{ChatID: chatID, MessageID: found.MessageID}, "Yes.")))
+	}
+}
+
+// errTrespassed is that somebody reached another user's rows.
+var errTrespassed = errors.New("trespassed")
+
+// trespass is an attempt of a user at another's chat.
+func (b *bed) trespass(ctx context.Context, kind int, user auth.Principal, chatID uuid.UUID) error {
+	var got any
+	var err error
+	reached, store := false, NewRecall(b.pool)
+	switch kind {
+	case 0:
+		found, errFound := store.Matches(ctx, user, recall.Scope{ChatID: chatID}, [][]string{{"question"}})
+		got, reached = found, errFound == nil || len(found.Found) > 0
+	case 1:
+		found, errFound := store.Matches(ctx, user, recall.Scope{}, [][]string{{"question"}})
+		stolen := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 2}
+		texts, _, errTexts := store.Texts(ctx, user, []recall.Span{stolen}, uuid.Nil)
+		others := slices.ContainsFunc(found.Found, func(m recall.Match) bool { return m.ChatID == chatID })
+		got, reached, err = found, others || len(texts) > 0 || errFound == nil && len(found.Found) == 0, errors.Join(errFound, errTexts)
+	case 2:
+		started, errStart := b.turns.StartTurn(ctx, user, turnIn(chatID, "Let me in."))
+		got, reached, err = started, started.Started || len(started.Buffer) > 0 || started.Running != uuid.Nil || started.Earlier != nil, errStart
+	default:
+		got, reached, _ = b.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)
+	}
+	if reached {
+		return fmt.Errorf("%w: %+v", errTrespassed, got)
 	}
 	return err
 }
@@ -143,68 +169,6 @@ func (b *bed) checkConnectionsAreClean() {
 			current_setting('request.jwt.claim.sub', true))`).Scan(&role, &claims)
 		is(b.t, tuple(err, role, claims), tuple(nil, "none/postgres", ""), "connection %d has the role … and the claims", i)
 	}
-}
-
-// Ten thousand random attempts of users at each other's chats read nothing and write nothing.
-func TestRandomCrossTenantRequests(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	users := make([]auth.Principal, 20)
-	chats := make([]uuid.UUID, len(users))
-	for i := range users {
-		users[i] = b.newUser()
-		b.user = users[i]
-		chats[i] = b.newChat(1)
-		b.exec(`with me as materialized (select set_config('request.jwt.claim.sub', $1::uuid::text, true)) select throughline.index_turns($2, null) from me`,
-			b.user.UserID, chats[i])
-	}
-	mustBe(t, b.count("turn_index"), len(chats), "turns are indexed")
-	before := ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m")
-	failed := make([]error, 8)
-	each := races(t, 10_000) / len(failed)
-	var all sync.WaitGroup
-	for worker := range failed {
-		random := rand.New(rand.NewPCG(2, uint64(worker)))
-		all.Go(func() {
-			for range each {
-				a := random.IntN(len(users))
-				z := (a + 1 + random.IntN(len(users)-1)) % len(users)
-				failed[worker] = errors.Join(failed[worker], b.trespass(random, users[a], chats[z]))
-			}
-		})
-	}
-	all.Wait()
-	noError(t, errors.Join(failed...))
-	is(t, ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m"), before, "somebody's messages changed")
-}
-
-func (b *bed) trespass(random *rand.Rand, user auth.Principal, chatID uuid.UUID) error {
-	switch random.IntN(4) {
-	case 0:
-		found, err := NewRecall(b.pool).Matches(b.t.Context(), user, recall.Scope{ChatID: chatID}, [][]string{{"question"}})
-		if err == nil || len(found.Found) > 0 {
-			return fmt.Errorf("recalled %+v, %w", found, err)
-		}
-	case 1:
-		found, err := NewRecall(b.pool).Matches(b.t.Context(), user, recall.Scope{}, [][]string{{"question"}})
-		if err != nil || len(found.Found) != 1 || found.Found[0].ChatID == chatID {
-			return fmt.Errorf("recalled %+v, %w", found, err)
-		}
-		stolen := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 2}
-		if texts, _, err := NewRecall(b.pool).Texts(b.t.Context(), user, []recall.Span{stolen}, uuid.Nil); err != nil || len(texts) > 0 {
-			return fmt.Errorf("read %+v, %w", texts, err)
-		}
-	case 2:
-		got, err := b.turns.StartTurn(b.t.Context(), user, turnIn(chatID, "Let me in."))
-		if err != nil || got.Started || len(got.Buffer) > 0 || got.Running != uuid.Nil || got.Earlier != nil {
-			return fmt.Errorf("start: %+v, %w", got, err)
-		}
-	default:
-		if got, ok, _ := b.turns.FindReply(b.t.Context(), user, chatID, uuid.Nil, 0); ok {
-			return fmt.Errorf("found %+v", got)
-		}
-	}
-	return nil
 }
 
 // auth.uid() reads the older variable of sub before the claims. One that somebody left on a pooled connection is not

@@ -220,11 +220,12 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 			b, random, happened := newOwnBed(t), seeded(t), map[string]int{"merged": 0, "archived": 0, "active": 0}
 			for n := range races(t, 60) { // 15 in short mode
 				c := b.newChatter(random)
+				named := strings.NewReplacer("$1", c.erased[0].String(), "$2", c.erased[1].String(), "$3", c.chat.String())
 				// How far topics are before.
 				for _, step := range []func() error{c.embed, c.assign, c.pack, c.fade}[:random.IntN(5)] {
 					noError(t, step())
 				}
-				work := append(c.erase(erasures), c.embed, c.assign, c.assign, c.pack, c.pack, c.fade, c.merge,
+				work := append(b.erase(c.who, erasures, named), c.embed, c.assign, c.assign, c.pack, c.pack, c.fade, c.merge,
 					func() error {
 						return c.as(c.who, "update messages set pinned = true where seq = 3; update topics set title = 'Mine', tags = '{mine}' where number = 2")
 					},
@@ -261,19 +262,6 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 			}
 		})
 	}
-}
-
-// erase is the work of erasures.
-func (c *chatter) erase(statements []string) (work []func() error) {
-	if len(statements) == 0 {
-		c.user = c.who
-		return []func() error{func() error { return <-c.deleteUser() }}
-	}
-	named := strings.NewReplacer("$1", c.erased[0].String(), "$2", c.erased[1].String(), "$3", c.chat.String())
-	for _, sql := range statements {
-		work = append(work, func() error { return c.as(c.who, named.Replace(sql)) })
-	}
-	return work
 }
 
 // talkOn adds a turn about another subject.

@@ -1,11 +1,11 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -64,7 +64,8 @@ func (b *bed) holders(word string) []string {
 	return found
 }
 
-// What a brief covers can be found from the moment on at which it is covered; so it is after a rebuild.
+// What a brief covers can be found from the moment on at which it is covered; so it is after a rebuild. Of a chat that was folded
+// and not indexed, the next fold indexes all that it covers.
 func TestCoveredTurnsAreIndexedInTheSameCommit(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -74,6 +75,7 @@ func TestCoveredTurnsAreIndexedInTheSameCommit(t *testing.T) {
 	b.wantIndexed(chatID, "", 0)
 	b.mustCommit(change)
 	b.wantIndexed(chatID, "1-2 3-4", 4)
+	b.unindex(chatID)
 	b.mustCommit(b.claim(chatID, brief.KindFold))
 	b.wantIndexed(chatID, "1-2 3-4 5-6 7-8", 8)
 	b.exec("delete from messages where chat_id = $1 and seq = 3", chatID)
@@ -89,21 +91,6 @@ func (b *bed) unindex(chatID uuid.UUID) {
 	b.t.Helper()
 	b.exec("delete from turn_index where chat_id = $1", chatID)
 	b.exec("update conversation_briefs set indexed_seq = 0, to_index = true where chat_id = $1", chatID)
-}
-
-// Of a chat that was folded and not indexed, the next fold indexes all that it covers.
-func TestNextFoldCatchesUp(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, brief.KindFold))
-	b.unindex(chatID)
-	b.wantIndexed(chatID, "", 0)
-	for range 3 {
-		b.exchange(turnIn(chatID, "And now?"), "Now, too.")
-	}
-	b.mustCommit(b.claim(chatID, brief.KindFold))
-	b.wantIndexed(chatID, "1-2 3-4 5-6 7-8 9-10 11-12", 12)
 }
 
 // A simple chat has no folds. Its job is inserted with the reply of the fourth turn that is not indexed.
@@ -146,46 +133,43 @@ func TestLongChatIsIndexedInParts(t *testing.T) {
 	b.checkIndex()
 }
 
-// The sweep indexes the last turns of chats that rest, and only those.
+// The sweep indexes the last turns of chats that rest, and only those. A chat that somebody writes to at this moment is left to
+// the next sweep.
 func TestRestedChatsAreIndexed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	rested, busy, empty, running := b.newChat(2), b.newChat(2), firstTurn("x").ChatID, b.newChat(1)
-	b.exec("insert into chats (id, user_id, created_at) values ($1, $2, now() - interval '1 hour')", empty, b.user.UserID)
+	rested, busy, empty, running := b.newChat(2), b.newChat(2), b.emptyChat(), b.newChat(1)
 	covered := b.newChat(1)
 	b.mustCommit(b.claim(covered, brief.KindFold))
 	b.unindex(covered)
 	wait := turnIn(running, "Wait.")
 	b.start(wait)
 	b.exec("update chats set last_message_at = now() - interval '61 seconds' where id = any($1)", []uuid.UUID{rested, running})
-
+	b.exec("update chats set created_at = now() - interval '1 hour' where id = $1", empty)
 	if got := ask[[]string](b, "select array_agg(chat_id || ' ' || reason order by reason) from inspect.unindexed"); len(got) != 2 ||
 		!strings.HasPrefix(got[0], covered.String()+" its brief covers them") || !strings.HasPrefix(got[1], rested.String()+" nobody has spoken for a minute") {
 		t.Errorf("not indexed: %q", got)
 	}
-	is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), 3, "chats")
+	sweep := func(want int) {
+		t.Helper()
+		is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), want, "chats")
+	}
+	writing := b.begin()
+	mustExec(t, writing, "select from conversation_briefs where chat_id = $1 for update", rested)
+	sweep(2)
+	b.wantIndexed(rested, "", 0)
+	noError(t, writing.Commit(t.Context()))
+	sweep(1)
 	b.wantIndexed(rested, "1-2 3-4", 4)
 	b.wantIndexed(covered, "1-2", 2)
 	b.wantIndexed(busy, "", 0)
 	b.wantIndexed(running, "", 0)
 	is(t, b.count("inspect.unindexed"), 0, "chats are not indexed")
-	is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), 0, "once more: chats")
+	sweep(0)
 	b.reply(wait, "Here it is.")
 	b.exec("update chats set last_message_at = now() - interval '61 seconds' where id = $1", running)
-	is(t, must(b.index.IndexRested(t.Context(), time.Minute, testkit.Patience))(t), 1, "after the reply: chats")
+	sweep(1)
 	b.wantIndexed(running, "1-2 3-4", 4)
-}
-
-// A chat that somebody writes to at this moment is left to the next sweep.
-func TestSweepWaitsForNoChat(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	locked, free := b.newChat(1), b.newChat(1)
-	tx := b.begin()
-	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", locked)
-	is(t, must(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience))(t), 1, "chats")
-	b.wantIndexed(free, "1-2", 2)
-	b.wantIndexed(locked, "", 0)
 }
 
 // A reply that was broken off is indexed as such; another takes its place in the turn.
@@ -217,18 +201,6 @@ func TestRegeneratedReplyReplacesTheWords(t *testing.T) {
 	b.reply(late, "First, second")
 	is(t, ask[bool](b, "select exists (select from turn_index where seq = 4 and tsv @@ 'second')"), true, "the rest of the reply is not indexed")
 	b.checkIndex()
-}
-
-// The words of a vector are those of its row: when they change, it goes; when they do not, it stays.
-func TestVectorsGoWithTheWords(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(3)
-	noError(t, b.index.IndexTurns(t.Context(), chatID))
-	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
-	b.exec("update messages set metadata = '{\"read\": true}', content = content")
-	b.exec("update messages set content = 'The last answer' where seq = 6")
-	is(t, ask[string](b, "select string_agg(seq::text, ' ' order by seq) from turn_index where embedding is not null"), "1 3", "vectors of … are left")
 }
 
 // Turns are those of which prompts and briefs are made. Only a late reply is a turn of its own here, because a row is a
@@ -312,7 +284,12 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	random := seeded(t)
-	const canary = "xylophon"
+	changes := []string{
+		"delete from messages where id = any($1)",
+		"update messages set content = 'I own a drum' where id = any($1)",
+		"update messages set content = '' where id = any($1)",
+		"update messages set superseded_by = id, token_count = 0, content = '' where id = any($1)",
+	}
 	for n := range races(t, 100) { // 25 in short mode
 		chatID := b.newChat(2)
 		said := b.exchange(turnIn(chatID, "I own a "+canary), "A "+canary+"!")
@@ -321,37 +298,17 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 		if random.IntN(2) == 0 { // what is changed is indexed already, with the words of the turn after it
 			noError(t, b.index.IndexTurns(t.Context(), chatID))
 		}
-		indexers := map[string]func() error{
-			"fold":  func() error { _, err := b.commit(change); return err },
-			"job":   func() error { return b.index.IndexTurns(t.Context(), chatID) },
-			"sweep": func() error { _, err := b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience); return err },
-		}
-		changes := map[string]string{
-			"deletion of the turn": "delete from messages where id = any($1)",
-			"edit":                 "update messages set content = 'I own a drum' where id = any($1)",
-			"emptying":             "update messages set content = '' where id = any($1)",
-			"superseding": `with gone as (update messages set superseded_by = id, token_count = 0, content = '' where id = any($1) returning id)
-				select from gone`,
-		}
-		var both sync.WaitGroup
-		for who, index := range indexers {
-			both.Go(func() {
-				fine(t, index(), "round %d: %s", n, who)
-			})
-		}
-		what := []string{"deletion of the turn", "edit", "emptying", "superseding"}[random.IntN(4)]
-		both.Go(func() {
-			err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-				_, err := tx.Exec(t.Context(), changes[what], []uuid.UUID{said.UserMessageID, said.MessageID})
-				return err
-			})
-			if err != nil {
-				t.Errorf("round %d: %s: %v", n, what, err)
-			}
+		what := changes[random.IntN(len(changes))]
+		b.atOnce(n, random, []func() error{
+			func() error { return errOf(b.commit(change)) },
+			func() error { return b.index.IndexTurns(t.Context(), chatID) },
+			func() error { return errOf(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience)) },
+			func() error {
+				return errOf(b.pool.Exec(t.Context(), what, []uuid.UUID{said.UserMessageID, said.MessageID}))
+			},
 		})
-		both.Wait()
 		noError(t, b.index.IndexTurns(t.Context(), chatID))
-		mustBe(t, len(b.holders(canary)), 0, "round %d: after the %s … hold it", n, what)
+		mustBe(t, len(b.holders(canary)), 0, "round %d: after %s … hold it", n, what)
 		mustBe(t, b.count("conversation_briefs where indexed_seq < covered_seq or to_index"), 0, "round %d: chats are not indexed to their end", n)
 	}
 	b.checkIndex()
@@ -361,39 +318,53 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 // Deleting a user, a chat, or hundreds of messages while workers index ends, and leaves nothing.
 func TestBulkDeletionWhileWorkersIndex(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	b, random := newBed(t), seeded(t)
 	for n := range races(t, 40) {
-		user := b.newUser()
-		b.user = user
+		b.user = b.newUser()
 		chats := []uuid.UUID{b.newChat(1), b.newChatOf(memory.StrategySimple, 1)}
-		for _, chatID := range chats {
-			b.exec(`insert into messages (chat_id, role, content) select $1, (array['user', 'assistant'])[1 + n % 2], 'xylophon ' || n from generate_series(0,
-				399) n`, chatID)
-		}
-		var all sync.WaitGroup
-		for _, chatID := range chats {
-			all.Go(func() {
-				fine(t, b.index.IndexTurns(t.Context(), chatID), "round %d", n)
-			})
-		}
-		all.Go(func() {
-			fine(t, errOf(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience)), "round %d", n)
-		})
+		b.exec(`insert into messages (chat_id, role, content) select id, (array['user', 'assistant'])[1 + n % 2], 'xylophon ' || n
+			from chats, generate_series(0, 399) n where user_id = $1`, b.user.UserID)
 		deletion := []string{
 			"delete from auth.users where id = $1", "delete from chats where user_id = $1",
 			"delete from messages where user_id = $1", "delete from messages where user_id = $1 and content like 'xylophon%'",
 		}[n%4]
-		all.Go(func() {
-			err := inTx(t.Context(), b.pool, func(tx pgx.Tx) error {
-				_, err := tx.Exec(t.Context(), deletion, user.UserID)
-				return err
-			})
-			if err != nil {
-				t.Errorf("round %d: %s: %v", n, deletion, err)
-			}
+		b.atOnce(n, random, []func() error{
+			func() error { return b.index.IndexTurns(t.Context(), chats[0]) },
+			func() error { return b.index.IndexTurns(t.Context(), chats[1]) },
+			func() error { return errOf(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience)) },
+			func() error {
+				return inTx(t.Context(), b.pool, func(tx pgx.Tx) error { return errOf(tx.Exec(t.Context(), deletion, b.user.UserID)) })
+			},
 		})
-		all.Wait()
 	}
 	is(t, len(b.holders("xylophon")), 0, "hold what was deleted")
 	b.checkIndex()
+}
+
+// Expired chats are deleted after their retention time, and idle ones, in many small transactions. One with a running reply stays.
+// A message or a revival counts as activity.
+func TestOldChatsAreDeleted(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	m := NewMaintenance(s.pool, s.limits)
+	living, recent, expired, revived, busy := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
+	s.start(turnIn(busy, "Wait for me."))
+	for id, ago := range map[uuid.UUID]string{recent: "28 days", expired: "32 days", busy: "32 days"} {
+		s.expire(id)
+		s.age(id, ago)
+	}
+	s.age(living, "400 days")
+	is(t, must(m.DeleteExpired(t.Context(), 30))(t), 1, "deleted")
+	is(t, tuple(s.count("chats"), s.count("chats where id = $1", expired)), tuple(4, 0), "left")
+	is(t, must(m.DeleteExpired(t.Context(), 1<<40))(t), 0, "deleted after an age")
+	s.age(revived, "400 days")
+	s.exec("update chats set revived_at = now() where id = $1", revived)
+	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '33 days' from generate_series(1, $2)", s.user.UserID, 2*deletedAtOnce)
+	is(t, must(m.DeleteIdle(t.Context(), 31))(t), 2*deletedAtOnce+1, "idle ones deleted")
+	is(t, tuple(s.count("chats"), s.count("chats where id = $1", living)), tuple(3, 0), "left")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.DeleteIdle(ended, 1); err == nil {
+		t.Error("an error was kept quiet")
+	}
 }

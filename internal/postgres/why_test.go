@@ -50,29 +50,27 @@ func TestWhyNamesWhatThePromptHeld(t *testing.T) {
 		if len(why.Recalled) != 2 || why.Recalled[1].Seq != 9 || len(why.Recalled[1].Messages) != 2 || *why.Recalled[1].Messages[0].Content != "another question" {
 			t.Errorf("%+v", why.Recalled)
 		}
-		if len(why.Recent) != 4 || why.Recent[0].Seq != 21 || why.Recent[3].Seq != 24 || why.Recent[0].Content != nil {
+		if len(why.Recent) != 4 || why.Recent[0].Seq != 21 || why.Recent[3].Seq != 24 || why.Recent[0].Content != nil || why.Topic != nil {
 			t.Errorf("%+v", why.Recent)
 		}
 	}
-}
-
-// Of what was deleted since nothing is left.
-func TestWhyHoldsNothingThatWasDeleted(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID, turn := b.remembered()
+	topic := ask[uuid.UUID](b, `insert into topics (chat_id, user_id, number, title, summary, created_at, last_active_at, first_seq, last_seq)
+		values ($1, $2, 1, 'Strings', 'One broke.', now(), now(), 5, 10) returning id`, chatID, b.user.UserID)
+	b.exec("update messages set metadata = jsonb_set(metadata, '{memory,topic}', to_jsonb($1::text)) where id = $2", topic.String(), turn.MessageID)
+	found := b.why(turn.MessageID).Topic
+	is(t, tuple(found.ID, found.Title, *found.Summary, found.State), tuple(topic, "Strings", "One broke.", "active"), "the topic")
+	// Of what was deleted since nothing is left.
+	b.exec("delete from topics where id = $1", topic)
 	b.exec("delete from messages where chat_id = $1 and seq in (5, 6, 9, 21)", chatID)
 	why := b.why(turn.MessageID)
+	is(t, tuple(why.Topic == nil, why.Receipt.Topic), tuple(true, topic), "the topic of the receipt")
 	if len(why.Recalled) != 1 || why.Recalled[0].Seq != 9 || len(why.Recalled[0].Messages) != 1 || why.Recalled[0].Messages[0].Role != "assistant" {
 		t.Errorf("%+v", why.Recalled)
 	}
-	if len(why.Recent) != 2 || why.Recent[0].Seq != 23 {
-		t.Errorf("%+v", why.Recent)
-	}
+	is(t, tuple(len(why.Recent), why.Recent[0].Seq), tuple(2, 23), "%+v", why.Recent)
 	b.exec("delete from messages where id = $1", turn.UserMessageID)
-	if why := b.why(turn.MessageID); why.UserMessageID != nil || len(why.Recent) != 2 {
-		t.Errorf("%+v", why)
-	}
+	why = b.why(turn.MessageID)
+	is(t, tuple(why.UserMessageID == nil, len(why.Recent)), tuple(true, 2), "%+v", why)
 }
 
 func TestWhyOfOtherMessages(t *testing.T) {
@@ -116,25 +114,5 @@ func TestWhyNamesMemoriesAndTheirSources(t *testing.T) {
 	if len(sources) != 1 || sources[0].MessageID != message || sources[0].ChatID != chatID || sources[0].Seq != 5 || sources[0].Quote != "my cello" ||
 		sources[0].SaidAt.IsZero() {
 		t.Errorf("%+v", sources)
-	}
-}
-
-func TestWhyNamesTheTopic(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID, turn := b.remembered()
-	if why := b.why(turn.MessageID); why.Topic != nil {
-		t.Errorf("%+v", why.Topic)
-	}
-	id := ask[uuid.UUID](b, `insert into topics (chat_id, user_id, number, title, summary, created_at, last_active_at, first_seq, last_seq)
-		values ($1, $2, 1, 'Strings', 'One broke.', now(), now(), 5, 10) returning id`, chatID, b.user.UserID)
-	b.exec("update messages set metadata = jsonb_set(metadata, '{memory,topic}', to_jsonb($1::text)) where id = $2", id.String(), turn.MessageID)
-	if topic := b.why(turn.MessageID).Topic; topic == nil || topic.ID != id || topic.Title != "Strings" || *topic.Summary != "One broke." ||
-		topic.State != "active" {
-		t.Errorf("%+v", topic)
-	}
-	b.exec("delete from topics where id = $1", id)
-	if why := b.why(turn.MessageID); why.Topic != nil || why.Receipt.Topic != id {
-		t.Errorf("%+v, the receipt has %s", why.Topic, why.Receipt.Topic)
 	}
 }
