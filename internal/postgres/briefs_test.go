@@ -14,33 +14,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
-func TestFoldOfAChat(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.newChat(4)
-	change := b.claim(chatID, brief.KindFold)
-	snapshot := change.Planned
-	if snapshot.UserID != b.user.UserID || snapshot.PendingTurns != 4 || len(snapshot.Messages) != 8 || snapshot.Messages[0].Seq != 1 {
-		t.Errorf("the snapshot is %+v", snapshot)
-	}
-	// Two turns stay; one more comes while the model writes.
-	change.Plan.SeqTo, change.Plan.LastSummarizedMessageID = 4, snapshot.Messages[3].ID
-	b.exchange(turnIn(chatID, "Meanwhile."), "Indeed.")
-	var after brief.Counters
-	won, err := b.briefs.Commit(t.Context(), change, func(_ context.Context, _ pgx.Tx, counters brief.Counters) error {
-		after = counters
-		return nil
-	})
-	mustBe(t, tuple(err, won), tuple(nil, true), "commit")
-	got := b.brief(chatID)
-	is(t, tuple(got.Version, got.CoveredSeq, got.PendingTurns, got.Leased, got.Stale, got.Summary), tuple(1, 4, 3, false, false, "They talked."),
-		"the brief is %+v", got)
-	is(t, after, (brief.Counters{BriefTokens: 3, PendingTokens: got.PendingTokens, PendingTurns: 3}), "the fold heard of")
-	is(t, ask[string](b, `select kind || seq_from || seq_to || turns || prompt_mode || global_summary from conversation_brief_revisions
-		where version = 1`), "fold144inlineThey talked.", "the revision")
-	b.checkCounters()
-}
-
 // Each condition of the compare-and-set refuses on its own, and then nothing is written.
 func TestCommitComparesBeforeItSets(t *testing.T) {
 	t.Parallel()

@@ -33,11 +33,12 @@ func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
 	return enqueue, asked
 }
 
-// The first reply that was not read makes a chat due, the sixth at once, and no other costs anything.
+// The first reply that was not read makes a chat due, the sixth at once, and no other costs anything. What is stored without a
+// reply is read as well, whoever stored it: apps, and tools by MCP.
 func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	_, asked := b.reading()
+	enqueue, asked := b.reading()
 	first := firstTurn("Turn 0.")
 	b.exchange(first, "I see.")
 	for n := 1; n < 8; n++ {
@@ -52,35 +53,34 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	b.exec("update chats set remember = false where id = $1", forgotten.ChatID)
 	b.reply(forgotten, "I see.")
 	is(t, fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]), "[false true false] []", "asked at once")
-}
-
-// Without long-term memory a turn makes no row and no job.
-func TestWithoutLongTermMemoryNothingIsDue(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	first := firstTurn("Turn 0.")
-	b.exchange(first, "I see.")
-	for n := 1; n < 7; n++ {
-		b.exchange(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)), "I see.")
+	store, stored := NewHistory(b.pool, b.limits, enqueue, nil), b.emptyChat()
+	say := func(role, content string) {
+		t.Helper()
+		noError(t, errOf(store.StoreMessages(t.Context(), b.user, stored, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}})))
 	}
-	is(t, ask[int](b, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"), 0, "rows")
-	extracts := NewExtracts(b.pool, Enqueue{})
-	fine(t, extracts.Hurry(t.Context(), b.user, uuid.New()), "an error")
-	wantFault(t, errOf(extracts.Extract(t.Context(), b.user, first.ChatID)), fault.MemoryOff, "refused")
+	say("assistant", "Welcome.")
+	is(t, len(asked[stored]), 0, "a greeting alone makes a chat due")
+	for n := range 7 {
+		say("user", fmt.Sprintf("I own %d violoncellos.", n))
+	}
+	is(t, fmt.Sprint(asked[stored]), "[false true]", "asked at once")
 }
 
+// The other chats of a user are read at once. Without long-term memory a turn makes no row and no job.
 func TestHurryReadsTheOtherChatsOfTheUser(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
+	chat, off := b.newChat(7), NewExtracts(b.pool, Enqueue{})
+	is(t, ask[int](b, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"), 0, "rows")
+	fine(t, off.Hurry(t.Context(), b.user, uuid.New()), "an error")
+	wantFault(t, errOf(off.Extract(t.Context(), b.user, chat)), fault.MemoryOff, "refused")
 	enqueue, asked := b.reading()
-	one, two, stranger := firstTurn("One."), firstTurn("Two."), firstTurn("Theirs.")
-	b.exchange(one, "I see.")
-	b.exchange(two, "I see.")
+	one, two := b.newChat(1), b.newChat(1)
 	user := b.user
 	b.user = b.newUser()
-	b.exchange(stranger, "I see.")
-	noError(t, NewExtracts(b.pool, enqueue).Hurry(t.Context(), user, two.ChatID))
-	is(t, fmt.Sprint(asked[one.ChatID], asked[two.ChatID], asked[stranger.ChatID]), "[false true] [false] [false]", "asked at once")
+	stranger := b.newChat(1)
+	noError(t, NewExtracts(b.pool, enqueue).Hurry(t.Context(), user, two))
+	is(t, fmt.Sprint(asked[one], asked[two], asked[stranger]), "[false true] [false] [false]", "asked at once")
 }
 
 // A request waits until all whole turns are read, and answers with the last row of the ledger.
@@ -127,22 +127,18 @@ func TestManyWaitForAnExtraction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	enqueue, _ := b.reading()
-	first := firstTurn("One.")
-	b.exchange(first, "I see.")
+	first := b.newChat(1)
 	counted := b.countTrips()
 	extracts := NewExtracts(b.turns.pool, enqueue)
 	const callers = 200
 	ended := make(chan error, callers)
 	for range callers {
-		go func() {
-			_, err := extracts.Extract(t.Context(), b.user, first.ChatID)
-			ended <- err
-		}()
+		go func() { ended <- errOf(extracts.Extract(t.Context(), b.user, first)) }()
 	}
 	testkit.Eventually(t, "all wait", func() bool {
 		extracts.progress.mu.Lock()
 		defer extracts.progress.mu.Unlock()
-		w := extracts.progress.waiting[readPlace{first.ChatID, 0}]
+		w := extracts.progress.waiting[readPlace{first, 0}]
 		return w != nil && w.callers == callers
 	})
 	counted.since()
@@ -150,7 +146,7 @@ func TestManyWaitForAnExtraction(t *testing.T) {
 	if looks := counted.queries.Load() + counted.batches.Load(); looks > 30 {
 		t.Errorf("%d statements in a second", looks)
 	}
-	b.exec("update conversation_briefs set extracted_seq = 2 where chat_id = $1", first.ChatID)
+	b.exec("update conversation_briefs set extracted_seq = 2 where chat_id = $1", first)
 	for range callers {
 		noError(t, testkit.Receive(t, "a caller is told", ended))
 	}
@@ -163,44 +159,32 @@ func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 	enqueue, asked := b.reading()
 	maintenance, store := NewMaintenance(b.pool, b.limits), NewHistory(b.pool, b.limits, enqueue, nil)
 	maintenance.ExtractAfter(enqueue.ExtractDelay)
-	const soon = "extract_due_at between now() + interval '1 min' and now() + interval '3 min'"
+	const soon, never = "extract_due_at between now() + interval '1 min' and now() + interval '3 min'", "extract_due_at is null"
+	sweep := func(chat.NewTurn) error { return errOf(maintenance.InterruptAbandonedReplies(t.Context())) }
 	for name, c := range map[string]struct {
 		before string
 		end    func(turn chat.NewTurn) error
 		want   string
 	}{
-		"the sweep": {end: func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: soon},
-		"a server":  {end: func(chat.NewTurn) error { _, err := b.turns.InterruptAbandoned(t.Context()); return err }, want: soon},
-		"the same message, resent": {end: func(turn chat.NewTurn) error {
+		"the sweep": {"", sweep, soon},
+		"a server":  {"", func(chat.NewTurn) error { return errOf(b.turns.InterruptAbandoned(t.Context())) }, soon},
+		"the same message, resent": {"", func(turn chat.NewTurn) error {
 			again := turnIn(turn.ChatID, turn.Content)
 			again.ClientMessageID = turn.ClientMessageID
 			started, err := b.turns.StartTurn(t.Context(), b.user, again)
-			if err == nil && (started.Started || started.Earlier == nil) {
-				t.Errorf("it is another message: %+v", started)
-			}
+			is(t, tuple(started.Started, started.Earlier != nil), tuple(false, true), "it is another message: %+v", started)
 			return err
-		}, want: soon},
-		"a clear": {end: func(turn chat.NewTurn) error { _, err := store.ClearChat(t.Context(), b.user, turn.ChatID); return err }, want: soon},
-		"a sweep without memories": {end: func(chat.NewTurn) error {
-			_, err := NewMaintenance(b.pool, b.limits).InterruptAbandonedReplies(t.Context())
-			return err
-		}, want: "extract_due_at is null"},
-		"a chat that is not to be remembered": {
-			before: "update chats set remember = false where id = $1",
-			end:    func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: "extract_due_at is null",
-		},
-		"a chat that is due at once": {
-			before: "update conversation_briefs set extract_due_at = '-infinity' where chat_id = $1",
-			end:    func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: "extract_due_at = '-infinity'",
-		},
-		"a chat that was read": {
-			before: "update conversation_briefs set extracted_seq = 2 where chat_id = $1",
-			end:    func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: "extract_due_at is null",
-		},
+		}, soon},
+		"a clear": {"", func(turn chat.NewTurn) error { return errOf(store.ClearChat(t.Context(), b.user, turn.ChatID)) }, soon},
+		"a sweep without memories": {"", func(chat.NewTurn) error {
+			return errOf(NewMaintenance(b.pool, b.limits).InterruptAbandonedReplies(t.Context()))
+		}, never},
+		"a chat that is not to be remembered": {"update chats set remember = false where id = $1", sweep, never},
+		"a chat that is due at once": {"update conversation_briefs set extract_due_at = '-infinity' where chat_id = $1", sweep,
+			"extract_due_at = '-infinity'"},
+		"a chat that was read": {"update conversation_briefs set extracted_seq = 2 where chat_id = $1", sweep, never},
 	} {
-		turn := firstTurn("I am allergic to walnuts.")
-		turn.ClientMessageID = uuid.New()
-		b.start(turn)
+		turn := b.startWithID("I am allergic to walnuts.")
 		if c.before != "" {
 			b.exec(c.before, turn.ChatID)
 		}
@@ -213,23 +197,4 @@ func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 		}
 	}
 	is(t, len(asked), 0, "jobs were inserted: %v", asked)
-}
-
-// What is stored without a reply is read as well, whoever stored it: apps, and tools by MCP.
-func TestStoredMessagesMakeAChatDue(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	enqueue, asked := b.reading()
-	store := NewHistory(b.pool, b.limits, enqueue, nil)
-	chatID := b.emptyChat()
-	said := func(role, content string) {
-		t.Helper()
-		noError(t, errOf(store.StoreMessages(t.Context(), b.user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}})))
-	}
-	said("assistant", "Welcome.")
-	is(t, len(asked), 0, "a greeting alone makes a chat due")
-	for n := range 7 {
-		said("user", fmt.Sprintf("I own %d violoncellos.", n))
-	}
-	is(t, fmt.Sprint(asked[chatID]), "[false true]", "asked at once")
 }

@@ -130,47 +130,27 @@ func TestDeletingMessages(t *testing.T) {
 	is(t, fault.CodeOf(s.DeleteMessage(t.Context(), s.user, second.MessageID)), fault.GenerationInProgress, "a reply that runs")
 	s.reply(second, "Seen again.")
 	noError(t, s.DeleteMessage(t.Context(), s.user, second.UserMessageID))
-	is(t, len(s.rebuilds), 0, "rebuilds were enqueued")
 	got := s.brief(first.ChatID)
-	is(t, tuple(got.Stale, got.PendingTurns), tuple(false, 0), "after deleting what is not covered: %+v", got)
+	is(t, tuple(got.Stale, got.PendingTurns, len(s.rebuilds)), tuple(false, 0, 0), "after deleting what is not covered: %+v", got)
 	if got := s.files(first.ChatID, history.FilesQuery{}); len(got) != 2 || got[0].Path != "b.go" || !slices.Equal(got[1].Paths, []string{"a.go"}) {
 		t.Errorf("files left: %s", jsonOf(t, got))
 	}
+	// If the rebuild cannot be enqueued, nothing is deleted.
+	broken := errors.New("no queue")
+	store := NewHistory(s.pool, memory.Limits{}, Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
+	is(t, errors.Is(store.DeleteMessage(t.Context(), s.user, first.UserMessageID), broken), true, "deleted without a rebuild")
+	is(t, tuple(s.count("messages"), s.brief(first.ChatID).Stale), tuple(3, false), "messages, stale")
 	noError(t, s.DeleteMessage(t.Context(), s.user, first.UserMessageID))
 	if len(s.rebuilds) != 1 || <-s.rebuilds != first.ChatID || !s.brief(first.ChatID).Stale {
 		t.Errorf("after deleting what is covered: %+v", s.brief(first.ChatID))
 	}
 	is(t, s.count("chat_files"), 0, "files are left")
 	is(t, fault.CodeOf(s.DeleteMessage(t.Context(), s.user, first.UserMessageID)), fault.MessageNotFound, "a second time")
-	s.checkCounters()
-}
-
-// A reply whose server died does not count as running.
-func TestAbandonedReplyCanBeDeleted(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	turn := firstTurn("Hello?")
-	s.start(turn)
+	lost := turnIn(first.ChatID, "Hello?") // a reply whose server died does not count as running
+	s.start(lost)
 	s.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
-	fine(t, s.DeleteMessage(t.Context(), s.user, turn.MessageID), "an error")
+	fine(t, s.DeleteMessage(t.Context(), s.user, lost.MessageID), "an abandoned reply")
 	s.checkCounters()
-}
-
-// If the rebuild cannot be enqueued, nothing is deleted.
-func TestDeletionAndRebuildAreOne(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(2)
-	s.mustCommit(s.claim(chatID, brief.KindFold))
-	broken := errors.New("no queue")
-	store := NewHistory(s.pool, memory.Limits{}, Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
-	id := ask[uuid.UUID](s, "select id from messages where seq = 1")
-	if err := store.DeleteMessage(t.Context(), s.user, id); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-	if n := s.count("messages"); n != 4 || s.brief(chatID).Stale {
-		t.Errorf("%d messages, %+v", n, s.brief(chatID))
-	}
 }
 
 func (s shelf) prune(query history.PruneQuery) history.Pruned {
@@ -181,26 +161,24 @@ func (s shelf) prune(query history.PruneQuery) history.Pruned {
 func TestPruning(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	old, older, expired, busy, fresh := s.newChat(2), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
-	empty := s.create(history.NewChat{Title: "empty"}).ID
+	old, older, expired, busy, fresh, empty := s.newChat(2), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.emptyChat()
 	s.start(turnIn(busy, "Still talking."))
 	s.expire(expired)
 	for chatID, age := range map[uuid.UUID]string{old: "31 days", older: "60 days", expired: "40 days", busy: "50 days", fresh: "29 days", empty: "45 days"} {
 		s.age(chatID, age)
 	}
-	want := []uuid.UUID{older, empty, expired, old}
-	counted := s.prune(history.PruneQuery{OlderThanDays: 30, DryRun: true})
-	is(t, tuple(counted.DryRun, counted.Chats, counted.Messages, counted.ChatIDs), tuple(true, 4, 8, want), "counted %+v", counted)
+	want := history.Pruned{DryRun: true, Chats: 4, Messages: 8, ChatIDs: []uuid.UUID{older, empty, expired, old}}
+	is(t, s.prune(history.PruneQuery{OlderThanDays: 30, DryRun: true}), want, "counted")
 	is(t, s.count("chats"), 6, "counting left … chats")
-	pruned := s.prune(history.PruneQuery{OlderThanDays: 30})
-	is(t, tuple(pruned.DryRun, pruned.Chats, pruned.Messages, pruned.ChatIDs), tuple(false, counted.Chats, counted.Messages, want), "pruned %+v", pruned)
-	left := ask[[]uuid.UUID](s, "select array_agg(id order by id) from chats")
-	kept := []uuid.UUID{busy, fresh}
-	slices.SortFunc(kept, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	is(t, left, kept, "left")
+	want.DryRun = false
+	is(t, s.prune(history.PruneQuery{OlderThanDays: 30}), want, "pruned")
+	is(t, tuple(s.count("chats"), s.count("chats where id = any($1)", []uuid.UUID{busy, fresh})), tuple(2, 2), "left")
 	if again := s.prune(history.PruneQuery{OlderThanDays: 30}); again.Chats != 0 || again.ChatIDs == nil {
 		t.Errorf("again: %+v", again)
 	}
+	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '39 days' from generate_series(1, 1100)", s.user.UserID)
+	pruned := s.prune(history.PruneQuery{OlderThanDays: 39})
+	is(t, tuple(pruned.Chats, len(pruned.ChatIDs)), tuple(1100, history.MaxPrunedIDs), "chats, … names")
 }
 
 // A chat that gets a message at the moment of pruning is not old any more.
@@ -213,12 +191,4 @@ func TestPruningMeetsANewMessage(t *testing.T) {
 	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content) values ($1, $2, 'user', 'Back again.')", chatID, s.user.UserID)
 	noError(t, s.waitsFor(tx, func() error { return errOf(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30})) }))
 	is(t, s.count("chats"), 1, "chats are left")
-}
-
-func TestPruningNamesAThousand(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '9 days' from generate_series(1, 1100)", s.user.UserID)
-	pruned := s.prune(history.PruneQuery{OlderThanDays: 9})
-	is(t, tuple(pruned.Chats, len(pruned.ChatIDs)), tuple(1100, history.MaxPrunedIDs), "chats, … names")
 }

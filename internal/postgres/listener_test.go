@@ -63,24 +63,8 @@ func (b *bed) receivesAll(calls *audience) {
 	receives(b.t, calls.cancels, struct{}{})
 }
 
+// What is changed is passed on. A refused request of another user is not announced.
 func TestListenerPassesOn(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	calls := b.listen()
-	turn := firstTurn("One.")
-	b.start(turn)
-	b.record([]chat.Delta{b.said(turn, 0, "Hello.")})
-	receives(t, calls.replies, turn.MessageID)
-	noError(t, b.turns.RequestCancel(t.Context(), b.user, turn.MessageID))
-	receives(t, calls.cancels, struct{}{})
-	b.exec("select pg_notify($1, 'not an id, nor this')", channelReplies) // means nothing
-	b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
-	noError(t, errOf(b.turns.InterruptAbandoned(t.Context())))
-	receives(t, calls.replies, turn.MessageID)
-}
-
-// A refused request of another user is not announced.
-func TestListenerHearsNothingOfRefusedRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	calls := b.listen()
@@ -90,6 +74,12 @@ func TestListenerHearsNothingOfRefusedRequests(t *testing.T) {
 	b.record([]chat.Delta{b.said(turn, 0, "Hello.")}) // comes after, and alone
 	receives(t, calls.replies, turn.MessageID)
 	is(t, tuple(len(calls.cancels), len(calls.replies)), tuple(0, 0), "a stranger's request was announced")
+	noError(t, b.turns.RequestCancel(t.Context(), b.user, turn.MessageID))
+	receives(t, calls.cancels, struct{}{})
+	b.exec("select pg_notify($1, 'not an id, nor this')", channelReplies) // means nothing
+	b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
+	noError(t, errOf(b.turns.InterruptAbandoned(t.Context())))
+	receives(t, calls.replies, turn.MessageID)
 }
 
 // A lost connection is replaced, and then the audience is told that everything may have changed.

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -25,10 +24,7 @@ func TestParseDSN(t *testing.T) {
 		"host=db.example.com port=5432 user=u dbname=postgres":                                 false,
 	} {
 		config, got, err := ParseDSN(dsn)
-		if err != nil || got != pooled {
-			t.Errorf("%s: a transaction pooler %v, %v", dsn, got, err)
-			continue
-		}
+		mustBe(t, tuple(err, got), tuple(nil, pooled), "%s: a transaction pooler", dsn)
 		if _, left := config.ConnConfig.RuntimeParams["pgbouncer"]; left {
 			t.Errorf("%s: Postgres would refuse the parameter pgbouncer", dsn)
 		}
@@ -37,16 +33,13 @@ func TestParseDSN(t *testing.T) {
 	if _, _, err := ParseDSN("postgres://%zz"); err == nil {
 		t.Error("a broken address was accepted")
 	}
-}
-
-func TestOpenBoundsThePool(t *testing.T) {
-	t.Parallel()
-	for dsn, want := range map[string]int32{"postgres://u@127.0.0.1:1/x": 7, "postgres://u@127.0.0.1:1/x?pool_max_conns=3": 3} {
-		pool, _, err := Open(t.Context(), dsn, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		is(t, pool.Config().MaxConns, want, "%s: at most … connections", dsn)
+	for parameters, want := range map[string][]string{
+		"": tuple(connectTimeout, pingTimeout, 7),
+		"connect_timeout=11&pool_ping_timeout=300ms&pool_max_conns=3": tuple(11*time.Second, 300*time.Millisecond, 3),
+	} {
+		pool, _, err := Open(t.Context(), "postgres://u@127.0.0.1:1/x?"+parameters, 7)
+		noError(t, err)
+		is(t, tuple(pool.Config().ConnConfig.ConnectTimeout, pool.Config().PingTimeout, pool.Config().MaxConns), want, "%s", parameters)
 		pool.Close()
 	}
 }
@@ -92,63 +85,23 @@ func TestSilentPostgresIsNotConnectedTo(t *testing.T) {
 	testkit.Eventually(t, "it is connected to", func() bool { return look(testkit.Patience) == nil })
 }
 
-func TestTimeoutsOfAConnection(t *testing.T) {
-	t.Parallel()
-	for dsn, want := range map[string][2]time.Duration{
-		"postgres://localhost/db": {connectTimeout, pingTimeout},
-		"postgres://localhost/db?connect_timeout=11&pool_ping_timeout=300ms": {11 * time.Second, 300 * time.Millisecond},
-	} {
-		config, _, err := ParseDSN(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		is(t, [2]time.Duration{config.ConnConfig.ConnectTimeout, config.PingTimeout}, want, "%s", dsn)
-	}
-}
-
 // Ids come back as they went, whichever protocol the server speaks with Postgres.
 func TestIDsGoThereAndBack(t *testing.T) {
 	t.Parallel()
-	pool, _, err := Open(t.Context(), testkit.NewDatabase(t).DSN, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := newBed(t).pool
 	id, other := uuid.New(), uuid.New()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe} {
 		var one, none uuid.UUID
-		var maybe, nobody *uuid.UUID
+		var maybe, missing *uuid.UUID
 		var nullable uuid.NullUUID
 		var text string
 		var all []uuid.UUID
-		err := pool.QueryRow(t.Context(), "select $1::uuid, null::uuid, $2::uuid, null::uuid, $1::uuid, $1::uuid::text, $3::uuid[]", mode, id, &other,
-			[]uuid.UUID{id, other}).
-			Scan(&one, &none, &maybe, &nobody, &nullable, &text, &all)
-		if err != nil {
-			t.Fatalf("%s: %v", mode, err)
-		}
-		if one != id || none != uuid.Nil || *maybe != other || nobody != nil || nullable.UUID != id || text != id.String() ||
-			!slices.Equal(all, []uuid.UUID{id, other}) {
-			t.Errorf("%s: %v %v %v %v %v %v %v", mode, one, none, maybe, nobody, nullable, text, all)
-		}
+		noError(t, pool.QueryRow(t.Context(), "select $1::uuid, null::uuid, $2::uuid, null::uuid, $1::uuid, $1::uuid::text, $3::uuid[]", mode, id, &other,
+			[]uuid.UUID{id, other}).Scan(&one, &none, &maybe, &missing, &nullable, &text, &all))
+		is(t, tuple(one, none, *maybe, missing == nil, nullable.UUID, text, all), tuple(id, uuid.Nil, other, true, id, id, []uuid.UUID{id, other}), "%s", mode)
 	}
 	var short uuid.UUID
 	if err := pool.QueryRow(t.Context(), "select 'four'::bytea").Scan(&short); err == nil {
 		t.Errorf("four bytes are %s", short)
-	}
-}
-
-// An id costs no text on its way.
-func BenchmarkIDs(b *testing.B) {
-	pool, _, err := Open(b.Context(), testkit.NewDatabase(b).DSN, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer pool.Close()
-	sent := make([]uuid.UUID, 100)
-	var got []uuid.UUID
-	b.ReportAllocs()
-	for b.Loop() {
-		noError(b, pool.QueryRow(b.Context(), "select $1::uuid[]", sent).Scan(&got))
 	}
 }

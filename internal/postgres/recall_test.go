@@ -66,32 +66,19 @@ func TestRecallFindsTurnsByTheirWords(t *testing.T) {
 	}
 }
 
-// Nobody has indexed anything yet: who searches finds what was said a moment ago, in the chat and in all chats.
-func TestRecallFindsWhatWasSaidAMomentAgo(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.keep(b.user, "My dentist is called Dr. Bukowski.", "Noted.", "I bought a violin.", "Great!")
-	b.keep(b.newUser(), "My dentist is called Dr. Other.", "Noted.")
-	for _, chat := range []uuid.UUID{chatID, uuid.Nil} {
-		got := b.recalled(b.user, recall.Query{ChatID: chat, Text: "What was the name of my dentist?"})
-		if len(got) == 0 || got[0] != "My dentist is called Dr. Bukowski." {
-			t.Errorf("found %q", got)
-		}
-	}
-	is(t, b.count("turn_index"), 2, "turns are indexed, want the 2 of the user who searched")
-}
-
 func TestRecallKeepsToItsScope(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := b.keepIndexed(b.user, "A red kite.", "Yes.", "A blue kite.", "Yes.", "A green kite.", "Yes.")
-	b.keepIndexed(b.user, "A white kite elsewhere.")
+	b.keep(b.newUser(), "Another's kite.")
+	// Nothing is indexed yet: who searches finds what was said a moment ago, in the chat and in all chats.
+	chatID := b.keep(b.user, "A red kite.", "Yes.", "A blue kite.", "Yes.", "A green kite.", "Yes.")
+	b.keep(b.user, "A white kite.")
 	for _, c := range []struct {
 		query recall.Query
 		want  int // messages that speak of a kite
 	}{
-		{recall.Query{}, 4},
 		{recall.Query{ChatID: chatID}, 3},
+		{recall.Query{}, 4},
 		{recall.Query{ChatID: chatID, After: 1}, 2},
 		{recall.Query{ChatID: chatID, Before: 5}, 2},
 		{recall.Query{ChatID: chatID, After: 1, Before: 5}, 1},
@@ -101,6 +88,10 @@ func TestRecallKeepsToItsScope(t *testing.T) {
 		got := strings.Count(strings.Join(b.recalled(b.user, c.query), " "), "kite")
 		is(t, got, c.want, "%+v finds", c.query)
 	}
+	is(t, b.count("turn_index"), 4, "turns are indexed, want those of the user who searched")
+	shelf{bed: b}.expire(chatID)
+	is(t, len(b.recalled(b.user, recall.Query{Text: "kite"})), 1, "with an expired chat")
+	wantFault(t, errOf(NewRecall(b.pool).Matches(t.Context(), b.user, recall.Scope{ChatID: chatID}, [][]string{{"kite"}})), fault.ChatExpired, "in the chat")
 }
 
 func TestRecallIsOfTheUserAlone(t *testing.T) {
@@ -124,15 +115,6 @@ func TestRecallIsOfTheUserAlone(t *testing.T) {
 	found := must(store.Nearness(t.Context(), b.user, recall.Scope{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}))(t)
 	is(t, len(found.Turns), 0, "vectors of another model: %+v", found)
 	is(t, len(must(store.Nearness(t.Context(), other, recall.Scope{}, near))(t).Turns), 0, "another user is near to")
-}
-
-func TestRecallLeavesExpiredChatsOut(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.keepIndexed(b.user, "The canary is yellow.")
-	shelf{bed: b}.expire(chatID)
-	is(t, len(b.recalled(b.user, recall.Query{Text: "canary"})), 0, "finds")
-	wantFault(t, errOf(NewRecall(b.pool).Matches(t.Context(), b.user, recall.Scope{ChatID: chatID}, [][]string{{"canary"}})), fault.ChatExpired, "in the chat")
 }
 
 // Own and Asked tell how often the turn and the question before it hold a word.

@@ -169,15 +169,6 @@ func TestQueuedQueriesPassOnWhatComes(t *testing.T) {
 	}
 }
 
-// The cost of queuing the statement with the most parameters. Each turn queues about ten statements.
-func BenchmarkQueue(b *testing.B) {
-	b.ReportAllocs()
-	params := dbsqlc.WriteBriefParams{GlobalSummary: "x", ChatID: uuid.New()}
-	for b.Loop() {
-		dbsqlc.WriteBrief.Queue(&pgx.Batch{}, params)
-	}
-}
-
 // What a statement of ours lacks are migrations; what a trigger or function of the app lacks is the app's own mistake.
 func TestMissingMigrationsAreToldFromTheAppsMistakes(t *testing.T) {
 	t.Parallel()

@@ -110,6 +110,10 @@ func TestSearchOperators(t *testing.T) {
 	for _, nothing := range []string{"!?", "…", `""`, "-", "🙂", "\u0001", "( | & ) :*", "'; drop table messages; --"} {
 		b.wantFound(nothing)
 	}
+	// Words that are closer together rank higher, and among equals the newer message.
+	far, older, newer, twice := "bow and very much else before the ladder", "a bow ladder", "my bow ladder", "bow ladder, bow ladder"
+	b.keep(b.user, older, far, twice, newer)
+	is(t, b.found(history.SearchQuery{Text: "bow ladder"}), []string{twice, newer, older, far}, "what is found")
 }
 
 // A phrase is matched within the message: its last and first word are not adjacent.
@@ -143,15 +147,16 @@ func TestSearchIsOfTheUserAlone(t *testing.T) {
 	}
 }
 
+// The parameters of a search, by which messages are found by all words or by any; the matches of every word are marked.
 func TestSearchFilters(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	first := b.keep(b.user, "scale one", "scale two", "scale three", "scale four")
 	b.keep(b.user, "scale five")
-	at := func(hour int) *time.Time {
-		moment := time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC)
-		return &moment
-	}
+	expired := b.keep(b.user, "an expired scale")
+	shelf{bed: b}.expire(expired)
+	b.keep(b.newUser(), "another user's scale")
+	at := func(hour int) *time.Time { return new(time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC)) }
 	b.exec("update messages set created_at = created_at + interval '1 day' where content = 'scale five'")
 	for _, c := range []struct {
 		query history.SearchQuery
@@ -165,18 +170,17 @@ func TestSearchFilters(t *testing.T) {
 		{history.SearchQuery{After: at(2), Before: at(4), Role: "user"}, []string{"scale three"}},
 		{history.SearchQuery{Limit: 2}, []string{"scale five", "scale four"}},
 	} {
-		c.query.Text = "scale"
-		is(t, b.found(c.query), c.want, "%+v", c.query)
+		for mode, text := range map[string]string{"": "scale", history.ModeAny: "scales bow"} {
+			c.query.Text, c.query.Mode = text, mode
+			is(t, b.found(c.query), c.want, "%+v", c.query)
+		}
 	}
-}
-
-// Words that are closer together rank higher, and among equals the newer message.
-func TestSearchRanks(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	far, older, newer, twice := "bow and very much else before the scale", "a bow scale", "my bow scale", "bow scale, bow scale"
-	b.keep(b.user, older, far, twice, newer)
-	is(t, b.found(history.SearchQuery{Text: "bow scale"}), []string{twice, newer, older, far}, "what is found")
+	query := history.SearchQuery{Text: "scale one", Mode: history.ModeAny, ChatID: first, Limit: 1}
+	results := must(b.searches().Search(t.Context(), b.user, query))(t)
+	mustBe(t, len(results), 1, "%+v", results)
+	is(t, tuple(len(results[0].Highlights), results[0].Snippet.Text, results[0].Rank > 0), tuple(2, "scale one", true), "%+v", results)
+	query.ChatID = uuid.New()
+	wantFault(t, errOf(b.searches().Search(t.Context(), b.user, query)), fault.ChatNotFound, "an unknown chat")
 }
 
 // Expired, deleted, superseded and running messages are not found, and expired ones do not crowd out others.
@@ -378,37 +382,6 @@ func TestSearchForAnyWord(t *testing.T) {
 	b.wantFound("Which luthier did my cello go to?")
 	b.keep(b.user, "東京タワーの近くで", "大阪だけ")
 	is(t, len(b.foundAny("東京で大阪")), 2, "found")
-}
-
-// The other parameters mean what they mean in the mode all, and the matches of every word are marked.
-func TestSearchForAnyWordOfOneChat(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.keep(b.user, "a slow scale")
-	chatID := b.keep(b.user, "a slow bow", "a fast scale")
-	expired := b.keep(b.user, "an expired scale")
-	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", expired)
-	b.keep(b.newUser(), "another user's scale")
-	until := time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		query history.SearchQuery
-		want  []string
-	}{
-		{history.SearchQuery{ChatID: chatID}, []string{"a slow bow", "a fast scale"}},
-		{history.SearchQuery{ChatID: chatID, Role: "assistant"}, []string{"a fast scale"}},
-		{history.SearchQuery{ChatID: chatID, Before: &until}, []string{"a slow bow"}},
-	} {
-		c.query.Text, c.query.Mode = "slow scales bow", history.ModeAny
-		is(t, b.found(c.query), c.want, "found")
-	}
-	is(t, len(b.foundAny("scales")), 2, "found")
-	results, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "slow bow", Mode: history.ModeAny, ChatID: chatID, Limit: 1})
-	if err != nil || len(results) != 1 || len(results[0].Highlights) != 2 || results[0].Snippet.Text != "a slow bow" || results[0].Rank <= 0 {
-		t.Errorf("%+v, %v", results, err)
-	}
-	if _, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "bow", Mode: history.ModeAny, ChatID: uuid.New(), Limit: 1}); err == nil {
-		t.Error("an unknown chat was searched")
-	}
 }
 
 // Whatever a person types, a search answers.

@@ -83,6 +83,11 @@ func TestCoveredTurnsAreIndexedInTheSameCommit(t *testing.T) {
 	b.exec("update conversation_briefs set indexed_seq = 2 where chat_id = $1", chatID)
 	b.mustCommit(b.claim(chatID, brief.KindRebuild))
 	b.wantIndexed(chatID, "1-2 4-4 5-6 7-8", 8)
+	// The words of a vector are those of its row: when they change, it goes; when they do not, it stays.
+	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
+	b.exec("update messages set metadata = '{\"read\": true}', content = content")
+	b.exec("update messages set content = 'The last answer' where seq = 8")
+	is(t, ask[string](b, "select string_agg(seq::text, ' ' order by seq) from turn_index where embedding is not null"), "1 4 5", "vectors of … are left")
 	b.checkIndex()
 }
 
