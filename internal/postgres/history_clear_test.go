@@ -29,7 +29,13 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	s := newShelf(t)
 	chatID := s.newChat(2)
 	s.mustCommit(s.claim(chatID, brief.KindFold))
-	s.exchange(turnIn(chatID, "And a third."), "Noted.")
+	running := turnIn(chatID, "And a third.")
+	s.start(running)
+	before := s.brief(chatID)
+	_, err := s.ClearChat(t.Context(), s.user, chatID)
+	is(t, faultOf(t, err, fault.GenerationInProgress)["message_id"], any(running.MessageID), "the reply that runs")
+	is(t, s.brief(chatID), before, "the brief")
+	s.reply(running, "Noted.")
 	want := history.Cleared{ChatID: chatID, ClearedSeq: 6, BriefVersion: 2}
 	for _, name := range []string{"at first", "a second time"} {
 		is(t, s.clear(chatID), want, "%s", name)
@@ -46,40 +52,15 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	is(t, s.lastRevision(chatID), `3 fold 7 8 1 "They talked." inline built-in@1 f`, "the next fold")
 	is(t, len(must(s.ListMessages(t.Context(), s.user, chatID, history.MessagesQuery{}))(t).Messages), 8, "messages are stored")
 	s.checkCounters()
-}
-
-func TestClearDuringAReply(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	running := turnIn(chatID, "Go on.")
-	s.start(running)
-	before := s.brief(chatID)
-	_, err := s.ClearChat(t.Context(), s.user, chatID)
-	is(t, faultOf(t, err, fault.GenerationInProgress)["message_id"], any(running.MessageID), "the reply that runs")
-	is(t, s.brief(chatID), before, "the brief")
-	s.reply(running, "Done.")
-	is(t, s.clear(chatID).ClearedSeq, 4, "cleared up to")
-}
-
-// A clear empties a brief that covers all messages. An empty chat stays as it is. A brief that is stale stays so: only a rebuild
-// takes a deleted message out of the revisions.
-func TestClearOfWhatIsCoveredStaleOrEmpty(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	empty := s.create(history.NewChat{}).ID
+	// A clear empties a brief that covers all messages. A brief that is stale stays so: only a rebuild takes a deleted message out
+	// of the revisions. An empty chat stays as it is.
+	noError(t, s.DeleteMessage(t.Context(), s.user, s.message(chatID, 7)))
+	is(t, s.clear(chatID), history.Cleared{ChatID: chatID, ClearedSeq: 8, BriefVersion: 4}, "of what is covered")
+	is(t, s.lastRevision(chatID), `4 clear 9 8 0 "" none none t`, "the revision")
+	is(t, s.brief(chatID), briefRow{Version: 4, CoveredSeq: 8, Stale: true}, "the brief")
+	empty := s.emptyChat()
 	is(t, s.clear(empty), history.Cleared{ChatID: empty}, "of an empty chat")
-	is(t, s.count("conversation_brief_revisions"), 0, "revisions of it")
-	for _, stale := range []bool{false, true} {
-		chatID := s.newChat(1)
-		s.mustCommit(s.claim(chatID, brief.KindFold))
-		if stale {
-			noError(t, s.DeleteMessage(t.Context(), s.user, s.message(chatID, 1)))
-		}
-		is(t, s.clear(chatID), history.Cleared{ChatID: chatID, ClearedSeq: 2, BriefVersion: 2}, "stale: %v", stale)
-		is(t, s.lastRevision(chatID), `2 clear 3 2 0 "" none none t`, "the revision, stale: %v", stale)
-		is(t, s.brief(chatID), briefRow{Version: 2, CoveredSeq: 2, Stale: stale}, "the brief, stale: %v", stale)
-	}
+	is(t, s.count("conversation_brief_revisions where chat_id = $1", empty), 0, "revisions of it")
 }
 
 // revisions reads one page, as a line for each version, and whether there are more.

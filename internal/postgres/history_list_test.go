@@ -42,49 +42,37 @@ func (s shelf) pages(query history.ListQuery, between func(page int)) []string {
 	}
 }
 
-func numbers(many, step int) []string {
-	var all []string
-	for n := step; n <= many; n += step {
-		all = append(all, fmt.Sprint(n))
-	}
-	return all
-}
-
+// Each chat is listed once, also of the same moment, and whatever happens between two pages.
 func TestPagesOfChats(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	s.titled(50)
-	s.exec("update chats set created_at = (select created_at from chats where title = '30') where title in ('31', '32', '33')") // of the same moment
-	nothing := func(int) {}
-	for _, limit := range []int{1, 7, 25, 50, 51} {
-		got := s.pages(history.ListQuery{Limit: limit}, nothing)
-		same := got[29:33]
-		slices.Sort(same)
-		is(t, got, numbers(50, 1), "by %d", limit)
-	}
-	is(t, len(s.list(history.ListQuery{}).Chats), 20, "chats where nothing is said")
-	is(t, len(s.pages(history.ListQuery{Limit: 5, Tag: "third"}, nothing)), 16, "tagged")
-	if page := s.list(history.ListQuery{Tag: "thir"}); len(page.Chats) != 0 || page.Chats == nil || page.Next != nil {
-		t.Errorf("a part of a tag: %+v", page)
-	}
-}
-
-// Whatever happens between two pages, each chat that existed at the first is listed once.
-func TestPagesWhileChatsAreTalkedTo(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
 	s.titled(60)
+	s.exec("update chats set created_at = (select created_at from chats where title = '30') where title in ('31', '32', '33')") // of the same moment
 	s.exec("insert into messages (chat_id, user_id, role, content, created_at) select id, user_id, 'user', 'x', created_at + interval '10 seconds' from chats")
-	got := s.pages(history.ListQuery{Limit: 5}, func(page int) {
-		talkTo := []int{1 + rand.IntN(60), 60 - page, page*5 + 1} // somewhere, near the end, the next one to come
-		for _, n := range talkTo {
+	want := []string{}
+	for n := range 60 {
+		want = append(want, fmt.Sprint(n+1))
+	}
+	nothing := func(int) {}
+	talk := func(page int) {
+		for _, n := range []int{1 + rand.IntN(60), 60 - page, page*5 + 1} { // somewhere, near the end, the next one to come
 			s.exchange(turnIn(ask[uuid.UUID](s, "select id from chats where title = $1", fmt.Sprint(n)), "Hello again."), "Hello.")
 		}
 		s.start(firstTurn("new"))
-	})
-	if !slices.Equal(got, numbers(60, 1)) {
-		t.Errorf("%v", got)
 	}
+	for _, limit := range []int{1, 7, 30, 60, 61} {
+		got := s.pages(history.ListQuery{Limit: limit}, nothing)
+		slices.Sort(got[29:33])
+		is(t, got, want, "by %d", limit)
+	}
+	is(t, len(s.list(history.ListQuery{}).Chats), 20, "chats where nothing is said")
+	is(t, len(s.pages(history.ListQuery{Limit: 5, Tag: "third"}, nothing)), 20, "tagged")
+	if page := s.list(history.ListQuery{Tag: "thir"}); len(page.Chats) != 0 || page.Chats == nil || page.Next != nil {
+		t.Errorf("a part of a tag: %+v", page)
+	}
+	got := s.pages(history.ListQuery{Limit: 5}, talk)
+	slices.Sort(got[29:33])
+	is(t, got, want, "while chats are talked to")
 	is(t, s.list(history.ListQuery{Limit: 1}).Chats[0].Title, "new", "the first page begins with")
 }
 
@@ -100,10 +88,8 @@ func TestStretchesOfMessages(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(5)
-	if err := s.DeleteMessage(t.Context(), s.user, ask[uuid.UUID](s, "select id from messages where seq = 4")); err != nil {
-		t.Fatal(err)
-	}
-	place := func(seq int64) *int64 { return &seq }
+	noError(t, s.DeleteMessage(t.Context(), s.user, s.message(chatID, 4)))
+	all := []int64{1, 2, 3, 5, 6, 7, 8, 9, 10}
 	for _, c := range []struct {
 		name  string
 		query history.MessagesQuery
@@ -111,18 +97,22 @@ func TestStretchesOfMessages(t *testing.T) {
 		more  bool
 	}{
 		{"the newest", history.MessagesQuery{Limit: 3}, []int64{8, 9, 10}, true},
-		{"all", history.MessagesQuery{}, []int64{1, 2, 3, 5, 6, 7, 8, 9, 10}, false},
-		{"just all", history.MessagesQuery{Limit: 9}, []int64{1, 2, 3, 5, 6, 7, 8, 9, 10}, false},
-		{"before", history.MessagesQuery{Limit: 3, BeforeSeq: place(6)}, []int64{2, 3, 5}, true},
-		{"before, to the beginning", history.MessagesQuery{Limit: 3, BeforeSeq: place(4)}, []int64{1, 2, 3}, false},
-		{"before all", history.MessagesQuery{BeforeSeq: place(1)}, []int64{}, false},
-		{"after", history.MessagesQuery{Limit: 3, AfterSeq: place(3)}, []int64{5, 6, 7}, true},
-		{"after nothing", history.MessagesQuery{Limit: 2, AfterSeq: place(0)}, []int64{1, 2}, true},
-		{"after, to the end", history.MessagesQuery{Limit: 3, AfterSeq: place(7)}, []int64{8, 9, 10}, false},
-		{"after all", history.MessagesQuery{AfterSeq: place(10)}, []int64{}, false},
+		{"all", history.MessagesQuery{}, all, false},
+		{"just all", history.MessagesQuery{Limit: 9}, all, false},
+		{"before", history.MessagesQuery{Limit: 3, BeforeSeq: new(int64(6))}, []int64{2, 3, 5}, true},
+		{"before, to the beginning", history.MessagesQuery{Limit: 3, BeforeSeq: new(int64(4))}, []int64{1, 2, 3}, false},
+		{"before all", history.MessagesQuery{BeforeSeq: new(int64(1))}, []int64{}, false},
+		{"after", history.MessagesQuery{Limit: 3, AfterSeq: new(int64(3))}, []int64{5, 6, 7}, true},
+		{"after nothing", history.MessagesQuery{Limit: 2, AfterSeq: new(int64(0))}, []int64{1, 2}, true},
+		{"after, to the end", history.MessagesQuery{Limit: 3, AfterSeq: new(int64(7))}, []int64{8, 9, 10}, false},
+		{"after all", history.MessagesQuery{AfterSeq: new(int64(10))}, []int64{}, false},
 	} {
 		page, err := s.ListMessages(t.Context(), s.user, chatID, c.query)
-		is(t, tuple(err, seqs(page.Messages), page.HasMore), tuple(nil, c.want, c.more), "%s: …, more", c.name)
+		seqs := []int64{}
+		for _, message := range page.Messages {
+			seqs = append(seqs, message.Seq)
+		}
+		is(t, tuple(err, seqs, page.HasMore), tuple(nil, c.want, c.more), "%s: …, more", c.name)
 	}
 }
 
@@ -156,19 +146,18 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	}
 }
 
-func (b *bed) usage(user auth.Principal) history.Stats {
-	b.t.Helper()
-	return must(b.searches().CountUsage(b.t.Context(), user))(b.t)
-}
-
 func TestCountUsage(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	stranger := b.newUser()
-	is(t, b.usage(b.user), history.Stats{}, "of nothing")
+	wantUsage := func(user auth.Principal, want history.Stats, what string) {
+		t.Helper()
+		is(t, must(b.searches().CountUsage(t.Context(), user))(t), want, "%s", what)
+	}
+	wantUsage(b.user, history.Stats{}, "of nothing")
 	chatID := b.keep(b.user, "Grüße", "東京", "ok", "", "again", "yes")
 	expired := b.keep(b.user, "old", "older")
-	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", expired)
+	shelf{bed: b}.expire(expired)
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 100, "cached_tokens": 40, "output_tokens": 7}}' where chat_id = $1 and seq in (1,
 		2)`, chatID)
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 1, "output_tokens": 3}}' where chat_id = $1 and seq = 2`, expired)
@@ -182,35 +171,25 @@ func TestCountUsage(t *testing.T) {
 			Reply: history.ReplyTokens{Input: 101, Cached: 40, Output: 10}, // what a user's message says is not a reply's
 			Fold:  history.FoldTokens{Input: 300, Output: 20},
 		},
-		StoredBytes: history.StoredBytes{Messages: 7 + 6 + 2 + 5 + 3 + 3 + 5, Files: 2, Briefs: 2 * int64(len("They talked."))},
+		StoredBytes: history.StoredBytes{Messages: 7 + 6 + 2 + 5 + 3 + 3 + 5, Files: 2, Briefs: 2 * int64(len("They talked.")), Total: 31 + 2 + 24},
 	}
-	want.StoredBytes.Total = want.StoredBytes.Messages + want.StoredBytes.Files + want.StoredBytes.Briefs
-	is(t, b.usage(b.user), want, "what is found")
-	is(t, b.usage(stranger), history.Stats{}, "a stranger")
-	is(t, b.usage(auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims}), history.Stats{}, "a mistake of ours")
+	wantUsage(b.user, want, "what is found")
+	wantUsage(stranger, history.Stats{}, "a stranger")
+	wantUsage(auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims}, history.Stats{}, "a mistake of ours")
 
 	b.exec("update messages set content = 'again!' where content = 'again'")
 	rebuilt := b.claim(chatID, brief.KindRebuild)
 	rebuilt.Stats.InputTokens, rebuilt.Stats.OutputTokens = 500, 30
 	b.mustCommit(rebuilt)
-	got := b.usage(b.user).Tokens
-	is(t, tuple(got.Rebuild, got.Fold), tuple((history.FoldTokens{Input: 500, Output: 30}), want.Tokens.Fold), "after a rebuild: %+v", got)
-}
-
-// Anything else that an app wrote in place of token counts is skipped.
-func TestCountUsagePassesOverNonsense(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
+	// Anything else that an app wrote in place of token counts is skipped.
 	for _, usage := range []string{
 		`7`, `"7"`, `null`, `[1]`, `{}`, `{"input_tokens": "7"}`, `{"input_tokens": null}`, `{"input_tokens": true}`, `{"input_tokens": -7}`,
 		`{"input_tokens": 1e300}`, `{"input_tokens": {"input_tokens": 7}}`, `{"input_tokens": [7]}`, `{"input_tokens": 2.5, "output_tokens": "x"}`,
 	} {
-		chatID := b.keep(b.user, "question", "answer")
-		b.exec("update messages set metadata = jsonb_build_object('usage', $2::jsonb) where chat_id = $1", chatID, usage)
+		b.exec("update messages set metadata = jsonb_build_object('usage', $2::jsonb) where chat_id = $1", b.keep(b.user, "question", "answer"), usage)
 	}
-	if got := b.usage(b.user).Tokens.Reply; got != (history.ReplyTokens{Input: 2}) {
-		t.Errorf("%+v", got)
-	}
+	want.Tokens.Rebuild, want.Tokens.Reply.Input = history.FoldTokens{Input: 500, Output: 30}, 103
+	is(t, must(b.searches().CountUsage(t.Context(), b.user))(t).Tokens, want.Tokens, "after a rebuild, and nonsense")
 }
 
 // Where somebody dropped the constraint, a user's chats can still be read.

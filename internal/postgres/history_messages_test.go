@@ -153,11 +153,6 @@ func TestDeletingMessages(t *testing.T) {
 	s.checkCounters()
 }
 
-func (s shelf) prune(query history.PruneQuery) history.Pruned {
-	s.t.Helper()
-	return must(s.PruneChats(s.t.Context(), s.user, query))(s.t)
-}
-
 func TestPruning(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -168,16 +163,16 @@ func TestPruning(t *testing.T) {
 		s.age(chatID, age)
 	}
 	want := history.Pruned{DryRun: true, Chats: 4, Messages: 8, ChatIDs: []uuid.UUID{older, empty, expired, old}}
-	is(t, s.prune(history.PruneQuery{OlderThanDays: 30, DryRun: true}), want, "counted")
+	is(t, must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30, DryRun: true}))(t), want, "counted")
 	is(t, s.count("chats"), 6, "counting left … chats")
 	want.DryRun = false
-	is(t, s.prune(history.PruneQuery{OlderThanDays: 30}), want, "pruned")
+	is(t, must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30}))(t), want, "pruned")
 	is(t, tuple(s.count("chats"), s.count("chats where id = any($1)", []uuid.UUID{busy, fresh})), tuple(2, 2), "left")
-	if again := s.prune(history.PruneQuery{OlderThanDays: 30}); again.Chats != 0 || again.ChatIDs == nil {
+	if again := must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30}))(t); again.Chats != 0 || again.ChatIDs == nil {
 		t.Errorf("again: %+v", again)
 	}
 	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '39 days' from generate_series(1, 1100)", s.user.UserID)
-	pruned := s.prune(history.PruneQuery{OlderThanDays: 39})
+	pruned := must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 39}))(t)
 	is(t, tuple(pruned.Chats, len(pruned.ChatIDs)), tuple(1100, history.MaxPrunedIDs), "chats, … names")
 }
 

@@ -1,16 +1,14 @@
 package postgres
 
 import (
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // toolRound is what an app stores when its own tool was asked.
@@ -44,7 +42,8 @@ func TestMessagesAreStoredAtTheEndOfAChat(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(1)
-	stored := s.store(chatID, toolRound())
+	sent := toolRound()
+	first := s.store(chatID, sent)
 	want := strings.Join([]string{
 		"3|user|Is my A in tune?|complete", "4|assistant||complete|1", "5|tool|441 Hz|complete|tuner|c1",
 		"6|assistant|  Nearly.\n|complete|3|{\"from\": \"phone\"}", "7|system|The lesson is over.|complete",
@@ -52,29 +51,20 @@ func TestMessagesAreStoredAtTheEndOfAChat(t *testing.T) {
 	if got := s.said(chatID); !strings.HasSuffix(got, want) {
 		t.Errorf("the chat holds\n%s", got)
 	}
-	for i, message := range stored {
+	for i, message := range first {
 		if message.Seq != int64(3+i) || message.ChatID != chatID || message.TokenCount == 0 || message.CreatedAt.IsZero() || message.Files == nil {
 			t.Errorf("message %d: %+v", i, message)
 		}
 	}
-	s.checkCounters()
 	peeked := s.peek(chatID)
 	if turns := peeked.PendingTurns; turns != 2 || len(peeked.Buffer) != 7 || !strings.Contains(peeked.Buffer[3].Content, "[calls tuner(") {
 		t.Errorf("the next prompt knows %d turns, %+v", turns, peeked.Buffer)
 	}
-}
-
-// A message that is sent again is stored once, together with new ones or not, also while a reply runs.
-func TestStoredMessagesAreStoredOnce(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	sent := toolRound()
-	first := s.store(chatID, sent)
+	// A message that is sent again is stored once, together with new ones or not, also while a reply runs.
 	sent.Messages = append(sent.Messages, history.NewMessage{Role: "assistant", Content: "Sharper.", ClientMessageID: new(uuid.NewString())})
 	second := s.store(chatID, sent)
 	before := s.said(chatID)
-	if len(second) != 6 || second[0].ID != first[0].ID || second[5].Seq != 8 || *second[5].ReplyTo != first[0].ID {
+	if len(second) != 6 || second[0].ID != first[0].ID || second[5].Content != "Sharper." || *second[5].ReplyTo != first[0].ID {
 		t.Errorf("then %+v", second)
 	}
 	s.start(turnIn(chatID, "And my D?"))
@@ -125,56 +115,31 @@ func TestStoringRefusals(t *testing.T) {
 	is(t, s.everything(), before, "something was stored:\n…\n\n")
 }
 
-// Stored messages weigh like any others: a chat that they make due is folded, and they are in its brief.
-func TestStoredMessagesAreFolded(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	long := history.NewMessages{}
-	for n := range 5 {
-		long.Messages = append(long.Messages,
-			history.NewMessage{Role: "user", Content: fmt.Sprintf("Look up number %d.", n)},
-			history.NewMessage{Role: "tool", Name: "lookup", Content: strings.Repeat("word ", 2000)})
-	}
-	s.store(chatID, long)
-	select {
-	case due := <-s.folds:
-		is(t, due, chatID, "the fold of … was enqueued")
-	default:
-		t.Error("no fold was enqueued")
-	}
-	s.mustCommit(s.claim(chatID, brief.KindFold))
-	s.checkCounters()
-}
-
-// Requests at once are stored one after the other, none within another.
+// Requests at once are stored one after the other, none within another. What they make due is folded.
 func TestStoringAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	chats := []uuid.UUID{s.newChat(1), s.newChat(1)}
-	same := toolRound()
-	var all sync.WaitGroup
-	refused := make(chan error, 40)
-	for n := range 20 {
-		all.Go(func() {
-			round := toolRound()
-			if n%4 == 0 {
-				round = same // the same messages, to either chat: one of them gets them
-			}
-			if _, err := s.StoreMessages(t.Context(), s.user, chats[n/4%2], round); err != nil {
-				refused <- err
-			}
-		})
-	}
-	all.Wait()
-	close(refused)
-	for err := range refused {
-		if fault.CodeOf(err) != fault.IdempotencyMismatch {
-			t.Error(err)
+	chats, same := []uuid.UUID{s.newChat(1), s.newChat(1)}, toolRound()
+	together(t, 20, func(n int) error {
+		round := toolRound()
+		if n%4 == 0 {
+			round = same // the same messages, to either chat: one of them gets them
 		}
-	}
+		if err := errOf(s.StoreMessages(t.Context(), s.user, chats[n/4%2], round)); fault.CodeOf(err) != fault.IdempotencyMismatch {
+			return err
+		}
+		return nil
+	})
 	is(t, s.count("messages where seq > 2"), 16*5, "messages are stored")
 	is(t, s.count(`messages where role = 'tool' and (select role from messages c where c.chat_id = messages.chat_id
 		and c.seq = messages.seq - 1) <> 'assistant'`), 0, "answers of tools are apart from their calls")
 	s.checkCounters()
+	is(t, len(s.folds), 0, "folds of short messages")
+	long := history.NewMessages{}
+	for range 5 {
+		long.Messages = append(long.Messages, history.NewMessage{Role: "user", Content: "Look it up."},
+			history.NewMessage{Role: "tool", Name: "lookup", Content: strings.Repeat("word ", 2000)})
+	}
+	s.store(chats[0], long)
+	is(t, testkit.Receive(t, "the fold", s.folds), chats[0], "the fold of … was enqueued")
 }
