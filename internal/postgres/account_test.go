@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -302,40 +301,6 @@ func TestAStaleBriefIsNotExported(t *testing.T) {
 	if strings.Contains(p.mustExport(p.user, chatID, transfer.FormatLines), "secret") {
 		t.Error("the chat's own export has it")
 	}
-}
-
-// Whatever the account's size, only pages of it are in memory.
-func TestAnAccountsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // it measures the heap
-	if testing.Short() {
-		t.Skip("stores 120 MB")
-	}
-	p := newPort(t)
-	p.exec(`insert into chats (user_id, title) select $1, 'chat ' || n from generate_series(1, 60) n`, p.user.UserID)
-	p.exec(`insert into messages (chat_id, role, content) select c.id, 'user', repeat('x', 100000) || n from chats c, generate_series(1, 20) n
-		where c.user_id = $1`, p.user.UserID)
-	out := &heapWriter{}
-	noError(t, p.transfer.ExportAccount(t.Context(), p.user, out))
-	if out.bytes < 100<<20 || out.peak > 64<<20 {
-		t.Errorf("%d MiB of heap for a file of %d MiB", out.peak>>20, out.bytes>>20)
-	}
-}
-
-// heapWriter counts what is written, and looks at the heap now and then.
-type heapWriter struct {
-	bytes, looked int
-	peak          uint64
-}
-
-func (h *heapWriter) Write(data []byte) (int, error) {
-	h.bytes += len(data)
-	if h.bytes-h.looked > 5<<20 {
-		h.looked = h.bytes
-		var stats runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&stats)
-		h.peak = max(h.peak, stats.HeapAlloc)
-	}
-	return len(data), nil
 }
 
 // The reader of an account knows when it is not whole.

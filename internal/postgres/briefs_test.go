@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -129,30 +128,28 @@ func TestRoundTripsOfAFold(t *testing.T) {
 func TestDeletionRaces(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	admin := must(pgx.Connect(t.Context(), b.db.AdminDSN))(t)
-	defer func() { _ = admin.Close(context.Background()) }()
 	for round := range 100 {
 		b.user = b.newUser()
 		chatID := b.newChat(3)
-		change := b.claim(chatID, brief.KindFold)
-		running := turnIn(chatID, "A reply is under way.")
+		change, running := b.claim(chatID, brief.KindFold), turnIn(chatID, "A reply is under way.")
 		b.start(running)
-		var all sync.WaitGroup
-		all.Go(func() { _, _ = b.commit(change) })                                                           // lost or won, both are fine
-		all.Go(func() { _, _ = b.turns.SaveReply(t.Context(), b.user, finished(running, "Just in time.")) }) // likewise
-		all.Go(func() { _, _ = b.turns.StartTurn(t.Context(), b.user, turnIn(chatID, "One more.")) })        // likewise
-		if round%2 == 0 {
-			b.exec("delete from chats where id = $1", chatID)
+		calls := []func(){ // lost or won, both are fine
+			func() { _, _ = b.commit(change) },
+			func() { _, _ = b.turns.SaveReply(t.Context(), b.user, finished(running, "Just in time.")) },
+			func() { _, _ = b.turns.StartTurn(t.Context(), b.user, turnIn(chatID, "One more.")) },
 		}
-		if round%2 == 1 {
-			if _, err := admin.Exec(t.Context(), "delete from auth.users where id = $1", b.user.UserID); err != nil {
-				t.Fatalf("round %d: %v", round, err)
+		together(t, len(calls)+1, func(n int) error {
+			switch {
+			case n < len(calls):
+				calls[n]()
+				return nil
+			case round%2 == 0:
+				return errOf(b.pool.Exec(t.Context(), "delete from chats where id = $1", chatID))
+			default:
+				return <-b.deleteUser()
 			}
-		}
-		all.Wait()
-		if n := ask[int](b, `select (select count(*) from chats) + (select count(*) from messages)
-			+ (select count(*) from conversation_briefs) + (select count(*) from conversation_brief_revisions)`); n != 0 {
-			t.Fatalf("round %d: %d rows came back", round, n)
-		}
+		})
+		mustBe(t, ask[int](b, `select (select count(*) from chats) + (select count(*) from messages)
+			+ (select count(*) from conversation_briefs) + (select count(*) from conversation_brief_revisions)`), 0, "round %d: rows came back", round)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
@@ -152,27 +151,18 @@ func TestRecallTellsWhatTheNextPromptHolds(t *testing.T) {
 	second := turnIn(first.ChatID, "And a canon?")
 	second.ToolName = "composer"
 	b.exchange(second, "A strict one.")
-	b.exchange(turnIn(first.ChatID, "Thank you."), "With pleasure.")
 	got := must(b.turns.ReadChat(t.Context(), b.user, first.ChatID))(t)
-	is(t, contents(got.Buffer), "What is a fugue?|A piece in several voices.|And a canon?|A strict one.|Thank you.|With pleasure.", "the buffer")
-	is(t, len(got.Files), 1, "files")
-	is(t, tuple(got.ToolName, fmt.Sprint(got.ToolsUsed), got.Messages, got.TotalTurns, got.PendingTurns, got.MaxTurns),
-		tuple("tutor", "[composer tutor]", 6, 3, 3, 50), "%+v", got)
+	is(t, contents(got.Buffer), "What is a fugue?|A piece in several voices.|And a canon?|A strict one.", "the buffer")
+	is(t, tuple(len(got.Files), got.ToolName, got.ToolsUsed, got.Messages, got.TotalTurns, got.PendingTurns, got.MaxTurns),
+		tuple(1, "tutor", "[composer tutor]", 4, 2, 2, 50), "%+v", got)
 	if got.StartedAt.IsZero() || got.LastMessageAt.Before(got.StartedAt) {
 		t.Errorf("from %s to %s", got.StartedAt, got.LastMessageAt)
 	}
-	version := b.brief(first.ChatID)
-	is(t, tuple(version.Leased, version.Version), tuple(false, 0), "the look changed something: %+v", version)
-}
-
-func TestRecallOfNoChat(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	wantFault(t, errOf(s.turns.ReadChat(t.Context(), s.newUser(), chatID)), fault.ChatNotFound, "another user's")
-	wantFault(t, errOf(s.turns.ReadChat(t.Context(), s.user, uuid.New())), fault.ChatNotFound, "none")
-	empty := s.emptyChat()
-	if got, err := s.turns.ReadChat(t.Context(), s.user, empty); err != nil || !got.LastMessageAt.IsZero() || got.ToolName != "" ||
+	brief := b.brief(first.ChatID)
+	is(t, tuple(brief.Leased, brief.Version), tuple(false, 0), "the look changed something: %+v", brief)
+	wantFault(t, errOf(b.turns.ReadChat(t.Context(), b.newUser(), first.ChatID)), fault.ChatNotFound, "another user's")
+	wantFault(t, errOf(b.turns.ReadChat(t.Context(), b.user, uuid.New())), fault.ChatNotFound, "none")
+	if got, err := b.turns.ReadChat(t.Context(), b.user, b.emptyChat()); err != nil || !got.LastMessageAt.IsZero() || got.ToolName != "" ||
 		len(got.ToolsUsed)+len(got.Buffer) > 0 || got.Strategy != memory.StrategySummary {
 		t.Errorf("an empty one: %+v, %v", got, err)
 	}
@@ -269,43 +259,6 @@ func TestCountersAreWhatGoCounts(t *testing.T) {
 	b.checkCounters()
 }
 
-// Turns whose tool calls are long are folded, whatever token_count says, and no prompt is long because of them.
-func TestToolCallsWrittenBySQLAreFolded(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.emptyChat()
-	arguments := strings.Repeat("step by step ", 1600)
-	for range 30 {
-		b.exec(`insert into messages (chat_id, role, content, token_count, tool_calls) values ($1, 'user', 'Go on.', 3, null),
-			($1, 'assistant', '', 0, jsonb_build_array(jsonb_build_object('name', 'practise', 'arguments', $2::text)))`, chatID, arguments)
-	}
-	folds, _, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
-	is(t, tuple(err, len(folds)), tuple(nil, 1), "chats are due")
-	stored := must(b.turns.ReadChat(t.Context(), b.user, chatID))(t)
-	p := prompt.Build(stored.Chat, prompt.Question{Content: "q"}, b.limits)
-	if n := text.Tokens(p.Input); n > b.limits.PromptTokenBudget+b.limits.BridgeTokenBudget+prompt.HeadingTokens+4*memory.LabelTokens ||
-		p.Receipt.DroppedTurns == 0 {
-		t.Errorf("%d tokens: %+v", n, p.Receipt)
-	}
-	b.checkCounters()
-}
-
-// Neither blank messages nor what a superseded reply called are shown.
-func TestWhatWeighsNothingIsNotShown(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.emptyChat()
-	b.exec(`insert into messages (chat_id, role, content, status, superseded_by, tool_calls) values ($1, 'user', ' ', 'complete', null, null),
-		($1, 'user', 'A question.', 'complete', null, null), ($1, 'assistant', 'gone', 'failed', gen_random_uuid(), '[{"name": "gone"}]')`, chatID)
-	preview := must(b.turns.ReadChat(t.Context(), b.user, chatID))(t)
-	p := prompt.Build(preview.Chat, prompt.Question{Content: "q"}, b.limits)
-	want := "RECENT CONVERSATION (oldest first):\nUser: A question.\n\nCURRENT MESSAGE:\nq"
-	is(t, tuple(p.Input, preview.TotalTurns, p.Receipt.TailTurns), tuple(want, 1, 1), "turns, %+v", p.Receipt)
-	if got := prompt.Coverage(preview.Chat, p.Receipt); got != "The one turn so far is word for word in the prompt." {
-		t.Error(got)
-	}
-}
-
 // filesOf returns files, given path, content, path, content …
 func filesOf(pathsAndContents ...string) []chat.NewFile {
 	var files []chat.NewFile
@@ -353,32 +306,20 @@ func TestFilesAreStoredOnce(t *testing.T) {
 	is(t, b.count("message_files where message_id = $1 and place between 1 and 3", first.UserMessageID), 3, "sendings are stored")
 }
 
-// A turn that does not start stores no files: because a reply is running, or because the message was sent
-// before.
+// A turn that does not start stores no files: because a reply is running, because the message was sent before, or because the
+// chat is another user's.
 func TestFilesOfNoTurnAreNotStored(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := b.newChat(1)
-	turn := turnIn(chatID, "Look.")
+	turn := turnIn(b.newChat(1), "Look.")
 	turn.ClientMessageID, turn.Files = uuid.New(), filesOf("a.txt", "alpha")
 	b.start(turn)
-	busy := turnIn(chatID, "And this.")
+	busy, repeated := turnIn(turn.ChatID, "And this."), turn
 	busy.Files = filesOf("b.txt", "beta")
-	repeated := turn
 	repeated.UserMessageID, repeated.MessageID = uuid.New(), uuid.New()
-	stranger := busy
-	for _, refused := range []struct {
-		user bool
-		turn chat.NewTurn
-	}{{true, busy}, {true, repeated}, {false, stranger}} {
-		user := b.user
-		if !refused.user {
-			user = b.newUser()
-		}
-		if started, err := b.turns.StartTurn(t.Context(), user, refused.turn); err != nil || started.Started || !refused.user && len(started.Files) > 0 {
-			t.Errorf("%+v, %v", started, err)
-		}
-	}
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, busy))(t).Started, false, "over a running reply")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeated))(t).Started, false, "a second time")
+	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), busy))(t), chat.StartedTurn{}, "as a stranger")
 	b.fail(turn, "")
 	retried := b.start(repeatOf(turn))
 	is(t, read(retried.Files), "a.txt: alpha", "tried again it reads")

@@ -9,7 +9,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
-// An expired chat takes no message and reports since when. Once revived it continues with its brief.
+// An expired chat takes no message and reports since when. Once revived it continues with its brief, and one that lives is not
+// changed by that.
 func TestExpiredChatTakesNoTurn(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -29,36 +30,21 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 		}
 	}
 	is(t, ask[int](s, "select count(*) + (select count(*) from chat_files) from messages where chat_id = $1", chatID), 8, "rows after the refusals")
-	if started, err := s.turns.StartTurn(t.Context(), s.newUser(), turn); err != nil || !started.Expired.IsZero() || started.Started {
-		t.Errorf("another user learns of it: %+v, %v", started, err)
-	}
+	is(t, must(s.turns.StartTurn(t.Context(), s.newUser(), turn))(t), chat.StartedTurn{}, "another user learns of it")
 	turn.Revive = true
 	revived := s.start(turn)
-	if revived.Brief.Summary != "They talked." || revived.TotalTurns != 4 || revived.PendingTurns != 1 || !revived.Expired.IsZero() {
-		t.Errorf("brought back it remembers %+v", revived.Chat)
-	}
-	s.reply(turn, "I am.")
-	s.start(turnIn(chatID, "Good."))
-}
-
-// Revive changes nothing in a chat that has not expired, and allows a reply to be repeated.
-func TestReviveOfALivingChat(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	chatID := s.newChat(1)
-	turn := turnIn(chatID, "Still here?")
-	turn.Revive = true
-	s.start(turn)
+	is(t, tuple(revived.Brief.Summary, revived.TotalTurns, revived.PendingTurns, revived.Expired.IsZero()), tuple("They talked.", 4, 1, true),
+		"brought back it remembers %+v", revived.Chat)
 	s.fail(turn, "")
 	s.expire(chatID)
 	retried := repeatOf(turn)
-	started := s.start(retried)
-	is(t, started.PendingTurns, 1, "%+v", started.Chat)
+	is(t, s.start(retried).PendingTurns, 1, "a reply is tried again in a chat that expired")
 	busy := turnIn(chatID, "Hello?")
 	busy.Revive = true
-	if started, err := s.turns.StartTurn(t.Context(), s.user, busy); err != nil || started.Started || started.Running != retried.MessageID {
-		t.Errorf("%+v, %v", started, err)
-	}
+	got := must(s.turns.StartTurn(t.Context(), s.user, busy))(t)
+	is(t, tuple(got.Started, got.Running), tuple(false, retried.MessageID), "%+v", got)
+	s.reply(retried, "I am.")
+	s.start(busy)
 }
 
 // More turns than max_turns make a fold due as soon as the reply is saved, however short they are.

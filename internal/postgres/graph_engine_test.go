@@ -50,11 +50,6 @@ func (b *bed) update(asker askerFunc) (graph.Report, error) {
 	}).UpdateGraph(b.t.Context(), time.Minute)
 }
 
-func (b *bed) waiting() int {
-	b.t.Helper()
-	return b.count("memories where graph_version is null and status = 'active'")
-}
-
 func TestGraphLearnsWhatAUserWrote(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -136,7 +131,7 @@ func TestGraphOfAFailingModel(t *testing.T) {
 			write(c.write)
 		}
 		report, err := b.update(c.model)
-		is(t, tuple(errors.Is(err, c.err), report.Failed, report.Broken, report.Memories, b.waiting()), tuple(true, c.failed, c.broken, c.memories, c.waits),
+		is(t, tuple(errors.Is(err, c.err), report.Failed, report.Broken, report.Memories, b.count(waiting)), tuple(true, c.failed, c.broken, c.memories, c.waits),
 			"a model that %s: %+v, %v", c.what, report, err)
 	}
 	if len(refused) != 2 || !strings.Contains(refused[1], "refused") {
@@ -155,7 +150,7 @@ func TestGraphOfMemoriesThatChangeMeanwhile(t *testing.T) {
 		b.exec("delete from memories where id = $1", deleted)
 		return likes(question)
 	})
-	is(t, tuple(err, report.Changed, b.waiting()), tuple(nil, 3, 1), "%+v, … wait", report) // the edited one twice: there was a second round
+	is(t, tuple(err, report.Changed, b.count(waiting)), tuple(nil, 3, 1), "%+v, … wait", report) // the edited one twice: there was a second round
 	b.wantGraph(history.GraphQuery{}, "User likes Vim", "Vim/tool 1", "User/person 1")
 	report, err = b.update(func(work.Question) (string, error) {
 		b.exec("delete from auth.users where id = $1", b.user.UserID)
@@ -184,9 +179,12 @@ func TestTwoWorkersUpdateTheGraph(t *testing.T) {
 			return likes(question)
 		}))
 	})
-	is(t, tuple(len(calls), calls[b.user.UserID], b.waiting()), tuple(21, 3, 0), "users, calls for many memories, … wait")
+	is(t, tuple(len(calls), calls[b.user.UserID], b.count(waiting)), tuple(21, 3, 0), "users, calls for many memories, … wait")
 	for user, n := range calls {
 		is(t, n == 1, user != b.user.UserID, "%d calls for a user", n)
 	}
 	b.checkGraph()
 }
+
+// waiting are the memories whose entities are to be asked for.
+const waiting = "memories where graph_version is null and status = 'active'"

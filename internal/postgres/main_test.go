@@ -64,7 +64,7 @@ func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int
 	return bedOn(t, db, pool, limits)
 }
 
-func openPool(t *testing.T, db testkit.Database, conns int) *pgxpool.Pool {
+func openPool(t testing.TB, db testkit.Database, conns int) *pgxpool.Pool {
 	t.Helper()
 	pool, pooled, err := Open(context.WithoutCancel(t.Context()), db.DSN, conns)
 	mustBe(t, tuple(err, pooled), tuple(nil, db.Pooled()), "open: …, taken for a transaction pooler")

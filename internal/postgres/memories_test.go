@@ -15,6 +15,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // memorize stores memories of a user, and returns their ids by their contents.
@@ -54,30 +56,8 @@ func TestMemoriesAreFoundByTheirWords(t *testing.T) {
 	b := newBed(t)
 	other := b.newUser()
 	b.memorize(other, "The user plays the violin in Graz.")
-	b.memorize(b.user, "The user plays the cello.", "The user is allergic to walnuts.", "The user bought a bow in Graz.", "Der Nutzer wohnt in Köln.",
-		"ユーザーは東京に住んでいます。")
-	for question, want := range map[string]string{
-		"May I eat walnuts?":         "The user is allergic to walnuts.",
-		"Where did I buy my bow?":    "The user bought a bow in Graz.", // by another form of the verb
-		"Wo in Köln ist ein Café?":   "Der Nutzer wohnt in Köln.",
-		"東京の天気は？":                    "ユーザーは東京に住んでいます。",
-		"New strings for the cello?": "The user plays the cello.",
-	} {
-		found := b.candidates(b.user, question, recall.Vector{})
-		if len(found) == 0 || found[0].Content != want || found[0].All != 5 {
-			t.Errorf("%s: %q", question, contentsOf(found))
-		}
-	}
-	for _, question := range []string{"umbrella", "?!", "'", `\`, "violin", "umbrella & !(x <-> y:*)"} {
-		is(t, len(b.candidates(b.user, question, recall.Vector{})), 0, "%s", question)
-	}
-}
-
-func TestWhichMemoriesAreCandidates(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	ids := b.memorize(b.user, "Plays the cello.", "Was a cello teacher.", "Maybe owns a cello.", "Once had a cello.", "Sees a cello therapist.",
-		"Eats no nuts.", "Has a cat named Bruno.")
+	ids := b.memorize(b.user, "The user plays the cello.", "The user is allergic to walnuts.", "The user bought a bow in Graz.", "Der Nutzer wohnt in Köln.",
+		"ユーザーは東京に住んでいます。", "Was a cello teacher.", "Maybe owns a cello.", "Once had a cello.", "Sees a cello therapist.", "Has a cat named Bruno.")
 	set := func(content, change string) {
 		b.exec("update memories set "+change+" where id = $1", ids[content])
 	}
@@ -87,21 +67,24 @@ func TestWhichMemoriesAreCandidates(t *testing.T) {
 	b.exec("update memory_users set excluded = '{therapist}' where user_id = $1", b.user.UserID)
 	entity := ask[uuid.UUID](b, "insert into memory_entities (user_id, name, aliases) values ($1, 'Bruno Müller', '{Der Kater}') returning id", b.user.UserID)
 	b.exec("insert into memory_mentions (memory_id, entity_id, user_id) values ($1, $2, $3)", ids["Has a cat named Bruno."], entity, b.user.UserID)
-
-	for question, want := range map[string][]string{
-		"My cello":                      {"Plays the cello."},
-		"What about bruno müller's vet": {"Has a cat named Bruno."},
-		"Was frisst der Kater?":         {"Has a cat named Bruno."},
-		"umbrella":                      {},
+	for question, want := range map[string]string{
+		"May I eat walnuts?":            "The user is allergic to walnuts.",
+		"Where did I buy my bow?":       "The user bought a bow in Graz.", // by another form of the verb
+		"Wo in Köln ist ein Café?":      "Der Nutzer wohnt in Köln.",
+		"東京の天気は？":                       "ユーザーは東京に住んでいます。",
+		"New strings for the cello?":    "The user plays the cello.",
+		"What about bruno müller's vet": "Has a cat named Bruno.",
+		"Was frisst der Kater?":         "Has a cat named Bruno.",
 	} {
 		found := b.candidates(b.user, question, recall.Vector{})
-		got := contentsOf(found)
-		slices.Sort(got)
-		slices.Sort(want)
-		is(t, got, want, "%s", question)
+		if len(found) == 0 || found[0].Content != want {
+			t.Errorf("%s: %q", question, contentsOf(found))
+		}
 	}
-	if found := b.candidates(b.user, "Was frisst der Kater?", recall.Vector{}); found[0].Named != 1 {
-		t.Errorf("named: %+v", found)
+	is(t, contentsOf(b.candidates(b.user, "My cello", recall.Vector{})), []string{"The user plays the cello."}, "those that are shown")
+	is(t, b.candidates(b.user, "Was frisst der Kater?", recall.Vector{})[0].Named, 1, "named")
+	for _, question := range []string{"umbrella", "?!", "'", `\`, "violin", "umbrella & !(x <-> y:*)"} {
+		is(t, len(b.candidates(b.user, question, recall.Vector{})), 0, "%s", question)
 	}
 	b.exec("update memory_users set enabled = false where user_id = $1", b.user.UserID)
 	is(t, len(b.candidates(b.user, "My cello", recall.Vector{})), 0, "switched off")
@@ -168,15 +151,6 @@ func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 	}
 }
 
-// similarRow is a row of throughline.similar_memories.
-type similarRow struct {
-	Candidate             int
-	ID                    uuid.UUID
-	SameKey               bool
-	VectorRank, WordsRank *int
-	Cosine                *float64
-}
-
 func TestSimilarMemories(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -185,28 +159,13 @@ func TestSimilarMemories(t *testing.T) {
 	b.exec("update memories set status = 'superseded' where id = $1", ids["Played the cello badly."])
 	b.exec("update memories set status = 'archived', embedding = $1::text::throughline.embedding, embedding_model = 'm' where id = $2",
 		vectorText(axis(1)), ids["Eats no nuts."])
-	var rows []similarRow
-	err := sendAs(t.Context(), b.pool, b.user, "similar", func(batch *pgx.Batch) {
-		batch.Queue("select * from throughline.similar_memories($1, $2, 'm', 10)", []string{"plays THE cello", "walnuts are bad", ""},
-			[]string{"", vectorText(axis(1)), ""}).
-			Query(func(found pgx.Rows) (err error) {
-				rows, err = pgx.CollectRows(found, pgx.RowToStructByPos[similarRow])
-				return err
-			})
-	})
-	if err != nil || len(rows) != 3 {
-		t.Fatalf("%+v, %v", rows, err)
-	}
-	cello, chess, nuts := rows[0], rows[1], rows[2]
-	if cello.ID != ids["Plays the cello."] || !cello.SameKey || cello.WordsRank == nil || *cello.WordsRank != 1 || cello.VectorRank != nil || cello.Cosine != nil {
-		t.Errorf("the same words: %+v", cello)
-	}
-	if chess.ID != ids["Plays chess."] || chess.SameKey || chess.WordsRank == nil || *chess.WordsRank != 2 {
-		t.Errorf("a word in common: %+v", chess)
-	}
-	if nuts.Candidate != 2 || nuts.ID != ids["Eats no nuts."] || nuts.VectorRank == nil || *nuts.VectorRank != 1 || nuts.Cosine == nil || *nuts.Cosine < .99 {
-		t.Errorf("by meaning: %+v", nuts)
-	}
+	tx := b.begin()
+	noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims))
+	found := testkit.Ask[[]string](t, tx, `select array_agg(concat_ws(' ', candidate, (select content from memories m where m.id = s.id), same_key,
+		'words ' || words_rank, 'vector ' || vector_rank, cosine > .99) order by candidate, words_rank)
+		from throughline.similar_memories($1, $2, 'm', 10) s (candidate, id, same_key, vector_rank, words_rank, cosine)`,
+		[]string{"plays THE cello", "walnuts are bad", ""}, []string{"", vectorText(axis(1)), ""})
+	is(t, found, []string{"1 Plays the cello. t words 1", "1 Plays chess. f words 2", "2 Eats no nuts. f vector 1 t"}, "similar")
 }
 
 // The start of a turn reads the first memories: pinned ones, durable ones, and of each the most recently used first.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,17 +128,18 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	mine := r.add("Plays the cello.").ID
-	stranger := r.newUser()
+	stranger, gone := r.newUser(), principalOf(t, uuid.New())
 	for name, as := range map[string]struct {
 		user auth.Principal
 		id   uuid.UUID
 	}{"unknown": {r.user, uuid.New()}, "another user's": {stranger, mine}, "the nil id": {r.user, uuid.Nil}} {
-		_, errFind := r.memories.FindMemory(t.Context(), as.user, as.id)
-		_, errChange := r.memories.ChangeMemory(t.Context(), as.user, as.id, history.MemoryChange{Pinned: new(true)})
-		_, errHistory := r.memories.MemoryHistory(t.Context(), as.user, as.id)
-		errDelete := r.memories.DeleteMemory(t.Context(), as.user, as.id, history.MemoryDeletion{Also: history.AlsoSummaries})
-		for _, err := range []error{errFind, errChange, errHistory, errDelete} {
-			is(t, fault.CodeOf(err), fault.MemoryNotFound, "%s: %v", name, err)
+		for _, err := range []error{
+			errOf(r.memories.FindMemory(t.Context(), as.user, as.id)),
+			errOf(r.memories.ChangeMemory(t.Context(), as.user, as.id, history.MemoryChange{Pinned: new(true)})),
+			errOf(r.memories.MemoryHistory(t.Context(), as.user, as.id)),
+			r.memories.DeleteMemory(t.Context(), as.user, as.id, history.MemoryDeletion{Also: history.AlsoSummaries}),
+		} {
+			wantFault(t, err, fault.MemoryNotFound, "%s", name)
 		}
 	}
 	forgotten, err := r.memories.ForgetMemories(t.Context(), stranger, []history.MemoryVersion{{ID: mine, Version: 1}})
@@ -150,18 +150,19 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 		t.Errorf("a stranger: %d %+v %+v %v, %v", forgotten, deleted, page, export, err)
 	}
 	is(t, r.list(history.MemoriesQuery{}), []string{"Plays the cello."}, "left")
-}
-
-func TestAnAccountThatIsGoneRemembersNothing(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
-	gone := principalOf(t, uuid.New())
-	_, _, err := r.memories.AddMemory(t.Context(), gone, history.NewMemory{Content: "x"})
-	_, errSettings := r.memories.ChangeMemorySettings(t.Context(), gone, history.MemorySettingsChange{Enabled: new(false)})
-	_, errAll := r.memories.DeleteMemories(t.Context(), gone)
-	for _, err := range []error{err, errSettings, errAll} {
-		is(t, fault.CodeOf(err), fault.UserNotFound, "%v", err)
+	for _, err := range []error{
+		errOf2(r.memories.AddMemory(t.Context(), gone, history.NewMemory{Content: "x"})),
+		errOf(r.memories.ChangeMemorySettings(t.Context(), gone, history.MemorySettingsChange{Enabled: new(false)})),
+		errOf(r.memories.DeleteMemories(t.Context(), gone)),
+	} {
+		wantFault(t, err, fault.UserNotFound, "an account that is gone")
 	}
+	// Where long-term memory is off there is nothing new.
+	r.memories = NewUserMemories(r.pool, UserMemoriesOptions{Off: true, Rebuild: r.memories.options.Rebuild})
+	wantFault(t, errOf2(r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "x"})), fault.MemoryOff, "add")
+	wantFault(t, errOf(r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x"}})), fault.MemoryOff, "import")
+	is(t, r.list(history.MemoriesQuery{Status: "all"}), []string{"Plays the cello."}, "listed")
+	fine(t, r.memories.DeleteMemory(t.Context(), r.user, mine, history.MemoryDeletion{}), "an error")
 }
 
 // The same words, however they are spelt, are one memory: a request that is sent again makes no second one.
@@ -179,39 +180,34 @@ func TestTheSameWordsAreOneMemory(t *testing.T) {
 		back, added, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Prefers oat milk."})
 		is(t, tuple(err, added, back.ID, back.Status), tuple(nil, false, first.ID, "active"), "%s: %+v", status, back)
 	}
-	r.exec("update memories set status = 'superseded'")
-	anew, added, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Prefers oat milk."})
-	if err != nil || !added || anew.ID == first.ID {
-		t.Errorf("true again: %+v, %v, %v", anew, added, err)
-	}
-}
-
-func TestNoChangeMakesTwoMemoriesOfTheSameWords(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
+	// What was superseded may be true again, beside it or instead.
+	r.exec("update memories set status = 'superseded', valid_to = now(), retracted_at = now()")
+	other := r.add("Prefers oat milk.")
+	is(t, other.ID == first.ID, false, "true again: %+v", other)
+	r.exec("update memories set superseded_by = $2 where id = $1", first.ID, other.ID)
+	noError(t, r.memories.DeleteMemory(t.Context(), r.user, other.ID, history.MemoryDeletion{}))
+	back := r.change(first.ID, history.MemoryChange{Status: new("active")})
+	is(t, tuple(back.Status, back.ValidTo == nil, back.RetractedAt == nil, back.SupersededBy == nil), tuple("active", true, true, true), "%+v", back)
+	// No change makes two memories of the same words.
 	one, two := r.add("Plays the cello."), r.add("Plays the viola.")
-	_, err := r.memories.ChangeMemory(t.Context(), r.user, two.ID, history.MemoryChange{Content: new("plays the cello")})
-	if known, ok := errors.AsType[*fault.Error](err); !ok || known.Code != fault.MemoryExists || known.Details["memory_id"] != one.ID {
-		t.Errorf("a twin: %v", err)
-	}
+	twin := errOf(r.memories.ChangeMemory(t.Context(), r.user, two.ID, history.MemoryChange{Content: new("plays the cello")}))
+	is(t, faultOf(t, twin, fault.MemoryExists)["memory_id"], any(one.ID), "the twin")
 	is(t, r.change(one.ID, history.MemoryChange{Content: new("PLAYS the cello!")}).Content, "PLAYS the cello!", "its own words in another spelling")
-	put := r.change(two.ID, history.MemoryChange{Status: new("archived")})
-	if put = r.change(put.ID, history.MemoryChange{Content: new("plays the cello")}); put.Status != "archived" {
-		t.Errorf("archived: %+v", put)
-	}
+	r.change(two.ID, history.MemoryChange{Status: new("archived")})
+	is(t, r.change(two.ID, history.MemoryChange{Content: new("plays the cello")}).Status, "archived", "a twin that is archived")
 	wantFault(t, errOf(r.memories.ChangeMemory(t.Context(), r.user, two.ID, history.MemoryChange{Status: new("active")})), fault.MemoryExists, "a twin comes back")
-	is(t, len(r.list(history.MemoriesQuery{})), 1, "listed")
+	is(t, len(r.list(history.MemoriesQuery{})), 2, "listed")
 }
 
 func TestTheInboxIsConfirmed(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
-	chat := r.newChat(1)
-	id := r.said("Is called Ilse.", ask[uuid.UUID](r, "select id from messages where chat_id = $1 and seq = 1", chat))
+	chat := r.newChat(2)
+	id := r.said("Is called Ilse.", r.message(chat, 1), r.message(chat, 3))
 	r.exec("update memories set status = 'inbox', confidence = 0.3 where id = $1", id)
 	confirmed := r.change(id, history.MemoryChange{Status: new("active")})
 	is(t, tuple(confirmed.Status, confirmed.Confidence, confirmed.Edited, confirmed.Origin), tuple("active", 1, false, "extracted"), "%+v", confirmed)
-	if len(confirmed.Sources) != 1 || confirmed.Sources[0].ChatID != chat || confirmed.Sources[0].Seq != 1 || confirmed.Sources[0].Quote == "" ||
+	if len(confirmed.Sources) != 2 || confirmed.Sources[0].ChatID != chat || confirmed.Sources[0].Seq != 1 || confirmed.Sources[0].Quote == "" ||
 		confirmed.Sources[0].SaidAt.IsZero() {
 		t.Errorf("its sources are %+v", confirmed.Sources)
 	}
@@ -219,6 +215,10 @@ func TestTheInboxIsConfirmed(t *testing.T) {
 	if last := made[len(made)-1]; !strings.HasSuffix(last, "EDIT user: the user confirmed it") {
 		t.Errorf("%q", last)
 	}
+	// What a user wrote over stays away when a source of the memory is deleted.
+	r.change(id, history.MemoryChange{Content: new("Is called Else.")})
+	r.exec("delete from messages where chat_id = $1 and seq = 3", chat)
+	is(t, r.list(history.MemoriesQuery{}), []string{"Is called Else."}, "listed")
 }
 
 // What contradicts a memory that a model may not change takes its place once the user says so, also where that is pinned.
@@ -246,29 +246,6 @@ func TestAnAcceptedConflictTakesThePlaceOfWhatItContradicts(t *testing.T) {
 	another := conflict("The user lives in Turin.")
 	noError(t, r.memories.DeleteMemory(t.Context(), r.user, lyon.ID, history.MemoryDeletion{}))
 	is(t, r.find(another).ConflictsWith == nil, true, "nothing names what is gone")
-}
-
-func TestWhatWasSupersededIsTrueAgain(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
-	old, after := r.add("Lives in Lyon."), r.add("Lives in Porto.")
-	r.exec("update memories set status = 'superseded', valid_to = now(), retracted_at = now(), superseded_by = $2 where id = $1", old.ID, after.ID)
-	back := r.change(old.ID, history.MemoryChange{Status: new("active")})
-	if back.Status != "active" || back.ValidTo != nil || back.RetractedAt != nil || back.SupersededBy != nil {
-		t.Errorf("%+v", back)
-	}
-}
-
-// What a user wrote over stays away when a source of the memory is deleted.
-func TestEditedWordsStayAway(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
-	chat := r.newChat(2)
-	said := ask[[]uuid.UUID](r, "select array_agg(id order by seq) from messages where chat_id = $1 and role = 'user'", chat)
-	id := r.said("Is allergic to walnuts.", said...)
-	r.change(id, history.MemoryChange{Content: new("Is allergic to hazelnuts.")})
-	r.exec("delete from messages where id = $1", said[1])
-	is(t, r.list(history.MemoriesQuery{}), []string{"Is allergic to hazelnuts."}, "listed")
 }
 
 func TestMemorySettings(t *testing.T) {
@@ -300,47 +277,26 @@ func TestMemorySettings(t *testing.T) {
 	}
 }
 
-func TestNothingNewWhereMemoryIsOff(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
-	kept := r.add("Plays the cello.")
-	r.memories = NewUserMemories(r.pool, UserMemoriesOptions{Off: true, Rebuild: r.memories.options.Rebuild})
-	_, _, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "x"})
-	_, errImport := r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x"}})
-	if fault.CodeOf(err) != fault.MemoryOff || fault.CodeOf(errImport) != fault.MemoryOff {
-		t.Errorf("%v, %v", err, errImport)
-	}
-	is(t, r.list(history.MemoriesQuery{Status: "all"}), []string{kept.Content}, "listed")
-	fine(t, r.memories.DeleteMemory(t.Context(), r.user, kept.ID, history.MemoryDeletion{}), "an error")
-}
-
 // The last of two changes wins, each is in the history, and a memory that is written many times at once is written once.
 func TestChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	const writers = 8
-	var all sync.WaitGroup
-	ids, failures := make([]uuid.UUID, writers), make([]error, writers)
-	for n := range writers {
-		all.Go(func() {
-			stored, _, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Plays the cello."})
-			if err == nil {
-				_, err = r.memories.ChangeMemory(t.Context(), r.user, stored.ID, history.MemoryChange{Content: new(fmt.Sprintf("Plays cello number %d.", n))})
-			}
-			ids[n], failures[n] = stored.ID, err
-		})
-	}
-	all.Wait()
-	noError(t, errors.Join(failures...))
+	ids := make([]string, writers)
+	together(t, writers, func(n int) error {
+		stored, _, err := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Plays the cello."})
+		if err == nil {
+			_, err = r.memories.ChangeMemory(t.Context(), r.user, stored.ID, history.MemoryChange{Content: new(fmt.Sprintf("Plays cello number %d.", n))})
+		}
+		ids[n] = stored.ID.String()
+		return err
+	})
+	slices.Sort(ids)
 	edits := 0
-	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })) {
-		for version, line := range r.actions(id) {
-			if !strings.HasPrefix(line, fmt.Sprintf("%d ", version+1)) {
-				t.Errorf("the history has a gap: %q at %d", line, version)
-			}
-			if strings.Contains(line, "EDIT") {
-				edits++
-			}
+	for _, id := range slices.Compact(ids) {
+		for version, line := range r.actions(uuid.MustParse(id)) {
+			is(t, strings.HasPrefix(line, fmt.Sprintf("%d ", version+1)), true, "the history has no gap: %q at %d", line, version)
+			edits += strings.Count(line, "EDIT")
 		}
 	}
 	is(t, edits, writers, "of … edits are in the history")

@@ -44,45 +44,34 @@ func TestParseDSN(t *testing.T) {
 	}
 }
 
-// farPool returns a pool of a database behind a network that a test can break.
-func farPool(t *testing.T, parameters string) (*testkit.Proxy, func(most time.Duration) error) {
-	t.Helper()
-	b := newBed(t)
-	network := testkit.NewProxy(t, testkit.HostOf(b.db.Direct()))
-	pool, _, err := Open(t.Context(), network.DSN(b.db.Direct())+parameters, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return network, func(most time.Duration) error {
-		return sendWithin(t.Context(), most, pool, func(batch *pgx.Batch) { batch.Queue("select 1") })
-	}
-}
-
-// If Postgres takes a statement and never answers, the call ends after its timeout with fault.NotReady. The
-// next one uses another connection.
+// If Postgres takes a statement and never answers, the call ends after its timeout with fault.NotReady, and the next one uses
+// another connection. A server that accepts connections and stays silent is given up after connect_timeout, and occupies the pool
+// no longer.
 func TestSilentPostgresIsNotReady(t *testing.T) {
 	t.Parallel()
-	network, look := farPool(t, "")
-	noError(t, look(testkit.Patience))
-	network.Break(testkit.Faults{HalfOpen: true})
-	is(t, fault.CodeOf(look(300*time.Millisecond)), fault.NotReady, "a silent connection")
-	network.Heal()
-	fine(t, look(testkit.Patience), "afterwards")
-}
-
-// A server that accepts connections and stays silent is given up after connect_timeout, and occupies the pool
-// no longer.
-func TestSilentPostgresIsNotConnectedTo(t *testing.T) {
-	t.Parallel()
-	network, look := farPool(t, "&connect_timeout=1")
-	network.Break(testkit.Faults{HalfOpen: true})
-	for range 3 { // more than the pool has places
-		is(t, fault.CodeOf(look(testkit.Patience)), fault.NotReady, "a silent server")
+	b := newBed(t)
+	for parameters, timeout := range map[string]time.Duration{"": 300 * time.Millisecond, "&connect_timeout=1": testkit.Patience} {
+		network := testkit.NewProxy(t, testkit.HostOf(b.db.Direct()))
+		pool, _, err := Open(t.Context(), network.DSN(b.db.Direct())+parameters, 2)
+		noError(t, err)
+		t.Cleanup(pool.Close)
+		look := func(most time.Duration) error {
+			return sendWithin(t.Context(), most, pool, func(batch *pgx.Batch) { batch.Queue("select 1") })
+		}
+		if parameters == "" {
+			noError(t, look(testkit.Patience))
+		}
+		network.Break(testkit.Faults{HalfOpen: true})
+		for range 3 { // more than the pool has places
+			is(t, fault.CodeOf(look(timeout)), fault.NotReady, "silent, %s", parameters)
+			if parameters == "" {
+				break
+			}
+		}
+		network.Heal()
+		// A busy machine may need longer than connect_timeout.
+		testkit.Eventually(t, "it is connected to", func() bool { return look(testkit.Patience) == nil })
 	}
-	network.Heal()
-	// A busy machine may need longer than connect_timeout.
-	testkit.Eventually(t, "it is connected to", func() bool { return look(testkit.Patience) == nil })
 }
 
 // Ids come back as they went, whichever protocol the server speaks with Postgres.

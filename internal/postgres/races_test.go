@@ -249,7 +249,9 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 // startAtOnce starts turns at once, on servers that take them in turn: the bed's where none is named.
 func (b *bed) startAtOnce(turns []chat.NewTurn, servers ...*Turns) []chat.StartedTurn {
 	b.t.Helper()
-	servers = append(servers, b.turns)
+	if len(servers) == 0 {
+		servers = []*Turns{b.turns}
+	}
 	started := make([]chat.StartedTurn, len(turns))
 	together(b.t, len(turns), func(n int) (err error) {
 		started[n], err = servers[n%len(servers)].StartTurn(b.t.Context(), b.user, turns[n])

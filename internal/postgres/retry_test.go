@@ -18,30 +18,22 @@ import (
 func TestDeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chats := []uuid.UUID{b.newChat(1), b.newChat(1)}
-	var both, all sync.WaitGroup
+	chats, tries := []uuid.UUID{b.newChat(1), b.newChat(1)}, make([]int, 2)
+	var both sync.WaitGroup
 	both.Add(2)
-	tries := make([]int, 2)
-	for i := range 2 {
-		all.Go(func() {
-			err := inTx(t.Context(), b.pool, func(tx pgx.Tx) error {
-				tries[i]++
-				if _, err := tx.Exec(t.Context(), "update chats set title = title || '.' where id = $1", chats[i]); err != nil {
-					return err
-				}
-				if tries[i] == 1 { // each holds its own before it asks for the other's
-					both.Done()
-					both.Wait()
-				}
-				_, err := tx.Exec(t.Context(), "update chats set title = title || '!' where id = $1", chats[1-i])
+	together(t, 2, func(i int) error {
+		return inTx(t.Context(), b.pool, func(tx pgx.Tx) error {
+			tries[i]++
+			if _, err := tx.Exec(t.Context(), "update chats set title = title || '.' where id = $1", chats[i]); err != nil {
 				return err
-			})
-			if err != nil {
-				t.Errorf("transaction %d: %v", i, err)
 			}
+			if tries[i] == 1 { // each holds its own before it asks for the other's
+				both.Done()
+				both.Wait()
+			}
+			return errOf(tx.Exec(t.Context(), "update chats set title = title || '!' where id = $1", chats[1-i]))
 		})
-	}
-	all.Wait()
+	})
 	if n := tries[0] + tries[1]; n < 3 {
 		t.Errorf("%d tries: there was no deadlock", n)
 	}
@@ -82,7 +74,8 @@ func queueError(batch *pgx.Batch, code string) {
 // lockNotAvailable is a SQLSTATE code that is not worth another try.
 const lockNotAvailable = "55P03"
 
-// An error that stays is returned after some tries. One that another try cannot help is returned at once.
+// An error that stays is returned after some tries. One that another try cannot help is returned at once, and so is any when the
+// context has ended.
 func TestRetryEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -96,23 +89,16 @@ func TestRetryEnds(t *testing.T) {
 		})
 		is(t, tuple(sqlState(err), n), tuple(code, want), "…: %d tries, and", n)
 	}
-}
-
-// A retry ends when its context does.
-func TestRetryEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	err := retry(ctx, b.pool, func() error {
 		n++
 		batch := &pgx.Batch{}
 		queueError(batch, deadlockDetected)
-		err := b.pool.SendBatch(t.Context(), batch).Close()
-		cancel()
-		return err
+		defer cancel()
+		return b.pool.SendBatch(t.Context(), batch).Close()
 	})
-	is(t, tuple(n, sqlState(err)), tuple(1, deadlockDetected), "%d tries", n)
+	is(t, tuple(n, sqlState(err)), tuple(1, deadlockDetected), "tries until the context ended")
 	err = send(ctx, b.pool, func(*pgx.Batch) { n++ })
 	if n > 2 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d tries, %v", n, err)

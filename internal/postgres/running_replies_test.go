@@ -52,6 +52,7 @@ func TestBatchSentAgainWhileItIsCommitted(t *testing.T) {
 	is(t, tuple(got, b.deltas()), tuple("Hello Other.", 2), "of … deltas")
 }
 
+// Recorded text is read from a place on. Nothing is recorded for a reply that has ended, is another user's, or does not exist.
 func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -66,54 +67,35 @@ func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
 	b.reply(one, "Größe ist 🎻 alles.")
 	is(t, b.find(one, 12).Content, "Größe ist 🎻 alles.", "a stored reply")
 	b.record(nil, one.MessageID)
-	is(t, b.deltas(), 1, "deltas are left, want the other reply's")
-}
-
-// Nothing is recorded for a reply that has ended, is another user's, or does not exist.
-func TestDeltasOfWhatIsNotRunning(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	running, over := b.startTwo()
-	b.reply(over, "Done.")
-	forged := b.said(running, 0, "Forged.")
+	forged := b.said(two, 6, "Forged.")
 	forged.UserID = b.newUser().UserID
-	b.record([]chat.Delta{forged, b.said(over, 0, "Late."), b.said(firstTurn("Three."), 0, "Nobody's.")})
-	is(t, b.deltas(), 0, "deltas were recorded")
+	b.record([]chat.Delta{forged, b.said(one, 19, "Late."), b.said(firstTurn("Three."), 0, "Of none.")})
+	is(t, b.deltas(), 1, "deltas are left, want the other reply's")
 }
 
 // When a server dies, its recorded text becomes an interrupted reply; a cancelled one if the user had asked
 // to stop it.
 func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*bed, chat.NewTurn){
-		"by whoever looks": func(b *bed, _ chat.NewTurn) {
-			is(b.t, must(b.turns.InterruptAbandoned(b.t.Context()))(b.t), 2, "interrupted")
-		},
-		"by the next message": func(b *bed, turn chat.NewTurn) {
-			b.start(turnIn(turn.ChatID, "Are you there?"))
-		},
+	b := newBed(t)
+	for name, end := range map[string]func(chat.NewTurn){
+		"by whoever looks":    func(chat.NewTurn) { is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 2, "interrupted") },
+		"by the next message": func(turn chat.NewTurn) { b.start(turnIn(turn.ChatID, "Are you there?")) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			turn, stopped := b.startTwo()
-			noError(t, b.turns.RequestCancel(t.Context(), b.user, stopped.MessageID))
-			b.record([]chat.Delta{b.said(turn, 0, "Half of "), b.said(stopped, 0, "Enough.")})
-			b.record([]chat.Delta{b.said(turn, 8, "a reply")})
-			b.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
-			end(b, turn)
-			got := b.find(turn, 0)
-			is(t, tuple(got.Status, got.Content), tuple(memory.StatusInterrupted, "Half of a reply"), "%+v", got)
-			if tokens := ask[int](b, "select token_count from messages where id = $1", turn.MessageID); tokens == 0 {
-				t.Error("the text counts no tokens")
-			}
-			b.start(turnIn(stopped.ChatID, "Go on."))
-			if got := b.find(stopped, 0); got.Status != memory.StatusCancelled || got.Content != "Enough." {
-				t.Errorf("%+v", got)
-			}
-			is(t, b.deltas(), 0, "deltas are left")
-			b.checkCounters()
-		})
+		turn, stopped := b.startTwo()
+		noError(t, b.turns.RequestCancel(t.Context(), b.user, stopped.MessageID))
+		b.record([]chat.Delta{b.said(turn, 0, "Half of "), b.said(stopped, 0, "Enough.")})
+		b.record([]chat.Delta{b.said(turn, 8, "a reply")})
+		b.exec("update messages set lease_until = clock_timestamp() where id in ($1, $2)", turn.MessageID, stopped.MessageID)
+		end(turn)
+		got := b.find(turn, 0)
+		is(t, tuple(got.Status, got.Content), tuple(memory.StatusInterrupted, "Half of a reply"), "%s: %+v", name, got)
+		is(t, b.count("messages where id = $1 and token_count > 0", turn.MessageID), 1, "%s: the text counts tokens", name)
+		b.start(turnIn(stopped.ChatID, "Go on."))
+		got = b.find(stopped, 0)
+		is(t, tuple(got.Status, got.Content), tuple(memory.StatusCancelled, "Enough."), "%s: %+v", name, got)
+		is(t, b.deltas(), 0, "%s: deltas are left", name)
+		b.checkCounters()
 	}
 }
 

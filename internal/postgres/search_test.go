@@ -116,16 +116,6 @@ func TestSearchOperators(t *testing.T) {
 	is(t, b.found(history.SearchQuery{Text: "bow ladder"}), []string{twice, newer, older, far}, "what is found")
 }
 
-// A phrase is matched within the message: its last and first word are not adjacent.
-func TestSearchPhraseDoesNotGoAround(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.keep(b.user, "京東", "bow my")
-	b.wantFound("東京")
-	b.wantFound(`"my bow"`)
-	b.wantFound(`"bow my"`, "bow my")
-}
-
 func TestSearchIsOfTheUserAlone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

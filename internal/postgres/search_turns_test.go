@@ -111,10 +111,19 @@ func TestSearchFindsWhatMessagesSay(t *testing.T) {
 	b.wantSearchesRight("not told apart", chats)
 }
 
-// A turn is found by all of its words, however long it is, and where they found no room it is read.
+// A turn is found by all of its words, however long it is, and where they found no room it is read: also where a word is there so
+// often that the second message's finds none. Words that come by an edit that leaves the number of tokens as it is are found.
 func TestSearchOfHugeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
+	often, once := strings.Repeat("again and ", 300), "again"
+	b.keepIndexed(b.user, often, once)
+	b.wantFound("again", often, once)
+	b.wantFound("-and", once)
+	edited := b.keep(b.user, "a kite", " ")
+	b.exec("select throughline.index_chat($1, 1)", edited)
+	b.exec("update messages set content = case seq when 1 then ' ' else 'a kite' end where chat_id = $1", edited)
+	b.wantFound("kite", "a kite")
 	chatID := b.keepIndexed(b.user, "What does the log say?", "I look.")
 	for n := range 60 {
 		var content strings.Builder
@@ -132,26 +141,6 @@ func TestSearchOfHugeTurns(t *testing.T) {
 	for _, text := range []string{"begin0 begin1", "log look", `"begin59 w59x1"`} {
 		b.wantFound(text)
 	}
-}
-
-// A word that is there so often that the second message's finds no room in the turn is found in it.
-func TestSearchOfCrowdedTurns(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	often, once := strings.Repeat("again and ", 300), "again"
-	b.keepIndexed(b.user, often, once)
-	b.wantFound("again", often, once)
-	b.wantFound("-and", once)
-}
-
-// An edit that leaves the number of tokens as it is may give words to a message beyond the index.
-func TestSearchAfterAnEditOfEqualLength(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	chatID := b.keep(b.user, "a kite", " ")
-	b.exec("select throughline.index_chat($1, 1)", chatID)
-	b.exec("update messages set content = case seq when 1 then ' ' else 'a kite' end where chat_id = $1", chatID)
-	b.wantFound("kite", "a kite")
 }
 
 // Of what is not indexed, the newest 10 000 messages are read.

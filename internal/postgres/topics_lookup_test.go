@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -88,58 +89,6 @@ func TestTopicsThatLeftThePrompt(t *testing.T) {
 	}
 }
 
-func TestTopicsThatAreNotLookedUp(t *testing.T) {
-	t.Parallel()
-	w := newWandering(t)
-	w.exec("update topics set state = 'archived' where id = $1", w.cello)
-	w.exec("update topics set state = 'merged', merged_into = $1 where id = $2", w.cello, w.bees)
-	if titles, _ := w.left(w.user, 0, 21); fmt.Sprint(titles) != "[cello]" {
-		t.Errorf("%v", titles)
-	}
-	if topic := w.topicOf(w.bees); topic != nil {
-		t.Errorf("a merged topic: %+v", topic)
-	}
-	w.exec("update chats set topics = 'off' where id = $1", w.chatID)
-	if titles, latest := w.left(w.user, 0, 21); len(titles) > 0 || latest != "" {
-		t.Errorf("in a chat without topics: %v, %s", titles, latest)
-	}
-	w.exec("update chats set topics = 'on' where id = $1", w.chatID)
-	found, err := NewRecall(w.pool).Matches(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
-	first := slices.IndexFunc(found.Found, func(m recall.Match) bool { return m.Seq == 1 })
-	if err != nil || found.Topics != nil || first < 0 || found.Found[first].TopicID != w.cello {
-		t.Errorf("unasked: %+v, %v", found, err)
-	}
-}
-
-// topicOf returns what a prompt would show of a topic.
-func (w wandering) topicOf(id uuid.UUID) *recall.Topic {
-	w.t.Helper()
-	_, topic, err := NewRecall(w.pool).Texts(w.t.Context(), w.user, nil, id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return topic
-}
-
-func TestTopicThatAPromptShows(t *testing.T) {
-	t.Parallel()
-	w := newWandering(t)
-	if topic := w.topicOf(w.cello); topic == nil || topic.ID != w.cello || topic.Title != "Bows" || topic.Summary != "" || topic.Turns != 4 ||
-		topic.Since.UTC().Format("2 January 2006") != "3 March 2026" {
-		t.Errorf("%+v", topic)
-	}
-	w.exec("update topics set summary = 'They like carbon.', state = 'archived' where id = $1", w.cello)
-	topic := w.topicOf(w.cello)
-	is(t, topic.Summary, "They like carbon.", "%+v", topic)
-	if topic := w.topicOf(uuid.New()); topic != nil {
-		t.Errorf("%+v", topic)
-	}
-	other := w.newUser()
-	if _, topic, err := NewRecall(w.pool).Texts(t.Context(), other, nil, w.cello); err != nil || topic != nil {
-		t.Errorf("another user is shown %+v, %v", topic, err)
-	}
-}
-
 func TestTopicsNearToAQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWandering(t)
@@ -178,4 +127,34 @@ func TestRecallWithinATopic(t *testing.T) {
 		is(t, len(w.recalled(w.user, query)), 0, "%s", name)
 	}
 	is(t, len(w.recalled(w.newUser(), recall.Query{TopicID: w.cello, Text: "cello"})), 0, "another user finds")
+}
+
+func TestTopicsThatAreNotLookedUp(t *testing.T) {
+	t.Parallel()
+	w := newWandering(t)
+	shown := func(user auth.Principal, id uuid.UUID) *recall.Topic {
+		_, topic, err := NewRecall(w.pool).Texts(t.Context(), user, nil, id)
+		noError(t, err)
+		return topic
+	}
+	topic := shown(w.user, w.cello)
+	is(t, tuple(topic.ID, topic.Title, topic.Summary, topic.Turns, topic.Since.UTC().Format(time.DateOnly)), tuple(w.cello, "Bows", "", 4, "2026-03-03"), "a topic")
+	w.exec("update topics set state = 'archived', summary = 'They like carbon.' where id = $1", w.cello)
+	is(t, shown(w.user, w.cello).Summary, "They like carbon.", "an archived topic")
+	w.exec("update topics set state = 'merged', merged_into = $1 where id = $2", w.cello, w.bees)
+	is(t, tuple(shown(w.user, w.bees) == nil, shown(w.user, uuid.New()) == nil, shown(w.newUser(), w.cello) == nil), tuple(true, true, true),
+		"nothing of a merged one, of none, of another user's")
+	if titles, _ := w.left(w.user, 0, 21); fmt.Sprint(titles) != "[cello]" {
+		t.Errorf("%v", titles)
+	}
+	w.exec("update chats set topics = 'off' where id = $1", w.chatID)
+	if titles, latest := w.left(w.user, 0, 21); len(titles) > 0 || latest != "" {
+		t.Errorf("in a chat without topics: %v, %s", titles, latest)
+	}
+	w.exec("update chats set topics = 'on' where id = $1", w.chatID)
+	found, err := NewRecall(w.pool).Matches(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
+	first := slices.IndexFunc(found.Found, func(m recall.Match) bool { return m.Seq == 1 })
+	if err != nil || found.Topics != nil || first < 0 || found.Found[first].TopicID != w.cello {
+		t.Errorf("unasked: %+v, %v", found, err)
+	}
 }

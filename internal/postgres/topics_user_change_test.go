@@ -1,10 +1,7 @@
 package postgres
 
 import (
-	"math"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -42,41 +39,28 @@ func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 func TestRatingMovesTheTopicOncePerChange(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
-	rate := func(seq, rating int) history.Message {
+	rate := func(seq, rating int) error {
+		rated, err := p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], history.Feedback{Rating: &rating})
+		is(t, tuple(rated.ID, *rated.Rating), tuple(p.messages[seq-1], rating), "rated: %+v", rated)
+		return err
+	}
+	importance := func(want string) {
 		t.Helper()
-		return must(p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], history.Feedback{Rating: &rating}))(t)
+		is(t, ask[string](p, "select round(importance::numeric, 4) || ' ' || importance_rated from topics where id = $1", p.bows), want, "the importance")
 	}
-	importance := func(want float64, rated bool) {
-		t.Helper()
-		got, is := ask[float64](p, "select importance::float8 from topics where id = $1", p.bows), ask[bool](p,
-			"select importance_rated from topics where id = $1", p.bows)
-		if math.Abs(got-want) > 1e-6 || is != rated {
-			t.Errorf("the importance is %v (rated: %v), want %v", got, is, want)
-		}
+	importance("1.0000 false")
+	for _, c := range []struct {
+		seq, rating int
+		want        string
+	}{
+		{2, -1, "0.8000 true"}, {2, -1, "0.8000 true"}, // no change
+		{1, 0, "0.7400 true"}, {2, 1, "0.7920 true"}, {15, 1, "0.7920 true"}, // has no topic yet
+	} {
+		noError(t, rate(c.seq, c.rating))
+		importance(c.want)
 	}
-	importance(1, false)
-	if rated := rate(2, -1); rated.Rating == nil || *rated.Rating != -1 || rated.ID != p.messages[1] {
-		t.Errorf("rated: %+v", rated)
-	}
-	importance(.8, true)
-	rate(2, -1) // no change
-	importance(.8, true)
-	rate(1, 0)
-	importance(.74, true)
-	rate(2, 1)
-	importance(.792, true)
-	if rated := rate(15, 1); *rated.Rating != 1 { // has no topic yet
-		t.Errorf("rated: %+v", rated)
-	}
-	importance(.792, true)
-
-	// The same click from two devices is one.
-	var both sync.WaitGroup
-	for range 2 {
-		both.Go(func() { rate(3, -1) })
-	}
-	both.Wait()
-	importance(.8*.792, true)
+	together(t, 2, func(int) error { return rate(3, -1) }) // the same click from two devices is one
+	importance("0.6336 true")
 }
 
 // A topic that is chosen while its message is rated is either there for the rating, or chosen with it.
@@ -117,19 +101,6 @@ func TestTopicsAreMerged(t *testing.T) {
 		wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1])), fault.ValidationFailed, "%s", name)
 	}
 	wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(p.bows), uuid.New())), fault.TopicNotFound, "into none")
-}
-
-// A function with more rights merges. The app's own rules hold all the same.
-func TestOwnersRulesAboutMerging(t *testing.T) {
-	t.Parallel()
-	p := topicalOf(newOwnBed(t))
-	p.exec("create policy kept on topics as restrictive for update to authenticated using (title <> 'Bows')")
-	before := p.everything()
-	for _, c := range [][2]uuid.UUID{{p.bows, p.rosin}, {p.rosin, p.bows}} {
-		wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1])), fault.ForbiddenByPolicy, "merge")
-	}
-	after := p.everything()
-	is(t, tuple(after, len(p.packed)), tuple(before, 0), "something changed")
 }
 
 // attempts makes every call about a topic, and returns the codes of the refusals.
@@ -184,42 +155,27 @@ func TestTopicsOfOthersDoNotExist(t *testing.T) {
 			is(t, code, want, "%s, %s", c.who, name)
 		}
 	}
+	shelfOf(p.bed).expire(p.chat)
+	for name, code := range p.attempts(p.user, p.ref(p.bows), p.messages[0]) {
+		is(t, code, fault.ChatExpired, "of an expired chat, %s", name)
+	}
 	is(t, p.everything(), before, "something changed:\n…\n")
 }
 
-func TestTopicsOfAnExpiredChat(t *testing.T) {
-	t.Parallel()
-	p := newTopical(t)
-	shelfOf(p.bed).expire(p.chat)
-	before := p.everything()
-	for name, code := range p.attempts(p.user, p.ref(p.bows), p.messages[0]) {
-		is(t, code, fault.ChatExpired, "%s", name)
-	}
-	is(t, p.everything(), before, "something changed")
-}
-
-// The app's own rules hold for topics and ratings.
+// The app's own rules hold for topics and ratings, and where a function with more rights merges.
 func TestOwnersRulesAboutTopics(t *testing.T) {
 	t.Parallel()
 	p := topicalOf(newOwnBed(t))
-	p.exec("create policy no_topics on topics as restrictive for update to authenticated using (false)")
+	p.exec("create policy kept on topics as restrictive for update to authenticated using (title <> 'Bows')")
+	before := p.everything()
+	for _, c := range [][2]uuid.UUID{{p.bows, p.rosin}, {p.rosin, p.bows}} {
+		wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1])), fault.ForbiddenByPolicy, "merge")
+	}
 	wantFault(t, errOf(p.store.ChangeTopic(t.Context(), p.user, p.ref(p.bows), history.TopicChange{Title: new("Mine")})), fault.ForbiddenByPolicy, "change")
+	is(t, tuple(p.everything(), len(p.packed)), tuple(before, 0), "something changed")
 	is(t, *must(p.store.RateMessage(t.Context(), p.user, p.messages[0], history.Feedback{Rating: new(-1)}))(t).Rating, -1, "rate a message of such a topic")
 	is(t, ask[float32](p, "select importance from topics where id = $1", p.bows), 1, "the rating moved the topic")
 	p.exec("create policy no_ratings on messages as restrictive for update to authenticated using (false)")
 	wantFault(t, errOf(p.store.RateMessage(t.Context(), p.user, p.messages[0], history.Feedback{Rating: new(1)})), fault.ForbiddenByPolicy, "rate")
 	is(t, p.count("messages where rating = 1"), 0, "a rating was stored")
-}
-
-// A topic that began before what a time.Duration reaches has faded.
-func TestVeryOldTopic(t *testing.T) {
-	t.Parallel()
-	p := newTopical(t)
-	p.exec("update topics set created_at = '0001-01-01 00:00Z', last_active_at = '0001-01-01 00:00Z' where id = $1", p.bows)
-	found, err := p.store.FindTopic(t.Context(), p.user, p.ref(p.bows))
-	is(t, tuple(err, found.Priority, found.CreatedAt.Year()), tuple(nil, 0, 1), "%+v", found)
-	stats, err := p.store.TopicStats(t.Context(), p.user, p.ref(p.bows))
-	if years := time.Duration(stats.AgeSeconds / (365.2425 * 24 * 60 * 60)); err != nil || years < 2000 {
-		t.Errorf("%+v, %v", stats, err)
-	}
 }

@@ -150,6 +150,11 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 		t.Errorf("there is no next page: %v", page.Next)
 	}
 
+	// A topic that began before what a time.Duration reaches has faded.
+	p.exec("update topics set created_at = '0001-01-01 00:00Z', last_active_at = '0001-01-01 00:00Z' where id = $1", p.bows)
+	found, stats := must(p.store.FindTopic(t.Context(), p.user, p.ref(p.bows)))(t), must(p.store.TopicStats(t.Context(), p.user, p.ref(p.bows)))(t)
+	is(t, tuple(found.Priority, found.CreatedAt.Year(), stats.AgeSeconds > 2000*365*24*60*60), tuple(0, 1, true), "%+v, %+v", found, stats)
+
 	for _, ref := range []history.TopicRef{p.ref(p.rosin), p.current()} {
 		if found, err := p.store.FindTopic(t.Context(), p.user, ref); err != nil || found.ID != p.rosin || found.MergedInto != nil {
 			t.Errorf("%+v: %+v, %v", ref, found, err)
@@ -201,36 +206,28 @@ func TestTopicsAreFoundByStateTagAndWords(t *testing.T) {
 func TestListingTopicsHasTurnsIndexed(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
-	p.list(history.TopicsQuery{Text: "bows"})
-	if len(p.indexed) != 1 || <-p.indexed != p.chat {
-		t.Error("the job was not inserted")
+	wantJobs := func(want int, what string) {
+		t.Helper()
+		p.list(history.TopicsQuery{Text: "bows"})
+		is(t, len(p.indexed), want, "jobs %s", what)
+		for len(p.indexed) > 0 {
+			is(t, <-p.indexed, p.chat, "the job's chat")
+		}
 	}
+	wantJobs(1, "at first")
 	p.exec("select throughline.index_chat($1, 16)", p.chat)
-	if p.list(history.TopicsQuery{}); len(p.indexed) != 0 {
-		t.Error("the job was inserted although all turns are indexed")
-	}
+	wantJobs(0, "although all turns are indexed")
 	running := turnIn(p.chat, "Question 9")
 	p.start(running)
-	if p.list(history.TopicsQuery{}); len(p.indexed) != 0 {
-		t.Error("the job was inserted although the reply runs")
-	}
+	wantJobs(0, "although the reply runs")
 	p.reply(running, "Answer 9")
-	if p.list(history.TopicsQuery{}); len(p.indexed) != 1 {
-		t.Error("the job was not inserted after the reply")
-	}
-	<-p.indexed
+	wantJobs(1, "after the reply")
 	p.exec("update chats set topics = 'off' where id = $1", p.chat)
-	if p.list(history.TopicsQuery{}); len(p.indexed) != 0 {
-		t.Error("the job was inserted for a chat without topics")
-	}
+	wantJobs(0, "for a chat without topics")
 	p.chat = p.talk(1) // auto, without a brief
-	if titles, _ := p.list(history.TopicsQuery{}); len(titles) != 0 || len(p.indexed) != 0 {
-		t.Errorf("a short chat has the topics %q, and %d jobs", titles, len(p.indexed))
-	}
+	wantJobs(0, "for a short chat")
 	p.exec("update chats set topics = 'on' where id = $1", p.chat)
-	if p.list(history.TopicsQuery{}); len(p.indexed) != 1 {
-		t.Error("the job was not inserted for a chat that has topics from the first turn")
-	}
+	wantJobs(1, "for a chat that has topics from the first turn")
 }
 
 func TestTopicMessagesComeFromTheArchive(t *testing.T) {

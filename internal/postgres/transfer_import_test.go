@@ -160,36 +160,54 @@ func (g *generated) Read(into []byte) (int, error) {
 	return g.rest.Read(into)
 }
 
-// peak imports that many messages and returns by how much the heap grew at most.
-func (p *port) peak(messages int) (heap uint64, phases map[transfer.Phase]int) {
-	p.t.Helper()
+// peak looks at the heap now and then, while something is read or is written to it: by how much it has grown at most.
+type peak struct {
+	before, most, bytes, looked uint64
+}
+
+func (p *peak) look() {
 	var stats runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
-	before, most := stats.HeapAlloc, uint64(0)
+	if p.before == 0 {
+		p.before = stats.HeapAlloc
+	}
+	p.most = max(p.most, stats.HeapAlloc-min(p.before, stats.HeapAlloc))
+}
+
+func (p *peak) Write(data []byte) (int, error) {
+	if p.bytes += uint64(len(data)); p.bytes-p.looked > 5<<20 {
+		p.looked = p.bytes
+		p.look()
+	}
+	return len(data), nil
+}
+
+// imports imports that many messages and returns by how much the heap grew at most.
+func (p *port) imports(messages int) (heap uint64, phases map[transfer.Phase]int) {
+	p.t.Helper()
+	grown := &peak{}
+	grown.look()
 	phases = map[transfer.Phase]int{}
 	result, err := p.transfer.Import(p.t.Context(), p.newUser(), &generated{messages: messages}, func(progress transfer.Progress) {
-		phases[progress.Phase]++
-		if phases[progress.Phase]%500 == 0 {
-			runtime.GC()
-			runtime.ReadMemStats(&stats)
-			most = max(most, stats.HeapAlloc)
+		if phases[progress.Phase]++; phases[progress.Phase]%500 == 0 {
+			grown.look()
 		}
 	})
 	mustBe(p.t, tuple(err, result.Messages), tuple(nil, messages), "%+v", result)
-	return most - min(before, most), phases
+	return grown.most, phases
 }
 
-// Ten times the messages take nowhere near ten times the memory. Not parallel: the memory of other tests
-// would be counted.
-func TestImportsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
+// Whatever an account's size, only pages of it are in memory; ten times the messages of an import take nowhere near ten times the
+// memory. Not parallel: the memory of other tests would be counted.
+func TestTransfersMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
 	if testing.Short() {
 		t.Skip("alone it takes as long as a third of the others")
 	}
 	p := newPort(t)
-	_, _ = p.peak(1000) // the tokenizer's tables and the pool's buffers stay
-	few, _ := p.peak(1000)
-	many, phases := p.peak(10_000)
+	_, _ = p.imports(1000) // the tokenizer's tables and the pool's buffers stay
+	few, _ := p.imports(1000)
+	many, phases := p.imports(10_000)
 	t.Logf("%d bytes for 1 000 messages, %d for 10 000", few, many)
 	const floor = 1 << 20 // so that noise on next to nothing is no ratio
 	if many > 3*max(few, floor) {
@@ -201,6 +219,14 @@ func TestImportsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
 	first, last := "0 word", "9999 word"
 	if got := p.count("messages where (seq = 1 and content like $1 || '%') or (seq = 10000 and content like $2 || '%')", first, last); got < 2 {
 		t.Errorf("the order is not kept")
+	}
+	p.exec(`insert into chats (user_id, title) select $1, 'chat ' || n from generate_series(1, 60) n`, p.user.UserID)
+	p.exec(`insert into messages (chat_id, role, content) select c.id, 'user', repeat('x', 100000) || n from chats c, generate_series(1, 20) n
+		where c.user_id = $1`, p.user.UserID)
+	out := &peak{}
+	noError(t, p.transfer.ExportAccount(t.Context(), p.user, out))
+	if out.bytes < 100<<20 || out.most > 64<<20 {
+		t.Errorf("%d MiB of heap for a file of %d MiB", out.most>>20, out.bytes>>20)
 	}
 }
 

@@ -19,10 +19,7 @@ import (
 // Compare them with BenchmarkPlainInserts of the same run.
 func BenchmarkTurn(b *testing.B) {
 	db := testkit.NewDatabase(b)
-	pool, _, err := Open(b.Context(), db.DSN, 4)
-	if err != nil {
-		b.Fatal(err)
-	}
+	pool := openPool(b, db, 4)
 	b.Cleanup(pool.Close)
 	id := testkit.NewUser(b, db)
 	user := auth.Principal{UserID: id, Claims: fmt.Sprintf(`{"sub":"%s","role":"authenticated"}`, id)}
@@ -58,10 +55,7 @@ func BenchmarkTurn(b *testing.B) {
 // The same texts in one transaction, in a table without triggers or policies.
 func BenchmarkPlainInserts(b *testing.B) {
 	db := testkit.NewDatabase(b)
-	pool, _, err := Open(b.Context(), db.DSN, 4)
-	if err != nil {
-		b.Fatal(err)
-	}
+	pool := openPool(b, db, 4)
 	b.Cleanup(pool.Close)
 	noError(b, errOf(pool.Exec(b.Context(), "create table plain (id uuid primary key, chat_id uuid not null, content text not null)")))
 	for b.Loop() {

@@ -262,30 +262,23 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	b.newChat(2)
 	first := b.startWithID("What is a fugue?")
 	b.fail(first, "A fugue is a mistaken thing")
-	found, err := b.turns.StartTurn(t.Context(), b.user, first)
-	if err != nil || found.Started || found.Earlier == nil || found.Earlier.Status != memory.StatusFailed {
-		t.Fatalf("%+v, %v", found, err)
-	}
+	found := must(b.turns.StartTurn(t.Context(), b.user, first))(t)
+	mustBe(t, tuple(found.Started, found.Earlier.Status), tuple(false, memory.StatusFailed), "%+v", found)
+	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
 
 	second := repeatOf(first)
-	started := b.start(second)
-	for _, m := range started.Buffer {
-		if strings.Contains(m.Content, "fugue") {
-			t.Errorf("the prompt would hold %q", m.Content)
-		}
-	}
+	is(t, contents(b.start(second).Buffer), "", "the buffer")
 	b.reply(second, "A fugue is a piece in several voices.")
 	is(t, b.count("messages where chat_id = $1 and role = 'user'", first.ChatID), 1, "user rows")
-	old := ask[string](b, "select superseded_by || ' ' || token_count || ' ' || content || ' ' || status from messages where id = $1", first.MessageID)
-	want := second.MessageID.String() + " 0 A fugue is a mistaken thing failed"
-	is(t, old, want, "the old reply")
+	is(t, ask[string](b, "select superseded_by || ' ' || token_count || ' ' || content || ' ' || status from messages where id = $1", first.MessageID),
+		second.MessageID.String()+" 0 A fugue is a mistaken thing failed", "the old reply")
 	b.checkCounters()
-
-	found, err = b.turns.StartTurn(t.Context(), b.user, first)
-	if err != nil || found.Earlier == nil || found.Earlier.MessageID != second.MessageID || found.Earlier.Status != memory.StatusComplete {
-		t.Errorf("%+v, %v", found.Earlier, err)
-	}
+	found = must(b.turns.StartTurn(t.Context(), b.user, first))(t)
+	is(t, tuple(found.Earlier.MessageID, found.Earlier.Status), tuple(second.MessageID, memory.StatusComplete), "%+v", found)
 	is(t, must(b.turns.SaveReply(t.Context(), b.user, finished(first, "Too late.")))(t), false, "a superseded reply was saved")
+	// The brief, which covers the failed reply, is rebuilt without it.
+	is(t, b.brief(first.ChatID).Stale, true, "the brief is stale")
+	is(t, contents(b.takeOver(first.ChatID, brief.KindRebuild).Planned.Messages), "What is a fugue?|", "the rebuild reads")
 }
 
 // Many repeats at once start one reply. A running reply, a later turn, or a reply that did not fail prevents
@@ -313,23 +306,4 @@ func TestTryingAgainIsDoneOnce(t *testing.T) {
 	b.reply(won[0], "In voices.")
 	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(won[0])))(t).Started, false, "over a complete reply")
 	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), repeatOf(first)))(t).Started, false, "as a stranger")
-}
-
-// Repeating a failed reply that the brief already covers makes the brief stale, so that it is rebuilt without
-// it.
-func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	first := b.startWithID("What is a fugue?")
-	b.fail(first, "A mistaken thing")
-	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
-	second := repeatOf(first)
-	b.exchange(second, "In voices.")
-	is(t, b.brief(first.ChatID).Stale, true, "the brief is stale")
-	for _, m := range b.takeOver(first.ChatID, brief.KindRebuild).Planned.Messages {
-		if strings.Contains(m.Content, "mistaken") {
-			t.Errorf("the rebuild would read %q", m.Content)
-		}
-	}
-	b.checkCounters()
 }

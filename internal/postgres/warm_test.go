@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -62,18 +61,6 @@ func TestFirstTurnOnAConnectionPlansNothing(t *testing.T) {
 	b.checkCounters()
 }
 
-func TestPoolForTurnsKeepsAThirdOpen(t *testing.T) {
-	t.Parallel()
-	for parameter, want := range map[string]int32{"": 4, "&pool_min_conns=2": 2, "&pool_min_conns=0": 0, "&pool_max_conns=2": 1} {
-		pool, _, err := OpenForTurns(t.Context(), "postgres://u@127.0.0.1:1/x?sslmode=disable"+parameter, 12)
-		if err != nil {
-			t.Fatal(err)
-		}
-		is(t, pool.Config().MinConns, want, "%q: keeps … open", parameter)
-		pool.Close()
-	}
-}
-
 // What keeps statements from being run on a new connection does not keep the connection from being used.
 func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 	t.Parallel()
@@ -116,29 +103,26 @@ func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	running, locked := firstTurn("One."), make([]uuid.UUID, 12)
+	running, waiting, locked := firstTurn("One."), make([]chat.NewTurn, 12), make([]uuid.UUID, 12)
 	b.start(running)
 	for i := range locked {
 		locked[i] = b.newChat(2)
+		waiting[i] = turnIn(locked[i], "Hello?")
 	}
-	pool := openForTurns(t, b.db.Direct(), 6)
-	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
+	turns := NewTurns(openForTurns(t, b.db.Direct(), 6), memory.DefaultLimits(), b.turns.enqueue)
 	tx := b.begin()
 	mustExec(t, tx, "select from public.chats where id = any($1) for update", locked)
-	var started sync.WaitGroup
-	for _, chatID := range locked {
-		started.Go(func() {
-			found := must(turns.StartTurn(t.Context(), b.user, turnIn(chatID, "Hello?")))(t)
-			is(t, found.Started, true, "started: %+v", found)
-		})
-	}
-	b.awaitBlocked(2)
-	fine(t, turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil), "an error")
-	if found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0); err != nil || found.Content != "Hi" {
-		t.Errorf("found %q, %v", found.Content, err)
-	}
-	noError(t, tx.Commit(t.Context()))
-	started.Wait()
+	noError(t, b.waitsFor(tx, func() error {
+		_ = b.startAtOnce(waiting, turns)
+		return nil
+	}, func() {
+		b.awaitBlocked(2)
+		fine(t, turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil), "an error")
+		if found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0); err != nil || found.Content != "Hi" {
+			t.Errorf("found %q, %v", found.Content, err)
+		}
+	}))
+	is(t, b.count("messages where status = 'streaming'"), 13, "replies run")
 	b.checkCounters()
 }
 
@@ -151,15 +135,22 @@ func TestTurnsOpenFewConnectionsAfterARestart(t *testing.T) {
 	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
 	testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN),
 		"select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'throughline'")
-	var all sync.WaitGroup
-	for range 60 {
-		all.Go(func() {
-			found := must(turns.StartTurn(t.Context(), b.user, firstTurn("Hello?")))(t)
-			is(t, found.Started, true, "started: %+v", found)
-		})
-	}
-	all.Wait()
+	together(t, 60, func(int) error {
+		found, err := turns.StartTurn(t.Context(), b.user, firstTurn("Hello?"))
+		is(t, found.Started, true, "started: %+v", found)
+		return err
+	})
 	if open := pool.Stat().TotalConns(); open > turnsAtOnce(12)+keptOpen(12) {
 		t.Errorf("%d connections for 60 turns", open)
+	}
+}
+
+func TestPoolForTurnsKeepsAThirdOpen(t *testing.T) {
+	t.Parallel()
+	for parameter, want := range map[string]int32{"": 4, "&pool_min_conns=2": 2, "&pool_min_conns=0": 0, "&pool_max_conns=2": 1} {
+		pool, _, err := OpenForTurns(t.Context(), "postgres://u@127.0.0.1:1/x?sslmode=disable"+parameter, 12)
+		noError(t, err)
+		is(t, pool.Config().MinConns, want, "%s", parameter)
+		pool.Close()
 	}
 }
