@@ -41,57 +41,49 @@ var today = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 func TestUnusedMemoriesDecay(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	set := func(content string, days int, change string) uuid.UUID {
-		memory := b.wrote(b.user, content)
-		b.unused(memory, days)
-		if change != "" {
-			b.exec("update memories set "+change+" where id = $1", memory)
-		}
-		return memory
-	}
-	for content, one := range map[string]struct {
+	cases := []struct {
+		content      string
 		days         int
 		change, want string
 	}{
-		"used a month ago":                 {29, "", "1.0000 active 1"},
-		"not used for a month":             {31, "", "0.9500 active 2"},
-		"durable":                          {300, "durable = true", "1.0000 active 2"},
-		"pinned":                           {300, "pinned = true", "1.0000 active 2"},
-		"in the inbox":                     {300, "status = 'inbox'", "1.0000 inbox 2"},
-		"superseded":                       {300, "status = 'superseded'", "1.0000 superseded 2"},
-		"at the end, but used lately":      {80, "confidence = 0.099", "0.0990 active 2"},
-		"at the end, not used for 90 days": {91, "confidence = 0.099", "0.0990 archived 3"},
-		"falls below and is old":           {91, "confidence = 0.104", "0.0988 archived 4"},
-		"exactly at the end":               {91, "confidence = 0.1", "0.1000 archived 3"},
-		"durable at the end":               {300, "confidence = 0.05, durable = true", "0.0500 active 2"},
-		"never used, learnt a year ago": {0, "last_accessed = null, recorded_at = now() - interval '1 year', created_at = now() - interval '1 year'",
+		{"used a month ago", 29, "", "1.0000 active 1"},
+		{"not used for a month", 31, "", "0.9500 active 2"},
+		{"durable", 300, "durable = true", "1.0000 active 2"},
+		{"pinned", 300, "pinned = true", "1.0000 active 2"},
+		{"in the inbox", 300, "status = 'inbox'", "1.0000 inbox 2"},
+		{"superseded", 300, "status = 'superseded'", "1.0000 superseded 2"},
+		{"at the end, but used lately", 80, "confidence = 0.099", "0.0990 active 2"},
+		{"at the end, not used for 90 days", 91, "confidence = 0.099", "0.0990 archived 3"},
+		{"falls below and is old", 91, "confidence = 0.104", "0.0988 archived 4"},
+		{"exactly at the end", 91, "confidence = 0.1", "0.1000 archived 3"},
+		{"durable at the end", 300, "confidence = 0.05, durable = true", "0.0500 active 2"},
+		{"never used, learnt a year ago", 0, "last_accessed = null, recorded_at = now() - interval '1 year', created_at = now() - interval '1 year'",
 			"0.9500 active 2"},
-		"never used, imported today":         {0, "last_accessed = null, recorded_at = now() - interval '1 year'", "1.0000 active 1"},
-		"a day before the month is complete": {30 - 1, "", "1.0000 active 1"},
-	} {
-		memory := set(content, one.days, one.change)
-		defer func() {
-			is(t, b.state(memory), one.want, "%s", content)
-		}()
+		{"never used, imported today", 0, "last_accessed = null, recorded_at = now() - interval '1 year'", "1.0000 active 1"},
+	}
+	made := make([]uuid.UUID, len(cases))
+	for i, c := range cases {
+		made[i] = b.wrote(b.user, c.content)
+		b.unused(made[i], c.days)
+		if c.change != "" {
+			b.exec("update memories set "+c.change+" where id = $1", made[i])
+		}
 	}
 	off := b.newUser()
 	paused := b.wrote(off, "Of one who has switched memories off.")
 	b.unused(paused, 300)
 	b.exec("update memory_users set enabled = false where user_id = $1", off.UserID)
 	version := ask[int](b, "select version from memory_users where user_id = $1", b.user.UserID)
-	for run := range 3 {
-		want := [3]int{3, 3, 0}
-		if run > 0 {
-			want = [3]int{}
-		}
+	for run, want := range [][3]int{{3, 3, 0}, {}, {}} {
 		is(t, b.decay(today, 0), want, "run %d", run)
+	}
+	for i, c := range cases {
+		is(t, b.state(made[i]), c.want, "%s", c.content)
 	}
 	is(t, b.state(paused), "1.0000 active 1", "memories that are switched off")
 	is(t, ask[int](b, "select version from memory_users where user_id = $1", b.user.UserID), version+1, "the user's version went from %d to", version)
-	if got := ask[string](b, `select string_agg(distinct action || ' by ' || actor || ': ' || reason, ', ' order by action || ' by ' || actor || ': ' || reason)
-		from memory_revisions where actor = 'decay'`); got != "ARCHIVE by decay: not used for 90 days, DECAY by decay: not used for 30 days" {
-		t.Errorf("revisions: %s", got)
-	}
+	is(t, ask[[]string](b, "select array_agg(distinct action || ' by ' || actor || ': ' || reason) from memory_revisions where actor = 'decay'"),
+		[]string{"ARCHIVE by decay: not used for 90 days", "DECAY by decay: not used for 30 days"}, "revisions")
 }
 
 // The curve of one memory that is never used, day after day: testdata/decay.golden has the days on which something changes

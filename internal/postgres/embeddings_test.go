@@ -88,22 +88,17 @@ func TestScalesAreStored(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	e := NewEmbeddings(b.pool, 256)
-	if _, found, err := e.ReadScale(t.Context(), "m"); found || err != nil {
-		t.Errorf("found %v, %v", found, err)
+	read := func() []string {
+		scale, found, err := e.ReadScale(t.Context(), "m")
+		return tuple(scale, found, err)
 	}
-	first := recall.Scale{P50: .1, P99: .5, List: 1}
-	for _, scale := range []recall.Scale{first, {P50: .2, P99: .6, List: 1}} {
-		noError(t, e.SaveScale(t.Context(), "m", scale))
-	}
-	if got, found, err := e.ReadScale(t.Context(), "m"); !found || err != nil || got != first {
-		t.Errorf("%+v, found %v, %v", got, found, err)
-	}
-	newer := recall.Scale{P50: .2, P99: .4, Languages: "en", List: 2}
-	for _, scale := range []recall.Scale{newer, first} {
-		noError(t, e.SaveScale(t.Context(), "m", scale))
-	}
-	if got, _, err := e.ReadScale(t.Context(), "m"); err != nil || got != newer {
-		t.Errorf("after a newer list of sentences: %+v, %v", got, err)
+	is(t, read(), tuple(recall.Scale{}, false, nil), "none")
+	first, newer := recall.Scale{P50: .1, P99: .5, List: 1}, recall.Scale{P50: .2, P99: .4, Languages: "en", List: 2}
+	for _, c := range []struct{ saved, want recall.Scale }{
+		{first, first}, {recall.Scale{P50: .2, P99: .6, List: 1}, first}, {newer, newer}, {first, newer}, // a newer list of sentences counts
+	} {
+		noError(t, e.SaveScale(t.Context(), "m", c.saved))
+		is(t, read(), tuple(c.want, true, nil), "after %+v", c.saved)
 	}
 	is(t, ask[int](b, "select dims from embedding_models"), 256, "dims")
 }

@@ -87,44 +87,6 @@ func TestRoundTripsOfATurn(t *testing.T) {
 	wantTrips("1 batches of 4 statements, 2 queries", "save and enqueue") // and the role, beside River's insert
 }
 
-// A message that arrives many times at once is stored once, whether it starts a chat or continues one, and
-// every call reports the one reply.
-func TestSameClientMessageAtOnce(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	for range 20 {
-		b.sendCopies(uuid.Nil)
-		b.sendCopies(b.newChat(1))
-	}
-	is(t, b.count("chats where message_count = 0"), 0, "chats without messages are left behind")
-	is(t, b.count("chats"), 40, "chats")
-}
-
-// sendCopies starts one turn fifty times at once, in a new chat for uuid.Nil.
-func (b *bed) sendCopies(chatID uuid.UUID) {
-	b.t.Helper()
-	copies, clientID := make([]chat.NewTurn, 50), uuid.New()
-	for i := range copies {
-		copies[i] = turnIn(chatID, "Once only.")
-		if chatID == uuid.Nil {
-			copies[i] = firstTurn("Once only.")
-		}
-		copies[i].ClientMessageID = clientID
-	}
-	started, earlier := 0, map[uuid.UUID]bool{}
-	for _, one := range b.startAtOnce(copies) {
-		switch {
-		case one.Started:
-			started++
-		case one.Earlier == nil || one.Earlier.Content != "Once only.":
-			b.t.Errorf("neither started nor found: %+v", one)
-		default:
-			earlier[one.Earlier.MessageID] = true
-		}
-	}
-	is(b.t, tuple(started, len(earlier)), tuple(1, 1), "were started, the others found")
-}
-
 // Two requests that pass each other between read and insert meet at the unique index. The loser finds on its
 // next try what the winner has stored.
 func TestUniqueViolationIsTriedAgain(t *testing.T) {
@@ -261,7 +223,9 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	b := newBed(t)
 	b.newChat(2)
 	first := b.startWithID("What is a fugue?")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(first)))(t).Started, false, "over a running reply")
 	b.fail(first, "A fugue is a mistaken thing")
+	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), repeatOf(first)))(t).Started, false, "as a stranger")
 	found := must(b.turns.StartTurn(t.Context(), b.user, first))(t)
 	mustBe(t, tuple(found.Started, found.Earlier.Status), tuple(false, memory.StatusFailed), "%+v", found)
 	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
@@ -269,6 +233,7 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	second := repeatOf(first)
 	is(t, contents(b.start(second).Buffer), "", "the buffer")
 	b.reply(second, "A fugue is a piece in several voices.")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(second)))(t).Started, false, "over a complete reply")
 	is(t, b.count("messages where chat_id = $1 and role = 'user'", first.ChatID), 1, "user rows")
 	is(t, ask[string](b, "select superseded_by || ' ' || token_count || ' ' || content || ' ' || status from messages where id = $1", first.MessageID),
 		second.MessageID.String()+" 0 A fugue is a mistaken thing failed", "the old reply")
@@ -279,31 +244,4 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	// The brief, which covers the failed reply, is rebuilt without it.
 	is(t, b.brief(first.ChatID).Stale, true, "the brief is stale")
 	is(t, contents(b.takeOver(first.ChatID, brief.KindRebuild).Planned.Messages), "What is a fugue?|", "the rebuild reads")
-}
-
-// Many repeats at once start one reply. A running reply, a later turn, or a reply that did not fail prevents
-// a repeat.
-func TestTryingAgainIsDoneOnce(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	first := b.startWithID("What is a fugue?")
-	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(first)))(t).Started, false, "over a running reply")
-	b.fail(first, "")
-	repeats := make([]chat.NewTurn, 20)
-	for i := range repeats {
-		repeats[i] = repeatOf(first)
-	}
-	var won []chat.NewTurn
-	for i, started := range b.startAtOnce(repeats) {
-		switch {
-		case started.Started:
-			won = append(won, repeats[i])
-		case started.Earlier == nil || started.Earlier.MessageID == first.MessageID && started.Running == uuid.Nil:
-			t.Errorf("neither started nor found: %+v", started)
-		}
-	}
-	mustBe(t, len(won), 1, "replies were started")
-	b.reply(won[0], "In voices.")
-	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(won[0])))(t).Started, false, "over a complete reply")
-	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), repeatOf(first)))(t).Started, false, "as a stranger")
 }
