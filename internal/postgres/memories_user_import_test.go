@@ -24,11 +24,9 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 	r.exec(`update memories set status = 'superseded', valid_from = '2025-03-01', valid_to = '2026-03-01', valid_precision = 'month',
 		retracted_at = now(), superseded_by = $2,
 		lang = 'en', confidence = 0.5 where id = $1`, old.ID, after.ID)
-	for n := range 2 * exportedMemories {
-		r.exec("insert into memories (user_id, content, created_at) values ($1, $2, '2026-01-01')", r.user.UserID, fmt.Sprintf("Number %d.", n))
-	}
-	export := func(user auth.Principal) []bundle.Memory {
-		var all []bundle.Memory
+	r.exec("insert into memories (user_id, content, created_at) select $1, 'Number ' || n || '.', '2026-01-01' from generate_series(1, $2) n",
+		r.user.UserID, 2*exportedMemories)
+	export := func(user auth.Principal) (all []bundle.Memory) {
 		var after *history.MemoryCursor
 		for {
 			page := must(r.memories.ExportMemories(t.Context(), user, after))(t)
@@ -40,17 +38,13 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 			after = &history.MemoryCursor{At: last.CreatedAt, ID: uuid.MustParse(last.ID)}
 		}
 	}
-	exported := export(r.user)
+	exported, other := export(r.user), r.newUser()
 	mustBe(t, len(exported), 2*exportedMemories+3, "were exported")
-	other := r.newUser()
 	for _, want := range []history.ImportedMemories{{Imported: len(exported)}, {Skipped: len(exported)}} {
-		if done, err := r.memories.ImportMemories(t.Context(), other, exported); err != nil || done != want {
-			t.Errorf("%+v, %v", done, err)
-		}
+		is(t, must(r.memories.ImportMemories(t.Context(), other, exported))(t), want, "imported")
 	}
 	is(t, must(r.memories.ImportMemories(t.Context(), r.user, exported))(t).Imported, 0, "one's own")
-	ids := map[string]string{}
-	imported := export(other)
+	ids, imported := map[string]string{}, export(other)
 	for _, memory := range slices.Concat(exported, imported) {
 		ids[memory.ID] = memory.Content
 	}
@@ -125,15 +119,16 @@ func TestOwnersRulesBindMemories(t *testing.T) {
 		create policy sealed on memories as restrictive for update to throughline_app using (false);
 		create policy kept on memories as restrictive for delete to throughline_app using (false);
 		create policy fixed on memory_users as restrictive for update to throughline_app using (enabled is null);`)
-	_, _, errAdd := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Prefers oat milk."})
-	_, errChange := r.memories.ChangeMemory(t.Context(), r.user, kept.ID, history.MemoryChange{Pinned: new(true)})
-	errDelete := r.memories.DeleteMemory(t.Context(), r.user, kept.ID, history.MemoryDeletion{})
-	_, errAll := r.memories.DeleteMemories(t.Context(), r.user)
-	_, errImport := r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)}})
-	_, errSettings := r.memories.ChangeMemorySettings(t.Context(), r.user, history.MemorySettingsChange{Enabled: new(false)})
-	for name, err := range map[string]error{"add": errAdd, "change": errChange, "delete": errDelete, "delete all": errAll, "import": errImport,
-		"settings": errSettings} {
-		is(t, fault.CodeOf(err), fault.ForbiddenByPolicy, "%s: %v", name, err)
+	ctx, imported := t.Context(), []bundle.Memory{{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)}}
+	for name, err := range map[string]error{
+		"add":        errOf2(r.memories.AddMemory(ctx, r.user, history.NewMemory{Content: "Prefers oat milk."})),
+		"change":     errOf(r.memories.ChangeMemory(ctx, r.user, kept.ID, history.MemoryChange{Pinned: new(true)})),
+		"delete":     r.memories.DeleteMemory(ctx, r.user, kept.ID, history.MemoryDeletion{}),
+		"delete all": errOf(r.memories.DeleteMemories(ctx, r.user)),
+		"import":     errOf(r.memories.ImportMemories(ctx, r.user, imported)),
+		"settings":   errOf(r.memories.ChangeMemorySettings(ctx, r.user, history.MemorySettingsChange{Enabled: new(false)})),
+	} {
+		wantFault(t, err, fault.ForbiddenByPolicy, "%s", name)
 	}
 	is(t, r.list(history.MemoriesQuery{}), []string{"Plays the cello."}, "left")
 }
@@ -142,84 +137,63 @@ func TestOwnersRulesBindMemories(t *testing.T) {
 func TestMemoriesTravelWithTheirChat(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
-	r := &remembering{bed: p.bed, memories: NewUserMemories(p.pool, UserMemoriesOptions{})}
+	r := rememberingOf(p.bed)
 	chat, other := p.newChat(2), p.newChat(1)
 	p.exec("update chats set remember = false where id = $1", chat)
-	asked := ask[[]uuid.UUID](p, "select array_agg(id order by seq) from messages where chat_id = $1 and role = 'user'", chat)
-	elsewhere := ask[uuid.UUID](p, "select id from messages where chat_id = $1 and seq = 1", other)
-	old, after := r.said("Lives in Lyon.", asked[0]), r.said("Lives in Porto.", append(asked, elsewhere)...)
+	first, second, elsewhere := p.message(chat, 1), p.message(chat, 3), p.message(other, 1)
+	old, after := r.said("Lives in Lyon.", first), r.said("Lives in Porto.", first, second, elsewhere)
 	r.said("Plays the cello.", elsewhere)
 	p.exec("update memories set status = 'superseded', superseded_by = $2, pinned = true where id = $1", old, after)
 	r.add("Was never said.")
-	receiver := p.newUser()
 	for _, format := range []string{transfer.FormatLines, transfer.FormatObject} {
-		user := receiver
+		r.user = p.newUser()
 		if format == transfer.FormatObject {
-			user = p.newUser()
-			stored, _, err := r.memories.AddMemory(t.Context(), user, history.NewMemory{Content: "lives in porto"})
-			if err != nil || stored.Origin != "user" {
-				t.Fatal(err)
-			}
+			r.add("lives in porto")
 		}
-		made := p.mustImport(user, p.mustExport(p.user, chat, format)).Chats[0].ChatID
-		is(t, p.mustImport(user, p.mustExport(p.user, chat, format)).Skipped, 1, "%s: again", format)
-		remember := ask[bool](p, "select remember from chats where id = $1", made)
-		is(t, remember, false, "%s: the temporary chat is none any more", format)
-		page, err := r.memories.ListMemories(t.Context(), user, history.MemoriesQuery{Status: "all", Limit: 10})
-		mustBe(t, tuple(err, len(page.Memories)), tuple(nil, 2), "%s: %+v", format, page)
+		found := func() []history.Memory {
+			return must(r.memories.ListMemories(t.Context(), r.user, history.MemoriesQuery{Status: "all", Limit: 10}))(t).Memories
+		}
+		exported := p.mustExport(principalOf(t, ask[uuid.UUID](p, "select user_id from chats where id = $1", chat)), chat, format)
+		made := p.mustImport(r.user, exported).Chats[0].ChatID
+		is(t, p.mustImport(r.user, exported).Skipped, 1, "%s: again", format)
+		is(t, ask[bool](p, "select remember from chats where id = $1", made), false, "%s: the temporary chat is none any more", format)
 		byStatus := map[string]history.Memory{}
-		for _, memory := range page.Memories {
+		for _, memory := range found() {
 			byStatus[memory.Status] = memory
 		}
 		lyon, porto := byStatus["superseded"], byStatus["active"]
-		if !lyon.Pinned || lyon.SupersededBy == nil || *lyon.SupersededBy != porto.ID || len(lyon.Sources) != 1 || len(porto.Sources) != 2 ||
-			porto.Sources[0].ChatID != made {
-			t.Errorf("%s: %+v and %+v", format, lyon, porto)
-		}
+		mustBe(t, tuple(len(found()), len(lyon.Sources), len(porto.Sources)), tuple(2, 1, 2), "%s: memories, and their sources: %+v", format, byStatus)
+		is(t, tuple(lyon.Pinned, *lyon.SupersededBy, porto.Sources[0].ChatID), tuple(true, porto.ID, made), "%s: %+v", format, byStatus)
 		p.exec("delete from messages where chat_id = $1", made)
-		page, err = r.memories.ListMemories(t.Context(), user, history.MemoriesQuery{Status: "all", Limit: 10})
-		if left := len(page.Memories); err != nil || (left == 1) != (format == transfer.FormatObject) || left > 1 {
-			t.Errorf("%s: %d are left, %v", format, left, err) // what the user wrote stays
-		}
+		is(t, len(found()) == 1, format == transfer.FormatObject, "%s: left is what the user wrote", format)
 	}
 }
 
-func TestMemoriesOutliveTheirChatWhenTheyAreKept(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
-	store := NewHistory(r.pool, r.limits, Enqueue{}, nil)
-	for _, keep := range []bool{true, false} {
-		chat := r.newChat(1)
-		id := r.said(fmt.Sprintf("Plays the cello: %v.", keep), ask[uuid.UUID](r, "select id from messages where chat_id = $1 and seq = 1", chat))
-		noError(t, store.DeleteChat(t.Context(), r.user, chat, history.ChatDeletion{KeepMemories: keep}))
-		kept, err := r.memories.FindMemory(t.Context(), r.user, id)
-		switch {
-		case keep && (err != nil || kept.Origin != "user" || len(kept.Sources) != 0 || kept.SourceSessionID != nil):
-			t.Errorf("kept %+v, %v", kept, err)
-		case !keep && fault.CodeOf(err) != fault.MemoryNotFound:
-			t.Errorf("not kept: %+v, %v", kept, err)
-		}
-	}
-}
-
+// Which chats are remembered, and what becomes of memories when their chat is deleted.
 func TestTemporaryChats(t *testing.T) {
 	t.Parallel()
-	r := newRemembering(t)
-	store := NewHistory(r.pool, r.limits, Enqueue{}, nil)
+	s := newShelf(t)
+	r := rememberingOf(s.bed)
 	for _, remember := range []*bool{nil, new(true), new(false)} {
-		made, err := store.CreateChat(t.Context(), r.user, history.NewChat{MemoryStrategy: "summary", Remember: remember, Tags: []string{}})
-		if err != nil || made.Remember != (remember == nil || *remember) {
-			t.Errorf("made %+v, %v", made, err)
-		}
-		changed, err := store.ChangeChat(t.Context(), r.user, made.ID, history.ChatChange{Remember: new(!made.Remember)})
-		if err != nil || changed.Remember == made.Remember {
-			t.Errorf("changed %+v, %v", changed, err)
-		}
-		is(t, must(store.ChangeChat(t.Context(), r.user, made.ID, history.ChatChange{Title: history.To("x")}))(t).Remember, changed.Remember, "then")
+		made := s.create(history.NewChat{Remember: remember})
+		is(t, made.Remember, remember == nil || *remember, "made %+v", made)
+		changed := must(s.ChangeChat(t.Context(), s.user, made.ID, history.ChatChange{Remember: new(!made.Remember)}))(t)
+		is(t, changed.Remember, !made.Remember, "changed %+v", changed)
+		is(t, must(s.ChangeChat(t.Context(), s.user, made.ID, history.ChatChange{Title: history.To("x")}))(t).Remember, changed.Remember, "then")
 	}
 	turn := firstTurn("Forget this.")
 	turn.Temporary = true
-	r.start(turn)
-	found := must(store.FindChat(t.Context(), r.user, turn.ChatID))(t)
-	is(t, found.Remember, false, "%+v", found)
+	s.start(turn)
+	is(t, must(s.FindChat(t.Context(), s.user, turn.ChatID))(t).Remember, false, "a temporary chat")
+	for _, keep := range []bool{true, false} {
+		chat := s.newChat(1)
+		id := r.said(fmt.Sprintf("Plays the cello: %v.", keep), s.message(chat, 1))
+		noError(t, s.DeleteChat(t.Context(), s.user, chat, history.ChatDeletion{KeepMemories: keep}))
+		kept, err := r.memories.FindMemory(t.Context(), s.user, id)
+		if keep {
+			is(t, tuple(err, kept.Origin, len(kept.Sources), kept.SourceSessionID == nil), tuple(nil, "user", 0, true), "kept")
+			continue
+		}
+		wantFault(t, err, fault.MemoryNotFound, "not kept: %+v", kept)
+	}
 }

@@ -245,3 +245,25 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	is(t, b.brief(first.ChatID).Stale, true, "the brief is stale")
 	is(t, contents(b.takeOver(first.ChatID, brief.KindRebuild).Planned.Messages), "What is a fugue?|", "the rebuild reads")
 }
+
+// A message that arrives many times at once is stored once, and every call reports the one reply.
+func TestSameClientMessageAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for range 20 {
+		copies, clientID, started := make([]chat.NewTurn, 50), uuid.New(), 0
+		for i := range copies {
+			copies[i] = firstTurn("Once only.")
+			copies[i].ClientMessageID = clientID
+		}
+		for _, one := range b.startAtOnce(copies) {
+			if one.Started {
+				started++
+			} else if one.Earlier == nil || one.Earlier.Content != "Once only." {
+				t.Errorf("neither started nor found: %+v", one)
+			}
+		}
+		is(t, started, 1, "were started")
+	}
+	is(t, tuple(b.count("chats"), b.count("messages")), tuple(20, 40), "chats, messages")
+}

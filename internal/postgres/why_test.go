@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -81,18 +82,13 @@ func TestWhyOfOtherMessages(t *testing.T) {
 	if why := b.why(imported); why.Receipt != nil || why.Brief != nil || why.Recalled == nil || why.Recent == nil {
 		t.Errorf("%+v", why)
 	}
-	alone := b.say(chatID, "user", "Nobody answers.")
-	for _, c := range []struct {
-		user auth.Principal
-		id   uuid.UUID
-		want fault.Code
-	}{{b.user, alone, fault.MessageNotFound}, {b.user, uuid.New(), fault.MessageNotFound}, {b.newUser(), turn.MessageID, fault.MessageNotFound}} {
-		wantFault(t, errOf(b.searches().WhyReply(t.Context(), c.user, c.id)), c.want, "…, want %s", c.want)
-	}
-	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", chatID)
-	if _, err := b.searches().WhyReply(t.Context(), b.user, turn.MessageID); fault.CodeOf(err) != fault.ChatExpired {
-		t.Errorf("%v", err)
-	}
+	alone := b.say(chatID, "user", "There is no answer.")
+	why := func(user auth.Principal, id uuid.UUID) error { return errOf(b.searches().WhyReply(t.Context(), user, id)) }
+	wantFault(t, why(b.user, alone), fault.MessageNotFound, "without a reply")
+	wantFault(t, why(b.user, uuid.New()), fault.MessageNotFound, "none")
+	wantFault(t, why(b.newUser(), turn.MessageID), fault.MessageNotFound, "another user's")
+	shelf{bed: b}.expire(chatID)
+	wantFault(t, why(b.user, turn.MessageID), fault.ChatExpired, "of an expired chat")
 }
 
 func TestWhyNamesMemoriesAndTheirSources(t *testing.T) {
@@ -100,19 +96,16 @@ func TestWhyNamesMemoriesAndTheirSources(t *testing.T) {
 	b := newBed(t)
 	chatID, turn := b.remembered()
 	ids := b.memorize(b.user, "Plays the cello.", "Eats no nuts.", "Is deleted soon.")
-	message := ask[uuid.UUID](b, "select id from messages where chat_id = $1 and seq = 5", chatID)
+	message := b.message(chatID, 5)
 	b.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
 		values ($1, $2, $3, $4, 5, 'Plays the cello.', 'my cello', '2026-03-03')`, ids["Plays the cello."], message, b.user.UserID, chatID)
 	b.exec(`update messages set metadata = jsonb_set(metadata, '{memory,memories}', jsonb_build_array($1::text, $2::text, $3::text)) where id = $4`,
 		ids["Eats no nuts."].String(), ids["Is deleted soon."].String(), ids["Plays the cello."].String(), turn.MessageID)
 	b.exec("delete from memories where id = $1", ids["Is deleted soon."])
-	why := b.why(turn.MessageID)
-	if len(why.Memories) != 2 || why.Memories[0].Content != "Eats no nuts." || why.Memories[0].Status != "active" || len(why.Memories[0].Sources) != 0 {
-		t.Fatalf("%+v", why.Memories)
-	}
-	sources := why.Memories[1].Sources
-	if len(sources) != 1 || sources[0].MessageID != message || sources[0].ChatID != chatID || sources[0].Seq != 5 || sources[0].Quote != "my cello" ||
-		sources[0].SaidAt.IsZero() {
-		t.Errorf("%+v", sources)
-	}
+	found := b.why(turn.MessageID).Memories
+	mustBe(t, len(found), 2, "%+v", found)
+	is(t, tuple(found[0].Content, found[0].Status, len(found[0].Sources), len(found[1].Sources)), tuple("Eats no nuts.", "active", 0, 1), "%+v", found)
+	source := found[1].Sources[0]
+	is(t, tuple(source.MessageID, source.ChatID, source.Seq, source.Quote, source.SaidAt.UTC().Format(time.DateOnly)),
+		tuple(message, chatID, 5, "my cello", "2026-03-03"), "%+v", source)
 }
