@@ -4,17 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
-	"sync"
+	"reflect"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -287,36 +291,145 @@ func (b *bed) checkCounters() {
 	is(b.t, wrong, 0, "the counters of … chats are wrong")
 }
 
-// awaitBlocked waits until that many backends of the test's database wait for a lock.
-func (b *bed) awaitBlocked(n int) {
-	b.t.Helper()
-	testkit.Eventually(b.t, "somebody waits for a lock", func() bool {
-		return b.count(`pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
-	})
+// place is a database that tests use one after the other, with the server's pool on it: most tests take less time than a
+// clone of the template, and less than new connections need to plan what triggers do.
+type place struct {
+	db   testkit.Database
+	pool *pgxpool.Pool
+	// wiper deletes a test's rows, without triggers.
+	wiper *pgx.Conn
 }
 
-// waitsFor makes a call that has to wait for what a transaction has locked. Once it does, the transaction makes its last
-// statements and commits. It returns the error of the call.
-func (b *bed) waitsFor(tx pgx.Tx, call func() error, last ...func()) error {
-	b.t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	b.awaitBlocked(1)
-	for _, do := range last {
-		do()
-	}
-	noError(b.t, tx.Commit(b.t.Context()))
-	return testkit.Receive(b.t, "the call that waited ends", done)
-}
+// places are those that no test uses now.
+var places = make(chan place, 64)
 
-// together makes so many calls at once, which must succeed.
-func together(t testing.TB, calls int, call func(n int) error) {
+// anyPlace is a place for the test alone, until it ends.
+func anyPlace(t *testing.T) place {
 	t.Helper()
-	failed := make([]error, calls)
-	var all sync.WaitGroup
-	for n := range failed {
-		all.Go(func() { failed[n] = call(n) })
+	var p place
+	select {
+	case p = <-places:
+	default:
+		p = newPlace(t)
 	}
-	all.Wait()
-	noError(t, errors.Join(failed...))
+	t.Cleanup(func() {
+		if !t.Failed() && p.wipe(t) {
+			places <- p
+		}
+	})
+	return p
 }
+
+// lasting is a test whose database outlives it.
+type lasting struct{ testing.TB }
+
+func (lasting) Cleanup(do func()) { testkit.AtEnd(do) }
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // it outlives the test
+	p := place{db: testkit.NewDatabase(lasting{t})}
+	p.pool = openPool(t, p.db, 20)
+	p.wiper = must(pgx.Connect(ctx, p.db.AdminDSN))(t)
+	testkit.AtEnd(func() {
+		p.pool.Close()
+		_ = p.wiper.Close(ctx) // the tests are over
+	})
+	noError(t, errOf(p.wiper.Exec(ctx, "set session_replication_role = replica")))
+	return p
+}
+
+// wipe deletes all rows, unless somebody is at work yet.
+func (p place) wipe(t *testing.T) bool {
+	t.Helper()
+	const everyRow = `do $$ declare name regclass; begin
+		for name in select oid from pg_class where relkind = 'r' and relname <> 'river_migration'
+		  and relnamespace::regnamespace::text in ('public', 'auth', 'realtime', 'river') loop
+		  execute format('delete from %s', name);
+		end loop; end $$`
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	if p.pool.Stat().AcquiredConns() > 0 {
+		return false
+	}
+	_, err := p.wiper.Exec(ctx, everyRow)
+	return err == nil
+}
+
+// difference is empty for what is the same: nil and an empty slice are.
+func difference[T any](got, want T) string {
+	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Exporter(func(reflect.Type) bool { return true }))
+}
+
+// is says so when something is otherwise than wanted.
+func is[T any](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if diff := difference(got, want); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
+	}
+}
+
+// mustBe is is, and ends the test: the rest would make no sense.
+func mustBe[T any](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if diff := difference(got, want); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
+	}
+}
+
+// wantFault says so when something was not refused for this reason.
+func wantFault(t testing.TB, err error, reason fault.Code, what string, args ...any) {
+	t.Helper()
+	if fault.CodeOf(err) != reason {
+		t.Errorf("%s: %v, want %s", fmt.Sprintf(what, args...), err, reason)
+	}
+}
+
+// faultOf is the details of an error of the contract, which must have this code.
+func faultOf(t testing.TB, err error, code fault.Code) map[string]any {
+	t.Helper()
+	known, ok := errors.AsType[*fault.Error](err)
+	if !ok || known.Code != code {
+		t.Fatalf("refused with %v, want %s", err, code)
+	}
+	return known.Details
+}
+
+// noError ends the test for an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must is the value of a call that must succeed: must(call())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return value
+	}
+}
+
+// fine says so when something failed.
+func fine(t testing.TB, err error, what string, args ...any) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", fmt.Sprintf(what, args...), err)
+	}
+}
+
+// tuple is several values to compare at once.
+func tuple(columns ...any) []string {
+	texts := make([]string, len(columns))
+	for i, column := range columns {
+		texts[i] = fmt.Sprint(column)
+	}
+	return texts
+}
+
+// errOf is the error of a call whose value does not matter.
+func errOf[T any](_ T, err error) error { return err }
+
+func errOf2[A, B any](_ A, _ B, err error) error { return err }

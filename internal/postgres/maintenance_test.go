@@ -1,14 +1,23 @@
 package postgres
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // The sweep and the inspect view find exactly the chats that memory.Due calls
@@ -95,42 +104,32 @@ func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 	limits.ChunkThreshold, limits.KRawTurns = 5, 1
 	b := newBedWith(t, limits, 4)
 	m := NewMaintenance(b.pool, limits)
-	late := func() (float64, int) {
+	// wantLate compares hours, of the metric and of what people see.
+	wantLate := func(hours, shown int, what string) {
 		t.Helper()
-		got := must(m.Backlog(t.Context()))(t)
-		return got.OldestUnfoldedTurn, got.PutOffChats
+		late := must(m.Backlog(t.Context()))(t).OldestUnfoldedTurn
+		seen := ask[float64](b, "select coalesce(max(extract(epoch from late_by)), 0)::float8 from inspect.due_folds(5, 1)")
+		is(t, tuple(int(late/3600), int(seen/3600)), tuple(hours, shown), "%s: late by %v and %v", what, late, seen)
 	}
-	if seconds, putOff := late(); seconds != 0 || putOff != 0 {
-		t.Errorf("of nothing: %v, %d", seconds, putOff)
-	}
+	is(t, must(m.Backlog(t.Context()))(t).OldestUnfoldedTurn, 0, "of nothing")
 	chatID := b.newChat(3)
 	b.exec("insert into river.river_job (kind, queue, max_attempts, args) values ('fold_brief', 'memory', 1, jsonb_build_object('chat_id', $1::uuid))", chatID)
 	b.exec("update messages set created_at = now() - interval '1 month', updated_at = now() - interval '1 month' where chat_id = $1", chatID)
-	shown := func() float64 {
-		return ask[float64](b, "select extract(epoch from late_by)::float8 from inspect.due_folds(5, 1)")
-	}
-	if seconds, _ := late(); seconds <= 0 || seconds > 600 || shown() > 600 {
-		t.Errorf("due since a moment ago, but late by %v and %v", seconds, shown())
-	}
+	is(t, must(m.Backlog(t.Context()))(t).OldestUnfoldedTurn > 0, true, "it is late")
+	wantLate(0, 0, "due since a moment ago")
 	b.exec("update river.river_job set created_at = now() - interval '2 hours', state = 'scheduled'")
-	if seconds, _ := late(); seconds < 7200 || seconds > 7800 || shown() < 7200 || shown() > 7800 {
-		t.Errorf("its job waits for two hours: %v and %v", seconds, shown())
-	}
+	wantLate(2, 2, "its job waits for two hours")
 	// Without a job, because its folds fail, it has waited since the first that failed.
 	b.exec("update river.river_job set state = 'cancelled', finalized_at = now()")
-	if seconds, _ := late(); seconds != 0 || shown() > 600 {
-		t.Errorf("after its job: %v and %v", seconds, shown())
-	}
+	is(t, must(m.Backlog(t.Context()))(t).OldestUnfoldedTurn, 0, "after its job")
+	wantLate(0, 0, "after its job")
 	b.exec(`insert into throughline.work (kind, key, user_id, failures, failure, failing_since, retry_at)
 		values ('fold', $1, $2, 3, 'refused: none', now() - interval '3 hours', now() + interval '1 hour')`, chatID, b.user.UserID)
-	if seconds, putOff := late(); seconds < 10_800 || seconds > 11_400 || putOff != 1 || shown() < 10_800 {
-		t.Errorf("its folds have failed for three hours: %v and %v, %d", seconds, shown(), putOff)
-	}
+	wantLate(3, 3, "its folds have failed for three hours")
 	is(t, ask[string](b, "select fold_failures || fold_failure || (retry_at > now())::text from inspect.due_folds(5, 1)"), "3refused: nonetrue", "the view says")
 	b.exec("insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}', 'retryable')")
-	if got, err := m.Backlog(t.Context()); err != nil || got.QueueDepth["memory"] != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got := must(m.Backlog(t.Context()))(t)
+	is(t, tuple(got.QueueDepth["memory"], got.PutOffChats), tuple(1, 1), "%+v", got)
 }
 
 // A fold that found nothing to do is not asked for again until the buffer changes, also not if that happened while it looked.
@@ -165,34 +164,206 @@ func TestAFoldIsSettledOnlyForTheBufferThatItSaw(t *testing.T) {
 func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	maintenance := NewMaintenance(b.pool, b.limits)
-	due := func() []uuid.UUID {
-		folds, rebuilds, err := maintenance.DueChats(t.Context())
-		if err != nil || len(rebuilds) != 0 {
-			t.Fatal(rebuilds, err)
-		}
-		return folds
-	}
 	chatID := b.newChat(3)
-	watched := func() bool {
-		return ask[bool](b, "select thousands_to_fold is not null from conversation_briefs where chat_id = '"+chatID.String()+"'")
+	watched := func() bool { return b.count("conversation_briefs where thousands_to_fold is not null") == 1 }
+	want := func(due int, watch bool, what string) {
+		t.Helper()
+		folds, rebuilds, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
+		is(t, tuple(err, len(rebuilds), len(folds), watched()), tuple(nil, 0, due, watch), "%s: … are due, watched", what)
 	}
 	b.exec("update conversation_briefs set pending_tokens = 6500 where chat_id = $1", chatID)
-	if folds := due(); len(folds) != 0 || !watched() {
-		t.Errorf("a moment after the last turn %d are due, watched: %v", len(folds), watched())
-	}
+	want(0, true, "a moment after the last turn")
 	b.exec("alter table conversation_briefs disable trigger conversation_briefs_keep")
 	b.exec("update conversation_briefs set updated_at = now() - interval '2 hours'")
 	b.exec("alter table conversation_briefs enable always trigger conversation_briefs_keep")
-	if folds := due(); len(folds) != 0 || watched() {
-		t.Errorf("after two hours %d are due, watched: %v", len(folds), watched())
-	}
+	want(0, false, "after two hours")
 	b.exec("update chats set max_turns = 1 where id = $1", chatID)
-	is(t, len(due()), 1, "with fewer turns allowed … are due")
+	want(1, true, "with fewer turns allowed")
 	b.exec("update chats set max_turns = null where id = $1", chatID)
 	b.exec("update conversation_briefs set settled_tokens = pending_tokens, settled_turns = pending_turns")
 	b.start(turnIn(chatID, "One more."))
-	if !watched() {
-		t.Error("not watched after another turn")
+	is(t, watched(), true, "watched after another turn")
+}
+
+// reading gives the bed's turns long-term memory. It returns what is asked for: whether a job is to run at once.
+func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
+	b.t.Helper()
+	asked = map[uuid.UUID][]bool{}
+	enqueue = b.turns.enqueue
+	enqueue.ExtractDelay = 2 * time.Minute
+	enqueue.Extract = func(_ context.Context, _ pgx.Tx, chatID uuid.UUID, at time.Time) error {
+		if wait := time.Until(at); !at.IsZero() && (wait < time.Minute || wait > 3*time.Minute) {
+			b.t.Errorf("the job is to run in %v", wait)
+		}
+		asked[chatID] = append(asked[chatID], at.IsZero())
+		return nil
 	}
+	b.turns = NewTurns(b.pool, b.limits, enqueue)
+	return enqueue, asked
+}
+
+// The first reply that was not read makes a chat due, the sixth at once, and no other costs anything. What is stored without a
+// reply is read as well, whoever stored it: apps, and tools by MCP.
+func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, asked := b.reading()
+	first := firstTurn("Turn 0.")
+	b.exchange(first, "I see.")
+	for n := 1; n < 8; n++ {
+		b.exchange(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)), "I see.")
+	}
+	is(t, fmt.Sprint(asked[first.ChatID]), "[false true]", "asked at once")
+	// What was read makes nothing due, and neither does a chat that is not to be remembered.
+	b.exec("update conversation_briefs set extracted_seq = 16, extract_due_at = null where chat_id = $1", first.ChatID)
+	b.exchange(turnIn(first.ChatID, "Turn 9."), "I see.")
+	forgotten := firstTurn("Turn 0.")
+	b.start(forgotten)
+	b.exec("update chats set remember = false where id = $1", forgotten.ChatID)
+	b.reply(forgotten, "I see.")
+	is(t, fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]), "[false true false] []", "asked at once")
+	store, stored := NewHistory(b.pool, b.limits, enqueue, nil), b.emptyChat()
+	say := func(role, content string) {
+		t.Helper()
+		noError(t, errOf(store.StoreMessages(t.Context(), b.user, stored, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}})))
+	}
+	say("assistant", "Welcome.")
+	is(t, len(asked[stored]), 0, "a greeting alone makes a chat due")
+	for n := range 7 {
+		say("user", fmt.Sprintf("I own %d violoncellos.", n))
+	}
+	is(t, fmt.Sprint(asked[stored]), "[false true]", "asked at once")
+}
+
+// The other chats of a user are read at once. Without long-term memory a turn makes no row and no job.
+func TestHurryReadsTheOtherChatsOfTheUser(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chat, off := b.newChat(7), NewExtracts(b.pool, Enqueue{})
+	is(t, ask[int](b, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"), 0, "rows")
+	fine(t, off.Hurry(t.Context(), b.user, uuid.New()), "an error")
+	wantFault(t, errOf(off.Extract(t.Context(), b.user, chat)), fault.MemoryOff, "refused")
+	enqueue, asked := b.reading()
+	one, two := b.newChat(1), b.newChat(1)
+	user := b.user
+	b.user = b.newUser()
+	stranger := b.newChat(1)
+	noError(t, NewExtracts(b.pool, enqueue).Hurry(t.Context(), user, two))
+	is(t, fmt.Sprint(asked[one], asked[two], asked[stranger]), "[false true] [false] [false]", "asked at once")
+}
+
+// A request waits until all whole turns are read, and answers with the last row of the ledger.
+func TestRequestedExtraction(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, asked := b.reading()
+	extracts := NewExtracts(b.pool, enqueue)
+	first := firstTurn("One.")
+	b.exchange(first, "I see.")
+	b.start(turnIn(first.ChatID, "This one runs."))
+	go func() {
+		testkit.Eventually(t, "it was asked for", func() bool {
+			return ask[bool](b, "select extract_due_at = '-infinity' from conversation_briefs where chat_id = $1", first.ChatID)
+		})
+		b.exec(`with read as (update conversation_briefs set extracted_seq = 2 where chat_id = $1 returning chat_id, user_id)
+			insert into memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result, dropped) select chat_id, user_id, 1, 2, 1, 'empty',
+			  '{"moment": 2}' from read`, first.ChatID)
+	}()
+	row, err := extracts.Extract(t.Context(), b.user, first.ChatID)
+	if err != nil || row.SeqFrom != 1 || row.SeqTo != 2 || row.Result != "empty" || string(row.Dropped) != `{"moment": 2}` || row.ID == uuid.Nil {
+		t.Errorf("%+v, %v", row, err)
+	}
+	again := must(extracts.Extract(t.Context(), b.user, first.ChatID))(t)
+	is(t, tuple(again.ID, len(asked[first.ChatID])), tuple(row.ID, 2), "once more: %+v, …, asked", again)
+	running := firstTurn("This one runs.")
+	b.start(running)
+	if row, err := extracts.Extract(t.Context(), b.user, running.ChatID); err != nil || row.ID != uuid.Nil || row.SeqFrom != 1 || row.SeqTo != 0 ||
+		row.Result != "empty" || string(row.Dropped) != "{}" {
+		t.Errorf("nothing was said: %+v, %v", row, err)
+	}
+	wantFault(t, errOf(extracts.Extract(t.Context(), b.newUser(), first.ChatID)), fault.ChatNotFound, "another user's")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	unread := firstTurn("Two.")
+	b.exchange(unread, "I see.")
+	if _, err := extracts.Extract(ctx, b.user, unread.ChatID); err == nil {
+		t.Error("an extraction that nobody makes has ended")
+	}
+}
+
+// Hundreds of callers who wait cost no more statements than one, and all are told.
+func TestManyWaitForAnExtraction(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, _ := b.reading()
+	first := b.newChat(1)
+	counted := b.countTrips()
+	extracts := NewExtracts(b.turns.pool, enqueue)
+	const callers = 200
+	ended := make(chan error, callers)
+	for range callers {
+		go func() { ended <- errOf(extracts.Extract(t.Context(), b.user, first)) }()
+	}
+	testkit.Eventually(t, "all wait", func() bool {
+		extracts.progress.mu.Lock()
+		defer extracts.progress.mu.Unlock()
+		w := extracts.progress.waiting[readPlace{first, 0}]
+		return w != nil && w.callers == callers
+	})
+	counted.since()
+	time.Sleep(10 * lookEvery)
+	if looks := counted.queries.Load() + counted.batches.Load(); looks > 30 {
+		t.Errorf("%d statements in a second", looks)
+	}
+	b.exec("update conversation_briefs set extracted_seq = 2 where chat_id = $1", first)
+	for range callers {
+		noError(t, testkit.Receive(t, "a caller is told", ended))
+	}
+}
+
+// Nobody saves a reply whose server died. Whoever ends it makes its chat due, unless it is due or not to be remembered.
+func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, asked := b.reading()
+	maintenance, store := NewMaintenance(b.pool, b.limits), NewHistory(b.pool, b.limits, enqueue, nil)
+	maintenance.ExtractAfter(enqueue.ExtractDelay)
+	const soon, never = "extract_due_at between now() + interval '1 min' and now() + interval '3 min'", "extract_due_at is null"
+	sweep := func(chat.NewTurn) error { return errOf(maintenance.InterruptAbandonedReplies(t.Context())) }
+	for name, c := range map[string]struct {
+		before string
+		end    func(turn chat.NewTurn) error
+		want   string
+	}{
+		"the sweep": {"", sweep, soon},
+		"a server":  {"", func(chat.NewTurn) error { return errOf(b.turns.InterruptAbandoned(t.Context())) }, soon},
+		"the same message, resent": {"", func(turn chat.NewTurn) error {
+			again := turnIn(turn.ChatID, turn.Content)
+			again.ClientMessageID = turn.ClientMessageID
+			started, err := b.turns.StartTurn(t.Context(), b.user, again)
+			is(t, tuple(started.Started, started.Earlier != nil), tuple(false, true), "it is another message: %+v", started)
+			return err
+		}, soon},
+		"a clear": {"", func(turn chat.NewTurn) error { return errOf(store.ClearChat(t.Context(), b.user, turn.ChatID)) }, soon},
+		"a sweep without memories": {"", func(chat.NewTurn) error {
+			return errOf(NewMaintenance(b.pool, b.limits).InterruptAbandonedReplies(t.Context()))
+		}, never},
+		"a chat that is not to be remembered": {"update chats set remember = false where id = $1", sweep, never},
+		"a chat that is due at once": {"update conversation_briefs set extract_due_at = '-infinity' where chat_id = $1", sweep,
+			"extract_due_at = '-infinity'"},
+		"a chat that was read": {"update conversation_briefs set extracted_seq = 2 where chat_id = $1", sweep, never},
+	} {
+		turn := b.startWithID("I am allergic to walnuts.")
+		if c.before != "" {
+			b.exec(c.before, turn.ChatID)
+		}
+		b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
+		fine(t, c.end(turn), "%s", name)
+		got := ask[string](b, "select m.status || ', ' || coalesce("+c.want+`, false) || ', due ' || coalesce(b.extract_due_at::text, 'never')
+			from messages m join conversation_briefs b using (chat_id) where m.id = $1`, turn.MessageID)
+		if !strings.HasPrefix(got, "interrupted, true") {
+			t.Errorf("%s: the reply is %s", name, got)
+		}
+	}
+	is(t, len(asked), 0, "jobs were inserted: %v", asked)
 }

@@ -2,14 +2,20 @@ package postgres
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
@@ -27,27 +33,17 @@ func TestMemoriesAreSearchedByMeaning(t *testing.T) {
 		{Bare: recall.Bare{ID: near.ID, Words: near.Content}, Vector: axis(3)}, {Bare: recall.Bare{ID: far.ID, Words: far.Content}, Vector: axis(4)},
 	}))(t)
 	is(t, saved, 2, "saved")
-	query := history.MemoriesQuery{Text: "umbrella", Status: history.StatusCurrent, Limit: 10}
-	found := func(vector recall.Vector) []string {
-		t.Helper()
-		query.Vector, query.LeastCosine = vector, .5
-		all := []string{}
-		for _, m := range must(r.memories.ListMemories(t.Context(), r.user, query))(t).Memories {
-			all = append(all, m.Content)
-		}
-		return all
+	found := func(user auth.Principal, vector recall.Vector, kind string) []history.Memory {
+		query := history.MemoriesQuery{Text: "umbrella", Status: history.StatusCurrent, Limit: 10, Type: kind, Vector: vector, LeastCosine: .5}
+		return must(r.memories.ListMemories(t.Context(), user, query))(t).Memories
 	}
 	byMeaning := recall.Vector{Model: "m", Values: axis(3)}
-	is(t, found(byMeaning)[0], near.Content, "the best")
-	is(t, len(found(byMeaning)), 6, "all")
-	for _, none := range []recall.Vector{{}, {Model: "another", Values: axis(3)}} {
-		is(t, len(found(none)), 5, "by words alone: %q", found(none))
-	}
-	query.Type = "pattern"
-	is(t, len(found(byMeaning)), 0, "of another type")
-	query.Type = ""
-	r.user = r.newUser()
-	is(t, len(found(byMeaning)), 0, "of another user")
+	is(t, found(r.user, byMeaning, "")[0].Content, near.Content, "the best")
+	is(t, len(found(r.user, byMeaning, "")), 6, "all")
+	is(t, len(found(r.user, recall.Vector{}, "")), 5, "by words alone")
+	is(t, len(found(r.user, recall.Vector{Model: "another", Values: axis(3)}, "")), 5, "by words alone")
+	is(t, len(found(r.user, byMeaning, "pattern")), 0, "of another type")
+	is(t, len(found(r.newUser(), byMeaning, "")), 0, "of another user")
 }
 
 func TestMemoriesAreFiltered(t *testing.T) {
@@ -105,7 +101,8 @@ func TestMemoriesAreFiltered(t *testing.T) {
 	is(t, seen, []string{"Likes", "Lives", "Lives", "Owned"}, "seen")
 }
 
-func TestForgettingByWordsFindsWhatIsMeant(t *testing.T) {
+// Only what the user has seen is forgotten, as it was seen.
+func TestWhatChangedIsNotForgottenUnseen(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	for _, content := range []string{
@@ -117,30 +114,18 @@ func TestForgettingByWordsFindsWhatIsMeant(t *testing.T) {
 	for query, want := range map[string]int{
 		"my knee": 2, "the user's knees": 2, "everything about the marathon": 1, "Schwester": 1, "東京": 1, "unicorn": 0, "!!": 0, "the unknown thing": 0,
 	} {
-		found, err := r.memories.FindForgettable(t.Context(), r.user, query)
-		if err != nil || len(found) != want || found == nil {
-			t.Errorf("%q: %+v, %v", query, found, err)
-		}
+		found := must(r.memories.FindForgettable(t.Context(), r.user, query))(t)
+		is(t, tuple(len(found), found != nil), tuple(want, true), "%q: %+v", query, found)
 	}
-}
-
-// Only what the user has seen is forgotten, as it was seen.
-func TestWhatChangedIsNotForgottenUnseen(t *testing.T) {
-	t.Parallel()
-	r := newRemembering(t)
-	r.add("Her knee hurts.")
-	changed := r.add("Her other knee is fine.")
 	candidates, token, err := history.ProposeForgetting(t.Context(), r.memories, r.user, "knee")
-	if err != nil || len(candidates) != 2 {
-		t.Fatalf("%+v, %v", candidates, err)
-	}
-	r.change(changed.ID, history.MemoryChange{Content: new("Her other knee hurts, too.")})
+	mustBe(t, tuple(err, len(candidates)), tuple(nil, 2), "%+v", candidates)
+	r.change(candidates[0].ID, history.MemoryChange{Content: new("Her other knee hurts, too.")})
 	r.add("The knee of her dog hurts.")
 	wantFault(t, errOf(history.Forget(t.Context(), r.memories, r.newUser(), token)), fault.ValidationFailed, "another user's token")
 	for _, want := range []int{1, 0} {
 		is(t, must(history.Forget(t.Context(), r.memories, r.user, token))(t), want, "forgot")
 	}
-	is(t, len(r.list(history.MemoriesQuery{})), 2, "left")
+	is(t, len(r.list(history.MemoriesQuery{})), 6, "left")
 }
 
 func TestForgettingEverythingSkipsWhatIsUnread(t *testing.T) {
@@ -175,4 +160,168 @@ func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
 		}
 	}
 	is(t, <-r.rebuilt, covered, "was rebuilt")
+}
+
+// decay runs the job for a day; it returns how many memories have decayed, were archived and deleted.
+func (b *bed) decay(day time.Time, deleteDays int) [3]int {
+	b.t.Helper()
+	decayed, archived, deleted, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(b.t.Context(), day, deleteDays)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return [3]int{decayed, archived, deleted}
+}
+
+// state returns "0.9500 active 2": confidence, status and version.
+func (b *bed) state(memory uuid.UUID) string {
+	b.t.Helper()
+	return ask[string](b, "select to_char(confidence, 'FM0.0000') || ' ' || status || ' ' || version from memories where id = $1", memory)
+}
+
+// unused makes a memory one that was used so many days ago for the last time.
+func (b *bed) unused(memory uuid.UUID, days int) {
+	b.t.Helper()
+	b.exec("update memories set last_accessed = now() - make_interval(days => $2) where id = $1", memory, days)
+}
+
+var today = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+
+func TestUnusedMemoriesDecay(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	cases := []struct {
+		content      string
+		days         int
+		change, want string
+	}{
+		{"used a month ago", 29, "", "1.0000 active 1"},
+		{"not used for a month", 31, "", "0.9500 active 2"},
+		{"durable", 300, "durable = true", "1.0000 active 2"},
+		{"pinned", 300, "pinned = true", "1.0000 active 2"},
+		{"in the inbox", 300, "status = 'inbox'", "1.0000 inbox 2"},
+		{"superseded", 300, "status = 'superseded'", "1.0000 superseded 2"},
+		{"at the end, but used lately", 80, "confidence = 0.099", "0.0990 active 2"},
+		{"at the end, not used for 90 days", 91, "confidence = 0.099", "0.0990 archived 3"},
+		{"falls below and is old", 91, "confidence = 0.104", "0.0988 archived 4"},
+		{"exactly at the end", 91, "confidence = 0.1", "0.1000 archived 3"},
+		{"durable at the end", 300, "confidence = 0.05, durable = true", "0.0500 active 2"},
+		{"never used, learnt a year ago", 0, "last_accessed = null, recorded_at = now() - interval '1 year', created_at = now() - interval '1 year'",
+			"0.9500 active 2"},
+		{"never used, imported today", 0, "last_accessed = null, recorded_at = now() - interval '1 year'", "1.0000 active 1"},
+	}
+	made := make([]uuid.UUID, len(cases))
+	for i, c := range cases {
+		made[i] = b.wrote(b.user, c.content)
+		b.unused(made[i], c.days)
+		if c.change != "" {
+			b.exec("update memories set "+c.change+" where id = $1", made[i])
+		}
+	}
+	off := b.newUser()
+	paused := b.wrote(off, "Of one who has switched memories off.")
+	b.unused(paused, 300)
+	b.exec("update memory_users set enabled = false where user_id = $1", off.UserID)
+	version := ask[int](b, "select version from memory_users where user_id = $1", b.user.UserID)
+	for run, want := range [][3]int{{3, 3, 0}, {}, {}} {
+		is(t, b.decay(today, 0), want, "run %d", run)
+	}
+	for i, c := range cases {
+		is(t, b.state(made[i]), c.want, "%s", c.content)
+	}
+	is(t, b.state(paused), "1.0000 active 1", "memories that are switched off")
+	is(t, ask[int](b, "select version from memory_users where user_id = $1", b.user.UserID), version+1, "the user's version went from %d to", version)
+	is(t, ask[[]string](b, "select array_agg(distinct action || ' by ' || actor || ': ' || reason) from memory_revisions where actor = 'decay'"),
+		[]string{"ARCHIVE by decay: not used for 90 days", "DECAY by decay: not used for 30 days"}, "revisions")
+}
+
+// The curve of one memory that is never used, day after day: testdata/decay.golden has the days on which something changes
+// for a reader. A job that comes late catches up on nothing.
+func TestDecayCurve(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	memory := b.wrote(b.user, "Plays the cello.")
+	var curve strings.Builder
+	archived := 0
+	for day := 1; archived == 0 && day < 400; day++ {
+		b.exec("update memories set last_accessed = now() - make_interval(days => $1, secs => 1)", day)
+		before := b.state(memory)
+		b.decay(today.AddDate(0, 0, day), 0)
+		after := b.state(memory)
+		fields := strings.Fields(after)
+		if fields[1] == "archived" {
+			archived = day
+		}
+		if before != after && (day%15 == 0 || strings.Fields(before)[0] == "1.0000" || archived > 0) || day == 29 || day == 75 {
+			fmt.Fprintf(&curve, "day %2d  %s  %s\n", day, fields[0], fields[1])
+		}
+	}
+	if want := int(math.Ceil(math.Log(0.1) / math.Log(0.95))); want != 45 { // days of fading from 1 to 0.1
+		t.Errorf("%d days", want)
+	}
+	golden, err := os.ReadFile("testdata/decay.golden")
+	is(t, tuple(err, curve.String()), tuple(nil, string(golden)), "…; the curve is")
+}
+
+// Ten workers at once, and a user who is deleted meanwhile: each memory decays once.
+func TestDecayRunsOnceADay(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const users = 50 // more than one transaction takes
+	for n := range users {
+		b.unused(b.wrote(b.newUser(), fmt.Sprintf("Memory %d.", n)), 40)
+	}
+	leaving := b.newUser()
+	b.unused(b.wrote(leaving, "Of one who leaves."), 40)
+	together(t, 11, func(n int) error {
+		if n == 0 {
+			return errOf(b.pool.Exec(t.Context(), "delete from auth.users where id = $1", leaving.UserID))
+		}
+		_, _, _, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(t.Context(), today, 0)
+		return err
+	})
+	is(t, ask[string](b, "select count(*) || ' ' || min(confidence) || ' ' || max(confidence) from memories"), "50 0.95 0.95", "memories")
+	is(t, b.decay(today.AddDate(0, 0, 40), 0), [3]int{users, 0, 0}, "a job that comes 40 days late")
+}
+
+// What is edited or restored has been used. Archived memories are deleted where that is asked for.
+func TestArchivedMemoriesAreDeletedWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	edited, restored := b.wrote(b.user, "To be edited."), b.wrote(b.user, "To be restored.")
+	b.exec("update memories set confidence = 0.09, status = 'archived' where id = $1", restored)
+	b.unused(edited, 100)
+	b.unused(restored, 100)
+	b.exec("update memories set content = 'Edited.' where id = $1", edited)
+	b.exec("update memories set status = 'active' where id = $1", restored)
+	is(t, b.decay(today, 0), [3]int{}, "decay after that")
+	old, pinned := b.wrote(b.user, "Archived long ago."), b.wrote(b.user, "Archived and pinned.")
+	b.exec("update memories set status = 'archived' where id <> $1", edited)
+	b.exec("update memories set pinned = true where id = $1", pinned)
+	b.exec("update memories set updated_at = now() - interval '61 days' where id <> $1", restored)
+	is(t, b.decay(today, 0), [3]int{}, "without being asked")
+	is(t, b.decay(today, 60), [3]int{0, 0, 1}, "after 60 days")
+	is(t, b.count("memories where id <> $1", old), 3, "memories are left")
+	is(t, b.count("memory_revisions where memory_id = $1", old), 0, "revisions are left")
+}
+
+func TestMemoriesAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.wrote(b.user, "One.")
+	b.wrote(b.user, "Two.")
+	b.exec("update memories set status = 'inbox' where content = 'Two.'")
+	maintenance := NewMaintenance(b.pool, memory.DefaultLimits())
+	counted, err := maintenance.CountMemories(t.Context())
+	if want := map[string]int{"active": 1, "inbox": 1, "superseded": 0, "archived": 0}; err != nil || !maps.Equal(counted, want) {
+		t.Errorf("%v, %v", counted, err)
+	}
+	is(t, must(maintenance.OldestUnextracted(t.Context()))(t), 0, "without a chat")
+	for due, want := range map[string]float64{"now() + interval '1 minute'": 0, "now() - interval '1 hour'": 3600, "'-infinity'": 0} {
+		chatID := b.newChat(1)
+		b.exec("update conversation_briefs set extract_due_at = null")
+		b.exec("update conversation_briefs set extract_due_at = "+due+" where chat_id = $1", chatID)
+		if age, err := maintenance.OldestUnextracted(t.Context()); err != nil || age < want || age > want+600 {
+			t.Errorf("%s: %v, %v", due, age, err)
+		}
+	}
 }

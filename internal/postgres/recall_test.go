@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -219,5 +222,224 @@ func TestRecallLooksElsewhereWhereTheChatSaysNothing(t *testing.T) {
 		{recall.Query{Text: "ok, thanks", Elsewhere: true, OwnShown: true}, ""},
 	} {
 		is(t, found(c.query), c.want, "%+v", c.query)
+	}
+}
+
+// readAll finds messages as find_messages does, with their ranks, by reading each of the user's.
+const readAll = `
+	select coalesce(array_agg(f.id || ' ' || f.rank order by f.created_at desc, f.id desc), '{}')
+	  from (select m.id, m.created_at, ts_rank_cd(v.words, $1::tsquery) as rank
+	          from messages m, lateral (select to_tsvector('throughline.words', throughline.searchable(m.content)) as words) v
+	         where m.user_id = auth.uid() and m.superseded_by is null and btrim(m.content) <> '' and v.words @@ $1::tsquery
+	           and ($2::uuid is null or m.chat_id = $2)
+	         order by m.created_at desc, m.id desc limit 500) f`
+
+const findAll = `
+	select coalesce(array_agg(f.id || ' ' || f.rank order by f.place), '{}')
+	  from throughline.find_messages($1::tsquery, $2, null, null, null, 500) with ordinality f (id, rank, place)`
+
+// words are few, so that they meet in all ways.
+var words = strings.Fields("slow slow fast scale scale bow bows running run the a 東京 大阪 京 well-known e-mail")
+
+func sentence(random *rand.Rand, most int) string {
+	said := make([]string, random.IntN(most))
+	for i := range said {
+		said[i] = words[random.IntN(len(words))]
+	}
+	return strings.Join(said, " ")
+}
+
+// talk adds messages to a chat: questions, replies, what tools return, orders of the system, and blank ones.
+func (b *bed) talk(random *rand.Rand, chatID uuid.UUID, messages int) {
+	b.t.Helper()
+	roles := []string{"user", "assistant", "user", "assistant", "user", "assistant", "tool", "system"}
+	for range messages {
+		content := sentence(random, 12)
+		if random.IntN(30) == 0 {
+			content = strings.Repeat(sentence(random, 4)+" ", 300)
+		}
+		b.exec(`insert into messages (chat_id, role, content, created_at) values ($1, $2, $3, timestamptz '2026-11-20' + $4 * interval '1 second')`,
+			chatID, roles[random.IntN(len(roles))], content, random.IntN(100_000))
+	}
+}
+
+func (b *bed) wantSearchesRight(stage string, chats []uuid.UUID) {
+	b.t.Helper()
+	for _, text := range []string{
+		"scale", "slow scale", "slow or fast", "bow -slow", "-slow", "-slow -fast or bow", `"slow scale"`, `bow -"slow scale"`, "東京", "東京 -大阪", "京",
+		"well-known", "e-mail bow", "is the bow running", "absent", "absent or bow", `"the bow" or "a scale"`,
+	} {
+		query := ask[string](b, "select (websearch_to_tsquery('throughline.words', $1))::text", history.WebSearch(text))
+		for _, in := range []uuid.NullUUID{{}, {UUID: chats[0], Valid: true}} {
+			tx := b.begin()
+			mustExec(b.t, tx, "select set_config('request.jwt.claim.sub', $1, true)", b.user.UserID.String())
+			var want, got []string
+			noError(b.t, tx.QueryRow(b.t.Context(), readAll, query, in).Scan(&want))
+			noError(b.t, tx.QueryRow(b.t.Context(), findAll, query, in).Scan(&got))
+			_ = tx.Rollback(b.t.Context())
+			is(b.t, got, want, "%s: %s in %v", stage, text, in)
+		}
+	}
+}
+
+// Whatever was said, indexed, edited and deleted, in whatever order, a search finds what the texts of messages say.
+func TestSearchFindsWhatMessagesSay(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	stranger := b.keep(b.newUser(), "slow scale", "fast bow")
+	b.exec("select throughline.index_chat($1, null)", stranger)
+	var chats []uuid.UUID
+	for range 4 {
+		chats = append(chats, b.keep(b.user))
+	}
+	rounds := 4
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
+		for _, chatID := range chats {
+			b.talk(random, chatID, 15)
+		}
+		b.wantSearchesRight(fmt.Sprintf("round %d, said", round), chats)
+		for _, chatID := range chats[:3] {
+			b.exec("select throughline.index_chat($1, (select last_seq - $2 from chats where id = $1))", chatID, random.IntN(10))
+		}
+		b.wantSearchesRight(fmt.Sprintf("round %d, indexed", round), chats)
+		for _, chatID := range chats {
+			b.exec("update messages set content = $3 where chat_id = $1 and seq % 7 = $2", chatID, random.IntN(7), sentence(random, 8))
+			b.exec("update messages set role = 'tool' where chat_id = $1 and seq % 13 = $2 and role = 'assistant'", chatID, random.IntN(13))
+			b.exec("delete from messages where chat_id = $1 and seq % 11 = $2", chatID, random.IntN(11))
+			b.exec("update messages m set superseded_by = $3, token_count = 0 where chat_id = $1 and seq % 17 = $2 and role = 'assistant'", chatID,
+				random.IntN(17), uuid.New())
+		}
+		b.wantSearchesRight(fmt.Sprintf("round %d, changed", round), chats)
+	}
+	b.checkIndex()
+	// As rows are that were written before they told messages apart.
+	b.exec("update turn_index set second_seq = null, tsv = setweight(tsv, 'A')")
+	b.wantSearchesRight("not told apart", chats)
+}
+
+// A turn is found by all of its words, however long it is, and where they found no room it is read: also where a word is there so
+// often that the second message's finds none. Words that come by an edit that leaves the number of tokens as it is are found.
+func TestSearchOfHugeTurns(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	often, once := strings.Repeat("again and ", 300), "again"
+	b.keepIndexed(b.user, often, once)
+	b.wantFound("again", often, once)
+	b.wantFound("-and", once)
+	edited := b.keep(b.user, "a kite", " ")
+	b.exec("select throughline.index_chat($1, 1)", edited)
+	b.exec("update messages set content = case seq when 1 then ' ' else 'a kite' end where chat_id = $1", edited)
+	b.wantFound("kite", "a kite")
+	chatID := b.keepIndexed(b.user, "What does the log say?", "I look.")
+	for n := range 60 {
+		var content strings.Builder
+		fmt.Fprintf(&content, "begin%d ", n)
+		for i := 0; content.Len() < 50_000; i++ {
+			fmt.Fprintf(&content, "w%dx%d ", n, i)
+		}
+		b.exec("insert into messages (chat_id, role, content) values ($1, 'tool', $2)", chatID, content.String())
+	}
+	b.exec("select throughline.index_chat($1, null)", chatID)
+	is(t, ask[bool](b, "select tsv @@ $$'cut short'$$ and second_seq = 2 from turn_index where chat_id = $1", chatID), true, "the turn's words found room")
+	for _, text := range []string{"begin0", "begin3 w3x4", "begin20", "begin59", `"begin59 w59x0"`, "what log", "look"} {
+		is(t, len(b.found(history.SearchQuery{Text: text})), 1, "%s", text)
+	}
+	for _, text := range []string{"begin0 begin1", "log look", `"begin59 w59x1"`} {
+		b.wantFound(text)
+	}
+}
+
+// Of what is not indexed, the newest 10 000 messages are read.
+func TestSearchOfManyUnindexedMessages(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.keep(b.user, "the oldest kite")
+	chatID := b.keep(b.user)
+	b.exec(`insert into messages (chat_id, role, content, created_at)
+		select $1, 'user', case when n = 1 then 'an old kite' when n % 5000 = 0 then 'kite ' || n else 'word' end, timestamptz '2026-11-21' + n * interval '1 second'
+		  from generate_series(1, 10001) n`, chatID)
+	b.wantFound("kite", "kite 5000", "kite 10000")
+	for range 21 { // 500 at once
+		b.exec("select throughline.index_chat($1, null)", chatID)
+	}
+	b.wantFound("kite", "kite 5000", "kite 10000", "an old kite", "the oldest kite")
+}
+
+// fillSearched stores so many messages of 75 words each in 200 chats, and indexes their turns. It returns one of the chats.
+func (b *bed) fillSearched(messages int) uuid.UUID {
+	b.t.Helper()
+	admin := testkit.Connect(b.t, b.db.AdminDSN)
+	testkit.Exec(b.t, admin, "set session_replication_role = replica") // no triggers and no checks of foreign keys
+	testkit.Exec(b.t, admin, "create temporary table filled as select n, gen_random_uuid() as id from generate_series(1, 200) n")
+	testkit.Exec(b.t, admin, "insert into chats (id, user_id, last_seq) select id, $1, $2::int / 200 from filled", b.user.UserID, messages)
+	testkit.Exec(b.t, admin, "insert into conversation_briefs (chat_id, user_id) select id, $1 from filled", b.user.UserID)
+	testkit.Exec(b.t, admin, `insert into messages (chat_id, user_id, seq, role, content, token_count, created_at)
+		select f.id, $1, s, case when s % 2 = 1 then 'user' else 'assistant' end,
+		       concat_ws(' ', 'a', case when (f.n + s) % 50 > 0 then 'nearly' end, case when s % 4 < 2 then 'common kite' else 'kite common' end,
+		         case when s % 2 = 0 then 'red' else 'green' end, case when (f.n + s) % 200 = 7 then 'seldom' end,
+		         case when (f.n + s) % 3300 = 9 then 'rare' end, case when f.n * s % 3300 = 8 then 'scarce' end, case when f.n * s % 500 = 6 then 'blue heron' end,
+		         w.words),
+		       90, now() - make_interval(secs => f.n * 1000 + s)
+		  from filled f cross join generate_series(1, $2::int / 200) s
+		 cross join lateral (select string_agg('w' || hashint4(f.n * 100003 + s * 71 + k) % 3000 + 3000, ' ') as words from generate_series(1, 70) k) w`,
+		b.user.UserID, messages)
+	testkit.Exec(b.t, admin, "reset session_replication_role")
+	for more := true; more; {
+		more = ask[bool](b, "select bool_or(throughline.index_chat(id, null)) from chats")
+	}
+	for _, table := range []string{"chats", "messages", "turn_index"} {
+		testkit.Exec(b.t, admin, "vacuum analyze "+table)
+	}
+	return ask[uuid.UUID](b, "select id from chats limit 1")
+}
+
+// Searches among many messages find what is there. With -v the test says how long they take.
+func TestSearchOfManyMessages(t *testing.T) {
+	t.Parallel()
+	tries := 3
+	if testing.Short() {
+		tries = 1
+	}
+	b := newOwnBed(t)
+	chatID := b.fillSearched(manyMessages())
+	for _, search := range []struct {
+		query history.SearchQuery
+		where string // that of the messages that match
+	}{
+		{history.SearchQuery{Text: "red"}, `content ~ '\mred\M'`},
+		{history.SearchQuery{Text: "nearly"}, `content ~ '\mnearly\M'`},
+		{history.SearchQuery{Text: "seldom"}, `content ~ '\mseldom\M'`},
+		{history.SearchQuery{Text: "rare"}, `content ~ '\mrare\M'`},
+		{history.SearchQuery{Text: `"blue heron"`}, `content ~ '\mblue heron\M'`},
+		{history.SearchQuery{Text: `"common kite"`}, `content ~ '\mcommon kite\M'`},
+		{history.SearchQuery{Text: "red", ChatID: chatID}, `content ~ '\mred\M' and chat_id = '` + chatID.String() + `'`},
+		{history.SearchQuery{Text: "seldom -red"}, `content ~ '\mseldom\M' and content !~ '\mred\M'`},
+		{history.SearchQuery{Text: "red -nearly"}, `content ~ '\mred\M' and content !~ '\mnearly\M'`},
+		{history.SearchQuery{Text: "rare scarce", Mode: history.ModeAny}, `content ~ '\m(rare|scarce)\M'`},
+		{history.SearchQuery{Text: "red green common kite nearly", Mode: history.ModeAny}, `true`},
+	} {
+		search.query.Limit = 100
+		fastest := time.Hour
+		var ids []uuid.UUID
+		for range tries {
+			began := time.Now()
+			results := must(b.searches().Search(t.Context(), b.user, search.query))(t)
+			fastest = min(fastest, time.Since(began))
+			ids = ids[:0]
+			for _, result := range results {
+				ids = append(ids, result.MessageID)
+			}
+		}
+		matches := b.count("messages where " + search.where)
+		right := b.count("messages where "+search.where+" and id = any ($1)", ids)
+		t.Logf("%s, %s: %d matches, %s", search.query.Text, search.query.Mode, matches, fastest)
+		is(t, tuple(len(ids), right), tuple(min(matches, search.query.Limit), len(ids)), "%s, %s: results, … of them right, of %d", search.query.Text,
+			search.query.Mode, matches)
 	}
 }

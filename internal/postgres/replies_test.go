@@ -1,0 +1,406 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// said returns the next piece of a turn's reply.
+func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
+	return chat.Delta{MessageID: turn.MessageID, UserID: b.user.UserID, StartChar: startChar, Text: text}
+}
+
+func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
+	b.t.Helper()
+	noError(b.t, b.turns.RecordDeltas(b.t.Context(), said, ended))
+}
+
+// find reads a turn's reply after that many characters.
+func (b *bed) find(turn chat.NewTurn, from int) chat.StoredReply {
+	b.t.Helper()
+	stored, ok, err := b.turns.FindReply(b.t.Context(), b.user, turn.ChatID, turn.MessageID, from)
+	mustBe(b.t, tuple(err, ok), tuple(nil, true), "find")
+	return stored
+}
+
+func (b *bed) deltas() int {
+	b.t.Helper()
+	return b.count("message_deltas")
+}
+
+// A batch whose answer was lost is sent again, perhaps while Postgres still commits it: then it fails, and passes the next time.
+func TestBatchSentAgainWhileItIsCommitted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	one, two := b.startTwo()
+	again := []chat.Delta{b.said(one, 0, "Hello "), b.said(two, 0, "Other.")}
+	committing := b.begin()
+	mustExec(t, committing, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, 0, 'Hello ')", one.MessageID, b.user.UserID)
+	if b.waitsFor(committing, func() error { return b.turns.RecordDeltas(t.Context(), again, nil) }) == nil {
+		t.Error("a batch that met itself did not fail")
+	}
+	b.record(again)
+	got := b.find(one, 0).Content + b.find(two, 0).Content
+	is(t, tuple(got, b.deltas()), tuple("Hello Other.", 2), "of … deltas")
+}
+
+// Recorded text is read from a place on. Nothing is recorded for a reply that has ended, is another user's, or does not exist.
+func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	one, two := b.startTwo()
+	b.record([]chat.Delta{b.said(one, 0, "Größe "), b.said(two, 0, "Other.")})
+	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 ")})
+	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 "), b.said(one, 12, "alles.")}) // the one before is sent again
+	for from, want := range map[int]string{0: "Größe ist 🎻 alles.", 6: "ist 🎻 alles.", 12: "alles.", 18: "", 1000: ""} {
+		got := b.find(one, from)
+		is(t, tuple(got.Content, got.Status), tuple(want, memory.StatusStreaming), "from %d: %+v", from, got)
+	}
+	b.reply(one, "Größe ist 🎻 alles.")
+	is(t, b.find(one, 12).Content, "Größe ist 🎻 alles.", "a stored reply")
+	b.record(nil, one.MessageID)
+	forged := b.said(two, 6, "Forged.")
+	forged.UserID = b.newUser().UserID
+	b.record([]chat.Delta{forged, b.said(one, 19, "Late."), b.said(firstTurn("Three."), 0, "Of none.")})
+	is(t, b.deltas(), 1, "deltas are left, want the other reply's")
+}
+
+// When a server dies, its recorded text becomes an interrupted reply; a cancelled one if the user had asked
+// to stop it.
+func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for name, end := range map[string]func(chat.NewTurn){
+		"by whoever looks":    func(chat.NewTurn) { is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 2, "interrupted") },
+		"by the next message": func(turn chat.NewTurn) { b.start(turnIn(turn.ChatID, "Are you there?")) },
+	} {
+		turn, stopped := b.startTwo()
+		noError(t, b.turns.RequestCancel(t.Context(), b.user, stopped.MessageID))
+		b.record([]chat.Delta{b.said(turn, 0, "Half of "), b.said(stopped, 0, "Enough.")})
+		b.record([]chat.Delta{b.said(turn, 8, "a reply")})
+		b.exec("update messages set lease_until = clock_timestamp() where id in ($1, $2)", turn.MessageID, stopped.MessageID)
+		end(turn)
+		got := b.find(turn, 0)
+		is(t, tuple(got.Status, got.Content), tuple(memory.StatusInterrupted, "Half of a reply"), "%s: %+v", name, got)
+		is(t, b.count("messages where id = $1 and token_count > 0", turn.MessageID), 1, "%s: the text counts tokens", name)
+		b.start(turnIn(stopped.ChatID, "Go on."))
+		got = b.find(stopped, 0)
+		is(t, tuple(got.Status, got.Content), tuple(memory.StatusCancelled, "Enough."), "%s: %+v", name, got)
+		is(t, b.deltas(), 0, "%s: deltas are left", name)
+		b.checkCounters()
+	}
+}
+
+// A lease that ran out while Postgres was down does not mean that the server died: it could not renew the
+// lease, and gets some time to do so. One that runs out afterwards counts at once.
+func TestLeasesAreNotLostToARestart(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewServer(t)
+	b := newBedOn(t, server.Database, memory.DefaultLimits(), 4)
+	renewed, silent := b.startTwo()
+	b.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
+	server.Stop()
+	server.Start()
+	b.pool.Reset() // its connections are broken
+	is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 0, "interrupted")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, turnIn(silent.ChatID, "Are you there?")))(t).Running, silent.MessageID, "the next message found")
+	noError(t, b.turns.RenewLeases(t.Context(), []uuid.UUID{renewed.MessageID}, time.Minute))
+	b.exec("update messages set lease_until = clock_timestamp() where id = $1", silent.MessageID)
+	is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 1, "interrupted")
+	if kept, lost := b.find(renewed, 0), b.find(silent, 0); kept.Status != memory.StatusStreaming || lost.Status != memory.StatusInterrupted {
+		t.Errorf("%s, %s", kept.Status, lost.Status)
+	}
+}
+
+// The sweep deletes the deltas of a server that died between storing a reply and deleting them.
+func TestStrayDeltasAreDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	running, over := b.startTwo()
+	b.record([]chat.Delta{b.said(running, 0, "Here."), b.said(over, 0, "Spent.")})
+	b.reply(over, "Spent.")
+	b.exec("insert into message_deltas (message_id, user_id, start_char, delta) values (gen_random_uuid(), $1, 0, 'x')", b.user.UserID)
+	is(t, must(NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), time.Hour))(t), 1, "of replies that ended a moment ago were deleted")
+	n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), 0)
+	is(t, tuple(err, n, b.deltas()), tuple(nil, 1, 1), "%d deleted, … left", n)
+}
+
+// A thousand replies in one batch need several notifications.
+func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const many = 450
+	var said []chat.Delta
+	for range many {
+		turn := firstTurn("One.")
+		b.start(turn)
+		said = append(said, b.said(turn, 0, strings.Repeat("x", 100)))
+	}
+	audience := b.listen()
+	b.record(said)
+	changed := map[uuid.UUID]bool{}
+	for len(changed) < many {
+		changed[testkit.Receive(t, fmt.Sprintf("more than %d replies", len(changed)), audience.replies)] = true
+	}
+	is(t, b.deltas(), many, "deltas")
+}
+
+// audience records its calls.
+type audience struct {
+	replies   chan uuid.UUID // uuid.Nil for all of them
+	cancels   chan struct{}
+	listening chan bool
+}
+
+func (a *audience) RepliesChanged(ids ...uuid.UUID) {
+	if len(ids) == 0 {
+		ids = []uuid.UUID{uuid.Nil}
+	}
+	for _, id := range ids {
+		a.replies <- id
+	}
+}
+func (a *audience) CancelsRequested()  { a.cancels <- struct{}{} }
+func (a *audience) Listening(now bool) { a.listening <- now }
+
+// receives waits for a call.
+func receives[T comparable](t *testing.T, calls <-chan T, want T) {
+	t.Helper()
+	is(t, testkit.Receive(t, fmt.Sprintf("receive %v", want), calls), want, "received")
+}
+
+// listen starts a listener that ends with the test, and waits until it is connected.
+func (b *bed) listen() *audience {
+	b.t.Helper()
+	calls := &audience{replies: make(chan uuid.UUID, 10_000), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
+	listener, err := NewListener(b.db.Direct(), calls, slog.New(slog.DiscardHandler))
+	if err != nil || listener == nil {
+		b.t.Fatalf("%v, %v", listener, err)
+	}
+	ctx, cancel := context.WithCancel(b.t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { listener.Run(ctx) })
+	b.t.Cleanup(func() { cancel(); done.Wait() })
+	b.receivesAll(calls)
+	return calls
+}
+
+// receivesAll waits for the calls that follow a new connection.
+func (b *bed) receivesAll(calls *audience) {
+	b.t.Helper()
+	receives(b.t, calls.listening, true)
+	receives(b.t, calls.replies, uuid.Nil)
+	receives(b.t, calls.cancels, struct{}{})
+}
+
+// What is changed is passed on. A refused request of another user is not announced.
+func TestListenerPassesOn(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	calls := b.listen()
+	turn := firstTurn("One.")
+	b.start(turn)
+	noError(t, b.turns.RequestCancel(t.Context(), b.newUser(), turn.MessageID))
+	b.record([]chat.Delta{b.said(turn, 0, "Hello.")}) // comes after, and alone
+	receives(t, calls.replies, turn.MessageID)
+	is(t, tuple(len(calls.cancels), len(calls.replies)), tuple(0, 0), "a stranger's request was announced")
+	noError(t, b.turns.RequestCancel(t.Context(), b.user, turn.MessageID))
+	receives(t, calls.cancels, struct{}{})
+	b.exec("select pg_notify($1, 'not an id, nor this')", channelReplies) // means nothing
+	b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
+	noError(t, errOf(b.turns.InterruptAbandoned(t.Context())))
+	receives(t, calls.replies, turn.MessageID)
+}
+
+// A lost connection is replaced, and then the audience is told that everything may have changed. Behind a transaction pooler
+// nothing listens.
+func TestListenerComesBack(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	calls := b.listen()
+	b.exec("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'")
+	receives(t, calls.listening, false)
+	b.receivesAll(calls)
+	if listener, err := NewListener(testkit.NewTransactionPooler(t, b.db), &audience{}, slog.New(slog.DiscardHandler)); listener != nil || err != nil {
+		t.Errorf("%v, %v", listener, err)
+	}
+	if _, err := NewListener("postgres://%zz", &audience{}, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a malformed connection string was taken")
+	}
+}
+
+// Every database user may notify. A payload names replies or is ignored: it never means all replies.
+func FuzzNotification(f *testing.F) {
+	id := uuid.NewString()
+	for _, payload := range []string{"", id, id + "," + id, id + ",", "x," + id, ",,,,", "{" + id + "}", strings.Repeat(id+",", 200), "\x00", "\xff"} {
+		f.Add(channelReplies, payload)
+		f.Add(channelCancels, payload)
+	}
+	f.Fuzz(func(t *testing.T, channel, payload string) {
+		calls := &audience{replies: make(chan uuid.UUID, len(payload)+1), cancels: make(chan struct{}, 2)}
+		(&Listener{audience: calls}).forward(&pgconn.Notification{Channel: channel, Payload: payload})
+		if replies := len(calls.replies); replies > strings.Count(payload, ",")+1 || len(calls.cancels) > 1 || len(calls.cancels) == 1 && channel != channelCancels {
+			t.Errorf("%q on %q: %d replies, %d cancels", payload, channel, replies, len(calls.cancels))
+		}
+		for len(calls.replies) > 0 {
+			is(t, <-calls.replies != uuid.Nil || strings.Contains(payload, uuid.Nil.String()), true, "%q on %q means all replies", payload, channel)
+		}
+	})
+}
+
+// openForTurns opens a pool of that size, and waits until it has opened what it keeps open.
+func openForTurns(t *testing.T, dsn string, maxConns int) *pgxpool.Pool {
+	t.Helper()
+	pool, _, err := OpenForTurns(t.Context(), dsn, maxConns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	testkit.Eventually(t, "the pool has opened its connections", func() bool {
+		return pool.Stat().IdleConns() >= pool.Config().MinConns
+	})
+	return pool
+}
+
+// turnOver starts and ends a turn in a pool.
+func (b *bed) turnOver(pool *pgxpool.Pool, turn chat.NewTurn) {
+	b.t.Helper()
+	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
+	started := must(turns.StartTurn(b.t.Context(), b.user, turn))(b.t)
+	mustBe(b.t, started.Started, true, "started: %+v", started)
+	reply := chat.FinishedReply{ChatID: turn.ChatID, MessageID: turn.MessageID, Status: memory.StatusComplete, Content: "Hello."}
+	mustBe(b.t, must(turns.SaveReply(b.t.Context(), b.user, reply))(b.t), true, "saved")
+}
+
+// prepared returns how many statements a connection has prepared, and how often Postgres planned one for its values.
+func prepared(t *testing.T, pool *pgxpool.Pool) (statements, plannings int) {
+	t.Helper()
+	const count = "select count(*), coalesce(sum(custom_plans), 0) from pg_prepared_statements"
+	noError(t, pool.QueryRow(t.Context(), count, pgx.QueryExecModeSimpleProtocol).Scan(&statements, &plannings))
+	return statements, plannings
+}
+
+// The first turn on a connection finds everything parsed and planned.
+func TestFirstTurnOnAConnectionPlansNothing(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(2)
+	pool := openForTurns(t, b.db.Direct(), 1)
+	statements, plannings := prepared(t, pool)
+	b.turnOver(pool, turnIn(chatID, "Hello?"))
+	if nowStatements, nowPlannings := prepared(t, pool); nowStatements != statements || nowPlannings != plannings {
+		t.Errorf("the turn prepared %d statements and planned %d for their values", nowStatements-statements, nowPlannings-plannings)
+	}
+	if statements == 0 || pool.Stat().NewConnsCount() != 1 {
+		t.Errorf("%d statements prepared, %d connections opened", statements, pool.Stat().NewConnsCount())
+	}
+	b.checkCounters()
+}
+
+// What keeps statements from being run on a new connection does not keep the connection from being used.
+func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
+	t.Parallel()
+	t.Run("migrations are pending", func(t *testing.T) {
+		t.Parallel()
+		openForTurns(t, testkit.NewEmptyDatabase(t).Direct(), 3)
+	})
+	t.Run("a table is locked", func(t *testing.T) {
+		t.Parallel()
+		b := newOwnBed(t)
+		mustExec(t, b.begin(), "lock table public.chats")
+		openForTurns(t, b.db.Direct(), 3)
+	})
+	t.Run("Postgres allows fewer connections", func(t *testing.T) {
+		t.Parallel()
+		b := newOwnBed(t)
+		chatID := b.newChat(2)
+		b.pool.Close()
+		testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN), "alter database "+b.db.Name+" connection limit 3")
+		pool, _, err := OpenForTurns(t.Context(), b.db.Direct(), 12)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		testkit.Eventually(t, "the pool has tried to open its connections", func() bool {
+			return pool.Stat().NewConnsCount() >= 4 && pool.Stat().ConstructingConns() == 0
+		})
+		testkit.Eventually(t, "those that Postgres refused are gone", func() bool { return pool.Ping(t.Context()) == nil })
+		b.turnOver(pool, turnIn(chatID, "Hello?"))
+	})
+	t.Run("through a transaction pooler", func(t *testing.T) {
+		t.Parallel()
+		b := newOwnBed(t)
+		chatID := b.newChat(2)
+		b.turnOver(openForTurns(t, testkit.NewTransactionPooler(t, b.db), 6), turnIn(chatID, "Hello?"))
+	})
+}
+
+// However many turns wait for Postgres, the recorder and readers find a connection; and when the turns can go on, all do.
+func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	running, waiting, locked := firstTurn("One."), make([]chat.NewTurn, 12), make([]uuid.UUID, 12)
+	b.start(running)
+	for i := range locked {
+		locked[i] = b.newChat(2)
+		waiting[i] = turnIn(locked[i], "Hello?")
+	}
+	turns := NewTurns(openForTurns(t, b.db.Direct(), 6), memory.DefaultLimits(), b.turns.enqueue)
+	tx := b.begin()
+	mustExec(t, tx, "select from public.chats where id = any($1) for update", locked)
+	noError(t, b.waitsFor(tx, func() error {
+		_ = b.startAtOnce(waiting, turns)
+		return nil
+	}, func() {
+		b.awaitBlocked(2)
+		fine(t, turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil), "an error")
+		if found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0); err != nil || found.Content != "Hi" {
+			t.Errorf("found %q, %v", found.Content, err)
+		}
+	}))
+	is(t, b.count("messages where status = 'streaming'"), 13, "replies run")
+	b.checkCounters()
+}
+
+// After Postgres has dropped all connections, many turns at once open no more of them than run at once, beside those that the
+// pool opens to keep.
+func TestTurnsOpenFewConnectionsAfterARestart(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	pool := openForTurns(t, b.db.Direct(), 12)
+	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
+	testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN),
+		"select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'throughline'")
+	together(t, 60, func(int) error {
+		found, err := turns.StartTurn(t.Context(), b.user, firstTurn("Hello?"))
+		is(t, found.Started, true, "started: %+v", found)
+		return err
+	})
+	if open := pool.Stat().TotalConns(); open > turnsAtOnce(12)+keptOpen(12) {
+		t.Errorf("%d connections for 60 turns", open)
+	}
+}
+
+func TestPoolForTurnsKeepsAThirdOpen(t *testing.T) {
+	t.Parallel()
+	for parameter, want := range map[string]int32{"": 4, "&pool_min_conns=2": 2, "&pool_min_conns=0": 0, "&pool_max_conns=2": 1} {
+		pool, _, err := OpenForTurns(t.Context(), "postgres://u@127.0.0.1:1/x?sslmode=disable"+parameter, 12)
+		noError(t, err)
+		is(t, pool.Config().MinConns, want, "%s", parameter)
+		pool.Close()
+	}
+}
