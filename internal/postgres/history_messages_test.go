@@ -238,14 +238,6 @@ func TestPagesOfChats(t *testing.T) {
 	is(t, s.list(history.ListQuery{Limit: 1}).Chats[0].Title, "new", "the first page begins with")
 }
 
-func seqs(messages []history.Message) []int64 {
-	all := []int64{}
-	for _, message := range messages {
-		all = append(all, message.Seq)
-	}
-	return all
-}
-
 func TestStretchesOfMessages(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -287,25 +279,21 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 		turn.UserMessageID, client)
 	s.exec(`update messages set tool_calls = '[{"id": "c1"}]' where id = $1`, turn.MessageID)
 	s.exec(`insert into messages (chat_id, role, content, tool_call_id) values ($1, 'tool', 'result', 'c1')`, turn.ChatID)
-	page, err := s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{})
-	mustBe(t, tuple(err, len(page.Messages)), tuple(nil, 3), "messages")
+	page := must(s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{}))(t)
+	mustBe(t, len(page.Messages), 3, "messages")
 	asked, reply, tool := page.Messages[0], page.Messages[1], page.Messages[2]
-	if asked.ID != turn.UserMessageID || asked.ChatID != turn.ChatID || asked.Role != "user" || asked.Content != "See this." || asked.Status != "complete" ||
-		*asked.ClientMessageID != client || asked.ReplyTo != nil || !asked.Pinned || *asked.Importance != 0.25 || *asked.ToolName != "lookup" ||
-		*asked.Name != "me" || string(asked.Metadata) != `{"k": 1}` ||
-		asked.ToolCalls != nil || asked.TokenCount != turn.ContentTokens {
-		t.Errorf("%s", jsonOf(t, asked))
+	want := history.Message{
+		ID: turn.UserMessageID, ChatID: turn.ChatID, Seq: 1, Role: "user", Content: "See this.", Status: "complete", ClientMessageID: &client, Pinned: true,
+		Importance: new(float32(0.25)), ToolName: new("lookup"), Name: new("me"), Metadata: []byte(`{"k": 1}`), TokenCount: turn.ContentTokens,
+		Files: asked.Files, CreatedAt: asked.CreatedAt, UpdatedAt: asked.UpdatedAt,
 	}
+	is(t, asked, want, "the question")
 	if len(asked.Files) != 2 || asked.Files[0].Path != "a.go" || asked.Files[1].Bytes != 10 || len(asked.Files[1].SHA256) != 64 {
 		t.Errorf("files: %+v", asked.Files)
 	}
-	if reply.ClientMessageID != nil || *reply.ReplyTo != asked.ID || reply.Role != "assistant" || string(reply.ToolCalls) != `[{"id": "c1"}]` ||
-		reply.Importance != nil || reply.Files == nil || len(reply.Files) != 0 {
-		t.Errorf("%s", jsonOf(t, reply))
-	}
-	if *tool.ToolCallID != "c1" || tool.SupersededBy != nil {
-		t.Errorf("%s", jsonOf(t, tool))
-	}
+	is(t, tuple(*reply.ReplyTo, reply.Role, string(reply.ToolCalls), len(reply.Files), reply.Files != nil), tuple(asked.ID, "assistant", `[{"id": "c1"}]`, 0, true),
+		"%s", jsonOf(t, reply))
+	is(t, tuple(reply.ClientMessageID == nil, reply.Importance == nil, *tool.ToolCallID, tool.SupersededBy == nil), tuple(true, true, "c1", true), "%s", jsonOf(t, tool))
 }
 
 func TestCountUsage(t *testing.T) {

@@ -258,37 +258,28 @@ func TestRequestedExtraction(t *testing.T) {
 	b := newBed(t)
 	enqueue, asked := b.reading()
 	extracts := NewExtracts(b.pool, enqueue)
-	first := firstTurn("One.")
-	b.exchange(first, "I see.")
-	b.start(turnIn(first.ChatID, "This one runs."))
+	first := b.newChat(1)
+	b.start(turnIn(first, "This one runs."))
 	go func() {
 		testkit.Eventually(t, "it was asked for", func() bool {
-			return ask[bool](b, "select extract_due_at = '-infinity' from conversation_briefs where chat_id = $1", first.ChatID)
+			return ask[bool](b, "select extract_due_at = '-infinity' from conversation_briefs where chat_id = $1", first)
 		})
 		b.exec(`with read as (update conversation_briefs set extracted_seq = 2 where chat_id = $1 returning chat_id, user_id)
 			insert into memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result, dropped) select chat_id, user_id, 1, 2, 1, 'empty',
-			  '{"moment": 2}' from read`, first.ChatID)
+			  '{"moment": 2}' from read`, first)
 	}()
-	row, err := extracts.Extract(t.Context(), b.user, first.ChatID)
-	if err != nil || row.SeqFrom != 1 || row.SeqTo != 2 || row.Result != "empty" || string(row.Dropped) != `{"moment": 2}` || row.ID == uuid.Nil {
-		t.Errorf("%+v, %v", row, err)
-	}
-	again := must(extracts.Extract(t.Context(), b.user, first.ChatID))(t)
-	is(t, tuple(again.ID, len(asked[first.ChatID])), tuple(row.ID, 2), "once more: %+v, …, asked", again)
+	row := must(extracts.Extract(t.Context(), b.user, first))(t)
+	is(t, tuple(row.SeqFrom, row.SeqTo, row.Result, string(row.Dropped), row.ID == uuid.Nil), tuple(1, 2, "empty", `{"moment": 2}`, false), "%+v", row)
+	again := must(extracts.Extract(t.Context(), b.user, first))(t)
+	is(t, tuple(again.ID, len(asked[first])), tuple(row.ID, 2), "once more: %+v, …, asked", again)
 	running := firstTurn("This one runs.")
 	b.start(running)
-	if row, err := extracts.Extract(t.Context(), b.user, running.ChatID); err != nil || row.ID != uuid.Nil || row.SeqFrom != 1 || row.SeqTo != 0 ||
-		row.Result != "empty" || string(row.Dropped) != "{}" {
-		t.Errorf("nothing was said: %+v, %v", row, err)
-	}
-	wantFault(t, errOf(extracts.Extract(t.Context(), b.newUser(), first.ChatID)), fault.ChatNotFound, "another user's")
+	row = must(extracts.Extract(t.Context(), b.user, running.ChatID))(t)
+	is(t, tuple(row.SeqFrom, row.SeqTo, row.Result, string(row.Dropped), row.ID == uuid.Nil), tuple(1, 0, "empty", "{}", true), "nothing was said: %+v", row)
+	wantFault(t, errOf(extracts.Extract(t.Context(), b.newUser(), first)), fault.ChatNotFound, "another user's")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	unread := firstTurn("Two.")
-	b.exchange(unread, "I see.")
-	if _, err := extracts.Extract(ctx, b.user, unread.ChatID); err == nil {
-		t.Error("an extraction that nobody makes has ended")
-	}
+	is(t, errOf(extracts.Extract(ctx, b.user, b.newChat(1))) == nil, false, "an extraction without a worker has ended")
 }
 
 // Hundreds of callers who wait cost no more statements than one, and all are told.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"slices"
@@ -311,17 +310,12 @@ func TestMemoriesAreCounted(t *testing.T) {
 	b.wrote(b.user, "Two.")
 	b.exec("update memories set status = 'inbox' where content = 'Two.'")
 	maintenance := NewMaintenance(b.pool, memory.DefaultLimits())
-	counted, err := maintenance.CountMemories(t.Context())
-	if want := map[string]int{"active": 1, "inbox": 1, "superseded": 0, "archived": 0}; err != nil || !maps.Equal(counted, want) {
-		t.Errorf("%v, %v", counted, err)
-	}
+	is(t, must(maintenance.CountMemories(t.Context()))(t), map[string]int{"active": 1, "inbox": 1, "superseded": 0, "archived": 0}, "memories")
 	is(t, must(maintenance.OldestUnextracted(t.Context()))(t), 0, "without a chat")
+	chatID := b.newChat(1)
 	for due, want := range map[string]float64{"now() + interval '1 minute'": 0, "now() - interval '1 hour'": 3600, "'-infinity'": 0} {
-		chatID := b.newChat(1)
-		b.exec("update conversation_briefs set extract_due_at = null")
 		b.exec("update conversation_briefs set extract_due_at = "+due+" where chat_id = $1", chatID)
-		if age, err := maintenance.OldestUnextracted(t.Context()); err != nil || age < want || age > want+600 {
-			t.Errorf("%s: %v, %v", due, age, err)
-		}
+		age := must(maintenance.OldestUnextracted(t.Context()))(t)
+		is(t, age >= want && age < want+600, true, "%s: %v", due, age)
 	}
 }

@@ -203,9 +203,7 @@ func TestLostConnectionIsTriedAgain(t *testing.T) {
 	})
 	is(t, tuple(err, n), tuple(nil, 2), "%d tries", n)
 	gone, _, err := Open(t.Context(), "postgres://nobody@127.0.0.1:1/nothing", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer gone.Close()
 	n = 0
 	err = send(t.Context(), gone, func(batch *pgx.Batch) {
@@ -221,23 +219,20 @@ func TestQueuedQueriesPassOnWhatComes(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
 	chatID := b.newChat(1)
-	read := func(chatID uuid.UUID) (one dbsqlc.ReadBriefRow, many uuid.UUID, err error) {
+	read := func(chatID uuid.UUID) (turns int, found uuid.UUID, err error) {
+		var one dbsqlc.ReadBriefRow
 		err = send(t.Context(), b.pool, func(batch *pgx.Batch) {
 			dbsqlc.ReadBrief.Read(batch, chatID, set(&one))
-			dbsqlc.FindImported.Read(batch, dbsqlc.FindImportedParams{ID: chatID}, set(&many))
+			dbsqlc.FindImported.Read(batch, dbsqlc.FindImportedParams{ID: chatID}, set(&found))
 		})
-		return one, many, err
+		return one.PendingTurns, found, err
 	}
-	if one, many, err := read(chatID); err != nil || one.PendingTurns != 1 || many != chatID {
-		t.Errorf("a chat that is there: %+v, %s, %v", one, many, err)
-	}
-	if one, many, err := read(uuid.New()); err != nil || one != (dbsqlc.ReadBriefRow{}) || many != uuid.Nil {
-		t.Errorf("a chat that is not there: %+v, %s, %v", one, many, err)
-	}
+	turns, found, err := read(chatID)
+	is(t, tuple(turns, found, err), tuple(1, chatID, nil), "a chat that is there")
+	turns, found, err = read(uuid.New())
+	is(t, tuple(turns, found, err), tuple(0, uuid.Nil, nil), "a chat that is not there")
 	b.exec("alter table conversation_briefs rename to missing")
-	if _, _, err := read(chatID); sqlState(err) != "42P01" {
-		t.Errorf("a table that is not there: %v", err)
-	}
+	is(t, sqlState(errOf2(read(chatID))), "42P01", "a table that is not there")
 }
 
 // What a statement of ours lacks are migrations; what a trigger or function of the app lacks is the app's own mistake.
@@ -374,7 +369,8 @@ var errTrespassed = errors.New("trespassed")
 func (b *bed) trespass(ctx context.Context, kind int, user auth.Principal, chatID uuid.UUID) error {
 	var got any
 	var err error
-	reached, store := false, NewRecall(b.pool)
+	var reached bool
+	store := NewRecall(b.pool)
 	switch kind {
 	case 0:
 		found, errFound := store.Matches(ctx, user, recall.Scope{ChatID: chatID}, [][]string{{"question"}})

@@ -125,15 +125,11 @@ func TestSearchIsOfTheUserAlone(t *testing.T) {
 	b.wantFound("scale", "my scale")
 	b.wantFound("-bow", "my scale")
 	confused := auth.Principal{UserID: stranger.UserID, Claims: b.user.Claims} // a mistake of ours
-	got, err := b.searches().Search(t.Context(), confused, history.SearchQuery{Text: "scale", Limit: 10})
-	if err != nil || len(got) != 1 || got[0].ChatID != mine {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got := must(b.searches().Search(t.Context(), confused, history.SearchQuery{Text: "scale", Limit: 10}))(t)
+	is(t, tuple(len(got), got[0].ChatID), tuple(1, mine), "%+v", got)
 	for _, chatID := range []uuid.UUID{theirs, uuid.New()} {
 		got, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "scale", ChatID: chatID, Limit: 10})
-		if fault.CodeOf(err) != fault.ChatNotFound || len(got) != 0 {
-			t.Errorf("%+v, %v", got, err)
-		}
+		is(t, tuple(fault.CodeOf(err), len(got)), tuple(fault.ChatNotFound, 0), "%+v, %v", got, err)
 	}
 }
 

@@ -275,40 +275,30 @@ func TestTopicContext(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
 	p.pack(4)
-	said := func(ref history.TopicRef) []string {
+	said := func(ref history.TopicRef) string {
 		t.Helper()
-		found := must(p.store.TopicContext(t.Context(), p.user, ref))(t)
 		said := []string{}
-		for _, m := range found.Messages {
+		for _, m := range must(p.store.TopicContext(t.Context(), p.user, ref))(t).Messages {
 			said = append(said, m.Role[:1]+":"+m.Content)
 		}
-		return said
+		return strings.Join(said, " ")
 	}
-	for name, c := range map[string]struct {
-		got  []string
-		want string
-	}{
-		"a topic":           {said(p.ref(p.bows)), "s:Topic summary: They compared bows. u:Question 3 a:Answer 3 u:Question 4 a:Answer 4"},
-		"the current topic": {said(p.current()), "u:Question 5 a:Answer 5 u:Question 6 a:Answer 6 u:Question 7 a:Answer 7 u:Question 8 a:Answer 8"},
-	} {
-		is(t, strings.Join(c.got, " "), c.want, "%s", name)
-	}
+	is(t, said(p.ref(p.bows)), "s:Topic summary: They compared bows. u:Question 3 a:Answer 3 u:Question 4 a:Answer 4", "a topic")
+	const current = "u:Question 5 a:Answer 5 u:Question 6 a:Answer 6 u:Question 7 a:Answer 7 u:Question 8 a:Answer 8"
+	is(t, said(p.current()), current, "the current topic")
 	running := turnIn(p.chat, "Question 9")
 	p.start(running)
-	got := said(p.current())
-	is(t, got[len(got)-1], "u:Question 9", "while a reply runs")
+	is(t, said(p.current()), current+" u:Question 9", "while a reply runs")
 	p.reply(running, "Answer 9")
 
 	p.exec("update conversation_briefs set cleared_seq = 14, covered_seq = 14 where chat_id = $1", p.chat)
-	is(t, strings.Join(said(p.current()), " "), "u:Question 8 a:Answer 8 u:Question 9 a:Answer 9", "after a clear")
+	is(t, said(p.current()), "u:Question 8 a:Answer 8 u:Question 9 a:Answer 9", "after a clear")
 	p.exec("delete from topics where chat_id = $1", p.chat)
 	p.exec("update turn_index set topic_id = null")
 	p.exec("update conversation_briefs set cleared_seq = 0, covered_seq = 0 where chat_id = $1", p.chat)
-	if got := said(p.current()); len(got) != 12 || got[0] != "u:Question 4" || got[11] != "a:Answer 9" {
-		t.Errorf("without a topic: %q", got)
-	}
+	is(t, said(p.current()), "u:Question 4 a:Answer 4 "+current+" u:Question 9 a:Answer 9", "without a topic")
 	p.chat = p.create(p.user)
-	is(t, len(said(p.current())), 0, "an empty chat")
+	is(t, said(p.current()), "", "an empty chat")
 }
 
 // create makes a chat without messages.
