@@ -47,7 +47,7 @@ func (s shelf) files(chatID uuid.UUID, query history.FilesQuery) []history.File 
 	return must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t)
 }
 
-// Files are listed once, whatever their paths. If there is more content than one answer may hold, only the latest files
+// Files are listed once, with all of their paths. If there is more content than one answer may hold, only the latest files
 // come with theirs.
 func TestFilesAreListedOnce(t *testing.T) {
 	t.Parallel()
@@ -204,7 +204,7 @@ func (s shelf) pages(query history.ListQuery, between func(page int)) []string {
 	}
 }
 
-// Each chat is listed once, also of the same moment, and whatever happens between two pages.
+// Each chat is listed once, also of the same moment, and also where chats are talked to between two pages.
 func TestPagesOfChats(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -291,9 +291,9 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	if len(asked.Files) != 2 || asked.Files[0].Path != "a.go" || asked.Files[1].Bytes != 10 || len(asked.Files[1].SHA256) != 64 {
 		t.Errorf("files: %+v", asked.Files)
 	}
-	is(t, tuple(*reply.ReplyTo, reply.Role, string(reply.ToolCalls), len(reply.Files), reply.Files != nil), tuple(asked.ID, "assistant", `[{"id": "c1"}]`, 0, true),
-		"%s", jsonOf(t, reply))
-	is(t, tuple(reply.ClientMessageID == nil, reply.Importance == nil, *tool.ToolCallID, tool.SupersededBy == nil), tuple(true, true, "c1", true), "%s", jsonOf(t, tool))
+	is(t, tuple(*reply.ReplyTo, reply.Role, string(reply.ToolCalls), len(reply.Files), reply.Files != nil, reply.ClientMessageID == nil, reply.Importance == nil),
+		tuple(asked.ID, "assistant", `[{"id": "c1"}]`, 0, true, true, true), "%s", jsonOf(t, reply))
+	is(t, tuple(*tool.ToolCallID, tool.SupersededBy == nil), tuple("c1", true), "%s", jsonOf(t, tool))
 }
 
 func TestCountUsage(t *testing.T) {

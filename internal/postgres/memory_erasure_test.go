@@ -127,7 +127,7 @@ func (b *bed) as(user auth.Principal, statements string) error {
 }
 
 // An extraction commits, the user edits memories, and messages, chats or the account go at the same moment, in every order:
-// nobody waits for another without end, and no word of a message outlives it.
+// none waits for another without end, and no word of a message outlives it.
 func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 	t.Parallel()
 	for name, erasures := range map[string][]string{ // of the messages $1 and $2 in the chats $3 and $4; none: of the account
@@ -314,7 +314,7 @@ func (b *bed) says(chatID uuid.UUID, content string) {
 }
 
 // Extractions commit while the user deletes a memory with what summaries hold of it, changes and pins it, and goes on talking:
-// no one waits for another without end, and what was said last is remembered once.
+// none waits for another without end, and what was said last is remembered once.
 func TestExtractionsBesideTheUsersChanges(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string][]history.MemoryChange{
