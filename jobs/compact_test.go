@@ -40,7 +40,7 @@ func (r *rig) compacting(change func(*pack.Config)) setup {
 // topicOf makes a topic of all turns of a chat.
 func (r *rig) topicOf(chatID uuid.UUID) uuid.UUID {
 	r.t.Helper()
-	if err := postgres.NewTurnIndex(r.pool).IndexTurns(r.t.Context(), chatID); err != nil {
+	if err := postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0); err != nil {
 		r.t.Fatal(err)
 	}
 	id := uuid.New()

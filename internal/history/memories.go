@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // Memories reads and writes what a user is remembered for, with the user's rights: another user's memory does not exist.
@@ -41,8 +41,8 @@ type Memories interface {
 	MemorySettings(ctx context.Context, user auth.Principal) (MemorySettings, error)
 	ChangeMemorySettings(ctx context.Context, user auth.Principal, change MemorySettingsChange) (MemorySettings, error)
 
-	// ExportMemories returns a page of memories, the oldest first. after is the last of the page before; nil for the first.
-	ExportMemories(ctx context.Context, user auth.Principal, after *MemoryCursor) ([]bundle.Memory, error)
+	// ExportMemories passes on all memories, the oldest first.
+	ExportMemories(ctx context.Context, user auth.Principal, take func(bundle.Memory) error) error
 	// ImportMemories stores memories, all or none. One whose words are remembered already is skipped.
 	ImportMemories(ctx context.Context, user auth.Principal, records []bundle.Memory) (ImportedMemories, error)
 }

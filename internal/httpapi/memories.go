@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -11,9 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 func memoryRoutes() []route {
@@ -84,14 +82,8 @@ const maxMemoryImport = 32 << 20
 
 func (s *Server) exportMemories(c echo.Context) error {
 	return s.sendFile(c, func(ctx context.Context, user auth.Principal) (file, error) {
-		read := func(after *history.MemoryCursor) ([]bundle.Memory, error) {
-			return s.config.Memories.ExportMemories(ctx, user, after)
-		}
 		return file{mediaLines, "memories.jsonl", func(out io.Writer) error {
-			return transfer.EachInPages(nil, read, func(memory bundle.Memory) (*history.MemoryCursor, error) {
-				id, err := uuid.Parse(memory.ID)
-				return &history.MemoryCursor{At: memory.CreatedAt, ID: id}, cmp.Or(err, bundle.WriteMemory(out, memory))
-			})
+			return s.config.Memories.ExportMemories(ctx, user, func(memory bundle.Memory) error { return bundle.WriteMemory(out, memory) })
 		}}, nil
 	})
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 const twoLines = `{"role":"user","content":"How do I practise scales?"}
@@ -221,17 +221,29 @@ func TestExportIsAFile(t *testing.T) {
 	}
 }
 
-// brokenStore is a store that fails at a page.
+// brokenStore is a store that fails after some messages.
 type brokenStore struct {
 	transfer.Store
-	after int64
+	after int
 }
 
-func (b brokenStore) ExportMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, after, last int64) ([]bundle.Message, error) {
-	if after >= b.after {
-		return nil, errors.New("the second page is gone")
-	}
-	return b.Store.ExportMessages(ctx, user, chatID, after, last)
+type brokenParts struct {
+	transfer.Parts
+	left int
+}
+
+func (b brokenStore) ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (bundle.Chat, transfer.Parts, error) {
+	chat, parts, err := b.Store.ExportChat(ctx, user, chatID)
+	return chat, &brokenParts{parts, b.after}, err
+}
+
+func (b *brokenParts) Messages(ctx context.Context, take func(bundle.Record) error) error {
+	return b.Parts.Messages(ctx, func(record bundle.Record) error {
+		if b.left--; b.left < 0 {
+			return errors.New("the second page is gone")
+		}
+		return take(record)
+	})
 }
 
 func TestExportsNameTakesNothingOdd(t *testing.T) {
@@ -279,8 +291,8 @@ func (f failingSnapshots) Snapshot(ctx context.Context, user auth.Principal, rea
 
 type failingSnapshot struct{ transfer.Snapshot }
 
-func (f failingSnapshot) Memories(context.Context, *bundle.Memory) ([]bundle.Memory, error) {
-	return nil, errors.New("the connection broke")
+func (f failingSnapshot) Memories(context.Context, func(bundle.Record) error) error {
+	return errors.New("the connection broke")
 }
 
 // Half an export is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks.

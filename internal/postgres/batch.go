@@ -69,6 +69,15 @@ func sendAsOwner(ctx context.Context, pool *pgxpool.Pool, chatID uuid.UUID, doin
 	return owner.UserID, failed(doing, err)
 }
 
+// sendAsRemembered sends a batch with the rights of a user who is remembered. For others the statements see no rows. Errors
+// begin with doing.
+func sendAsRemembered(ctx context.Context, pool *pgxpool.Pool, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
+	return failed(doing, send(ctx, pool, func(batch *pgx.Batch) {
+		dbsqlc.ActAsMemoryOwner.Queue(batch, userID)
+		fill(batch)
+	}))
+}
+
 // try runs one query with the rights of the server, again if it has to be. run is one of its methods.
 func try[Params, Result any](
 	ctx context.Context, pool *pgxpool.Pool, run func(context.Context, query.DB, Params) (Result, error), params Params,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -16,16 +15,12 @@ import (
 )
 
 // Briefs is the store of briefs and their revisions.
-type Briefs struct {
-	pool *pgxpool.Pool
-}
+type Briefs struct{ pool *pgxpool.Pool }
 
 var _ brief.Store = (*Briefs)(nil)
 
 // NewBriefs returns the store. A commit also indexes the turns that the brief covers then.
-func NewBriefs(pool *pgxpool.Pool) *Briefs {
-	return &Briefs{pool: pool}
-}
+func NewBriefs(pool *pgxpool.Pool) *Briefs { return &Briefs{pool} }
 
 // Read reads what a fold needs.
 func (b *Briefs) Read(ctx context.Context, chatID uuid.UUID, kind brief.Kind, maxMessages int) (brief.Snapshot, bool, error) {
@@ -44,12 +39,9 @@ func (b *Briefs) Read(ctx context.Context, chatID uuid.UUID, kind brief.Kind, ma
 
 func snapshot(row dbsqlc.ReadFoldRow) brief.Snapshot {
 	s := brief.Snapshot{
-		Brief: memory.Brief{
-			Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
-			LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale, ClearedSeq: row.ClearedSeq, Unreadable: !row.Readable,
-		},
+		Brief:     row.Brief,
 		EditCount: row.EditCount,
-		Counters:  brief.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns},
+		Counters:  brief.Counters{BriefTokens: row.Tokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns},
 		Settings:  settings(row.MemoryStrategy, row.MaxTurns, row.FromTool),
 		Draft: brief.Draft{
 			PlanSHA256: row.DraftPlan, Pieces: row.DraftPieces, Summary: row.DraftSummary, Tokens: row.DraftTokens,

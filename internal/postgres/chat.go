@@ -17,18 +17,16 @@ import (
 
 // chatReader collects what the statements of a batch read of a chat. Rows are stored newest first.
 type chatReader struct {
-	found      memory.Chat
-	totalTurns int64
-	cleared    int64
-	hasFiles   bool
-	hasKept    bool
+	found   memory.Chat
+	row     dbsqlc.LockChatRow
+	cleared int64
 }
 
 // chat returns what was read, oldest first.
 func (r *chatReader) chat() memory.Chat {
 	slices.Reverse(r.found.Buffer)
 	slices.Reverse(r.found.Kept)
-	r.found.TotalTurns = int(max(0, r.totalTurns-r.cleared))
+	r.found.TotalTurns = int(max(0, r.row.TurnCount-r.cleared))
 	if r.found.Strategy == memory.StrategySimple {
 		r.found.PendingTurns = r.found.TotalTurns // its buffer is everything
 	}
@@ -40,15 +38,15 @@ func (r *chatReader) chat() memory.Chat {
 func (r *chatReader) leaveOutNewTurn(storedEarlier bool) {
 	r.found.PendingTurns = max(0, r.found.PendingTurns-1)
 	if storedEarlier {
-		r.totalTurns--
+		r.row.TurnCount--
 	}
 }
 
-// setRow stores the columns of the chat's row.
-func (r *chatReader) setRow(systemPrompt *string, strategy string, maxTurns *int, fromTool bool, turnCount int64, hasFiles, hasKept bool) {
-	r.found.SystemPrompt = zeroNull(systemPrompt)
-	r.found.Settings = settings(strategy, maxTurns, fromTool)
-	r.totalTurns, r.hasFiles, r.hasKept = turnCount, hasFiles, hasKept
+// setRow stores the chat's row.
+func (r *chatReader) setRow(row dbsqlc.LockChatRow) {
+	r.row = row
+	r.found.SystemPrompt = zeroNull(row.SystemPrompt)
+	r.found.Settings = settings(row.MemoryStrategy, row.MaxTurns, row.ToolName != nil)
 }
 
 func settings(strategy string, maxTurns *int, fromTool bool) memory.Settings {
@@ -58,10 +56,7 @@ func settings(strategy string, maxTurns *int, fromTool bool) memory.Settings {
 // queue adds the statements that read the brief and the buffer, the latter without the two messages of a new turn.
 func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID) {
 	dbsqlc.ReadBrief.Read(batch, chatID, func(row dbsqlc.ReadBriefRow) {
-		r.found.Brief = memory.Brief{
-			Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
-			LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale, ClearedSeq: row.ClearedSeq, Unreadable: !row.Readable,
-		}
+		r.found.Brief = row.Brief
 		r.found.PendingTurns, r.cleared, r.found.IndexedSeq = row.PendingTurns, row.ClearedTurns, row.IndexedSeq
 	})
 	dbsqlc.ReadBuffer.Read(batch, dbsqlc.ReadBufferParams{
@@ -85,7 +80,7 @@ func (r *chatReader) queueMemories(batch *pgx.Batch, chatID uuid.UUID) {
 
 // readMore reads kept messages and files. Few chats have any, so it is a second round trip for those alone.
 func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, doing string) error {
-	if !r.hasKept && !r.hasFiles {
+	if !r.row.HasKept && !r.row.HasFiles {
 		return nil
 	}
 	kept := dbsqlc.ReadKeptParams{ChatID: chatID, Important: r.found.Strategy == memory.StrategyHybrid, BeforeSeq: r.found.Brief.CoveredSeq + 1}
@@ -94,19 +89,17 @@ func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth
 	}
 	return sendAs(ctx, pool, user, doing, func(batch *pgx.Batch) {
 		r.found.Files = nil
-		if r.hasKept {
+		if r.row.HasKept {
 			dbsqlc.ReadKept.Read(batch, kept, messages(&r.found.Kept))
 		}
-		if r.hasFiles {
-			dbsqlc.ReadFiles.Read(batch, dbsqlc.ReadFilesParams{MaxTokens: memory.MaxFileTokens, ChatID: chatID}, r.addFile)
+		if r.row.HasFiles {
+			dbsqlc.ReadFiles.Read(batch, dbsqlc.ReadFilesParams{MaxTokens: memory.MaxFileTokens, ChatID: chatID}, func(row dbsqlc.ReadFilesRow) {
+				r.found.Files = append(r.found.Files, memory.StoredFile{
+					Path: row.Path, SHA256: [32]byte(row.Sha256), Content: row.Content, Tokens: row.TokenCount,
+				})
+			})
 		}
 	})
-}
-
-func (r *chatReader) addFile(row dbsqlc.ReadFilesRow) {
-	file := memory.StoredFile{Path: row.Path, Content: row.Content, Tokens: row.TokenCount}
-	copy(file.SHA256[:], row.Sha256)
-	r.found.Files = append(r.found.Files, file)
 }
 
 // ReadChat reads, with the user's rights, what the next prompt would be built from.
@@ -125,10 +118,10 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err != nil {
 		return chat.StoredChat{}, err
 	}
-	if err := refusal(dbsqlc.ChatStateRow{ID: row.ID, ExpiresAt: row.ExpiresAt, Expired: row.Expired}); err != nil {
+	if err := refusal(row.ChatStateRow); err != nil {
 		return chat.StoredChat{}, err
 	}
-	r.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.ToolName != nil, row.TurnCount, row.HasFiles, row.HasKept)
+	r.setRow(row.LockChatRow)
 	if err := r.readMore(ctx, t.pool, user, chatID, doing); err != nil {
 		return chat.StoredChat{}, err
 	}

@@ -32,7 +32,7 @@ func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale,
 	if err != nil || len(rows) == 0 {
 		return recall.Scale{}, false, failed("read scale", err)
 	}
-	return recall.Scale{P50: rows[0].UnrelatedP50, P99: rows[0].UnrelatedP99, Languages: rows[0].Languages, List: rows[0].Sentences}, true, nil
+	return rows[0], true, nil
 }
 
 // SaveScale keeps a scale unless there is one of the same list of sentences.
@@ -148,7 +148,7 @@ func owners(rows []dbsqlc.FindBareChatsRow, err error) (fresh, outdated []uuid.U
 // Bare returns memories without a vector of the model.
 func (v *MemoryVectors) Bare(ctx context.Context, userID uuid.UUID, model string, after recall.Bare, most int) ([]recall.Bare, recall.For, error) {
 	var bare []recall.Bare
-	err := v.send(ctx, userID, "read memories without vectors", func(batch *pgx.Batch) {
+	err := sendAsRemembered(ctx, v.pool, userID, "read memories without vectors", func(batch *pgx.Batch) {
 		bare = nil
 		params := dbsqlc.ReadBareMemoriesParams{After: after.ID, Model: model, Most: most}
 		dbsqlc.ReadBareMemories.Read(batch, params, func(row dbsqlc.ReadBareMemoriesRow) {
@@ -166,7 +166,7 @@ func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string
 		params.Embeddings = append(params.Embeddings, vectorText(m.Vector))
 	}
 	var saved int64
-	err := v.send(ctx, userID, "save vectors of memories", func(batch *pgx.Batch) {
+	err := sendAsRemembered(ctx, v.pool, userID, "save vectors of memories", func(batch *pgx.Batch) {
 		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{}) // who writes to memories of a user waits for the others
 		dbsqlc.SaveMemoryVectors.Queue(batch, params).Exec(counts(&saved))
 	})
@@ -181,14 +181,6 @@ func (v *MemoryVectors) Finish(ctx context.Context, userID uuid.UUID, model stri
 		params := dbsqlc.ReadBareMemoriesParams{Model: model, Most: 1}
 		dbsqlc.ReadBareMemories.Read(batch, params, func(dbsqlc.ReadBareMemoriesRow) { *bare = true })
 	})
-}
-
-// send sends a batch with the rights of a user who is remembered. For others the statements see no rows.
-func (v *MemoryVectors) send(ctx context.Context, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
-	return failed(doing, send(ctx, v.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsMemoryOwner.Queue(batch, userID)
-		fill(batch)
-	}))
 }
 
 // Owners returns users with memories without a vector of the model.
@@ -222,22 +214,14 @@ func (e *Embeddings) CountBareTurns(ctx context.Context, model string) (int, err
 }
 
 // TurnIndex keeps the index of recall complete. Folds index what they cover, and triggers what is edited or deleted.
-type TurnIndex struct {
-	pool *pgxpool.Pool
-}
+type TurnIndex struct{ pool *pgxpool.Pool }
 
 // NewTurnIndex returns the store.
-func NewTurnIndex(pool *pgxpool.Pool) *TurnIndex {
-	return &TurnIndex{pool: pool}
-}
+func NewTurnIndex(pool *pgxpool.Pool) *TurnIndex { return &TurnIndex{pool} }
 
-// IndexTurns indexes what a chat's index lacks, at most 500 messages of it. It may run twice and beside others.
-func (x *TurnIndex) IndexTurns(ctx context.Context, chatID uuid.UUID) error {
-	return x.RunIndexTurns(ctx, chatID, 0)
-}
-
-// RunIndexTurns is IndexTurns for a job, which it completes in the same transaction: whoever adds a turn waits for the lock
-// of the brief, and may insert the next job then.
+// RunIndexTurns indexes what a chat's index lacks, at most 500 messages of it, and completes the job, if there is one, in the
+// same transaction: whoever adds a turn waits for the lock of the brief, and may insert the next job then. It may run twice and
+// beside others.
 func (x *TurnIndex) RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error {
 	_, err := sendAsOwner(ctx, x.pool, chatID, "index turns", func(batch *pgx.Batch) {
 		dbsqlc.LockOwnBrief.Queue(batch, chatID)

@@ -83,11 +83,10 @@ func (g *Graph) NextUser(ctx context.Context, but []uuid.UUID) (uuid.UUID, error
 // Unlinked returns memories without a graph, with the rights of their user.
 func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph.Memory, error) {
 	var memories []graph.Memory
-	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsMemoryOwner.Queue(batch, user)
+	err := sendAsRemembered(ctx, g.pool, user, "read memories without a graph", func(batch *pgx.Batch) {
 		dbsqlc.ReadUnlinked.Read(batch, most, all(&memories))
 	})
-	return memories, failed("read memories without a graph", err)
+	return memories, err
 }
 
 // Link writes what was found in memories that are still the same, with the rights of their user.
@@ -106,10 +105,9 @@ func (g *Graph) Link(ctx context.Context, user uuid.UUID, memories []graph.Memor
 		params.Entities, params.Relationships = append(params.Entities, string(entities)), append(params.Relationships, string(relationships))
 	}
 	var linked int64
-	err := send(ctx, g.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsMemoryOwner.Queue(batch, user)
+	err := sendAsRemembered(ctx, g.pool, user, "link memories", func(batch *pgx.Batch) {
 		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{})
 		dbsqlc.LinkMemories.Queue(batch, params).Exec(counts(&linked))
 	})
-	return int(linked), failed("link memories", err)
+	return int(linked), err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -82,9 +83,6 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 	err := sendAs(ctx, h.pool, user, "list chats", func(batch *pgx.Batch) {
 		dbsqlc.ListChats.Read(batch, params, all(&found))
 	})
-	if err != nil {
-		return history.ChatPage{}, err
-	}
 	page := history.ChatPage{Chats: []history.Chat{}}
 	found, more := cut(found, query.Limit)
 	if more {
@@ -94,7 +92,7 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 	for _, row := range found {
 		page.Chats = append(page.Chats, row.Chat)
 	}
-	return page, nil
+	return page, err
 }
 
 // ChangeChat changes a chat and reads it.
@@ -121,11 +119,8 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 		dbsqlc.ReadChat.Read(batch, chatID, set(&found))
 	})
 	// A change may be what lets a chat expire.
-	err = cmp.Or(err, refusal(dbsqlc.ChatStateRow{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired && !changed}))
-	if err == nil && !changed {
-		err = notAllowed("chats")
-	}
-	return found, err
+	state := dbsqlc.ChatStateRow{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired && !changed}
+	return found, cmp.Or(err, refusal(state), allowed(changed, "chats"))
 }
 
 // DeleteChat deletes a chat; foreign keys delete what belongs to it.
@@ -182,7 +177,7 @@ func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID
 		return err
 	}
 	err = retry(ctx, h.pool, store)
-	if sqlState(err) == uniqueViolation { // the same message was sent to another chat at this moment; now it is found there
+	if sqlState(err) == pgerrcode.UniqueViolation { // the same message was sent to another chat at this moment; now it is found there
 		err = retry(ctx, h.pool, store)
 	}
 	if fault.CodeOf(err) == fault.ChatNotFound {
@@ -212,7 +207,7 @@ func (h *History) storeMessages(
 		UserID: columns.UserID, Ids: columns.Ids, ClientIds: columns.ClientIds, Places: columns.Places,
 	}, all(&stored))
 	err := sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
-		err := cmp.Or(refusal(dbsqlc.ChatStateRow{ID: chat.ID, ExpiresAt: chat.ExpiresAt, Expired: chat.Expired}), sameMessages(columns.ChatID, stored, sent))
+		err := cmp.Or(refusal(chat.ChatStateRow), sameMessages(columns.ChatID, stored, sent))
 		if err == nil && len(stored) < len(sent) {
 			err = history.Busy(running)
 		}

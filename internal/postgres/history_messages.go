@@ -36,14 +36,11 @@ func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID 
 	err := sendAbout(ctx, h.pool, user, chatID, "list messages", func(batch *pgx.Batch) {
 		readPage(batch, chatID, query, all(&page.Messages))
 	})
-	if err != nil {
-		return history.MessagePage{}, err
-	}
 	page.Messages, page.HasMore = cut(page.Messages, query.Limit)
 	if query.AfterSeq == nil {
 		slices.Reverse(page.Messages)
 	}
-	return page, nil
+	return page, err
 }
 
 func readPage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery, take func(history.Message)) {
@@ -89,7 +86,7 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 	if err == nil && found.ID == uuid.Nil {
 		err = checkGone(ctx, h.pool, user, chatID)
 	}
-	err = cmp.Or(err, refusal(dbsqlc.ChatStateRow{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
+	err = cmp.Or(err, refusal(found.ChatStateRow))
 	if err == nil && running != uuid.Nil {
 		err = history.Busy(running)
 	}
@@ -112,11 +109,7 @@ func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messag
 	if err == nil && (chat.ID == uuid.Nil || found.ID == uuid.Nil) {
 		err = history.NoMessage()
 	}
-	err = cmp.Or(err, refusal(chat))
-	if err == nil && !changed {
-		err = notAllowed("messages")
-	}
-	return found, err
+	return found, cmp.Or(err, refusal(chat), allowed(changed, "messages"))
 }
 
 // DeleteMessage deletes a message and, if the brief covers it, enqueues the rebuild in the same transaction.
@@ -220,11 +213,8 @@ func (h *History) ListBriefRevisions(
 	err := sendAbout(ctx, h.pool, user, chatID, "list revisions", func(batch *pgx.Batch) {
 		dbsqlc.ListBriefRevisions.Read(batch, params, all(&page.Revisions))
 	})
-	if err != nil {
-		return history.BriefRevisionPage{}, err
-	}
 	page.Revisions, page.HasMore = cut(page.Revisions, query.Limit)
-	return page, nil
+	return page, err
 }
 
 // WhyReply reads a reply's receipt, and then what that names.

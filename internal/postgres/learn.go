@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,21 +15,18 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Learning is the store of extractions.
-type Learning struct {
-	pool *pgxpool.Pool
-}
+type Learning struct{ pool *pgxpool.Pool }
 
 var _ learn.Store = (*Learning)(nil)
 
 // NewLearning returns the store.
-func NewLearning(pool *pgxpool.Pool) *Learning {
-	return &Learning{pool: pool}
-}
+func NewLearning(pool *pgxpool.Pool) *Learning { return &Learning{pool} }
 
 // Read reads what an extraction needs. It makes the row of the chat's user where there is none.
 func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (learn.Snapshot, bool, error) {
@@ -37,7 +35,7 @@ func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (l
 		return s, found, err
 	}
 	err = retry(ctx, l.pool, func() error { return dbsqlc.MakeMemoryUser.Run(ctx, l.pool, chatID) })
-	if sqlState(err) == foreignKeyViolation {
+	if sqlState(err) == pgerrcode.ForeignKeyViolation {
 		return learn.Snapshot{}, false, nil // the user was deleted meanwhile
 	}
 	if err != nil {
@@ -139,7 +137,7 @@ func (l *Learning) Commit(ctx context.Context, change learn.Change, next func(co
 		return learn.Committed, c.written, nil
 	case errors.Is(err, errOvertaken):
 		return learn.Overtaken, learn.Written{}, nil
-	case errors.Is(err, errOutdated), sqlState(err) == uniqueViolation && len(change.Operations) > 0:
+	case errors.Is(err, errOutdated), sqlState(err) == pgerrcode.UniqueViolation && len(change.Operations) > 0:
 		return learn.Outdated, learn.Written{}, nil
 	}
 	return learn.Overtaken, learn.Written{}, failed("commit extraction", explained(err))
@@ -215,7 +213,9 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 	if len(c.change.Used) > 0 {
 		dbsqlc.TouchUsedMemories.Queue(batch, c.change.Used)
 	}
-	dropped, err := json.Marshal(nonNil(c.change.Stats.Dropped))
+	reasons := map[string]int{} // no null
+	maps.Copy(reasons, c.change.Stats.Dropped)
+	dropped, err := json.Marshal(reasons)
 	output, errOutput := json.Marshal(c.change.Report(c.written))
 	r, stats := c.change.Range, c.change.Stats
 	dbsqlc.InsertExtraction.Queue(batch, dbsqlc.InsertExtractionParams{
@@ -229,13 +229,6 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 	}, set(&c.left))
 	queueActAsServer(batch)
 	return batch, output, errors.Join(err, errOutput)
-}
-
-func nonNil(counts map[string]int) map[string]int {
-	if counts == nil {
-		return map[string]int{}
-	}
-	return counts
 }
 
 // kept returns the operations whose evidence is still what was read.

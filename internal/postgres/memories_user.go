@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -86,10 +86,7 @@ func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id u
 	err := sendAs(ctx, u.pool, user, "find memory", func(batch *pgx.Batch) {
 		dbsqlc.FindMemory.Read(batch, id, set(&found))
 	})
-	if err == nil && found.ID == uuid.Nil {
-		err = history.NoMemory()
-	}
-	return found, err
+	return found, cmp.Or(err, missing(found.ID, history.NoMemory))
 }
 
 // MemoryHistory reads the revisions of a memory.
@@ -100,10 +97,7 @@ func (u *UserMemories) MemoryHistory(ctx context.Context, user auth.Principal, i
 		dbsqlc.FindMemory.Read(batch, id, set(&found))
 		dbsqlc.MemoryRevisions.Read(batch, id, all(&made.Revisions))
 	})
-	if err == nil && found.ID == uuid.Nil {
-		err = history.NoMemory()
-	}
-	return made, err
+	return made, cmp.Or(err, missing(found.ID, history.NoMemory))
 }
 
 // change runs work in a transaction that may change the user's memories: it holds their lock.
@@ -174,10 +168,7 @@ func (c *memoryChange) enqueue() error {
 
 func (c *memoryChange) find(id uuid.UUID) (found history.Memory, err error) {
 	err = c.send(func(batch *pgx.Batch) { dbsqlc.FindMemory.Read(batch, id, set(&found)) })
-	if err == nil && found.ID == uuid.Nil {
-		err = history.NoMemory()
-	}
-	return found, err
+	return found, cmp.Or(err, missing(found.ID, history.NoMemory))
 }
 
 // twins returns the memory that has each of the contents, except one memory. Its status is "" for none.
@@ -281,10 +272,7 @@ func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange, own bool
 		}
 		dbsqlc.FindMemory.Read(batch, id, set(&after))
 	})
-	if err == nil && !changed {
-		err = notAllowed("memories")
-	}
-	return after, err
+	return after, cmp.Or(err, allowed(changed, "memories"))
 }
 
 // different returns the fields that would change something.
@@ -364,11 +352,8 @@ func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id
 		err := c.send(func(batch *pgx.Batch) {
 			dbsqlc.DeleteMemory.Queue(batch, id).Exec(affects(1, &deleted))
 		})
-		if err == nil && !deleted {
-			err = notAllowed("memories")
-		}
 		c.rebuild = chats
-		return err
+		return cmp.Or(err, allowed(deleted, "memories"))
 	})
 }
 
@@ -419,8 +404,31 @@ func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) 
 			dbsqlc.CountMemories.Read(batch, struct{}{}, set(&left))
 		})
 	})
-	if err == nil && left.Memories > 0 {
-		err = notAllowed("memories")
-	}
-	return deleted, err
+	return deleted, cmp.Or(err, allowed(left.Memories == 0, "memories"))
+}
+
+// MemorySettings reads the settings.
+func (u *UserMemories) MemorySettings(ctx context.Context, user auth.Principal) (history.MemorySettings, error) {
+	var settings history.MemorySettings
+	err := sendAs(ctx, u.pool, user, "read memory settings", func(batch *pgx.Batch) { queueSettings(batch, &settings) })
+	return settings, err
+}
+
+func queueSettings(batch *pgx.Batch, settings *history.MemorySettings) {
+	*settings = history.MemorySettings{Enabled: true, Excluded: []string{}}
+	dbsqlc.ReadMemorySettings.Read(batch, struct{}{}, func(row history.MemorySettings) { *settings = row })
+}
+
+// ChangeMemorySettings changes the settings and reads them.
+func (u *UserMemories) ChangeMemorySettings(ctx context.Context, user auth.Principal, change history.MemorySettingsChange) (history.MemorySettings, error) {
+	var settings history.MemorySettings
+	var changed bool
+	err := sendAs(ctx, u.pool, user, "change memory settings", func(batch *pgx.Batch) {
+		dbsqlc.ChangeMemorySettings.Queue(batch, dbsqlc.ChangeMemorySettingsParams{
+			Enabled: change.Enabled, Excluded: zeroNull(change.Excluded.Value),
+			SetTimeZone: change.TimeZone.Set, TimeZone: change.TimeZone.Value, SetLanguage: change.Language.Set, Language: change.Language.Value,
+		}).Exec(affects(1, &changed))
+		queueSettings(batch, &settings)
+	})
+	return settings, cmp.Or(err, allowed(changed, "memory_users"))
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // remembering is a bed with the user's memories.
@@ -144,7 +144,11 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 	forgotten, err := r.memories.ForgetMemories(t.Context(), stranger, []history.MemoryVersion{{ID: mine, Version: 1}})
 	deleted, errAll := r.memories.DeleteMemories(t.Context(), stranger)
 	page, errList := r.memories.ListMemories(t.Context(), stranger, history.MemoriesQuery{Status: history.StatusAll, Limit: 10})
-	export, errExport := r.memories.ExportMemories(t.Context(), stranger, nil)
+	var export []bundle.Memory
+	errExport := r.memories.ExportMemories(t.Context(), stranger, func(memory bundle.Memory) error {
+		export = append(export, memory)
+		return nil
+	})
 	if err := errors.Join(err, errAll, errList, errExport); err != nil || forgotten+int(deleted.Memories)+len(page.Memories)+len(export) != 0 {
 		t.Errorf("a stranger: %d %+v %+v %v, %v", forgotten, deleted, page, export, err)
 	}

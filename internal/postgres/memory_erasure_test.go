@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -159,7 +160,7 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 					func() error { return b.learn(r, 0, n, pause) },
 					func() error { return b.learn(r, 1, n, pause) },
 					func() error { // the user edits a memory, and forgets another, unless the account is gone
-						if err := edit(); sqlState(err) != foreignKeyViolation {
+						if err := edit(); sqlState(err) != pgerrcode.ForeignKeyViolation {
 							return err
 						}
 						return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -68,31 +69,17 @@ func cutParameter(dsn, parameter string) (rest string, isTrue bool) {
 
 // Open returns a pool. It does not connect: the first query does.
 func Open(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, transactionPooler bool, err error) {
-	config, transactionPooler, err := poolConfig(dsn, maxConns)
-	if err != nil {
-		return nil, false, err
-	}
-	return newPool(ctx, config, transactionPooler)
+	return open(ctx, dsn, maxConns, false)
 }
 
 // OpenForTurns is Open for a server that starts turns: it opens connections in the background, and keeps them open for
 // these, unless pool_min_conns=0 is in the connection string.
 func OpenForTurns(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, transactionPooler bool, err error) {
-	config, transactionPooler, err := poolConfig(dsn, maxConns)
-	if err != nil {
-		return nil, false, err
-	}
-	if !strings.Contains(dsn, "pool_min_conns") {
-		config.MinConns = keptOpen(config.MaxConns)
-	}
-	if config.MinConns > 0 {
-		keepWarm(config, transactionPooler)
-	}
-	return newPool(ctx, config, transactionPooler)
+	return open(ctx, dsn, maxConns, true)
 }
 
-func poolConfig(dsn string, maxConns int) (config *pgxpool.Config, transactionPooler bool, err error) {
-	config, transactionPooler, err = ParseDSN(dsn)
+func open(ctx context.Context, dsn string, maxConns int, forTurns bool) (pool *pgxpool.Pool, transactionPooler bool, err error) {
+	config, transactionPooler, err := ParseDSN(dsn)
 	if err != nil {
 		return nil, false, err
 	}
@@ -104,15 +91,14 @@ func poolConfig(dsn string, maxConns int) (config *pgxpool.Config, transactionPo
 		registerTypes(conn.TypeMap())
 		return nil
 	}
-	return config, transactionPooler, nil
-}
-
-func newPool(ctx context.Context, config *pgxpool.Config, transactionPooler bool) (*pgxpool.Pool, bool, error) {
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, false, fmt.Errorf("pool: %w", err)
+	if forTurns && !strings.Contains(dsn, "pool_min_conns") {
+		config.MinConns = keptOpen(config.MaxConns)
 	}
-	return pool, transactionPooler, nil
+	if forTurns && config.MinConns > 0 {
+		keepWarm(config, transactionPooler)
+	}
+	pool, err = pgxpool.NewWithConfig(ctx, config)
+	return pool, transactionPooler, failed("pool", err)
 }
 
 // The first turn on a new connection costs Postgres ten times what a later one does: it loads what it knows of tables,
@@ -205,3 +191,95 @@ func queueTurnOfNobody(batch *pgx.Batch) {
 }
 
 var emptyObject = []byte("{}")
+
+// registerTypes sets how a connection reads and writes types of which pgx does not know enough.
+func registerTypes(types *pgtype.Map) {
+	types.RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: newDates()})
+	id := &pgtype.Type{Name: "uuid", OID: pgtype.UUIDOID, Codec: ids{}}
+	types.RegisterType(id)
+	types.RegisterType(&pgtype.Type{Name: "_uuid", OID: pgtype.UUIDArrayOID, Codec: &pgtype.ArrayCodec{ElementType: id}})
+}
+
+// ids is the codec of uuid. A uuid.UUID is what Postgres sends and takes, but pgx would make text of each of them, and
+// bytes of the text.
+type ids struct{ pgtype.UUIDCodec }
+
+// PlanEncode plans for one type of value.
+func (c ids) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
+	if _, ok := value.(uuid.UUID); ok && format == pgtype.BinaryFormatCode {
+		return idPlan{}
+	}
+	return c.UUIDCodec.PlanEncode(m, oid, format, value)
+}
+
+// PlanScan plans for one type of target.
+func (c ids) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
+	if _, ok := target.(*uuid.UUID); ok && format == pgtype.BinaryFormatCode {
+		return idPlan{}
+	}
+	return c.UUIDCodec.PlanScan(m, oid, format, target)
+}
+
+type idPlan struct{}
+
+// Encode appends an id.
+func (idPlan) Encode(value any, buf []byte) ([]byte, error) {
+	id, ok := value.(uuid.UUID)
+	if !ok {
+		return nil, fmt.Errorf("%T is no id", value)
+	}
+	return append(buf, id[:]...), nil
+}
+
+// Scan reads an id; null is uuid.Nil.
+func (idPlan) Scan(src []byte, target any) error {
+	into, ok := target.(*uuid.UUID)
+	if !ok || src != nil && len(src) != len(into) {
+		return fmt.Errorf("%d bytes are no id for %T", len(src), target)
+	}
+	*into = uuid.Nil
+	copy(into[:], src)
+	return nil
+}
+
+// dates is the codec of timestamptz. Times come in UTC, which is what answers have, and not in the server's own zone. A
+// date that JSON cannot have becomes the nearest one that it can: constraints refuse such dates, but without one of them a
+// single row would keep a user from all of the chats.
+type dates struct{ *pgtype.TimestamptzCodec }
+
+func newDates() dates { return dates{&pgtype.TimestamptzCodec{ScanLocation: time.UTC}} }
+
+var (
+	firstDate = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)
+	lastDate  = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+)
+
+// PlanScan plans for one type of target. Of a **time.Time pgx takes care itself, with the plan for *time.Time.
+func (d dates) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
+	if _, ok := target.(*time.Time); !ok {
+		return d.TimestamptzCodec.PlanScan(m, oid, format, target)
+	}
+	return scanDate{d.TimestamptzCodec.PlanScan(m, oid, format, new(pgtype.Timestamptz))}
+}
+
+type scanDate struct{ pgtype.ScanPlan }
+
+// Scan reads a date; null is the zero time.
+func (s scanDate) Scan(src []byte, target any) error {
+	var read pgtype.Timestamptz
+	if err := s.ScanPlan.Scan(src, &read); err != nil {
+		return err
+	}
+	into, ok := target.(*time.Time)
+	if !ok {
+		return fmt.Errorf("%T is no date", target)
+	}
+	switch *into = read.Time; {
+	case !read.Valid:
+	case read.InfinityModifier == pgtype.Infinity || into.After(lastDate):
+		*into = lastDate
+	case read.InfinityModifier == pgtype.NegativeInfinity || into.Before(firstDate):
+		*into = firstDate
+	}
+	return nil
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -156,16 +157,14 @@ func queueError(batch *pgx.Batch, code string) {
 	batch.Queue("do $$ begin raise exception using errcode = '" + code + "'; end $$")
 }
 
-// lockNotAvailable is a SQLSTATE code that is not worth another try.
-const lockNotAvailable = "55P03"
-
 // An error that stays is returned after some tries. One that another try cannot help is returned at once, and so is any when the
 // context has ended.
 func TestRetryEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for code, want := range map[string]int{
-		deadlockDetected: maxTries, serializationFailure: maxTries, uniqueViolation: 1, checkViolation: 1, queryCanceled: 1, lockNotAvailable: 1,
+		pgerrcode.DeadlockDetected: maxTries, pgerrcode.SerializationFailure: maxTries, pgerrcode.UniqueViolation: 1,
+		pgerrcode.CheckViolation: 1, pgerrcode.QueryCanceled: 1, pgerrcode.LockNotAvailable: 1,
 	} {
 		n := 0
 		err := send(t.Context(), b.pool, func(batch *pgx.Batch) {
@@ -179,11 +178,11 @@ func TestRetryEnds(t *testing.T) {
 	err := retry(ctx, b.pool, func() error {
 		n++
 		batch := &pgx.Batch{}
-		queueError(batch, deadlockDetected)
+		queueError(batch, pgerrcode.DeadlockDetected)
 		defer cancel()
 		return b.pool.SendBatch(t.Context(), batch).Close()
 	})
-	is(t, tuple(n, sqlState(err)), tuple(1, deadlockDetected), "tries until the context ended")
+	is(t, tuple(n, sqlState(err)), tuple(1, pgerrcode.DeadlockDetected), "tries until the context ended")
 	err = send(ctx, b.pool, func(*pgx.Batch) { n++ })
 	if n > 2 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d tries, %v", n, err)
@@ -316,7 +315,7 @@ func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
 		users[i] = b.newUser()
 		b.user = users[i]
 		chats[i] = b.newChat(1)
-		noError(t, b.index.IndexTurns(t.Context(), chats[i]))
+		noError(t, b.index.RunIndexTurns(t.Context(), chats[i], 0))
 	}
 	b.user = owner
 	together(t, 16, func(worker int) (err error) {

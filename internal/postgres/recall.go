@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -28,7 +30,7 @@ const mostMatches = 2400
 
 // IndexRest indexes what was said a moment ago.
 func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Scope) error {
-	return r.send(ctx, user, in, "index turns", func(batch *pgx.Batch) {
+	return sendLimited(ctx, r.pool, user, in.ChatID, "index turns", func(batch *pgx.Batch) {
 		dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ChatID: nullID(in.ChatID)})
 	})
 }
@@ -43,40 +45,35 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Sco
 	for _, forms := range words {
 		params.Words = append(params.Words, strings.Join(forms, "\n"))
 	}
-	err := r.send(ctx, user, in, "find turns by their words", func(batch *pgx.Batch) {
+	err := sendLimited(ctx, r.pool, user, in.ChatID, "find turns by their words", func(batch *pgx.Batch) {
 		found = recall.Matches{}
 		if in.Except != uuid.Nil {
 			dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ExceptChat: nullID(in.Except)})
 		}
 		size := dbsqlc.RecallSizeParams{ChatID: nullID(in.ChatID), AfterSeq: in.After, BeforeSeq: in.Before}
 		dbsqlc.RecallSize.Read(batch, size, func(turns int64) { found.Turns = int(turns) })
-		dbsqlc.RecallMatches.Read(batch, params, func(row dbsqlc.RecallMatchesRow) {
-			found.Found = append(found.Found, recall.Match{
-				Place: recall.Place{
-					Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: row.Seq}, LastSeq: row.LastSeq},
-					AskedSeq: row.WordsFrom, Segment: row.Segment, Size: row.Lexemes, SaidAt: row.SaidAt, TopicID: row.TopicID,
-				},
-				Word: row.Word - 1, Own: timesFound(row.Own), Asked: timesFound(row.Asked),
-			})
+		dbsqlc.RecallMatches.Read(batch, params, func(match recall.Match) {
+			match.Own, match.Asked = timesFound(match.Own), timesFound(match.Asked)
+			found.Found = append(found.Found, match)
 		})
 		queueTopicPlaces(batch, in, nil, &found.Topics)
 	})
 	return found, err
 }
 
-// send sends a batch about a chat, or about all chats of the user.
-func (r *Recall) send(ctx context.Context, user auth.Principal, in recall.Scope, doing string, fill func(*pgx.Batch)) error {
+// sendLimited sends a batch about a chat, or about all chats of the user. Postgres ends it in time.
+func sendLimited(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
 	limited := func(batch *pgx.Batch) {
 		queueLimit(ctx, batch)
 		fill(batch)
 	}
 	var err error
-	if in.ChatID == uuid.Nil {
-		err = sendAs(ctx, r.pool, user, doing, limited)
+	if chatID == uuid.Nil {
+		err = sendAs(ctx, pool, user, doing, limited)
 	} else {
-		err = sendAbout(ctx, r.pool, user, in.ChatID, doing, limited)
+		err = sendAbout(ctx, pool, user, chatID, doing, limited)
 	}
-	if sqlState(err) == queryCanceled {
+	if sqlState(err) == pgerrcode.QueryCanceled {
 		return failed(doing, context.DeadlineExceeded)
 	}
 	return err
@@ -92,12 +89,12 @@ func queueLimit(ctx context.Context, batch *pgx.Batch) {
 
 // timesFound returns how often a word is in a text by its ts_rank, which is 1 + 1/4 + 1/9 + … by pi²/6: 1 for once, 2
 // for twice, and then less and less. Of a phrase it is 1.
-func timesFound(rank float32) float64 {
+func timesFound(rank float64) float64 {
 	if rank <= 0 {
 		return 0
 	}
 	const rounding = .001
-	sum := float64(rank) * math.Pi * math.Pi / 6
+	sum := rank * math.Pi * math.Pi / 6
 	whole := math.Floor(sum + rounding)
 	return max(whole+4*max(sum-whole, 0), 1)
 }
@@ -109,7 +106,7 @@ func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Sc
 		AfterSeq: in.After, BeforeSeq: in.Before, ExceptChat: nullID(in.Except),
 	}
 	var found recall.Nearby
-	err := r.send(ctx, user, in, "find turns by their meaning", func(batch *pgx.Batch) {
+	err := sendLimited(ctx, r.pool, user, in.ChatID, "find turns by their meaning", func(batch *pgx.Batch) {
 		found = recall.Nearby{}
 		dbsqlc.RecallNearness.Read(batch, params, func(row dbsqlc.RecallNearnessRow) {
 			for n, seq := range row.Seqs {
@@ -138,7 +135,7 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 	}
 	found := map[recall.TurnID][]recall.Message{}
 	var topic *recall.Topic
-	err := r.send(ctx, user, recall.Scope{}, "read turns", func(batch *pgx.Batch) {
+	err := sendLimited(ctx, r.pool, user, uuid.Nil, "read turns", func(batch *pgx.Batch) {
 		clear(found)
 		dbsqlc.ReadTurns.Read(batch, params, func(row dbsqlc.ReadTurnsRow) {
 			turn := recall.TurnID{ChatID: row.ChatID, Seq: row.Turn}
@@ -146,7 +143,9 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 				ID: row.ID, Seq: row.Seq, Role: row.Role, Content: row.Content, CreatedAt: row.CreatedAt, ChatTitle: row.Title,
 			})
 		})
-		queueKnownTopic(batch, topicID, &topic)
+		if topic = nil; topicID != uuid.Nil {
+			dbsqlc.LookUpTopic.Read(batch, topicID, perhaps(&topic))
+		}
 	})
 	return found, topic, err
 }
@@ -164,9 +163,31 @@ func queueTopicPlaces(batch *pgx.Batch, in recall.Scope, vector *recall.Vector, 
 	dbsqlc.LookUpTopics.Read(batch, params, all(found))
 }
 
-// queueKnownTopic adds the statement that reads what a prompt shows of a topic; none for uuid.Nil.
-func queueKnownTopic(batch *pgx.Batch, id uuid.UUID, found **recall.Topic) {
-	if *found = nil; id != uuid.Nil {
-		dbsqlc.LookUpTopic.Read(batch, id, perhaps(found))
+// Memories reads memories for prompts, with the rights of the user who asks.
+type Memories struct{ pool *pgxpool.Pool }
+
+var _ memories.Store = (*Memories)(nil)
+
+// NewMemories returns the store.
+func NewMemories(pool *pgxpool.Pool) *Memories { return &Memories{pool: pool} }
+
+// Candidates returns the memories that a message may be about.
+func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memories.Ask) ([]memories.Candidate, error) {
+	params := dbsqlc.FindMemoriesParams{
+		Names: ask.Names, Relationships: ask.Relationships, Types: []string{}, Model: ask.Vector.Model, Most: ask.PerWay,
 	}
+	for _, t := range ask.Types {
+		params.Types = append(params.Types, string(t))
+	}
+	for _, word := range ask.Words {
+		params.Words, params.Telling = append(params.Words, strings.Join(word.Forms, "\n")), append(params.Telling, !word.Function)
+	}
+	if ask.Vector.Values != nil {
+		params.Question = new(vectorText(ask.Vector.Values))
+	}
+	var found []memories.Candidate
+	err := sendLimited(ctx, m.pool, user, uuid.Nil, "find memories", func(batch *pgx.Batch) {
+		dbsqlc.FindMemories.Read(batch, params, all(&found))
+	})
+	return found, err
 }

@@ -27,7 +27,7 @@ import (
 func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
 	b.t.Helper()
 	chatID := b.keep(user, contents...)
-	noError(b.t, b.index.IndexTurns(b.t.Context(), chatID))
+	noError(b.t, b.index.RunIndexTurns(b.t.Context(), chatID, 0))
 	return chatID
 }
 

@@ -14,31 +14,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-)
-
-// The SQLSTATE codes that we act on, see appendix A of Postgres' manual.
-const (
-	uniqueViolation      = "23505"
-	foreignKeyViolation  = "23503"
-	checkViolation       = "23514"
-	insufficientRights   = "42501"
-	raisedException      = "P0001"
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
-	adminShutdown        = "57P01"
-	crashShutdown        = "57P02"
-	cannotConnectNow     = "57P03"
-	undefinedTable       = "42P01"
-	undefinedColumn      = "42703"
-	undefinedFunction    = "42883"
-	undefinedObject      = "42704" // a type, a configuration of the full-text search
-	invalidSchema        = "3F000"
-	queryCanceled        = "57014" // also by statement_timeout
-	invalidParameter     = "22023" // also of set_config('role', …) for a role that does not exist
-	connectionException  = "08"    // the class: its codes begin with it
 )
 
 // failed puts what was being done before an error; nil for nil.
@@ -111,7 +90,7 @@ func explained(err error) error {
 // lostRace reports whether Postgres rolled the transaction back because of another one.
 func lostRace(err error) bool {
 	code := sqlState(err)
-	return code == deadlockDetected || code == serializationFailure
+	return code == pgerrcode.DeadlockDetected || code == pgerrcode.SerializationFailure
 }
 
 // connectionLost reports whether err is about the connection: Postgres shuts down, starts up or cannot be reached.
@@ -121,10 +100,10 @@ func connectionLost(err error) bool {
 	}
 	switch code := sqlState(err); code {
 	case "":
-	case adminShutdown, crashShutdown, cannotConnectNow:
+	case pgerrcode.AdminShutdown, pgerrcode.CrashShutdown, pgerrcode.CannotConnectNow:
 		return true
 	default:
-		return strings.HasPrefix(code, connectionException)
+		return strings.HasPrefix(code, "08") // the class of connection exceptions
 	}
 	_, unreachable := errors.AsType[net.Error](err)
 	return unreachable || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
@@ -141,15 +120,15 @@ const (
 // any other error as it is. What we write ourselves breaks no check of ours, see history and bundle.
 func refused(sent *pgconn.PgError, err error) error {
 	switch sent.Code {
-	case foreignKeyViolation:
+	case pgerrcode.ForeignKeyViolation:
 		if sent.ConstraintName == ownerOfChats || sent.ConstraintName == ownerOfMemories {
 			return fault.NoUser(reason(sent))
 		}
-	case insufficientRights:
+	case pgerrcode.InsufficientPrivilege:
 		return fault.Forbidden(reason(sent))
-	case raisedException:
+	case pgerrcode.RaiseException:
 		return forbidden(sent, "reason", sent.Message)
-	case checkViolation:
+	case pgerrcode.CheckViolation:
 		if sent.ConstraintName != "" {
 			return forbidden(sent, "constraint", sent.ConstraintName)
 		}
@@ -161,6 +140,14 @@ func forbidden(sent *pgconn.PgError, detail, value string) error {
 	failure := fault.Forbidden(reason(sent))
 	failure.Details = map[string]any{detail: value}
 	return failure
+}
+
+// allowed returns notAllowed if a row was not changed.
+func allowed(changed bool, table string) error {
+	if changed {
+		return nil
+	}
+	return notAllowed(table)
 }
 
 // notAllowed is the fault for a row that the user sees and a policy keeps from being changed: then Postgres changes
@@ -214,13 +201,13 @@ func notPrepared(sent *pgconn.PgError) string {
 	}
 	aboutOurRole := strings.Contains(sent.Message, "throughline_")
 	switch sent.Code {
-	case undefinedTable, undefinedColumn, undefinedFunction, undefinedObject, invalidSchema:
+	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject, pgerrcode.InvalidSchemaName:
 		return MigrationsPending
-	case invalidParameter:
+	case pgerrcode.InvalidParameterValue: // by set_config('role', …) for a role that does not exist
 		if aboutOurRole {
 			return MigrationsPending
 		}
-	case insufficientRights:
+	case pgerrcode.InsufficientPrivilege:
 		if aboutOurRole {
 			return RoleNotGranted
 		}

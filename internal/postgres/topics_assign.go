@@ -17,34 +17,24 @@ import (
 )
 
 // Assignments is the store of the topics of turns.
-type Assignments struct {
-	pool *pgxpool.Pool
-}
+type Assignments struct{ pool *pgxpool.Pool }
 
 var _ assign.Store = (*Assignments)(nil)
 
 // NewAssignments returns the store.
-func NewAssignments(pool *pgxpool.Pool) *Assignments {
-	return &Assignments{pool: pool}
-}
+func NewAssignments(pool *pgxpool.Pool) *Assignments { return &Assignments{pool} }
 
 // Wanted reports whether a chat has topics, and turns for them.
 func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in assign.Scope) (bool, error) {
-	var rows []bool
-	err := retry(ctx, a.pool, func() (err error) {
-		rows, err = dbsqlc.AssignWanted.All(ctx, a.pool, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
-		return err
-	})
+	rows, err := try(ctx, a.pool, dbsqlc.AssignWanted.All, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
 	return len(rows) > 0 && rows[0], failed("look for turns without topics", err)
 }
 
 // held is a chat whose topics this transaction alone changes.
 type held struct {
-	claimed, hasTopics     bool
-	clearedSeq, indexedSeq int64
-	lastNumber             int
-	imported               json.RawMessage
-	cleared                []*topics.Topic // that turns may leave, but not join
+	dbsqlc.AssignReadChatRow
+	claimed bool
+	cleared []*topics.Topic // that turns may leave, but not join
 }
 
 // hold reads the topics of a chat in a transaction that alone changes them, as the chat's owner, and then runs work. It may
@@ -76,10 +66,7 @@ func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.A
 	dbsqlc.ActAsChatOwner.Queue(batch, chatID)
 	dbsqlc.AssignClaim.Read(batch, chatID.String(), func(bool) { chat.claimed = true })
 	dbsqlc.LockOwnBrief.Queue(batch, chatID)
-	dbsqlc.AssignReadChat.Read(batch, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, func(row dbsqlc.AssignReadChatRow) {
-		chat.hasTopics, chat.clearedSeq, chat.indexedSeq, chat.lastNumber = row.HasTopics, row.ClearedSeq, row.IndexedSeq, row.LastNumber
-		chat.imported = row.Imported
-	})
+	dbsqlc.AssignReadChat.Read(batch, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, set(&chat.AssignReadChatRow))
 	if in.Model != "" {
 		dbsqlc.AssignRenew.Queue(batch, dbsqlc.AssignRenewParams{ChatID: chatID, Model: in.Model})
 	}
@@ -93,9 +80,9 @@ func (a *Assignments) Assign(
 	decide func(*assign.Snapshot) *assign.Change, within func(context.Context, pgx.Tx, assign.Outcome) error,
 ) (bool, error) {
 	err := a.hold(ctx, chatID, in, func(tx pgx.Tx, chat *held, all []*topics.Topic) error {
-		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, Cleared: chat.cleared, LastNumber: chat.lastNumber}
-		if chat.hasTopics {
-			if err := errors.Join(readTurns(ctx, tx, chatID, snapshot, most), readGiven(chat.imported, snapshot)); err != nil {
+		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, Cleared: chat.cleared, LastNumber: chat.LastNumber}
+		if chat.HasTopics {
+			if err := errors.Join(readTurns(ctx, tx, chatID, snapshot, most), readGiven(chat.Imported, snapshot)); err != nil {
 				return err
 			}
 		}
@@ -145,7 +132,7 @@ func writeAssignment(
 	for _, id := range change.Recounted {
 		dbsqlc.AssignRecount.Queue(batch, dbsqlc.AssignRecountParams{ChatID: chatID, TopicID: id})
 	}
-	if chat.hasTopics {
+	if chat.HasTopics {
 		advance := dbsqlc.AssignAdvanceParams{ChatID: chatID, IsAll: !change.Report.More, Model: model}
 		if last := len(change.Chosen) - 1; last >= 0 {
 			advance.AssignedSeq = change.Chosen[last].Seq
@@ -169,7 +156,7 @@ func finishAssignment(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID u
 	if err != nil {
 		return err
 	}
-	if chat.hasTopics {
+	if chat.HasTopics {
 		dbsqlc.AssignReadDue.Read(batch, dbsqlc.AssignReadDueParams{ChatID: chatID, MaxMessages: change.MaxMessages}, func(id uuid.UUID) {
 			found.Due = append(found.Due, id)
 		})
@@ -221,21 +208,13 @@ func chosenParams(chatID uuid.UUID, chosen []assign.Chosen) dbsqlc.AssignTurnsPa
 // Fading looks at the next chats whose topics may have faded.
 func (a *Assignments) Fading(ctx context.Context, after assign.Faded, maxTopics, most int) ([]assign.Faded, error) {
 	params := dbsqlc.AssignLookAtFadingParams{AfterAt: after.At, After: after.ChatID, MaxTopics: maxTopics, Most: most}
-	rows, err := dbsqlc.AssignLookAtFading.All(ctx, a.pool, params)
-	chats := make([]assign.Faded, len(rows))
-	for n, row := range rows {
-		chats[n] = assign.Faded{ChatID: row.ChatID, At: row.FadeAt, Crowded: row.Crowded}
-	}
+	chats, err := dbsqlc.AssignLookAtFading.All(ctx, a.pool, params)
 	return chats, failed("find chats with many topics", err)
 }
 
 // Alike looks at the next chats whose topics have changed.
 func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]assign.Compared, error) {
-	rows, err := dbsqlc.AssignLookAtAlike.All(ctx, a.pool, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
-	chats := make([]assign.Compared, len(rows))
-	for n, row := range rows {
-		chats[n] = assign.Compared{ChatID: row.ChatID, Alike: row.Alike}
-	}
+	chats, err := dbsqlc.AssignLookAtAlike.All(ctx, a.pool, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
 	return chats, failed("find topics that are the same", err)
 }
 

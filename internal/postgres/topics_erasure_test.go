@@ -229,14 +229,14 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 					func() error {
 						return c.as(c.who, "update messages set pinned = true where seq = 3; update topics set title = 'Mine', tags = '{mine}' where number = 2")
 					},
-					func() error { return b.index.IndexTurns(t.Context(), c.chat) })
+					func() error { return b.index.RunIndexTurns(t.Context(), c.chat, 0) })
 				if len(erasures) == 2 { // the chat stays: with its deletion, what the user does to it can deadlock
 					work = append(work, c.talkOn, c.mergeTwo, c.rateAndRename)
 				}
 				b.atOnce(n, random, work)
 				mustBe(t, c.holders(canary), nil, "round %d: who holds words of messages that are gone", n)
 				// What is left comes to its end.
-				noError(t, b.index.IndexTurns(t.Context(), c.chat))
+				noError(t, b.index.RunIndexTurns(t.Context(), c.chat, 0))
 				for _, step := range []func() error{c.embed, c.assign, c.embed, c.assign, c.pack} {
 					noError(t, step())
 				}

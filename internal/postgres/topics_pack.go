@@ -13,16 +13,12 @@ import (
 )
 
 // Packs is the store of compactions of topics.
-type Packs struct {
-	pool *pgxpool.Pool
-}
+type Packs struct{ pool *pgxpool.Pool }
 
 var _ pack.Store = (*Packs)(nil)
 
 // NewPacks returns the store.
-func NewPacks(pool *pgxpool.Pool) *Packs {
-	return &Packs{pool: pool}
-}
+func NewPacks(pool *pgxpool.Pool) *Packs { return &Packs{pool} }
 
 // Read reads a topic with all of its messages.
 func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (pack.Snapshot, bool, error) {

@@ -56,7 +56,8 @@ func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID
 		}
 	})
 	if err == nil && unindexed {
-		err = u.index(ctx, chatID)
+		// The rights of who asks were checked. The job is inserted as the server.
+		err = failed("have turns indexed", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Index(ctx, tx, chatID) }))
 	}
 	page := history.TopicPage{Topics: []history.Topic{}}
 	found, more := cut(found, query.Limit)
@@ -84,11 +85,6 @@ func readTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery, t
 	dbsqlc.UserTopicList.Read(batch, params, take)
 }
 
-// index inserts the job that indexes the chat. The rights of who asks were checked.
-func (u *UserTopics) index(ctx context.Context, chatID uuid.UUID) error {
-	return failed("have turns indexed", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Index(ctx, tx, chatID) }))
-}
-
 // shown is a topic as its owner sees it now.
 func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) history.OneTopic {
 	s, topic := u.options.Settings, row.OneTopic
@@ -111,12 +107,13 @@ func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *dbsqlc.UserTopicF
 
 func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found dbsqlc.UserTopicFindRow, err error) {
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
-	return found, cmp.Or(err, missing(found.ID))
+	return found, cmp.Or(err, missing(found.ID, history.NoTopic))
 }
 
-func missing(id uuid.UUID) error {
+// missing returns an error for an id that was not found.
+func missing(id uuid.UUID, otherwise func() error) error {
 	if id == uuid.Nil {
-		return history.NoTopic()
+		return otherwise()
 	}
 	return nil
 }
@@ -142,11 +139,7 @@ func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref h
 		dbsqlc.UserTopicChange.Queue(batch, params).Exec(affects(1, &changed))
 		queueTopic(batch, ref, &found)
 	})
-	err = cmp.Or(err, missing(found.ID))
-	if err == nil && !changed {
-		err = notAllowed("topics")
-	}
-	return u.shown(found), err
+	return u.shown(found), cmp.Or(err, missing(found.ID, history.NoTopic), allowed(changed, "topics"))
 }
 
 // TopicStats counts a topic's messages.
@@ -157,7 +150,7 @@ func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref hi
 	})
 	settings := u.options.Settings
 	stats.MemoryType, stats.HalfLifeDays = string(settings.MemoryTypeOf(stats.AccessCount)), days(settings, stats.AccessCount)
-	return stats, cmp.Or(err, missing(stats.TopicID))
+	return stats, cmp.Or(err, missing(stats.TopicID, history.NoTopic))
 }
 
 // messages reads the messages of a topic: those that are packed and the active ones, or the active ones alone.
@@ -169,7 +162,7 @@ func (u *UserTopics) messages(
 		params := dbsqlc.UserTopicMessagesParams{ChatID: ref.ChatID, TopicID: topicID(ref), AllOfThem: all}
 		dbsqlc.UserTopicMessages.Read(batch, params, set(&row))
 	})
-	if err = cmp.Or(err, missing(row.ID)); err != nil {
+	if err = cmp.Or(err, missing(row.ID, history.NoTopic)); err != nil {
 		return nil, nil, err
 	}
 	stored := make([]topics.Entry, len(row.Roles))
@@ -216,7 +209,7 @@ func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref 
 		}
 	}
 	if err == nil && !ref.Current {
-		err = missing(found.ID)
+		err = missing(found.ID, history.NoTopic)
 	}
 	return said, err
 }
@@ -292,7 +285,7 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	queueTopic(batch, ref, &from)
 	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	err := tx.SendBatch(ctx, batch).Close()
-	if err = cmp.Or(err, refusal(state), missing(from.ID), missing(kept.ID), mergeable(from, kept)); err != nil {
+	if err = cmp.Or(err, refusal(state), missing(from.ID, history.NoTopic), missing(kept.ID, history.NoTopic), mergeable(from, kept)); err != nil {
 		return history.OneTopic{}, err
 	}
 	locked, merged := false, false
@@ -301,10 +294,7 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	dbsqlc.AssignMerge.Read(batch, dbsqlc.AssignMergeParams{FromTopic: from.ID, IntoTopic: into}, set(&merged))
 	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	queueActAsServer(batch)
-	err = tx.SendBatch(ctx, batch).Close()
-	if err == nil && !(locked && merged) {
-		err = notAllowed("topics")
-	}
+	err = cmp.Or(tx.SendBatch(ctx, batch).Close(), allowed(locked && merged, "topics"))
 	if err == nil && u.options.Compact != nil {
 		err = u.options.Compact(ctx, tx, ref.ChatID, into)
 	}

@@ -1,16 +1,20 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -20,21 +24,28 @@ const importTimeout = 10 * time.Minute
 
 // Import writes a chat in one transaction, in chunks: row level security does not support COPY. It tries once,
 // because write reads from a file and cannot begin again.
-func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfer.NewChat, write func(transfer.Rows) error) (uuid.UUID, bool, error) {
+func (t *Transfer) Import(
+	ctx context.Context, user auth.Principal, chat transfer.NewChat, write func(func(transfer.Rows) error) error,
+) (uuid.UUID, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
 	id, imported := uuid.Nil, false
 	err := pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
-		i := &chatImport{ctx: ctx, tx: tx, user: user.UserID, chat: chat, claims: user.Claims, memories: t.memories}
+		i := &chatImport{memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: t.memories}, chat, user.Claims}
 		var err error
-		if id, imported, err = i.begin(user.Claims); err != nil || !imported {
+		if id, imported, err = i.begin(); err != nil || !imported {
 			return err
 		}
-		if err := write(i); err != nil {
+		if err := write(i.add); err != nil {
 			return err
 		}
-		if err := i.embed(); err != nil {
+		if err := i.enqueue(); err != nil {
 			return err
+		}
+		if i.embed { // which the server has asked for
+			if err := dbsqlc.ActAsUser.Run(ctx, tx, user.Claims); err != nil {
+				return err
+			}
 		}
 		// Before the index, so that its job asks for vectors.
 		if err := t.enqueueLast(ctx, tx, id); err != nil {
@@ -46,23 +57,17 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 }
 
 type chatImport struct {
-	ctx  context.Context //nolint:containedctx // it lives as long as the transaction, which has the same
-	tx   pgx.Tx
-	user uuid.UUID
-	chat transfer.NewChat
-
-	claims   string
-	memories UserMemoriesOptions
-	// remembered is set when a memory was inserted.
-	remembered bool
+	memoryChange
+	chat   transfer.NewChat
+	claims string
 }
 
 // begin creates the chat, or finds that the user has it.
-func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error) {
+func (i *chatImport) begin() (id uuid.UUID, created bool, err error) {
 	chat := i.chat
 	find := dbsqlc.FindImportedParams{ID: chat.ID, Original: chat.Original}
 	batch := &pgx.Batch{}
-	dbsqlc.ActAsUser.Queue(batch, claims)
+	dbsqlc.ActAsUser.Queue(batch, i.claims)
 	dbsqlc.BeginQuietly.Queue(batch, struct{}{})
 	dbsqlc.FindImported.Read(batch, find, set(&id))
 	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || id != uuid.Nil {
@@ -84,76 +89,67 @@ func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error
 	return id, created, err
 }
 
-// Files inserts contents.
-func (i *chatImport) Files(files []bundle.File, tokens []int) error {
-	params := dbsqlc.InsertImportedFilesParams{ChatID: i.chat.ID, UserID: i.user, Tokens: tokens}
-	for _, file := range files {
+// add inserts rows, most of them in one round trip.
+func (i *chatImport) add(rows transfer.Rows) error {
+	batch := &pgx.Batch{}
+	i.queueFiles(batch, rows)
+	if rows.SystemPrompt != "" {
+		dbsqlc.ImportSystemPrompt.Queue(batch, dbsqlc.ImportSystemPromptParams{Content: rows.SystemPrompt, ChatID: i.chat.ID})
+	}
+	if err := errors.Join(i.queueMessages(batch, rows.Messages), i.queueTopics(batch, rows.Topics)); err != nil {
+		return failed("encode rows", err)
+	}
+	if rows.Read {
+		dbsqlc.SkipExtraction.Queue(batch, i.chat.ID)
+	}
+	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || len(rows.Memories) == 0 {
+		return err
+	}
+	return i.addMemories(rows.Memories)
+}
+
+func (i *chatImport) queueFiles(batch *pgx.Batch, rows transfer.Rows) {
+	if len(rows.Files) == 0 {
+		return
+	}
+	params := dbsqlc.InsertImportedFilesParams{ChatID: i.chat.ID, UserID: i.user, Tokens: rows.Tokens}
+	for _, file := range rows.Files {
 		params.Sha256s = append(params.Sha256s, file.SHA256)
 		params.Contents = append(params.Contents, file.Content)
 	}
-	return dbsqlc.InsertImportedFiles.Run(i.ctx, i.tx, params)
+	dbsqlc.InsertImportedFiles.Queue(batch, params)
 }
 
-// Messages inserts messages in their order, and the paths of their files.
-func (i *chatImport) Messages(messages []transfer.NewMessage) error {
-	for n := range messages { // Postgres would round them
-		messages[n].CreatedAt = messages[n].CreatedAt.Truncate(time.Microsecond)
-		messages[n].UpdatedAt = messages[n].UpdatedAt.Truncate(time.Microsecond)
-	}
-	rows, err := json.Marshal(messages)
-	if err != nil {
-		return failed("encode messages", err)
-	}
-	batch := &pgx.Batch{}
-	params := dbsqlc.InsertImportedMessagesParams{ChatID: i.chat.ID, UserID: i.user, NewRows: rows}
-	dbsqlc.InsertImportedMessages.Queue(batch, params)
-	i.queueFiles(batch, messages)
-	return i.tx.SendBatch(i.ctx, batch).Close()
-}
-
-// SystemPrompt changes the chat.
-func (i *chatImport) SystemPrompt(content string) error {
-	return dbsqlc.ImportSystemPrompt.Run(i.ctx, i.tx, dbsqlc.ImportSystemPromptParams{Content: content, ChatID: i.chat.ID})
-}
-
-// Memories inserts what is not remembered yet, as read out of the imported messages: it goes when they are deleted. What
-// is remembered in these words already gets them as further sources.
-func (i *chatImport) Memories(imported []transfer.NewMemory) error {
-	if i.memories.Off {
+// queueMessages inserts messages in their order, and the paths of their files.
+func (i *chatImport) queueMessages(batch *pgx.Batch, messages []transfer.NewMessage) error {
+	if len(messages) == 0 {
 		return nil
 	}
-	change := &memoryChange{ctx: i.ctx, tx: i.tx, user: i.user}
-	if err := change.send(func(batch *pgx.Batch) { dbsqlc.TouchOwnMemories.Queue(batch, struct{}{}) }); err != nil {
-		return err
-	}
-	records, ids := make([]bundle.Memory, len(imported)), make([]uuid.UUID, len(imported))
-	for n, memory := range imported {
-		records[n], ids[n] = memory.Memory, memory.ID
-		records[n].ID = memory.ID.String() // as others refer to it
-	}
-	fresh, places, err := change.fresh(records, ids)
-	if err != nil {
-		return err
-	}
-	if len(fresh) > 0 {
-		i.remembered = true
-		if err := change.insert(fresh, memories.Extracted, i.chat.ID); err != nil {
-			return err
+	paths := dbsqlc.InsertImportedMessageFilesParams{ChatID: i.chat.ID, UserID: i.user}
+	for n := range messages {
+		message := &messages[n]
+		message.CreatedAt = message.CreatedAt.Truncate(time.Microsecond) // Postgres would round them
+		message.UpdatedAt = message.UpdatedAt.Truncate(time.Microsecond)
+		for place, file := range message.Files {
+			paths.MessageIds = append(paths.MessageIds, message.ID)
+			paths.Places = append(paths.Places, place+1)
+			paths.Paths = append(paths.Paths, file.Path)
+			paths.Sha256s = append(paths.Sha256s, file.SHA256)
 		}
 	}
-	return change.sources(imported, places)
+	rows, err := json.Marshal(messages)
+	dbsqlc.InsertImportedMessages.Queue(batch, dbsqlc.InsertImportedMessagesParams{ChatID: i.chat.ID, UserID: i.user, NewRows: rows})
+	if len(paths.MessageIds) > 0 {
+		dbsqlc.InsertImportedMessageFiles.Queue(batch, paths)
+	}
+	return err
 }
 
-// importedSource is a row of InsertMemorySources.
-type importedSource struct {
-	MemoryID  uuid.UUID `json:"memory_id"`
-	MessageID string    `json:"message_id"`
-	Fact      *string   `json:"fact"`
-	Quote     string    `json:"quote"`
-}
-
-// Topics notes them for the job that assigns topics.
-func (i *chatImport) Topics(topics []bundle.Topic) error {
+// queueTopics notes them for the job that assigns topics.
+func (i *chatImport) queueTopics(batch *pgx.Batch, topics []bundle.Topic) error {
+	if len(topics) == 0 {
+		return nil
+	}
 	type row struct {
 		Title      *string  `json:"title"`
 		Tags       []string `json:"tags"`
@@ -169,27 +165,30 @@ func (i *chatImport) Topics(topics []bundle.Topic) error {
 		}
 	}
 	encoded, err := json.Marshal(rows)
-	if err != nil {
-		return failed("encode topics", err)
-	}
-	return dbsqlc.InsertImportedTopics.Run(i.ctx, i.tx, dbsqlc.InsertImportedTopicsParams{ChatID: i.chat.ID, NewRows: encoded})
+	dbsqlc.InsertImportedTopics.Queue(batch, dbsqlc.InsertImportedTopicsParams{ChatID: i.chat.ID, NewRows: encoded})
+	return err
 }
 
-// Read skips what was imported.
-func (i *chatImport) Read() error { return dbsqlc.SkipExtraction.Run(i.ctx, i.tx, i.chat.ID) }
-
-// embed asks for the vectors of what was inserted, as the server itself, and goes back to the user.
-func (i *chatImport) embed() error {
-	if !i.remembered || i.memories.Embed == nil {
+// addMemories inserts what is not remembered yet, as read out of the imported messages: it goes when they are deleted. What
+// is remembered in these words already gets them as further sources.
+func (i *chatImport) addMemories(imported []transfer.NewMemory) error {
+	if i.options.Off {
 		return nil
 	}
-	if err := dbsqlc.ActAsServer.Run(i.ctx, i.tx, struct{}{}); err != nil {
+	if err := dbsqlc.TouchOwnMemories.Run(i.ctx, i.tx, struct{}{}); err != nil {
 		return err
 	}
-	if err := i.memories.Embed(i.ctx, i.tx, i.user); err != nil {
+	fresh, places, err := i.fresh(imported)
+	if err != nil {
 		return err
 	}
-	return dbsqlc.ActAsUser.Run(i.ctx, i.tx, i.claims)
+	if len(fresh) > 0 {
+		i.embed = true
+		if err := i.insert(fresh, memories.Extracted, i.chat.ID); err != nil {
+			return err
+		}
+	}
+	return i.sources(imported, places)
 }
 
 // index makes the chat findable at once.
@@ -201,17 +200,154 @@ func (i *chatImport) index(id uuid.UUID) error {
 	return err
 }
 
-func (i *chatImport) queueFiles(batch *pgx.Batch, messages []transfer.NewMessage) {
-	params := dbsqlc.InsertImportedMessageFilesParams{ChatID: i.chat.ID, UserID: i.user}
-	for _, message := range messages {
-		for n, file := range message.Files {
-			params.MessageIds = append(params.MessageIds, message.ID)
-			params.Places = append(params.Places, n+1)
-			params.Paths = append(params.Paths, file.Path)
-			params.Sha256s = append(params.Sha256s, file.SHA256)
+// exportedMemories is how many memories one page of an export holds.
+const exportedMemories = 200
+
+// ExportMemories reads page after page.
+func (u *UserMemories) ExportMemories(ctx context.Context, user auth.Principal, take func(bundle.Memory) error) error {
+	return exportMemories(ctx, exportOf(u.pool, user), dbsqlc.ExportMemoriesParams{}, take)
+}
+
+// ImportMemories stores those whose words are not there yet, in one transaction.
+func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, records []bundle.Memory) (done history.ImportedMemories, err error) {
+	if u.options.Off {
+		return done, history.MemoryOff()
+	}
+	imported := make([]transfer.NewMemory, len(records))
+	for i, record := range records {
+		if imported[i] = (transfer.NewMemory{Memory: record, ID: uuid.New()}); record.ID != "" {
+			imported[i].ID = transfer.MemoryID(user.UserID, record.ID)
 		}
 	}
-	if len(params.MessageIds) > 0 {
-		dbsqlc.InsertImportedMessageFiles.Queue(batch, params)
+	err = u.change(ctx, user, "import memories", func(c *memoryChange) error {
+		fresh, _, err := c.fresh(imported)
+		done = history.ImportedMemories{Imported: len(fresh), Skipped: len(records) - len(fresh)}
+		if err != nil || len(fresh) == 0 {
+			return err
+		}
+		c.embed = true
+		return c.insert(fresh, memories.Imported, uuid.Nil)
+	})
+	return done, err
+}
+
+// durable returns what is said of a memory that its user gives, or whether it is of the kind that hardly ever changes.
+func durable(said *bool, content string) *bool {
+	return cmp.Or(said, new(extract.IsLasting(content)))
+}
+
+// insert inserts memories, read out of the chat where there is one. Those of an account have an origin of their own, "" here, and
+// the chat where each was first said.
+func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, chatID uuid.UUID) error {
+	type row struct {
+		bundle.Memory
+		SourceSessionID *string `json:"source_session_id"`
 	}
+	rows := make([]row, len(fresh))
+	for i, memory := range fresh {
+		memory.Durable = durable(memory.Durable, memory.Content)
+		if rows[i].Memory = memory; origin == "" && len(memory.Sources) > 0 {
+			rows[i].SourceSessionID = &memory.Sources[0].ChatID
+		}
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return failed("encode memories", err)
+	}
+	return c.send(func(batch *pgx.Batch) {
+		queueNote(batch, memories.Add, "imported")
+		dbsqlc.InsertMemories.Queue(batch, dbsqlc.InsertMemoriesParams{Origin: string(origin), SourceSessionID: nullID(chatID), NewRows: encoded})
+	})
+}
+
+// sources inserts where memories were said, for each at its place.
+func (c *memoryChange) sources(imported []transfer.NewMemory, places []uuid.UUID) error {
+	type row struct { // of InsertMemorySources
+		MemoryID  uuid.UUID `json:"memory_id"`
+		MessageID string    `json:"message_id"`
+		Fact      *string   `json:"fact"`
+		Quote     string    `json:"quote"`
+	}
+	rows := []row{}
+	for n, memory := range imported {
+		for _, source := range memory.Sources {
+			rows = append(rows, row{places[n], source.MessageID, source.Fact, source.Quote})
+		}
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return failed("encode sources", err)
+	}
+	return dbsqlc.InsertMemorySources.Run(c.ctx, c.tx, encoded)
+}
+
+// fresh returns the records that are not remembered yet, with their new ids: neither they themselves, or an earlier import of
+// them, whatever its words are now, nor their words. What was superseded is no twin of what is true. places has, for each
+// record, the memory that stands for it in the end.
+func (c *memoryChange) fresh(records []transfer.NewMemory) (fresh []bundle.Memory, places []uuid.UUID, err error) {
+	contents := make([]string, len(records))
+	for i, record := range records {
+		contents[i] = record.Content
+	}
+	twins, err := c.twins(uuid.Nil, contents...)
+	if err != nil {
+		return nil, nil, err
+	}
+	there, err := c.there(records)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken := map[string]uuid.UUID{}
+	renamed := map[string]uuid.UUID{}
+	places = make([]uuid.UUID, len(records))
+	for i, record := range records {
+		past := record.Status == string(memories.Superseded)
+		key := twins[i].Key
+		if past {
+			key += "past"
+		}
+		known, again := taken[key]
+		if own := there[i]; own != uuid.Nil {
+			known, again = own, true
+		} else if !again && twins[i].Status != "" && (past || twins[i].Status != string(memories.Superseded)) {
+			known, again = twins[i].ID, true
+		}
+		if places[i] = known; !again {
+			places[i] = record.ID
+			fresh = append(fresh, record.Memory)
+			fresh[len(fresh)-1].ID = record.ID.String()
+		}
+		taken[key] = places[i]
+		renamed[record.Memory.ID] = places[i]
+	}
+	for i := range fresh {
+		fresh[i].SupersededBy, fresh[i].ConflictsWith = rename(fresh[i].SupersededBy, renamed), rename(fresh[i].ConflictsWith, renamed)
+	}
+	return fresh, places, nil
+}
+
+// there returns, for each record, the memory that the user has under its own id or its new one; uuid.Nil for none.
+func (c *memoryChange) there(records []transfer.NewMemory) ([]uuid.UUID, error) {
+	candidates := make([]uuid.UUID, 0, 2*len(records))
+	for _, record := range records {
+		own, _ := uuid.Parse(record.Memory.ID) // uuid.Nil for those of other programs
+		candidates = append(candidates, own, record.ID)
+	}
+	owned := map[uuid.UUID]uuid.UUID{}
+	err := c.send(func(batch *pgx.Batch) {
+		dbsqlc.FindOwnMemories.Read(batch, candidates, func(id uuid.UUID) { owned[id] = id })
+	})
+	found := make([]uuid.UUID, len(records))
+	for i := range found {
+		found[i] = cmp.Or(owned[candidates[2*i]], owned[candidates[2*i+1]])
+	}
+	return found, err
+}
+
+// rename returns the new id of a memory; nil for one that is not there.
+func rename(id *string, renamed map[string]uuid.UUID) *string {
+	if found := renamed[*cmp.Or(id, new(string))]; id != nil && found != uuid.Nil {
+		return new(found.String())
+	}
+	return nil
 }

@@ -18,11 +18,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 const plainLines = `{"role":"system","content":"Be brief.","created_at":"2024-02-03T04:05:06Z"}

@@ -17,11 +17,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // port is a bed with the service that exports and imports chats.
@@ -184,8 +185,10 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 		}
 	}
 	is(t, next, 1204, "%d messages", next-1)
-	page, err := NewTransfer(p.pool, p.limits, Enqueue{}, UserMemoriesOptions{}).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
-	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < len(long) {
+	params := dbsqlc.ExportMessagesParams{ChatID: chatID, AfterSeq: 300, LastSeq: 1203, MaxRows: exportRows, MaxBytes: exportBytes}
+	var page []bundle.Message
+	err := exportOf(p.pool, p.user)(t.Context(), func(batch *pgx.Batch) { dbsqlc.ExportMessages.Read(batch, params, all(&page)) })
+	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < 3_000_000 {
 		t.Errorf("a page of %d messages, %v", len(page), err)
 	}
 }
@@ -262,16 +265,11 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 	r.exec("insert into memories (user_id, content, created_at) select $1, 'Number ' || n || '.', '2026-01-01' from generate_series(1, $2) n",
 		r.user.UserID, 2*exportedMemories)
 	export := func(user auth.Principal) (all []bundle.Memory) {
-		var after *history.MemoryCursor
-		for {
-			page := must(r.memories.ExportMemories(t.Context(), user, after))(t)
-			if len(page) == 0 {
-				return all
-			}
-			all = append(all, page...)
-			last := page[len(page)-1]
-			after = &history.MemoryCursor{At: last.CreatedAt, ID: uuid.MustParse(last.ID)}
-		}
+		noError(t, r.memories.ExportMemories(t.Context(), user, func(memory bundle.Memory) error {
+			all = append(all, memory)
+			return nil
+		}))
+		return all
 	}
 	exported, other := export(r.user), r.newUser()
 	mustBe(t, len(exported), 2*exportedMemories+3, "were exported")

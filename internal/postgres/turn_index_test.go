@@ -110,12 +110,12 @@ func TestSimpleChatIsIndexedAfterFourTurns(t *testing.T) {
 	got := testkit.Receive(t, "the job", b.indexes)
 	mustBe(t, tuple(got, len(b.indexes)), tuple(chatID, 0), "a job of …, and … more")
 	for range 2 { // twice is once
-		noError(t, b.index.IndexTurns(t.Context(), chatID))
+		noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
 	}
 	b.wantIndexed(chatID, "1-2 3-4 5-6 7-8", 8)
 	b.newChat(6)
 	is(t, tuple(len(b.indexes), len(b.folds)), tuple(0, 0), "a job of a chat that is not simple")
-	fine(t, b.index.IndexTurns(t.Context(), uuid.New()), "a chat that is gone")
+	fine(t, b.index.RunIndexTurns(t.Context(), uuid.New(), 0), "a chat that is gone")
 }
 
 // An import of a simple chat, which may be long, is indexed by its job, and the rest by the sweep.
@@ -126,7 +126,7 @@ func TestLongChatIsIndexedInParts(t *testing.T) {
 	b.exec(`insert into messages (chat_id, role, content, created_at)
 		select $1, (array['user', 'assistant'])[1 + n % 2], 'word ' || n, now() - interval '1 day' from generate_series(0, 1199) n`, chatID)
 	b.exec("update chats set last_message_at = now() - interval '1 day'")
-	noError(t, b.index.IndexTurns(t.Context(), chatID))
+	noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
 	if _, upto := b.indexed(chatID); upto != 500 {
 		t.Errorf("indexed up to %d", upto)
 	}
@@ -189,12 +189,12 @@ func TestRegeneratedReplyReplacesTheWords(t *testing.T) {
 	if saved, err := b.turns.SaveReply(t.Context(), b.user, failed); err != nil || !saved {
 		t.Fatal(saved, err)
 	}
-	noError(t, b.index.IndexTurns(t.Context(), turn.ChatID))
+	noError(t, b.index.RunIndexTurns(t.Context(), turn.ChatID, 0))
 	again := turnIn(turn.ChatID, "")
 	again.UserMessageID, again.InPlaceOf = turn.UserMessageID, turn.MessageID
 	b.exchange(again, "Marimba")
 	b.wantIndexed(turn.ChatID, "1-1", 2)
-	noError(t, b.index.IndexTurns(t.Context(), turn.ChatID))
+	noError(t, b.index.RunIndexTurns(t.Context(), turn.ChatID, 0))
 	b.wantIndexed(turn.ChatID, "1-3", 3)
 	is(t, ask[string](b, "select string_agg(lexeme, ' ' order by lexeme) from turn_index, unnest(tsv) where weights <@ '{A,B}'"),
 		"call is it marimba what", "the words")
@@ -202,7 +202,7 @@ func TestRegeneratedReplyReplacesTheWords(t *testing.T) {
 	late := turnIn(turn.ChatID, "More?")
 	b.start(late)
 	b.exec("update messages set status = 'interrupted', content = 'First' where id = $1", late.MessageID)
-	noError(t, b.index.IndexTurns(t.Context(), turn.ChatID))
+	noError(t, b.index.RunIndexTurns(t.Context(), turn.ChatID, 0))
 	b.reply(late, "First, second")
 	is(t, ask[bool](b, "select exists (select from turn_index where seq = 4 and tsv @@ 'second')"), true, "the rest of the reply is not indexed")
 	b.checkIndex()
@@ -217,7 +217,7 @@ func TestIndexedTurnsAreMemorysTurns(t *testing.T) {
 	for n := range races(t, 60) {
 		chatID := b.emptyChat()
 		messages := b.writeAnyhow(random, chatID, 1+random.IntN(14))
-		noError(t, b.index.IndexTurns(t.Context(), chatID))
+		noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
 		var want []string
 		for _, turn := range memory.Turns(messages) {
 			worded := slices.DeleteFunc(turn.Messages, func(m memory.Message) bool { return m.Blank() })
@@ -301,18 +301,18 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 		b.exchange(turnIn(chatID, "And more?"), "Nothing.")
 		change := b.claim(chatID, brief.KindFold)
 		if random.IntN(2) == 0 { // what is changed is indexed already, with the words of the turn after it
-			noError(t, b.index.IndexTurns(t.Context(), chatID))
+			noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
 		}
 		what := changes[random.IntN(len(changes))]
 		b.atOnce(n, random, []func() error{
 			func() error { return errOf(b.commit(change)) },
-			func() error { return b.index.IndexTurns(t.Context(), chatID) },
+			func() error { return b.index.RunIndexTurns(t.Context(), chatID, 0) },
 			func() error { return errOf(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience)) },
 			func() error {
 				return errOf(b.pool.Exec(t.Context(), what, []uuid.UUID{said.UserMessageID, said.MessageID}))
 			},
 		})
-		noError(t, b.index.IndexTurns(t.Context(), chatID))
+		noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
 		mustBe(t, len(b.holders(canary)), 0, "round %d: after %s … hold it", n, what)
 		mustBe(t, b.count("conversation_briefs where indexed_seq < covered_seq or to_index"), 0, "round %d: chats are not indexed to their end", n)
 	}
@@ -334,8 +334,8 @@ func TestBulkDeletionWhileWorkersIndex(t *testing.T) {
 			"delete from messages where user_id = $1", "delete from messages where user_id = $1 and content like 'xylophon%'",
 		}[n%4]
 		b.atOnce(n, random, []func() error{
-			func() error { return b.index.IndexTurns(t.Context(), chats[0]) },
-			func() error { return b.index.IndexTurns(t.Context(), chats[1]) },
+			func() error { return b.index.RunIndexTurns(t.Context(), chats[0], 0) },
+			func() error { return b.index.RunIndexTurns(t.Context(), chats[1], 0) },
 			func() error { return errOf(b.index.IndexRested(t.Context(), -time.Minute, testkit.Patience)) },
 			func() error {
 				return inTx(t.Context(), b.pool, func(tx pgx.Tx) error { return errOf(tx.Exec(t.Context(), deletion, b.user.UserID)) })

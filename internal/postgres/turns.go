@@ -12,6 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/semaphore"
@@ -95,7 +96,7 @@ func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 		err := sendAs(ctx, t.pool, user, doing, s.fill)
 		// A writer that does not take our locks may insert between our read and our insert. A unique index lets
 		// one of the two win, and the next try finds what the other has stored.
-		raced := sqlState(err) == uniqueViolation && try < tries
+		raced := sqlState(err) == pgerrcode.UniqueViolation && try < tries
 		if raced || err == nil && !s.found.Started && !s.looksForReason {
 			continue
 		}
@@ -188,7 +189,10 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: new(!turn.Temporary),
 		Topics: nullZero(turn.Topics), Recall: nullZero(turn.Recall), ClientMessageID: nullID(turn.ClientMessageID),
 	})
-	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), turn.ToolName != "", 0, len(turn.Files) > 0, false)
+	s.reader.setRow(dbsqlc.LockChatRow{
+		SystemPrompt: turn.SystemPrompt, MemoryStrategy: string(turn.Strategy), MaxTurns: nullZero(turn.MaxTurns), ToolName: nullZero(turn.ToolName),
+		HasFiles: len(turn.Files) > 0,
+	})
 	if s.looksForReason {
 		s.queueRunning(batch)
 	}
@@ -197,7 +201,8 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 	dbsqlc.LockChat.Read(batch, s.turn.ChatID, func(row dbsqlc.LockChatRow) {
 		s.locked = true
-		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.ToolName != nil, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0, row.HasKept)
+		row.HasFiles = row.HasFiles || len(s.turn.Files) > 0
+		s.reader.setRow(row)
 		if row.Expired && !s.turn.Revive {
 			s.found.Expired = *row.ExpiresAt
 		}

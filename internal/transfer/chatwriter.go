@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // What is written at once: at most this many rows, or this many bytes of text.
@@ -29,13 +29,10 @@ type chatWriter struct {
 	// attachments counts those that the messages came with and the file does not hold.
 	attachments int
 
-	rows     Rows
-	files    []bundle.File
-	tokens   []int
-	messages []NewMessage
-	memories []NewMemory
-	topics   []bundle.Topic
-	bytes    int
+	add    func(Rows) error
+	rows   Rows // that are not written yet
+	topics []bundle.Topic
+	bytes  int
 	// read is set for a file that brings all memories: nothing of the chat is to be read for them.
 	read bool
 	// foreign is set for another program's file. instructed is whether its system prompt was found.
@@ -43,8 +40,8 @@ type chatWriter struct {
 }
 
 // write reads up to the chat's end and writes what it reads.
-func (w *chatWriter) write(rows Rows) error {
-	w.rows = rows
+func (w *chatWriter) write(add func(Rows) error) error {
+	w.add = add
 	for {
 		record, err, _ := w.next() // there is always an end, or an error
 		switch {
@@ -68,36 +65,26 @@ func (w *chatWriter) write(rows Rows) error {
 
 // end writes what is left. Topics are few, and wait for all messages.
 func (w *chatWriter) end() error {
-	if err := w.flush(); err != nil {
-		return err
-	}
 	for i := range w.topics {
 		for n, turn := range w.topics[i].Turns {
 			w.topics[i].Turns[n] = w.id(&turn).String()
 		}
 	}
-	if len(w.topics) > 0 {
-		if err := w.rows.Topics(w.topics); err != nil {
-			return err
-		}
-	}
-	if w.read {
-		return w.rows.Read()
-	}
-	return nil
+	w.rows.Topics, w.rows.Read = w.topics, w.read
+	return w.flush()
 }
 
 func (w *chatWriter) file(file bundle.File) error {
-	w.files = append(w.files, file)
-	w.tokens = append(w.tokens, text.Tokens(file.Content))
-	return w.add(len(file.Content))
+	w.rows.Files = append(w.rows.Files, file)
+	w.rows.Tokens = append(w.rows.Tokens, text.Tokens(file.Content))
+	return w.grown(len(file.Content))
 }
 
 func (w *chatWriter) message(message bundle.Message) error {
 	if w.foreign && message.Role == string(memory.RoleSystem) && strings.TrimSpace(message.Content) != "" {
 		if !w.instructed && utf8.RuneCountInString(message.Content) <= memory.MaxSystemPrompt {
-			w.instructed = true
-			return w.rows.SystemPrompt(message.Content)
+			w.instructed, w.rows.SystemPrompt = true, message.Content
+			return nil
 		}
 		message.Pinned = true // what it says holds from here on, also when a summary has taken its place
 	}
@@ -108,13 +95,13 @@ func (w *chatWriter) message(message bundle.Message) error {
 		message.UpdatedAt = message.CreatedAt
 	}
 	w.lastDate = message.CreatedAt
-	w.messages = append(w.messages, NewMessage{
+	w.rows.Messages = append(w.rows.Messages, NewMessage{
 		Message: message, ID: w.id(&message.ID), ReplyTo: w.id(message.ReplyTo), SupersededBy: w.id(message.SupersededBy),
 		Tokens: tokensOf(message),
 	})
 	w.count++
 	w.attachments += message.Attachments
-	return w.add(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
+	return w.grown(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
 }
 
 // memory derives the memory's new id as a message's, so that what took its place is found without a table.
@@ -127,8 +114,10 @@ func (w *chatWriter) memory(memory bundle.Memory) error {
 			*other = new(w.memoryID(**other).String())
 		}
 	}
-	w.memories = append(w.memories, NewMemory{Memory: memory, ID: w.memoryID(memory.ID)})
-	return w.add(len(memory.Content) + len(memory.Sources)*memorySourceBytes)
+	id := w.memoryID(memory.ID)
+	memory.ID = id.String() // as others refer to it
+	w.rows.Memories = append(w.rows.Memories, NewMemory{Memory: memory, ID: id})
+	return w.grown(len(memory.Content) + len(memory.Sources)*memorySourceBytes)
 }
 
 // memorySourceBytes is about the most that a source of a memory takes.
@@ -155,32 +144,51 @@ func tokensOf(message bundle.Message) int {
 	return text.Tokens(prompt.ToolText(memory.Role(message.Role), message.Content, *name, message.ToolCalls))
 }
 
-// add counts the bytes of a row that was appended, and writes the rows when there are enough.
-func (w *chatWriter) add(bytes int) error {
+// grown counts the bytes of a row that was appended, and writes the rows when there are enough.
+func (w *chatWriter) grown(bytes int) error {
 	w.bytes += bytes
-	if w.bytes < chunkBytes && len(w.files)+len(w.messages)+len(w.memories) < chunkRows {
+	if w.bytes < chunkBytes && len(w.rows.Files)+len(w.rows.Messages)+len(w.rows.Memories) < chunkRows {
 		return nil
 	}
 	return w.flush()
 }
 
-// flush writes what is collected, files before the messages that name them, and memories after these.
 func (w *chatWriter) flush() error {
-	if len(w.files) > 0 {
-		if err := w.rows.Files(w.files, w.tokens); err != nil {
-			return err
+	rows := w.rows
+	w.rows, w.bytes = Rows{}, 0
+	return w.add(rows)
+}
+
+// accountImport is what an import has met of an account.
+type accountImport struct {
+	// chats has the ids of the file's chats; nil for a file that is no account. One that the user had already under its own id
+	// has messages with their own ids, too. In others they have those that chatWriter derives.
+	chats    map[string]uuid.UUID
+	memories []NewMemory
+}
+
+// memory renames what a memory of an account refers to. A source in a chat that is not in the file stays behind.
+func (a *accountImport) memory(user uuid.UUID, memory bundle.Memory) {
+	sources := memory.Sources
+	memory.Sources, memory.History = nil, nil // no import restores the history, which may be far larger than the file
+	for _, source := range sources {
+		chat, here := a.chats[source.ChatID]
+		if !here {
+			continue
 		}
-	}
-	if len(w.messages) > 0 {
-		if err := w.rows.Messages(w.messages); err != nil {
-			return err
+		if chat.String() != source.ChatID {
+			source.MessageID = (&chatWriter{chatID: chat}).id(&source.MessageID).String()
 		}
+		source.ChatID = chat.String()
+		memory.Sources = append(memory.Sources, source)
 	}
-	if len(w.memories) > 0 {
-		if err := w.rows.Memories(w.memories); err != nil {
-			return err
-		}
-	}
-	w.files, w.tokens, w.messages, w.memories, w.bytes = w.files[:0], w.tokens[:0], w.messages[:0], w.memories[:0], 0
-	return nil
+	a.memories = append(a.memories, NewMemory{Memory: memory, ID: MemoryID(user, memory.ID)})
+}
+
+// memoryNamespace is the namespace of the ids of imported memories. It must never change, or files would be imported again.
+var memoryNamespace = uuid.MustParse("c2b6a7c4-3f0e-4b57-9d1c-7a0e5d2f9b16")
+
+// MemoryID is the id that a memory of a file gets, always the same one for the same user and file.
+func MemoryID(user uuid.UUID, original string) uuid.UUID {
+	return uuid.NewSHA1(memoryNamespace, []byte(user.String()+original))
 }

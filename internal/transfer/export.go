@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // Formats of an export.
@@ -20,22 +21,18 @@ const (
 
 // Export is a chat that is ready to be written.
 type Export struct {
-	Chat bundle.Chat
-
+	Chat    bundle.Chat
+	parts   Parts
 	service *Service
-	pages   Pages
-	user    auth.Principal
-	chatID  uuid.UUID
-	last    int64 // seq of the last message that is part of the export
 }
 
 // Export finds the chat. Later messages are not part of the export.
 func (s *Service) Export(ctx context.Context, user auth.Principal, chatID uuid.UUID) (*Export, error) {
-	chat, last, err := s.Store.ExportChat(ctx, user, chatID)
+	chat, parts, err := s.Store.ExportChat(ctx, user, chatID)
 	if err != nil {
 		return nil, err
 	}
-	return &Export{Chat: chat, service: s, pages: s.Store, user: user, chatID: chatID, last: last}, nil
+	return &Export{chat, parts, s}, nil
 }
 
 // Write writes the export. After an error, what was written is incomplete.
@@ -51,55 +48,25 @@ func (e *Export) Write(ctx context.Context, w io.Writer, format string) error {
 	return fmt.Errorf("there is no export format %q", format)
 }
 
-// writeAll writes all of the chat.
+// writeAll writes files before the messages that name them, and then what was made of these.
 func (e *Export) writeAll(ctx context.Context, to *bundle.Bundle) error {
 	if err := to.Begin(e.service.Now(), e.Chat); err != nil {
 		return err
 	}
-	if err := e.writeSaid(ctx, to); err != nil {
-		return err
-	}
-	err := EachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) {
-		return e.pages.ExportMemories(ctx, e.user, e.chatID, after, e.last)
-	}, func(memory bundle.Memory) (*bundle.Memory, error) {
-		return &memory, to.Write(bundle.Record{Memory: &memory})
-	})
-	if err != nil {
-		return err
-	}
-	return e.writeMade(ctx, to)
-}
-
-// writeSaid writes what was said, files before the messages that name them.
-func (e *Export) writeSaid(ctx context.Context, to *bundle.Bundle) error {
-	err := EachInPages("", func(after string) ([]bundle.File, error) {
-		return e.pages.ExportFiles(ctx, e.user, e.chatID, after, e.last)
-	}, func(file bundle.File) (string, error) { return file.SHA256, to.Write(bundle.Record{File: &file}) })
-	if err != nil {
-		return err
-	}
-	return e.messages(ctx, func(message bundle.Message) error { return to.Write(bundle.Record{Message: &message}) })
-}
-
-// writeMade writes what was made of it, and the chat's end.
-func (e *Export) writeMade(ctx context.Context, to *bundle.Bundle) error {
-	err := EachInPages(0, func(after int) ([]NumberedTopic, error) {
-		return e.pages.ExportTopics(ctx, e.user, e.chatID, after, e.last)
-	}, func(topic NumberedTopic) (int, error) {
-		return topic.Number, to.Write(bundle.Record{Topic: &topic.Topic})
-	})
-	if err != nil {
-		return err
-	}
-	err = EachInPages(0, func(after int64) ([]bundle.Revision, error) {
-		return e.pages.ExportRevisions(ctx, e.user, e.chatID, after)
-	}, func(revision bundle.Revision) (int64, error) {
-		return revision.Version, to.Write(bundle.Record{Revision: &revision})
-	})
-	if err != nil {
+	p := e.parts
+	if err := writeEach(ctx, to, p.Files, p.Messages, p.Memories, p.Topics, p.Revisions); err != nil {
 		return err
 	}
 	return to.End()
+}
+
+func writeEach(ctx context.Context, to *bundle.Bundle, parts ...func(context.Context, func(bundle.Record) error) error) error {
+	for _, part := range parts {
+		if err := part(ctx, to.Write); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeForPeople writes each file after the message that brought it.
@@ -108,15 +75,15 @@ func (e *Export) writeForPeople(ctx context.Context, to *bundle.Markdown) error 
 		return err
 	}
 	shown := map[string]bool{}
-	return e.messages(ctx, func(message bundle.Message) error {
-		if err := to.Message(message); err != nil {
+	return e.parts.Messages(ctx, func(record bundle.Record) error {
+		if err := to.Message(*record.Message); err != nil {
 			return err
 		}
-		for _, ref := range message.Files {
+		for _, ref := range record.Message.Files {
 			file := bundle.File{SHA256: ref.SHA256}
 			if !shown[ref.SHA256] {
 				var err error
-				if file, err = e.pages.ExportFile(ctx, e.user, e.chatID, ref.SHA256); err != nil {
+				if file, err = e.parts.File(ctx, ref.SHA256); err != nil {
 					return err
 				}
 			}
@@ -129,23 +96,47 @@ func (e *Export) writeForPeople(ctx context.Context, to *bundle.Markdown) error 
 	})
 }
 
-func (e *Export) messages(ctx context.Context, write func(bundle.Message) error) error {
-	return EachInPages(0, func(after int64) ([]bundle.Message, error) {
-		return e.pages.ExportMessages(ctx, e.user, e.chatID, after, e.last)
-	}, func(message bundle.Message) (int64, error) { return message.Seq, write(message) })
+// accountsAtOnce is how many accounts one process exports at the same time. Each keeps a connection and a
+// snapshot of the database, for accountTimeout at most.
+const (
+	accountsAtOnce = 4
+	accountTimeout = 15 * time.Minute
+)
+
+// ExportAccount writes everything about a user, as it is at one moment. After an error, what was written is incomplete.
+func (s *Service) ExportAccount(ctx context.Context, user auth.Principal, w io.Writer) error {
+	if err := s.accounts.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.accounts.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
+	defer cancel()
+	return s.Store.Snapshot(ctx, user, func(all Snapshot) error { return s.writeAccount(ctx, all, bundle.NewLines(w)) })
 }
 
-// EachInPages calls write for each item of all pages. read returns the page after a key, and write the key of its item.
-func EachInPages[Key, Item any](after Key, read func(after Key) ([]Item, error), write func(Item) (Key, error)) error {
-	for {
-		page, err := read(after)
-		if err != nil || len(page) == 0 {
+// writeAccount writes chats without their memories, which come with all others.
+func (s *Service) writeAccount(ctx context.Context, all Snapshot, to *bundle.Bundle) error {
+	account, err := all.Account(ctx)
+	if err != nil {
+		return err
+	}
+	if err := to.BeginAccount(s.Now(), account); err != nil {
+		return err
+	}
+	err = all.Chats(ctx, func(chat bundle.Chat, p Parts) error {
+		if err := to.Write(bundle.Record{Chat: &chat}); err != nil {
 			return err
 		}
-		for _, item := range page {
-			if after, err = write(item); err != nil {
-				return err
-			}
+		if err := writeEach(ctx, to, p.Files, p.Messages, p.Topics, p.Revisions); err != nil {
+			return err
 		}
+		return to.End()
+	})
+	if err != nil {
+		return err
 	}
+	if err := writeEach(ctx, to, all.Memories, all.Entities, all.Relationships); err != nil {
+		return err
+	}
+	return to.EndAccount()
 }

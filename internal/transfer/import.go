@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // Result is what an import did.
@@ -179,7 +179,7 @@ func (i *importRun) write(ctx context.Context) error {
 			continue
 		}
 		plan := i.plan(*record.Chat)
-		writer := &chatWriter{chatID: plan.ID, lastDate: plan.CreatedAt, next: next, read: i.account.begun, foreign: i.isForeign()}
+		writer := &chatWriter{chatID: plan.ID, lastDate: plan.CreatedAt, next: next, read: i.account.chats != nil, foreign: i.isForeign()}
 		id, imported, err := i.service.Store.Import(ctx, i.user, plan, writer.write)
 		if err != nil {
 			return err
@@ -191,7 +191,9 @@ func (i *importRun) write(ctx context.Context) error {
 			}
 			skip = more && record.End == nil
 		}
-		i.account.chat(record.Chat.ID, id)
+		if i.account.chats != nil {
+			i.account.chats[record.Chat.ID] = id
+		}
 		i.result.Chats = append(i.result.Chats, ImportedChat{ChatID: id, Title: record.Chat.Title, Messages: writer.count, Skipped: !imported})
 		i.result.Messages += writer.count
 		i.result.SkippedAttachments += writer.attachments
@@ -213,7 +215,7 @@ func (i *importRun) isForeign() bool {
 func (i *importRun) outside(ctx context.Context, record bundle.Record) error {
 	switch {
 	case record.Account != nil:
-		i.account = accountImport{begun: true, own: map[string]bool{}, chats: map[string]uuid.UUID{}}
+		i.account = accountImport{chats: map[string]uuid.UUID{}}
 		return i.service.Store.ImportSettings(ctx, i.user, record.Account.Settings)
 	case record.Memory != nil:
 		i.account.memory(i.user.UserID, *record.Memory)

@@ -3,11 +3,16 @@
 package transfer
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // Keys of log lines.
@@ -49,4 +54,95 @@ func New(config Config) *Service {
 		config.Now = time.Now
 	}
 	return &Service{Config: config, imports: semaphore.NewWeighted(importsAtOnce), accounts: semaphore.NewWeighted(accountsAtOnce)}
+}
+
+// Store is Postgres. Each call acts as the user and is one transaction, except where it is said otherwise.
+type Store interface {
+	// ExportChat returns the chat with its parts, or fault.ChatExpired.
+	ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (bundle.Chat, Parts, error)
+	// Snapshot calls read with everything of the user as it is at this moment, whatever is written meanwhile. When something
+	// has been changed or deleted by the end, it returns fault.NotReady.
+	Snapshot(ctx context.Context, user auth.Principal, read func(Snapshot) error) error
+	// ImportSettings takes over settings where the user has chosen none.
+	ImportSettings(ctx context.Context, user auth.Principal, settings bundle.AccountSettings) error
+	// ImportAccountMemories writes what is not remembered yet, all or nothing. Where long-term memory is off that is nothing.
+	ImportAccountMemories(ctx context.Context, user auth.Principal, memories []NewMemory) (imported int, err error)
+	// Import writes one chat or nothing of it. When the chat is new it calls write, which passes all rows to add, and rolls back
+	// when that fails. When the user already has the chat, under its original id or the new one, it returns that id and false.
+	Import(ctx context.Context, user auth.Principal, chat NewChat, write func(add func(Rows) error) error) (chatID uuid.UUID, imported bool, err error)
+}
+
+// Parts read what belongs to a chat, up to the message that was its last. Each reads page after page, every page in a
+// transaction, and passes each record on. When the chat has been deleted meanwhile, it returns fault.ChatNotFound, so that no
+// export ends early unnoticed.
+type Parts interface {
+	// Messages are without running replies.
+	Messages(ctx context.Context, take func(bundle.Record) error) error
+	// Files are the contents that the messages bring. File returns one of them.
+	Files(ctx context.Context, take func(bundle.Record) error) error
+	File(ctx context.Context, sha256 string) (bundle.File, error)
+	// Memories are what was remembered of the messages, with its sources in the chat.
+	Memories(ctx context.Context, take func(bundle.Record) error) error
+	// Topics have the turns up to the last message.
+	Topics(ctx context.Context, take func(bundle.Record) error) error
+	// Revisions are the brief's changes.
+	Revisions(ctx context.Context, take func(bundle.Record) error) error
+}
+
+// Snapshot is everything of a user at one moment. It lives as long as the function that gets it.
+type Snapshot interface {
+	// Account returns who the user is.
+	Account(ctx context.Context) (bundle.Account, error)
+	// Chats passes each chat on with its parts, expired ones too.
+	Chats(ctx context.Context, take func(bundle.Chat, Parts) error) error
+	Memories(ctx context.Context, take func(bundle.Record) error) error
+	Entities(ctx context.Context, take func(bundle.Record) error) error
+	Relationships(ctx context.Context, take func(bundle.Record) error) error
+}
+
+// Rows are some hundred rows of the chat that is being imported, with the size of each file in tokens. Files are written before
+// the messages that name them.
+type Rows struct {
+	Files  []bundle.File
+	Tokens []int
+	// SystemPrompt gives the chat its instructions, unless it is "".
+	SystemPrompt string
+	Messages     []NewMessage
+	// Memories come after the messages that they were said in. What is remembered in these words already gets the sources.
+	Memories []NewMemory
+	// Topics come after the messages of their turns.
+	Topics []bundle.Topic
+	// Read says that nothing of the chat is to be read for memories: they come with the file.
+	Read bool
+}
+
+// NewChat is a chat to be imported, with its dates.
+type NewChat struct {
+	bundle.Chat
+	// ID is its new id. Original is its own id in a bundle, uuid.Nil in other formats.
+	ID, Original uuid.UUID
+}
+
+func (c *NewChat) setDefaults(defaults memory.ChatDefaults) {
+	defaults = defaults.For("")
+	c.MemoryStrategy = string(defaults.Strategy)
+	if defaults.TTLHours > 0 {
+		c.TTLHours = &defaults.TTLHours
+	}
+	if defaults.MaxTurns > 0 {
+		c.MaxTurns = &defaults.MaxTurns
+	}
+}
+
+// NewMemory is a memory to be imported. ID is the new one, those of its sources are the new ids of messages.
+type NewMemory struct {
+	bundle.Memory
+	ID uuid.UUID
+}
+
+// NewMessage is a message to be imported, with its dates. ID, ReplyTo and SupersededBy are the new ids, uuid.Nil for none.
+type NewMessage struct {
+	bundle.Message
+	ID, ReplyTo, SupersededBy uuid.UUID
+	Tokens                    int
 }

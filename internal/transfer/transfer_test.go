@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // What the service does with a store is tested where Postgres is, in internal/postgres.

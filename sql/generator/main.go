@@ -1,7 +1,7 @@
 // Generator is the plugin with which sqlc writes Go, see sql/sqlc.yaml: for each query a value of internal/postgres/query, a
 // struct of its parameters if it has several, and one of its rows. A line "row: …" among a query's comments says what rows are
 // instead: a type of ours ("history.Chat"), one with columns beside it ("history.Memory + score"), or another query's
-// ("ReadChatRow"). It checks nothing: the tests of dbsqlc compare all rows with what Postgres sends.
+// ("ReadChatRow"). After a comma it goes on in the next line. It checks nothing: the tests of dbsqlc compare all rows with what Postgres sends.
 package main
 
 import (
@@ -149,11 +149,14 @@ func (s *source) add(q query) error {
 // rowComment takes the line that says what rows are out of a query's comments.
 func rowComment(lines []string) (comments []string, row string) {
 	for _, line := range lines {
-		if found, is := strings.CutPrefix(line, " row: "); is {
+		switch found, is := strings.CutPrefix(line, " row: "); {
+		case is:
 			row = strings.TrimSpace(found)
-			continue
+		case strings.HasSuffix(row, ","):
+			row += line
+		default:
+			comments = append(comments, line)
 		}
-		comments = append(comments, line)
 	}
 	return comments, row
 }

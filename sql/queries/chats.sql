@@ -1,4 +1,5 @@
 -- name: LockChat :one
+-- row: ChatStateRow + system_prompt, memory_strategy, max_turns, tool_name, turn_count, has_files, has_kept
 -- Waits for other writers of messages to the chat. Not "for update": a fold that inserts a revision holds the
 -- brief, which we lock next, and its foreign key takes a shared lock on the chat.
 select id, system_prompt, memory_strategy, max_turns, tool_name, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
@@ -22,7 +23,8 @@ select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.
 on conflict (id) do nothing;
 
 -- name: ReadChatContext :one
--- A chat without its messages.
+-- row: LockChatRow + created_at, last_message_at, message_count, tools_used
+-- A chat without its messages. At most one row.
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = sqlc.arg(chat_id)) as has_files,

@@ -1,19 +1,21 @@
 -- name: ReadBrief :one
+-- row: memory.Brief + pending_turns, cleared_turns, indexed_seq
 -- An unreadable brief has an empty summary: replies are made without it.
-select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       b.indexed_seq,
-       b.readable as readable,
-       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_turns, b.stale, b.cleared_seq, b.cleared_turns, b.indexed_seq,
+       not b.readable as unreadable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
   from public.conversation_briefs b
  where b.chat_id = sqlc.arg(chat_id);
 
 -- name: ReadFold :one
+-- row: memory.Brief + pending_tokens, pending_turns, edit_count, memory_strategy, max_turns, from_tool,
+-- draft_plan, draft_pieces, draft_summary, draft_tokens, draft_stats, draft_duration_ms
 -- Like ReadBrief, for a fold: with the draft that an earlier worker left.
-select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       b.readable as readable,
-       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq,
+       not b.readable as unreadable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
        c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,

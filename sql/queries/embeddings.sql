@@ -1,8 +1,10 @@
 -- The vectors of indexed turns, and what is known of the models that make them.
 
 -- name: ReadScale :many
+-- row: recall.Scale
 -- As the server itself.
-select unrelated_p50, unrelated_p99, languages, sentences from public.embedding_models where model = sqlc.arg(model) order by sentences desc limit 1;
+select unrelated_p50 as p50, unrelated_p99 as p99, languages, sentences as list
+  from public.embedding_models where model = sqlc.arg(model) order by sentences desc limit 1;
 
 -- name: SaveScale :exec
 -- The first server that measures a model by a list of sentences decides. As the server itself.

@@ -236,7 +236,8 @@ on conflict (user_id) do update
 
 -- name: ExportMemories :many
 -- row: bundle.Memory
--- The oldest first. With a chat, those that were said there, up to a message, with their sources there.
+-- The oldest first. With a chat, those that were said there, up to a message, with their sources there. An account also holds
+-- how they were used, and their history.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote,
@@ -245,7 +246,13 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                    from public.memory_sources s
                   where s.user_id = m.user_id and s.memory_id = m.id
                     and (sqlc.narg(chat_id)::uuid is null or s.chat_id = sqlc.narg(chat_id)::uuid and s.seq <= sqlc.arg(last_seq)::bigint)),
-                      '[]')::jsonb as sources
+                      '[]')::jsonb as sources,
+       case when sqlc.arg(of_account)::bool then m.last_accessed end as last_accessed,
+       case when sqlc.arg(of_account)::bool then m.access_count else 0 end as access_count,
+       case when sqlc.arg(of_account)::bool then
+         (select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
+                                              'actor', r.actor, 'created_at', r.created_at) order by r.version)
+            from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id) end as history
   from public.memories m
  where m.user_id = (select auth.uid())
    and (sqlc.narg(after_created_at)::timestamptz is null or (m.created_at, m.id) > (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))

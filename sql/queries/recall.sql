@@ -11,8 +11,9 @@ select (exists (select from public.conversation_briefs o
 select turns::bigint as turns from throughline.recall_size(sqlc.narg(chat_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint);
 
 -- name: RecallMatches :many
-select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
-       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked,
+-- row: recall.Match
+select (word - 1)::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as asked_seq,
+       segment::int as segment, lexemes::int as size, said_at::timestamptz as said_at, own::float8 as own, asked::float8 as asked,
        coalesce(topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id
   from throughline.recall_matches(sqlc.arg(words)::text[], sqlc.narg(chat_id)::uuid, sqlc.narg(topic_id)::uuid,
          sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.arg(most)::int, sqlc.narg(except_chat)::uuid);

@@ -185,6 +185,7 @@ select d.chat_id from due d
  order by d.chat_id limit 200;
 
 -- name: AssignFindTopics :many
+-- row: assign.TopicID
 -- Topics that are to be compacted and have no job. One that the conversation has come back to is not, while it is talked
 -- about. One that was archived before it had a summary still gets it. As the server itself.
 with due as (
@@ -206,11 +207,13 @@ select t.chat_id, t.id from due d join public.topics t on t.id = d.id
  order by t.chat_id, t.number limit 200;
 
 -- name: AssignLookAtFading :many
+-- row: assign.Faded
 -- The next chats whose topics may have faded. As the server itself.
-select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as fade_at, f.crowded::bool as crowded
+select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as at, f.crowded::bool as crowded
   from throughline.look_at_fading(sqlc.arg(after_at)::timestamptz, sqlc.arg(after)::uuid, sqlc.arg(max_topics)::int, sqlc.arg(most)::int) f;
 
 -- name: AssignLookAtAlike :many
+-- row: assign.Compared
 -- The next chats whose topics have changed since they were compared. As the server itself.
 select a.chat_id::uuid as chat_id, a.alike::bool as alike
   from throughline.look_at_alike(sqlc.arg(model)::text, sqlc.arg(cosine)::float8, sqlc.arg(after)::uuid, sqlc.arg(most)::int) a;

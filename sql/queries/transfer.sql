@@ -45,7 +45,7 @@ select encode(f.sha256, 'hex') as sha256, f.content
 select encode(f.sha256, 'hex') as sha256, f.content from public.chat_files f where f.chat_id = sqlc.arg(chat_id) and f.sha256 = sqlc.arg(sha256);
 
 -- name: ExportTopics :many
--- row: transfer.NumberedTopic
+-- row: bundle.Topic + number
 -- The topics after a number, and those of an imported chat that have no turn yet, which come last. A turn of an import that is
 -- not assigned yet is in the topic that it will be in.
 with given as (
@@ -102,7 +102,7 @@ select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::js
   from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id;
 
 -- name: ExportChats :many
--- row: transfer.AccountChat
+-- row: bundle.Chat + last_seq
 -- All chats of the user, expired ones too, the oldest first.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
@@ -112,16 +112,6 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
    and (sqlc.narg(after_created_at)::timestamptz is null or (created_at, id) > (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
  order by created_at, id
  limit sqlc.arg(max_rows)::int;
-
--- name: ExportUses :many
--- row: transfer.MemoryUse
--- What an account holds of memories beside the file of memories: how they were used, and their history.
-select m.id, m.last_accessed, m.access_count,
-       coalesce((select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
-                                                     'actor', r.actor, 'created_at', r.created_at) order by r.version)
-                   from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id), '[]')::jsonb as history
-  from public.memories m
- where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
 
 -- name: ExportEntities :many
 -- row: bundle.Entity

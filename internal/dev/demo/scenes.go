@@ -15,12 +15,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/terminal"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 // call asks the API and reads its answer.

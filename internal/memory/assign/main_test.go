@@ -125,7 +125,7 @@ func (r *rig) say(chatID uuid.UUID, questions ...string) {
 
 func (r *rig) index(chatID uuid.UUID) {
 	r.t.Helper()
-	if err := postgres.NewTurnIndex(r.pool).IndexTurns(r.t.Context(), chatID); err != nil {
+	if err := postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -106,7 +106,7 @@ func (r *rig) goOn(in topic, turns int) {
 		r.say(in.chatID, "user", fmt.Sprintf("Question %d about bows?", seq))
 		r.say(in.chatID, "assistant", fmt.Sprintf("Answer %d about rosin.", seq+1))
 	}
-	if err := postgres.NewTurnIndex(r.pool).IndexTurns(r.t.Context(), in.chatID); err != nil {
+	if err := postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), in.chatID, 0); err != nil {
 		r.t.Fatal(err)
 	}
 	testkit.Exec(r.t, r.pool, "update turn_index set topic_id = $2, topic_model = '' where chat_id = $1 and topic_id is null", in.chatID, in.id)

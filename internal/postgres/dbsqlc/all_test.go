@@ -204,7 +204,6 @@ var all = []described{
 	ExportRevisions,
 	ExportAccount,
 	ExportChats,
-	ExportUses,
 	ExportEntities,
 	ExportRelationships,
 	ExportStands,

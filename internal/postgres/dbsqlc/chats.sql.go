@@ -7,14 +7,13 @@ import "github.com/google/uuid"
 import "time"
 
 type LockChatRow struct {
-	ID                         uuid.UUID
-	SystemPrompt               *string
-	MemoryStrategy             string
-	MaxTurns                   *int
-	ToolName                   *string
-	TurnCount                  int64
-	ExpiresAt                  *time.Time
-	Expired, HasFiles, HasKept bool
+	ChatStateRow
+	SystemPrompt      *string
+	MemoryStrategy    string
+	MaxTurns          *int
+	ToolName          *string
+	TurnCount         int64
+	HasFiles, HasKept bool
 }
 
 // Waits for other writers of messages to the chat. Not "for update": a fold that inserts a revision holds the
@@ -55,21 +54,14 @@ type InsertChatParams struct {
 }
 
 type ReadChatContextRow struct {
-	ID                         uuid.UUID
-	SystemPrompt               *string
-	MemoryStrategy             string
-	MaxTurns                   *int
-	TurnCount                  int64
-	ToolName                   *string
-	CreatedAt                  time.Time
-	LastMessageAt              *time.Time
-	MessageCount               int64
-	ExpiresAt                  *time.Time
-	Expired, HasFiles, HasKept bool
-	ToolsUsed                  []string
+	LockChatRow
+	CreatedAt     time.Time
+	LastMessageAt *time.Time
+	MessageCount  int64
+	ToolsUsed     []string
 }
 
-// A chat without its messages.
+// A chat without its messages. At most one row.
 var ReadChatContext = query.Single[uuid.UUID, ReadChatContextRow](`-- name: ReadChatContext :one
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,

@@ -3,55 +3,47 @@
 package dbsqlc
 
 import "encoding/json"
+import "github.com/arcoscribe/throughline/internal/memory"
 import "github.com/arcoscribe/throughline/internal/memory/brief"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
 type ReadBriefRow struct {
-	Version, CoveredSeq                             int64
-	BriefTokens, PendingTokens, PendingTurns        int
-	Stale                                           bool
-	EditCount, ClearedSeq, ClearedTurns, IndexedSeq int64
-	Readable                                        bool
-	GlobalSummary                                   string
-	LastSummarizedMessageID                         uuid.UUID
+	memory.Brief
+	PendingTurns             int
+	ClearedTurns, IndexedSeq int64
 }
 
 // An unreadable brief has an empty summary: replies are made without it.
 var ReadBrief = query.Single[uuid.UUID, ReadBriefRow](`-- name: ReadBrief :one
-select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       b.indexed_seq,
-       b.readable as readable,
-       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_turns, b.stale, b.cleared_seq, b.cleared_turns, b.indexed_seq,
+       not b.readable as unreadable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
   from public.conversation_briefs b
  where b.chat_id = $1`)
 
 type ReadFoldRow struct {
-	Version, CoveredSeq                      int64
-	BriefTokens, PendingTokens, PendingTurns int
-	Stale                                    bool
-	EditCount, ClearedSeq, ClearedTurns      int64
-	Readable                                 bool
-	GlobalSummary                            string
-	LastSummarizedMessageID                  uuid.UUID
-	MemoryStrategy                           string
-	MaxTurns                                 *int
-	FromTool                                 bool
-	DraftPlan                                string
-	DraftPieces                              int
-	DraftSummary                             string
-	DraftTokens                              int
-	DraftStats                               json.RawMessage
-	DraftDurationMs                          int
+	memory.Brief
+	PendingTokens, PendingTurns int
+	EditCount                   int64
+	MemoryStrategy              string
+	MaxTurns                    *int
+	FromTool                    bool
+	DraftPlan                   string
+	DraftPieces                 int
+	DraftSummary                string
+	DraftTokens                 int
+	DraftStats                  json.RawMessage
+	DraftDurationMs             int
 }
 
 // Like ReadBrief, for a fold: with the draft that an earlier worker left.
 var ReadFold = query.Single[uuid.UUID, ReadFoldRow](`-- name: ReadFold :one
-select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       b.readable as readable,
-       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq,
+       not b.readable as unreadable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
        c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,

@@ -2,20 +2,16 @@
 
 package dbsqlc
 
+import "github.com/arcoscribe/throughline/internal/memory/recall"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
-type ReadScaleRow struct {
-	UnrelatedP50, UnrelatedP99 float64
-	Languages                  string
-	Sentences                  int
-}
-
 // The vectors of indexed turns, and what is known of the models that make them.
 // As the server itself.
-var ReadScale = query.Single[string, ReadScaleRow](`-- name: ReadScale :many
+var ReadScale = query.Single[string, recall.Scale](`-- name: ReadScale :many
 
-select unrelated_p50, unrelated_p99, languages, sentences from public.embedding_models where model = $1 order by sentences desc limit 1`)
+select unrelated_p50 as p50, unrelated_p99 as p99, languages, sentences as list
+  from public.embedding_models where model = $1 order by sentences desc limit 1`)
 
 // The first server that measures a model by a list of sentences decides. As the server itself.
 var SaveScale = query.Fields[SaveScaleParams, struct{}](`-- name: SaveScale :exec

@@ -3,9 +3,9 @@
 package dbsqlc
 
 import "encoding/json"
-import "github.com/arcoscribe/throughline/internal/bundle"
 import "github.com/arcoscribe/throughline/internal/history"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
+import "github.com/arcoscribe/throughline/internal/transfer/bundle"
 import "github.com/google/uuid"
 import "time"
 
@@ -312,7 +312,8 @@ type ChangeMemorySettingsParams struct {
 	SetTimeZone, SetLanguage bool
 }
 
-// The oldest first. With a chat, those that were said there, up to a message, with their sources there.
+// The oldest first. With a chat, those that were said there, up to a message, with their sources there. An account also holds
+// how they were used, and their history.
 var ExportMemories = query.Fields[ExportMemoriesParams, bundle.Memory](`-- name: ExportMemories :many
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.created_at, m.updated_at,
@@ -322,19 +323,26 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                    from public.memory_sources s
                   where s.user_id = m.user_id and s.memory_id = m.id
                     and ($1::uuid is null or s.chat_id = $1::uuid and s.seq <= $2::bigint)),
-                      '[]')::jsonb as sources
+                      '[]')::jsonb as sources,
+       case when $3::bool then m.last_accessed end as last_accessed,
+       case when $3::bool then m.access_count else 0 end as access_count,
+       case when $3::bool then
+         (select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
+                                              'actor', r.actor, 'created_at', r.created_at) order by r.version)
+            from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id) end as history
   from public.memories m
  where m.user_id = (select auth.uid())
-   and ($3::timestamptz is null or (m.created_at, m.id) > ($3::timestamptz, $4::uuid))
+   and ($4::timestamptz is null or (m.created_at, m.id) > ($4::timestamptz, $5::uuid))
    and ($1::uuid is null
         or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = $1::uuid
           and s.seq <= $2::bigint))
  order by m.created_at, m.id
- limit $5::int`)
+ limit $6::int`)
 
 type ExportMemoriesParams struct {
 	ChatID         uuid.NullUUID
 	LastSeq        int64
+	OfAccount      bool
 	AfterCreatedAt *time.Time
 	AfterID        uuid.UUID
 	Most           int

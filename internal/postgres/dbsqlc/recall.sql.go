@@ -2,6 +2,7 @@
 
 package dbsqlc
 
+import "github.com/arcoscribe/throughline/internal/memory/recall"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 import "time"
@@ -23,19 +24,9 @@ type RecallSizeParams struct {
 	AfterSeq, BeforeSeq int64
 }
 
-type RecallMatchesRow struct {
-	Word                    int
-	ChatID                  uuid.UUID
-	Seq, LastSeq, WordsFrom int64
-	Segment, Lexemes        int
-	SaidAt                  time.Time
-	Own, Asked              float32
-	TopicID                 uuid.UUID
-}
-
-var RecallMatches = query.Fields[RecallMatchesParams, RecallMatchesRow](`-- name: RecallMatches :many
-select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
-       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked,
+var RecallMatches = query.Fields[RecallMatchesParams, recall.Match](`-- name: RecallMatches :many
+select (word - 1)::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as asked_seq,
+       segment::int as segment, lexemes::int as size, said_at::timestamptz as said_at, own::float8 as own, asked::float8 as asked,
        coalesce(topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id
   from throughline.recall_matches($1::text[], $2::uuid, $3::uuid,
          $4::bigint, $5::bigint, $6::int, $7::uuid)`)

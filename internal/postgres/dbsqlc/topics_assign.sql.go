@@ -302,13 +302,9 @@ type AssignFindChatsParams struct {
 	Mode, Model string
 }
 
-type AssignFindTopicsRow struct {
-	ChatID, ID uuid.UUID
-}
-
 // Topics that are to be compacted and have no job. One that the conversation has come back to is not, while it is talked
 // about. One that was archived before it had a summary still gets it. As the server itself.
-var AssignFindTopics = query.Single[int, AssignFindTopicsRow](`-- name: AssignFindTopics :many
+var AssignFindTopics = query.Single[int, assign.TopicID](`-- name: AssignFindTopics :many
 with due as (
   (select t.id from public.topics t where t.stale and not t.paused limit 1000)
   union
@@ -327,15 +323,9 @@ select t.chat_id, t.id from due d join public.topics t on t.id = d.id
         and j.args ? 'topic_id')
  order by t.chat_id, t.number limit 200`)
 
-type AssignLookAtFadingRow struct {
-	ChatID  uuid.UUID
-	FadeAt  time.Time
-	Crowded bool
-}
-
 // The next chats whose topics may have faded. As the server itself.
-var AssignLookAtFading = query.Fields[AssignLookAtFadingParams, AssignLookAtFadingRow](`-- name: AssignLookAtFading :many
-select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as fade_at, f.crowded::bool as crowded
+var AssignLookAtFading = query.Fields[AssignLookAtFadingParams, assign.Faded](`-- name: AssignLookAtFading :many
+select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as at, f.crowded::bool as crowded
   from throughline.look_at_fading($1::timestamptz, $2::uuid, $3::int, $4::int) f`)
 
 type AssignLookAtFadingParams struct {
@@ -344,13 +334,8 @@ type AssignLookAtFadingParams struct {
 	MaxTopics, Most int
 }
 
-type AssignLookAtAlikeRow struct {
-	ChatID uuid.UUID
-	Alike  bool
-}
-
 // The next chats whose topics have changed since they were compared. As the server itself.
-var AssignLookAtAlike = query.Fields[AssignLookAtAlikeParams, AssignLookAtAlikeRow](`-- name: AssignLookAtAlike :many
+var AssignLookAtAlike = query.Fields[AssignLookAtAlikeParams, assign.Compared](`-- name: AssignLookAtAlike :many
 select a.chat_id::uuid as chat_id, a.alike::bool as alike
   from throughline.look_at_alike($1::text, $2::float8, $3::uuid, $4::int) a`)
 

@@ -3,9 +3,8 @@
 package dbsqlc
 
 import "encoding/json"
-import "github.com/arcoscribe/throughline/internal/bundle"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
-import "github.com/arcoscribe/throughline/internal/transfer"
+import "github.com/arcoscribe/throughline/internal/transfer/bundle"
 import "github.com/google/uuid"
 import "time"
 
@@ -77,9 +76,14 @@ type ExportFileParams struct {
 	Sha256 []byte
 }
 
+type ExportTopicsRow struct {
+	bundle.Topic
+	Number int
+}
+
 // The topics after a number, and those of an imported chat that have no turn yet, which come last. A turn of an import that is
 // not assigned yet is in the topic that it will be in.
-var ExportTopics = query.Fields[ExportTopicsParams, transfer.NumberedTopic](`-- name: ExportTopics :many
+var ExportTopics = query.Fields[ExportTopicsParams, ExportTopicsRow](`-- name: ExportTopics :many
 with given as (
   select (n.entry ->> 'topic_id')::uuid as topic_id, n.entry ->> 'title' as title, n.entry -> 'tags' as tags,
          coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated,
@@ -143,8 +147,13 @@ select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::js
          'memories', (select count(*) from public.memories m where m.user_id = (select auth.uid()))) as counts
   from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id`)
 
+type ExportChatsRow struct {
+	bundle.Chat
+	LastSeq int64
+}
+
 // All chats of the user, expired ones too, the oldest first.
-var ExportChats = query.Fields[ExportChatsParams, transfer.AccountChat](`-- name: ExportChats :many
+var ExportChats = query.Fields[ExportChatsParams, ExportChatsRow](`-- name: ExportChats :many
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq
@@ -159,15 +168,6 @@ type ExportChatsParams struct {
 	AfterID        uuid.UUID
 	MaxRows        int
 }
-
-// What an account holds of memories beside the file of memories: how they were used, and their history.
-var ExportUses = query.Single[[]uuid.UUID, transfer.MemoryUse](`-- name: ExportUses :many
-select m.id, m.last_accessed, m.access_count,
-       coalesce((select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
-                                                     'actor', r.actor, 'created_at', r.created_at) order by r.version)
-                   from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id), '[]')::jsonb as history
-  from public.memories m
- where m.user_id = (select auth.uid()) and m.id = any ($1::uuid[])`)
 
 var ExportEntities = query.Fields[ExportEntitiesParams, bundle.Entity](`-- name: ExportEntities :many
 select id, name, entity_type as kind, aliases, mentions

@@ -211,6 +211,55 @@ func (r *rules) end(end *End) error {
 	return nil
 }
 
+func (r *rules) accountBegins(account *Account) error {
+	if r.account != accountExpected {
+		return wrong("unknown_format", "there is an account where none is expected")
+	}
+	r.account, r.memories = accountBegun, idSet{}
+	settings := &account.Settings
+	if settings.Excluded == nil {
+		settings.Excluded = []string{}
+	}
+	if len(settings.Excluded) > maxExcluded {
+		return wrong("out_of_range", fmt.Sprintf("there are more than %d excluded subjects", maxExcluded))
+	}
+	return cmp.Or(
+		eachWithin("excluded", settings.Excluded, maxSubject), uniform("id", &account.ID),
+		within("time_zone", settings.TimeZone, 1, maxZone), within("language", settings.Language, 1, maxLang))
+}
+
+// outsideOfChats checks what an account holds beside its chats.
+func (r *rules) outsideOfChats(record *Record) error {
+	switch {
+	case record.Memory != nil:
+		if r.outside.Memories >= MaxMemories {
+			return wrong("too_many_memories", fmt.Sprintf("there are more than %d memories", MaxMemories))
+		}
+		if err := r.remembered(record.Memory); err != nil {
+			return err
+		}
+		return r.memories.add(record.Memory.ID, "duplicate_id", "there is a memory with this id already")
+	case record.Entity != nil, record.Relationship != nil:
+	case record.AccountEnd != nil:
+		r.account = accountEnded
+		if *record.AccountEnd != r.outside {
+			return wrong("wrong_counts", fmt.Sprintf("the account's end counts %+v, but there are %+v", *record.AccountEnd, r.outside))
+		}
+	default:
+		return wrong("no_chat", "this belongs to a chat, but no chat has begun")
+	}
+	return nil
+}
+
+// remembered checks a memory of the account. Its sources are messages of chats, of this file or others.
+func (r *rules) remembered(memory *Memory) error {
+	err := oneOf("unknown_type", "origin", cmp.Or(memory.Origin, "user"), "extracted", "user", "assistant", "import")
+	for i := range memory.Sources {
+		err = cmp.Or(err, uniform("chat_id", &memory.Sources[i].ChatID))
+	}
+	return cmp.Or(err, uniform("id", &memory.ID), checkMemory(memory))
+}
+
 // over checks that the file ends where it may.
 func (r *rules) over() error {
 	if r.account == accountExpected || r.account == accountBegun {

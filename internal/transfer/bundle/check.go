@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,17 +16,101 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 )
+
+// problem is what is wrong with a record: a name for programs and a clause for people, without content of the file.
+type problem struct {
+	reason, message string
+}
+
+func (p *problem) Error() string { return p.message }
+
+func wrong(reason, message string) error { return &problem{reason, message} }
+
+type position struct {
+	line int
+	// conversation counts from 0 in ChatGPT's format; -1 elsewhere.
+	conversation int
+}
+
+// at makes a fault of a problem. It returns any other error, which is one of reading, as it is.
+func at(where position, err error) error {
+	found, ok := errors.AsType[*problem](err)
+	if !ok {
+		return err
+	}
+	details := map[string]any{"line": where.line, "reason": found.reason}
+	message := fmt.Sprintf("Line %d: %s.", where.line, found.message)
+	if where.conversation >= 0 {
+		details["conversation"] = where.conversation
+		message = fmt.Sprintf("Line %d, conversation %d: %s.", where.line, where.conversation, found.message)
+	}
+	return &fault.Error{Code: fault.ImportInvalid, Message: message, Details: details}
+}
+
+// jsonProblem makes a problem of an error of encoding/json, whose own text may quote the file.
+func jsonProblem(err error) error {
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax || errors.Is(err, io.ErrUnexpectedEOF) {
+		return wrong("bad_json", "this is not valid JSON")
+	}
+	if errors.Is(err, io.EOF) {
+		return wrong("bad_json", "the file ends in the middle")
+	}
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if kind.Field == "" {
+			return wrong("wrong_type", "a JSON object is expected here")
+		}
+		return wrong("wrong_type", fmt.Sprintf("the field %s is of the wrong type", kind.Field))
+	}
+	return err
+}
+
+// decode reads a value into a struct. A date is the only thing in it that can fail without a JSON error.
+func decode(raw []byte, into any) error {
+	err := jsonProblem(json.Unmarshal(raw, into))
+	if _, known := errors.AsType[*problem](err); err == nil || known {
+		return err
+	}
+	return wrong("bad_date", "a date is not of the form 2026-11-21T15:04:05Z")
+}
+
+// maxDepth is how many levels a record may have: memory.MaxMetadataDepth and what is around the metadata.
+const maxDepth = 40
+
+// checkText refuses what Postgres cannot store and what would be expensive to decode.
+func checkText(raw []byte) error {
+	switch {
+	case !utf8.Valid(raw):
+		return wrong("invalid_utf8", "the text is not valid UTF-8")
+	case holdsNUL(raw):
+		return wrong("null_character", "the text holds the character U+0000")
+	case memory.JSONDepth(raw) > maxDepth:
+		return wrong("too_deep", fmt.Sprintf("the value is nested deeper than %d levels", maxDepth))
+	}
+	return nil
+}
+
+// holdsNUL reports whether JSON contains the escape of U+0000; unescaped, the character is not valid JSON.
+func holdsNUL(raw []byte) bool {
+	escape := []byte(`\u0000`)
+	return bytes.Contains(raw, escape) && bytes.Contains(bytes.ReplaceAll(raw, []byte(`\\`), nil), escape)
+}
 
 // Limits of what only an import brings, in characters (Unicode code points) unless noted. The limits of a chat are in
 // package memory.
 const (
-	MaxContent   = 1_000_000
-	MaxChats     = 50_000
-	maxFileBytes = 262_144
-	maxPath      = 1024
-	maxName      = 256
+	MaxContent    = 1_000_000
+	MaxChats      = 50_000
+	maxFileBytes  = 262_144
+	maxPath       = 1024
+	maxName       = 256
+	maxZone       = 64
+	maxExcluded   = 50
+	maxSubject    = 100
+	maxTopicTitle = 80
+	maxTopicTags  = 8000 // bytes, as Postgres writes them
 )
 
 func checkChat(c *Chat) error {
@@ -46,7 +131,7 @@ func checkChat(c *Chat) error {
 		within("tool_name", c.ToolName, 1, memory.MaxToolName),
 		between("ttl_hours", c.TTLHours, memory.MaxTTLHours),
 		between("max_turns", c.MaxTurns, memory.MaxTurnLimit),
-		storable(c.CreatedAt),
+		storable(&c.CreatedAt),
 		normalize[map[string]any]("metadata", "an object", &c.Metadata, json.RawMessage("{}")),
 	)
 }
@@ -78,10 +163,36 @@ func checkMessage(m *Message) error {
 		within("tool_call_id", m.ToolCallID, 0, maxName),
 		within("name", m.Name, 0, maxName),
 		within("tool_name", m.ToolName, 0, memory.MaxToolName),
-		storable(m.CreatedAt, m.UpdatedAt),
+		storable(&m.CreatedAt, &m.UpdatedAt),
 		normalize[[]any]("tool_calls", "an array", &m.ToolCalls, nil),
 		normalize[map[string]any]("metadata", "an object", &m.Metadata, json.RawMessage("{}")),
 	)
+}
+
+func checkTopic(t *Topic) error {
+	if t.Tags == nil {
+		t.Tags = []string{}
+	}
+	t.Title = oneLine(t.Title)
+	if err := eachWithin("tags", t.Tags, memory.MaxTag); err != nil {
+		return err
+	}
+	bytes := 2
+	for _, tag := range t.Tags {
+		bytes += len(tag) + strings.Count(tag, `"`) + strings.Count(tag, `\`) + len(`"",`)
+	}
+	switch {
+	case len(t.Tags) > memory.MaxTags:
+		return wrong("too_many_tags", fmt.Sprintf("there are more than %d tags", memory.MaxTags))
+	case bytes > maxTopicTags:
+		return wrong("bad_length", "the tags are too long together")
+	case !(t.Importance >= 0 && t.Importance <= 1):
+		return wrong("out_of_range", "importance is not between 0 and 1")
+	}
+	if t.Renamed && (t.Title == "" || utf8.RuneCountInString(t.Title) > maxTopicTitle) {
+		return wrong("bad_length", fmt.Sprintf("title must have 1 to %d characters", maxTopicTitle))
+	}
+	return storable(&t.CreatedAt, &t.LastActiveAt)
 }
 
 func checkRole(role string) error {
@@ -119,13 +230,11 @@ func within(name string, text *string, least, most int) error {
 }
 
 // eachWithin checks texts that must not be empty.
-func eachWithin(name string, texts []string, most int) error {
+func eachWithin(name string, texts []string, most int) (err error) {
 	for i := range texts {
-		if err := within(name, &texts[i], 1, most); err != nil {
-			return err
-		}
+		err = cmp.Or(err, within(name, &texts[i], 1, most))
 	}
-	return nil
+	return err
 }
 
 func between(name string, number *int, most int) error {
@@ -135,17 +244,10 @@ func between(name string, number *int, most int) error {
 	return nil
 }
 
-func atLeastZero(name string, number int) error {
-	if number < 0 || number > math.MaxInt32 {
-		return wrong("out_of_range", name+" is out of range")
-	}
-	return nil
-}
-
 // storable refuses dates that RFC 3339 cannot write in UTC. Postgres has more of them, and no client could read them.
-func storable(dates ...time.Time) error {
+func storable(dates ...*time.Time) error {
 	for _, date := range dates {
-		if year := date.UTC().Year(); year < 1 || year > 9999 {
+		if year := cmp.Or(date, &time.Time{}).UTC().Year(); year < 1 || year > 9999 {
 			return wrong("bad_date", "a date is not between the years 1 and 9999 (UTC)")
 		}
 	}

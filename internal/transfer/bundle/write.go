@@ -94,6 +94,25 @@ func (b *Bundle) Write(record Record) error {
 // End closes the chat.
 func (b *Bundle) End() error { return b.Write(Record{End: new(b.inChat)}) }
 
+// about is what a person reads who opens the file.
+const about = "Everything that is stored about one user, one JSON object per line, each with its type. account: who it is, and their settings. " +
+	"chat, then its files, messages, topics and the revisions of its summary, up to end. memory: what is remembered across chats, with where it was said " +
+	"and its history. " +
+	"entity and relationship: what the memories are about. account_end: the file is whole. " +
+	"POST it to /v1/import to take it to another account. docs/bundle.md describes it."
+
+// BeginAccount writes what stands before the chats of an account. After them comes what is outside of chats.
+func (b *Bundle) BeginAccount(exportedAt time.Time, account Account) error {
+	header := Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC(), Holds: HoldsAccount, About: about}
+	if err := b.Write(Record{Header: &header}); err != nil {
+		return err
+	}
+	return b.Write(Record{Account: &account})
+}
+
+// EndAccount says that the file is whole.
+func (b *Bundle) EndAccount() error { return b.Write(Record{AccountEnd: new(b.outside)}) }
+
 // Markdown writes a chat for people. Messages are block quotes, and files are in fences longer than any within, so that
 // no content can look like the document's own structure.
 type Markdown struct {
@@ -215,6 +234,10 @@ var special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>()#!|&~]")
 
 // plainText puts a text on one line and escapes what is special.
 func plainText(text string) string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
-	return special.ReplaceAllString(strings.Join(words, " "), `\$0`)
+	return special.ReplaceAllString(oneLine(text), `\$0`)
+}
+
+// oneLine makes one space of white space and control characters.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }

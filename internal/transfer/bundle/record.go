@@ -11,16 +11,12 @@ const (
 	Version = 1
 )
 
-// The types of a chat's lines.
+// The types of lines that are handled by their names. The tags of Record have all of them.
 const (
-	typeBundle   = "bundle"
-	typeChat     = "chat"
-	typeFile     = "file"
-	typeMessage  = "message"
-	typeMemory   = "memory"
-	typeTopic    = "topic"
-	typeRevision = "revision"
-	typeEnd      = "end"
+	typeBundle = "bundle"
+	typeChat   = "chat"
+	typeMemory = "memory"
+	typeEnd    = "end"
 )
 
 // HoldsAccount is what the header of a file says that holds everything about a user.

@@ -2,11 +2,56 @@ package bundle
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 )
+
+type lines struct {
+	scanner *bufio.Scanner
+	number  int
+}
+
+// newLines reads from the beginning, independently of other readers of the content.
+func newLines(content *io.SectionReader) *lines {
+	l := &lines{scanner: bufio.NewScanner(io.NewSectionReader(content, 0, content.Size()))}
+	l.scanner.Buffer(make([]byte, 64<<10), maxRecord+1)
+	return l
+}
+
+func (l *lines) position() position { return position{line: max(1, l.number), conversation: -1} }
+
+// each calls take with each line that is not blank, after checkText. The line is valid until take returns.
+func (l *lines) each(take func(line []byte) error) error {
+	for l.scanner.Scan() {
+		l.number++
+		line := bytes.TrimSpace(l.scanner.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if err := checkText(line); err != nil {
+			return err
+		}
+		if err := take(line); err != nil {
+			return err
+		}
+	}
+	switch err := l.scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		l.number++
+		return tooLong()
+	case err != nil:
+		return fmt.Errorf("read import: %w", err)
+	}
+	return nil
+}
+
+func tooLong() error {
+	return wrong("record_too_long", fmt.Sprintf("the record is longer than %d bytes", maxRecord))
+}
 
 // window reads the JSON values within a long one, each of at most maxRecord bytes.
 type window struct {

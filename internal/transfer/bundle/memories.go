@@ -47,9 +47,9 @@ type Memory struct {
 	Sources       []MemorySource `json:"sources"`
 	// LastAccessed is when a reply last used it, and AccessCount how often one did. History are its changes, which imports do
 	// not restore. Only accounts have them.
-	LastAccessed *time.Time       `json:"last_accessed,omitempty" db:"-"`
-	AccessCount  int              `json:"access_count,omitempty" db:"-"`
-	History      []MemoryRevision `json:"history,omitempty" db:"-"`
+	LastAccessed *time.Time       `json:"last_accessed,omitempty"`
+	AccessCount  int              `json:"access_count,omitempty"`
+	History      []MemoryRevision `json:"history,omitempty"`
 }
 
 // MemoryRevision is a past change of a memory.
@@ -79,42 +79,27 @@ func checkMemory(m *Memory) error {
 	m.MemoryType = cmp.Or(m.MemoryType, "fact")
 	m.Status = cmp.Or(m.Status, "active")
 	m.Confidence = cmp.Or(m.Confidence, new(1.0))
-	if !(*m.Confidence >= 0 && *m.Confidence <= 1) { // this way round, NaN is refused
+	switch {
+	case !(*m.Confidence >= 0 && *m.Confidence <= 1): // this way round, NaN is refused
 		return wrong("out_of_range", "confidence is not between 0 and 1")
+	case m.AccessCount < 0 || m.AccessCount > math.MaxInt32:
+		return wrong("out_of_range", "access_count is out of range")
 	}
-	if m.ValidPrecision != nil {
-		if err := oneOf("unknown_precision", "valid_precision", *m.ValidPrecision, "day", "month", "year"); err != nil {
-			return err
-		}
-	}
+	err := oneOf("unknown_precision", "valid_precision", *cmp.Or(m.ValidPrecision, new("day")), "day", "month", "year")
 	for i := range m.Sources {
 		source := &m.Sources[i]
-		if err := cmp.Or(
+		err = cmp.Or(err,
 			uniform("message_id", &source.MessageID), within("quote", &source.Quote, 0, maxQuote),
-			within("fact", source.Fact, 1, maxMemory), storable(source.SaidAt),
-		); err != nil {
-			return err
-		}
+			within("fact", source.Fact, 1, maxMemory), storable(&source.SaidAt))
 	}
 	return cmp.Or(
-		uniform("superseded_by", m.SupersededBy), uniform("conflicts_with", m.ConflictsWith),
+		err, uniform("superseded_by", m.SupersededBy), uniform("conflicts_with", m.ConflictsWith),
 		within("content", &m.Content, 1, maxMemory),
 		oneOf("unknown_memory_type", "memory_type", m.MemoryType, memoryTypes...),
 		oneOf("unknown_status", "the status", m.Status, "active", "inbox", "superseded", "archived"),
 		within("lang", m.Lang, 1, maxLang),
-		atLeastZero("access_count", m.AccessCount), storable(dates(m.LastAccessed)...),
-		storable(m.RecordedAt, m.CreatedAt), storable(dates(m.ValidFrom, m.ValidTo, m.RetractedAt)...),
+		storable(&m.RecordedAt, &m.CreatedAt, m.LastAccessed, m.ValidFrom, m.ValidTo, m.RetractedAt),
 	)
-}
-
-func dates(optional ...*time.Time) []time.Time {
-	var present []time.Time
-	for _, date := range optional {
-		if date != nil {
-			present = append(present, *date)
-		}
-	}
-	return present
 }
 
 // WriteMemory writes a memory as a line of a file of memories.

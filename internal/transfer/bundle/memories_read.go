@@ -48,59 +48,56 @@ func ReadMemories(file io.ReaderAt, size int64, now time.Time) (MemoryFile, erro
 	if err != nil {
 		return MemoryFile{}, err
 	}
-	r := &memoryReader{content: content, now: now, seen: idSet{}, users: map[string]struct{}{}}
-	source, err := r.open()
-	if err == nil {
-		err = source.read(r)
+	r := &memoryReader{content: content, lines: newLines(content), now: now, seen: idSet{}, users: map[string]struct{}{}}
+	where, err := r.read()
+	if err == nil && len(r.found.Records)+len(r.found.Refused) == 0 {
+		err = wrong("empty", "the file holds no memories")
 	}
 	if err != nil {
-		return MemoryFile{}, at(source.position(), err)
-	}
-	if len(r.found.Records)+len(r.found.Refused) == 0 {
-		return MemoryFile{}, at(source.position(), wrong("empty", "the file holds no memories"))
+		return MemoryFile{}, at(where.position(), err)
 	}
 	return r.found, nil
 }
 
 type memoryReader struct {
 	content *io.SectionReader
+	lines   *lines
 	now     time.Time
 	seen    idSet
 	users   map[string]struct{}
 	found   MemoryFile
 }
 
-// memorySource is how the memories of a file are arranged.
-type memorySource interface {
-	read(into *memoryReader) error
-	position() position
+// read reads the file by how it begins: as an array, as an object that holds a list, as one of many objects, or as text. It
+// returns what knows the position of the latest memory.
+func (r *memoryReader) read() (interface{ position() position }, error) {
+	begin, err := firstByte(r.content)
+	switch {
+	case err != nil:
+		return r.lines, err
+	case begin == '[' || begin == '{' && r.isWrapped():
+		w := newWindow(r.content)
+		return w, r.value(w, begin)
+	case begin == '{':
+		return r.lines, r.lines.each(func(line []byte) error {
+			return r.object(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), r.lines.number, true)
+		})
+	}
+	return r.lines, r.lines.each(r.item)
 }
 
-// open looks at how the file begins: as an array, as an object that holds a list, as one of many objects, or as text.
-func (r *memoryReader) open() (memorySource, error) {
-	text := &memoryLines{newLines(r.content)}
-	switch begin, err := firstByte(r.content); {
-	case err != nil:
-		return text, err
-	case begin == '[':
-		return newMemoryValue(r.content, false), nil
-	case begin != '{':
-		return &memoryList{text.lines}, nil
-	}
+// isWrapped reports whether the file is an object that holds lists of memories. What is wrong with a line is found when that
+// line is read.
+func (r *memoryReader) isWrapped() (wrapped bool) {
 	w := newWindow(r.content)
-	wrapped := false
-	err := w.members('{', "", func(name string) error {
+	_ = w.members('{', "", func(name string) error { // see above
 		if wrapped = slices.Contains(memoryMembers, name); wrapped {
 			return errStopped
 		}
 		_, err := w.value()
 		return err
 	})
-	if wrapped {
-		return newMemoryValue(r.content, true), nil
-	}
-	_ = err // what is wrong with a line is found when that line is read
-	return text, nil
+	return wrapped
 }
 
 // memoryMembers are the members of an object that hold lists of memories.
@@ -122,29 +119,16 @@ func firstByte(content *io.SectionReader) (byte, error) {
 	}
 }
 
-// memoryLines is one object per line.
-type memoryLines struct{ *lines }
-
-func (m *memoryLines) read(into *memoryReader) error {
-	return m.each(func(line []byte) error {
-		return into.object(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), m.number, true)
-	})
-}
-
-// memoryList is one memory per line of text.
-type memoryList struct{ *lines }
-
-func (m *memoryList) read(into *memoryReader) error {
-	return m.each(func(line []byte) error {
-		if m.number == 1 && line[0] == '<' || slices.ContainsFunc([]rune(string(line)), isControl) {
-			return wrong("unknown_format", "this is neither JSON nor a list of memories, one a line")
-		}
-		content := withoutBullet(string(line))
-		if content == "" || strings.HasPrefix(content, "#") {
-			return nil // a heading
-		}
-		return into.add(Memory{Content: content}, FormatList, m.number)
-	})
+// item reads one memory per line of text.
+func (r *memoryReader) item(line []byte) error {
+	if r.lines.number == 1 && line[0] == '<' || slices.ContainsFunc([]rune(string(line)), isControl) {
+		return wrong("unknown_format", "this is neither JSON nor a list of memories, one a line")
+	}
+	content := withoutBullet(string(line))
+	if content == "" || strings.HasPrefix(content, "#") {
+		return nil // a heading
+	}
+	return r.add(Memory{Content: content}, FormatList, r.lines.number)
 }
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' }
@@ -166,36 +150,26 @@ func withoutBullet(line string) string {
 	return line
 }
 
-// memoryValue is one JSON value: an array of memories, or an object with lists of them.
-type memoryValue struct {
-	*window
-	lines   *lineCounter
-	wrapped bool
-}
-
-func newMemoryValue(content *io.SectionReader, wrapped bool) *memoryValue {
-	return &memoryValue{newWindow(content), newLineCounter(content), wrapped}
-}
-
-func (m *memoryValue) read(into *memoryReader) error {
-	if !m.wrapped {
-		return m.whole('[', "an array is expected here", func(string) error { return m.item(into) })
-	}
-	return m.whole('{', "a JSON object is expected here", func(name string) error {
-		if !slices.Contains(memoryMembers, name) {
-			_, err := m.value()
+// value reads one JSON value: an array of memories, or an object with lists of them.
+func (r *memoryReader) value(w *window, begin byte) error {
+	counter := newLineCounter(r.content)
+	element := func(string) error {
+		raw, err := w.value()
+		if err != nil {
 			return err
 		}
-		return m.members('[', name+" is not an array", func(string) error { return m.item(into) })
-	})
-}
-
-func (m *memoryValue) item(into *memoryReader) error {
-	raw, err := m.value()
-	if err != nil {
-		return err
+		return r.object(raw, counter.lineOf(w.begun), false)
 	}
-	return into.object(raw, m.lines.lineOf(m.begun), false)
+	if begin == '[' {
+		return w.whole('[', "an array is expected here", element)
+	}
+	return w.whole('{', "a JSON object is expected here", func(name string) error {
+		if slices.Contains(memoryMembers, name) {
+			return w.members('[', name+" is not an array", element)
+		}
+		_, err := w.value()
+		return err
+	})
 }
 
 // object reads a memory of whichever program. ours is whether one with a content is of our own format.
