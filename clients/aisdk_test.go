@@ -1,7 +1,6 @@
 package clients_test
 
 import (
-	"os"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -65,14 +64,9 @@ func TestAISDK(t *testing.T) {
 	}
 }
 
-// requireAISDK fails a test when the packages are missing, or ours is not built.
 func requireAISDK(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"ai-sdk/node_modules/ai", "node_modules/ai", "dist/esm/ai-sdk.js"} {
-		if _, err := os.Stat(name); err != nil {
-			t.Fatalf("%v: run scripts/setup test", err)
-		}
-	}
+	requireFiles(t, "ai-sdk/node_modules/ai", "node_modules/ai", "dist/esm/ai-sdk.js")
 }
 
 func testAISDK(t *testing.T, script string) {

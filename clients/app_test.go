@@ -21,7 +21,6 @@ type seen struct {
 			Retryable bool   `json:"retryable"`
 		} `json:"failure"`
 	} `json:"turn"`
-	Done      int `json:"done"`     // orders
 	Ends      int `json:"ends"`     // of the turn since it was sent
 	Renewals  int `json:"renewals"` // of the access token
 	Cancelled *struct {
@@ -86,10 +85,16 @@ func (p *phone) killAndRestart(base, token string) {
 // await waits until the app has done what it was told and its user sees something.
 func (p *phone) await(what string, holds func(seen) bool) seen {
 	p.t.Helper()
-	var now seen
+	return awaitApp(p, what, holds)
+}
+
+// awaitApp waits until an app has done what it was told and shows something.
+func awaitApp[State any](p *phone, what string, holds func(State) bool) (now State) {
+	p.t.Helper()
 	p.stage.await(p.t, what, p.name, func(latest report) bool {
-		now = seen{}
-		return json.Unmarshal(latest, &now) == nil && now.Done >= p.given && holds(now)
+		var did struct{ Done int } // orders
+		now = *new(State)
+		return json.Unmarshal(latest, &did) == nil && did.Done >= p.given && json.Unmarshal(latest, &now) == nil && holds(now)
 	})
 	return now
 }

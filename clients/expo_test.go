@@ -21,14 +21,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// requireExpo fails a test when the sample's packages are missing, or ours is not built.
 func requireExpo(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"expo/node_modules/expo", "dist/esm/react.js"} {
-		if _, err := os.Stat(name); err != nil {
-			t.Fatalf("%v: run scripts/setup test", err)
-		}
-	}
+	requireFiles(t, "expo/node_modules/expo", "dist/esm/react.js")
 	noticeScripts(t)
 }
 
@@ -117,7 +112,6 @@ func TestExpoApp(t *testing.T) {
 
 // sampleScreen is what the app shows.
 type sampleScreen struct {
-	Done   int // orders
 	Texts  []string
 	Labels []string // of fields
 }
@@ -180,10 +174,7 @@ func (s sample) shows(texts ...string) {
 
 func (s sample) awaits(what string, holds func(sampleScreen) bool) {
 	s.recipe.t.Helper()
-	s.page.stage.await(s.recipe.t, what, s.name, func(latest report) bool {
-		var now sampleScreen
-		return json.Unmarshal(latest, &now) == nil && now.Done >= s.given && holds(now)
-	})
+	awaitApp(s.phone, what, holds)
 }
 
 // replied is the one chat that the app made with a message, whose reply the screen shows once.

@@ -148,6 +148,31 @@ func (r *rig) hold(content, answer string, pieces int) (goOn func()) {
 	return goOn
 }
 
+// proxy is a phone's network between an app and a server: it passes bytes on, and cuts.
+type proxy struct {
+	*testkit.Proxy
+	base string // http://127.0.0.1:port
+}
+
+// newProxy listens until the test ends. It leads to a server, until it is told another.
+func newProxy(t *testing.T, to *replica) *proxy {
+	t.Helper()
+	p := testkit.NewProxy(t, testkit.HostOf(to.base))
+	return &proxy{p, "http://" + p.Addr()}
+}
+
+func (p *proxy) RouteTo(server *replica) { p.Proxy.RouteTo(testkit.HostOf(server.base)) }
+
+// CutAfter resets a connection once, after so many more bytes to the app, also within an event or a character.
+func (p *proxy) CutAfter(bytes int) {
+	p.Break(testkit.Faults{Cut: true, Abrupt: true, After: bytes, Times: 1})
+}
+
+// CutWithin ends connections to the app within a word, after so many of its bytes, so many times.
+func (p *proxy) CutWithin(word string, after, times int) {
+	p.Break(testkit.Faults{Cut: true, Within: word, After: after, Times: times})
+}
+
 // runNode runs a script of this folder with BASE_URL and OTHER_URL (the two servers), TOKEN and more in its environment.
 // It fails the test with the script's output when the script fails.
 func (r *rig) runNode(script string, more env) string {
@@ -183,11 +208,14 @@ func npmCommand(t *testing.T, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// requirePackage fails a test when an npm package is missing.
-func requirePackage(t *testing.T, name string) {
+// requireFiles fails a test when something is not installed or built. It opens each file, so that the go command does not use a
+// cached result after one has changed.
+func requireFiles(t *testing.T, names ...string) {
 	t.Helper()
-	if _, err := os.Stat("node_modules/" + name); err != nil {
-		t.Fatalf("the package %s is not installed: run scripts/setup test", name)
+	for _, name := range names {
+		if _, err := os.Stat(name); err != nil {
+			t.Fatalf("%v: run scripts/setup test", err)
+		}
 	}
 }
 

@@ -24,7 +24,6 @@ var frameworks = map[string][]string{
 
 // hooked is what an app on the hooks shows.
 type hooked struct {
-	Done    int          `json:"done"`
 	Lines   []string     `json:"lines"`   // of the screens of the docs
 	Buttons []string     `json:"buttons"` // that can be pressed
 	Refused *hookError   `json:"refused"`
@@ -111,10 +110,7 @@ func (h hooks) launch(base, chatID string) shown {
 
 func (h hooks) launchWith(with map[string]any) shown {
 	h.t.Helper()
-	p := shown{&phone{t: h.t, stage: h.stage, name: uuid.NewString()}}
-	p.do("launch", with)
-	h.t.Cleanup(func() { p.do("kill", nil) })
-	return p
+	return shown{h.stage.launchWith(h.t, with)}
 }
 
 // orUndefined is nil, which JSON leaves out in a script's eyes, for no id.
@@ -127,12 +123,7 @@ func orUndefined(id string) any {
 
 func (p shown) await(what string, holds func(hooked) bool) hooked {
 	p.t.Helper()
-	var now hooked
-	p.stage.await(p.t, what, p.name, func(latest report) bool {
-		now = hooked{}
-		return json.Unmarshal(latest, &now) == nil && now.Done >= p.given && holds(now)
-	})
-	return now
+	return awaitApp(p.phone, what, holds)
 }
 
 // awaitSaid waits until the app shows these messages and no others, the user's first.

@@ -14,7 +14,6 @@ import (
 
 // screen is what a page with a chat of the AI SDK shows.
 type screen struct {
-	Done    int         `json:"done"`  // orders
 	Ends    int         `json:"ends"`  // calls of onFinish
 	Shown   [][2]string `json:"shown"` // the messages in the page: role and text
 	Buttons []string    `json:"buttons"`
@@ -89,10 +88,7 @@ func (r react) open(base, chatID string) page {
 	if chatID != "" {
 		with["id"], with["rows"] = chatID, r.rows(chatID)
 	}
-	p := page{&phone{t: r.t, stage: r.stage, name: uuid.NewString()}}
-	p.do("launch", with)
-	r.t.Cleanup(func() { p.do("kill", nil) })
-	return p
+	return page{r.stage.launchWith(r.t, with)}
 }
 
 // rows are a chat's messages as supabase-js reads them.
@@ -102,12 +98,7 @@ func (r react) rows(chatID string) json.RawMessage {
 
 func (p page) await(what string, holds func(screen) bool) screen {
 	p.t.Helper()
-	var now screen
-	p.stage.await(p.t, what, p.name, func(latest report) bool {
-		now = screen{}
-		return json.Unmarshal(latest, &now) == nil && now.Done >= p.given && holds(now)
-	})
-	return now
+	return awaitApp(p.phone, what, holds)
 }
 
 // awaitShown waits until the page shows these messages and no others, the user's first.
@@ -193,9 +184,7 @@ func (r react) hasEndedOnMount() {
 	rows := r.rows(c.chat)
 	c.goOn()
 	r.endsWhole(c)
-	late := page{&phone{t: r.t, stage: r.stage, name: uuid.NewString()}}
-	late.do("launch", map[string]any{"baseUrl": r.there.base, "token": r.token, "hook": r.hook, "id": c.chat, "rows": rows})
-	r.t.Cleanup(func() { late.do("kill", nil) })
+	late := page{r.stage.launchWith(r.t, map[string]any{"baseUrl": r.there.base, "token": r.token, "hook": r.hook, "id": c.chat, "rows": rows})}
 	late.awaitShown("ready", c.content, reply)
 }
 

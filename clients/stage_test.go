@@ -7,9 +7,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -205,18 +208,14 @@ func noticeScripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
-			if _, err := os.Stat(file); err != nil {
-				t.Fatal(err)
-			}
-		}
+		requireFiles(t, files...)
 	}
 }
 
 // bundleScript bundles a script and its imports, for a platform of esbuild, into one file, whose name it gives.
 func bundleScript(t *testing.T, script, platform string, aliases []string) string {
 	t.Helper()
-	requirePackage(t, "esbuild")
+	requireFiles(t, "node_modules/esbuild")
 	requireBuild(t)
 	noticeScripts(t)
 	out := filepath.Join(t.TempDir(), "bundle.mjs")
@@ -231,4 +230,58 @@ func bundleScript(t *testing.T, script, platform string, aliases []string) strin
 		t.Fatalf("bundling %s: %v\n%s", script, err, output)
 	}
 	return out
+}
+
+// startCues starts a server that lets a script of runNode run functions of the test: POST <URL>/<name> runs the
+// function of that name and answers when it is done. It listens until the test ends.
+func startCues(t *testing.T, cues map[string]func()) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cue, known := cues[r.URL.Path[1:]]
+		if !known || r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		cue()
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// browserFlags start a headless browser that stores nothing and connects only to the page's servers. It has no sandbox,
+// because containers allow none and it runs only this folder's code.
+var browserFlags = []string{
+	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--disable-breakpad",
+	"--no-first-run", "--log-level=3", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+	"--disable-default-apps", "--disable-extensions", "--no-proxy-server",
+	"--disable-background-timer-throttling", "--disable-renderer-backgrounding",
+}
+
+// openBrowser opens a page until the test ends.
+func openBrowser(t *testing.T, url string, more ...string) {
+	t.Helper()
+	arguments := append(append([]string{}, browserFlags...), more...)
+	arguments = append(arguments, "--user-data-dir="+t.TempDir(), url)
+	startProcess(t, exec.Command(testkit.FindBrowser(t), arguments...))
+}
+
+// startProcess runs a program until the test ends, and kills its children as well. Its output is shown when the test
+// failed.
+func startProcess(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	output := &testkit.Log{}
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.WaitDelay = 5 * time.Second
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // the whole group; it may be gone already
+		_ = command.Wait()                                      // it was killed
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", command.Path, output)
+		}
+	})
 }

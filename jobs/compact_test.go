@@ -24,7 +24,7 @@ import (
 // compacting makes a worker compact topics.
 func (r *rig) compacting(change func(*pack.Config)) setup {
 	r.t.Helper()
-	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
+	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
 	config := pack.Config{

@@ -23,7 +23,7 @@ const embeddingModel = "text-embedding-3-small"
 
 func (r *rig) embedder() *llm.Embedder {
 	r.t.Helper()
-	embedder := llm.NewEmbedder(llm.EmbedderConfig{APIKey: "offline", BaseURL: r.model.BaseURL(), Model: embeddingModel})
+	embedder := llm.NewEmbedder(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL()}, embeddingModel)
 	r.t.Cleanup(embedder.Close)
 	return embedder
 }

@@ -58,7 +58,7 @@ func jsonAnswer(content any) offline.Answer {
 // learning returns the configuration of an engine that reads one turn at a time, as soon as it was said.
 func (r *rig) learning() learn.Config {
 	r.t.Helper()
-	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
+	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
 	return learn.Config{

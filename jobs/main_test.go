@@ -85,7 +85,7 @@ type setup = func(*brief.Config, *WorkerConfig)
 func (r *rig) work(changes ...setup) *worker {
 	r.t.Helper()
 	pool := r.open(20)
-	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
+	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	folding := brief.Config{
 		Store: postgres.NewBriefs(pool), Leases: postgres.NewWork(pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),

@@ -22,7 +22,7 @@ import (
 // keepsTopics makes a worker keep topics in all chats. Without an embedder each chat has one.
 func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 	r.t.Helper()
-	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
+	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	return func(_ *brief.Config, c *WorkerConfig) {
 		assigning := assign.Config{

@@ -11,9 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev"
@@ -77,7 +75,7 @@ func playDemo(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	c, err := localClient(cfg.Local())
+	c, err := localClient(cfg)
 	if err != nil {
 		return err
 	}
@@ -102,7 +100,7 @@ func localClient(cfg config.Config) (*client.Client, error) {
 	}
 	if token == "" {
 		var err error
-		if token, err = auth.Mint([]byte(cfg.SupabaseJWTSecret), config.LocalUser, cfg.Issuer(), time.Hour, time.Now()); err != nil {
+		if token, err = cfg.LocalToken(); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/judge"
 	"github.com/arcoscribe/throughline/supabase"
@@ -49,7 +52,7 @@ var commands = []command{
 	{"migrations copy", "[--to DIR]", "write the migrations into your own Supabase project, for its CLI", copyMigrations},
 	{"token", "--user UUID [--ttl 1h]", "mint a local access token, from SUPABASE_JWT_SECRET", token},
 	{"chat", "[--chat UUID] [--temporary]", "talk to a running server; a pipe sends one message", withClient(chat)},
-	{"export", "[-o FILE]", "write everything about you to a file or stdout", withClient(exportAccount)},
+	{"export", "[-o FILE]", "write everything about you to a file or stdout", withClient(exportOf((*client.Client).ExportAccount))},
 	{"import", "[FILE]", "take in such a file, or chats, from a file or stdin", withClient(importChats)},
 	{"sessions list", "[--tag TAG] [--limit N]", "list your chats", withClient(listChats)},
 	{"sessions show", "CHAT", "print a chat and its last messages", withClient(showChat)},
@@ -58,7 +61,7 @@ var commands = []command{
 	{"sessions delete", "CHAT [--yes]", "delete a chat, its messages and its memory", withClient(deleteChat)},
 	{"sessions prune", "--older-than-days N", "delete chats without recent activity", withClient(pruneChats)},
 	{"memories list", "[--about WORDS] [--limit N]", "list what you are remembered for", withClient(listMemories)},
-	{"memories export", "[-o FILE]", "write your memories to a file or stdout", withClient(exportMemories)},
+	{"memories export", "[-o FILE]", "write your memories to a file or stdout", withClient(exportOf((*client.Client).ExportMemories))},
 	{"memories import", "[FILE]", "take in memories of ours, mem0, Zep, ChatGPT, or one a line", withClient(importMemories)},
 	{"memories forget", "MEMORY or WORDS [--yes]", "forget a memory, or those that words mean", withClient(forgetMemories)},
 	{"quality", "[--languages en,de] [--all]", "tell what the configured models are worth: labelled cases in ten languages", quality},
@@ -344,4 +347,52 @@ func quality(line *commandLine) runner {
 		}
 		return report.Write(stdout, *all)
 	}
+}
+
+// healthTimeout is below the one of the image's HEALTHCHECK, so that the reason is told.
+const healthTimeout = 4 * time.Second
+
+// health asks a process of this machine, for an image that has no shell and no curl.
+func health(line *commandLine) runner {
+	ready := line.Bool("ready", false, "ask an API whether it can serve, not only whether it lives")
+	return func(ctx context.Context, stdout, _ io.Writer) error {
+		cfg, err := config.Load(false)
+		if err != nil {
+			return err
+		}
+		path := "/healthz"
+		if *ready {
+			path = "/readyz" // only an API has it
+		}
+		return askHealth(ctx, "http://"+localAddress(cfg.HTTPAddr)+path, stdout)
+	}
+}
+
+// localAddress is where to reach on this machine what listens at an address, which may be that of all interfaces.
+func localAddress(listens string) string {
+	host, port, _ := net.SplitHostPort(listens) // the configuration was checked
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost" // both 127.0.0.1 and ::1
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func askHealth(ctx context.Context, url string, stdout io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // read as far as is wanted
+	said, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s %s", url, response.Status, strings.TrimSpace(string(said)))
+	}
+	_, err = fmt.Fprintln(stdout, strings.TrimSpace(string(said)))
+	return err
 }

@@ -150,7 +150,7 @@ func TestTokenIsAccepted(t *testing.T) {
 		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		verifier, err := auth.New(t.Context(), auth.Config{JWTSecret: []byte(testkit.JWTSecret), ProjectURL: project})
+		verifier, err := auth.New(t.Context(), auth.Settings{JWTSecret: []byte(testkit.JWTSecret), ProjectURL: project})
 		if err != nil {
 			t.Fatal(err)
 		}

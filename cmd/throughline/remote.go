@@ -3,22 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"time"
 
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/terminal"
 	"github.com/google/uuid"
 )
-
-const mintedTokenLife = 24 * time.Hour
 
 // defaultURL is where `make run` serves.
 const defaultURL = "http://127.0.0.1:8080"
@@ -39,7 +38,7 @@ func withClient(makes func(line *commandLine) clientRunner) func(*commandLine) r
 			if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
 				return &usageError{"--url must be the server's address, such as https://api.example.com"}
 			}
-			token, err := accessToken(cfg.Local(), *given)
+			token, err := accessToken(cfg, *given)
 			if err != nil {
 				return err
 			}
@@ -58,7 +57,7 @@ func accessToken(cfg config.Config, given string) (string, error) {
 	if cfg.SupabaseJWTSecret == "" {
 		return "", &usageError{"an access token is needed: --token or THROUGHLINE_TOKEN"}
 	}
-	return auth.Mint([]byte(cfg.SupabaseJWTSecret), config.LocalUser, cfg.Issuer(), mintedTokenLife, time.Now())
+	return cfg.LocalToken()
 }
 
 type clientRunner func(ctx context.Context, c *client.Client, stdout, stderr io.Writer) error
@@ -109,4 +108,73 @@ func historyFile() string {
 		return ""
 	}
 	return filepath.Join(home, ".local", "state", "throughline", "history")
+}
+
+func listMemories(line *commandLine) clientRunner {
+	about := line.String("about", "", "only memories that have these words, the best matches first")
+	status := line.String("status", "", "active, inbox, superseded, archived or all; by default active and inbox")
+	return listOf(line, "/v1/memories", history.MaxMemories, func() url.Values {
+		return given("q", *about, "status", *status)
+	}, func(page client.MemoryPage) (lines []string, next *string) {
+		for _, memory := range page.Memories {
+			lines = append(lines, fmt.Sprintf("%s  %s", memory.ID, terminal.MemoryLine(memory)))
+		}
+		return lines, page.NextCursor
+	})
+}
+
+func importMemories(line *commandLine) clientRunner {
+	return importOf(line, func(ctx context.Context, c *client.Client, file io.Reader, _ io.Writer) (json.RawMessage, error) {
+		return c.ImportMemories(ctx, file)
+	}, func(stdout io.Writer, done history.MemoryImport) {
+		fmt.Fprintf(stdout, "%d imported, %d skipped, from %s\n", done.Imported, done.Skipped, terminal.OneLine(done.Format))
+		for _, left := range done.Refused {
+			fmt.Fprintf(stdout, "line %d is left out: %s\n", left.Line, terminal.OneLine(left.Reason))
+		}
+	})
+}
+
+// forgetMemories forgets one memory by its id, or those that words mean.
+func forgetMemories(line *commandLine) clientRunner {
+	line.takesArgument = true
+	yes := line.Bool("yes", false, "do not ask")
+	return func(ctx context.Context, c *client.Client, stdout, stderr io.Writer) error {
+		if line.argument == "" {
+			return line.wrong("what? `throughline memories list` shows the ids; words in quotes are one argument")
+		}
+		if id, err := uuid.Parse(line.argument); err == nil {
+			return forgetOne(ctx, c, id, *yes, stdout, stderr)
+		}
+		found, err := c.ProposeForgetting(ctx, line.argument)
+		if err != nil {
+			return err
+		}
+		if len(found.Candidates) == 0 {
+			fmt.Fprintln(stdout, "Nothing is remembered of that.")
+			return nil
+		}
+		for _, candidate := range found.Candidates {
+			fmt.Fprintf(stderr, "%s  %s\n", candidate.ID, terminal.OneLine(candidate.Content))
+		}
+		if err := confirm(*yes, "Forget this for good?", stderr); err != nil {
+			return err
+		}
+		forgotten, err := c.Forget(ctx, found.Token)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, terminal.CountForgotten(forgotten))
+		return nil
+	}
+}
+
+func forgetOne(ctx context.Context, c *client.Client, id uuid.UUID, yes bool, stdout, stderr io.Writer) error {
+	if err := confirm(yes, "Forget this memory and its history for good?", stderr); err != nil {
+		return err
+	}
+	if err := c.ForgetMemory(ctx, id); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, terminal.CountForgotten(1))
+	return nil
 }

@@ -195,14 +195,12 @@ func (l *commandLine) file() (*os.File, error) {
 	return opened, nil
 }
 
-func exportAccount(line *commandLine) clientRunner {
-	return exportTo(line, (*client.Client).ExportAccount)
-}
-
-func exportTo(line *commandLine, export func(*client.Client, context.Context, io.Writer) error) clientRunner {
-	file := line.String("o", "", "the file to write; by default stdout")
-	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
-		return writeTo(*file, stdout, func(out io.Writer) error { return export(c, ctx, out) })
+func exportOf(export func(*client.Client, context.Context, io.Writer) error) func(*commandLine) clientRunner {
+	return func(line *commandLine) clientRunner {
+		file := line.String("o", "", "the file to write; by default stdout")
+		return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
+			return writeTo(*file, stdout, func(out io.Writer) error { return export(c, ctx, out) })
+		}
 	}
 }
 

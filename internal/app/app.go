@@ -24,6 +24,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/httpapi"
+	"github.com/arcoscribe/throughline/internal/judge"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -31,6 +32,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/webui"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -134,7 +136,7 @@ func (a *App) assemble(ctx context.Context) error {
 	if err := a.openPools(ctx); err != nil {
 		return err
 	}
-	a.model = llm.New(llm.Config{
+	a.model = llm.New(llm.Settings{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout,
 		Record: postgres.NewUsage(a.workPool, a.logger).Record, Logger: a.logger,
 	})
@@ -160,10 +162,10 @@ func (a *App) makeEmbedder() {
 	if !a.config.Recall && !a.config.LongTerm.On || a.config.EmbeddingModel == "" {
 		return
 	}
-	a.embedder = llm.NewEmbedder(llm.EmbedderConfig{
+	a.embedder = llm.NewEmbedder(llm.Settings{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: cmp.Or(a.config.EmbeddingBaseURL, a.config.OpenAIBaseURL),
-		Model: a.config.EmbeddingModel, Metrics: a.metrics, Record: postgres.NewUsage(a.workPool, a.logger).Record,
-	})
+		Metrics: a.metrics, Record: postgres.NewUsage(a.workPool, a.logger).Record,
+	}, a.config.EmbeddingModel)
 	a.closers = append(a.closers, a.embedder.Close)
 }
 
@@ -251,7 +253,9 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if a.config.Recall {
 		enqueue.Topics, enqueueImported.Topics = a.config.Topics.Mode, a.config.Topics.Mode
 	}
-	a.readForMemories(&enqueue, inserter)
+	if a.config.LongTerm.On {
+		enqueue.Extract, enqueue.ExtractDelay = jobs.EnqueueExtract(inserter), a.config.LongTerm.ExtractDelay
+	}
 	extracts := postgres.NewExtracts(a.pool, enqueue)
 	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, enqueue)
 	if a.doubles.Turns != nil {
@@ -291,7 +295,8 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Topics: topics, Rewriter: a.makeStandalone(topics),
 		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
-		CORSOrigins: a.config.CORSOrigins, RiverUI: ui, Page: a.page(),
+		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
+		Page:       webui.New(webui.Settings{Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey}),
 		AuthServer: verifier.Issuer(), PublicURL: a.config.PublicURL, OAuthAPIClients: a.config.OAuthAPIClients,
 	})
 	a.server = api.HTTPServer()
@@ -321,7 +326,7 @@ func (a *App) abandonReplies() {
 }
 
 func (a *App) verifier(ctx context.Context) (*auth.Verifier, error) {
-	cfg := auth.Config{
+	settings := auth.Settings{
 		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Logger: a.logger,
 	}
 	if a.config.SupabaseURL != "" && a.config.SupabaseJWTSecret == "" && a.config.SupabaseSecretKey != "" {
@@ -329,13 +334,22 @@ func (a *App) verifier(ctx context.Context) (*auth.Verifier, error) {
 		if err != nil {
 			return nil, fmt.Errorf("SUPABASE_SECRET_KEY: %w", err)
 		}
-		cfg.LookupUser = client.GetUser
+		settings.LookupUser = client.GetUser
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.closers = append(a.closers, cancel)
-	verifier, err := auth.New(ctx, cfg)
+	verifier, err := auth.New(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("SUPABASE_URL: %w", err)
 	}
 	return verifier, nil
+}
+
+// Judge tells what the configured models are worth on labelled cases; see package judge. It needs no database.
+func Judge(ctx context.Context, cfg config.Config, cases []judge.Case) (*judge.Report, error) {
+	model := llm.New(llm.Settings{APIKey: cfg.OpenAIAPIKey, BaseURL: cfg.OpenAIBaseURL, IdleTimeout: cfg.ModelIdleTimeout})
+	defer model.Close()
+	return judge.Judge(ctx, model, judge.Settings{
+		Prompt: cfg.Summary, Limits: cfg.Memory, Extract: cfg.Instructions["extract"], Consolidate: cfg.Instructions["consolidate"],
+	}, cases)
 }

@@ -40,13 +40,6 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 	worker.Decayer, worker.DecayAt, worker.ArchiveDeleteDays = maintenance, decayAt, a.config.LongTerm.ArchiveDeleteDays
 }
 
-// readForMemories adds what makes chats due to be read; nothing without long-term memory.
-func (a *App) readForMemories(enqueue *postgres.Enqueue, inserter *jobs.Client) {
-	if a.config.LongTerm.On {
-		enqueue.Extract, enqueue.ExtractDelay = jobs.EnqueueExtract(inserter), a.config.LongTerm.ExtractDelay
-	}
-}
-
 // listsByMeaning finds memories by what a text means as well, where there is an embedder.
 type listsByMeaning struct {
 	history.Memories

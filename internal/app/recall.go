@@ -31,7 +31,7 @@ func (a *App) makeFinder(chats history.Store, questions *recall.Questions) *find
 	if a.config.Recall {
 		f.recaller = recall.New(recall.Config{
 			Store: postgres.NewRecall(a.pool), Questions: questions,
-			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: topics.Defaults().Continuity},
+			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: a.config.Topics.Continuity},
 		})
 	}
 	return f

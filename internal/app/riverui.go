@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	"github.com/arcoscribe/throughline/internal/httpapi"
-	"github.com/arcoscribe/throughline/internal/webui"
 	"github.com/arcoscribe/throughline/jobs"
 	"riverqueue.com/riverui"
 )
@@ -39,10 +38,6 @@ func (a *App) riverUI(ctx context.Context, client *jobs.Client) (http.Handler, e
 		return byLocalName(guarded), nil
 	}
 	return withPassword(guarded, a.config.RiverUIUser, a.config.RiverUIPassword), nil
-}
-
-func (a *App) page() http.Handler {
-	return webui.New(webui.Config{Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey})
 }
 
 // fromOwnPages refuses what a page of another site sends: a browser adds the operator's password to that, too. Nor may

@@ -11,7 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/rewrite"
-	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/google/uuid"
@@ -25,21 +24,13 @@ func (a *App) toldApart() bool {
 	return a.hasTopics() && a.embedder != nil && recall.Means(a.embedder.Model())
 }
 
-func (a *App) topicSettings() topics.Settings {
-	set := a.config.Topics
-	return topics.Settings{
-		Similarity: set.Similarity, Continuity: topics.Defaults().Continuity, Max: set.Max, HalfLife: set.HalfLife, HalfLifeMax: set.HalfLifeMax,
-		LongTermAccesses: set.LongTermAccesses, MaxMessages: set.MaxMessages, KeepMessages: set.KeepMessages,
-	}
-}
-
 // keepTopics adds what works the jobs of topics; nothing without topics.
 func (a *App) keepTopics(worker *jobs.WorkerConfig) {
 	if !a.hasTopics() {
 		return
 	}
 	assigning := assign.Config{
-		Store: postgres.NewAssignments(a.workPool), Settings: a.topicSettings(), Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
+		Store: postgres.NewAssignments(a.workPool), Settings: a.config.Topics.Settings, Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
 	}
 	if a.toldApart() {
 		assigning.Model = a.embedder.Model()
@@ -55,7 +46,7 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig) {
 
 // makeUserTopics returns what users see of topics and change. Topics that are there can be seen where there are no new ones.
 func (a *App) makeUserTopics(inserter *jobs.Client) *postgres.UserTopics {
-	options := postgres.UserTopicsOptions{Settings: a.topicSettings()}
+	options := postgres.UserTopicsOptions{Settings: a.config.Topics.Settings}
 	if a.hasTopics() {
 		options.Index, options.Compact = jobs.EnqueueIndex(inserter), jobs.EnqueueCompact(inserter)
 		options.FromTheFirstTurn = a.config.Topics.Mode == config.TopicsOn

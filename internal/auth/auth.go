@@ -1,6 +1,6 @@
 // Package auth turns a Supabase access token into a Principal. It checks tokens locally: ES256 and RS256
 // with the project's published key set (JWKS), HS256 with the project's JWT secret. Only HS256 tokens without
-// that secret are sent to the auth server, through Config.LookupUser.
+// that secret are sent to the auth server, through Settings.LookupUser.
 //
 // It knows neither HTTP handlers nor the database: the caller of Verify writes the response and passes
 // Principal.Claims to Postgres, where RLS decides.
@@ -42,9 +42,9 @@ type Principal struct {
 	Claims string
 }
 
-// Config decides which tokens are accepted. With none of ProjectURL, JWTSecret and LookupUser every token is
+// Settings decide which tokens are accepted. With none of ProjectURL, JWTSecret and LookupUser every token is
 // refused.
-type Config struct {
+type Settings struct {
 	// ProjectURL is the project's address (SUPABASE_URL), with or without a slash at its end. Empty:
 	// no key set is fetched, ES256 and RS256 are refused and iss is not checked.
 	ProjectURL string
@@ -76,34 +76,34 @@ type Verifier struct {
 
 // New returns a Verifier. Nothing is fetched before the first token that needs it; from then on the key set is renewed until
 // ctx ends. It fails if ProjectURL is not an http(s) address.
-func New(ctx context.Context, cfg Config) (*Verifier, error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
+func New(ctx context.Context, settings Settings) (*Verifier, error) {
+	if settings.Now == nil {
+		settings.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	if settings.Logger == nil {
+		settings.Logger = slog.New(slog.DiscardHandler)
 	}
 	v := &Verifier{
-		secret: cfg.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: cfg.Now,
+		secret: settings.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: settings.Now,
 	}
-	if cfg.ProjectURL != "" {
-		base, err := authURL(cfg.ProjectURL)
+	if settings.ProjectURL != "" {
+		base, err := authURL(settings.ProjectURL)
 		if err != nil {
 			return nil, err
 		}
 		v.issuer = base
-		v.keys = newKeySet(ctx, base+"/.well-known/jwks.json", cfg)
+		v.keys = newKeySet(ctx, base+"/.well-known/jwks.json", settings)
 	}
-	if n := len(cfg.JWTSecret); n > 0 && n < recommendedSecretBytes {
-		cfg.Logger.Warn("the JWT secret is short enough to be guessed", "bytes", n, "recommended_bytes", recommendedSecretBytes)
+	if n := len(settings.JWTSecret); n > 0 && n < recommendedSecretBytes {
+		settings.Logger.Warn("the JWT secret is short enough to be guessed", "bytes", n, "recommended_bytes", recommendedSecretBytes)
 	}
-	if cfg.LookupUser != nil {
-		v.users = newUserCache(cfg.LookupUser, cfg.Now)
+	if settings.LookupUser != nil {
+		v.users = newUserCache(settings.LookupUser, settings.Now)
 	}
 	return v, nil
 }
 
-// Issuer is the address of the project's auth server; "" without Config.ProjectURL.
+// Issuer is the address of the project's auth server; "" without Settings.ProjectURL.
 func (v *Verifier) Issuer() string { return v.issuer }
 
 // authURL returns the address of a project's auth server, which is also the issuer of its tokens.

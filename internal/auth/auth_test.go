@@ -79,7 +79,7 @@ func TestClaimsThatPostgresCannotHoldAreRefused(t *testing.T) {
 func TestNoProjectURL(t *testing.T) {
 	t.Parallel()
 	p := &project{}
-	v := newVerifier(t, Config{JWTSecret: secret, Now: p.now})
+	v := newVerifier(t, Settings{JWTSecret: secret, Now: p.now})
 	good := goodClaims("https://somewhere.example")
 	if _, err := v.Verify(t.Context(), hs256(t, good)); err != nil {
 		t.Errorf("any issuer goes without a project: %v", err)
@@ -90,7 +90,7 @@ func TestNoProjectURL(t *testing.T) {
 func TestNewRefusesAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"ref.supabase.co", "ftp://x.example", "https://", "https://x.example?y=1", "http://a\x7f", "https://me:pw@x.example"} {
-		if _, err := New(t.Context(), Config{ProjectURL: address}); err == nil {
+		if _, err := New(t.Context(), Settings{ProjectURL: address}); err == nil {
 			t.Errorf("%q is accepted", address)
 		}
 	}
@@ -99,7 +99,7 @@ func TestNewRefusesAddresses(t *testing.T) {
 func TestSlashAtEndOfProjectURL(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
-	v := newVerifier(t, Config{ProjectURL: p.url + "/", HTTPClient: p.web(), Now: p.now})
+	v := newVerifier(t, Settings{ProjectURL: p.url + "/", HTTPClient: p.web(), Now: p.now})
 	if _, err := v.Verify(t.Context(), es256(t, "ec", ecKey(), goodClaims(p.url))); err != nil {
 		t.Error(err)
 	}
@@ -108,7 +108,7 @@ func TestSlashAtEndOfProjectURL(t *testing.T) {
 func TestShortSecretIsWarnedAbout(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	newVerifier(t, Config{JWTSecret: []byte("tiny-secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	newVerifier(t, Settings{JWTSecret: []byte("tiny-secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if text := log.String(); !strings.Contains(text, "level=WARN") || strings.Contains(text, "tiny-secret") {
 		t.Errorf("log %q", text)
 	}
@@ -122,7 +122,7 @@ func TestNothingSecretIsLoggedOrTold(t *testing.T) {
 func testNothingSecretIsLoggedOrTold(t *testing.T) {
 	var log strings.Builder
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
-	v := newVerifier(t, Config{
+	v := newVerifier(t, Settings{
 		ProjectURL: p.url, HTTPClient: p.web(), JWTSecret: secret, Now: p.now,
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
@@ -177,7 +177,7 @@ func TestMintWithoutIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, p.verifier(t), "Bearer "+token, fault.BadJWT)
-	if _, err := newVerifier(t, Config{JWTSecret: secret, Now: p.now}).Verify(t.Context(), "Bearer "+token); err != nil {
+	if _, err := newVerifier(t, Settings{JWTSecret: secret, Now: p.now}).Verify(t.Context(), "Bearer "+token); err != nil {
 		t.Error(err)
 	}
 }
@@ -227,12 +227,12 @@ func TestReasonOfARefusal(t *testing.T) {
 	good := goodClaims(p.url)
 	changed := func(name string, value any) string { return hs256(t, with(good, map[string]any{name: value})) }
 	v, asks := p.verifier(t), &authServer{err: fault.New(fault.BadJWT, "No such session.")}
-	asking := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: asks.lookup, Now: p.now})
-	another := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: (&authServer{user: uuid.New()}).lookup, Now: p.now})
-	down := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: (&authServer{err: errors.New("refused")}).lookup, Now: p.now})
-	secretOnly := newVerifier(t, Config{JWTSecret: secret, Now: p.now})
-	keysOnly := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), Now: p.now})
-	noKeys := newVerifier(t, Config{ProjectURL: "http://127.0.0.1:1", Now: p.now})
+	asking := newVerifier(t, Settings{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: asks.lookup, Now: p.now})
+	another := newVerifier(t, Settings{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: (&authServer{user: uuid.New()}).lookup, Now: p.now})
+	down := newVerifier(t, Settings{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: (&authServer{err: errors.New("refused")}).lookup, Now: p.now})
+	secretOnly := newVerifier(t, Settings{JWTSecret: secret, Now: p.now})
+	keysOnly := newVerifier(t, Settings{ProjectURL: p.url, HTTPClient: p.web(), Now: p.now})
+	noKeys := newVerifier(t, Settings{ProjectURL: "http://127.0.0.1:1", Now: p.now})
 	for _, c := range []struct {
 		v              *Verifier
 		header, reason string

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -76,42 +75,17 @@ func signedBody(raw string) (string, error) {
 	return string(body), nil
 }
 
+var (
+	// escapes are those of a JSON document. Two halves of a surrogate pair are one.
+	escapes = regexp.MustCompile(`\\(?:u(?i:d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4})|.)`)
+	// unstorable are U+0000 and half of a pair.
+	unstorable = regexp.MustCompile(`^\\u(?:0000|(?i:d[89a-f])..)$`)
+)
+
 // isStorable reports whether Postgres' jsonb takes the text of a valid JSON document: it has to be UTF-8, without U+0000
 // and without half of a surrogate pair, which JSON can write as escapes.
 func isStorable(document []byte) bool {
-	if !utf8.Valid(document) {
-		return false
-	}
-	for i := 0; i < len(document); i++ {
-		if document[i] != '\\' {
-			continue
-		}
-		i++
-		if document[i] != 'u' {
-			continue
-		}
-		char := escaped(document[i-1:])
-		if utf16.IsSurrogate(char) {
-			if utf16.DecodeRune(char, escaped(document[i+5:])) == utf8.RuneError {
-				return false
-			}
-			i += 6
-		}
-		if char == 0 {
-			return false
-		}
-		i += 4
-	}
-	return true
-}
-
-// escaped returns the code unit that an escape such as \u00e9 at the beginning of text stands for; 0 for no escape.
-func escaped(text []byte) rune {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0
-	}
-	unit, _ := strconv.ParseUint(string(text[2:6]), 16, 16)
-	return rune(unit)
+	return utf8.Valid(document) && !slices.ContainsFunc(escapes.FindAll(document, -1), unstorable.Match)
 }
 
 // readUser reads whose token it is. The audience is that of every token, as Supabase Auth makes them, an OAuth client's too.

@@ -30,11 +30,11 @@ func FuzzVerify(f *testing.F) {
 		f.Fatal(err)
 	}
 	c := &clock{}
-	cfg := Config{ProjectURL: elsewhere, HTTPClient: &http.Client{Transport: published(keys)}, Now: c.now}
-	cfg.LookupUser = func(context.Context, string) (uuid.UUID, error) { return uuid.Nil, fault.New(fault.BadJWT, "No.") }
-	asking := newVerifier(f, cfg)
-	cfg.JWTSecret = secret
-	withSecret := newVerifier(f, cfg)
+	settings := Settings{ProjectURL: elsewhere, HTTPClient: &http.Client{Transport: published(keys)}, Now: c.now}
+	settings.LookupUser = func(context.Context, string) (uuid.UUID, error) { return uuid.Nil, fault.New(fault.BadJWT, "No.") }
+	asking := newVerifier(f, settings)
+	settings.JWTSecret = secret
+	withSecret := newVerifier(f, settings)
 	good := goodClaims(elsewhere)
 	wrong := []byte("the secret of somebody else altogether")
 	f.Add(es256(f, "ec", otherKey(), good))
@@ -74,7 +74,7 @@ func FuzzClaims(f *testing.F) {
 	f.Add(`null`)
 	f.Add("")
 	c := &clock{}
-	v := newVerifier(f, Config{ProjectURL: elsewhere, JWTSecret: secret, Now: c.now})
+	v := newVerifier(f, Settings{ProjectURL: elsewhere, JWTSecret: secret, Now: c.now})
 	f.Fuzz(func(t *testing.T, body string) {
 		who, err := v.Verify(t.Context(), forge(t, `{"alg":"HS256"}`, body, secret))
 		if err != nil {

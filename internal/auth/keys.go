@@ -48,15 +48,15 @@ type keySet struct {
 }
 
 // newKeySet returns a key set that is fetched when the first token needs it, and renewed until ctx ends.
-func newKeySet(ctx context.Context, url string, cfg Config) *keySet {
+func newKeySet(ctx context.Context, url string, settings Settings) *keySet {
 	s := &keySet{paced: rate.NewLimiter(rate.Every(coldPause), 1)}
 	failed := func(string) func(context.Context, error) {
-		return func(_ context.Context, err error) { cfg.Logger.Warn("fetching the key set failed", "error", err) }
+		return func(_ context.Context, err error) { settings.Logger.Warn("fetching the key set failed", "error", err) }
 	}
 	s.open = sync.OnceValues(func() (keyfunc.Keyfunc, error) {
 		s.paced.Allow()
 		return keyfunc.NewDefaultOverrideCtx(ctx, []string{url}, keyfunc.Override{
-			Client: s.client(cfg.HTTPClient), HTTPTimeout: fetchTimeout, RateLimitWaitMax: fetchTimeout,
+			Client: s.client(settings.HTTPClient), HTTPTimeout: fetchTimeout, RateLimitWaitMax: fetchTimeout,
 			RefreshErrorHandlerFunc: failed, RefreshInterval: renewEvery, RefreshUnknownKID: rate.NewLimiter(rate.Inf, 0),
 		})
 	})

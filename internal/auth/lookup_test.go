@@ -40,7 +40,7 @@ const elsewhere = "https://ref.example"
 
 func askingVerifier(t testing.TB, c *clock, lookup func(context.Context, string) (uuid.UUID, error)) *Verifier {
 	t.Helper()
-	return newVerifier(t, Config{ProjectURL: elsewhere, LookupUser: lookup, Now: c.now})
+	return newVerifier(t, Settings{ProjectURL: elsewhere, LookupUser: lookup, Now: c.now})
 }
 
 func TestHS256WithoutSecretIsAsked(t *testing.T) {
@@ -69,7 +69,7 @@ func TestHS256WithoutSecretAndLookupIsRefused(t *testing.T) {
 func TestSecretIsPreferredToAsking(t *testing.T) {
 	t.Parallel()
 	c, server := &clock{}, &authServer{user: userID}
-	v := newVerifier(t, Config{JWTSecret: []byte("another secret, of thirty-two bytes and more"), LookupUser: server.lookup, Now: c.now})
+	v := newVerifier(t, Settings{JWTSecret: []byte("another secret, of thirty-two bytes and more"), LookupUser: server.lookup, Now: c.now})
 	wantCode(t, v, hs256(t, goodClaims(elsewhere)), fault.BadJWT)
 	if server.asked.Load() != 0 {
 		t.Error("a forged token reached the auth server although the secret is known")
@@ -138,7 +138,7 @@ func TestLookupOutlivesTheRequestButNotItsTimeout(t *testing.T) {
 		started := make(chan struct{})
 		begun := time.Now()
 		var lasted time.Duration
-		v := newVerifier(t, Config{LookupUser: func(ctx context.Context, _ string) (uuid.UUID, error) {
+		v := newVerifier(t, Settings{LookupUser: func(ctx context.Context, _ string) (uuid.UUID, error) {
 			close(started)
 			<-ctx.Done()
 			lasted = time.Since(begun)

@@ -146,12 +146,12 @@ func (p *project) hold(t *testing.T) (release func()) {
 
 func (p *project) verifier(t testing.TB) *Verifier {
 	t.Helper()
-	return newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), JWTSecret: secret, Now: p.now})
+	return newVerifier(t, Settings{ProjectURL: p.url, HTTPClient: p.web(), JWTSecret: secret, Now: p.now})
 }
 
-func newVerifier(t testing.TB, cfg Config) *Verifier {
+func newVerifier(t testing.TB, settings Settings) *Verifier {
 	t.Helper()
-	v, err := New(t.Context(), cfg)
+	v, err := New(t.Context(), settings)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package config
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -13,9 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/google/uuid"
 	"github.com/joho/godotenv"
 )
 
@@ -87,6 +91,34 @@ type Config struct {
 	LogText bool
 }
 
+// LongTerm is the configuration of long-term memories.
+type LongTerm struct {
+	// On is LONG_TERM_MEMORY. Without it nothing is extracted, stored, looked up or shown.
+	On bool
+	// ExtractDelay is how long a chat has rested when it is read.
+	ExtractDelay time.Duration
+	// ArchiveDeleteDays is after how many days an archived memory is deleted; 0 for never.
+	ArchiveDeleteDays int
+	// ShowEmpty is whether a prompt says so when nothing is remembered.
+	ShowEmpty bool
+}
+
+// Topics is the configuration of the topics of a conversation.
+type Topics struct {
+	// Mode is which chats have topics if they do not say so themselves: TopicsAuto, TopicsOn or TopicsOff. With TopicsOff none
+	// has, whatever it says.
+	Mode string
+	topics.Settings
+}
+
+// What TOPICS may be.
+const (
+	// TopicsAuto is topics for chats that have a brief.
+	TopicsAuto = "auto"
+	TopicsOn   = "on"
+	TopicsOff  = "off"
+)
+
 // Error reports one or more variables with wrong values.
 type Error struct{ Problems []string }
 
@@ -118,7 +150,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		PublicURL:         strings.TrimRight(r.url("PUBLIC_URL"), "/"),
 		OAuthAPIClients:   r.list("OAUTH_API_CLIENTS"),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
-		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", ""),
+		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", inDev(dev && r.text("SUPABASE_URL", "") == "", LocalJWTSecret, "")),
 		SupabaseSecretKey: r.text("SUPABASE_SECRET_KEY", r.text("SUPABASE_SERVICE_ROLE_KEY", "")),
 		SupabaseAnonKey:   r.text("SUPABASE_ANON_KEY", ""),
 		OpenAIAPIKey:      r.text("OPENAI_API_KEY", ""),
@@ -180,6 +212,36 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 	c.Memory.HistoryTokens = memory.Divide(smallestWindow(c.Variants)).History
 	return c, nil
 }
+
+func (r *reader) longTerm() LongTerm {
+	const maxDays = 36_500 // more than the age of any memory
+	return LongTerm{
+		On:                r.boolean("LONG_TERM_MEMORY", true),
+		ExtractDelay:      r.duration("MEMORY_EXTRACT_DELAY", DefaultExtractDelay),
+		ArchiveDeleteDays: r.number("MEMORY_ARCHIVE_DELETE_DAYS", 0, 0, maxDays),
+		ShowEmpty:         r.boolean("MEMORY_SHOW_EMPTY", false),
+	}
+}
+
+func (r *reader) topics() Topics {
+	const most = 1000 // keeps what one summary is made of within the windows of models
+	set := topics.Defaults()
+	return Topics{Mode: r.oneOf("TOPICS", TopicsAuto, TopicsAuto, TopicsOn, TopicsOff), Settings: topics.Settings{
+		Similarity:       r.fraction("TOPIC_SIMILARITY", set.Similarity),
+		Continuity:       set.Continuity,
+		Max:              r.positive("TOPIC_MAX", set.Max),
+		HalfLife:         r.duration("TOPIC_HALF_LIFE", set.HalfLife),
+		HalfLifeMax:      r.duration("TOPIC_HALF_LIFE_MAX", set.HalfLifeMax),
+		LongTermAccesses: r.positive("TOPIC_LONG_TERM_ACCESSES", set.LongTermAccesses),
+		MaxMessages:      r.number("TOPIC_MAX_MESSAGES", set.MaxMessages, 2, most),
+		KeepMessages:     r.number("TOPIC_KEEP_MESSAGES", set.KeepMessages, 1, most-1),
+	}}
+}
+
+// DefaultExtractDelay is how long a chat rests before it is read for memories.
+const DefaultExtractDelay = 2 * time.Minute
+
+const defaultRecallDeadline = 150 * time.Millisecond
 
 // InstructionNames are the calls that take instructions of an app's own: each from the file of its name, such as extract.md.
 var InstructionNames = []string{"extract", "consolidate", "rewrite"}
@@ -310,4 +372,28 @@ func (c Config) Issuer() string {
 		return ""
 	}
 	return c.SupabaseURL + "/auth/v1"
+}
+
+// LocalJWTSecret signs the tokens of a development server without a project. It is not secret: every local Supabase stack has it.
+const LocalJWTSecret = "super-secret-jwt-token-with-at-least-32-characters-long"
+
+// LocalUser is the user of a development server, whose token it prints.
+var LocalUser = uuid.MustParse("00000000-0000-4000-8000-000000000001")
+
+// LocalToken mints an access token of that user.
+func (c Config) LocalToken() (string, error) {
+	return auth.Mint([]byte(c.SupabaseJWTSecret), LocalUser, c.Issuer(), 24*time.Hour, time.Now())
+}
+
+// NewLogger returns a logger of the chosen level and format, which has told which settings have no effect.
+func (c Config) NewLogger(out io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	logger := slog.New(slog.NewJSONHandler(out, options))
+	if c.LogText {
+		logger = slog.New(slog.NewTextHandler(out, options))
+	}
+	for _, warning := range c.Warnings {
+		logger.Warn("setting ignored", "problem", warning)
+	}
+	return logger
 }

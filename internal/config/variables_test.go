@@ -133,7 +133,7 @@ func variables(t *testing.T) []variable {
 			good: []accepted{{"*", []string{"*"}}, {" a-1, b-2,", []string{"a-1", "b-2"}}}},
 		anyText("THROUGHLINE_TOKEN", "", func(c Config) any { return c.AccessToken }),
 		webAddress("SUPABASE_URL", func(c Config) any { return c.SupabaseURL }),
-		anyText("SUPABASE_JWT_SECRET", "", func(c Config) any { return c.SupabaseJWTSecret }),
+		devDefault(LocalJWTSecret, anyText("SUPABASE_JWT_SECRET", "", func(c Config) any { return c.SupabaseJWTSecret })),
 		anyText("SUPABASE_SECRET_KEY", "", func(c Config) any { return c.SupabaseSecretKey }),
 		{name: "SUPABASE_ANON_KEY", field: func(c Config) any { return c.SupabaseAnonKey }, fallback: "",
 			good: []accepted{{" sb_publishable_a ", "sb_publishable_a"}}},

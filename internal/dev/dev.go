@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/app"
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
@@ -22,7 +21,6 @@ import (
 )
 
 const (
-	tokenLife = 24 * time.Hour
 	// offlineKey is the key of the offline model, which accepts any.
 	offlineKey = "offline"
 	// pieceDelay makes the offline model's replies slow enough to read.
@@ -43,7 +41,6 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 		}
 		defer stop()
 	}
-	cfg = cfg.Local()
 	if _, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, logger); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -96,7 +93,7 @@ func startPostgres(ctx context.Context, cfg *config.Config, root string, logger 
 // startModels starts the offline model, and the embedder beside it unless another is configured or none is wanted, and
 // fills in their addresses. Without an embedder the offline model's own vectors have to do.
 func startModels(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
-	vectors, stopVectors := offline.Hashing, func() {}
+	stopVectors := func() {}
 	if cfg.LongTerm.ExtractDelay == config.DefaultExtractDelay {
 		cfg.LongTerm.ExtractDelay = extractDelay
 	}
@@ -105,13 +102,13 @@ func startModels(ctx context.Context, cfg *config.Config, root string, logger *s
 		meaning, err := embedder.Start(ctx, root, logger)
 		if err != nil {
 			logger.Warn("texts are compared by their words alone", "error", err)
+			cfg.EmbeddingModel = offline.Hashing
 		} else {
-			vectors, stopVectors = embedder.Model, meaning.Close
-			cfg.EmbeddingBaseURL = meaning.BaseURL()
+			stopVectors = meaning.Close
+			cfg.EmbeddingModel, cfg.EmbeddingBaseURL = embedder.Model, meaning.BaseURL()
 		}
-		cfg.EmbeddingModel = vectors
 	}
-	model, err := offline.Start(offline.Options{Logger: logger, PieceDelay: pieceDelay, Embedder: vectors})
+	model, err := offline.Start(offline.Options{Logger: logger, PieceDelay: pieceDelay})
 	if err != nil {
 		stopVectors()
 		return nil, err
@@ -131,7 +128,7 @@ func localToken(ctx context.Context, cfg config.Config) (string, error) {
 	if err := makeUser(ctx, cfg.DatabaseDirectURL); err != nil {
 		return "", err
 	}
-	token, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), config.LocalUser, cfg.Issuer(), tokenLife, time.Now())
+	token, err := cfg.LocalToken()
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}

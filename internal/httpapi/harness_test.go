@@ -60,7 +60,7 @@ func newHarness(t *testing.T, model chat.Model, change ...func(*Config)) *harnes
 // newQuietHarness is a harness that listens nowhere.
 func newQuietHarness(t testing.TB, model chat.Model, change ...func(*Config)) *harness {
 	t.Helper()
-	verifier, err := auth.New(t.Context(), auth.Config{JWTSecret: testSecret})
+	verifier, err := auth.New(t.Context(), auth.Settings{JWTSecret: testSecret})
 	if err != nil {
 		t.Fatal(err)
 	}

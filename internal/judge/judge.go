@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/consolidate"
 	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 )
@@ -25,15 +28,20 @@ type Model interface {
 	brief.Summarizer
 }
 
-// Config says how the models are called in production.
-type Config struct {
-	Model Model
+// Settings say how the models are called in production.
+type Settings struct {
 	// Prompt is that of summaries; its model reads cases for memories, too.
 	Prompt brief.PromptConfig
 	Limits memory.Limits
 	// Extract and Consolidate are instructions of the app's own; "" for the built-in ones.
 	Extract, Consolidate string
-	Metrics              *metrics.Metrics
+}
+
+// player plays cases on a model.
+type player struct {
+	Settings
+	model   Model
+	metrics *metrics.Metrics
 }
 
 // atOnce is how many cases are played at the same time.
@@ -41,14 +49,19 @@ const atOnce = 4
 
 // Judge plays the cases, and tells what came of them. It ends with an error when a model cannot be reached; an answer
 // of no use is a result.
-func Judge(ctx context.Context, config Config, cases []Case) (*Report, error) {
-	report := newReport()
+func Judge(ctx context.Context, model Model, settings Settings, cases []Case) (*Report, error) {
+	p := player{settings, model, metrics.New()}
+	report := &Report{kinds: map[string]*count{}, languages: map[string]*count{}}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i := range cases {
 		group.Go(func() error {
-			r, err := config.play(ctx, &cases[i])
+			play := p.learn
+			if cases[i].summarized() {
+				play = p.summarize
+			}
+			r, err := play(ctx, &cases[i])
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", cases[i].Language, cases[i].Kind, err)
 			}
@@ -73,19 +86,12 @@ type result struct {
 	took                             time.Duration
 }
 
-func (c *Config) play(ctx context.Context, one *Case) (result, error) {
-	if one.summarized() {
-		return c.summarize(ctx, one)
-	}
-	return c.learn(ctx, one)
-}
-
 // learn reads a case for memories. An answer that cannot be used leaves none.
-func (c *Config) learn(ctx context.Context, one *Case) (result, error) {
+func (p player) learn(ctx context.Context, one *Case) (result, error) {
 	store := newNotebook(one)
 	engine := learn.New(learn.Config{
-		Store: store, Leases: alone{}, Asker: c.Model, Logger: slog.New(slog.DiscardHandler), Metrics: c.Metrics, Model: c.Prompt.Model,
-		Extract: c.Extract, Consolidate: c.Consolidate,
+		Store: store, Leases: alone{}, Asker: p.model, Logger: slog.New(slog.DiscardHandler), Metrics: p.metrics, Model: p.Prompt.Model,
+		Extract: p.Extract, Consolidate: p.Consolidate,
 	})
 	job := learn.Job{Last: true} // what is of no use is passed over
 	if _, err := engine.Extract(ctx, uuid.New(), job); err != nil {
@@ -97,10 +103,10 @@ func (c *Config) learn(ctx context.Context, one *Case) (result, error) {
 	}, nil
 }
 
-func (c *Config) summarize(ctx context.Context, one *Case) (result, error) {
+func (p player) summarize(ctx context.Context, one *Case) (result, error) {
 	writer := brief.NewWriter(brief.WriterConfig{
-		Summarizer: c.Model, Prompt: c.Prompt, Cap: c.Limits.SummaryTokenCap, InputTokens: c.Limits.FoldInputTokens, Tokens: "fold",
-		Logger: slog.New(slog.DiscardHandler), Metrics: c.Metrics,
+		Summarizer: p.model, Prompt: p.Prompt, Cap: p.Limits.SummaryTokenCap, InputTokens: p.Limits.FoldInputTokens, Tokens: "fold",
+		Logger: slog.New(slog.DiscardHandler), Metrics: p.metrics,
 	})
 	var stats brief.CallStats
 	began := time.Now()
@@ -146,4 +152,98 @@ func judge(one *Case, r result) (c count, wrong []string) {
 		}
 	}
 	return c, wrong
+}
+
+// notebook is the store of one case: what is known of a user, one chat, and what was learnt of it.
+type notebook struct {
+	user   uuid.UUID
+	said   []memory.Message
+	known  []consolidate.Known
+	change learn.Change
+}
+
+var _ learn.Store = (*notebook)(nil)
+
+func newNotebook(c *Case) *notebook {
+	n := &notebook{user: uuid.New(), said: c.Said}
+	for place, content := range c.Known {
+		n.known = append(n.known, consolidate.Known{
+			Memory: memories.Memory{
+				ID: uuid.New(), Content: content, Type: memories.Fact, Status: memories.Active, Confidence: 1,
+				ValidFrom: said.AddDate(-1, 0, 0), SaidAt: said.AddDate(-1, 0, 0),
+			},
+			WordsPlace: place + 1,
+		})
+	}
+	return n
+}
+
+func (n *notebook) Read(context.Context, uuid.UUID, int) (learn.Snapshot, bool, error) {
+	return learn.Snapshot{UserID: n.user, Wanted: true, DueNow: true, LastSeq: int64(len(n.said)), Messages: n.said}, true, nil
+}
+
+func (n *notebook) Settle(context.Context, uuid.UUID) error { return nil }
+
+// alone gives every lease: nobody else works on a notebook.
+type alone struct{}
+
+func (alone) Claim(context.Context, work.Lease) (work.Claim, time.Duration, error) {
+	return work.Taken, 0, nil
+}
+func (alone) Renew(context.Context, work.Lease) (bool, error) { return true, nil }
+func (alone) Release(context.Context, work.Lease, bool) error { return nil }
+func (alone) PutOff(context.Context, work.Lease, string, work.Delay) (int, time.Duration, error) {
+	return 1, 0, nil
+}
+
+// Similar returns all that is known: of so few memories each is like each.
+func (n *notebook) Similar(_ context.Context, _ uuid.UUID, texts []learn.Text, _ string) (learn.Known, error) {
+	known := learn.Known{}
+	for range texts {
+		known.Alike = append(known.Alike, n.known)
+	}
+	return known, nil
+}
+
+func (n *notebook) Commit(_ context.Context, change learn.Change, _ func(context.Context, pgx.Tx, time.Time) error) (learn.Outcome, learn.Written, error) {
+	n.change = change
+	return learn.Committed, learn.Written{}, nil
+}
+
+// outcome is what is remembered after the case, and what is closed.
+type outcome struct {
+	active, inbox, closed []string
+}
+
+func (n *notebook) outcome() (o outcome) {
+	for _, op := range n.change.Operations {
+		content := op.Content
+		switch {
+		case op.Action == memories.Noop || op.Action == memories.Unarchive:
+			content = n.contentOf(op.Memory)
+		case op.Action == memories.Delete:
+			for _, id := range append(op.Also, op.Memory) {
+				o.closed = append(o.closed, n.contentOf(id))
+			}
+		case op.ConflictsWith != uuid.Nil:
+			o.closed = append(o.closed, n.contentOf(op.ConflictsWith)) // when its user accepts it
+		}
+		switch op.Status {
+		case memories.Inbox:
+			o.inbox = append(o.inbox, content)
+		case memories.Superseded:
+		default:
+			o.active = append(o.active, content)
+		}
+	}
+	return o
+}
+
+func (n *notebook) contentOf(id uuid.UUID) string {
+	for _, k := range n.known {
+		if k.ID == id {
+			return k.Content
+		}
+	}
+	return ""
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -93,11 +92,9 @@ func judged(t *testing.T, script testkit.Script) (*Report, error) {
 		t.Fatal(err)
 	}
 	model := testkit.NewModel(t, script)
-	client := llm.New(llm.Config{APIKey: "offline", BaseURL: model.BaseURL()})
+	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL()})
 	t.Cleanup(client.Close)
-	return Judge(t.Context(), Config{
-		Model: client, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "m"}, Limits: memory.DefaultLimits(), Metrics: metrics.New(),
-	}, cases)
+	return Judge(t.Context(), client, Settings{Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "m"}, Limits: memory.DefaultLimits()}, cases)
 }
 
 // fact is what the script proposes of a message.

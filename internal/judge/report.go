@@ -38,10 +38,6 @@ type Report struct {
 	wrong            []string
 }
 
-func newReport() *Report {
-	return &Report{kinds: map[string]*count{}, languages: map[string]*count{}}
-}
-
 func (r *Report) add(one *Case, came result) {
 	c, wrong := judge(one, came)
 	for _, in := range []struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -73,6 +74,52 @@ func (c *Client) Write(ctx context.Context, question work.Question) (work.Answer
 	return answer, nil
 }
 
+// Summarize makes one summary call. Its deadline is that of ctx.
+func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, error) {
+	params := newParams(string(call.Kind), call.Input, call.Instructions, call.ChatID, call.UserID)
+	if call.Hosted != nil {
+		params.Prompt = responses.ResponsePromptParam{ID: call.Hosted.ID, Version: param.NewOpt(call.Hosted.Version)}
+	} else {
+		params.Model = call.Model
+	}
+	response, err := c.ask(ctx, params, call.UserID, call.ChatID)
+	if err != nil {
+		if call.Hosted != nil && isPromptGone(err) {
+			return brief.Answer{}, fmt.Errorf("%w: %w", brief.ErrPromptGone, upstreamError(ctx, err))
+		}
+		return brief.Answer{}, upstreamError(ctx, err)
+	}
+	// The gate judges an incomplete answer like any other.
+	if err := unanswered(response, "The model failed to summarize."); err != nil {
+		return brief.Answer{}, err
+	}
+	return textOf(response), nil
+}
+
+// unanswered is the error of a response that is neither whole nor cut short.
+func unanswered(response *responses.Response, message string) error {
+	switch {
+	case response.Status == responses.ResponseStatusCompleted, response.Status == responses.ResponseStatusIncomplete:
+		return nil
+	case response.Error.Code != "":
+		return reportedError(string(response.Error.Code))
+	}
+	return fault.Wrap(fault.UpstreamFailed, message, fmt.Errorf("status %q", response.Status))
+}
+
+// summaryText returns the parts of an answer, each a text of its own. A refusal is no summary, whatever it says.
+func summaryText(response *responses.Response) string {
+	var parts []string
+	for _, item := range response.Output {
+		for _, part := range item.Content {
+			if part.Type == "output_text" && part.Text != "" {
+				parts = append(parts, part.Text)
+			}
+		}
+	}
+	return strings.Join(parts, partGap)
+}
+
 // textOf returns what a response says, and what it cost.
 func textOf(response *responses.Response) work.Answer {
 	return work.Answer{
@@ -101,7 +148,7 @@ func formOf(question work.Question, schema []byte, form int32) (text responses.R
 // useForm notes what the server understands, and logs it once.
 func (c *Client) useForm(ctx context.Context, form int32) {
 	if c.form.CompareAndSwap(form-1, form) {
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "the model's server refuses the form of an answer, which the instructions describe from now on",
+		c.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's server refuses the form of an answer, which the instructions describe from now on",
 			slog.Bool("json_mode", form == asJSON))
 	}
 }

@@ -94,7 +94,7 @@ func TestFormsThatTheServerRefuses(t *testing.T) {
 			t.Parallel()
 			url, calls := choosy(t, c.status, c.body, c.forms...)
 			logs := &testkit.Log{}
-			asked := New(Config{BaseURL: url, IdleTimeout: time.Minute, Logger: logs.Logger()})
+			asked := New(Settings{BaseURL: url, IdleTimeout: time.Minute, Logger: logs.Logger()})
 			t.Cleanup(asked.Close)
 			for range 2 {
 				if got, err := asked.Ask(t.Context(), asking()); err != nil || got.Text != namedCello {
@@ -182,7 +182,7 @@ func TestCallsAreRecorded(t *testing.T) {
 			t.Parallel()
 			var spent []work.Spent
 			record := func(_ context.Context, one work.Spent) { spent = append(spent, one) }
-			asked := New(Config{BaseURL: serve(t, c.handler).url, IdleTimeout: time.Minute, Record: record})
+			asked := New(Settings{BaseURL: serve(t, c.handler).url, IdleTimeout: time.Minute, Record: record})
 			t.Cleanup(asked.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()

@@ -8,15 +8,21 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/rewrite"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/option"
@@ -31,30 +37,44 @@ const (
 	maxRetryDelay = 5 * time.Second
 )
 
-// Config configures a Client.
-type Config struct {
+// Settings say which server is called and how, by a Client or an Embedder.
+type Settings struct {
 	// APIKey is sent as a bearer token; empty sends none.
 	APIKey string
 	// BaseURL of the API, such as https://api.openai.com/v1; empty means OpenAI's.
 	BaseURL string
 	// IdleTimeout is the longest pause between two events or comments of a streamed reply, and before the first.
 	IdleTimeout time.Duration
-	// Record is told what each call has cost that is not for a reply; nil for no one. It returns soon.
+	// Record is told what each call for a user has cost that is not for a reply; nil for no one. It returns soon.
 	Record func(ctx context.Context, spent work.Spent)
-	// Logger defaults to none.
+	// Logger defaults to none, of calls for replies, summaries and answers.
 	Logger *slog.Logger
+	// Metrics default to new ones, of calls for vectors.
+	Metrics *metrics.Metrics
+}
+
+func (s Settings) withDefaults() Settings {
+	s.BaseURL = cmp.Or(s.BaseURL, "https://api.openai.com/v1")
+	if s.Record == nil {
+		s.Record = func(context.Context, work.Spent) {}
+	}
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	if s.Metrics == nil {
+		s.Metrics = metrics.New()
+	}
+	return s
 }
 
 // Client calls the models. It is safe for concurrent use.
 type Client struct {
 	// api is only one of the library's services. Its client has all of them, tens of megabytes of code.
-	api     responses.ResponseService
-	idle    time.Duration
-	http    *http.Client
-	record  func(ctx context.Context, spent work.Spent)
-	logger  *slog.Logger
-	refused refusedFields
-	form    atomic.Int32 // of structured answers: what the server has not refused
+	api      responses.ResponseService
+	settings Settings
+	http     *http.Client
+	refused  struct{ metadata, store atomic.Bool } // fields of a call that the server does not know: a call does without them
+	form     atomic.Int32                          // of structured answers: what the server has not refused
 }
 
 var (
@@ -65,21 +85,12 @@ var (
 )
 
 // New returns a client. The caller closes it.
-func New(config Config) *Client {
-	client := newHTTPClient()
-	options := []option.RequestOption{
-		option.WithBaseURL(cmp.Or(config.BaseURL, openAIBaseURL)), option.WithAPIKey(config.APIKey), option.WithHTTPClient(client),
+func New(settings Settings) *Client {
+	client, settings := newHTTPClient(), settings.withDefaults()
+	return &Client{settings: settings, http: client, api: responses.NewResponseService(
+		option.WithBaseURL(settings.BaseURL), option.WithAPIKey(settings.APIKey), option.WithHTTPClient(client),
 		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota),
-	}
-	logger := config.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	record := config.Record
-	if record == nil {
-		record = func(context.Context, work.Spent) {}
-	}
-	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client, record: record, logger: logger}
+	)}
 }
 
 func newHTTPClient() *http.Client {
@@ -119,4 +130,132 @@ func newParams(purpose, input, instructions string, chatID, userID uuid.UUID) re
 func safetyIdentifier(userID uuid.UUID) string {
 	digest := sha256.Sum256([]byte(userID.String()))
 	return hex.EncodeToString(digest[:])
+}
+
+// send makes a call. When the server refuses one of the fields that only describe a call, the call is made once more
+// without it, as are all later ones.
+func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, options ...option.RequestOption) (*responses.Response, error) {
+	for {
+		if c.refused.metadata.Load() {
+			params.Metadata = nil
+		}
+		if c.refused.store.Load() {
+			params.Store = param.Opt[bool]{}
+		}
+		response, err := c.api.New(ctx, params, options...)
+		switch {
+		case params.Metadata != nil && refusesField(err, "metadata"):
+			c.leaveOut(ctx, &c.refused.metadata, "metadata")
+		case params.Store.Valid() && refusesField(err, "store"):
+			c.leaveOut(ctx, &c.refused.store, "store")
+		default:
+			return response, err
+		}
+	}
+}
+
+// ask is send for what is no reply, and records what it has cost. A call that broke off may be on the bill all the same: what
+// was sent is estimated. One that was refused is not.
+func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, userID, chatID uuid.UUID) (*responses.Response, error) {
+	response, err := c.send(ctx, params)
+	spent := work.Spent{Purpose: params.Metadata["purpose"], Model: params.Model, UserID: userID}
+	if chatID != userID {
+		spent.ChatID = chatID
+	}
+	_, refused := errors.AsType[*responses.Error](err)
+	switch {
+	case refused:
+		return response, err
+	case err != nil:
+		spent.Estimated = true
+		spent.InputTokens = text.Tokens(params.Instructions.Value) + text.Tokens(params.Input.OfString.Value)
+	default:
+		answer := textOf(response)
+		spent.Model = cmp.Or(answer.Model, spent.Model)
+		spent.InputTokens, spent.CachedTokens, spent.OutputTokens = answer.InputTokens, answer.CachedTokens, answer.OutputTokens
+	}
+	c.settings.Record(ctx, spent)
+	return response, err
+}
+
+// leaveOut notes a refused field, and logs it once.
+func (c *Client) leaveOut(ctx context.Context, refused *atomic.Bool, field string) {
+	if refused.CompareAndSwap(false, true) {
+		c.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's server refuses a field of calls, which are made without it from now on",
+			slog.String("field", field))
+	}
+}
+
+// refusesField reports whether the server refused a call because of a field, or of something in it.
+func refusesField(err error, field string) bool {
+	refused, ok := errors.AsType[*responses.Error](err)
+	if !ok || refused.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	name, _, _ := strings.Cut(refused.Param, ".")
+	return name == field
+}
+
+// releasingTransport releases a request's body as soon as it is sent. net/http itself holds the request until the
+// response ends, which for a reply takes minutes, and the prompt would be most of a running reply's memory.
+type releasingTransport struct{ *http.Transport }
+
+// RoundTrip sends the request. Its body can be sent again, as net/http does when a connection turns out to be
+// closed, only until the response has begun.
+func (t releasingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body == nil || request.GetBody == nil {
+		return t.Transport.RoundTrip(request)
+	}
+	again := &bodySource{open: request.GetBody}
+	defer again.release()
+	ours := request.Clone(request.Context())
+	ours.Body, ours.GetBody = &sentBody{body: request.Body}, again.body
+	return t.Transport.RoundTrip(ours)
+}
+
+// bodySource makes new copies of a body until it is released.
+type bodySource struct {
+	mu   sync.Mutex
+	open func() (io.ReadCloser, error)
+}
+
+func (s *bodySource) body() (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		return nil, http.ErrBodyReadAfterClose
+	}
+	body, err := s.open()
+	return &sentBody{body: body}, err
+}
+
+func (s *bodySource) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = nil
+}
+
+// sentBody releases a body once it is read to its end or closed.
+type sentBody struct {
+	mu   sync.Mutex
+	body io.ReadCloser
+}
+
+func (s *sentBody) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.body.Read(p)
+	if err != nil {
+		_ = s.body.Close() // it is read, or broken
+		s.body = http.NoBody
+	}
+	return n, err
+}
+
+func (s *sentBody) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body := s.body
+	s.body = http.NoBody
+	return body.Close()
 }

@@ -2,7 +2,6 @@ package llm
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -18,43 +17,23 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/responses"
 )
 
 const (
-	openAIBaseURL = "https://api.openai.com/v1"
 	// maxEmbeddedTokens is what OpenAI's models read of a text.
 	maxEmbeddedTokens = 8191
 	// maxVectorsBody is the most that is read of an answer, in bytes: some servers send numbers as text.
 	maxVectorsBody = 64 << 20
 )
 
-// EmbedderConfig configures an Embedder.
-type EmbedderConfig struct {
-	// APIKey is sent as a bearer token; empty sends none.
-	APIKey string
-	// BaseURL of the API, such as https://api.openai.com/v1; empty means OpenAI's.
-	BaseURL string
-	Model   string
-	// Dimensions, at most recall.VectorSize, are asked for where the model lets its caller choose. Defaults to recall.VectorSize.
-	Dimensions int
-	// Metrics defaults to new ones.
-	Metrics *metrics.Metrics
-	// Record is told what each call has cost that is for a user; nil for no one. It returns soon.
-	Record func(ctx context.Context, spent work.Spent)
-}
-
 // Embedder makes vectors that tell how near two texts are in meaning. It is safe for concurrent use.
 type Embedder struct {
-	http       *http.Client
-	metrics    *metrics.Metrics
-	record     func(context.Context, work.Spent)
-	url, key   string
-	model      string
-	dimensions int
+	settings Settings
+	http     *http.Client
+	model    string
 	// fixed is set for a model whose dimensions cannot be chosen.
 	fixed atomic.Bool
 }
@@ -66,25 +45,11 @@ var (
 
 // NewEmbedder returns an embedder. The caller closes it. It asks through net/http: openai-go has embeddings only in its root
 // package, which is most of the library and of the time that a build takes.
-func NewEmbedder(config EmbedderConfig) *Embedder {
-	client := newHTTPClient()
+func NewEmbedder(settings Settings, model string) *Embedder {
+	e := &Embedder{settings: settings.withDefaults(), http: newHTTPClient(), model: model}
 	// The texts and the key are for the configured server only.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	e := &Embedder{
-		http: client, metrics: config.Metrics, record: config.Record, key: config.APIKey,
-		url:   strings.TrimRight(cmp.Or(config.BaseURL, openAIBaseURL), "/") + "/embeddings",
-		model: config.Model, dimensions: config.Dimensions,
-	}
-	if e.metrics == nil {
-		e.metrics = metrics.New()
-	}
-	if e.record == nil {
-		e.record = func(context.Context, work.Spent) {}
-	}
-	if e.dimensions == 0 {
-		e.dimensions = recall.VectorSize
-	}
-	e.fixed.Store(!strings.HasPrefix(config.Model, "text-embedding-3-"))
+	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	e.fixed.Store(!strings.HasPrefix(model, "text-embedding-3-"))
 	return e
 }
 
@@ -93,14 +58,8 @@ func (e *Embedder) Close() {
 	e.http.CloseIdleConnections()
 }
 
-// Model names what the vectors can be compared with: those of the same name. It is the model's, with the dimensions
-// where they are fewer than usual.
-func (e *Embedder) Model() string {
-	if e.dimensions == recall.VectorSize {
-		return e.model
-	}
-	return fmt.Sprintf("%s@%d", e.model, e.dimensions)
-}
+// Model names what the vectors can be compared with: those of the same model.
+func (e *Embedder) Model() string { return e.model }
 
 // Embed returns a vector of length 1 for each text, in one call if the model can read all. A text has none (nil) if it is
 // blank, if the model finds no meaning in it, or fails at it alone while it reads others. Of a text longer than models read,
@@ -211,7 +170,7 @@ type embeddingParams struct {
 func (e embedding) request(ctx context.Context, input []string) ([][]float32, error) {
 	params := embeddingParams{Model: e.model, Input: input, EncodingFormat: "base64"}
 	if !e.fixed.Load() {
-		params.Dimensions = e.dimensions
+		params.Dimensions = recall.VectorSize
 	}
 	vectors, err := e.call(ctx, params)
 	if refusesDimensions(err) && params.Dimensions > 0 {
@@ -225,7 +184,9 @@ func (e embedding) request(ctx context.Context, input []string) ([][]float32, er
 // call is one call, which is counted. An answer that cannot be used is a *fault.Error.
 func (e embedding) call(ctx context.Context, params embeddingParams) (vectors [][]float32, err error) {
 	start, result := time.Now(), "failed"
-	defer func() { e.metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds()) }()
+	defer func() {
+		e.settings.Metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds())
+	}()
 	body, err := e.post(ctx, params)
 	if _, refused := errors.AsType[*responses.Error](err); !refused {
 		e.bill(ctx, params, body)
@@ -260,7 +221,7 @@ func (e embedding) bill(ctx context.Context, params embeddingParams, body []byte
 			spent.InputTokens += text.Tokens(sent)
 		}
 	}
-	e.record(ctx, spent)
+	e.settings.Record(ctx, spent)
 }
 
 // post returns the body of an answer. It is never repeated: a question cannot wait for a second try, and River repeats jobs.
@@ -270,14 +231,14 @@ func (e *Embedder) post(ctx context.Context, params embeddingParams) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(e.settings.BaseURL, "/")+"/embeddings", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
-	if e.key != "" {
-		request.Header.Set("Authorization", "Bearer "+e.key)
+	if e.settings.APIKey != "" {
+		request.Header.Set("Authorization", "Bearer "+e.settings.APIKey)
 	}
 	response, err := e.http.Do(request)
 	if err != nil {

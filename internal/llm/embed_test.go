@@ -25,9 +25,9 @@ import (
 
 const small = "text-embedding-3-small"
 
-func embedder(t *testing.T, baseURL, model string, dimensions int) *Embedder {
+func embedder(t *testing.T, baseURL, model string) *Embedder {
 	t.Helper()
-	e := NewEmbedder(EmbedderConfig{APIKey: "sk-test", BaseURL: baseURL, Model: model, Dimensions: dimensions})
+	e := NewEmbedder(Settings{APIKey: "sk-test", BaseURL: baseURL}, model)
 	t.Cleanup(e.Close)
 	return e
 }
@@ -60,16 +60,7 @@ func vectorsAnswer(vectors ...string) http.HandlerFunc {
 
 func TestEmbedSendsTheseParameters(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		model      string
-		dimensions int
-		want       map[string]any
-		name       string
-	}{
-		{small, 0, map[string]any{"dimensions": 512.0}, small},
-		{small, 256, map[string]any{"dimensions": 256.0}, small + "@256"},
-		{"nomic-embed-text", 512, map[string]any{}, "nomic-embed-text"},
-	} {
+	for name, want := range map[string]map[string]any{small: {"dimensions": 512.0}, "nomic-embed-text": {}} {
 		sent := make(chan map[string]any, 1)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var body map[string]any
@@ -79,17 +70,14 @@ func TestEmbedSendsTheseParameters(t *testing.T) {
 			vectorsAnswer("[1]", "[1]")(w, r)
 		}))
 		t.Cleanup(server.Close)
-		e := embedder(t, server.URL+"/v1", c.model, c.dimensions)
+		e := embedder(t, server.URL+"/v1", name)
 		if _, err := e.Embed(t.Context(), recall.For{}, []string{"one", "", "two"}); err != nil {
 			t.Fatal(err)
 		}
-		c.want["model"], c.want["input"], c.want["encoding_format"] = c.model, []any{"one", "two"}, "base64"
-		c.want["path"], c.want["authorization"] = "/v1/embeddings", "Bearer sk-test"
-		if diff := cmp.Diff(c.want, <-sent); diff != "" {
-			t.Error(diff)
-		}
-		if e.Model() != c.name {
-			t.Errorf("the model is called %q, want %q", e.Model(), c.name)
+		want["model"], want["input"], want["encoding_format"] = name, []any{"one", "two"}, "base64"
+		want["path"], want["authorization"] = "/v1/embeddings", "Bearer sk-test"
+		if diff := cmp.Diff(want, <-sent); diff != "" || e.Model() != name {
+			t.Errorf("the model is called %q: %s", e.Model(), diff)
 		}
 	}
 }
@@ -97,27 +85,20 @@ func TestEmbedSendsTheseParameters(t *testing.T) {
 func TestVectorsHaveLengthOneAndTheirTextsOrder(t *testing.T) {
 	t.Parallel()
 	server := model(t, nil)
-	for _, dimensions := range []int{8, 512} {
-		e := embedder(t, server.BaseURL(), small, dimensions)
-		vectors, err := e.Embed(t.Context(), recall.For{}, []string{"my dog Biscuit", " \n", "the stock exchange", "my dog Biscuit"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(vectors) != 4 || vectors[1] != nil || !cmp.Equal(vectors[0], vectors[3]) || cmp.Equal(vectors[0], vectors[2]) {
-			t.Errorf("%d dimensions: the vectors are not those of their texts", dimensions)
-		}
-		for _, vector := range []([]float32){vectors[0], vectors[2]} {
-			if len(vector) != recall.VectorSize || math.Abs(lengthOf(vector)-1) > 1e-6 {
-				t.Errorf("%d numbers, length %f", len(vector), lengthOf(vector))
-			}
-		}
-		for _, number := range vectors[0][dimensions:] {
-			if number != 0 {
-				t.Fatalf("%d dimensions are not filled up with zeros", dimensions)
-			}
+	e := embedder(t, server.BaseURL(), small)
+	vectors, err := e.Embed(t.Context(), recall.For{}, []string{"my dog Biscuit", " \n", "the stock exchange", "my dog Biscuit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(vectors) != 4 || vectors[1] != nil || !cmp.Equal(vectors[0], vectors[3]) || cmp.Equal(vectors[0], vectors[2]) {
+		t.Error("the vectors are not those of their texts")
+	}
+	for _, vector := range []([]float32){vectors[0], vectors[2]} {
+		if len(vector) != recall.VectorSize || math.Abs(lengthOf(vector)-1) > 1e-6 {
+			t.Errorf("%d numbers, length %f", len(vector), lengthOf(vector))
 		}
 	}
-	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), recall.For{}, []string{"", "\t"}); err != nil || len(server.Requests()) != 2 {
+	if _, err := e.Embed(t.Context(), recall.For{}, []string{"", "\t"}); err != nil || len(server.Requests()) != 1 {
 		t.Errorf("blank texts: %v, asked %d times in all", err, len(server.Requests()))
 	}
 }
@@ -131,12 +112,13 @@ func TestVectorsInEveryForm(t *testing.T) {
 		"no indexes":    answers(200, "application/json", `{"data":[{"embedding":[3,4]},{"embedding":[0,9]}]}`),
 		"no JSON type":  answers(200, "text/plain", `{"data":[{"embedding":[3,4]},{"embedding":[0,9]}]}`),
 	} {
-		got, err := embedder(t, serve(t, answer).url, "m", 0).Embed(t.Context(), recall.For{}, []string{"a", "b"})
+		got, err := embedder(t, serve(t, answer).url, "m").Embed(t.Context(), recall.For{}, []string{"a", "b"})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff([][]float32{{.6, .8}, {0, 1}}, [][]float32{got[0][:2], got[1][:2]}); diff != "" {
+		rest := make([]float32, recall.VectorSize-2) // they are filled up with zeros
+		if diff := cmp.Diff([][]float32{append([]float32{.6, .8}, rest...), append([]float32{0, 1}, rest...)}, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -144,7 +126,7 @@ func TestVectorsInEveryForm(t *testing.T) {
 
 func TestAVectorWithoutDirectionIsNone(t *testing.T) {
 	t.Parallel()
-	got, err := embedder(t, serve(t, vectorsAnswer(packed(0, 0), packed(0, 1))).url, "m", 0).Embed(t.Context(), recall.For{}, []string{"a", "b"})
+	got, err := embedder(t, serve(t, vectorsAnswer(packed(0), packed(0, 1))).url, "m").Embed(t.Context(), recall.For{}, []string{"a", "b"})
 	if err != nil || got[0] != nil || got[1] == nil {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -176,7 +158,7 @@ func TestVectorsThatCannotBeUsed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, c.answer)
-			got, err := embedder(t, server.url, "m", 0).Embed(t.Context(), recall.For{}, []string{"canary one", "canary two"})
+			got, err := embedder(t, server.url, "m").Embed(t.Context(), recall.For{}, []string{"canary one", "canary two"})
 			wantFault(t, err, fault.UpstreamFailed)
 			if got != nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%v", err)
@@ -210,7 +192,7 @@ func TestEmbeddingFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, c.answer)
-			_, err := embedder(t, server.url, "m", 0).Embed(t.Context(), recall.For{}, []string{"canary"})
+			_, err := embedder(t, server.url, "m").Embed(t.Context(), recall.For{}, []string{"canary"})
 			wantFault(t, err, c.want)
 			if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%v", err)
@@ -230,13 +212,13 @@ func TestEmbedderThatIsAwayOrSlow(t *testing.T) {
 	t.Parallel()
 	away := httptest.NewServer(nil)
 	away.Close()
-	_, err := embedder(t, away.URL, "m", 0).Embed(t.Context(), recall.For{}, []string{"x"})
+	_, err := embedder(t, away.URL, "m").Embed(t.Context(), recall.For{}, []string{"x"})
 	wantFault(t, err, fault.UpstreamFailed)
 
 	slow := model(t, always(offline.Answer{Fault: offline.FaultStall}))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = embedder(t, slow.BaseURL(), small, 0).Embed(ctx, recall.For{}, []string{"x"})
+	_, err = embedder(t, slow.BaseURL(), small).Embed(ctx, recall.For{}, []string{"x"})
 	wantFault(t, err, fault.UpstreamTimeout)
 }
 
@@ -259,7 +241,7 @@ func TestDimensionsAreLeftOutOnceRefused(t *testing.T) {
 			vectorsAnswer("[1]")(w, r)
 		}))
 		t.Cleanup(server.Close)
-		e := embedder(t, server.URL, small, 0)
+		e := embedder(t, server.URL, small)
 		_, first := e.Embed(t.Context(), recall.For{}, []string{"x"})
 		_, second := e.Embed(t.Context(), recall.For{}, []string{"x"})
 		if name == "something else" {
@@ -287,7 +269,7 @@ func TestTextsThatTheModelFailsAtHaveNoVector(t *testing.T) {
 			vectorsAnswer(slices.Repeat([]string{"[1]"}, len(body.Input))...)(w, r)
 		}))
 		t.Cleanup(server.Close)
-		e := embedder(t, server.URL, "m", 0)
+		e := embedder(t, server.URL, "m")
 		for _, texts := range [][]string{{"too long"}, {"too long", "b"}, {"a", "b", "too long", "c", "d", "too long", "e"}} {
 			got, err := e.Embed(t.Context(), recall.For{}, texts)
 			if err != nil {
@@ -305,7 +287,7 @@ func TestTextsThatTheModelFailsAtHaveNoVector(t *testing.T) {
 func TestLongTextsAreShortened(t *testing.T) {
 	t.Parallel()
 	server := model(t, nil)
-	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), recall.For{}, []string{strings.Repeat("word ", 20_000)}); err != nil {
+	if _, err := embedder(t, server.BaseURL(), small).Embed(t.Context(), recall.For{}, []string{strings.Repeat("word ", 20_000)}); err != nil {
 		t.Fatal(err)
 	}
 	if sent := text.Tokens(server.Requests()[0].Text); sent > maxEmbeddedTokens || sent < maxEmbeddedTokens-100 {
@@ -336,7 +318,7 @@ func TestEmbeddingsAreRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []work.Spent
-			e := NewEmbedder(EmbedderConfig{BaseURL: serve(t, c.handler).url, Model: "m", Record: func(_ context.Context, one work.Spent) { got = append(got, one) }})
+			e := NewEmbedder(Settings{BaseURL: serve(t, c.handler).url, Record: func(_ context.Context, one work.Spent) { got = append(got, one) }}, "m")
 			t.Cleanup(e.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()

@@ -23,7 +23,7 @@ func readEvents(stream io.Reader) ([][2]string, error) {
 
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("long ", 1000)
+	long := strings.Repeat("long ", 1<<18) // more than a megabyte
 	for name, c := range map[string]struct {
 		stream string
 		want   [][2]string

@@ -65,7 +65,7 @@ func client(t *testing.T, baseURL string, idle time.Duration) *Client {
 	if idle == 0 {
 		idle = time.Minute
 	}
-	c := New(Config{APIKey: "sk-test", BaseURL: baseURL, IdleTimeout: idle})
+	c := New(Settings{APIKey: "sk-test", BaseURL: baseURL, IdleTimeout: idle})
 	t.Cleanup(c.Close)
 	return c
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 func TestQuestionsAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	server := model(t, always(offline.Answer{Gate: gate}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	q := NewQuestions(embedder(t, server.BaseURL(), small))
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -46,7 +47,7 @@ func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	server := model(t, always(offline.Answer{Gate: gate}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	q := NewQuestions(embedder(t, server.BaseURL(), small))
 	impatient, leave := context.WithCancelCause(t.Context())
 	var left, stayed error
 	var all sync.WaitGroup
@@ -76,7 +77,7 @@ func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
 func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Fault: offline.FaultStall}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	q := NewQuestions(embedder(t, server.BaseURL(), small))
 	ctx, leave := context.WithCancelCause(t.Context())
 	go func() {
 		defer leave(context.DeadlineExceeded)
@@ -96,8 +97,8 @@ func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
 
 func TestFailuresOfQuestionsAreNotKept(t *testing.T) {
 	t.Parallel()
-	server := model(t, offline.FailFirst(1, offline.Answer{Fault: offline.Fault503}))
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	server := model(t, testkit.InOrder(offline.Answer{Fault: offline.Fault503}, offline.Answer{}))
+	q := NewQuestions(embedder(t, server.BaseURL(), small))
 	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"}); err == nil {
 		t.Error("the first call did not fail")
 	}
@@ -109,7 +110,7 @@ func TestFailuresOfQuestionsAreNotKept(t *testing.T) {
 func TestQuestionsKeepABoundedNumber(t *testing.T) {
 	t.Parallel()
 	server := model(t, nil)
-	q := NewQuestions(embedder(t, server.BaseURL(), small, 1))
+	q := NewQuestions(embedder(t, server.BaseURL(), small))
 	ask := func(n int) {
 		if _, err := q.Embed(t.Context(), recall.For{}, []string{fmt.Sprint("question ", n)}); err != nil {
 			t.Fatal(err)

@@ -23,8 +23,8 @@ var errIdle = errors.New("the model was silent for too long")
 // where that makes sense; afterwards nothing is repeated.
 func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &stream{idle: c.idle, cancel: cancel, ctx: ctx}
-	s.watchdog = time.AfterFunc(c.idle, func() { cancel(errIdle) })
+	s := &stream{idle: c.settings.IdleTimeout, cancel: cancel, ctx: ctx}
+	s.watchdog = time.AfterFunc(s.idle, func() { cancel(errIdle) })
 
 	params := newParams(purposeReply, request.Input, request.Instructions, request.ChatID, request.UserID)
 	params.Model = request.Model

@@ -35,7 +35,6 @@ func TestSummarizeAnswers(t *testing.T) {
 		{"whole", offline.Answer{Text: fourWords}, fourWords},
 		{"empty, which the gate judges", offline.Answer{Fault: offline.FaultEmpty}, ""},
 		{"out of tokens", offline.Answer{Text: fourWords, Fault: offline.FaultIncomplete, FaultAfter: 2}, "one two "},
-		{"two items", offline.Answer{Text: fourWords, Fault: offline.FaultTwoItems, FaultAfter: 2}, "one two \n\nthree four"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

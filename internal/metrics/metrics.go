@@ -166,12 +166,9 @@ type backlogCollector struct {
 }
 
 func (c backlogCollector) Describe(out chan<- *prometheus.Desc) {
-	out <- oldestUnfolded
-	out <- putOffChats
-	out <- bareTurns
-	out <- memories
-	out <- oldestUnread
-	out <- queueDepth
+	for _, one := range []*prometheus.Desc{oldestUnfolded, putOffChats, bareTurns, memories, oldestUnread, queueDepth} {
+		out <- one
+	}
 }
 
 func (c backlogCollector) Collect(out chan<- prometheus.Metric) {

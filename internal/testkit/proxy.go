@@ -3,6 +3,7 @@ package testkit
 import (
 	"cmp"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,15 +12,16 @@ import (
 // Proxy is a network in front of a server that a test can break, on a loopback port of its own. A fault applies to open
 // and to new connections. Answers are what the server sends.
 type Proxy struct {
-	t        testing.TB
-	upstream string
-	address  string
-	running  sync.WaitGroup
+	t       testing.TB
+	address string
+	running sync.WaitGroup
 
-	mu       sync.Mutex   // guards what follows
+	mu       sync.Mutex // guards what follows
+	upstream string
 	listener net.Listener // nil while it is down
 	links    map[*link]bool
 	faults   Faults
+	cuts     int
 }
 
 // Faults are what is wrong with a network; the zero value is nothing.
@@ -28,9 +30,11 @@ type Faults struct {
 	Latency time.Duration
 	// Rate is how many KB of answers pass in a second, and Slice how many bytes at once; 0 for any number.
 	Rate, Slice int
-	// Cut closes each connection when the answers go beyond After bytes, counted from the break on.
-	Cut   bool
-	After int
+	// Cut closes each connection when the answers go beyond After bytes, counted from the break on, or from where a piece of an
+	// answer has the word Within. After so many Times the network is well again; 0 for never.
+	Cut          bool
+	After, Times int
+	Within       string
 	// Abrupt makes connections end with a reset, whichever side closes them.
 	Abrupt bool
 	// HalfOpen connections are accepted, and all data is dropped, both ways.
@@ -40,7 +44,8 @@ type Faults struct {
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
-	sent           int // bytes of answers since the break; guarded by the proxy
+	sent           int  // bytes of answers since the break; guarded by the proxy, as is
+	frozen         bool // whether answers are dropped
 }
 
 // NewProxy starts a proxy in front of the server at upstream (host:port). It stops when the test ends.
@@ -87,6 +92,38 @@ func (p *Proxy) now() Faults {
 	return p.faults
 }
 
+// RouteTo leads new connections to another server, as a load balancer does.
+func (p *Proxy) RouteTo(upstream string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upstream = upstream
+}
+
+// CutNow resets all connections. New ones are accepted.
+func (p *Proxy) CutNow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = Faults{Abrupt: true}
+	p.hangUp()
+	p.faults, p.cuts = Faults{}, p.cuts+1
+}
+
+// Cuts returns how often connections were cut.
+func (p *Proxy) Cuts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
+// Freeze drops all further answers on the open connections, without an error. New connections work.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.frozen = true
+	}
+}
+
 // Down ends all connections and refuses new ones, until Up.
 func (p *Proxy) Down() {
 	p.mu.Lock()
@@ -127,7 +164,10 @@ func (p *Proxy) Up() {
 
 // connect joins a client to the server, or hangs up where there is none.
 func (p *Proxy) connect(client net.Conn) {
-	server, err := net.Dial("tcp", p.upstream)
+	p.mu.Lock()
+	upstream := p.upstream
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", upstream)
 	if err != nil {
 		_ = client.Close()
 		return
@@ -179,12 +219,11 @@ func (l *link) ask(piece []byte) bool {
 
 // answer sends what the server said to the client, as the faults let it.
 func (l *link) answer(piece []byte) bool {
-	f := l.proxy.now()
+	allowed, f := l.allow(piece)
 	if f.HalfOpen {
 		return true
 	}
 	time.Sleep(f.Latency)
-	allowed := l.allow(len(piece))
 	whole := allowed == len(piece)
 	piece = piece[:allowed]
 	size := cmp.Or(f.Slice, f.Rate*10, len(piece))
@@ -201,16 +240,37 @@ func (l *link) answer(piece []byte) bool {
 			time.Sleep(100 * time.Microsecond) // so that the pieces arrive apart
 		}
 	}
+	if !whole {
+		l.cut()
+	}
 	return whole
 }
 
-// allow counts bytes of an answer and returns how many of them may pass.
-func (l *link) allow(bytes int) int {
+// allow counts bytes of an answer, and returns how many of them may pass, and with which faults.
+func (l *link) allow(piece []byte) (bytes int, f Faults) {
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	if l.proxy.faults.Cut {
-		bytes = min(bytes, max(0, l.proxy.faults.After-l.sent))
+	bytes, f = len(piece), l.proxy.faults
+	f.HalfOpen = f.HalfOpen || l.frozen
+	at := strings.Index(string(piece), f.Within)
+	switch {
+	case f.Cut && f.Within == "":
+		bytes = min(bytes, max(0, f.After-l.sent))
+	case f.Cut && at >= 0:
+		bytes = min(bytes, at+f.After)
 	}
 	l.sent += bytes
-	return bytes
+	return bytes, f
+}
+
+// cut ends a connection whose answer has gone too far.
+func (l *link) cut() {
+	p := l.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.close()
+	p.cuts++
+	if p.faults.Times--; p.faults.Times == 0 {
+		p.faults = Faults{}
+	}
 }

@@ -19,8 +19,8 @@ import (
 //go:embed all:dist
 var built embed.FS
 
-// Config is what the page is told. Everybody can read it.
-type Config struct {
+// Settings are what the page is told. Everybody can read it.
+type Settings struct {
 	Version string `json:"version"`
 	// SupabaseURL and SupabaseKey, the anon or publishable one, let the page's users sign in; without both they paste a token.
 	SupabaseURL string `json:"supabase_url,omitempty"`
@@ -35,20 +35,20 @@ const prefix = "/app/"
 const consent = "oauth/consent"
 
 // New returns the handler of /app/ and everything below.
-func New(config Config) http.Handler {
+func New(settings Settings) http.Handler {
 	files, err := fs.Sub(built, "dist")
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	return handlerOf(files, config)
+	return handlerOf(files, settings)
 }
 
-func handlerOf(files fs.FS, config Config) http.Handler {
-	settings, err := json.Marshal(config)
+func handlerOf(files fs.FS, settings Settings) http.Handler {
+	public, err := json.Marshal(settings)
 	if err != nil {
 		panic(err) // three strings
 	}
-	page := &page{files: files, policy: policy(config.SupabaseURL), settings: settings}
+	page := &page{files: files, policy: policy(settings.SupabaseURL), settings: public}
 	if page.index, err = fs.ReadFile(files, "index.html"); err != nil {
 		page.index = []byte(notBuilt)
 	}

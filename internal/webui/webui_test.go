@@ -23,7 +23,7 @@ func ask(t *testing.T, handler http.Handler, method, path string) *httptest.Resp
 
 func TestWhatIsServed(t *testing.T) {
 	t.Parallel()
-	page := handlerOf(build, Config{Version: "1.2.3", SupabaseURL: "https://abc.supabase.co", SupabaseKey: "sb_publishable_x"})
+	page := handlerOf(build, Settings{Version: "1.2.3", SupabaseURL: "https://abc.supabase.co", SupabaseKey: "sb_publishable_x"})
 	const fresh, forever = "no-cache", "public, max-age=31536000, immutable"
 	for _, c := range []struct {
 		method, path         string
@@ -82,7 +82,7 @@ func TestThePolicy(t *testing.T) {
 // Assistants that wait for the window of the question would take it for closed.
 func TestTheQuestionStaysTiedToWhoAsks(t *testing.T) {
 	t.Parallel()
-	page := handlerOf(build, Config{})
+	page := handlerOf(build, Settings{})
 	for path, want := range map[string]string{"/app/": "same-origin", "/app/oauth/consent?authorization_id=a": "", "/app/oauth/consent/": ""} {
 		if got := ask(t, page, http.MethodGet, path).Header().Get("Cross-Origin-Opener-Policy"); got != want {
 			t.Errorf("%s: %q", path, got)
@@ -92,7 +92,7 @@ func TestTheQuestionStaysTiedToWhoAsks(t *testing.T) {
 
 func TestWithoutABuild(t *testing.T) {
 	t.Parallel()
-	page := handlerOf(fstest.MapFS{}, Config{})
+	page := handlerOf(fstest.MapFS{}, Settings{})
 	if got := ask(t, page, http.MethodGet, "/app/"); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "scripts/setup page") {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}

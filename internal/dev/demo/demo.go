@@ -8,6 +8,7 @@ package demo
 
 import (
 	"context"
+	_ "embed" // the built-in conversation
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -157,4 +159,91 @@ func (p *player) say(ctx context.Context, content string) (Turn, error) {
 	}
 	turn.Memory = turn.Receipt.BriefTokens + turn.Receipt.BridgeTokens + turn.Receipt.TailTokens
 	return turn, nil
+}
+
+// report prints the brief's versions, the latest one whole, and the bill.
+func (p *player) report(ctx context.Context, took time.Duration) error {
+	var page history.BriefRevisionPage
+	if err := call(ctx, p.Client, http.MethodGet, client.ChatPath(p.chat, "/memory/revisions"), nil, nil, &page); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Out, "\nBRIEF  %d versions\n", len(page.Revisions))
+	for n, r := range page.Revisions {
+		fmt.Fprintf(p.Out, "  version %d, %s: messages %d to %d, %d turns, %s, %d tokens read, %d written\n",
+			r.Version, r.Kind, r.SeqFrom, r.SeqTo, r.Turns, terminal.OneLine(r.Model), r.InputTokens, r.OutputTokens)
+		if n == 0 && r.Text != nil {
+			for line := range strings.Lines(strings.TrimSpace(*r.Text)) {
+				fmt.Fprintf(p.Out, "  | %s\n", terminal.OneLine(line))
+			}
+		}
+	}
+	p.bill(took)
+	fmt.Fprintf(p.Out, "\nLook further: make inspect CHAT=%s\n", p.chat)
+	return nil
+}
+
+// bill prints what each prompt had of the past, beside the whole history.
+func (p *player) bill(took time.Duration) {
+	fmt.Fprintf(p.Out, "\nTOKEN BILL  %d turns, played in %s\n", len(p.turns), took.Round(time.Second))
+	memory, all, peak, dropped := 0, 0, 0, 0
+	for _, turn := range p.turns {
+		memory, all, peak = memory+turn.Memory, all+turn.History, max(peak, turn.Memory)
+		dropped += turn.Receipt.DroppedTurns
+	}
+	fmt.Fprintf(p.Out, "  Memory was %d tokens in all, the largest of a turn %d. The whole history would have been %d, %.1f times as many.\n",
+		memory, peak, all, float64(all)/float64(max(1, memory)))
+	if dropped == 0 {
+		fmt.Fprintln(p.Out, "  No turn was left out: each was in the brief or in the prompt of every later reply.")
+		return
+	}
+	fmt.Fprintf(p.Out, "  Turns LEFT OUT of prompts, added up over all replies: %d. Folds were late, or turns huge.\n", dropped)
+}
+
+//go:embed conversation.jsonl
+var builtin string
+
+// Line is a message of a conversation.
+type Line struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// BuiltinConversation returns the conversation that is played by default.
+func BuiltinConversation() ([]Line, error) { return readLines(strings.NewReader(builtin)) }
+
+// messages returns what the user says in the conversation. Replies are the words of the server's own model.
+func (o Options) messages() ([]string, error) {
+	var conversation io.Reader = strings.NewReader(builtin)
+	if o.Conversation != nil {
+		conversation = o.Conversation
+	}
+	lines, err := readLines(conversation)
+	if err != nil {
+		return nil, fmt.Errorf("conversation: %w", err)
+	}
+	var messages []string
+	for _, l := range lines {
+		content := []rune(strings.TrimSpace(l.Content))
+		if l.Role == "user" && len(content) > 0 && (o.Turns <= 0 || len(messages) < o.Turns) {
+			messages = append(messages, strings.TrimSpace(string(content[:min(len(content), chat.MaxContent)])))
+		}
+	}
+	if len(messages) == 0 {
+		return nil, errors.New("the conversation has no user message with text")
+	}
+	return messages, nil
+}
+
+func readLines(r io.Reader) ([]Line, error) {
+	var lines []Line
+	for decoder := json.NewDecoder(r); ; {
+		var next Line
+		switch err := decoder.Decode(&next); {
+		case errors.Is(err, io.EOF):
+			return lines, nil
+		case err != nil:
+			return nil, fmt.Errorf("message %d: %w", len(lines)+1, err)
+		}
+		lines = append(lines, next)
+	}
 }

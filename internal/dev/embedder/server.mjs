@@ -93,15 +93,10 @@ async function json(request) {
   }
 }
 
-const models = () => ({ object: "list", data: [{ id: MODEL, object: "model", created: 0, owned_by: "google" }] });
-
-const routes = { "/v1/embeddings": ["POST", embeddings], "/v1/models": ["GET", models] };
-
 async function answer(request) {
-  const [method, handler] = routes[request.url.split("?")[0]] ?? [];
-  if (!handler) throw new Refusal(404, `Invalid URL (${request.method} ${request.url})`);
-  if (request.method !== method) throw new Refusal(405, `Not allowed to ${request.method} on ${request.url}.`);
-  return handler(request);
+  if (request.url !== "/v1/embeddings") throw new Refusal(404, `Invalid URL (${request.method} ${request.url})`);
+  if (request.method !== "POST") throw new Refusal(405, `Not allowed to ${request.method} on ${request.url}.`);
+  return embeddings(request);
 }
 
 const server = createServer(async (request, response) => {

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -29,18 +28,11 @@ const (
 	FaultErrorEvent    Fault = "error_event"    // an error event
 	FaultIncomplete    Fault = "incomplete"     // ends as if max_output_tokens were reached
 	FaultContentFilter Fault = "content_filter" // ends as if the filter had cut it
-	FaultLongLine      Fault = "long_line"      // a delta of one megabyte
-	FaultInvalidUTF8   Fault = "invalid_utf8"   // a delta with bytes that are no UTF-8
-	FaultTwoItems      Fault = "two_items"      // a second item of the output begins
 
-	FaultEmpty    Fault = "empty"     // a completed reply without text
-	FaultNone     Fault = "none"      // the word NONE
-	FaultRefusal  Fault = "refusal"   // a refusal in place of the text
-	FaultLoop     Fault = "loop"      // one sentence over and over
-	FaultSplit    Fault = "split"     // each byte is written alone
-	FaultCRLF     Fault = "crlf"      // lines end so
-	FaultNoDeltas Fault = "no_deltas" // the text is in the events at its end alone
-	FaultOnlyEnd  Fault = "only_end"  // the text is in the last event alone
+	FaultEmpty   Fault = "empty"   // a completed reply without text
+	FaultNone    Fault = "none"    // the word NONE
+	FaultRefusal Fault = "refusal" // a refusal in place of the text
+	FaultLoop    Fault = "loop"    // one sentence over and over
 )
 
 // statusFaults are the errors of faults in place of an answer.
@@ -88,18 +80,6 @@ type Answer struct {
 	GateAfter int
 }
 
-// FailFirst makes a script that answers the first n requests with the failure and leaves the others
-// to the built-in model.
-func FailFirst(n int, failure Answer) func(*Request) Answer {
-	var asked atomic.Int64
-	return func(*Request) Answer {
-		if asked.Add(1) <= int64(n) {
-			return failure
-		}
-		return Answer{}
-	}
-}
-
 // answerFor decides how a request is answered: the script first, then directives in the message.
 func (s *Server) answerFor(r Request) Answer {
 	var answer Answer
@@ -131,7 +111,7 @@ func directed(r *Request) Answer {
 	case KindRewrite:
 		text, prefix = questionOf(text), "-rewrite"
 	case KindExtract:
-		text, prefix = newMessages(text), "-extract"
+		text, prefix = NewMessages(text), "-extract"
 	case KindConsolidate, KindEntities:
 		return Answer{} // their input is not anybody's own words
 	}

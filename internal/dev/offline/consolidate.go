@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,24 +16,24 @@ type Decision struct {
 	Reason    string  `json:"reason"`
 }
 
-// consolidate answers which memories the candidates repeat, complete or contradict.
-func consolidate(r *Request) object {
-	var candidates, memories []aliasedLine
-	for _, line := range aliased(r.Text, "CM") {
-		line.text, _, _ = strings.Cut(line.text, "\n\n") // what comes after an empty line is another part
-		line.text = strings.TrimSpace(line.text)
-		if line.alias[0] == 'C' {
+// Decide answers a consolidation: what is decided on each candidate beside the memories that it is shown with. nil adds it.
+func Decide(text string, decide func(candidate Line, memories []Line) *Decision) string {
+	var candidates, memories []Line
+	for _, line := range ReadLines(text, "CM") {
+		line.Text, _, _ = strings.Cut(line.Text, "\n\n") // what comes after an empty line is another part
+		if line.Text = strings.TrimSpace(line.Text); line.Alias[0] == 'C' {
 			candidates = append(candidates, line)
 		} else {
 			memories = append(memories, line)
 		}
 	}
-	changed := map[string]bool{}
 	decisions := []Decision{}
 	for _, c := range candidates {
-		decisions = append(decisions, decide(c, memories, changed))
+		d := cmp.Or(decide(c, memories), &Decision{Action: actionAdd, Reason: "Nothing known says this."})
+		d.Candidate = c.Alias
+		decisions = append(decisions, *d)
 	}
-	return object{"decisions": decisions}
+	return string(mustJSON(object{"decisions": decisions}))
 }
 
 // The actions of a decision.
@@ -43,23 +44,26 @@ const (
 	actionNoop   = "NOOP"
 )
 
-// decide compares a candidate with the memories that no other candidate has changed: what is known is not kept again,
+// consolidate compares each candidate with the memories that no other candidate has changed: what is known is not kept again,
 // what is contradicted goes, what is less than the candidate becomes it.
-func decide(c aliasedLine, memories []aliasedLine, changed map[string]bool) Decision {
-	for _, action := range []string{actionNoop, actionDelete, actionUpdate} {
-		for _, m := range memories {
-			if changed[m.alias] || comparison(c.text, m.text) != action {
-				continue
+func consolidate(r *Request) string {
+	changed := map[string]bool{}
+	return Decide(r.Text, func(c Line, memories []Line) *Decision {
+		for _, action := range []string{actionNoop, actionDelete, actionUpdate} {
+			for _, m := range memories {
+				if changed[m.Alias] || comparison(c.Text, m.Text) != action {
+					continue
+				}
+				d := &Decision{Action: action, Memory: &m.Alias, Reason: "By what both say."}
+				changed[m.Alias] = action != actionNoop
+				if action == actionUpdate {
+					d.Merged = &c.Text
+				}
+				return d
 			}
-			d := Decision{Candidate: c.alias, Action: action, Memory: &m.alias, Reason: "By what both say."}
-			changed[m.alias] = action != actionNoop
-			if action == actionUpdate {
-				d.Merged = &c.text
-			}
-			return d
 		}
-	}
-	return Decision{Candidate: c.alias, Action: actionAdd, Reason: "Nothing known says this."}
+		return nil
+	})
 }
 
 // comparison returns the action that a candidate means for one memory; ADD where it changes nothing about it.

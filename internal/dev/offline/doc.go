@@ -13,9 +13,6 @@
 // same prompt always has the same answer. There is no state between requests except the record of requests; in
 // particular previous_response_id, conversations, background mode, tools, images, files and a prompt cache are not there.
 //
-// Each response says what it is: header X-Throughline-Model and metadata throughline_model, both
-// "offline".
-//
 // # Faults on demand
 //
 // A test sets Options.Script. A person, or a test without access to the server, writes directives

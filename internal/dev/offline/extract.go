@@ -11,8 +11,8 @@ import (
 // titleNew begins the last part of an extraction's input: the new messages.
 const titleNew = "NEW MESSAGES"
 
-// newMessages returns the messages of an extraction that are to be read.
-func newMessages(text string) string { return sections(text, titleNew)[titleNew] }
+// NewMessages returns the messages of an extraction that are to be read.
+func NewMessages(text string) string { return sections(text, titleNew)[titleNew] }
 
 // Fact is one proposed memory, in the form of the schema extracted_facts.
 type Fact struct {
@@ -36,8 +36,8 @@ type Fact struct {
 // has one value at a time the later one is proposed.
 func extract(r *Request) object {
 	facts := []Fact{}
-	for _, m := range aliased(newMessages(r.Text), "UA") {
-		if m.alias[0] != 'U' {
+	for _, m := range ReadLines(NewMessages(r.Text), "UA") {
+		if m.Alias[0] != 'U' {
 			continue
 		}
 		for _, found := range factsIn(m) {
@@ -54,23 +54,23 @@ func takesPlaceOf(later, earlier claim) bool {
 		(slices.Equal(thingStems(later.thing), thingStems(earlier.thing)) || aspects[later.of].single && !later.ended)
 }
 
-// aliasedLine is a message, a candidate or a memory as an input names it: U1, C1, M1.
-type aliasedLine struct {
-	alias, note, text string
-}
+// Line is a message, a candidate or a memory as an input names it, U1, C1 or M1, with its note, such as when it was said.
+type Line struct{ Alias, Note, Text string }
 
 var aliasStart = regexp.MustCompile(`^(?:[-*] )?([A-Z]\d+)(?: \[([^\]]*)\])?: ?(.*)$`)
 
-// aliased reads the lines whose aliases have one of these letters. Other lines go on with the one before.
-func aliased(text, letters string) []aliasedLine {
-	var found []aliasedLine
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
+// ReadLines reads the lines whose aliases have one of these letters. Other lines go on with the one before.
+func ReadLines(text, letters string) []Line {
+	var found []Line
+	for line := range strings.SplitSeq(text, "\n") {
 		if at := aliasStart.FindStringSubmatch(line); at != nil && strings.Contains(letters, at[1][:1]) {
-			found = append(found, aliasedLine{alias: at[1], note: at[2], text: at[3]})
+			found = append(found, Line{at[1], at[2], at[3]})
 		} else if len(found) > 0 {
-			found[len(found)-1].text += "\n" + line
+			found[len(found)-1].Text += "\n" + line
 		}
+	}
+	for n := range found {
+		found[n].Text = strings.TrimRight(found[n].Text, "\n ")
 	}
 	return found
 }
@@ -89,17 +89,17 @@ var (
 )
 
 // factsIn returns what a message says in the ways of sayings.txt, without questions and what it quotes.
-func factsIn(m aliasedLine) []Fact {
-	said, _ := time.Parse(time.DateOnly, m.note[:min(len(m.note), len(time.DateOnly))])
+func factsIn(m Line) []Fact {
+	said, _ := time.Parse(time.DateOnly, m.Note[:min(len(m.Note), len(time.DateOnly))])
 	var facts []Fact
-	for line := range strings.Lines(withoutDirectives(m.text)) {
+	for line := range strings.Lines(withoutDirectives(m.Text)) {
 		for _, sentence := range sentences(line) {
 			if strings.HasPrefix(line, ">") || isQuestion(sentence) || passing.MatchString(sentence) {
 				continue
 			}
 			for _, clause := range clausesOf(sentence) {
 				if found, ok := factIn(clause, said); ok {
-					found.Evidence = []string{m.alias}
+					found.Evidence = []string{m.Alias}
 					facts = append(facts, found)
 				}
 			}
@@ -141,4 +141,57 @@ func factIn(clause string, said time.Time) (Fact, bool) {
 		f.Replaces = &c.thing
 	}
 	return f, true
+}
+
+// since is "since 3 March 2025", "in March", "since 2019", "since 2025-03", "last month".
+var since = regexp.MustCompile(`(?i)[\s,]*\b(?:(?:since|as of|from|in|on)\s+(?:the\s+)?((?:19|20)\d\d(?:-\d\d){0,2}` +
+	`|(?:\d{1,2} )?(?:january|february|march|april|may|june|july|august|september|october|november|december)(?: (?:19|20)\d\d)?)` +
+	`|(?:since\s+)?(yesterday|(?:last|this) (?:week|month|year)))\b`)
+
+// dateForms are the ways in which dates are said, and how precisely they are known.
+var dateForms = [][2]string{
+	{"2006", "2006"}, {"2006-01", "2006-01"}, {time.DateOnly, time.DateOnly}, {"2 January 2006", time.DateOnly}, {"January 2006", "2006-01"},
+}
+
+// takeDate takes the date since when something is true out of a clause. It returns the rest, and the date as
+// precisely as it is known: a year, a month or a day; "" where there is none.
+func takeDate(clause string, said time.Time) (rest, from string) {
+	found := since.FindStringSubmatch(clause)
+	if found == nil || said.IsZero() {
+		return clause, ""
+	}
+	before, after, _ := strings.Cut(clause, found[0])
+	rest = strings.TrimSpace(before + " " + strings.TrimLeft(after, " ,"))
+	if found[2] != "" {
+		return rest, dateBefore(strings.ToLower(found[2]), said)
+	}
+	for _, form := range dateForms {
+		if at, err := time.Parse(form[0], found[1]); err == nil {
+			return rest, at.Format(form[1])
+		}
+		// Without a year it is the last one before the message.
+		if at, err := time.Parse(form[0], found[1]+said.Format(" 2006")); err == nil {
+			if at.After(said) {
+				at = at.AddDate(-1, 0, 0)
+			}
+			return rest, at.Format(form[1])
+		}
+	}
+	return rest, ""
+}
+
+// dateBefore is the date that a word like "yesterday" means in a message of that day. Of a week only the month is sure
+// enough.
+func dateBefore(word string, said time.Time) string {
+	switch word {
+	case "yesterday":
+		return said.AddDate(0, 0, -1).Format(time.DateOnly)
+	case "last month":
+		return said.AddDate(0, 0, -said.Day()).Format("2006-01")
+	case "last year":
+		return said.AddDate(-1, 0, 0).Format("2006")
+	case "this year":
+		return said.Format("2006")
+	}
+	return said.Format("2006-01")
 }

@@ -65,14 +65,30 @@ var told = map[string]string{
 	"I’m no longer allergic to walnuts.":                              "The user is no longer allergic to walnuts.",
 
 	// introductions
-	"Hi, I'm Ada, and I'm from Porto.":                    "The user's name is Ada. / The user is from Porto.",
-	"Hello! I am a night nurse and I work nights.":        "The user is a night nurse. / The user works nights.",
-	"I'm 34 years old. I'm married to Jonas.":             "The user is 34 years old. / The user is married to Jonas.",
-	"People call me Addy. I have a dog called Bruno.":     "The user's name is Addy. / The user's dog is called Bruno.",
-	"I'm vegetarian, and I keep 14 chickens.":             "The user is vegetarian. / The user keeps 14 chickens.",
-	"I'm German and I speak Portuguese.":                  "The user is German. / The user speaks Portuguese.",
-	"I have two daughters, and I love Boccherini.":        "The user has two daughters. / The user loves Boccherini.",
-	"I live in Graz, and I'm learning to play the cello.": "The user lives in Graz. / The user is learning to play the cello.",
+	"My name is Ana Lindqvist.":                                        "The user's name is Ana Lindqvist.",
+	"Hello, my name's Tom and I'm new here":                            "The user's name is Tom.",
+	"I'm allergic to peanuts and shellfish.":                           "The user is allergic to peanuts and shellfish.",
+	"I've been allergic to bee stings since I was a child.":            "The user is allergic to bee stings.",
+	"I live in St. Gallen with my two cats.":                           "The user lives in St. Gallen.",
+	"We live in Graz.":                                                 "The user lives in Graz.",
+	"I work as a part-time nurse.":                                     "The user works as a part-time nurse.",
+	"I work as a teacher at a primary school.":                         "The user works as a teacher at a primary school.",
+	"My dog is called Biscuit.":                                        "The user's dog is called Biscuit.",
+	"My dog's name is Dr. Woof.":                                       "The user's dog is called Dr. Woof.",
+	"I'm vegetarian.":                                                  "The user is vegetarian.",
+	"I am a vegan, by the way.":                                        "The user is vegan.",
+	"My sister's name is Mira.":                                        "The user's sister is called Mira.",
+	"I love hiking.":                                                   "The user loves hiking.",
+	"I love the C. elegans worm.":                                      "The user loves the C. elegans worm.",
+	"I love the C++ language and I use Emacs - for everything really.": "The user loves the C++ language. / The user uses Emacs.",
+	"Hi, I'm Ada, and I'm from Porto.":                                 "The user's name is Ada. / The user is from Porto.",
+	"Hello! I am a night nurse and I work nights.":                     "The user is a night nurse. / The user works nights.",
+	"I'm 34 years old. I'm married to Jonas.":                          "The user is 34 years old. / The user is married to Jonas.",
+	"People call me Addy. I have a dog called Bruno.":                  "The user's name is Addy. / The user's dog is called Bruno.",
+	"I'm vegetarian, and I keep 14 chickens.":                          "The user is vegetarian. / The user keeps 14 chickens.",
+	"I'm German and I speak Portuguese.":                               "The user is German. / The user speaks Portuguese.",
+	"I have two daughters, and I love Boccherini.":                     "The user has two daughters. / The user loves Boccherini.",
+	"I live in Graz, and I'm learning to play the cello.":              "The user lives in Graz. / The user is learning to play the cello.",
 }
 
 func TestWhatPeopleSayOfThemselvesBecomesFacts(t *testing.T) {
@@ -116,47 +132,6 @@ func TestFactsPassTheGate(t *testing.T) {
 			if c.Inbox || len(c.Evidence) != 1 {
 				t.Errorf("%s: %+v", said, c)
 			}
-		}
-	}
-}
-
-// introductions are how people begin, and the facts that it makes.
-var introductions = map[string]string{
-	"My name is Ana Lindqvist.":                                        "The user's name is Ana Lindqvist.",
-	"Hello, my name's Tom and I'm new here":                            "The user's name is Tom.",
-	"I'm allergic to peanuts and shellfish.":                           "The user is allergic to peanuts and shellfish.",
-	"I've been allergic to bee stings since I was a child.":            "The user is allergic to bee stings.",
-	"I live in St. Gallen with my two cats.":                           "The user lives in St. Gallen.",
-	"We live in Graz.":                                                 "The user lives in Graz.",
-	"I work as a part-time nurse.":                                     "The user works as a part-time nurse.",
-	"I work as a teacher at a primary school.":                         "The user works as a teacher at a primary school.",
-	"My dog is called Biscuit.":                                        "The user's dog is called Biscuit.",
-	"My dog's name is Dr. Woof.":                                       "The user's dog is called Dr. Woof.",
-	"I'm vegetarian.":                                                  "The user is vegetarian.",
-	"I am a vegan, by the way.":                                        "The user is vegan.",
-	"My sister's name is Mira.":                                        "The user's sister is called Mira.",
-	"I love hiking.":                                                   "The user loves hiking.",
-	"I love the C. elegans worm.":                                      "The user loves the C. elegans worm.",
-	"I love the C++ language and I use Emacs - for everything really.": "The user loves the C++ language. / The user uses Emacs.",
-}
-
-func TestIntroductionsAreKept(t *testing.T) {
-	t.Parallel()
-	for said, want := range introductions {
-		in := extractor.Input{New: []extractor.Message{{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: said, SaidAt: time.Now()}}}
-		facts, err := extractor.Parse(asJSON(extract)(&Request{Text: extractor.Write(in)}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		verdict := extractor.Gate(in, facts)
-		var kept []string
-		for _, c := range verdict.Candidates {
-			if !c.Inbox {
-				kept = append(kept, c.Fact)
-			}
-		}
-		if got := strings.Join(kept, " / "); got != want {
-			t.Errorf("%s\n got %s\nwant %s, dropped %v", said, got, want, verdict.Dropped)
 		}
 	}
 }
@@ -238,7 +213,7 @@ func TestDecisionsPassTheRules(t *testing.T) {
 		}}
 		question, decided := consolidator.Settle([]extractor.Candidate{candidate}, [][]consolidator.Known{{known}}, consolidator.Rules{})
 		if question.Open() > 0 {
-			answers, err := consolidator.Parse(asJSON(consolidate)(&Request{Text: consolidator.Write(question)}))
+			answers, err := consolidator.Parse(consolidate(&Request{Text: consolidator.Write(question)}))
 			if err != nil {
 				t.Errorf("%s / %s: %v", c.candidate, c.memory, err)
 				continue
@@ -257,7 +232,7 @@ func TestAConsolidationIsAnswered(t *testing.T) {
 		"C4 [preference]: The user likes black tea.\n\nMEMORIES\nM1 [fact, since 2025-03]: The user lives in Lyon.\n" +
 		"M2 [preference]: The user likes tea.\n\nAnswer as JSON."
 	var answer struct{ Decisions []Decision }
-	if err := json.Unmarshal([]byte(asJSON(consolidate)(&Request{Text: text})), &answer); err != nil {
+	if err := json.Unmarshal([]byte(consolidate(&Request{Text: text})), &answer); err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
@@ -318,7 +293,7 @@ func FuzzStructuredAnswers(f *testing.F) {
 				t.Fatalf("%s: %s", name, answer)
 			}
 		}
-		for _, m := range aliased(text, "U") {
+		for _, m := range ReadLines(text, "U") {
 			for _, found := range factsIn(m) {
 				if found.Fact == "" || found.Quote == "" || found.of.thing == "" {
 					t.Fatalf("%+v", found)

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const fourWords = "one two three four"
@@ -82,8 +80,7 @@ func TestFaultsInsideAStream(t *testing.T) {
 		{Answer{Fault: FaultContentFilter, FaultAfter: 2}, "response.incomplete", "one two ", false},
 		{Answer{Fault: FaultEmpty}, "response.completed", "", false},
 		{Answer{Fault: FaultNone}, "response.completed", "NONE", false},
-		{Answer{Fault: FaultSplit}, "response.completed", fourWords, false},
-		{Answer{Fault: FaultTwoItems, FaultAfter: 2}, "response.completed", fourWords, false},
+		{Answer{Fault: FaultRefusal}, "response.completed", textFaults[FaultRefusal], false},
 	} {
 		t.Run(string(c.answer.Fault), func(t *testing.T) {
 			t.Parallel()
@@ -102,26 +99,6 @@ func TestFaultsInsideAStream(t *testing.T) {
 				t.Errorf("%v: sent %q, hung up %v", err, ended.Sent, ended.HungUp)
 			}
 		})
-	}
-}
-
-func TestTextFaults(t *testing.T) {
-	t.Parallel()
-	said := func(fault Fault) string {
-		_, raw := ask(t, faulty(t, Answer{Fault: fault}), body(t, map[string]any{"prompt": map[string]any{"id": "pmpt_7"}}))
-		return text(t, raw)
-	}
-	if got := said(FaultNone); got != "NONE" {
-		t.Errorf("none: %q", got)
-	}
-	if got := said(FaultRefusal); !strings.HasPrefix(got, "I'm sorry, but I can't") {
-		t.Errorf("refusal: %q", got)
-	}
-	if !repeats(said(FaultLoop)) {
-		t.Error("loop: does not repeat itself")
-	}
-	if got := said(FaultEmpty); got != "" {
-		t.Errorf("empty: %q", got)
 	}
 }
 
@@ -221,19 +198,6 @@ func TestGateHoldsAStreamBetweenPieces(t *testing.T) {
 	}
 }
 
-func TestFailFirst(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{Script: FailFirst(2, Answer{Fault: Fault503})})
-	var got []int
-	for range 4 {
-		response, _ := ask(t, l, body(t, nil))
-		got = append(got, response.StatusCode)
-	}
-	if diff := cmp.Diff([]int{503, 503, 200, 200}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestDirectives(t *testing.T) {
 	t.Parallel()
 	main := func(recent, current string) *Request {
@@ -268,7 +232,7 @@ func TestADirectiveWorksOverHTTPAndIsNotEchoed(t *testing.T) {
 	if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "1" {
 		t.Errorf("%d %v", response.StatusCode, response.Header)
 	}
-	if _, raw := ask(t, l, body(t, map[string]any{"input": "My cat is Tom. [[offline:split]]"})); strings.Contains(text(t, raw), "[[") {
+	if _, raw := ask(t, l, body(t, map[string]any{"input": "My cat is Tom. [[offline:slow=1ms]]"})); strings.Contains(text(t, raw), "[[") {
 		t.Errorf("echoed: %s", raw)
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"regexp"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -24,12 +22,6 @@ var (
 
 // hostedModel is the model behind a hosted prompt that names none.
 const hostedModel = "gpt-5.6-luna"
-
-// invalidBytes are sent in place of their replacement characters, which the text holds.
-const (
-	invalidBytes       = "\xff\xfe"
-	invalidReplacement = "\uFFFD\uFFFD"
-)
 
 // purpose is what a request says in its metadata that it is for: a kind, and how it is answered.
 type purpose struct {
@@ -48,7 +40,7 @@ var purposes = map[string]purpose{
 	"topic":       {KindTopic, summarize},
 	"rewrite":     {KindRewrite, rewrite},
 	"extract":     {KindExtract, asJSON(extract)},
-	"consolidate": {KindConsolidate, asJSON(consolidate)},
+	"consolidate": {KindConsolidate, consolidate},
 	"entities":    {KindEntities, asJSON(nameEntities)},
 }
 
@@ -68,18 +60,11 @@ type generation struct {
 	ctx     context.Context
 
 	id     string
-	items  []item
+	item   string // the id of the output's only message
 	pieces []string
 	text   string // the pieces together
 	reason string // why the answer is incomplete, "" when it is complete
 	usage  Usage
-}
-
-// item is one message of the output.
-type item struct {
-	id   string
-	to   int // the piece after its text
-	text string
 }
 
 // responses answers POST /v1/responses.
@@ -172,22 +157,10 @@ func receive[T any](ctx context.Context, s *Server, signal <-chan T) error {
 }
 
 func (s *Server) newGeneration(ctx context.Context, request *Request, answer Answer) *generation {
-	number := s.nextID.Add(1)
-	g := &generation{server: s, request: request, answer: answer, ctx: ctx, id: fmt.Sprintf("resp_%s%08x", s.idPrefix, number)}
+	id := fmt.Sprintf("%s%08x", s.idPrefix, s.nextID.Add(1))
+	g := &generation{server: s, request: request, answer: answer, ctx: ctx, id: "resp_" + id, item: "msg_" + id}
 	g.planPieces()
 	g.text = strings.Join(g.pieces, "")
-	after := g.answer.FaultAfter
-	if answer.Fault == FaultTwoItems && 0 < after && after < len(g.pieces) {
-		g.items = []item{{to: after, text: strings.Join(g.pieces[:after], "")}}
-	}
-	from := 0
-	for _, first := range g.items {
-		from = first.to
-	}
-	g.items = append(g.items, item{to: len(g.pieces), text: strings.Join(g.pieces[from:], "")})
-	for n := range g.items {
-		g.items[n].id = fmt.Sprintf("msg_%s%08x%02d", s.idPrefix, number, n)
-	}
 	if answer.Usage != nil {
 		g.usage = *answer.Usage
 	} else {
@@ -208,10 +181,6 @@ func (g *generation) planPieces() {
 		g.pieces, g.reason = g.pieces[:after], "max_output_tokens"
 	case FaultContentFilter:
 		g.pieces, g.reason = g.pieces[:after], "content_filter"
-	case FaultLongLine:
-		g.pieces = slices.Insert(g.pieces, after, strings.Repeat("long ", (1<<20)/5+1))
-	case FaultInvalidUTF8:
-		g.pieces = slices.Insert(g.pieces, after, invalidReplacement)
 	default:
 		limit := g.request.MaxOutputTokens
 		if limit > 0 && countTokens(text) > limit {
@@ -260,12 +229,9 @@ type object map[string]any
 // object is the whole response in one of its statuses.
 func (g *generation) object(status string) object {
 	r, u := g.request, g.usage
-	metadata := map[string]string{}
-	maps.Copy(metadata, r.Metadata)
-	metadata["throughline_model"] = "offline" // this is no provider
 	o := object{
 		"id": g.id, "object": "response", "created_at": r.At.Unix(), "status": status, "error": nil, "incomplete_details": nil,
-		"model": cmp.Or(r.Model, hostedModel), "output": []any{}, "usage": nil, "metadata": metadata, "store": r.Store,
+		"model": cmp.Or(r.Model, hostedModel), "output": []any{}, "usage": nil, "metadata": r.Metadata, "store": r.Store,
 		"parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{},
 	}
 	switch status {
@@ -275,11 +241,7 @@ func (g *generation) object(status string) object {
 		if g.reason != "" {
 			o["incomplete_details"] = object{"reason": g.reason}
 		}
-		output := make([]object, len(g.items))
-		for n, i := range g.items {
-			output[n] = i.object(status)
-		}
-		o["output"], o["usage"] = output, object{
+		o["output"], o["usage"] = []object{g.message(status)}, object{
 			"input_tokens": u.Input, "input_tokens_details": object{"cached_tokens": u.Cached},
 			"output_tokens": u.Output, "output_tokens_details": object{"reasoning_tokens": u.Reasoning},
 			"total_tokens": u.Input + u.Output,
@@ -288,13 +250,13 @@ func (g *generation) object(status string) object {
 	return o
 }
 
-// object is the message, without content while it is in progress.
-func (i item) object(status string) object {
+// message is the message of the output, without content while it is in progress.
+func (g *generation) message(status string) object {
 	content := []object{}
 	if status != statusInProgress {
-		content = append(content, part(i.text))
+		content = append(content, part(g.text))
 	}
-	return object{"id": i.id, "type": "message", "status": status, "role": "assistant", "content": content}
+	return object{"id": g.item, "type": "message", "status": status, "role": "assistant", "content": content}
 }
 
 func part(text string) object {

@@ -218,11 +218,11 @@ func (c claim) graph() ([]Entity, []Relationship) {
 // nameEntities answers a request for the entities of memories. Each names its memory.
 func nameEntities(r *Request) object {
 	entities, relationships := []Entity{}, []Relationship{}
-	for _, m := range aliased(r.Text, "M") {
-		c, _ := claimIn(m.text) // nothing is named by none
+	for _, m := range ReadLines(r.Text, "M") {
+		c, _ := claimIn(m.Text) // nothing is named by none
 		named, related := c.graph()
 		for n := range named {
-			named[n].Memory, related[n].Memory = m.alias, m.alias
+			named[n].Memory, related[n].Memory = m.Alias, m.Alias
 		}
 		entities, relationships = append(entities, named...), append(relationships, related...)
 	}

@@ -25,8 +25,6 @@ type Options struct {
 	// Logger logs once that this is the offline model, and each request at debug level (sizes and
 	// ids, never content). nil logs nothing.
 	Logger *slog.Logger
-	// Embedder is the name that /v1/models lists for the vectors of meaning that there are; "" is Hashing.
-	Embedder string
 	// PieceDelay is the pause before each piece (word) of a streamed text; 0 is as fast as possible.
 	PieceDelay time.Duration
 	// Script decides the answer of a request. It runs on the request's goroutine and may be called
@@ -34,6 +32,8 @@ type Options struct {
 	Script func(*Request) Answer
 	// Embed makes the vector of a text, of so many dimensions if it can; nil makes one of the words.
 	Embed func(text string, dimensions int) []float32
+	// Idle is how long Start keeps a connection without requests; 0 for ever.
+	Idle time.Duration
 }
 
 // Server is the offline model as an http.Handler. Make one with New and Close it at the end.
@@ -61,7 +61,6 @@ func New(options Options) *Server {
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.mux.HandleFunc("POST /v1/responses", s.responses)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
-	s.mux.HandleFunc("GET /v1/models", s.listModels)
 	s.log.Info("offline model: replies are made from the prompt alone, no provider is asked")
 	return s
 }
@@ -70,7 +69,6 @@ func New(options Options) *Server {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.running.RLock()
 	defer s.running.RUnlock()
-	w.Header().Set("X-Throughline-Model", "offline")
 	r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)
 	switch {
 	case s.closing.Err() != nil:
@@ -108,7 +106,7 @@ func Start(options Options) (*Listening, error) {
 	}
 	model := New(options)
 	// No write timeout: streams may last as long as the caller stays.
-	server := &http.Server{Handler: model, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: model, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: options.Idle}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	stop := sync.OnceValue(func() error {
@@ -143,15 +141,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) (raw []b
 	s.journal.refused(r.Method + " " + r.URL.Path + ": " + err.Error())
 	s.sendError(w, apiError{Status: http.StatusBadRequest, Message: "We could not parse the JSON body of your request.", Type: invalidRequest})
 	return raw, false
-}
-
-// listModels answers GET /v1/models.
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
-	var models []object
-	for _, name := range []string{"gpt-5.6-terra", "gpt-5.6-sol", hostedModel, "text-embedding-3-small", cmp.Or(s.options.Embedder, Hashing)} {
-		models = append(models, object{"id": name, "object": "model", "created": 0, "owned_by": "throughline-offline"})
-	}
-	s.sendJSON(w, http.StatusOK, object{"object": "list", "data": models})
 }
 
 const invalidRequest = "invalid_request_error"

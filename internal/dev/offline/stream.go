@@ -3,6 +3,7 @@ package offline
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -31,18 +32,10 @@ func (g *generation) whole(w http.ResponseWriter) error {
 		g.recordSent(len(g.text))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if _, err := w.Write(g.withBadBytes(mustJSON(g.object(status)))); err != nil {
+	if _, err := w.Write(mustJSON(g.object(status))); err != nil {
 		return errGone
 	}
 	return nil
-}
-
-// withBadBytes puts the bytes of FaultInvalidUTF8 into a text.
-func (g *generation) withBadBytes(text []byte) []byte {
-	if g.answer.Fault == FaultInvalidUTF8 {
-		return bytes.Replace(text, []byte(invalidReplacement), []byte(invalidBytes), 1)
-	}
-	return text
 }
 
 // mustJSON encodes an answer's own structures, so it cannot fail.
@@ -75,11 +68,14 @@ func (g *generation) stream(w http.ResponseWriter) error {
 	out := &eventWriter{generation: g, w: w, control: http.NewResponseController(w)}
 	out.emit("response.created", object{"response": g.object(statusInProgress)})
 	out.emit("response.in_progress", object{"response": g.object(statusInProgress)})
-	out.openItem(0)
+	out.emit("response.output_item.added", object{"output_index": 0, "item": g.message(statusInProgress)})
+	out.emit("response.content_part.added", g.ofPart(object{"part": part("")}))
 	out.flush()
 	ended, err := out.sendText()
 	if !ended && err == nil {
-		out.closeItem(len(g.items)-1, g.status())
+		out.emit("response.output_text.done", g.ofPart(object{"text": g.text, "logprobs": []any{}}))
+		out.emit("response.content_part.done", g.ofPart(object{"part": part(g.text)}))
+		out.emit("response.output_item.done", object{"output_index": 0, "item": g.message(g.status())})
 		out.emit("response."+g.status(), object{"response": g.object(g.status())})
 		out.flush()
 	}
@@ -88,8 +84,6 @@ func (g *generation) stream(w http.ResponseWriter) error {
 	}
 	return err
 }
-
-const deltaEvent = "response.output_text.delta"
 
 // eventWriter writes server-sent events. It keeps the first error and writes nothing after it.
 type eventWriter struct {
@@ -103,7 +97,7 @@ type eventWriter struct {
 // sendText sends the pieces, with the gate and the fault between them. It reports whether a fault ended the stream.
 func (o *eventWriter) sendText() (ended bool, err error) {
 	due := time.Now() // for the next piece: a slow write does not delay the pieces after it
-	sent, current := 0, 0
+	sent := 0
 	for n := range len(o.pieces) + 1 {
 		if o.answer.Gate != nil && n == o.answer.GateAfter {
 			if err := receive(o.ctx, o.server, o.answer.Gate); err != nil {
@@ -122,16 +116,8 @@ func (o *eventWriter) sendText() (ended bool, err error) {
 		if err := o.server.pause(o.ctx, time.Until(due)); err != nil {
 			return false, err
 		}
-		if n == o.items[current].to {
-			o.closeItem(current, statusCompleted)
-			current++
-			o.openItem(current)
-		}
-		if o.answer.Fault != FaultNoDeltas && o.answer.Fault != FaultOnlyEnd {
-			o.emit(deltaEvent, o.at(current, object{"delta": o.pieces[n], "logprobs": []any{}}))
-			o.flush()
-		}
-		if o.err != nil {
+		o.emit("response.output_text.delta", o.ofPart(object{"delta": o.pieces[n], "logprobs": []any{}}))
+		if o.flush(); o.err != nil {
 			return false, errGone
 		}
 		sent += len(o.pieces[n])
@@ -158,56 +144,18 @@ func (o *eventWriter) fail() (ended bool, err error) {
 	return true, nil
 }
 
-// at says of which item an event's fields are.
-func (o *eventWriter) at(number int, fields object) object {
-	fields["item_id"], fields["output_index"], fields["content_index"] = o.items[number].id, number, 0
+// ofPart says that an event's fields are of the message's only part.
+func (g *generation) ofPart(fields object) object {
+	fields["item_id"], fields["output_index"], fields["content_index"] = g.item, 0, 0
 	return fields
 }
 
-func (o *eventWriter) openItem(number int) {
-	if o.answer.Fault == FaultOnlyEnd {
-		return
-	}
-	o.emit("response.output_item.added", object{"output_index": number, "item": o.items[number].object(statusInProgress)})
-	o.emit("response.content_part.added", o.at(number, object{"part": part("")}))
-}
-
-func (o *eventWriter) closeItem(number int, status string) {
-	if o.answer.Fault == FaultOnlyEnd {
-		return
-	}
-	item := o.items[number]
-	o.emit("response.output_text.done", o.at(number, object{"text": item.text, "logprobs": []any{}}))
-	o.emit("response.content_part.done", o.at(number, object{"part": part(item.text)}))
-	o.emit("response.output_item.done", object{"output_index": number, "item": item.object(status)})
-}
-
-// emit writes one event with its type and number; FaultSplit writes and flushes each byte alone.
+// emit writes one event with its type and number.
 func (o *eventWriter) emit(kind string, fields object) {
 	fields["type"], fields["sequence_number"] = kind, o.number
 	o.number++
-	end := "\n"
-	if o.answer.Fault == FaultCRLF {
-		end = "\r\n"
-	}
-	payload := mustJSON(fields)
-	if kind == deltaEvent {
-		payload = o.withBadBytes(payload)
-	}
-	event := []byte("event: " + kind + end + "data: " + string(payload) + end + end)
-	if o.answer.Fault != FaultSplit {
-		o.write(event)
-		return
-	}
-	for _, b := range event {
-		o.write([]byte{b})
-		o.flush()
-	}
-}
-
-func (o *eventWriter) write(b []byte) {
 	if o.err == nil {
-		_, o.err = o.w.Write(b)
+		_, o.err = fmt.Fprintf(o.w, "event: %s\ndata: %s\n\n", kind, mustJSON(fields))
 	}
 }
 

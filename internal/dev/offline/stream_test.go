@@ -2,7 +2,6 @@ package offline
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,9 +23,6 @@ func TestStreamHasEveryEventInOrder(t *testing.T) {
 	if got := response.Header.Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
 		t.Errorf("content type %q", got)
 	}
-	if got := response.Header.Get("X-Throughline-Model"); got != "offline" {
-		t.Errorf("model header %q", got)
-	}
 	all := events(t, raw)
 	if diff := cmp.Diff(fullSequence, names(all)); diff != "" {
 		t.Error(diff)
@@ -40,8 +36,7 @@ func TestStreamHasEveryEventInOrder(t *testing.T) {
 		t.Errorf("deltas add up to %q", got)
 	}
 	last, _ := all[len(all)-1].data["response"].(map[string]any)
-	want := map[string]any{"throughline_model": "offline", "purpose": "test"}
-	if diff := cmp.Diff(want, last["metadata"]); diff != "" {
+	if diff := cmp.Diff(map[string]any{"purpose": "test"}, last["metadata"]); diff != "" {
 		t.Error(diff)
 	}
 	final, err := json.Marshal(last)
@@ -51,48 +46,6 @@ func TestStreamHasEveryEventInOrder(t *testing.T) {
 	if got := text(t, final); got != said {
 		t.Errorf("the final response says %q", got)
 	}
-}
-
-// The ways to tell a text: each has the whole of it in its last event.
-func TestOtherWaysToTellAText(t *testing.T) {
-	t.Parallel()
-	item := fullSequence[2:8] // from output_item.added to output_item.done
-	for _, c := range []struct {
-		answer Answer
-		want   []string
-		texts  []string // of the items
-	}{
-		{Answer{Fault: FaultTwoItems, FaultAfter: 2}, slices.Concat(fullSequence[:2], item, item, fullSequence[8:]), []string{"one two ", "three four"}},
-		{Answer{Fault: FaultTwoItems}, fullSequence, []string{fourWords}},
-		{Answer{Fault: FaultTwoItems, FaultAfter: 9}, fullSequence, []string{fourWords}},
-		{Answer{Fault: FaultNoDeltas}, slices.Concat(fullSequence[:4], fullSequence[5:]), []string{fourWords}},
-		{Answer{Fault: FaultOnlyEnd}, slices.Concat(fullSequence[:2], fullSequence[8:]), []string{fourWords}},
-	} {
-		c.answer.Text = fourWords
-		_, raw := ask(t, faulty(t, c.answer), body(t, map[string]any{"stream": true}))
-		all := events(t, raw)
-		if diff := cmp.Diff(c.want, names(all)); diff != "" {
-			t.Errorf("%s: %s", c.answer.Fault, diff)
-		}
-		if got := textsOf(all[len(all)-1].data); !slices.Equal(got, c.texts) {
-			t.Errorf("%s: the items say %q, want %q", c.answer.Fault, got, c.texts)
-		}
-	}
-}
-
-// textsOf are the texts of the items in a last event.
-func textsOf(event map[string]any) []string {
-	var texts []string
-	response, _ := event["response"].(map[string]any)
-	items, _ := response["output"].([]any)
-	for _, item := range items {
-		content, _ := item.(map[string]any)["content"].([]any)
-		for _, part := range content {
-			text, _ := part.(map[string]any)["text"].(string)
-			texts = append(texts, text)
-		}
-	}
-	return texts
 }
 
 func TestUsageIsCounted(t *testing.T) {

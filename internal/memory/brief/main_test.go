@@ -46,7 +46,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *ri
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	client := llm.New(llm.Config{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
+	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)
 	r := &rig{t: t, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = brief.Config{

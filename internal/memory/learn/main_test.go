@@ -48,7 +48,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*learn.Config)) *ri
 	}
 	t.Cleanup(pool.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
-	client := llm.New(llm.Config{
+	client := llm.New(llm.Settings{
 		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Record: postgres.NewUsage(pool, r.logs.Logger()).Record,
 	})
 	t.Cleanup(client.Close)

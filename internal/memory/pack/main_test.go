@@ -50,7 +50,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*pack.Config)) *rig
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	client := llm.New(llm.Config{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
+	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = pack.Config{

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 func rewriter(t *testing.T, script testkit.Script, timeout time.Duration) (*rewrite.Rewriter, *testkit.Model) {
 	t.Helper()
 	model := testkit.NewModel(t, script)
-	client := llm.New(llm.Config{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
+	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)
 	return rewrite.New(rewrite.Config{Writer: client, Model: "small", Metrics: metrics.New(), Timeout: timeout}), model
 }

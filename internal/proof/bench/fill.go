@@ -165,7 +165,7 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 		select $1, format('The user keeps a %s in the %s.', thing, place), 1 from unnest($2::text[]) thing, unnest($3::text[]) place`,
 		idOf("user", 0), knownThings, knownPlaces))
 	kit.Check(kit.Exec(ctx, conn, "insert into public.memory_users (user_id, fades_at) select id, null from auth.users"))
-	vectors := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: b.system.Embedder.BaseURL(), APIKey: "none", Model: embedder.Model})
+	vectors := llm.NewEmbedder(llm.Settings{BaseURL: b.system.Embedder.BaseURL(), APIKey: "none"}, embedder.Model)
 	defer vectors.Close()
 	b.embedMemories(ctx, vectors)
 	kit.Check(kit.Exec(ctx, conn, `insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
@@ -193,11 +193,11 @@ const embedding = 15 * time.Millisecond
 // measureRecall measures what it costs to find turns that left the prompt, and what is known of the user: by how much
 // later a first delta comes. The program as shipped and stripped is asked by turns, in the same chats.
 func measureRecall(ctx context.Context, b *bench, t *table) {
-	embedder := kit.Must(people.StartModel(ctx, func(*offline.Request) offline.Answer { return offline.Answer{Latency: embedding} }, &said.Subjects))
-	b.later(func() error { embedder.Close(); return nil })
-	b.fillTalks(ctx, embedder.Base)
+	embedder := kit.Must(people.StartModel(func(*offline.Request) offline.Answer { return offline.Answer{Latency: embedding} }, &said.Subjects))
+	b.later(embedder.Close)
+	b.fillTalks(ctx, embedder.BaseURL())
 	// Without workers, so that both leave the chat's jobs alone.
-	vectors := map[string]string{"EMBEDDING_MODEL": said.Subjects.Model(), "EMBEDDING_BASE_URL": embedder.Base}
+	vectors := map[string]string{"EMBEDDING_MODEL": said.Subjects.Model(), "EMBEDDING_BASE_URL": embedder.BaseURL()}
 	ours := b.serve(ctx, b.system, shipped, vectors, "--no-workers")
 	bare := b.serve(ctx, b.system, stripped, nil, "--no-workers")
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it protects nothing
@@ -298,7 +298,7 @@ func (b *bench) fillTalks(ctx context.Context, vectors string) {
 		return
 	}
 	defer kit.In("fill")
-	by := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: vectors, APIKey: "none", Model: said.Subjects.Model()})
+	by := llm.NewEmbedder(llm.Settings{BaseURL: vectors, APIKey: "none"}, said.Subjects.Model())
 	defer by.Close()
 	var talks []talk
 	for n, turns := range append([]int{b.of(2000), b.of(20_000)}, slices.Repeat([]int{b.of(200) + shortTurns}, 20)...) {

@@ -39,7 +39,7 @@ func playRole(args []string) bool {
 		if args[0] == rolesOf+roleRelay {
 			handler = relay(args[1])
 		}
-		address, stop, err := kit.Serve(ctx, handler, 0)
+		address, stop, err := kit.Serve(ctx, handler)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ type endpoint struct {
 // startModel starts the model of a part, and a bare relay behind one that is measured. With a script it is the system's.
 func (b *bench) startModel(ctx context.Context, script people.Script) {
 	if b.script = script; script != nil {
-		b.model = endpoint{name: roleModel, address: strings.TrimSuffix(b.system.Model.Base, "/v1")}
+		b.model = endpoint{name: roleModel, address: strings.TrimSuffix(b.system.Model.BaseURL(), "/v1")}
 		return
 	}
 	self := kit.Must(os.Executable())

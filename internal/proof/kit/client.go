@@ -85,14 +85,13 @@ func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// Serve serves a handler on a free port of loopback and returns its base URL. Idle connections are closed after a
-// time, 0 for never. The caller calls stop.
-func Serve(ctx context.Context, handler http.Handler, idle time.Duration) (base string, stop func(), err error) {
+// Serve serves a handler on a free port of loopback and returns its base URL. The caller calls stop.
+func Serve(ctx context.Context, handler http.Handler) (base string, stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

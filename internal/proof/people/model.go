@@ -2,8 +2,6 @@ package people
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
-	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // Script decides what the model answers. The zero Answer is the offline model's own.
@@ -26,10 +23,7 @@ type Script func(*offline.Request) offline.Answer
 // Model is the offline model with a script, in this process, so that it is never killed. It is strict: a call that is not
 // as the contract has it is kept for Irregular.
 type Model struct {
-	*offline.Server
-	Base string // what clients take as their base URL; it ends in /v1
-	// Close ends all answers and closes all connections.
-	Close func()
+	*offline.Listening
 
 	mu  sync.Mutex
 	odd []string
@@ -39,9 +33,10 @@ type Model struct {
 var schemas = map[string]string{"extract": "extracted_facts", "consolidate": "decisions", "entities": "entities"}
 
 // StartModel starts a model. Subjects make the vectors; nil leaves them to the offline model.
-func StartModel(ctx context.Context, script Script, vectors *Subjects) (*Model, error) {
-	m := &Model{}
-	options := offline.Options{Script: func(r *offline.Request) offline.Answer {
+func StartModel(script Script, vectors *Subjects) (m *Model, err error) {
+	m = &Model{}
+	// Idle connections are closed soon, as providers do: what stays open is then held by the program.
+	options := offline.Options{Idle: 3 * time.Second, Script: func(r *offline.Request) offline.Answer {
 		if r.Kind != offline.KindEmbedding {
 			m.look(r)
 		}
@@ -53,11 +48,7 @@ func StartModel(ctx context.Context, script Script, vectors *Subjects) (*Model, 
 	if vectors != nil {
 		options.Embed = func(text string, _ int) []float32 { return vectors.Vector(text) }
 	}
-	m.Server = offline.New(options)
-	// Idle connections are closed soon, as providers do: what stays open is then held by the program.
-	base, stop, err := kit.Serve(ctx, m.Server, 3*time.Second)
-	m.Base = base + "/v1"
-	m.Close = func() { stop(); m.Server.Close() }
+	m.Listening, err = offline.Start(options)
 	return m, err
 }
 
@@ -71,7 +62,7 @@ func (m *Model) look(r *offline.Request) {
 		odd = purpose + ": it is to be stored"
 	case schemas[purpose] != "" && (format.Type != "json_schema" || format.Name != schemas[purpose] || !bytes.Contains(r.Body, []byte(`"strict":true`))):
 		odd = fmt.Sprintf("%s: no strict schema with the name %s: %+v", purpose, schemas[purpose], format)
-	case purpose == "extract" && !strings.Contains("\n"+r.Text, newMessages):
+	case purpose == "extract" && offline.NewMessages(r.Text) == "":
 		odd = "an extraction without NEW MESSAGES"
 	}
 	m.mu.Lock()
@@ -94,52 +85,6 @@ func (m *Model) Irregular() error {
 		return nil
 	}
 	return errors.New("the model: " + strings.Join(odd, "; "))
-}
-
-const newMessages = "\nNEW MESSAGES"
-
-// Line is a line of what an extraction or a consolidation reads: U1, A2, C1 or M1, when it was said, and its text.
-type Line struct{ Alias, Date, Text string }
-
-// ReadLines returns the lines that begin with an alias with one of the letters, each with what follows it.
-func ReadLines(input, letters string) (lines []Line) {
-	for one := range strings.SplitSeq(input, "\n") {
-		if found := aliased.FindStringSubmatch(one); found != nil && strings.ContainsRune(letters, rune(found[1][0])) {
-			lines = append(lines, Line{Alias: found[1], Date: found[2], Text: found[3]})
-		} else if len(lines) > 0 {
-			lines[len(lines)-1].Text += "\n" + one
-		}
-	}
-	for n := range lines {
-		lines[n].Text = strings.TrimRight(lines[n].Text, "\n ")
-	}
-	return lines
-}
-
-// NewMessages returns the messages that an extraction is about.
-func NewMessages(input string) []Line {
-	_, fresh, _ := strings.Cut("\n"+input, newMessages)
-	return ReadLines(fresh, "UA")
-}
-
-// Decide answers a consolidation: what is decided on each candidate beside the memories that it is shown with. nil adds it.
-func Decide(input string, decide func(candidate Line, memories []Line) *offline.Decision) string {
-	var candidates, memories []Line
-	for _, one := range ReadLines(input, "CM") {
-		one.Text, _, _ = strings.Cut(one.Text, "\n\n")
-		if one.Alias[0] == 'C' {
-			candidates = append(candidates, one)
-		} else {
-			memories = append(memories, one)
-		}
-	}
-	decisions := []offline.Decision{}
-	for _, one := range candidates {
-		decision := cmp.Or(decide(one, memories), &offline.Decision{Action: "ADD", Reason: "It is new."})
-		decision.Candidate = one.Alias
-		decisions = append(decisions, *decision)
-	}
-	return Encode(map[string]any{"decisions": decisions})
 }
 
 // Keep is a fact as a good model proposes it: what to keep, and the words of the message that say it.

@@ -101,7 +101,7 @@ func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err e
 	kit.Check(os.Mkdir(s.temporary(), 0o700))
 	fmt.Fprintln(progress, "building the program, starting Postgres and the models")
 	kit.Check(kit.Build(ctx, plan.Source, s.program(), plan.Build...))
-	s.Model = kit.Must(StartModel(ctx, plan.Script, plan.Subjects))
+	s.Model = kit.Must(StartModel(plan.Script, plan.Subjects))
 	s.Postgres = kit.Must(kit.StartPostgres(ctx, plan.Postgres, s.program()))
 	s.Admin = kit.Must(pgxpool.New(ctx, s.Postgres.AdminDSN()))
 	s.set(ctx)
@@ -118,7 +118,7 @@ func (s *System) set(ctx context.Context) {
 	}
 	s.Settings = map[string]string{
 		"DATABASE_URL": dsn, "SUPABASE_JWT_SECRET": kit.Secret, "TMPDIR": s.temporary(),
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.Model.Base,
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.Model.BaseURL(),
 	}
 	switch {
 	case s.plan.NoVector:
@@ -276,7 +276,7 @@ func (s *System) Close(keep bool) error {
 		s.Embedder.Close()
 	}
 	if s.Model != nil {
-		s.Model.Close()
+		errs = append(errs, s.Model.Close())
 	}
 	if s.Admin != nil {
 		s.Admin.Close()

@@ -31,11 +31,11 @@ func TestModelIsStrict(t *testing.T) {
 		"":                     {Metadata: map[string]string{"purpose": "extract"}, Text: "NEW MESSAGES\nU1: hello"},
 	} {
 		r.TextOptions.Format.Type, r.TextOptions.Format.Name, r.Body = "json_schema", "extracted_facts", []byte(`{"strict":true}`)
-		m, err := StartModel(t.Context(), nil, nil)
+		m, err := StartModel(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer m.Close()
+		t.Cleanup(func() { _ = m.Close() })
 		m.look(r)
 		if got := fmt.Sprint(m.Irregular()); want != "" && !strings.Contains(got, want) || want == "" && got != "<nil>" {
 			t.Errorf("%q: %s", want, got)

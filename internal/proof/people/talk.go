@@ -47,7 +47,6 @@ func (r Range) draw(dice *rand.Rand) int { return r.Least + dice.IntN(max(r.Most
 
 var (
 	marks   = regexp.MustCompile(`\b(?:ask|said)\d+\b`)
-	aliased = regexp.MustCompile(`^(?:[-*] )?([UACM]\d+)(?: \[([^\]]*)\])?: ?(.*)$`)
 	inTown  = regexp.MustCompile(`\b(?:lives|works|swims|sings) in\b`)
 	sayings = regexp.MustCompile(`I (?:repair \w+|(?:live|work|swim|sing) in \w+|keep the lantern number \d+)\.`)
 	verb    = regexp.MustCompile(`^I (\w+)`)
@@ -170,7 +169,7 @@ func (t *Talk) Answer(r *offline.Request) offline.Answer {
 	case offline.KindReply:
 		return t.reply(r)
 	case offline.KindExtract:
-		t.reads(r.Text[max(strings.Index(r.Text, newMessages), 0):], wait)
+		t.reads(offline.NewMessages(r.Text), wait)
 		return offline.Answer{Text: extractAll(r.Text), Latency: wait}
 	case offline.KindConsolidate:
 		return t.consolidate(r.Text, 4*wait)
@@ -219,7 +218,7 @@ func (t *Talk) reply(r *offline.Request) offline.Answer {
 // extractAll is a model that makes a memory of what a user says, and of what the assistant said, which nothing may be made of.
 func extractAll(input string) string {
 	facts := []offline.Fact{}
-	for _, line := range NewMessages(input) {
+	for _, line := range offline.ReadLines(offline.NewMessages(input), "UA") {
 		text, _, _ := strings.Cut(line.Text, "\n")
 		if said := sayings.FindString(text); said != "" {
 			fact := Keep(asTold(said), said, line.Alias)
@@ -235,9 +234,9 @@ func extractAll(input string) string {
 // consolidate is a model that closes the town where a user did the same before, and adds everything else.
 func (t *Talk) consolidate(input string, wait time.Duration) offline.Answer {
 	closes := false
-	text := Decide(input, func(c Line, memories []Line) *offline.Decision {
+	text := offline.Decide(input, func(c offline.Line, memories []offline.Line) *offline.Decision {
 		doing := inTown.FindString(c.Text)
-		at := slices.IndexFunc(memories, func(m Line) bool { return doing != "" && doing == inTown.FindString(m.Text) })
+		at := slices.IndexFunc(memories, func(m offline.Line) bool { return doing != "" && doing == inTown.FindString(m.Text) })
 		if at < 0 {
 			return nil
 		}

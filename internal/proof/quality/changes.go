@@ -98,8 +98,8 @@ func tellChains(p *person, chains []chain) {
 }
 
 // hear makes a fact of each step, true since it was said.
-func hear(chains []chain) func([]people.Line) []offline.Fact {
-	return func(later []people.Line) (facts []offline.Fact) {
+func hear(chains []chain) func([]offline.Line) []offline.Fact {
+	return func(later []offline.Line) (facts []offline.Fact) {
 		for _, c := range chains {
 			for step, says := range c.says {
 				if strings.Contains(later[0].Text, says) {
@@ -114,10 +114,10 @@ func hear(chains []chain) func([]people.Line) []offline.Fact {
 }
 
 // supersede decides that a fact takes the place of the one about the same.
-func supersede(chains []chain) func(people.Line, []people.Line) *offline.Decision {
-	return func(c people.Line, memories []people.Line) *offline.Decision {
+func supersede(chains []chain) func(offline.Line, []offline.Line) *offline.Decision {
+	return func(c offline.Line, memories []offline.Line) *offline.Decision {
 		for _, one := range chains {
-			says := func(l people.Line) bool {
+			says := func(l offline.Line) bool {
 				return slices.ContainsFunc(one.facts, func(f string) bool { return strings.Contains(l.Text, f) })
 			}
 			if at := slices.IndexFunc(memories, says); at >= 0 && says(c) {
@@ -194,7 +194,7 @@ func raceWorkers(s *scene, size int) []figure {
 }
 
 // raceFacts makes facts of a message: in other words where the message is marked.
-func raceFacts(later []people.Line) []offline.Fact {
+func raceFacts(later []offline.Line) []offline.Fact {
 	return facts(later[0], truths, func(int) bool { return strings.Contains(later[0].Text, "By the way") })
 }
 

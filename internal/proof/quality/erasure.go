@@ -85,7 +85,7 @@ func canaryIn(text string) string {
 }
 
 // canaryFacts makes facts of the messages about canaries.
-func canaryFacts(later []people.Line) []offline.Fact {
+func canaryFacts(later []offline.Line) []offline.Fact {
 	one, word := later[0], canaryIn(later[0].Text)
 	if word == "" || one.Alias[0] != 'U' {
 		return nil
@@ -97,18 +97,18 @@ func canaryFacts(later []people.Line) []offline.Fact {
 }
 
 // mergeCanaries merges everything into the first memory.
-func mergeCanaries(c people.Line, memories []people.Line) *offline.Decision {
+func mergeCanaries(c offline.Line, memories []offline.Line) *offline.Decision {
 	merged := strings.TrimSuffix(memories[0].Text, ".") + ", and " + strings.ToLower(c.Text[:1]) + c.Text[1:]
 	return &offline.Decision{Action: "UPDATE", Memory: &memories[0].Alias, Merged: &merged, Reason: "More is known."}
 }
 
 // canaryEntities finds the canaries in the memories that it is shown.
-func canaryEntities(memories []people.Line) string {
-	entities, relationships := []map[string]string{}, []map[string]string{}
+func canaryEntities(memories []offline.Line) string {
+	entities, relationships := []offline.Entity{}, []offline.Relationship{}
 	for _, one := range memories {
 		if word := canaryIn(one.Text); word != "" {
-			entities = append(entities, map[string]string{"memory": one.Alias, "name": word, "type": "product"})
-			relationships = append(relationships, map[string]string{"memory": one.Alias, "source": "User", "relationship": "owns", "target": word})
+			entities = append(entities, offline.Entity{Memory: one.Alias, Name: word, Type: "product"})
+			relationships = append(relationships, offline.Relationship{Memory: one.Alias, Source: "User", Relationship: "owns", Target: word})
 		}
 	}
 	return people.Encode(map[string]any{"entities": entities, "relationships": relationships})

@@ -13,7 +13,12 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/demo"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/judge"
+	"github.com/arcoscribe/throughline/internal/llm"
+	limits "github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
@@ -169,7 +174,7 @@ var ofTheDay = regexp.MustCompile(`(?i)\b(?:today|tonight|yesterday|tomorrow|thi
 
 // firstSentence makes a fact of each message of the user: what it says first. As the instructions have it, a question is
 // none, and what is about the day is for the moment.
-func firstSentence(later []people.Line) []offline.Fact {
+func firstSentence(later []offline.Line) []offline.Fact {
 	sentence := later[0].Text
 	if end := strings.IndexAny(sentence, ".!?\n"); end >= 0 {
 		sentence = sentence[:end+1]
@@ -235,4 +240,26 @@ func leaveItOff(s *scene, size int) []figure {
 		s.note(asked, "%s", purpose)
 	}
 	return []figure{s.none(held, ""), s.none(asked, ""), s.none(jobs, ""), s.none(answered, "")}
+}
+
+// judgeKeyless tells what `throughline quality` says of the offline model, which knows some English: what memories are worth
+// without a key.
+func judgeKeyless(s *scene, _ int) (figures []figure) {
+	model := kit.Must(offline.Start(offline.Options{}))
+	defer func() { s.check(model.Close()) }()
+	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL()})
+	defer client.Close()
+	settings := judge.Settings{Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"}, Limits: limits.DefaultLimits()}
+	for _, spoken := range []struct {
+		name      string
+		languages []string
+	}{{"English", []string{"en"}}, {"ten languages", nil}} {
+		report := kit.Must(judge.Judge(s.ctx, client, settings, kit.Must(judge.Cases(spoken.languages...))))
+		kept, of := report.Kept()
+		right, stored := report.Right()
+		figures = append(figures,
+			figure{what: "the offline model keeps, " + spoken.name, text: fmt.Sprintf("%d of %d", kept, of)},
+			figure{what: "of its memories are right, " + spoken.name, text: fmt.Sprintf("%d of %d", right, stored)})
+	}
+	return figures
 }

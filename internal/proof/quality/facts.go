@@ -15,8 +15,8 @@ import (
 )
 
 // tellOne tells a message to a new person, of which the model makes a fact, and returns what is remembered.
-func (s *scene) tellOne(moment time.Time, says, reply string, extract func(people.Line) offline.Fact) []memory {
-	s.play(canned{extract: func(later []people.Line) []offline.Fact {
+func (s *scene) tellOne(moment time.Time, says, reply string, extract func(offline.Line) offline.Fact) []memory {
+	s.play(canned{extract: func(later []offline.Line) []offline.Fact {
 		if !strings.Contains(later[0].Text, says) {
 			return nil
 		}
@@ -38,7 +38,7 @@ func speakLanguages(s *scene, size int) []figure {
 				continue
 			}
 			var calls atomic.Int32
-			stored := s.tellOne(time.Now().Add(-time.Hour), says, "♪", func(one people.Line) offline.Fact {
+			stored := s.tellOne(time.Now().Add(-time.Hour), says, "♪", func(one offline.Line) offline.Fact {
 				text := fact
 				if first := calls.Add(1) == 1; kind == "stubborn" || kind == "second" && first {
 					text = english
@@ -80,8 +80,8 @@ func runLate(s *scene, size int) []figure {
 		moment := time.Now().UTC().AddDate(0, 0, -40-n%30).Truncate(time.Hour)
 		day := moment.AddDate(0, 0, days).Format(time.DateOnly)
 		says := strings.ReplaceAll(event[1], "{n}", fmt.Sprint(n))
-		stored := s.tellOne(moment, says, "I see.", func(one people.Line) offline.Fact {
-			on, err := time.Parse(time.DateOnly, one.Date[:min(len(one.Date), len(time.DateOnly))])
+		stored := s.tellOne(moment, says, "I see.", func(one offline.Line) offline.Fact {
+			on, err := time.Parse(time.DateOnly, one.Note[:min(len(one.Note), len(time.DateOnly))])
 			s.check(err)
 			text := event[2]
 			switch kind {
@@ -157,7 +157,7 @@ func truthOf(content string, known []truth) int {
 }
 
 // facts are what a good model makes of a message that says something known, sometimes in other words.
-func facts(one people.Line, known []truth, inOthers func(n int) bool) (all []offline.Fact) {
+func facts(one offline.Line, known []truth, inOthers func(n int) bool) (all []offline.Fact) {
 	for n, t := range known {
 		if !strings.Contains(one.Text, t.says) {
 			continue
@@ -172,8 +172,8 @@ func facts(one people.Line, known []truth, inOthers func(n int) bool) (all []off
 }
 
 // sameAgain decides that the same in other words is nothing new.
-func sameAgain(known []truth) func(people.Line, []people.Line) *offline.Decision {
-	return func(c people.Line, memories []people.Line) *offline.Decision {
+func sameAgain(known []truth) func(offline.Line, []offline.Line) *offline.Decision {
+	return func(c offline.Line, memories []offline.Line) *offline.Decision {
 		for _, m := range memories {
 			if t := truthOf(c.Text, known); t >= 0 && t == truthOf(m.Text, known) {
 				return &offline.Decision{Action: "NOOP", Memory: &m.Alias, Reason: "It is known."}
@@ -231,9 +231,9 @@ func junkSession(chat, length int, known []truth, on time.Time) (session []said)
 }
 
 // proposeAll is a model that keeps whatever it reads, with the message in which it stands as evidence.
-func proposeAll(known []truth) func([]people.Line) []offline.Fact {
+func proposeAll(known []truth) func([]offline.Line) []offline.Fact {
 	junk := cases("junk", 3)
-	return func(later []people.Line) (proposed []offline.Fact) {
+	return func(later []offline.Line) (proposed []offline.Fact) {
 		one := later[0]
 		first, _, _ := strings.Cut(one.Text, "\n")
 		mark := ""
@@ -247,7 +247,7 @@ func proposeAll(known []truth) func([]people.Line) []offline.Fact {
 		}
 		recites := strings.Contains(one.Text, recited)
 		nextOfUser := "U1"
-		if n := slices.IndexFunc(later, func(m people.Line) bool { return m.Alias[0] == 'U' }); n >= 0 {
+		if n := slices.IndexFunc(later, func(m offline.Line) bool { return m.Alias[0] == 'U' }); n >= 0 {
 			nextOfUser = later[n].Alias
 		}
 		if mark == pasted || recites { // the known, by this message and by the user's next one
@@ -267,7 +267,7 @@ func proposeAll(known []truth) func([]people.Line) []offline.Fact {
 		case one.Alias[0] == 'A':
 			return []offline.Fact{people.Keep("The user's services are healthy: "+first, first, one.Alias)}
 		}
-		return facts(one, known, func(n int) bool { return (len(one.Text)+len(one.Date)+n)%2 == 0 })
+		return facts(one, known, func(n int) bool { return (len(one.Text)+len(one.Note)+n)%2 == 0 })
 	}
 }
 

@@ -44,7 +44,7 @@ const (
 
 // sayPayloads notes the orders that became active memories.
 func (s *scene) sayPayloads(some [][]string) {
-	s.play(canned{extract: func(later []people.Line) []offline.Fact {
+	s.play(canned{extract: func(later []offline.Line) []offline.Fact {
 		one := later[0]
 		if one.Alias[0] != 'U' {
 			return nil

@@ -246,10 +246,10 @@ const (
 
 // canned is what the model answers during a suite. Each function may be nil, and may be called from several goroutines.
 type canned struct {
-	extract  func(later []people.Line) []offline.Fact // of the first of these messages
-	byRule   bool                                     // instead of extract: what the offline model finds by its rules
-	decide   func(candidate people.Line, memories []people.Line) *offline.Decision
-	entities func(memories []people.Line) string
+	extract  func(later []offline.Line) []offline.Fact // of the first of these messages
+	byRule   bool                                      // instead of extract: what the offline model finds by its rules
+	decide   func(candidate offline.Line, memories []offline.Line) *offline.Decision
+	entities func(memories []offline.Line) string
 	reply    func(*offline.Request) string
 	before   func(purpose, input string) // is called before each answer, which waits for its return
 }
@@ -259,10 +259,10 @@ func (s *scene) play(now canned) {
 		now.before = func(string, string) {}
 	}
 	if now.entities == nil {
-		now.entities = func([]people.Line) string { return `{"entities":[],"relationships":[]}` }
+		now.entities = func([]offline.Line) string { return `{"entities":[],"relationships":[]}` }
 	}
 	if now.decide == nil {
-		now.decide = func(people.Line, []people.Line) *offline.Decision { return nil }
+		now.decide = func(offline.Line, []offline.Line) *offline.Decision { return nil }
 	}
 	if now.reply == nil {
 		now.reply = func(*offline.Request) string { return "Noted." }
@@ -284,7 +284,7 @@ func (s *scene) watchVectors(ctx context.Context) error {
 		s.now.Load().before(forVectors, string(body))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		embedder.ServeHTTP(w, r)
-	}), 0)
+	}))
 	return err
 }
 
@@ -294,18 +294,18 @@ func (s *scene) answer(r *offline.Request) (a offline.Answer) {
 	now.before(purpose, r.Text)
 	switch {
 	case purpose == forExtract && !now.byRule:
-		a.Text = now.facts(people.NewMessages(r.Text))
+		a.Text = now.facts(offline.ReadLines(offline.NewMessages(r.Text), "UA"))
 	case purpose == forConsolidate:
-		a.Text = people.Decide(r.Text, now.decide)
+		a.Text = offline.Decide(r.Text, now.decide)
 	case purpose == forEntities:
-		a.Text = now.entities(people.ReadLines(r.Text, "M"))
+		a.Text = now.entities(offline.ReadLines(r.Text, "M"))
 	case purpose == forReply:
 		a.Text = now.reply(r)
 	}
 	return a
 }
 
-func (c *canned) facts(messages []people.Line) string {
+func (c *canned) facts(messages []offline.Line) string {
 	facts := []offline.Fact{}
 	for n := range messages {
 		if c.extract != nil {

@@ -379,7 +379,7 @@ func (a *leakRig) causePanics() {
 // failModel makes replies and folds fail in several ways.
 func (a *leakRig) failModel() {
 	a.t.Helper()
-	for _, directive := range []string{"401", "500", "cut", "failed", "error_event", "invalid_utf8"} {
+	for _, directive := range []string{"401", "500", "cut", "failed", "error_event"} {
 		s, err := a.TryOpen(http.MethodPost, "/v1/message/first", testkit.Body{"content": words["content"] + " [[offline:" + directive + "]]"})
 		if err != nil {
 			a.t.Fatal(err)

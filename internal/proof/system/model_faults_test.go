@@ -81,7 +81,6 @@ var modelCases = []upstreamCase{
 	{name: "no terminal event and no word", directive: "end_early=0", code: "upstream_failed"},
 	{name: "out of tokens", directive: "incomplete", finished: "length"},
 	{name: "content filter", directive: "content_filter", finished: "content_filter"},
-	{name: "a line of a megabyte", directive: "long_line=1", finished: "stop"},
 	{name: "a reply without a word", directive: "empty", finished: "stop"},
 }
 

@@ -110,7 +110,7 @@ const teacher = "My cello teacher is called Ilse."
 // failFirstReply makes the first reply fail after its first word, the failedWord. All later ones are the built-in
 // model's.
 func failFirstReply() testkit.Script {
-	return offline.FailFirst(1, offline.Answer{Text: failedWord + " is what I was about to say.", Fault: offline.FaultFailed, FaultAfter: 1})
+	return testkit.InOrder(offline.Answer{Text: failedWord + " is what I was about to say.", Fault: offline.FaultFailed, FaultAfter: 1}, offline.Answer{})
 }
 
 // No later prompt or summary contains text of a failed reply that was retried.

@@ -65,7 +65,7 @@ func startEmbedder(ctx context.Context, root string) (vectors *llm.Embedder, sto
 	if err != nil {
 		return nil, func() {}, err
 	}
-	vectors = llm.NewEmbedder(llm.EmbedderConfig{BaseURL: node.BaseURL(), APIKey: "none", Model: embedder.Model})
+	vectors = llm.NewEmbedder(llm.Settings{BaseURL: node.BaseURL(), APIKey: "none"}, embedder.Model)
 	return vectors, func() {
 		vectors.Close()
 		node.Close()
