@@ -307,7 +307,7 @@ func TestExportThatBreaks(t *testing.T) {
 		broken     bool // in the middle
 	}{
 		"a chat at once":   {pages, "", func(s transfer.Store) transfer.Store { return brokenStore{s, 0} }, false},
-		"a chat, later":    {pages, "", func(s transfer.Store) transfer.Store { return brokenStore{s, 1} }, true},
+		"a chat, later":    {pages, "", func(s transfer.Store) transfer.Store { return brokenStore{s, 500} }, true},
 		"a small account":  {`{"role":"user","content":"x"}`, "/v1/export", account, false},
 		"an account later": {`{"role":"user","content":"` + strings.Repeat("x", 4*exportBuffer) + `"}`, "/v1/export", account, true},
 	} {
