@@ -14,7 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
-	"github.com/google/uuid"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
@@ -29,32 +29,22 @@ type Client = river.Client[pgx.Tx]
 
 // WorkerConfig configures a client that works jobs. All fields without a default are required.
 type WorkerConfig struct {
-	Folder      Folder
-	Maintenance Maintenance
-	// Indexer indexes turns.
-	Indexer Indexer
-	// Embedder makes vectors of turns; nil for none.
-	Embedder *recall.Vectors
-	// MemoryEmbedder makes vectors of memories; nil for none.
-	MemoryEmbedder *recall.Vectors
-	Reviver        Reviver
-	// Learner extracts memories, and Extractions finds the chats that it should read; nil for no long-term memory.
-	Learner     *learn.Engine
-	Extractions Extractions
-	// Grapher keeps the graph of memories, Decayer lets unused ones fade; nil for neither.
+	Folder Folder
+	Store  Store
+	// Embedder and MemoryEmbedder make vectors of turns and memories; nil for none.
+	Embedder, MemoryEmbedder *recall.Vectors
+	// Learner extracts memories, Grapher keeps their graph; nil for no long-term memory.
+	Learner *learn.Engine
 	Grapher Grapher
-	Decayer Decayer
-	// Topics keeps the topics of conversations, TopicSweep finds those with something to do, and Compactor summarizes and
-	// packs them; nil for no topics.
-	Topics     *assign.Engine
-	TopicSweep TopicSweep
-	Compactor  *pack.Engine
-	// DecayAt is the time of day at which memories fade, after midnight in UTC.
-	DecayAt time.Duration
+	// Fade lets memories fade that nobody uses.
+	Fade bool
 	// ArchiveDeleteDays is after how many days an archived memory is deleted; 0 keeps it.
 	ArchiveDeleteDays int
-	Metrics           *metrics.Metrics
-	Logger            *slog.Logger
+	// Topics keeps the topics of conversations, Compactor summarizes and packs them; nil for no topics.
+	Topics    *assign.Engine
+	Compactor *pack.Engine
+	Metrics   *metrics.Metrics
+	Logger    *slog.Logger
 	// Concurrency is how many jobs of chats run at once in this process.
 	Concurrency int
 	// PollOnly finds jobs without LISTEN, which does not work through a transaction pooler. River would start
@@ -80,6 +70,13 @@ type WorkerConfig struct {
 // that: with River's default of 100 ms, a job that follows another one at once would wait until workers poll.
 const fetchCooldown = 5 * time.Millisecond
 
+// rescueAfter is when River takes over the job of a silent worker. The sweep does so earlier for folds,
+// because it knows their leases.
+const rescueAfter = 10 * time.Minute
+
+// embeddingsAtOnce is how many jobs wait for the embedder at once in a process: most of their time they do.
+const embeddingsAtOnce = 2
+
 // NewInserter returns a client that only inserts jobs.
 func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Client, error) {
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: Schema, Logger: quiet(logger), FetchCooldown: fetchCooldown})
@@ -94,44 +91,19 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	config.SweepInterval = cmp.Or(config.SweepInterval, 10*time.Second)
 	config.ExpireInterval = cmp.Or(config.ExpireInterval, 15*time.Minute)
 	config.YoungFold = cmp.Or(config.YoungFold, 15*time.Second)
-	workers := river.NewWorkers()
-	addWorker(workers, true, config.fold, 0)
-	addWorker(workers, true, config.rebuild, 0)
-	addWorker(workers, true, config.indexTurns, 0)
-	addWorker(workers, config.Embedder != nil, config.embedTurns, embedTimeout)
-	addWorker(workers, config.MemoryEmbedder != nil, config.embedMemories, embedTimeout)
-	addWorker(workers, config.Learner != nil, config.extract, 0)
-	addWorker(workers, config.Grapher != nil, config.updateGraph, graphTimeout)
-	addWorker(workers, config.Decayer != nil, config.decay, deleteTimeout)
-	addWorker(workers, config.Topics != nil, config.assignTopics, sweepTimeout)
-	addWorker(workers, config.Compactor != nil, config.compactTopic, 0)
-	addWorker(workers, config.Topics != nil, config.decayTopics, topicsTimeout)
-	addWorker(workers, config.Topics != nil, config.mergeTopics, topicsTimeout)
-	addWorker(workers, true, config.sweep, sweepTimeout)
-	addWorker(workers, true, config.reembed, sweepTimeout)
-	addWorker(workers, true, config.expire, deleteTimeout)
-	addWorker(workers, true, config.prune, deleteTimeout)
+	workers, periodicJobs := river.NewWorkers(), []*river.PeriodicJob{}
+	for name, kind := range config.kinds() {
+		// One type has the arguments of all kinds, so River is told the kind.
+		river.AddWorkerArgs(workers, Args{work.Job{Name: name}}, &jobWorker{kind: kind})
+		if kind.schedule != nil {
+			periodicJobs = append(periodicJobs, periodic(name, kind.schedule))
+		}
+	}
 	// With LISTEN a fetch follows each insert after FetchCooldown; polling only finds jobs whose notification
 	// was lost. Without LISTEN polling is how jobs are found.
 	pollInterval := time.Second
 	if config.PollOnly {
 		pollInterval = 250 * time.Millisecond
-	}
-	periodicJobs := []*river.PeriodicJob{every(config.SweepInterval, SweepBriefs{}), every(config.ExpireInterval, ExpireChats{})}
-	if config.Embedder != nil || config.MemoryEmbedder != nil {
-		periodicJobs = append(periodicJobs, every(reembedSweeps*config.SweepInterval, Reembed{}))
-	}
-	if config.Grapher != nil {
-		periodicJobs = append(periodicJobs, every(graphInterval, UpdateMemoryGraph{}))
-	}
-	if config.Decayer != nil {
-		periodicJobs = append(periodicJobs, on(daily(config.DecayAt), DecayMemories{}))
-	}
-	if config.Topics != nil {
-		periodicJobs = append(periodicJobs, every(topicsInterval, DecayTopics{}), every(topicsInterval, MergeTopics{}))
-	}
-	if config.PruneDays > 0 {
-		periodicJobs = append(periodicJobs, every(time.Hour, PruneChats{}))
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema:  Schema,
@@ -158,73 +130,25 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	return client, nil
 }
 
-// addWorker adds the worker of one kind of job; a timeout of 0 is foldTimeout. Where the kind is switched off its jobs, which are
-// left of a time with it or were inserted by hand, end at once.
-func addWorker[Args river.JobArgs](to *river.Workers, on bool, work func(context.Context, *river.Job[Args]) error, timeout time.Duration) {
-	if !on {
-		work = func(context.Context, *river.Job[Args]) error { return nil }
-	}
-	river.AddWorker(to, &jobWorker[Args]{work: work, timeout: timeout})
-}
-
-// jobWorker works the jobs of one kind.
-type jobWorker[Args river.JobArgs] struct {
-	river.WorkerDefaults[Args]
-	work    func(context.Context, *river.Job[Args]) error
-	timeout time.Duration
-}
-
-func (w *jobWorker[Args]) Timeout(*river.Job[Args]) time.Duration { return w.timeout }
-
-func (w *jobWorker[Args]) NextRetry(job *river.Job[Args]) time.Time { return nextRetry(job.Attempt) }
-
-func (w *jobWorker[Args]) Work(ctx context.Context, job *river.Job[Args]) error {
-	return w.work(ctx, job)
-}
-
-// every inserts a job at the start and then after each interval.
-func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
-	return on(river.PeriodicInterval(interval), args)
-}
-
-// on inserts a job at the start and then by a schedule.
-func on(schedule river.PeriodicSchedule, args river.JobArgs) *river.PeriodicJob {
+// periodic inserts a job at the start and then by a schedule.
+func periodic(name string, schedule river.PeriodicSchedule) *river.PeriodicJob {
 	return river.NewPeriodicJob(schedule,
-		func() (river.JobArgs, *river.InsertOpts) { return args, nil },
-		&river.PeriodicJobOpts{ID: args.Kind(), RunOnStart: true})
+		func() (river.JobArgs, *river.InsertOpts) { return Args{work.Job{Name: name}}, nil },
+		&river.PeriodicJobOpts{ID: name, RunOnStart: true})
 }
 
-// EnqueueFold returns a function that inserts a chat's fold in the caller's transaction. If the chat has an
-// unfinished one that waits behind others, it comes first now.
-func EnqueueFold(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, newFold, priorityNow)
-}
-
-// EnqueueImported is EnqueueFold for a chat in which nobody is talking yet: others come first.
-func EnqueueImported(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, newFold, priorityLater)
-}
-
-// EnqueueRebuild is EnqueueFold for a chat's rebuild.
-func EnqueueRebuild(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, newRebuild, priorityNow)
-}
-
-// EnqueueIndex returns a function that inserts a chat's index_turns in the caller's transaction. It comes after folds of
-// chats in which somebody is talking: the turns are still in the prompt.
-func EnqueueIndex(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, newIndex, priorityRepair)
-}
-
-func enqueue(client *Client, newJob func(uuid.UUID) river.JobArgs, priority int) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
-		job := newJob(chatID)
-		inserted, err := client.InsertTx(ctx, tx, job, &river.InsertOpts{Priority: priority})
-		if err == nil && inserted.Job.Priority > priority {
-			_, err = tx.Exec(ctx, raiseJob, inserted.Job.ID, priority)
+// Insert returns a function that inserts a job in the caller's transaction. If there is an unfinished one that waits behind
+// others, it comes as soon as this one would; and a chat that is to be read at once does not rest before.
+func Insert(client *Client) func(context.Context, pgx.Tx, work.Job) error {
+	return func(ctx context.Context, tx pgx.Tx, job work.Job) error {
+		job.Priority = cmp.Or(job.Priority, work.Now)
+		inserted, err := client.InsertTx(ctx, tx, Args{job}, nil)
+		if err == nil && inserted.UniqueSkippedAsDuplicate &&
+			(inserted.Job.Priority > job.Priority || job.Name == work.ExtractMemories && job.At.IsZero()) {
+			_, err = tx.Exec(ctx, raiseJob, inserted.Job.ID, job.Priority)
 		}
 		if err != nil {
-			return fmt.Errorf("enqueue %s: %w", job.Kind(), err)
+			return fmt.Errorf("enqueue %s: %w", job.Name, err)
 		}
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
@@ -54,7 +55,7 @@ func TestMemoriesThatComeMeanwhileGetVectors(t *testing.T) {
 	engine := recall.NewVectors(recall.VectorsConfig{
 		Things: "memories", Store: postgres.NewMemoryVectors(r.pool), Embedder: r.embedder(), Logger: r.logs.Logger(),
 	})
-	r.insertJob(newEmbedMemories(user))
+	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: user})
 	job := testkit.Ask[int64](t, r.pool, "update river.river_job set state = 'running' where kind = 'embed_memories' returning id")
 	done, err := engine.Embed(t.Context(), user)
 	if err != nil || done.Made != 1 || done.Calls != 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 const embeddingModel = "text-embedding-3-small"
@@ -172,12 +173,13 @@ func TestSweepInsertsABoundedNumberOfEmbeddings(t *testing.T) {
 	for range 5 {
 		r.indexed(1)
 	}
+	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: r.user}) // hides no chat
 	store := postgres.NewTurnVectors(r.pool)
 	for waiting, want := range []int{3, 2, 1, 0} {
 		if fresh, _, err := store.Owners(t.Context(), embeddingModel, 3); err != nil || len(fresh) != want {
 			t.Fatalf("with %d jobs: %d chats, %v", waiting, len(fresh), err)
 		} else if want > 0 {
-			r.insertJob(newEmbedTurns(fresh[0]))
+			r.insertJob(work.Job{Name: work.EmbedTurns, ChatID: fresh[0]})
 		}
 	}
 }
@@ -300,16 +302,14 @@ func TestEditsRaceWithEmbeddings(t *testing.T) {
 // What is indexed gets its vectors at once, not with the next sweep.
 func TestIndexedTurnsDoNotWaitForTheSweep(t *testing.T) {
 	t.Parallel()
-	for name, enqueue := range map[string]func(*Client) func(context.Context, pgx.Tx, uuid.UUID) error{
-		"fold": EnqueueFold, "index_turns": EnqueueIndex,
-	} {
+	for _, name := range []string{work.FoldBrief, work.IndexTurns} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
 			chatID := r.chat(7, 10)
 			r.work(r.embedding(nil), func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = time.Hour })
 			testkit.Await(t, r.pool, "the first sweep is over", 1, "select count(*) from river.river_job where kind = 'sweep_briefs' and state = 'completed'")
-			r.enqueueBy(enqueue, chatID)
+			r.enqueueAs(name, work.Now, chatID)
 			testkit.Eventually(t, "turns are indexed", func() bool { return testkit.Ask[int](t, r.pool, "select count(*) from turn_index") > 0 })
 			r.awaitVectors()
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // expiring makes a worker look for expired chats all the time.
@@ -42,9 +43,7 @@ func TestOldChatsAreDeletedWhereThatIsAskedFor(t *testing.T) {
 	r.expire(old, "31 days")
 	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '11 days', last_message_at = now() - interval '11 days' where id = $1", idle)
 	unasked := r.work(expiring(0))
-	if _, err := unasked.Insert(t.Context(), PruneChats{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	r.insertJob(work.Job{Name: work.PruneChats})
 	r.awaitRuns("expire_chats", 1)
 	testkit.Await(t, r.pool, "nothing was pruned", 1,
 		"select count(*) from river.river_job where kind = 'prune_chats' and metadata -> 'output' ->> 'deleted_chats' = '0'")

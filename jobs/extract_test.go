@@ -1,13 +1,9 @@
 package jobs
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +18,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
-	"github.com/arcoscribe/throughline/internal/work"
 )
 
 const movedToPorto = "I moved to Porto."
@@ -62,7 +57,7 @@ func (r *rig) learning() learn.Config {
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
 	return learn.Config{
-		Store: postgres.NewLearning(pool), Leases: postgres.NewWork(pool), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
+		Store: postgres.NewLearning(pool, r.inserting), Leases: postgres.NewWork(pool), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
 		Delay: 1, MostTurns: 1, Lease: 2 * time.Second,
 	}
 }
@@ -74,9 +69,8 @@ func (r *rig) extracting(change func(*learn.Config)) setup {
 		change(&learning)
 	}
 	return func(_ *brief.Config, config *WorkerConfig) {
-		maintenance := config.Maintenance.(*postgres.Maintenance)
-		maintenance.ExtractAfter(time.Millisecond)
-		config.Learner, config.Extractions = learn.New(learning), maintenance
+		maintenance(config).ExtractAfter(time.Millisecond)
+		config.Learner = learn.New(learning)
 	}
 }
 
@@ -101,9 +95,10 @@ func (r *rig) knowsLyon() {
 // enqueueExtract inserts a job to run at a time, as saving a reply does.
 func (r *rig) enqueueExtract(chatID uuid.UUID, at time.Time) {
 	r.t.Helper()
-	r.commit(func(tx pgx.Tx) error {
-		return EnqueueExtract(r.insert)(r.t.Context(), tx, chatID, at)
-	})
+	insert := postgres.Insert(Insert(r.insert))
+	if err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return insert.Extract(r.t.Context(), tx, chatID, at) }); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // awaitRead waits until a chat is read up to a message and no extraction is left.
@@ -128,138 +123,14 @@ func (r *rig) wantMovedOnce() {
 	}
 }
 
-// errKilled is what a worker sees of its own end.
-var errKilled = errors.New("the worker was killed")
-
-// mortal is the store and the model of a worker that is killed at a step: from then on it does nothing, and gives nothing
-// back.
-type mortal struct {
-	learn.Store
-	work.Asker
-
-	Leases work.Store
-
-	step string
-	mu   sync.Mutex
-	dead bool
-}
-
-// at runs a step, unless the worker is dead. It dies before or after the step of that name.
-func (m *mortal) at(step string, run func() error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.dead = m.dead || m.step == "before "+step; m.dead {
-		return errKilled
-	}
-	err := run()
-	if m.dead = m.dead || m.step == "after "+step; m.dead {
-		return errKilled
-	}
-	return err
-}
-
-func (m *mortal) Claim(ctx context.Context, lease work.Lease) (c work.Claim, wait time.Duration, err error) {
-	err = m.at("claim", func() (err error) { c, wait, err = m.Leases.Claim(ctx, lease); return err })
-	return c, wait, err
-}
-
-func (m *mortal) Renew(ctx context.Context, lease work.Lease) (renewed bool, err error) {
-	err = m.at("renew", func() (err error) { renewed, err = m.Leases.Renew(ctx, lease); return err })
-	return renewed, err
-}
-
-func (m *mortal) Release(ctx context.Context, lease work.Lease, done bool) error {
-	return m.at("release", func() error { return m.Leases.Release(ctx, lease, done) })
-}
-
-func (m *mortal) PutOff(ctx context.Context, lease work.Lease, failure string, delay work.Delay) (times int, wait time.Duration, err error) {
-	err = m.at("put off", func() (err error) { times, wait, err = m.Leases.PutOff(ctx, lease, failure, delay); return err })
-	return times, wait, err
-}
-
-func (m *mortal) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.Text, model string) (known learn.Known, err error) {
-	err = m.at("comparison", func() (err error) { known, err = m.Store.Similar(ctx, chatID, texts, model); return err })
-	return known, err
-}
-
-// Commit is killed within its transaction when it inserts the next job.
-func (m *mortal) Commit(ctx context.Context, change learn.Change, next func(context.Context, pgx.Tx, time.Time) error) (o learn.Outcome,
-	w learn.Written, err error) {
-	err = m.at("commit", func() (err error) {
-		o, w, err = m.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, at time.Time) error {
-			if m.step == "within commit" {
-				m.dead = true
-				return errKilled
-			}
-			return next(ctx, tx, at)
-		})
-		return err
-	})
-	return o, w, err
-}
-
-func (m *mortal) Ask(ctx context.Context, question work.Question) (answer work.Answer, err error) {
-	err = m.at(question.Purpose, func() (err error) { answer, err = m.Asker.Ask(ctx, question); return err })
-	return answer, err
-}
-
-// A worker that is killed at any step loses nothing and doubles nothing: the sweep revives its job when its lease is over.
-func TestExtractionsOfKilledWorkers(t *testing.T) {
-	t.Parallel()
-	for _, step := range []string{
-		"before claim", "after claim", "after extract", "after comparison", "after consolidate", "before commit", "within commit", "after commit",
-	} {
-		t.Run(step, func(t *testing.T) {
-			t.Parallel()
-			if testing.Short() && !slices.Contains([]string{"before claim", "after consolidate", "within commit"}, step) {
-				t.Skip("a sample")
-			}
-			r := newRig(t, remembersMoves)
-			r.knowsLyon()
-			chatID := r.told(movedToPorto, "Good night.")
-			r.enqueueExtract(chatID, time.Time{})
-			jobID := testkit.Ask[int64](t, r.pool, `update river.river_job set state = 'running', attempt = 1,
-				attempted_at = now() - interval '1 minute', attempted_by = '{dead}'
-				where kind = 'extract_memories' returning id`)
-			config := r.learning()
-			killed := &mortal{Store: config.Store, Leases: config.Leases, Asker: config.Asker, step: step}
-			config.Store, config.Leases, config.Asker = killed, killed, killed
-			_, err := learn.New(config).Extract(t.Context(), chatID, learn.Job{ID: jobID, EnqueueNext: func(ctx context.Context, tx pgx.Tx, at time.Time) error {
-				return EnqueueExtract(r.insert)(ctx, tx, chatID, at)
-			}})
-			if !errors.Is(err, errKilled) || !killed.dead {
-				t.Fatalf("the worker ended with %v", err)
-			}
-			extracting := r.extracting(nil)
-			r.work(sweeping, extracting)
-			r.awaitRead(chatID, 4)
-			r.wantMovedOnce()
-			if told := testkit.Ask[string](t, r.pool, "select coalesce(errors[1] ->> 'error', '') from river.river_job where id = $1",
-				jobID); (told == "worker lost its lease") != (step != "after commit") {
-				t.Errorf("the job tells %q", told)
-			}
-		})
-	}
-}
-
-// The sweep inserts the jobs of chats that are due and have none, such as one whose workers died until its job had no attempt
-// left, and makes chats due whose reply was never saved.
+// The sweep makes chats due whose reply was never saved, and leaves those alone that are due later or never.
 func TestSweepFindsChatsToRead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, remembersMoves)
-	r.knowsLyon()
-	due, later, imported := r.told(movedToPorto, "Good night."), r.told("Good day."), r.told("Good evening.")
-	r.enqueueExtract(due, time.Time{})
-	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts, attempted_at = now() - interval '1 minute',
-		attempted_by = '{dead}'`)
-	testkit.Lease(t, r.pool, "extract", due, r.user, "1 second")
-	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now() where chat_id = $1", due)
+	later, imported := r.told("Good day."), r.told("Good evening.")
 	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now() + interval '1 hour' where chat_id = $1", later)
 	extracting := r.extracting(nil)
 	r.work(sweeping, extracting)
-	r.awaitRead(due, 4)
-	r.wantMovedOnce()
-	testkit.Want(t, r.pool, 1, "select count(*) from river.river_job where kind = 'extract_memories' and state = 'discarded'")
 	abandoned := r.told()
 	testkit.Exec(t, r.pool, `insert into messages (chat_id, role, status, content, token_count, lease_until)
 		values ($1, 'user', 'complete', 'Are you there?', 4, null), ($1, 'assistant', 'streaming', '', 0, now() - interval '1 second')`, abandoned)

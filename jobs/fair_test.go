@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // longChat stores a chat whose first message takes several pieces.
@@ -36,7 +37,7 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 	for i := range long {
 		long[i] = r.longChat()
 	}
-	r.enqueueBy(EnqueueImported, long...)
+	r.enqueueAs(work.FoldBrief, work.Later, long...)
 	r.work(func(f *brief.Config, c *WorkerConfig) { f.FoldsPerUser, c.Concurrency = 3, 4 })
 	testkit.Eventually(t, "every job was tried, and two are at work", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where state = 'running' or (metadata ->> 'snoozes')::int > 0") == chats &&
@@ -105,35 +106,14 @@ func TestReplyRaisesTheWaitingJob(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(7, 10)
 	const job = "select concat_ws(' ', priority, state, scheduled_at <= now()) from river.river_job"
-	r.enqueueBy(EnqueueImported, chatID)
+	r.enqueueAs(work.FoldBrief, work.Later, chatID)
 	testkit.Want(t, r.pool, "3 available t", job)
 	for state, want := range map[string]string{"available": "1 available f", "scheduled": "1 available t", "retryable": "1 retryable f",
 		"running": "1 running f"} {
 		testkit.Exec(t, r.pool, "update river.river_job set priority = 3, state = $1::river.river_job_state, scheduled_at = now() + interval '1 hour'", state)
-		r.enqueueBy(EnqueueImported, chatID)
+		r.enqueueAs(work.FoldBrief, work.Later, chatID)
 		testkit.Want(t, r.pool, "3 "+state+" f", job)
 		r.enqueue(chatID)
 		testkit.Want(t, r.pool, want, job)
 	}
-}
-
-// A job whose workers die until it has no attempt left ends, and its chat is left alone for a while.
-func TestChatThatKillsItsWorkersIsGivenUp(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(7, 10)
-	r.enqueue(chatID)
-	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts,
-		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
-	r.work(sweeping)
-	testkit.Await(t, r.pool, "the chat is put off", true,
-		`select failure = 'worker died' and retry_at > now() + interval '59 minutes'
-			from throughline.work where failures = 1 union all select false limit 1`)
-	r.awaitRuns("sweep_briefs", 1)
-	if got := testkit.Ask[string](t, r.pool, "select string_agg(state::text, ' ') from river.river_job where kind = 'fold_brief'"); got != "discarded" ||
-		len(r.model.Requests()) != 0 {
-		t.Errorf("the jobs are %s, the model was asked %d times", got, len(r.model.Requests()))
-	}
-	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
-	r.awaitVersion(chatID, 1)
 }

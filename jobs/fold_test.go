@@ -2,13 +2,10 @@ package jobs
 
 import (
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
@@ -63,101 +60,6 @@ func TestOurMigrationsAreRivers(t *testing.T) {
 	}
 }
 
-// However many jobs and workers there are for one chat, it is folded once. The jobs bypass the unique key, as
-// those of a rescue or an operator may.
-func TestDuplicateJobsFoldOnce(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chats := make([]uuid.UUID, 30)
-	for i := range chats {
-		chats[i] = r.chat(7, 10)
-	}
-	for range 3 {
-		testkit.Exec(t, r.pool, `insert into river.river_job (kind, queue, max_attempts, args)
-			select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id) from chats`)
-	}
-	first, second := r.work(), r.work()
-	r.awaitIdle()
-	testkit.Want(t, r.pool, len(chats), "select count(*) from conversation_briefs where version = 1 and not exists (select from throughline.work)")
-	testkit.Want(t, r.pool, len(chats), "select count(*) from conversation_brief_revisions")
-	testkit.Want(t, r.pool, 0, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'")
-	if a, b := counted(t, first, "fold", "done"), counted(t, second, "fold", "done"); a+b != float64(len(chats)) {
-		t.Errorf("the metrics count %v and %v folds", a, b)
-	}
-}
-
-// counted returns throughline_folds_total of a worker.
-func counted(t *testing.T, w *worker, kind, result string) float64 {
-	t.Helper()
-	return testkit.Measured(t, w.metrics.Folds.WithLabelValues(kind, result))
-}
-
-// A second job is not inserted for a chat while the first is unfinished.
-func TestOneUnfinishedJobPerChat(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(7, 10)
-	r.enqueue(chatID, chatID, chatID)
-	testkit.Want(t, r.pool, 1, "select count(*) from river.river_job")
-	r.work()
-	r.awaitVersion(chatID, 1)
-	r.awaitIdle()
-	r.enqueue(chatID)
-	testkit.Want(t, r.pool, 2, "select count(*) from river.river_job where kind = 'fold_brief'")
-}
-
-// The job of a chat that another worker folds runs again soon, and uses up no attempt.
-func TestBusyChatIsSnoozed(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(7, 10)
-	testkit.Lease(t, r.pool, "fold", chatID, r.user, "1 hour")
-	r.enqueue(chatID)
-	w := r.work()
-	events, cancel := w.Subscribe(river.EventKindJobSnoozed, river.EventKindJobCompleted, river.EventKindJobFailed)
-	defer cancel()
-	if event := testkit.Receive(t, "an event of River", events); event.Kind != river.EventKindJobSnoozed || event.Job.Attempt != 0 {
-		t.Errorf("the job was %s after attempt %d", event.Kind, event.Job.Attempt)
-	}
-	testkit.Exec(t, r.pool, "delete from throughline.work")
-	r.awaitVersion(chatID, 1)
-}
-
-// A rescued job folds while its first worker still runs, as after a pause of the whole machine. The first
-// worker's summary comes too late and is discarded.
-func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	var calls atomic.Int64
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		if calls.Add(1) == 1 {
-			return offline.Answer{Text: "The first worker wrote this summary of all the turns.", Gate: gate}
-		}
-		return offline.Answer{}
-	})
-	chatID := r.chat(7, 10)
-	r.enqueue(chatID)
-	paused := r.work(func(f *brief.Config, c *WorkerConfig) {
-		sweeping(f, c)
-		f.Lease, c.Concurrency = time.Hour, 1 // it renews too late, and takes no second job
-	})
-	r.model.AwaitRequest(t, "the first worker asks", func(offline.Request) bool { return true })
-	second := r.work(sweeping)
-	testkit.Exec(t, r.pool, "update throughline.work set lease_until = now() - interval '1 second'")
-	r.awaitVersion(chatID, 1)
-	close(gate)
-	testkit.Eventually(t, "the first worker is through", func() bool { return counted(t, paused, "fold", "lost") == 1 })
-	r.awaitIdle()
-	testkit.Want(t, r.pool, 1, "select version from conversation_briefs")
-	if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); strings.Contains(got, "first worker") {
-		t.Error("the late summary was kept")
-	}
-	if counted(t, second, "fold", "done") != 1 {
-		t.Error("the second worker did not fold")
-	}
-	r.checkRanges(chatID)
-}
-
 // The chat of a job that ends without a summary is put off: until it is time neither the sweep nor a reply nor another job
 // brings the model a call. A summary that was refused before ends the job at once, a model that fails is tried again to the
 // last attempt.
@@ -209,27 +111,6 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 			r.awaitVersion(chatID, 1)
 			r.checkRanges(chatID)
 		})
-	}
-}
-
-// A summary that was refused is asked for again by the same job after some seconds, without a sweep.
-func TestARefusedSummaryIsAskedForAgainSoon(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int32
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		if asked.Add(1) <= 2 {
-			return offline.Answer{Fault: offline.FaultNone}
-		}
-		return offline.Answer{}
-	})
-	r.enqueue(r.chat(7, 10))
-	r.work()
-	testkit.Await(t, r.pool, "the job waits", 1, `select count(*) from river.river_job j, throughline.work w where j.kind = 'fold_brief'
-		and j.state in ('available', 'scheduled') and j.scheduled_at between w.retry_at - interval '1 second' and w.retry_at + interval '1 second'
-		and w.failures = 1`)
-	testkit.Await(t, r.pool, "the summary passes", 1, "select count(*) from conversation_briefs where version = 1 and not exists (select from throughline.work)")
-	if n := r.count("fold_brief"); n != 1 {
-		t.Errorf("%d jobs", n)
 	}
 }
 

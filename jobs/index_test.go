@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // indexedTurns is the number of a chat's turns that recall can find.
@@ -14,34 +15,18 @@ func (r *rig) indexedTurns(chatID uuid.UUID) int {
 	return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where chat_id = $1", chatID)
 }
 
-// A chat has one unfinished index_turns, which indexes it; a chat that is gone meanwhile is no error.
-func TestIndexTurns(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID, gone := r.chat(4, 1), r.chat(1, 1)
-	r.enqueueBy(EnqueueIndex, chatID, chatID, gone)
-	testkit.Exec(t, r.pool, "delete from chats where id = $1", gone)
-	r.work()
-	r.awaitIdle()
-	if n := r.indexedTurns(chatID); n != 4 {
-		t.Errorf("%d turns are indexed", n)
-	}
-	testkit.Want(t, r.pool, "completed completed", "select string_agg(state::text, ' ') from river.river_job where kind = 'index_turns'")
-}
-
-// The sweep indexes chats that rest, and makes the index_turns of a dead worker available again. No fold is put off for
-// it, nor kept from being inserted.
+// The sweep indexes chats that rest. No fold is put off for the index_turns of a dead worker, nor kept from being inserted.
 func TestSweepIndexes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	rested, busy, died, due := r.chat(2, 1), r.chat(2, 1), r.chat(2, 1), r.chat(7, 10)
+	rested, busy, due := r.chat(2, 1), r.chat(2, 1), r.chat(7, 10)
 	testkit.Exec(t, r.pool, "update chats set last_message_at = now() - interval '2 minutes' where id = $1", rested)
-	r.enqueueBy(EnqueueIndex, died, due)
-	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts - (args ->> 'chat_id' = $1)::int,
-		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`, died.String())
+	r.enqueueAs(work.IndexTurns, work.Repair, due)
+	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts,
+		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
 	r.work(sweeping)
 	r.awaitVersion(due, 1)
-	testkit.Eventually(t, "the chats are indexed", func() bool { return r.indexedTurns(rested) == 2 && r.indexedTurns(died) == 2 })
+	testkit.Eventually(t, "the chats are indexed", func() bool { return r.indexedTurns(rested) == 2 })
 	r.awaitIdle()
 	if n := r.indexedTurns(busy); n != 0 {
 		t.Errorf("%d turns of a chat in which somebody talks are indexed", n)

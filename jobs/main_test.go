@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/riverqueue/river"
 
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -21,6 +21,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // The tests mostly wait for River, so more of them run at once than there are cores.
@@ -46,6 +47,8 @@ type rig struct {
 	user   uuid.UUID
 	logs   *testkit.Log
 	insert *Client
+	// refuses makes it impossible to insert the job that follows another.
+	refuses atomic.Bool
 }
 
 func newRig(t *testing.T, script testkit.Script) *rig {
@@ -71,6 +74,16 @@ func (r *rig) open(conns int) *pgxpool.Pool {
 	return pool
 }
 
+// store is what app gives to jobs.
+type store struct {
+	*postgres.Maintenance
+	*postgres.Work
+	*postgres.TurnIndex
+}
+
+// maintenance is the store of a worker, to change what is due.
+func maintenance(config *WorkerConfig) *postgres.Maintenance { return config.Store.(store).Maintenance }
+
 // worker is one running client.
 type worker struct {
 	*Client
@@ -87,11 +100,11 @@ func (r *rig) work(changes ...setup) *worker {
 	pool := r.open(20)
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	folding := brief.Config{
-		Store: postgres.NewBriefs(pool), Leases: postgres.NewWork(pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
-		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
+		Store: postgres.NewBriefs(pool, r.inserting), Leases: postgres.NewWork(pool), Summarizer: model,
+		Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"}, Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
-		Indexer: postgres.NewTurnIndex(pool), Maintenance: postgres.NewMaintenance(pool, r.limits), Reviver: postgres.NewWork(pool),
+		Store:   store{postgres.NewMaintenance(pool, r.limits), postgres.NewWork(pool), postgres.NewTurnIndex(pool)},
 		Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}
@@ -158,27 +171,20 @@ func (r *rig) say(chatID uuid.UUID, from, to, words int) {
 // enqueue inserts folds as saving a reply does.
 func (r *rig) enqueue(chatIDs ...uuid.UUID) {
 	r.t.Helper()
-	r.enqueueBy(EnqueueFold, chatIDs...)
+	r.enqueueAs(work.FoldBrief, work.Now, chatIDs...)
 }
 
-// enqueueBy inserts the jobs of chats in a transaction each, as those who need them do.
-func (r *rig) enqueueBy(enqueue func(*Client) func(context.Context, pgx.Tx, uuid.UUID) error, chatIDs ...uuid.UUID) {
+func (r *rig) enqueueAs(name string, priority int, chatIDs ...uuid.UUID) {
 	r.t.Helper()
 	for _, chatID := range chatIDs {
-		r.commit(func(tx pgx.Tx) error { return enqueue(r.insert)(r.t.Context(), tx, chatID) })
+		r.insertJob(work.Job{Name: name, ChatID: chatID, Priority: priority})
 	}
 }
 
-func (r *rig) commit(work func(pgx.Tx) error) {
+// insertJob inserts a job in a transaction, as those who need it do.
+func (r *rig) insertJob(job work.Job) {
 	r.t.Helper()
-	if err := pgx.BeginFunc(r.t.Context(), r.pool, work); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *rig) insertJob(args river.JobArgs) {
-	r.t.Helper()
-	if _, err := r.insert.Insert(r.t.Context(), args, nil); err != nil {
+	if err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return Insert(r.insert)(r.t.Context(), tx, job) }); err != nil {
 		r.t.Fatal(err)
 	}
 }

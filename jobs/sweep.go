@@ -7,13 +7,15 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
 
-// Maintenance is what the periodic jobs need from Postgres.
-type Maintenance interface {
+// Store is what the periodic jobs and the index need of Postgres.
+type Store interface {
 	// InterruptAbandonedReplies ends the replies whose server died and returns their number.
 	InterruptAbandonedReplies(ctx context.Context) (int, error)
 	// DeleteStrayDeltas deletes the deltas of replies that ended at least young ago and returns their number.
@@ -23,131 +25,133 @@ type Maintenance interface {
 	DeleteOldUsage(ctx context.Context) error
 	// MergeSearchEntries merges the entries that turns added to the full-text indexes.
 	MergeSearchEntries(ctx context.Context) error
-	// DueChats returns the chats that need a fold, and those whose brief needs a rebuild.
-	DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error)
+	// Due returns the jobs of what is due and has none. With an error it returns those that it has found all the same.
+	Due(ctx context.Context) ([]work.Job, error)
+	// ReviveDead makes the jobs of dead workers available again and clears expired leases. young is how
+	// long a job may run before it must have taken its lease.
+	ReviveDead(ctx context.Context, young time.Duration) (jobs, leases int, err error)
 	// DeleteExpired deletes the chats that expired that many days ago and returns their number.
 	DeleteExpired(ctx context.Context, days int) (int, error)
 	// DeleteIdle deletes the chats without a message in that many days and returns their number.
 	DeleteIdle(ctx context.Context, days int) (int, error)
+	// Decay lets memories fade for a day, once however often it is called, and archives what has faded. deleteDays is
+	// after how many days an archived one is deleted; 0 for never. It returns how many memories that were.
+	Decay(ctx context.Context, day time.Time, deleteDays int) (decayed, archived, deleted int, err error)
+	// RunIndexTurns indexes what the index of a chat lacks, and completes the job.
+	RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error
+	// IndexRested indexes the last turns of chats in which nobody has spoken for that long, until patience is over. It
+	// returns the number of chats.
+	IndexRested(ctx context.Context, rest, patience time.Duration) (int, error)
 }
 
-// Reviver repairs what dead workers leave.
-type Reviver interface {
-	// ReviveDead makes the jobs of dead workers available again and clears expired leases. young is how
-	// long a job may run before it must have taken its lease.
-	ReviveDead(ctx context.Context, young time.Duration) (jobs, leases int, err error)
-}
+const (
+	// youngDeltas is how long a server may take to delete the deltas of a reply that ended; it does so with its
+	// next batch.
+	youngDeltas = 10 * time.Second
+	// indexRest is after how long without a message the last turns of a chat are indexed. Somebody who is talking
+	// needs no index of them, because they are in the prompt; in another chat they may be asked for soon.
+	indexRest = time.Minute
+	// indexPatience is how long one sweep indexes. It has other work, and comes back.
+	indexPatience = 5 * time.Second
+	// mostBare bounds the jobs of each kind that wait for the embedder after a change of the model, and while it is away.
+	mostBare = 100
+)
 
-// SweepResult is the output of sweep_briefs: what it repaired.
-type SweepResult struct {
-	// Messages is the number of replies that were streaming and are interrupted now.
-	Messages int `json:"interrupted_messages"`
-	// Deltas is the number of deleted deltas of replies that had ended.
-	Deltas int `json:"stray_deltas"`
-	// Jobs is the number of jobs of dead workers that are available again.
-	Jobs int `json:"revived_jobs"`
-	// Leases is the number of leases that had expired.
-	Leases int `json:"expired_leases"`
-	// Folds and Rebuilds are the numbers of jobs inserted for chats that had none.
-	Folds    int `json:"inserted_folds"`
-	Rebuilds int `json:"inserted_rebuilds"`
-	// Indexed is the number of chats whose last turns were indexed.
-	Indexed int `json:"indexed_chats"`
-	// Embeddings is the number of jobs inserted for chats with turns without a vector.
-	Embeddings int `json:"inserted_embeddings"`
-	// MemoryEmbeddings is the number of jobs inserted for users with memories without a vector.
-	MemoryEmbeddings int `json:"inserted_memory_embeddings"`
-	// Extractions is the number of jobs inserted for chats that are due to be read for memories.
-	Extractions int `json:"inserted_extractions"`
-	// Assignments is the number of jobs inserted for chats with turns without a topic, Compactions for topics that are to be
-	// compacted.
-	Assignments int `json:"inserted_assignments"`
-	Compactions int `json:"inserted_compactions"`
+// repair is what a sweep did of one kind: its label in metrics, and its name in the log and in the job's output.
+type repair struct {
+	label, name string
+	count       int
 }
-
-// youngDeltas is how long a server may take to delete the deltas of a reply that ended; it does so with its
-// next batch.
-const youngDeltas = 10 * time.Second
 
 // sweep makes each repair even if others fail.
-func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) error {
-	var result SweepResult
-	var errs [10]error
-	result.Messages, errs[0] = c.Maintenance.InterruptAbandonedReplies(ctx)
-	result.Deltas, errs[1] = c.Maintenance.DeleteStrayDeltas(ctx, youngDeltas)
-	result.Jobs, result.Leases, errs[2] = c.Reviver.ReviveDead(ctx, c.YoungFold)
-	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
-	result.Indexed, errs[4] = c.Indexer.IndexRested(ctx, indexRest, indexPatience)
-	result.Embeddings, result.MemoryEmbeddings, errs[5] = c.insertBare(ctx, false)
-	errs[6] = errors.Join(c.Maintenance.MergeSearchEntries(ctx), c.Maintenance.DeleteOldUsage(ctx))
-	result.Extractions, errs[8] = c.sweepExtractions(ctx)
-	topics, err := c.sweepTopics(ctx)
-	result.Assignments, result.Compactions, errs[9] = topics.assignments, topics.compactions, err
-	c.report(ctx, result)
-	errs[7] = river.RecordOutput(ctx, result)
-	return errors.Join(errs[:]...)
+func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[Args]) outcome {
+	messages, errMessages := c.Store.InterruptAbandonedReplies(ctx)
+	deltas, errDeltas := c.Store.DeleteStrayDeltas(ctx, youngDeltas)
+	revived, leases, errRevive := c.Store.ReviveDead(ctx, c.YoungFold)
+	indexed, errIndex := c.Store.IndexRested(ctx, indexRest, indexPatience)
+	bare, _, errBare := c.bare(ctx)
+	vectors, errVectors := insertMissing(ctx, bare)
+	due, errDue := c.Store.Due(ctx) // after those, because turns wait for their vectors before they get topics
+	inserted, errInsert := insertMissing(ctx, due)
+	output := c.report(ctx, []repair{
+		{"message", "interrupted_messages", messages}, // replies that were streaming
+		{"delta", "stray_deltas", deltas},             // of replies that had ended
+		{"job", "revived_jobs", revived},              // of dead workers
+		{"lease", "expired_leases", leases},
+		{"fold", "inserted_folds", inserted[work.FoldBrief]},
+		{"rebuild", "inserted_rebuilds", inserted[work.RebuildBrief]},
+		{"embedding", "inserted_embeddings", vectors[work.EmbedTurns]},
+		{"memory_embedding", "inserted_memory_embeddings", vectors[work.EmbedMemories]},
+		{"extraction", "inserted_extractions", inserted[work.ExtractMemories]},
+		{"assignment", "inserted_assignments", inserted[work.AssignTopics]},
+		{"compaction", "inserted_compactions", inserted[work.CompactTopic]},
+	})
+	output["indexed_chats"] = indexed // which is no repair
+	return outcome{output: output, err: errors.Join(
+		errMessages, errDeltas, errRevive, errIndex, errBare, errVectors, errDue, errInsert, c.Store.MergeSearchEntries(ctx), c.Store.DeleteOldUsage(ctx),
+	)}
 }
 
-// insertDue inserts the jobs of chats that need one and have none.
-func (c *WorkerConfig) insertDue(ctx context.Context) (folds, rebuilds int, err error) {
-	due, stale, err := c.Maintenance.DueChats(ctx)
-	if err != nil {
-		return 0, 0, err
+// report counts and logs repairs, and returns them by name.
+func (c *WorkerConfig) report(ctx context.Context, repairs []repair) map[string]int {
+	output, attrs, repaired := map[string]int{}, []slog.Attr{}, false
+	for _, r := range repairs {
+		repaired = repaired || r.count > 0
+		output[r.name] = r.count
+		attrs = append(attrs, slog.Int(r.name, r.count))
+		c.Metrics.Swept.WithLabelValues(r.label).Add(float64(r.count))
 	}
-	if folds, err = insertMissing(ctx, due, newFold, priorityLater); err != nil {
-		return 0, 0, err
+	if repaired {
+		c.Logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired", attrs...)
 	}
-	rebuilds, err = insertMissing(ctx, stale, newRebuild, priorityRepair)
-	return folds, rebuilds, err
+	return output
 }
 
-// insertMissing inserts a job for each chat, topic or user that has no unfinished one, and returns the number of jobs
-// inserted.
-func insertMissing[ID any](ctx context.Context, ids []ID, newJob func(ID) river.JobArgs, priority int) (int, error) {
-	if len(ids) == 0 {
-		return 0, nil
+// bare returns the jobs of chats with turns, and of users with memories, that have no vector at all, and of those with one of
+// another model.
+func (c *WorkerConfig) bare(ctx context.Context) (fresh, outdated []work.Job, err error) {
+	for name, vectors := range map[string]*recall.Vectors{work.EmbedTurns: c.Embedder, work.EmbedMemories: c.MemoryEmbedder} {
+		if vectors == nil {
+			continue
+		}
+		without, old, failure := vectors.Owners(ctx, mostBare)
+		err = errors.Join(err, failure)
+		for _, owner := range without {
+			fresh = append(fresh, embedding(name, owner, work.Repair))
+		}
+		for _, owner := range old {
+			outdated = append(outdated, embedding(name, owner, work.Later))
+		}
 	}
-	params := make([]river.InsertManyParams, len(ids))
-	for i, id := range ids {
-		params[i] = river.InsertManyParams{Args: newJob(id), InsertOpts: &river.InsertOpts{Priority: priority}}
+	return fresh, outdated, err
+}
+
+// embedding is the job of an owner of turns or memories.
+func embedding(name string, owner uuid.UUID, priority int) work.Job {
+	if name == work.EmbedTurns {
+		return work.Job{Name: name, ChatID: owner, Priority: priority}
+	}
+	return work.Job{Name: name, UserID: owner, Priority: priority}
+}
+
+// insertMissing inserts the jobs that are not there unfinished, and returns how many of each kind.
+func insertMissing(ctx context.Context, jobs []work.Job) (map[string]int, error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	params := make([]river.InsertManyParams, len(jobs))
+	for n, job := range jobs {
+		params[n].Args = Args{job}
 	}
 	results, err := river.ClientFromContext[pgx.Tx](ctx).InsertMany(ctx, params)
 	if err != nil {
-		return 0, fmt.Errorf("insert jobs: %w", err)
+		return nil, fmt.Errorf("insert jobs: %w", err)
 	}
-	inserted := 0
+	inserted := map[string]int{}
 	for _, result := range results {
 		if !result.UniqueSkippedAsDuplicate {
-			inserted++
+			inserted[result.Job.Kind]++
 		}
 	}
 	return inserted, nil
-}
-
-func (c *WorkerConfig) report(ctx context.Context, result SweepResult) {
-	result.Indexed = 0 // which is no repair
-	if result == (SweepResult{}) {
-		return
-	}
-	attrs := []slog.Attr{}
-	for _, repaired := range []struct {
-		label, key string
-		count      int
-	}{
-		{"message", "interrupted_messages", result.Messages},
-		{"delta", "stray_deltas", result.Deltas},
-		{"job", "revived_jobs", result.Jobs},
-		{"lease", "expired_leases", result.Leases},
-		{"fold", "inserted_folds", result.Folds},
-		{"rebuild", "inserted_rebuilds", result.Rebuilds},
-		{"embedding", "inserted_embeddings", result.Embeddings},
-		{"memory_embedding", "inserted_memory_embeddings", result.MemoryEmbeddings},
-		{"extraction", "inserted_extractions", result.Extractions},
-		{"assignment", "inserted_assignments", result.Assignments},
-		{"compaction", "inserted_compactions", result.Compactions},
-	} {
-		c.Metrics.Swept.WithLabelValues(repaired.label).Add(float64(repaired.count))
-		attrs = append(attrs, slog.Int(repaired.key, repaired.count))
-	}
-	c.Logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired", attrs...)
 }

@@ -77,27 +77,6 @@ func swept(t *testing.T, w *worker, what string) float64 {
 	return testkit.Measured(t, w.metrics.Swept.WithLabelValues(what))
 }
 
-// The job of a worker that was killed during a fold runs again as soon as its lease is over, long before River
-// would rescue it.
-func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(7, 10)
-	r.enqueue(chatID)
-	// What a killed worker leaves behind.
-	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
-	testkit.Lease(t, r.pool, "fold", chatID, r.user, "2 seconds")
-	w := r.work(sweeping)
-	r.awaitVersion(chatID, 1)
-	r.awaitIdle()
-	testkit.Want(t, r.pool, "worker lost its lease", "select errors[1] ->> 'error' from river.river_job where kind = 'fold_brief' order by id limit 1")
-	testkit.Want(t, r.pool, 1, "select count(*) from conversation_brief_revisions")
-	if swept(t, w, "job") == 0 {
-		t.Error("the metric does not count the job")
-	}
-	r.checkFoldedOnce(chatID, 7)
-}
-
 // A long fold renews its lease, and the sweep leaves it alone.
 func TestSweepLeavesLongFoldAlone(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // keepsTopics makes a worker keep topics in all chats. Without an embedder each chat has one.
@@ -26,7 +28,7 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 	r.t.Cleanup(model.Close)
 	return func(_ *brief.Config, c *WorkerConfig) {
 		assigning := assign.Config{
-			Store: postgres.NewAssignments(r.pool), Settings: topics.Defaults(), Mode: "on", Metrics: c.Metrics, Logger: c.Logger,
+			Store: postgres.NewAssignments(r.pool, r.inserting), Settings: topics.Defaults(), Mode: "on", Metrics: c.Metrics, Logger: c.Logger,
 		}
 		if embedder != nil {
 			store := postgres.NewEmbeddings(r.pool, recall.VectorSize)
@@ -37,11 +39,52 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 				Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 			})
 		}
-		c.Topics, c.TopicSweep = assign.New(assigning), postgres.NewTopicSweep(r.pool, assigning.Mode, assigning.Model, topics.Defaults().MaxMessages)
-		c.Compactor = pack.New(pack.Config{
-			Store: postgres.NewPacks(r.pool), Leases: postgres.NewWork(r.pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
-			InputTokens: 4000, Settings: topics.Defaults(), Logger: c.Logger, Metrics: c.Metrics,
-		})
+		c.Topics = assign.New(assigning)
+		maintenance(c).KeepTopics(assigning.Mode, assigning.Model, topics.Defaults().MaxMessages)
+		r.compacting(nil)(nil, c)
+	}
+}
+
+// compacting makes a worker compact topics.
+func (r *rig) compacting(change func(*pack.Config)) setup {
+	r.t.Helper()
+	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
+	r.t.Cleanup(model.Close)
+	pool := r.open(5)
+	config := pack.Config{
+		Store: postgres.NewPacks(pool, r.inserting), Leases: postgres.NewWork(pool), Summarizer: model, Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000,
+		Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: metrics.New(),
+	}
+	if change != nil {
+		change(&config)
+	}
+	return func(_ *brief.Config, worker *WorkerConfig) { worker.Compactor = pack.New(config) }
+}
+
+// topicOf makes a topic of all turns of a chat.
+func (r *rig) topicOf(chatID uuid.UUID) uuid.UUID {
+	r.t.Helper()
+	if err := postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0); err != nil {
+		r.t.Fatal(err)
+	}
+	id := uuid.New()
+	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq, message_count)
+		select $1, c.id, c.user_id, 1, 'Etudes', 1, now(), now(), 1, c.last_seq, c.message_count from chats c where c.id = $2`, id, chatID)
+	testkit.Exec(r.t, r.pool, "update turn_index set topic_id = $1, topic_model = '' where chat_id = $2", id, chatID)
+	return id
+}
+
+// wantReadOnce checks that the model read the first turns of a topic once each.
+func (r *rig) wantReadOnce(turns int) {
+	r.t.Helper()
+	var read strings.Builder
+	for _, request := range r.model.Asked(offline.KindTopic) {
+		read.WriteString(turnsOf(request.Text))
+	}
+	for turn := 1; turn <= turns; turn++ {
+		if n := strings.Count(read.String(), mark("user", turn)); n != 1 {
+			r.t.Errorf("turn %d was read %d times", turn, n)
+		}
 	}
 }
 
@@ -71,7 +114,7 @@ func TestIndexedTurnsGetTopics(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(6, 3)
 	r.work(r.keepsTopics(nil))
-	r.enqueueBy(EnqueueIndex, chatID)
+	r.enqueueAs(work.IndexTurns, work.Repair, chatID)
 	r.awaitTopics(chatID, 6)
 	testkit.Want(t, r.pool, 0, "select count(*) from turn_index where topic_model is not null")
 	r.wantNoFailures()
@@ -116,34 +159,22 @@ func TestTopicsWithoutTheEmbedderAndAfterwards(t *testing.T) {
 	testkit.Await(t, r.pool, "the topics are chosen again", 5, "select count(*) from turn_index where topic_model is not null")
 }
 
-// The sweep inserts jobs that a crash has lost, and takes those of dead workers over.
+// The sweep finds a topic that is stale, and one with too many messages.
 func TestTheSweepFindsWhatTopicsLack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	lost, dead := r.indexed(3), r.indexed(3)
-	r.enqueueBy(EnqueueAssign, dead)
-	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '20 seconds', attempted_by = '{gone}'
-		where kind = 'assign_topics'`)
+	stale, long := r.indexed(3), r.indexed(3)
 	w := r.work(r.keepsTopics(nil), sweeping)
-	r.awaitTopics(lost, 3)
-	r.awaitTopics(dead, 3)
-	// A sweep stores its output after its work. River itself
-	// rescues those of minutes ago.
-	for _, output := range []string{"inserted_assignments", "revived_jobs"} {
-		testkit.Eventually(t, output, func() bool {
-			return testkit.Ask[int](t, r.pool, "select coalesce(sum((metadata -> 'output' ->> $1)::int), 0) from river.river_job where kind = 'sweep_briefs'",
-				output) >= 1
-		})
-	}
+	r.awaitTopics(stale, 3)
+	r.awaitTopics(long, 3)
+	awaitOutput[map[string]int](r, work.SweepBriefs, "inserted_assignments")
 	w.stop()
-
-	// A stale topic, and one with too many messages, without a job.
-	testkit.Exec(t, r.pool, "update topics set stale = true where chat_id = $1", lost)
-	r.say(dead, 4, 12, 3)
-	r.index(dead)
+	testkit.Exec(t, r.pool, "update topics set stale = true where chat_id = $1", stale)
+	r.say(long, 4, 12, 3)
+	r.index(long)
 	r.work(r.keepsTopics(nil), sweeping)
 	testkit.Await(t, r.pool, "both are compacted", true,
-		`select not (select stale from topics where chat_id = $1) and exists (select from topics where chat_id = $2 and compacted_seq = 20)`, lost, dead)
+		`select not (select stale from topics where chat_id = $1) and exists (select from topics where chat_id = $2 and compacted_seq = 20)`, stale, long)
 }
 
 // The topics of an old chat that is imported may fade before they are compacted. They are archived at once, and what was too
@@ -163,7 +194,7 @@ func TestFadedTopicsOfAnOldChatAreSummarized(t *testing.T) {
 	settings := topics.Defaults()
 	settings.Max = 1
 	keeper := assign.New(assign.Config{
-		Store: postgres.NewAssignments(r.pool), Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
+		Store: postgres.NewAssignments(r.pool, r.inserting), Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if done, err := keeper.Decay(t.Context(), testkit.Patience); err != nil || done.Archived != many-1 {
 		t.Fatalf("%+v, %v", done, err)

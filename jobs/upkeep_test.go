@@ -7,12 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riverqueue/river"
-
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
-	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestDecayDay(t *testing.T) {
@@ -51,9 +49,7 @@ func (r *rig) remembering(content string, days int) {
 		values ($1, $2, 'user', now() - make_interval(days => $3))`, r.user, content, days)
 }
 
-func decaying(_ *brief.Config, config *WorkerConfig) {
-	config.Decayer = config.Maintenance.(*postgres.Maintenance)
-}
+func decaying(_ *brief.Config, config *WorkerConfig) { config.Fade = true }
 
 // The job runs when a worker starts, as on the day after a night in which none was there, and once a day.
 func TestDecayRunsAtTheStartAndOnceADay(t *testing.T) {
@@ -85,7 +81,7 @@ func TestGraphJobTellsWhatItDid(t *testing.T) {
 	r := newRig(t, nil)
 	var mu sync.Mutex
 	runs := 0
-	w := r.work(func(_ *brief.Config, config *WorkerConfig) {
+	r.work(func(_ *brief.Config, config *WorkerConfig) {
 		config.Grapher = grapherFunc(func() (graph.Report, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -97,9 +93,7 @@ func TestGraphJobTellsWhatItDid(t *testing.T) {
 	})
 	testkit.Await(t, r.pool, "the failed job is there", 1,
 		"select count(*) from river.river_job where kind = 'update_memory_graph' and state = 'discarded' and metadata -> 'output' ->> 'failed' = '1'")
-	if _, err := w.Insert(t.Context(), UpdateMemoryGraph{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	r.insertJob(work.Job{Name: work.UpdateMemoryGraph})
 	if output := awaitOutput[map[string]int](r, "update_memory_graph", "entities"); output["memories"] != 2 || output["entities"] != 3 {
 		t.Errorf("%v", output)
 	}
@@ -112,9 +106,10 @@ func TestJobsOfWhatIsOffEnd(t *testing.T) {
 	r.limits.ChunkThreshold = 6000 // no fold is due
 	r.remembering("Plays the cello.", 400)
 	chatID := r.indexed(8)
-	left := []river.JobArgs{
-		EmbedTurns{ChatID: chatID}, EmbedMemories{UserID: r.user}, Reembed{}, ExtractMemories{ChatID: chatID}, UpdateMemoryGraph{}, DecayMemories{},
-		AssignTopics{ChatID: chatID}, CompactTopic{ChatID: chatID, TopicID: r.topicOf(chatID)}, DecayTopics{}, MergeTopics{},
+	left := []work.Job{
+		{Name: work.EmbedTurns, ChatID: chatID}, {Name: work.EmbedMemories, UserID: r.user}, {Name: work.Reembed}, {Name: work.ExtractMemories, ChatID: chatID},
+		{Name: work.UpdateMemoryGraph}, {Name: work.DecayMemories}, {Name: work.AssignTopics, ChatID: chatID},
+		{Name: work.CompactTopic, ChatID: chatID, TopicID: r.topicOf(chatID)}, {Name: work.DecayTopics}, {Name: work.MergeTopics},
 	}
 	for _, job := range left {
 		r.insertJob(job)

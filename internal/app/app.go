@@ -33,6 +33,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/internal/webui"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -88,8 +89,6 @@ const (
 	// gcPercent is how far the heap may grow between garbage collections. Go's own 100 takes a sixth more memory at 1000
 	// streams and saves hardly any CPU time; GOMEMLIMIT still bounds it.
 	gcPercent = 50
-	// decayAt is when memories fade, after midnight in UTC.
-	decayAt = 3 * time.Hour
 	// foldsPerUser is how many chats of one user are folded at once, on all processes together: enough for who talks in
 	// several, and a third of a process's places for an import of thousands. Imports leave one of them to the chats that
 	// somebody talks in.
@@ -196,8 +195,13 @@ func (a *App) openPools(ctx context.Context) error {
 }
 
 func (a *App) makeWorker() error {
+	inserter, err := jobs.NewInserter(a.workPool, a.logger)
+	if err != nil {
+		return err
+	}
+	insert := jobs.Insert(inserter)
 	var folder jobs.Folder = brief.New(brief.Config{
-		Store: postgres.NewBriefs(a.workPool), Leases: postgres.NewWork(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
+		Store: postgres.NewBriefs(a.workPool, insert), Leases: postgres.NewWork(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
 		Limits: a.config.Memory, FoldsPerUser: foldsPerUser, Logger: a.logger, Metrics: a.metrics,
 	})
 	if a.doubles.Folder != nil {
@@ -206,17 +210,23 @@ func (a *App) makeWorker() error {
 	turns, remembered := a.makeVectors()
 	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
 	config := jobs.WorkerConfig{
-		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered,
-		Maintenance: maintenance, Reviver: postgres.NewWork(a.workPool),
+		Folder: folder, Embedder: turns, MemoryEmbedder: remembered,
+		Store:       jobStore{maintenance, postgres.NewWork(a.workPool), postgres.NewTurnIndex(a.workPool)},
 		ExpiredDays: expiredDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.drain(),
 	}
-	a.keepMemories(&config, maintenance)
-	a.keepTopics(&config)
-	var err error
+	a.keepMemories(&config, maintenance, insert)
+	a.keepTopics(&config, maintenance, insert)
 	a.worker, err = jobs.NewWorker(a.workPool, config)
 	return err
+}
+
+// jobStore is what jobs need of Postgres.
+type jobStore struct {
+	*postgres.Maintenance
+	*postgres.Work
+	*postgres.TurnIndex
 }
 
 // makeVectors returns what gives turns and memories their vectors; nil for what needs none.
@@ -248,20 +258,24 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	enqueue, enqueueImported := postgres.Enqueue{Fold: jobs.EnqueueFold(inserter)}, postgres.Enqueue{Fold: jobs.EnqueueImported(inserter)}
-	enqueue.Index, enqueueImported.Index = jobs.EnqueueIndex(inserter), jobs.EnqueueIndex(inserter)
+	insert := postgres.Insert(jobs.Insert(inserter))
+	rebuild := insert.OfChat(work.RebuildBrief, work.Now)
+	enqueue := postgres.Enqueue{
+		Fold:  insert.OfChat(work.FoldBrief, work.Now),
+		Index: insert.OfChat(work.IndexTurns, work.Repair),
+	}
 	if a.config.Recall {
-		enqueue.Topics, enqueueImported.Topics = a.config.Topics.Mode, a.config.Topics.Mode
+		enqueue.Topics = a.config.Topics.Mode
 	}
-	if a.config.LongTerm.On {
-		enqueue.Extract, enqueue.ExtractDelay = jobs.EnqueueExtract(inserter), a.config.LongTerm.ExtractDelay
-	}
+	enqueueImported := enqueue
+	enqueueImported.Fold = insert.OfChat(work.FoldBrief, work.Later) // nobody is talking there yet
+	a.readForMemories(&enqueue, insert)
 	extracts := postgres.NewExtracts(a.pool, enqueue)
 	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, enqueue)
 	if a.doubles.Turns != nil {
 		turns = a.doubles.Turns(turns)
 	}
-	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, jobs.EnqueueRebuild(inserter))
+	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, rebuild)
 	questions := a.makeQuestions()
 	found := a.makeFinder(stored, questions)
 	a.chat = chat.New(chat.Config{
@@ -278,15 +292,15 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	remembering := postgres.UserMemoriesOptions{Off: !a.config.LongTerm.On, Rebuild: jobs.EnqueueRebuild(inserter)}
+	remembering := postgres.UserMemoriesOptions{Off: !a.config.LongTerm.On, Rebuild: rebuild}
 	if a.embedder != nil {
-		remembering.Embed = jobs.EnqueueEmbedMemories(inserter)
+		remembering.Embed = insert.Embed
 	}
 	transfers := transfer.New(transfer.Config{
 		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported, remembering), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
 	memories, graph := listsByMeaning{postgres.NewUserMemories(a.pool, remembering), questions}, postgres.NewGraph(a.pool)
-	topics := a.makeUserTopics(inserter)
+	topics := a.makeUserTopics(insert)
 	tools := mcptools.New(mcptools.Config{
 		Chat: a.chat, History: stored, Memories: memories, Graph: graph, Recall: found, Logger: a.logger, Version: Version,
 	})

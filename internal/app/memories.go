@@ -18,13 +18,13 @@ import (
 )
 
 // keepMemories adds what works the jobs of memories; nothing without long-term memory.
-func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Maintenance) {
+func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Maintenance, insert postgres.Insert) {
 	if !a.config.LongTerm.On {
 		return
 	}
 	maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
 	learning := learn.Config{
-		Store: postgres.NewLearning(a.workPool), Leases: postgres.NewWork(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
+		Store: postgres.NewLearning(a.workPool, insert), Leases: postgres.NewWork(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
 		Model: a.config.Summary.Model, Delay: a.config.LongTerm.ExtractDelay,
 		Extract: a.config.Instructions["extract"], Consolidate: a.config.Instructions["consolidate"],
 	}
@@ -32,12 +32,19 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 		learning.Embedder = a.embedder
 		learning.Scales = recall.NewScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
-	worker.Learner, worker.Extractions = learn.New(learning), maintenance
+	worker.Learner = learn.New(learning)
 	worker.Grapher = graph.New(graph.Config{
 		Store: postgres.NewGraph(a.workPool), Leases: postgres.NewWork(a.workPool),
 		Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
 	})
-	worker.Decayer, worker.DecayAt, worker.ArchiveDeleteDays = maintenance, decayAt, a.config.LongTerm.ArchiveDeleteDays
+	worker.Fade, worker.ArchiveDeleteDays = true, a.config.LongTerm.ArchiveDeleteDays
+}
+
+// readForMemories adds what makes chats due to be read; nothing without long-term memory.
+func (a *App) readForMemories(enqueue *postgres.Enqueue, insert postgres.Insert) {
+	if a.config.LongTerm.On {
+		enqueue.Extract, enqueue.ExtractDelay = insert.Extract, a.config.LongTerm.ExtractDelay
+	}
 }
 
 // listsByMeaning finds memories by what a text means as well, where there is an embedder.

@@ -12,6 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/rewrite"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/google/uuid"
 )
@@ -25,30 +26,31 @@ func (a *App) toldApart() bool {
 }
 
 // keepTopics adds what works the jobs of topics; nothing without topics.
-func (a *App) keepTopics(worker *jobs.WorkerConfig) {
+func (a *App) keepTopics(worker *jobs.WorkerConfig, maintenance *postgres.Maintenance, insert postgres.Insert) {
 	if !a.hasTopics() {
 		return
 	}
 	assigning := assign.Config{
-		Store: postgres.NewAssignments(a.workPool), Settings: a.config.Topics.Settings, Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
+		Store: postgres.NewAssignments(a.workPool, insert), Settings: a.config.Topics.Settings, Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
 	}
 	if a.toldApart() {
 		assigning.Model = a.embedder.Model()
 		assigning.Scales = recall.NewTurnScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
-	worker.Topics, worker.TopicSweep = assign.New(assigning), postgres.NewTopicSweep(a.workPool, assigning.Mode, assigning.Model, a.config.Topics.MaxMessages)
+	worker.Topics = assign.New(assigning)
+	maintenance.KeepTopics(assigning.Mode, assigning.Model, a.config.Topics.MaxMessages)
 	worker.Compactor = pack.New(pack.Config{
-		Store: postgres.NewPacks(a.workPool), Leases: postgres.NewWork(a.workPool),
+		Store: postgres.NewPacks(a.workPool, insert), Leases: postgres.NewWork(a.workPool),
 		Summarizer: a.model, Prompt: a.config.Summary, InputTokens: a.config.Memory.FoldInputTokens,
 		Settings: assigning.Settings, Logger: a.logger, Metrics: a.metrics,
 	})
 }
 
 // makeUserTopics returns what users see of topics and change. Topics that are there can be seen where there are no new ones.
-func (a *App) makeUserTopics(inserter *jobs.Client) *postgres.UserTopics {
+func (a *App) makeUserTopics(insert postgres.Insert) *postgres.UserTopics {
 	options := postgres.UserTopicsOptions{Settings: a.config.Topics.Settings}
 	if a.hasTopics() {
-		options.Index, options.Compact = jobs.EnqueueIndex(inserter), jobs.EnqueueCompact(inserter)
+		options.Index, options.Compact = insert.OfChat(work.IndexTurns, work.Repair), insert.Compact
 		options.FromTheFirstTurn = a.config.Topics.Mode == config.TopicsOn
 	}
 	return postgres.NewUserTopics(a.pool, options)

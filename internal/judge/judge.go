@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -93,8 +92,8 @@ func (p player) learn(ctx context.Context, one *Case) (result, error) {
 		Store: store, Leases: alone{}, Asker: p.model, Logger: slog.New(slog.DiscardHandler), Metrics: p.metrics, Model: p.Prompt.Model,
 		Extract: p.Extract, Consolidate: p.Consolidate,
 	})
-	job := learn.Job{Last: true} // what is of no use is passed over
-	if _, err := engine.Extract(ctx, uuid.New(), job); err != nil {
+	attempt := work.Attempt{Last: true} // what is of no use is passed over
+	if _, err := engine.Extract(ctx, uuid.New(), attempt); err != nil {
 		return result{}, err
 	}
 	stats := store.change.Stats
@@ -205,7 +204,7 @@ func (n *notebook) Similar(_ context.Context, _ uuid.UUID, texts []learn.Text, _
 	return known, nil
 }
 
-func (n *notebook) Commit(_ context.Context, change learn.Change, _ func(context.Context, pgx.Tx, time.Time) error) (learn.Outcome, learn.Written, error) {
+func (n *notebook) Commit(_ context.Context, change learn.Change) (learn.Outcome, learn.Written, error) {
 	n.change = change
 	return learn.Committed, learn.Written{}, nil
 }

@@ -15,12 +15,17 @@ import (
 )
 
 // Briefs is the store of briefs and their revisions.
-type Briefs struct{ pool *pgxpool.Pool }
+type Briefs struct {
+	pool   *pgxpool.Pool
+	insert Insert
+}
 
 var _ brief.Store = (*Briefs)(nil)
 
 // NewBriefs returns the store. A commit also indexes the turns that the brief covers then.
-func NewBriefs(pool *pgxpool.Pool) *Briefs { return &Briefs{pool} }
+func NewBriefs(pool *pgxpool.Pool, insert Insert) *Briefs {
+	return &Briefs{pool: pool, insert: insert}
+}
 
 // Read reads what a fold needs.
 func (b *Briefs) Read(ctx context.Context, chatID uuid.UUID, kind brief.Kind, maxMessages int) (brief.Snapshot, bool, error) {
@@ -116,9 +121,9 @@ func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief
 	}))
 }
 
-// Commit writes the brief and its revision, completes the job and runs within, all in one transaction. It returns
+// Commit writes the brief and its revision, completes the job and inserts the next one, all in one transaction. It returns
 // false, and writes nothing, if the brief has changed since the fold was planned.
-func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(context.Context, pgx.Tx, brief.Counters) error) (bool, error) {
+func (b *Briefs) Commit(ctx context.Context, change brief.Change, due func(after brief.Counters) bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var after []brief.Counters
@@ -128,15 +133,18 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 		return false, failed("commit brief", err)
 	}
 	err = sendInTx(ctx, b.pool, batch, func(tx pgx.Tx) error {
-		if len(after) == 0 || !held {
+		switch {
+		case len(after) == 0 || !held:
 			return errOvertaken
+		case !due(after[0]):
+			return nil
 		}
-		return within(ctx, tx, after[0])
+		return b.insert(ctx, tx, work.Job{Name: work.FoldBrief, ChatID: change.ChatID, Priority: change.Priority})
 	})
 	return committed("commit brief", err)
 }
 
-// commitBatch begins the transaction and queues everything but within. after gets no row if the brief changed, and held is false
+// commitBatch begins the transaction and queues everything but the next job. after gets no row if the brief changed, and held is false
 // if another worker has the lease.
 func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters, held *bool) (*pgx.Batch, error) {
 	planned, plan, stats := change.Planned.Brief, change.Plan, change.Stats

@@ -17,6 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // Each condition of the compare-and-set refuses on its own, and then nothing is written.
@@ -42,7 +43,7 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 		change := b.claim(chatID, brief.KindFold)
 		b.exec(spoil, chatID)
 		ran := false
-		won, err := b.briefs.Commit(t.Context(), change, func(context.Context, pgx.Tx, brief.Counters) error { ran = true; return nil })
+		won, err := b.briefs.Commit(t.Context(), change, func(brief.Counters) bool { ran = true; return false })
 		harmless := map[string]bool{"nothing": true, "a new message": true, "metadata of a message": true, "a lease that ran out": true}[what]
 		is(t, tuple(err, won, ran), tuple(nil, harmless, harmless), "%s: won …, ran", what)
 		is(t, b.count("conversation_brief_revisions where chat_id = $1", chatID) == 1, harmless, "%s: a revision", what)
@@ -61,13 +62,14 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}',
 		'running') returning id`)
 	broken := errors.New("no next job")
-	_, err := b.briefs.Commit(t.Context(), change, func(ctx context.Context, tx pgx.Tx, _ brief.Counters) error {
+	briefs := NewBriefs(b.pool, func(ctx context.Context, tx pgx.Tx, job work.Job) error {
 		var role string
-		if err := tx.QueryRow(ctx, "select current_user").Scan(&role); err != nil || role != "postgres" {
-			t.Errorf("it runs as %s, %v", role, err)
+		if err := tx.QueryRow(ctx, "select current_user").Scan(&role); err != nil || role != "postgres" || job.ChatID != chatID {
+			t.Errorf("it runs as %s, %v, for %+v", role, err, job)
 		}
 		return broken
 	})
+	_, err := briefs.Commit(t.Context(), change, func(brief.Counters) bool { return true })
 	if !errors.Is(err, broken) {
 		t.Errorf("commit: %v", err)
 	}
@@ -114,7 +116,7 @@ func (b *bed) countTrips() *trips {
 	config.ConnConfig.Tracer = counted
 	pool := must(pgxpool.NewWithConfig(b.t.Context(), config))(b.t)
 	b.t.Cleanup(pool.Close)
-	b.briefs, b.work, b.turns.pool = NewBriefs(pool), NewWork(pool), pool
+	b.briefs, b.work, b.turns.pool = NewBriefs(pool, noJob), NewWork(pool), pool
 	return counted
 }
 

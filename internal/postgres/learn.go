@@ -21,12 +21,17 @@ import (
 )
 
 // Learning is the store of extractions.
-type Learning struct{ pool *pgxpool.Pool }
+type Learning struct {
+	pool   *pgxpool.Pool
+	insert Insert
+}
 
 var _ learn.Store = (*Learning)(nil)
 
 // NewLearning returns the store.
-func NewLearning(pool *pgxpool.Pool) *Learning { return &Learning{pool} }
+func NewLearning(pool *pgxpool.Pool, insert Insert) *Learning {
+	return &Learning{pool: pool, insert: insert}
+}
 
 // Read reads what an extraction needs. It makes the row of the chat's user where there is none.
 func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (learn.Snapshot, bool, error) {
@@ -102,9 +107,9 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.
 // errOutdated rolls an extraction back, as errOvertaken does where somebody else has read the range.
 var errOutdated = errors.New("the memories have changed since they were compared")
 
-// Commit writes the memories, their sources and the entry in the ledger, completes the job and runs next if something is
-// left to read, all in one transaction. It locks the chat, the evidence, the brief and the user's row, in this order.
-func (l *Learning) Commit(ctx context.Context, change learn.Change, next func(context.Context, pgx.Tx, time.Time) error) (learn.Outcome, learn.Written, error) {
+// Commit writes the memories, their sources and the entry in the ledger, completes the job and inserts the next one if
+// something is left to read, all in one transaction. It locks the chat, the evidence, the brief and the user's row, in this order.
+func (l *Learning) Commit(ctx context.Context, change learn.Change) (learn.Outcome, learn.Written, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	c := &learning{change: change}
@@ -126,11 +131,10 @@ func (l *Learning) Commit(ctx context.Context, change learn.Change, next func(co
 		if err := dbsqlc.CompleteJob.Run(ctx, tx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID}); err != nil || !c.left.Due {
 			return err
 		}
-		at := c.left.DueAt
 		if c.left.DueNow {
-			at = time.Time{}
+			c.left.DueAt = time.Time{}
 		}
-		return next(ctx, tx, at)
+		return l.insert.Extract(ctx, tx, change.ChatID, c.left.DueAt)
 	})
 	switch {
 	case err == nil:

@@ -85,7 +85,7 @@ func bedOn(t *testing.T, db testkit.Database, pool *pgxpool.Pool, limits memory.
 		}
 	}
 	b.turns = NewTurns(pool, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
-	b.briefs, b.work, b.index = NewBriefs(pool), NewWork(pool), NewTurnIndex(pool)
+	b.briefs, b.work, b.index = NewBriefs(pool, noJob), NewWork(pool), NewTurnIndex(pool)
 	b.user = b.newUser()
 	return b
 }
@@ -242,8 +242,11 @@ func changeOf(chatID uuid.UUID, kind brief.Kind, lease work.Lease, snapshot brie
 }
 
 func (b *bed) commit(change brief.Change) (bool, error) {
-	return b.briefs.Commit(b.t.Context(), change, func(context.Context, pgx.Tx, brief.Counters) error { return nil })
+	return b.briefs.Commit(b.t.Context(), change, func(brief.Counters) bool { return false })
 }
+
+// noJob stands for what inserts a job that no test asks for.
+func noJob(context.Context, pgx.Tx, work.Job) error { return nil }
 
 // mustCommit commits a change, which must succeed.
 func (b *bed) mustCommit(change brief.Change) {

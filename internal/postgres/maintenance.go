@@ -2,11 +2,12 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -23,6 +24,9 @@ type Maintenance struct {
 	due  dbsqlc.FindDueBriefsParams // the limits that decide which chats need a fold
 	// extractDelay is how many seconds a chat rests before it is read for memories; nil without long-term memory.
 	extractDelay *float64
+	// topics is which chats have topics, and topicMessages how many active messages one may have; nil without topics.
+	topics        *dbsqlc.AssignFindChatsParams
+	topicMessages int
 }
 
 // NewMaintenance returns the store.
@@ -64,10 +68,40 @@ func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 	return failed("merge search entries", dbsqlc.MergeSearchEntries.Run(ctx, m.pool, struct{}{}))
 }
 
-// DueExtractions returns the chats that are due to be read for memories and have no job.
-func (m *Maintenance) DueExtractions(ctx context.Context) ([]uuid.UUID, error) {
-	chats, err := dbsqlc.FindDueExtractions.All(ctx, m.pool, struct{}{})
-	return chats, failed("find due extractions", err)
+// KeepTopics makes turns due for topics, and topics for compaction. mode and model are assign.Scope's, and maxMessages is how
+// many active messages a topic may have. Without it none are.
+func (m *Maintenance) KeepTopics(mode, model string, maxMessages int) {
+	m.topics, m.topicMessages = &dbsqlc.AssignFindChatsParams{Mode: mode, Model: model}, maxMessages
+}
+
+// Due returns the jobs of what is due and has none. With an error it returns those that it has found all the same.
+func (m *Maintenance) Due(ctx context.Context) ([]work.Job, error) {
+	folds, rebuilds, err := m.DueChats(ctx)
+	due := slices.Concat(ofChats(work.FoldBrief, work.Later, folds), ofChats(work.RebuildBrief, work.Repair, rebuilds))
+	if m.extractDelay != nil {
+		chats, failure := dbsqlc.FindDueExtractions.All(ctx, m.pool, struct{}{})
+		due = append(due, ofChats(work.ExtractMemories, work.Later, chats)...)
+		err = errors.Join(err, failed("find due extractions", failure))
+	}
+	if m.topics == nil {
+		return due, err
+	}
+	chats, failure := dbsqlc.AssignFindChats.All(ctx, m.pool, *m.topics)
+	due = append(due, ofChats(work.AssignTopics, work.Later, chats)...)
+	err = errors.Join(err, failed("find turns without topics", failure))
+	topics, failure := dbsqlc.AssignFindTopics.All(ctx, m.pool, m.topicMessages)
+	for _, topic := range topics {
+		due = append(due, work.Job{Name: work.CompactTopic, ChatID: topic.ChatID, TopicID: topic.ID, Priority: work.Later})
+	}
+	return due, errors.Join(err, failed("find topics to compact", failure))
+}
+
+func ofChats(name string, priority int, chats []uuid.UUID) []work.Job {
+	jobs := make([]work.Job, len(chats))
+	for n, id := range chats {
+		jobs[n] = work.Job{Name: name, ChatID: id, Priority: priority}
+	}
+	return jobs
 }
 
 // DueChats returns the chats that need a fold and those that need a rebuild.
@@ -190,31 +224,6 @@ func (m *Maintenance) CountMemories(ctx context.Context) (map[string]int, error)
 func (m *Maintenance) OldestUnextracted(ctx context.Context) (float64, error) {
 	age, err := dbsqlc.OldestUnextracted.One(ctx, m.pool, struct{}{})
 	return age, failed("extraction backlog", err)
-}
-
-// TopicSweep finds what is left to do for topics, across all users. It reads ids and numbers, never content.
-type TopicSweep struct {
-	pool        *pgxpool.Pool
-	chats       dbsqlc.AssignFindChatsParams
-	maxMessages int
-}
-
-// NewTopicSweep returns the store. mode and model are assign.Scope's, and maxMessages is how many active messages a topic
-// may have.
-func NewTopicSweep(pool *pgxpool.Pool, mode, model string, maxMessages int) *TopicSweep {
-	return &TopicSweep{pool: pool, chats: dbsqlc.AssignFindChatsParams{Mode: mode, Model: model}, maxMessages: maxMessages}
-}
-
-// UnassignedChats returns chats with turns that should have a topic and have none, and no job.
-func (s *TopicSweep) UnassignedChats(ctx context.Context) ([]uuid.UUID, error) {
-	chats, err := dbsqlc.AssignFindChats.All(ctx, s.pool, s.chats)
-	return chats, failed("find turns without topics", err)
-}
-
-// DueTopics returns topics that are to be compacted and have no job.
-func (s *TopicSweep) DueTopics(ctx context.Context) ([]assign.TopicID, error) {
-	due, err := dbsqlc.AssignFindTopics.All(ctx, s.pool, s.maxMessages)
-	return due, failed("find topics to compact", err)
 }
 
 // Usage keeps what calls of models cost.

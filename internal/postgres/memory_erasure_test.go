@@ -290,15 +290,14 @@ func (movingModel) Ask(_ context.Context, question work.Question) (work.Answer, 
 // learner returns an engine that reads the bed's chats, also while somebody is talking in them.
 func (b *bed) learner() *learn.Engine {
 	return learn.New(learn.Config{
-		Store: NewLearning(b.pool), Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
+		Store: NewLearning(b.pool, noJob), Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
 	})
 }
 
 // read reads a chat as often as it takes, as a job does.
 func (b *bed) read(engine *learn.Engine, chatID uuid.UUID) error {
-	job := learn.Job{EnqueueNext: func(context.Context, pgx.Tx, time.Time) error { return nil }}
 	for ctx := b.t.Context(); ; {
-		report, err := engine.Extract(ctx, chatID, job)
+		report, err := engine.Extract(ctx, chatID, work.Attempt{})
 		if err != nil || report.Result == work.Nothing {
 			return err
 		}

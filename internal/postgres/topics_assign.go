@@ -11,18 +11,24 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Assignments is the store of the topics of turns.
-type Assignments struct{ pool *pgxpool.Pool }
+type Assignments struct {
+	pool   *pgxpool.Pool
+	insert Insert
+}
 
 var _ assign.Store = (*Assignments)(nil)
 
 // NewAssignments returns the store.
-func NewAssignments(pool *pgxpool.Pool) *Assignments { return &Assignments{pool} }
+func NewAssignments(pool *pgxpool.Pool, insert Insert) *Assignments {
+	return &Assignments{pool: pool, insert: insert}
+}
 
 // Wanted reports whether a chat has topics, and turns for them.
 func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in assign.Scope) (bool, error) {
@@ -74,10 +80,10 @@ func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.A
 	return batch
 }
 
-// Assign reads what a chat has, and writes what decide makes of it. It does nothing for a chat without topics.
+// Assign reads what a chat has, writes what decide makes of it, and inserts the jobs that come of that. It does nothing for a
+// chat without topics.
 func (a *Assignments) Assign(
-	ctx context.Context, chatID uuid.UUID, in assign.Scope, most int,
-	decide func(*assign.Snapshot) *assign.Change, within func(context.Context, pgx.Tx, assign.Outcome) error,
+	ctx context.Context, chatID uuid.UUID, in assign.Scope, most int, decide func(*assign.Snapshot) *assign.Change,
 ) (bool, error) {
 	err := a.hold(ctx, chatID, in, func(tx pgx.Tx, chat *held, all []*topics.Topic) error {
 		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, Cleared: chat.cleared, LastNumber: chat.LastNumber}
@@ -87,13 +93,37 @@ func (a *Assignments) Assign(
 			}
 		}
 		change := decide(snapshot)
-		outcome, err := writeAssignment(ctx, tx, chatID, chat, snapshot.Model, change, snapshot.Given)
+		left, err := writeAssignment(ctx, tx, chatID, chat, snapshot.Model, change, snapshot.Given)
 		if err != nil {
 			return err
 		}
-		return within(ctx, tx, outcome)
+		return a.insertNext(ctx, tx, chatID, change, left)
 	})
 	return committed("assign topics", err)
+}
+
+// leftover is what an assignment leaves to do: topics that are to be compacted, and how many active ones there are.
+type leftover struct {
+	due    []uuid.UUID
+	active int
+}
+
+// insertNext inserts the jobs that come of an assignment.
+func (a *Assignments) insertNext(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, change *assign.Change, left leftover) error {
+	if change.Report.More {
+		if err := a.insert(ctx, tx, work.Job{Name: work.AssignTopics, ChatID: chatID, Priority: work.Repair}); err != nil {
+			return err
+		}
+	}
+	for _, id := range left.due {
+		if err := a.insert.Compact(ctx, tx, chatID, id); err != nil {
+			return err
+		}
+	}
+	if len(change.New) > 0 && left.active > change.MaxTopics {
+		return a.insert(ctx, tx, work.Job{Name: work.DecayTopics})
+	}
+	return nil
 }
 
 // readTurns reads the turns for which a topic is to be chosen. While the vectors of active topics are made again after a
@@ -115,7 +145,7 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snaps
 // writeAssignment writes what was decided, and completes the job. Afterwards the transaction acts as the server.
 func writeAssignment(
 	ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, model string, change *assign.Change, given []*assign.Given,
-) (found assign.Outcome, err error) {
+) (left leftover, err error) {
 	batch := &pgx.Batch{}
 	for _, t := range change.New {
 		dbsqlc.AssignInsertTopic.Queue(batch, newTopicParams(chatID, t))
@@ -139,7 +169,7 @@ func writeAssignment(
 		}
 		dbsqlc.AssignAdvance.Queue(batch, advance)
 		if err := queueGiven(batch, chatID, change, given); err != nil {
-			return found, err
+			return left, err
 		}
 	} else {
 		dbsqlc.AssignNothing.Queue(batch, chatID)
@@ -147,20 +177,20 @@ func writeAssignment(
 	for _, id := range change.Returned {
 		queueRehydrate(batch, chatID, id)
 	}
-	return found, finishAssignment(ctx, tx, batch, chatID, chat, change, &found)
+	return left, finishAssignment(ctx, tx, batch, chatID, chat, change, &left)
 }
 
 // finishAssignment sends a batch, finds what comes of the change, and completes the job.
-func finishAssignment(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID, chat *held, change *assign.Change, found *assign.Outcome) error {
+func finishAssignment(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID, chat *held, change *assign.Change, left *leftover) error {
 	output, err := json.Marshal(change.Report)
 	if err != nil {
 		return err
 	}
 	if chat.HasTopics {
 		dbsqlc.AssignReadDue.Read(batch, dbsqlc.AssignReadDueParams{ChatID: chatID, MaxMessages: change.MaxMessages}, func(id uuid.UUID) {
-			found.Due = append(found.Due, id)
+			left.due = append(left.due, id)
 		})
-		dbsqlc.AssignCountActive.Read(batch, chatID, set(&found.Active))
+		dbsqlc.AssignCountActive.Read(batch, chatID, set(&left.active))
 	}
 	queueActAsServer(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || change.JobID == 0 {
@@ -236,10 +266,8 @@ func (a *Assignments) Archive(ctx context.Context, chatID uuid.UUID, choose func
 	return archived, nil
 }
 
-// Merge merges the topics of a chat that choose returns.
-func (a *Assignments) Merge(
-	ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []topics.Merge, within func(context.Context, pgx.Tx, uuid.UUID) error,
-) (merged int, err error) {
+// Merge merges the topics of a chat that choose returns, and has those compacted that others were merged into.
+func (a *Assignments) Merge(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []topics.Merge) (merged int, err error) {
 	err = a.change(ctx, chatID, func(tx pgx.Tx, all []topics.Topic) error {
 		merged = 0
 		changed := map[uuid.UUID]bool{}
@@ -261,7 +289,7 @@ func (a *Assignments) Merge(
 			return err
 		}
 		for id := range changed {
-			if err := within(ctx, tx, id); err != nil {
+			if err := a.insert.Compact(ctx, tx, chatID, id); err != nil {
 				return err
 			}
 		}

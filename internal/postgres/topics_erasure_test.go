@@ -22,6 +22,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // chatter is a chat that goes to and fro between subjects. The first message and one later reply are erased.
@@ -78,11 +79,11 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 	b.exec(`insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences) values ('subjects', 512, 0, 0.3, '', $1)
 		on conflict do nothing`, recall.SentenceList)
 	c.assigns = assign.New(assign.Config{
-		Store: NewAssignments(b.pool), Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store,
+		Store: NewAssignments(b.pool, noJob), Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store,
 			subjects{}), Metrics: registry, Logger: log.Logger(),
 	})
 	c.packs = pack.New(pack.Config{
-		Store: NewPacks(b.pool), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
+		Store: NewPacks(b.pool, noJob), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
 	})
 	b.exec("insert into chats (id, user_id, title) values ($1, $2, 'a chat')", c.chat, c.who.UserID)
@@ -124,12 +125,8 @@ func (c *chatter) embed() error {
 	return err
 }
 
-func nothing(context.Context, pgx.Tx) error { return nil }
-
 func (c *chatter) assign() error {
-	_, err := c.assigns.Assign(c.t.Context(), c.chat, assign.Job{
-		EnqueueNext: nothing, EnqueueDecay: nothing, EnqueueCompact: func(context.Context, pgx.Tx, uuid.UUID) error { return nil },
-	})
+	_, err := c.assigns.Assign(c.t.Context(), c.chat, work.Attempt{})
 	return err
 }
 
@@ -141,7 +138,7 @@ func (c *chatter) pack() error {
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	for _, id := range ids {
-		_, failed := c.packs.Compact(c.t.Context(), c.chat, id, pack.Job{EnqueueNext: nothing})
+		_, failed := c.packs.Compact(c.t.Context(), c.chat, id, work.Attempt{})
 		err = errors.Join(err, failed)
 	}
 	return err
@@ -149,7 +146,7 @@ func (c *chatter) pack() error {
 
 // fade archives topics of the chat, whatever their age.
 func (c *chatter) fade() error {
-	_, err := NewAssignments(c.pool).Archive(c.t.Context(), c.chat, func(all []topics.Topic) ([]uuid.UUID, *time.Time) {
+	_, err := NewAssignments(c.pool, noJob).Archive(c.t.Context(), c.chat, func(all []topics.Topic) ([]uuid.UUID, *time.Time) {
 		var faded []uuid.UUID
 		for n := range all {
 			if all[n].State == topics.Active && n > 0 {
@@ -163,12 +160,12 @@ func (c *chatter) fade() error {
 
 // merge makes two topics of the chat one.
 func (c *chatter) merge() error {
-	_, err := NewAssignments(c.pool).Merge(c.t.Context(), c.chat, func(all []topics.Topic) []topics.Merge {
+	_, err := NewAssignments(c.pool, noJob).Merge(c.t.Context(), c.chat, func(all []topics.Topic) []topics.Merge {
 		if len(all) < 3 {
 			return nil
 		}
 		return []topics.Merge{{From: all[2].ID, Into: all[0].ID}}
-	}, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	})
 	return err
 }
 

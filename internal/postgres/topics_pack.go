@@ -13,12 +13,17 @@ import (
 )
 
 // Packs is the store of compactions of topics.
-type Packs struct{ pool *pgxpool.Pool }
+type Packs struct {
+	pool   *pgxpool.Pool
+	insert Insert
+}
 
 var _ pack.Store = (*Packs)(nil)
 
 // NewPacks returns the store.
-func NewPacks(pool *pgxpool.Pool) *Packs { return &Packs{pool} }
+func NewPacks(pool *pgxpool.Pool, insert Insert) *Packs {
+	return &Packs{pool: pool, insert: insert}
+}
 
 // Read reads a topic with all of its messages.
 func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (pack.Snapshot, bool, error) {
@@ -33,9 +38,9 @@ func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (pack.Snaps
 	return s, found, err
 }
 
-// Commit writes a compaction, completes the job and runs next, if there is one, all in one transaction. It returns false,
-// and writes nothing, if the topic or its messages have changed since they were read.
-func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(context.Context, pgx.Tx) error) (bool, error) {
+// Commit writes a compaction, completes the job and inserts the next one, if there is more, all in one transaction. It returns
+// false, and writes nothing, if the topic or its messages have changed since they were read.
+func (p *Packs) Commit(ctx context.Context, change pack.Change) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	output, err := json.Marshal(change.Report)
@@ -62,10 +67,10 @@ func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(contex
 		switch {
 		case !written || !held:
 			return errOvertaken
-		case next == nil:
+		case !change.More:
 			return nil
 		}
-		return next(ctx, tx)
+		return p.insert.Compact(ctx, tx, change.ChatID, change.TopicID)
 	})
 	return committed("commit topic", err)
 }

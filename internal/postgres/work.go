@@ -12,6 +12,35 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// Insert inserts a job in the caller's transaction, which acts as the server.
+type Insert func(ctx context.Context, tx pgx.Tx, job work.Job) error
+
+// OfChat returns what inserts a kind of job of a chat.
+func (i Insert) OfChat(name string, priority int) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+		return i(ctx, tx, work.Job{Name: name, ChatID: chatID, Priority: priority})
+	}
+}
+
+// Extract inserts a chat's extract_memories, to run at a time; the zero time for at once.
+func (i Insert) Extract(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, at time.Time) error {
+	job := work.Job{Name: work.ExtractMemories, ChatID: chatID, Priority: work.Now, At: at}
+	if !at.IsZero() {
+		job.Priority = work.Later
+	}
+	return i(ctx, tx, job)
+}
+
+// Compact inserts a topic's compact_topic. It comes after folds of chats in which somebody is talking.
+func (i Insert) Compact(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error {
+	return i(ctx, tx, work.Job{Name: work.CompactTopic, ChatID: chatID, TopicID: topicID, Priority: work.Repair})
+}
+
+// Embed inserts a user's embed_memories.
+func (i Insert) Embed(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error {
+	return i(ctx, tx, work.Job{Name: work.EmbedMemories, UserID: userID, Priority: work.Now})
+}
+
 // Work is the store of leases and failures of background work. It acts as the server itself.
 type Work struct{ pool *pgxpool.Pool }
 

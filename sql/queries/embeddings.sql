@@ -45,7 +45,7 @@ update throughline.own_turn_index i
 -- none at all. With the jobs that wait already they are at most so many of each kind. Of each kind, the first 20 000 turns
 -- are looked at. As the server itself.
 with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
-  where j.queue = 'vectors' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
+  where j.queue = 'vectors' and j.kind = 'embed_turns' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
 (select distinct f.chat_id as owner_id, false as outdated
    from (select i.chat_id from public.turn_index i
           where i.embedding_model is null and not i.resting and i.chat_id::text not in (select w.chat from waiting w) order by i.chat_id limit 20000) f

@@ -185,7 +185,6 @@ select d.chat_id from due d
  order by d.chat_id limit 200;
 
 -- name: AssignFindTopics :many
--- row: assign.TopicID
 -- Topics that are to be compacted and have no job. One that the conversation has come back to is not, while it is talked
 -- about. One that was archived before it had a summary still gets it. As the server itself.
 with due as (

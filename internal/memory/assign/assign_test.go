@@ -2,7 +2,6 @@ package assign_test
 
 import (
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/memory/assign"
@@ -275,7 +274,7 @@ func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 		"Which spiccato studies train the bow hand?", "ok, thanks")
 	r.wantNumbers(chatID, 1, 2, 3, 4, 4)
 	testkit.Exec(t, r.pool, "update topics set title = 'My bow', title_seq = null where number = 4") // as if renamed
-	done, err := r.engine().Merge(t.Context(), testkit.Patience, r.enqueue)
+	done, err := r.engine().Merge(t.Context(), testkit.Patience)
 	if err != nil || done != (assign.Merged{Chats: 1, Merged: 1}) {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -360,42 +359,6 @@ func TestAnOldChatIsAssignedInBatches(t *testing.T) {
 	if r.topic(chatID, 1, "message_count") != "460" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1), r.topicID(chatID, 1)}) {
 		t.Errorf("%s messages, to compact %v", r.topic(chatID, 1, "message_count"), r.compact)
 	}
-}
-
-// Two workers at one chat: each turn is counted once.
-func TestTwoWorkersAtOneChat(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat()
-	r.say(chatID, slices.Repeat([]string{"My cello needs new rosin soon", "The bow slips although its rosin is fresh", "Does marzipan contain walnut oil always?",
-		"Are hazelnut and almond true nuts?"}, 5)...)
-	r.index(chatID)
-	r.embed(chatID)
-	var at sync.Mutex
-	turns := 0
-	var workers sync.WaitGroup
-	for range 4 {
-		workers.Go(func() {
-			for {
-				report, err := r.engine().Assign(t.Context(), chatID, assign.Job{EnqueueCompact: noCompaction})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if !report.Busy {
-					at.Lock()
-					turns += report.Turns
-					at.Unlock()
-					return
-				}
-			}
-		})
-	}
-	workers.Wait()
-	if turns != 20 || r.topic(chatID, 1, "message_count") != "20" || r.topic(chatID, 1, "access_count") != "9" {
-		t.Errorf("%d turns, %s messages, %s accesses", turns, r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
-	}
-	r.wantSound(chatID)
 }
 
 func TestNothingIsLeftToAssign(t *testing.T) {

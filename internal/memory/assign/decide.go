@@ -16,7 +16,7 @@ func (e *Engine) decide(s *Snapshot, scale recall.Scale, jobID int64, ways map[t
 	}
 	d := decisions{
 		chat: chat, known: len(s.Topics), chosen: map[int64]uuid.UUID{}, ways: ways,
-		change: &Change{JobID: jobID, MaxMessages: e.Settings.MaxMessages},
+		change: &Change{JobID: jobID, MaxMessages: e.Settings.MaxMessages, MaxTopics: e.Settings.Max},
 	}
 	for n := range s.Turns {
 		d.decide(&s.Turns[n], nextOf(s.Turns, n))

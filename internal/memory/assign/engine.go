@@ -8,8 +8,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -39,17 +39,6 @@ type Engine struct{ Config }
 
 // New returns an engine.
 func New(config Config) *Engine { return &Engine{config} }
-
-// Job is the job that runs an assignment, and the jobs that come of it. The functions insert in the caller's transaction.
-type Job struct {
-	// ID is the job's own, which the commit completes; 0 for none.
-	ID int64
-	// EnqueueNext inserts the chat's next assignment, EnqueueCompact the compaction of a topic of the chat, and EnqueueDecay
-	// the archiving of topics that faded.
-	EnqueueNext    func(ctx context.Context, tx pgx.Tx) error
-	EnqueueCompact func(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) error
-	EnqueueDecay   func(ctx context.Context, tx pgx.Tx) error
-}
 
 // Report is what an assignment did, as River's table and the log have it.
 type Report struct {
@@ -106,7 +95,7 @@ func (e *Engine) Wanted(ctx context.Context, chatID uuid.UUID) (bool, error) {
 
 // Assign gives the turns of a chat that have no topic theirs, and those that were given one without a vector another one if
 // they have one now.
-func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
+func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (Report, error) {
 	by, err := e.meaning(ctx)
 	if err != nil {
 		return Report{}, err
@@ -114,15 +103,11 @@ func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, job Job) (Report,
 	began := time.Now()
 	var change *Change
 	ways := map[topics.How]int{}
-	claimed, err := e.Store.Assign(ctx, chatID, Scope{Mode: e.Mode, Model: by.Model}, turnsAtOnce,
-		func(s *Snapshot) *Change {
-			clear(ways)
-			change = e.decide(s, by.Scale, job.ID, ways)
-			return change
-		},
-		func(ctx context.Context, tx pgx.Tx, found Outcome) error {
-			return e.enqueue(ctx, tx, job, change, found)
-		})
+	claimed, err := e.Store.Assign(ctx, chatID, Scope{Mode: e.Mode, Model: by.Model}, turnsAtOnce, func(s *Snapshot) *Change {
+		clear(ways)
+		change = e.decide(s, by.Scale, attempt.JobID, ways)
+		return change
+	})
 	if err != nil || !claimed || change == nil {
 		return Report{Busy: err == nil && !claimed}, err
 	}
@@ -136,24 +121,6 @@ func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, job Job) (Report,
 			slog.Int64("duration_ms", time.Since(began).Milliseconds()))
 	}
 	return change.Report, nil
-}
-
-// enqueue inserts the jobs that come of an assignment.
-func (e *Engine) enqueue(ctx context.Context, tx pgx.Tx, job Job, change *Change, found Outcome) error {
-	if change.Report.More {
-		if err := job.EnqueueNext(ctx, tx); err != nil {
-			return err
-		}
-	}
-	for _, id := range found.Due {
-		if err := job.EnqueueCompact(ctx, tx, id); err != nil {
-			return err
-		}
-	}
-	if len(change.New) > 0 && found.Active > e.Settings.Max {
-		return job.EnqueueDecay(ctx, tx)
-	}
-	return nil
 }
 
 // Decay archives topics that faded, in all chats with more than enough, until patience is over.
@@ -201,13 +168,8 @@ func current(all []topics.Topic) uuid.UUID {
 // mergeSlack is for what stored vectors are rounded by: topics of which Postgres finds that they may be alike are compared again.
 const mergeSlack = .01
 
-// Merge merges topics of a chat that are the same, in all chats, until patience is over. enqueue inserts the compaction of
-// a topic in the caller's transaction.
-func (e *Engine) Merge(
-	ctx context.Context,
-	patience time.Duration,
-	enqueue func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error,
-) (done Merged, err error) {
+// Merge merges topics of a chat that are the same, in all chats, until patience is over.
+func (e *Engine) Merge(ctx context.Context, patience time.Duration) (done Merged, err error) {
 	by, err := e.meaning(ctx)
 	if err != nil || by.Model == "" {
 		return done, err
@@ -224,11 +186,7 @@ func (e *Engine) Merge(
 			if !chat.Alike {
 				continue
 			}
-			merged, err := e.Store.Merge(ctx, chat.ChatID,
-				func(all []topics.Topic) []topics.Merge { return topics.MergeChoice(all, by) },
-				func(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) error {
-					return enqueue(ctx, tx, chat.ChatID, topicID)
-				})
+			merged, err := e.Store.Merge(ctx, chat.ChatID, func(all []topics.Topic) []topics.Merge { return topics.MergeChoice(all, by) })
 			if err != nil {
 				return done, err
 			}

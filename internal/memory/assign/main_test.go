@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -71,6 +73,7 @@ type rig struct {
 	config  assign.Config
 	metrics *metrics.Metrics
 	logs    *testkit.Log
+	mu      sync.Mutex
 	// next and decays count jobs that were inserted, compact are topics that are to be compacted.
 	next, decays int
 	compact      []uuid.UUID
@@ -85,7 +88,7 @@ func newRig(t *testing.T, change func(*assign.Config)) *rig {
 	}
 	t.Cleanup(pool.Close)
 	r := &rig{t: t, db: db, pool: pool, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
-	r.config = assign.Config{Store: postgres.NewAssignments(pool), Settings: topics.Defaults(), Mode: "on", Metrics: r.metrics, Logger: r.logs.Logger()}
+	r.config = assign.Config{Store: postgres.NewAssignments(pool, r.insert), Settings: topics.Defaults(), Mode: "on", Metrics: r.metrics, Logger: r.logs.Logger()}
 	r.use("subjects")
 	if change != nil {
 		change(&r.config)
@@ -145,19 +148,26 @@ func (r *rig) embed(chatID uuid.UUID) {
 
 func (r *rig) assign(chatID uuid.UUID) assign.Report {
 	r.t.Helper()
-	report, err := r.engine().Assign(r.t.Context(), chatID, r.job())
+	report, err := r.engine().Assign(r.t.Context(), chatID, work.Attempt{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return report
 }
 
-func (r *rig) job() assign.Job {
-	return assign.Job{
-		EnqueueNext:    func(context.Context, pgx.Tx) error { r.next++; return nil },
-		EnqueueCompact: func(_ context.Context, _ pgx.Tx, id uuid.UUID) error { r.compact = append(r.compact, id); return nil },
-		EnqueueDecay:   func(context.Context, pgx.Tx) error { r.decays++; return nil },
+// insert notes the jobs that are inserted; several workers may do so at once.
+func (r *rig) insert(_ context.Context, _ pgx.Tx, job work.Job) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch job.Name {
+	case work.AssignTopics:
+		r.next++
+	case work.CompactTopic:
+		r.compact = append(r.compact, job.TopicID)
+	case work.DecayTopics:
+		r.decays++
 	}
+	return nil
 }
 
 // talk says what is asked, indexes and embeds it, and assigns it.
@@ -219,12 +229,6 @@ func (r *rig) topicID(chatID uuid.UUID, number int) uuid.UUID {
 	r.t.Helper()
 	return testkit.Ask[uuid.UUID](r.t, r.pool, "select id from topics where chat_id = $1 and number = $2", chatID, number)
 }
-
-func (r *rig) enqueue(ctx context.Context, tx pgx.Tx, _, topicID uuid.UUID) error {
-	return r.job().EnqueueCompact(ctx, tx, topicID)
-}
-
-func noCompaction(context.Context, pgx.Tx, uuid.UUID) error { return nil }
 
 // as returns a connection that acts as the user in a role.
 func (r *rig) as(role string) *pgx.Conn {

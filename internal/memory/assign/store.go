@@ -6,7 +6,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Scope says which chats have topics, and by whose vectors.
@@ -17,24 +16,15 @@ type Scope struct {
 	Model string
 }
 
-// TopicID names a topic and its chat.
-type TopicID struct{ ChatID, ID uuid.UUID }
-
 // Store keeps topics. Each of its methods that names a chat is one transaction, in which nobody else changes the chat's
 // topics. It may try again: then what it calls must begin from nothing.
 type Store interface {
 	// Wanted reports whether a chat has topics, and turns for them.
 	Wanted(ctx context.Context, chatID uuid.UUID, in Scope) (bool, error)
-	// Assign reads what a chat has, at most so many turns of it, and writes what decide makes of that. within runs at the end
-	// of the transaction, as the server. It reports false if somebody else changes the chat's topics.
-	Assign(
-		ctx context.Context,
-		chatID uuid.UUID,
-		in Scope,
-		most int,
-		decide func(*Snapshot) *Change,
-		within func(context.Context, pgx.Tx, Outcome) error,
-	) (bool, error)
+	// Assign reads what a chat has, at most so many turns of it, and writes what decide makes of that. It inserts the jobs that
+	// come of it: the next one for more turns, compactions of topics, and a decay where a chat got too many. It reports false if
+	// somebody else changes the chat's topics.
+	Assign(ctx context.Context, chatID uuid.UUID, in Scope, most int, decide func(*Snapshot) *Change) (bool, error)
 	// Fading looks at the next chats whose topics may have faded, at most so many, and returns them in their order, after one.
 	// Those with no more than maxTopics active topics are done. Alike does the same for chats whose topics changed since they
 	// were compared; those without two whose centroids have at least that cosine and that nobody has named are done.
@@ -43,9 +33,9 @@ type Store interface {
 	// Archive archives the topics of a chat that choose returns, and returns how many; with when to look at the chat again,
 	// nil for when it has another topic. Chats of which somebody else changes the topics are left for the next time.
 	Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) ([]uuid.UUID, *time.Time)) (int, error)
-	// Merge merges the topics of a chat that choose returns, and returns how many. within runs in the same transaction, for
-	// each topic that others were merged into.
-	Merge(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []topics.Merge, within func(context.Context, pgx.Tx, uuid.UUID) error) (int, error)
+	// Merge merges the topics of a chat that choose returns, has those compacted that others were merged into, and returns how many
+	// were merged.
+	Merge(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []topics.Merge) (int, error)
 }
 
 // Faded is a chat whose topics may have faded at a time. Crowded is whether it has too many.
@@ -109,8 +99,8 @@ type Change struct {
 	Recounted []uuid.UUID
 	// Returned are packed topics that the conversation has come back to.
 	Returned []uuid.UUID
-	// MaxMessages is how many active messages a topic may have.
-	MaxMessages int
+	// MaxMessages is how many active messages a topic may have, MaxTopics how many active topics a chat.
+	MaxMessages, MaxTopics int
 }
 
 // Titled is a topic with its title, and the message that this is made of.
@@ -125,12 +115,4 @@ type Chosen struct {
 	Seq     int64
 	TopicID uuid.UUID
 	Model   *string
-}
-
-// Outcome is what a commit found out.
-type Outcome struct {
-	// Due are topics that are to be compacted.
-	Due []uuid.UUID
-	// Active is how many active topics the chat has.
-	Active int
 }

@@ -104,7 +104,7 @@ func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
 				if got := r.covered(chatID); got != covered {
 					t.Fatalf("the cursor moved from %s to %s before the end", covered, got)
 				}
-				return change(brief.New(r.config), t.Context(), chatID, r.job()) // a worker of its own
+				return change(brief.New(r.config), t.Context(), chatID, work.Attempt{}) // a worker of its own
 			})
 			if turns < 4 || report.Pieces != turns || report.Calls != turns || len(r.model.Requests()) != asked+turns {
 				t.Errorf("%d turns, %d calls, %+v", turns, len(r.model.Requests())-asked, report)
@@ -185,7 +185,7 @@ func TestProgressOfAnotherPlanIsNotUsed(t *testing.T) {
 	r.wantFold(chatID, work.Paused)
 	other := r.config
 	other.Limits.FoldInputTokens, other.Turn = 900, time.Hour
-	report, err := brief.New(other).Fold(t.Context(), chatID, r.job())
+	report, err := brief.New(other).Fold(t.Context(), chatID, work.Attempt{})
 	if err != nil || report.Result != work.Done || report.Calls != report.Pieces {
 		t.Errorf("%+v, %v", report, err)
 	}

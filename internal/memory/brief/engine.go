@@ -13,7 +13,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Config of an Engine. All fields are required except where noted.
@@ -82,24 +81,12 @@ type Report struct {
 	CallStats
 }
 
-// Job is the River job that runs a fold. It is completed in the transaction that writes the brief.
-type Job struct {
-	// ID is 0 when there is no job.
-	ID int64
-	// Background reports that nobody is talking in the chat now: other folds of the user come first.
-	Background bool
-	// Last reports that no other attempt follows if this one fails.
-	Last bool
-	// EnqueueNext inserts the chat's next job in that transaction. It is called when the chat is due again.
-	EnqueueNext func(ctx context.Context, tx pgx.Tx) error
-}
-
 // planner returns what a change will do; false when there is nothing to do.
 type planner func(Snapshot) (Plan, bool)
 
 // Fold moves the oldest turns of the buffer into the brief, if the chat is due.
-func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
-	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindFold}, job, func(s Snapshot) (Plan, bool) {
+func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (Report, error) {
+	return e.run(ctx, Change{ChatID: chatID, Attempt: attempt, Kind: KindFold}, func(s Snapshot) (Plan, bool) {
 		// A stale or unreadable brief is rebuilt first, because a fold would hide its state.
 		if s.Brief.Stale || s.Brief.Unreadable || !e.due(s.Counters, s.Settings) {
 			return Plan{}, false
@@ -109,8 +96,8 @@ func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, job Job) (Report, e
 }
 
 // Rebuild makes the brief of a chat again from its messages, if it is stale or unreadable.
-func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
-	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindRebuild}, job, func(s Snapshot) (Plan, bool) {
+func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (Report, error) {
+	return e.run(ctx, Change{ChatID: chatID, Attempt: attempt, Kind: KindRebuild}, func(s Snapshot) (Plan, bool) {
 		if !s.Brief.Stale && !s.Brief.Unreadable {
 			return Plan{}, false
 		}
@@ -122,17 +109,18 @@ func (e *Engine) due(c Counters, s memory.Settings) bool {
 	return memory.Due(c.BriefTokens, c.PendingTokens, c.PendingTurns, e.Limits.For(s))
 }
 
-// run makes a change of a chat's brief.
-func (e *Engine) run(ctx context.Context, change Change, job Job, plan planner) (Report, error) {
-	f := &fold{Engine: e, change: change, job: job, plan: plan, began: time.Now()}
+// run makes a change of a chat's brief. Where nobody is talking now, other folds of the user come first.
+func (e *Engine) run(ctx context.Context, change Change, plan planner) (Report, error) {
+	f := &fold{Engine: e, change: change, plan: plan, began: time.Now()}
 	f.change.Lease = work.Lease{
-		Kind: work.Fold, Key: change.ChatID, ChatID: change.ChatID, Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser, JobID: job.ID,
+		Kind: work.Fold, Key: change.ChatID, ChatID: change.ChatID, Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser,
+		JobID: change.JobID,
 	}
-	if job.Background && e.FoldsPerUser > 1 {
+	if change.Priority > work.Now && e.FoldsPerUser > 1 {
 		f.change.Lease.PerUser--
 	}
 	f.report.Kind = change.Kind
-	result, err := work.Run(ctx, e.Leases, f.change.Lease, job.Last, f)
+	result, err := work.Run(ctx, e.Leases, f.change.Lease, change.Last, f)
 	f.report.Result = result
 	e.record(ctx, change.ChatID, f.report, time.Since(f.began), err)
 	return f.report, err
@@ -143,7 +131,6 @@ type fold struct {
 	*Engine
 
 	change Change
-	job    Job
 	plan   planner
 	began  time.Time
 	report Report
@@ -196,12 +183,7 @@ func (f *fold) Do(ctx context.Context) error {
 		return err
 	}
 	writing := time.Now()
-	committed, err := f.Store.Commit(ctx, f.change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
-		if !f.due(after, f.change.Planned.Settings) {
-			return nil
-		}
-		return f.job.EnqueueNext(ctx, tx)
-	})
+	committed, err := f.Store.Commit(ctx, f.change, func(after Counters) bool { return f.due(after, f.change.Planned.Settings) })
 	f.Metrics.CommitDuration.Observe(time.Since(writing).Seconds())
 	if err == nil && !committed {
 		return work.ErrLost

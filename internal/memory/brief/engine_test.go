@@ -210,7 +210,7 @@ func TestRebuild(t *testing.T) {
 	testkit.Exec(t, r.pool, "update messages set content = 'I decided to stop with the violin.' where chat_id = $1 and seq = 1", chatID)
 	r.wantFold(chatID, work.Nothing)
 	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs")
-	report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
+	report, err := r.rebuild(chatID)
 	if err != nil || report.Result != work.Done || report.Kind != brief.KindRebuild || report.SeqFrom != 1 || report.SeqTo != covered || report.Version != 2 {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -50,7 +50,8 @@ func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *ri
 	t.Cleanup(client.Close)
 	r := &rig{t: t, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = brief.Config{
-		Store: postgres.NewBriefs(pool), Leases: postgres.NewWork(pool), Summarizer: client, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
+		Store: postgres.NewBriefs(pool, r.insert), Leases: postgres.NewWork(pool), Summarizer: client,
+		Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: memory.Limits{
 			KRawTurns: 2, MinTailTurns: 1, SummaryTokenCap: 200, PromptTokenBudget: 600, BridgeTokenBudget: 600,
 			ChunkThreshold: 300, FoldInputTokens: 2000,
@@ -81,7 +82,13 @@ func (r *rig) say(chatID uuid.UUID, role, content string) {
 }
 
 func (r *rig) fold(chatID uuid.UUID) (brief.Report, error) {
-	return r.engine.Fold(r.t.Context(), chatID, r.job())
+	r.again = false
+	return r.engine.Fold(r.t.Context(), chatID, work.Attempt{})
+}
+
+func (r *rig) rebuild(chatID uuid.UUID) (brief.Report, error) {
+	r.again = false
+	return r.engine.Rebuild(r.t.Context(), chatID, work.Attempt{})
 }
 
 // wantFold folds and checks how that ends.
@@ -95,18 +102,15 @@ func (r *rig) wantFold(chatID uuid.UUID, want brief.Result) {
 // wantRebuild rebuilds and checks how that ends.
 func (r *rig) wantRebuild(chatID uuid.UUID, want brief.Result) {
 	r.t.Helper()
-	if report, err := r.engine.Rebuild(r.t.Context(), chatID, r.job()); err != nil || report.Result != want {
+	if report, err := r.rebuild(chatID); err != nil || report.Result != want {
 		r.t.Errorf("rebuild: %+v, %v, want %s", report, err, want)
 	}
 }
 
-// job returns a job that notes whether the chat is due again.
-func (r *rig) job() brief.Job {
-	r.again = false
-	return brief.Job{EnqueueNext: func(context.Context, pgx.Tx) error {
-		r.again = true
-		return nil
-	}}
+// insert notes that the chat is due again.
+func (r *rig) insert(context.Context, pgx.Tx, work.Job) error {
+	r.again = true
+	return nil
 }
 
 // mustFold folds and fails the test unless the brief has a new version.

@@ -88,13 +88,12 @@ func TestFailedFoldIsPutOffAfterTheLastAttempt(t *testing.T) {
 		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
 	}
 	r.checkUntouched(chatID)
-	job := r.job()
-	job.Last = true
-	if report, err := r.engine.Fold(t.Context(), chatID, job); err == nil || report.Result != work.Failed || r.waits(chatID) != "5 after 1 failed" {
+	last := work.Attempt{Last: true}
+	if report, err := r.engine.Fold(t.Context(), chatID, last); err == nil || report.Result != work.Failed || r.waits(chatID) != "5 after 1 failed" {
 		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
 	}
 	testkit.Exec(t, r.pool, "update throughline.work set failures = 40, retry_at = now()")
-	if _, err := r.engine.Fold(t.Context(), chatID, job); err == nil || r.waits(chatID) != "60 after 41 failed" {
+	if _, err := r.engine.Fold(t.Context(), chatID, last); err == nil || r.waits(chatID) != "60 after 41 failed" {
 		t.Errorf("it waits %s, %v", r.waits(chatID), err)
 	}
 	fault.Store(nil)
@@ -134,9 +133,8 @@ func TestFailedRebuildDropsTheBrief(t *testing.T) {
 			}
 
 			fault.Store(&how)
-			job := r.job()
-			job.Last = true
-			if report, err := r.engine.Rebuild(t.Context(), chatID, job); err == nil || report.Result == work.Done {
+			last := work.Attempt{Last: true}
+			if report, err := r.engine.Rebuild(t.Context(), chatID, last); err == nil || report.Result == work.Done {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			if strings.Contains(testkit.Ask[string](t, r.pool, words), secret) {
@@ -151,7 +149,7 @@ func TestFailedRebuildDropsTheBrief(t *testing.T) {
 
 			fault.Store(nil)
 			testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
-			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
+			report, err := r.rebuild(chatID)
 			if err != nil || report.Result != work.Done || r.summary(chatID) == "" || r.waits(chatID) != "" {
 				t.Errorf("%+v, %v, %q", report, err, r.summary(chatID))
 			}
@@ -197,23 +195,4 @@ func TestWrongCountersAreRepaired(t *testing.T) {
 	testkit.Want(t, r.pool, 0, "select count(*) from inspect.buffers where not counters_agree")
 	testkit.Want(t, r.pool, "t t t",
 		"select concat_ws(' ', settled_turns = pending_turns, settled_tokens = pending_tokens, not exists (select from throughline.work)) from conversation_briefs")
-}
-
-// A user's folds take a bounded number of places, and background work leaves one of them free.
-func TestFoldsPerUser(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, func(c *brief.Config) { c.FoldsPerUser = 2 })
-	running, waiting := r.chat(8), r.chat(8)
-	testkit.Lease(t, r.pool, "fold", running, r.user, "1 hour")
-	background := r.job()
-	background.Background = true
-	if report, err := r.engine.Fold(t.Context(), waiting, background); err != nil || report.Result != work.Waiting {
-		t.Errorf("in the background: %+v, %v", report, err)
-	}
-	r.mustFold(waiting)
-	other := r.chat(8)
-	testkit.Lease(t, r.pool, "fold", waiting, r.user, "1 hour")
-	r.wantFold(other, work.Waiting)
-	testkit.Lease(t, r.pool, "fold", running, r.user, "-1 second")
-	r.mustFold(other)
 }

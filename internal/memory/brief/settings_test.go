@@ -111,7 +111,7 @@ func TestRebuildAfterAClear(t *testing.T) {
 			}
 			asked := len(r.model.Requests())
 			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
-			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
+			report, err := r.rebuild(chatID)
 			if err != nil || report.Result != work.Done {
 				t.Fatalf("%+v, %v", report, err)
 			}
@@ -150,7 +150,7 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 			testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
 			testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
 			r.wantFold(chatID, work.Nothing)
-			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
+			report, err := r.rebuild(chatID)
 			if err != nil || report.Result != work.Done || r.covered(chatID) != covered {
 				t.Fatalf("%+v, %v, covered are %s", report, err, r.covered(chatID))
 			}

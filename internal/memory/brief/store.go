@@ -11,7 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Kind is the kind of a change of a brief.
@@ -39,10 +38,10 @@ type Store interface {
 	// SaveDraft stores how far a change has come, for the next worker, and renews the lease. It returns
 	// false, and stores nothing, when the change can no longer be committed.
 	SaveDraft(ctx context.Context, change Change, draft Draft) (bool, error)
-	// Commit writes the new brief and its revision, completes the job, and calls within in the same transaction, with
-	// the rights of the server. When the brief or its messages have changed since Read, or the lease is lost, it writes nothing and
-	// returns false.
-	Commit(ctx context.Context, change Change, within func(ctx context.Context, tx pgx.Tx, after Counters) error) (bool, error)
+	// Commit writes the new brief and its revision, completes the job, and inserts the chat's next fold, with the priority of this
+	// one, if the chat is due again. When the brief or its messages have changed since Read, or the lease is lost, it writes nothing
+	// and returns false.
+	Commit(ctx context.Context, change Change, due func(after Counters) bool) (bool, error)
 }
 
 // Draft is what the first pieces of a change have given.
@@ -80,9 +79,10 @@ type Counters struct {
 
 // Change is a new version of a brief, and how it was made.
 type Change struct {
-	ChatID uuid.UUID
-	// JobID is the River job that the change completes; 0 for none.
-	JobID   int64
+	// Attempt is that of the job that the change completes.
+	work.Attempt
+
+	ChatID  uuid.UUID
 	Kind    Kind
 	Lease   work.Lease
 	Planned Snapshot

@@ -122,7 +122,7 @@ func (c *comparison) consolidate(ctx context.Context, question consolidate.Quest
 		}
 		again = err.Error()
 	}
-	if c.job.Last {
+	if c.change.Last {
 		c.asked, c.answers = input, nil
 		return nil
 	}

@@ -55,15 +55,15 @@ func New(config Config) *Engine {
 
 // Extract reads the next turns of a chat that were not read yet, if they are due. The extractions of a user's chats pass one
 // after the other.
-func (e *Engine) Extract(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
-	x := &extraction{Engine: e, job: job, began: time.Now()}
+func (e *Engine) Extract(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (Report, error) {
+	x := &extraction{Engine: e, began: time.Now()}
 	x.change = Change{
-		ID: uuid.Must(uuid.NewV7()), ChatID: chatID, JobID: job.ID, Delay: e.Delay,
+		ID: uuid.Must(uuid.NewV7()), ChatID: chatID, Attempt: attempt, Delay: e.Delay,
 		Lease: work.Lease{
-			Kind: work.Extract, Key: chatID, ChatID: chatID, Token: uuid.New(), Duration: e.Lease, PerUser: 1, JobID: job.ID,
+			Kind: work.Extract, Key: chatID, ChatID: chatID, Token: uuid.New(), Duration: e.Lease, PerUser: 1, JobID: attempt.JobID,
 		},
 	}
-	result, err := work.Run(ctx, e.Leases, x.change.Lease, job.Last, x)
+	result, err := work.Run(ctx, e.Leases, x.change.Lease, attempt.Last, x)
 	x.report.Result = result
 	e.record(ctx, chatID, x.report, time.Since(x.began), err)
 	return x.report, err
@@ -73,7 +73,6 @@ func (e *Engine) Extract(ctx context.Context, chatID uuid.UUID, job Job) (Report
 type extraction struct {
 	*Engine
 
-	job    Job
 	began  time.Time
 	change Change
 	report Report
@@ -114,7 +113,7 @@ func (x *extraction) skip(ctx context.Context) error {
 // commit writes the change.
 func (x *extraction) commit(ctx context.Context) (Outcome, error) {
 	x.change.Stats.Duration = time.Since(x.began)
-	outcome, written, err := x.Store.Commit(ctx, x.change, x.job.EnqueueNext)
+	outcome, written, err := x.Store.Commit(ctx, x.change)
 	if err == nil && outcome == Committed {
 		x.count(written)
 		x.report = x.change.Report(written)

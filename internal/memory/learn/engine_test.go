@@ -144,7 +144,7 @@ func TestModelsThatFail(t *testing.T) {
 				t.Errorf("first: %+v, %v", report, err)
 			}
 			r.wantUnread()
-			last, err := r.engine.Extract(t.Context(), chatID, r.job(true))
+			last, err := r.engine.Extract(t.Context(), chatID, work.Attempt{Last: true})
 			if c.skips {
 				if err != nil || last.Ledger != learn.Skipped || last.SeqTo != 2 {
 					t.Errorf("last: %+v, %v", last, err)

@@ -53,7 +53,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*learn.Config)) *ri
 	})
 	t.Cleanup(client.Close)
 	r.config = learn.Config{
-		Store: postgres.NewLearning(pool), Leases: postgres.NewWork(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
+		Store: postgres.NewLearning(pool, r.insert), Leases: postgres.NewWork(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
 		Delay: 1,
 	}
 	if change != nil {
@@ -80,14 +80,12 @@ func (r *rig) say(chatID uuid.UUID, role, content string) {
 }
 
 func (r *rig) extract(chatID uuid.UUID) (learn.Report, error) {
-	return r.engine.Extract(r.t.Context(), chatID, r.job(false))
+	return r.engine.Extract(r.t.Context(), chatID, work.Attempt{})
 }
 
-func (r *rig) job(last bool) learn.Job {
-	return learn.Job{Last: last, EnqueueNext: func(_ context.Context, _ pgx.Tx, at time.Time) error {
-		r.next = append(r.next, at)
-		return nil
-	}}
+func (r *rig) insert(_ context.Context, _ pgx.Tx, job work.Job) error {
+	r.next = append(r.next, job.At)
+	return nil
 }
 
 // mustExtract fails the test unless a range was read.

@@ -4,12 +4,10 @@
 package learn
 
 import (
-	"context"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Ledger is what the ledger says of a range of turns that was read: the value of memory_extractions.result.
@@ -24,17 +22,6 @@ const (
 	// Skipped: the range was not read, because the user wanted it so, or because the model failed five times.
 	Skipped Ledger = "skipped"
 )
-
-// Job is the River job that runs an extraction. It is completed in the transaction that writes the memories.
-type Job struct {
-	// ID is 0 when there is no job.
-	ID int64
-	// Last reports that no other attempt follows if this one fails.
-	Last bool
-	// EnqueueNext inserts the chat's next job in that transaction, to run at a time; the zero time for at once. It is
-	// called when something is left to read.
-	EnqueueNext func(ctx context.Context, tx pgx.Tx, at time.Time) error
-}
 
 // Report describes an extraction, without content.
 type Report struct {

@@ -9,7 +9,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Store keeps memories and the ledger of what was read for them. Each method is one short transaction with the rights of
@@ -21,9 +20,9 @@ type Store interface {
 	Settle(ctx context.Context, chatID uuid.UUID) error
 	// Similar returns the memories that resemble each text.
 	Similar(ctx context.Context, chatID uuid.UUID, texts []Text, model string) (Known, error)
-	// Commit writes a change and its entry in the ledger, completes the job, and calls next in the same transaction, with
-	// the rights of the server, if something is left to read. Unless the outcome is Written it has written nothing.
-	Commit(ctx context.Context, change Change, next func(ctx context.Context, tx pgx.Tx, at time.Time) error) (Outcome, Written, error)
+	// Commit writes a change and its entry in the ledger, completes the job, and inserts the chat's next one if something is left
+	// to read. Unless the outcome is Committed it has written nothing.
+	Commit(ctx context.Context, change Change) (Outcome, Written, error)
 }
 
 // Text is a text that memories may resemble. Vector is nil for none.
@@ -93,10 +92,11 @@ type Operation struct {
 
 // Change is what an extraction writes.
 type Change struct {
-	ID     uuid.UUID // in the ledger
-	ChatID uuid.UUID
-	// JobID is the River job that the change completes; 0 for none.
-	JobID   int64
+	// Attempt is that of the job that the change completes.
+	work.Attempt
+
+	ID      uuid.UUID // in the ledger
+	ChatID  uuid.UUID
 	Lease   work.Lease
 	Planned Snapshot
 	Range   Range

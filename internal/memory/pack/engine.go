@@ -14,7 +14,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Config of an Engine. All fields are required except where noted.
@@ -62,12 +61,12 @@ func New(config Config) *Engine {
 }
 
 // Compact packs what is too much of a topic, and makes again what is stale.
-func (e *Engine) Compact(ctx context.Context, chatID, topicID uuid.UUID, job Job) (Report, error) {
-	c := &compaction{Engine: e, job: job, began: time.Now()}
-	c.change = Change{ChatID: chatID, TopicID: topicID, JobID: job.ID, Lease: work.Lease{
-		Kind: work.Compact, Key: topicID, ChatID: chatID, Token: uuid.New(), Duration: e.Lease, JobID: job.ID,
+func (e *Engine) Compact(ctx context.Context, chatID, topicID uuid.UUID, attempt work.Attempt) (Report, error) {
+	c := &compaction{Engine: e, began: time.Now()}
+	c.change = Change{ChatID: chatID, TopicID: topicID, Attempt: attempt, Lease: work.Lease{
+		Kind: work.Compact, Key: topicID, ChatID: chatID, Token: uuid.New(), Duration: e.Lease, JobID: attempt.JobID,
 	}}
-	result, err := work.Run(ctx, e.Leases, c.change.Lease, job.Last, c)
+	result, err := work.Run(ctx, e.Leases, c.change.Lease, attempt.Last, c)
 	report := Report{Result: result}
 	if result == work.Done || c.change.Report.WithoutSummary && result == work.Refused {
 		report = c.change.Report
@@ -82,7 +81,6 @@ func (e *Engine) Compact(ctx context.Context, chatID, topicID uuid.UUID, job Job
 type compaction struct {
 	*Engine
 
-	job     Job
 	began   time.Time
 	change  Change
 	partial bool
@@ -106,7 +104,7 @@ func (c *compaction) Plan(ctx context.Context) (bool, error) {
 // messages up to there.
 func (c *compaction) Do(ctx context.Context) error {
 	err := c.write(ctx)
-	if _, refused := errors.AsType[*brief.RefusedError](err); refused && !c.job.Last {
+	if _, refused := errors.AsType[*brief.RefusedError](err); refused && !c.change.Last {
 		return errors.New(err.Error()) // which another attempt may not be
 	}
 	if err != nil {
@@ -187,11 +185,8 @@ func (c *compaction) commit(ctx context.Context) error {
 		c.change.CompactedSeq = 0
 	}
 	c.fillReport()
-	var next func(ctx context.Context, tx pgx.Tx) error
-	if c.partial && c.Settings.OverLimit(c.change.Planned.unsummarized(c.change.SummarySeq)) {
-		next = c.job.EnqueueNext
-	}
-	committed, err := c.Store.Commit(ctx, c.change, next)
+	c.change.More = c.partial && c.Settings.OverLimit(c.change.Planned.unsummarized(c.change.SummarySeq))
+	committed, err := c.Store.Commit(ctx, c.change)
 	if err == nil && !committed {
 		return work.ErrLost
 	}

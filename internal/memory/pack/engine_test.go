@@ -227,7 +227,7 @@ func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
 		t.Fatalf("the first attempt: %+v, %v, %d calls", report, err, len(r.inputs()))
 	}
 	r.want(of, row{})
-	report, err = r.engine.Compact(t.Context(), of.chatID, of.id, r.job(true))
+	report, err = r.engine.Compact(t.Context(), of.chatID, of.id, work.Attempt{Last: true})
 	if report.Result != work.Refused || err != nil || !report.WithoutSummary {
 		t.Fatalf("the last attempt: %+v, %v", report, err)
 	}

@@ -54,7 +54,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*pack.Config)) *rig
 	t.Cleanup(client.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = pack.Config{
-		Store: postgres.NewPacks(pool), Leases: postgres.NewWork(pool), Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
+		Store: postgres.NewPacks(pool, r.insert), Leases: postgres.NewWork(pool), Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: r.metrics,
 	}
 	if change != nil {
@@ -116,7 +116,7 @@ func (r *rig) goOn(in topic, turns int) {
 // fade archives a topic, as decay_topics does.
 func (r *rig) fade(of topic) {
 	r.t.Helper()
-	archived, err := postgres.NewAssignments(r.pool).Archive(r.t.Context(), of.chatID,
+	archived, err := postgres.NewAssignments(r.pool, r.insert).Archive(r.t.Context(), of.chatID,
 		func([]topics.Topic) ([]uuid.UUID, *time.Time) { return []uuid.UUID{of.id}, nil })
 	if err != nil || archived != 1 {
 		r.t.Fatalf("%d topics archived, %v", archived, err)
@@ -135,14 +135,12 @@ func (r *rig) say(chatID uuid.UUID, role, content string) {
 }
 
 func (r *rig) compact(of topic) (pack.Report, error) {
-	return r.engine.Compact(r.t.Context(), of.chatID, of.id, r.job(false))
+	return r.engine.Compact(r.t.Context(), of.chatID, of.id, work.Attempt{})
 }
 
-func (r *rig) job(last bool) pack.Job {
-	return pack.Job{Last: last, EnqueueNext: func(context.Context, pgx.Tx) error {
-		r.next++
-		return nil
-	}}
+func (r *rig) insert(context.Context, pgx.Tx, work.Job) error {
+	r.next++
+	return nil
 }
 
 // mustCompact fails the test unless something was written.

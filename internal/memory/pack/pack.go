@@ -14,7 +14,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Store keeps topics. Each method is one short transaction with the rights of the chat's owner; none is open while the
@@ -22,9 +21,9 @@ import (
 type Store interface {
 	// Read reads a topic with all of its messages; false for one that is gone.
 	Read(ctx context.Context, chatID, topicID uuid.UUID) (Snapshot, bool, error)
-	// Commit writes a change, completes the job, and calls next, if there is one, in the same transaction, with the rights
-	// of the server. When the topic or its messages have changed since Read, or the lease is lost, it writes nothing and returns false.
-	Commit(ctx context.Context, change Change, next func(ctx context.Context, tx pgx.Tx) error) (bool, error)
+	// Commit writes a change, completes the job, and inserts the topic's next one if there is more. When the topic or its messages
+	// have changed since Read, or the lease is lost, it writes nothing and returns false.
+	Commit(ctx context.Context, change Change) (bool, error)
 }
 
 // Snapshot is a topic as a compaction finds it.
@@ -50,9 +49,11 @@ type Snapshot struct {
 
 // Change is what a compaction writes.
 type Change struct {
+	// Attempt is that of the job that the change completes.
+	work.Attempt
+
 	ChatID, TopicID uuid.UUID
-	// JobID is the River job that the change completes; 0 for none.
-	JobID   int64
+
 	Lease   work.Lease
 	Planned Snapshot
 	Plan    Plan
@@ -64,20 +65,12 @@ type Change struct {
 	Tokens                   int
 	SummarySeq, CompactedSeq int64
 	Stale, Rehydrated        bool
+	// More reports that something is left to pack, for the topic's next job.
+	More bool
 	// Wait is for how long the topic is put off; 0 if it is not.
 	Wait time.Duration
 	// Report is the job's output.
 	Report Report
-}
-
-// Job is the River job that runs a compaction. It is completed in the transaction that writes the topic.
-type Job struct {
-	// ID is 0 when there is no job.
-	ID int64
-	// Last reports that no other attempt follows if this one fails.
-	Last bool
-	// EnqueueNext inserts the topic's next job in that transaction. It is called when something is left to pack.
-	EnqueueNext func(ctx context.Context, tx pgx.Tx) error
 }
 
 // Report describes a compaction, without content.

@@ -84,7 +84,7 @@ type FindBareChatsRow struct {
 // are looked at. As the server itself.
 var FindBareChats = query.Fields[FindBareChatsParams, FindBareChatsRow](`-- name: FindBareChats :many
 with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
-  where j.queue = 'vectors' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
+  where j.queue = 'vectors' and j.kind = 'embed_turns' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
 (select distinct f.chat_id as owner_id, false as outdated
    from (select i.chat_id from public.turn_index i
           where i.embedding_model is null and not i.resting and i.chat_id::text not in (select w.chat from waiting w) order by i.chat_id limit 20000) f

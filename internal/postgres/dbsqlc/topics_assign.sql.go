@@ -302,9 +302,13 @@ type AssignFindChatsParams struct {
 	Mode, Model string
 }
 
+type AssignFindTopicsRow struct {
+	ChatID, ID uuid.UUID
+}
+
 // Topics that are to be compacted and have no job. One that the conversation has come back to is not, while it is talked
 // about. One that was archived before it had a summary still gets it. As the server itself.
-var AssignFindTopics = query.Single[int, assign.TopicID](`-- name: AssignFindTopics :many
+var AssignFindTopics = query.Single[int, AssignFindTopicsRow](`-- name: AssignFindTopics :many
 with due as (
   (select t.id from public.topics t where t.stale and not t.paused limit 1000)
   union

@@ -16,6 +16,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/arcoscribe/throughline/streaming"
 )
@@ -209,10 +210,10 @@ func measureFold(ctx context.Context, b *bench, t *table) {
 
 // enqueue has chats folded, as a saved reply does.
 func (b *bench) enqueue(ctx context.Context, chats ...uuid.UUID) {
-	inserter := kit.Must(jobs.NewInserter(b.admin, quiet()))
+	insert := jobs.Insert(kit.Must(jobs.NewInserter(b.admin, quiet())))
 	kit.Check(pgx.BeginFunc(ctx, b.admin, func(tx pgx.Tx) (err error) {
 		for _, id := range chats {
-			err = errors.Join(err, jobs.EnqueueFold(inserter)(ctx, tx, id))
+			err = errors.Join(err, insert(ctx, tx, work.Job{Name: work.FoldBrief, ChatID: id}))
 		}
 		return err
 	}))

@@ -26,6 +26,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/jobs"
 )
 
@@ -350,7 +351,7 @@ func (p *panicking) StartTurn(ctx context.Context, user auth.Principal, turn cha
 	return p.Store.StartTurn(ctx, user, turn)
 }
 
-func (p *panicking) Rebuild(ctx context.Context, chatID uuid.UUID, _ brief.Job) (brief.Report, error) {
+func (p *panicking) Rebuild(ctx context.Context, chatID uuid.UUID, _ work.Attempt) (brief.Report, error) {
 	p.broken[chatID] = fmt.Sprint(ctx)
 	return brief.Report{}, nil
 }
