@@ -92,11 +92,11 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	config.ExpireInterval = cmp.Or(config.ExpireInterval, 15*time.Minute)
 	config.YoungFold = cmp.Or(config.YoungFold, 15*time.Second)
 	workers, periodicJobs := river.NewWorkers(), []*river.PeriodicJob{}
-	for name, kind := range config.kinds() {
+	for _, kind := range config.kinds() {
 		// One type has the arguments of all kinds, so River is told the kind.
-		river.AddWorkerArgs(workers, Args{work.Job{Name: name}}, &jobWorker{kind: kind})
+		river.AddWorkerArgs(workers, Args{work.Job{Name: kind.name}}, &jobWorker{kind: kind})
 		if kind.schedule != nil {
-			periodicJobs = append(periodicJobs, periodic(name, kind.schedule))
+			periodicJobs = append(periodicJobs, periodic(kind.name, kind.schedule))
 		}
 	}
 	// With LISTEN a fetch follows each insert after FetchCooldown; polling only finds jobs whose notification

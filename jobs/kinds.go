@@ -64,6 +64,7 @@ const (
 
 // kind is a kind of job.
 type kind struct {
+	name     string
 	queue    string
 	attempts int
 	// once makes a job the only unfinished one with its arguments.
@@ -77,46 +78,49 @@ type kind struct {
 	run func(context.Context, *river.Job[Args]) outcome
 }
 
-// kinds returns all kinds. A periodic job has one attempt: the next one comes in any case.
-func (c *WorkerConfig) kinds() map[string]kind {
-	return map[string]kind{
-		work.FoldBrief:    {queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Fold)},
-		work.RebuildBrief: {queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Rebuild)},
-		work.IndexTurns:   {queue: QueueMemory, attempts: maxAttempts, once: true, run: c.indexTurns},
+// kinds returns all kinds. A periodic job has one attempt: the next one comes in any case. At the start they run in this order:
+// repairs come first, and what has expired is deleted as that before it is pruned.
+func (c *WorkerConfig) kinds() []kind {
+	return []kind{
+		{name: work.SweepBriefs, queue: QueueMaintenance, attempts: 1, timeout: sweepTimeout, run: c.sweep, schedule: every(c.SweepInterval, true)},
+		{name: work.ExpireChats, queue: QueueMaintenance, attempts: 1, timeout: deleteTimeout, run: c.expire, schedule: every(c.ExpireInterval, true)},
 
-		work.EmbedTurns: {queue: QueueVectors, attempts: maxAttempts, once: true, timeout: embedTimeout, off: c.Embedder == nil, run: c.embedTurns},
-		work.EmbedMemories: {
-			queue: QueueVectors, attempts: maxAttempts, once: true, timeout: embedTimeout, off: c.MemoryEmbedder == nil, run: c.embedMemories,
+		{name: work.FoldBrief, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Fold)},
+		{name: work.RebuildBrief, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Rebuild)},
+		{name: work.IndexTurns, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.indexTurns},
+
+		{name: work.EmbedTurns, queue: QueueVectors, attempts: maxAttempts, once: true, timeout: embedTimeout, off: c.Embedder == nil, run: c.embedTurns},
+		{
+			name: work.EmbedMemories, queue: QueueVectors, attempts: maxAttempts, once: true, timeout: embedTimeout, off: c.MemoryEmbedder == nil, run: c.embedMemories,
 		},
-		work.Reembed: {
-			queue: QueueMaintenance, attempts: 1, timeout: sweepTimeout, run: c.reembed,
+		{
+			name: work.Reembed, queue: QueueMaintenance, attempts: 1, timeout: sweepTimeout, run: c.reembed,
 			schedule: every(reembedSweeps*c.SweepInterval, c.Embedder != nil || c.MemoryEmbedder != nil),
 		},
 
-		work.ExtractMemories: {queue: QueueMemories, attempts: fewAttempts, once: true, off: c.Learner == nil, run: c.extract},
-		work.UpdateMemoryGraph: {
-			queue: QueueMemories, attempts: 1, timeout: graphTimeout, off: c.Grapher == nil, run: c.updateGraph,
+		{name: work.ExtractMemories, queue: QueueMemories, attempts: fewAttempts, once: true, off: c.Learner == nil, run: c.extract},
+		{
+			name: work.UpdateMemoryGraph, queue: QueueMemories, attempts: 1, timeout: graphTimeout, off: c.Grapher == nil, run: c.updateGraph,
 			schedule: every(graphInterval, c.Grapher != nil),
 		},
-		work.DecayMemories: {
-			queue: QueueMaintenance, attempts: 1, timeout: deleteTimeout, off: !c.Fade, run: c.decay, schedule: scheduled(daily(decayAt), c.Fade),
+		{
+			name: work.DecayMemories, queue: QueueMaintenance, attempts: 1, timeout: deleteTimeout, off: !c.Fade, run: c.decay,
+			schedule: scheduled(daily(decayAt), c.Fade),
 		},
 
-		work.AssignTopics: {queue: QueueTopics, attempts: maxAttempts, once: true, timeout: sweepTimeout, off: c.Topics == nil, run: c.assignTopics},
-		work.CompactTopic: {queue: QueueMemories, attempts: fewAttempts, once: true, off: c.Compactor == nil, run: c.compactTopic},
-		work.DecayTopics: {
-			queue: QueueMaintenance, attempts: 1, once: true, timeout: topicsTimeout, off: c.Topics == nil, run: c.decayTopics,
+		{name: work.AssignTopics, queue: QueueTopics, attempts: maxAttempts, once: true, timeout: sweepTimeout, off: c.Topics == nil, run: c.assignTopics},
+		{name: work.CompactTopic, queue: QueueMemories, attempts: fewAttempts, once: true, off: c.Compactor == nil, run: c.compactTopic},
+		{
+			name: work.DecayTopics, queue: QueueMaintenance, attempts: 1, once: true, timeout: topicsTimeout, off: c.Topics == nil, run: c.decayTopics,
 			schedule: every(topicsInterval, c.Topics != nil),
 		},
-		work.MergeTopics: {
-			queue: QueueMaintenance, attempts: 1, once: true, timeout: topicsTimeout, off: c.Topics == nil, run: c.mergeTopics,
+		{
+			name: work.MergeTopics, queue: QueueMaintenance, attempts: 1, once: true, timeout: topicsTimeout, off: c.Topics == nil, run: c.mergeTopics,
 			schedule: every(topicsInterval, c.Topics != nil),
 		},
 
-		work.SweepBriefs: {queue: QueueMaintenance, attempts: 1, timeout: sweepTimeout, run: c.sweep, schedule: every(c.SweepInterval, true)},
-		work.ExpireChats: {queue: QueueMaintenance, attempts: 1, timeout: deleteTimeout, run: c.expire, schedule: every(c.ExpireInterval, true)},
-		work.PruneChats: {
-			queue: QueueMaintenance, attempts: 1, timeout: deleteTimeout, run: c.prune, schedule: every(pruneInterval, c.PruneDays > 0),
+		{
+			name: work.PruneChats, queue: QueueMaintenance, attempts: 1, timeout: deleteTimeout, run: c.prune, schedule: every(pruneInterval, c.PruneDays > 0),
 		},
 	}
 }
@@ -133,7 +137,13 @@ func scheduled(schedule river.PeriodicSchedule, on bool) river.PeriodicSchedule 
 }
 
 // rules are what River is told of a kind when a job is inserted, which no configuration changes.
-var rules = (&WorkerConfig{}).kinds()
+var rules = func() map[string]kind {
+	all := map[string]kind{}
+	for _, kind := range (&WorkerConfig{}).kinds() {
+		all[kind.name] = kind
+	}
+	return all
+}()
 
 // Args are the arguments of a job.
 type Args struct{ work.Job }
