@@ -61,8 +61,8 @@ func TestOurMigrationsAreRivers(t *testing.T) {
 }
 
 // The chat of a job that ends without a summary is put off: until it is time neither the sweep nor a reply nor another job
-// brings the model a call. A summary that was refused before ends the job at once, a model that fails is tried again to the
-// last attempt.
+// brings the model a call. A summary that was refused before ends the job at once, a model that fails ends
+// it at the last attempt.
 func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 		state, failure, message string
 	}{
 		"refused again":  {offline.FaultNone, 0, 2, "cancelled", "refused: none", "refused twice: none"},
-		"a model's fail": {offline.Fault401, maxAttempts - 3, 0, "discarded", "failed", "key"},
+		"a model's fail": {offline.Fault401, maxAttempts - 1, 0, "discarded", "failed", "key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
