@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/assign"
-	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -34,15 +34,15 @@ type WorkerConfig struct {
 	// Embedder and MemoryEmbedder make vectors of turns and memories; nil for none.
 	Embedder, MemoryEmbedder *recall.Vectors
 	// Learner extracts memories, Grapher keeps their graph; nil for no long-term memory.
-	Learner *learn.Engine
+	Learner *longterm.Extractor
 	Grapher Grapher
 	// Fade lets memories fade that nobody uses.
 	Fade bool
 	// ArchiveDeleteDays is after how many days an archived memory is deleted; 0 keeps it.
 	ArchiveDeleteDays int
 	// Topics keeps the topics of conversations, Compactor summarizes and packs them; nil for no topics.
-	Topics    *assign.Engine
-	Compactor *pack.Engine
+	Topics    *topics.Assigner
+	Compactor *topics.Compactor
 	Metrics   *metrics.Metrics
 	Logger    *slog.Logger
 	// Concurrency is how many jobs of chats run at once in this process.

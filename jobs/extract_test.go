@@ -13,7 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -51,26 +51,26 @@ func jsonAnswer(content any) offline.Answer {
 }
 
 // learning returns the configuration of an engine that reads one turn at a time, as soon as it was said.
-func (r *rig) learning() learn.Config {
+func (r *rig) learning() longterm.ExtractorConfig {
 	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
-	return learn.Config{
+	return longterm.ExtractorConfig{
 		Store: postgres.NewLearning(pool, r.inserting), Leases: postgres.NewWork(pool), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
 		Delay: 1, MostTurns: 1, Lease: 2 * time.Second,
 	}
 }
 
 // extracting makes a worker extract memories.
-func (r *rig) extracting(change func(*learn.Config)) setup {
+func (r *rig) extracting(change func(*longterm.ExtractorConfig)) setup {
 	learning := r.learning()
 	if change != nil {
 		change(&learning)
 	}
 	return func(_ *brief.Config, config *WorkerConfig) {
 		maintenance(config).ExtractAfter(time.Millisecond)
-		config.Learner = learn.New(learning)
+		config.Learner = longterm.NewExtractor(learning)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestExtractionIsRaised(t *testing.T) {
 	if got := state(); got != "available 1 false" {
 		t.Errorf("raised: %s", got)
 	}
-	r.work(r.extracting(func(c *learn.Config) { c.Delay, c.MostTurns = time.Hour, 12 })) // six turns do not wait for it
+	r.work(r.extracting(func(c *longterm.ExtractorConfig) { c.Delay, c.MostTurns = time.Hour, 12 })) // six turns do not wait for it
 	r.awaitRead(chatID, int64(2*len(said)))
 	testkit.Want(t, r.pool, "1-12 of 6", "select string_agg(seq_from || '-' || seq_to || ' of ' || turns, ', ') from memory_extractions")
 }
@@ -173,7 +173,7 @@ func TestExtractionWaitsUntilTheChatRests(t *testing.T) {
 	chatID := r.told("Good day.")
 	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now()")
 	r.enqueueExtract(chatID, time.Time{})
-	r.work(r.extracting(func(c *learn.Config) { c.Delay = time.Hour }))
+	r.work(r.extracting(func(c *longterm.ExtractorConfig) { c.Delay = time.Hour }))
 	testkit.Await(t, r.pool, "the job waits", 1,
 		`select count(*) from river.river_job
 			where kind = 'extract_memories' and state = 'scheduled' and scheduled_at > now() + interval '50 minutes' and attempt = 0`)

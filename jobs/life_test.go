@@ -13,7 +13,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
 )
@@ -78,7 +78,7 @@ var lives = []life{
 		kind: work.CompactTopic, lease: "compact", due: "select $1::uuid",
 		begin: func(r *rig) (work.Job, setup) {
 			chatID := r.chat(30, 3)
-			return work.Job{ChatID: chatID, TopicID: r.topicOf(chatID)}, both(r.keepsTopics(nil), r.compacting(func(c *pack.Config) {
+			return work.Job{ChatID: chatID, TopicID: r.topicOf(chatID)}, both(r.keepsTopics(nil), r.compacting(func(c *topics.CompactorConfig) {
 				c.InputTokens, c.Turn = 600, 1
 			}))
 		},

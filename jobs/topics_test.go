@@ -10,11 +10,11 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
-	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/pack"
-	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
+
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -27,7 +27,7 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	return func(_ *brief.Config, c *WorkerConfig) {
-		assigning := assign.Config{
+		assigning := topics.AssignerConfig{
 			Store: postgres.NewAssignments(r.pool, r.inserting), Settings: topics.Defaults(), Mode: "on", Metrics: c.Metrics, Logger: c.Logger,
 		}
 		if embedder != nil {
@@ -39,26 +39,26 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 				Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 			})
 		}
-		c.Topics = assign.New(assigning)
+		c.Topics = topics.NewAssigner(assigning)
 		maintenance(c).KeepTopics(assigning.Mode, assigning.Model, topics.Defaults().MaxMessages)
 		r.compacting(nil)(nil, c)
 	}
 }
 
 // compacting makes a worker compact topics.
-func (r *rig) compacting(change func(*pack.Config)) setup {
+func (r *rig) compacting(change func(*topics.CompactorConfig)) setup {
 	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
-	config := pack.Config{
+	config := topics.CompactorConfig{
 		Store: postgres.NewPacks(pool, r.inserting), Leases: postgres.NewWork(pool), Summarizer: model, Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000,
 		Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	if change != nil {
 		change(&config)
 	}
-	return func(_ *brief.Config, worker *WorkerConfig) { worker.Compactor = pack.New(config) }
+	return func(_ *brief.Config, worker *WorkerConfig) { worker.Compactor = topics.NewCompactor(config) }
 }
 
 // topicOf makes a topic of all turns of a chat.
@@ -193,7 +193,7 @@ func TestFadedTopicsOfAnOldChatAreSummarized(t *testing.T) {
 	testkit.Exec(t, r.pool, "update conversation_briefs set assigned_seq = indexed_seq where chat_id = $1", chatID)
 	settings := topics.Defaults()
 	settings.Max = 1
-	keeper := assign.New(assign.Config{
+	keeper := topics.NewAssigner(topics.AssignerConfig{
 		Store: postgres.NewAssignments(r.pool, r.inserting), Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if done, err := keeper.Decay(t.Context(), testkit.Patience); err != nil || done.Archived != many-1 {

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/config"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/terminal"
 	"github.com/google/uuid"
 )
@@ -113,7 +113,7 @@ func historyFile() string {
 func listMemories(line *commandLine) clientRunner {
 	about := line.String("about", "", "only memories that have these words, the best matches first")
 	status := line.String("status", "", "active, inbox, superseded, archived or all; by default active and inbox")
-	return listOf(line, "/v1/memories", history.MaxMemories, func() url.Values {
+	return listOf(line, "/v1/memories", api.MaxMemories, func() url.Values {
 		return given("q", *about, "status", *status)
 	}, func(page client.MemoryPage) (lines []string, next *string) {
 		for _, memory := range page.Memories {
@@ -126,7 +126,7 @@ func listMemories(line *commandLine) clientRunner {
 func importMemories(line *commandLine) clientRunner {
 	return importOf(line, func(ctx context.Context, c *client.Client, file io.Reader, _ io.Writer) (json.RawMessage, error) {
 		return c.ImportMemories(ctx, file)
-	}, func(stdout io.Writer, done history.MemoryImport) {
+	}, func(stdout io.Writer, done api.MemoryImport) {
 		fmt.Fprintf(stdout, "%d imported, %d skipped, from %s\n", done.Imported, done.Skipped, terminal.OneLine(done.Format))
 		for _, left := range done.Refused {
 			fmt.Fprintf(stdout, "line %d is left out: %s\n", left.Line, terminal.OneLine(left.Reason))

@@ -16,8 +16,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/client"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/terminal"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/google/uuid"
@@ -46,7 +46,7 @@ func decode[T any](answer json.RawMessage) (T, error) {
 func listChats(line *commandLine) clientRunner {
 	expired := line.Bool("expired", false, "list expired chats as well")
 	tag := line.String("tag", "", "only chats that have this tag")
-	return listOf(line, "/v1/chats", history.MaxChats, func() url.Values {
+	return listOf(line, "/v1/chats", api.MaxChats, func() url.Values {
 		query := given("tag", *tag)
 		if *expired {
 			query.Set("include_expired", "true")
@@ -320,7 +320,7 @@ func pruneChats(line *commandLine) clientRunner {
 			if err != nil {
 				return err
 			}
-			old, err := decode[history.Pruned](answer)
+			old, err := decode[api.Pruned](answer)
 			if err != nil {
 				return err
 			}
@@ -335,7 +335,7 @@ func pruneChats(line *commandLine) clientRunner {
 		if *asJSON {
 			return printJSON(stdout, answer)
 		}
-		pruned, err := decode[history.Pruned](answer)
+		pruned, err := decode[api.Pruned](answer)
 		if err != nil {
 			return err
 		}

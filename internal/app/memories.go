@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
-	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
+
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -23,7 +23,7 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 		return
 	}
 	maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
-	learning := learn.Config{
+	learning := longterm.ExtractorConfig{
 		Store: postgres.NewLearning(a.workPool, insert), Leases: postgres.NewWork(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
 		Model: a.config.Summary.Model, Delay: a.config.LongTerm.ExtractDelay,
 		Extract: a.config.Instructions["extract"], Consolidate: a.config.Instructions["consolidate"],
@@ -32,7 +32,7 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 		learning.Embedder = a.embedder
 		learning.Scales = recall.NewScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
-	worker.Learner = learn.New(learning)
+	worker.Learner = longterm.NewExtractor(learning)
 	worker.Grapher = graph.New(graph.Config{
 		Store: postgres.NewGraph(a.workPool), Leases: postgres.NewWork(a.workPool),
 		Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
@@ -49,14 +49,14 @@ func (a *App) readForMemories(enqueue *postgres.Enqueue, insert postgres.Insert)
 
 // listsByMeaning finds memories by what a text means as well, where there is an embedder.
 type listsByMeaning struct {
-	history.Memories
+	api.Memories
 	questions *recall.Questions
 }
 
 // ListMemories goes by words alone if there is no vector of the text, or none that means something.
-func (l listsByMeaning) ListMemories(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (history.MemoryPage, error) {
+func (l listsByMeaning) ListMemories(ctx context.Context, user auth.Principal, query api.MemoriesQuery) (api.MemoryPage, error) {
 	if vector, scale, ok := l.questions.Meaning(ctx, recall.For{UserID: user.UserID}, query.Text); ok {
-		query.Vector, query.LeastCosine = vector, recall.Cosine(memories.NearEnough, scale)
+		query.Vector, query.LeastCosine = vector, recall.Cosine(longterm.NearEnough, scale)
 	}
 	return l.Memories.ListMemories(ctx, user, query)
 }
@@ -66,7 +66,7 @@ const memoryTokens = 400
 
 // rememberer gives prompts what a user is remembered for.
 type rememberer struct {
-	retriever *memories.Retriever
+	retriever *longterm.Retriever
 	showEmpty bool // say so where there is nothing
 }
 
@@ -77,7 +77,7 @@ func (a *App) makeRememberer(questions *recall.Questions) *rememberer {
 		return nil
 	}
 	return &rememberer{
-		retriever: memories.New(memories.Config{
+		retriever: longterm.NewRetriever(longterm.RetrieverConfig{
 			Store: postgres.NewMemories(a.pool), Questions: questions, Tokens: memoryTokens,
 		}),
 		showEmpty: a.config.LongTerm.ShowEmpty,
@@ -105,7 +105,7 @@ func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query ch
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/10))
 		defer cancel()
 	}
-	found, err := r.retriever.Retrieve(ctx, user, memories.Query{
+	found, err := r.retriever.Retrieve(ctx, user, longterm.Query{
 		Text: query.Content, ChatID: query.ChatID, Shown: query.Visible, Known: query.Chat.Memories, Now: time.Now(),
 	})
 	return []prompt.Section{r.section(found, query.Room)}, err
@@ -114,7 +114,7 @@ func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query ch
 // section writes memories into at most so many tokens.
 func (r *rememberer) section(found []memory.Remembered, room int) prompt.Section {
 	budget := min(memoryTokens, room)
-	text, shown, tokens := memories.Section(found, budget)
+	text, shown, tokens := longterm.Section(found, budget)
 	section := prompt.Section{
 		Account: prompt.Account{Name: "memories", Tokens: tokens, Items: len(shown), LeftOut: len(found) - len(shown)},
 		Text:    text, Budget: budget,
@@ -124,7 +124,7 @@ func (r *rememberer) section(found []memory.Remembered, room int) prompt.Section
 		section.IDs = append(section.IDs, shown[i].ID)
 	}
 	if len(shown) == 0 && r.showEmpty {
-		section.Text = memories.Empty
+		section.Text = longterm.Empty
 	}
 	return section
 }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -22,11 +22,11 @@ import (
 // finder gives what package recall finds to prompts and to those who ask.
 type finder struct {
 	recaller *recall.Recaller // nil where RECALL is off
-	chats    history.Store
+	chats    api.Store
 	topics   bool // whether chats may have topics
 }
 
-func (a *App) makeFinder(chats history.Store, questions *recall.Questions) *finder {
+func (a *App) makeFinder(chats api.Store, questions *recall.Questions) *finder {
 	f := &finder{chats: chats, topics: a.hasTopics()}
 	if a.config.Recall {
 		f.recaller = recall.New(recall.Config{
@@ -139,9 +139,9 @@ func recallSection(found recall.Found, budget int) prompt.Section {
 }
 
 // Recall finds messages for people and tools, the best first.
-func (f *finder) Recall(ctx context.Context, user auth.Principal, query history.RecallQuery) ([]history.RecallResult, error) {
+func (f *finder) Recall(ctx context.Context, user auth.Principal, query api.RecallQuery) ([]api.RecallResult, error) {
 	if f.recaller == nil {
-		return nil, history.NoRecall()
+		return nil, api.NoRecall()
 	}
 	if query.Chat != uuid.Nil {
 		if _, err := f.chats.FindChat(ctx, user, query.Chat); err != nil {
@@ -149,15 +149,15 @@ func (f *finder) Recall(ctx context.Context, user auth.Principal, query history.
 		}
 	}
 	found, err := f.recaller.Search(ctx, user, recall.Query{ChatID: query.Chat, TopicID: query.Topic, Text: query.Text, Now: time.Now(), Limit: query.Limit})
-	results := []history.RecallResult{}
+	results := []api.RecallResult{}
 	for _, turn := range found.Turns {
 		for _, message := range turn.Messages {
-			results = append(results, history.RecallResult{
+			results = append(results, api.RecallResult{
 				ChatID: turn.ChatID, Seq: message.Seq, MessageID: message.ID, Role: message.Role, CreatedAt: message.CreatedAt,
 				Score: message.Score, Text: message.Text, Why: turn.Why,
 			})
 		}
 	}
-	slices.SortStableFunc(results, func(a, b history.RecallResult) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(results, func(a, b api.RecallResult) int { return cmp.Compare(b.Score, a.Score) })
 	return results[:min(len(results), query.Limit)], err
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/assign"
-	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+
 	"github.com/arcoscribe/throughline/internal/memory/recall"
-	"github.com/arcoscribe/throughline/internal/memory/rewrite"
+
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/jobs"
@@ -30,16 +30,16 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig, maintenance *postgres.Mainte
 	if !a.hasTopics() {
 		return
 	}
-	assigning := assign.Config{
+	assigning := topics.AssignerConfig{
 		Store: postgres.NewAssignments(a.workPool, insert), Settings: a.config.Topics.Settings, Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
 	}
 	if a.toldApart() {
 		assigning.Model = a.embedder.Model()
 		assigning.Scales = recall.NewTurnScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
-	worker.Topics = assign.New(assigning)
+	worker.Topics = topics.NewAssigner(assigning)
 	maintenance.KeepTopics(assigning.Mode, assigning.Model, a.config.Topics.MaxMessages)
-	worker.Compactor = pack.New(pack.Config{
+	worker.Compactor = topics.NewCompactor(topics.CompactorConfig{
 		Store: postgres.NewPacks(a.workPool, insert), Leases: postgres.NewWork(a.workPool),
 		Summarizer: a.model, Prompt: a.config.Summary, InputTokens: a.config.Memory.FoldInputTokens,
 		Settings: assigning.Settings, Logger: a.logger, Metrics: a.metrics,
@@ -58,32 +58,32 @@ func (a *App) makeUserTopics(insert postgres.Insert) *postgres.UserTopics {
 
 // standalone makes questions stand alone by what their chat is about.
 type standalone struct {
-	topics   history.Topics
-	rewriter *rewrite.Rewriter
+	topics   api.Topics
+	rewriter *topics.Rewriter
 }
 
-var _ history.Rewriter = standalone{}
+var _ api.Rewriter = standalone{}
 
-func (a *App) makeStandalone(store history.Topics) standalone {
-	return standalone{store, rewrite.New(rewrite.Config{
+func (a *App) makeStandalone(store api.Topics) standalone {
+	return standalone{store, topics.NewRewriter(topics.RewriterConfig{
 		Writer: a.model, Model: a.config.Summary.Model, Instructions: a.config.Instructions["rewrite"], Metrics: a.metrics,
 	})}
 }
 
 // Standalone asks no model where nothing was said before.
-func (s standalone) Standalone(ctx context.Context, user auth.Principal, chatID uuid.UUID, content string) (history.Standalone, error) {
-	said, err := s.topics.TopicContext(ctx, user, history.TopicRef{ChatID: chatID, Current: true})
+func (s standalone) Standalone(ctx context.Context, user auth.Principal, chatID uuid.UUID, content string) (api.Standalone, error) {
+	said, err := s.topics.TopicContext(ctx, user, api.TopicRef{ChatID: chatID, Current: true})
 	if err != nil {
-		return history.Standalone{}, err
+		return api.Standalone{}, err
 	}
-	question := rewrite.Question{ChatID: chatID, UserID: user.UserID, Content: content}
+	question := topics.Question{ChatID: chatID, UserID: user.UserID, Content: content}
 	for _, m := range said.Messages {
-		if summary, ok := strings.CutPrefix(m.Content, history.SummaryPrefix); ok && m.Role == "system" {
+		if summary, ok := strings.CutPrefix(m.Content, api.SummaryPrefix); ok && m.Role == "system" {
 			question.Summary = summary
 			continue
 		}
-		question.Said = append(question.Said, rewrite.Message{Role: m.Role, Content: m.Content})
+		question.Said = append(question.Said, topics.QuestionMessage{Role: m.Role, Content: m.Content})
 	}
 	answer, rewritten, err := s.rewriter.Rewrite(ctx, question)
-	return history.Standalone{Content: answer, Rewritten: rewritten}, err
+	return api.Standalone{Content: answer, Rewritten: rewritten}, err
 }

@@ -9,15 +9,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 // ChatPage is a page of the user's chats. NextCursor, which the server alone can read, is that of the next page; nil
 // after the last.
 type ChatPage struct {
-	Chats      []history.Chat `json:"chats"`
-	NextCursor *string        `json:"next_cursor"`
+	Chats      []api.Chat `json:"chats"`
+	NextCursor *string    `json:"next_cursor"`
 }
 
 // ChatPath returns the path of a chat, followed by rest, such as "/messages".
@@ -29,13 +29,13 @@ func (c *Client) Chats(ctx context.Context, limit int) (ChatPage, error) {
 }
 
 // Chat returns one chat.
-func (c *Client) Chat(ctx context.Context, id uuid.UUID) (history.Chat, error) {
-	return call[history.Chat](ctx, c, http.MethodGet, ChatPath(id, ""), nil, nil)
+func (c *Client) Chat(ctx context.Context, id uuid.UUID) (api.Chat, error) {
+	return call[api.Chat](ctx, c, http.MethodGet, ChatPath(id, ""), nil, nil)
 }
 
 // Change changes the fields that change names.
-func (c *Client) Change(ctx context.Context, id uuid.UUID, change map[string]any) (history.Chat, error) {
-	return call[history.Chat](ctx, c, http.MethodPatch, ChatPath(id, ""), nil, change)
+func (c *Client) Change(ctx context.Context, id uuid.UUID, change map[string]any) (api.Chat, error) {
+	return call[api.Chat](ctx, c, http.MethodPatch, ChatPath(id, ""), nil, change)
 }
 
 // Delete deletes a chat with its messages and memory.
@@ -45,8 +45,8 @@ func (c *Client) Delete(ctx context.Context, id uuid.UUID) error {
 }
 
 // Clear starts a new context in a chat. Its messages stay stored.
-func (c *Client) Clear(ctx context.Context, id uuid.UUID) (history.Cleared, error) {
-	return call[history.Cleared](ctx, c, http.MethodPost, ChatPath(id, "/clear"), nil, nil)
+func (c *Client) Clear(ctx context.Context, id uuid.UUID) (api.Cleared, error) {
+	return call[api.Cleared](ctx, c, http.MethodPost, ChatPath(id, "/clear"), nil, nil)
 }
 
 // Cancel stops the reply that is generated in a chat. Its text so far is stored.
@@ -56,13 +56,13 @@ func (c *Client) Cancel(ctx context.Context, id uuid.UUID) error {
 }
 
 // Messages returns the newest messages.
-func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int) (history.MessagePage, error) {
-	return call[history.MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
+func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int) (api.MessagePage, error) {
+	return call[api.MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
 // Pin pins a message or unpins it.
-func (c *Client) Pin(ctx context.Context, messageID uuid.UUID, pinned bool) (history.Message, error) {
-	return call[history.Message](ctx, c, http.MethodPatch, "/v1/messages/"+messageID.String(), nil, map[string]any{"pinned": pinned})
+func (c *Client) Pin(ctx context.Context, messageID uuid.UUID, pinned bool) (api.Message, error) {
+	return call[api.Message](ctx, c, http.MethodPatch, "/v1/messages/"+messageID.String(), nil, map[string]any{"pinned": pinned})
 }
 
 // Memory returns the memory that the next prompt of a chat would contain.
@@ -71,54 +71,54 @@ func (c *Client) Memory(ctx context.Context, id uuid.UUID) (chat.PromptPreview, 
 }
 
 // Search searches all of the user's messages.
-func (c *Client) Search(ctx context.Context, query string, limit int) ([]history.SearchResult, error) {
+func (c *Client) Search(ctx context.Context, query string, limit int) ([]api.SearchResult, error) {
 	found, err := call[struct {
-		Results []history.SearchResult `json:"results"`
+		Results []api.SearchResult `json:"results"`
 	}](ctx, c, http.MethodGet, "/v1/search", url.Values{"q": {query}, "limit": {strconv.Itoa(limit)}}, nil)
 	return found.Results, err
 }
 
 // Why returns what the prompt of a reply held of its chat.
-func (c *Client) Why(ctx context.Context, messageID uuid.UUID) (history.Why, error) {
-	return call[history.Why](ctx, c, http.MethodGet, "/v1/messages/"+messageID.String()+"/why", nil, nil)
+func (c *Client) Why(ctx context.Context, messageID uuid.UUID) (api.Why, error) {
+	return call[api.Why](ctx, c, http.MethodGet, "/v1/messages/"+messageID.String()+"/why", nil, nil)
 }
 
 // Prune deletes the chats whose last activity is so many days ago; with dryRun it only counts them. The answer is a
-// history.Pruned as JSON.
+// api.Pruned as JSON.
 func (c *Client) Prune(ctx context.Context, olderThanDays int, dryRun bool) (json.RawMessage, error) {
 	return c.Call(ctx, http.MethodPost, "/v1/chats/prune", nil, map[string]any{"older_than_days": olderThanDays, "dry_run": dryRun})
 }
 
 // Topics lists a chat's topics by the parameters of the API, such as q, state, tag and limit.
-func (c *Client) Topics(ctx context.Context, chatID uuid.UUID, query url.Values) ([]history.Topic, error) {
+func (c *Client) Topics(ctx context.Context, chatID uuid.UUID, query url.Values) ([]api.Topic, error) {
 	found, err := call[struct {
-		Topics []history.Topic `json:"topics"`
+		Topics []api.Topic `json:"topics"`
 	}](ctx, c, http.MethodGet, ChatPath(chatID, "/topics"), query, nil)
 	return found.Topics, err
 }
 
 // ChangeTopic changes the fields that change names.
-func (c *Client) ChangeTopic(ctx context.Context, chatID, topicID uuid.UUID, change map[string]any) (history.OneTopic, error) {
-	return call[history.OneTopic](ctx, c, http.MethodPatch, ChatPath(chatID, "/topics/"+topicID.String()), nil, change)
+func (c *Client) ChangeTopic(ctx context.Context, chatID, topicID uuid.UUID, change map[string]any) (api.OneTopic, error) {
+	return call[api.OneTopic](ctx, c, http.MethodPatch, ChatPath(chatID, "/topics/"+topicID.String()), nil, change)
 }
 
 // TopicContext returns the summary and the active messages of a topic.
-func (c *Client) TopicContext(ctx context.Context, chatID, topicID uuid.UUID) (history.TopicContext, error) {
-	return call[history.TopicContext](ctx, c, http.MethodGet, ChatPath(chatID, "/topics/"+topicID.String()+"/context"), nil, nil)
+func (c *Client) TopicContext(ctx context.Context, chatID, topicID uuid.UUID) (api.TopicContext, error) {
+	return call[api.TopicContext](ctx, c, http.MethodGet, ChatPath(chatID, "/topics/"+topicID.String()+"/context"), nil, nil)
 }
 
 const memoriesPath = "/v1/memories"
 
 // MemoryPage is a page of the user's memories. NextCursor is as that of a ChatPage.
 type MemoryPage struct {
-	Memories   []history.Memory `json:"memories"`
-	NextCursor *string          `json:"next_cursor"`
+	Memories   []api.Memory `json:"memories"`
+	NextCursor *string      `json:"next_cursor"`
 }
 
 // Forgettable are memories that words may mean, and the token that forgets them.
 type Forgettable struct {
-	Candidates []history.ForgetCandidate `json:"candidates"`
-	Token      string                    `json:"token"`
+	Candidates []api.ForgetCandidate `json:"candidates"`
+	Token      string                `json:"token"`
 }
 
 // Memories lists memories by the parameters of the API, such as q, status, limit and cursor.
@@ -127,8 +127,8 @@ func (c *Client) Memories(ctx context.Context, query url.Values) (MemoryPage, er
 }
 
 // Remember stores what the user wants to be remembered for.
-func (c *Client) Remember(ctx context.Context, content string) (history.Memory, error) {
-	return call[history.Memory](ctx, c, http.MethodPost, memoriesPath, nil, map[string]any{"content": content})
+func (c *Client) Remember(ctx context.Context, content string) (api.Memory, error) {
+	return call[api.Memory](ctx, c, http.MethodPost, memoriesPath, nil, map[string]any{"content": content})
 }
 
 // ForgetMemory deletes a memory.

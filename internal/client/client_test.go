@@ -128,8 +128,8 @@ const (
 	replyID = "0198a1f2-7c13-7aa9-b3c8-6d1e0f9a8b73"
 )
 
-// api answers one request after another, and all later ones with its last answer. /readyz is always ready.
-type api struct {
+// standIn answers one request after another, and all later ones with its last answer. /readyz is always ready.
+type standIn struct {
 	*Client
 	answers []http.HandlerFunc
 
@@ -139,9 +139,9 @@ type api struct {
 	asked []*http.Request
 }
 
-func serve(t *testing.T, answers ...http.HandlerFunc) *api {
+func serve(t *testing.T, answers ...http.HandlerFunc) *standIn {
 	t.Helper()
-	a := &api{answers: answers}
+	a := &standIn{answers: answers}
 	server := httptest.NewServer(a)
 	a.Client = New(server.URL+"/", "a token")
 	a.pause = func(ctx context.Context, d time.Duration) error {
@@ -153,7 +153,7 @@ func serve(t *testing.T, answers ...http.HandlerFunc) *api {
 }
 
 // serveReached is serve for a client that knows that the server is there.
-func serveReached(t *testing.T, answers ...http.HandlerFunc) *api {
+func serveReached(t *testing.T, answers ...http.HandlerFunc) *standIn {
 	t.Helper()
 	a := serve(t, answers...)
 	if err := a.Reach(t.Context()); err != nil {
@@ -162,7 +162,7 @@ func serveReached(t *testing.T, answers ...http.HandlerFunc) *api {
 	return a
 }
 
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/readyz" {
 		return
 	}
@@ -177,7 +177,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // requests are those that came, with bodies that can still be read.
-func (a *api) requests() []*http.Request {
+func (a *standIn) requests() []*http.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.asked)

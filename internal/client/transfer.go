@@ -42,7 +42,7 @@ func (c *Client) download(ctx context.Context, path string, query url.Values, ou
 	return nil
 }
 
-// ImportMemories imports memories from a file in any of the API's formats. The answer is a history.MemoryImport as JSON.
+// ImportMemories imports memories from a file in any of the API's formats. The answer is a api.MemoryImport as JSON.
 func (c *Client) ImportMemories(ctx context.Context, file io.Reader) (json.RawMessage, error) {
 	response, err := c.send(ctx, http.MethodPost, memoriesPath+"/import", nil, file, "Content-Type", "application/octet-stream")
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func chatRoutes() []route {
@@ -19,7 +19,7 @@ func chatRoutes() []route {
 		{
 			method: http.MethodPost, path: "/v1/chats", id: "createChat", bodyOptional: true,
 			endpoint: endpoint{
-				serve: (*Server).postChat, in: reflect.TypeFor[history.NewChat](), out: reflect.TypeFor[history.Chat](), status: http.StatusCreated,
+				serve: (*Server).postChat, in: reflect.TypeFor[api.NewChat](), out: reflect.TypeFor[api.Chat](), status: http.StatusCreated,
 			},
 		},
 		{method: http.MethodGet, path: "/v1/chats", id: "listChats", endpoint: withInput(stores.ListChats)},
@@ -52,7 +52,7 @@ func (s *Server) postChat(c echo.Context) error {
 			raw = sent
 		}
 	}
-	var chat history.NewChat
+	var chat api.NewChat
 	if err := decodeObject(raw, &chat); err != nil {
 		return err
 	}
@@ -73,11 +73,11 @@ type filesQuery struct {
 }
 
 type files struct {
-	Files []history.File `json:"files" nullable:"false"`
+	Files []api.File `json:"files" nullable:"false"`
 }
 
 func (s *Server) listFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query filesQuery) (files, error) {
-	found, err := s.config.History.ListFiles(ctx, user, chatID, history.FilesQuery{Content: query.Include == "content", SHA256: query.SHA256})
+	found, err := s.config.History.ListFiles(ctx, user, chatID, api.FilesQuery{Content: query.Include == "content", SHA256: query.SHA256})
 	return files{found}, err
 }
 

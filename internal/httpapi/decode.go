@@ -18,14 +18,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // The decoder is stricter than encoding/json: names are compared exactly, unknown ones are refused with their place,
 // and every field of a wrong type is reported, not only the first. When a name comes twice, the last one counts.
-// Null is the same as leaving a field out, except for a history.Field, which knows the difference, and for a field
+// Null is the same as leaving a field out, except for a api.Field, which knows the difference, and for a field
 // with the tag nullable:"false", which refuses it.
 
 const (
@@ -300,9 +300,9 @@ func readQuery(values url.Values, into any) error {
 		}
 		into := target.FieldByIndex(field.Index)
 		err := setParameter(into, text)
-		// Nothing that is given is left to a default. How long a text is counts when it is trimmed, see history.Check.
+		// Nothing that is given is left to a default. How long a text is counts when it is trimmed, see api.Check.
 		if err == nil && field.Tag.Get("maxLength") == "" {
-			if problem := history.Problem(reflect.Indirect(into), field.Tag); problem != "" {
+			if problem := api.Problem(reflect.Indirect(into), field.Tag); problem != "" {
 				err = malformed(problem)
 			}
 		}
@@ -340,7 +340,7 @@ func setParameter(into reflect.Value, text string) (err error) {
 			return malformed("must be a time such as 2026-11-21T15:04:05Z (RFC 3339)")
 		}
 	case *uuid.UUID:
-		if *target, err = history.ParseID(text); err != nil {
+		if *target, err = api.ParseID(text); err != nil {
 			return malformed("must be a uuid")
 		}
 		if *target == uuid.Nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
@@ -130,23 +130,23 @@ func TestQueriesAreRead(t *testing.T) {
 	chatID, before, after := uuid.MustParse(exampleChat), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), time.Date(2026, 11, 20, 23, 0, 0, 500_000_000, time.UTC)
 	long := strings.Repeat("東", 500)
 	for query, want := range map[string]any{
-		"q=scale":          history.SearchQuery{Text: "scale", Limit: 20},
-		"q=%E6%9D%B1+%22a": history.SearchQuery{Text: `東 "a`, Limit: 20},
-		"q=" + long:        history.SearchQuery{Text: long, Limit: 20},
-		"q=a&limit=100&role=assistant&chat_id=" + exampleChat:                 history.SearchQuery{Text: "a", Limit: 100, Role: "assistant", ChatID: chatID},
-		"q=a&before=2026-11-21T12:00:00Z&after=2026-11-21T00:00:00.5%2B01:00": history.SearchQuery{Text: "a", Limit: 20, Before: &before, After: &after},
-		"q=a&chat_id=" + exampleChat + "&topic_id=" + exampleReply: history.RecallQuery{
+		"q=scale":          api.SearchQuery{Text: "scale", Limit: 20},
+		"q=%E6%9D%B1+%22a": api.SearchQuery{Text: `東 "a`, Limit: 20},
+		"q=" + long:        api.SearchQuery{Text: long, Limit: 20},
+		"q=a&limit=100&role=assistant&chat_id=" + exampleChat:                 api.SearchQuery{Text: "a", Limit: 100, Role: "assistant", ChatID: chatID},
+		"q=a&before=2026-11-21T12:00:00Z&after=2026-11-21T00:00:00.5%2B01:00": api.SearchQuery{Text: "a", Limit: 20, Before: &before, After: &after},
+		"q=a&chat_id=" + exampleChat + "&topic_id=" + exampleReply: api.RecallQuery{
 			Text: "a", Limit: 20, ChatID: exampleChat, Chat: chatID, TopicID: exampleReply, Topic: uuid.MustParse(exampleReply),
 		},
-		"entity=%20User%20&depth=3&type=": history.GraphQuery{Entity: "User", Depth: 3},
-		"relationship=lives_in&type=place&q=where+do+I+live": history.GraphQuery{
+		"entity=%20User%20&depth=3&type=": api.GraphQuery{Entity: "User", Depth: 3},
+		"relationship=lives_in&type=place&q=where+do+I+live": api.GraphQuery{
 			Relationship: "lives_in", Type: "place", Text: "where do I live", Depth: 1,
 		},
-		"as_of=2026-11-20T23:00:00.5Z": history.GraphQuery{AsOf: "2026-11-20T23:00:00.5Z", Moment: after, Depth: 1},
+		"as_of=2026-11-20T23:00:00.5Z": api.GraphQuery{AsOf: "2026-11-20T23:00:00.5Z", Moment: after, Depth: 1},
 	} {
 		values, err := url.ParseQuery(query)
 		read := reflect.New(reflect.TypeOf(want))
-		err = errors.Join(err, readQuery(values, read.Interface()), history.Check(read.Interface()))
+		err = errors.Join(err, readQuery(values, read.Interface()), api.Check(read.Interface()))
 		if diff := cmp.Diff(want, read.Elem().Interface()); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", query, err, diff)
 		}
@@ -185,9 +185,9 @@ func FuzzDecodeBodies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var message messageRequest
-		var chat history.NewChat
-		var change history.ChatChange
-		for _, request := range []any{&message, &chat, &change, &history.MessageChange{}, &history.PruneQuery{}} {
+		var chat api.NewChat
+		var change api.ChatChange
+		for _, request := range []any{&message, &chat, &change, &api.MessageChange{}, &api.PruneQuery{}} {
 			err := decodeObject(body, request)
 			checkRefused(t, err, fault.BadRequest, fault.ValidationFailed)
 			if err != nil {
@@ -232,7 +232,7 @@ func FuzzQuery(f *testing.F) {
 		values := request.URL.Query()
 
 		var files filesQuery
-		for _, into := range []any{&history.SearchQuery{}, &files, &history.MessagesQuery{}, &history.ListQuery{}, &exportQuery{}} {
+		for _, into := range []any{&api.SearchQuery{}, &files, &api.MessagesQuery{}, &api.ListQuery{}, &exportQuery{}} {
 			err := readQuery(values, into)
 			checkRefused(t, err, fault.ValidationFailed, fault.ChatNotFound, fault.BadRequest)
 			if _, told := json.Marshal(into); err == nil && told != nil {

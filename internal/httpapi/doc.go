@@ -3,7 +3,7 @@
 //
 // Each route is one row of a table, such as chatRoutes: method, path, handler; routes.txt has its texts and errors. The
 // router and the document are made of the rows. Struct tags of the request types are read by the decoder of bodies and
-// queries (decode.go), by history.Check and by the document (openapi_schemas.go).
+// queries (decode.go), by api.Check and by the document (openapi_schemas.go).
 //
 // A request passes, in this order: request id, access log and metrics, recovery from panics, CORS, the access token, the
 // user's limits, the body, the handler. Only a *fault.Error is shown to the client; any other failure is "internal", and

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -104,7 +104,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		return k.call(patch, k.remember("Plays the viola."), `{"content":"Plays the cello!"}`)
 	},
 	fault.MemoryOff: func(t *testing.T, _ keeper) answered {
-		h := newHarness(t, says("x"), func(c *Config) { c.Extracts = extractor{fails: history.MemoryOff()} })
+		h := newHarness(t, says("x"), func(c *Config) { c.Extracts = extractor{fails: api.MemoryOff()} })
 		return h.call(post, "/v1/chats/"+exampleChat+"/extract", "")
 	},
 	fault.RecallOff: func(t *testing.T, _ keeper) answered {
@@ -184,8 +184,8 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 // noRecall is a server that indexes no turns.
 type noRecall struct{}
 
-func (noRecall) Recall(context.Context, auth.Principal, history.RecallQuery) ([]history.RecallResult, error) {
-	return nil, history.NoRecall()
+func (noRecall) Recall(context.Context, auth.Principal, api.RecallQuery) ([]api.RecallResult, error) {
+	return nil, api.NoRecall()
 }
 
 // notReadyBecause is /readyz of a server whose check names the cause.

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
@@ -23,7 +23,7 @@ func memoryRoutes() []route {
 			method: http.MethodPost, path: "/v1/memories", id: "addMemory",
 			answers: object{"200": answer("The memory that has these words already.", object{mediaJSON: object{"schema": schemaRef("LongTermMemory")}})},
 			endpoint: endpoint{
-				serve: (*Server).postMemory, in: reflect.TypeFor[history.NewMemory](), out: reflect.TypeFor[history.Memory](), status: http.StatusCreated,
+				serve: (*Server).postMemory, in: reflect.TypeFor[api.NewMemory](), out: reflect.TypeFor[api.Memory](), status: http.StatusCreated,
 			},
 		},
 		{method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories", endpoint: ofUser(stores.DeleteMemories)},
@@ -33,7 +33,7 @@ func memoryRoutes() []route {
 		exportRoute("/v1/memories/export", "exportMemories", object{mediaLines: object{}}, endpoint{serve: (*Server).exportMemories}),
 		{
 			method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", content: importContent(),
-			endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.MemoryImport](), status: http.StatusOK},
+			endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[api.MemoryImport](), status: http.StatusOK},
 		},
 		{method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", endpoint: onID(stores.FindMemory)},
 		{method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", endpoint: onIDWithInput(stores.ChangeMemory)},
@@ -45,7 +45,7 @@ func memoryRoutes() []route {
 
 // postMemory answers 201 for a new memory, and 200 for one that has these words already.
 func (s *Server) postMemory(c echo.Context) error {
-	var memory history.NewMemory
+	var memory api.NewMemory
 	if err := s.readRequest(c, &memory); err != nil {
 		return err
 	}
@@ -62,18 +62,18 @@ func (s *Server) postMemory(c echo.Context) error {
 }
 
 type forgetAnswer struct {
-	_          struct{}                   `description:"candidates and token answer a query, forgotten answers a token."`
-	Candidates *[]history.ForgetCandidate `json:"candidates,omitempty" nullable:"false" doc:"candidates"`
-	Token      *string                    `json:"token,omitempty" nullable:"false" description:"Forgets these, for 10 minutes."`
-	Forgotten  *int                       `json:"forgotten,omitempty" nullable:"false" description:"How many were deleted. One that was changed meanwhile is not."`
+	_          struct{}               `description:"candidates and token answer a query, forgotten answers a token."`
+	Candidates *[]api.ForgetCandidate `json:"candidates,omitempty" nullable:"false" doc:"candidates"`
+	Token      *string                `json:"token,omitempty" nullable:"false" description:"Forgets these, for 10 minutes."`
+	Forgotten  *int                   `json:"forgotten,omitempty" nullable:"false" description:"How many were deleted. One that was changed meanwhile is not."`
 }
 
-func (s *Server) forgetMemories(ctx context.Context, user auth.Principal, _ uuid.UUID, request history.ForgetRequest) (forgetAnswer, error) {
+func (s *Server) forgetMemories(ctx context.Context, user auth.Principal, _ uuid.UUID, request api.ForgetRequest) (forgetAnswer, error) {
 	if request.Token != nil {
-		forgotten, err := history.Forget(ctx, s.config.Memories, user, *request.Token)
+		forgotten, err := api.Forget(ctx, s.config.Memories, user, *request.Token)
 		return forgetAnswer{Forgotten: &forgotten}, err
 	}
-	candidates, token, err := history.ProposeForgetting(ctx, s.config.Memories, user, *request.Query)
+	candidates, token, err := api.ProposeForgetting(ctx, s.config.Memories, user, *request.Query)
 	return forgetAnswer{Candidates: &candidates, Token: &token}, err
 }
 
@@ -103,7 +103,7 @@ func (s *Server) importMemories(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, history.MemoryImport{
+	return writeJSON(c, http.StatusOK, api.MemoryImport{
 		Format: string(read.Format), Imported: done.Imported, Skipped: done.Skipped, Refused: append([]bundle.RefusedMemory{}, read.Refused...),
 	})
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
@@ -64,19 +64,19 @@ type messageFields struct {
 	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" doc:"messageFields.tool_name"`
 }
 
-// firstMessageRequest is the body of POST /v1/message/first. The chat's settings are those of history.NewChat.
+// firstMessageRequest is the body of POST /v1/message/first. The chat's settings are those of api.NewChat.
 type firstMessageRequest struct {
 	messageFields
-	_              struct{}           `description:"A message that starts a chat. null is the same as leaving a field out, except where it says otherwise."`
-	Title          string             `json:"title,omitempty" nullable:"true" maxLength:"500" doc:"firstMessageRequest.title"`
-	SystemPrompt   *string            `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" doc:"system_prompt"`
-	Tags           []string           `json:"tags,omitempty" nullable:"true" doc:"firstMessageRequest.tags"`
-	MemoryStrategy string             `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" doc:"firstMessageRequest.memory_strategy"`
-	TTLHours       history.Field[int] `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" doc:"ttl_hours"`
-	MaxTurns       history.Field[int] `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" doc:"firstMessageRequest.max_turns"`
-	Remember       *bool              `json:"remember,omitempty" nullable:"true" doc:"remember"`
-	Topics         string             `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" doc:"firstMessageRequest.topics"`
-	Recall         string             `json:"recall,omitempty" nullable:"true" enum:"all,chat" doc:"chat.recall"`
+	_              struct{}       `description:"A message that starts a chat. null is the same as leaving a field out, except where it says otherwise."`
+	Title          string         `json:"title,omitempty" nullable:"true" maxLength:"500" doc:"firstMessageRequest.title"`
+	SystemPrompt   *string        `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" doc:"system_prompt"`
+	Tags           []string       `json:"tags,omitempty" nullable:"true" doc:"firstMessageRequest.tags"`
+	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" doc:"firstMessageRequest.memory_strategy"`
+	TTLHours       api.Field[int] `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" doc:"ttl_hours"`
+	MaxTurns       api.Field[int] `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" doc:"firstMessageRequest.max_turns"`
+	Remember       *bool          `json:"remember,omitempty" nullable:"true" doc:"remember"`
+	Topics         string         `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" doc:"firstMessageRequest.topics"`
+	Recall         string         `json:"recall,omitempty" nullable:"true" enum:"all,chat" doc:"chat.recall"`
 }
 
 type messageRequest struct {
@@ -114,7 +114,7 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 
 // settings checks the chat's settings like those of POST /v1/chats.
 func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Settings, error) {
-	settings := history.NewChat{
+	settings := api.NewChat{
 		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns,
 		Topics: b.Topics, Recall: b.Recall,
 	}
@@ -124,7 +124,7 @@ func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Sett
 	if err := settings.Check(defaults); err != nil {
 		return nil, err
 	}
-	orNone := func(field history.Field[int]) int { return *cmp.Or(field.Value, new(int)) }
+	orNone := func(field api.Field[int]) int { return *cmp.Or(field.Value, new(int)) }
 	return &chat.Settings{
 		Title: settings.Title, SystemPrompt: settings.SystemPrompt, Tags: settings.Tags, Strategy: memory.StrategyName(settings.MemoryStrategy),
 		TTLHours: orNone(settings.TTLHours), MaxTurns: orNone(settings.MaxTurns),
@@ -172,7 +172,7 @@ func (b *messageRequest) chatID() (uuid.UUID, error) {
 	if value == nil {
 		return uuid.Nil, invalid(map[string]any{"chat_id": "is missing"})
 	}
-	id, err := history.ParseID(*value)
+	id, err := api.ParseID(*value)
 	switch {
 	case err != nil:
 		return uuid.Nil, fault.New(fault.BadUUID, "The field "+name+" is not a uuid.")
@@ -228,7 +228,7 @@ func (b *messageFields) fill(message *chat.Message, header http.Header, user uui
 // clientMessageID is the body's, or else derived from the Idempotency-Key header; uuid.Nil without either.
 func (b *messageFields) clientMessageID(header http.Header, user uuid.UUID) (uuid.UUID, error) {
 	if b.ClientMessageID != nil {
-		id, err := history.ParseID(*b.ClientMessageID)
+		id, err := api.ParseID(*b.ClientMessageID)
 		if err != nil || id == uuid.Nil {
 			return uuid.Nil, invalid(map[string]any{"client_message_id": "must be a uuid"})
 		}
@@ -241,7 +241,7 @@ func (b *messageFields) clientMessageID(header http.Header, user uuid.UUID) (uui
 	if len(keys) > 1 || !usableKey(keys[0]) {
 		return uuid.Nil, fault.New(fault.BadRequest, "The header Idempotency-Key must be one value of 1 to 255 printable characters.")
 	}
-	if id, err := history.ParseID(keys[0]); err == nil && id != uuid.Nil {
+	if id, err := api.ParseID(keys[0]); err == nil && id != uuid.Nil {
 		return id, nil
 	}
 	return uuid.NewSHA1(idempotencyNamespace, []byte(user.String()+keys[0])), nil

@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/swaggest/jsonschema-go"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -161,7 +161,7 @@ func pathParameters(path string) []object {
 		parameter := object{"name": name, "in": "path", "required": true, "schema": schemaRef("UUID")}
 		if name == "topic_id" {
 			parameter["description"] = "A topic of the chat, or `current` for the active one with the latest turn."
-			parameter["schema"] = object{"anyOf": []object{schemaRef("UUID"), {"const": history.CurrentTopic}}}
+			parameter["schema"] = object{"anyOf": []object{schemaRef("UUID"), {"const": api.CurrentTopic}}}
 		}
 		parameters = append(parameters, parameter)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/swaggest/jsonschema-go"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -22,30 +22,30 @@ import (
 
 // named are the schemas whose name is not their type's own; the descriptions are of those types that have none.
 var named = map[reflect.Type]struct{ name, description string }{
-	reflect.TypeFor[uuid.UUID]():                    {"UUID", ""},
-	reflect.TypeFor[errorBody]():                    {"Error", ""},
-	reflect.TypeFor[history.NewChat]():              {"NewChatRequest", ""},
-	reflect.TypeFor[history.ChatChange]():           {"ChangeChatRequest", ""},
-	reflect.TypeFor[history.MessageChange]():        {"ChangeMessageRequest", ""},
-	reflect.TypeFor[history.NewMessages]():          {"StoreMessagesRequest", ""},
-	reflect.TypeFor[history.FileRef]():              {"MessageFile", ""},
-	reflect.TypeFor[history.Cleared]():              {"ClearResult", ""},
-	reflect.TypeFor[history.PruneQuery]():           {"PruneRequest", ""},
-	reflect.TypeFor[history.Pruned]():               {"PruneResult", ""},
-	reflect.TypeFor[history.Memory]():               {"LongTermMemory", ""},
-	reflect.TypeFor[history.NewMemory]():            {"NewMemoryRequest", ""},
-	reflect.TypeFor[history.MemoryChange]():         {"ChangeMemoryRequest", ""},
-	reflect.TypeFor[history.MemorySettingsChange](): {"ChangeMemorySettingsRequest", ""},
-	reflect.TypeFor[history.ForgetRequest]():        {"ForgetRequest", ""},
-	reflect.TypeFor[forgetAnswer]():                 {"ForgetResult", ""},
-	reflect.TypeFor[history.OneTopic]():             {"TopicDetail", ""},
-	reflect.TypeFor[history.TopicChange]():          {"ChangeTopicRequest", ""},
-	reflect.TypeFor[history.TopicMerge]():           {"MergeTopicRequest", ""},
-	reflect.TypeFor[history.Feedback]():             {"FeedbackRequest", ""},
-	reflect.TypeFor[history.Question]():             {"StandaloneRequest", ""},
-	reflect.TypeFor[history.Stats](): {"Stats", "What a user's chats amount to. " +
+	reflect.TypeFor[uuid.UUID]():                {"UUID", ""},
+	reflect.TypeFor[errorBody]():                {"Error", ""},
+	reflect.TypeFor[api.NewChat]():              {"NewChatRequest", ""},
+	reflect.TypeFor[api.ChatChange]():           {"ChangeChatRequest", ""},
+	reflect.TypeFor[api.MessageChange]():        {"ChangeMessageRequest", ""},
+	reflect.TypeFor[api.NewMessages]():          {"StoreMessagesRequest", ""},
+	reflect.TypeFor[api.FileRef]():              {"MessageFile", ""},
+	reflect.TypeFor[api.Cleared]():              {"ClearResult", ""},
+	reflect.TypeFor[api.PruneQuery]():           {"PruneRequest", ""},
+	reflect.TypeFor[api.Pruned]():               {"PruneResult", ""},
+	reflect.TypeFor[api.Memory]():               {"LongTermMemory", ""},
+	reflect.TypeFor[api.NewMemory]():            {"NewMemoryRequest", ""},
+	reflect.TypeFor[api.MemoryChange]():         {"ChangeMemoryRequest", ""},
+	reflect.TypeFor[api.MemorySettingsChange](): {"ChangeMemorySettingsRequest", ""},
+	reflect.TypeFor[api.ForgetRequest]():        {"ForgetRequest", ""},
+	reflect.TypeFor[forgetAnswer]():             {"ForgetResult", ""},
+	reflect.TypeFor[api.OneTopic]():             {"TopicDetail", ""},
+	reflect.TypeFor[api.TopicChange]():          {"ChangeTopicRequest", ""},
+	reflect.TypeFor[api.TopicMerge]():           {"MergeTopicRequest", ""},
+	reflect.TypeFor[api.Feedback]():             {"FeedbackRequest", ""},
+	reflect.TypeFor[api.Question]():             {"StandaloneRequest", ""},
+	reflect.TypeFor[api.Stats](): {"Stats", "What a user's chats amount to. " +
 		"Turns, messages, tokens and bytes are of everything that is stored, expired chats as well."},
-	reflect.TypeFor[history.Standalone]():  {"StandaloneQuestion", ""},
+	reflect.TypeFor[api.Standalone]():      {"StandaloneQuestion", ""},
 	reflect.TypeFor[transfer.Result]():     {"ImportResult", ""},
 	reflect.TypeFor[transfer.Progress]():   {"ImportProgress", ""},
 	reflect.TypeFor[streaming.Started]():   {"MessageStarted", "First event of every stream."},
@@ -73,8 +73,8 @@ func schemaName(of reflect.Type) string {
 // corrections are members of properties' schemas that no tag can give: lists that are known only here, and what differs
 // between two schemas that share a field. nil removes a member.
 var corrections = map[string]object{
-	"Memory.strategy":        {"enum": history.Strategies, "type": nil},
-	"MemoryReceipt.strategy": {"enum": history.Strategies, "type": nil},
+	"Memory.strategy":        {"enum": api.Strategies, "type": nil},
+	"MemoryReceipt.strategy": {"enum": api.Strategies, "type": nil},
 	"MemorySection.name": {
 		"enum": []string{"brief", "kept", "recent", "files", "memories", "topic", "recall"}, "type": nil,
 		"description": "Which part it is.",
@@ -127,11 +127,11 @@ func schemas() object {
 // reflectSchema makes the schema of a struct type from its tags.
 func reflectSchema(of reflect.Type, options ...func(*jsonschema.ReflectContext)) object {
 	reflector := jsonschema.Reflector{}
-	reflector.AddTypeMapping(history.Field[string]{}, "")
-	reflector.AddTypeMapping(history.Field[int]{}, 0)
-	reflector.AddTypeMapping(history.Field[float64]{}, 0.0)
-	reflector.AddTypeMapping(history.Field[[]string]{}, []string{})
-	reflector.AddTypeMapping(history.Field[map[string]any]{}, map[string]any{})
+	reflector.AddTypeMapping(api.Field[string]{}, "")
+	reflector.AddTypeMapping(api.Field[int]{}, 0)
+	reflector.AddTypeMapping(api.Field[float64]{}, 0.0)
+	reflector.AddTypeMapping(api.Field[[]string]{}, []string{})
+	reflector.AddTypeMapping(api.Field[map[string]any]{}, map[string]any{})
 	schema, err := reflector.Reflect(reflect.New(of).Elem().Interface(), append(options,
 		func(context *jsonschema.ReflectContext) { context.EnvelopNullability = true },
 		jsonschema.DefinitionsPrefix(schemaPrefix),

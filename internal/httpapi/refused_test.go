@@ -25,7 +25,7 @@ const (
 	unknownField             = "unknown_fields"
 )
 
-// What a request may be, internal/history and internal/chat check and their tests hold. These hold that routes tell it.
+// What a request may be, internal/api and internal/chat check and their tests hold. These hold that routes tell it.
 // CHAT, EMPTY, MESSAGE, MEMORY, TOPIC and MERGED stand for ids, NOWHERE for one of nothing.
 var refusedCases = []refusedCase{
 	{post, firstPath, `{}`, badField, "content"},

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 // route is one method of one path. Both the router and the OpenAPI document are made of it.
@@ -183,7 +183,7 @@ func (s *Server) readRequest(c echo.Context, into any) error {
 	if err != nil {
 		return err
 	}
-	return history.Check(into)
+	return api.Check(into)
 }
 
 // pathID is the id of the chat or message that the path names; uuid.Nil for a path without one.
@@ -196,7 +196,7 @@ func pathID(c echo.Context) (uuid.UUID, error) {
 }
 
 func namedID(c echo.Context, name string) (uuid.UUID, error) {
-	id, err := history.ParseID(c.Param(name))
+	id, err := api.ParseID(c.Param(name))
 	if err != nil {
 		return uuid.Nil, fault.New(fault.BadUUID, "The "+strings.TrimSuffix(name, "_id")+" id in the path is not a uuid.")
 	}
@@ -205,10 +205,10 @@ func namedID(c echo.Context, name string) (uuid.UUID, error) {
 
 // stores are all that endpoints read and write, as one: no two of them have a method of the same name.
 type stores struct {
-	history.Store
-	history.Memories
-	history.Extractor
-	history.Topics
+	api.Store
+	api.Memories
+	api.Extractor
+	api.Topics
 }
 
 func (s *Server) stores() stores {

@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -76,9 +76,9 @@ func (k keeper) want(status int, method, path, body string, into any) answered {
 }
 
 // newChat makes a chat over HTTP.
-func (k keeper) newChat(body string) history.Chat {
+func (k keeper) newChat(body string) api.Chat {
 	k.t.Helper()
-	var made history.Chat
+	var made api.Chat
 	k.want(http.StatusCreated, http.MethodPost, "/v1/chats", body, &made)
 	return made
 }
@@ -126,7 +126,7 @@ func TestRoutesOfAChat(t *testing.T) {
 			t.Errorf("%s: %s", name, marshal(made))
 		}
 	}
-	var made history.Chat
+	var made api.Chat
 	answer := k.want(http.StatusCreated, post, "/v1/chats", `{"title": "Scales", "system_prompt": "Be brief.", "metadata": {"a": [1]},
 		"tags": ["cello"], "memory_strategy": "hybrid", "ttl_hours": 24, "max_turns": 9, "tool_name": "lookup"}`, &made)
 	chat := "/v1/chats/" + made.ID.String()
@@ -182,18 +182,18 @@ func TestRoutesOfAChat(t *testing.T) {
 // remember stores what the user writes, and returns its path.
 func (k keeper) remember(content string) string {
 	k.t.Helper()
-	var made history.Memory
+	var made api.Memory
 	k.want(http.StatusCreated, http.MethodPost, "/v1/memories", marshal(map[string]any{"content": content}), &made)
 	return "/v1/memories/" + made.ID.String()
 }
 
 // extractor answers with the same row for every chat.
 type extractor struct {
-	row   history.Extraction
+	row   api.Extraction
 	fails error
 }
 
-func (e extractor) Extract(_ context.Context, _ auth.Principal, chatID uuid.UUID) (history.Extraction, error) {
+func (e extractor) Extract(_ context.Context, _ auth.Principal, chatID uuid.UUID) (api.Extraction, error) {
 	e.row.ChatID = chatID
 	return e.row, e.fails
 }
@@ -218,7 +218,7 @@ func TestRoutesOfMemories(t *testing.T) {
 		ask{remove, milk + "?also=summaries", "", 204, ""},
 		ask{get, milk, "", 404, "memory_not_found"},
 	)
-	k.server.config.Extracts = extractor{row: history.Extraction{Result: "done", Dropped: json.RawMessage(`{"moment":1}`), Model: new("gpt")}}
+	k.server.config.Extracts = extractor{row: api.Extraction{Result: "done", Dropped: json.RawMessage(`{"moment":1}`), Model: new("gpt")}}
 	k.walk(ask{post, "/v1/chats/" + exampleChat + "/extract", "{}", 200, `"chat_id":"` + exampleChat + `"|"result":"done"|"dropped":{"moment":1}|"model":"gpt"`})
 	k.remember("Her knee hurts <a lot>.")
 	k.remember("Plays the cello.")
@@ -337,8 +337,8 @@ func TestRoutesOfTheGraph(t *testing.T) {
 // rewriter makes questions longer, or fails.
 type rewriter struct{ fails error }
 
-func (r rewriter) Standalone(_ context.Context, _ auth.Principal, _ uuid.UUID, content string) (history.Standalone, error) {
-	return history.Standalone{Content: content + " of the cello", Rewritten: true}, r.fails
+func (r rewriter) Standalone(_ context.Context, _ auth.Principal, _ uuid.UUID, content string) (api.Standalone, error) {
+	return api.Standalone{Content: content + " of the cello", Rewritten: true}, r.fails
 }
 
 func TestQuestionIsRewritten(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 )
 
@@ -25,27 +25,27 @@ func searchRoutes() []route {
 			answers: object{"200": answer("That part of the graph.", object{
 				mediaJSON: object{"schema": schemaRef("Graph")}, mediaMermaid: drawing, mediaDOT: drawing,
 			})},
-			endpoint: endpoint{serve: (*Server).getGraph, in: reflect.TypeFor[history.GraphQuery]()},
+			endpoint: endpoint{serve: (*Server).getGraph, in: reflect.TypeFor[api.GraphQuery]()},
 		},
 	}
 }
 
 type searchResults struct {
-	_       struct{}               `description:"The messages that were found, the best match first."`
-	Results []history.SearchResult `json:"results" nullable:"false"`
+	_       struct{}           `description:"The messages that were found, the best match first."`
+	Results []api.SearchResult `json:"results" nullable:"false"`
 }
 
 type recallResults struct {
-	_       struct{}               `description:"The messages that were found, the best match first."`
-	Results []history.RecallResult `json:"results" nullable:"false"`
+	_       struct{}           `description:"The messages that were found, the best match first."`
+	Results []api.RecallResult `json:"results" nullable:"false"`
 }
 
-func (s *Server) recall(ctx context.Context, user auth.Principal, _ uuid.UUID, query history.RecallQuery) (recallResults, error) {
+func (s *Server) recall(ctx context.Context, user auth.Principal, _ uuid.UUID, query api.RecallQuery) (recallResults, error) {
 	found, err := s.config.Recall.Recall(ctx, user, query)
 	return recallResults{Results: found}, err
 }
 
-func (s *Server) search(ctx context.Context, user auth.Principal, _ uuid.UUID, query history.SearchQuery) (searchResults, error) {
+func (s *Server) search(ctx context.Context, user auth.Principal, _ uuid.UUID, query api.SearchQuery) (searchResults, error) {
 	found, err := s.config.History.Search(ctx, user, query)
 	return searchResults{Results: found}, err
 }
@@ -58,7 +58,7 @@ const (
 
 // getGraph answers with a part of the user's graph, as JSON or as a drawing's source.
 func (s *Server) getGraph(c echo.Context) error {
-	var query history.GraphQuery
+	var query api.GraphQuery
 	if err := s.readRequest(c, &query); err != nil {
 		return err
 	}

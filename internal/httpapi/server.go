@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -31,13 +31,13 @@ var _ Chat = (*chat.Service)(nil)
 // Config of a Server. Chat, History, Memories, Extracts, Recall, Topics, Rewriter, Graph, Transfer, Tools, Auth, Logger and Metrics are required.
 type Config struct {
 	Chat     Chat
-	History  history.Store
-	Memories history.Memories
-	Extracts history.Extractor
-	Recall   history.Recall
-	Topics   history.Topics
-	Rewriter history.Rewriter
-	Graph    history.Graph
+	History  api.Store
+	Memories api.Memories
+	Extracts api.Extractor
+	Recall   api.Recall
+	Topics   api.Topics
+	Rewriter api.Rewriter
+	Graph    api.Graph
 	Transfer *transfer.Service
 	Auth     *auth.Verifier
 	Logger   *slog.Logger

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func topicRoutes() []route {
@@ -21,7 +21,7 @@ func topicRoutes() []route {
 		{
 			method: http.MethodPost, path: one + "/merge", id: "mergeTopic",
 			endpoint: onTopicWithInput(
-				func(in stores, ctx context.Context, user auth.Principal, ref history.TopicRef, merge history.TopicMerge) (history.OneTopic, error) {
+				func(in stores, ctx context.Context, user auth.Principal, ref api.TopicRef, merge api.TopicMerge) (api.OneTopic, error) {
 					return in.MergeTopic(ctx, user, ref, merge.Target)
 				},
 			),
@@ -39,11 +39,11 @@ func topicRoutes() []route {
 }
 
 // pathTopic is the topic that the path names.
-func pathTopic(c echo.Context) (ref history.TopicRef, err error) {
+func pathTopic(c echo.Context) (ref api.TopicRef, err error) {
 	if ref.ChatID, err = namedID(c, "chat_id"); err != nil {
 		return ref, err
 	}
-	if ref.Current = c.Param("topic_id") == history.CurrentTopic; ref.Current {
+	if ref.Current = c.Param("topic_id") == api.CurrentTopic; ref.Current {
 		return ref, nil
 	}
 	ref.ID, err = namedID(c, "topic_id")
@@ -52,18 +52,18 @@ func pathTopic(c echo.Context) (ref history.TopicRef, err error) {
 
 // The following make endpoints of methods of the store of topics.
 
-func onTopic[Out any](do func(stores, context.Context, auth.Principal, history.TopicRef) (Out, error)) endpoint {
-	return jsonEndpointOn(pathTopic, func(s *Server, ctx context.Context, user auth.Principal, ref history.TopicRef, _ none) (Out, error) {
+func onTopic[Out any](do func(stores, context.Context, auth.Principal, api.TopicRef) (Out, error)) endpoint {
+	return jsonEndpointOn(pathTopic, func(s *Server, ctx context.Context, user auth.Principal, ref api.TopicRef, _ none) (Out, error) {
 		return do(s.stores(), ctx, user, ref)
 	})
 }
 
-func onTopicWithInput[In, Out any](do func(stores, context.Context, auth.Principal, history.TopicRef, In) (Out, error)) endpoint {
-	return jsonEndpointOn(pathTopic, func(s *Server, ctx context.Context, user auth.Principal, ref history.TopicRef, in In) (Out, error) {
+func onTopicWithInput[In, Out any](do func(stores, context.Context, auth.Principal, api.TopicRef, In) (Out, error)) endpoint {
+	return jsonEndpointOn(pathTopic, func(s *Server, ctx context.Context, user auth.Principal, ref api.TopicRef, in In) (Out, error) {
 		return do(s.stores(), ctx, user, ref, in)
 	})
 }
 
-func (s *Server) rewriteQuestion(ctx context.Context, user auth.Principal, chatID uuid.UUID, question history.Question) (history.Standalone, error) {
+func (s *Server) rewriteQuestion(ctx context.Context, user auth.Principal, chatID uuid.UUID, question api.Question) (api.Standalone, error) {
 	return s.config.Rewriter.Standalone(ctx, user, chatID, question.Content)
 }

@@ -14,9 +14,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/consolidate"
-	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
+
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 )
@@ -88,7 +87,7 @@ type result struct {
 // learn reads a case for memories. An answer that cannot be used leaves none.
 func (p player) learn(ctx context.Context, one *Case) (result, error) {
 	store := newNotebook(one)
-	engine := learn.New(learn.Config{
+	engine := longterm.NewExtractor(longterm.ExtractorConfig{
 		Store: store, Leases: alone{}, Asker: p.model, Logger: slog.New(slog.DiscardHandler), Metrics: p.metrics, Model: p.Prompt.Model,
 		Extract: p.Extract, Consolidate: p.Consolidate,
 	})
@@ -157,18 +156,18 @@ func judge(one *Case, r result) (c count, wrong []string) {
 type notebook struct {
 	user   uuid.UUID
 	said   []memory.Message
-	known  []consolidate.Known
-	change learn.Change
+	known  []longterm.Known
+	change longterm.Change
 }
 
-var _ learn.Store = (*notebook)(nil)
+var _ longterm.Store = (*notebook)(nil)
 
 func newNotebook(c *Case) *notebook {
 	n := &notebook{user: uuid.New(), said: c.Said}
 	for place, content := range c.Known {
-		n.known = append(n.known, consolidate.Known{
-			Memory: memories.Memory{
-				ID: uuid.New(), Content: content, Type: memories.Fact, Status: memories.Active, Confidence: 1,
+		n.known = append(n.known, longterm.Known{
+			Memory: longterm.Memory{
+				ID: uuid.New(), Content: content, Type: longterm.Fact, Status: longterm.Active, Confidence: 1,
 				ValidFrom: said.AddDate(-1, 0, 0), SaidAt: said.AddDate(-1, 0, 0),
 			},
 			WordsPlace: place + 1,
@@ -177,8 +176,8 @@ func newNotebook(c *Case) *notebook {
 	return n
 }
 
-func (n *notebook) Read(context.Context, uuid.UUID, int) (learn.Snapshot, bool, error) {
-	return learn.Snapshot{UserID: n.user, Wanted: true, DueNow: true, LastSeq: int64(len(n.said)), Messages: n.said}, true, nil
+func (n *notebook) Read(context.Context, uuid.UUID, int) (longterm.Snapshot, bool, error) {
+	return longterm.Snapshot{UserID: n.user, Wanted: true, DueNow: true, LastSeq: int64(len(n.said)), Messages: n.said}, true, nil
 }
 
 func (n *notebook) Settle(context.Context, uuid.UUID) error { return nil }
@@ -196,17 +195,17 @@ func (alone) PutOff(context.Context, work.Lease, string, work.Delay) (int, time.
 }
 
 // Similar returns all that is known: of so few memories each is like each.
-func (n *notebook) Similar(_ context.Context, _ uuid.UUID, texts []learn.Text, _ string) (learn.Known, error) {
-	known := learn.Known{}
+func (n *notebook) Similar(_ context.Context, _ uuid.UUID, texts []longterm.Text, _ string) (longterm.Knowledge, error) {
+	known := longterm.Knowledge{}
 	for range texts {
 		known.Alike = append(known.Alike, n.known)
 	}
 	return known, nil
 }
 
-func (n *notebook) Commit(_ context.Context, change learn.Change) (learn.Outcome, learn.Written, error) {
+func (n *notebook) Commit(_ context.Context, change longterm.Change) (longterm.Outcome, longterm.Written, error) {
 	n.change = change
-	return learn.Committed, learn.Written{}, nil
+	return longterm.Committed, longterm.Written{}, nil
 }
 
 // outcome is what is remembered after the case, and what is closed.
@@ -218,9 +217,9 @@ func (n *notebook) outcome() (o outcome) {
 	for _, op := range n.change.Operations {
 		content := op.Content
 		switch {
-		case op.Action == memories.Noop || op.Action == memories.Unarchive:
+		case op.Action == longterm.Noop || op.Action == longterm.Unarchive:
 			content = n.contentOf(op.Memory)
-		case op.Action == memories.Delete:
+		case op.Action == longterm.Delete:
 			for _, id := range append(op.Also, op.Memory) {
 				o.closed = append(o.closed, n.contentOf(id))
 			}
@@ -228,9 +227,9 @@ func (n *notebook) outcome() (o outcome) {
 			o.closed = append(o.closed, n.contentOf(op.ConflictsWith)) // when its user accepts it
 		}
 		switch op.Status {
-		case memories.Inbox:
+		case longterm.Inbox:
 			o.inbox = append(o.inbox, content)
-		case memories.Superseded:
+		case longterm.Superseded:
 		default:
 			o.active = append(o.active, content)
 		}

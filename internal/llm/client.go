@@ -20,8 +20,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/rewrite"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
@@ -81,7 +81,7 @@ var (
 	_ chat.Model       = (*Client)(nil)
 	_ brief.Summarizer = (*Client)(nil)
 	_ work.Asker       = (*Client)(nil)
-	_ rewrite.Model    = (*Client)(nil)
+	_ topics.Model     = (*Client)(nil)
 )
 
 // New returns a client. The caller closes it.

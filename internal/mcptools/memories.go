@@ -10,11 +10,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/extract"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 )
 
 func (s *Server) addMemoryTools(to *mcp.Server) {
@@ -47,7 +46,7 @@ type memoryOutput struct {
 	UpdatedAt time.Time  `json:"updated_at"`
 }
 
-func memoryOf(found history.Memory) memoryOutput {
+func memoryOf(found api.Memory) memoryOutput {
 	return memoryOutput{
 		MemoryID: found.ID.String(), Text: found.Content, Type: found.MemoryType, Status: found.Status, Pinned: found.Pinned,
 		Since: found.ValidFrom, Until: found.ValidTo, UpdatedAt: found.UpdatedAt,
@@ -55,21 +54,21 @@ func memoryOf(found history.Memory) memoryOutput {
 }
 
 // refusals are what a program is told of a text that may not be remembered.
-var refusals = map[extract.Reason]string{
-	extract.Secret: "must not hold a secret, such as a password or a key",
-	extract.Order:  "must be a fact about the user, not an order to an assistant",
-	extract.NoFact: "must be a fact about the user",
-	extract.Moment: "must matter tomorrow, too",
+var refusals = map[longterm.Reason]string{
+	longterm.Secret: "must not hold a secret, such as a password or a key",
+	longterm.Order:  "must be a fact about the user, not an order to an assistant",
+	longterm.NoFact: "must be a fact about the user",
+	longterm.Moment: "must matter tomorrow, too",
 }
 
 // remember proposes a memory. An assistant is not the user, whose inbox decides.
 func (s *Server) remember(ctx context.Context, in rememberInput) (rememberOutput, error) {
-	memory := history.NewMemory{Content: in.Text, Proposed: true}
+	memory := api.NewMemory{Content: in.Text, Proposed: true}
 	memory.Type, memory.Durable, memory.Pinned = nonZero(in.Type), nonZero(in.Durable), nonZero(in.Pinned)
-	if err := history.Check(&memory); err != nil {
+	if err := api.Check(&memory); err != nil {
 		return rememberOutput{}, calledText(err)
 	}
-	if problem := refusals[extract.Refused(memory.Content)]; problem != "" {
+	if problem := refusals[longterm.Refused(memory.Content)]; problem != "" {
 		return rememberOutput{}, &fault.Error{
 			Code: fault.ValidationFailed, Message: "The text cannot be remembered.", Details: map[string]any{"text": problem},
 		}
@@ -114,9 +113,9 @@ type listMemoriesOutput struct {
 }
 
 func (s *Server) listMemories(ctx context.Context, in listMemoriesInput) (listMemoriesOutput, error) {
-	after, err := cursorOf[history.MemoryCursor](in.Cursor)
-	query := history.MemoriesQuery{Text: in.Query, Status: in.Status, Limit: in.Limit, After: after}
-	if err := cmp.Or(err, history.Check(&query)); err != nil {
+	after, err := cursorOf[api.MemoryCursor](in.Cursor)
+	query := api.MemoriesQuery{Text: in.Query, Status: in.Status, Limit: in.Limit, After: after}
+	if err := cmp.Or(err, api.Check(&query)); err != nil {
 		return listMemoriesOutput{}, err
 	}
 	page, err := s.Memories.ListMemories(ctx, callerOf(ctx).user, query)
@@ -150,11 +149,11 @@ func (s *Server) forgetMemory(ctx context.Context, in forgetMemoryInput) (forget
 	case in.MemoryID != "" && in.Query == "" && in.Token == "":
 		id, err := parseID("memory_id", in.MemoryID)
 		if err == nil {
-			err = s.Memories.DeleteMemory(ctx, user, id, history.MemoryDeletion{})
+			err = s.Memories.DeleteMemory(ctx, user, id, api.MemoryDeletion{})
 		}
 		return forgetMemoryOutput{Forgotten: 1}, err
 	case in.Token != "" && in.Query == "" && in.MemoryID == "":
-		forgotten, err := history.Forget(ctx, s.Memories, user, in.Token)
+		forgotten, err := api.Forget(ctx, s.Memories, user, in.Token)
 		return forgetMemoryOutput{Forgotten: forgotten}, err
 	case in.Query != "" && in.Token == "" && in.MemoryID == "":
 		return s.proposeForgetting(ctx, in.Query)
@@ -163,12 +162,12 @@ func (s *Server) forgetMemory(ctx context.Context, in forgetMemoryInput) (forget
 }
 
 func (s *Server) proposeForgetting(ctx context.Context, query string) (forgetMemoryOutput, error) {
-	request := history.ForgetRequest{Query: &query}
-	if err := history.Check(&request); err != nil {
+	request := api.ForgetRequest{Query: &query}
+	if err := api.Check(&request); err != nil {
 		return forgetMemoryOutput{}, err
 	}
-	found, token, err := history.ProposeForgetting(ctx, s.Memories, callerOf(ctx).user, query)
-	return forgetMemoryOutput{Token: token, Candidates: each(found, func(candidate history.ForgetCandidate) candidateOutput {
+	found, token, err := api.ProposeForgetting(ctx, s.Memories, callerOf(ctx).user, query)
+	return forgetMemoryOutput{Token: token, Candidates: each(found, func(candidate api.ForgetCandidate) candidateOutput {
 		return candidateOutput{candidate.ID.String(), candidate.Content}
 	})}, err
 }
@@ -186,12 +185,12 @@ type whatIsKnownOutput struct {
 const mostKnown = 30
 
 func (s *Server) whatIsKnown(ctx context.Context, in whatIsKnownInput) (whatIsKnownOutput, error) {
-	query := history.MemoriesQuery{Text: in.Subject, Status: string(memories.Active), Limit: mostKnown}
-	related := history.GraphQuery{Entity: in.Subject}
+	query := api.MemoriesQuery{Text: in.Subject, Status: string(longterm.Active), Limit: mostKnown}
+	related := api.GraphQuery{Entity: in.Subject}
 	if query.Text == "" {
 		return whatIsKnownOutput{}, wrongArgument("subject", "must not be empty")
 	}
-	if err := cmp.Or(history.Check(&query), history.Check(&related)); err != nil {
+	if err := cmp.Or(api.Check(&query), api.Check(&related)); err != nil {
 		return whatIsKnownOutput{}, err
 	}
 	user := callerOf(ctx).user

@@ -19,9 +19,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 // Chat sends messages and reads replies.
@@ -35,10 +35,10 @@ var _ Chat = (*chat.Service)(nil)
 // Config of a Server. Chat, History, Memories, Graph, Recall and Logger are required.
 type Config struct {
 	Chat     Chat
-	History  history.Store
-	Memories history.Memories
-	Graph    history.Graph
-	Recall   history.Recall
+	History  api.Store
+	Memories api.Memories
+	Graph    api.Graph
+	Recall   api.Recall
 	Logger   *slog.Logger
 	// Version is shown to clients.
 	Version string

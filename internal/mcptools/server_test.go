@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -117,7 +117,7 @@ func (r *rig) noSession() {
 
 // nothing is a server on which there is no chat and no running reply: what comes this far was understood.
 type nothing struct {
-	history.Store
+	api.Store
 	sends error
 }
 
@@ -129,23 +129,23 @@ func (nothing) Resume(context.Context, auth.Principal, uuid.UUID, *chat.Cursor) 
 	return nil, chat.ErrNothingToStream
 }
 
-func (nothing) ListChats(context.Context, auth.Principal, history.ListQuery) (history.ChatPage, error) {
-	return history.ChatPage{}, nil
+func (nothing) ListChats(context.Context, auth.Principal, api.ListQuery) (api.ChatPage, error) {
+	return api.ChatPage{}, nil
 }
 
-func (nothing) FindChat(context.Context, auth.Principal, uuid.UUID) (history.Chat, error) {
-	return history.Chat{}, fault.NoChat()
+func (nothing) FindChat(context.Context, auth.Principal, uuid.UUID) (api.Chat, error) {
+	return api.Chat{}, fault.NoChat()
 }
 
-func (nothing) ListMessages(context.Context, auth.Principal, uuid.UUID, history.MessagesQuery) (history.MessagePage, error) {
-	return history.MessagePage{}, fault.NoChat()
+func (nothing) ListMessages(context.Context, auth.Principal, uuid.UUID, api.MessagesQuery) (api.MessagePage, error) {
+	return api.MessagePage{}, fault.NoChat()
 }
 
-func (nothing) DeleteChat(context.Context, auth.Principal, uuid.UUID, history.ChatDeletion) error {
+func (nothing) DeleteChat(context.Context, auth.Principal, uuid.UUID, api.ChatDeletion) error {
 	return fault.NoChat()
 }
 
-func (nothing) Search(context.Context, auth.Principal, history.SearchQuery) ([]history.SearchResult, error) {
+func (nothing) Search(context.Context, auth.Principal, api.SearchQuery) ([]api.SearchResult, error) {
 	return nil, nil
 }
 

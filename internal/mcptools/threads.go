@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
@@ -50,7 +50,7 @@ func parseThread(id string) (uuid.UUID, error) { return parseID("continuation_id
 
 // parseID reads the one usual form of a uuid.
 func parseID(argument, id string) (uuid.UUID, error) {
-	parsed, err := history.ParseID(strings.TrimSpace(id))
+	parsed, err := api.ParseID(strings.TrimSpace(id))
 	if err != nil {
 		return uuid.Nil, wrongArgument(argument, "must be a "+argument+" that a tool has given")
 	}
@@ -83,7 +83,7 @@ type threadOutput struct {
 	Expired        bool       `json:"expired,omitempty" jsonschema:"Whether the thread has expired."`
 }
 
-func threadOf(found history.Chat) threadOutput {
+func threadOf(found api.Chat) threadOutput {
 	return threadOutput{
 		ContinuationID: found.ID.String(), Title: found.Title, ToolName: deref(found.ToolName), Tags: found.Tags,
 		Turns: found.TurnCount, LastMessageAt: found.LastMessageAt, ExpiresAt: found.ExpiresAt, Expired: found.Expired,
@@ -91,9 +91,9 @@ func threadOf(found history.Chat) threadOutput {
 }
 
 func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThreadsOutput, error) {
-	after, err := cursorOf[history.Cursor](in.Cursor)
-	query := history.ListQuery{Limit: in.Limit, IncludeExpired: in.IncludeExpired, After: after}
-	if err := cmp.Or(err, history.Check(&query)); err != nil {
+	after, err := cursorOf[api.Cursor](in.Cursor)
+	query := api.ListQuery{Limit: in.Limit, IncludeExpired: in.IncludeExpired, After: after}
+	if err := cmp.Or(err, api.Check(&query)); err != nil {
 		return listThreadsOutput{}, err
 	}
 	page, err := s.History.ListChats(ctx, callerOf(ctx).user, query)
@@ -158,15 +158,15 @@ func (s *Server) getThread(ctx context.Context, in getThreadInput) (getThreadOut
 	if err != nil {
 		return getThreadOutput{}, err
 	}
-	query := history.MessagesQuery{Limit: in.Limit}
-	if err := history.Check(&query); err != nil {
+	query := api.MessagesQuery{Limit: in.Limit}
+	if err := api.Check(&query); err != nil {
 		return getThreadOutput{}, err
 	}
 	page, err := s.History.ListMessages(ctx, callerOf(ctx).user, id, query)
 	return getThreadOutput{threadOutput: threadOf(found), Messages: each(page.Messages, messageOf), HasMore: page.HasMore}, err
 }
 
-func messageOf(found history.Message) messageOutput {
+func messageOf(found api.Message) messageOutput {
 	message := messageOutput{
 		MessageID: found.ID.String(), Role: found.Role, Status: found.Status, ToolName: deref(found.ToolName),
 		Content: found.Content, Pinned: found.Pinned, CreatedAt: found.CreatedAt,
@@ -195,7 +195,7 @@ func (s *Server) pinMessage(ctx context.Context, in pinMessageInput) (pinMessage
 		return pinMessageOutput{}, err
 	}
 	user, pinned := callerOf(ctx).user, in.Pinned == nil || *in.Pinned
-	found, err := s.History.ChangeMessage(ctx, user, id, history.MessageChange{Pinned: &pinned})
+	found, err := s.History.ChangeMessage(ctx, user, id, api.MessageChange{Pinned: &pinned})
 	if err != nil {
 		return pinMessageOutput{}, err
 	}
@@ -220,7 +220,7 @@ func (s *Server) forgetThread(ctx context.Context, in forgetThreadInput) (forget
 	if err != nil {
 		return forgetThreadOutput{}, err
 	}
-	return forgetThreadOutput{Forgotten: id.String()}, s.History.DeleteChat(ctx, callerOf(ctx).user, id, history.ChatDeletion{})
+	return forgetThreadOutput{Forgotten: id.String()}, s.History.DeleteChat(ctx, callerOf(ctx).user, id, api.ChatDeletion{})
 }
 
 type searchInput struct {
@@ -242,12 +242,12 @@ type foundOutput struct {
 }
 
 func (s *Server) searchHistory(ctx context.Context, in searchInput) (searchOutput, error) {
-	query := history.SearchQuery{Text: in.Query, Limit: in.Limit}
-	if err := history.Check(&query); err != nil {
+	query := api.SearchQuery{Text: in.Query, Limit: in.Limit}
+	if err := api.Check(&query); err != nil {
 		return searchOutput{}, err
 	}
 	found, err := s.History.Search(ctx, callerOf(ctx).user, query)
-	return searchOutput{Results: each(found, func(result history.SearchResult) foundOutput {
+	return searchOutput{Results: each(found, func(result api.SearchResult) foundOutput {
 		return foundOutput{
 			ContinuationID: result.ChatID.String(), Title: result.ChatTitle, MessageID: result.MessageID.String(),
 			Role: result.Role, CreatedAt: result.CreatedAt, Snippet: result.Text,
@@ -275,7 +275,7 @@ type recalledOutput struct {
 }
 
 func (s *Server) recall(ctx context.Context, in recallInput) (recallOutput, error) {
-	query := history.RecallQuery{Text: in.Query, Limit: in.Limit}
+	query := api.RecallQuery{Text: in.Query, Limit: in.Limit}
 	if in.ContinuationID != "" {
 		id, err := parseThread(in.ContinuationID)
 		if err != nil {
@@ -283,11 +283,11 @@ func (s *Server) recall(ctx context.Context, in recallInput) (recallOutput, erro
 		}
 		query.ChatID = id.String()
 	}
-	if err := history.Check(&query); err != nil {
+	if err := api.Check(&query); err != nil {
 		return recallOutput{}, err
 	}
 	found, err := s.Recall.Recall(ctx, callerOf(ctx).user, query)
-	return recallOutput{Results: each(found, func(result history.RecallResult) recalledOutput {
+	return recallOutput{Results: each(found, func(result api.RecallResult) recalledOutput {
 		return recalledOutput{
 			ContinuationID: result.ChatID.String(), MessageID: result.MessageID.String(), Role: result.Role, CreatedAt: result.CreatedAt,
 			Quote: result.Text, Why: result.Why,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -115,7 +115,7 @@ func TestPayloadsStayInMemories(t *testing.T) {
 	t.Parallel()
 	lead := regexp.MustCompile(`^(?:> )?- (?:> )?`)
 	for _, p := range injection.All() {
-		written, shown, _ := memories.Section([]memory.Remembered{{Content: p.Text}}, 1000)
+		written, shown, _ := longterm.Section([]memory.Remembered{{Content: p.Text}}, 1000)
 		rest := strings.TrimPrefix(lead.ReplaceAllString(written, ""), text.QuotePrefix)
 		if len(shown) != 1 || len(anyLineEnd.Split(written, -1)) != 1 || rest != p.OneLine() && !text.HasHiddenMarks(p.Text) {
 			t.Errorf("%s: not one line: %q", p.Name, written)

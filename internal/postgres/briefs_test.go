@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -196,7 +196,7 @@ func together(t testing.TB, calls int, call func(n int) error) {
 	noError(t, errors.Join(failed...))
 }
 
-func (s shelf) clear(chatID uuid.UUID) history.Cleared {
+func (s shelf) clear(chatID uuid.UUID) api.Cleared {
 	s.t.Helper()
 	return must(s.ClearChat(s.t.Context(), s.user, chatID))(s.t)
 }
@@ -220,7 +220,7 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	is(t, faultOf(t, err, fault.GenerationInProgress)["message_id"], any(running.MessageID), "the reply that runs")
 	is(t, s.brief(chatID), before, "the brief")
 	s.reply(running, "Noted.")
-	want := history.Cleared{ChatID: chatID, ClearedSeq: 6, BriefVersion: 2}
+	want := api.Cleared{ChatID: chatID, ClearedSeq: 6, BriefVersion: 2}
 	for _, name := range []string{"at first", "a second time"} {
 		is(t, s.clear(chatID), want, "%s", name)
 	}
@@ -234,21 +234,21 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	s.reply(next, "A model.")
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	is(t, s.lastRevision(chatID), `3 fold 7 8 1 "They talked." inline built-in@1 f`, "the next fold")
-	is(t, len(must(s.ListMessages(t.Context(), s.user, chatID, history.MessagesQuery{}))(t).Messages), 8, "messages are stored")
+	is(t, len(must(s.ListMessages(t.Context(), s.user, chatID, api.MessagesQuery{}))(t).Messages), 8, "messages are stored")
 	s.checkCounters()
 	// A clear empties a brief that covers all messages. A brief that is stale stays so: only a rebuild takes a deleted message out
 	// of the revisions. An empty chat stays as it is.
 	noError(t, s.DeleteMessage(t.Context(), s.user, s.message(chatID, 7)))
-	is(t, s.clear(chatID), history.Cleared{ChatID: chatID, ClearedSeq: 8, BriefVersion: 4}, "of what is covered")
+	is(t, s.clear(chatID), api.Cleared{ChatID: chatID, ClearedSeq: 8, BriefVersion: 4}, "of what is covered")
 	is(t, s.lastRevision(chatID), `4 clear 9 8 0 "" none none t`, "the revision")
 	is(t, s.brief(chatID), briefRow{Version: 4, CoveredSeq: 8, Stale: true}, "the brief")
 	empty := s.emptyChat()
-	is(t, s.clear(empty), history.Cleared{ChatID: empty}, "of an empty chat")
+	is(t, s.clear(empty), api.Cleared{ChatID: empty}, "of an empty chat")
 	is(t, s.count("conversation_brief_revisions where chat_id = $1", empty), 0, "revisions of it")
 }
 
 // revisions reads one page, as a line for each version, and whether there are more.
-func (s shelf) revisions(chatID uuid.UUID, query history.BriefRevisionsQuery) (lines string, more bool) {
+func (s shelf) revisions(chatID uuid.UUID, query api.BriefRevisionsQuery) (lines string, more bool) {
 	s.t.Helper()
 	page := must(s.ListBriefRevisions(s.t.Context(), s.user, chatID, query))(s.t)
 	var all []string
@@ -270,7 +270,7 @@ func TestRevisionsOfABrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(2)
-	if lines, more := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != "" || more {
+	if lines, more := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9}); lines != "" || more {
 		t.Errorf("before the first fold: %q, %v", lines, more)
 	}
 	s.mustCommit(s.claim(chatID, brief.KindFold))
@@ -278,14 +278,14 @@ func TestRevisionsOfABrief(t *testing.T) {
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	first, second := `1 fold 1-4 2 "They talked." built-in@1 test`, `2 fold 5-6 1 "They talked." built-in@1 test`
 	for _, c := range []struct {
-		query history.BriefRevisionsQuery
+		query api.BriefRevisionsQuery
 		want  string
 		more  bool
 	}{
-		{history.BriefRevisionsQuery{Limit: 2}, second + "\n" + first, false},
-		{history.BriefRevisionsQuery{Limit: 1}, second, true},
-		{history.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(2))}, first, false},
-		{history.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(1))}, "", false},
+		{api.BriefRevisionsQuery{Limit: 2}, second + "\n" + first, false},
+		{api.BriefRevisionsQuery{Limit: 1}, second, true},
+		{api.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(2))}, first, false},
+		{api.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(1))}, "", false},
 	} {
 		if lines, more := s.revisions(chatID, c.query); lines != c.want || more != c.more {
 			t.Errorf("%+v: more %v\n%s", c.query, more, lines)
@@ -293,7 +293,7 @@ func TestRevisionsOfABrief(t *testing.T) {
 	}
 	noError(t, s.DeleteMessage(t.Context(), s.user, turn.UserMessageID))
 	hidden := `2 fold 5-6 1 - built-in@1 test` + "\n" + `1 fold 1-4 2 - built-in@1 test`
-	if lines, _ := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != hidden {
+	if lines, _ := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9}); lines != hidden {
 		t.Errorf("after a deletion:\n%s", lines)
 	}
 	rebuild := s.claim(chatID, brief.KindRebuild)
@@ -306,7 +306,7 @@ func TestRevisionsOfABrief(t *testing.T) {
 3 rebuild 1-6 2 "They talked." built-in@1 test
 2 fold 5-6 1 - built-in@1 test
 1 fold 1-4 2 - built-in@1 test`
-	if lines, _ := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != want {
+	if lines, _ := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9}); lines != want {
 		t.Errorf("after a deletion and a clear:\n%s", lines)
 	}
 }

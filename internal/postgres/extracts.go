@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
@@ -22,7 +22,7 @@ type Extracts struct {
 	progress progress
 }
 
-var _ history.Extractor = (*Extracts)(nil)
+var _ api.Extractor = (*Extracts)(nil)
 
 // NewExtracts returns the store. Without enqueue.Extract nothing is extracted.
 func NewExtracts(pool *pgxpool.Pool, enqueue Enqueue) *Extracts {
@@ -50,28 +50,28 @@ const longestWait = 2 * time.Minute
 
 // Extract has all whole turns of a chat read, waits as long as ctx lives but two minutes at most, and returns the last row of the ledger; where
 // nothing was ever read and nothing is to be, an empty one that is not stored.
-func (e *Extracts) Extract(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Extraction, error) {
+func (e *Extracts) Extract(ctx context.Context, user auth.Principal, chatID uuid.UUID) (api.Extraction, error) {
 	if e.enqueue.Extract == nil {
-		return history.Extraction{}, history.MemoryOff()
+		return api.Extraction{}, api.MemoryOff()
 	}
 	state, err := e.read(ctx, user, chatID)
 	if err != nil {
-		return history.Extraction{}, err
+		return api.Extraction{}, err
 	}
 	goal := state.WholeSeq
 	if state.ExtractedSeq < goal {
 		if err := e.request(ctx, chatID); err != nil {
-			return history.Extraction{}, err
+			return api.Extraction{}, err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	for state.ExtractedSeq < goal {
 		if !e.progress.wait(ctx, readPlace{chatID, state.ExtractedSeq}) {
-			return history.Extraction{}, tooSlow(ctx)
+			return api.Extraction{}, tooSlow(ctx)
 		}
 		if state, err = e.read(ctx, user, chatID); err != nil {
-			return history.Extraction{}, err
+			return api.Extraction{}, err
 		}
 		goal = min(goal, state.WholeSeq) // messages may be deleted meanwhile
 	}
@@ -101,9 +101,9 @@ func (e *Extracts) read(ctx context.Context, user auth.Principal, chatID uuid.UU
 	return state, err
 }
 
-func latest(state dbsqlc.ReadExtractionStateRow) history.Extraction {
+func latest(state dbsqlc.ReadExtractionStateRow) api.Extraction {
 	if state.ID == uuid.Nil {
-		state.SeqFrom, state.SeqTo, state.Result = state.ExtractedSeq+1, state.ExtractedSeq, string(learn.Empty)
+		state.SeqFrom, state.SeqTo, state.Result = state.ExtractedSeq+1, state.ExtractedSeq, string(longterm.NothingRead)
 	}
 	return state.Extraction
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -17,8 +17,8 @@ import (
 type Graph struct{ pool *pgxpool.Pool }
 
 var (
-	_ history.Graph = (*Graph)(nil)
-	_ graph.Store   = (*Graph)(nil)
+	_ api.Graph   = (*Graph)(nil)
+	_ graph.Store = (*Graph)(nil)
 )
 
 // NewGraph returns the store.
@@ -28,7 +28,7 @@ func NewGraph(pool *pgxpool.Pool) *Graph { return &Graph{pool: pool} }
 const mostEdges = 500
 
 // ReadGraph reads a part of the user's graph.
-func (g *Graph) ReadGraph(ctx context.Context, user auth.Principal, query history.GraphQuery) (graph.Answer, error) {
+func (g *Graph) ReadGraph(ctx context.Context, user auth.Principal, query api.GraphQuery) (graph.Answer, error) {
 	params := graphParams(query)
 	var answer graph.Answer
 	err := sendAs(ctx, g.pool, user, "read graph", func(batch *pgx.Batch) {
@@ -49,7 +49,7 @@ func (g *Graph) ReadGraph(ctx context.Context, user auth.Principal, query histor
 
 // graphParams begins at the entity that the query names. A question begins at the entities that its words name, or else at
 // the user, if it was understood.
-func graphParams(query history.GraphQuery) dbsqlc.ReadGraphParams {
+func graphParams(query api.GraphQuery) dbsqlc.ReadGraphParams {
 	question := graph.ParseQuestion(query.Text)
 	params := dbsqlc.ReadGraphParams{
 		AsOf: nullZero(query.Moment), FromName: query.Entity, Depth: query.Depth, Most: mostEdges,

@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -67,9 +67,9 @@ func (b *bed) linked(content string, words ...string) uuid.UUID {
 }
 
 // graph reads "User likes Neovim", or "was User likes Neovim", and "Neovim/tool 2".
-func (b *bed) graph(query history.GraphQuery) []string {
+func (b *bed) graph(query api.GraphQuery) []string {
 	b.t.Helper()
-	noError(b.t, history.Check(&query))
+	noError(b.t, api.Check(&query))
 	answer := must(NewGraph(b.pool).ReadGraph(b.t.Context(), b.user, query))(b.t)
 	words := []string{}
 	for _, edge := range answer.Relationships {
@@ -86,7 +86,7 @@ func (b *bed) graph(query history.GraphQuery) []string {
 	return words
 }
 
-func (b *bed) wantGraph(query history.GraphQuery, want ...string) {
+func (b *bed) wantGraph(query api.GraphQuery, want ...string) {
 	b.t.Helper()
 	slices.Sort(want)
 	is(b.t, b.graph(query), want, "%+v:\n got …\nwant", query)
@@ -119,41 +119,41 @@ func TestGraphOfMemories(t *testing.T) {
 	b.linked("Prefers neovim to Emacs, in C++.", "neovim/product", "Emacs/tool", "C++/concept", "User prefers neovim")
 	all := []string{"User likes Neovim", "User prefers Neovim", "User works_at Acme", "Acme is_in Porto",
 		"User/person 2", "Neovim/tool 2", "Acme/organization 2", "Porto/place 1", "Emacs/tool 1", "C++/concept 1"}
-	b.wantGraph(history.GraphQuery{}, all...)
-	b.wantGraph(history.GraphQuery{Entity: "NEOVIM"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2")
-	b.wantGraph(history.GraphQuery{Entity: "porto"}, "Acme is_in Porto", "Acme/organization 2", "Porto/place 1")
-	b.wantGraph(history.GraphQuery{Entity: "porto", Depth: 2}, "Acme is_in Porto", "User works_at Acme", "Acme/organization 2", "Porto/place 1", "User/person 2")
-	b.wantGraph(history.GraphQuery{Entity: "porto", Depth: 3}, "Acme is_in Porto", "User works_at Acme", "User likes Neovim", "User prefers Neovim",
+	b.wantGraph(api.GraphQuery{}, all...)
+	b.wantGraph(api.GraphQuery{Entity: "NEOVIM"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2")
+	b.wantGraph(api.GraphQuery{Entity: "porto"}, "Acme is_in Porto", "Acme/organization 2", "Porto/place 1")
+	b.wantGraph(api.GraphQuery{Entity: "porto", Depth: 2}, "Acme is_in Porto", "User works_at Acme", "Acme/organization 2", "Porto/place 1", "User/person 2")
+	b.wantGraph(api.GraphQuery{Entity: "porto", Depth: 3}, "Acme is_in Porto", "User works_at Acme", "User likes Neovim", "User prefers Neovim",
 		"Acme/organization 2", "Porto/place 1", "User/person 2", "Neovim/tool 2")
-	b.wantGraph(history.GraphQuery{Relationship: "Works at"}, "User works_at Acme", "Acme/organization 2", "User/person 2")
-	b.wantGraph(history.GraphQuery{Type: "tool"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2", "Emacs/tool 1")
-	b.wantGraph(history.GraphQuery{Entity: "Emacs"}, "Emacs/tool 1")
-	b.wantGraph(history.GraphQuery{Entity: "c++"}, "C++/concept 1")
-	b.wantGraph(history.GraphQuery{Entity: "c"})
-	b.wantGraph(history.GraphQuery{Entity: "Nobody' or true --"})
+	b.wantGraph(api.GraphQuery{Relationship: "Works at"}, "User works_at Acme", "Acme/organization 2", "User/person 2")
+	b.wantGraph(api.GraphQuery{Type: "tool"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2", "Emacs/tool 1")
+	b.wantGraph(api.GraphQuery{Entity: "Emacs"}, "Emacs/tool 1")
+	b.wantGraph(api.GraphQuery{Entity: "c++"}, "C++/concept 1")
+	b.wantGraph(api.GraphQuery{Entity: "c"})
+	b.wantGraph(api.GraphQuery{Entity: "Nobody' or true --"})
 
-	b.wantGraph(history.GraphQuery{Text: "what tools do I like?"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2")
-	b.wantGraph(history.GraphQuery{Text: "Where do I work?"}, "User works_at Acme", "Acme/organization 2", "User/person 2")
-	b.wantGraph(history.GraphQuery{Text: "Do I like Porto?"}, "Porto/place 1")
-	b.wantGraph(history.GraphQuery{Text: "Tell me about porto."}, "Acme is_in Porto", "Acme/organization 2", "Porto/place 1")
-	b.wantGraph(history.GraphQuery{Text: "Why though?"})
+	b.wantGraph(api.GraphQuery{Text: "what tools do I like?"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2")
+	b.wantGraph(api.GraphQuery{Text: "Where do I work?"}, "User works_at Acme", "Acme/organization 2", "User/person 2")
+	b.wantGraph(api.GraphQuery{Text: "Do I like Porto?"}, "Porto/place 1")
+	b.wantGraph(api.GraphQuery{Text: "Tell me about porto."}, "Acme is_in Porto", "Acme/organization 2", "Porto/place 1")
+	b.wantGraph(api.GraphQuery{Text: "Why though?"})
 	b.linked("Struggles with Vim and hates nano.", "Vim/tool", "nano/tool", "User struggles_with Vim", "User hates nano")
 	b.linked("Zeichnet Lyon.", "Lyon/place", "User draws Lyon")
 	for _, liked := range []string{"what tools do I enjoy", "Welche Werkzeuge mag ich?"} {
-		b.wantGraph(history.GraphQuery{Text: liked}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 4")
+		b.wantGraph(api.GraphQuery{Text: liked}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 4")
 	}
 	for _, disliked := range []string{"what do I not like", "what tools don't I like", "Was mag ich nicht?", "Welche Werkzeuge hasse ich?"} {
-		b.wantGraph(history.GraphQuery{Text: disliked}, "User hates nano", "nano/tool 1", "User/person 4")
+		b.wantGraph(api.GraphQuery{Text: disliked}, "User hates nano", "nano/tool 1", "User/person 4")
 	}
-	b.wantGraph(history.GraphQuery{Text: "What tools do I photograph?"})
-	b.wantGraph(history.GraphQuery{Text: "What tools do I not use?"})
-	b.wantGraph(history.GraphQuery{Text: "Which cities did I draw?"}, "User draws Lyon", "Lyon/place 1", "User/person 4")
-	b.wantGraph(history.GraphQuery{Text: "What tools are at Acme?"}, "Acme/organization 2")
+	b.wantGraph(api.GraphQuery{Text: "What tools do I photograph?"})
+	b.wantGraph(api.GraphQuery{Text: "What tools do I not use?"})
+	b.wantGraph(api.GraphQuery{Text: "Which cities did I draw?"}, "User draws Lyon", "Lyon/place 1", "User/person 4")
+	b.wantGraph(api.GraphQuery{Text: "What tools are at Acme?"}, "Acme/organization 2")
 
 	other := b.newUser()
 	b.user = other
-	b.wantGraph(history.GraphQuery{})
-	b.wantGraph(history.GraphQuery{Entity: "Neovim"})
+	b.wantGraph(api.GraphQuery{})
+	b.wantGraph(api.GraphQuery{Entity: "Neovim"})
 }
 
 // The graph knows no more than the memories.
@@ -162,12 +162,12 @@ func TestLinkMemoryTakesOnlyWhatTheMemorySays(t *testing.T) {
 	b := newBed(t)
 	b.linked("Likes the cello.", "cello/concept", "Yo-Yo Ma/person", "User likes cello", "User admires Yo-Yo", "User likes User", "cello  ", "/tool",
 		strings.Repeat("x", 101)+"/tool", "cell/tool")
-	b.wantGraph(history.GraphQuery{}, "User likes cello", "User/person 1", "cello/concept 1")
+	b.wantGraph(api.GraphQuery{}, "User likes cello", "User/person 1", "cello/concept 1")
 	memory := b.linked("東京に住んでいる。", "東京/place", "User lives_in 東京")
-	b.wantGraph(history.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User/person 2", "東京/place 1")
+	b.wantGraph(api.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User/person 2", "東京/place 1")
 	stranger := b.newUser()
 	b.link(stranger, memory, "東京/concept", "User hates 東京")
-	b.wantGraph(history.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User/person 2", "東京/place 1")
+	b.wantGraph(api.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User/person 2", "東京/place 1")
 	b.asWorker(b.user, func(tx pgx.Tx) {
 		for _, odd := range []string{"null", "{}", "[]", `[1, null, "x", {}]`, `[{"name": 5, "type": []}]`, `[{"name": null}]`} {
 			mustExec(t, tx, "select throughline.link_memory($1, $2, $2)", memory, odd)
@@ -175,7 +175,7 @@ func TestLinkMemoryTakesOnlyWhatTheMemorySays(t *testing.T) {
 		mustExec(t, tx, `select throughline.link_memory($1, '[]', '[{"source": "User", "relationship": "knows", "target": "東京", "valid_from": "2026-13-45"},
 			{"source": "User", "relationship": "?!", "target": "東京"}]')`, memory)
 	})
-	b.wantGraph(history.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User knows 東京", "User/person 2", "東京/place 1")
+	b.wantGraph(api.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User knows 東京", "User/person 2", "東京/place 1")
 }
 
 // What is superseded is closed, and was true until then; what comes back is open again. What was true, was not, and is true again
@@ -191,22 +191,22 @@ func TestRelationshipsFollowTheirMemory(t *testing.T) {
 	b.exec("update memory_relationships set valid_from = '2026-03-01' where valid")
 	b.exec("update memories set valid_from = '2026-03-01' where status = 'active'")
 	lyon, porto, me := "Lyon/place 1", "Porto/place 1", "User/person 2"
-	b.wantGraph(history.GraphQuery{Entity: "user"}, "was User lives_in Lyon", "User lives_in Porto", lyon, porto, me)
-	b.wantGraph(history.GraphQuery{Text: "where do I live"}, "User lives_in Porto", porto, me)
-	b.wantGraph(history.GraphQuery{AsOf: "2025-06-01"}, "User lives_in Lyon", lyon, me)
-	b.wantGraph(history.GraphQuery{AsOf: "2026-06-01"}, "User lives_in Porto", porto, me)
-	b.wantGraph(history.GraphQuery{Text: "where do I live", AsOf: "2025-06-01T10:00:00Z"}, "User lives_in Lyon", lyon, me)
-	b.wantGraph(history.GraphQuery{AsOf: "2024-04-30"})
+	b.wantGraph(api.GraphQuery{Entity: "user"}, "was User lives_in Lyon", "User lives_in Porto", lyon, porto, me)
+	b.wantGraph(api.GraphQuery{Text: "where do I live"}, "User lives_in Porto", porto, me)
+	b.wantGraph(api.GraphQuery{AsOf: "2025-06-01"}, "User lives_in Lyon", lyon, me)
+	b.wantGraph(api.GraphQuery{AsOf: "2026-06-01"}, "User lives_in Porto", porto, me)
+	b.wantGraph(api.GraphQuery{Text: "where do I live", AsOf: "2025-06-01T10:00:00Z"}, "User lives_in Lyon", lyon, me)
+	b.wantGraph(api.GraphQuery{AsOf: "2024-04-30"})
 	again := b.linked("Lives in Lyon again.", "Lyon/place", "User lives_in Lyon")
 	lyon, me = "Lyon/place 2", "User/person 3"
 	for range 2 { // before and after the first is true again
-		b.wantGraph(history.GraphQuery{Entity: "lyon"}, "was User lives_in Lyon", "User lives_in Lyon", lyon, me)
+		b.wantGraph(api.GraphQuery{Entity: "lyon"}, "was User lives_in Lyon", "User lives_in Lyon", lyon, me)
 		b.exec("update memories set status = 'active', valid_to = null, retracted_at = null where id = $1", old)
 	}
 	b.exec("delete from memories where id = $1", again)
-	b.wantGraph(history.GraphQuery{Entity: "lyon"}, "was User lives_in Lyon", "User lives_in Lyon", "Lyon/place 1", "User/person 2")
+	b.wantGraph(api.GraphQuery{Entity: "lyon"}, "was User lives_in Lyon", "User lives_in Lyon", "Lyon/place 1", "User/person 2")
 	b.exec("update memories set status = 'archived' where id = $1", old)
-	b.wantGraph(history.GraphQuery{}, "User lives_in Porto", porto, "User/person 2")
+	b.wantGraph(api.GraphQuery{}, "User lives_in Porto", porto, "User/person 2")
 }
 
 // One open row for a triple, however many say it; it stays as long as one of them does.
@@ -224,20 +224,20 @@ func TestATripleOfSeveralMemoriesOutlivesOne(t *testing.T) {
 			b.linked("Likes Neovim much.", "Neovim/tool", "User likes Neovim"),
 			b.linked("Still likes Neovim.", "Neovim/tool", "User likes Neovim"),
 		}
-		b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
+		b.wantGraph(api.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
 		for _, gone := range []int{0, 2} {
 			b.exec(change, memories[gone])
-			is(t, slices.Contains(b.graph(history.GraphQuery{}), "User likes Neovim"), true, "%s, without %d", what, gone)
+			is(t, slices.Contains(b.graph(api.GraphQuery{}), "User likes Neovim"), true, "%s, without %d", what, gone)
 			b.checkGraph()
 		}
 		b.exec(change, memories[1])
 		if what != "superseded" {
-			b.wantGraph(history.GraphQuery{})
+			b.wantGraph(api.GraphQuery{})
 			continue
 		}
-		b.wantGraph(history.GraphQuery{}, "was User likes Neovim", "Neovim/tool 3", "User/person 3")
+		b.wantGraph(api.GraphQuery{}, "was User likes Neovim", "Neovim/tool 3", "User/person 3")
 		b.exec("update memories set status = 'active', retracted_at = null where id = $1", memories[2])
-		b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
+		b.wantGraph(api.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
 	}
 }
 
@@ -258,14 +258,14 @@ func TestEditedMemoryLeavesTheGraph(t *testing.T) {
 		mustExec(t, tx, "update throughline.own_memories set content = 'Likes Alice and Neovim, and Bob.' where id = $1", memory)
 		mustExec(t, tx, `select throughline.link_memory($1, '[{"name": "Bob", "type": "person"}]', '[]')`, memory)
 	})
-	b.wantGraph(history.GraphQuery{}, "User likes Alice", "Alice/person 1", "Neovim/tool 1", "Bob/person 1", "User/person 1")
+	b.wantGraph(api.GraphQuery{}, "User likes Alice", "Alice/person 1", "Neovim/tool 1", "Bob/person 1", "User/person 1")
 	b.exec("update memories set pinned = true where id = $1", memory)
-	b.wantGraph(history.GraphQuery{Entity: "Alice"}, "User likes Alice", "Alice/person 1", "User/person 1")
+	b.wantGraph(api.GraphQuery{Entity: "Alice"}, "User likes Alice", "Alice/person 1", "User/person 1")
 	if waiting() {
 		t.Error("a memory that was pinned waits")
 	}
 	b.exec("update memories set content = 'Likes Neovim.' where id = $1", memory)
-	b.wantGraph(history.GraphQuery{})
+	b.wantGraph(api.GraphQuery{})
 	if !waiting() {
 		t.Error("an edited memory does not wait")
 	}
@@ -321,12 +321,12 @@ func TestGraphLearnsWhatAUserWrote(t *testing.T) {
 		return likes(question)
 	}))(t)
 	is(t, report, graph.Report{Users: 2, Memories: 3, Entities: 2, Relationships: 2, Calls: 2, InputTokens: 20, OutputTokens: 10}, "the report")
-	b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 1", "User/person 1", "Emacs/tool 1")
+	b.wantGraph(api.GraphQuery{}, "User likes Neovim", "Neovim/tool 1", "User/person 1", "Emacs/tool 1")
 	is(t, must(b.update(likes))(t), (graph.Report{}), "a second time")
 	b.exec("update memories set status = 'active' where id = $1", inbox)
 	b.exec("update memories set content = 'Likes Helix.' where content = 'Likes Neovim.'")
 	is(t, must(b.update(likes))(t).Memories, 2, "after an edit and an acceptance")
-	b.wantGraph(history.GraphQuery{}, "User likes Helix", "User likes Nano", "Helix/tool 1", "Nano/tool 1", "User/person 2", "Emacs/tool 1")
+	b.wantGraph(api.GraphQuery{}, "User likes Helix", "User likes Nano", "Helix/tool 1", "Nano/tool 1", "User/person 2", "Emacs/tool 1")
 }
 
 // A model that fails loses nothing: the memories wait. One that answers rubbish twice is not asked again.
@@ -392,7 +392,7 @@ func TestGraphOfMemoriesThatChangeMeanwhile(t *testing.T) {
 		return likes(question)
 	})
 	is(t, tuple(err, report.Changed, b.count(waiting)), tuple(nil, 3, 1), "%+v, … wait", report) // the edited one twice: there was a second round
-	b.wantGraph(history.GraphQuery{}, "User likes Vim", "Vim/tool 1", "User/person 1")
+	b.wantGraph(api.GraphQuery{}, "User likes Vim", "Vim/tool 1", "User/person 1")
 	report, err = b.update(func(work.Question) (string, error) {
 		b.exec("delete from auth.users where id = $1", b.user.UserID)
 		return noEntities, nil

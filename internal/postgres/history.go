@@ -7,9 +7,9 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -27,7 +27,7 @@ type History struct {
 	enqueueRebuild func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
 }
 
-var _ history.Store = (*History)(nil)
+var _ api.Store = (*History)(nil)
 
 // NewHistory returns the store. enqueue is called in the transaction that stores messages if the chat is due,
 // enqueueRebuild in the one that deletes a message which the brief covers.
@@ -36,13 +36,13 @@ func NewHistory(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue, enque
 }
 
 // CreateChat creates a chat without messages.
-func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat history.NewChat) (history.Chat, error) {
+func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat api.NewChat) (api.Chat, error) {
 	metadata, err := encodeObject(chat.Metadata)
 	if err != nil {
-		return history.Chat{}, err
+		return api.Chat{}, err
 	}
 	id := uuid.New()
-	var created history.Chat
+	var created api.Chat
 	err = sendAs(ctx, h.pool, user, "create chat", func(batch *pgx.Batch) {
 		dbsqlc.InsertChat.Queue(batch, dbsqlc.InsertChatParams{
 			ID: id, UserID: user.UserID,
@@ -64,8 +64,8 @@ func encodeObject(object map[string]any) (json.RawMessage, error) {
 }
 
 // FindChat reads a chat.
-func (h *History) FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Chat, error) {
-	var found history.Chat
+func (h *History) FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (api.Chat, error) {
+	var found api.Chat
 	err := sendAs(ctx, h.pool, user, "find chat", func(batch *pgx.Batch) {
 		dbsqlc.ReadChat.Read(batch, chatID, set(&found))
 	})
@@ -73,7 +73,7 @@ func (h *History) FindChat(ctx context.Context, user auth.Principal, chatID uuid
 }
 
 // ListChats reads a page and one chat more, which shows that there is a next page.
-func (h *History) ListChats(ctx context.Context, user auth.Principal, query history.ListQuery) (history.ChatPage, error) {
+func (h *History) ListChats(ctx context.Context, user auth.Principal, query api.ListQuery) (api.ChatPage, error) {
 	params := dbsqlc.ListChatsParams{IncludeExpired: query.IncludeExpired, Tag: query.Tag, Most: query.Limit + 1}
 	if query.After != nil {
 		params.AsOf, params.Activity = &query.After.AsOf, &query.After.Activity
@@ -83,11 +83,11 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 	err := sendAs(ctx, h.pool, user, "list chats", func(batch *pgx.Batch) {
 		dbsqlc.ListChats.Read(batch, params, all(&found))
 	})
-	page := history.ChatPage{Chats: []history.Chat{}}
+	page := api.ChatPage{Chats: []api.Chat{}}
 	found, more := cut(found, query.Limit)
 	if more {
 		last := found[query.Limit-1]
-		page.Next = &history.Cursor{AsOf: last.AsOf, Activity: last.Activity, ChatID: last.ID}
+		page.Next = &api.Cursor{AsOf: last.AsOf, Activity: last.Activity, ChatID: last.ID}
 	}
 	for _, row := range found {
 		page.Chats = append(page.Chats, row.Chat)
@@ -96,16 +96,16 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 }
 
 // ChangeChat changes a chat and reads it.
-func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change history.ChatChange) (history.Chat, error) {
+func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change api.ChatChange) (api.Chat, error) {
 	var metadata json.RawMessage // nil for no change
 	var err error
 	if change.Metadata.Set {
 		if metadata, err = encodeObject(*change.Metadata.Value); err != nil {
-			return history.Chat{}, err
+			return api.Chat{}, err
 		}
 	}
 	var changed bool
-	var found history.Chat
+	var found api.Chat
 	err = sendAs(ctx, h.pool, user, "change chat", func(batch *pgx.Batch) {
 		dbsqlc.ChangeChat.Queue(batch, dbsqlc.ChangeChatParams{
 			ChatID: chatID, Revive: change.Revive,
@@ -124,7 +124,7 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 }
 
 // DeleteChat deletes a chat; foreign keys delete what belongs to it.
-func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, deletion history.ChatDeletion) error {
+func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, deletion api.ChatDeletion) error {
 	var deleted, exists bool
 	err := sendAs(ctx, h.pool, user, "delete chat", func(batch *pgx.Batch) {
 		if deletion.KeepMemories {
@@ -146,9 +146,9 @@ func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uu
 const pruneTimeout = 5 * time.Minute
 
 // PruneChats deletes old chats in one statement.
-func (h *History) PruneChats(ctx context.Context, user auth.Principal, query history.PruneQuery) (history.Pruned, error) {
-	params := dbsqlc.PruneChatsParams{MostIds: history.MaxPrunedIDs, Days: query.OlderThanDays}
-	var pruned history.Pruned
+func (h *History) PruneChats(ctx context.Context, user auth.Principal, query api.PruneQuery) (api.Pruned, error) {
+	params := dbsqlc.PruneChatsParams{MostIds: api.MaxPrunedIDs, Days: query.OlderThanDays}
+	var pruned api.Pruned
 	err := sendWithin(ctx, pruneTimeout, h.pool, func(batch *pgx.Batch) {
 		dbsqlc.ActAsUser.Queue(batch, user.Claims)
 		if query.DryRun {
@@ -163,13 +163,13 @@ func (h *History) PruneChats(ctx context.Context, user auth.Principal, query his
 
 // StoreMessages stores messages and, if the chat is due then, enqueues its fold, in one transaction. It locks like a
 // turn, so the messages of two requests, or of a request and a turn, do not mix.
-func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, sent history.NewMessages) (history.StoredMessages, error) {
+func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, sent api.NewMessages) (api.StoredMessages, error) {
 	const doing = "store messages"
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	columns, err := newMessageColumns(user.UserID, chatID, sent.Messages)
 	if err != nil {
-		return history.StoredMessages{}, failed(doing, err)
+		return api.StoredMessages{}, failed(doing, err)
 	}
 	var stored []dbsqlc.FindStoredMessagesRow
 	store := func() (err error) {
@@ -183,7 +183,7 @@ func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID
 	if fault.CodeOf(err) == fault.ChatNotFound {
 		err = cmp.Or(checkGone(ctx, h.pool, user, chatID), err)
 	}
-	result := history.StoredMessages{Messages: []history.Message{}}
+	result := api.StoredMessages{Messages: []api.Message{}}
 	for _, message := range stored {
 		result.Messages = append(result.Messages, message.Message)
 	}
@@ -191,7 +191,7 @@ func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID
 }
 
 func (h *History) storeMessages(
-	ctx context.Context, user auth.Principal, columns dbsqlc.StoreMessagesParams, sent []history.NewMessage,
+	ctx context.Context, user auth.Principal, columns dbsqlc.StoreMessagesParams, sent []api.NewMessage,
 ) ([]dbsqlc.FindStoredMessagesRow, error) {
 	var chat dbsqlc.LockChatRow
 	var running uuid.UUID
@@ -209,7 +209,7 @@ func (h *History) storeMessages(
 	err := sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
 		err := cmp.Or(refusal(chat.ChatStateRow), sameMessages(columns.ChatID, stored, sent))
 		if err == nil && len(stored) < len(sent) {
-			err = history.Busy(running)
+			err = api.Busy(running)
 		}
 		if err != nil {
 			return err
@@ -220,7 +220,7 @@ func (h *History) storeMessages(
 }
 
 // newMessageColumns returns an array for each column.
-func newMessageColumns(user, chatID uuid.UUID, messages []history.NewMessage) (dbsqlc.StoreMessagesParams, error) {
+func newMessageColumns(user, chatID uuid.UUID, messages []api.NewMessage) (dbsqlc.StoreMessagesParams, error) {
 	c := dbsqlc.StoreMessagesParams{UserID: user, ChatID: chatID}
 	asked := 0 // the place of the latest message of the user
 	for i, message := range messages {
@@ -265,7 +265,7 @@ func encodeCalls(calls []map[string]any) ([]byte, error) {
 }
 
 // sameMessages returns an error if a client's id was used for another message.
-func sameMessages(chatID uuid.UUID, stored []dbsqlc.FindStoredMessagesRow, sent []history.NewMessage) error {
+func sameMessages(chatID uuid.UUID, stored []dbsqlc.FindStoredMessagesRow, sent []api.NewMessage) error {
 	for _, found := range stored {
 		message := sent[found.Place-1]
 		if found.ChatID == chatID && found.Role == message.Role && found.Content == message.Content && zeroNull(found.Name) == message.Name &&
@@ -273,7 +273,7 @@ func sameMessages(chatID uuid.UUID, stored []dbsqlc.FindStoredMessagesRow, sent 
 			continue
 		}
 		clientID, _ := message.ClientID()
-		return history.OtherMessage(clientID)
+		return api.OtherMessage(clientID)
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
@@ -31,8 +31,8 @@ func refusal(state dbsqlc.ChatStateRow) error {
 }
 
 // ListMessages reads a page and one message more, which shows that there is a next page.
-func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error) {
-	page := history.MessagePage{}
+func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.MessagesQuery) (api.MessagePage, error) {
+	page := api.MessagePage{}
 	err := sendAbout(ctx, h.pool, user, chatID, "list messages", func(batch *pgx.Batch) {
 		readPage(batch, chatID, query, all(&page.Messages))
 	})
@@ -43,7 +43,7 @@ func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID 
 	return page, err
 }
 
-func readPage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery, take func(history.Message)) {
+func readPage(batch *pgx.Batch, chatID uuid.UUID, query api.MessagesQuery, take func(api.Message)) {
 	if query.AfterSeq != nil {
 		dbsqlc.ListMessagesAfter.Read(batch, dbsqlc.ListMessagesAfterParams{
 			ChatID: chatID, AfterSeq: *query.AfterSeq, Most: query.Limit + 1,
@@ -60,18 +60,18 @@ func readPage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery, t
 }
 
 // ListFiles reads the files that came with a chat's messages.
-func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.FilesQuery) ([]history.File, error) {
-	var files []history.File
+func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.FilesQuery) ([]api.File, error) {
+	var files []api.File
 	err := sendAbout(ctx, h.pool, user, chatID, "list files", func(batch *pgx.Batch) {
 		dbsqlc.ListFiles.Read(batch, dbsqlc.ListFilesParams{
-			ChatID: chatID, Sha256: query.SHA256, WithContent: query.Content, MaxBytes: history.MaxFilesContent,
+			ChatID: chatID, Sha256: query.SHA256, WithContent: query.Content, MaxBytes: api.MaxFilesContent,
 		}, all(&files))
 	})
 	return files, err
 }
 
 // ClearChat is one transaction. It locks the chat and then the brief, in the order in which a turn does.
-func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Cleared, error) {
+func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (api.Cleared, error) {
 	var found dbsqlc.LockChatRow
 	var running uuid.UUID
 	var cleared dbsqlc.ReadBriefStateRow
@@ -88,15 +88,15 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 	}
 	err = cmp.Or(err, refusal(found.ChatStateRow))
 	if err == nil && running != uuid.Nil {
-		err = history.Busy(running)
+		err = api.Busy(running)
 	}
-	return history.Cleared{ChatID: chatID, ClearedSeq: cleared.ClearedSeq, BriefVersion: cleared.Version}, err
+	return api.Cleared{ChatID: chatID, ClearedSeq: cleared.ClearedSeq, BriefVersion: cleared.Version}, err
 }
 
 // ChangeMessage changes a message's rating and reads the message.
-func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error) {
+func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change api.MessageChange) (api.Message, error) {
 	var chat dbsqlc.ChatStateRow
-	var found history.Message
+	var found api.Message
 	params := dbsqlc.ChangeMessageParams{
 		MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set, Importance: real32(change.Importance.Value),
 	}
@@ -107,7 +107,7 @@ func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messag
 		dbsqlc.FindMessage.Read(batch, messageID, set(&found))
 	})
 	if err == nil && (chat.ID == uuid.Nil || found.ID == uuid.Nil) {
-		err = history.NoMessage()
+		err = api.NoMessage()
 	}
 	return found, cmp.Or(err, refusal(chat), allowed(changed, "messages"))
 }
@@ -134,11 +134,11 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 		case deleted && chatID != uuid.Nil:
 			return h.rebuildStale(ctx, tx, chatID)
 		case memory.Status(status) == memory.StatusStreaming:
-			return history.Busy(messageID)
+			return api.Busy(messageID)
 		case status != "":
 			return notAllowed("messages")
 		}
-		return history.NoMessage()
+		return api.NoMessage()
 	})
 }
 
@@ -156,12 +156,12 @@ func (h *History) rebuildStale(ctx context.Context, tx pgx.Tx, chatID uuid.UUID)
 }
 
 // Search finds messages in one round trip.
-func (h *History) Search(ctx context.Context, user auth.Principal, query history.SearchQuery) ([]history.SearchResult, error) {
-	var found []history.SearchResult
+func (h *History) Search(ctx context.Context, user auth.Principal, query api.SearchQuery) ([]api.SearchResult, error) {
+	var found []api.SearchResult
 	fill := func(batch *pgx.Batch) {
-		found = []history.SearchResult{}
+		found = []api.SearchResult{}
 		readSearch(batch, query, func(row dbsqlc.SearchMessagesRow) {
-			row.Snippet = history.ReadSnippet(row.Headline)
+			row.Snippet = api.ReadSnippet(row.Headline)
 			found = append(found, row.SearchResult)
 		})
 	}
@@ -175,26 +175,26 @@ func (h *History) Search(ctx context.Context, user auth.Principal, query history
 }
 
 // readSearch adds the statement of the query's mode.
-func readSearch(batch *pgx.Batch, query history.SearchQuery, take func(dbsqlc.SearchMessagesRow)) {
-	if query.Mode != history.ModeAny {
+func readSearch(batch *pgx.Batch, query api.SearchQuery, take func(dbsqlc.SearchMessagesRow)) {
+	if query.Mode != api.ModeAny {
 		dbsqlc.SearchMessages.Read(batch, dbsqlc.SearchMessagesParams{
-			Query: history.WebSearch(query.Text), AsQuestion: history.IsQuestion(query.Text),
+			Query: api.WebSearch(query.Text), AsQuestion: api.IsQuestion(query.Text),
 			ChatID: nullID(query.ChatID), Role: nullZero(query.Role), Since: query.After, Until: query.Before,
-			Candidates: history.SearchCandidates, Most: query.Limit,
+			Candidates: api.SearchCandidates, Most: query.Limit,
 		}, take)
 		return
 	}
-	terms, without := history.AnyTerms(query.Text)
+	terms, without := api.AnyTerms(query.Text)
 	dbsqlc.SearchAnyWord.Read(batch, dbsqlc.SearchAnyWordParams{
 		Terms: terms, Without: without,
 		ChatID: nullID(query.ChatID), Role: nullZero(query.Role), Since: query.After, Until: query.Before,
-		Candidates: history.SearchCandidates, Most: query.Limit,
+		Candidates: api.SearchCandidates, Most: query.Limit,
 	}, take)
 }
 
 // CountUsage counts in one round trip.
-func (h *History) CountUsage(ctx context.Context, user auth.Principal) (history.Stats, error) {
-	var counted history.Stats
+func (h *History) CountUsage(ctx context.Context, user auth.Principal) (api.Stats, error) {
+	var counted api.Stats
 	err := sendAs(ctx, h.pool, user, "count usage", func(batch *pgx.Batch) {
 		dbsqlc.CountUsage.Read(batch, struct{}{}, set(&counted))
 	})
@@ -203,13 +203,13 @@ func (h *History) CountUsage(ctx context.Context, user auth.Principal) (history.
 
 // ListBriefRevisions reads a page and one version more, which shows that there is a next page.
 func (h *History) ListBriefRevisions(
-	ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.BriefRevisionsQuery,
-) (history.BriefRevisionPage, error) {
+	ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.BriefRevisionsQuery,
+) (api.BriefRevisionPage, error) {
 	params := dbsqlc.ListBriefRevisionsParams{ChatID: chatID, BeforeVersion: math.MaxInt64, Most: query.Limit + 1}
 	if query.BeforeVersion != nil {
 		params.BeforeVersion = *query.BeforeVersion
 	}
-	var page history.BriefRevisionPage
+	var page api.BriefRevisionPage
 	err := sendAbout(ctx, h.pool, user, chatID, "list revisions", func(batch *pgx.Batch) {
 		dbsqlc.ListBriefRevisions.Read(batch, params, all(&page.Revisions))
 	})
@@ -218,7 +218,7 @@ func (h *History) ListBriefRevisions(
 }
 
 // WhyReply reads a reply's receipt, and then what that names.
-func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID uuid.UUID) (history.Why, error) {
+func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID uuid.UUID) (api.Why, error) {
 	const doing = "read why"
 	var state dbsqlc.ChatStateRow
 	var reply dbsqlc.FindWhyReplyRow
@@ -228,21 +228,21 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 	})
 	switch {
 	case err != nil:
-		return history.Why{}, err
+		return api.Why{}, err
 	case state.ID == uuid.Nil:
-		return history.Why{}, history.NoMessage()
+		return api.Why{}, api.NoMessage()
 	}
 	if err := refusal(state); err != nil {
-		return history.Why{}, err
+		return api.Why{}, err
 	}
 	if reply.ID == uuid.Nil {
-		return history.Why{}, history.NoReply()
+		return api.Why{}, api.NoReply()
 	}
 	var metadata chat.ReplyMetadata
 	if err := json.Unmarshal(reply.Metadata, &metadata); err != nil {
-		return history.Why{}, fmt.Errorf("metadata of message %s: %w", reply.ID, err)
+		return api.Why{}, fmt.Errorf("metadata of message %s: %w", reply.ID, err)
 	}
-	why := history.Why{
+	why := api.Why{
 		ChatID: reply.ChatID, MessageID: reply.ID, Seq: reply.Seq, Status: reply.Status, Receipt: metadata.Memory,
 	}
 	clearShown(&why)
@@ -255,23 +255,23 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 	return why, sendAs(ctx, h.pool, user, doing, func(batch *pgx.Batch) { queueShown(batch, &why, reply.AskedSeq, why.Receipt) })
 }
 
-func clearShown(why *history.Why) {
+func clearShown(why *api.Why) {
 	why.Brief, why.Topic = nil, nil
-	why.Memories, why.Recalled, why.Recent = []history.WhyMemory{}, []history.WhyTurn{}, []history.WhyMessage{}
-	why.Elsewhere = []history.WhyElsewhere{}
+	why.Memories, why.Recalled, why.Recent = []api.WhyMemory{}, []api.WhyTurn{}, []api.WhyMessage{}
+	why.Elsewhere = []api.WhyElsewhere{}
 }
 
 // addRecalled adds a message to the turns of its chat.
-func addRecalled(why *history.Why, m dbsqlc.ReadWhyRecalledRow) {
-	var turn *history.WhyTurn
+func addRecalled(why *api.Why, m dbsqlc.ReadWhyRecalledRow) {
+	var turn *api.WhyTurn
 	if m.ChatID == why.ChatID {
 		if n := len(why.Recalled); n == 0 || why.Recalled[n-1].Seq != m.Turn {
-			why.Recalled = append(why.Recalled, history.WhyTurn{Seq: m.Turn})
+			why.Recalled = append(why.Recalled, api.WhyTurn{Seq: m.Turn})
 		}
 		turn = &why.Recalled[len(why.Recalled)-1]
 	} else {
 		if n := len(why.Elsewhere); n == 0 || why.Elsewhere[n-1].ChatID != m.ChatID || why.Elsewhere[n-1].Seq != m.Turn {
-			why.Elsewhere = append(why.Elsewhere, history.WhyElsewhere{ChatID: m.ChatID, Title: m.Title, WhyTurn: history.WhyTurn{Seq: m.Turn}})
+			why.Elsewhere = append(why.Elsewhere, api.WhyElsewhere{ChatID: m.ChatID, Title: m.Title, WhyTurn: api.WhyTurn{Seq: m.Turn}})
 		}
 		turn = &why.Elsewhere[len(why.Elsewhere)-1].WhyTurn
 	}
@@ -279,7 +279,7 @@ func addRecalled(why *history.Why, m dbsqlc.ReadWhyRecalledRow) {
 }
 
 // queueShown adds the statements that read what a receipt names.
-func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *prompt.Receipt) {
+func queueShown(batch *pgx.Batch, why *api.Why, askedSeq int64, receipt *prompt.Receipt) {
 	clearShown(why)
 	if len(receipt.Memories) > 0 {
 		dbsqlc.ReadWhyMemories.Read(batch, receipt.Memories, all(&why.Memories))

@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
@@ -42,7 +42,7 @@ func (s shelf) bring(turn chat.NewTurn, files ...string) {
 	}
 }
 
-func (s shelf) files(chatID uuid.UUID, query history.FilesQuery) []history.File {
+func (s shelf) files(chatID uuid.UUID, query api.FilesQuery) []api.File {
 	s.t.Helper()
 	return must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t)
 }
@@ -57,19 +57,19 @@ func TestFilesAreListedOnce(t *testing.T) {
 	s.start(second)
 	s.bring(second, "old/a.go", "package a", "a.go", "package a", "empty", "")
 	s.turnWithFiles("Another chat.", "c.go", "package c")
-	files := s.files(first.ChatID, history.FilesQuery{})
+	files := s.files(first.ChatID, api.FilesQuery{})
 	mustBe(t, len(files), 3, "files: %s", jsonOf(t, files))
 	empty, a, b := files[0], files[1], files[2]
 	is(t, tuple(empty.Path, empty.Bytes, empty.Content == nil, b.Path, b.Bytes, b.TokenCount, b.MessageID),
 		tuple("empty", 0, true, "b.go", 10, 7, first.UserMessageID), "%s", jsonOf(t, files))
 	is(t, tuple(a.Path, a.Paths, a.MessageID, a.SHA256), tuple("a.go", []string{"a.go", "old/a.go", "copy/a.go"}, second.UserMessageID, hashOf("package a")),
 		"%s", jsonOf(t, a))
-	full := s.files(first.ChatID, history.FilesQuery{Content: true})
+	full := s.files(first.ChatID, api.FilesQuery{Content: true})
 	is(t, tuple(*full[0].Content, *full[1].Content, *full[2].Content), tuple("", "package a", "päckage b"), "contents: %s", jsonOf(t, full))
 	hash := sha256.Sum256([]byte("päckage b"))
-	one := s.files(first.ChatID, history.FilesQuery{SHA256: hash[:], Content: true})
+	one := s.files(first.ChatID, api.FilesQuery{SHA256: hash[:], Content: true})
 	is(t, tuple(len(one), *one[0].Content), tuple(1, "päckage b"), "by its hash: %s", jsonOf(t, one))
-	if none := s.files(first.ChatID, history.FilesQuery{SHA256: make([]byte, 32)}); none == nil || len(none) != 0 {
+	if none := s.files(first.ChatID, api.FilesQuery{SHA256: make([]byte, 32)}); none == nil || len(none) != 0 {
 		t.Errorf("by no hash of any: %s", jsonOf(t, none))
 	}
 	turn := s.turnWithFiles("Much to read.")
@@ -77,9 +77,9 @@ func TestFilesAreListedOnce(t *testing.T) {
 		select $1, $2, sha256(n::text::bytea), repeat('x', 262144 - 1) || n % 10, 1 from generate_series(1, 70) n`, turn.ChatID, s.user.UserID)
 	s.exec(`insert into message_files (message_id, place, chat_id, user_id, path, sha256)
 		select $1, n, $2, $3, n::text, sha256(n::text::bytea) from generate_series(1, 70) n`, turn.UserMessageID, turn.ChatID, s.user.UserID)
-	many := s.files(turn.ChatID, history.FilesQuery{Content: true})
-	without := slices.IndexFunc(many, func(f history.File) bool { return f.Content == nil })
-	with := slices.IndexFunc(many[without:], func(f history.File) bool { return f.Content != nil })
+	many := s.files(turn.ChatID, api.FilesQuery{Content: true})
+	without := slices.IndexFunc(many, func(f api.File) bool { return f.Content == nil })
+	with := slices.IndexFunc(many[without:], func(f api.File) bool { return f.Content != nil })
 	is(t, tuple(len(many), without, with), tuple(70, 64, -1), "files, … with content before those without")
 }
 
@@ -90,15 +90,15 @@ func TestMessagesAreRated(t *testing.T) {
 	before := s.brief(turn.ChatID)
 	yes, no := true, false
 	for _, c := range []struct {
-		change history.MessageChange
+		change api.MessageChange
 		want   string
 	}{
-		{history.MessageChange{Pinned: &yes}, "true null"},
-		{history.MessageChange{Importance: history.To(0.9)}, "true 0.9"},
-		{history.MessageChange{Pinned: &no}, "false 0.9"},
-		{history.MessageChange{}, "false 0.9"},
-		{history.MessageChange{Importance: history.To(0.0)}, "false 0"},
-		{history.MessageChange{Pinned: &yes, Importance: history.None[float64]()}, "true null"},
+		{api.MessageChange{Pinned: &yes}, "true null"},
+		{api.MessageChange{Importance: api.To(0.9)}, "true 0.9"},
+		{api.MessageChange{Pinned: &no}, "false 0.9"},
+		{api.MessageChange{}, "false 0.9"},
+		{api.MessageChange{Importance: api.To(0.0)}, "false 0"},
+		{api.MessageChange{Pinned: &yes, Importance: api.None[float64]()}, "true null"},
 	} {
 		got, err := s.ChangeMessage(t.Context(), s.user, turn.UserMessageID, c.change)
 		is(t, tuple(err, jsonOf(t, got.Pinned)+" "+jsonOf(t, got.Importance), got.Content), tuple(nil, c.want, "Remember this."), "…: %s", jsonOf(t, got))
@@ -121,7 +121,7 @@ func TestDeletingMessages(t *testing.T) {
 	noError(t, s.DeleteMessage(t.Context(), s.user, second.UserMessageID))
 	got := s.brief(first.ChatID)
 	is(t, tuple(got.Stale, got.PendingTurns, len(s.rebuilds)), tuple(false, 0, 0), "after deleting what is not covered: %+v", got)
-	if got := s.files(first.ChatID, history.FilesQuery{}); len(got) != 2 || got[0].Path != "b.go" || !slices.Equal(got[1].Paths, []string{"a.go"}) {
+	if got := s.files(first.ChatID, api.FilesQuery{}); len(got) != 2 || got[0].Path != "b.go" || !slices.Equal(got[1].Paths, []string{"a.go"}) {
 		t.Errorf("files left: %s", jsonOf(t, got))
 	}
 	// If the rebuild cannot be enqueued, nothing is deleted.
@@ -151,18 +151,18 @@ func TestPruning(t *testing.T) {
 	for chatID, age := range map[uuid.UUID]string{old: "31 days", older: "60 days", expired: "40 days", busy: "50 days", fresh: "29 days", empty: "45 days"} {
 		s.age(chatID, age)
 	}
-	want := history.Pruned{DryRun: true, Chats: 4, Messages: 8, ChatIDs: []uuid.UUID{older, empty, expired, old}}
-	is(t, must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30, DryRun: true}))(t), want, "counted")
+	want := api.Pruned{DryRun: true, Chats: 4, Messages: 8, ChatIDs: []uuid.UUID{older, empty, expired, old}}
+	is(t, must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 30, DryRun: true}))(t), want, "counted")
 	is(t, s.count("chats"), 6, "counting left … chats")
 	want.DryRun = false
-	is(t, must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30}))(t), want, "pruned")
+	is(t, must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 30}))(t), want, "pruned")
 	is(t, tuple(s.count("chats"), s.count("chats where id = any($1)", []uuid.UUID{busy, fresh})), tuple(2, 2), "left")
-	if again := must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30}))(t); again.Chats != 0 || again.ChatIDs == nil {
+	if again := must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 30}))(t); again.Chats != 0 || again.ChatIDs == nil {
 		t.Errorf("again: %+v", again)
 	}
 	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '39 days' from generate_series(1, 1100)", s.user.UserID)
-	pruned := must(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 39}))(t)
-	is(t, tuple(pruned.Chats, len(pruned.ChatIDs)), tuple(1100, history.MaxPrunedIDs), "chats, … names")
+	pruned := must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 39}))(t)
+	is(t, tuple(pruned.Chats, len(pruned.ChatIDs)), tuple(1100, api.MaxPrunedIDs), "chats, … names")
 }
 
 // A chat that gets a message at the moment of pruning is not old any more.
@@ -173,7 +173,7 @@ func TestPruningMeetsANewMessage(t *testing.T) {
 	s.age(chatID, "60 days")
 	tx := s.begin()
 	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content) values ($1, $2, 'user', 'Back again.')", chatID, s.user.UserID)
-	noError(t, s.waitsFor(tx, func() error { return errOf(s.PruneChats(t.Context(), s.user, history.PruneQuery{OlderThanDays: 30})) }))
+	noError(t, s.waitsFor(tx, func() error { return errOf(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 30})) }))
 	is(t, s.count("chats"), 1, "chats are left")
 }
 
@@ -186,7 +186,7 @@ func (s shelf) titled(many int) {
 }
 
 // pages reads all pages. It calls between before each page but the first.
-func (s shelf) pages(query history.ListQuery, between func(page int)) []string {
+func (s shelf) pages(query api.ListQuery, between func(page int)) []string {
 	s.t.Helper()
 	var all []string
 	for n := 1; ; n++ {
@@ -198,7 +198,7 @@ func (s shelf) pages(query history.ListQuery, between func(page int)) []string {
 		if page.Next == nil {
 			return all
 		}
-		next := must(history.ParseCursor(page.Next.String()))(s.t)
+		next := must(api.ParseCursor(page.Next.String()))(s.t)
 		query.After = &next
 		between(n)
 	}
@@ -223,19 +223,19 @@ func TestPagesOfChats(t *testing.T) {
 		s.start(firstTurn("new"))
 	}
 	for _, limit := range []int{1, 7, 30, 60, 61} {
-		got := s.pages(history.ListQuery{Limit: limit}, nothing)
+		got := s.pages(api.ListQuery{Limit: limit}, nothing)
 		slices.Sort(got[29:33])
 		is(t, got, want, "by %d", limit)
 	}
-	is(t, len(s.list(history.ListQuery{}).Chats), 20, "chats where nothing is said")
-	is(t, len(s.pages(history.ListQuery{Limit: 5, Tag: "third"}, nothing)), 20, "tagged")
-	if page := s.list(history.ListQuery{Tag: "thir"}); len(page.Chats) != 0 || page.Chats == nil || page.Next != nil {
+	is(t, len(s.list(api.ListQuery{}).Chats), 20, "chats where nothing is said")
+	is(t, len(s.pages(api.ListQuery{Limit: 5, Tag: "third"}, nothing)), 20, "tagged")
+	if page := s.list(api.ListQuery{Tag: "thir"}); len(page.Chats) != 0 || page.Chats == nil || page.Next != nil {
 		t.Errorf("a part of a tag: %+v", page)
 	}
-	got := s.pages(history.ListQuery{Limit: 5}, talk)
+	got := s.pages(api.ListQuery{Limit: 5}, talk)
 	slices.Sort(got[29:33])
 	is(t, got, want, "while chats are talked to")
-	is(t, s.list(history.ListQuery{Limit: 1}).Chats[0].Title, "new", "the first page begins with")
+	is(t, s.list(api.ListQuery{Limit: 1}).Chats[0].Title, "new", "the first page begins with")
 }
 
 func TestStretchesOfMessages(t *testing.T) {
@@ -246,20 +246,20 @@ func TestStretchesOfMessages(t *testing.T) {
 	all := []int64{1, 2, 3, 5, 6, 7, 8, 9, 10}
 	for _, c := range []struct {
 		name  string
-		query history.MessagesQuery
+		query api.MessagesQuery
 		want  []int64
 		more  bool
 	}{
-		{"the newest", history.MessagesQuery{Limit: 3}, []int64{8, 9, 10}, true},
-		{"all", history.MessagesQuery{}, all, false},
-		{"just all", history.MessagesQuery{Limit: 9}, all, false},
-		{"before", history.MessagesQuery{Limit: 3, BeforeSeq: new(int64(6))}, []int64{2, 3, 5}, true},
-		{"before, to the beginning", history.MessagesQuery{Limit: 3, BeforeSeq: new(int64(4))}, []int64{1, 2, 3}, false},
-		{"before all", history.MessagesQuery{BeforeSeq: new(int64(1))}, []int64{}, false},
-		{"after", history.MessagesQuery{Limit: 3, AfterSeq: new(int64(3))}, []int64{5, 6, 7}, true},
-		{"after nothing", history.MessagesQuery{Limit: 2, AfterSeq: new(int64(0))}, []int64{1, 2}, true},
-		{"after, to the end", history.MessagesQuery{Limit: 3, AfterSeq: new(int64(7))}, []int64{8, 9, 10}, false},
-		{"after all", history.MessagesQuery{AfterSeq: new(int64(10))}, []int64{}, false},
+		{"the newest", api.MessagesQuery{Limit: 3}, []int64{8, 9, 10}, true},
+		{"all", api.MessagesQuery{}, all, false},
+		{"just all", api.MessagesQuery{Limit: 9}, all, false},
+		{"before", api.MessagesQuery{Limit: 3, BeforeSeq: new(int64(6))}, []int64{2, 3, 5}, true},
+		{"before, to the beginning", api.MessagesQuery{Limit: 3, BeforeSeq: new(int64(4))}, []int64{1, 2, 3}, false},
+		{"before all", api.MessagesQuery{BeforeSeq: new(int64(1))}, []int64{}, false},
+		{"after", api.MessagesQuery{Limit: 3, AfterSeq: new(int64(3))}, []int64{5, 6, 7}, true},
+		{"after nothing", api.MessagesQuery{Limit: 2, AfterSeq: new(int64(0))}, []int64{1, 2}, true},
+		{"after, to the end", api.MessagesQuery{Limit: 3, AfterSeq: new(int64(7))}, []int64{8, 9, 10}, false},
+		{"after all", api.MessagesQuery{AfterSeq: new(int64(10))}, []int64{}, false},
 	} {
 		page, err := s.ListMessages(t.Context(), s.user, chatID, c.query)
 		seqs := []int64{}
@@ -279,10 +279,10 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 		turn.UserMessageID, client)
 	s.exec(`update messages set tool_calls = '[{"id": "c1"}]' where id = $1`, turn.MessageID)
 	s.exec(`insert into messages (chat_id, role, content, tool_call_id) values ($1, 'tool', 'result', 'c1')`, turn.ChatID)
-	page := must(s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{}))(t)
+	page := must(s.ListMessages(t.Context(), s.user, turn.ChatID, api.MessagesQuery{}))(t)
 	mustBe(t, len(page.Messages), 3, "messages")
 	asked, reply, tool := page.Messages[0], page.Messages[1], page.Messages[2]
-	want := history.Message{
+	want := api.Message{
 		ID: turn.UserMessageID, ChatID: turn.ChatID, Seq: 1, Role: "user", Content: "See this.", Status: "complete", ClientMessageID: &client, Pinned: true,
 		Importance: new(float32(0.25)), ToolName: new("lookup"), Name: new("me"), Metadata: []byte(`{"k": 1}`), TokenCount: turn.ContentTokens,
 		Files: asked.Files, CreatedAt: asked.CreatedAt, UpdatedAt: asked.UpdatedAt,
@@ -300,11 +300,11 @@ func TestCountUsage(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	stranger := b.newUser()
-	wantUsage := func(user auth.Principal, want history.Stats, what string) {
+	wantUsage := func(user auth.Principal, want api.Stats, what string) {
 		t.Helper()
 		is(t, must(b.searches().CountUsage(t.Context(), user))(t), want, "%s", what)
 	}
-	wantUsage(b.user, history.Stats{}, "of nothing")
+	wantUsage(b.user, api.Stats{}, "of nothing")
 	chatID := b.keep(b.user, "Grüße", "東京", "ok", "", "again", "yes")
 	expired := b.keep(b.user, "old", "older")
 	shelf{bed: b}.expire(expired)
@@ -315,17 +315,17 @@ func TestCountUsage(t *testing.T) {
 	change.Stats.InputTokens, change.Stats.OutputTokens = 300, 20
 	b.mustCommit(change)
 	b.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('ä'), 'ä', 1)`, chatID, b.user.UserID)
-	want := history.Stats{
+	want := api.Stats{
 		Chats: 1, ExpiredChats: 1, Turns: 4, Messages: 8,
-		Tokens: history.UsedTokens{
-			Reply: history.ReplyTokens{Input: 101, Cached: 40, Output: 10}, // what a user's message says is not a reply's
-			Fold:  history.FoldTokens{Input: 300, Output: 20},
+		Tokens: api.UsedTokens{
+			Reply: api.ReplyTokens{Input: 101, Cached: 40, Output: 10}, // what a user's message says is not a reply's
+			Fold:  api.FoldTokens{Input: 300, Output: 20},
 		},
-		StoredBytes: history.StoredBytes{Messages: 7 + 6 + 2 + 5 + 3 + 3 + 5, Files: 2, Briefs: 2 * int64(len("They talked.")), Total: 31 + 2 + 24},
+		StoredBytes: api.StoredBytes{Messages: 7 + 6 + 2 + 5 + 3 + 3 + 5, Files: 2, Briefs: 2 * int64(len("They talked.")), Total: 31 + 2 + 24},
 	}
 	wantUsage(b.user, want, "what is found")
-	wantUsage(stranger, history.Stats{}, "a stranger")
-	wantUsage(auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims}, history.Stats{}, "a mistake of ours")
+	wantUsage(stranger, api.Stats{}, "a stranger")
+	wantUsage(auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims}, api.Stats{}, "a mistake of ours")
 
 	b.exec("update messages set content = 'again!' where content = 'again'")
 	rebuilt := b.claim(chatID, brief.KindRebuild)
@@ -338,7 +338,7 @@ func TestCountUsage(t *testing.T) {
 	} {
 		b.exec("update messages set metadata = jsonb_build_object('usage', $2::jsonb) where chat_id = $1", b.keep(b.user, "question", "answer"), usage)
 	}
-	want.Tokens.Rebuild, want.Tokens.Reply.Input = history.FoldTokens{Input: 500, Output: 30}, 103
+	want.Tokens.Rebuild, want.Tokens.Reply.Input = api.FoldTokens{Input: 500, Output: 30}, 103
 	is(t, must(b.searches().CountUsage(t.Context(), b.user))(t).Tokens, want.Tokens, "after a rebuild, and nonsense")
 }
 
@@ -353,12 +353,12 @@ func TestDatesThatJSONCannotHaveAreReadAsTheNearest(t *testing.T) {
 		id := ask[uuid.UUID](b, "insert into chats (user_id, created_at, revived_at) values ($1, $2::text::timestamptz, $2::text::timestamptz) returning id",
 			b.user.UserID, date)
 		b.exec("insert into messages (chat_id, role, content, created_at) values ($1, 'user', 'Hello', $2::text::timestamptz)", id, date)
-		page, err := b.searches().ListMessages(t.Context(), b.user, id, history.MessagesQuery{Limit: 5})
+		page, err := b.searches().ListMessages(t.Context(), b.user, id, api.MessagesQuery{Limit: 5})
 		if err != nil || len(page.Messages) != 1 || page.Messages[0].CreatedAt.Format(time.RFC3339) != want {
 			t.Errorf("%s: %+v, %v", date, page, err)
 		}
 	}
-	chats, err := b.searches().ListChats(t.Context(), b.user, history.ListQuery{Limit: 50})
+	chats, err := b.searches().ListChats(t.Context(), b.user, api.ListQuery{Limit: 50})
 	mustBe(t, tuple(err, len(chats.Chats)), tuple(nil, 4), "%+v", chats)
 	fine(t, errOf(json.Marshal(chats)), "an error")
 }

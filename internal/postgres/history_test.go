@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -21,7 +21,7 @@ import (
 // shelf is a bed with the store of a user's chats, whose requests are checked as the API checks them.
 type shelf struct {
 	*bed
-	history.Store
+	api.Store
 	// rebuilds are the chats whose rebuild was enqueued.
 	rebuilds chan uuid.UUID
 }
@@ -40,43 +40,43 @@ func shelfOf(b *bed) shelf {
 	return s
 }
 
-func (s shelf) CreateChat(ctx context.Context, user auth.Principal, chat history.NewChat) (history.Chat, error) {
+func (s shelf) CreateChat(ctx context.Context, user auth.Principal, chat api.NewChat) (api.Chat, error) {
 	if err := chat.Check(memory.ChatDefaults{}); err != nil {
-		return history.Chat{}, err
+		return api.Chat{}, err
 	}
 	return s.Store.CreateChat(ctx, user, chat)
 }
 
-func (s shelf) ListChats(ctx context.Context, user auth.Principal, query history.ListQuery) (history.ChatPage, error) {
-	if err := history.Check(&query); err != nil {
-		return history.ChatPage{}, err
+func (s shelf) ListChats(ctx context.Context, user auth.Principal, query api.ListQuery) (api.ChatPage, error) {
+	if err := api.Check(&query); err != nil {
+		return api.ChatPage{}, err
 	}
 	return s.Store.ListChats(ctx, user, query)
 }
 
-func (s shelf) StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, messages history.NewMessages) (history.StoredMessages, error) {
-	if err := history.Check(&messages); err != nil {
-		return history.StoredMessages{}, err
+func (s shelf) StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, messages api.NewMessages) (api.StoredMessages, error) {
+	if err := api.Check(&messages); err != nil {
+		return api.StoredMessages{}, err
 	}
 	return s.Store.StoreMessages(ctx, user, chatID, messages)
 }
 
-func (s shelf) ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change history.ChatChange) (history.Chat, error) {
-	if err := history.Check(&change); err != nil {
-		return history.Chat{}, err
+func (s shelf) ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change api.ChatChange) (api.Chat, error) {
+	if err := api.Check(&change); err != nil {
+		return api.Chat{}, err
 	}
 	return s.Store.ChangeChat(ctx, user, chatID, change)
 }
 
-func (s shelf) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error) {
-	if err := history.Check(&query); err != nil {
-		return history.MessagePage{}, err
+func (s shelf) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.MessagesQuery) (api.MessagePage, error) {
+	if err := api.Check(&query); err != nil {
+		return api.MessagePage{}, err
 	}
 	return s.Store.ListMessages(ctx, user, chatID, query)
 }
 
 // create makes a chat of the bed's user.
-func (s shelf) create(chat history.NewChat) history.Chat {
+func (s shelf) create(chat api.NewChat) api.Chat {
 	s.t.Helper()
 	return must(s.CreateChat(s.t.Context(), s.user, chat))(s.t)
 }
@@ -95,7 +95,7 @@ func (s shelf) expire(chatID uuid.UUID) {
 	s.age(chatID, "2 hours")
 }
 
-func titles(chats []history.Chat) []string {
+func titles(chats []api.Chat) []string {
 	names := []string{}
 	for _, chat := range chats {
 		names = append(names, chat.Title)
@@ -103,7 +103,7 @@ func titles(chats []history.Chat) []string {
 	return names
 }
 
-func (s shelf) list(query history.ListQuery) history.ChatPage {
+func (s shelf) list(query api.ListQuery) api.ChatPage {
 	s.t.Helper()
 	return must(s.ListChats(s.t.Context(), s.user, query))(s.t)
 }
@@ -112,9 +112,9 @@ func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	prompt, seven, tool := "Be brief.", 7, "lookup"
-	made := s.create(history.NewChat{
+	made := s.create(api.NewChat{
 		Title: "Größe 🎻", SystemPrompt: &prompt, Metadata: map[string]any{"n": json.Number("9007199254740993")},
-		Tags: []string{" cello ", "cello", "it's \"one\" {tag}, really"}, MemoryStrategy: "hybrid", TTLHours: history.To(seven),
+		Tags: []string{" cello ", "cello", "it's \"one\" {tag}, really"}, MemoryStrategy: "hybrid", TTLHours: api.To(seven),
 	})
 	found := must(s.FindChat(t.Context(), s.user, made.ID))(t)
 	is(t, jsonOf(t, made), jsonOf(t, found), "made, and found")
@@ -125,15 +125,15 @@ func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 	if found.ExpiresAt == nil || !found.ExpiresAt.Equal(found.CreatedAt.Add(7*time.Hour)) || found.Expired || found.CreatedAt.Location() != time.UTC {
 		t.Errorf("expires at %v, created at %v", found.ExpiresAt, found.CreatedAt)
 	}
-	plain := s.create(history.NewChat{})
+	plain := s.create(api.NewChat{})
 	if got := jsonOf(t, plain); plain.Tags == nil || plain.MemoryStrategy != "summary" || plain.ExpiresAt != nil ||
 		!strings.Contains(got, `"metadata":{},"tags":[]`) {
 		t.Errorf("a chat of nothing is %s", got)
 	}
 	is(t, s.brief(plain.ID), (briefRow{}), "its brief")
-	made = s.create(history.NewChat{ToolName: &tool})
+	made = s.create(api.NewChat{ToolName: &tool})
 	is(t, tuple(*made.TTLHours, *made.MaxTurns, *made.ToolName), tuple(3, 50, tool), "a tool's: %s", jsonOf(t, made))
-	made = s.create(history.NewChat{ToolName: &tool, TTLHours: history.None[int](), MaxTurns: history.To(2)})
+	made = s.create(api.NewChat{ToolName: &tool, TTLHours: api.None[int](), MaxTurns: api.To(2)})
 	is(t, tuple(made.TTLHours == nil, *made.MaxTurns, made.ExpiresAt == nil), tuple(true, 2, true), "a tool's, without end: %s", jsonOf(t, made))
 }
 
@@ -146,20 +146,20 @@ func jsonOf(t *testing.T, value any) string {
 func TestChangeChatsNamedFieldsAlone(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	made := s.create(history.NewChat{
+	made := s.create(api.NewChat{
 		Title: "One", SystemPrompt: new("Be brief."), Metadata: map[string]any{"a": 1}, Tags: []string{"x"}, MemoryStrategy: "simple",
-		TTLHours: history.To(5), MaxTurns: history.To(6),
+		TTLHours: api.To(5), MaxTurns: api.To(6),
 	})
 	for _, c := range []struct {
-		change history.ChatChange
+		change api.ChatChange
 		want   string
 	}{
-		{history.ChatChange{}, `One|Be brief.|{"a": 1}|{x}|simple|5|6|05:00:00`},
-		{history.ChatChange{Title: history.To("Two"), Tags: history.To([]string{"y", "z"}), TTLHours: history.To(9)},
+		{api.ChatChange{}, `One|Be brief.|{"a": 1}|{x}|simple|5|6|05:00:00`},
+		{api.ChatChange{Title: api.To("Two"), Tags: api.To([]string{"y", "z"}), TTLHours: api.To(9)},
 			`Two|Be brief.|{"a": 1}|{y,z}|simple|9|6|09:00:00`},
-		{history.ChatChange{
-			Title: history.None[string](), SystemPrompt: history.None[string](), Metadata: history.None[map[string]any](), Tags: history.None[[]string](),
-			MemoryStrategy: history.None[string](), TTLHours: history.None[int](), MaxTurns: history.None[int](),
+		{api.ChatChange{
+			Title: api.None[string](), SystemPrompt: api.None[string](), Metadata: api.None[map[string]any](), Tags: api.None[[]string](),
+			MemoryStrategy: api.None[string](), TTLHours: api.None[int](), MaxTurns: api.None[int](),
 		}, `|{}|{}|summary`},
 	} {
 		changed := must(s.ChangeChat(t.Context(), s.user, made.ID, c.change))(t)
@@ -178,7 +178,7 @@ func TestStrangersFindNothing(t *testing.T) {
 	before := s.everything()
 	for who, user := range map[string]auth.Principal{"a stranger": s.newUser(), "somebody who does not exist": principalOf(t, uuid.New())} {
 		codes := s.attempts(user, turn.ChatID, turn.UserMessageID)
-		codes["delete"] = fault.CodeOf(s.DeleteChat(t.Context(), user, turn.ChatID, history.ChatDeletion{}))
+		codes["delete"] = fault.CodeOf(s.DeleteChat(t.Context(), user, turn.ChatID, api.ChatDeletion{}))
 		codes["delete a message"] = fault.CodeOf(s.DeleteMessage(t.Context(), user, turn.UserMessageID))
 		for name, code := range codes {
 			want := fault.ChatNotFound
@@ -187,13 +187,13 @@ func TestStrangersFindNothing(t *testing.T) {
 			}
 			is(t, code, want, "%s, %s", who, name)
 		}
-		after := history.Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: turn.ChatID}
-		page, err := s.ListChats(t.Context(), user, history.ListQuery{IncludeExpired: true, After: &after})
+		after := api.Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: turn.ChatID}
+		page, err := s.ListChats(t.Context(), user, api.ListQuery{IncludeExpired: true, After: &after})
 		is(t, tuple(err, len(page.Chats)), tuple(nil, 0), "%s lists %v", who, page)
-		is(t, must(s.PruneChats(t.Context(), user, history.PruneQuery{OlderThanDays: 1}))(t).Chats, 0, "%s pruned", who)
+		is(t, must(s.PruneChats(t.Context(), user, api.PruneQuery{OlderThanDays: 1}))(t).Chats, 0, "%s pruned", who)
 	}
 	is(t, s.everything(), before, "something changed:\n…\n")
-	is(t, fault.CodeOf(s.DeleteChat(t.Context(), s.user, uuid.New(), history.ChatDeletion{})), fault.ChatNotFound, "no chat at all")
+	is(t, fault.CodeOf(s.DeleteChat(t.Context(), s.user, uuid.New(), api.ChatDeletion{})), fault.ChatNotFound, "no chat at all")
 }
 
 // attempts makes every call that names a chat, or one of its messages, and returns the codes of the refusals.
@@ -204,13 +204,13 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 		"find":             errOf(s.FindChat(ctx, user, chatID)),
 		"read":             errOf(s.turns.ReadChat(ctx, user, chatID)),
 		"find reply":       errOf2(s.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)),
-		"change":           errOf(s.ChangeChat(ctx, user, chatID, history.ChatChange{Title: history.To("Mine")})),
+		"change":           errOf(s.ChangeChat(ctx, user, chatID, api.ChatChange{Title: api.To("Mine")})),
 		"clear":            errOf(s.ClearChat(ctx, user, chatID)),
-		"files":            errOf(s.ListFiles(ctx, user, chatID, history.FilesQuery{Content: true})),
-		"messages":         errOf(s.ListMessages(ctx, user, chatID, history.MessagesQuery{})),
-		"revisions":        errOf(s.ListBriefRevisions(ctx, user, chatID, history.BriefRevisionsQuery{Limit: 1})),
-		"store":            errOf(s.StoreMessages(ctx, user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: "system", Content: "A note."}}})),
-		"change a message": errOf(s.ChangeMessage(ctx, user, messageID, history.MessageChange{Pinned: new(true)})),
+		"files":            errOf(s.ListFiles(ctx, user, chatID, api.FilesQuery{Content: true})),
+		"messages":         errOf(s.ListMessages(ctx, user, chatID, api.MessagesQuery{})),
+		"revisions":        errOf(s.ListBriefRevisions(ctx, user, chatID, api.BriefRevisionsQuery{Limit: 1})),
+		"store":            errOf(s.StoreMessages(ctx, user, chatID, api.NewMessages{Messages: []api.NewMessage{{Role: "system", Content: "A note."}}})),
+		"change a message": errOf(s.ChangeMessage(ctx, user, messageID, api.MessageChange{Pinned: new(true)})),
 	} {
 		codes[name] = fault.CodeOf(err)
 	}
@@ -230,9 +230,9 @@ func TestExpiredChats(t *testing.T) {
 	s := newShelf(t)
 	turn := s.exchange(firstTurn("Soon gone."), "Indeed.")
 	s.expire(turn.ChatID)
-	s.create(history.NewChat{Title: "Here."})
-	is(t, titles(s.list(history.ListQuery{}).Chats), []string{"Here."}, "listed")
-	all := s.list(history.ListQuery{IncludeExpired: true}).Chats
+	s.create(api.NewChat{Title: "Here."})
+	is(t, titles(s.list(api.ListQuery{}).Chats), []string{"Here."}, "listed")
+	all := s.list(api.ListQuery{IncludeExpired: true}).Chats
 	is(t, tuple(titles(all), all[0].Expired, all[1].Expired), tuple([]string{"Here.", "Soon gone."}, false, true), "listed with expired ones")
 	told := faultOf(t, errOf(s.FindChat(t.Context(), s.user, turn.ChatID)), fault.ChatExpired)
 	is(t, tuple(told["chat_id"], told["expired_at"].(time.Time).Before(time.Now())), tuple(turn.ChatID, true), "refused with %v", told)
@@ -241,21 +241,21 @@ func TestExpiredChats(t *testing.T) {
 		is(t, code, fault.ChatExpired, "%s", name)
 	}
 	is(t, s.everything(), before, "something was changed")
-	revived, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, history.ChatChange{Title: history.To("Back."), Revive: true})
+	revived, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, api.ChatChange{Title: api.To("Back."), Revive: true})
 	if err != nil || revived.Expired || revived.Title != "Back." || time.Until(*revived.ExpiresAt) < 50*time.Minute {
 		t.Errorf("revived: %s, %v", jsonOf(t, revived), err)
 	}
-	again, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, history.ChatChange{Revive: true})
+	again, err := s.ChangeChat(t.Context(), s.user, turn.ChatID, api.ChatChange{Revive: true})
 	is(t, tuple(err, *again.ExpiresAt), tuple(nil, *revived.ExpiresAt), "reviving what lives moved its end")
-	is(t, len(must(s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{}))(t).Messages), 2, "after that: messages")
+	is(t, len(must(s.ListMessages(t.Context(), s.user, turn.ChatID, api.MessagesQuery{}))(t).Messages), 2, "after that: messages")
 	s.expire(turn.ChatID)
 	fine(t, s.DeleteMessage(t.Context(), s.user, turn.MessageID), "a message of an expired chat could not be deleted")
-	fine(t, s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}), "an expired chat could not be deleted")
+	fine(t, s.DeleteChat(t.Context(), s.user, turn.ChatID, api.ChatDeletion{}), "an expired chat could not be deleted")
 }
 
 // toolRound is what an app stores when its own tool was asked.
-func toolRound() history.NewMessages {
-	return history.NewMessages{Messages: []history.NewMessage{
+func toolRound() api.NewMessages {
+	return api.NewMessages{Messages: []api.NewMessage{
 		{Role: "user", Content: "Is my A in tune?", ClientMessageID: new(uuid.NewString())},
 		{Role: "assistant", ClientMessageID: new(uuid.NewString()), ToolCalls: []map[string]any{
 			{"id": "c1", "type": "function", "function": map[string]any{"name": "tuner", "arguments": `{"string": "A"}`}, "n": 1.0},
@@ -266,7 +266,7 @@ func toolRound() history.NewMessages {
 	}}
 }
 
-func (s shelf) store(chatID uuid.UUID, messages history.NewMessages) []history.Message {
+func (s shelf) store(chatID uuid.UUID, messages api.NewMessages) []api.Message {
 	s.t.Helper()
 	stored := must(s.StoreMessages(s.t.Context(), s.user, chatID, messages))(s.t)
 	return stored.Messages
@@ -303,7 +303,7 @@ func TestMessagesAreStoredAtTheEndOfAChat(t *testing.T) {
 		t.Errorf("the next prompt knows %d turns, %+v", turns, peeked.Buffer)
 	}
 	// A message that is sent again is stored once, together with new ones or not, also while a reply runs.
-	sent.Messages = append(sent.Messages, history.NewMessage{Role: "assistant", Content: "Sharper.", ClientMessageID: new(uuid.NewString())})
+	sent.Messages = append(sent.Messages, api.NewMessage{Role: "assistant", Content: "Sharper.", ClientMessageID: new(uuid.NewString())})
 	second := s.store(chatID, sent)
 	before := s.said(chatID)
 	if len(second) != 6 || second[0].ID != first[0].ID || second[5].Content != "Sharper." || *second[5].ReplyTo != first[0].ID {
@@ -328,27 +328,27 @@ func TestStoringRefusals(t *testing.T) {
 	s.expire(expired)
 	running := turnIn(busy, "And my D?")
 	s.start(running)
-	change := func(alter func(messages []history.NewMessage)) history.NewMessages {
-		again := history.NewMessages{Messages: append([]history.NewMessage{{Role: "system", Content: "New."}}, sent.Messages...)}
+	change := func(alter func(messages []api.NewMessage)) api.NewMessages {
+		again := api.NewMessages{Messages: append([]api.NewMessage{{Role: "system", Content: "New."}}, sent.Messages...)}
 		alter(again.Messages)
 		return again
 	}
 	before := s.everything()
 	for name, c := range map[string]struct {
 		chatID uuid.UUID
-		sent   history.NewMessages
+		sent   api.NewMessages
 		code   fault.Code
 	}{
 		"no chat":              {uuid.New(), toolRound(), fault.ChatNotFound},
 		"expired":              {expired, toolRound(), fault.ChatExpired},
 		"busy":                 {busy, toolRound(), fault.GenerationInProgress},
 		"in another chat":      {other, sent, fault.IdempotencyMismatch},
-		"other content":        {chatID, change(func(m []history.NewMessage) { m[1].Content = "x" }), fault.IdempotencyMismatch},
-		"another role":         {chatID, change(func(m []history.NewMessage) { m[1].Role = "system" }), fault.IdempotencyMismatch},
-		"another tool":         {chatID, change(func(m []history.NewMessage) { m[3].Name = "x" }), fault.IdempotencyMismatch},
-		"another call":         {chatID, change(func(m []history.NewMessage) { m[3].ToolCallID = "x" }), fault.IdempotencyMismatch},
-		"other calls":          {chatID, change(func(m []history.NewMessage) { m[2].ToolCalls = []map[string]any{{"id": "c2"}} }), fault.IdempotencyMismatch},
-		"calls become content": {chatID, change(func(m []history.NewMessage) { m[2].ToolCalls, m[2].Content = nil, "x" }), fault.IdempotencyMismatch},
+		"other content":        {chatID, change(func(m []api.NewMessage) { m[1].Content = "x" }), fault.IdempotencyMismatch},
+		"another role":         {chatID, change(func(m []api.NewMessage) { m[1].Role = "system" }), fault.IdempotencyMismatch},
+		"another tool":         {chatID, change(func(m []api.NewMessage) { m[3].Name = "x" }), fault.IdempotencyMismatch},
+		"another call":         {chatID, change(func(m []api.NewMessage) { m[3].ToolCallID = "x" }), fault.IdempotencyMismatch},
+		"other calls":          {chatID, change(func(m []api.NewMessage) { m[2].ToolCalls = []map[string]any{{"id": "c2"}} }), fault.IdempotencyMismatch},
+		"calls become content": {chatID, change(func(m []api.NewMessage) { m[2].ToolCalls, m[2].Content = nil, "x" }), fault.IdempotencyMismatch},
 	} {
 		_, err := s.StoreMessages(t.Context(), s.user, c.chatID, c.sent)
 		is(t, fault.CodeOf(err), c.code, "%s: %v", name, err)
@@ -377,10 +377,10 @@ func TestStoringAtOnce(t *testing.T) {
 		and c.seq = messages.seq - 1) <> 'assistant'`), 0, "answers of tools are apart from their calls")
 	s.checkCounters()
 	is(t, len(s.folds), 0, "folds of short messages")
-	long := history.NewMessages{}
+	long := api.NewMessages{}
 	for range 5 {
-		long.Messages = append(long.Messages, history.NewMessage{Role: "user", Content: "Look it up."},
-			history.NewMessage{Role: "tool", Name: "lookup", Content: strings.Repeat("word ", 2000)})
+		long.Messages = append(long.Messages, api.NewMessage{Role: "user", Content: "Look it up."},
+			api.NewMessage{Role: "tool", Name: "lookup", Content: strings.Repeat("word ", 2000)})
 	}
 	s.store(chats[0], long)
 	is(t, testkit.Receive(t, "the fold", s.folds), chats[0], "the fold of … was enqueued")

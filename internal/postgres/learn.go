@@ -9,10 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/consolidate"
-	"github.com/arcoscribe/throughline/internal/memory/extract"
-	"github.com/arcoscribe/throughline/internal/memory/learn"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
+
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgerrcode"
@@ -26,7 +24,7 @@ type Learning struct {
 	insert Insert
 }
 
-var _ learn.Store = (*Learning)(nil)
+var _ longterm.Store = (*Learning)(nil)
 
 // NewLearning returns the store.
 func NewLearning(pool *pgxpool.Pool, insert Insert) *Learning {
@@ -34,27 +32,27 @@ func NewLearning(pool *pgxpool.Pool, insert Insert) *Learning {
 }
 
 // Read reads what an extraction needs. It makes the row of the chat's user where there is none.
-func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (learn.Snapshot, bool, error) {
+func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (longterm.Snapshot, bool, error) {
 	s, found, known, err := l.read(ctx, chatID, mostTurns)
 	if err != nil || !found || known {
 		return s, found, err
 	}
 	err = retry(ctx, l.pool, func() error { return dbsqlc.MakeMemoryUser.Run(ctx, l.pool, chatID) })
 	if sqlState(err) == pgerrcode.ForeignKeyViolation {
-		return learn.Snapshot{}, false, nil // the user was deleted meanwhile
+		return longterm.Snapshot{}, false, nil // the user was deleted meanwhile
 	}
 	if err != nil {
-		return learn.Snapshot{}, false, failed("make memory user", err)
+		return longterm.Snapshot{}, false, failed("make memory user", err)
 	}
 	s, found, _, err = l.read(ctx, chatID, mostTurns)
 	return s, found, err
 }
 
 // read also reports whether the user has a row.
-func (l *Learning) read(ctx context.Context, chatID uuid.UUID, mostTurns int) (s learn.Snapshot, found, known bool, err error) {
+func (l *Learning) read(ctx context.Context, chatID uuid.UUID, mostTurns int) (s longterm.Snapshot, found, known bool, err error) {
 	var user dbsqlc.ReadExtractionUserRow
 	owner, err := sendAsOwner(ctx, l.pool, chatID, "read extraction", func(batch *pgx.Batch) {
-		s, found, known = learn.Snapshot{}, false, false
+		s, found, known = longterm.Snapshot{}, false, false
 		dbsqlc.ReadExtractionUser.Read(batch, struct{}{}, func(row dbsqlc.ReadExtractionUserRow) {
 			known, user = true, row
 			s.TimeZone, s.Language, s.Excluded = row.TimeZone, row.Language, row.Excluded
@@ -66,7 +64,7 @@ func (l *Learning) read(ctx context.Context, chatID uuid.UUID, mostTurns int) (s
 			s.Summary, s.DueNow, s.Rested = row.Summary, row.DueNow, seconds(row.Rested)
 		})
 		dbsqlc.ReadUnread.Read(batch, dbsqlc.ReadUnreadParams{ChatID: chatID, MostTurns: mostTurns}, messages(&s.Messages))
-		dbsqlc.ReadBefore.Read(batch, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: extract.RecentMessages}, messages(&s.Before))
+		dbsqlc.ReadBefore.Read(batch, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: longterm.RecentMessages}, messages(&s.Before))
 		dbsqlc.ReadShown.Read(batch, chatID, all(&s.Shown))
 	})
 	s.UserID = owner
@@ -83,8 +81,8 @@ func (l *Learning) Settle(ctx context.Context, chatID uuid.UUID) error {
 }
 
 // Similar returns the memories that resemble each text. The version is read before them: what changes meanwhile is noticed.
-func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.Text, model string) (learn.Known, error) {
-	params := dbsqlc.SimilarMemoriesParams{Model: model, Most: consolidate.MostAlike}
+func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []longterm.Text, model string) (longterm.Knowledge, error) {
+	params := dbsqlc.SimilarMemoriesParams{Model: model, Most: longterm.MostAlike}
 	for _, text := range texts {
 		params.Contents = append(params.Contents, text.Content)
 		vector := ""
@@ -93,9 +91,9 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.
 		}
 		params.Embeddings = append(params.Embeddings, vector)
 	}
-	var known learn.Known
+	var known longterm.Knowledge
 	_, err := sendAsOwner(ctx, l.pool, chatID, "find similar memories", func(batch *pgx.Batch) {
-		known = learn.Known{Alike: make([][]consolidate.Known, len(texts))}
+		known = longterm.Knowledge{Alike: make([][]longterm.Known, len(texts))}
 		dbsqlc.ReadMemoryVersion.Read(batch, struct{}{}, set(&known.Version))
 		dbsqlc.SimilarMemories.Read(batch, params, func(row dbsqlc.SimilarMemoriesRow) {
 			known.Alike[row.Candidate-1] = append(known.Alike[row.Candidate-1], row.Known)
@@ -109,7 +107,7 @@ var errOutdated = errors.New("the memories have changed since they were compared
 
 // Commit writes the memories, their sources and the entry in the ledger, completes the job and inserts the next one if
 // something is left to read, all in one transaction. It locks the chat, the evidence, the brief and the user's row, in this order.
-func (l *Learning) Commit(ctx context.Context, change learn.Change) (learn.Outcome, learn.Written, error) {
+func (l *Learning) Commit(ctx context.Context, change longterm.Change) (longterm.Outcome, longterm.Written, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	c := &learning{change: change}
@@ -138,25 +136,25 @@ func (l *Learning) Commit(ctx context.Context, change learn.Change) (learn.Outco
 	})
 	switch {
 	case err == nil:
-		return learn.Committed, c.written, nil
+		return longterm.Committed, c.written, nil
 	case errors.Is(err, errOvertaken):
-		return learn.Overtaken, learn.Written{}, nil
+		return longterm.Overtaken, longterm.Written{}, nil
 	case errors.Is(err, errOutdated), sqlState(err) == pgerrcode.UniqueViolation && len(change.Operations) > 0:
-		return learn.Outdated, learn.Written{}, nil
+		return longterm.Outdated, longterm.Written{}, nil
 	}
-	return learn.Overtaken, learn.Written{}, failed("commit extraction", explained(err))
+	return longterm.Overtaken, longterm.Written{}, failed("commit extraction", explained(err))
 }
 
 // learning is the transaction of one extraction.
 type learning struct {
-	change  learn.Change
+	change  longterm.Change
 	owner   uuid.UUID
 	held    map[uuid.UUID]bool      // evidence
 	unread  bool                    // the range
 	cleared int64                   // up to which the chat is cleared
 	user    *dbsqlc.LockMemoriesRow // nil: the account is gone
 	left    dbsqlc.AdvanceExtractionRow
-	written learn.Written
+	written longterm.Written
 }
 
 func (c *learning) lock() *pgx.Batch {
@@ -236,8 +234,8 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 }
 
 // kept returns the operations whose evidence is still what was read.
-func (c *learning) kept() []learn.Operation {
-	var kept []learn.Operation
+func (c *learning) kept() []longterm.Operation {
+	var kept []longterm.Operation
 	for _, op := range c.change.Operations {
 		from, ok := op.From.Keep(func(id uuid.UUID) bool { return c.held[id] })
 		if !ok {
@@ -251,25 +249,25 @@ func (c *learning) kept() []learn.Operation {
 }
 
 // queueOperation queues what becomes of one candidate, each change of a memory with its note.
-func (c *learning) queueOperation(batch *pgx.Batch, op *learn.Operation) error {
+func (c *learning) queueOperation(batch *pgx.Batch, op *longterm.Operation) error {
 	target := op.Memory
 	switch op.Action {
-	case memories.Add:
+	case longterm.Add:
 		target = op.ID
 		c.written.Added++
 		c.queueInsert(batch, op)
-	case memories.Delete:
+	case longterm.Delete:
 		target = op.ID
 		c.written.Added++
 		superseded := append([]uuid.UUID{op.Memory}, op.Also...)
 		c.written.Superseded += len(superseded)
-		c.note(batch, memories.Delete, op.Reason)
+		c.note(batch, longterm.Delete, op.Reason)
 		dbsqlc.SupersedeMemories.Queue(batch, dbsqlc.SupersedeMemoriesParams{SupersededBy: op.ID, ValidTo: nullTime(op.ValidTo), Ids: superseded})
 		c.queueInsert(batch, op)
-	case memories.Update:
+	case longterm.Update:
 		c.written.Updated++
 		c.queueMerge(batch, op)
-	default: // memories.Noop, memories.Unarchive
+	default: // longterm.Noop, longterm.Unarchive
 		c.written.Noops++
 		c.queueMerge(batch, op)
 	}
@@ -277,7 +275,7 @@ func (c *learning) queueOperation(batch *pgx.Batch, op *learn.Operation) error {
 	return c.queueLinks(batch, op, target)
 }
 
-func (c *learning) note(batch *pgx.Batch, action memories.Action, reason string) {
+func (c *learning) note(batch *pgx.Batch, action longterm.Action, reason string) {
 	stats := c.change.Stats
 	dbsqlc.NoteChange.Queue(batch, dbsqlc.NoteChangeParams{
 		Action: string(action), Reason: reason, Actor: "model", Model: &stats.Model, PromptRef: &stats.PromptRef,
@@ -285,13 +283,13 @@ func (c *learning) note(batch *pgx.Batch, action memories.Action, reason string)
 }
 
 // queueMerge queues what a candidate changes of a memory, which gets new words from an update alone.
-func (c *learning) queueMerge(batch *pgx.Batch, op *learn.Operation) {
+func (c *learning) queueMerge(batch *pgx.Batch, op *longterm.Operation) {
 	c.note(batch, op.Action, op.Reason)
 	params := dbsqlc.MergeMemoryParams{
 		ID: op.Memory, Confidence: op.Confidence, Durable: op.From.Durable, Status: nullZero(string(op.Status)),
 		ValidFrom: nullTime(op.From.ValidFrom), ValidPrecision: nullZero(string(op.From.Precision)),
 	}
-	if op.Action == memories.Update {
+	if op.Action == longterm.Update {
 		params.Content = &op.Content
 		params.Embedding, params.EmbeddingModel = c.vector(op)
 	}
@@ -299,19 +297,19 @@ func (c *learning) queueMerge(batch *pgx.Batch, op *learn.Operation) {
 }
 
 // queueInsert queues the memory that a candidate becomes.
-func (c *learning) queueInsert(batch *pgx.Batch, op *learn.Operation) {
+func (c *learning) queueInsert(batch *pgx.Batch, op *longterm.Operation) {
 	status := op.Status
 	if status == "" {
-		status = memories.Active
+		status = longterm.Active
 	}
-	if status == memories.Inbox {
+	if status == longterm.Inbox {
 		c.written.Inbox++
 	}
 	validTo := op.From.ValidTo
 	if op.SupersededBy != uuid.Nil {
 		validTo = op.ValidTo
 	}
-	c.note(batch, memories.Add, op.Reason)
+	c.note(batch, longterm.Add, op.Reason)
 	embedding, model := c.vector(op)
 	dbsqlc.InsertMemory.Queue(batch, dbsqlc.InsertMemoryParams{
 		ID: op.ID, UserID: c.owner, Content: op.Content, MemoryType: string(op.From.Type), Confidence: op.Confidence, Durable: op.From.Durable,
@@ -322,14 +320,14 @@ func (c *learning) queueInsert(batch *pgx.Batch, op *learn.Operation) {
 }
 
 // vector returns the vector of what is written, and its model; nil for none.
-func (c *learning) vector(op *learn.Operation) (embedding, model *string) {
+func (c *learning) vector(op *longterm.Operation) (embedding, model *string) {
 	if op.Vector == nil || c.change.VectorModel == "" {
 		return nil, nil
 	}
 	return new(vectorText(op.Vector)), &c.change.VectorModel
 }
 
-func (c *learning) queueSources(batch *pgx.Batch, op *learn.Operation, memoryID uuid.UUID) {
+func (c *learning) queueSources(batch *pgx.Batch, op *longterm.Operation, memoryID uuid.UUID) {
 	params := dbsqlc.InsertSourcesParams{MemoryID: memoryID, UserID: c.owner, ChatID: c.change.ChatID, ExtractionID: c.change.ID}
 	for _, e := range op.From.Evidence {
 		fact := ""
@@ -343,9 +341,9 @@ func (c *learning) queueSources(batch *pgx.Batch, op *learn.Operation, memoryID 
 }
 
 // queueLinks queues what the graph learns of the candidate, after its words are written.
-func (c *learning) queueLinks(batch *pgx.Batch, op *learn.Operation, memoryID uuid.UUID) error {
-	entities, err := json.Marshal(append([]extract.Entity{}, op.From.Entities...))
-	relationships, errRelationships := json.Marshal(append([]extract.Relationship{}, op.From.Relationships...))
+func (c *learning) queueLinks(batch *pgx.Batch, op *longterm.Operation, memoryID uuid.UUID) error {
+	entities, err := json.Marshal(append([]longterm.Entity{}, op.From.Entities...))
+	relationships, errRelationships := json.Marshal(append([]longterm.Relationship{}, op.From.Relationships...))
 	dbsqlc.LinkMemory.Queue(batch, dbsqlc.LinkMemoryParams{MemoryID: memoryID, Entities: entities, Relationships: relationships})
 	return errors.Join(err, errRelationships)
 }

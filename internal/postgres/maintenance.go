@@ -68,7 +68,7 @@ func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 	return failed("merge search entries", dbsqlc.MergeSearchEntries.Run(ctx, m.pool, struct{}{}))
 }
 
-// KeepTopics makes turns due for topics, and topics for compaction. mode and model are assign.Scope's, and maxMessages is how
+// KeepTopics makes turns due for topics, and topics for compaction. mode and model are topics.Scope's, and maxMessages is how
 // many active messages a topic may have. Without it none are.
 func (m *Maintenance) KeepTopics(mode, model string, maxMessages int) {
 	m.topics, m.topicMessages = &dbsqlc.AssignFindChatsParams{Mode: mode, Model: model}, maxMessages

@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -225,7 +225,7 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	store, stored := NewHistory(b.pool, b.limits, enqueue, nil), b.emptyChat()
 	say := func(role, content string) {
 		t.Helper()
-		noError(t, errOf(store.StoreMessages(t.Context(), b.user, stored, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}})))
+		noError(t, errOf(store.StoreMessages(t.Context(), b.user, stored, api.NewMessages{Messages: []api.NewMessage{{Role: role, Content: content}}})))
 	}
 	say("assistant", "Welcome.")
 	is(t, len(asked[stored]), 0, "a greeting alone makes a chat due")

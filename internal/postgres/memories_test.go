@@ -15,7 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -33,19 +33,19 @@ func (b *bed) memorize(user auth.Principal, contents ...string) map[string]uuid.
 }
 
 // candidates are those of a message, best words first.
-func (b *bed) candidates(user auth.Principal, text string, vector recall.Vector) []memories.Candidate {
+func (b *bed) candidates(user auth.Principal, text string, vector recall.Vector) []longterm.Found {
 	b.t.Helper()
-	found, err := NewMemories(b.pool).Candidates(b.t.Context(), user, memories.Ask{
+	found, err := NewMemories(b.pool).Candidates(b.t.Context(), user, longterm.Ask{
 		Words: recall.Words(text), Names: recall.Names(text), Vector: vector, PerWay: 10,
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	slices.SortStableFunc(found, func(a, b memories.Candidate) int { return cmp.Compare(b.Words, a.Words) })
+	slices.SortStableFunc(found, func(a, b longterm.Found) int { return cmp.Compare(b.Words, a.Words) })
 	return found
 }
 
-func contentsOf(found []memories.Candidate) []string {
+func contentsOf(found []longterm.Found) []string {
 	contents := []string{}
 	for i := range found {
 		contents = append(contents, found[i].Content)
@@ -110,7 +110,7 @@ func TestMemoriesAreFoundByTheirRelationships(t *testing.T) {
 		"what do I enjoy":                 {"Fond of Lyon.", "Prefers Neovim to other editors."},
 		"what tools do I photograph":      {},
 	} {
-		found := must(memories.New(memories.Config{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user, memories.Query{Text: question, Known: tooMany}))(t)
+		found := must(longterm.NewRetriever(longterm.RetrieverConfig{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user, longterm.Query{Text: question, Known: tooMany}))(t)
 		got := []string{}
 		for _, m := range found {
 			got = append(got, m.Content)

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
@@ -33,7 +33,7 @@ type UserMemoriesOptions struct {
 	Embed func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error
 }
 
-var _ history.Memories = (*UserMemories)(nil)
+var _ api.Memories = (*UserMemories)(nil)
 
 // NewUserMemories returns the store.
 func NewUserMemories(pool *pgxpool.Pool, options UserMemoriesOptions) *UserMemories {
@@ -41,10 +41,10 @@ func NewUserMemories(pool *pgxpool.Pool, options UserMemoriesOptions) *UserMemor
 }
 
 // ListMemories reads a page and one memory more, which shows that there is a next page.
-func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (history.MemoryPage, error) {
+func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, query api.MemoriesQuery) (api.MemoryPage, error) {
 	if query.Text != "" {
 		found, err := u.search(ctx, user, query)
-		page := history.MemoryPage{Memories: []history.Memory{}}
+		page := api.MemoryPage{Memories: []api.Memory{}}
 		for _, row := range found {
 			page.Memories = append(page.Memories, row.Memory)
 		}
@@ -54,19 +54,19 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 	if query.After != nil {
 		params.AfterCreatedAt, params.AfterID = &query.After.At, query.After.ID
 	}
-	page := history.MemoryPage{}
+	page := api.MemoryPage{}
 	err := sendAs(ctx, u.pool, user, "list memories", func(batch *pgx.Batch) {
 		dbsqlc.ListMemories.Read(batch, params, all(&page.Memories))
 	})
 	rows, more := cut(page.Memories, query.Limit)
 	if page.Memories = rows; more {
 		last := rows[query.Limit-1]
-		page.Next = &history.MemoryCursor{At: last.CreatedAt, ID: last.ID}
+		page.Next = &api.MemoryCursor{At: last.CreatedAt, ID: last.ID}
 	}
 	return page, err
 }
 
-func (u *UserMemories) search(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (found []dbsqlc.SearchMemoriesRow, err error) {
+func (u *UserMemories) search(ctx context.Context, user auth.Principal, query api.MemoriesQuery) (found []dbsqlc.SearchMemoriesRow, err error) {
 	params := dbsqlc.SearchMemoriesParams{
 		Words: query.Text, MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit,
 		Model: query.Vector.Model, Least: query.LeastCosine,
@@ -81,23 +81,23 @@ func (u *UserMemories) search(ctx context.Context, user auth.Principal, query hi
 }
 
 // FindMemory reads a memory.
-func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id uuid.UUID) (history.Memory, error) {
-	var found history.Memory
+func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id uuid.UUID) (api.Memory, error) {
+	var found api.Memory
 	err := sendAs(ctx, u.pool, user, "find memory", func(batch *pgx.Batch) {
 		dbsqlc.FindMemory.Read(batch, id, set(&found))
 	})
-	return found, cmp.Or(err, missing(found.ID, history.NoMemory))
+	return found, cmp.Or(err, missing(found.ID, api.NoMemory))
 }
 
 // MemoryHistory reads the revisions of a memory.
-func (u *UserMemories) MemoryHistory(ctx context.Context, user auth.Principal, id uuid.UUID) (history.MemoryHistory, error) {
-	var found history.Memory
-	var made history.MemoryHistory
+func (u *UserMemories) MemoryHistory(ctx context.Context, user auth.Principal, id uuid.UUID) (api.MemoryHistory, error) {
+	var found api.Memory
+	var made api.MemoryHistory
 	err := sendAs(ctx, u.pool, user, "read memory history", func(batch *pgx.Batch) {
 		dbsqlc.FindMemory.Read(batch, id, set(&found))
 		dbsqlc.MemoryRevisions.Read(batch, id, all(&made.Revisions))
 	})
-	return made, cmp.Or(err, missing(found.ID, history.NoMemory))
+	return made, cmp.Or(err, missing(found.ID, api.NoMemory))
 }
 
 // change runs work in a transaction that may change the user's memories: it holds their lock.
@@ -166,9 +166,9 @@ func (c *memoryChange) enqueue() error {
 	return nil
 }
 
-func (c *memoryChange) find(id uuid.UUID) (found history.Memory, err error) {
+func (c *memoryChange) find(id uuid.UUID) (found api.Memory, err error) {
 	err = c.send(func(batch *pgx.Batch) { dbsqlc.FindMemory.Read(batch, id, set(&found)) })
-	return found, cmp.Or(err, missing(found.ID, history.NoMemory))
+	return found, cmp.Or(err, missing(found.ID, api.NoMemory))
 }
 
 // twins returns the memory that has each of the contents, except one memory. Its status is "" for none.
@@ -183,9 +183,9 @@ func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]dbsqlc.FindTw
 }
 
 // AddMemory stores a memory, or changes the one that has its words. One that is proposed waits for the user and changes nothing.
-func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memory history.NewMemory) (stored history.Memory, added bool, err error) {
+func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memory api.NewMemory) (stored api.Memory, added bool, err error) {
 	if u.options.Off {
-		return history.Memory{}, false, history.MemoryOff()
+		return api.Memory{}, false, api.MemoryOff()
 	}
 	id := uuid.New()
 	err = u.change(ctx, user, "add memory", func(c *memoryChange) error {
@@ -193,32 +193,32 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 		if err != nil {
 			return err
 		}
-		if known := found[0]; known.ID != id && known.Status != "" && known.Status != string(memories.Superseded) {
+		if known := found[0]; known.ID != id && known.Status != "" && known.Status != string(longterm.Superseded) {
 			added = false
 			if memory.Proposed {
 				stored, err = c.find(known.ID)
 				return err
 			}
-			stored, err = c.apply(known.ID, history.MemoryChange{
-				Type: memory.Type, Durable: memory.Durable, Pinned: memory.Pinned, Status: cmp.Or(memory.Status, new(string(memories.Active))),
+			stored, err = c.apply(known.ID, api.MemoryChange{
+				Type: memory.Type, Durable: memory.Durable, Pinned: memory.Pinned, Status: cmp.Or(memory.Status, new(string(longterm.Active))),
 			}, true)
 			return err
 		}
 		added = true
 		c.embed = true
-		origin, status, reason := memories.FromUser, memories.Active, "the user wrote it"
+		origin, status, reason := longterm.FromUser, longterm.Active, "the user wrote it"
 		if memory.Proposed {
-			origin, status, reason = memories.Proposed, memories.Inbox, "a program wrote it in the user's name"
+			origin, status, reason = longterm.Proposed, longterm.Inbox, "a program wrote it in the user's name"
 		}
 		rows, err := json.Marshal([]bundle.Memory{{
-			ID: id.String(), Content: memory.Content, MemoryType: *cmp.Or(memory.Type, new(string(memories.Fact))), Confidence: new(1.0),
+			ID: id.String(), Content: memory.Content, MemoryType: *cmp.Or(memory.Type, new(string(longterm.Fact))), Confidence: new(1.0),
 			Durable: durable(memory.Durable, memory.Content), Pinned: zeroNull(memory.Pinned), Status: *cmp.Or(memory.Status, new(string(status))),
 		}})
 		if err != nil {
 			return err
 		}
 		return c.send(func(batch *pgx.Batch) {
-			queueNote(batch, memories.Add, reason)
+			queueNote(batch, longterm.Add, reason)
 			dbsqlc.InsertMemories.Queue(batch, dbsqlc.InsertMemoriesParams{Origin: string(origin), NewRows: rows})
 			dbsqlc.FindMemory.Read(batch, id, set(&stored))
 		})
@@ -226,12 +226,12 @@ func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memor
 	return stored, added, err
 }
 
-func queueNote(batch *pgx.Batch, action memories.Action, reason string) {
+func queueNote(batch *pgx.Batch, action longterm.Action, reason string) {
 	dbsqlc.NoteChange.Queue(batch, dbsqlc.NoteChangeParams{Action: string(action), Reason: reason, Actor: "user"})
 }
 
 // ChangeMemory changes a memory and reads it.
-func (u *UserMemories) ChangeMemory(ctx context.Context, user auth.Principal, id uuid.UUID, change history.MemoryChange) (changed history.Memory, err error) {
+func (u *UserMemories) ChangeMemory(ctx context.Context, user auth.Principal, id uuid.UUID, change api.MemoryChange) (changed api.Memory, err error) {
 	err = u.change(ctx, user, "change memory", func(c *memoryChange) error {
 		changed, err = c.apply(id, change, change.Content != nil || change.Pinned != nil && *change.Pinned)
 		return err
@@ -241,30 +241,30 @@ func (u *UserMemories) ChangeMemory(ctx context.Context, user auth.Principal, id
 
 // apply changes what is different. What is not makes no version. With own the memory is the user's own from then on: it
 // outlives the messages and chats in which it was said.
-func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange, own bool) (history.Memory, error) {
+func (c *memoryChange) apply(id uuid.UUID, change api.MemoryChange, own bool) (api.Memory, error) {
 	before, err := c.find(id)
 	if err != nil {
-		return history.Memory{}, err
+		return api.Memory{}, err
 	}
 	change = different(before, change)
-	own = own && before.Origin != string(memories.FromUser)
-	if change == (history.MemoryChange{}) && !own {
+	own = own && before.Origin != string(longterm.FromUser)
+	if change == (api.MemoryChange{}) && !own {
 		return before, nil
 	}
 	if err := c.checkTwin(before, change); err != nil {
-		return history.Memory{}, err
+		return api.Memory{}, err
 	}
 	c.embed = c.embed || change.Content != nil || change.Status != nil
 	var changed bool
-	var after history.Memory
+	var after api.Memory
 	err = c.send(func(batch *pgx.Batch) {
 		queueNote(batch, actionOf(before, change), reasonOf(before, change))
 		dbsqlc.ChangeMemory.Queue(batch, dbsqlc.ChangeMemoryParams{
 			ID: id, Content: change.Content, MemoryType: change.Type, Durable: change.Durable, Pinned: change.Pinned, Status: change.Status,
 			Own: own,
 		}).Exec(affects(1, &changed))
-		if replaced := before.ConflictsWith; replaced != nil && *cmp.Or(change.Status, new("")) == string(memories.Active) {
-			queueNote(batch, memories.Delete, "the user confirmed what contradicts it")
+		if replaced := before.ConflictsWith; replaced != nil && *cmp.Or(change.Status, new("")) == string(longterm.Active) {
+			queueNote(batch, longterm.Delete, "the user confirmed what contradicts it")
 			dbsqlc.ReplaceMemory.Queue(batch, dbsqlc.ReplaceMemoryParams{ID: id, Replaced: *replaced})
 		}
 		if change.Content != nil {
@@ -276,8 +276,8 @@ func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange, own bool
 }
 
 // different returns the fields that would change something.
-func different(memory history.Memory, change history.MemoryChange) history.MemoryChange {
-	return history.MemoryChange{
+func different(memory api.Memory, change api.MemoryChange) api.MemoryChange {
+	return api.MemoryChange{
 		Content: other(change.Content, memory.Content), Type: other(change.Type, memory.MemoryType), Status: other(change.Status, memory.Status),
 		Durable: other(change.Durable, memory.Durable), Pinned: other(change.Pinned, memory.Pinned),
 	}
@@ -291,55 +291,55 @@ func other[T comparable](wanted *T, is T) *T {
 }
 
 // checkTwin returns an error if the change would make a second memory with the same words.
-func (c *memoryChange) checkTwin(before history.Memory, change history.MemoryChange) error {
+func (c *memoryChange) checkTwin(before api.Memory, change api.MemoryChange) error {
 	content, status := *cmp.Or(change.Content, &before.Content), *cmp.Or(change.Status, &before.Status)
 	if change.Content == nil && change.Status == nil || !live(status) {
 		return nil
 	}
 	found, err := c.twins(before.ID, content)
 	if err == nil && live(found[0].Status) {
-		err = history.SameMemory(found[0].ID)
+		err = api.SameMemory(found[0].ID)
 	}
 	return err
 }
 
 // live reports whether a memory with that status is remembered.
 func live(status string) bool {
-	return status == string(memories.Active) || status == string(memories.Inbox)
+	return status == string(longterm.Active) || status == string(longterm.Inbox)
 }
 
-func actionOf(before history.Memory, change history.MemoryChange) memories.Action {
+func actionOf(before api.Memory, change api.MemoryChange) longterm.Action {
 	switch status := zeroNull(change.Status); {
-	case change.Content != nil || before.Status == string(memories.Inbox):
-		return memories.Edit
-	case status == string(memories.Archived):
-		return memories.Archive
+	case change.Content != nil || before.Status == string(longterm.Inbox):
+		return longterm.Edit
+	case status == string(longterm.Archived):
+		return longterm.Archive
 	case status != "":
-		return memories.Unarchive
+		return longterm.Unarchive
 	}
-	return memories.Edit
+	return longterm.Edit
 }
 
-func reasonOf(before history.Memory, change history.MemoryChange) string {
+func reasonOf(before api.Memory, change api.MemoryChange) string {
 	switch {
 	case change.Content != nil:
 		return "the user changed the words"
 	case change.Status == nil:
 		return "the user changed its settings"
-	case before.Status == string(memories.Inbox) && *change.Status == string(memories.Active):
+	case before.Status == string(longterm.Inbox) && *change.Status == string(longterm.Active):
 		return "the user confirmed it"
-	case *change.Status == string(memories.Archived):
+	case *change.Status == string(longterm.Archived):
 		return "the user put it away"
 	}
 	return "the user brought it back"
 }
 
 // DeleteMemory deletes a memory; foreign keys delete what belongs to it.
-func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id uuid.UUID, deletion history.MemoryDeletion) error {
+func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id uuid.UUID, deletion api.MemoryDeletion) error {
 	var chats []uuid.UUID
 	lock := func(batch *pgx.Batch) {
 		chats = nil
-		if deletion.Also == history.AlsoSummaries {
+		if deletion.Also == api.AlsoSummaries {
 			dbsqlc.LockMemorysChats.Queue(batch, id)
 			dbsqlc.MakeBriefsStale.Read(batch, id, func(chatID uuid.UUID) { chats = append(chats, chatID) })
 		}
@@ -359,24 +359,24 @@ func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id
 
 // FindForgettable searches whatever the status. What has only a few of the words is no candidate beside what has them, and
 // what has only function words of a text that has others is none at all.
-func (u *UserMemories) FindForgettable(ctx context.Context, user auth.Principal, text string) ([]history.ForgetCandidate, error) {
+func (u *UserMemories) FindForgettable(ctx context.Context, user auth.Principal, text string) ([]api.ForgetCandidate, error) {
 	const least = 1.0 / 3 // of the best score
 	var telling []string
 	for _, word := range recall.Words(text) {
 		telling = append(telling, word.Forms[0])
 	}
-	found, err := u.search(ctx, user, history.MemoriesQuery{Text: strings.Join(telling, " "), Status: history.StatusAll, Limit: history.MaxForgotten})
-	candidates := []history.ForgetCandidate{}
+	found, err := u.search(ctx, user, api.MemoriesQuery{Text: strings.Join(telling, " "), Status: api.StatusAll, Limit: api.MaxForgotten})
+	candidates := []api.ForgetCandidate{}
 	for _, row := range found {
 		if row.Score >= least*found[0].Score {
-			candidates = append(candidates, history.ForgetCandidate{ID: row.ID, Content: row.Content, Version: row.Version})
+			candidates = append(candidates, api.ForgetCandidate{ID: row.ID, Content: row.Content, Version: row.Version})
 		}
 	}
 	return candidates, err
 }
 
 // ForgetMemories deletes those that are as they were.
-func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, those []history.MemoryVersion) (forgotten int, err error) {
+func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, those []api.MemoryVersion) (forgotten int, err error) {
 	params := dbsqlc.ForgetMemoriesParams{}
 	for _, memory := range those {
 		params.Ids, params.Versions = append(params.Ids, memory.ID), append(params.Versions, int(memory.Version))
@@ -391,8 +391,8 @@ func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, 
 }
 
 // DeleteMemories skips what was not read yet, so that none of it comes back, and deletes all memories.
-func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) (history.DeletedMemories, error) {
-	var deleted, left history.DeletedMemories
+func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) (api.DeletedMemories, error) {
+	var deleted, left api.DeletedMemories
 	skip := func(batch *pgx.Batch) {
 		dbsqlc.MakeOwnMemoryUser.Queue(batch, struct{}{})
 		dbsqlc.SkipUnread.Queue(batch, struct{}{})
@@ -408,20 +408,20 @@ func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) 
 }
 
 // MemorySettings reads the settings.
-func (u *UserMemories) MemorySettings(ctx context.Context, user auth.Principal) (history.MemorySettings, error) {
-	var settings history.MemorySettings
+func (u *UserMemories) MemorySettings(ctx context.Context, user auth.Principal) (api.MemorySettings, error) {
+	var settings api.MemorySettings
 	err := sendAs(ctx, u.pool, user, "read memory settings", func(batch *pgx.Batch) { queueSettings(batch, &settings) })
 	return settings, err
 }
 
-func queueSettings(batch *pgx.Batch, settings *history.MemorySettings) {
-	*settings = history.MemorySettings{Enabled: true, Excluded: []string{}}
-	dbsqlc.ReadMemorySettings.Read(batch, struct{}{}, func(row history.MemorySettings) { *settings = row })
+func queueSettings(batch *pgx.Batch, settings *api.MemorySettings) {
+	*settings = api.MemorySettings{Enabled: true, Excluded: []string{}}
+	dbsqlc.ReadMemorySettings.Read(batch, struct{}{}, func(row api.MemorySettings) { *settings = row })
 }
 
 // ChangeMemorySettings changes the settings and reads them.
-func (u *UserMemories) ChangeMemorySettings(ctx context.Context, user auth.Principal, change history.MemorySettingsChange) (history.MemorySettings, error) {
-	var settings history.MemorySettings
+func (u *UserMemories) ChangeMemorySettings(ctx context.Context, user auth.Principal, change api.MemorySettingsChange) (api.MemorySettings, error) {
+	var settings api.MemorySettings
 	var changed bool
 	err := sendAs(ctx, u.pool, user, "change memory settings", func(batch *pgx.Batch) {
 		dbsqlc.ChangeMemorySettings.Queue(batch, dbsqlc.ChangeMemorySettingsParams{

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
@@ -32,8 +32,8 @@ func TestMemoriesAreSearchedByMeaning(t *testing.T) {
 		{Bare: recall.Bare{ID: near.ID, Words: near.Content}, Vector: axis(3)}, {Bare: recall.Bare{ID: far.ID, Words: far.Content}, Vector: axis(4)},
 	}))(t)
 	is(t, saved, 2, "saved")
-	found := func(user auth.Principal, vector recall.Vector, kind string) []history.Memory {
-		query := history.MemoriesQuery{Text: "umbrella", Status: history.StatusCurrent, Limit: 10, Type: kind, Vector: vector, LeastCosine: .5}
+	found := func(user auth.Principal, vector recall.Vector, kind string) []api.Memory {
+		query := api.MemoriesQuery{Text: "umbrella", Status: api.StatusCurrent, Limit: 10, Type: kind, Vector: vector, LeastCosine: .5}
 		return must(r.memories.ListMemories(t.Context(), user, query))(t).Memories
 	}
 	byMeaning := recall.Vector{Model: "m", Values: axis(3)}
@@ -53,28 +53,28 @@ func TestMemoriesAreFiltered(t *testing.T) {
 	day := func(n int) string { return fmt.Sprintf("2026-03-%02dT12:00:00Z", n) }
 	r.exec("update memories set valid_from = $2 where content like '%Porto%' and $1::uuid is not null", old.ID, day(10))
 	r.exec("update memories set status = 'superseded', valid_from = $2, valid_to = $3, memory_type = 'context' where id = $1", old.ID, day(1), day(10))
-	r.change(shelf.ID, history.MemoryChange{Status: new("archived")})
-	r.change(unsure.ID, history.MemoryChange{Status: new("inbox")})
+	r.change(shelf.ID, api.MemoryChange{Status: new("archived")})
+	r.change(unsure.ID, api.MemoryChange{Status: new("inbox")})
 	for _, c := range []struct {
-		query history.MemoriesQuery
+		query api.MemoriesQuery
 		want  string
 	}{
-		{history.MemoriesQuery{}, "Likes Lives"},
-		{history.MemoriesQuery{Status: "active"}, "Lives"},
-		{history.MemoriesQuery{Status: "inbox"}, "Likes"},
-		{history.MemoriesQuery{Status: "superseded"}, "Lives"},
-		{history.MemoriesQuery{Status: "archived"}, "Owned"},
-		{history.MemoriesQuery{Status: "all"}, "Likes Lives Lives Owned"},
-		{history.MemoriesQuery{Type: "context", Status: "all"}, "Lives"},
-		{history.MemoriesQuery{Type: "pattern"}, ""},
-		{history.MemoriesQuery{AsOf: day(5)}, "Lives"},
-		{history.MemoriesQuery{AsOf: "2026-02-27"}, ""},
-		{history.MemoriesQuery{AsOf: "2026-03-09", Text: "Lyon"}, "Lives"},
-		{history.MemoriesQuery{AsOf: "2026-03-09", Text: "Porto"}, ""},
-		{history.MemoriesQuery{Text: "Lyon"}, ""},
-		{history.MemoriesQuery{Text: "lyon", Status: "all"}, "Lives"},
-		{history.MemoriesQuery{Text: "kayaks marzipans", Status: "all"}, "Likes Owned"},
-		{history.MemoriesQuery{Text: "'; drop table memories; -- & | ! <->", Status: "all"}, ""},
+		{api.MemoriesQuery{}, "Likes Lives"},
+		{api.MemoriesQuery{Status: "active"}, "Lives"},
+		{api.MemoriesQuery{Status: "inbox"}, "Likes"},
+		{api.MemoriesQuery{Status: "superseded"}, "Lives"},
+		{api.MemoriesQuery{Status: "archived"}, "Owned"},
+		{api.MemoriesQuery{Status: "all"}, "Likes Lives Lives Owned"},
+		{api.MemoriesQuery{Type: "context", Status: "all"}, "Lives"},
+		{api.MemoriesQuery{Type: "pattern"}, ""},
+		{api.MemoriesQuery{AsOf: day(5)}, "Lives"},
+		{api.MemoriesQuery{AsOf: "2026-02-27"}, ""},
+		{api.MemoriesQuery{AsOf: "2026-03-09", Text: "Lyon"}, "Lives"},
+		{api.MemoriesQuery{AsOf: "2026-03-09", Text: "Porto"}, ""},
+		{api.MemoriesQuery{Text: "Lyon"}, ""},
+		{api.MemoriesQuery{Text: "lyon", Status: "all"}, "Lives"},
+		{api.MemoriesQuery{Text: "kayaks marzipans", Status: "all"}, "Likes Owned"},
+		{api.MemoriesQuery{Text: "'; drop table memories; -- & | ! <->", Status: "all"}, ""},
 	} {
 		words := []string{}
 		for _, content := range r.list(c.query) {
@@ -83,11 +83,11 @@ func TestMemoriesAreFiltered(t *testing.T) {
 		slices.Sort(words)
 		is(t, strings.Join(words, " "), c.want, "%+v", c.query)
 	}
-	is(t, r.list(history.MemoriesQuery{AsOf: "2026-03-12"}), []string{"Lives in Porto since March."}, "after the move")
+	is(t, r.list(api.MemoriesQuery{AsOf: "2026-03-12"}), []string{"Lives in Porto since March."}, "after the move")
 	// Pages meet, also where memories are of the same moment and others come meanwhile.
 	r.exec("update memories set created_at = now() - interval '1 day', status = 'active'")
 	seen := []string{}
-	query := history.MemoriesQuery{Limit: 3, Status: history.StatusCurrent}
+	query := api.MemoriesQuery{Limit: 3, Status: api.StatusCurrent}
 	for more := true; more; more = query.After != nil {
 		page := must(r.memories.ListMemories(t.Context(), r.user, query))(t)
 		for _, memory := range page.Memories {
@@ -116,15 +116,15 @@ func TestWhatChangedIsNotForgottenUnseen(t *testing.T) {
 		found := must(r.memories.FindForgettable(t.Context(), r.user, query))(t)
 		is(t, tuple(len(found), found != nil), tuple(want, true), "%q: %+v", query, found)
 	}
-	candidates, token, err := history.ProposeForgetting(t.Context(), r.memories, r.user, "knee")
+	candidates, token, err := api.ProposeForgetting(t.Context(), r.memories, r.user, "knee")
 	mustBe(t, tuple(err, len(candidates)), tuple(nil, 2), "%+v", candidates)
-	r.change(candidates[0].ID, history.MemoryChange{Content: new("Her other knee hurts, too.")})
+	r.change(candidates[0].ID, api.MemoryChange{Content: new("Her other knee hurts, too.")})
 	r.add("The knee of her dog hurts.")
-	wantFault(t, errOf(history.Forget(t.Context(), r.memories, r.newUser(), token)), fault.ValidationFailed, "another user's token")
+	wantFault(t, errOf(api.Forget(t.Context(), r.memories, r.newUser(), token)), fault.ValidationFailed, "another user's token")
 	for _, want := range []int{1, 0} {
-		is(t, must(history.Forget(t.Context(), r.memories, r.user, token))(t), want, "forgot")
+		is(t, must(api.Forget(t.Context(), r.memories, r.user, token))(t), want, "forgot")
 	}
-	is(t, len(r.list(history.MemoriesQuery{})), 6, "left")
+	is(t, len(r.list(api.MemoriesQuery{})), 6, "left")
 }
 
 func TestForgettingEverythingSkipsWhatIsUnread(t *testing.T) {
@@ -142,7 +142,7 @@ func TestForgettingEverythingSkipsWhatIsUnread(t *testing.T) {
 	for id, want := range map[uuid.UUID]int64{chat: 4, other: 2} {
 		is(t, ask[int64](r, "select extracted_seq from conversation_briefs where chat_id = $1 and extract_due_at is null", id), want, "looked at up to")
 	}
-	is(t, must(r.memories.DeleteMemories(t.Context(), r.user))(t), (history.DeletedMemories{}), "again")
+	is(t, must(r.memories.DeleteMemories(t.Context(), r.user))(t), (api.DeletedMemories{}), "again")
 }
 
 func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
@@ -151,10 +151,10 @@ func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
 	covered, uncovered := r.newChat(2), r.newChat(1)
 	r.mustCommit(r.claim(covered, "fold"))
 	said := ask[[]uuid.UUID](r, "select array_agg(id) from messages where role = 'user' and seq = 1")
-	for _, also := range []string{"", history.AlsoSummaries} {
+	for _, also := range []string{"", api.AlsoSummaries} {
 		id := r.said("Plays the cello.", said...)
-		noError(t, r.memories.DeleteMemory(t.Context(), r.user, id, history.MemoryDeletion{Also: also}))
-		if stale := r.brief(covered).Stale; stale != (also != "") || r.brief(uncovered).Stale || len(r.rebuilt) != len(also)/len(history.AlsoSummaries) {
+		noError(t, r.memories.DeleteMemory(t.Context(), r.user, id, api.MemoryDeletion{Also: also}))
+		if stale := r.brief(covered).Stale; stale != (also != "") || r.brief(uncovered).Stale || len(r.rebuilt) != len(also)/len(api.AlsoSummaries) {
 			t.Errorf("also %q: stale is %v, %d were rebuilt", also, stale, len(r.rebuilt))
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -288,14 +288,14 @@ func (movingModel) Ask(_ context.Context, question work.Question) (work.Answer, 
 }
 
 // learner returns an engine that reads the bed's chats, also while somebody is talking in them.
-func (b *bed) learner() *learn.Engine {
-	return learn.New(learn.Config{
+func (b *bed) learner() *longterm.Extractor {
+	return longterm.NewExtractor(longterm.ExtractorConfig{
 		Store: NewLearning(b.pool, noJob), Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
 	})
 }
 
 // read reads a chat as often as it takes, as a job does.
-func (b *bed) read(engine *learn.Engine, chatID uuid.UUID) error {
+func (b *bed) read(engine *longterm.Extractor, chatID uuid.UUID) error {
 	for ctx := b.t.Context(); ; {
 		report, err := engine.Extract(ctx, chatID, work.Attempt{})
 		if err != nil || report.Result == work.Nothing {
@@ -317,7 +317,7 @@ func (b *bed) says(chatID uuid.UUID, content string) {
 // none waits for another without end, and what was said last is remembered once.
 func TestExtractionsBesideTheUsersChanges(t *testing.T) {
 	t.Parallel()
-	for name, changes := range map[string][]history.MemoryChange{
+	for name, changes := range map[string][]api.MemoryChange{
 		"deleted, with summaries": {{}},
 		"changed":                 {{Content: new("The user lives in Lyon, near the river.")}},
 		"both, and pinned":        {{}, {Content: new("The user lives in Lyon, near the river.")}, {Pinned: new(true)}},
@@ -359,9 +359,9 @@ func TestExtractionsBesideTheUsersChanges(t *testing.T) {
 }
 
 // deleteOrChange changes a memory, unless it is gone by then; without a change it deletes the memory, with summaries.
-func (r *remembering) deleteOrChange(id uuid.UUID, change history.MemoryChange) (err error) {
-	if change == (history.MemoryChange{}) {
-		err = r.memories.DeleteMemory(r.t.Context(), r.user, id, history.MemoryDeletion{Also: history.AlsoSummaries})
+func (r *remembering) deleteOrChange(id uuid.UUID, change api.MemoryChange) (err error) {
+	if change == (api.MemoryChange{}) {
+		err = r.memories.DeleteMemory(r.t.Context(), r.user, id, api.MemoryDeletion{Also: api.AlsoSummaries})
 	} else {
 		_, err = r.memories.ChangeMemory(r.t.Context(), r.user, id, change)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -76,10 +76,10 @@ func (b *bed) message(chatID uuid.UUID, seq int) uuid.UUID {
 
 // twoMessages are the columns of two messages with client ids.
 func twoMessages(b *bed, chatID uuid.UUID) dbsqlc.StoreMessagesParams {
-	message := func(role string) history.NewMessage {
-		return history.NewMessage{Role: role, Content: "x", ClientMessageID: new(uuid.NewString())}
+	message := func(role string) api.NewMessage {
+		return api.NewMessage{Role: role, Content: "x", ClientMessageID: new(uuid.NewString())}
 	}
-	return must(newMessageColumns(b.user.UserID, chatID, []history.NewMessage{message("user"), message("assistant")}))(b.t)
+	return must(newMessageColumns(b.user.UserID, chatID, []api.NewMessage{message("user"), message("assistant")}))(b.t)
 }
 
 // No query of a turn scans a whole table, and a turn reads as many rows in a chat of ten

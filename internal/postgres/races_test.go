@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -139,7 +139,7 @@ func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 		"delete": func(_, id uuid.UUID) error { return s.DeleteMessage(t.Context(), s.user, id) },
 		"clear":  func(chatID, _ uuid.UUID) error { return errOf(s.ClearChat(t.Context(), s.user, chatID)) },
 		"pin": func(_, id uuid.UUID) error {
-			return errOf(s.ChangeMessage(t.Context(), s.user, id, history.MessageChange{Pinned: new(true)}))
+			return errOf(s.ChangeMessage(t.Context(), s.user, id, api.MessageChange{Pinned: new(true)}))
 		},
 	} {
 		for _, kind := range []brief.Kind{brief.KindFold, brief.KindRebuild} {
@@ -183,7 +183,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				return errOf(s.pool.Exec(t.Context(), "update messages set content = 'Edited.' where id = $1", said(3)))
 			},
 			func() error {
-				return errOf(s.ChangeMessage(t.Context(), s.user, said(4), history.MessageChange{Pinned: new(true)}))
+				return errOf(s.ChangeMessage(t.Context(), s.user, said(4), api.MessageChange{Pinned: new(true)}))
 			},
 			func() error {
 				turn := turnIn(chatID, "Meanwhile.")

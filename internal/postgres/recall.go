@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -166,13 +166,13 @@ func queueTopicPlaces(batch *pgx.Batch, in recall.Scope, vector *recall.Vector, 
 // Memories reads memories for prompts, with the rights of the user who asks.
 type Memories struct{ pool *pgxpool.Pool }
 
-var _ memories.Store = (*Memories)(nil)
+var _ longterm.Reader = (*Memories)(nil)
 
 // NewMemories returns the store.
 func NewMemories(pool *pgxpool.Pool) *Memories { return &Memories{pool: pool} }
 
 // Candidates returns the memories that a message may be about.
-func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memories.Ask) ([]memories.Candidate, error) {
+func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask longterm.Ask) ([]longterm.Found, error) {
 	params := dbsqlc.FindMemoriesParams{
 		Names: ask.Names, Relationships: ask.Relationships, Types: []string{}, Model: ask.Vector.Model, Most: ask.PerWay,
 	}
@@ -185,7 +185,7 @@ func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memo
 	if ask.Vector.Values != nil {
 		params.Question = new(vectorText(ask.Vector.Values))
 	}
-	var found []memories.Candidate
+	var found []longterm.Found
 	err := sendLimited(ctx, m.pool, user, uuid.Nil, "find memories", func(batch *pgx.Batch) {
 		dbsqlc.FindMemories.Read(batch, params, all(&found))
 	})

@@ -15,9 +15,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -269,7 +269,7 @@ func (b *bed) wantSearchesRight(stage string, chats []uuid.UUID) {
 		"scale", "slow scale", "slow or fast", "bow -slow", "-slow", "-slow -fast or bow", `"slow scale"`, `bow -"slow scale"`, "東京", "東京 -大阪", "京",
 		"well-known", "e-mail bow", "is the bow running", "absent", "absent or bow", `"the bow" or "a scale"`,
 	} {
-		query := ask[string](b, "select (websearch_to_tsquery('throughline.words', $1))::text", history.WebSearch(text))
+		query := ask[string](b, "select (websearch_to_tsquery('throughline.words', $1))::text", api.WebSearch(text))
 		for _, in := range []uuid.NullUUID{{}, {UUID: chats[0], Valid: true}} {
 			tx := b.begin()
 			mustExec(b.t, tx, "select set_config('request.jwt.claim.sub', $1, true)", b.user.UserID.String())
@@ -348,7 +348,7 @@ func TestSearchOfHugeTurns(t *testing.T) {
 	b.exec("select throughline.index_chat($1, null)", chatID)
 	is(t, ask[bool](b, "select tsv @@ $$'cut short'$$ and second_seq = 2 from turn_index where chat_id = $1", chatID), true, "the turn's words found room")
 	for _, text := range []string{"begin0", "begin3 w3x4", "begin20", "begin59", `"begin59 w59x0"`, "what log", "look"} {
-		is(t, len(b.found(history.SearchQuery{Text: text})), 1, "%s", text)
+		is(t, len(b.found(api.SearchQuery{Text: text})), 1, "%s", text)
 	}
 	for _, text := range []string{"begin0 begin1", "log look", `"begin59 w59x1"`} {
 		b.wantFound(text)
@@ -409,20 +409,20 @@ func TestSearchOfManyMessages(t *testing.T) {
 	b := newOwnBed(t)
 	chatID := b.fillSearched(manyMessages())
 	for _, search := range []struct {
-		query history.SearchQuery
+		query api.SearchQuery
 		where string // that of the messages that match
 	}{
-		{history.SearchQuery{Text: "red"}, `content ~ '\mred\M'`},
-		{history.SearchQuery{Text: "nearly"}, `content ~ '\mnearly\M'`},
-		{history.SearchQuery{Text: "seldom"}, `content ~ '\mseldom\M'`},
-		{history.SearchQuery{Text: "rare"}, `content ~ '\mrare\M'`},
-		{history.SearchQuery{Text: `"blue heron"`}, `content ~ '\mblue heron\M'`},
-		{history.SearchQuery{Text: `"common kite"`}, `content ~ '\mcommon kite\M'`},
-		{history.SearchQuery{Text: "red", ChatID: chatID}, `content ~ '\mred\M' and chat_id = '` + chatID.String() + `'`},
-		{history.SearchQuery{Text: "seldom -red"}, `content ~ '\mseldom\M' and content !~ '\mred\M'`},
-		{history.SearchQuery{Text: "red -nearly"}, `content ~ '\mred\M' and content !~ '\mnearly\M'`},
-		{history.SearchQuery{Text: "rare scarce", Mode: history.ModeAny}, `content ~ '\m(rare|scarce)\M'`},
-		{history.SearchQuery{Text: "red green common kite nearly", Mode: history.ModeAny}, `true`},
+		{api.SearchQuery{Text: "red"}, `content ~ '\mred\M'`},
+		{api.SearchQuery{Text: "nearly"}, `content ~ '\mnearly\M'`},
+		{api.SearchQuery{Text: "seldom"}, `content ~ '\mseldom\M'`},
+		{api.SearchQuery{Text: "rare"}, `content ~ '\mrare\M'`},
+		{api.SearchQuery{Text: `"blue heron"`}, `content ~ '\mblue heron\M'`},
+		{api.SearchQuery{Text: `"common kite"`}, `content ~ '\mcommon kite\M'`},
+		{api.SearchQuery{Text: "red", ChatID: chatID}, `content ~ '\mred\M' and chat_id = '` + chatID.String() + `'`},
+		{api.SearchQuery{Text: "seldom -red"}, `content ~ '\mseldom\M' and content !~ '\mred\M'`},
+		{api.SearchQuery{Text: "red -nearly"}, `content ~ '\mred\M' and content !~ '\mnearly\M'`},
+		{api.SearchQuery{Text: "rare scarce", Mode: api.ModeAny}, `content ~ '\m(rare|scarce)\M'`},
+		{api.SearchQuery{Text: "red green common kite nearly", Mode: api.ModeAny}, `true`},
 	} {
 		search.query.Limit = 100
 		fastest := time.Hour

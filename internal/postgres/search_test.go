@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
@@ -35,7 +35,7 @@ func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
 func (b *bed) searches() *History { return NewHistory(b.pool, memory.Limits{}, Enqueue{}, nil) }
 
 // found returns the contents of the messages that a search finds.
-func (b *bed) found(query history.SearchQuery) []string {
+func (b *bed) found(query api.SearchQuery) []string {
 	b.t.Helper()
 	if query.Limit == 0 {
 		query.Limit = 100
@@ -50,7 +50,7 @@ func (b *bed) found(query history.SearchQuery) []string {
 
 func (b *bed) wantFound(query string, want ...string) {
 	b.t.Helper()
-	got := b.found(history.SearchQuery{Text: query})
+	got := b.found(api.SearchQuery{Text: query})
 	slices.Sort(got)
 	slices.Sort(want)
 	is(b.t, got, want, "%s finds", query)
@@ -113,7 +113,7 @@ func TestSearchOperators(t *testing.T) {
 	// Words that are closer together rank higher, and among equals the newer message.
 	far, older, newer, twice := "bow and very much else before the ladder", "a bow ladder", "my bow ladder", "bow ladder, bow ladder"
 	b.keep(b.user, older, far, twice, newer)
-	is(t, b.found(history.SearchQuery{Text: "bow ladder"}), []string{twice, newer, older, far}, "what is found")
+	is(t, b.found(api.SearchQuery{Text: "bow ladder"}), []string{twice, newer, older, far}, "what is found")
 }
 
 func TestSearchIsOfTheUserAlone(t *testing.T) {
@@ -125,10 +125,10 @@ func TestSearchIsOfTheUserAlone(t *testing.T) {
 	b.wantFound("scale", "my scale")
 	b.wantFound("-bow", "my scale")
 	confused := auth.Principal{UserID: stranger.UserID, Claims: b.user.Claims} // a mistake of ours
-	got := must(b.searches().Search(t.Context(), confused, history.SearchQuery{Text: "scale", Limit: 10}))(t)
+	got := must(b.searches().Search(t.Context(), confused, api.SearchQuery{Text: "scale", Limit: 10}))(t)
 	is(t, tuple(len(got), got[0].ChatID), tuple(1, mine), "%+v", got)
 	for _, chatID := range []uuid.UUID{theirs, uuid.New()} {
-		got, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "scale", ChatID: chatID, Limit: 10})
+		got, err := b.searches().Search(t.Context(), b.user, api.SearchQuery{Text: "scale", ChatID: chatID, Limit: 10})
 		is(t, tuple(fault.CodeOf(err), len(got)), tuple(fault.ChatNotFound, 0), "%+v, %v", got, err)
 	}
 }
@@ -145,23 +145,23 @@ func TestSearchFilters(t *testing.T) {
 	at := func(hour int) *time.Time { return new(time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC)) }
 	b.exec("update messages set created_at = created_at + interval '1 day' where content = 'scale five'")
 	for _, c := range []struct {
-		query history.SearchQuery
+		query api.SearchQuery
 		want  []string
 	}{
-		{history.SearchQuery{ChatID: first}, []string{"scale four", "scale three", "scale two", "scale one"}},
-		{history.SearchQuery{Role: "assistant"}, []string{"scale four", "scale two"}},
-		{history.SearchQuery{Role: "tool"}, []string{}},
-		{history.SearchQuery{After: at(3)}, []string{"scale five", "scale four", "scale three"}},
-		{history.SearchQuery{Before: at(3)}, []string{"scale two", "scale one"}},
-		{history.SearchQuery{After: at(2), Before: at(4), Role: "user"}, []string{"scale three"}},
-		{history.SearchQuery{Limit: 2}, []string{"scale five", "scale four"}},
+		{api.SearchQuery{ChatID: first}, []string{"scale four", "scale three", "scale two", "scale one"}},
+		{api.SearchQuery{Role: "assistant"}, []string{"scale four", "scale two"}},
+		{api.SearchQuery{Role: "tool"}, []string{}},
+		{api.SearchQuery{After: at(3)}, []string{"scale five", "scale four", "scale three"}},
+		{api.SearchQuery{Before: at(3)}, []string{"scale two", "scale one"}},
+		{api.SearchQuery{After: at(2), Before: at(4), Role: "user"}, []string{"scale three"}},
+		{api.SearchQuery{Limit: 2}, []string{"scale five", "scale four"}},
 	} {
-		for mode, text := range map[string]string{"": "scale", history.ModeAny: "scales bow"} {
+		for mode, text := range map[string]string{"": "scale", api.ModeAny: "scales bow"} {
 			c.query.Text, c.query.Mode = text, mode
 			is(t, b.found(c.query), c.want, "%+v", c.query)
 		}
 	}
-	query := history.SearchQuery{Text: "scale one", Mode: history.ModeAny, ChatID: first, Limit: 1}
+	query := api.SearchQuery{Text: "scale one", Mode: api.ModeAny, ChatID: first, Limit: 1}
 	results := must(b.searches().Search(t.Context(), b.user, query))(t)
 	mustBe(t, len(results), 1, "%+v", results)
 	is(t, tuple(len(results[0].Highlights), results[0].Snippet.Text, results[0].Rank > 0), tuple(2, "scale one", true), "%+v", results)
@@ -176,7 +176,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	b.keep(b.user, "live scale", "superseded scale", "deleted scale", "another scale")
 	b.exec(`update messages set superseded_by = (select id from messages where content = 'another scale') where content = 'superseded scale'`)
 	b.exec(`delete from messages where content = 'deleted scale'`)
-	many := make([]string, history.SearchCandidates)
+	many := make([]string, api.SearchCandidates)
 	for i := range many {
 		many[i] = fmt.Sprintf("expired scale %d", i)
 	}
@@ -185,10 +185,10 @@ func TestSearchLeavesOut(t *testing.T) {
 	running := turnIn(b.keep(b.user), "running scale")
 	b.start(running)
 	b.wantFound("scale", "live scale", "another scale", "running scale")
-	_, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: "scale", ChatID: expired, Limit: 10})
+	_, err := b.searches().Search(t.Context(), b.user, api.SearchQuery{Text: "scale", ChatID: expired, Limit: 10})
 	is(t, fault.CodeOf(err), fault.ChatExpired, "in an expired chat: %v", err)
 	b.exec("update chats set revived_at = now() where id = $1", expired)
-	is(t, len(b.found(history.SearchQuery{Text: "scale", ChatID: expired})), 100, "after it was brought back")
+	is(t, len(b.found(api.SearchQuery{Text: "scale", ChatID: expired})), 100, "after it was brought back")
 	b.exec("delete from chats where id = $1", expired)
 	b.wantFound("scale", "live scale", "another scale", "running scale")
 }
@@ -212,7 +212,7 @@ func TestSearchSnippets(t *testing.T) {
 	} {
 		b.exec("delete from messages")
 		b.keep(b.user, c.content)
-		got, err := b.searches().Search(t.Context(), b.user, history.SearchQuery{Text: query, Limit: 1})
+		got, err := b.searches().Search(t.Context(), b.user, api.SearchQuery{Text: query, Limit: 1})
 		mustBe(t, tuple(err, len(got)), tuple(nil, 1), "%s", query)
 		if c.snippet != "" && got[0].Snippet.Text != strings.TrimSpace(c.snippet) {
 			t.Errorf("%s: the snippet is %q", query, got[0].Snippet.Text)
@@ -247,7 +247,7 @@ func TestSearchSplitsTheSameCharacters(t *testing.T) {
 			if !apart {
 				after = strings.TrimPrefix(rest, string(r))
 			}
-			want := strings.Contains(history.WebSearch(string([]rune{r, r})), string([]rune{r, ' ', r}))
+			want := strings.Contains(api.WebSearch(string([]rune{r, r})), string([]rune{r, ' ', r}))
 			mustBe(t, apart, want, "%U: apart …, in a query", r)
 			rest = after
 		}
@@ -274,7 +274,7 @@ func TestSearchOfHugeMessages(t *testing.T) {
 			}
 		}
 		b.keep(b.user, content.String())
-		is(t, len(b.found(history.SearchQuery{Text: `"` + name + ` begins"`})), 1, "%s: found", name)
+		is(t, len(b.found(api.SearchQuery{Text: `"` + name + ` begins"`})), 1, "%s: found", name)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 // foundAny returns the contents that a search for any of the words finds, the best first.
 func (b *bed) foundAny(query string) []string {
 	b.t.Helper()
-	return b.found(history.SearchQuery{Text: query, Mode: history.ModeAny})
+	return b.found(api.SearchQuery{Text: query, Mode: api.ModeAny})
 }
 
 // Messages with more of the words, and with rarer ones, come first; the mode all finds none of them.
@@ -376,7 +376,7 @@ func TestOddSearchesAreAnswered(t *testing.T) {
 	b := newBed(t)
 	b.keep(b.user, "a b 日 ก 1 or", "and -1 a@b. http://a")
 	search := func(t require, text string) {
-		if _, err := b.searches().Search(b.t.Context(), b.user, history.SearchQuery{Text: text, Limit: 5}); err != nil {
+		if _, err := b.searches().Search(b.t.Context(), b.user, api.SearchQuery{Text: text, Limit: 5}); err != nil {
 			t.Fatalf("%.60q: %v", text, err)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
+
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
@@ -23,7 +23,7 @@ type Assignments struct {
 	insert Insert
 }
 
-var _ assign.Store = (*Assignments)(nil)
+var _ topics.AssignStore = (*Assignments)(nil)
 
 // NewAssignments returns the store.
 func NewAssignments(pool *pgxpool.Pool, insert Insert) *Assignments {
@@ -31,7 +31,7 @@ func NewAssignments(pool *pgxpool.Pool, insert Insert) *Assignments {
 }
 
 // Wanted reports whether a chat has topics, and turns for them.
-func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in assign.Scope) (bool, error) {
+func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in topics.Scope) (bool, error) {
 	rows, err := try(ctx, a.pool, dbsqlc.AssignWanted.All, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
 	return len(rows) > 0 && rows[0], failed("look for turns without topics", err)
 }
@@ -45,7 +45,7 @@ type held struct {
 
 // hold reads the topics of a chat in a transaction that alone changes them, as the chat's owner, and then runs work. It may
 // try again, so work must start from nothing each time.
-func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scope, work func(pgx.Tx, *held, []*topics.Topic) error) error {
+func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in topics.Scope, work func(pgx.Tx, *held, []*topics.Topic) error) error {
 	return retry(ctx, a.pool, func() error {
 		var chat held
 		var all []*topics.Topic
@@ -66,7 +66,7 @@ func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scop
 }
 
 // holdBatch begins the transaction and queues what reads the chat.
-func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.AssignReadTopicsRow)) *pgx.Batch {
+func holdBatch(chatID uuid.UUID, in topics.Scope, chat *held, read func(dbsqlc.AssignReadTopicsRow)) *pgx.Batch {
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	dbsqlc.ActAsChatOwner.Queue(batch, chatID)
@@ -83,10 +83,10 @@ func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.A
 // Assign reads what a chat has, writes what decide makes of it, and inserts the jobs that come of that. It does nothing for a
 // chat without topics.
 func (a *Assignments) Assign(
-	ctx context.Context, chatID uuid.UUID, in assign.Scope, most int, decide func(*assign.Snapshot) *assign.Change,
+	ctx context.Context, chatID uuid.UUID, in topics.Scope, most int, decide func(*topics.AssignSnapshot) *topics.Assignment,
 ) (bool, error) {
 	err := a.hold(ctx, chatID, in, func(tx pgx.Tx, chat *held, all []*topics.Topic) error {
-		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, Cleared: chat.cleared, LastNumber: chat.LastNumber}
+		snapshot := &topics.AssignSnapshot{Model: in.Model, Topics: all, Cleared: chat.cleared, LastNumber: chat.LastNumber}
 		if chat.HasTopics {
 			if err := errors.Join(readTurns(ctx, tx, chatID, snapshot, most), readGiven(chat.Imported, snapshot)); err != nil {
 				return err
@@ -109,7 +109,7 @@ type leftover struct {
 }
 
 // insertNext inserts the jobs that come of an assignment.
-func (a *Assignments) insertNext(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, change *assign.Change, left leftover) error {
+func (a *Assignments) insertNext(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, change *topics.Assignment, left leftover) error {
 	if change.Report.More {
 		if err := a.insert(ctx, tx, work.Job{Name: work.AssignTopics, ChatID: chatID, Priority: work.Repair}); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (a *Assignments) insertNext(ctx context.Context, tx pgx.Tx, chatID uuid.UUI
 
 // readTurns reads the turns for which a topic is to be chosen. While the vectors of active topics are made again after a
 // change of the model, none is chosen by its vector.
-func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snapshot, most int) error {
+func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *topics.AssignSnapshot, most int) error {
 	for _, t := range s.Topics {
 		if t.State == topics.Active && t.Model != "" && t.Model != s.Model {
 			s.Model = ""
@@ -144,7 +144,7 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snaps
 
 // writeAssignment writes what was decided, and completes the job. Afterwards the transaction acts as the server.
 func writeAssignment(
-	ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, model string, change *assign.Change, given []*assign.Given,
+	ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, model string, change *topics.Assignment, given []*topics.Given,
 ) (left leftover, err error) {
 	batch := &pgx.Batch{}
 	for _, t := range change.New {
@@ -181,7 +181,7 @@ func writeAssignment(
 }
 
 // finishAssignment sends a batch, finds what comes of the change, and completes the job.
-func finishAssignment(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID, chat *held, change *assign.Change, left *leftover) error {
+func finishAssignment(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID, chat *held, change *topics.Assignment, left *leftover) error {
 	output, err := json.Marshal(change.Report)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func centroidOf(t *topics.Topic) (vector, model *string, turns int) {
 	return new(vectorText(t.Centroid)), &t.Model, t.CentroidTurns
 }
 
-func newTopicParams(chatID uuid.UUID, t assign.Titled) dbsqlc.AssignInsertTopicParams {
+func newTopicParams(chatID uuid.UUID, t topics.Titled) dbsqlc.AssignInsertTopicParams {
 	centroid, model, turns := centroidOf(t.Topic)
 	return dbsqlc.AssignInsertTopicParams{
 		ID: t.ID, ChatID: chatID, Number: t.Number, Title: t.Title, TitleSeq: t.TitleSeq, Importance: t.Importance, ImportanceRated: t.Rated,
@@ -226,7 +226,7 @@ func topicParams(chatID uuid.UUID, t *topics.Topic) dbsqlc.AssignUpdateTopicPara
 	}
 }
 
-func chosenParams(chatID uuid.UUID, chosen []assign.Chosen) dbsqlc.AssignTurnsParams {
+func chosenParams(chatID uuid.UUID, chosen []topics.Chosen) dbsqlc.AssignTurnsParams {
 	params := dbsqlc.AssignTurnsParams{ChatID: chatID}
 	for _, c := range chosen {
 		params.Seqs, params.TopicIds = append(params.Seqs, c.Seq), append(params.TopicIds, c.TopicID)
@@ -236,14 +236,14 @@ func chosenParams(chatID uuid.UUID, chosen []assign.Chosen) dbsqlc.AssignTurnsPa
 }
 
 // Fading looks at the next chats whose topics may have faded.
-func (a *Assignments) Fading(ctx context.Context, after assign.Faded, maxTopics, most int) ([]assign.Faded, error) {
+func (a *Assignments) Fading(ctx context.Context, after topics.Faded, maxTopics, most int) ([]topics.Faded, error) {
 	params := dbsqlc.AssignLookAtFadingParams{AfterAt: after.At, After: after.ChatID, MaxTopics: maxTopics, Most: most}
 	chats, err := dbsqlc.AssignLookAtFading.All(ctx, a.pool, params)
 	return chats, failed("find chats with many topics", err)
 }
 
 // Alike looks at the next chats whose topics have changed.
-func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]assign.Compared, error) {
+func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]topics.Compared, error) {
 	chats, err := dbsqlc.AssignLookAtAlike.All(ctx, a.pool, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
 	return chats, failed("find topics that are the same", err)
 }
@@ -304,7 +304,7 @@ func (a *Assignments) Merge(ctx context.Context, chatID uuid.UUID, choose func([
 // change runs work in a transaction that alone changes the topics of a chat, as its owner. It does nothing if somebody else
 // does.
 func (a *Assignments) change(ctx context.Context, chatID uuid.UUID, work func(tx pgx.Tx, all []topics.Topic) error) error {
-	err := a.hold(ctx, chatID, assign.Scope{}, func(tx pgx.Tx, _ *held, found []*topics.Topic) error {
+	err := a.hold(ctx, chatID, topics.Scope{}, func(tx pgx.Tx, _ *held, found []*topics.Topic) error {
 		all := make([]topics.Topic, len(found))
 		for n := range found {
 			all[n] = *found[n]
@@ -328,20 +328,20 @@ type givenTopic struct {
 }
 
 // readGiven reads the topics of an imported file, and gives them to their turns.
-func readGiven(imported json.RawMessage, s *assign.Snapshot) error {
+func readGiven(imported json.RawMessage, s *topics.AssignSnapshot) error {
 	var rows []givenTopic
 	if err := json.Unmarshal(imported, &rows); err != nil {
 		return fmt.Errorf("read imported topics: %w", err)
 	}
-	by := map[int64]*topics.Given{}
+	by := map[int64]*topics.Placed{}
 	for _, row := range rows {
-		given := &assign.Given{
-			Given: topics.Given{TopicID: zeroNull(row.TopicID), Renamed: row.Title != nil, Importance: row.Importance, Rated: row.Rated},
-			Title: row.Title, Tags: row.Tags, Turns: row.Turns,
+		given := &topics.Given{
+			Placed: topics.Placed{TopicID: zeroNull(row.TopicID), Renamed: row.Title != nil, Importance: row.Importance, Rated: row.Rated},
+			Title:  row.Title, Tags: row.Tags, Turns: row.Turns,
 		}
 		s.Given = append(s.Given, given)
 		for _, seq := range row.Turns {
-			by[seq] = &given.Given
+			by[seq] = &given.Placed
 		}
 	}
 	for n := range s.Turns {
@@ -351,7 +351,7 @@ func readGiven(imported json.RawMessage, s *assign.Snapshot) error {
 }
 
 // queueGiven gives the topics that were made now what a person chose for them, and keeps what is left to do.
-func queueGiven(batch *pgx.Batch, chatID uuid.UUID, change *assign.Change, given []*assign.Given) error {
+func queueGiven(batch *pgx.Batch, chatID uuid.UUID, change *topics.Assignment, given []*topics.Given) error {
 	if len(given) == 0 {
 		return nil
 	}
@@ -364,7 +364,7 @@ func queueGiven(batch *pgx.Batch, chatID uuid.UUID, change *assign.Change, given
 			continue
 		}
 		rows[n].TopicID, rows[n].Title, rows[n].Tags = &g.TopicID, nil, []string{}
-		if slices.ContainsFunc(change.New, func(t assign.Titled) bool { return t.ID == g.TopicID }) {
+		if slices.ContainsFunc(change.New, func(t topics.Titled) bool { return t.ID == g.TopicID }) {
 			dbsqlc.AssignGive.Queue(batch, dbsqlc.AssignGiveParams{ID: g.TopicID, ChatID: chatID, Title: g.Title, Tags: g.Tags})
 		}
 	}

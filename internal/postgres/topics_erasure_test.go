@@ -12,14 +12,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/pack"
-	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
+
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -32,8 +32,8 @@ type chatter struct {
 	who     auth.Principal
 	chat    uuid.UUID
 	erased  [2]uuid.UUID
-	assigns *assign.Engine
-	packs   *pack.Engine
+	assigns *topics.Assigner
+	packs   *topics.Compactor
 	random  *rand.Rand
 }
 
@@ -78,11 +78,11 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 	store, registry, log := NewEmbeddings(b.pool, recall.VectorSize), metrics.New(), &testkit.Log{}
 	b.exec(`insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences) values ('subjects', 512, 0, 0.3, '', $1)
 		on conflict do nothing`, recall.SentenceList)
-	c.assigns = assign.New(assign.Config{
+	c.assigns = topics.NewAssigner(topics.AssignerConfig{
 		Store: NewAssignments(b.pool, noJob), Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store,
 			subjects{}), Metrics: registry, Logger: log.Logger(),
 	})
-	c.packs = pack.New(pack.Config{
+	c.packs = topics.NewCompactor(topics.CompactorConfig{
 		Store: NewPacks(b.pool, noJob), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
 	})
@@ -270,18 +270,18 @@ func (c *chatter) talkOn() error {
 // mergeTwo and rateAndRename are what users do. What is gone by then, or was merged, is refused.
 func (c *chatter) mergeTwo() error {
 	store := NewUserTopics(c.pool, UserTopicsOptions{Settings: topics.Defaults()})
-	page, err := store.ListTopics(c.t.Context(), c.who, c.chat, history.TopicsQuery{Limit: 10})
+	page, err := store.ListTopics(c.t.Context(), c.who, c.chat, api.TopicsQuery{Limit: 10})
 	if err == nil && len(page.Topics) > 1 {
-		_, err = store.MergeTopic(c.t.Context(), c.who, history.TopicRef{ChatID: c.chat, ID: page.Topics[0].ID}, page.Topics[1].ID)
+		_, err = store.MergeTopic(c.t.Context(), c.who, api.TopicRef{ChatID: c.chat, ID: page.Topics[0].ID}, page.Topics[1].ID)
 	}
 	return unlessRefused(err)
 }
 
 func (c *chatter) rateAndRename() error {
 	store := NewUserTopics(c.pool, UserTopicsOptions{Settings: topics.Defaults()})
-	_, errRate := store.RateMessage(c.t.Context(), c.who, c.erased[1], history.Feedback{Rating: new(1)})
-	_, errRename := store.ChangeTopic(c.t.Context(), c.who, history.TopicRef{ChatID: c.chat, Current: true},
-		history.TopicChange{Title: new("What matters"), Importance: new(0.5)})
+	_, errRate := store.RateMessage(c.t.Context(), c.who, c.erased[1], api.Feedback{Rating: new(1)})
+	_, errRename := store.ChangeTopic(c.t.Context(), c.who, api.TopicRef{ChatID: c.chat, Current: true},
+		api.TopicChange{Title: new("What matters"), Importance: new(0.5)})
 	return errors.Join(unlessRefused(errRate), unlessRefused(errRename))
 }
 

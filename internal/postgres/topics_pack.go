@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
@@ -18,7 +18,7 @@ type Packs struct {
 	insert Insert
 }
 
-var _ pack.Store = (*Packs)(nil)
+var _ topics.CompactStore = (*Packs)(nil)
 
 // NewPacks returns the store.
 func NewPacks(pool *pgxpool.Pool, insert Insert) *Packs {
@@ -26,12 +26,12 @@ func NewPacks(pool *pgxpool.Pool, insert Insert) *Packs {
 }
 
 // Read reads a topic with all of its messages.
-func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (pack.Snapshot, bool, error) {
-	var s pack.Snapshot
+func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (topics.CompactSnapshot, bool, error) {
+	var s topics.CompactSnapshot
 	found := false
 	owner, err := sendAsOwner(ctx, p.pool, chatID, "read topic", func(batch *pgx.Batch) {
-		s, found = pack.Snapshot{}, false
-		dbsqlc.PackRead.Read(batch, dbsqlc.PackReadParams{TopicID: topicID, ChatID: chatID}, func(row pack.Snapshot) { s, found = row, true })
+		s, found = topics.CompactSnapshot{}, false
+		dbsqlc.PackRead.Read(batch, dbsqlc.PackReadParams{TopicID: topicID, ChatID: chatID}, func(row topics.CompactSnapshot) { s, found = row, true })
 		dbsqlc.PackMessages.Read(batch, dbsqlc.PackMessagesParams{TopicID: topicID, ChatID: chatID}, messages(&s.Messages))
 	})
 	s.UserID = owner
@@ -40,7 +40,7 @@ func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (pack.Snaps
 
 // Commit writes a compaction, completes the job and inserts the next one, if there is more, all in one transaction. It returns
 // false, and writes nothing, if the topic or its messages have changed since they were read.
-func (p *Packs) Commit(ctx context.Context, change pack.Change) (bool, error) {
+func (p *Packs) Commit(ctx context.Context, change topics.Packed) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	output, err := json.Marshal(change.Report)
@@ -75,7 +75,7 @@ func (p *Packs) Commit(ctx context.Context, change pack.Change) (bool, error) {
 	return committed("commit topic", err)
 }
 
-func packCommit(change *pack.Change) dbsqlc.PackCommitParams {
+func packCommit(change *topics.Packed) dbsqlc.PackCommitParams {
 	checked := max(change.SummarySeq, change.CompactedSeq)
 	messages := 0
 	for n := range change.Planned.Messages {

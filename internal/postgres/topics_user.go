@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -34,7 +34,7 @@ type UserTopicsOptions struct {
 	Compact func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error
 }
 
-var _ history.Topics = (*UserTopics)(nil)
+var _ api.Topics = (*UserTopics)(nil)
 
 // NewUserTopics returns the store.
 func NewUserTopics(pool *pgxpool.Pool, options UserTopicsOptions) *UserTopics {
@@ -45,7 +45,7 @@ func NewUserTopics(pool *pgxpool.Pool, options UserTopicsOptions) *UserTopics {
 const mostUnassigned = 200
 
 // ListTopics reads a page and one topic more, which shows that there is a next page.
-func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.TopicsQuery) (history.TopicPage, error) {
+func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.TopicsQuery) (api.TopicPage, error) {
 	var found []dbsqlc.UserTopicFindRow
 	var unindexed bool
 	err := sendAbout(ctx, u.pool, user, chatID, "list topics", func(batch *pgx.Batch) {
@@ -59,11 +59,11 @@ func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID
 		// The rights of who asks were checked. The job is inserted as the server.
 		err = failed("have turns indexed", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Index(ctx, tx, chatID) }))
 	}
-	page := history.TopicPage{Topics: []history.Topic{}}
+	page := api.TopicPage{Topics: []api.Topic{}}
 	found, more := cut(found, query.Limit)
 	if more && err == nil {
 		last := found[query.Limit-1]
-		page.Next = &history.TopicCursor{At: last.LastActiveAt, ID: last.ID}
+		page.Next = &api.TopicCursor{At: last.LastActiveAt, ID: last.ID}
 	}
 	for _, row := range found {
 		page.Topics = append(page.Topics, u.shown(row).Topic)
@@ -71,7 +71,7 @@ func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID
 	return page, err
 }
 
-func readTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery, take func(dbsqlc.UserTopicFindRow)) {
+func readTopics(batch *pgx.Batch, chatID uuid.UUID, query api.TopicsQuery, take func(dbsqlc.UserTopicFindRow)) {
 	if query.Text != "" {
 		dbsqlc.UserTopicSearch.Read(batch, dbsqlc.UserTopicSearchParams{
 			ChatID: chatID, Words: query.Text, State: query.State, Tag: query.Tag, Most: query.Limit,
@@ -86,7 +86,7 @@ func readTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery, t
 }
 
 // shown is a topic as its owner sees it now.
-func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) history.OneTopic {
+func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) api.OneTopic {
 	s, topic := u.options.Settings, row.OneTopic
 	topic.Summary = nullZero(zeroNull(topic.Summary))
 	topic.MemoryType, topic.HalfLifeDays = string(s.MemoryTypeOf(topic.AccessCount)), days(s, topic.AccessCount)
@@ -97,17 +97,17 @@ func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) history.OneTopic {
 func days(s topics.Settings, accesses int) float64 { return s.HalfLifeOf(accesses).Hours() / 24 }
 
 // topicID is null for the current topic.
-func topicID(ref history.TopicRef) uuid.NullUUID {
+func topicID(ref api.TopicRef) uuid.NullUUID {
 	return uuid.NullUUID{UUID: ref.ID, Valid: !ref.Current}
 }
 
-func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *dbsqlc.UserTopicFindRow) {
+func queueTopic(batch *pgx.Batch, ref api.TopicRef, found *dbsqlc.UserTopicFindRow) {
 	dbsqlc.UserTopicFind.Read(batch, dbsqlc.UserTopicFindParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(found))
 }
 
-func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found dbsqlc.UserTopicFindRow, err error) {
+func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref api.TopicRef) (found dbsqlc.UserTopicFindRow, err error) {
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
-	return found, cmp.Or(err, missing(found.ID, history.NoTopic))
+	return found, cmp.Or(err, missing(found.ID, api.NoTopic))
 }
 
 // missing returns an error for an id that was not found.
@@ -119,18 +119,18 @@ func missing(id uuid.UUID, otherwise func() error) error {
 }
 
 // FindTopic reads a topic.
-func (u *UserTopics) FindTopic(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.OneTopic, error) {
+func (u *UserTopics) FindTopic(ctx context.Context, user auth.Principal, ref api.TopicRef) (api.OneTopic, error) {
 	found, err := u.find(ctx, user, ref)
 	return u.shown(found), err
 }
 
 // ChangeTopic changes a topic and reads it.
-func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref history.TopicRef, change history.TopicChange) (history.OneTopic, error) {
+func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref api.TopicRef, change api.TopicChange) (api.OneTopic, error) {
 	found, err := u.find(ctx, user, ref)
 	if err != nil {
-		return history.OneTopic{}, err
+		return api.OneTopic{}, err
 	}
-	ref = history.TopicRef{ChatID: ref.ChatID, ID: found.ID} // the current one may be another in a moment
+	ref = api.TopicRef{ChatID: ref.ChatID, ID: found.ID} // the current one may be another in a moment
 	params := dbsqlc.UserTopicChangeParams{
 		ChatID: ref.ChatID, TopicID: found.ID, Title: change.Title, Tags: zeroNull(change.Tags), Importance: real32(change.Importance),
 	}
@@ -139,30 +139,30 @@ func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref h
 		dbsqlc.UserTopicChange.Queue(batch, params).Exec(affects(1, &changed))
 		queueTopic(batch, ref, &found)
 	})
-	return u.shown(found), cmp.Or(err, missing(found.ID, history.NoTopic), allowed(changed, "topics"))
+	return u.shown(found), cmp.Or(err, missing(found.ID, api.NoTopic), allowed(changed, "topics"))
 }
 
 // TopicStats counts a topic's messages.
-func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicStats, error) {
-	var stats history.TopicStats
+func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref api.TopicRef) (api.TopicStats, error) {
+	var stats api.TopicStats
 	err := sendAbout(ctx, u.pool, user, ref.ChatID, "count a topic's messages", func(batch *pgx.Batch) {
 		dbsqlc.UserTopicCounts.Read(batch, dbsqlc.UserTopicCountsParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(&stats))
 	})
 	settings := u.options.Settings
 	stats.MemoryType, stats.HalfLifeDays = string(settings.MemoryTypeOf(stats.AccessCount)), days(settings, stats.AccessCount)
-	return stats, cmp.Or(err, missing(stats.TopicID, history.NoTopic))
+	return stats, cmp.Or(err, missing(stats.TopicID, api.NoTopic))
 }
 
 // messages reads the messages of a topic: those that are packed and the active ones, or the active ones alone.
 func (u *UserTopics) messages(
-	ctx context.Context, user auth.Principal, ref history.TopicRef, all bool,
+	ctx context.Context, user auth.Principal, ref api.TopicRef, all bool,
 ) (packed, active []topics.Entry, err error) {
 	var row dbsqlc.UserTopicMessagesRow
 	err = sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
 		params := dbsqlc.UserTopicMessagesParams{ChatID: ref.ChatID, TopicID: topicID(ref), AllOfThem: all}
 		dbsqlc.UserTopicMessages.Read(batch, params, set(&row))
 	})
-	if err = cmp.Or(err, missing(row.ID, history.NoTopic)); err != nil {
+	if err = cmp.Or(err, missing(row.ID, api.NoTopic)); err != nil {
 		return nil, nil, err
 	}
 	stored := make([]topics.Entry, len(row.Roles))
@@ -174,30 +174,30 @@ func (u *UserTopics) messages(
 
 // TopicHistory reads messages of a topic.
 func (u *UserTopics) TopicHistory(
-	ctx context.Context, user auth.Principal, ref history.TopicRef, query history.TopicHistoryQuery,
-) (history.TopicHistory, error) {
+	ctx context.Context, user auth.Principal, ref api.TopicRef, query api.TopicHistoryQuery,
+) (api.TopicHistory, error) {
 	packed, active, err := u.messages(ctx, user, ref, query.IncludeCompressed)
-	said := history.TopicHistory{Messages: []history.TopicMessage{}}
+	said := api.TopicHistory{Messages: []api.TopicMessage{}}
 	for _, entry := range slices.Concat(packed, active) {
-		said.Messages = append(said.Messages, history.TopicMessage{Role: entry.Role, Content: entry.Content, Timestamp: entry.Timestamp})
+		said.Messages = append(said.Messages, api.TopicMessage{Role: entry.Role, Content: entry.Content, Timestamp: entry.Timestamp})
 	}
 	return said, err
 }
 
 // TopicArchive makes the archive of a topic's packed messages.
-func (u *UserTopics) TopicArchive(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicArchive, error) {
+func (u *UserTopics) TopicArchive(ctx context.Context, user auth.Principal, ref api.TopicRef) (api.TopicArchive, error) {
 	packed, _, err := u.messages(ctx, user, ref, true)
 	if err != nil || len(packed) == 0 {
-		return history.TopicArchive{}, err
+		return api.TopicArchive{}, err
 	}
 	archive, err := topics.Archive(packed)
-	return history.TopicArchive{CompressedMessages: &archive}, err
+	return api.TopicArchive{CompressedMessages: &archive}, err
 }
 
 // TopicContext reads the summary and the active messages of a topic.
-func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicContext, error) {
+func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref api.TopicRef) (api.TopicContext, error) {
 	var found dbsqlc.UserTopicFindRow
-	var said history.TopicContext
+	var said api.TopicContext
 	err := sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's context", func(batch *pgx.Batch) {
 		queueTopic(batch, ref, &found)
 		params := dbsqlc.UserTopicContextParams{ChatID: ref.ChatID, TopicID: topicID(ref), Most: mostUnassigned, MostWithout: u.options.Settings.MaxMessages}
@@ -205,17 +205,17 @@ func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref 
 	})
 	for n := range said.Messages {
 		if message := &said.Messages[n]; message.Role == "system" {
-			message.Content = history.SummaryPrefix + message.Content
+			message.Content = api.SummaryPrefix + message.Content
 		}
 	}
 	if err == nil && !ref.Current {
-		err = missing(found.ID, history.NoTopic)
+		err = missing(found.ID, api.NoTopic)
 	}
 	return said, err
 }
 
 // RateMessage stores a rating and moves the importance of the message's topic.
-func (u *UserTopics) RateMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, feedback history.Feedback) (rated history.Message, err error) {
+func (u *UserTopics) RateMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, feedback api.Feedback) (rated api.Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	err = inTx(ctx, u.pool, func(tx pgx.Tx) error {
@@ -225,9 +225,9 @@ func (u *UserTopics) RateMessage(ctx context.Context, user auth.Principal, messa
 	return rated, failed("rate message", err)
 }
 
-func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID uuid.UUID, rating int) (history.Message, error) {
+func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID uuid.UUID, rating int) (api.Message, error) {
 	var chat dbsqlc.ChatStateRow
-	var rated history.Message
+	var rated api.Message
 	var changed bool
 	batch := &pgx.Batch{}
 	dbsqlc.ActAsUser.Queue(batch, user.Claims)
@@ -236,22 +236,22 @@ func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID 
 	dbsqlc.FindMessage.Read(batch, messageID, set(&rated))
 	err := tx.SendBatch(ctx, batch).Close()
 	if err == nil && (chat.ID == uuid.Nil || rated.ID == uuid.Nil) {
-		err = history.NoMessage()
+		err = api.NoMessage()
 	}
 	err = cmp.Or(err, refusal(chat))
 	switch {
 	case err != nil:
-		return history.Message{}, err
+		return api.Message{}, err
 	case changed:
 		return rated, rateTopic(ctx, tx, rated, rating)
 	case rated.Rating == nil || int(*rated.Rating) != rating:
-		return history.Message{}, notAllowed("messages")
+		return api.Message{}, notAllowed("messages")
 	}
 	return rated, nil
 }
 
 // rateTopic waits for who gives turns their topics at this moment: either that sees the rating, or this sees the topic.
-func rateTopic(ctx context.Context, tx pgx.Tx, rated history.Message, rating int) error {
+func rateTopic(ctx context.Context, tx pgx.Tx, rated api.Message, rating int) error {
 	var topic dbsqlc.UserTopicOfMessageRow
 	batch := &pgx.Batch{}
 	dbsqlc.LockBrief.Queue(batch, rated.ChatID)
@@ -265,7 +265,7 @@ func rateTopic(ctx context.Context, tx pgx.Tx, rated history.Message, rating int
 }
 
 // MergeTopic merges a topic into another of its chat, and has the summary made anew.
-func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref history.TopicRef, into uuid.UUID) (merged history.OneTopic, err error) {
+func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref api.TopicRef, into uuid.UUID) (merged api.OneTopic, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	err = inTx(ctx, u.pool, func(tx pgx.Tx) error {
@@ -275,7 +275,7 @@ func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref hi
 	return merged, failed("merge topics", err)
 }
 
-func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, ref history.TopicRef, into uuid.UUID) (history.OneTopic, error) {
+func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, ref api.TopicRef, into uuid.UUID) (api.OneTopic, error) {
 	var state dbsqlc.ChatStateRow
 	var from, kept dbsqlc.UserTopicFindRow
 	batch := &pgx.Batch{}
@@ -283,16 +283,16 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	dbsqlc.ChatState.Read(batch, ref.ChatID, set(&state))
 	dbsqlc.LockBrief.Queue(batch, ref.ChatID)
 	queueTopic(batch, ref, &from)
-	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
+	queueTopic(batch, api.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	err := tx.SendBatch(ctx, batch).Close()
-	if err = cmp.Or(err, refusal(state), missing(from.ID, history.NoTopic), missing(kept.ID, history.NoTopic), mergeable(from, kept)); err != nil {
-		return history.OneTopic{}, err
+	if err = cmp.Or(err, refusal(state), missing(from.ID, api.NoTopic), missing(kept.ID, api.NoTopic), mergeable(from, kept)); err != nil {
+		return api.OneTopic{}, err
 	}
 	locked, merged := false, false
 	batch = &pgx.Batch{}
 	dbsqlc.UserTopicLock.Queue(batch, dbsqlc.UserTopicLockParams{One: from.ID, Other: into}).Exec(affects(2, &locked))
 	dbsqlc.AssignMerge.Read(batch, dbsqlc.AssignMergeParams{FromTopic: from.ID, IntoTopic: into}, set(&merged))
-	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
+	queueTopic(batch, api.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	queueActAsServer(batch)
 	err = cmp.Or(tx.SendBatch(ctx, batch).Close(), allowed(locked && merged, "topics"))
 	if err == nil && u.options.Compact != nil {

@@ -8,36 +8,36 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
-	change := func(ref history.TopicRef, change history.TopicChange) history.OneTopic {
+	change := func(ref api.TopicRef, change api.TopicChange) api.OneTopic {
 		t.Helper()
-		noError(t, history.Check(&change))
+		noError(t, api.Check(&change))
 		return must(p.store.ChangeTopic(t.Context(), p.user, ref, change))(t)
 	}
 	row := func(id uuid.UUID) string {
 		return ask[string](p, "select format('%s %s %s %s %s', title, title_seq, tags, importance, importance_rated) from topics where id = $1", id)
 	}
-	got := change(p.current(), history.TopicChange{Title: new("  Rosin\n of  all kinds ")})
+	got := change(p.current(), api.TopicChange{Title: new("  Rosin\n of  all kinds ")})
 	is(t, tuple(got.ID, got.Title), tuple(p.rosin, "Rosin of all kinds"), "renamed: %+v", got)
-	change(p.ref(p.bows), history.TopicChange{Tags: &[]string{" cello ", "gear", "cello"}})
+	change(p.ref(p.bows), api.TopicChange{Tags: &[]string{" cello ", "gear", "cello"}})
 	for id, want := range map[uuid.UUID]string{p.rosin: "Rosin of all kinds  {} 1 f", p.bows: "Bows 1 {cello,gear} 1 f"} {
 		is(t, row(id), want, "…, want %q", want)
 	}
 	// What is said again is said by the user from now on.
-	is(t, change(p.ref(p.bows), history.TopicChange{Title: new("Bows"), Importance: new(1.0), Tags: &[]string{}}).Importance, 1, "changed")
+	is(t, change(p.ref(p.bows), api.TopicChange{Title: new("Bows"), Importance: new(1.0), Tags: &[]string{}}).Importance, 1, "changed")
 	is(t, row(p.bows), "Bows  {} 1 t", "said again")
-	change(p.ref(p.bows), history.TopicChange{})
-	if got := change(p.ref(p.bows), history.TopicChange{Importance: new(0.0)}); got.Importance != 0 || got.Priority != 0 {
+	change(p.ref(p.bows), api.TopicChange{})
+	if got := change(p.ref(p.bows), api.TopicChange{Importance: new(0.0)}); got.Importance != 0 || got.Priority != 0 {
 		t.Errorf("unimportant: %+v", got)
 	}
 }
@@ -46,7 +46,7 @@ func TestRatingMovesTheTopicOncePerChange(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
 	rate := func(seq, rating int) error {
-		rated, err := p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], history.Feedback{Rating: &rating})
+		rated, err := p.store.RateMessage(t.Context(), p.user, p.messages[seq-1], api.Feedback{Rating: &rating})
 		is(t, tuple(rated.ID, *rated.Rating), tuple(p.messages[seq-1], rating), "rated: %+v", rated)
 		return err
 	}
@@ -78,7 +78,7 @@ func TestRatingWaitsForWhoAssignsTopics(t *testing.T) {
 	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", p.chat)
 	mustExec(t, tx, "update turn_index set topic_id = $2 where chat_id = $1 and seq = 15", p.chat, p.rosin)
 	noError(t, p.waitsFor(tx, func() error {
-		return errOf(p.store.RateMessage(t.Context(), p.user, p.messages[14], history.Feedback{Rating: new(-1)}))
+		return errOf(p.store.RateMessage(t.Context(), p.user, p.messages[14], api.Feedback{Rating: new(-1)}))
 	}))
 	is(t, ask[float32](p, "select importance from topics where id = $1", p.rosin), .8, "the importance")
 }
@@ -110,19 +110,19 @@ func TestTopicsAreMerged(t *testing.T) {
 }
 
 // attempts makes every call about a topic, and returns the codes of the refusals.
-func (p *topical) attempts(user auth.Principal, ref history.TopicRef, messageID uuid.UUID) map[string]fault.Code {
+func (p *topical) attempts(user auth.Principal, ref api.TopicRef, messageID uuid.UUID) map[string]fault.Code {
 	p.t.Helper()
 	ctx, codes := p.t.Context(), map[string]fault.Code{}
 	for name, err := range map[string]error{
-		"list":    errOf(p.store.ListTopics(ctx, user, ref.ChatID, history.TopicsQuery{Limit: 10})),
+		"list":    errOf(p.store.ListTopics(ctx, user, ref.ChatID, api.TopicsQuery{Limit: 10})),
 		"find":    errOf(p.store.FindTopic(ctx, user, ref)),
-		"change":  errOf(p.store.ChangeTopic(ctx, user, ref, history.TopicChange{Title: new("Mine")})),
-		"history": errOf(p.store.TopicHistory(ctx, user, ref, history.TopicHistoryQuery{IncludeCompressed: true})),
+		"change":  errOf(p.store.ChangeTopic(ctx, user, ref, api.TopicChange{Title: new("Mine")})),
+		"history": errOf(p.store.TopicHistory(ctx, user, ref, api.TopicHistoryQuery{IncludeCompressed: true})),
 		"stats":   errOf(p.store.TopicStats(ctx, user, ref)),
 		"archive": errOf(p.store.TopicArchive(ctx, user, ref)),
 		"context": errOf(p.store.TopicContext(ctx, user, ref)),
 		"merge":   errOf(p.store.MergeTopic(ctx, user, ref, p.rosin)),
-		"rate":    errOf(p.store.RateMessage(ctx, user, messageID, history.Feedback{Rating: new(1)})),
+		"rate":    errOf(p.store.RateMessage(ctx, user, messageID, api.Feedback{Rating: new(1)})),
 	} {
 		codes[name] = fault.CodeOf(err)
 	}
@@ -142,13 +142,13 @@ func TestTopicsOfOthersDoNotExist(t *testing.T) {
 	for _, c := range []struct {
 		who         string
 		user        auth.Principal
-		ref         history.TopicRef
+		ref         api.TopicRef
 		messageID   uuid.UUID
 		list, other fault.Code
 	}{
 		{"a stranger", stranger, p.ref(p.bows), p.messages[0], fault.ChatNotFound, fault.ChatNotFound},
 		{"a stranger, current", stranger, p.current(), p.messages[0], fault.ChatNotFound, fault.ChatNotFound},
-		{"a stranger, through a chat of theirs", stranger, history.TopicRef{ChatID: theirs, ID: p.bows}, p.messages[0], "", fault.TopicNotFound},
+		{"a stranger, through a chat of theirs", stranger, api.TopicRef{ChatID: theirs, ID: p.bows}, p.messages[0], "", fault.TopicNotFound},
 		{"somebody who does not exist", principalOf(t, uuid.New()), p.ref(p.bows), p.messages[0], fault.ChatNotFound, fault.ChatNotFound},
 		{"no topic", p.user, p.ref(uuid.New()), uuid.New(), "", fault.TopicNotFound},
 		{"the nil id", p.user, p.ref(uuid.Nil), uuid.New(), "", fault.TopicNotFound},
@@ -177,12 +177,12 @@ func TestOwnersRulesAboutTopics(t *testing.T) {
 	for _, c := range [][2]uuid.UUID{{p.bows, p.rosin}, {p.rosin, p.bows}} {
 		wantFault(t, errOf(p.store.MergeTopic(t.Context(), p.user, p.ref(c[0]), c[1])), fault.ForbiddenByPolicy, "merge")
 	}
-	wantFault(t, errOf(p.store.ChangeTopic(t.Context(), p.user, p.ref(p.bows), history.TopicChange{Title: new("Mine")})), fault.ForbiddenByPolicy, "change")
+	wantFault(t, errOf(p.store.ChangeTopic(t.Context(), p.user, p.ref(p.bows), api.TopicChange{Title: new("Mine")})), fault.ForbiddenByPolicy, "change")
 	is(t, tuple(p.everything(), len(p.packed)), tuple(before, 0), "something changed")
-	is(t, *must(p.store.RateMessage(t.Context(), p.user, p.messages[0], history.Feedback{Rating: new(-1)}))(t).Rating, -1, "rate a message of such a topic")
+	is(t, *must(p.store.RateMessage(t.Context(), p.user, p.messages[0], api.Feedback{Rating: new(-1)}))(t).Rating, -1, "rate a message of such a topic")
 	is(t, ask[float32](p, "select importance from topics where id = $1", p.bows), 1, "the rating moved the topic")
 	p.exec("create policy no_ratings on messages as restrictive for update to authenticated using (false)")
-	wantFault(t, errOf(p.store.RateMessage(t.Context(), p.user, p.messages[0], history.Feedback{Rating: new(1)})), fault.ForbiddenByPolicy, "rate")
+	wantFault(t, errOf(p.store.RateMessage(t.Context(), p.user, p.messages[0], api.Feedback{Rating: new(1)})), fault.ForbiddenByPolicy, "rate")
 	is(t, p.count("messages where rating = 1"), 0, "a rating was stored")
 }
 
@@ -346,7 +346,7 @@ func TestPacksAreOfTheChatsOwner(t *testing.T) {
 	mustBe(t, tuple(err, claim), tuple(nil, work.Taken), "claim")
 	s, found, err := packs.Read(t.Context(), w.chatID, w.bees)
 	mustBe(t, tuple(err, found, s.UserID, len(s.Messages), s.Current), tuple(nil, true, w.user.UserID, 6, false), "%+v", s)
-	change := pack.Change{ChatID: otherChat, TopicID: w.bees, Lease: held, Planned: s, Summary: "Stolen.", SummarySeq: 12}
+	change := topics.Packed{ChatID: otherChat, TopicID: w.bees, Lease: held, Planned: s, Summary: "Stolen.", SummarySeq: 12}
 	is(t, must(packs.Commit(t.Context(), change))(t), false, "written by another")
 	change.ChatID, change.Lease.Token = w.chatID, uuid.New()
 	is(t, must(packs.Commit(t.Context(), change))(t), false, "written without the lease")

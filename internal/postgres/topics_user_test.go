@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 )
 
@@ -95,20 +95,20 @@ func (p *topical) pack(upto int64) {
 		where id = $1`, p.bows, upto)
 }
 
-func (p *topical) ref(id uuid.UUID) history.TopicRef {
-	return history.TopicRef{ChatID: p.chat, ID: id}
+func (p *topical) ref(id uuid.UUID) api.TopicRef {
+	return api.TopicRef{ChatID: p.chat, ID: id}
 }
 
-func (p *topical) current() history.TopicRef { return history.TopicRef{ChatID: p.chat, Current: true} }
+func (p *topical) current() api.TopicRef { return api.TopicRef{ChatID: p.chat, Current: true} }
 
-func (p *topical) history(ref history.TopicRef, all bool) []history.TopicMessage {
+func (p *topical) history(ref api.TopicRef, all bool) []api.TopicMessage {
 	p.t.Helper()
-	found := must(p.store.TopicHistory(p.t.Context(), p.user, ref, history.TopicHistoryQuery{IncludeCompressed: all}))(p.t)
+	found := must(p.store.TopicHistory(p.t.Context(), p.user, ref, api.TopicHistoryQuery{IncludeCompressed: all}))(p.t)
 	return found.Messages
 }
 
 // saidIn are what messages say, with a letter for the role: "u:Question 1".
-func saidIn(messages []history.TopicMessage) (said []string) {
+func saidIn(messages []api.TopicMessage) (said []string) {
 	for _, m := range messages {
 		said = append(said, m.Role[:1]+":"+m.Content)
 	}
@@ -116,9 +116,9 @@ func saidIn(messages []history.TopicMessage) (said []string) {
 }
 
 // list returns the titles that a query finds.
-func (p *topical) list(query history.TopicsQuery) ([]string, history.TopicPage) {
+func (p *topical) list(query api.TopicsQuery) ([]string, api.TopicPage) {
 	p.t.Helper()
-	noError(p.t, history.Check(&query))
+	noError(p.t, api.Check(&query))
 	page := must(p.store.ListTopics(p.t.Context(), p.user, p.chat, query))(p.t)
 	titles := []string{}
 	for _, topic := range page.Topics {
@@ -132,13 +132,13 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 	p := newTopical(t)
 	p.exec(`update topics set access_count = 17, importance = 0.8, tags = '{cello}', summary = 'A summary.',
 		created_at = now() - interval '20 days', last_active_at = now() - interval '8 days' where id = $1`, p.bows)
-	titles, page := p.list(history.TopicsQuery{})
+	titles, page := p.list(api.TopicsQuery{})
 	mustBe(t, titles, []string{"Rosin, dark or light", "Bows"}, "what is found")
 	bows := page.Topics[1]
 	if math.Abs(bows.Priority-.4) > .001 { // one half-life
 		t.Errorf("the priority is %v", bows.Priority)
 	}
-	want := history.Topic{
+	want := api.Topic{
 		ID: p.bows, Number: 1, Title: "Bows", Summary: new("A summary."), Tags: []string{"cello"}, Importance: .8, AccessCount: 17, MessageCount: 8, State: "active",
 		MemoryType: "long-term", HalfLifeDays: 8, Priority: bows.Priority, CreatedAt: bows.CreatedAt, LastActiveAt: bows.LastActiveAt,
 	}
@@ -155,7 +155,7 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 	found, stats := must(p.store.FindTopic(t.Context(), p.user, p.ref(p.bows)))(t), must(p.store.TopicStats(t.Context(), p.user, p.ref(p.bows)))(t)
 	is(t, tuple(found.Priority, found.CreatedAt.Year(), stats.AgeSeconds > 2000*365*24*60*60), tuple(0, 1, true), "%+v, %+v", found, stats)
 
-	for _, ref := range []history.TopicRef{p.ref(p.rosin), p.current()} {
+	for _, ref := range []api.TopicRef{p.ref(p.rosin), p.current()} {
 		if found, err := p.store.FindTopic(t.Context(), p.user, ref); err != nil || found.ID != p.rosin || found.MergedInto != nil {
 			t.Errorf("%+v: %+v, %v", ref, found, err)
 		}
@@ -168,35 +168,35 @@ func TestTopicsAreFoundByStateTagAndWords(t *testing.T) {
 	p.exec("update topics set state = 'archived', tags = '{cello,gear}', summary = 'The carbon bow bounces well.' where id = $1", p.bows)
 	p.exec("update topics set tags = '{gear}' where id = $1", p.rosin)
 	for _, c := range []struct {
-		query history.TopicsQuery
+		query api.TopicsQuery
 		want  []string
 	}{
-		{history.TopicsQuery{State: "active"}, []string{"Rosin, dark or light"}},
-		{history.TopicsQuery{State: "archived"}, []string{"Bows"}},
-		{history.TopicsQuery{State: "merged"}, []string{}},
-		{history.TopicsQuery{Tag: "cello"}, []string{"Bows"}},
-		{history.TopicsQuery{Tag: "gear", State: "active"}, []string{"Rosin, dark or light"}},
-		{history.TopicsQuery{Text: "bouncing carbon"}, []string{"Bows"}},
-		{history.TopicsQuery{Text: "which dark bow and rosin"}, []string{"Rosin, dark or light", "Bows"}},
-		{history.TopicsQuery{Text: "gear cello"}, []string{"Bows", "Rosin, dark or light"}},
-		{history.TopicsQuery{Text: "bow", State: "active"}, []string{}},
-		{history.TopicsQuery{Text: "metronome"}, []string{}},
-		{history.TopicsQuery{Text: "& | ! :* '"}, []string{}},
+		{api.TopicsQuery{State: "active"}, []string{"Rosin, dark or light"}},
+		{api.TopicsQuery{State: "archived"}, []string{"Bows"}},
+		{api.TopicsQuery{State: "merged"}, []string{}},
+		{api.TopicsQuery{Tag: "cello"}, []string{"Bows"}},
+		{api.TopicsQuery{Tag: "gear", State: "active"}, []string{"Rosin, dark or light"}},
+		{api.TopicsQuery{Text: "bouncing carbon"}, []string{"Bows"}},
+		{api.TopicsQuery{Text: "which dark bow and rosin"}, []string{"Rosin, dark or light", "Bows"}},
+		{api.TopicsQuery{Text: "gear cello"}, []string{"Bows", "Rosin, dark or light"}},
+		{api.TopicsQuery{Text: "bow", State: "active"}, []string{}},
+		{api.TopicsQuery{Text: "metronome"}, []string{}},
+		{api.TopicsQuery{Text: "& | ! :* '"}, []string{}},
 	} {
 		if titles, _ := p.list(c.query); !slices.Equal(titles, c.want) {
 			t.Errorf("%+v: %q, want %q", c.query, titles, c.want)
 		}
 	}
 	p.exec("update topics set state = 'merged', merged_into = $1 where id = $2", p.rosin, p.bows)
-	for _, query := range []history.TopicsQuery{{}, {Text: "which dark bow and rosin"}} {
+	for _, query := range []api.TopicsQuery{{}, {Text: "which dark bow and rosin"}} {
 		titles, _ := p.list(query)
 		mustBe(t, titles, []string{"Rosin, dark or light"}, "what was merged is in no list")
 	}
-	titles, _ := p.list(history.TopicsQuery{State: "merged"})
+	titles, _ := p.list(api.TopicsQuery{State: "merged"})
 	mustBe(t, titles, []string{"Bows"}, "unless it is asked for")
 	p.exec("update topics set state = 'archived', merged_into = null where id = $1", p.bows)
-	first, page := p.list(history.TopicsQuery{Limit: 1})
-	second, last := p.list(history.TopicsQuery{Limit: 1, After: page.Next})
+	first, page := p.list(api.TopicsQuery{Limit: 1})
+	second, last := p.list(api.TopicsQuery{Limit: 1, After: page.Next})
 	if got := slices.Concat(first, second); !slices.Equal(got, []string{"Rosin, dark or light", "Bows"}) || last.Next != nil {
 		t.Errorf("two pages hold %q", got)
 	}
@@ -208,7 +208,7 @@ func TestListingTopicsHasTurnsIndexed(t *testing.T) {
 	p := newTopical(t)
 	wantJobs := func(want int, what string) {
 		t.Helper()
-		p.list(history.TopicsQuery{Text: "bows"})
+		p.list(api.TopicsQuery{Text: "bows"})
 		is(t, len(p.indexed), want, "jobs %s", what)
 		for len(p.indexed) > 0 {
 			is(t, <-p.indexed, p.chat, "the job's chat")
@@ -249,7 +249,7 @@ func TestTopicMessagesComeFromTheArchive(t *testing.T) {
 	}
 	is(t, unpacked(t, *archive.CompressedMessages), before[:4], "the archive holds")
 	stats, err := p.store.TopicStats(t.Context(), p.user, p.ref(p.bows))
-	wanted := history.TopicStats{
+	wanted := api.TopicStats{
 		TopicID: p.bows, TopicTitle: "Bows", ActiveMessages: 4, CompressedMessages: 4, TotalMessages: 8, HasSummary: true, ImportanceScore: 1,
 		MemoryType: "short-term", HalfLifeDays: 1, AgeSeconds: stats.AgeSeconds, InactiveSeconds: stats.InactiveSeconds,
 	}
@@ -259,7 +259,7 @@ func TestTopicMessagesComeFromTheArchive(t *testing.T) {
 }
 
 // unpacked reads an archive as an app does.
-func unpacked(t *testing.T, archive string) (entries []history.TopicMessage) {
+func unpacked(t *testing.T, archive string) (entries []api.TopicMessage) {
 	t.Helper()
 	zip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(archive)))
 	if err == nil {
@@ -275,7 +275,7 @@ func TestTopicContext(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
 	p.pack(4)
-	said := func(ref history.TopicRef) string {
+	said := func(ref api.TopicRef) string {
 		t.Helper()
 		said := []string{}
 		for _, m := range must(p.store.TopicContext(t.Context(), p.user, ref))(t).Messages {
@@ -304,6 +304,6 @@ func TestTopicContext(t *testing.T) {
 // create makes a chat without messages.
 func (p *topical) create(user auth.Principal) uuid.UUID {
 	p.t.Helper()
-	made := must(shelfOf(p.bed).CreateChat(p.t.Context(), user, history.NewChat{}))(p.t)
+	made := must(shelfOf(p.bed).CreateChat(p.t.Context(), user, api.NewChat{}))(p.t)
 	return made.ID
 }

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/extract"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
+
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
@@ -184,7 +184,7 @@ func (i *chatImport) addMemories(imported []transfer.NewMemory) error {
 	}
 	if len(fresh) > 0 {
 		i.embed = true
-		if err := i.insert(fresh, memories.Extracted, i.chat.ID); err != nil {
+		if err := i.insert(fresh, longterm.Extracted, i.chat.ID); err != nil {
 			return err
 		}
 	}
@@ -209,9 +209,9 @@ func (u *UserMemories) ExportMemories(ctx context.Context, user auth.Principal, 
 }
 
 // ImportMemories stores those whose words are not there yet, in one transaction.
-func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, records []bundle.Memory) (done history.ImportedMemories, err error) {
+func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, records []bundle.Memory) (done api.ImportedMemories, err error) {
 	if u.options.Off {
-		return done, history.MemoryOff()
+		return done, api.MemoryOff()
 	}
 	imported := make([]transfer.NewMemory, len(records))
 	for i, record := range records {
@@ -221,24 +221,24 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 	}
 	err = u.change(ctx, user, "import memories", func(c *memoryChange) error {
 		fresh, _, err := c.fresh(imported)
-		done = history.ImportedMemories{Imported: len(fresh), Skipped: len(records) - len(fresh)}
+		done = api.ImportedMemories{Imported: len(fresh), Skipped: len(records) - len(fresh)}
 		if err != nil || len(fresh) == 0 {
 			return err
 		}
 		c.embed = true
-		return c.insert(fresh, memories.Imported, uuid.Nil)
+		return c.insert(fresh, longterm.Imported, uuid.Nil)
 	})
 	return done, err
 }
 
 // durable returns what is said of a memory that its user gives, or whether it is of the kind that hardly ever changes.
 func durable(said *bool, content string) *bool {
-	return cmp.Or(said, new(extract.IsLasting(content)))
+	return cmp.Or(said, new(longterm.IsLasting(content)))
 }
 
 // insert inserts memories, read out of the chat where there is one. Those of an account have an origin of their own, "" here, and
 // the chat where each was first said.
-func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, chatID uuid.UUID) error {
+func (c *memoryChange) insert(fresh []bundle.Memory, origin longterm.Origin, chatID uuid.UUID) error {
 	type row struct {
 		bundle.Memory
 		SourceSessionID *string `json:"source_session_id"`
@@ -255,7 +255,7 @@ func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, cha
 		return failed("encode memories", err)
 	}
 	return c.send(func(batch *pgx.Batch) {
-		queueNote(batch, memories.Add, "imported")
+		queueNote(batch, longterm.Add, "imported")
 		dbsqlc.InsertMemories.Queue(batch, dbsqlc.InsertMemoriesParams{Origin: string(origin), SourceSessionID: nullID(chatID), NewRows: encoded})
 	})
 }
@@ -301,7 +301,7 @@ func (c *memoryChange) fresh(records []transfer.NewMemory) (fresh []bundle.Memor
 	renamed := map[string]uuid.UUID{}
 	places = make([]uuid.UUID, len(records))
 	for i, record := range records {
-		past := record.Status == string(memories.Superseded)
+		past := record.Status == string(longterm.Superseded)
 		key := twins[i].Key
 		if past {
 			key += "past"
@@ -309,7 +309,7 @@ func (c *memoryChange) fresh(records []transfer.NewMemory) (fresh []bundle.Memor
 		known, again := taken[key]
 		if own := there[i]; own != uuid.Nil {
 			known, again = own, true
-		} else if !again && twins[i].Status != "" && (past || twins[i].Status != string(memories.Superseded)) {
+		} else if !again && twins[i].Status != "" && (past || twins[i].Status != string(longterm.Superseded)) {
 			known, again = twins[i].ID, true
 		}
 		if places[i] = known; !again {

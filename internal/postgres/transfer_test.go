@@ -16,9 +16,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -258,7 +258,7 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	old, after := r.add("Lives in Lyon."), r.add("Lives in Porto.")
-	r.change(r.add("Owned a kayak.").ID, history.MemoryChange{Status: new("archived")})
+	r.change(r.add("Owned a kayak.").ID, api.MemoryChange{Status: new("archived")})
 	r.exec(`update memories set status = 'superseded', valid_from = '2025-03-01', valid_to = '2026-03-01', valid_precision = 'month',
 		retracted_at = now(), superseded_by = $2,
 		lang = 'en', confidence = 0.5 where id = $1`, old.ID, after.ID)
@@ -273,7 +273,7 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 	}
 	exported, other := export(r.user), r.newUser()
 	mustBe(t, len(exported), 2*exportedMemories+3, "were exported")
-	for _, want := range []history.ImportedMemories{{Imported: len(exported)}, {Skipped: len(exported)}} {
+	for _, want := range []api.ImportedMemories{{Imported: len(exported)}, {Skipped: len(exported)}} {
 		is(t, must(r.memories.ImportMemories(t.Context(), other, exported))(t), want, "imported")
 	}
 	is(t, must(r.memories.ImportMemories(t.Context(), r.user, exported))(t).Imported, 0, "one's own")
@@ -304,7 +304,7 @@ func TestImportTakesTheSameWordsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	r.add("Plays the cello.")
-	imports := func(user auth.Principal, file string, want history.ImportedMemories) {
+	imports := func(user auth.Principal, file string, want api.ImportedMemories) {
 		t.Helper()
 		found := must(bundle.ReadMemories(strings.NewReader(file), int64(len(file)), time.Now()))(t)
 		is(t, must(r.memories.ImportMemories(t.Context(), user, found.Records))(t), want, "imported")
@@ -315,19 +315,19 @@ func TestImportTakesTheSameWordsOnce(t *testing.T) {
 {"content":"Prefers oat milk","confidence":0.2}
 {"content":"Preferred soy milk.","status":"superseded","superseded_by":"0198A1F2-7c11-7d3e-9a44-5b0e6f1c2d31"}
 {"content":"Prefers oat milk.","status":"superseded","superseded_by":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d99"}
-`, history.ImportedMemories{Imported: 3, Skipped: 2})
+`, api.ImportedMemories{Imported: 3, Skipped: 2})
 	is(t, ask[string](r, "select n.memory_type from memories o join memories n on n.id = o.superseded_by where o.content like '%soy%'"), "preference",
 		"what took its place is a")
 	is(t, r.count("memories where status = 'superseded' and superseded_by is null"), 1, "have no successor")
 	others := `{"edges": [
 		{"uuid": "e1", "fact": "Lives in Lyon.", "valid_at": "2024-05-01T00:00:00Z", "invalid_at": "2025-03-01T00:00:00Z", "created_at": "2025-01-10T12:00:00Z"},
 		{"uuid": "e2", "fact": "Lives in Porto.", "valid_at": "2025-03-01T00:00:00Z", "created_at": "2025-03-02T09:00:00Z"}]}`
-	imports(r.user, others, history.ImportedMemories{Imported: 2})
+	imports(r.user, others, api.ImportedMemories{Imported: 2})
 	is(t, ask[string](r, `select concat_ws(' ', status, origin, valid_from::date, valid_to::date, retracted_at::date, created_at::date)
 		from memories where content = 'Lives in Lyon.'`), "superseded import 2024-05-01 2025-03-01 2025-03-01 2025-01-10", "what was true")
 	r.exec("update memories set content = 'Lives in Braga.' where content = 'Lives in Porto.'")
-	imports(r.user, others, history.ImportedMemories{Skipped: 2})
-	imports(r.newUser(), others, history.ImportedMemories{Imported: 2})
+	imports(r.user, others, api.ImportedMemories{Skipped: 2})
+	imports(r.newUser(), others, api.ImportedMemories{Imported: 2})
 }
 
 // A rule of the app's owner binds whatever a user does with memories, and says so.
@@ -341,16 +341,16 @@ func TestOwnersRulesBindMemories(t *testing.T) {
 		create policy fixed on memory_users as restrictive for update to throughline_app using (enabled is null);`)
 	ctx, imported := t.Context(), []bundle.Memory{{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)}}
 	for name, err := range map[string]error{
-		"add":        errOf2(r.memories.AddMemory(ctx, r.user, history.NewMemory{Content: "Prefers oat milk."})),
-		"change":     errOf(r.memories.ChangeMemory(ctx, r.user, kept.ID, history.MemoryChange{Pinned: new(true)})),
-		"delete":     r.memories.DeleteMemory(ctx, r.user, kept.ID, history.MemoryDeletion{}),
+		"add":        errOf2(r.memories.AddMemory(ctx, r.user, api.NewMemory{Content: "Prefers oat milk."})),
+		"change":     errOf(r.memories.ChangeMemory(ctx, r.user, kept.ID, api.MemoryChange{Pinned: new(true)})),
+		"delete":     r.memories.DeleteMemory(ctx, r.user, kept.ID, api.MemoryDeletion{}),
 		"delete all": errOf(r.memories.DeleteMemories(ctx, r.user)),
 		"import":     errOf(r.memories.ImportMemories(ctx, r.user, imported)),
-		"settings":   errOf(r.memories.ChangeMemorySettings(ctx, r.user, history.MemorySettingsChange{Enabled: new(false)})),
+		"settings":   errOf(r.memories.ChangeMemorySettings(ctx, r.user, api.MemorySettingsChange{Enabled: new(false)})),
 	} {
 		wantFault(t, err, fault.ForbiddenByPolicy, "%s", name)
 	}
-	is(t, r.list(history.MemoriesQuery{}), []string{"Plays the cello."}, "left")
+	is(t, r.list(api.MemoriesQuery{}), []string{"Plays the cello."}, "left")
 }
 
 // What was said in a chat goes along with it, and is erased with its messages there as well.
@@ -370,14 +370,14 @@ func TestMemoriesTravelWithTheirChat(t *testing.T) {
 		if format == transfer.FormatObject {
 			r.add("lives in porto")
 		}
-		found := func() []history.Memory {
-			return must(r.memories.ListMemories(t.Context(), r.user, history.MemoriesQuery{Status: "all", Limit: 10}))(t).Memories
+		found := func() []api.Memory {
+			return must(r.memories.ListMemories(t.Context(), r.user, api.MemoriesQuery{Status: "all", Limit: 10}))(t).Memories
 		}
 		exported := p.mustExport(principalOf(t, ask[uuid.UUID](p, "select user_id from chats where id = $1", chat)), chat, format)
 		made := p.mustImport(r.user, exported).Chats[0].ChatID
 		is(t, p.mustImport(r.user, exported).Skipped, 1, "%s: again", format)
 		is(t, ask[bool](p, "select remember from chats where id = $1", made), false, "%s: the temporary chat is none any more", format)
-		byStatus := map[string]history.Memory{}
+		byStatus := map[string]api.Memory{}
 		for _, memory := range found() {
 			byStatus[memory.Status] = memory
 		}
@@ -395,11 +395,11 @@ func TestTemporaryChats(t *testing.T) {
 	s := newShelf(t)
 	r := rememberingOf(s.bed)
 	for _, remember := range []*bool{nil, new(true), new(false)} {
-		made := s.create(history.NewChat{Remember: remember})
+		made := s.create(api.NewChat{Remember: remember})
 		is(t, made.Remember, remember == nil || *remember, "made %+v", made)
-		changed := must(s.ChangeChat(t.Context(), s.user, made.ID, history.ChatChange{Remember: new(!made.Remember)}))(t)
+		changed := must(s.ChangeChat(t.Context(), s.user, made.ID, api.ChatChange{Remember: new(!made.Remember)}))(t)
 		is(t, changed.Remember, !made.Remember, "changed %+v", changed)
-		is(t, must(s.ChangeChat(t.Context(), s.user, made.ID, history.ChatChange{Title: history.To("x")}))(t).Remember, changed.Remember, "then")
+		is(t, must(s.ChangeChat(t.Context(), s.user, made.ID, api.ChatChange{Title: api.To("x")}))(t).Remember, changed.Remember, "then")
 	}
 	turn := firstTurn("Forget this.")
 	turn.Temporary = true
@@ -408,7 +408,7 @@ func TestTemporaryChats(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		chat := s.newChat(1)
 		id := r.said(fmt.Sprintf("Plays the cello: %v.", keep), s.message(chat, 1))
-		noError(t, s.DeleteChat(t.Context(), s.user, chat, history.ChatDeletion{KeepMemories: keep}))
+		noError(t, s.DeleteChat(t.Context(), s.user, chat, api.ChatDeletion{KeepMemories: keep}))
 		kept, err := r.memories.FindMemory(t.Context(), s.user, id)
 		if keep {
 			is(t, tuple(err, kept.Origin, len(kept.Sources), kept.SourceSessionID == nil), tuple(nil, "user", 0, true), "kept")

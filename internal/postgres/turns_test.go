@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
@@ -272,7 +272,7 @@ func TestSameClientMessageAtOnce(t *testing.T) {
 }
 
 // why reads what a reply was made of.
-func (b *bed) why(messageID uuid.UUID) history.Why {
+func (b *bed) why(messageID uuid.UUID) api.Why {
 	b.t.Helper()
 	return must(b.searches().WhyReply(b.t.Context(), b.user, messageID))(b.t)
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 // How many items the commands show.
@@ -105,7 +105,7 @@ func (t *talk) sessions(ctx context.Context, _ string) error {
 }
 
 // ChatLine formats a chat as one line.
-func ChatLine(chat history.Chat) string {
+func ChatLine(chat api.Chat) string {
 	title := cmp.Or(Shorten(OneLine(chat.Title), maxTitleColumns), "(no title)")
 	if chat.Expired {
 		title += "  (expired)"
@@ -196,8 +196,8 @@ func countOf(text string, otherwise int) (int, error) {
 		return otherwise, nil
 	}
 	number, err := strconv.Atoi(text)
-	if err != nil || number < 1 || number > history.MaxMessages {
-		return 0, fmt.Errorf("1 to %d messages", history.MaxMessages)
+	if err != nil || number < 1 || number > api.MaxMessages {
+		return 0, fmt.Errorf("1 to %d messages", api.MaxMessages)
 	}
 	return number, nil
 }
@@ -239,7 +239,7 @@ func (t *talk) show(ctx context.Context, count int) error {
 }
 
 // MessageText formats a message for a person, with a line end.
-func MessageText(message history.Message) string {
+func MessageText(message api.Message) string {
 	who := cmp.Or(map[string]string{"user": "you", "assistant": "reply"}[message.Role], Clean(message.Role))
 	if message.Pinned {
 		who += " (pinned)"
@@ -281,7 +281,7 @@ func (t *talk) search(ctx context.Context, words string) error {
 	}
 	t.listed = nil
 	for i, result := range found {
-		t.listed = append(t.listed, history.Chat{ID: result.ChatID})
+		t.listed = append(t.listed, api.Chat{ID: result.ChatID})
 		t.print("%3d  %s  %s: %s\n     %s\n", i+1, result.CreatedAt.Local().Format("2006-01-02 15:04"),
 			Shorten(OneLine(result.ChatTitle), maxTitleColumns), OneLine(result.Role), OneLine(result.Text))
 	}
@@ -320,7 +320,7 @@ func (t *talk) why(ctx context.Context, _ string) error {
 	return errors.New("there is no reply among the last messages")
 }
 
-func (t *talk) printWhy(why history.Why) {
+func (t *talk) printWhy(why api.Why) {
 	receipt := why.Receipt
 	if receipt == nil {
 		t.print("There is no receipt of this reply.\n")
@@ -364,7 +364,7 @@ func (t *talk) printWhy(why history.Why) {
 	}
 }
 
-func (t *talk) printTurn(turn history.WhyTurn) {
+func (t *talk) printTurn(turn api.WhyTurn) {
 	for _, message := range turn.Messages {
 		t.print("%s  %s: %s\n", message.CreatedAt.Local().Format(time.DateOnly), OneLine(message.Role), OneLine(*cmp.Or(message.Content, new(string))))
 	}

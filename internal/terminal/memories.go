@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/api"
 )
 
 const memoriesShown = 50
 
 // MemoryLine formats a memory as one line.
-func MemoryLine(memory history.Memory) string {
+func MemoryLine(memory api.Memory) string {
 	notes := []string{memory.MemoryType}
 	if memory.Status != "active" {
 		notes = append(notes, memory.Status)

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -47,9 +47,9 @@ type talk struct {
 	editor *editor
 	chatID uuid.UUID
 	// listed are the chats that /sessions showed last.
-	listed []history.Chat
+	listed []api.Chat
 	// remembered are the memories that /memories showed last.
-	remembered []history.Memory
+	remembered []api.Memory
 }
 
 // Run reads lines until Ctrl-D, /quit, or the end of the input or of ctx.

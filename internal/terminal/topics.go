@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/api"
 )
 
 const topicsShown = 1000
 
 // TopicLine formats a topic as one line, with its number.
-func TopicLine(topic history.Topic) string {
+func TopicLine(topic api.Topic) string {
 	notes := []string{counted(topic.MessageCount, "message"), "last " + topic.LastActiveAt.Local().Format(time.DateOnly), topic.MemoryType}
 	if topic.State != "active" {
 		notes = append(notes, topic.State)
@@ -67,7 +67,7 @@ func (t *talk) topic(ctx context.Context, number int, title string) error {
 	return fmt.Errorf("/topics has no number %d", number)
 }
 
-func (t *talk) showTopic(ctx context.Context, topic history.Topic) error {
+func (t *talk) showTopic(ctx context.Context, topic api.Topic) error {
 	said, err := t.Client.TopicContext(ctx, t.chatID, topic.ID)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (t *talk) showTopic(ctx context.Context, topic history.Topic) error {
 		t.print("     tags: %s\n", OneLine(strings.Join(topic.Tags, ", ")))
 	}
 	for _, message := range said.Messages {
-		t.print("%s", MessageText(history.Message{Role: message.Role, Content: message.Content, Status: "complete"}))
+		t.print("%s", MessageText(api.Message{Role: message.Role, Content: message.Content, Status: "complete"}))
 	}
 	return nil
 }

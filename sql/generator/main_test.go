@@ -73,11 +73,11 @@ func TestWhatIsWrittenOfAQuery(t *testing.T) {
 			"type ARow struct {\n\tTags             []string\n\tReplyID, OtherID uuid.NullUUID\n}",
 		},
 		"ours": {
-			oneQuery("A", ":many", `" row: history.Chat"`, "", id+", "+title),
-			"import \"github.com/arcoscribe/throughline/internal/postgres/query\"\nvar A = query.Bare[history.Chat](`",
+			oneQuery("A", ":many", `" row: api.Chat"`, "", id+", "+title),
+			"import \"github.com/arcoscribe/throughline/internal/postgres/query\"\nvar A = query.Bare[api.Chat](`",
 		},
 		"ours with a column": {
-			oneQuery("A", ":many", `" row: history.Chat + score"`, "", id+", "+score),
+			oneQuery("A", ":many", `" row: api.Chat + score"`, "", id+", "+score),
 			"type ARow struct {\n\thistory.Chat\n\tScore string\n}",
 		},
 		"another query's": {

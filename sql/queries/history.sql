@@ -2,14 +2,14 @@
 -- A chat is expired from expires_at on.
 
 -- name: ReadChat :one
--- row: history.Chat
+-- row: api.Chat
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = sqlc.arg(chat_id);
 
 -- name: ListChats :many
--- row: history.Chat + activity, as_of
+-- row: api.Chat + activity, as_of
 -- Pages of a user's chats by last activity. There is no index on it, because every message would have to update it; each page
 -- reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them. All pages use the order at the time of
 -- the first page (as_of): the messages tell the activity at that time of a chat that was active later. Newer chats come first.
@@ -53,7 +53,7 @@ update public.chats c
 delete from public.chats where id = sqlc.arg(chat_id);
 
 -- name: CountOldChats :one
--- row: history.Pruned
+-- row: api.Pruned
 -- What PruneChats would delete.
 with old as (
   select c.id, c.message_count, greatest(c.last_message_at, c.created_at) as activity
@@ -65,7 +65,7 @@ select count(*) as chats, coalesce(sum(old.message_count), 0)::bigint as message
   from old;
 
 -- name: PruneChats :one
--- row: history.Pruned
+-- row: api.Pruned
 -- If a turn holds a chat's row, Postgres waits for it and then checks the chat's activity again.
 with gone as (
   delete from public.chats c
@@ -106,7 +106,7 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
 select version, cleared_seq, stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
 
 -- name: ListFiles :many
--- row: history.File
+-- row: api.File
 -- Each content once, with the last message that brought it, the latest first. The contents themselves are
 -- included until max_bytes is reached.
 with brought as (
@@ -132,7 +132,7 @@ select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths
  order by o.seq desc, o.place desc;
 
 -- name: ListMessagesBefore :many
--- row: history.Message
+-- row: api.Message
 -- The newest messages before a seq, newest first: an index range, read backwards.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -145,7 +145,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
  limit sqlc.arg(most)::int;
 
 -- name: ListMessagesAfter :many
--- row: history.Message
+-- row: api.Message
 -- The oldest messages after a seq, oldest first.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
@@ -187,7 +187,7 @@ select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id,
 on conflict (id) do nothing;
 
 -- name: FindStoredMessages :many
--- row: history.Message + place
+-- row: api.Message + place
 -- Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 -- and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
@@ -219,7 +219,7 @@ update public.messages m
    and (sqlc.narg(rating)::int is null or m.rating is distinct from sqlc.narg(rating)::int);
 
 -- name: FindMessage :one
--- row: history.Message
+-- row: api.Message
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)

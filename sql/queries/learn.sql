@@ -58,7 +58,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  order by m.seq desc limit sqlc.arg(most)::int;
 
 -- name: ReadShown :many
--- row: learn.Shown
+-- row: longterm.Shown
 -- The memories that the prompts of replies held which were not read yet.
 select m.id as reply_id, o.id as memory_id, o.content
   from throughline.own_messages m
@@ -79,7 +79,7 @@ update throughline.own_briefs b set extract_due_at = null
 select version from throughline.own_memory_users;
 
 -- name: SimilarMemories :many
--- row: consolidate.Known + candidate
+-- row: longterm.Known + candidate
 -- embedding '' stands for none.
 select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_place,
        coalesce(s.words_rank, 0)::int as words_place,
@@ -209,7 +209,7 @@ returning b.chat_id;
 select b.chat_id, b.extracted_seq from public.conversation_briefs b where b.chat_id = any (sqlc.arg(chat_ids)::uuid[]);
 
 -- name: ReadExtractionState :one
--- row: history.Extraction + extracted_seq, whole_seq
+-- row: api.Extraction + extracted_seq, whole_seq
 -- As the user. whole_seq is the last message before a running reply's turn; with the last row of the ledger.
 select b.extracted_seq,
        coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,

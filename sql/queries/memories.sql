@@ -16,7 +16,7 @@ select f.active::int as active, coalesce(m.id, '00000000-0000-0000-0000-00000000
  order by f.place::int;
 
 -- name: FindMemories :many
--- row: memories.Candidate
+-- row: longterm.Found
 -- As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
 select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision,
        coalesce(m.last_accessed, m.recorded_at) as last_used, s.sources,

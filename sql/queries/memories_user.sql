@@ -14,7 +14,7 @@ select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, s
 insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing;
 
 -- name: ListMemories :many
--- row: history.Memory
+-- row: api.Memory
 -- With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -38,7 +38,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  limit sqlc.arg(most)::int;
 
 -- name: SearchMemories :many
--- row: history.Memory + score
+-- row: api.Memory + score
 -- The same for words: each word of the memory counts by its rarity among the user's memories. A word that most of them
 -- have says nothing, unless the others say nothing either. The s of "user's" says nothing at all. A memory whose vector is as
 -- near to the question's as least, or nearer, counts as if it held a word that no other has.
@@ -87,7 +87,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  limit sqlc.arg(most)::int;
 
 -- name: FindMemory :one
--- row: history.Memory
+-- row: api.Memory
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
@@ -197,14 +197,14 @@ delete from public.memories m
  where m.user_id = (select auth.uid()) and m.id = seen.id and m.version = seen.version;
 
 -- name: MemoryRevisions :many
--- row: history.MemoryRevision
+-- row: api.MemoryRevision
 select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
   from public.memory_revisions
  where user_id = (select auth.uid()) and memory_id = sqlc.arg(id)::uuid
  order by version;
 
 -- name: CountMemories :one
--- row: history.DeletedMemories
+-- row: api.DeletedMemories
 select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
        (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
        (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
@@ -221,7 +221,7 @@ select throughline.skip_extraction(unread.id)::uuid as extraction
 delete from public.memories m where m.user_id = (select auth.uid());
 
 -- name: ReadMemorySettings :one
--- row: history.MemorySettings
+-- row: api.MemorySettings
 select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid());
 
 -- name: ChangeMemorySettings :execrows

@@ -1,7 +1,7 @@
 -- name: SearchMessages :many
--- row: history.SearchResult + headline
+-- row: api.SearchResult + headline
 -- as_question also searches without English stop words; the stems are the same. A query without words, such
--- as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (history.MarkStart); in a
+-- as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (api.MarkStart); in a
 -- message they are replaced by U+FFFD. Only returned rows get a headline, because making one reads the whole
 -- text. Each row is looked up by its id: under the policies Postgres expects few and would read all of the user's.
 with asked as (

@@ -1,5 +1,5 @@
 -- name: CountUsage :one
--- row: history.Stats
+-- row: api.Stats
 -- Totals of the transaction's user; row level security hides other users' rows. An app may write anything to
 -- metadata, so only numbers in a plausible range are added up.
 with said as (

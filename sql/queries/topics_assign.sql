@@ -30,7 +30,7 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
  order by t.number for update;
 
 -- name: AssignReadTurns :many
--- row: assign.Turn
+-- row: topics.Turn
 -- The first turns without a topic, and those that have a vector of the model now and had none when their
 -- topic was chosen; '' stands for no model. With the turn before each, whether that and the turn after it wait for a
 -- vector, and what its messages say of importance.
@@ -206,13 +206,13 @@ select t.chat_id, t.id from due d join public.topics t on t.id = d.id
  order by t.chat_id, t.number limit 200;
 
 -- name: AssignLookAtFading :many
--- row: assign.Faded
+-- row: topics.Faded
 -- The next chats whose topics may have faded. As the server itself.
 select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as at, f.crowded::bool as crowded
   from throughline.look_at_fading(sqlc.arg(after_at)::timestamptz, sqlc.arg(after)::uuid, sqlc.arg(max_topics)::int, sqlc.arg(most)::int) f;
 
 -- name: AssignLookAtAlike :many
--- row: assign.Compared
+-- row: topics.Compared
 -- The next chats whose topics have changed since they were compared. As the server itself.
 select a.chat_id::uuid as chat_id, a.alike::bool as alike
   from throughline.look_at_alike(sqlc.arg(model)::text, sqlc.arg(cosine)::float8, sqlc.arg(after)::uuid, sqlc.arg(most)::int) a;

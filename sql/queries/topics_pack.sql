@@ -2,7 +2,7 @@
 -- the chat's owner.
 
 -- name: PackRead :one
--- row: pack.Snapshot
+-- row: topics.CompactSnapshot
 -- A topic as a compaction finds it. No row: there is no such topic.
 select t.version, t.state,
        (t.state = 'active' and not exists (

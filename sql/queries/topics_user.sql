@@ -39,7 +39,7 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
  limit sqlc.arg(most)::int;
 
 -- name: UserTopicFind :one
--- row: history.OneTopic + inactive_seconds
+-- row: api.OneTopic + inactive_seconds
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
@@ -60,7 +60,7 @@ update public.topics t
    and t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid()) and t.id = sqlc.arg(topic_id)::uuid;
 
 -- name: UserTopicCounts :one
--- row: history.TopicStats
+-- row: api.TopicStats
 -- How many messages are packed and how many are not, of at most one topic.
 select t.id as topic_id, t.title as topic_title, said.active::int as active_messages, said.compressed::int as compressed_messages,
        (said.active + said.compressed)::int as total_messages, coalesce(t.summary, '') <> '' as has_summary, t.importance as importance_score, t.access_count,
@@ -89,7 +89,7 @@ select t.id, said.compressed::int as compressed, said.roles::text[] as roles, sa
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
 -- name: UserTopicContext :many
--- row: history.ContextMessage
+-- row: api.ContextMessage
 -- The summary of a topic as a system message with seq 0, and the active messages. The current topic is one that was talked
 -- about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
 -- are the chat's latest messages.

@@ -11,13 +11,13 @@ select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, co
  limit 1;
 
 -- name: ReadWhyBrief :one
--- row: history.WhyBrief
+-- row: api.WhyBrief
 select r.version, r.kind, r.created_at, r.global_summary as text
   from public.conversation_brief_revisions r
  where r.chat_id = sqlc.arg(chat_id) and r.version = sqlc.arg(version);
 
 -- name: ReadWhyRecalled :many
--- row: history.WhyMessage + chat_id, title, turn
+-- row: api.WhyMessage + chat_id, title, turn
 -- What is left of the turns that begin with these messages: up to the next message of the user.
 select t.chat_id::uuid as chat_id, c.title, t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
   from (select unnest(sqlc.arg(chat_ids)::uuid[]) as chat_id, unnest(sqlc.arg(seqs)::bigint[]) as seq,
@@ -30,7 +30,7 @@ select t.chat_id::uuid as chat_id, c.title, t.seq::bigint as turn, m.id as messa
  order by t.place, m.seq;
 
 -- name: ReadWhyMemories :many
--- row: history.WhyMemory
+-- row: api.WhyMemory
 -- What is left of memories, in the order of the ids, with their sources.
 select m.id, m.content, m.status,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote,
@@ -41,11 +41,11 @@ select m.id, m.content, m.status,
  order by i.place;
 
 -- name: ReadWhyTopic :one
--- row: history.WhyTopic
+-- row: api.WhyTopic
 select t.id, t.title, t.summary, t.state from public.topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
 
 -- name: ReadWhyRecent :many
--- row: history.WhyMessage
+-- row: api.WhyMessage
 -- The messages of so many turns before a question, of those that the brief did not cover.
 select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m
@@ -58,7 +58,7 @@ select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
  order by m.seq;
 
 -- name: ListBriefRevisions :many
--- row: history.BriefRevision
+-- row: api.BriefRevision
 -- The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as text,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at

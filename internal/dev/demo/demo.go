@@ -19,10 +19,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -163,7 +163,7 @@ func (p *player) say(ctx context.Context, content string) (Turn, error) {
 
 // report prints the brief's versions, the latest one whole, and the bill.
 func (p *player) report(ctx context.Context, took time.Duration) error {
-	var page history.BriefRevisionPage
+	var page api.BriefRevisionPage
 	if err := call(ctx, p.Client, http.MethodGet, client.ChatPath(p.chat, "/memory/revisions"), nil, nil, &page); err != nil {
 		return err
 	}

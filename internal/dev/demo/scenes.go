@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/terminal"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
@@ -75,7 +75,7 @@ func (o Options) showMemories(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var read history.Extraction
+	var read api.Extraction
 	err = call(ctx, o.Client, http.MethodPost, client.ChatPath(told, "/extract"), nil, map[string]any{}, &read)
 	if client.IsCode(err, fault.MemoryOff) {
 		fmt.Fprintln(o.Out, "    The server keeps no memories (LONG_TERM_MEMORY=false).")
@@ -143,7 +143,7 @@ func (o Options) awaitBow(ctx context.Context, chat uuid.UUID, state string) err
 	defer cancel()
 	for {
 		topics, err := o.Client.Topics(ctx, chat, nil)
-		isThere := func(t history.Topic) bool { return strings.HasPrefix(t.Title, bowTitle) && t.State == state }
+		isThere := func(t api.Topic) bool { return strings.HasPrefix(t.Title, bowTitle) && t.State == state }
 		if at := slices.IndexFunc(topics, isThere); err == nil && at >= 0 {
 			t := topics[at]
 			fmt.Fprintf(o.Out, "  %d topics; %q is %s, priority %.2f, half-life %g days\n",

@@ -13,9 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	consolidator "github.com/arcoscribe/throughline/internal/memory/consolidate"
-	extractor "github.com/arcoscribe/throughline/internal/memory/extract"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 )
 
 // extractionText is the input of an extraction, to the letter.
@@ -115,16 +113,16 @@ func TestFactsPassTheGate(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
 	for said, want := range told {
-		in := extractor.Input{New: []extractor.Message{
+		in := longterm.Input{New: []longterm.Message{
 			{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: said, SaidAt: at},
 			{ID: uuid.New(), Seq: 2, Role: memory.RoleAssistant, Content: "Noted.", SaidAt: at},
 		}}
-		facts, err := extractor.Parse(asJSON(extract)(&Request{Text: extractor.Write(in)}))
+		facts, err := longterm.ParseFacts(asJSON(extract)(&Request{Text: longterm.WriteInput(in)}))
 		if err != nil {
 			t.Errorf("%s: %v", said, err)
 			continue
 		}
-		verdict := extractor.Gate(in, facts)
+		verdict := longterm.Gate(in, facts)
 		if len(verdict.Dropped) > 0 || len(verdict.Candidates) != strings.Count(want, " / ")+1 {
 			t.Errorf("%s: dropped %v of %v", said, verdict.Dropped, facts)
 		}
@@ -205,20 +203,20 @@ func TestDecisionsPassTheRules(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
 	for _, c := range compared {
-		candidate := extractor.Candidate{
-			Fact: c.candidate, Type: memories.Fact, Confidence: 0.9, Evidence: []extractor.Evidence{{MessageID: uuid.New(), SaidAt: at, Alone: true}},
+		candidate := longterm.Candidate{
+			Fact: c.candidate, Type: longterm.Fact, Confidence: 0.9, Evidence: []longterm.Evidence{{MessageID: uuid.New(), SaidAt: at, Alone: true}},
 		}
-		known := consolidator.Known{WordsPlace: 1, Memory: memories.Memory{
-			ID: uuid.New(), Content: c.memory, Type: memories.Fact, Status: memories.Active, SaidAt: at.AddDate(0, -1, 0),
+		known := longterm.Known{WordsPlace: 1, Memory: longterm.Memory{
+			ID: uuid.New(), Content: c.memory, Type: longterm.Fact, Status: longterm.Active, SaidAt: at.AddDate(0, -1, 0),
 		}}
-		question, decided := consolidator.Settle([]extractor.Candidate{candidate}, [][]consolidator.Known{{known}}, consolidator.Rules{})
+		question, decided := longterm.Settle([]longterm.Candidate{candidate}, [][]longterm.Known{{known}}, longterm.Rules{})
 		if question.Open() > 0 {
-			answers, err := consolidator.Parse(consolidate(&Request{Text: consolidator.Write(question)}))
+			answers, err := longterm.ParseAnswers(consolidate(&Request{Text: longterm.WriteQuestion(question)}))
 			if err != nil {
 				t.Errorf("%s / %s: %v", c.candidate, c.memory, err)
 				continue
 			}
-			decided = consolidator.Validate(question, answers)
+			decided = longterm.Validate(question, answers)
 		}
 		if len(decided) != 1 || string(decided[0].Action) != c.want {
 			t.Errorf("%s / %s: %+v, want %s", c.candidate, c.memory, decided, c.want)

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/testkit/golden"
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/testkit/golden"
 )
 
 // twentyFive topics, each a day older than the next, with more accesses every fifth.
@@ -146,10 +147,10 @@ func TestAssignmentsAddUp(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := &Chat{Settings: Defaults(), ByMeaning: ByMeaning{Model: "m", Scale: evenScale}}
-		chosen := make([]Turn, 40)
+		chosen := make([]Indexed, 40)
 		moved := map[uuid.UUID][][]float32{}
 		open := map[int]bool{}
-		play := func(n int, next *Turn) {
+		play := func(n int, next *Indexed) {
 			before := uuid.Nil
 			if n > 0 {
 				before = chosen[n-1].TopicID
@@ -164,7 +165,7 @@ func TestAssignmentsAddUp(t *testing.T) {
 			}
 		}
 		for n := range chosen {
-			chosen[n] = Turn{Seq: int64(2*n + 1), LastSeq: int64(2*n + 2), SaidAt: goldenNow.Add(time.Duration(n) * time.Hour), Messages: 1 + r.IntN(3),
+			chosen[n] = Indexed{Seq: int64(2*n + 1), LastSeq: int64(2*n + 2), SaidAt: goldenNow.Add(time.Duration(n) * time.Hour), Messages: 1 + r.IntN(3),
 				Question: "How should I rosin the bow?"}
 			switch r.IntN(4) {
 			case 0:
@@ -174,14 +175,14 @@ func TestAssignmentsAddUp(t *testing.T) {
 			default:
 				chosen[n].Vector = unit(r)
 			}
-			play(n, []*Turn{nil, {Question: "Which rosin do I need now?", Vector: unit(r)}}[r.IntN(2)])
+			play(n, []*Indexed{nil, {Question: "Which rosin do I need now?", Vector: unit(r)}}[r.IntN(2)])
 		}
 		for n := range chosen {
 			if open[n] && chosen[n].Vector == nil {
 				chosen[n].Vector = unit(r)
 			}
 			if open[n] {
-				play(n, &Turn{Question: "Which rosin do I need now?", Vector: unit(r)})
+				play(n, &Indexed{Question: "Which rosin do I need now?", Vector: unit(r)})
 			}
 		}
 		checkCounts(t, seed, c, chosen, moved)
@@ -192,7 +193,7 @@ func unit(r *rand.Rand) []float32 {
 	return [][]float32{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {.6, .8, 0}, {0, .8, .6}}[r.IntN(5)]
 }
 
-func checkCounts(t *testing.T, seed uint64, c *Chat, turns []Turn, moved map[uuid.UUID][][]float32) {
+func checkCounts(t *testing.T, seed uint64, c *Chat, turns []Indexed, moved map[uuid.UUID][][]float32) {
 	t.Helper()
 	for _, topic := range c.Topics {
 		messages, held := 0, 0

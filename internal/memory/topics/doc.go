@@ -1,5 +1,8 @@
-// Package topics holds the rules of a chat's topics: which topic a turn belongs to, how topics fade and strengthen, which
-// are packed away or merged, what their archive looks like, and how a prompt shows one. It is pure: it reads no clock and
-// no database. docs/memory.md explains the rules; their constants are those of the topic memory that the project began
-// with.
+// Package topics keeps the topics of a chat: which topic a turn belongs to, how topics fade and strengthen, which are
+// packed away or merged, and how a prompt shows one. These rules are pure: they read no clock and no database.
+// docs/memory.md explains them.
+//
+// Three parts work by them. The [Assigner] gives turns their topics, and asks no model: the vectors are those of the
+// turns. The [Compactor] adds the old messages of a topic to its summary, as a fold adds turns to a brief. The [Rewriter]
+// makes questions stand alone: "and in winter?" becomes what somebody would ask who has not read the chat.
 package topics

@@ -136,7 +136,7 @@ func (p *play) play(t *testing.T, out *strings.Builder, line, after string) {
 
 // played is a turn of the script.
 type played struct {
-	Turn
+	Indexed
 
 	alone bool // it is not joined to the turn before
 }
@@ -150,7 +150,7 @@ func (p *play) turn(t *testing.T, line string) *played {
 	}
 	words := strings.Fields(fields)
 	seq := int64(number(t, words[0]))
-	turn := &played{Turn: Turn{
+	turn := &played{Indexed: Indexed{
 		Seq: seq, LastSeq: seq + 1, SaidAt: goldenNow.Add(time.Duration(seq) * time.Hour), Question: question, Messages: 2, Vector: vectorOf(t, words[1]),
 	}}
 	for _, flag := range words[2:] {
@@ -175,15 +175,15 @@ func (p *play) turn(t *testing.T, line string) *played {
 }
 
 func (p *play) assign(out *strings.Builder, turn, after *played) {
-	var next *Turn
+	var next *Indexed
 	if after != nil {
-		next = &after.Turn
+		next = &after.Indexed
 	}
 	before := p.turns[turn.Seq-2]
 	if turn.alone {
 		before = uuid.Nil
 	}
-	d := p.Assign(turn.Turn, next, before)
+	d := p.Assign(turn.Indexed, next, before)
 	p.turns[turn.Seq] = d.Topic.ID
 	fmt.Fprintf(out, "%2d %-9s %d", turn.Seq, d.How, d.Topic.Number)
 	if d.Similarity > 0 {

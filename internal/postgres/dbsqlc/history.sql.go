@@ -2,14 +2,14 @@
 
 package dbsqlc
 
-import "github.com/arcoscribe/throughline/internal/history"
+import "github.com/arcoscribe/throughline/internal/api"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 import "time"
 
 // Listing, changing and deleting chats and messages, with the user's rights: other users' rows are invisible.
 // A chat is expired from expires_at on.
-var ReadChat = query.Single[uuid.UUID, history.Chat](`-- name: ReadChat :one
+var ReadChat = query.Single[uuid.UUID, api.Chat](`-- name: ReadChat :one
 
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
@@ -17,7 +17,7 @@ select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.
  where c.id = $1`)
 
 type ListChatsRow struct {
-	history.Chat
+	api.Chat
 	Activity, AsOf time.Time
 }
 
@@ -91,7 +91,7 @@ var DeleteChat = query.Single[uuid.UUID, struct{}](`-- name: DeleteChat :execrow
 delete from public.chats where id = $1`)
 
 // What PruneChats would delete.
-var CountOldChats = query.Fields[CountOldChatsParams, history.Pruned](`-- name: CountOldChats :one
+var CountOldChats = query.Fields[CountOldChatsParams, api.Pruned](`-- name: CountOldChats :one
 with old as (
   select c.id, c.message_count, greatest(c.last_message_at, c.created_at) as activity
     from public.chats c
@@ -106,7 +106,7 @@ type CountOldChatsParams struct {
 }
 
 // If a turn holds a chat's row, Postgres waits for it and then checks the chat's activity again.
-var PruneChats = query.Fields[PruneChatsParams, history.Pruned](`-- name: PruneChats :one
+var PruneChats = query.Fields[PruneChatsParams, api.Pruned](`-- name: PruneChats :one
 with gone as (
   delete from public.chats c
    where greatest(c.last_message_at, c.created_at) < now() - make_interval(days => $2::int)
@@ -162,7 +162,7 @@ select version, cleared_seq, stale from public.conversation_briefs where chat_id
 
 // Each content once, with the last message that brought it, the latest first. The contents themselves are
 // included until max_bytes is reached.
-var ListFiles = query.Fields[ListFilesParams, history.File](`-- name: ListFiles :many
+var ListFiles = query.Fields[ListFilesParams, api.File](`-- name: ListFiles :many
 with brought as (
   select f.sha256, f.path, f.message_id, m.seq, f.place, m.created_at,
          row_number() over (partition by f.sha256 order by m.seq desc, f.place desc) as nth
@@ -193,7 +193,7 @@ type ListFilesParams struct {
 }
 
 // The newest messages before a seq, newest first: an index range, read backwards.
-var ListMessagesBefore = query.Fields[ListMessagesBeforeParams, history.Message](`-- name: ListMessagesBefore :many
+var ListMessagesBefore = query.Fields[ListMessagesBeforeParams, api.Message](`-- name: ListMessagesBefore :many
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -211,7 +211,7 @@ type ListMessagesBeforeParams struct {
 }
 
 // The oldest messages after a seq, oldest first.
-var ListMessagesAfter = query.Fields[ListMessagesAfterParams, history.Message](`-- name: ListMessagesAfter :many
+var ListMessagesAfter = query.Fields[ListMessagesAfterParams, api.Message](`-- name: ListMessagesAfter :many
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -271,7 +271,7 @@ type StoreMessagesParams struct {
 }
 
 type FindStoredMessagesRow struct {
-	history.Message
+	api.Message
 	Place int
 }
 
@@ -319,7 +319,7 @@ type ChangeMessageParams struct {
 	MessageID     uuid.UUID
 }
 
-var FindMessage = query.Single[uuid.UUID, history.Message](`-- name: FindMessage :one
+var FindMessage = query.Single[uuid.UUID, api.Message](`-- name: FindMessage :one
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)

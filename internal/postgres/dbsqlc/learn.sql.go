@@ -3,9 +3,8 @@
 package dbsqlc
 
 import "encoding/json"
-import "github.com/arcoscribe/throughline/internal/history"
-import "github.com/arcoscribe/throughline/internal/memory/consolidate"
-import "github.com/arcoscribe/throughline/internal/memory/learn"
+import "github.com/arcoscribe/throughline/internal/api"
+import "github.com/arcoscribe/throughline/internal/memory/longterm"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 import "time"
@@ -92,7 +91,7 @@ type ReadBeforeParams struct {
 }
 
 // The memories that the prompts of replies held which were not read yet.
-var ReadShown = query.Single[uuid.UUID, learn.Shown](`-- name: ReadShown :many
+var ReadShown = query.Single[uuid.UUID, longterm.Shown](`-- name: ReadShown :many
 select m.id as reply_id, o.id as memory_id, o.content
   from throughline.own_messages m
  cross join lateral jsonb_array_elements_text(
@@ -112,7 +111,7 @@ var ReadMemoryVersion = query.Bare[int64](`-- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users`)
 
 type SimilarMemoriesRow struct {
-	consolidate.Known
+	longterm.Known
 	Candidate int
 }
 
@@ -346,7 +345,7 @@ var ReadExtracted = query.Single[[]uuid.UUID, ReadExtractedRow](`-- name: ReadEx
 select b.chat_id, b.extracted_seq from public.conversation_briefs b where b.chat_id = any ($1::uuid[])`)
 
 type ReadExtractionStateRow struct {
-	history.Extraction
+	api.Extraction
 	ExtractedSeq, WholeSeq int64
 }
 

@@ -3,7 +3,7 @@
 package dbsqlc
 
 import "github.com/arcoscribe/throughline/internal/memory"
-import "github.com/arcoscribe/throughline/internal/memory/memories"
+import "github.com/arcoscribe/throughline/internal/memory/longterm"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
@@ -34,7 +34,7 @@ type ReadFirstMemoriesParams struct {
 }
 
 // As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
-var FindMemories = query.Fields[FindMemoriesParams, memories.Candidate](`-- name: FindMemories :many
+var FindMemories = query.Fields[FindMemoriesParams, longterm.Found](`-- name: FindMemories :many
 select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_from, m.valid_to, coalesce(m.valid_precision, '') as precision,
        coalesce(m.last_accessed, m.recorded_at) as last_used, s.sources,
        f.by_words::real as words, f.rarest::int as rarest, f.of::int as "all", coalesce(f.cosine, 0)::real as cosine,

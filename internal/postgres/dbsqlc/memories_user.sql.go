@@ -3,7 +3,7 @@
 package dbsqlc
 
 import "encoding/json"
-import "github.com/arcoscribe/throughline/internal/history"
+import "github.com/arcoscribe/throughline/internal/api"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/arcoscribe/throughline/internal/transfer/bundle"
 import "github.com/google/uuid"
@@ -30,7 +30,7 @@ var MakeOwnMemoryUser = query.Bare[struct{}](`-- name: MakeOwnMemoryUser :exec
 insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing`)
 
 // With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
-var ListMemories = query.Fields[ListMemoriesParams, history.Memory](`-- name: ListMemories :many
+var ListMemories = query.Fields[ListMemoriesParams, api.Memory](`-- name: ListMemories :many
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
@@ -60,7 +60,7 @@ type ListMemoriesParams struct {
 }
 
 type SearchMemoriesRow struct {
-	history.Memory
+	api.Memory
 	Score float64
 }
 
@@ -121,7 +121,7 @@ type SearchMemoriesParams struct {
 	Least                     float64
 }
 
-var FindMemory = query.Single[uuid.UUID, history.Memory](`-- name: FindMemory :one
+var FindMemory = query.Single[uuid.UUID, api.Memory](`-- name: FindMemory :one
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
@@ -270,13 +270,13 @@ type ForgetMemoriesParams struct {
 	Versions []int
 }
 
-var MemoryRevisions = query.Single[uuid.UUID, history.MemoryRevision](`-- name: MemoryRevisions :many
+var MemoryRevisions = query.Single[uuid.UUID, api.MemoryRevision](`-- name: MemoryRevisions :many
 select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
   from public.memory_revisions
  where user_id = (select auth.uid()) and memory_id = $1::uuid
  order by version`)
 
-var CountMemories = query.Bare[history.DeletedMemories](`-- name: CountMemories :one
+var CountMemories = query.Bare[api.DeletedMemories](`-- name: CountMemories :one
 select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
        (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
        (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
@@ -292,7 +292,7 @@ select throughline.skip_extraction(unread.id)::uuid as extraction
 var DeleteMemories = query.Bare[struct{}](`-- name: DeleteMemories :exec
 delete from public.memories m where m.user_id = (select auth.uid())`)
 
-var ReadMemorySettings = query.Bare[history.MemorySettings](`-- name: ReadMemorySettings :one
+var ReadMemorySettings = query.Bare[api.MemorySettings](`-- name: ReadMemorySettings :one
 select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid())`)
 
 var ChangeMemorySettings = query.Fields[ChangeMemorySettingsParams, struct{}](`-- name: ChangeMemorySettings :execrows

@@ -2,18 +2,18 @@
 
 package dbsqlc
 
-import "github.com/arcoscribe/throughline/internal/history"
+import "github.com/arcoscribe/throughline/internal/api"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 import "time"
 
 type SearchMessagesRow struct {
-	history.SearchResult
+	api.SearchResult
 	Headline string
 }
 
 // as_question also searches without English stop words; the stems are the same. A query without words, such
-// as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (history.MarkStart); in a
+// as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (api.MarkStart); in a
 // message they are replaced by U+FFFD. Only returned rows get a headline, because making one reads the whole
 // text. Each row is looked up by its id: under the policies Postgres expects few and would read all of the user's.
 var SearchMessages = query.Fields[SearchMessagesParams, SearchMessagesRow](`-- name: SearchMessages :many

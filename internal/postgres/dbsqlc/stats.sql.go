@@ -2,12 +2,12 @@
 
 package dbsqlc
 
-import "github.com/arcoscribe/throughline/internal/history"
+import "github.com/arcoscribe/throughline/internal/api"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 
 // Totals of the transaction's user; row level security hides other users' rows. An app may write anything to
 // metadata, so only numbers in a plausible range are added up.
-var CountUsage = query.Bare[history.Stats](`-- name: CountUsage :one
+var CountUsage = query.Bare[api.Stats](`-- name: CountUsage :one
 with said as (
   select count(*) as messages, sum(octet_length(m.content)) as bytes,
          sum(trunc(used.input)) filter (where used.input between 0 and 1000000000) as input,

@@ -3,7 +3,6 @@
 package dbsqlc
 
 import "encoding/json"
-import "github.com/arcoscribe/throughline/internal/memory/assign"
 import "github.com/arcoscribe/throughline/internal/memory/topics"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
@@ -59,7 +58,7 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
 // The first turns without a topic, and those that have a vector of the model now and had none when their
 // topic was chosen; ” stands for no model. With the turn before each, whether that and the turn after it wait for a
 // vector, and what its messages say of importance.
-var AssignReadTurns = query.Fields[AssignReadTurnsParams, assign.Turn](`-- name: AssignReadTurns :many
+var AssignReadTurns = query.Fields[AssignReadTurnsParams, topics.Turn](`-- name: AssignReadTurns :many
 with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = $2),
 waiting as materialized (
   (select i.seq, i.last_seq, i.said_at, i.topic_id, i.embedding, i.embedding_model
@@ -328,7 +327,7 @@ select t.chat_id, t.id from due d join public.topics t on t.id = d.id
  order by t.chat_id, t.number limit 200`)
 
 // The next chats whose topics may have faded. As the server itself.
-var AssignLookAtFading = query.Fields[AssignLookAtFadingParams, assign.Faded](`-- name: AssignLookAtFading :many
+var AssignLookAtFading = query.Fields[AssignLookAtFadingParams, topics.Faded](`-- name: AssignLookAtFading :many
 select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as at, f.crowded::bool as crowded
   from throughline.look_at_fading($1::timestamptz, $2::uuid, $3::int, $4::int) f`)
 
@@ -339,7 +338,7 @@ type AssignLookAtFadingParams struct {
 }
 
 // The next chats whose topics have changed since they were compared. As the server itself.
-var AssignLookAtAlike = query.Fields[AssignLookAtAlikeParams, assign.Compared](`-- name: AssignLookAtAlike :many
+var AssignLookAtAlike = query.Fields[AssignLookAtAlikeParams, topics.Compared](`-- name: AssignLookAtAlike :many
 select a.chat_id::uuid as chat_id, a.alike::bool as alike
   from throughline.look_at_alike($1::text, $2::float8, $3::uuid, $4::int) a`)
 

@@ -2,14 +2,14 @@
 
 package dbsqlc
 
-import "github.com/arcoscribe/throughline/internal/memory/pack"
+import "github.com/arcoscribe/throughline/internal/memory/topics"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
 // What compact_topic reads and writes, with what it takes to archive a topic and to unpack one. As a job, with the rights of
 // the chat's owner.
 // A topic as a compaction finds it. No row: there is no such topic.
-var PackRead = query.Fields[PackReadParams, pack.Snapshot](`-- name: PackRead :one
+var PackRead = query.Fields[PackReadParams, topics.CompactSnapshot](`-- name: PackRead :one
 
 select t.version, t.state,
        (t.state = 'active' and not exists (

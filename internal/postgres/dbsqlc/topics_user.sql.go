@@ -2,7 +2,7 @@
 
 package dbsqlc
 
-import "github.com/arcoscribe/throughline/internal/history"
+import "github.com/arcoscribe/throughline/internal/api"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 import "time"
@@ -61,7 +61,7 @@ type UserTopicSearchParams struct {
 }
 
 type UserTopicFindRow struct {
-	history.OneTopic
+	api.OneTopic
 	InactiveSeconds float64
 }
 
@@ -98,7 +98,7 @@ type UserTopicChangeParams struct {
 }
 
 // How many messages are packed and how many are not, of at most one topic.
-var UserTopicCounts = query.Fields[UserTopicCountsParams, history.TopicStats](`-- name: UserTopicCounts :one
+var UserTopicCounts = query.Fields[UserTopicCountsParams, api.TopicStats](`-- name: UserTopicCounts :one
 select t.id as topic_id, t.title as topic_title, said.active::int as active_messages, said.compressed::int as compressed_messages,
        (said.active + said.compressed)::int as total_messages, coalesce(t.summary, '') <> '' as has_summary, t.importance as importance_score, t.access_count,
        extract(epoch from now() - t.created_at)::float8 as age_seconds, extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
@@ -146,7 +146,7 @@ type UserTopicMessagesParams struct {
 // The summary of a topic as a system message with seq 0, and the active messages. The current topic is one that was talked
 // about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
 // are the chat's latest messages.
-var UserTopicContext = query.Fields[UserTopicContextParams, history.ContextMessage](`-- name: UserTopicContext :many
+var UserTopicContext = query.Fields[UserTopicContextParams, api.ContextMessage](`-- name: UserTopicContext :many
 with topic as (
   select t.id, t.summary, t.compacted_seq, $1::uuid is null as is_current, b.cleared_seq
     from public.topics t join public.conversation_briefs b on b.chat_id = t.chat_id

@@ -3,7 +3,7 @@
 package dbsqlc
 
 import "encoding/json"
-import "github.com/arcoscribe/throughline/internal/history"
+import "github.com/arcoscribe/throughline/internal/api"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
@@ -28,7 +28,7 @@ select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, co
  order by r.seq desc
  limit 1`)
 
-var ReadWhyBrief = query.Fields[ReadWhyBriefParams, history.WhyBrief](`-- name: ReadWhyBrief :one
+var ReadWhyBrief = query.Fields[ReadWhyBriefParams, api.WhyBrief](`-- name: ReadWhyBrief :one
 select r.version, r.kind, r.created_at, r.global_summary as text
   from public.conversation_brief_revisions r
  where r.chat_id = $1 and r.version = $2`)
@@ -39,7 +39,7 @@ type ReadWhyBriefParams struct {
 }
 
 type ReadWhyRecalledRow struct {
-	history.WhyMessage
+	api.WhyMessage
 	ChatID uuid.UUID
 	Title  string
 	Turn   int64
@@ -63,7 +63,7 @@ type ReadWhyRecalledParams struct {
 }
 
 // What is left of memories, in the order of the ids, with their sources.
-var ReadWhyMemories = query.Single[[]uuid.UUID, history.WhyMemory](`-- name: ReadWhyMemories :many
+var ReadWhyMemories = query.Single[[]uuid.UUID, api.WhyMemory](`-- name: ReadWhyMemories :many
 select m.id, m.content, m.status,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote,
                           'said_at', to_char(s.said_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) order by s.said_at, s.seq)
@@ -72,7 +72,7 @@ select m.id, m.content, m.status,
   join public.memories m on m.id = i.id
  order by i.place`)
 
-var ReadWhyTopic = query.Fields[ReadWhyTopicParams, history.WhyTopic](`-- name: ReadWhyTopic :one
+var ReadWhyTopic = query.Fields[ReadWhyTopicParams, api.WhyTopic](`-- name: ReadWhyTopic :one
 select t.id, t.title, t.summary, t.state from public.topics t where t.id = $1 and t.chat_id = $2`)
 
 type ReadWhyTopicParams struct {
@@ -80,7 +80,7 @@ type ReadWhyTopicParams struct {
 }
 
 // The messages of so many turns before a question, of those that the brief did not cover.
-var ReadWhyRecent = query.Fields[ReadWhyRecentParams, history.WhyMessage](`-- name: ReadWhyRecent :many
+var ReadWhyRecent = query.Fields[ReadWhyRecentParams, api.WhyMessage](`-- name: ReadWhyRecent :many
 select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m
  where m.chat_id = $1 and m.seq < $2 and m.token_count > 0 and m.superseded_by is null
@@ -98,7 +98,7 @@ type ReadWhyRecentParams struct {
 }
 
 // The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
-var ListBriefRevisions = query.Fields[ListBriefRevisionsParams, history.BriefRevision](`-- name: ListBriefRevisions :many
+var ListBriefRevisions = query.Fields[ListBriefRevisionsParams, api.BriefRevision](`-- name: ListBriefRevisions :many
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as text,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r

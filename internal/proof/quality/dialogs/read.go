@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
@@ -99,7 +99,7 @@ func asMemories(messages []message) (once []message) {
 	seen := map[string]bool{}
 	for _, m := range messages {
 		content := []rune(m.memory)
-		m.content = string(content[:min(len(content), memories.MaxContent)])
+		m.content = string(content[:min(len(content), longterm.MaxContent)])
 		if !seen[m.content] {
 			seen[m.content] = true
 			once = append(once, m)

@@ -18,7 +18,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
@@ -234,14 +234,14 @@ func (b *bench) asking() *recall.Questions {
 
 // memoriesByRules asks as a prompt does, without its bound of tokens.
 func (b *bench) memoriesByRules(meaning bool) ask {
-	config := memories.Config{Store: postgres.NewMemories(b.server)}
+	config := longterm.RetrieverConfig{Store: postgres.NewMemories(b.server)}
 	if meaning && b.embedder != nil {
 		config.Questions, config.NearEnough = b.asking(), .7
 	}
-	retriever := memories.New(config)
+	retriever := longterm.NewRetriever(config)
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
 		tooMany := memory.Memories{On: true, Active: memory.MostFirst + 1} // more than a prompt shows without a search
-		found := kit.Must(retriever.Retrieve(ctx, c.user, memories.Query{Text: q.text, Known: tooMany, Now: c.asked}))
+		found := kit.Must(retriever.Retrieve(ctx, c.user, longterm.Query{Text: q.text, Known: tooMany, Now: c.asked}))
 		for _, m := range found[:min(len(found), mostMemories)] {
 			seqs = append(seqs, c.memories[m.ID])
 		}
@@ -270,8 +270,8 @@ func (b *bench) byVectors(ctx context.Context, c *corpus, q question) (seqs []in
 func (b *bench) memoriesByVectors(least float64) ask {
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
 		vector := b.vector(ctx, q)
-		found := kit.Must(postgres.NewMemories(b.server).Candidates(ctx, c.user, memories.Ask{Vector: vector, PerWay: mostMemories}))
-		slices.SortFunc(found, func(a, b memories.Candidate) int { return cmp.Compare(b.Cosine, a.Cosine) })
+		found := kit.Must(postgres.NewMemories(b.server).Candidates(ctx, c.user, longterm.Ask{Vector: vector, PerWay: mostMemories}))
+		slices.SortFunc(found, func(a, b longterm.Found) int { return cmp.Compare(b.Cosine, a.Cosine) })
 		for i := range found {
 			if found[i].Cosine >= least {
 				seqs = append(seqs, c.memories[found[i].ID])

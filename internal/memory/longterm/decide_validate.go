@@ -1,0 +1,235 @@
+package longterm
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
+// Validate returns what becomes of each candidate of the question, in their order: the model's decision, where it keeps to
+// the rules, else Add.
+//
+//   - It can name the memories alone that the candidate was shown with.
+//   - What the user pinned or edited stays as it is: the candidate goes to the inbox.
+//   - What was said earlier does not supersede what was said later: it becomes history.
+//   - Noop says nothing new: no other name or number, no other date, no opposite.
+//   - Update keeps every name and number of both, adds none, and is one for each memory. One that says the candidate, with another number
+//     or month where the memory has one, is a Delete.
+//   - What the user only hinted at changes nothing.
+func Validate(q Question, answers []Answer) []Decision {
+	v := validation{Question: q, changed: map[uuid.UUID]bool{}, done: make([]*Decision, len(q.open))}
+	for _, s := range q.settled {
+		v.kept = append(v.kept, s.Memory)
+	}
+	chosen := v.choose(answers)
+	// A contradiction comes first: what it closes can be neither changed nor confirmed.
+	for _, decide := range []func(*open, []choice) *Decision{v.supersede, v.update, v.confirm, v.keep} {
+		for n := range v.open {
+			if v.done[n] == nil {
+				v.done[n] = decide(&v.open[n], chosen[n])
+			}
+		}
+	}
+	decisions := make([]Decision, 0, len(v.done))
+	for _, d := range v.done {
+		decisions = append(decisions, *d)
+	}
+	return decisions
+}
+
+type validation struct {
+	Question
+
+	changed map[uuid.UUID]bool // by Update or Delete
+	kept    []uuid.UUID        // confirmed without a model
+	done    []*Decision
+}
+
+// choice is an answer whose aliases are known.
+type choice struct {
+	action Action
+	memory *Known
+	merged string
+}
+
+// choose returns the usable choices for each candidate. Answers with an unknown alias, or with a memory that the candidate
+// was not shown with, are none.
+func (v *validation) choose(answers []Answer) [][]choice {
+	chosen := make([][]choice, len(v.open))
+	for _, a := range answers {
+		candidate, known := placeOfAlias(a.Candidate, "C", len(v.open)), placeOfAlias(a.Memory, "M", len(v.known))
+		if candidate < 0 || known < 0 {
+			continue
+		}
+		o, k, c := &v.open[candidate], &v.known[known], choice{Action(a.Action), &v.known[known], text.OneLine(a.Merged)}
+		if !slices.Contains(o.alike, k.ID) {
+			continue
+		}
+		if c.action == Update && replacesNumber(c.merged, k.Content, o) {
+			c.action = Delete
+		}
+		chosen[candidate] = append(chosen[candidate], c)
+	}
+	return chosen
+}
+
+// supersede decides for candidates that contradict memories.
+func (v *validation) supersede(o *open, choices []choice) *Decision {
+	var d *Decision
+	for _, c := range choices {
+		k := c.memory
+		if c.action != Delete || v.changed[k.ID] || slices.Contains(v.kept, k.ID) {
+			continue
+		}
+		switch {
+		case o.candidate.Inbox:
+			return conflict(o, k, doubtOf(&o.candidate))
+		case k.isTheUsers():
+			return conflict(o, k, ReasonConflict)
+		case isLater(k, &o.candidate):
+			return history(o, k)
+		case d == nil:
+			first := add(o.number, &o.candidate, ReasonChanged)
+			first.Action, first.Memory, first.ValidTo = Delete, k.ID, endOfKnown(k, &o.candidate)
+			d = &first
+		default:
+			d.Also = append(d.Also, k.ID)
+		}
+		v.changed[k.ID] = true
+	}
+	return d
+}
+
+// ask puts a candidate before the user.
+func ask(o *open, reason string) *Decision {
+	d := add(o.number, &o.candidate, reason)
+	d.Status, d.Reason = Inbox, reason
+	return &d
+}
+
+// conflict puts a candidate before the user that takes the place of a memory if they accept it.
+func conflict(o *open, k *Known, reason string) *Decision {
+	d := ask(o, reason)
+	d.ConflictsWith = k.ID
+	return d
+}
+
+// isLater reports whether a memory was said after a candidate.
+func isLater(k *Known, c *Candidate) bool {
+	return !c.SaidAt().IsZero() && k.SaidAt.After(c.SaidAt())
+}
+
+// history adds what was true until something was said that is known already.
+func history(o *open, k *Known) *Decision {
+	d := add(o.number, &o.candidate, ReasonEarlier)
+	d.Status, d.SupersededBy, d.Reason = Superseded, k.ID, ReasonEarlier
+	d.ValidTo = k.ValidFrom
+	if d.ValidTo.IsZero() || d.ValidTo.Before(o.candidate.ValidFrom) {
+		d.ValidTo = k.SaidAt
+	}
+	return &d
+}
+
+// endOfKnown returns until when a memory was true that a candidate contradicts: since when that is, else when it was said.
+func endOfKnown(k *Known, c *Candidate) time.Time {
+	if !c.ValidFrom.IsZero() && !c.ValidFrom.Before(k.ValidFrom) {
+		return c.ValidFrom
+	}
+	return c.SaidAt()
+}
+
+// update decides for candidates that say more than a memory.
+func (v *validation) update(o *open, choices []choice) *Decision {
+	for _, c := range choices {
+		k := c.memory
+		if c.action != Update || v.changed[k.ID] {
+			continue
+		}
+		known := GistOf(k.Content)
+		merged := GistOf(c.merged)
+		switch {
+		case merged.SameAs(known, false) && saysNoMore(o, k, known):
+			return v.source(o, k)
+		case !keepsBoth(c.merged, merged, k.Content, known, o):
+		case o.candidate.Inbox:
+			return ask(o, doubtOf(&o.candidate))
+		case k.isTheUsers():
+			return ask(o, ReasonConflict)
+		default:
+			v.changed[k.ID] = true
+			return &Decision{
+				Candidate: o.number, Action: Update, Memory: k.ID, Content: c.merged, Reason: ReasonMerged,
+				Confidence: max(k.Confidence, o.candidate.Confidence),
+			}
+		}
+	}
+	return nil
+}
+
+// keepsBoth reports whether a merged text says what both did, and nothing else.
+func keepsBoth(content string, merged Gist, memory string, known Gist, o *open) bool {
+	length := utf8.RuneCountInString(content)
+	if length == 0 || length > MaxContent || !Acceptable(content, memory) {
+		return false
+	}
+	together := GistOf(memory + " " + o.candidate.Fact)
+	for _, part := range []Gist{known, o.gist} {
+		if !merged.HasNamesOf(part) || !merged.HasNumbersOf(part) || !merged.Restates(part) {
+			return false
+		}
+	}
+	return together.HasNamesOf(merged) && together.HasNumbersOf(merged) && merged.Negated() == (known.Negated() || o.gist.Negated())
+}
+
+// replacesNumber reports whether a merged text says what the candidate says, and what a memory said but for a number that is another
+// one now: "three bows" in the place of "two bows".
+func replacesNumber(content, memory string, o *open) bool {
+	known, merged := GistOf(memory), GistOf(content)
+	isCandidate := merged.HasNumbersOf(o.gist) && o.gist.HasNumbersOf(merged) && merged.HasNamesOf(o.gist)
+	isAnother := !merged.HasNumbersOf(known) && !known.HasNumbersOf(merged)
+	sameSense := merged.Negated() == known.Negated() && merged.Negated() == o.gist.Negated()
+	return Acceptable(content, memory) && isCandidate && isAnother && sameSense && merged.HasNamesOf(known) && o.gist.Restates(known)
+}
+
+// confirm decides for candidates that a memory says already.
+func (v *validation) confirm(o *open, choices []choice) *Decision {
+	for _, c := range choices {
+		if c.action == Noop && !v.isClosed(c.memory.ID) && saysNoMore(o, c.memory, GistOf(c.memory.Content)) {
+			return v.source(o, c.memory)
+		}
+	}
+	return nil
+}
+
+func (v *validation) source(o *open, k *Known) *Decision {
+	d := noop(o.number, &o.candidate, k)
+	return &d
+}
+
+// isClosed reports whether another candidate supersedes a memory.
+func (v *validation) isClosed(id uuid.UUID) bool {
+	return slices.ContainsFunc(v.done, func(d *Decision) bool {
+		return d != nil && d.Action == Delete && (d.Memory == id || slices.Contains(d.Also, id))
+	})
+}
+
+// saysNoMore reports whether a candidate has no name, number or date that a memory does not have, and is not its opposite.
+func saysNoMore(o *open, k *Known, known Gist) bool {
+	from := o.candidate.ValidFrom
+	sameTime := from.IsZero() || k.ValidFrom.IsZero() || from.Equal(k.ValidFrom)
+	return sameTime && known.HasNamesOf(o.gist) && known.HasNumbersOf(o.gist) && known.Negated() == o.gist.Negated()
+}
+
+// keep adds what nothing else was decided on.
+func (v *validation) keep(o *open, choices []choice) *Decision {
+	reason := ReasonNewBeside
+	if len(choices) > 0 {
+		reason = ReasonUnclear
+	}
+	d := add(o.number, &o.candidate, reason)
+	return &d
+}

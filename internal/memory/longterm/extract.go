@@ -1,0 +1,188 @@
+package longterm
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// RecentMessages is how many messages before the new ones an extraction is shown.
+const RecentMessages = 10
+
+// Input is what one extraction reads.
+type Input struct {
+	// Zone is the user's time zone; nil for UTC. The days of messages are days there.
+	Zone *time.Location
+	// Summary is the chat's brief, "" for none.
+	Summary string
+	// Recent are the messages before the new ones, oldest first; the last RecentMessages of them are shown.
+	Recent []Message
+	// New are the messages to read, oldest first. Rows of tools and blank rows are left out.
+	New []Message
+	// Shown are the memories that the prompts of the new turns held. A user message that repeats one is an echo.
+	Shown []string
+	// Excluded are subjects that the user does not want remembered.
+	Excluded []string
+	// Language is the language of the user's settings as ISO 639-1 has it, "" for the language of what they write.
+	Language string
+}
+
+// Message is a message of the conversation.
+type Message struct {
+	ID      uuid.UUID
+	Seq     int64
+	Role    memory.Role
+	Content string
+	SaidAt  time.Time
+}
+
+// Finding is one fact as the model proposes it.
+type Finding struct {
+	Fact          string         `json:"fact"`
+	Type          string         `json:"type"`
+	Confidence    *float64       `json:"confidence"`
+	Horizon       string         `json:"horizon"`
+	Durable       bool           `json:"durable"`
+	Evidence      []string       `json:"evidence"`
+	Quote         string         `json:"quote"`
+	ValidFrom     string         `json:"valid_from"`
+	ValidTo       string         `json:"valid_to"`
+	Replaces      string         `json:"replaces"`
+	Entities      []Entity       `json:"entities"`
+	Relationships []Relationship `json:"relationships"`
+
+	// unreadable facts had a field of the wrong kind.
+	unreadable bool
+}
+
+// Entity is a person or thing that a fact is about.
+type Entity struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+// Relationship says what one entity of a fact has to do with another. The user is the entity "User".
+type Relationship struct {
+	Source       string `json:"source"`
+	Relationship string `json:"relationship"` // snake_case, at most 40 characters
+	Target       string `json:"target"`
+}
+
+// Reason is why the gate drops a fact.
+type Reason string
+
+// The reasons, in the order in which they are looked for. Each fact is counted once, under the first.
+const (
+	// BadForm: a field is missing, too long or unknown; so is an alias.
+	BadForm Reason = "form"
+	// Moment: it will not matter any more tomorrow.
+	Moment Reason = "moment"
+	// AssistantOnly: no message of the user is evidence of it.
+	AssistantOnly Reason = "assistant_only"
+	// Secret: a key, a password, the number of a card or an account.
+	Secret Reason = "secret"
+	// NoQuote: the quote is in none of the messages that are evidence.
+	NoQuote Reason = "no_quote"
+	// Echo: the quote is a paste of an assistant's, a tool's or an injected text.
+	Echo Reason = "echo"
+	// Invented: a name or number is in neither the evidence nor the messages before it.
+	Invented Reason = "invented"
+	// Order: it tells the assistant what to do, beyond the style of its answers.
+	Order Reason = "order"
+	// NoFact: a question, a refusal, or talk about the conversation.
+	NoFact Reason = "no_fact"
+	// RelativeDate: it says "yesterday".
+	RelativeDate Reason = "relative_date"
+	// OtherLanguage: it is not in the language of its evidence.
+	OtherLanguage Reason = "language"
+	// ExcludedSubject: the user does not want it remembered.
+	ExcludedSubject Reason = "excluded"
+
+	// Polarity: its evidence denies what it says, or says what it denies. Subject: it is about somebody else. Past: it was so. Mood: it is
+	// imagined, wished or asked. Unclear: it is no plain statement. These, Order and Echo are doubts where the user speaks of themselves.
+	Polarity Reason = "polarity"
+	Subject  Reason = "subject"
+	Past     Reason = "past"
+	Mood     Reason = "mood"
+	Unclear  Reason = "unclear"
+)
+
+// Verdict is what the gate made of an answer.
+type Verdict struct {
+	// Candidates passed, in the order of the answer.
+	Candidates []Candidate
+	// Dropped counts the others.
+	Dropped map[Reason]int
+	// Retry is a sentence for a second call, when that may save facts that were dropped for their form, a relative date or
+	// their language; "" otherwise. It holds nobody's words. The second answer takes the place of the first, if it can be
+	// read at all.
+	Retry string
+}
+
+// Candidate is a fact that passed the gate.
+type Candidate struct {
+	Fact       string // 1 to memories.MaxContent characters, on one line
+	Type       Type
+	Confidence float64
+	// Durable is what the model said, and always true for health, names, family, birth dates and languages.
+	Durable bool
+	// Inbox: too uncertain to be shown to a model before the user has seen it. Doubt is why, "" where the model is unsure.
+	Inbox bool
+	Doubt Reason
+	// Lang is the language of the fact, "" where it cannot be told.
+	Lang string
+	// ValidFrom and ValidTo are zero where nobody said since or until when. They are the beginning of a day, month or
+	// year in UTC, wherever the user is, so that they print as what was said.
+	ValidFrom, ValidTo time.Time
+	Precision          memory.Precision
+	// Replaces is what the user said that this is instead of, "" for nothing.
+	Replaces      string
+	Entities      []Entity
+	Relationships []Relationship
+	// Evidence are the messages that it was made of, in the order said.
+	Evidence []Evidence
+}
+
+// SaidAt returns when the newest evidence was said.
+func (c *Candidate) SaidAt() time.Time {
+	var at time.Time
+	for _, e := range c.Evidence {
+		if e.SaidAt.After(at) {
+			at = e.SaidAt
+		}
+	}
+	return at
+}
+
+// Keep returns the candidate with the evidence that is still held, and false if what is left does not say it any more.
+func (c Candidate) Keep(held func(messageID uuid.UUID) bool) (Candidate, bool) {
+	var kept []Evidence
+	alone := false
+	for _, e := range c.Evidence {
+		if held(e.MessageID) {
+			kept = append(kept, e)
+			alone = alone || e.Alone
+		}
+	}
+	whole := len(kept) == len(c.Evidence)
+	c.Evidence = kept
+	return c, alone || whole && len(kept) > 0
+}
+
+// Evidence is a message that a fact was made of: one of the user's that it names, or one before it that a name or number
+// of the fact comes from.
+type Evidence struct {
+	MessageID uuid.UUID
+	Seq       int64
+	SaidAt    time.Time
+	// Digest is the MD5 of the content, in hexadecimal as Postgres writes it. A message whose digest is another when the
+	// fact is stored was changed meanwhile.
+	Digest string
+	// Quote is what the message says of it, at most 200 characters; "" where only another message was quoted.
+	Quote string
+	// Alone: the message says all of the fact. What only some messages say together goes with the first of them that is
+	// deleted, so their source has no fact of its own.
+	Alone bool
+}

@@ -1,0 +1,298 @@
+package topics_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
+)
+
+func TestCompactionKeepsTheLastMessages(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(6)
+	r.wantNothing(of) // twelve messages are not too many
+	r.goOn(of, 1)
+	report := r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 10, CompactedSeq: 10, Archived: 10})
+	if report.Packed != 10 || report.Active != 4 || report.Summarized != 10 || report.Calls != 1 || report.PromptRef != "built-in@1" {
+		t.Errorf("the report is %+v", report)
+	}
+	r.wantNothing(of)
+	if n := testkit.Measured(t, r.metrics.TopicCompactions.WithLabelValues("done")); n != 1 {
+		t.Errorf("%v compactions counted", n)
+	}
+	if lines := r.logs.Lines(t, "topic compaction ended"); len(lines) != 1 || lines[0]["packed"] != 10. {
+		t.Errorf("logged %v", lines)
+	}
+	if logged := r.logs.String(); strings.Contains(logged, "rosin") || strings.Contains(logged, "bows") {
+		t.Errorf("the log holds what was said: %s", logged)
+	}
+}
+
+func TestSummaryIsIncremental(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(7)
+	r.mustCompact(of)
+	r.goOn(of, 5)
+	r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 2 of what was said.", SummarySeq: 20, CompactedSeq: 20, Archived: 20})
+	inputs := r.inputs()
+	if len(inputs) != 2 {
+		t.Fatalf("%d calls", len(inputs))
+	}
+	if got := saidNumbers(inputs[0]); got != "1 2 3 4 5 6 7 8 9 10" || !strings.Contains(inputs[0], "NONE") {
+		t.Errorf("first %q", inputs[0])
+	}
+	if got := saidNumbers(inputs[1]); got != "11 12 13 14 15 16 17 18 19 20" || !strings.Contains(inputs[1], "Summary 1 of what was said.") {
+		t.Errorf("then %q", inputs[1])
+	}
+	if text := r.model.Requests()[0].Instructions; !strings.Contains(text, "at most 150 tokens") {
+		t.Errorf("the instructions are %q", text)
+	}
+}
+
+func TestCompactionIsOfOneTopic(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(5)
+	r.topicIn(of.chatID, 3)
+	r.goOn(of, 3)
+	r.mustCompact(of)
+	if got := saidNumbers(r.inputs()[0]); got != "1 2 3 4 5 6 7 8 9 10 17 18" {
+		t.Errorf("read %q", got)
+	}
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 18, CompactedSeq: 18, Archived: 12})
+}
+
+func TestLongTopicIsReadInTurns(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), func(c *topics.CompactorConfig) { c.InputTokens, c.Turn = 400, 1 })
+	of := r.topic(20)
+	report := r.mustCompact(of)
+	if report.Calls != 1 || r.next != 1 || report.Archived == 0 || report.Archived >= 36 {
+		t.Fatalf("the first turn: %+v, %d jobs", report, r.next)
+	}
+	first := r.row(of)
+	if first.SummarySeq != first.CompactedSeq || first.SummarySeq != int64(report.Archived) {
+		t.Errorf("after the first turn %+v", first)
+	}
+	for jobs := 0; r.next > jobs; {
+		jobs = r.next
+		r.mustCompact(of)
+	}
+	all := ""
+	for _, input := range r.inputs() {
+		all += saidNumbers(input) + " "
+	}
+	want := ""
+	for n := range r.row(of).CompactedSeq {
+		want += strconv.FormatInt(n+1, 10) + " "
+	}
+	if all != want || r.row(of).Archived < 28 {
+		t.Errorf("read %q, archived %d", all, r.row(of).Archived)
+	}
+}
+
+func TestRehydratedTopicIsNotCompactedWhileItIsTheActiveOne(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(7)
+	r.mustCompact(of)
+	testkit.Exec(t, r.pool, "update topics set compacted_seq = 0, compacted_messages = 0, rehydrated = true where id = $1", of.id)
+	r.wantNothing(of)
+	other := r.topicIn(of.chatID, 1)
+	report := r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 10, CompactedSeq: 10, Archived: 10})
+	if report.Calls != 0 || len(r.inputs()) != 1 {
+		t.Errorf("what is in the summary was read again: %+v", report)
+	}
+	r.wantNothing(other)
+}
+
+func TestStaleTopicIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(8)
+	r.mustCompact(of)
+	testkit.Exec(t, r.pool, "update topics set stale = true where id = $1", of.id)
+	r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 2 of what was said.", SummarySeq: 12, CompactedSeq: 12, Archived: 12})
+	if input := r.inputs()[1]; saidNumbers(input) != "1 2 3 4 5 6 7 8 9 10 11 12" || strings.Contains(input, "Summary 1") {
+		t.Errorf("read %q", input)
+	}
+	r.wantNothing(of)
+
+	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq > 6", of.chatID)
+	testkit.Exec(t, r.pool, "update topics set stale = true where id = $1", of.id)
+	r.mustCompact(of)
+	r.want(of, row{}) // few are left: they are all active
+	r.wantNothing(of)
+}
+
+func TestStaleTopicThatIsTalkedAboutStaysUnpacked(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(8)
+	testkit.Exec(t, r.pool, "update topics set stale = true, rehydrated = true where id = $1", of.id)
+	r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 12, Rehydrated: true})
+	r.wantNothing(of)
+}
+
+// A topic of an old chat may fade before its compaction: it is archived without a summary, and gets it then.
+func TestArchivedTopicWithoutASummaryGetsIt(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of, short := r.topic(8), r.topic(6)
+	for _, faded := range []topic{of, short} {
+		r.fade(faded)
+	}
+	report := r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 16, CompactedSeq: 16, Archived: 16, Faded: true})
+	if report.Summarized != 16 || report.Packed != 0 || report.Active != 0 {
+		t.Errorf("the report is %+v", report)
+	}
+	r.wantNothing(of)
+	r.wantNothing(short)
+}
+
+// What is left unsummarized of a topic when it fades is few messages, which do without.
+func TestArchivedTopicKeepsItsSummary(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(8)
+	r.mustCompact(of)
+	r.fade(of)
+	r.wantNothing(of)
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 12, CompactedSeq: 16, Archived: 16, Faded: true})
+}
+
+func TestArchivedTopicIsSummarizedInTurns(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), func(c *topics.CompactorConfig) { c.Turn, c.InputTokens = 1, 1000 })
+	of := r.topic(60)
+	r.fade(of)
+	for n := 1; r.row(of).SummarySeq < 120-12; n++ {
+		before := r.row(of).SummarySeq
+		r.mustCompact(of)
+		got := r.row(of)
+		if got.SummarySeq <= before || got.CompactedSeq != 120 || got.Archived != 120 || !got.Faded {
+			t.Fatalf("the topic is %+v", got)
+		}
+		if more := got.SummarySeq < 120-12; more != (r.next == n) {
+			t.Fatalf("%d of 120 are summarized, and %d jobs follow", got.SummarySeq, r.next)
+		}
+	}
+	if r.next == 0 {
+		t.Error("it took one turn")
+	}
+	r.wantNothing(of)
+}
+
+func TestMergedAndMissingTopicsNeedNothing(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(8)
+	r.wantNothing(topic{of.chatID, r.topic(1).id}) // of another chat
+	testkit.Exec(t, r.pool, "update topics set state = 'merged', merged_into = $2 where id = $1", of.id, r.topicIn(of.chatID, 1).id)
+	r.wantNothing(of)
+	testkit.Exec(t, r.pool, "delete from chats where id = $1", of.chatID)
+	if report, err := r.compact(of); err != nil || report.Result != work.Nothing {
+		t.Errorf("a deleted chat: %+v, %v", report, err)
+	}
+	if got := len(r.inputs()); got != 0 {
+		t.Errorf("%d calls", got)
+	}
+}
+
+func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
+	t.Parallel()
+	refusing := true
+	r := newCompactRig(t, func(*offline.Request) offline.Answer {
+		if refusing {
+			return offline.Answer{Text: "I'm sorry, but I can't help with that."}
+		}
+		return offline.Answer{Text: "They talked about bows."}
+	}, nil)
+	of := r.topic(8)
+	report, err := r.compact(of)
+	if report.Result != work.Failed || err == nil || len(r.inputs()) != 2 {
+		t.Fatalf("the first attempt: %+v, %v, %d calls", report, err, len(r.inputs()))
+	}
+	r.want(of, row{})
+	report, err = r.engine.Compact(t.Context(), of.chatID, of.id, work.Attempt{Last: true})
+	if report.Result != work.Refused || err != nil || !report.WithoutSummary {
+		t.Fatalf("the last attempt: %+v, %v", report, err)
+	}
+	r.check(of)
+	r.want(of, row{CompactedSeq: 12, Archived: 12, Waits: true})
+	r.wantNothing(of)
+
+	refusing = false
+	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now() where key = $1", of.id)
+	report = r.mustCompact(of)
+	r.want(of, row{Summary: "They talked about bows.", SummarySeq: 12, CompactedSeq: 12, Archived: 12})
+	if report.Packed != 0 || report.Summarized != 12 {
+		t.Errorf("the summary caught up: %+v", report)
+	}
+	r.wantNothing(of)
+}
+
+func TestHostedPromptIsNotForTopics(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, always("They talked."), func(c *topics.CompactorConfig) {
+		c.Prompt = brief.PromptConfig{Mode: brief.ModeHosted, Hosted: brief.HostedPrompt{ID: "pmpt_1", Version: "2"}, Model: "small"}
+	})
+	report := r.mustCompact(r.topic(8))
+	if report.Mode != brief.ModeInline || report.Model != "small" {
+		t.Errorf("the report is %+v", report)
+	}
+}
+
+// The first summary gives a topic its title, unless a person did; later ones do not change it.
+func TestTheFirstSummaryNamesTheTopic(t *testing.T) {
+	t.Parallel()
+	n := 0
+	r := newCompactRig(t, func(*offline.Request) offline.Answer {
+		n++
+		return offline.Answer{Text: "Title: Rosin for cello bows " + strconv.Itoa(n) + "\n\nSummary " + strconv.Itoa(n) + " of what was said."}
+	}, nil)
+	titled := func(of topic) string {
+		return testkit.Ask[string](t, r.pool, "select concat_ws('/', title, title_seq) from topics where id = $1", of.id)
+	}
+	of, renamed := r.topic(7), r.topic(7)
+	testkit.Exec(t, r.pool, "update topics set title = 'Mine', title_seq = null where id = $1", renamed.id)
+	r.mustCompact(of)
+	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 10, CompactedSeq: 10, Archived: 10})
+	r.goOn(of, 5)
+	r.mustCompact(of)
+	r.mustCompact(renamed)
+	if of, renamed := titled(of), titled(renamed); of != "Rosin for cello bows 1/0" || renamed != "Mine" {
+		t.Errorf("the titles are %q and %q", of, renamed)
+	}
+	asked := r.model.Requests()
+	if !strings.Contains(asked[0].Instructions, `"Title: "`) || strings.Contains(asked[1].Instructions+asked[2].Instructions, `"Title: "`) {
+		t.Error("a title is not asked for once")
+	}
+}
+
+// A title whose message is gone is made of another one, without a model where there is nothing to summarize.
+func TestATopicGetsAnotherTitle(t *testing.T) {
+	t.Parallel()
+	r := newCompactRig(t, summaries(), nil)
+	of := r.topic(2)
+	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", of.chatID)
+	testkit.Want(t, r.pool, "…/0/true", "select concat_ws('/', title, title_seq, stale::text) from topics where id = $1", of.id)
+	r.mustCompact(of)
+	testkit.Want(t, r.pool, "Bows/3/false", "select concat_ws('/', title, title_seq, stale::text) from topics where id = $1", of.id)
+	if calls := len(r.model.Requests()); calls > 0 {
+		t.Errorf("%d calls of the model", calls)
+	}
+}

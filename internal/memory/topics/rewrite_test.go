@@ -1,0 +1,163 @@
+package topics_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func rewriter(t *testing.T, script testkit.Script, timeout time.Duration) (*topics.Rewriter, *testkit.Model) {
+	t.Helper()
+	model := testkit.NewModel(t, script)
+	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
+	t.Cleanup(client.Close)
+	return topics.NewRewriter(topics.RewriterConfig{Writer: client, Model: "small", Metrics: metrics.New(), Timeout: timeout}), model
+}
+
+func about(content string) topics.Question {
+	return topics.Question{
+		ChatID: uuid.New(), UserID: uuid.New(), Content: content, Summary: "They talked about the Öresund bridge.",
+		Said: []topics.QuestionMessage{{Role: "user", Content: "How long is the Öresund bridge?"}, {Role: "assistant", Content: "7.8 kilometres."}},
+	}
+}
+
+func TestQuestionIsRewritten(t *testing.T) {
+	t.Parallel()
+	r, model := rewriter(t, func(*offline.Request) offline.Answer {
+		return offline.Answer{Text: "Wie hoch ist die Öresundbrücke?"}
+	}, 0)
+	q := about("Und wie hoch?")
+	got, rewritten, err := r.Rewrite(t.Context(), q)
+	if err != nil || got != "Wie hoch ist die Öresundbrücke?" || !rewritten {
+		t.Fatalf("%q, %v, %v", got, rewritten, err)
+	}
+	requests := model.Requests()
+	if len(requests) != 1 {
+		t.Fatalf("%d calls", len(requests))
+	}
+	if sent := requests[0]; sent.Metadata["purpose"] != "rewrite" || sent.Instructions != topics.Instructions() || sent.Stream || sent.Model != "small" {
+		t.Errorf("sent %+v", sent)
+	}
+	want := "CONVERSATION SUMMARY:\nThey talked about the Öresund bridge.\n\nRECENT MESSAGES:\nUser: How long is the Öresund bridge?\nAssistant: " +
+		"7.8 kilometres.\n\nQUESTION:\nUnd wie hoch?"
+	if diff := cmp.Diff(want, requests[0].Text); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// numbers is a text of so many characters that repeats nothing.
+func numbers(length int) string {
+	var b strings.Builder
+	for n := 100; utf8.RuneCountInString(b.String()) < length; n++ {
+		b.WriteString("ö" + strconv.Itoa(n) + "-")
+	}
+	return string([]rune(b.String())[:length-1]) + "?"
+}
+
+func TestAnswersThatAreCleaned(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ answer, want string }{
+		"as it is":               {"How high is the Öresund bridge?", "How high is the Öresund bridge?"},
+		"marks around it":        {"“How high is the Öresund bridge?”", "How high is the Öresund bridge?"},
+		"marks within":           {`"A" or "B"?`, `"A" or "B"?`},
+		"a title":                {"Question: How high is the Öresund bridge?", "How high is the Öresund bridge?"},
+		"a title in words":       {"Standalone question: \"How high is it there?\"", "How high is it there?"},
+		"several lines":          {"How high\n  is the\tÖresund bridge?\n", "How high is the Öresund bridge?"},
+		"a fence":                {"```\nHow high is the Öresund bridge?\n```", "How high is the Öresund bridge?"},
+		"the longest":            {numbers(topics.Longest), numbers(topics.Longest)},
+		"too long":               {numbers(topics.Longest + 1), ""},
+		"declined":               {"I'm sorry, but I can't help with that.", ""},
+		"nothing":                {"NONE", ""},
+		"talk about the task":    {"Here is the rewritten summary:", ""},
+		"the question as it was": {" And how\n high? ", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, _ := rewriter(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: c.answer} }, 0)
+			got, rewritten, err := r.Rewrite(t.Context(), about(" And how high? "))
+			if c.want == "" {
+				if err != nil || rewritten || got != " And how high? " {
+					t.Errorf("%q, %v, %v", got, rewritten, err)
+				}
+			} else if err != nil || !rewritten || got != c.want {
+				t.Errorf("%q, %v, %v", got, rewritten, err)
+			}
+		})
+	}
+}
+
+func TestAnswersWithoutTextKeepTheQuestion(t *testing.T) {
+	t.Parallel()
+	for _, f := range []offline.Fault{offline.FaultEmpty, offline.FaultRefusal, offline.FaultIncomplete, offline.FaultLoop} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			r, _ := rewriter(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "How high is", Fault: f} }, 0)
+			if got, rewritten, err := r.Rewrite(t.Context(), about("And how high?")); err != nil || rewritten || got != "And how high?" {
+				t.Errorf("%q, %v, %v", got, rewritten, err)
+			}
+		})
+	}
+}
+
+func TestNobodyIsAskedWhereNothingWasSaid(t *testing.T) {
+	t.Parallel()
+	r, model := rewriter(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "Another?"} }, 0)
+	for name, q := range map[string]topics.Question{
+		"a new chat":      {Content: "And how high?"},
+		"blank messages":  {Content: "And how high?", Summary: " ", Said: []topics.QuestionMessage{{Role: "user", Content: "\n"}}},
+		"a long question": about(strings.Repeat("How high? ", 60)),
+		"blank":           about(" "),
+	} {
+		if got, rewritten, err := r.Rewrite(t.Context(), q); err != nil || rewritten || got != q.Content {
+			t.Errorf("%s: %q, %v, %v", name, got, rewritten, err)
+		}
+	}
+	if n := len(model.Requests()); n != 0 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func TestCallThatFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answer offline.Answer
+		want   fault.Code
+	}{
+		{offline.Answer{Fault: offline.FaultFailed}, fault.UpstreamFailed},
+		{offline.Answer{Fault: offline.Fault401}, fault.UpstreamFailed},
+		{offline.Answer{Text: "How high?", Latency: time.Minute}, fault.UpstreamTimeout},
+	} {
+		r, _ := rewriter(t, func(*offline.Request) offline.Answer { return c.answer }, 500*time.Millisecond)
+		got, rewritten, err := r.Rewrite(t.Context(), about("And how high?"))
+		if refused, ok := errors.AsType[*fault.Error](err); got != "" || rewritten || !ok || refused.Code != c.want {
+			t.Errorf("%q, %v, %v", got, rewritten, err)
+		}
+	}
+}
+
+func TestInputIsBounded(t *testing.T) {
+	t.Parallel()
+	q := topics.Question{Summary: strings.Repeat("They talked about something else. ", 200), Content: "And then?"}
+	for range 40 {
+		q.Said = append(q.Said, topics.QuestionMessage{Role: "user", Content: "old " + strings.Repeat("word ", 3000)})
+	}
+	q.Said = append(q.Said, topics.QuestionMessage{Role: "assistant", Content: "The latest."})
+	input := topics.Write(q)
+	if tokens := text.Tokens(input); tokens > 1600 || !strings.Contains(input, "Assistant: The latest.") || strings.Count(input, "User: old") < 3 {
+		t.Errorf("%d tokens:\n%s", tokens, input)
+	}
+}
