@@ -27,7 +27,7 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	return func(_ *brief.Config, c *WorkerConfig) {
-		assigning := topics.AssignerConfig{
+		assigning := topics.Assigner{
 			Store: postgres.NewAssignments(r.pool, r.inserting), Settings: topics.Defaults(), Mode: "on", Metrics: c.Metrics, Logger: c.Logger,
 		}
 		if embedder != nil {
@@ -39,7 +39,7 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 				Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 			})
 		}
-		c.Topics = topics.NewAssigner(assigning)
+		c.Topics = &assigning
 		maintenance(c).KeepTopics(assigning.Mode, assigning.Model, topics.Defaults().MaxMessages)
 		r.compacting(nil)(nil, c)
 	}
@@ -193,9 +193,9 @@ func TestFadedTopicsOfAnOldChatAreSummarized(t *testing.T) {
 	testkit.Exec(t, r.pool, "update conversation_briefs set assigned_seq = indexed_seq where chat_id = $1", chatID)
 	settings := topics.Defaults()
 	settings.Max = 1
-	keeper := topics.NewAssigner(topics.AssignerConfig{
+	keeper := &topics.Assigner{
 		Store: postgres.NewAssignments(r.pool, r.inserting), Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
-	})
+	}
 	if done, err := keeper.Decay(t.Context(), testkit.Patience); err != nil || done.Archived != many-1 {
 		t.Fatalf("%+v, %v", done, err)
 	}

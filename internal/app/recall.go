@@ -29,10 +29,10 @@ type finder struct {
 func (a *App) makeFinder(chats api.Store, questions *recall.Questions) *finder {
 	f := &finder{chats: chats, topics: a.hasTopics()}
 	if a.config.Recall {
-		f.recaller = recall.New(recall.Config{
+		f.recaller = &recall.Recaller{
 			Store: postgres.NewRecall(a.pool), Questions: questions,
 			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: a.config.Topics.Continuity},
-		})
+		}
 	}
 	return f
 }

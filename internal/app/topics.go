@@ -30,14 +30,14 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig, maintenance *postgres.Mainte
 	if !a.hasTopics() {
 		return
 	}
-	assigning := topics.AssignerConfig{
+	assigning := topics.Assigner{
 		Store: postgres.NewAssignments(a.workPool, insert), Settings: a.config.Topics.Settings, Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
 	}
 	if a.toldApart() {
 		assigning.Model = a.embedder.Model()
 		assigning.Scales = recall.NewTurnScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
-	worker.Topics = topics.NewAssigner(assigning)
+	worker.Topics = &assigning
 	maintenance.KeepTopics(assigning.Mode, assigning.Model, a.config.Topics.MaxMessages)
 	worker.Compactor = topics.NewCompactor(topics.CompactorConfig{
 		Store: postgres.NewPacks(a.workPool, insert), Leases: postgres.NewWork(a.workPool),

@@ -35,7 +35,7 @@ func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
 func (b *bed) recalled(user auth.Principal, query recall.Query) []string {
 	b.t.Helper()
 	query.Limit = cmp.Or(query.Limit, 10)
-	found := must(recall.New(recall.Config{Store: NewRecall(b.pool)}).Search(b.t.Context(), user, query))(b.t)
+	found := must((&recall.Recaller{Store: NewRecall(b.pool)}).Search(b.t.Context(), user, query))(b.t)
 	var messages []recall.Message
 	for _, turn := range found.Turns {
 		messages = append(messages, turn.Messages...)
@@ -202,7 +202,7 @@ func TestRecallLooksElsewhereWhereTheChatSaysNothing(t *testing.T) {
 		t.Helper()
 		query.ChatID, query.Limit = asking, 6
 		var all []string
-		for _, turn := range must(recall.New(recall.Config{Store: NewRecall(b.pool)}).Recall(t.Context(), b.user, query))(t).Turns {
+		for _, turn := range must((&recall.Recaller{Store: NewRecall(b.pool)}).Recall(t.Context(), b.user, query))(t).Turns {
 			is(t, turn.Elsewhere, turn.ChatID == other, "%+v", turn)
 			all = append(all, turn.Messages[0].Content)
 		}

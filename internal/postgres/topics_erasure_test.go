@@ -78,9 +78,9 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 	store, registry, log := NewEmbeddings(b.pool, recall.VectorSize), metrics.New(), &testkit.Log{}
 	b.exec(`insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences) values ('subjects', 512, 0, 0.3, '', $1)
 		on conflict do nothing`, recall.SentenceList)
-	c.assigns = topics.NewAssigner(topics.AssignerConfig{
+	c.assigns = &topics.Assigner{
 		Store: NewAssignments(b.pool, noJob), Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store,
-			subjects{}), Metrics: registry, Logger: log.Logger(),
+			subjects{}, Metrics: registry, Logger: log.Logger(),
 	})
 	c.packs = topics.NewCompactor(topics.CompactorConfig{
 		Store: NewPacks(b.pool, noJob), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},

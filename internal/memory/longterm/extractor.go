@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ExtractorConfig of an Engine. All fields are required except where noted.
+// ExtractorConfig of an Extractor. All fields are required except where noted.
 type ExtractorConfig struct {
 	Store   Store
 	Leases  work.Store

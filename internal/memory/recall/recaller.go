@@ -20,20 +20,14 @@ const readRatio = 2
 // besideScore is from which score on a turn is shown beside those that pass the gate.
 const besideScore = 2.
 
-// Config says what a Recaller works with.
-type Config struct {
+// Recaller finds turns. It may be used by many goroutines at once.
+type Recaller struct {
 	Store Store
 	// Questions makes the question's vector; nil to go by words alone.
 	Questions *Questions
 	// Topics say when a question is about a topic. Required for queries that ask for one.
 	Topics TopicRules
 }
-
-// Recaller finds turns. It may be used by many goroutines at once.
-type Recaller struct{ Config }
-
-// New returns a Recaller.
-func New(c Config) *Recaller { return &Recaller{c} }
 
 // Recall finds the turns that a prompt should show for a question: those that pass the gate, at most q.Limit, best
 // first; of the user's other chats if there are none of the chat's own. A question without a word that could pass it,

@@ -168,7 +168,7 @@ func ask(t *testing.T, r *recall.Recaller, question string) recall.Found {
 func TestSmallTalkAsksNobody(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{}
-	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
+	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	for _, content := range []string{"ok, thanks", "", "?", "Tell me a joke!", "Danke schön"} {
 		if found := ask(t, r, content); found.How != recall.ByNone || found.Turns != nil {
 			t.Errorf("%q finds %+v", content, found)
@@ -182,7 +182,7 @@ func TestSmallTalkAsksNobody(t *testing.T) {
 func TestWordsDoNotWaitForTheVector(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{} // which never answers
-	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
+	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	found := ask(t, r, "What is the name of my dentist?")
 	if found.How != recall.ByWords || len(found.Turns) == 0 || contents(found)[0] != "My dentist is called Bukowski." {
 		t.Errorf("%+v", found)
@@ -196,7 +196,7 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{answers: make(chan error, 1)}
 	m.answers <- nil
-	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
+	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	found := ask(t, r, "Which molar hurts?")
 	if found.How != recall.ByMeaning || len(found.Turns) == 0 || contents(found)[0] != "That tooth had to be pulled." ||
 		found.Turns[0].Why != "similar in meaning" {
@@ -206,7 +206,7 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 
 func TestWordsOfManyTurnsPassNoGate(t *testing.T) {
 	t.Parallel()
-	r := recall.New(recall.Config{Store: newShelf()})
+	r := &recall.Recaller{Store: newShelf()}
 	if found := ask(t, r, "And the concert?"); found.How != recall.ByNone || len(found.Turns) > 0 {
 		t.Errorf("%+v", found)
 	}
@@ -218,7 +218,7 @@ func TestWordsOfManyTurnsPassNoGate(t *testing.T) {
 
 func TestTurnsThatThePromptShowsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	r := recall.New(recall.Config{Store: newShelf()})
+	r := &recall.Recaller{Store: newShelf()}
 	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "My dentist?", Shown: []int64{9}, Limit: 6})
 	if err != nil || slices.Contains(contents(found), "My dentist is called Bukowski.") {
 		t.Errorf("%+v, %v", found, err)
@@ -232,7 +232,7 @@ func TestAFailingEmbedderCostsOnlyWhatWordsDoNotFind(t *testing.T) {
 	for range 3 {
 		m.answers <- away
 	}
-	r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
+	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	if found := ask(t, r, "What is the name of my dentist?"); found.How != recall.ByWords {
 		t.Errorf("%+v", found)
 	}
@@ -250,7 +250,7 @@ func TestATimeInTheQuestionLiftsItsTurns(t *testing.T) {
 	s := newShelf()
 	s.turns[30], s.turns[50] = "A string broke.", "A string broke."
 	s.turns[5] = s.turns[50]
-	r := recall.New(recall.Config{Store: s})
+	r := &recall.Recaller{Store: s}
 	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{
 		ChatID: chatID, Text: "Which string broke on March 6th?", Now: time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC), Limit: 6,
 	})
@@ -271,7 +271,7 @@ func TestCommonWordsPassTogether(t *testing.T) {
 		}
 	}
 	s.turns[31] = "That was three weeks of my daily routine."
-	r := recall.New(recall.Config{Store: s})
+	r := &recall.Recaller{Store: s}
 	if found := ask(t, r, "How many weeks of my daily routine?"); len(found.Turns) == 0 || found.Turns[0].Seq != 32 {
 		t.Errorf("%+v", found)
 	}
@@ -287,7 +287,7 @@ func TestACommonWordPassesWithATime(t *testing.T) {
 	for n := 0; n < len(s.turns); n += 6 {
 		s.turns[n] += " It was cold."
 	}
-	r := recall.New(recall.Config{Store: s})
+	r := &recall.Recaller{Store: s}
 	for question, want := range map[string]int{
 		"Where was it cold?": 0, "Where was it cold on 7 March?": 1, "Where was it cold in 2026?": 0, "Where was it on 7 March?": 0,
 	} {
@@ -308,7 +308,7 @@ func TestTurnsNearAHitRankByDistance(t *testing.T) {
 		s.turns[n] = "Of the lesson."
 	}
 	s.turns[20], s.turns[24] = "The violin lesson.", "Of it."
-	r := recall.New(recall.Config{Store: s})
+	r := &recall.Recaller{Store: s}
 	found, err := r.Search(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "violin lesson", Limit: 6})
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func TestAnAnswerPassesByItsQuestion(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	s.turns[8], s.turns[9] = "Who is your dentist?", "Bukowski, in Maple Street."
-	found := ask(t, recall.New(recall.Config{Store: s}), "My dentist?")
+	found := ask(t, (&recall.Recaller{Store: s}), "My dentist?")
 	if got := contents(found); !slices.Contains(got, "Bukowski, in Maple Street.") {
 		t.Errorf("%q", got)
 	}
@@ -338,7 +338,7 @@ func TestTurnsBesideOneThatPasses(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	s.turns[40] = "We talked about the programme of the slow concert."
-	r := recall.New(recall.Config{Store: s})
+	r := &recall.Recaller{Store: s}
 	const question = "What of the slow concert programme"
 	if found := ask(t, r, question+"?"); len(found.Turns) > 0 {
 		t.Errorf("alone: %q", contents(found))
@@ -360,7 +360,7 @@ func TestOtherChatsAreAskedWithTheSameVector(t *testing.T) {
 		s, m := newShelf(), &model{answers: make(chan error, 1)}
 		s.others = true
 		m.answers <- nil
-		r := recall.New(recall.Config{Store: s, Questions: m.questions(s)})
+		r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 		query := recall.Query{ChatID: chatID, Text: "Which molar hurts?", Elsewhere: true, OwnShown: c.shown, Limit: 6}
 		found, err := r.Recall(t.Context(), auth.Principal{}, query)
 		if err != nil || len(found.Turns) != 1 || !found.Turns[0].Elsewhere || found.How != recall.ByMeaning || m.asked.Load() != 1 {

@@ -39,11 +39,11 @@ func cosineFor(similarity float64) float64 { return .1 + (similarity-.2)/.42*.4 
 // comeBack asks for turns and the topic, with a model whose vector is there as soon as it is waited for; none for nil.
 func comeBack(t *testing.T, s *shelf, m *model, question string) recall.Found {
 	t.Helper()
-	config := recall.Config{Store: s, Topics: topicRules}
+	config := recall.Recaller{Store: s, Topics: topicRules}
 	if m != nil {
 		config.Questions = m.questions(s)
 	}
-	found, err := recall.New(config).Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Topic: true, Now: time.Now(), Limit: 6})
+	found, err := (&config).Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Topic: true, Now: time.Now(), Limit: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestShortQuestionNeedsATurnOfTheTopic(t *testing.T) {
 	s := withTopics(near)
 	m := answering()
 	short := recall.Query{ChatID: chatID, Text: "The molar?", Topic: true, Short: true, Limit: 6}
-	r := recall.New(recall.Config{Store: s, Questions: m.questions(s), Topics: topicRules})
+	r := &recall.Recaller{Store: s, Questions: m.questions(s), Topics: topicRules}
 	if found, err := r.Recall(t.Context(), auth.Principal{}, short); err != nil || topicOf(found) != teeth || len(found.Turns) != 1 {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -185,7 +185,7 @@ func TestTopicByWordsWhereMeaningCannotTell(t *testing.T) {
 // Nobody who does not ask for a topic gets one, nor is told of those of a search.
 func TestNoTopicUnasked(t *testing.T) {
 	t.Parallel()
-	r := recall.New(recall.Config{Store: withTopics(), Topics: topicRules})
+	r := &recall.Recaller{Store: withTopics(), Topics: topicRules}
 	query := recall.Query{ChatID: chatID, Text: aboutDentist, Limit: 6}
 	if found, err := r.Recall(t.Context(), auth.Principal{}, query); err != nil || found.Topic != nil || len(found.Turns) == 0 {
 		t.Errorf("%+v, %v", found, err)

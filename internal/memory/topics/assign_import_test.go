@@ -77,7 +77,7 @@ func (r *assignRig) take(file string) uuid.UUID {
 // An imported chat has the topics of its file: which turns, and what a person chose. Meaning would have chosen otherwise.
 func TestTopicsOfAnImportedChat(t *testing.T) {
 	t.Parallel()
-	r := newAssignRig(t, func(c *topics.AssignerConfig) { c.Settings.Continuity = -2 }) // one turn is enough for a topic
+	r := newAssignRig(t, func(c *topics.Assigner) { c.Settings.Continuity = -2 }) // one turn is enough for a topic
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh",
 		"My telescope shows a nebula tonight", "ok, thanks")

@@ -70,7 +70,7 @@ type assignRig struct {
 	db      testkit.Database
 	pool    *pgxpool.Pool
 	user    uuid.UUID
-	config  topics.AssignerConfig
+	config  topics.Assigner
 	metrics *metrics.Metrics
 	logs    *testkit.Log
 	mu      sync.Mutex
@@ -79,7 +79,7 @@ type assignRig struct {
 	compact      []uuid.UUID
 }
 
-func newAssignRig(t *testing.T, change func(*topics.AssignerConfig)) *assignRig {
+func newAssignRig(t *testing.T, change func(*topics.Assigner)) *assignRig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
@@ -88,7 +88,7 @@ func newAssignRig(t *testing.T, change func(*topics.AssignerConfig)) *assignRig 
 	}
 	t.Cleanup(pool.Close)
 	r := &assignRig{t: t, db: db, pool: pool, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
-	r.config = topics.AssignerConfig{Store: postgres.NewAssignments(pool, r.insert), Settings: topics.Defaults(), Mode: "on", Metrics: r.metrics, Logger: r.logs.Logger()}
+	r.config = topics.Assigner{Store: postgres.NewAssignments(pool, r.insert), Settings: topics.Defaults(), Mode: "on", Metrics: r.metrics, Logger: r.logs.Logger()}
 	r.use("subjects")
 	if change != nil {
 		change(&r.config)
@@ -104,7 +104,7 @@ func (r *assignRig) use(model string) {
 	r.config.Model, r.config.Scales = model, recall.NewTurnScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), embedder(model))
 }
 
-func (r *assignRig) engine() *topics.Assigner { return topics.NewAssigner(r.config) }
+func (r *assignRig) engine() *topics.Assigner { return &r.config }
 
 func (r *assignRig) chat() uuid.UUID {
 	r.t.Helper()

@@ -215,7 +215,7 @@ func TestATurnLeavesATopicFromBeforeAClear(t *testing.T) {
 
 func TestAnArchivedTopicComesBack(t *testing.T) {
 	t.Parallel()
-	r := newAssignRig(t, func(c *topics.AssignerConfig) { c.Settings.Max = 1 })
+	r := newAssignRig(t, func(c *topics.Assigner) { c.Settings.Max = 1 })
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
 	if r.decays != 1 {
@@ -246,7 +246,7 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 // What a person calls unimportant is archived at the next look, not when it would have faded.
 func TestAnImportanceMovesTheNextLook(t *testing.T) {
 	t.Parallel()
-	r := newAssignRig(t, func(c *topics.AssignerConfig) { c.Settings.Max = 1 })
+	r := newAssignRig(t, func(c *topics.Assigner) { c.Settings.Max = 1 })
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
 	testkit.Exec(t, r.pool, "update topics set last_active_at = now()")
@@ -269,7 +269,7 @@ func TestAnImportanceMovesTheNextLook(t *testing.T) {
 
 func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	t.Parallel()
-	r := newAssignRig(t, func(c *topics.AssignerConfig) { c.Settings.Similarity, c.Settings.Continuity = 2, -2 }) // each turn but the last begins a topic
+	r := newAssignRig(t, func(c *topics.Assigner) { c.Settings.Similarity, c.Settings.Continuity = 2, -2 }) // each turn but the last begins a topic
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh",
 		"Which spiccato studies train the bow hand?", "ok, thanks")

@@ -19,8 +19,8 @@ const (
 	chatsAtOnce = 100
 )
 
-// AssignerConfig of an Engine. All fields are required except where noted.
-type AssignerConfig struct {
+// Assigner keeps the topics of conversations. It is safe for concurrent use. All fields are required except where noted.
+type Assigner struct {
 	Store    AssignStore
 	Settings Settings
 	// Mode is TOPICS.
@@ -33,12 +33,6 @@ type AssignerConfig struct {
 	Metrics *metrics.Metrics
 	Logger  *slog.Logger
 }
-
-// Assigner keeps the topics of conversations. It is safe for concurrent use.
-type Assigner struct{ AssignerConfig }
-
-// NewAssigner returns an engine.
-func NewAssigner(config AssignerConfig) *Assigner { return &Assigner{config} }
 
 // AssignReport is what an assignment did, as River's table and the log have it.
 type AssignReport struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// CompactorConfig of an Engine. All fields are required except where noted.
+// CompactorConfig of a Compactor. All fields are required except where noted.
 type CompactorConfig struct {
 	Store      CompactStore
 	Leases     work.Store

@@ -205,11 +205,11 @@ func (b *bench) ways(ofMemories bool) []way {
 }
 
 func (b *bench) byRecall(meaning bool) (ask, quote) {
-	config := recall.Config{Store: postgres.NewRecall(b.server)}
+	config := recall.Recaller{Store: postgres.NewRecall(b.server)}
 	if meaning && b.embedder != nil {
 		config.Questions = b.asking()
 	}
-	recaller := recall.New(config)
+	recaller := (&config)
 	quote := func(ctx context.Context, c *corpus, q question) string {
 		found := kit.Must(recaller.Recall(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: c.asked, Limit: recall.SectionTurns}))
 		section, _, _ := recall.Section(found.Turns, recall.SectionTokens)
