@@ -30,7 +30,11 @@ import (
 )
 
 // These tests mostly wait for browsers and servers, so more of them run at once than there are cores.
+// They run in the folder of the npm package, as its users do.
 func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		panic(err)
+	}
 	_ = flag.Set("test.parallel", "6") // -parallel on the command line still decides
 	testkit.Main(m)
 }
