@@ -80,8 +80,8 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 		on conflict do nothing`, recall.SentenceList)
 	c.assigns = &topics.Assigner{
 		Store: NewAssignments(b.pool, noJob), Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store,
-			subjects{}, Metrics: registry, Logger: log.Logger(),
-	})
+			subjects{}), Metrics: registry, Logger: log.Logger(),
+	}
 	c.packs = topics.NewCompactor(topics.CompactorConfig{
 		Store: NewPacks(b.pool, noJob), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
