@@ -110,7 +110,8 @@ func TestMemoriesAreFoundByTheirRelationships(t *testing.T) {
 		"what do I enjoy":                 {"Fond of Lyon.", "Prefers Neovim to other editors."},
 		"what tools do I photograph":      {},
 	} {
-		found := must(longterm.NewRetriever(longterm.RetrieverConfig{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user, longterm.Query{Text: question, Known: tooMany}))(t)
+		found := must(longterm.NewRetriever(longterm.RetrieverConfig{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user,
+			longterm.Query{Text: question, Known: tooMany}))(t)
 		got := []string{}
 		for _, m := range found {
 			got = append(got, m.Content)

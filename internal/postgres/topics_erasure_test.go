@@ -83,8 +83,8 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 			subjects{}), Metrics: registry, Logger: log.Logger(),
 	}
 	c.packs = topics.NewCompactor(topics.CompactorConfig{
-		Store: NewPacks(b.pool, noJob), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
-		InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
+		Store: NewPacks(b.pool, noJob), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond},
+		Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
 	})
 	b.exec("insert into chats (id, user_id, title) values ($1, $2, 'a chat')", c.chat, c.who.UserID)
 	for turn, subject := range []string{canary, "harp", canary, "oaks", "harp", canary, canary, "tides", "harp", "oaks"} {

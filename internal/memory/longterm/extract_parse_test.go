@@ -61,7 +61,8 @@ func FuzzParseAndGate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		in := Input{New: talkOf("U: "+message, "A: "+message), Recent: talkOf("A: " + message), Excluded: []string{message}, Shown: []string{message}, Summary: message}
+		in := Input{New: talkOf("U: "+message, "A: "+message), Recent: talkOf("A: " + message), Excluded: []string{message},
+			Shown: []string{message}, Summary: message}
 		v := Gate(in, facts)
 		counted := len(v.Candidates)
 		for _, n := range v.Dropped {

@@ -88,7 +88,8 @@ func newAssignRig(t *testing.T, change func(*topics.Assigner)) *assignRig {
 	}
 	t.Cleanup(pool.Close)
 	r := &assignRig{t: t, db: db, pool: pool, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
-	r.config = topics.Assigner{Store: postgres.NewAssignments(pool, r.insert), Settings: topics.Defaults(), Mode: "on", Metrics: r.metrics, Logger: r.logs.Logger()}
+	r.config = topics.Assigner{Store: postgres.NewAssignments(pool, r.insert), Settings: topics.Defaults(), Mode: "on",
+		Metrics: r.metrics, Logger: r.logs.Logger()}
 	r.use("subjects")
 	if change != nil {
 		change(&r.config)
