@@ -22,6 +22,7 @@ require (
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.0
 	github.com/riverqueue/river/rivertype v0.51.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2
+	github.com/stretchr/testify v1.12.1
 	github.com/supabase-community/supabase-go v0.0.4
 	github.com/swaggest/jsonschema-go v0.3.74
 	github.com/tidwall/gjson v1.20.0

@@ -12,15 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
 
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -59,9 +59,8 @@ func checkQuery(t *testing.T, known map[string]metric, query string) []string {
 	names := matches(`\b(throughline_\w+|process_\w+|go_\w+|up)\b`, query)
 	labels := []string{"instance", "job"}
 	for _, name := range names {
-		if _, ok := known[name]; !ok {
-			t.Errorf("there is no metric %s: %s", name, query)
-		}
+		_, ok := known[name]
+		assert.Truef(t, ok, "there is no metric %s: %s", name, query)
 		labels = append(labels, known[name].labels...)
 	}
 	used := matches(`(\w+)(?:=|!=|=~|!~)"`, query)
@@ -69,13 +68,9 @@ func checkQuery(t *testing.T, known map[string]metric, query string) []string {
 		used = append(used, strings.Split(list, ", ")...)
 	}
 	for _, label := range used {
-		if !slices.Contains(labels, label) {
-			t.Errorf("there is no label %s: %s", label, query)
-		}
+		assert.Truef(t, slices.Contains(labels, label), "there is no label %s: %s", label, query)
 	}
-	if len(names) == 0 {
-		t.Errorf("it asks for no metric: %s", query)
-	}
+	assert.Truef(t, len(names) != 0, "it asks for no metric: %s", query)
 	return names
 }
 
@@ -99,20 +94,15 @@ type rule struct {
 func TestEachAlertFiresWhenItShould(t *testing.T) {
 	t.Parallel()
 	var file struct{ Groups []struct{ Rules []rule } }
-	if err := yaml.Unmarshal([]byte(read(t, "prometheus/rules.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "prometheus/rules.yaml")), &file))
 	known, tests := metrics(t), read(t, "prometheus/rules_test.yaml")
 	rules := file.Groups[0].Rules
 	for _, r := range rules {
 		checkQuery(t, known, r.Expr)
-		if r.Annotations["summary"] == "" || !strings.Contains(tests, "alertname: "+r.Alert+"\n") {
-			t.Errorf("%s has no summary, or no test", r.Alert)
-		}
+		assert.Truef(t, r.Annotations["summary"] != "" && strings.Contains(tests, "alertname: "+r.Alert+"\n"),
+			"%s has no summary, or no test", r.Alert)
 	}
-	if len(rules) < 15 {
-		t.Errorf("there are %d alerts", len(rules))
-	}
+	assert.Truef(t, len(rules) >= 15, "there are %d alerts", len(rules))
 	promtool(t, "check", "rules", "prometheus/rules.yaml")
 	promtool(t, "test", "rules", "prometheus/rules_test.yaml")
 }
@@ -125,9 +115,8 @@ func TestEachAlertIsDocumented(t *testing.T) {
 	table, _, _ = strings.Cut(table, "`throughline work` has")
 	for _, name := range matches("(?m)^\\| `(throughline_\\w+)", table) {
 		// How long a call takes is on the board: what is too long depends on the model.
-		if !strings.Contains(rules, name) && !strings.HasSuffix(name, "_duration_seconds") && name != "throughline_memory_dropped_total" {
-			t.Errorf("no rule for %s", name)
-		}
+		assert.Truef(t, strings.Contains(rules, name) || strings.HasSuffix(name, "_duration_seconds") || name == "throughline_memory_dropped_total",
+			"no rule for %s", name)
 	}
 }
 
@@ -140,38 +129,29 @@ type panel struct {
 func TestTheBoardShowsEveryMetric(t *testing.T) {
 	t.Parallel()
 	var board struct{ Panels []panel }
-	if err := json.Unmarshal([]byte(read(t, "grafana/throughline.json")), &board); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "grafana/throughline.json")), &board))
 	known, shown := metrics(t), map[string]bool{}
 	var file strings.Builder
 	file.WriteString("groups:\n- name: board\n  rules:\n")
 	for _, p := range board.Panels {
-		if p.GridPos.X+p.GridPos.W > 24 {
-			t.Errorf("%s is too wide", p.Title)
-		}
+		assert.Truef(t, p.GridPos.X+p.GridPos.W <= 24, "%s is too wide", p.Title)
 		for _, target := range p.Targets {
 			query := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*").Replace(target.Expr)
 			for _, name := range checkQuery(t, known, query) {
 				shown[name] = true
 			}
 			quoted, err := json.Marshal(query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			file.WriteString("  - {record: checked, expr: " + string(quoted) + ", labels: {at: " + string(quoted) + "}}\n")
 		}
 	}
 	for name := range known {
 		base := strings.TrimSuffix(strings.TrimSuffix(name, "_sum"), "_count")
-		if strings.HasPrefix(name, "throughline_") && !shown[name] && !shown[base+"_bucket"] {
-			t.Errorf("the board does not show %s", name)
-		}
+		assert.Truef(t, !strings.HasPrefix(name, "throughline_") || shown[name] || shown[base+"_bucket"],
+			"the board does not show %s", name)
 	}
 	queries := filepath.Join(t.TempDir(), "queries.yaml")
-	if err := os.WriteFile(queries, []byte(file.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(queries, []byte(file.String()), 0o600))
 	promtool(t, "check", "rules", queries)
 }
 
@@ -192,27 +172,20 @@ func TestTheImageIsOfThisProgram(t *testing.T) {
 	file := read(t, "../Dockerfile")
 	stages := strings.Split(file, "\nFROM ")
 	last := stages[len(stages)-1]
-	if !strings.HasPrefix(last, "scratch\n") || !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(last) {
-		t.Errorf("the image is not from scratch, or its user is not a number: %s", last)
-	}
+	assert.Truef(t, strings.HasPrefix(last, "scratch\n") && regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(last),
+		"the image is not from scratch, or its user is not a number: %s", last)
 	for _, name := range matches(`internal/app\.(\w+)=`, file) {
-		if !regexp.MustCompile(`(?m)^var .*\b` + name + `\b`).MatchString(read(t, "../internal/app/version.go")) {
-			t.Errorf("the linker sets %s, which is not there", name)
-		}
+		assert.Truef(t, regexp.MustCompile(`(?m)^var .*\b`+name+`\b`).MatchString(read(t, "../internal/app/version.go")),
+			"the linker sets %s, which is not there", name)
 	}
 	for _, name := range matches(`(?m)^ENV (\w+)=`, last) {
-		if !slices.Contains(settings(t), name) {
-			t.Errorf("there is no setting %s", name)
-		}
+		assert.Truef(t, slices.Contains(settings(t), name), "there is no setting %s", name)
 	}
 	for _, name := range append(matches(`CMD \["/throughline", "(\w+)"`, last), matches(`(?m)^CMD \["(\w+)"`, last)...) {
-		if !slices.Contains(commands(t), name) {
-			t.Errorf("there is no command %s", name)
-		}
+		assert.Truef(t, slices.Contains(commands(t), name), "there is no command %s", name)
 	}
-	if !strings.Contains(file, "CGO_ENABLED=0") || !strings.Contains(file, "install -d -m 1777 /out/tmp") {
-		t.Error("the program is not static, or has no place for the files of imports")
-	}
+	assert.True(t, strings.Contains(file, "CGO_ENABLED=0") && strings.Contains(file, "install -d -m 1777 /out/tmp"),
+		"the program is not static, or has no place for the files of imports")
 }
 
 // The builder gets nothing but sources: no .env, no repository.
@@ -225,17 +198,12 @@ func TestTheImageIsBuiltFromSourcesAlone(t *testing.T) {
 			allowed = append(allowed, path)
 		}
 	}
-	if lines[1] != "*" {
-		t.Errorf("not all is left out first: %q", lines[1])
-	}
+	assert.Equal(t, "*", lines[1], "not all is left out first")
 	want := []string{"go.mod", "go.sum", "LICENSE", "cmd", "internal", "jobs", "streaming", "supabase", "clients/src"}
-	if !slices.Equal(allowed, want) {
-		t.Errorf("the builder gets %v", allowed)
-	}
+	assert.Truef(t, slices.Equal(allowed, want), "the builder gets %v", allowed)
 	for _, path := range matches(`(?m)^COPY (go\.\w+|internal/\S+|clients/\S+)`, read(t, "../Dockerfile")) {
-		if _, err := os.Stat(filepath.Join("..", path)); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Stat(filepath.Join("..", path))
+		assert.NoError(t, err)
 	}
 }
 
@@ -249,40 +217,28 @@ type service struct {
 func TestComposeNamesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	var file struct{ Services map[string]service }
-	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file))
 	for name, s := range file.Services {
 		if !strings.HasPrefix(name, "throughline") {
 			continue
 		}
-		if len(s.Command) != 1 || !slices.Contains(commands(t), s.Command[0]) {
-			t.Errorf("%s runs %v", name, s.Command)
-		}
+		assert.Truef(t, len(s.Command) == 1 && slices.Contains(commands(t), s.Command[0]), "%s runs %v", name, s.Command)
 		if s.Command[0] != "migrate" && s.StopGrace != "40s" { // twice the drain time and ten seconds
 			t.Errorf("%s has %q to stop", name, s.StopGrace)
 		}
-		if len(s.Environment) == 0 {
-			t.Errorf("%s has no settings", name)
-		}
+		assert.Truef(t, len(s.Environment) != 0, "%s has no settings", name)
 		for variable := range s.Environment {
-			if !slices.Contains(settings(t), variable) {
-				t.Errorf("%s: there is no setting %s", name, variable)
-			}
+			assert.Truef(t, slices.Contains(settings(t), variable), "%s: there is no setting %s", name, variable)
 		}
 	}
-	if len(file.Services) != 4 {
-		t.Errorf("there are %d services", len(file.Services))
-	}
+	assert.Truef(t, len(file.Services) == 4, "there are %d services", len(file.Services))
 }
 
 func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
 	unit := read(t, "systemd/throughline.service")
 	for _, name := range matches(`(?m)^Exec\w+=/usr/local/bin/throughline (\w+)`, unit) {
-		if !slices.Contains(commands(t), name) {
-			t.Errorf("there is no command %s", name)
-		}
+		assert.Truef(t, slices.Contains(commands(t), name), "there is no command %s", name)
 	}
 	if !slices.Equal(matches(`(?m)^TimeoutStopSec=(\d+)$`, unit), []string{"55"}) { // docs/operations.md: Stopping
 		t.Error("another time to stop than the one that is documented")
@@ -293,9 +249,8 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	// It looks for the program, which need not be installed here.
 	file := filepath.Join(t.TempDir(), "throughline.service")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, "/usr/local/bin/throughline", "/bin/true")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t,
+		os.WriteFile(file, []byte(strings.ReplaceAll(unit, "/usr/local/bin/throughline", "/bin/true")), 0o600))
 	for _, args := range [][]string{{"verify", file}, {"security", "--offline=true", "--threshold=20", file}} {
 		if said, err := exec.Command(analyze, args...).CombinedOutput(); err != nil {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, said)

@@ -8,6 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 )
 
 // remember stores memories of a new user, with vectors of a model; "" for none.
@@ -19,9 +20,8 @@ func (r *rig) remember(count int, model string) uuid.UUID {
 		"insert into memories (user_id, content) select $1, 'The user knows person ' || n from generate_series(1, " +
 			testkit.Ask[string](r.t, r.pool, "select $1::int::text", count) + ") n",
 	} {
-		if _, err := r.pool.Exec(r.t.Context(), sql, user); err != nil {
-			r.t.Fatal(err)
-		}
+		_, err := r.pool.Exec(r.t.Context(), sql, user)
+		require.NoError(r.t, err)
 	}
 	if model != "" {
 		if _, err := r.pool.Exec(r.t.Context(), `update memories set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = $2
@@ -37,9 +37,8 @@ func TestMemoriesGetVectors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	users := []uuid.UUID{r.remember(3, ""), r.remember(140, ""), r.remember(5, "another model")}
-	if _, err := r.pool.Exec(t.Context(), "update memories set status = 'superseded' where user_id = $1 and content like '%person 2'", users[0]); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.pool.Exec(t.Context(), "update memories set status = 'superseded' where user_id = $1 and content like '%person 2'", users[0])
+	require.NoError(t, err)
 	r.work(r.embedding(nil))
 	testkit.Await(t, r.pool, "all memories have vectors", 0,
 		"select count(*) from memories where status = 'active' and embedding_model is distinct from $1", embeddingModel)
@@ -58,9 +57,7 @@ func TestMemoriesThatComeMeanwhileGetVectors(t *testing.T) {
 	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: user})
 	job := testkit.Ask[int64](t, r.pool, "update river.river_job set state = 'running' where kind = 'embed_memories' returning id")
 	done, err := engine.Embed(t.Context(), user)
-	if err != nil || done.Made != 1 || done.Calls != 1 {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	require.Truef(t, err == nil && done.Made == 1 && done.Calls == 1, "%+v, %v", done, err)
 	testkit.Exec(t, r.pool, "insert into memories (user_id, content) values ($1, 'The user keeps bees.')", user)
 	for _, want := range []bool{false, true} {
 		if finished, err := engine.Finish(t.Context(), user, job, done); err != nil || finished != want {

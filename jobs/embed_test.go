@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -62,9 +64,7 @@ func (r *rig) index(chatID uuid.UUID) {
 			}
 			return tx.QueryRow(r.t.Context(), "select throughline.index_turns($1, null)", chatID).Scan(&more)
 		})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 	}
 }
 
@@ -106,13 +106,10 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 	w := r.work(r.embedding(func(c *recall.VectorsConfig) { c.Turn = time.Nanosecond })) // a long chat takes turns
 	r.awaitVectors()
 	texts := r.embedded()
-	if len(texts) != 143 || !strings.Contains(texts[0], "\nAssistant: ") {
-		t.Errorf("%d texts, the first is %q", len(texts), texts[0])
-	}
+	assert.Truef(t, len(texts) == 143 && strings.Contains(texts[0], "\nAssistant: "),
+		"%d texts, the first is %q", len(texts), texts[0])
 	for _, request := range r.model.Asked(offline.KindEmbedding) {
-		if strings.Count(request.Text, "User: ") > 128 {
-			t.Error("a call has more than 128 texts")
-		}
+		assert.True(t, strings.Count(request.Text, "User: ") <= 128, "a call has more than 128 texts")
 	}
 	// The vector of a turn is near to its own words, and of length 1.
 	for _, chatID := range chats {
@@ -125,9 +122,8 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 	r.say(chats[0], 4, 4, 3)
 	r.index(chats[0])
 	r.awaitVectors()
-	if more := len(r.model.Asked(offline.KindEmbedding)) - asked; more != 1 {
-		t.Errorf("one more turn took %d calls", more)
-	}
+	more := len(r.model.Asked(offline.KindEmbedding)) - asked
+	assert.Truef(t, more == 1, "one more turn took %d calls", more)
 }
 
 func embeddedTurns(t *testing.T, w *worker) float64 {
@@ -150,9 +146,8 @@ func TestVectorsOfAnotherModelAreReplaced(t *testing.T) {
 		where chat_id = $1`, old)
 	store := postgres.NewEmbeddings(r.pool, 512)
 	first, last, err := postgres.NewTurnVectors(r.pool).Owners(t.Context(), embeddingModel, 10)
-	if err != nil || len(first) != 1 || first[0] != fresh || len(last) != 1 || last[0] != old {
-		t.Errorf("%v, %v, %v", first, last, err)
-	}
+	assert.Truef(t, err == nil && len(first) == 1 && first[0] == fresh && len(last) == 1 && last[0] == old,
+		"%v, %v, %v", first, last, err)
 	if n, err := store.CountBareTurns(t.Context(), embeddingModel); err != nil || n != 5 {
 		t.Errorf("%d turns without a vector, %v", n, err)
 	}
@@ -198,12 +193,9 @@ func TestEmbedderFails(t *testing.T) {
 	r.indexed(2)
 	r.work(r.embedding(nil))
 	testkit.Eventually(t, "it failed three times", func() bool { return strings.Count(r.logs.String(), "the embedding model fails") >= 3 })
-	if n := r.bare(embeddingModel); n != 4 {
-		t.Errorf("%d turns are without a vector", n)
-	}
-	if strings.Contains(r.logs.String(), "etude") {
-		t.Error("the log holds words of a turn")
-	}
+	n := r.bare(embeddingModel)
+	assert.Truef(t, n == 4, "%d turns are without a vector", n)
+	assert.NotContains(t, r.logs.String(), "etude", "the log holds words of a turn")
 	up.Store(true)
 	r.awaitVectors()
 }
@@ -232,9 +224,7 @@ func TestATextThatBreaksTheEmbedderStopsNobody(t *testing.T) {
 	const meansNothing = "abs(embedding operator(throughline.<#>) embedding) < 0.5"
 	testkit.Want(t, r.pool, "5", "select string_agg(seq::text, ',') from turn_index where "+meansNothing)
 	testkit.Want(t, r.pool, "undigestible", "select string_agg(content, ',') from memories where "+meansNothing)
-	if strings.Contains(r.logs.String(), "the embedding model fails") {
-		t.Error("the embedder was left alone")
-	}
+	assert.NotContains(t, r.logs.String(), "the embedding model fails", "the embedder was left alone")
 }
 
 // Many chats wait for an embedder that is away, and only a few calls find out.
@@ -263,9 +253,8 @@ func TestTwoWorkersEmbed(t *testing.T) {
 	r.work(r.embedding(nil))
 	r.awaitVectors()
 	r.awaitNoEmbeddings()
-	if n := len(r.embedded()); n != 36 {
-		t.Errorf("36 turns were embedded %d times", n)
-	}
+	n := len(r.embedded())
+	assert.Truef(t, n == 36, "36 turns were embedded %d times", n)
 	testkit.Want(t, r.pool, 1, "select count(*) from embedding_models")
 }
 
@@ -288,14 +277,10 @@ func TestEditsRaceWithEmbeddings(t *testing.T) {
 	for n, chatID := range chats {
 		said := testkit.Ask[string](t, r.pool, "select 'User: ' || string_agg(content, E'\nAssistant: ' order by seq) from messages where chat_id = $1", chatID)
 		vectors, err := embedder.Embed(context.Background(), recall.For{}, []string{said})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cosine := testkit.Ask[float64](t, r.pool,
 			"select -(embedding operator(throughline.<#>) $2::real[]::extensions.halfvec::throughline.embedding) from turn_index where chat_id = $1", chatID, vectors[0])
-		if cosine < .99 {
-			t.Errorf("chat %d has the vector of other words (cosine %f)", n, cosine)
-		}
+		assert.Truef(t, cosine >= .99, "chat %d has the vector of other words (cosine %f)", n, cosine)
 	}
 }
 

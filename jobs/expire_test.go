@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -48,19 +50,16 @@ func TestOldChatsAreDeletedWhereThatIsAskedFor(t *testing.T) {
 	testkit.Await(t, r.pool, "nothing was pruned", 1,
 		"select count(*) from river.river_job where kind = 'prune_chats' and metadata -> 'output' ->> 'deleted_chats' = '0'")
 	unasked.stop()
-	if got := r.chats(); len(got) != 3 {
-		t.Fatalf("without any days to keep them %d of 3 chats are left", len(got))
-	}
+	got := r.chats()
+	require.Truef(t, len(got) == 3, "without any days to keep them %d of 3 chats are left", len(got))
 	r.work(expiring(30), func(_ *brief.Config, c *WorkerConfig) { c.PruneDays = 10 })
 	for _, kind := range []string{"expire_chats", "prune_chats"} {
-		if got := awaitOutput[map[string]int](r, kind, "deleted_chats"); got["deleted_chats"] != 1 {
-			t.Errorf("%s says %v", kind, got)
-		}
+		got := awaitOutput[map[string]int](r, kind, "deleted_chats")
+		assert.Equalf(t, 1, got["deleted_chats"], "%s says %v", kind, got)
 	}
-	if got := r.chats(); !slices.Equal(got, []uuid.UUID{active}) {
-		t.Errorf("left are %v", got)
-	}
-	if logs := r.logs.String(); strings.Count(logs, `"deleted_chats":1`) != 2 || strings.Contains(logs, "practise") {
-		t.Errorf("the log is %s", logs)
-	}
+	got = r.chats()
+	assert.Truef(t, slices.Equal(got, []uuid.UUID{active}), "left are %v", got)
+	logs := r.logs.String()
+	assert.Truef(t, strings.Count(logs, `"deleted_chats":1`) == 2 && !strings.Contains(logs, "practise"),
+		"the log is %s", logs)
 }

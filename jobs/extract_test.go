@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -96,9 +98,8 @@ func (r *rig) knowsLyon() {
 func (r *rig) enqueueExtract(chatID uuid.UUID, at time.Time) {
 	r.t.Helper()
 	insert := postgres.Insert(Insert(r.insert))
-	if err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return insert.Extract(r.t.Context(), tx, chatID, at) }); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t,
+		pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return insert.Extract(r.t.Context(), tx, chatID, at) }))
 }
 
 // awaitRead waits until a chat is read up to a message and no extraction is left.
@@ -154,13 +155,9 @@ func TestExtractionIsRaised(t *testing.T) {
 			`select string_agg(state || ' ' || priority || ' ' || (scheduled_at > now() + interval '50 minutes'), ', ')
 				from river.river_job where kind = 'extract_memories'`)
 	}
-	if got := state(); got != "scheduled 3 true" {
-		t.Errorf("before: %s", got)
-	}
+	assert.Equal(t, "scheduled 3 true", state(), "before")
 	r.enqueueExtract(chatID, time.Time{})
-	if got := state(); got != "available 1 false" {
-		t.Errorf("raised: %s", got)
-	}
+	assert.Equal(t, "available 1 false", state(), "raised")
 	r.work(r.extracting(func(c *longterm.ExtractorConfig) { c.Delay, c.MostTurns = time.Hour, 12 })) // six turns do not wait for it
 	r.awaitRead(chatID, int64(2*len(said)))
 	testkit.Want(t, r.pool, "1-12 of 6", "select string_agg(seq_from || '-' || seq_to || ' of ' || turns, ', ') from memory_extractions")
@@ -177,7 +174,6 @@ func TestExtractionWaitsUntilTheChatRests(t *testing.T) {
 	testkit.Await(t, r.pool, "the job waits", 1,
 		`select count(*) from river.river_job
 			where kind = 'extract_memories' and state = 'scheduled' and scheduled_at > now() + interval '50 minutes' and attempt = 0`)
-	if n := len(r.model.Requests()); n != 0 {
-		t.Errorf("the model was asked %d times", n)
-	}
+	n := len(r.model.Requests())
+	assert.Truef(t, n == 0, "the model was asked %d times", n)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -60,9 +61,7 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 		return testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where version = 0") == 0
 	})
 	r.awaitIdle()
-	if most > 2 {
-		t.Errorf("%d chats of the import were folded at once", most)
-	}
+	assert.Truef(t, most <= 2, "%d chats of the import were folded at once", most)
 	for _, chatID := range long {
 		r.checkFoldedOnce(chatID, 4)
 	}
@@ -90,14 +89,12 @@ func TestStoppedWorkerUsesUpNoAttempt(t *testing.T) {
 	r.awaitVersion(chatID, 1)
 	seen := map[string]int{}
 	for n, request := range r.model.Requests() {
-		if earlier, again := seen[request.Text]; again && (n != 3 || earlier != 2) {
-			t.Errorf("call %d repeats call %d", n, earlier)
-		}
+		earlier, again := seen[request.Text]
+		assert.Truef(t, !again || (n == 3 && earlier == 2), "call %d repeats call %d", n, earlier)
 		seen[request.Text] = n
 	}
-	if requests := r.model.Requests(); requests[2].Text != requests[3].Text {
-		t.Errorf("the second worker began with %.200s", requests[3].Text)
-	}
+	requests := r.model.Requests()
+	assert.Truef(t, requests[2].Text == requests[3].Text, "the second worker began with %.200s", requests[3].Text)
 }
 
 // A reply raises its chat's job before those of imports; one that waits because it failed still waits.

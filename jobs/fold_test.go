@@ -8,6 +8,8 @@ import (
 
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -31,15 +33,12 @@ func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
 	r.awaitIdle()
 	r.checkFoldedOnce(chatID, turns)
 	folds := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions")
-	if covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs"); folds < 5 || covered < 2*turns-20 {
-		t.Errorf("%d folds cover %d of %d messages", folds, covered, 2*turns)
-	}
+	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs")
+	assert.Truef(t, folds >= 5 && covered >= 2*turns-20, "%d folds cover %d of %d messages", folds, covered, 2*turns)
 	testkit.Want(t, r.pool, `{"chat_id": "`+chatID.String()+`"}`, "select string_agg(distinct args::text, '') from river.river_job where kind = 'fold_brief'")
 	output := testkit.Ask[map[string]any](t, r.pool, "select metadata -> 'output' from river.river_job where kind = 'fold_brief' order by id limit 1")
 	for name, want := range map[string]any{"result": "done", "kind": "fold", "version": 1.0, "seq_from": 1.0, "prompt_ref": "built-in@1", "model": "small"} {
-		if output[name] != want {
-			t.Errorf("the output says %s is %v, want %v", name, output[name], want)
-		}
+		assert.Truef(t, output[name] == want, "the output says %s is %v, want %v", name, output[name], want)
 	}
 	testkit.Want(t, r.pool, false, "select bool_or(j::text like '%practise%') from river.river_job j")
 	// There is one job for each fold; each but the first was inserted by the transaction of the fold before
@@ -52,9 +51,7 @@ func TestOurMigrationsAreRivers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	migrator, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{Schema: Schema})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := migrator.Validate(t.Context(), nil); err != nil || !got.OK {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -99,14 +96,12 @@ func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 			up.Store(true)
 			r.say(chatID, 8, 8, 10)
 			r.awaitRuns("sweep_briefs", 2)
-			if n := r.count("fold_brief"); n != 1 {
-				t.Errorf("%d jobs", n)
-			}
+			n := r.count("fold_brief")
+			assert.Truef(t, n == 1, "%d jobs", n)
 			r.enqueue(chatID)
 			r.awaitIdle()
-			if n := len(r.model.Requests()); n != calls {
-				t.Errorf("the model was asked %d times too soon", n-calls)
-			}
+			n = len(r.model.Requests())
+			assert.Equalf(t, calls, n, "the model was asked %d times too soon", n-calls)
 			testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 			r.awaitVersion(chatID, 1)
 			r.checkRanges(chatID)
@@ -125,14 +120,11 @@ func TestNextRetryIsCapped(t *testing.T) {
 		for range 100 {
 			before := time.Now()
 			wait := nextRetry(c.attempt).Sub(before)
-			if wait < c.least || wait > c.least+c.least/4+time.Second {
-				t.Fatalf("after attempt %d it waits %s, want %s and at most a quarter more", c.attempt, wait, c.least)
-			}
+			require.Truef(t, wait >= c.least && wait <= c.least+c.least/4+time.Second,
+				"after attempt %d it waits %s, want %s and at most a quarter more", c.attempt, wait, c.least)
 			seen[wait] = true
 		}
-		if len(seen) < 2 {
-			t.Errorf("after attempt %d all wait the same", c.attempt)
-		}
+		assert.Truef(t, len(seen) >= 2, "after attempt %d all wait the same", c.attempt)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 )
 
 // Arguments are read from a table that people may change by hand. Anything but a chat's id is an error.
@@ -28,8 +29,6 @@ func FuzzArgs(f *testing.F) {
 		if args.ChatID != uuid.Nil {
 			want = `{"chat_id":"` + args.ChatID.String() + `"}`
 		}
-		if err != nil || string(written) != want {
-			t.Fatalf("%q became %s, %v", raw, written, err)
-		}
+		require.Truef(t, err == nil && string(written) == want, "%q became %s, %v", raw, written, err)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -28,9 +29,8 @@ func TestSweepIndexes(t *testing.T) {
 	r.awaitVersion(due, 1)
 	testkit.Eventually(t, "the chats are indexed", func() bool { return r.indexedTurns(rested) == 2 })
 	r.awaitIdle()
-	if n := r.indexedTurns(busy); n != 0 {
-		t.Errorf("%d turns of a chat in which somebody talks are indexed", n)
-	}
+	n := r.indexedTurns(busy)
+	assert.Truef(t, n == 0, "%d turns of a chat in which somebody talks are indexed", n)
 	testkit.Want(t, r.pool, 0, "select count(*) from throughline.work where failures > 0")
 	testkit.Eventually(t, "a sweep says what it did", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'indexed_chats' = '1'") > 0

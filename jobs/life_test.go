@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -181,9 +182,8 @@ func TestJobsThatKillTheirWorkersEnd(t *testing.T) {
 			testkit.Await(r.t, r.pool, "the chat is put off", true, `select failure = 'worker died' and retry_at > now() + interval '59 minutes'
 				from throughline.work where failures = 1 union all select false limit 1`)
 			r.awaitRuns(work.SweepBriefs, 1)
-			if jobs, calls := r.count(l.kind), len(r.model.Requests()); jobs != 1 || calls != 0 {
-				r.t.Errorf("%d jobs, %d calls", jobs, calls)
-			}
+			jobs, calls := r.count(l.kind), len(r.model.Requests())
+			assert.Truef(r.t, jobs == 1 && calls == 0, "%d jobs, %d calls", jobs, calls)
 		}
 		testkit.Exec(r.t, r.pool, l.due, job.ChatID)
 		r.awaitDone(l, job)
@@ -202,9 +202,8 @@ func TestJobsOfBusyItemsAreSnoozed(t *testing.T) {
 		for event.Job.Kind != l.kind {
 			event = testkit.Receive(r.t, "another one", events)
 		}
-		if event.Kind != river.EventKindJobSnoozed || event.Job.Attempt != 0 {
-			r.t.Errorf("the job was %s after attempt %d", event.Kind, event.Job.Attempt)
-		}
+		assert.Truef(r.t, event.Kind == river.EventKindJobSnoozed && event.Job.Attempt == 0,
+			"the job was %s after attempt %d", event.Kind, event.Job.Attempt)
 		testkit.Exec(r.t, r.pool, "delete from throughline.work")
 		r.awaitDone(l, job)
 	})
@@ -266,9 +265,8 @@ func TestOutcomes(t *testing.T) {
 		_, cancelled := errors.AsType[*rivertype.JobCancelError](err)
 		failed := errors.Is(err, failure) && !cancelled
 		comes := c.most > 0 || c.outcome.result == work.Conflict || c.outcome.result == work.Paused
-		if (err == nil) != c.ends || cancelled != c.cancels || again != comes || failed != (c.outcome.result == work.Failed) {
-			t.Errorf("%+v: %v", c.outcome, err)
-		}
+		assert.Truef(t, (err == nil) == c.ends && cancelled == c.cancels && again == comes && failed == (c.outcome.result == work.Failed),
+			"%+v: %v", c.outcome, err)
 		if again && (snooze.Duration < c.least || snooze.Duration > c.most) {
 			t.Errorf("%+v comes again after %s", c.outcome, snooze.Duration)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -57,9 +59,7 @@ func newRig(t *testing.T, script testkit.Script) *rig {
 	r := &rig{t: t, db: db, dsn: db.DSN, limits: smallLimits, model: testkit.NewModel(t, script), user: testkit.NewUser(t, db), logs: &testkit.Log{}}
 	r.pool = r.open(20)
 	inserter, err := NewInserter(r.pool, r.logs.Logger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.insert = inserter
 	return r
 }
@@ -67,9 +67,7 @@ func newRig(t *testing.T, script testkit.Script) *rig {
 func (r *rig) open(conns int) *pgxpool.Pool {
 	r.t.Helper()
 	pool, _, err := postgres.Open(r.t.Context(), r.dsn, conns)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	r.t.Cleanup(pool.Close)
 	return pool
 }
@@ -113,18 +111,12 @@ func (r *rig) work(changes ...setup) *worker {
 	}
 	config.Folder = brief.New(folding)
 	client, err := NewWorker(pool, config)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := client.Start(context.Background()); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
+	require.NoError(r.t, client.Start(context.Background()))
 	w := &worker{Client: client, metrics: folding.Metrics, stop: sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
-		if err := client.Stop(ctx); err != nil {
-			r.t.Errorf("stop: %v", err)
-		}
+		assert.NoError(r.t, client.Stop(ctx), "stop")
 		model.Close()
 	})}
 	r.t.Cleanup(w.stop)
@@ -163,9 +155,7 @@ func (r *rig) say(chatID uuid.UUID, from, to, words int) {
 		}
 	}
 	_, err := r.pool.CopyFrom(r.t.Context(), pgx.Identifier{"messages"}, []string{"chat_id", "role", "content", "token_count"}, pgx.CopyFromRows(rows))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 }
 
 // enqueue inserts folds as saving a reply does.
@@ -184,9 +174,8 @@ func (r *rig) enqueueAs(name string, priority int, chatIDs ...uuid.UUID) {
 // insertJob inserts a job in a transaction, as those who need it do.
 func (r *rig) insertJob(job work.Job) {
 	r.t.Helper()
-	if err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return Insert(r.insert)(r.t.Context(), tx, job) }); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t,
+		pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return Insert(r.insert)(r.t.Context(), tx, job) }))
 }
 
 // count returns how many jobs of a kind there are.
@@ -272,7 +261,6 @@ func (r *rig) checkRanges(chatID uuid.UUID) {
 		where seq_from <> before + 1 or n <> version`, chatID)
 	reached := testkit.Ask[bool](r.t, r.pool, `select coalesce(max(r.seq_to), 0) = b.covered_seq from conversation_briefs b
 		left join conversation_brief_revisions r on r.chat_id = b.chat_id where b.chat_id = $1 group by b.covered_seq`, chatID)
-	if wrong != 0 || !reached {
-		r.t.Errorf("%d revisions do not continue the one before; they reach the brief's place: %v", wrong, reached)
-	}
+	assert.Truef(r.t, wrong == 0 && reached,
+		"%d revisions do not continue the one before; they reach the brief's place: %v", wrong, reached)
 }

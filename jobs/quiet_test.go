@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // A server that is stopped logs no error, because nothing is wrong.
@@ -18,7 +20,7 @@ func TestQuietAtTheEnd(t *testing.T) {
 	logger.ErrorContext(ended, "maintenance.PeriodicJobEnqueuer: Error starting transaction", "error", "context canceled")
 	logger.WarnContext(ended, "jobexecutor.JobExecutor: Job errored")
 	logger.ErrorContext(t.Context(), "maintenance.PeriodicJobEnqueuer: Error starting transaction", "error", "too many clients")
-	if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "Job errored") || !strings.Contains(got, "too many clients") {
-		t.Errorf("logged %s", got)
-	}
+	got := log.String()
+	assert.Truef(t, strings.Count(got, "\n") == 2 && strings.Contains(got, "Job errored") && strings.Contains(got, "too many clients"),
+		"logged %s", got)
 }

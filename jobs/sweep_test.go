@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -32,12 +33,10 @@ func TestSweepFindsWhatLacksAJob(t *testing.T) {
 	testkit.Want(t, r.pool, r.limits.KRawTurns, "select pending_turns from conversation_briefs where chat_id = $1", over)
 	testkit.Want(t, r.pool, true, "select bool_and(readable) from conversation_briefs")
 	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where version > 0 and chat_id = any($1)", []uuid.UUID{within, short, oneTurn})
-	if folds, rebuilds := r.count("fold_brief"), r.count("rebuild_brief"); folds != 3 || rebuilds != 1 {
-		t.Errorf("%d folds, %d rebuilds", folds, rebuilds)
-	}
-	if output := awaitOutput[map[string]any](r, "sweep_briefs", "inserted_folds"); output["inserted_folds"] != 3.0 {
-		t.Errorf("the sweep says %v", output)
-	}
+	folds, rebuilds := r.count("fold_brief"), r.count("rebuild_brief")
+	assert.Truef(t, folds == 3 && rebuilds == 1, "%d folds, %d rebuilds", folds, rebuilds)
+	output := awaitOutput[map[string]any](r, "sweep_briefs", "inserted_folds")
+	assert.Truef(t, output["inserted_folds"] == 3.0, "the sweep says %v", output)
 	testkit.Want(t, r.pool, "{}", "select string_agg(distinct args::text, '') from river.river_job where kind = 'sweep_briefs'")
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -64,9 +66,7 @@ func (r *rig) compacting(change func(*topics.CompactorConfig)) setup {
 // topicOf makes a topic of all turns of a chat.
 func (r *rig) topicOf(chatID uuid.UUID) uuid.UUID {
 	r.t.Helper()
-	if err := postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0))
 	id := uuid.New()
 	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq, message_count)
 		select $1, c.id, c.user_id, 1, 'Etudes', 1, now(), now(), 1, c.last_seq, c.message_count from chats c where c.id = $2`, id, chatID)
@@ -82,9 +82,8 @@ func (r *rig) wantReadOnce(turns int) {
 		read.WriteString(turnsOf(request.Text))
 	}
 	for turn := 1; turn <= turns; turn++ {
-		if n := strings.Count(read.String(), mark("user", turn)); n != 1 {
-			r.t.Errorf("turn %d was read %d times", turn, n)
-		}
+		n := strings.Count(read.String(), mark("user", turn))
+		assert.Truef(r.t, n == 1, "turn %d was read %d times", turn, n)
 	}
 }
 
@@ -103,9 +102,7 @@ func (r *rig) wantNoFailures() {
 		where kind in ('assign_topics', 'compact_topic') and finalized_at is null`)
 	failures := testkit.Ask[[]string](r.t, r.pool,
 		`select coalesce(array_agg(kind || ': ' || (errors[1] ->> 'error')), '{}') from river.river_job where errors is not null`)
-	if len(failures) > 0 {
-		r.t.Errorf("%q", failures)
-	}
+	assert.Truef(r.t, len(failures) <= 0, "%q", failures)
 }
 
 // What index_turns indexes is assigned. Without an embedder a chat has one topic.
@@ -132,9 +129,7 @@ func TestFoldedTurnsGetTopics(t *testing.T) {
 	r.awaitTopics(chatID, 8)
 	testkit.Await(t, r.pool, "the topic is compacted", 1, "select count(*) from topics where summary is not null and compacted_seq > 0")
 	r.wantNoFailures()
-	if len(r.model.Asked(offline.KindTopic)) == 0 {
-		t.Error("no model was asked for the summary")
-	}
+	assert.True(t, len(r.model.Asked(offline.KindTopic)) != 0, "no model was asked for the summary")
 }
 
 // While the embedder is away turns follow each other, and are chosen again when it is back.
@@ -152,9 +147,8 @@ func TestTopicsWithoutTheEmbedderAndAfterwards(t *testing.T) {
 	chatID := r.indexed(5)
 	r.work(r.keepsTopics(r.embedder()), sweeping)
 	r.awaitTopics(chatID, 5)
-	if bare := r.bare(embeddingModel); bare != 5 {
-		t.Errorf("%d turns have no vector", bare)
-	}
+	bare := r.bare(embeddingModel)
+	assert.Truef(t, bare == 5, "%d turns have no vector", bare)
 	close(back)
 	testkit.Await(t, r.pool, "the topics are chosen again", 5, "select count(*) from turn_index where topic_model is not null")
 }
@@ -196,9 +190,8 @@ func TestFadedTopicsOfAnOldChatAreSummarized(t *testing.T) {
 	keeper := &topics.Assigner{
 		Store: postgres.NewAssignments(r.pool, r.inserting), Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
 	}
-	if done, err := keeper.Decay(t.Context(), testkit.Patience); err != nil || done.Archived != many-1 {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	done, err := keeper.Decay(t.Context(), testkit.Patience)
+	require.Truef(t, err == nil && done.Archived == many-1, "%+v, %v", done, err)
 	r.work(r.keepsTopics(nil), sweeping)
 	testkit.Await(t, r.pool, "all are summarized", many,
 		"select count(*) from topics where summary is not null and summary_seq = compacted_seq and (state = 'archived') = (number < $1)", many)

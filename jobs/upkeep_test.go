@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -21,23 +24,15 @@ func TestDecayDay(t *testing.T) {
 		"2026-11-22T03:30:00+01:00": "2026-11-21", "2026-01-01T00:00:00Z": "2025-12-31",
 	} {
 		moment, err := time.Parse(time.RFC3339, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := decayDay(moment, at).Format(time.DateOnly); got != want {
-			t.Errorf("%s: %s, want %s", now, got, want)
-		}
+		require.NoError(t, err)
+		assert.Equalf(t, want, decayDay(moment, at).Format(time.DateOnly), "%s", now)
 	}
 	for now, want := range map[string]string{
 		"2026-11-22T02:59:59Z": "2026-11-22T03:00:00Z", "2026-11-22T03:00:00Z": "2026-11-23T03:00:00Z", "2026-12-31T22:00:00-02:00": "2027-01-01T03:00:00Z",
 	} {
 		moment, err := time.Parse(time.RFC3339, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := daily(at).Next(moment).Format(time.RFC3339); got != want {
-			t.Errorf("after %s: %s, want %s", now, got, want)
-		}
+		require.NoError(t, err)
+		assert.Equalf(t, want, daily(at).Next(moment).Format(time.RFC3339), "after %s", now)
 	}
 }
 
@@ -58,9 +53,7 @@ func TestDecayRunsAtTheStartAndOnceADay(t *testing.T) {
 	r.remembering("Plays the cello.", 40)
 	r.work(decaying)
 	output := awaitOutput[DecayResult](r, "decay_memories", "decayed")
-	if output.Decayed != 1 || output.Archived != 0 || output.Day == "" {
-		t.Errorf("%+v", output)
-	}
+	assert.Truef(t, output.Decayed == 1 && output.Archived == 0 && output.Day != "", "%+v", output)
 	for range 2 {
 		// By hand, as the documentation shows it.
 		testkit.Exec(t, r.pool, `insert into river.river_job (args, kind, max_attempts, priority, queue, state)
@@ -94,9 +87,8 @@ func TestGraphJobTellsWhatItDid(t *testing.T) {
 	testkit.Await(t, r.pool, "the failed job is there", 1,
 		"select count(*) from river.river_job where kind = 'update_memory_graph' and state = 'discarded' and metadata -> 'output' ->> 'failed' = '1'")
 	r.insertJob(work.Job{Name: work.UpdateMemoryGraph})
-	if output := awaitOutput[map[string]int](r, "update_memory_graph", "entities"); output["memories"] != 2 || output["entities"] != 3 {
-		t.Errorf("%v", output)
-	}
+	output := awaitOutput[map[string]int](r, "update_memory_graph", "entities")
+	assert.Truef(t, output["memories"] == 2 && output["entities"] == 3, "%v", output)
 }
 
 // Jobs that are left of a time with an embedder, topics or long-term memory end without doing anything, and none are inserted.
@@ -121,7 +113,6 @@ func TestJobsOfWhatIsOffEnd(t *testing.T) {
 		"select count(*) from river.river_job where state = 'completed' and kind not in ('sweep_briefs', 'expire_chats')")
 	testkit.Want(t, r.pool, "1 active", "select confidence || ' ' || status from memories")
 	testkit.Want(t, r.pool, true, "select compacted_seq = 0 and summary is null from topics")
-	if n := len(r.model.Requests()); n != 0 {
-		t.Errorf("%d calls", n)
-	}
+	n := len(r.model.Requests())
+	assert.Truef(t, n == 0, "%d calls", n)
 }

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // longest is how many bytes a line of source may have: other tools count these.
@@ -21,9 +24,7 @@ var generated = regexp.MustCompile(`^internal/postgres/dbsqlc/|(^|/)package-lock
 func TestLinesCanBeRead(t *testing.T) {
 	t.Parallel()
 	listed, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checked := 0
 	for name := range strings.SplitSeq(string(listed), "\x00") {
 		if !source.MatchString(name) || generated.MatchString(name) {
@@ -33,19 +34,14 @@ func TestLinesCanBeRead(t *testing.T) {
 		if os.IsNotExist(err) {
 			continue // it is deleted, and git is not told yet
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		checked++
 		number := 0
 		for line := range strings.Lines(string(text)) {
 			number++
-			if bytes := len(strings.TrimSuffix(line, "\n")); bytes > longest {
-				t.Errorf("%s:%d has %d bytes, want at most %d", name, number, bytes, longest)
-			}
+			bytes := len(strings.TrimSuffix(line, "\n"))
+			assert.Truef(t, bytes <= longest, "%s:%d has %d bytes, want at most %d", name, number, bytes, longest)
 		}
 	}
-	if checked < 500 {
-		t.Errorf("%d files were checked, which cannot be all", checked)
-	}
+	assert.Truef(t, checked >= 500, "%d files were checked, which cannot be all", checked)
 }

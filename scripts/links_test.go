@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -19,9 +21,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/*.md")
 	results, errResults := filepath.Glob("../docs/results/*.md")
-	if err != nil || errResults != nil || len(pages) == 0 {
-		t.Fatal(err, errResults)
-	}
+	require.Truef(t, err == nil && errResults == nil && len(pages) != 0, "%v %v", err, errResults)
 	pages = append(pages, results...)
 	pages = append(pages, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md")
 	for _, page := range pages {
@@ -46,9 +46,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(content)
 }
 

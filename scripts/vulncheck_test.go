@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // checked is a package that calls what the made-up entry is about.
@@ -37,12 +40,8 @@ func database(t *testing.T, symbol string) (address string) {
 			"database_specific":{"url":"https://pkg.go.dev/vuln/` + id + `"}}`,
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return "GOVULNDB=file://" + dir
 }
@@ -58,27 +57,22 @@ func TestVulnerabilityFails(t *testing.T) {
 func TestVulnerabilityThatIsNotCalledPasses(t *testing.T) {
 	t.Parallel()
 	said, passed := vulncheck(t, database(t, "ParseBytes"))
-	if !passed || !strings.Contains(said, "No vulnerabilities found") {
-		t.Errorf("passed: %v\n%s", passed, said)
-	}
+	assert.Truef(t, passed && strings.Contains(said, "No vulnerabilities found"), "passed: %v\n%s", passed, said)
 }
 
 // Without the network nothing is known, and that is said, on one line.
 func TestUnreachableDatabaseIsTold(t *testing.T) {
 	t.Parallel()
 	said, passed := vulncheck(t, "HTTPS_PROXY=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1", "NO_PROXY=", "no_proxy=")
-	if !passed || !strings.HasPrefix(said, "vulncheck: NOT CHECKED") || strings.Count(said, "\n") != 1 {
-		t.Errorf("passed: %v\n%s", passed, said)
-	}
+	assert.Truef(t, passed && strings.HasPrefix(said, "vulncheck: NOT CHECKED") && strings.Count(said, "\n") == 1,
+		"passed: %v\n%s", passed, said)
 }
 
 // A database that was named and is not there is no reason to let pass.
 func TestNamedDatabaseMustBeThere(t *testing.T) {
 	t.Parallel()
-	if said, passed := vulncheck(t, "GOVULNDB=file://"+t.TempDir()); passed || !strings.Contains(said, "holds no database") {
-		t.Errorf("passed: %v\n%s", passed, said)
-	}
-	if said, passed := vulncheck(t, "GOVULNDB=https://127.0.0.1:1"); passed {
-		t.Errorf("passed: %v\n%s", passed, said)
-	}
+	said, passed := vulncheck(t, "GOVULNDB=file://"+t.TempDir())
+	assert.Truef(t, !passed && strings.Contains(said, "holds no database"), "passed: %v\n%s", passed, said)
+	said, passed = vulncheck(t, "GOVULNDB=https://127.0.0.1:1")
+	assert.Falsef(t, passed, "passed: %v\n%s", passed, said)
 }

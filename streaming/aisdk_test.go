@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -49,12 +51,8 @@ func TestUIEventsToTheByte(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out wire
-			if err := c.send(NewUIEncoder(&out)); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, out.writes); diff != "" {
-				t.Error(diff)
-			}
+			require.NoError(t, c.send(NewUIEncoder(&out)))
+			assert.Equal(t, "", cmp.Diff(c.want, out.writes))
 		})
 	}
 }
@@ -66,21 +64,15 @@ func ending(end Terminal) func(*UIEncoder) error {
 func TestUIPaddingIsTheSame(t *testing.T) {
 	t.Parallel()
 	var ours, theirs wire
-	if err := errors.Join(NewEncoder(&ours, replyID).Padding(), NewUIEncoder(&theirs).Padding()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(ours.writes, theirs.writes); diff != "" {
-		t.Error(diff)
-	}
+	require.NoError(t, errors.Join(NewEncoder(&ours, replyID).Padding(), NewUIEncoder(&theirs).Padding()))
+	assert.Equal(t, "", cmp.Diff(ours.writes, theirs.writes))
 }
 
 // An app compares these with a stored message's status.
 func TestUIStatusOfAFailure(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{"interrupted": "interrupted", "upstream_timeout": "failed", "internal": "failed", "": "failed"} {
-		if got := uiFailedStatus(&Failed{Code: code}); got != want {
-			t.Errorf("%q: %q, want %q", code, got, want)
-		}
+		assert.Equalf(t, want, uiFailedStatus(&Failed{Code: code}), "%q", code)
 	}
 }
 
@@ -88,9 +80,7 @@ func TestUIStatusOfAFailure(t *testing.T) {
 func TestUIFinishReasons(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{"stop": "stop", "length": "length", "content_filter": "content-filter", "": "other", "tired": "other"} {
-		if got := uiFinishReason(reason); got != want {
-			t.Errorf("%q: %q, want %q", reason, got, want)
-		}
+		assert.Equalf(t, want, uiFinishReason(reason), "%q", reason)
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var benchmarkDelta = Chunk{Offset: 1234, Text: []byte(" piece of \"text\", with é and 👋\n")}
@@ -16,9 +19,8 @@ var benchmarkDelta = Chunk{Offset: 1234, Text: []byte(" piece of \"text\", with 
 //nolint:paralleltest // allocations are counted for the whole process
 func TestDeltaAllocatesNothing(t *testing.T) {
 	for protocol, encoder := range encoders(io.Discard) {
-		if allocs := testing.AllocsPerRun(100, func() { _ = encoder.Chunk(benchmarkDelta) }); allocs != 0 {
-			t.Errorf("%s: %v allocations per delta", protocol, allocs)
-		}
+		allocs := testing.AllocsPerRun(100, func() { _ = encoder.Chunk(benchmarkDelta) })
+		assert.Truef(t, allocs == 0, "%s: %v allocations per delta", protocol, allocs)
 	}
 }
 
@@ -28,9 +30,7 @@ func BenchmarkEncodeDelta(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(benchmarkDelta.Text)))
 			for b.Loop() {
-				if err := encoder.Chunk(benchmarkDelta); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, encoder.Chunk(benchmarkDelta))
 			}
 		})
 	}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // FuzzStream sends a text in pieces through both encoders. Whatever the text, the framing holds (one data line of
@@ -23,23 +26,15 @@ func FuzzStream(f *testing.F) {
 		encoder, ui := NewEncoder(&ours, replyID), NewUIEncoder(&theirs)
 		offset := 0
 		for _, piece := range pieces {
-			if err := encoder.Chunk(Chunk{Offset: offset, Text: []byte(piece)}); err != nil {
-				t.Fatal(err)
-			}
-			if err := ui.Chunk(Chunk{Offset: offset, Text: []byte(piece)}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, encoder.Chunk(Chunk{Offset: offset, Text: []byte(piece)}))
+			require.NoError(t, ui.Chunk(Chunk{Offset: offset, Text: []byte(piece)}))
 			offset += utf8.RuneCountInString(piece)
 		}
-		if got := joined(t, ours.String(), 3); got != text {
-			t.Errorf("%q came as %q", text, got)
-		}
-		if got := joined(t, theirs.String(), 1); got != text {
-			t.Errorf("%q came to the AI SDK as %q", text, got)
-		}
-		if end := fmt.Sprintf("\nid: %s:%d\n\n", replyID, offset); len(pieces) > 0 && !strings.HasSuffix(ours.String(), end) {
-			t.Errorf("the last event does not end with %q", end)
-		}
+		assert.Equalf(t, text, joined(t, ours.String(), 3), "%q came as", text)
+		assert.Equalf(t, text, joined(t, theirs.String(), 1), "%q came to the AI SDK as", text)
+		end := fmt.Sprintf("\nid: %s:%d\n\n", replyID, offset)
+		assert.Truef(t, len(pieces) <= 0 || strings.HasSuffix(ours.String(), end),
+			"the last event does not end with %q", end)
 	})
 }
 
@@ -56,9 +51,7 @@ func cutText(text string, size int) []string {
 // joined returns the joined deltas of a stream. An event may have at most maxLines lines.
 func joined(t *testing.T, stream string, maxLines int) string {
 	t.Helper()
-	if strings.Contains(stream, "\r") {
-		t.Errorf("a carriage return in %q", stream)
-	}
+	assert.NotContainsf(t, stream, "\r", "a carriage return in %q", stream)
 	var text strings.Builder
 	for event := range strings.SplitSeq(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
 		data := 0
@@ -70,14 +63,12 @@ func joined(t *testing.T, stream string, maxLines int) string {
 			}
 			data++
 			var delta struct{ Delta string }
-			if err := json.Unmarshal([]byte(raw), &delta); err != nil {
-				t.Errorf("%v in %q", err, raw)
-			}
+			err := json.Unmarshal([]byte(raw), &delta)
+			assert.Truef(t, err == nil, "%v in %q", err, raw)
 			text.WriteString(delta.Delta)
 		}
-		if event != "" && (data != 1 || len(lines) > maxLines) {
-			t.Errorf("%d data lines of %d in %q", data, len(lines), event)
-		}
+		assert.Truef(t, event == "" || (data == 1 && len(lines) <= maxLines),
+			"%d data lines of %d in %q", data, len(lines), event)
 	}
 	return text.String()
 }

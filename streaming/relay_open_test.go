@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestWaitOpen(t *testing.T) {
@@ -32,24 +35,19 @@ func TestWaitOpen(t *testing.T) {
 				answer := make(chan *Terminal, 1)
 				go func() {
 					end, err := early.WaitOpen(t.Context())
-					if err != nil {
-						t.Errorf("early: %v", err)
-					}
+					assert.NoError(t, err, "early")
 					answer <- end
 				}()
 				synctest.Wait()
-				if len(answer) != 0 {
-					t.Fatal("open before anything happened")
-				}
+				require.Equal(t, 0, len(answer), "open before anything happened")
 				c.play(&relay)
 				late := relay.Read(0)
 				defer late.Close()
 				if end, err := late.WaitOpen(t.Context()); err != nil || nameOf(end) != c.want {
 					t.Errorf("late: %q, %v; want %q", nameOf(end), err, c.want)
 				}
-				if end := <-answer; nameOf(end) != c.want {
-					t.Errorf("early: %q, want %q", nameOf(end), c.want)
-				}
+				end := <-answer
+				assert.Equal(t, c.want, nameOf(end), "early")
 			})
 		})
 	}
@@ -69,9 +67,8 @@ func TestWaitOpenEndsWithItsContext(t *testing.T) {
 	defer reader.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if end, err := reader.WaitOpen(ctx); end != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, %v", end, err)
-	}
+	end, err := reader.WaitOpen(ctx)
+	assert.Truef(t, end == nil && errors.Is(err, context.Canceled), "%v, %v", end, err)
 }
 
 // Waiting takes no text away.
@@ -81,10 +78,8 @@ func TestWaitOpenLeavesTheTextToNext(t *testing.T) {
 	reader := relay.Read(0)
 	defer reader.Close()
 	relay.Append("first")
-	if _, err := reader.WaitOpen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if chunk := next(t, reader); string(chunk.Text) != "first" {
-		t.Errorf("got %q", chunk.Text)
-	}
+	_, err := reader.WaitOpen(t.Context())
+	require.NoError(t, err)
+	chunk := next(t, reader)
+	assert.Equalf(t, "first", string(chunk.Text), "got %q", chunk.Text)
 }

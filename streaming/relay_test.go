@@ -2,13 +2,14 @@ package streaming
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // done returns a terminal event that tests recognise by its reason.
@@ -22,9 +23,7 @@ func next(t *testing.T, reader *Reader) Chunk {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	chunk, err := reader.Next(ctx)
-	if err != nil {
-		t.Fatalf("nothing to read: %v", err)
-	}
+	require.NoError(t, err, "nothing to read")
 	return chunk
 }
 
@@ -48,15 +47,14 @@ func TestReaderThatKeepsUpGetsEachPiece(t *testing.T) {
 	offset := 0
 	for _, piece := range []string{"Hé", "llo", " 👋🏽", " wörld"} {
 		relay.Append(piece)
-		if chunk := next(t, reader); string(chunk.Text) != piece || chunk.Offset != offset || chunk.End != nil {
-			t.Errorf("chunk %q at %d, want %q at %d", chunk.Text, chunk.Offset, piece, offset)
-		}
+		chunk := next(t, reader)
+		assert.Truef(t, string(chunk.Text) == piece && chunk.Offset == offset && chunk.End == nil,
+			"chunk %q at %d, want %q at %d", chunk.Text, chunk.Offset, piece, offset)
 		offset += utf8.RuneCountInString(piece)
 	}
 	relay.End(done("stop"))
-	if chunk := next(t, reader); chunk.End == nil || chunk.Offset != offset || chunk.Text != nil {
-		t.Errorf("no end at %d: %+v", offset, chunk)
-	}
+	chunk := next(t, reader)
+	assert.Truef(t, chunk.End != nil && chunk.Offset == offset && chunk.Text == nil, "no end at %d: %+v", offset, chunk)
 }
 
 func TestChunkTellsWhetherThereIsMoreText(t *testing.T) {
@@ -69,16 +67,12 @@ func TestChunkTellsWhetherThereIsMoreText(t *testing.T) {
 			relay.Append("ab")
 		}
 		for left := range behind {
-			if chunk := next(t, reader); chunk.More != (left < behind-1) {
-				t.Errorf("chunk %d of %d: more is %v", left+1, behind, chunk.More)
-			}
+			assert.Equalf(t, (left < behind-1), next(t, reader).More, "chunk %d of %d: more", left+1, behind)
 		}
 	}
 	relay.Append("the last text")
 	relay.End(done("stop"))
-	if chunk := next(t, reader); chunk.More {
-		t.Error("the end counts as text")
-	}
+	assert.False(t, next(t, reader).More, "the end counts as text")
 }
 
 func TestReaderFarBehindGetsOneLargePiece(t *testing.T) {
@@ -93,9 +87,8 @@ func TestReaderFarBehindGetsOneLargePiece(t *testing.T) {
 		}
 		relay.End(done("stop"))
 		pieces, _ := drain(t, reader)
-		if len(pieces) != c.chunks || strings.Join(pieces, "") != strings.Repeat("ab", c.behind) {
-			t.Errorf("%d pieces behind: %d chunks, want %d", c.behind, len(pieces), c.chunks)
-		}
+		assert.Truef(t, len(pieces) == c.chunks && strings.Join(pieces, "") == strings.Repeat("ab", c.behind),
+			"%d pieces behind: %d chunks, want %d", c.behind, len(pieces), c.chunks)
 		reader.Close()
 	}
 }
@@ -113,9 +106,7 @@ func TestReaderThatCaughtUpGetsPiecesAgain(t *testing.T) {
 	relay.Append("z")
 	relay.End(done("stop"))
 	pieces, _ := drain(t, reader)
-	if diff := cmp.Diff([]string{"y", "z"}, pieces); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff([]string{"y", "z"}, pieces))
 }
 
 // A reader that starts past the end waits until the text gets there.
@@ -128,9 +119,7 @@ func TestReaderPastTheEndWaits(t *testing.T) {
 		got := make(chan Chunk, 1)
 		go func() {
 			chunk, err := reader.Next(t.Context())
-			if err != nil {
-				t.Errorf("next: %v", err)
-			}
+			assert.NoError(t, err, "next")
 			got <- chunk
 		}()
 		for _, piece := range []string{"ab", "cd"} {
@@ -143,9 +132,8 @@ func TestReaderPastTheEndWaits(t *testing.T) {
 			}
 		}
 		relay.Append("ef")
-		if chunk := <-got; string(chunk.Text) != "ef" || chunk.Offset != 4 {
-			t.Errorf("got %q at %d", chunk.Text, chunk.Offset)
-		}
+		chunk := <-got
+		assert.Truef(t, string(chunk.Text) == "ef" && chunk.Offset == 4, "got %q at %d", chunk.Text, chunk.Offset)
 	})
 }
 
@@ -157,9 +145,8 @@ func TestOnlyTheFirstEndCounts(t *testing.T) {
 	reader := relay.Read(0)
 	defer reader.Close()
 	for range 2 { // a second Next returns the end again
-		if _, end := drain(t, reader); end.Completed == nil || end.Completed.FinishReason != "first" {
-			t.Errorf("ended with %+v", end)
-		}
+		_, end := drain(t, reader)
+		assert.Truef(t, end.Completed != nil && end.Completed.FinishReason == "first", "ended with %+v", end)
 	}
 }
 
@@ -177,13 +164,11 @@ func TestNextEndsWithItsContext(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		if err := <-failed; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
+		err := <-failed
+		assert.ErrorIsf(t, err, context.Canceled, "got %v", err)
 		relay.Append("still there")
-		if chunk := next(t, reader); string(chunk.Text) != "still there" {
-			t.Errorf("got %q", chunk.Text)
-		}
+		chunk := next(t, reader)
+		assert.Equalf(t, "still there", string(chunk.Text), "got %q", chunk.Text)
 	})
 }
 
@@ -199,9 +184,7 @@ func TestReaderThatNeverReadsDoesNotBlockTheWriter(t *testing.T) {
 	}
 	relay.End(done("stop"))
 	pieces, _ := drain(t, late)
-	if len(pieces) != 1 || len(pieces[0]) != 50_000 {
-		t.Errorf("%d chunks", len(pieces))
-	}
+	assert.Truef(t, len(pieces) == 1 && len(pieces[0]) == 50_000, "%d chunks", len(pieces))
 }
 
 // A chunk is the relay's own memory: later pieces must not change it.
@@ -220,14 +203,10 @@ func TestChunksNeverChange(t *testing.T) {
 	}
 	_ = append(kept[0], "over the next piece"...) // a chunk has no room behind it
 	for i := range kept {
-		if string(kept[i]) != want[i] {
-			t.Fatalf("chunk %d became %q, was %q", i, kept[i], want[i])
-		}
+		require.Truef(t, string(kept[i]) == want[i], "chunk %d became %q, was %q", i, kept[i], want[i])
 	}
 	text, _ := relay.Text()
-	if text != strings.Join(want, "") {
-		t.Error("the text was changed through a chunk")
-	}
+	assert.Equal(t, strings.Join(want, ""), text, "the text was changed through a chunk")
 }
 
 func TestClosedReaderIsRemoved(t *testing.T) {
@@ -236,13 +215,10 @@ func TestClosedReaderIsRemoved(t *testing.T) {
 	gone, stays := relay.Read(0), relay.Read(0)
 	gone.Close()
 	gone.Close()
-	if len(relay.readers) != 1 {
-		t.Errorf("%d readers are known", len(relay.readers))
-	}
+	assert.Truef(t, len(relay.readers) == 1, "%d readers are known", len(relay.readers))
 	relay.Append("a")
 	relay.End(done("stop"))
-	if pieces, _ := drain(t, stays); len(pieces) != 1 {
-		t.Errorf("the other reader got %q", pieces)
-	}
+	pieces, _ := drain(t, stays)
+	assert.Equalf(t, 1, len(pieces), "the other reader got %q", pieces)
 	stays.Close()
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -66,9 +68,7 @@ func TestEventsToTheByte(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out wire
-			if err := c.send(NewEncoder(&out, replyID)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.send(NewEncoder(&out, replyID)))
 			if diff := cmp.Diff([]string{c.want}, out.writes); diff != "" {
 				t.Error(diff) // one Write per event, so that each is flushed whole
 			}
@@ -79,13 +79,10 @@ func TestEventsToTheByte(t *testing.T) {
 func TestPaddingIsOneCommentOfAtLeast1KiB(t *testing.T) {
 	t.Parallel()
 	var out wire
-	if err := NewEncoder(&out, replyID).Padding(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, NewEncoder(&out, replyID).Padding())
 	comment, found := strings.CutSuffix(out.writes[0], "\n\n")
-	if !found || len(out.writes) != 1 || len(comment) < 1024 || comment[0] != ':' || strings.ContainsAny(comment, "\r\n") {
-		t.Errorf("padding %q", out.writes)
-	}
+	assert.Truef(t, found && len(out.writes) == 1 && len(comment) >= 1024 && comment[0] == ':' && !strings.ContainsAny(comment, "\r\n"),
+		"padding %q", out.writes)
 }
 
 // No event has a name that the usual React Native client uses itself.
@@ -113,16 +110,12 @@ func FuzzAppendJSONString(f *testing.F) {
 		text = strings.ToValidUTF8(text, "\uFFFD") // as a Relay does
 		prefix := []byte("kept ")
 		raw, found := bytes.CutPrefix(appendJSONString(prefix, []byte(text)), prefix)
-		if !found {
-			t.Fatalf("what was there before is gone: %q", raw)
-		}
-		if at := bytes.IndexFunc(raw, func(r rune) bool { return r < 0x20 }); at >= 0 {
-			t.Errorf("control character at %d of %q", at, raw)
-		}
+		require.Truef(t, found, "what was there before is gone: %q", raw)
+		at := bytes.IndexFunc(raw, func(r rune) bool { return r < 0x20 })
+		assert.Truef(t, at < 0, "control character at %d of %q", at, raw)
 		var back string
-		if err := json.Unmarshal(raw, &back); err != nil || back != text {
-			t.Errorf("%q came back as %q: %v", text, back, err)
-		}
+		err := json.Unmarshal(raw, &back)
+		assert.Truef(t, err == nil && back == text, "%q came back as %q: %v", text, back, err)
 	})
 }
 
@@ -146,9 +139,8 @@ func TestEveryWriteReportsAGoneClient(t *testing.T) {
 			"padding": e.Padding(), "ping": e.Ping(), "started": e.Started(Started{}),
 			"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "end": e.Chunk(Chunk{End: &end}),
 		} {
-			if !errors.Is(err, errGone) || strings.Contains(fmt.Sprint(err), "secret") {
-				t.Errorf("%s, %s: %v", protocol, name, err)
-			}
+			assert.Truef(t, errors.Is(err, errGone) && !strings.Contains(fmt.Sprint(err), "secret"),
+				"%s, %s: %v", protocol, name, err)
 		}
 	}
 }
@@ -156,8 +148,7 @@ func TestEveryWriteReportsAGoneClient(t *testing.T) {
 func TestBrokenReceiptIsAnError(t *testing.T) {
 	t.Parallel()
 	for protocol, e := range encoders(io.Discard) {
-		if err := e.Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}}); err == nil {
-			t.Errorf("%s: it is written", protocol)
-		}
+		assert.Errorf(t, e.Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}}),
+			"%s: it is written", protocol)
 	}
 }

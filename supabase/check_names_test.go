@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -26,9 +28,7 @@ func refused(t *testing.T, database testkit.Database) string {
 	t.Helper()
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
 	unusable, ok := errors.AsType[*supabase.UnusableError](err)
-	if !ok || len(applied) > 0 {
-		t.Fatalf("applied %v: %v", applied, err)
-	}
+	require.Truef(t, ok && len(applied) <= 0, "applied %v: %v", applied, err)
 	if made := testkit.Ask[[]string](t, connect(t, database.AdminDSN), `
 		select coalesce(array_agg(nspname::text), '{}') from pg_namespace where nspname = 'throughline'`); len(made) > 0 {
 		t.Errorf("left behind: %v", made)
@@ -72,9 +72,8 @@ func TestMigrateNamesWhatIsTakenOrMissing(t *testing.T) {
 			t.Parallel()
 			database := testkit.NewEmptyDatabase(t)
 			testkit.Exec(t, connect(t, database.AdminDSN), strings.ReplaceAll(c.setup, "%s", database.Name))
-			if reason := refused(t, database); !strings.Contains(reason, c.want) || strings.Contains(reason, "\n") {
-				t.Errorf("%q", reason)
-			}
+			reason := refused(t, database)
+			assert.Truef(t, strings.Contains(reason, c.want) && !strings.Contains(reason, "\n"), "%q", reason)
 		})
 	}
 }
@@ -90,9 +89,8 @@ func TestMigrateBesideTheAppsOwnNames(t *testing.T) {
 		create function public.keep_chat() returns int language sql as 'select 1';
 		create policy listeners on realtime.messages for select using (false)`)
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
-		t.Errorf("applied: %v %s", err, diff)
-	}
+	diff := cmp.Diff(localMigrations(t), applied)
+	assert.Truef(t, err == nil && diff == "", "applied: %v %s", err, diff)
 }
 
 // newCluster is a server of its own, for tests of what belongs to a whole cluster, such as roles. It has the databases one
@@ -109,9 +107,8 @@ func newCluster(t *testing.T) (admin *pgx.Conn, at func(database string) string)
 		return strings.Replace(server.Direct(), "/postgres?", "/"+database+"?", 1)
 	}
 	for _, name := range []string{"one", "two"} {
-		if err := localpg.Bootstrap(t.Context(), strings.Replace(server.AdminDSN, "/postgres?", "/"+name+"?", 1), supabase.BootstrapSQL); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t,
+			localpg.Bootstrap(t.Context(), strings.Replace(server.AdminDSN, "/postgres?", "/"+name+"?", 1), supabase.BootstrapSQL))
 	}
 	return admin, at
 }
@@ -125,24 +122,22 @@ func TestMigrateNamesWhatAClusterLacks(t *testing.T) {
 		"one":   "may not create roles",
 	} {
 		_, err := supabase.Migrate(t.Context(), at(database), silent)
-		if _, ok := errors.AsType[*supabase.UnusableError](err); !ok || !strings.Contains(err.Error(), want) ||
-			!strings.Contains(err.Error(), "role throughline_app, role throughline_worker already exist") {
-			t.Errorf("%s: %v", database, err)
-		}
+		_, ok := errors.AsType[*supabase.UnusableError](err)
+		assert.Truef(t, ok && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), "role throughline_app, role throughline_worker already exist"),
+			"%s: %v", database, err)
 	}
 	testkit.Exec(t, admin, "alter role throughline_worker nobypassrls; alter role throughline_app inherit; alter role postgres createrole")
 	if testkit.Ask[bool](t, admin, "select current_setting('server_version_num')::int >= 160000") {
 		testkit.Exec(t, admin, "revoke admin option for authenticated from postgres")
 		_, err := supabase.Migrate(t.Context(), at("one"), silent)
-		if err == nil || !strings.Contains(err.Error(), "the role postgres may not grant anon and authenticated") {
-			t.Errorf("without the admin option: %v", err)
-		}
+		assert.Truef(t, err != nil && strings.Contains(err.Error(), "the role postgres may not grant anon and authenticated"),
+			"without the admin option: %v", err)
 		testkit.Exec(t, admin, "grant authenticated to postgres with admin option")
 	}
 	testkit.Exec(t, admin, "alter role authenticated rename to signed_in")
-	if _, err := supabase.Migrate(t.Context(), at("one"), silent); err == nil || !strings.Contains(err.Error(), "role authenticated are missing") {
-		t.Errorf("without a role: %v", err)
-	}
+	_, err := supabase.Migrate(t.Context(), at("one"), silent)
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "role authenticated are missing"),
+		"without a role: %v", err)
 }
 
 // Two databases of a cluster share the roles, and both migrations want to make and grant them.
@@ -154,9 +149,8 @@ func TestMigrateTwoDatabasesOfAClusterAtOnce(t *testing.T) {
 	var both sync.WaitGroup
 	for _, database := range []string{"one", "two"} {
 		both.Go(func() {
-			if _, err := supabase.Migrate(t.Context(), at(database), silent); err != nil {
-				t.Errorf("%s: %v", database, err)
-			}
+			_, err := supabase.Migrate(t.Context(), at(database), silent)
+			assert.NoErrorf(t, err, "%s", database)
 		})
 	}
 	both.Wait()
@@ -177,9 +171,8 @@ func TestMigrateOfAnUnreleasedState(t *testing.T) {
 		delete from supabase_migrations.schema_migrations where name = 'check_names';
 		update supabase_migrations.schema_migrations set version = '20261122' || right(version, 6) where version like '20261124%'`)
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "it was migrated by Throughline before its first release") {
-		t.Errorf("%v, %v", applied, err)
-	}
+	assert.Truef(t, err != nil && len(applied) <= 0 && strings.Contains(err.Error(), "it was migrated by Throughline before its first release"),
+		"%v, %v", applied, err)
 }
 
 // The lists of the check are what the migrations create in public. If this fails, correct the lists.
@@ -187,24 +180,18 @@ func TestCheckKnowsAllNamesInPublic(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, testkit.NewDatabase(t).DSN)
 	text, err := os.ReadFile(filepath.Join("migrations", checkNames+".sql"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for list, kinds := range map[string]string{"tables": "r p v m S f c", "indexes": "i I"} {
 		made := testkit.Ask[[]string](t, conn, `select array_agg(relname::text order by relname collate "C") from pg_class
 			where relnamespace = 'public'::regnamespace and relkind::text = any(string_to_array($1, ' '))`, kinds)
 		array := regexp.MustCompile(`(?s)\b` + list + ` constant text\[\] := array\[(.*?)\]`).FindSubmatch(text)
-		if array == nil {
-			t.Fatalf("there is no list of %s", list)
-		}
+		require.Truef(t, array != nil, "there is no list of %s", list)
 		var listed []string
 		for _, quoted := range regexp.MustCompile(`'(\w+)'`).FindAllSubmatch(array[1], -1) {
 			listed = append(listed, string(quoted[1]))
 		}
 		slices.Sort(listed)
-		if diff := cmp.Diff(made, listed); diff != "" {
-			t.Errorf("%s that exist (-) and that %s lists (+):\n%s", list, checkNames, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(made, listed), "%s that exist (-) and that %s lists (+):\n", list, checkNames)
 	}
 	if others := testkit.Ask[[]string](t, conn, `
 		select coalesce(array_agg(name), '{}') from (
@@ -216,9 +203,7 @@ func TestCheckKnowsAllNamesInPublic(t *testing.T) {
 		   where polrelid = 'realtime.messages'::regclass and polname <> 'throughline_chat_listeners') made (name)`); len(others) > 0 {
 		t.Errorf("made where %s does not look: %v", checkNames, others)
 	}
-	if first := localMigrations(t)[0]; first != checkNames {
-		t.Errorf("the first migration is %s", first)
-	}
+	assert.Equal(t, checkNames, localMigrations(t)[0], "the first migration")
 }
 
 // The Supabase CLI stops at the same sentence.
@@ -227,12 +212,10 @@ func TestCLINamesWhatIsTaken(t *testing.T) {
 	database := testkit.NewEmptyDatabase(t)
 	testkit.Exec(t, connect(t, database.DSN), "create table public.chats ()")
 	out := newCLIProject(t, ourMigrations(t)).fail(t, "db", "push", remote(database), "--yes")
-	if !strings.Contains(out, "Throughline cannot use this database, and nothing was applied: table public.chats already exist") {
-		t.Error(out)
-	}
-	if history := readHistory(t, database.DSN); len(history) > 0 {
-		t.Errorf("applied: %v", fmt.Sprint(history))
-	}
+	assert.Containsf(t, out,
+		"Throughline cannot use this database, and nothing was applied: table public.chats already exist", "%v", out)
+	history := readHistory(t, database.DSN)
+	assert.Truef(t, len(history) <= 0, "applied: %v", fmt.Sprint(history))
 }
 
 // Nothing is released, so a change of what a migration makes is made there: no later one changes or replaces it.
@@ -250,18 +233,15 @@ func TestMigrationsMakeEverythingOnce(t *testing.T) {
 		}
 		for _, found := range made.FindAllStringSubmatch(string(text), -1) {
 			thing := strings.ToLower(found[1] + " " + found[2])
-			if other, twice := first[thing]; twice {
-				t.Errorf("%s is in %s and %s", thing, other, file)
-			}
+			other, twice := first[thing]
+			assert.Falsef(t, twice, "%s is in %s and %s", thing, other, file)
 			first[thing] = file
 			if found[1] == "function" {
 				functions++
 			}
 		}
 	}
-	if functions < 50 {
-		t.Errorf("%d functions were found in the migrations", functions)
-	}
+	assert.Truef(t, functions >= 50, "%d functions were found in the migrations", functions)
 }
 
 // What runs with its owner's rights passes by the policies, so the comment of each such function says why it has to.
@@ -277,9 +257,7 @@ func TestOwnersRightsHaveAReason(t *testing.T) {
 			}
 		}
 	}
-	if found < 10 {
-		t.Errorf("%d functions with their owner's rights were found", found)
-	}
+	assert.Truef(t, found >= 10, "%d functions with their owner's rights were found", found)
 }
 
 // What an app's owner hands on about privacy names every table that there is.
@@ -290,21 +268,15 @@ func TestPrivacyPageNamesEveryTable(t *testing.T) {
 	for _, text := range ourMigrations(t) {
 		for _, made := range regexp.MustCompile(`(?m)^create table public\.([a-z_]+)`).FindAllSubmatch(text, -1) {
 			tables++
-			if !strings.Contains(named, "`"+string(made[1])+"`") {
-				t.Errorf("docs/privacy.md does not name the table %s", made[1])
-			}
+			assert.Containsf(t, named, "`"+string(made[1])+"`", "docs/privacy.md does not name the table %s", made[1])
 		}
 	}
-	if tables < 18 {
-		t.Errorf("%d tables were found in the migrations", tables)
-	}
+	assert.Truef(t, tables >= 18, "%d tables were found in the migrations", tables)
 }
 
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }

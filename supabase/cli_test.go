@@ -12,6 +12,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/supabase"
@@ -31,13 +33,9 @@ func newCLIProject(t *testing.T, migrations map[string][]byte) cliProject {
 	t.Helper()
 	project := cliProject{program: findCLI(t), dir: t.TempDir(), home: t.TempDir()}
 	folder := filepath.Join(project.dir, "supabase", "migrations")
-	if err := os.MkdirAll(folder, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(folder, 0o750))
 	config, err := os.ReadFile("config.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, filepath.Join(project.dir, "supabase", "config.toml"), config)
 	for name, text := range migrations {
 		write(t, filepath.Join(folder, name), text)
@@ -47,26 +45,21 @@ func newCLIProject(t *testing.T, migrations map[string][]byte) cliProject {
 
 func write(t *testing.T, path string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
 // findCLI looks in this folder and its parents for the CLI that scripts/setup installs.
 func findCLI(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for ; ; dir = filepath.Dir(dir) {
 		program := filepath.Join(dir, ".local", "npm", "node_modules", ".bin", "supabase")
 		if _, err := os.Stat(program); err == nil {
 			return program
 		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("the Supabase CLI is not installed: scripts/setup test puts it into .local/npm")
-		}
+		require.True(t, dir != filepath.Dir(dir),
+			"the Supabase CLI is not installed: scripts/setup test puts it into .local/npm")
 	}
 }
 
@@ -87,9 +80,8 @@ func (p cliProject) run(t *testing.T, arguments ...string) []byte {
 func (p cliProject) fail(t *testing.T, arguments ...string) string {
 	t.Helper()
 	out, err := p.command(t, arguments).CombinedOutput()
-	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
-		t.Fatalf("supabase %v: %v\n%s", arguments, err, out)
-	}
+	_, failed := errors.AsType[*exec.ExitError](err)
+	require.Truef(t, failed, "supabase %v: %v\n%s", arguments, err, out)
 	return string(out)
 }
 
@@ -110,9 +102,7 @@ func ourMigrations(t *testing.T) map[string][]byte {
 	found := map[string][]byte{}
 	for _, name := range localMigrations(t) {
 		text, err := fs.ReadFile(supabase.Migrations, "migrations/"+name+".sql")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found[name+".sql"] = text
 	}
 	return found
@@ -122,15 +112,12 @@ func TestCLIKnowsWhatWeApplied(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)
 	project := newCLIProject(t, ourMigrations(t))
-	if _, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil {
-		t.Fatal(err)
-	}
+	_, err := supabase.Migrate(t.Context(), database.DSN, silent)
+	require.NoError(t, err)
 	project.agrees(t, database, len(localMigrations(t)))
 	before := readHistory(t, database.DSN)
 	project.run(t, "db", "push", remote(database), "--yes")
-	if diff := cmp.Diff(before, readHistory(t, database.DSN)); diff != "" {
-		t.Errorf("its push changed the history: %s", diff)
-	}
+	assert.Equal(t, "", cmp.Diff(before, readHistory(t, database.DSN)), "its push changed the history")
 }
 
 func TestWeKnowWhatTheCLIApplied(t *testing.T) {
@@ -139,34 +126,26 @@ func TestWeKnowWhatTheCLIApplied(t *testing.T) {
 	project := newCLIProject(t, ourMigrations(t))
 	project.run(t, "db", "push", remote(database), "--yes")
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	if err != nil || len(applied) > 0 {
-		t.Errorf("after its push we still apply %v (%v)", applied, err)
-	}
+	assert.Truef(t, err == nil && len(applied) <= 0, "after its push we still apply %v (%v)", applied, err)
 	if _, err := supabase.Migrate(t.Context(), ours.DSN, silent); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(versions(t, database), versions(t, ours)); diff != "" {
-		t.Errorf("history of the CLI (-) and ours (+): %s", diff)
-	}
-	if diff := cmp.Diff(describeHistoryTable(t, database.DSN), describeHistoryTable(t, ours.DSN)); diff != "" {
-		t.Errorf("history table of the CLI (-) and ours (+): %s", diff)
-	}
+	assert.Equal(t, "", cmp.Diff(versions(t, database), versions(t, ours)), "history of the CLI (-) and ours (+)")
+	assert.Equal(t, "", cmp.Diff(describeHistoryTable(t, database.DSN), describeHistoryTable(t, ours.DSN)),
+		"history table of the CLI (-) and ours (+)")
 }
 
 // The CLI makes the files of a project from what we wrote into the history.
 func TestCLIFetchesWhatWeApplied(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)
-	if _, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil {
-		t.Fatal(err)
-	}
+	_, err := supabase.Migrate(t.Context(), database.DSN, silent)
+	require.NoError(t, err)
 	project := newCLIProject(t, nil)
 	project.run(t, "migration", "fetch", remote(database), "--yes")
 	for name, text := range ourMigrations(t) {
 		fetched := readText(t, filepath.Join(project.dir, "supabase", "migrations", name))
-		if diff := cmp.Diff(strings.TrimSpace(string(text)), strings.TrimRight(fetched, ";\n")+";"); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(strings.TrimSpace(string(text)), strings.TrimRight(fetched, ";\n")+";"), "%s", name)
 	}
 }
 
@@ -181,9 +160,8 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 	begunByCLI, begunByUs := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
 	newCLIProject(t, first).run(t, "db", "push", remote(begunByCLI), "--yes")
 	applied, err := supabase.Migrate(t.Context(), begunByCLI.DSN, silent)
-	if diff := cmp.Diff(names[len(names)/2:], applied); err != nil || diff != "" {
-		t.Errorf("after half of it by the CLI: %v %s", err, diff)
-	}
+	diff := cmp.Diff(names[len(names)/2:], applied)
+	assert.Truef(t, err == nil && diff == "", "after half of it by the CLI: %v %s", err, diff)
 	half := fstest.MapFS{}
 	for name, text := range first {
 		half["migrations/"+name] = &fstest.MapFile{Data: text}
@@ -192,9 +170,7 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	newCLIProject(t, all).run(t, "db", "push", remote(begunByUs), "--yes")
-	if diff := cmp.Diff(versions(t, begunByCLI), versions(t, begunByUs)); diff != "" {
-		t.Errorf("the two histories differ: %s", diff)
-	}
+	assert.Equal(t, "", cmp.Diff(versions(t, begunByCLI), versions(t, begunByUs)), "the two histories differ")
 }
 
 // The advisors are what Supabase's dashboard warns about.
@@ -212,9 +188,7 @@ func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 	testkit.Exec(t, connect(t, database.DSN), "create table public.open_to_all (id int); grant select on public.open_to_all to anon")
 	project := newCLIProject(t, nil)
 	out := project.fail(t, "db", "advisors", remote(database), "--level=warn", "--fail-on=warn")
-	if !strings.Contains(out, "open_to_all") {
-		t.Errorf("a table without row level security passes: %s", out)
-	}
+	assert.Containsf(t, out, "open_to_all", "a table without row level security passes: %s", out)
 }
 
 // versions returns the names in the history by their versions. The texts beside them are split into statements by the CLI alone.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
@@ -112,9 +114,7 @@ func (s *authServer) answerUser(w http.ResponseWriter, id string) {
 func newClient(t *testing.T, url, key string) *Client {
 	t.Helper()
 	c, err := NewClient(url, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -124,9 +124,8 @@ func TestNewClientRefuses(t *testing.T) {
 		{"", "k"}, {"ref.supabase.co", "k"}, {"ftp://x.example", "k"}, {"http://\x7f", "k"},
 		{"https://x.example", ""}, {"https://x.example", "a\nb"},
 	} {
-		if _, err := NewClient(c[0], c[1]); err == nil {
-			t.Errorf("%q is accepted", c)
-		}
+		_, err := NewClient(c[0], c[1])
+		assert.Errorf(t, err, "%q is accepted", c)
 	}
 }
 
@@ -136,9 +135,7 @@ func TestGetUser(t *testing.T) {
 	server := newAuthServer(t, user)
 	for _, key := range []string{secretKey, publishableKey} {
 		got, err := newClient(t, server.url+"/", key).GetUser(t.Context(), "token-"+user.String())
-		if err != nil || got != user {
-			t.Errorf("%s: got %v, %v", key, got, err)
-		}
+		assert.Truef(t, err == nil && got == user, "%s: got %v, %v", key, got, err)
 	}
 }
 
@@ -166,15 +163,11 @@ func TestGetUserFailures(t *testing.T) {
 		t.Run(token, func(t *testing.T) {
 			t.Parallel()
 			got, err := c.GetUser(t.Context(), token)
-			if !errors.Is(err, want) || got != uuid.Nil {
-				t.Fatalf("got %v, %v, want %v", got, err, want)
-			}
-			if fault.CodeOf(err) != fault.CodeOf(want) {
-				t.Errorf("code %s", fault.CodeOf(err))
-			}
-			if text := err.Error(); strings.Contains(text, publishableKey) || strings.Contains(text, "someone@") {
-				t.Errorf("the error tells too much: %s", text)
-			}
+			require.Truef(t, errors.Is(err, want) && got == uuid.Nil, "got %v, %v, want %v", got, err, want)
+			assert.Equal(t, fault.CodeOf(want), fault.CodeOf(err), "code")
+			text := err.Error()
+			assert.Truef(t, !strings.Contains(text, publishableKey) && !strings.Contains(text, "someone@"),
+				"the error tells too much: %s", text)
 		})
 	}
 }
@@ -184,9 +177,8 @@ func TestKeyRefusedOrNobodyThere(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, want := range map[string]error{newAuthServer(t).url: ErrKeyRefused, gone.URL: ErrUnreachable} {
-		if _, err := newClient(t, url, "another-key").GetUser(t.Context(), "token"); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		_, err := newClient(t, url, "another-key").GetUser(t.Context(), "token")
+		assert.ErrorIsf(t, err, want, "%v, want %v", err, want)
 	}
 }
 
@@ -202,9 +194,8 @@ func TestConcurrentCallsKeepTheirTokens(t *testing.T) {
 	for _, user := range users {
 		for range 3 {
 			wg.Go(func() {
-				if got, err := c.GetUser(t.Context(), "token-"+user.String()); err != nil || got != user {
-					t.Errorf("got %v, %v, want %v", got, err, user)
-				}
+				got, err := c.GetUser(t.Context(), "token-"+user.String())
+				assert.Truef(t, err == nil && got == user, "got %v, %v, want %v", got, err, user)
 			})
 		}
 	}
@@ -221,9 +212,8 @@ func TestEndOfContextEndsTheCall(t *testing.T) {
 	go func() { _, err := c.GetUser(ctx, "slow"); ended <- err }()
 	<-server.arrived
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	err := <-ended
+	assert.ErrorIsf(t, err, context.Canceled, "got %v", err)
 }
 
 func TestSlowServerIsUnreachable(t *testing.T) {
@@ -231,7 +221,6 @@ func TestSlowServerIsUnreachable(t *testing.T) {
 	server := newAuthServer(t)
 	c := newClient(t, server.url, publishableKey)
 	c.timeout = 10 * time.Millisecond
-	if _, err := c.GetUser(t.Context(), "slow"); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("got %v", err)
-	}
+	_, err := c.GetUser(t.Context(), "slow")
+	assert.ErrorIsf(t, err, ErrUnreachable, "got %v", err)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -28,9 +30,7 @@ func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
 func asAuthServer(t *testing.T, database testkit.Database) string {
 	t.Helper()
 	address, err := url.Parse(database.Direct())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address.User = url.User("supabase_auth_admin")
 	return address.String()
 }
@@ -45,9 +45,8 @@ func TestAccountDeletionByTheAuthServerLeavesNothing(t *testing.T) {
 		testkit.Exec(t, conn, `insert into public.messages (chat_id, role, content)
 			select $1, (array['user', 'assistant'])[1 + n % 2], 'word ' || n from generate_series(1, 1000) n`, chat)
 	}
-	if _, err := connect(t, asAuthServer(t, database)).Exec(t.Context(), "delete from auth.users where id = $1", user); err != nil {
-		t.Fatalf("the auth server cannot delete an account: %v", err)
-	}
+	_, err := connect(t, asAuthServer(t, database)).Exec(t.Context(), "delete from auth.users where id = $1", user)
+	require.NoError(t, err, "the auth server cannot delete an account")
 	for table, want := range map[string]int{"chats": 1, "messages": 1000, "conversation_briefs": 1} {
 		for owner, want := range map[uuid.UUID]int{user: 0, other: want} {
 			testkit.Want(t, conn, want, "select count(*)::int from public."+table+" where user_id = $1", owner)
@@ -70,17 +69,14 @@ func TestSeqFollowsTheOrderOfCommitsWithoutGaps(t *testing.T) {
 	var wait sync.WaitGroup
 	for writer := range writers {
 		wait.Go(func() {
-			if err := writeInTurns(t.Context(), conns[writer], chat, writer, each); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, writeInTurns(t.Context(), conns[writer], chat, writer, each))
 		})
 	}
 	wait.Wait()
 	seqs := testkit.Ask[[]int](t, conn, "select array_agg(seq order by content::bigint) from public.messages where chat_id = $1", chat)
 	const kept = writers * each * 3 / 4 * 2
-	if len(seqs) != kept || !slices.IsSorted(seqs) || seqs[0] != 1 || seqs[kept-1] != kept {
-		t.Errorf("%d messages, want %d; in the order in which they got hold of the chat: %v", len(seqs), kept, seqs)
-	}
+	assert.Truef(t, len(seqs) == kept && slices.IsSorted(seqs) && seqs[0] == 1 && seqs[kept-1] == kept,
+		"%d messages, want %d; in the order in which they got hold of the chat: %v", len(seqs), kept, seqs)
 	testkit.Want(t, conn, fmt.Sprintf("%d %d true", kept, kept), `select concat_ws(' ', c.message_count, c.last_seq, b.counters_agree::text)
 		from public.chats c join inspect.buffers b on b.chat_id = c.id where c.id = $1`, chat)
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/supabase"
@@ -36,13 +38,9 @@ func readHistory(t *testing.T, dsn string) []historyRow {
 	t.Helper()
 	rows, err := connect(t, dsn).Query(t.Context(),
 		"select version, name, statements from supabase_migrations.schema_migrations order by version")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	history, err := pgx.CollectRows(rows, pgx.RowToStructByPos[historyRow])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return history
 }
 
@@ -50,9 +48,7 @@ func readHistory(t *testing.T, dsn string) []historyRow {
 func localMigrations(t *testing.T) []string {
 	t.Helper()
 	paths, err := fs.Glob(supabase.Migrations, "migrations/*.sql")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no migrations are embedded: %v", err)
-	}
+	require.Truef(t, err == nil && len(paths) != 0, "no migrations are embedded: %v", err)
 	var names []string
 	for _, path := range paths {
 		names = append(names, strings.TrimSuffix(strings.TrimPrefix(path, "migrations/"), ".sql"))
@@ -66,21 +62,15 @@ func TestMigrateAppliesAllOnce(t *testing.T) {
 	database := testkit.NewEmptyDatabase(t)
 	conn := connect(t, database.DSN)
 	pending, err := supabase.Pending(t.Context(), conn)
-	if diff := cmp.Diff(localMigrations(t), pending); err != nil || diff != "" {
-		t.Errorf("pending before: %v %s", err, diff)
-	}
+	diff := cmp.Diff(localMigrations(t), pending)
+	assert.Truef(t, err == nil && diff == "", "pending before: %v %s", err, diff)
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
-		t.Fatalf("applied: %v %s", err, diff)
-	}
+	diff = cmp.Diff(localMigrations(t), applied)
+	require.Truef(t, err == nil && diff == "", "applied: %v %s", err, diff)
 	pending, err = supabase.Pending(t.Context(), conn)
-	if err != nil || len(pending) > 0 {
-		t.Errorf("pending after: %v, %v", pending, err)
-	}
+	assert.Truef(t, err == nil && len(pending) <= 0, "pending after: %v, %v", pending, err)
 	applied, err = supabase.Migrate(t.Context(), database.DSN, silent)
-	if err != nil || len(applied) > 0 {
-		t.Errorf("the second time: %v, %v", applied, err)
-	}
+	assert.Truef(t, err == nil && len(applied) <= 0, "the second time: %v, %v", applied, err)
 	// For a table that was analyzed while it was empty Postgres plans as if it stayed so, until it analyzes the table again.
 	if analyzed := testkit.Ask[[]string](t, conn, `select coalesce(array_agg(oid::regclass::text), '{}') from pg_class
 		where relkind = 'r' and relnamespace = 'public'::regnamespace and reltuples = 0`); len(analyzed) > 0 {
@@ -110,9 +100,7 @@ func TestMigrateAtOnceAppliesEachOnce(t *testing.T) {
 		wait.Wait()
 		all := slices.Concat(applied...)
 		slices.Sort(all)
-		if diff := cmp.Diff(localMigrations(t), all); diff != "" {
-			t.Errorf("%s: applied by all together: %s", name, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(localMigrations(t), all), "%s: applied by all together", name)
 	}
 }
 
@@ -142,18 +130,12 @@ func TestMigrateNamesTheLineThatFailed(t *testing.T) {
 				"20260102000000_wrong.sql": c.text,
 				"20260103000000_third.sql": "create table c ();",
 			}), silent)
-			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
-			if diff := cmp.Diff([]string{"20260101000000_first"}, applied); diff != "" {
-				t.Errorf("applied: %s", diff)
-			}
-			if history := readHistory(t, database.DSN); len(history) != 1 || history[0].Name != "first" {
-				t.Errorf("history: %v", history)
-			}
-			if tables := testkit.Ask[int](t, connect(t, database.DSN), "select count(*) from pg_tables where schemaname = 'public'"); tables != 1 {
-				t.Errorf("%d tables of a failed file's are left", tables-1)
-			}
+			assert.Truef(t, err != nil && strings.HasPrefix(err.Error(), c.want), "got %v, want %s", err, c.want)
+			assert.Equal(t, "", cmp.Diff([]string{"20260101000000_first"}, applied), "applied")
+			history := readHistory(t, database.DSN)
+			assert.Truef(t, len(history) == 1 && history[0].Name == "first", "history: %v", history)
+			tables := testkit.Ask[int](t, connect(t, database.DSN), "select count(*) from pg_tables where schemaname = 'public'")
+			assert.Equalf(t, 1, tables, "%d tables of a failed file's are left", tables-1)
 		})
 	}
 }
@@ -168,9 +150,8 @@ func TestMigrateAppliesWhatAnEarlierOneMissed(t *testing.T) {
 	}
 	ours["20260102000000_b.sql"] = "select 1"
 	applied, err := supabase.MigrateFrom(t.Context(), database.DSN, files(ours), silent)
-	if diff := cmp.Diff([]string{"20260102000000_b"}, applied); err != nil || diff != "" {
-		t.Errorf("applied: %v %s", err, diff)
-	}
+	diff := cmp.Diff([]string{"20260102000000_b"}, applied)
+	assert.Truef(t, err == nil && diff == "", "applied: %v %s", err, diff)
 }
 
 func TestMigrateRefusesNumbersThatAreTaken(t *testing.T) {
@@ -181,14 +162,12 @@ func TestMigrateRefusesNumbersThatAreTaken(t *testing.T) {
 	}
 	ours := files(map[string]string{"20260101000000_ours.sql": "select 1"})
 	applied, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent)
-	if err == nil || !strings.Contains(err.Error(), "20260101000000_theirs; give that another number") || len(applied) > 0 {
-		t.Errorf("the app has the number: %v, %v", applied, err)
-	}
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "20260101000000_theirs; give that another number") && len(applied) <= 0,
+		"the app has the number: %v, %v", applied, err)
 	two := files(map[string]string{"20260101000000_a.sql": "", "20260101000000_b.sql": ""})
 	_, err = supabase.MigrateFrom(t.Context(), database.DSN, two, silent)
-	if err == nil || !strings.Contains(err.Error(), "two migrations have the number 20260101000000") {
-		t.Errorf("two of one number: %v", err)
-	}
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "two migrations have the number 20260101000000"),
+		"two of one number: %v", err)
 }
 
 // Old CLIs wrote no names into the history.
@@ -196,13 +175,11 @@ func TestMigrateKnowsItsOwnWithoutAName(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)
 	ours := files(map[string]string{"20260101000000_a.sql": "create table a ()"})
-	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent); err != nil {
-		t.Fatal(err)
-	}
+	_, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent)
+	require.NoError(t, err)
 	testkit.Exec(t, connect(t, database.DSN), "update supabase_migrations.schema_migrations set name = null")
-	if applied, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent); err != nil || len(applied) > 0 {
-		t.Errorf("applied again: %v, %v", applied, err)
-	}
+	applied, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent)
+	assert.Truef(t, err == nil && len(applied) <= 0, "applied again: %v, %v", applied, err)
 }
 
 // A setting that one migration leaves on the session does not affect the next.
@@ -214,17 +191,14 @@ func TestMigrateResetsSettingsBetweenFiles(t *testing.T) {
 		"20260102000000_needs.sql": "create table in_public ();",
 		"ignored.sql":              "no migration at all",
 	}), silent)
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }
 
 func TestMigrateSaysWhatIsWrongWithTheDSN(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{"postgres://%zz", "postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1"} {
-		if _, err := supabase.Migrate(t.Context(), dsn, silent); err == nil {
-			t.Errorf("%s: no error", dsn)
-		}
+		_, err := supabase.Migrate(t.Context(), dsn, silent)
+		assert.Errorf(t, err, "%s: no error", dsn)
 	}
 }
 
@@ -240,9 +214,7 @@ func (p cliProject) add(t *testing.T, name, text string) {
 func (p cliProject) copyOurs(t *testing.T) {
 	t.Helper()
 	written, err := supabase.CopyMigrations(p.migrations())
-	if err != nil || len(written) != len(localMigrations(t)) {
-		t.Fatalf("wrote %v: %v", written, err)
-	}
+	require.Truef(t, err == nil && len(written) == len(localMigrations(t)), "wrote %v: %v", written, err)
 }
 
 // agrees checks that the project and the database have the same migrations, so many.
@@ -252,17 +224,12 @@ func (p cliProject) agrees(t *testing.T, database testkit.Database, want int) {
 		Migrations []struct{ Local, Remote string }
 	}
 	out := p.run(t, "migration", "list", remote(database), "--output-format=json")
-	if err := json.Unmarshal(out, &list); err != nil {
-		t.Fatalf("%v in %s", err, out)
-	}
+	err := json.Unmarshal(out, &list)
+	require.Truef(t, err == nil, "%v in %s", err, out)
 	for _, m := range list.Migrations {
-		if m.Local != m.Remote {
-			t.Errorf("local %q is remote %q", m.Local, m.Remote)
-		}
+		assert.Truef(t, m.Local == m.Remote, "local %q is remote %q", m.Local, m.Remote)
 	}
-	if len(list.Migrations) != want {
-		t.Errorf("it lists %d migrations, not %d", len(list.Migrations), want)
-	}
+	assert.Truef(t, len(list.Migrations) == want, "it lists %d migrations, not %d", len(list.Migrations), want)
 }
 
 const (
@@ -285,9 +252,8 @@ func TestCopiedMigrationsArePushedByTheCLI(t *testing.T) {
 			project.run(t, "db", "push", remote(database), "--yes")
 			project.copyOurs(t)
 			project.run(t, "db", "push", remote(database), "--yes", "--include-all")
-			if applied, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil || len(applied) > 0 {
-				t.Errorf("migrate applies %v: %v", applied, err)
-			}
+			applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
+			assert.Truef(t, err == nil && len(applied) <= 0, "migrate applies %v: %v", applied, err)
 			project.add(t, c.next, "alter table app_things add column more int;")
 			project.run(t, "db", "push", remote(database), "--yes")
 			project.agrees(t, database, len(localMigrations(t))+2)
@@ -306,13 +272,11 @@ func TestCLIGoesOnAfterOurMigrate(t *testing.T) {
 	})
 	project.run(t, "db", "push", remote(database), "--yes")
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
-		t.Fatalf("applied: %v %s", err, diff)
-	}
+	diff := cmp.Diff(localMigrations(t), applied)
+	require.Truef(t, err == nil && diff == "", "applied: %v %s", err, diff)
 	project.add(t, latest, "alter table app_things add column latest int;")
-	if out := project.fail(t, "db", "push", remote(database), "--yes"); !strings.Contains(out, "Remote migration versions not found") {
-		t.Errorf("it goes on without our files: %s", out)
-	}
+	out := project.fail(t, "db", "push", remote(database), "--yes")
+	assert.Containsf(t, out, "Remote migration versions not found", "it goes on without our files: %s", out)
 	project.copyOurs(t)
 	project.run(t, "db", "push", remote(database), "--yes")
 	project.agrees(t, database, len(localMigrations(t))+3)
@@ -329,17 +293,12 @@ func TestCopyWritesWhatIsMissing(t *testing.T) {
 		}
 	}
 	again, err := supabase.CopyMigrations(project.migrations())
-	if err != nil || len(again) > 0 {
-		t.Errorf("the second time: %v, %v", again, err)
-	}
+	assert.Truef(t, err == nil && len(again) <= 0, "the second time: %v, %v", again, err)
 	lost := localMigrations(t)[3] + ".sql"
-	if err := os.Remove(filepath.Join(project.migrations(), lost)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(project.migrations(), lost)))
 	again, err = supabase.CopyMigrations(project.migrations())
-	if diff := cmp.Diff([]string{lost}, again); err != nil || diff != "" {
-		t.Errorf("one was lost: %v %s", err, diff)
-	}
+	diff := cmp.Diff([]string{lost}, again)
+	assert.Truef(t, err == nil && diff == "", "one was lost: %v %s", err, diff)
 }
 
 func TestCopyRefusesAndWritesNothing(t *testing.T) {
@@ -350,12 +309,10 @@ func TestCopyRefusesAndWritesNothing(t *testing.T) {
 			t.Parallel()
 			project := newCLIProject(t, map[string][]byte{file: []byte("select 'mine'")})
 			written, err := supabase.CopyMigrations(project.migrations())
-			if err == nil || !strings.Contains(err.Error(), file+" is not our "+last+".sql, which has the same number") || len(written) > 0 {
-				t.Errorf("wrote %v: %v", written, err)
-			}
-			if there, _ := os.ReadDir(project.migrations()); len(there) != 1 {
-				t.Errorf("%d files", len(there))
-			}
+			assert.Truef(t, err != nil && strings.Contains(err.Error(), file+" is not our "+last+".sql, which has the same number") && len(written) <= 0,
+				"wrote %v: %v", written, err)
+			there, _ := os.ReadDir(project.migrations())
+			assert.Truef(t, len(there) == 1, "%d files", len(there))
 		})
 	}
 }
@@ -364,9 +321,8 @@ func TestCopyNeedsAProject(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "supabase", "migrations")
 	written, err := supabase.CopyMigrations(folder)
-	if err == nil || !strings.Contains(err.Error(), "there is no Supabase project here") || len(written) > 0 {
-		t.Errorf("wrote %v: %v", written, err)
-	}
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "there is no Supabase project here") && len(written) <= 0,
+		"wrote %v: %v", written, err)
 	if _, err := os.Stat(filepath.Dir(folder)); err == nil {
 		t.Error("the folder was made")
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -21,9 +23,8 @@ import (
 func wantReason(t *testing.T, database testkit.Database, want string) {
 	t.Helper()
 	const prefix = "Throughline cannot use this database, and nothing was applied: "
-	if reason := refused(t, database); !strings.Contains(reason, want) || !strings.HasPrefix(reason, prefix) {
-		t.Errorf("%q, want %q", reason, want)
-	}
+	reason := refused(t, database)
+	assert.Truef(t, strings.Contains(reason, want) && strings.HasPrefix(reason, prefix), "%q, want %q", reason, want)
 }
 
 // serverWithout starts a server whose installation has no pgvector. It returns the folder of its extensions, and makes
@@ -31,37 +32,26 @@ func wantReason(t *testing.T, database testkit.Database, want string) {
 func serverWithout(t *testing.T) (extensions string, newDatabase func(name string) testkit.Database) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "throughline-no-vector-") // unlike t.TempDir's, one that the server's user can enter
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	original, err := localpg.FindBinaries(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bin := copyInstallation(t, original, dir)
 	cluster, err := localpg.Start(t.Context(), localpg.Options{
 		Dir: filepath.Join(dir, "cluster"), BinDir: bin, Settings: map[string]string{"fsync": "off", "shared_buffers": "32MB"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := cluster.Destroy(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, cluster.Destroy())
 	})
 	admin := connect(t, cluster.DSN(localpg.Superuser, "postgres"))
 	extensions = filepath.Join(testkit.Ask[string](t, admin, "select setting from pg_config where name = 'SHAREDIR'"), "extension")
-	if !strings.HasPrefix(extensions, dir) || os.Remove(filepath.Join(extensions, "vector.control")) != nil {
-		t.Fatalf("pgvector is not in %s", extensions)
-	}
+	require.Truef(t, strings.HasPrefix(extensions, dir) && os.Remove(filepath.Join(extensions, "vector.control")) == nil,
+		"pgvector is not in %s", extensions)
 	return extensions, func(name string) testkit.Database {
 		database := testkit.Database{Name: name, DSN: cluster.DSN("postgres", name), AdminDSN: cluster.DSN(localpg.Superuser, name)}
 		testkit.Exec(t, admin, "create database "+name)
-		if err := localpg.Bootstrap(t.Context(), database.AdminDSN, supabase.BootstrapSQL); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, localpg.Bootstrap(t.Context(), database.AdminDSN, supabase.BootstrapSQL))
 		return database
 	}
 }
@@ -82,9 +72,7 @@ func copyInstallation(t *testing.T, binDir, to string) string {
 		if err == nil {
 			err = exec.Command("chmod", "-R", "a+rX", to).Run()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return filepath.Join(to, strings.TrimPrefix(binDir, prefix))
 }
@@ -100,9 +88,7 @@ func TestMigrateOnAServerWithoutPgvector(t *testing.T) {
 	write(t, filepath.Join(extensions, "vector--0.6.2.sql"), []byte("create type odd as (a int);\n"))
 	write(t, filepath.Join(extensions, "vector.control"), []byte("default_version = '0.6.2'\nrelocatable = true\ntrusted = true\n"))
 	for _, path := range []string{"vector--0.6.2.sql", "vector.control"} {
-		if err := os.Chmod(filepath.Join(extensions, path), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chmod(filepath.Join(extensions, path), 0o644))
 	}
 	wantReason(t, fresh, "pgvector 0.6.2 is too old: install 0.7 or later on the server")
 	testkit.Exec(t, connect(t, older.AdminDSN), "create extension vector with schema extensions")
@@ -134,9 +120,8 @@ func TestMigrateUsesPgvectorWhereItIs(t *testing.T) {
 			admin, name := connect(t, database.AdminDSN), pgx.Identifier{schema}.Sanitize()
 			testkit.Exec(t, admin, "create schema if not exists "+name+"; grant usage on schema "+name+" to postgres; alter extension vector set schema "+name)
 			applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-			if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
-				t.Fatalf("applied: %v %s", err, diff)
-			}
+			diff := cmp.Diff(localMigrations(t), applied)
+			require.Truef(t, err == nil && diff == "", "applied: %v %s", err, diff)
 			wantVectors(t, admin, schema)
 		})
 	}
@@ -151,9 +136,8 @@ func TestMigrateCreatesPgvector(t *testing.T) {
 		conn := connect(t, at(database))
 		testkit.Exec(t, conn, setup)
 		applied, err := supabase.Migrate(t.Context(), at(database), silent)
-		if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
-			t.Fatalf("%s: applied: %v %s", database, err, diff)
-		}
+		diff := cmp.Diff(localMigrations(t), applied)
+		require.Truef(t, err == nil && diff == "", "%s: applied: %v %s", database, err, diff)
 		wantVectors(t, conn, "extensions")
 	}
 }
@@ -162,9 +146,7 @@ func TestMigrateCreatesPgvector(t *testing.T) {
 func wantVectors(t *testing.T, conn *pgx.Conn, schema string) {
 	t.Helper()
 	got := testkit.Ask[string](t, conn, "select nspname from pg_extension e join pg_namespace n on n.oid = extnamespace where extname = 'vector'")
-	if got != schema {
-		t.Errorf("it is in %s, want %s", got, schema)
-	}
+	assert.Equal(t, schema, got, "it is in")
 	testkit.Exec(t, conn, "revoke usage on schema "+pgx.Identifier{schema}.Sanitize()+" from public, authenticated; set role throughline_app")
 	a, b := embedding(0.5, 0.5, 0.5, 0.5), embedding(0.5, -0.5, 0.5, 0.5)
 	const product = "select $1::throughline.embedding operator(throughline.<#>) $2::throughline.embedding"

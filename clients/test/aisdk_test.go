@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 )
@@ -45,9 +46,8 @@ func TestAISDKTypes(t *testing.T) {
 		t.Run(line.name, func(t *testing.T) {
 			t.Parallel()
 			project := "testdata/ai-sdk/tsconfig." + line.name + ".json"
-			if out, err := nodeCommand(t.Context(), nil, "node_modules/typescript/bin/tsc", "-p", project).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
+			out, err := nodeCommand(t.Context(), nil, "node_modules/typescript/bin/tsc", "-p", project).CombinedOutput()
+			assert.Truef(t, err == nil, "%v\n%s", err, out)
 		})
 	}
 }
@@ -122,13 +122,11 @@ func (c aisdkScenario) run(r *rig, script string) {
 		"BASE_URL": network.base, "CUES": cues, "SCENARIO": c.name, "MESSAGE": content, "REPLY": reply, "HALF": said(half),
 		"CUTS": strconv.Itoa(aisdkCuts),
 	})
-	if asked := r.asked(content); asked != c.asked {
-		r.t.Errorf("the model was asked %d times, want %d", asked, c.asked)
-	}
+	asked := r.asked(content)
+	assert.Truef(r.t, asked == c.asked, "the model was asked %d times, want %d", asked, c.asked)
 	for i := range aisdkCuts {
-		if asked := r.asked(numbered(content, i)); asked > 1 {
-			r.t.Errorf("the model was asked %d times before and after cut %d", asked, i)
-		}
+		asked := r.asked(numbered(content, i))
+		assert.Truef(r.t, asked <= 1, "the model was asked %d times before and after cut %d", asked, i)
 	}
 }
 

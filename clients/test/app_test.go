@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 )
 
 // seen is what an app's user sees.
@@ -111,11 +112,8 @@ func (p *phone) awaitEnd(status, text string) seen {
 	now := p.await("the turn is over", func(now seen) bool {
 		return now.Turn.Status != "waiting" && now.Turn.Status != "streaming" && now.Turn.Status != ""
 	})
-	if now.Turn.Status != status || now.Turn.Text != text {
-		p.t.Errorf("the turn ended as %s %v with\n%q\nwant %s with\n%q", now.Turn.Status, now.Turn.Failure, now.Turn.Text, status, text)
-	}
-	if now.Ends != 1 {
-		p.t.Errorf("the app saw %d ends, want 1", now.Ends)
-	}
+	assert.Truef(p.t, now.Turn.Status == status && now.Turn.Text == text,
+		"the turn ended as %s %v with\n%q\nwant %s with\n%q", now.Turn.Status, now.Turn.Failure, now.Turn.Text, status, text)
+	assert.Truef(p.t, now.Ends == 1, "the app saw %d ends, want 1", now.Ends)
 	return now
 }

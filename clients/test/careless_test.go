@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -80,9 +82,7 @@ func (r recipe) postsAgainAfterCut() {
 func (r recipe) postCarelessly(base, content string) string {
 	r.t.Helper()
 	body, err := json.Marshal(testkit.Body{"content": content, "client_message_id": uuid.NewString()})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	app := uuid.NewString()
 	r.stage.give(r.t, order{App: app, Do: "post", With: map[string]any{
 		"url": base + "/v1/message/first", "token": r.token, "body": string(body), "pollingInterval": 50,
@@ -106,7 +106,6 @@ func (r recipe) checkCareless(content, app string, want careless) {
 	r.t.Helper()
 	got := r.awaitCareless(app, "the message was posted several times", func(now careless) bool { return now.Opens >= repeats && len(now.Ends) > 0 })
 	r.once(content, got.ChatID)
-	if got.Text != want.Text || !slices.Equal(got.Ends, want.Ends) || got.Errors != want.Errors {
-		r.t.Errorf("the app shows %q with the ends %v and %d errors, want %q with %v and %d", got.Text, got.Ends, got.Errors, want.Text, want.Ends, want.Errors)
-	}
+	assert.Truef(r.t, got.Text == want.Text && slices.Equal(got.Ends, want.Ends) && got.Errors == want.Errors,
+		"the app shows %q with the ends %v and %d errors, want %q with %v and %d", got.Text, got.Ends, got.Errors, want.Text, want.Ends, want.Errors)
 }

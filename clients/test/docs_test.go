@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // docsPages show how the package is used.
@@ -27,13 +29,11 @@ func TestDocumentedCode(t *testing.T) {
 func checkCode(t *testing.T, page string) {
 	t.Helper()
 	raw, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	blocks := codeBlock.FindAllStringSubmatch(string(raw), -1)
-	if fences := strings.Count(string(raw), "```js") + strings.Count(string(raw), "```ts"); len(blocks) == 0 || len(blocks) != fences {
-		t.Fatalf("%s: %d of %d blocks of code can be read", page, len(blocks), fences)
-	}
+	fences := strings.Count(string(raw), "```js") + strings.Count(string(raw), "```ts")
+	require.Truef(t, len(blocks) != 0 && len(blocks) == fences,
+		"%s: %d of %d blocks of code can be read", page, len(blocks), fences)
 	for _, block := range blocks {
 		file := source.FindStringSubmatch(block[1])
 		if file == nil {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -31,9 +33,8 @@ func requireExpo(t *testing.T) {
 func TestExpoTypes(t *testing.T) {
 	t.Parallel()
 	requireExpo(t)
-	if out, err := nodeCommand(t.Context(), nil, "expo/node_modules/typescript/bin/tsc", "-p", "expo").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out, err := nodeCommand(t.Context(), nil, "expo/node_modules/typescript/bin/tsc", "-p", "expo").CombinedOutput()
+	assert.Truef(t, err == nil, "%v\n%s", err, out)
 }
 
 // TestExpoBundle has Metro bundle the sample, which finds our package by its exports as an app does that installed it.
@@ -42,26 +43,19 @@ func TestExpoBundle(t *testing.T) {
 	requireExpo(t)
 	out := t.TempDir()
 	cache := filepath.Join(os.TempDir(), fmt.Sprintf("throughline-metro-%d", os.Getuid())) // Metro's is of the user who ran it first
-	if err := os.MkdirAll(cache, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(cache, 0o700))
 	command := exec.CommandContext(t.Context(), "node", "node_modules/expo/bin/cli", "export",
 		"--platform", "android", "--no-bytecode", "--source-maps", "--output-dir", out)
 	command.Dir = "expo"
 	command.Env = append(os.Environ(), "TMPDIR="+cache, "CI=1", "EXPO_OFFLINE=1", "EXPO_NO_TELEMETRY=1")
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	output, err := command.CombinedOutput()
+	require.Truef(t, err == nil, "%v\n%s", err, output)
 	bundled := "\n" + strings.Join(sourcesOf(t, out), "\n") + "\n"
 	for _, want := range []string{"\n/../dist/esm/react.js\n", "\n/../dist/esm/supabase.js\n", "\n/node_modules/react/index.js\n"} {
-		if !strings.Contains(bundled, want) {
-			t.Errorf("the app has no %s", want)
-		}
+		assert.Containsf(t, bundled, want, "the app has no %s", want)
 	}
 	for _, twice := range []string{"/../dist/cjs/", "/../node_modules/react/"} {
-		if strings.Contains(bundled, twice) {
-			t.Errorf("the app has %s as well", twice)
-		}
+		assert.NotContainsf(t, bundled, twice, "the app has %s as well", twice)
 	}
 }
 
@@ -69,17 +63,11 @@ func TestExpoBundle(t *testing.T) {
 func sourcesOf(t *testing.T, folder string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, "_expo/static/js/android/*.map"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("source maps: %v, %v", found, err)
-	}
+	require.Truef(t, err == nil && len(found) == 1, "source maps: %v, %v", found, err)
 	raw, err := os.ReadFile(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var bundle struct{ Sources []string }
-	if err := json.Unmarshal(raw, &bundle); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &bundle))
 	return bundle.Sources
 }
 
@@ -257,9 +245,7 @@ func (s sample) startsAnew() {
 	s.plays.add(another, offline.Answer{Text: reply})
 	s.say(another)
 	s.replied(another)
-	if s.chatOf(content) == s.chatOf(another) {
-		s.recipe.t.Error("both messages are in one chat")
-	}
+	assert.True(s.recipe.t, s.chatOf(content) != s.chatOf(another), "both messages are in one chat")
 }
 
 // signsInAgain has a token that the server refuses, which supabase-js renews; and then a session that has ended.
@@ -326,9 +312,8 @@ func (s sample) signsInAgain() {
 	ended.Store(false)
 	signIn()
 	s.shows(reply, unsent, reply, content)
-	if asked := s.asked(unsent); asked != 1 {
-		t.Errorf("the model was asked %d times, want once", asked)
-	}
+	asked := s.asked(unsent)
+	assert.Truef(t, asked == 1, "the model was asked %d times, want once", asked)
 }
 
 func (s sample) forgets() {
@@ -339,17 +324,15 @@ func (s sample) forgets() {
 	server := startReplica(t, settings)
 	fact := "The user plays the cello " + uuid.NewString()
 	client := testkit.Client{T: t, Base: server.base, Token: s.token}
-	if kept := client.Call(http.MethodPost, "/v1/memories", testkit.Body{"content": fact}); kept.Status >= 300 {
-		t.Fatalf("a memory is answered with %d %s", kept.Status, kept.Text)
-	}
+	kept := client.Call(http.MethodPost, "/v1/memories", testkit.Body{"content": fact})
+	require.Truef(t, kept.Status < 300, "a memory is answered with %d %s", kept.Status, kept.Text)
 	s.signIn(server.base)
 	s.press("Memories")
 	s.shows(fact)
 	s.press("Forget")
 	s.awaits("the memory is gone", func(now sampleScreen) bool { return !slices.Contains(now.Texts, fact) })
-	if left := testkit.Ask[int](t, s.pool, `select count(*) from memories where content = $1`, fact); left != 0 {
-		t.Errorf("%d such memories are left", left)
-	}
+	left := testkit.Ask[int](t, s.pool, `select count(*) from memories where content = $1`, fact)
+	assert.Truef(t, left == 0, "%d such memories are left", left)
 	s.press("Done")
 	s.shows("Send")
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -96,12 +98,10 @@ func testRecipe(t *testing.T, r recipe) {
 // once wants one call of the model and two stored messages for all that the apps did.
 func (r recipe) once(content string, chatID string) {
 	r.t.Helper()
-	if asked := r.asked(content); asked != 1 {
-		r.t.Errorf("the model was asked %d times, want once", asked)
-	}
-	if rows := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1`, chatID); rows != 2 {
-		r.t.Errorf("the chat has %d messages, want 2", rows)
-	}
+	asked := r.asked(content)
+	assert.Truef(r.t, asked == 1, "the model was asked %d times, want once", asked)
+	rows := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1`, chatID)
+	assert.Truef(r.t, rows == 2, "the chat has %d messages, want 2", rows)
 }
 
 // talking is an app that has half of a reply, over a network that can fail.
@@ -155,9 +155,7 @@ func (r recipe) resumesWhereverCut() {
 	for i, phone := range phones {
 		end := phone.awaitEnd("complete", reply)
 		r.once(contents[i], end.Turn.ChatID)
-		if networks[i].Cuts() == 0 {
-			r.t.Errorf("the connection was to be cut after %d bytes and was not", first+i*step)
-		}
+		assert.Truef(r.t, networks[i].Cuts() != 0, "the connection was to be cut after %d bytes and was not", first+i*step)
 	}
 }
 
@@ -233,9 +231,7 @@ func (r recipe) outlivesServer() {
 	tablet.do("watch", map[string]any{"chatId": app.chat, "messageId": app.message})
 	tablet.awaitText(said(half))
 	network.RouteTo(r.there)
-	if err := stopping.stop(); err != nil {
-		r.t.Error(err)
-	}
+	assert.NoError(r.t, stopping.stop())
 	app.goOn()
 	tablet.awaitEnd("complete", reply)
 	r.endsWhole(app)
@@ -261,14 +257,11 @@ func (r recipe) sendsAgain() {
 	replayed := r.stage.launch(r.t, r.there.base, r.token)
 	replayed.sendAs(id, "", content)
 	cursor := replayed.awaitEnd("complete", reply).Turn.Cursor
-	if !strings.HasSuffix(cursor, ":end") {
-		r.t.Errorf("the cursor at the end is %s", cursor)
-	}
+	assert.Truef(r.t, strings.HasSuffix(cursor, ":end"), "the cursor at the end is %s", cursor)
 	client := testkit.Client{T: r.t, Base: r.there.base, Token: r.token}
 	again := client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": content, "client_message_id": id}, "Last-Event-ID", cursor)
-	if again.Status != http.StatusNoContent {
-		r.t.Errorf("sent again with the end as its cursor the message is answered with %d %s", again.Status, again.Text)
-	}
+	assert.Truef(r.t, again.Status == http.StatusNoContent,
+		"sent again with the end as its cursor the message is answered with %d %s", again.Status, again.Text)
 	r.once(content, chatID)
 }
 
@@ -292,31 +285,25 @@ func (r recipe) triesAgain() {
 	phone := r.stage.launch(r.t, r.here.base, r.token)
 	phone.send("", content)
 	failed := phone.awaitEnd("failed", said(half)).Turn
-	if failed.Failure.Code != "upstream_failed" || !failed.Failure.Retryable {
-		r.t.Errorf("the failure is %+v", failed.Failure)
-	}
+	assert.Truef(r.t, failed.Failure.Code == "upstream_failed" && failed.Failure.Retryable,
+		"the failure is %+v", failed.Failure)
 	phone.do("sendAgain", nil)
-	if again := phone.awaitEnd("complete", reply).Turn; again.MessageID == failed.MessageID || again.ChatID != failed.ChatID {
-		r.t.Errorf("tried again, the reply is %s in chat %s; it was %s in %s", again.MessageID, again.ChatID, failed.MessageID, failed.ChatID)
-	}
-	if asked := r.asked(content); asked != 2 {
-		r.t.Errorf("the model was asked %d times, want twice", asked)
-	}
+	again := phone.awaitEnd("complete", reply).Turn
+	assert.Truef(r.t, again.MessageID != failed.MessageID && again.ChatID == failed.ChatID,
+		"tried again, the reply is %s in chat %s; it was %s in %s", again.MessageID, again.ChatID, failed.MessageID, failed.ChatID)
+	asked := r.asked(content)
+	assert.Truef(r.t, asked == 2, "the model was asked %d times, want twice", asked)
 }
 
 func (r recipe) renewsToken() {
 	content := uuid.NewString()
 	r.plays.add(content, offline.Answer{Text: reply})
 	expired, err := auth.Mint([]byte(testkit.JWTSecret), r.user, "", time.Minute, time.Now().Add(-time.Hour))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	phone := r.stage.launch(r.t, r.here.base, expired, r.token)
 	phone.send("", content)
 	end := phone.awaitEnd("complete", reply)
-	if end.Renewals != 1 {
-		r.t.Errorf("the token was renewed %d times, want once", end.Renewals)
-	}
+	assert.Truef(r.t, end.Renewals == 1, "the token was renewed %d times, want once", end.Renewals)
 	r.once(content, end.Turn.ChatID)
 }
 
@@ -325,9 +312,8 @@ func (r recipe) givesUp() {
 	phone := r.stage.launch(r.t, r.here.base, r.token)
 	phone.send(uuid.NewString(), "to a chat that is not there")
 	end := phone.awaitEnd("failed", "")
-	if end.Turn.Failure.Code != "chat_not_found" || end.Turn.Failure.Retryable {
-		r.t.Errorf("the failure is %+v", end.Turn.Failure)
-	}
+	assert.Truef(r.t, end.Turn.Failure.Code == "chat_not_found" && !end.Turn.Failure.Retryable,
+		"the failure is %+v", end.Turn.Failure)
 }
 
 func (r recipe) waitsForOtherReply() {
@@ -362,7 +348,5 @@ func (r recipe) keepsOrder() {
 	goOn()
 	phone.awaitEnd("complete", reply)
 	got := testkit.Ask[[]string](r.t, r.pool, `select array_agg(content order by seq) from messages where chat_id = $1 and role = 'user'`, chatID)
-	if !slices.Equal(got, contents) {
-		r.t.Errorf("the messages of the chat are %v, want %v", got, contents)
-	}
+	assert.Truef(r.t, slices.Equal(got, contents), "the messages of the chat are %v, want %v", got, contents)
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -187,9 +188,7 @@ func (r *rig) runNode(script string, more env) string {
 	defer cancel()
 	command := nodeCommand(ctx, variables, script)
 	out, err := command.CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("node %s: %v\n%s", script, err, out)
-	}
+	require.Truef(r.t, err == nil, "node %s: %v\n%s", script, err, out)
 	return string(out)
 }
 
@@ -217,9 +216,8 @@ func npmCommand(t *testing.T, arguments ...string) *exec.Cmd {
 func requireFiles(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, err := os.Stat(name); err != nil {
-			t.Fatalf("%v: run scripts/setup test", err)
-		}
+		_, err := os.Stat(name)
+		require.Truef(t, err == nil, "%v: run scripts/setup test", err)
 	}
 }
 
@@ -227,20 +225,13 @@ func requireFiles(t *testing.T, names ...string) {
 func requireBuild(t *testing.T) {
 	t.Helper()
 	built, err := os.Stat("dist/cjs/package.json") // what the build writes last
-	if err != nil {
-		t.Fatalf("the package is not built: run scripts/setup test, or npm run build in clients: %v", err)
-	}
+	require.NoError(t, err, "the package is not built: run scripts/setup test, or npm run build in clients")
 	sources, err := filepath.Glob("src/*.ts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range append(sources, "package.json", "../internal/httpapi/testdata/openapi.json") {
 		source, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if source.ModTime().After(built.ModTime()) {
-			t.Fatalf("%s is newer than the built package: run scripts/setup test, or npm run build in clients", name)
-		}
+		require.NoError(t, err)
+		require.Falsef(t, source.ModTime().After(built.ModTime()),
+			"%s is newer than the built package: run scripts/setup test, or npm run build in clients", name)
 	}
 }

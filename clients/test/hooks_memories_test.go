@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -30,9 +32,7 @@ func (h hooks) knows(content, status string) {
 	h.t.Helper()
 	client := testkit.Client{T: h.t, Base: h.here.base, Token: h.token}
 	answer := client.Call(http.MethodPost, "/v1/memories", testkit.Body{"content": content, "status": status})
-	if answer.Status != http.StatusCreated {
-		h.t.Fatalf("%d %s", answer.Status, answer.Text)
-	}
+	require.Truef(h.t, answer.Status == http.StatusCreated, "%d %s", answer.Status, answer.Text)
 }
 
 func (p shown) awaitKnown(what string, known, inbox []string) hooked {
@@ -48,9 +48,7 @@ func (h hooks) remembers() {
 	h.knows("Likes marzipan.", "inbox")
 	p := h.launchMemories(h.there.base)
 	now := p.awaitKnown("both are shown", []string{"Plays the cello."}, []string{"Likes marzipan."})
-	if now.Known.Remembering == nil || !*now.Known.Remembering || now.Known.HasMore {
-		h.t.Errorf("%+v", now.Known)
-	}
+	assert.Truef(h.t, now.Known.Remembering != nil && *now.Known.Remembering && !now.Known.HasMore, "%+v", now.Known)
 	p.do("confirm", map[string]any{"content": "Likes marzipan."})
 	p.awaitKnown("the inbox is confirmed", []string{"Likes marzipan.", "Plays the cello."}, []string{})
 	p.do("correct", map[string]any{"content": "Plays the cello.", "to": "Plays the viola."})
@@ -68,9 +66,7 @@ func (h hooks) remembers() {
 		h.t.Errorf("%+v", again.Known)
 	}
 	stored := testkit.Ask[int](h.t, h.pool, `select count(*) from memories where user_id = $1`, h.user)
-	if stored != 2 {
-		h.t.Errorf("%d memories are stored, want 2", stored)
-	}
+	assert.Truef(h.t, stored == 2, "%d memories are stored, want 2", stored)
 }
 
 func (h hooks) refusesMemory() {
@@ -80,7 +76,6 @@ func (h hooks) refusesMemory() {
 	p.awaitKnown("it is shown", []string{"Plays the cello."}, []string{})
 	p.do("correct", map[string]any{"content": "Plays the cello.", "to": " "})
 	now := p.awaitKnown("it is kept", []string{"Plays the cello."}, []string{})
-	if now.Refused == nil || now.Refused.Status != http.StatusUnprocessableEntity || now.Refused.Code != "validation_failed" {
-		h.t.Errorf("the app was told %+v", now.Refused)
-	}
+	assert.Truef(h.t, now.Refused != nil && now.Refused.Status == http.StatusUnprocessableEntity && now.Refused.Code == "validation_failed",
+		"the app was told %+v", now.Refused)
 }

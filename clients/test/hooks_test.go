@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -152,9 +154,8 @@ func (h hooks) say(chatID, content string) string {
 	var reply struct {
 		ChatID string `json:"chat_id"`
 	}
-	if err := json.Unmarshal([]byte(answer.Text), &reply); err != nil || answer.Status != http.StatusOK {
-		h.t.Fatalf("%d %s: %v", answer.Status, answer.Text, err)
-	}
+	err := json.Unmarshal([]byte(answer.Text), &reply)
+	require.Truef(h.t, err == nil && answer.Status == http.StatusOK, "%d %s: %v", answer.Status, answer.Text, err)
 	return reply.ChatID
 }
 
@@ -170,17 +171,14 @@ func (h hooks) begins() {
 	p.do("adoptId", nil)
 	goOn()
 	whole := p.awaitSaid("ready", first, reply)
-	if !slices.Equal(whole.Chat.Keys, streaming.Chat.Keys) {
-		h.t.Errorf("the keys were %v and are %v", streaming.Chat.Keys, whole.Chat.Keys)
-	}
+	assert.Truef(h.t, slices.Equal(whole.Chat.Keys, streaming.Chat.Keys),
+		"the keys were %v and are %v", streaming.Chat.Keys, whole.Chat.Keys)
 	p.send(second)
 	now := p.awaitSaid("ready", first, reply, second, "Short.")
-	if now.Chat.ChatID != streaming.Chat.ChatID || len(slices.Compact(slices.Sorted(slices.Values(now.Chat.Keys)))) != 4 {
-		h.t.Errorf("the chat is %+v", now.Chat)
-	}
-	if asked := h.asked(first) + h.asked(second); asked != 2 {
-		h.t.Errorf("the model was asked %d times", asked)
-	}
+	assert.Truef(h.t, now.Chat.ChatID == streaming.Chat.ChatID && len(slices.Compact(slices.Sorted(slices.Values(now.Chat.Keys)))) == 4,
+		"the chat is %+v", now.Chat)
+	asked := h.asked(first) + h.asked(second)
+	assert.Truef(h.t, asked == 2, "the model was asked %d times", asked)
 }
 
 // sendsAtOnce sends in an effect that runs before the one that opens the chat.
@@ -232,9 +230,8 @@ func (h hooks) triesAgainAfterRestart() {
 
 func (h hooks) sentOnce(chatID string) {
 	h.t.Helper()
-	if sent := testkit.Ask[int](h.t, h.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, chatID); sent != 1 {
-		h.t.Errorf("the message is stored %d times", sent)
-	}
+	sent := testkit.Ask[int](h.t, h.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, chatID)
+	assert.Truef(h.t, sent == 1, "the message is stored %d times", sent)
 }
 
 // triesOverloadedAgain meets a failure before the first event: the chat is there nevertheless.
@@ -245,9 +242,7 @@ func (h hooks) triesOverloadedAgain() {
 	p := h.launch(h.here.base, "")
 	p.send(content)
 	failed := p.awaitSaid("failed", content, "")
-	if failed.Chat.ChatID == "" {
-		h.t.Error("the chat of the failed message has no id")
-	}
+	assert.True(h.t, failed.Chat.ChatID != "", "the chat of the failed message has no id")
 	p.do("retry", nil)
 	p.awaitSaid("ready", content, reply)
 	h.sentOnce(failed.Chat.ChatID)
@@ -260,9 +255,8 @@ func (h hooks) drops() {
 	before := p.await("the chat is read", func(now hooked) bool { return len(now.Chat.Said) == 2 }).Chat.Said
 	p.send(" ")
 	failed := p.awaitSaid("failed", before[0][1], before[1][1], " ", "")
-	if failed.Chat.Failure == nil || failed.Chat.Failure.Code != "validation_failed" {
-		h.t.Errorf("the failure is %+v", failed.Chat.Failure)
-	}
+	assert.Truef(h.t, failed.Chat.Failure != nil && failed.Chat.Failure.Code == "validation_failed",
+		"the failure is %+v", failed.Chat.Failure)
 	p.do("drop", nil)
 	p.awaitSaid("ready", before[0][1], before[1][1])
 }
@@ -277,13 +271,9 @@ func (h hooks) reads() {
 		texts = append(texts, word, "Re: "+word)
 	}
 	p := h.launch(h.there.base, chatID)
-	if now := p.awaitSaid("ready", texts[2:]...); !now.Chat.HasOlder {
-		h.t.Error("nothing is said of older messages")
-	}
+	assert.True(h.t, p.awaitSaid("ready", texts[2:]...).Chat.HasOlder, "nothing is said of older messages")
 	p.do("loadOlder", nil)
-	if now := p.awaitSaid("ready", texts...); now.Chat.HasOlder {
-		h.t.Error("there are no older messages")
-	}
+	assert.False(h.t, p.awaitSaid("ready", texts...).Chat.HasOlder, "there are no older messages")
 	more := uuid.NewString()
 	h.say(chatID, more)
 	p.do("returns", nil)
@@ -304,9 +294,8 @@ func (h hooks) showsAnother() {
 func (h hooks) findsNothing() {
 	p := h.launch(h.here.base, uuid.NewString())
 	now := p.await("the chat could not be read", func(now hooked) bool { return now.Chat.Error != nil })
-	if now.Chat.Error.Code != "chat_not_found" || now.Chat.Error.Status != http.StatusNotFound {
-		h.t.Errorf("%+v", now.Chat.Error)
-	}
+	assert.Truef(h.t, now.Chat.Error.Code == "chat_not_found" && now.Chat.Error.Status == http.StatusNotFound,
+		"%+v", now.Chat.Error)
 }
 
 func (h hooks) waitsForNetwork() {
@@ -338,9 +327,8 @@ func (h hooks) keepsUnsent() {
 	p.await("the message is answered", func(now hooked) bool {
 		return now.Chat.Status == "ready" && len(now.Chat.Said) == 4 && now.Chat.Said[3][1] == reply
 	})
-	if asked := h.asked(content); asked != 1 {
-		h.t.Errorf("the model was asked %d times", asked)
-	}
+	asked := h.asked(content)
+	assert.Truef(h.t, asked == 1, "the model was asked %d times", asked)
 }
 
 // usesScreens presses the buttons of the documented screens.

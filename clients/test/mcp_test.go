@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -38,15 +40,13 @@ func TestTools(t *testing.T) {
 	cues := startCues(t, map[string]func(){"goOn": r.hold(first, reply, half)})
 	out := r.runNode(filepath.Join("mcp", toolsScript), env{"OTHER_TOKEN": stranger, "MARK": mark, "FILE": toolsFile, "CUES": cues})
 	var said struct{ Replies [3]string }
-	if err := json.Unmarshal([]byte(out), &said); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	err := json.Unmarshal([]byte(out), &said)
+	require.Truef(t, err == nil, "%v: %s", err, out)
 	r.wantPrompt(first, nil)
 	r.wantPrompt(second, []string{first, said.Replies[0]})
 	r.wantPrompt(third, []string{first, said.Replies[0], second, said.Replies[1]})
-	if asked := r.toolPrompt("Whose are they? " + mark); strings.Contains(asked.Text, "Ilse") {
-		t.Errorf("a stranger's prompt holds the thread: %s", asked.Text)
-	}
+	asked := r.toolPrompt("Whose are they? " + mark)
+	assert.NotContainsf(t, asked.Text, "Ilse", "a stranger's prompt holds the thread: %s", asked.Text)
 }
 
 func requireTools(t *testing.T, script string) {
@@ -67,13 +67,10 @@ func (r *rig) wantPrompt(content string, before []string) {
 	r.t.Helper()
 	asked := r.toolPrompt(content).Text
 	for _, said := range before {
-		if !strings.Contains(asked, said) {
-			r.t.Errorf("the prompt of %q does not hold %q:\n%s", content, said, asked)
-		}
+		assert.Containsf(r.t, asked, said, "the prompt of %q does not hold %q:\n%s", content, said, asked)
 	}
-	if n := strings.Count(asked, "func Reticulate(n int)"); n != 1 {
-		r.t.Errorf("the prompt of %q holds the file %d times, want once:\n%s", content, n, asked)
-	}
+	n := strings.Count(asked, "func Reticulate(n int)")
+	assert.Truef(r.t, n == 1, "the prompt of %q holds the file %d times, want once:\n%s", content, n, asked)
 }
 
 const (
@@ -92,18 +89,15 @@ func TestConformance(t *testing.T) {
 	address := strings.Replace(signedIn(t, r.here.base, r.token), "127.0.0.1", "localhost", 1)
 	command := nodeCommand(ctx, nil, suite, "server", "--url", address+"/mcp", "--suite", "all", "--expected-failures", notApplicable)
 	command.Dir = "mcp"
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := command.CombinedOutput()
+	require.Truef(t, err == nil, "%v\n%s", err, out)
 }
 
 // signedIn is the server with that user's token in each request: the suite has none.
 func signedIn(t *testing.T, base, token string) string {
 	t.Helper()
 	target, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -155,18 +149,15 @@ func TestSignInFromAnAssistant(t *testing.T) {
 		Client string `json:"client_id"`
 		Thread uuid.UUID
 	}
-	if err := json.Unmarshal([]byte(out), &did); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	err := json.Unmarshal([]byte(out), &did)
+	require.Truef(t, err == nil, "%v: %s", err, out)
 	p.toolPrompt("Hello. " + mark)
 	var said string
 	if err := p.pool.QueryRow(t.Context(), `select metadata ->> 'client_id' from messages where chat_id = $1 and role = 'user'`,
 		did.Thread).Scan(&said); err != nil || said != did.Client {
 		t.Errorf("the message is of client %q, %v; want %s", said, err, did.Client)
 	}
-	if !strings.Contains(p.here.logs.String(), did.Client) {
-		t.Error("the client is not in the log")
-	}
+	assert.Contains(t, p.here.logs.String(), did.Client, "the client is not in the log")
 }
 
 // TestPoliciesSeeTheClient: rules of the app's owner can name the OAuth client, as in Supabase's own APIs.
@@ -185,9 +176,8 @@ func TestPoliciesSeeTheClient(t *testing.T) {
 		{assistant, read, `"continuation_id"`},
 		{assistant, write, "forbidden_by_policy"},
 	} {
-		if answer := toolsAs(t, p.here.base, c.token, "tools/call", c.call); !strings.Contains(answer.Text, c.want) {
-			t.Errorf("%d %s, want %s", answer.Status, answer.Text, c.want)
-		}
+		answer := toolsAs(t, p.here.base, c.token, "tools/call", c.call)
+		assert.Containsf(t, answer.Text, c.want, "%d %s, want %s", answer.Status, answer.Text, c.want)
 	}
 }
 
@@ -195,16 +185,12 @@ func TestPoliciesSeeTheClient(t *testing.T) {
 func sqlOf(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/connect.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var found []string
 	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(page, -1) {
 		found = append(found, string(block[1]))
 	}
-	if len(found) != 1 {
-		t.Fatalf("the page has %d pieces of SQL: %q", len(found), found)
-	}
+	require.Truef(t, len(found) == 1, "the page has %d pieces of SQL: %q", len(found), found)
 	return found
 }
 

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestPackage packs the npm package as it would be published, and uses it in a folder of its own.
@@ -31,9 +34,8 @@ func TestPackage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if out, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
+			out, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput()
+			assert.Truef(t, err == nil, "%v\n%s", err, out)
 		})
 	}
 }
@@ -42,9 +44,7 @@ func TestPackage(t *testing.T) {
 func pack(t *testing.T, folder string) (tarball string, files []string) {
 	t.Helper()
 	out, err := npmCommand(t, "pack", "--ignore-scripts", "--json", "--pack-destination", folder).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var packed []struct {
 		Filename string
 		Files    []struct{ Path string }
@@ -61,27 +61,21 @@ func pack(t *testing.T, folder string) (tarball string, files []string) {
 // unpack writes a package's files into a folder.
 func unpack(t *testing.T, tarball, folder string) {
 	t.Helper()
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", tarball, "-C", folder, "--strip-components=1").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	require.NoError(t, os.MkdirAll(folder, 0o755))
+	out, err := exec.CommandContext(t.Context(), "tar", "-xzf", tarball, "-C", folder, "--strip-components=1").CombinedOutput()
+	require.Truef(t, err == nil, "%v\n%s", err, out)
 }
 
 // checkFiles wants what is needed and nothing else: no sources, no tests, no packages.
 func checkFiles(t *testing.T, files []string) {
 	t.Helper()
 	for _, name := range []string{"LICENSE", "README.md", "package.json", "dist/esm/index.js", "dist/cjs/index.d.ts", "dist/cjs/package.json"} {
-		if !slices.Contains(files, name) {
-			t.Errorf("the package lacks %s", name)
-		}
+		assert.Truef(t, slices.Contains(files, name), "the package lacks %s", name)
 	}
 	for _, name := range files {
 		built := strings.HasPrefix(name, "dist/") && (strings.HasSuffix(name, ".js") || strings.HasSuffix(name, ".d.ts"))
-		if !built && !slices.Contains([]string{"LICENSE", "README.md", "package.json", "dist/cjs/package.json"}, name) {
-			t.Errorf("the package has %s", name)
-		}
+		assert.Truef(t, built || slices.Contains([]string{"LICENSE", "README.md", "package.json", "dist/cjs/package.json"}, name),
+			"the package has %s", name)
 	}
 }
 
@@ -90,16 +84,10 @@ func linkDependencies(t *testing.T, folder string) {
 	t.Helper()
 	for _, name := range []string{"openapi-fetch", "openapi-typescript-helpers", "eventsource-parser", "react", "@types/react", "csstype", "ai"} {
 		target, err := filepath.Abs(filepath.Join("node_modules", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		link := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, link); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(link), 0o755))
+		require.NoError(t, os.Symlink(target, link))
 	}
 }
 
@@ -119,12 +107,8 @@ func copied(t *testing.T, folder, name string) string {
 func copiedAs(t *testing.T, folder, name, as string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata/consumer", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(folder, filepath.Base(as))
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
 }

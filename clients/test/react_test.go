@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -140,9 +141,7 @@ func (r react) converses() conversing {
 
 func (r react) endsWhole(c conversing) {
 	r.t.Helper()
-	if now := c.awaitShown("ready", c.content, reply); now.Last.Status != "complete" {
-		r.t.Errorf("the reply is %s", now.Last.Status)
-	}
+	assert.Equal(r.t, "complete", c.awaitShown("ready", c.content, reply).Last.Status, "the reply")
 	r.once(c.content, c.chat)
 }
 
@@ -152,9 +151,8 @@ func (r react) streams() {
 	r.endsWhole(c)
 	c.do("send", map[string]any{"text": "[[offline:empty]]"})
 	now := c.await("the second reply ended", func(now screen) bool { return len(now.Shown) == 4 && now.Status == "ready" })
-	if now.Last.ChatID != c.chat || now.Error != nil {
-		r.t.Errorf("the second message went to the chat %s, not %s; error %v", now.Last.ChatID, c.chat, now.Error)
-	}
+	assert.Truef(r.t, now.Last.ChatID == c.chat && now.Error == nil,
+		"the second message went to the chat %s, not %s; error %v", now.Last.ChatID, c.chat, now.Error)
 }
 
 func (r react) resumesAfterCut() {
@@ -194,9 +192,9 @@ func (r react) stops() {
 	other.awaitShown("streaming", c.content, said(half))
 	other.do("stop", nil)
 	for _, p := range []page{c.page, other} {
-		if now := p.awaitShown("ready", c.content, said(half)); now.Last.Status != "cancelled" || now.Error != nil {
-			r.t.Errorf("the stopped reply is %s, error %v", now.Last.Status, now.Error)
-		}
+		now := p.awaitShown("ready", c.content, said(half))
+		assert.Truef(r.t, now.Last.Status == "cancelled" && now.Error == nil,
+			"the stopped reply is %s, error %v", now.Last.Status, now.Error)
 	}
 	r.once(c.content, c.chat)
 }
@@ -234,9 +232,7 @@ func (r react) fails() (page, string, screen) {
 	p := r.open(r.here.base, "")
 	p.do("send", map[string]any{"text": content})
 	now := p.awaitShown("error", content, said(half))
-	if now.Last.Status != "failed" || !now.Last.Retryable {
-		r.t.Errorf("the reply is %+v", now.Last)
-	}
+	assert.Truef(r.t, now.Last.Status == "failed" && now.Last.Retryable, "the reply is %+v", now.Last)
 	return p, content, now
 }
 
@@ -247,7 +243,6 @@ func (r react) triesAgainAfterRestart() {
 	p.awaitShown("ready", content, said(half))
 	p.do("regenerate", nil)
 	p.awaitShown("ready", content, reply)
-	if sent := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, failed.Last.ChatID); sent != 1 {
-		r.t.Errorf("the message is stored %d times", sent)
-	}
+	sent := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, failed.Last.ChatID)
+	assert.Truef(r.t, sent == 1, "the message is stored %d times", sent)
 }

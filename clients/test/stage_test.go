@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -50,9 +52,7 @@ type report = json.RawMessage
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &stage{t: t, origin: "http://" + listener.Addr().String(), orders: make(chan order, 64), over: make(chan struct{}),
 		reports: map[string]report{}, changed: make(chan struct{}), loaded: make(chan struct{})}
 	s.isLoaded = sync.OnceFunc(func() { close(s.loaded) })
@@ -151,9 +151,7 @@ func (s *stage) await(t *testing.T, what, app string, holds func(report) bool) {
 		s.mu.Lock()
 		latest, broken, changed := s.reports[app], s.broken, s.changed
 		s.mu.Unlock()
-		if broken != "" {
-			t.Fatalf("the script broke while the test waited for this: %s: %s", what, broken)
-		}
+		require.Equalf(t, "", broken, "the script broke while the test waited for this: %s", what)
 		if latest != nil && holds(latest) {
 			return
 		}
@@ -181,9 +179,7 @@ func (s *stage) runInNode(script string, more env) {
 func (s *stage) runInBrowser(script string, aliases []string, flags ...string) {
 	s.t.Helper()
 	bundle, err := os.ReadFile(bundleScript(s.t, script, "browser", aliases))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	s.mu.Lock()
 	s.bundle = bundle
 	s.mu.Unlock()
@@ -205,9 +201,7 @@ func noticeScripts(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js", "testdata/*/*.[cmjt]*s*", "dist/*/*.js", "expo/*.ts*", "expo/src/*"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		requireFiles(t, files...)
 	}
 }
@@ -226,9 +220,8 @@ func bundleScript(t *testing.T, script, platform string, aliases []string) strin
 	for _, alias := range aliases {
 		arguments = append(arguments, "--alias:"+alias)
 	}
-	if output, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("bundling %s: %v\n%s", script, err, output)
-	}
+	output, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput()
+	require.Truef(t, err == nil, "bundling %s: %v\n%s", script, err, output)
 	return out
 }
 
@@ -274,9 +267,7 @@ func startProcess(t *testing.T, command *exec.Cmd) {
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.WaitDelay = 5 * time.Second
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, command.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // the whole group; it may be gone already
 		_ = command.Wait()                                      // it was killed

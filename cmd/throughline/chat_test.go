@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -38,13 +41,9 @@ func sit(t *testing.T, cmd *exec.Cmd) *screen {
 	s := &screen{t: t, cmd: on, log: &testkit.Log{}}
 	on.Dir, on.Env, on.Stdout = cmd.Dir, cmd.Env, s.log
 	keys, err := on.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.keys = keys
-	if err := on.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, on.Start())
 	t.Cleanup(func() {
 		_ = on.Process.Kill() // usually gone already
 		_ = on.Wait()
@@ -69,9 +68,8 @@ func (s *screen) until(text string) string {
 
 func (s *screen) press(keys string) {
 	s.t.Helper()
-	if _, err := io.WriteString(s.keys, keys); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := io.WriteString(s.keys, keys)
+	require.NoError(s.t, err)
 }
 
 // say types a line when the prompt is there.
@@ -86,9 +84,8 @@ func (s *screen) say(line string) {
 func (s *screen) ends(code int) {
 	s.t.Helper()
 	_ = s.cmd.Wait() // the exit code says it
-	if got := s.cmd.ProcessState.ExitCode(); got != code {
-		s.t.Errorf("it ended with %d: %s", got, s.log)
-	}
+	got := s.cmd.ProcessState.ExitCode()
+	assert.Truef(s.t, got == code, "it ended with %d: %s", got, s.log)
 }
 
 // leave ends the chat at its prompt.
@@ -150,9 +147,7 @@ func TestChatOnATerminal(t *testing.T) {
 	s.say("/save It")
 	s.until("there is no chat yet")
 	s.say("Hello.")
-	if got := s.until("世界"); got != "Grüße aus " {
-		t.Errorf("the terminal got %q", got)
-	}
+	assert.Equal(t, "Grüße aus ", s.until("世界"), "the terminal")
 	s.say("/save A first chat")
 	s.until("This chat is called A first chat. Everything that was said was stored already.")
 	s.say("//slash")
@@ -196,17 +191,14 @@ func TestChatOnATerminal(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(s.cmd.Dir, "chat.md")); err != nil || !strings.Contains(string(raw), "And again.") {
 		t.Errorf("%q, %v", raw, err)
 	}
-	if got := r.stored(); strings.Count(got, "|") != 3 || !strings.Contains(got, "user complete /slash|assistant complete And again.") {
-		t.Errorf("stored is %q", got)
-	}
-	if got := testkit.Ask[string](t, r.pool, "select string_agg(content, '|') from messages where pinned"); got != "And again." {
-		t.Errorf("pinned is %q", got)
-	}
+	got := r.stored()
+	assert.Truef(t, strings.Count(got, "|") == 3 && strings.Contains(got, "user complete /slash|assistant complete And again."),
+		"stored is %q", got)
+	assert.Equal(t, "And again.", testkit.Ask[string](t, r.pool, "select string_agg(content, '|') from messages where pinned"),
+		"pinned")
 	kept := filepath.Join(s.cmd.Dir, ".local", "state", "throughline", "history")
 	info, err := os.Stat(kept)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info, err)
-	}
+	require.Truef(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 	again := r.program("chat") // what was typed comes back with the arrow keys
 	again.Dir, again.Env = s.cmd.Dir, s.cmd.Env
 	second := sit(t, again)
@@ -214,9 +206,9 @@ func TestChatOnATerminal(t *testing.T) {
 	second.press(arrowUp + "2" + enter)
 	second.until("there is no command /nonsense2")
 	second.leave()
-	if raw, _ := os.ReadFile(kept); !strings.HasPrefix(string(raw), "/nothing\n/save It\nHello.\n") || strings.Contains(string(raw), "not sent") {
-		t.Errorf("kept is %q", raw)
-	}
+	raw, _ := os.ReadFile(kept)
+	assert.Truef(t, strings.HasPrefix(string(raw), "/nothing\n/save It\nHello.\n") && !strings.Contains(string(raw), "not sent"),
+		"kept is %q", raw)
 }
 
 // Ctrl-C in the middle of a reply stops it, keeps what was said, and the conversation goes on.
@@ -231,9 +223,7 @@ func TestChatStopsAReply(t *testing.T) {
 	s.say("/history")
 	s.until("(cancelled)")
 	s.leave()
-	if got := r.stored(); got != "user complete Endless.|assistant cancelled "+heard {
-		t.Errorf("stored is %q", got)
-	}
+	assert.Equal(t, "user complete Endless.|assistant cancelled "+heard, r.stored(), "stored")
 }
 
 func TestChatForgets(t *testing.T) {
@@ -248,16 +238,13 @@ func TestChatForgets(t *testing.T) {
 		s.press(answer)
 		s.until("Nothing was deleted.")
 	}
-	if !strings.Contains(r.stored(), "A secret.") {
-		t.Error("it is gone")
-	}
+	assert.Contains(t, r.stored(), "A secret.", "it is gone")
 	s.say("/forget")
 	s.until("for good? [y/N] ")
 	s.press("y" + enter)
 	s.until("The chat is gone.")
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from chats"); n != 0 {
-		t.Errorf("%d chats are left", n)
-	}
+	n := testkit.Ask[int](t, r.pool, "select count(*) from chats")
+	assert.Truef(t, n == 0, "%d chats are left", n)
 	s.leave()
 }
 
@@ -276,9 +263,7 @@ func TestChatOffersToBringBack(t *testing.T) {
 	s.press("yes" + enter)
 	s.until("you> Remember me.\r\nreply> Noted.")
 	s.leave()
-	if testkit.Ask[bool](t, r.pool, "select expires_at <= now() from chats") {
-		t.Error("it is expired")
-	}
+	assert.False(t, testkit.Ask[bool](t, r.pool, "select expires_at <= now() from chats"), "it is expired")
 }
 
 func TestChatInAPipe(t *testing.T) {
@@ -287,12 +272,8 @@ func TestChatInAPipe(t *testing.T) {
 	cmd := r.program("chat")
 	cmd.Stdin = strings.NewReader("two\nlines\n")
 	out, err := cmd.Output()
-	if err != nil || string(out) != "One\nreply.\n" {
-		t.Errorf("%q, %v", out, err)
-	}
-	if got := r.stored(); got != "user complete two\nlines|assistant complete One\nreply." {
-		t.Errorf("stored is %q", got)
-	}
+	assert.Truef(t, err == nil && string(out) == "One\nreply.\n", "%q, %v", out, err)
+	assert.Equal(t, "user complete two\nlines|assistant complete One\nreply.", r.stored(), "stored")
 	for _, wrong := range []struct {
 		args  []string
 		input string
@@ -309,8 +290,7 @@ func TestChatInAPipe(t *testing.T) {
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
-		if err == nil || cmd.ProcessState.ExitCode() != exitFailed || len(out) > 0 || !strings.Contains(errs.String(), wrong.says) {
-			t.Errorf("%v: %q, %q, %v", wrong.args, out, errs.String(), err)
-		}
+		assert.Truef(t, err != nil && cmd.ProcessState.ExitCode() == exitFailed && len(out) <= 0 && strings.Contains(errs.String(), wrong.says),
+			"%v: %q, %q, %v", wrong.args, out, errs.String(), err)
 	}
 }

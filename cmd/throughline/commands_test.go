@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -73,15 +75,11 @@ func TestExitCodes(t *testing.T) {
 	} {
 		code, _, stderr := finish(t, c.env, strings.Fields(c.args)...)
 		last := stderr[strings.LastIndex(strings.TrimRight(stderr, "\n"), "\n")+1:]
-		if code != c.code || !strings.Contains(last, c.says) || (c.says == "") != (stderr == "") {
-			t.Errorf("%s: exit code %d, want %d, and on stderr %q, want %q", c.args, code, c.code, stderr, c.says)
-		}
-		if c.code == exitUsage && strings.Count(stderr, "\n") > 1 {
-			t.Errorf("%s: more than one line: %s", c.args, stderr)
-		}
-		if strings.Contains(stderr, testkit.JWTSecret) {
-			t.Errorf("%s: the secret is told", c.args)
-		}
+		assert.Truef(t, code == c.code && strings.Contains(last, c.says) && (c.says == "") == (stderr == ""),
+			"%s: exit code %d, want %d, and on stderr %q, want %q", c.args, code, c.code, stderr, c.says)
+		assert.Truef(t, c.code != exitUsage || strings.Count(stderr, "\n") <= 1,
+			"%s: more than one line: %s", c.args, stderr)
+		assert.NotContainsf(t, stderr, testkit.JWTSecret, "%s: the secret is told", c.args)
 	}
 }
 
@@ -89,17 +87,13 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 	t.Parallel()
 	_, help, _ := finish(t, nil, "help")
 	for _, c := range commands {
-		if !strings.Contains(help, "throughline "+c.name) {
-			t.Errorf("the help does not name %s", c.name)
-		}
+		assert.Containsf(t, help, "throughline "+c.name, "the help does not name %s", c.name)
 	}
-	if _, version, _ := finish(t, nil, "version"); version != app.Build()+"\n" {
-		t.Errorf("the version is %q", version)
-	}
-	if code, sessions, _ := finish(t, nil, "sessions", "--help"); code != exitDone || strings.Contains(sessions, "serve") ||
-		!strings.Contains(sessions, "sessions prune") {
-		t.Errorf("sessions --help: exit code %d, %q", code, sessions)
-	}
+	_, version, _ := finish(t, nil, "version")
+	assert.Equal(t, app.Build()+"\n", version, "the version")
+	code, sessions, _ := finish(t, nil, "sessions", "--help")
+	assert.Truef(t, code == exitDone && !strings.Contains(sessions, "serve") && strings.Contains(sessions, "sessions prune"),
+		"sessions --help: exit code %d, %q", code, sessions)
 }
 
 // The help of a command needs no configuration, and lists each of its flags.
@@ -111,13 +105,12 @@ func TestEachCommandHasHelpWithItsFlags(t *testing.T) {
 		words := strings.Fields(c.name)
 		for _, args := range [][]string{append(words, "--help"), append([]string{"help"}, words...)} {
 			var out, errs strings.Builder
-			if code := run(t.Context(), args, &out, &errs); code != exitDone || errs.Len() > 0 || !strings.HasPrefix(out.String(), "throughline "+c.name) {
-				t.Errorf("%v: exit code %d, %s %s", args, code, &out, &errs)
-			}
+			code := run(t.Context(), args, &out, &errs)
+			assert.Truef(t, code == exitDone && errs.Len() <= 0 && strings.HasPrefix(out.String(), "throughline "+c.name),
+				"%v: exit code %d, %s %s", args, code, &out, &errs)
 			line.VisitAll(func(f *flag.Flag) {
-				if !strings.Contains(out.String(), "  -"+strings.Repeat("-", min(1, len(f.Name)-1))+f.Name+" ") || !strings.Contains(out.String(), f.Usage) {
-					t.Errorf("%v does not list -%s: %s", args, f.Name, &out)
-				}
+				assert.Truef(t, strings.Contains(out.String(), "  -"+strings.Repeat("-", min(1, len(f.Name)-1))+f.Name+" ") && strings.Contains(out.String(), f.Usage),
+					"%v does not list -%s: %s", args, f.Name, &out)
 			})
 		}
 	}
@@ -132,13 +125,9 @@ func TestIgnoredSettingsAreLogged(t *testing.T) {
 	}
 	_, _, stderr := finish(t, e, "serve")
 	for _, want := range []string{"SUPABASE_SECRET_KEY has no effect", "HTTP_ADDR: "} {
-		if !strings.Contains(stderr, want) {
-			t.Errorf("%q is not in %s", want, stderr)
-		}
+		assert.Containsf(t, stderr, want, "%q is not in %s", want, stderr)
 	}
-	if strings.Contains(stderr, "hunter2") {
-		t.Errorf("a value is told: %s", stderr)
-	}
+	assert.NotContainsf(t, stderr, "hunter2", "a value is told: %s", stderr)
 }
 
 func TestTokenIsAccepted(t *testing.T) {
@@ -147,13 +136,9 @@ func TestTokenIsAccepted(t *testing.T) {
 	for _, project := range []string{"", "https://abc.supabase.co"} {
 		e := env{"SUPABASE_JWT_SECRET": testkit.JWTSecret, "SUPABASE_URL": project}
 		code, token, stderr := finish(t, e, "token", "--user", user.String(), "--ttl", "5m")
-		if code != exitDone {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
+		require.Truef(t, code == exitDone, "exit code %d: %s", code, stderr)
 		verifier, err := auth.New(t.Context(), auth.Settings{JWTSecret: []byte(testkit.JWTSecret), ProjectURL: project})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := verifier.Verify(t.Context(), "Bearer "+strings.TrimSpace(token)); err != nil || got.UserID != user {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -165,9 +150,8 @@ func TestMigrate(t *testing.T) {
 	e := env{"DATABASE_URL": testkit.NewEmptyDatabase(t).DSN}
 	code, stdout, stderr := finish(t, e, "migrate")
 	for _, name := range []string{"20261120000001_river_001", "20261124000105_messages"} {
-		if code != exitDone || strings.Count(stdout, "applied "+name) != 1 {
-			t.Errorf("%s was not applied: %d %s %s", name, code, stdout, stderr)
-		}
+		assert.Truef(t, code == exitDone && strings.Count(stdout, "applied "+name) == 1,
+			"%s was not applied: %d %s %s", name, code, stdout, stderr)
 	}
 	if code, stdout, _ := finish(t, e, "migrate"); code != exitDone || stdout != "nothing to apply\n" {
 		t.Errorf("once more: exit code %d, %q", code, stdout)
@@ -183,25 +167,19 @@ func TestMigrateTellsWhatIsTaken(t *testing.T) {
 	code, stdout, stderr := finish(t, e, "migrate")
 	const sentence = "throughline: Throughline cannot use this database, and nothing was applied: schema inspect, table public.chats " +
 		"already exist: rename what is yours, or use another database\n"
-	if code != exitFailed || stdout != "" || stderr != sentence {
-		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
-	}
+	assert.Truef(t, code == exitFailed && stdout == "" && stderr == sentence, "exit code %d, %q, %q", code, stdout, stderr)
 }
 
 func TestMigrationsAreCopied(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "migrations")
-	if err := os.Mkdir(folder, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(folder, 0o750))
 	code, stdout, stderr := finish(t, nil, "migrations", "copy", "--to", folder)
 	first := filepath.Join(folder, "20261119000000_check_names.sql")
-	if code != exitDone || !strings.HasPrefix(stdout, "wrote "+first+"\n") || !strings.HasSuffix(stdout, "\n  supabase db push --include-all\n") {
-		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
-	}
-	if _, err := os.Stat(first); err != nil {
-		t.Error(err)
-	}
+	assert.Truef(t, code == exitDone && strings.HasPrefix(stdout, "wrote "+first+"\n") && strings.HasSuffix(stdout, "\n  supabase db push --include-all\n"),
+		"exit code %d, %q, %q", code, stdout, stderr)
+	_, err := os.Stat(first)
+	assert.NoError(t, err)
 	if code, stdout, _ := finish(t, nil, "migrations", "copy", "--to", folder); code != exitDone || stdout != "nothing to write: all migrations are there\n" {
 		t.Errorf("the second time: exit code %d, %q", code, stdout)
 	}

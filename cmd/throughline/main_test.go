@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -83,12 +85,8 @@ func (r *rig) start(change env, args ...string) *process {
 	t.Helper()
 	cmd := program(t, r.env.and(change), args...)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	p := &process{Client: testkit.Client{T: t, Token: r.token}, cmd: cmd, logs: &testkit.Log{}}
 	running := make(chan string, 1)
 	read := make(chan struct{})
@@ -132,12 +130,9 @@ func (p *process) follow(stderr io.Reader, running chan<- string) {
 // terminate asks the process to end and wants it to end well.
 func (p *process) terminate() {
 	p.T.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.T.Fatal(err)
-	}
-	if code := p.wait(); code != exitDone {
-		p.T.Errorf("it ended with %d: %s", code, p.logs)
-	}
+	require.NoError(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
+	code := p.wait()
+	assert.Truef(p.T, code == exitDone, "it ended with %d: %s", code, p.logs)
 }
 
 // rig is a database, a model and a user for processes.
@@ -180,9 +175,7 @@ func TestHealth(t *testing.T) {
 	r := newRig(t, nil)
 	server := r.start(env{"HTTP_ADDR": "0.0.0.0:0"}, "serve", "--no-workers")
 	_, port, err := net.SplitHostPort(testkit.HostOf(server.Base))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at := env{"HTTP_ADDR": ":" + port}
 	unready := r.start(env{"DATABASE_URL": nobody, "DATABASE_DIRECT_URL": nobody}, "serve", "--no-workers")
 	there := env{"HTTP_ADDR": testkit.HostOf(unready.Base)}
@@ -203,9 +196,8 @@ func TestHealth(t *testing.T) {
 		{"an address that is none", env{"HTTP_ADDR": "nowhere"}, []string{"health"}, exitUsage, "HTTP_ADDR"},
 	} {
 		code, stdout, stderr := finish(t, c.env, c.args...)
-		if said := stdout + stderr; code != c.code || !strings.Contains(said, c.says) {
-			t.Errorf("%s: exit code %d, %s", c.name, code, said)
-		}
+		said := stdout + stderr
+		assert.Truef(t, code == c.code && strings.Contains(said, c.says), "%s: exit code %d, %s", c.name, code, said)
 	}
 	server.terminate()
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -15,64 +18,51 @@ import (
 func (r *talkRig) wantRun(args ...string) string {
 	r.t.Helper()
 	code, stdout, stderr := r.finish(args...)
-	if code != exitDone {
-		r.t.Fatalf("%v: %d %s", args, code, stderr)
-	}
+	require.Truef(r.t, code == exitDone, "%v: %d %s", args, code, stderr)
 	return stdout
 }
 
 func (r *talkRig) wantRefusal(code int, says string, args ...string) {
 	r.t.Helper()
 	got, stdout, stderr := r.finish(args...)
-	if got != code || stdout != "" || !strings.Contains(stderr, says) {
-		r.t.Errorf("%v: %d %q %q", args, got, stdout, stderr)
-	}
+	assert.Truef(r.t, got == code && stdout == "" && strings.Contains(stderr, says),
+		"%v: %d %q %q", args, got, stdout, stderr)
 }
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted \x1b[31mwell."}))
-	if got := r.wantRun("sessions", "list"); got != "" {
-		t.Errorf("of nothing: %q", got)
-	}
+	assert.Equal(t, "", r.wantRun("sessions", "list"), "of nothing")
 	id := r.server.Say("", "Remember me.").ChatID
 	other := r.server.Say("", "Another\x1b[2J chat.").ChatID
 	list := strings.Split(strings.TrimSpace(r.wantRun("sessions", "list")), "\n")
 	if len(list) != 2 || !strings.HasPrefix(list[0], other+"  ") || !strings.HasSuffix(list[0], "  1 turn  Another chat.") || !strings.HasPrefix(list[1], id) {
 		t.Errorf("the list is %q", list)
 	}
-	if got := r.wantRun("sessions", "list", "--limit", "1"); strings.Count(got, "\n") != 1 {
-		t.Errorf("one: %q", got)
-	}
+	got := r.wantRun("sessions", "list", "--limit", "1")
+	assert.Equalf(t, 1, strings.Count(got, "\n"), "one: %q", got)
 	var page struct{ Chats []struct{ ID string } }
-	if err := json.Unmarshal([]byte(r.wantRun("sessions", "list", "--json")), &page); err != nil || len(page.Chats) != 2 || page.Chats[1].ID != id {
-		t.Errorf("%+v, %v", page, err)
-	}
+	err := json.Unmarshal([]byte(r.wantRun("sessions", "list", "--json")), &page)
+	assert.Truef(t, err == nil && len(page.Chats) == 2 && page.Chats[1].ID == id, "%+v, %v", page, err)
 	for _, args := range [][]string{{"sessions", "show", id}, {"sessions", "show", "--", id}} {
-		if got := r.wantRun(args...); !strings.Contains(got, "you> Remember me.\nreply> Noted well.\n") || !strings.Contains(got, "strategy summary, 2 messages\n") {
-			t.Errorf("%v: %q", args, got)
-		}
+		got := r.wantRun(args...)
+		assert.Truef(t, strings.Contains(got, "you> Remember me.\nreply> Noted well.\n") && strings.Contains(got, "strategy summary, 2 messages\n"),
+			"%v: %q", args, got)
 	}
 	lines := strings.Split(r.wantRun("sessions", "show", id, "--json"), "\n")
-	if len(lines) != 3 || !json.Valid([]byte(lines[0])) || !json.Valid([]byte(lines[1])) {
-		t.Errorf("show --json: %q", lines)
-	}
+	assert.Truef(t, len(lines) == 3 && json.Valid([]byte(lines[0])) && json.Valid([]byte(lines[1])),
+		"show --json: %q", lines)
 	r.wantRefusal(exitUsage, "say --yes", "sessions", "prune", "--older-than-days", "1")
-	if got := r.wantRun("sessions", "delete", id, "--yes"); got != "deleted "+id+"\n" {
-		t.Errorf("delete: %q", got)
-	}
+	assert.Equal(t, "deleted "+id+"\n", r.wantRun("sessions", "delete", id, "--yes"), "delete")
 	r.wantRefusal(exitFailed, "chat_not_found", "sessions", "show", id)
 	r.wantRefusal(exitFailed, "chat_not_found", "sessions", "delete", id, "--yes")
 	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '9 days', last_message_at = now() - interval '8 days'")
-	if got := r.wantRun("sessions", "prune", "--older-than-days", "7", "--dry-run"); got != "would delete 1 chats with 2 messages\n" {
-		t.Errorf("dry run: %q", got)
-	}
-	if got := r.wantRun("sessions", "prune", "--older-than-days", "9", "--yes"); got != "deleted 0 chats with 0 messages\n" {
-		t.Errorf("nothing so old: %q", got)
-	}
-	if got := r.wantRun("sessions", "prune", "--older-than-days", "7", "--yes"); got != "deleted 1 chats with 2 messages\n" {
-		t.Errorf("prune: %q", got)
-	}
+	assert.Equal(t, "would delete 1 chats with 2 messages\n", r.wantRun("sessions", "prune", "--older-than-days", "7", "--dry-run"),
+		"dry run")
+	assert.Equal(t, "deleted 0 chats with 0 messages\n", r.wantRun("sessions", "prune", "--older-than-days", "9", "--yes"),
+		"nothing so old")
+	assert.Equal(t, "deleted 1 chats with 2 messages\n", r.wantRun("sessions", "prune", "--older-than-days", "7", "--yes"),
+		"prune")
 }
 
 // below is an export without its first line, which tells the time.
@@ -87,13 +77,10 @@ func TestSessionsExportAndImport(t *testing.T) {
 	id := r.server.Say("", "Remember me.").ChatID
 	folder := t.TempDir()
 	file := filepath.Join(folder, "chat.jsonl")
-	if got := r.wantRun("sessions", "export", id, "-o", file); got != "" {
-		t.Errorf("export: %q", got)
-	}
+	assert.Equal(t, "", r.wantRun("sessions", "export", id, "-o", file), "export")
 	written, err := os.ReadFile(file)
-	if err != nil || below(string(written)) != below(r.wantRun("sessions", "export", id)) || !strings.Contains(string(written), "Noted.") {
-		t.Errorf("%q, %v", written, err)
-	}
+	assert.Truef(t, err == nil && below(string(written)) == below(r.wantRun("sessions", "export", id)) && strings.Contains(string(written), "Noted."),
+		"%q, %v", written, err)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -102,29 +89,23 @@ func TestSessionsExportAndImport(t *testing.T) {
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(written) {
 		t.Errorf("the file is now %q, %v", after, err)
 	}
-	if entries, _ := os.ReadDir(folder); len(entries) != 1 {
-		t.Errorf("left over: %v", entries)
-	}
+	entries, _ := os.ReadDir(folder)
+	assert.Equalf(t, 1, len(entries), "left over: %v", entries)
 
 	r.wantRun("sessions", "delete", id, "--yes")
-	if got := r.wantRun("sessions", "import", file); !strings.HasSuffix(got, ": 2 messages\n1 imported, 0 skipped, 2 messages\n") {
-		t.Errorf("import: %q", got)
-	}
+	got := r.wantRun("sessions", "import", file)
+	assert.Truef(t, strings.HasSuffix(got, ": 2 messages\n1 imported, 0 skipped, 2 messages\n"), "import: %q", got)
 	cmd := r.program("sessions", "import", "--json")
 	cmd.Stdin = strings.NewReader(string(written))
 	out, err := cmd.Output()
 	var done struct{ Imported, Skipped int }
-	if err != nil || json.Unmarshal(out, &done) != nil || done.Imported != 0 || done.Skipped != 1 {
-		t.Errorf("again, from stdin: %s %v", out, err)
-	}
+	assert.Truef(t, err == nil && json.Unmarshal(out, &done) == nil && done.Imported == 0 && done.Skipped == 1,
+		"again, from stdin: %s %v", out, err)
 	broken := filepath.Join(folder, "broken.jsonl")
-	if err := os.WriteFile(broken, []byte("no chat\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(broken, []byte("no chat\n"), 0o600))
 	code, stdout, stderr := r.finish("sessions", "import", broken)
-	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "import_invalid") {
-		t.Errorf("a broken file: %d %q %q", code, stdout, stderr)
-	}
+	assert.Truef(t, code == exitFailed && stdout == "" && strings.Contains(stderr, "import_invalid"),
+		"a broken file: %d %q %q", code, stdout, stderr)
 }
 
 // Deleting asks, where somebody is there.
@@ -148,23 +129,18 @@ func TestSessionsAsk(t *testing.T) {
 func TestMemoriesOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, nil)
-	if got := r.wantRun("memories", "list"); got != "" {
-		t.Errorf("of nothing: %q", got)
-	}
+	assert.Equal(t, "", r.wantRun("memories", "list"), "of nothing")
 	user := testkit.Ask[string](t, r.pool, "select id::text from auth.users limit 1")
 	testkit.Exec(t, r.pool, "insert into memory_users (user_id) values ($1)", user)
 	testkit.Exec(t, r.pool, `insert into memories (user_id, content, memory_type, created_at) select $1, v.content, 'preference', now() - v.age * interval '1 day'
 		from (values ('Plays the cello.', 3), ('Her knee'||chr(27)||'[2J hurts.', 2), ('Prefers oat milk.', 1)) v (content, age)`, user)
 	list := strings.Split(strings.TrimSpace(r.wantRun("memories", "list")), "\n")
-	if len(list) != 3 || !strings.HasSuffix(list[1], "  Her knee hurts.  (preference)") {
-		t.Fatalf("the list is %q", list)
-	}
-	if got := r.wantRun("memories", "list", "--limit", "1"); strings.Count(got, "\n") != 1 {
-		t.Errorf("one: %q", got)
-	}
-	if got := r.wantRun("memories", "list", "--about", "knees", "--status", "all"); strings.Count(got, "\n") != 1 {
-		t.Errorf("about knees: %q", got)
-	}
+	require.Truef(t, len(list) == 3 && strings.HasSuffix(list[1], "  Her knee hurts.  (preference)"),
+		"the list is %q", list)
+	got := r.wantRun("memories", "list", "--limit", "1")
+	assert.Equalf(t, 1, strings.Count(got, "\n"), "one: %q", got)
+	got = r.wantRun("memories", "list", "--about", "knees", "--status", "all")
+	assert.Equalf(t, 1, strings.Count(got, "\n"), "about knees: %q", got)
 	var page struct{ Memories []struct{ Content string } }
 	if err := json.Unmarshal([]byte(r.wantRun("memories", "list", "--json")), &page); err != nil || len(page.Memories) != 3 {
 		t.Errorf("%+v, %v", page, err)
@@ -172,26 +148,19 @@ func TestMemoriesOnTheCommandLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "memories.jsonl")
 	r.wantRun("memories", "export", "-o", file)
 	written, err := os.ReadFile(file)
-	if printed := r.wantRun("memories", "export"); err != nil || printed != string(written) || strings.Count(printed, "\n") != 3 {
-		t.Errorf("exported %q, %v", written, err)
-	}
+	printed := r.wantRun("memories", "export")
+	assert.Truef(t, err == nil && printed == string(written) && strings.Count(printed, "\n") == 3,
+		"exported %q, %v", written, err)
 	r.wantRefusal(exitUsage, "shows the ids", "memories", "forget")
 	r.wantRefusal(exitUsage, "--limit", "memories", "list", "--limit", "-1")
 	r.wantRefusal(exitFailed, "validation_failed", "memories", "list", "--status", "gone")
 	r.wantRefusal(exitFailed, "memory_not_found", "memories", "forget", "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31", "--yes")
-	if got := r.wantRun("memories", "forget", "my knee", "--yes"); got != "1 memory was forgotten.\n" {
-		t.Errorf("%q", got)
-	}
-	if got := r.wantRun("memories", "forget", "unicorns", "--yes"); got != "Nothing is remembered of that.\n" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, "1 memory was forgotten.\n", r.wantRun("memories", "forget", "my knee", "--yes"))
+	assert.Equal(t, "Nothing is remembered of that.\n", r.wantRun("memories", "forget", "unicorns", "--yes"))
 	id, _, _ := strings.Cut(list[0], " ")
-	if got := r.wantRun("memories", "forget", id, "--yes"); got != "1 memory was forgotten.\n" {
-		t.Errorf("%q", got)
-	}
-	if left := testkit.Ask[string](t, r.pool, "select string_agg(content, ',') from memories"); left != "Plays the cello." {
-		t.Errorf("left is %q", left)
-	}
+	assert.Equal(t, "1 memory was forgotten.\n", r.wantRun("memories", "forget", id, "--yes"))
+	assert.Equal(t, "Plays the cello.", testkit.Ask[string](t, r.pool, "select string_agg(content, ',') from memories"),
+		"left")
 }
 
 func TestAnAccountOnTheCommandLine(t *testing.T) {
@@ -200,19 +169,13 @@ func TestAnAccountOnTheCommandLine(t *testing.T) {
 	r.server = r.start(env{"LONG_TERM_MEMORY": "true"}, "serve")
 	r.talker = env{"THROUGHLINE_TOKEN": r.token}
 	list := filepath.Join(t.TempDir(), "memories.txt")
-	if err := os.WriteFile(list, []byte("- Plays the cello.\n- "+strings.Repeat("x", 501)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.wantRun("memories", "import", list); got != "1 imported, 0 skipped, from list\nline 2 is left out: bad_length\n" {
-		t.Errorf("%q", got)
-	}
-	if got := r.wantRun("memories", "import", list, "--json"); !strings.Contains(got, `"imported":0,"skipped":1`) {
-		t.Errorf("%q", got)
-	}
+	require.NoError(t, os.WriteFile(list, []byte("- Plays the cello.\n- "+strings.Repeat("x", 501)+"\n"), 0o600))
+	assert.Equal(t, "1 imported, 0 skipped, from list\nline 2 is left out: bad_length\n",
+		r.wantRun("memories", "import", list))
+	got := r.wantRun("memories", "import", list, "--json")
+	assert.Containsf(t, got, `"imported":0,"skipped":1`, "%q", got)
 	file := filepath.Join(t.TempDir(), "account.jsonl")
 	r.wantRun("export", "-o", file)
-	if got := r.wantRun("import", file); got != "0 imported, 0 skipped, 0 messages\n0 memories imported, 1 skipped\n" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, "0 imported, 0 skipped, 0 messages\n0 memories imported, 1 skipped\n", r.wantRun("import", file))
 	r.wantRefusal(exitUsage, "no such file", "memories", "import", "nowhere.jsonl")
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -23,9 +25,7 @@ func wrongFields(t *testing.T, err error) string {
 		return ""
 	}
 	refused, ok := errors.AsType[*fault.Error](err)
-	if !ok || refused.Code != fault.ValidationFailed {
-		t.Fatalf("got %v", err)
-	}
+	require.Truef(t, ok && refused.Code == fault.ValidationFailed, "got %v", err)
 	return strings.Join(slices.Sorted(maps.Keys(refused.Details)), " ")
 }
 
@@ -60,24 +60,17 @@ func TestNewChatsAreChecked(t *testing.T) {
 			Title: "a\x00", SystemPrompt: new("\x00"), Tags: []string{"x\x00y"}, Metadata: map[string]any{"a": []any{map[string]any{"\x00": 1}}},
 		}},
 	} {
-		if got := wrongFields(t, c.chat.Check(memory.ChatDefaults{})); got != c.wrong {
-			t.Errorf("%s: %q", c.name, got)
-		}
+		assert.Equalf(t, c.wrong, wrongFields(t, c.chat.Check(memory.ChatDefaults{})), "%s", c.name)
 	}
 }
 
 func TestWhatChatsGetThatSayNothing(t *testing.T) {
 	t.Parallel()
 	plain, tool := NewChat{}, NewChat{ToolName: new("lookup"), MaxTurns: None[int]()}
-	if err := errors.Join(plain.Check(memory.ChatDefaults{}), tool.Check(memory.ChatDefaults{})); err != nil {
-		t.Fatal(err)
-	}
-	if plain.MemoryStrategy != "summary" || plain.Tags == nil || plain.TTLHours.Value != nil || plain.MaxTurns.Value != nil {
-		t.Errorf("%+v", plain)
-	}
-	if *tool.TTLHours.Value != memory.ToolTTLHours || tool.MaxTurns.Value != nil {
-		t.Errorf("%+v", tool)
-	}
+	require.NoError(t, errors.Join(plain.Check(memory.ChatDefaults{}), tool.Check(memory.ChatDefaults{})))
+	assert.Truef(t, plain.MemoryStrategy == "summary" && plain.Tags != nil && plain.TTLHours.Value == nil && plain.MaxTurns.Value == nil,
+		"%+v", plain)
+	assert.Truef(t, *tool.TTLHours.Value == memory.ToolTTLHours && tool.MaxTurns.Value == nil, "%+v", tool)
 }
 
 func TestDefaultsOfTheDeploymentYieldToWhatAChatSays(t *testing.T) {
@@ -85,33 +78,23 @@ func TestDefaultsOfTheDeploymentYieldToWhatAChatSays(t *testing.T) {
 	defaults := memory.ChatDefaults{Strategy: memory.StrategyHybrid, TTLHours: 48, MaxTurns: 12}
 	plain, tool := NewChat{}, NewChat{ToolName: new("lookup")}
 	own := NewChat{MemoryStrategy: "simple", TTLHours: None[int](), MaxTurns: To(7)}
-	if err := errors.Join(plain.Check(defaults), tool.Check(defaults), own.Check(defaults)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(plain.Check(defaults), tool.Check(defaults), own.Check(defaults)))
 	for _, c := range []NewChat{plain, tool} {
-		if c.MemoryStrategy != "hybrid" || *c.TTLHours.Value != 48 || *c.MaxTurns.Value != 12 {
-			t.Errorf("%+v", c)
-		}
+		assert.Truef(t, c.MemoryStrategy == "hybrid" && *c.TTLHours.Value == 48 && *c.MaxTurns.Value == 12, "%+v", c)
 	}
-	if own.MemoryStrategy != "simple" || own.TTLHours.Value != nil || *own.MaxTurns.Value != 7 {
-		t.Errorf("%+v", own)
-	}
+	assert.Truef(t, own.MemoryStrategy == "simple" && own.TTLHours.Value == nil && *own.MaxTurns.Value == 7, "%+v", own)
 }
 
 func TestChangesAreChecked(t *testing.T) {
 	t.Parallel()
 	change := ChatChange{Title: None[string](), Tags: To([]string{" a ", "a"}), MemoryStrategy: None[string](), TTLHours: None[int]()}
-	if err := Check(&change); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Check(&change))
 	if *change.Title.Value != "" || !slices.Equal(*change.Tags.Value, []string{"a"}) || *change.MemoryStrategy.Value != "summary" ||
 		change.TTLHours.Value != nil || change.Metadata.Set || change.SystemPrompt.Set {
 		t.Errorf("%+v", change)
 	}
 	bad := ChatChange{Metadata: To(map[string]any{"\x00": 1}), Tags: To([]string{""}), MemoryStrategy: To(""), TTLHours: To(0), MaxTurns: To(0)}
-	if got := wrongFields(t, Check(&bad)); got != "max_turns memory_strategy metadata tags[0] ttl_hours" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, "max_turns memory_strategy metadata tags[0] ttl_hours", wrongFields(t, Check(&bad)))
 }
 
 func TestQueriesAreChecked(t *testing.T) {
@@ -130,9 +113,7 @@ func TestQueriesAreChecked(t *testing.T) {
 		"unimportant": {&MessageChange{Importance: To(0.0)}, ""},
 		"unrated":     {&MessageChange{Importance: None[float64]()}, ""},
 	} {
-		if got := wrongFields(t, Check(c.request)); got != c.wrong {
-			t.Errorf("%s: %q", name, got)
-		}
+		assert.Equalf(t, c.wrong, wrongFields(t, Check(c.request)), "%s", name)
 	}
 }
 
@@ -143,9 +124,8 @@ func TestMoments(t *testing.T) {
 		"2026-03-14": "2026-03-14T23:59:59.999999Z", "": "", "yesterday": "", "2026-02-30": "", "20260314": "", "2026-03": "",
 	} {
 		moment, ok := ParseMoment(text)
-		if ok != (want != "") || ok && moment.Format(time.RFC3339Nano) != want {
-			t.Errorf("%q: %s, %v", text, moment, ok)
-		}
+		assert.Truef(t, ok == (want != "") && (!ok || moment.Format(time.RFC3339Nano) == want),
+			"%q: %s, %v", text, moment, ok)
 	}
 }
 
@@ -173,9 +153,7 @@ func TestMemoryRequestsAreChecked(t *testing.T) {
 		"wrong": {&MemorySettingsChange{TimeZone: To("Local"), Language: To("x"),
 			Excluded: To(append(slices.Clone(many), strings.Repeat("y", 101)))}, "excluded excluded[51] language time_zone"},
 	} {
-		if got := wrongFields(t, Check(c.request)); got != c.wrong {
-			t.Errorf("%s: %q", name, got)
-		}
+		assert.Equalf(t, c.wrong, wrongFields(t, Check(c.request)), "%s", name)
 	}
 }
 
@@ -184,9 +162,8 @@ func TestForgetTokens(t *testing.T) {
 	user, now := uuid.New(), time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
 	token := ForgetToken{User: user, At: now, Those: []MemoryVersion{{uuid.New(), 1}, {uuid.New(), 1 << 30}}}
 	read, err := ParseForgetToken(token.String(), user, now.Add(forgetPatience))
-	if err != nil || len(read.Those) != 2 || read.Those[1] != token.Those[1] || !read.At.Equal(now) {
-		t.Errorf("%+v, %v", read, err)
-	}
+	assert.Truef(t, err == nil && len(read.Those) == 2 && read.Those[1] == token.Those[1] && read.At.Equal(now),
+		"%+v, %v", read, err)
 	empty := ForgetToken{User: user, At: now}
 	if read, err := ParseForgetToken(empty.String(), user, now); err != nil || len(read.Those) != 0 {
 		t.Errorf("%+v, %v", read, err)
@@ -202,9 +179,9 @@ func TestForgetTokens(t *testing.T) {
 		"no base64": {"!", user, now}, "too many": {full.String(), user, now}, "a cursor": {MemoryCursor{now, user}.String(), user, now},
 	} {
 		_, err := ParseForgetToken(attempt.text, attempt.user, attempt.now)
-		if refused, ok := errors.AsType[*fault.Error](err); !ok || refused.Code != fault.ValidationFailed || refused.Details["token"] == nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		refused, ok := errors.AsType[*fault.Error](err)
+		assert.Truef(t, ok && refused.Code == fault.ValidationFailed && refused.Details["token"] != nil,
+			"%s: %v", name, err)
 	}
 }
 
@@ -212,8 +189,8 @@ func TestForgetTokens(t *testing.T) {
 func FuzzForgetToken(f *testing.F) {
 	f.Add(ForgetToken{User: uuid.New(), At: time.Now(), Those: []MemoryVersion{{uuid.New(), 3}}}.String())
 	f.Fuzz(func(t *testing.T, text string) {
-		if token, ok := decodeForgetToken(text); ok && (len(token.Those) > MaxForgotten || token.String() != text) {
-			t.Errorf("%q is read as %+v", text, token)
-		}
+		token, ok := decodeForgetToken(text)
+		assert.Truef(t, !ok || (len(token.Those) <= MaxForgotten && token.String() == text),
+			"%q is read as %+v", text, token)
 	})
 }

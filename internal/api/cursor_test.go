@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
@@ -17,9 +19,8 @@ func TestCursorNamesItsPlace(t *testing.T) {
 		{AsOf: time.Date(2026, 11, 21, 15, 4, 5, 123_456_000, time.UTC), Activity: time.Date(2026, 1, 2, 3, 4, 5, 999_999_000, time.UTC), ChatID: uuid.New()},
 		{AsOf: time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC), Activity: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), ChatID: uuid.New()},
 	} {
-		if got, err := ParseCursor(cursor.String()); err != nil || got != cursor {
-			t.Errorf("%+v became %+v, %v", cursor, got, err)
-		}
+		got, err := ParseCursor(cursor.String())
+		assert.Truef(t, err == nil && got == cursor, "%+v became %+v, %v", cursor, got, err)
 	}
 }
 
@@ -27,9 +28,7 @@ func TestMadeUpCursorsAreRefused(t *testing.T) {
 	t.Parallel()
 	good := Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: uuid.New()}.String()
 	raw, err := base64.RawURLEncoding.DecodeString(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	changed := func(change func(raw []byte) []byte) string {
 		return base64.RawURLEncoding.EncodeToString(change(append([]byte{}, raw...)))
 	}
@@ -68,13 +67,10 @@ func FuzzParseCursor(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if cursor.String() != text {
-			t.Errorf("%q is read as %+v, which is written %q", text, cursor, cursor.String())
-		}
+		assert.Equalf(t, text, cursor.String(), "%q is read as %+v, which is written", text, cursor)
 		for _, moment := range []time.Time{cursor.AsOf, cursor.Activity} {
-			if year := moment.Year(); year < -4001 || year > 200_000 {
-				t.Errorf("%q leads to the year %d", text, year)
-			}
+			year := moment.Year()
+			assert.Truef(t, year >= -4001 && year <= 200_000, "%q leads to the year %d", text, year)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestWebSearch(t *testing.T) {
@@ -36,9 +37,7 @@ func TestWebSearch(t *testing.T) {
 		"slow - -- scales":  "slow   scales",
 		"-bow-hold -scales": "-bow-hold -scales",
 	} {
-		if got := WebSearch(query); got != want {
-			t.Errorf("%s: %s, not %s", query, got, want)
-		}
+		assert.Equalf(t, want, WebSearch(query), "%s", query)
 	}
 }
 
@@ -48,9 +47,7 @@ func TestIsQuestion(t *testing.T) {
 		"what is my teacher called": true, "well-known": true, "a or b": true, "東京": true, "": true,
 		`"my bow"`: false, "“my bow”": false, "-bow": false, "scale -bow": false,
 	} {
-		if got := IsQuestion(query); got != want {
-			t.Errorf("%q: %v", query, got)
-		}
+		assert.Equalf(t, want, IsQuestion(query), "%q", query)
 	}
 }
 
@@ -62,20 +59,15 @@ func FuzzWebSearch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query string) {
 		got := WebSearch(query)
-		if strings.Count(got, `"`)%2 != 0 {
-			t.Errorf("a lone quote in %q", got)
-		}
+		assert.Equalf(t, 0, strings.Count(got, `"`)%2, "a lone quote in %q", got)
 		if !utf8.ValidString(query) {
 			return // the service refuses it
 		}
-		if a, b := onlyWords(query), onlyWords(got); a != b {
-			t.Errorf("the words were %q and are %q", a, b)
-		}
+		a, b := onlyWords(query), onlyWords(got)
+		assert.Truef(t, a == b, "the words were %q and are %q", a, b)
 		previous := ' '
 		for _, r := range got {
-			if isSpaceless(r) && isSpaceless(previous) {
-				t.Errorf("%c%c touch in %q", previous, r, got)
-			}
+			assert.Truef(t, !isSpaceless(r) || !isSpaceless(previous), "%c%c touch in %q", previous, r, got)
 			previous = r
 		}
 	})
@@ -107,17 +99,15 @@ func TestAnyTerms(t *testing.T) {
 		strings.Repeat("x ", 10) + "y": {"x y", ""},
 	} {
 		terms, without := AnyTerms(query)
-		if got := strings.Join(terms, " "); got != want.terms || without != want.without {
-			t.Errorf("%s: %s without %s", query, got, without)
-		}
+		got := strings.Join(terms, " ")
+		assert.Truef(t, got == want.terms && without == want.without, "%s: %s without %s", query, got, without)
 	}
 	many := ""
 	for r := 'a'; r <= 'z'; r++ {
 		many += string(r) + " " + string(r) + string(r) + " "
 	}
-	if terms, _ := AnyTerms(many); len(terms) != maxAnyTerms {
-		t.Errorf("%d terms", len(terms))
-	}
+	terms, _ := AnyTerms(many)
+	assert.Truef(t, len(terms) == maxAnyTerms, "%d terms", len(terms))
 }
 
 // Whatever a query is, no term is empty, and the quotes of each come in pairs.
@@ -158,9 +148,7 @@ func TestReadSnippet(t *testing.T) {
 		"one that was not opened":   {"a bow] b", Snippet{"a bow b", []Highlight{}}},
 		"an empty one":              {"a [] b", Snippet{"a  b", []Highlight{}}},
 	} {
-		if diff := cmp.Diff(c.want, ReadSnippet(marked(c.marked))); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(c.want, ReadSnippet(marked(c.marked))), "%s", name)
 	}
 }
 
@@ -173,13 +161,10 @@ func FuzzReadSnippet(f *testing.F) {
 		got := ReadSnippet(text)
 		length, end := len([]rune(got.Text)), -1
 		for _, h := range got.Highlights {
-			if h.Start <= end || h.End <= h.Start || h.End > length {
-				t.Errorf("%+v in %q", got.Highlights, got.Text)
-			}
+			assert.Truef(t, h.Start > end && h.End > h.Start && h.End <= length, "%+v in %q", got.Highlights, got.Text)
 			end = h.End
 		}
-		if strings.ContainsRune(got.Text, MarkStart) || strings.ContainsRune(got.Text, MarkStop) || strings.ContainsRune(got.Text, '\x01') {
-			t.Errorf("marks are left in %q", got.Text)
-		}
+		assert.Truef(t, !strings.ContainsRune(got.Text, MarkStart) && !strings.ContainsRune(got.Text, MarkStop) && !strings.ContainsRune(got.Text, '\x01'),
+			"marks are left in %q", got.Text)
 	})
 }

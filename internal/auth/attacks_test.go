@@ -17,6 +17,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
@@ -26,18 +28,14 @@ func forge(t testing.TB, header, body string, key []byte) string {
 	t.Helper()
 	signed := b64([]byte(header)) + "." + b64([]byte(body))
 	signature, err := jwt.SigningMethodHS256.Sign(signed, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return "Bearer " + signed + "." + b64(signature)
 }
 
 func publicPEM(t testing.TB, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
@@ -71,9 +69,7 @@ func testAttacks(t *testing.T, p *project) {
 	attacks = append(attacks, spellingAttacks(t, p)...)
 	attacks = append(attacks, signatureAttacks(t, p)...)
 	attacks = append(attacks, bodyAttacks(t, p)...)
-	if len(attacks) < 140 {
-		t.Fatalf("only %d attacks", len(attacks))
-	}
+	require.Truef(t, len(attacks) >= 140, "only %d attacks", len(attacks))
 	// The message is one sentence per code, whatever was wrong.
 	sentences := map[fault.Code]string{
 		fault.NoAuthorization: "The request carries no access token.", fault.SessionExpired: "The session has expired; refresh it and try again.",
@@ -88,12 +84,9 @@ func testAttacks(t *testing.T, p *project) {
 			}
 			got, err := v.Verify(t.Context(), a.header)
 			refused, ok := errors.AsType[*fault.Error](err)
-			if !ok || refused.Code != want || refused.Message != sentences[want] || refused.Details != nil {
-				t.Errorf("got %v, want %s", err, want)
-			}
-			if got != (Principal{}) {
-				t.Errorf("refused, yet a principal: %+v", got)
-			}
+			assert.Truef(t, ok && refused.Code == want && refused.Message == sentences[want] && refused.Details == nil,
+				"got %v, want %s", err, want)
+			assert.Equal(t, (Principal{}), got, "refused, yet a principal")
 			if why, ok := errors.AsType[*RefusalError](err); !ok || !quotable.MatchString(why.Description) {
 				t.Errorf("%+v in %v", why, err)
 			}
@@ -147,9 +140,7 @@ func algorithmAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
 	good := p.good()
 	body, err := json.Marshal(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ecHeader := func(changes map[string]any) string {
 		header := with(map[string]any{"kid": "ec"}, changes)
 		return "Bearer " + sign(t, jwt.SigningMethodES256, ecKey(), header, good)
@@ -169,9 +160,7 @@ func algorithmAttacks(t *testing.T, p *project) []attack {
 		return "Bearer " + sign(t, jwt.SigningMethodES256, otherKey(), with(extra, map[string]any{"kid": "own"}), good)
 	}
 	point, err := ecKey().PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	zeroes := b64(make([]byte, 64))
 	return []attack{
 		{"alg none", unsigned("none"), ""},
@@ -248,9 +237,7 @@ func claimAttacks(t *testing.T, p *project) []attack {
 	} {
 		for _, value := range values {
 			text, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			label := name + " " + string(text[:min(len(text), 48)])
 			attacks = append(attacks, attack{name: label, header: changed(map[string]any{name: value})})
 		}
@@ -286,9 +273,7 @@ func signatureAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
 	good := p.good()
 	body, err := json.Marshal(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unsigned := func(header string) string { return "Bearer " + b64([]byte(header)) + "." + b64(body) + "." }
 	headed := func(header string) string { return forge(t, header, string(body), secret) }
 	withKid := func(kid any) string {
@@ -301,9 +286,7 @@ func signatureAttacks(t *testing.T, p *project) []attack {
 	zero, one, order := new(big.Int), big.NewInt(1), ecKey().Params().N
 	r, s := signatureOf(t, es)
 	der, err := x509.MarshalPKIXPublicKey(&rsaKey().PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hmacWith := func(key []byte, kid string) string {
 		return "Bearer " + sign(t, jwt.SigningMethodHS256, key, map[string]any{"kid": kid}, good)
 	}
@@ -339,9 +322,7 @@ func signatureAttacks(t *testing.T, p *project) []attack {
 func bodyAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
 	good, err := json.Marshal(p.good())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body := func(text string) string { return forge(t, `{"alg":"HS256","typ":"JWT"}`, text, secret) }
 	more := func(text string) string { return body(strings.TrimSuffix(string(good), "}") + "," + text + "}") }
 	nested := strings.TrimPrefix(hs256(t, p.good()), "Bearer ")
@@ -370,9 +351,7 @@ func bodyAttacks(t *testing.T, p *project) []attack {
 func signatureOf(t *testing.T, header string) (r, s *big.Int) {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(header[strings.LastIndexByte(header, '.')+1:])
-	if err != nil || len(raw) != 64 {
-		t.Fatalf("%d bytes, %v", len(raw), err)
-	}
+	require.Truef(t, err == nil && len(raw) == 64, "%d bytes, %v", len(raw), err)
 	return new(big.Int).SetBytes(raw[:32]), new(big.Int).SetBytes(raw[32:])
 }
 
@@ -386,11 +365,7 @@ func TestBothFormsOfASignatureAreGood(t *testing.T) {
 	r, s := signatureOf(t, header)
 	other := new(big.Int).Sub(ecKey().Params().N, s)
 	first, err := v.Verify(t.Context(), header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	second, err := v.Verify(t.Context(), withSignature(header, b64(append(r.FillBytes(make([]byte, 32)), other.FillBytes(make([]byte, 32))...))))
-	if err != nil || second != first {
-		t.Errorf("%+v and %+v, %v", first, second, err)
-	}
+	assert.Truef(t, err == nil && second == first, "%+v and %+v, %v", first, second, err)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
@@ -41,9 +43,7 @@ func TestVerifyAccepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := v.Verify(t.Context(), header)
-			if err != nil || got.UserID != userID {
-				t.Errorf("got %v, %v", got.UserID, err)
-			}
+			assert.Truef(t, err == nil && got.UserID == userID, "got %v, %v", got.UserID, err)
 		})
 	}
 }
@@ -56,12 +56,8 @@ func TestPrincipalHasAllClaimsAsTheyWereSigned(t *testing.T) {
 		` "app_metadata": {"plan": "pro", "seats": 12345678901234567890}, "hooked": [1, null], "user_metadata": {"name": "Zoë \ud83d\ude00 \ufffd \\u0000"}}`,
 		p.url, userID, clockStart.Add(time.Hour).Unix())
 	got, err := p.verifier(t).Verify(t.Context(), forge(t, `{"alg":"HS256"}`, body, secret))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(Principal{UserID: userID, Claims: body}, got); diff != "" {
-		t.Errorf("principal (-want +got):\n%s", diff)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "", cmp.Diff(Principal{UserID: userID, Claims: body}, got), "principal (-want +got):\n")
 }
 
 // jsonb refuses these, and every request of the user would fail.
@@ -81,18 +77,16 @@ func TestNoProjectURL(t *testing.T) {
 	p := &project{}
 	v := newVerifier(t, Settings{JWTSecret: secret, Now: p.now})
 	good := goodClaims("https://somewhere.example")
-	if _, err := v.Verify(t.Context(), hs256(t, good)); err != nil {
-		t.Errorf("any issuer goes without a project: %v", err)
-	}
+	_, err := v.Verify(t.Context(), hs256(t, good))
+	assert.NoError(t, err, "any issuer goes without a project")
 	wantCode(t, v, es256(t, "ec", ecKey(), good), fault.BadJWT)
 }
 
 func TestNewRefusesAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"ref.supabase.co", "ftp://x.example", "https://", "https://x.example?y=1", "http://a\x7f", "https://me:pw@x.example"} {
-		if _, err := New(t.Context(), Settings{ProjectURL: address}); err == nil {
-			t.Errorf("%q is accepted", address)
-		}
+		_, err := New(t.Context(), Settings{ProjectURL: address})
+		assert.Errorf(t, err, "%q is accepted", address)
 	}
 }
 
@@ -100,18 +94,16 @@ func TestSlashAtEndOfProjectURL(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
 	v := newVerifier(t, Settings{ProjectURL: p.url + "/", HTTPClient: p.web(), Now: p.now})
-	if _, err := v.Verify(t.Context(), es256(t, "ec", ecKey(), goodClaims(p.url))); err != nil {
-		t.Error(err)
-	}
+	_, err := v.Verify(t.Context(), es256(t, "ec", ecKey(), goodClaims(p.url)))
+	assert.NoError(t, err)
 }
 
 func TestShortSecretIsWarnedAbout(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	newVerifier(t, Settings{JWTSecret: []byte("tiny-secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if text := log.String(); !strings.Contains(text, "level=WARN") || strings.Contains(text, "tiny-secret") {
-		t.Errorf("log %q", text)
-	}
+	text := log.String()
+	assert.Truef(t, strings.Contains(text, "level=WARN") && !strings.Contains(text, "tiny-secret"), "log %q", text)
 }
 
 func TestNothingSecretIsLoggedOrTold(t *testing.T) {
@@ -138,13 +130,10 @@ func testNothingSecretIsLoggedOrTold(t *testing.T) {
 	p.pass(renewEvery)
 	wantCode(t, v, es256(t, "ec", ecKey(), goodClaims(p.url)), "")
 	for _, text := range []string{log.String(), told} {
-		if strings.Contains(text, "canary") || strings.Contains(text, string(secret)) || strings.Contains(text, "eyJ") || text == "" {
-			t.Errorf("told or logged:\n%s", text)
-		}
+		assert.Truef(t, !strings.Contains(text, "canary") && !strings.Contains(text, string(secret)) && !strings.Contains(text, "eyJ") && text != "",
+			"told or logged:\n%s", text)
 	}
-	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("the failed fetch is not in the log:\n%s", log.String())
-	}
+	assert.Containsf(t, log.String(), "level=WARN", "the failed fetch is not in the log:\n%s", log.String())
 }
 
 func TestMint(t *testing.T) {
@@ -152,13 +141,9 @@ func TestMint(t *testing.T) {
 	p := newProject(t)
 	v := p.verifier(t)
 	token, err := Mint(secret, userID, p.url+"/auth/v1", time.Minute, p.now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := v.Verify(t.Context(), "Bearer "+token)
-	if err != nil || got.UserID != userID {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	assert.Truef(t, err == nil && got.UserID == userID, "got %+v, %v", got, err)
 	var claims struct {
 		SessionID string `json:"session_id"`
 	}
@@ -173,9 +158,7 @@ func TestMintWithoutIssuer(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
 	token, err := Mint(secret, userID, "", time.Minute, p.now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantCode(t, p.verifier(t), "Bearer "+token, fault.BadJWT)
 	if _, err := newVerifier(t, Settings{JWTSecret: secret, Now: p.now}).Verify(t.Context(), "Bearer "+token); err != nil {
 		t.Error(err)
@@ -193,9 +176,8 @@ func TestMintRefuses(t *testing.T) {
 		"nil user":  {secret, uuid.Nil, time.Hour},
 		"no ttl":    {secret, userID, 0},
 	} {
-		if _, err := Mint(c.secret, c.user, "", c.ttl, clockStart); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		_, err := Mint(c.secret, c.user, "", c.ttl, clockStart)
+		assert.Errorf(t, err, "%s: no error", name)
 	}
 }
 
@@ -214,9 +196,8 @@ func TestTokenOfAnOAuthClientNamesIt(t *testing.T) {
 		"no client": {with(oauthClaims(p.url), map[string]any{"client_id": ""}), ""},
 	} {
 		got, err := p.verifier(t).Verify(t.Context(), es256(t, "ec", ecKey(), c.claims))
-		if err != nil || got.ClientID != c.want || got.UserID != userID {
-			t.Errorf("%s: %q of %s, %v", name, got.ClientID, got.UserID, err)
-		}
+		assert.Truef(t, err == nil && got.ClientID == c.want && got.UserID == userID,
+			"%s: %q of %s, %v", name, got.ClientID, got.UserID, err)
 	}
 }
 
@@ -270,9 +251,8 @@ func TestReasonOfARefusal(t *testing.T) {
 	} {
 		_, err := c.v.Verify(t.Context(), c.header)
 		refused, ok := errors.AsType[*RefusalError](err)
-		if !ok || refused.Reason != c.reason || (refused.Description != "") != c.told {
-			t.Errorf("%.60s: %v, want %s", c.header, err, c.reason)
-		}
+		assert.Truef(t, ok && refused.Reason == c.reason && (refused.Description != "") == c.told,
+			"%.60s: %v, want %s", c.header, err, c.reason)
 	}
 }
 
@@ -286,9 +266,8 @@ func BenchmarkVerify(b *testing.B) {
 			v := p.verifier(b)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := v.Verify(b.Context(), header); err != nil {
-					b.Fatal(err)
-				}
+				_, err := v.Verify(b.Context(), header)
+				require.NoError(b, err)
 			}
 		})
 	}

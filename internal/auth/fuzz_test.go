@@ -11,6 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
@@ -26,9 +27,7 @@ func (p published) RoundTrip(*http.Request) (*http.Response, error) {
 // can make one good.
 func FuzzVerify(f *testing.F) {
 	keys, err := json.Marshal(map[string]any{"keys": []any{ecJWK(f, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey)}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	c := &clock{}
 	settings := Settings{ProjectURL: elsewhere, HTTPClient: &http.Client{Transport: published(keys)}, Now: c.now}
 	settings.LookupUser = func(context.Context, string) (uuid.UUID, error) { return uuid.Nil, fault.New(fault.BadJWT, "No.") }
@@ -47,13 +46,10 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		for _, v := range []*Verifier{withSecret, asking} {
 			got, err := v.Verify(t.Context(), header)
-			if err == nil || got != (Principal{}) {
-				t.Fatalf("accepted %q", header)
-			}
+			require.Truef(t, err != nil && got == (Principal{}), "accepted %q", header)
 			known, ok := errors.AsType[*fault.Error](err)
-			if !ok || (known.Code != fault.BadJWT && known.Code != fault.NoAuthorization) {
-				t.Fatalf("%q: %v", header, err)
-			}
+			require.Truef(t, ok && (known.Code == fault.BadJWT || known.Code == fault.NoAuthorization),
+				"%q: %v", header, err)
 		}
 	})
 }
@@ -62,9 +58,7 @@ func FuzzVerify(f *testing.F) {
 // it as it was signed.
 func FuzzClaims(f *testing.F) {
 	good, err := json.Marshal(goodClaims(elsewhere))
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(string(good))
 	f.Add(`{"sub":"` + userID.String() + `","aud":["authenticated"],"role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,"role":"service_role"}`)
 	opened := `{"sub":"` + userID.String() + `","aud":"authenticated","role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,`
@@ -78,17 +72,13 @@ func FuzzClaims(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		who, err := v.Verify(t.Context(), forge(t, `{"alg":"HS256"}`, body, secret))
 		if err != nil {
-			if _, ok := errors.AsType[*fault.Error](err); !ok || who != (Principal{}) {
-				t.Fatalf("%v with %+v", err, who)
-			}
+			_, ok := errors.AsType[*fault.Error](err)
+			require.Truef(t, ok && who == (Principal{}), "%v with %+v", err, who)
 			return
 		}
 		var seen map[string]any
-		if err := json.Unmarshal([]byte(who.Claims), &seen); err != nil {
-			t.Fatal(err)
-		}
-		if who.UserID == uuid.Nil || seen["sub"] != who.UserID.String() || seen["role"] != authenticated || who.Claims != body {
-			t.Fatalf("%+v of %q", who, body)
-		}
+		require.NoError(t, json.Unmarshal([]byte(who.Claims), &seen))
+		require.Truef(t, who.UserID != uuid.Nil && seen["sub"] == who.UserID.String() && seen["role"] == authenticated && who.Claims == body,
+			"%+v of %q", who, body)
 	})
 }

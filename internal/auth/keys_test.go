@@ -13,15 +13,16 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 func wantFetches(t *testing.T, p *project, want int64) {
 	t.Helper()
-	if got := p.fetches.Load(); got != want {
-		t.Errorf("%d fetches, want %d", got, want)
-	}
+	got := p.fetches.Load()
+	assert.Truef(t, got == want, "%d fetches, want %d", got, want)
 }
 
 // together runs work n times at once and waits for all.
@@ -96,9 +97,8 @@ func TestUnknownKeyThatHangsUp(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 20 {
-			if _, err := v.Verify(gone, es256(t, "made-up", otherKey(), goodClaims(p.url))); fault.CodeOf(err) != fault.BadJWT {
-				t.Error(err)
-			}
+			_, err := v.Verify(gone, es256(t, "made-up", otherKey(), goodClaims(p.url)))
+			assert.Equalf(t, fault.BadJWT, fault.CodeOf(err), "%v", err)
 		}
 		wantCode(t, v, es256(t, "new", otherKey(), goodClaims(p.url)), "")
 		wantFetches(t, p, 2)
@@ -213,9 +213,7 @@ func TestKeysThatVerifyNothing(t *testing.T) {
 	t.Parallel()
 	good, goodRSA := ecJWK(t, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey)
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p384 := newECKey(elliptic.P384())
 	rs256 := func(key *rsa.PrivateKey) string {
 		return "Bearer " + sign(t, jwt.SigningMethodRS256, key, map[string]any{"kid": "rsa"}, goodClaims(elsewhere))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
@@ -51,9 +53,8 @@ func TestHS256WithoutSecretIsAsked(t *testing.T) {
 	together(50, func(int) { wantCode(t, v, header, "") })
 	c.advance(answerAge - time.Second)
 	wantCode(t, v, header, "")
-	if asked := server.asked.Load(); asked != 1 {
-		t.Errorf("asked %d times within a minute", asked)
-	}
+	asked := server.asked.Load()
+	assert.Truef(t, asked == 1, "asked %d times within a minute", asked)
 	// The session has ended meanwhile; it is accepted for a minute and no longer.
 	server.answer(uuid.Nil, fault.New(fault.BadJWT, "No such session."))
 	c.advance(time.Second)
@@ -71,9 +72,7 @@ func TestSecretIsPreferredToAsking(t *testing.T) {
 	c, server := &clock{}, &authServer{user: userID}
 	v := newVerifier(t, Settings{JWTSecret: []byte("another secret, of thirty-two bytes and more"), LookupUser: server.lookup, Now: c.now})
 	wantCode(t, v, hs256(t, goodClaims(elsewhere)), fault.BadJWT)
-	if server.asked.Load() != 0 {
-		t.Error("a forged token reached the auth server although the secret is known")
-	}
+	assert.True(t, server.asked.Load() == 0, "a forged token reached the auth server although the secret is known")
 }
 
 func TestLookupAnswers(t *testing.T) {
@@ -99,13 +98,9 @@ func TestLookupAnswers(t *testing.T) {
 			server := &authServer{user: c.user, err: c.err}
 			body := with(goodClaims(elsewhere), map[string]any{"exp": clockStart.Add(c.exp).Unix()})
 			_, err := askingVerifier(t, &clock{}, server.lookup).Verify(t.Context(), hs256(t, body))
-			if fault.CodeOf(err) != c.want {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
+			assert.Truef(t, fault.CodeOf(err) == c.want, "got %v, want %q", err, c.want)
 			known, ok := errors.AsType[*fault.Error](err)
-			if c.want == fault.NotReady && (!ok || known.RetryAfter <= 0) {
-				t.Errorf("no RetryAfter in %v", err)
-			}
+			assert.Truef(t, c.want != fault.NotReady || (ok && known.RetryAfter > 0), "no RetryAfter in %v", err)
 		})
 	}
 }
@@ -127,9 +122,7 @@ func TestTokensThatCannotPassAreNotAsked(t *testing.T) {
 	c, server := &clock{}, &authServer{user: userID}
 	v := askingVerifier(t, c, server.lookup)
 	wantCode(t, v, hs256(t, with(goodClaims(elsewhere), map[string]any{"role": "service_role"})), fault.BadJWT)
-	if server.asked.Load() != 0 {
-		t.Error("asked")
-	}
+	assert.True(t, server.asked.Load() == 0, "asked")
 }
 
 func TestLookupOutlivesTheRequestButNotItsTimeout(t *testing.T) {
@@ -160,9 +153,9 @@ func TestLookupOutlivesTheRequestButNotItsTimeout(t *testing.T) {
 		if err := <-first; !errors.Is(err, context.Canceled) || time.Since(begun) != 0 {
 			t.Errorf("the request that hung up got %v after %v", err, time.Since(begun))
 		}
-		if err := <-second; fault.CodeOf(err) != fault.NotReady || lasted != lookupTimeout {
-			t.Errorf("the other got %v after %v", err, lasted)
-		}
+		err := <-second
+		assert.Truef(t, fault.CodeOf(err) == fault.NotReady && lasted == lookupTimeout,
+			"the other got %v after %v", err, lasted)
 	})
 }
 
@@ -173,18 +166,14 @@ func TestAnswersAreBounded(t *testing.T) {
 	fill := func(round byte) {
 		for i := range maxAnswers + 1 {
 			cache.store(tokenHash{round, byte(i), byte(i >> 8)}, answer{user: userID, until: c.now().Add(answerAge)})
-			if len(cache.answers) > maxAnswers {
-				t.Fatalf("%d answers are kept", len(cache.answers))
-			}
+			require.Truef(t, len(cache.answers) <= maxAnswers, "%d answers are kept", len(cache.answers))
 		}
 	}
 	fill(1)
-	if n := len(cache.answers); n < maxAnswers*9/10 {
-		t.Errorf("a full cache was emptied to %d", n)
-	}
+	n := len(cache.answers)
+	assert.Truef(t, n >= maxAnswers*9/10, "a full cache was emptied to %d", n)
 	c.advance(answerAge)
 	cache.makeRoom()
-	if n := len(cache.answers); n != 0 {
-		t.Errorf("%d answers out of date are kept", n)
-	}
+	n = len(cache.answers)
+	assert.Truef(t, n == 0, "%d answers out of date are kept", n)
 }

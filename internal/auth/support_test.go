@@ -19,6 +19,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -104,9 +105,7 @@ func (p *project) publish(t testing.TB, keys ...map[string]any) {
 		keys = []map[string]any{}
 	}
 	body, err := json.Marshal(map[string]any{"keys": keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.answer(string(body))
 }
 
@@ -152,9 +151,7 @@ func (p *project) verifier(t testing.TB) *Verifier {
 func newVerifier(t testing.TB, settings Settings) *Verifier {
 	t.Helper()
 	v, err := New(t.Context(), settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return v
 }
 
@@ -163,9 +160,7 @@ func b64(data []byte) string { return base64.RawURLEncoding.EncodeToString(data)
 func ecJWK(t testing.TB, kid string, key *ecdsa.PrivateKey) map[string]any {
 	t.Helper()
 	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	half := len(point) / 2
 	return map[string]any{
 		"kty": "EC", "crv": key.Params().Name, "alg": "ES256", "use": "sig", "key_ops": []string{"verify"},
@@ -226,9 +221,7 @@ func sign(t testing.TB, method jwt.SigningMethod, key crypto.PrivateKey, header,
 	token := jwt.NewWithClaims(method, jwt.MapClaims(body))
 	maps.Copy(token.Header, header)
 	signed, err := token.SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return signed
 }
 

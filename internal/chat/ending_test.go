@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -25,9 +27,7 @@ func TestCompleteReply(t *testing.T) {
 		svc.model.setAnswer(answering("Hé", "llo ", "👋🏽"))
 		reply := svc.send(t, Message{Content: "Hi."})
 		content, end := readToEnd(t, reply)
-		if content != "Héllo 👋🏽" || end.Completed == nil {
-			t.Fatalf("%q, %+v", content, end)
-		}
+		require.Truef(t, content == "Héllo 👋🏽" && end.Completed != nil, "%q, %+v", content, end)
 		usage := streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}
 		saved := svc.store.savedReplies()[0]
 		want := FinishedReply{
@@ -36,9 +36,7 @@ func TestCompleteReply(t *testing.T) {
 			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage,
 				Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
 		}
-		if diff := cmp.Diff(want, saved); diff != "" {
-			t.Error(diff)
-		}
+		assert.Equal(t, "", cmp.Diff(want, saved))
 		done := *end.Completed
 		if done.MessageID != saved.MessageID || done.ChatID != saved.ChatID || done.FinishReason != "length" || done.ModelVariant != "arco" ||
 			done.Usage != usage || done.ContentLength != 8 {
@@ -102,9 +100,8 @@ func TestBrokenReplies(t *testing.T) {
 				}
 				synctest.Wait()
 				svc.checkSaved(t, c.status, c.text, c.code)
-				if value(t, svc.Metrics.Replies.WithLabelValues("arco", "failed")) != 1 || value(t, svc.Metrics.RunningReplies) != 0 {
-					t.Error("not counted as failed")
-				}
+				assert.True(t, value(t, svc.Metrics.Replies.WithLabelValues("arco", "failed")) == 1 && value(t, svc.Metrics.RunningReplies) == 0,
+					"not counted as failed")
 			})
 		})
 	}
@@ -115,9 +112,7 @@ func (svc *testService) checkSaved(t *testing.T, status memory.Status, text stri
 	t.Helper()
 	saved := svc.store.savedReplies()
 	if status == "" {
-		if len(saved) != 0 {
-			t.Errorf("saved %+v", saved)
-		}
+		assert.Equalf(t, 0, len(saved), "saved %+v", saved)
 		return
 	}
 	if len(saved) != 1 || saved[0].Status != status || saved[0].Content != text || saved[0].Metadata.Failure == nil ||
@@ -134,9 +129,8 @@ func TestReplyThatAnotherServerInterrupted(t *testing.T) {
 			svc.store.put(StoredReply{ChatID: reply.ChatID, MessageID: reply.MessageID, Status: memory.StatusInterrupted})
 			return false, nil
 		}
-		if _, end := readToEnd(t, svc.send(t, Message{Content: "Hi."})); failureCode(end) != fault.Interrupted || !end.Failed.Retryable {
-			t.Errorf("%+v", end)
-		}
+		_, end := readToEnd(t, svc.send(t, Message{Content: "Hi."}))
+		assert.Truef(t, failureCode(end) == fault.Interrupted && end.Failed.Retryable, "%+v", end)
 	})
 }
 
@@ -147,22 +141,18 @@ func TestTheEndComesAfterTheCommit(t *testing.T) {
 		commit := make(chan struct{})
 		svc.store.save = func(context.Context, FinishedReply) (bool, error) { <-commit; return true, nil }
 		reply := svc.send(t, Message{Content: "Hi."})
-		if chunk, err := reply.Next(t.Context()); err != nil || string(chunk.Text) != "Fine." {
-			t.Fatalf("%q, %v", chunk.Text, err)
-		}
+		chunk, err := reply.Next(t.Context())
+		require.Truef(t, err == nil && string(chunk.Text) == "Fine.", "%q, %v", chunk.Text, err)
 		heard := make(chan streaming.Terminal, 1)
 		go func() {
 			_, end := readToEnd(t, reply)
 			heard <- end
 		}()
 		synctest.Wait()
-		if len(heard) != 0 {
-			t.Error("told before the commit")
-		}
+		assert.Equal(t, 0, len(heard), "told before the commit")
 		close(commit)
-		if end := <-heard; end.Completed == nil {
-			t.Errorf("%+v", end)
-		}
+		end := <-heard
+		assert.Truef(t, end.Completed != nil, "%+v", end)
 	})
 }
 
@@ -202,16 +192,11 @@ func TestWaitOpenOfAResumedReply(t *testing.T) {
 		first := svc.send(t, Message{Content: "Hi."})
 		readToEnd(t, first)
 		again, err := svc.Resume(t.Context(), ada, first.Started.ChatID, &Cursor{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer again.Close()
-		if err := again.WaitOpen(t.Context()); err != nil {
-			t.Errorf("%v", err)
-		}
-		if _, end := readToEnd(t, again); failureCode(end) != fault.UpstreamFailed {
-			t.Errorf("%+v", end)
-		}
+		assert.NoError(t, again.WaitOpen(t.Context()))
+		_, end := readToEnd(t, again)
+		assert.Equalf(t, fault.UpstreamFailed, failureCode(end), "%+v", end)
 	})
 }
 
@@ -220,9 +205,8 @@ func TestWaitGivesTheWholeReply(t *testing.T) {
 	inService(t, func(t *testing.T, svc *testService) {
 		svc.model.setAnswer(answering("One ", "two."))
 		whole, err := svc.send(t, Message{Content: "Hi."}).Wait(t.Context())
-		if err != nil || whole.Content != "One two." || whole.ContentLength != 8 || whole.FinishReason != "length" {
-			t.Errorf("%+v, %v", whole, err)
-		}
+		assert.Truef(t, err == nil && whole.Content == "One two." && whole.ContentLength == 8 && whole.FinishReason == "length",
+			"%+v, %v", whole, err)
 
 		svc.model.setAnswer(refusing(fault.New(fault.UpstreamTimeout, "Too late.")))
 		_, err = svc.send(t, Message{Content: "Hi."}).Wait(t.Context())
@@ -263,9 +247,7 @@ func TestForeignMetadataIsNotRead(t *testing.T) {
 		Memory: &prompt.Receipt{TailTurns: 2, Sections: []prompt.Account{}}, Failure: &Failure{Code: "upstream_failed", Message: "No."},
 	}
 	whole, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for given, want := range map[string]ReplyMetadata{
 		string(whole): all, `{}`: {}, `null`: {},
 		`{"model_variant":7,"model":"gpt","usage":[],"memory":"none","failure":"no","finish_reason":{}}`: {Model: "gpt"},
@@ -274,11 +256,7 @@ func TestForeignMetadataIsNotRead(t *testing.T) {
 		`{"finish_reason":"tool_calls","response_id":"r","usage":null,"memory":null}`:                    {ResponseID: "r"},
 	} {
 		var got ReplyMetadata
-		if err := json.Unmarshal([]byte(given), &got); err != nil {
-			t.Errorf("%s: %v", given, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", given, diff)
-		}
+		assert.NoErrorf(t, json.Unmarshal([]byte(given), &got), "%s", given)
+		assert.Equalf(t, "", cmp.Diff(want, got), "%s", given)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -84,9 +86,7 @@ func (svc *testService) scripted() *scriptedReply {
 func (svc *testService) send(t *testing.T, message Message) *Reply {
 	t.Helper()
 	reply, err := svc.Send(t.Context(), ada, message)
-	if err != nil {
-		t.Fatalf("send: %v", err)
-	}
+	require.NoError(t, err, "send")
 	t.Cleanup(reply.Close)
 	return reply
 }
@@ -96,9 +96,7 @@ func readToEnd(t *testing.T, reply *Reply) (text string, end streaming.Terminal)
 	t.Helper()
 	for {
 		chunk, err := reply.Next(t.Context())
-		if err != nil {
-			t.Fatalf("after %q: %v", text, err)
-		}
+		require.NoErrorf(t, err, "after %q", text)
 		if chunk.End != nil {
 			return text, *chunk.End
 		}
@@ -116,9 +114,7 @@ func failureCode(end streaming.Terminal) fault.Code {
 
 func wantFault(t *testing.T, err error, want fault.Code) {
 	t.Helper()
-	if fault.CodeOf(err) != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	assert.Truef(t, fault.CodeOf(err) == want, "got %v, want %s", err, want)
 }
 
 // value returns the value of a counter or a gauge.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -35,9 +37,7 @@ func TestTitle(t *testing.T) {
 		{"characters, not bytes", strings.Repeat("é", 80) + "x", strings.Repeat("é", 80)},
 		{"no spaces in the language", strings.Repeat("日", 100), strings.Repeat("日", 80)},
 	} {
-		if got := Title(c.content); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		assert.Equalf(t, c.want, Title(c.content), "%s", c.name)
 	}
 }
 
@@ -86,18 +86,12 @@ func TestMessageLimits(t *testing.T) {
 			t.Parallel()
 			err := c.message.normalize()
 			if len(c.wrong) == 0 {
-				if err != nil || c.message.Content != strings.TrimSpace(c.message.Content) {
-					t.Errorf("%v", err)
-				}
+				assert.Truef(t, err == nil && c.message.Content == strings.TrimSpace(c.message.Content), "%v", err)
 				return
 			}
 			refused, ok := errors.AsType[*fault.Error](err)
-			if !ok || refused.Code != fault.ValidationFailed {
-				t.Fatalf("%v", err)
-			}
-			if diff := cmp.Diff(c.wrong, slices.Sorted(maps.Keys(refused.Details))); diff != "" {
-				t.Error(diff)
-			}
+			require.Truef(t, ok && refused.Code == fault.ValidationFailed, "%v", err)
+			assert.Equal(t, "", cmp.Diff(c.wrong, slices.Sorted(maps.Keys(refused.Details))))
 		})
 	}
 }
@@ -113,9 +107,8 @@ func TestParseCursor(t *testing.T) {
 		strings.ToUpper(id.String()) + ":1":         {MessageID: id, After: 1},
 		id.String() + ":" + strings.Repeat("9", 40): {MessageID: id, After: maxReplyChars},
 	} {
-		if got, err := ParseCursor(text); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
+		got, err := ParseCursor(text)
+		assert.Truef(t, err == nil && got == want, "%s: %+v, %v", text, got, err)
 	}
 	for _, text := range []string{
 		"", ":", "end", "12", id.String(), id.String() + ":", id.String() + ":-1", id.String() + ":+1", id.String() + ":1.5", id.String() + ":0x1",
@@ -137,9 +130,8 @@ func FuzzParseCursor(f *testing.F) {
 			wantFault(t, err, fault.BadRequest)
 			return
 		}
-		if cursor.After < 0 || cursor.End && cursor.After != 0 || cursor.After > math.MaxInt {
-			t.Errorf("%q: %+v", text, cursor)
-		}
+		assert.Truef(t, cursor.After >= 0 && (!cursor.End || cursor.After == 0) && cursor.After <= math.MaxInt,
+			"%q: %+v", text, cursor)
 		if _, err := ParsePosition(text[37:]); err != nil || !strings.EqualFold(text[:36], cursor.MessageID.String()) {
 			t.Errorf("%q: %+v, %v", text, cursor, err)
 		}
@@ -191,9 +183,7 @@ func TestFilesOfAMessage(t *testing.T) {
 		if want == nil {
 			want = map[string]any{}
 		}
-		if diff := cmp.Diff(want, refusedFields(t, Message{Content: "Look.", Files: c.files})); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(want, refusedFields(t, Message{Content: "Look.", Files: c.files})), "%s", name)
 	}
 }
 
@@ -214,9 +204,8 @@ func TestToolNameOfAMessage(t *testing.T) {
 		"": true, "code-review": true, strings.Repeat("ü", 64): true, strings.Repeat("x", 65): false, "two\nlines": false, "\x00": false, "\u0085": false,
 	} {
 		refused := refusedFields(t, Message{Content: "Look.", ToolName: name})
-		if _, named := refused["tool_name"]; named == ok || len(refused) > 1 {
-			t.Errorf("%q: %v", name, refused)
-		}
+		_, named := refused["tool_name"]
+		assert.Truef(t, named != ok && len(refused) <= 1, "%q: %v", name, refused)
 	}
 }
 
@@ -232,9 +221,8 @@ func TestToolStartsAChatThatExpires(t *testing.T) {
 			{ToolName: "code-review", Settings: Settings{TTLHours: 3, MaxTurns: 50}}, {ToolName: "planner"}, {},
 		} {
 			got := svc.store.turns[i]
-			if got.ToolName != want.ToolName || got.TTLHours != want.TTLHours || got.MaxTurns != want.MaxTurns {
-				t.Errorf("turn %d is stored with %q, %d hours, %d turns", i, got.ToolName, got.TTLHours, got.MaxTurns)
-			}
+			assert.Truef(t, got.ToolName == want.ToolName && got.TTLHours == want.TTLHours && got.MaxTurns == want.MaxTurns,
+				"turn %d is stored with %q, %d hours, %d turns", i, got.ToolName, got.TTLHours, got.MaxTurns)
 		}
 	})
 }
@@ -254,15 +242,10 @@ func TestFilesComeWithTheTurn(t *testing.T) {
 			t.Errorf("stored %+v", files)
 		}
 		request := svc.model.requests()[0]
-		if request.Instructions != "Be kind.\n\nThis chat is about Go.\n\nYou review code." {
-			t.Errorf("the instructions are %q", request.Instructions)
-		}
-		if !strings.Contains(request.Input, "FILES (newest first):\n=== old.txt ===\nFrom before.") {
-			t.Errorf("the prompt is %s", request.Input)
-		}
-		if receipt.Files != 1 || receipt.FileTokens != 3 {
-			t.Errorf("%+v", receipt)
-		}
+		assert.Equal(t, "Be kind.\n\nThis chat is about Go.\n\nYou review code.", request.Instructions, "the instructions")
+		assert.Containsf(t, request.Input,
+			"FILES (newest first):\n=== old.txt ===\nFrom before.", "the prompt is %s", request.Input)
+		assert.Truef(t, receipt.Files == 1 && receipt.FileTokens == 3, "%+v", receipt)
 	})
 }
 
@@ -273,8 +256,7 @@ func TestTheInstructionsNameEverySection(t *testing.T) {
 		heading, _, _ := strings.Cut(prompt.Heading(name), ":")
 		heading, _, _ = strings.Cut(heading, " (")
 		heading, _, _ = strings.Cut(heading, " –")
-		if heading == "" || !strings.Contains(DefaultInstructions, heading) {
-			t.Errorf("%s: %q is not in the instructions", name, heading)
-		}
+		assert.Truef(t, heading != "" && strings.Contains(DefaultInstructions, heading),
+			"%s: %q is not in the instructions", name, heading)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // startWithChat starts each turn in this chat.
@@ -27,9 +29,7 @@ func startWithChat(c memory.Chat) func(context.Context, NewTurn) (StartedTurn, e
 func (svc *testService) receipt(t *testing.T, message Message) (text string, receipt prompt.Receipt) {
 	t.Helper()
 	text, end := readToEnd(t, svc.send(t, message))
-	if end.Completed == nil {
-		t.Fatalf("%+v", end)
-	}
+	require.Truef(t, end.Completed != nil, "%+v", end)
 	saved := svc.store.savedReplies()
 	return text, *saved[len(saved)-1].Metadata.Memory
 }
@@ -53,16 +53,13 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 			_, err := svc.Send(t.Context(), ada, Message{ChatID: chatID, Content: "Hello?", ClientMessageID: uuid.New(), Revive: len(asked) == 1})
 			wantFault(t, err, fault.ChatExpired)
 			refused, ok := errors.AsType[*fault.Error](err)
-			if !ok || refused.Details["chat_id"] != chatID || refused.Details["expired_at"] != since.UTC() {
-				t.Errorf("%v", err)
-			}
+			assert.Truef(t, ok && refused.Details["chat_id"] == chatID && refused.Details["expired_at"] == since.UTC(),
+				"%v", err)
 		}
-		if len(asked) != 3 || asked[0].Revive || !asked[1].Revive || !asked[2].Revive || asked[2].InPlaceOf == uuid.Nil {
-			t.Errorf("the store was asked for %+v", asked)
-		}
-		if n := len(svc.model.requests()); n != 0 {
-			t.Errorf("the model was asked %d times", n)
-		}
+		assert.Truef(t, len(asked) == 3 && !asked[0].Revive && asked[1].Revive && asked[2].Revive && asked[2].InPlaceOf != uuid.Nil,
+			"the store was asked for %+v", asked)
+		n := len(svc.model.requests())
+		assert.Truef(t, n == 0, "the model was asked %d times", n)
 	})
 }
 
@@ -73,9 +70,7 @@ func TestUnreadableBriefStopsNoReply(t *testing.T) {
 		svc.store.start = startWithChat(memory.Chat{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10),
 			PendingTurns: 1, TotalTurns: 5})
 		text, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "Who am I?"})
-		if text != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
-			t.Errorf("%q, %+v", text, r)
-		}
+		assert.Truef(t, text == "Fine." && r.BriefUnreadable && r.CoveredThroughSeq == 0, "%q, %+v", text, r)
 		lines := svc.logs.Lines(t, "prompt does not hold the whole conversation")
 		if value(t, svc.Metrics.UnreadableBriefs) != 1 || len(lines) != 1 || lines[0]["brief_unreadable"] != true {
 			t.Errorf("counted %v, logged %v", value(t, svc.Metrics.UnreadableBriefs), lines)
@@ -90,13 +85,10 @@ func TestSimpleChatDropsNoTurns(t *testing.T) {
 		svc.store.start = startWithChat(memory.Chat{
 			Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: turnsOf(10, 1000), PendingTurns: 500, TotalTurns: 500,
 		})
-		if _, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 ||
-			r.Strategy != memory.StrategySimple {
-			t.Errorf("%+v", r)
-		}
-		if dropped, lines := value(t, svc.Metrics.DroppedTurns), svc.logs.Lines(t, "prompt does not hold the whole conversation"); dropped != 0 || len(lines) != 0 {
-			t.Errorf("%v turns counted, logged %v", dropped, lines)
-		}
+		_, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"})
+		assert.Truef(t, r.TailTurns == 4 && r.DroppedTurns == 496 && r.Strategy == memory.StrategySimple, "%+v", r)
+		dropped, lines := value(t, svc.Metrics.DroppedTurns), svc.logs.Lines(t, "prompt does not hold the whole conversation")
+		assert.Truef(t, dropped == 0 && len(lines) == 0, "%v turns counted, logged %v", dropped, lines)
 	})
 }
 
@@ -109,9 +101,8 @@ func TestPromptIsMadeForTheVariantsWindow(t *testing.T) {
 		})
 		svc.store.start = startWithChat(memory.Chat{Buffer: turnsOf(5, 400), PendingTurns: 5, TotalTurns: 5})
 		for name, shown := range map[string]int{"arco": 5, "tiny": 2} {
-			if _, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?", Variant: name}); r.TailTurns+r.BridgeTurns != shown || r.DroppedTurns != 5-shown {
-				t.Errorf("%s: %+v", name, r)
-			}
+			_, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?", Variant: name})
+			assert.Truef(t, r.TailTurns+r.BridgeTurns == shown && r.DroppedTurns == 5-shown, "%s: %+v", name, r)
 		}
 	})
 }
@@ -157,31 +148,22 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		svc.store.stored = storedChat(strategy)
 		chatID := uuid.New()
 		got, err := svc.PreviewPrompt(t.Context(), ada, chatID, "arco-pro", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var sections []string
 		for _, s := range got.Sections {
 			sections = append(sections, fmt.Sprint(s.Name, " ", s.Tokens, s.Turns, s.Messages, s.Files, s.Seqs))
 		}
-		if got.Coverage != want.coverage || strings.Join(sections, ", ") != want.sections || got.Tokens != want.tokens {
-			t.Errorf("%s: %s\n%v, %d tokens", strategy, got.Coverage, sections, got.Tokens)
-		}
-		if got.ChatID != chatID || got.Strategy != strategy || got.ModelVariant != "arco-pro" || got.Receipt.Strategy != strategy {
-			t.Errorf("%+v", got)
-		}
+		assert.Truef(t, got.Coverage == want.coverage && strings.Join(sections, ", ") == want.sections && got.Tokens == want.tokens,
+			"%s: %s\n%v, %d tokens", strategy, got.Coverage, sections, got.Tokens)
+		assert.Truef(t, got.ChatID == chatID && got.Strategy == strategy && got.ModelVariant == "arco-pro" && got.Receipt.Strategy == strategy,
+			"%+v", got)
 		tool, last := "tutor", svc.store.stored.LastMessageAt
 		context := Context{StartedAt: svc.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"},
 			Turns: 10, Messages: 20, BriefSeq: 16}
-		if diff := cmp.Diff(context, got.Context); diff != "" {
-			t.Error(diff)
-		}
-		if got.Budget != (Window{Window: 128_000, Response: 16_000, History: 37_333, Files: 74_667}) {
-			t.Errorf("%+v", got.Budget)
-		}
-		if n := len(svc.model.requests()); n != 0 {
-			t.Errorf("the model was asked %d times", n)
-		}
+		assert.Equal(t, "", cmp.Diff(context, got.Context))
+		assert.Equal(t, (Window{Window: 128_000, Response: 16_000, History: 37_333, Files: 74_667}), got.Budget)
+		n := len(svc.model.requests())
+		assert.Truef(t, n == 0, "the model was asked %d times", n)
 	}
 }
 
@@ -194,9 +176,8 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 		got.ModelVariant != "arco" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got.Context.LastMessageAt != nil || got.Context.ToolName != nil || got.Strategy != memory.StrategySummary {
-		t.Errorf("%+v", got.Context)
-	}
+	assert.Truef(t, got.Context.LastMessageAt == nil && got.Context.ToolName == nil && got.Strategy == memory.StrategySummary,
+		"%+v", got.Context)
 }
 
 func TestMemoryRefuses(t *testing.T) {

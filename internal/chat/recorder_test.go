@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 )
 
 // recorded returns the recorded text of a reply. The test fails when its deltas do not follow one another.
@@ -20,9 +21,8 @@ func (svc *testService) recorded(t *testing.T, messageID uuid.UUID) string {
 		if delta.MessageID != messageID {
 			continue
 		}
-		if at := len([]rune(text.String())); delta.StartChar != at || delta.UserID != ada.UserID {
-			t.Errorf("%+v comes after %d characters", delta, at)
-		}
+		at := len([]rune(text.String()))
+		assert.Truef(t, delta.StartChar == at && delta.UserID == ada.UserID, "%+v comes after %d characters", delta, at)
 		text.WriteString(delta.Text)
 	}
 	return text.String()
@@ -43,16 +43,13 @@ func TestRepliesAreRecordedWhileTheyRun(t *testing.T) {
 		id := reply.Started.MessageID
 		script.emit("Übung ")
 		synctest.Wait()
-		if got := svc.recorded(t, id); got != "Übung " {
-			t.Errorf("at once: %q", got)
-		}
+		assert.Equal(t, "Übung ", svc.recorded(t, id), "at once")
 		for _, piece := range []string{"macht ", "den ", "Meister 🎻"} {
 			script.emit(piece)
 		}
 		synctest.Wait()
-		if n := svc.recordings(); n != 1 {
-			t.Errorf("%d pieces within one interval", n)
-		}
+		n := svc.recordings()
+		assert.Truef(t, n == 1, "%d pieces within one interval", n)
 		time.Sleep(recordInterval) // of the synthetic clock
 		synctest.Wait()
 		if got := svc.recorded(t, id); got != "Übung macht den Meister 🎻" || svc.recordings() != 2 {
@@ -62,9 +59,7 @@ func TestRepliesAreRecordedWhileTheyRun(t *testing.T) {
 		readToEnd(t, reply)
 		time.Sleep(recordInterval)
 		synctest.Wait()
-		if len(svc.store.ended) != 1 || svc.store.ended[0] != id {
-			t.Errorf("tidied up after %v", svc.store.ended)
-		}
+		assert.Truef(t, len(svc.store.ended) == 1 && svc.store.ended[0] == id, "tidied up after %v", svc.store.ended)
 	})
 }
 
@@ -85,15 +80,11 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 			script.emit(piece)
 			time.Sleep(4 * time.Second) // of the synthetic clock
 		}
-		if got := svc.recorded(t, reply.Started.MessageID); got != "One two three." {
-			t.Errorf("%q", got)
-		}
-		if first := svc.store.deltas[0].Text; first != "One " {
-			t.Errorf("the first piece became %q", first)
-		}
-		if down, up := svc.logs.Lines(t, "running replies not recorded"), svc.logs.Lines(t, "running replies recorded again"); len(down) != 1 || len(up) != 1 {
-			t.Errorf("the outage was told %d times, its end %d times", len(down), len(up))
-		}
+		assert.Equal(t, "One two three.", svc.recorded(t, reply.Started.MessageID))
+		assert.Equal(t, "One ", svc.store.deltas[0].Text, "the first piece became")
+		down, up := svc.logs.Lines(t, "running replies not recorded"), svc.logs.Lines(t, "running replies recorded again")
+		assert.Truef(t, len(down) == 1 && len(up) == 1,
+			"the outage was told %d times, its end %d times", len(down), len(up))
 		script.finish()
 		readToEnd(t, reply)
 	})
@@ -108,9 +99,8 @@ func TestUnstoredReplyKeepsItsRecord(t *testing.T) {
 		reply := svc.send(t, Message{Content: "Hello."})
 		readToEnd(t, reply)
 		time.Sleep(time.Second) // of the synthetic clock
-		if got := svc.recorded(t, reply.Started.MessageID); got != "All there is." || len(svc.store.ended) != 0 {
-			t.Errorf("%q, tidied up: %v", got, svc.store.ended)
-		}
+		got := svc.recorded(t, reply.Started.MessageID)
+		assert.Truef(t, got == "All there is." && len(svc.store.ended) == 0, "%q, tidied up: %v", got, svc.store.ended)
 	})
 }
 
@@ -134,8 +124,7 @@ func TestNothingIsLeftBehindByClose(t *testing.T) {
 		<-began
 		readToEnd(t, svc.send(t, Message{Content: "Hello again."}))
 		svc.Close(t.Context())
-		if n := len(svc.store.ended); n != 2 {
-			t.Errorf("tidied up after %d of 2 replies", n)
-		}
+		n := len(svc.store.ended)
+		assert.Truef(t, n == 2, "tidied up after %d of 2 replies", n)
 	})
 }

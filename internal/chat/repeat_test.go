@@ -2,13 +2,14 @@ package chat
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // withEarlierTurn stores a reply and makes the store return its turn for every message.
@@ -47,9 +48,7 @@ func TestTheSameMessageAgain(t *testing.T) {
 				earlier := withEarlierTurn(svc, storedReply(memory.StatusComplete, "The héllo."))
 				for _, chatID := range []uuid.UUID{uuid.Nil, earlier.ChatID} {
 					reply, err := svc.Send(t.Context(), ada, Message{ChatID: chatID, Content: " Hello. ", ClientMessageID: uuid.New(), Resume: c.resume(earlier)})
-					if !errors.Is(err, c.err) {
-						t.Fatalf("%v", err)
-					}
+					require.ErrorIsf(t, err, c.err, "%v", err)
 					if err != nil {
 						continue
 					}
@@ -58,13 +57,10 @@ func TestTheSameMessageAgain(t *testing.T) {
 					if text != c.text || reply.Started.Offset != c.offset || !reply.Started.Resumed || end.Completed == nil || end.Completed.ContentLength != 10 {
 						t.Errorf("%q, %+v, %+v", text, reply.Started, end)
 					}
-					if reply.Started.MessageID != earlier.MessageID || reply.Started.UserMessageID != earlier.UserMessageID {
-						t.Errorf("another reply: %+v", reply.Started)
-					}
+					assert.Truef(t, reply.Started.MessageID == earlier.MessageID && reply.Started.UserMessageID == earlier.UserMessageID,
+						"another reply: %+v", reply.Started)
 				}
-				if len(svc.model.requests()) != 0 {
-					t.Error("the model was asked again")
-				}
+				assert.Equal(t, 0, len(svc.model.requests()), "the model was asked again")
 			})
 		})
 	}
@@ -106,9 +102,7 @@ func TestTheSameMessageAgainJoins(t *testing.T) {
 		script.emit("One ")
 		synctest.Wait()
 		stored, _, err := svc.store.FindReply(t.Context(), ada, first.Started.ChatID, uuid.Nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		withEarlierTurn(svc, stored)
 		second := svc.send(t, Message{Content: "Hello.", Resume: &Cursor{MessageID: stored.MessageID, After: 2}})
 		script.emit("two.")
@@ -136,9 +130,8 @@ func TestARetryKeepsItsVariant(t *testing.T) {
 			}}, nil
 		}
 		for _, variant := range []string{"", "arco-pro"} {
-			if reply := svc.send(t, Message{Content: "Hello.", Variant: variant}); reply.Started.ModelVariant != "arco-pro" {
-				t.Errorf("%+v", reply.Started)
-			}
+			reply := svc.send(t, Message{Content: "Hello.", Variant: variant})
+			assert.Equalf(t, "arco-pro", reply.Started.ModelVariant, "%+v", reply.Started)
 		}
 		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello.", Variant: "arco"})
 		wantFault(t, err, fault.IdempotencyMismatch)
@@ -161,9 +154,7 @@ func TestRetriesAtOnceAreOne(t *testing.T) {
 			return StartedTurn{Earlier: &earlier}, nil
 		}
 		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello.", Resume: &Cursor{MessageID: failed.MessageID, End: true}})
-		if !errors.Is(err, ErrNothingToStream) {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorIsf(t, err, ErrNothingToStream, "%v", err)
 		_, err = svc.Send(t.Context(), ada, Message{Content: "Hello."})
 		wantFault(t, err, fault.GenerationInProgress)
 

@@ -12,6 +12,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // turnsOf makes a buffer of turns with this many tokens each.
@@ -54,13 +56,10 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 					t.Errorf("dropped %v, receipt %+v", value(t, svc.Metrics.DroppedTurns), receipt)
 				}
 				truncated := value(t, svc.Metrics.TruncatedPrompts.WithLabelValues("recent"))
-				if truncated != c.truncate || receipt.Truncated != (c.truncate > 0) {
-					t.Errorf("truncated %v, receipt %+v", truncated, receipt)
-				}
+				assert.Truef(t, truncated == c.truncate && receipt.Truncated == (c.truncate > 0),
+					"truncated %v, receipt %+v", truncated, receipt)
 				warnings := svc.logs.Lines(t, "prompt does not hold the whole conversation")
-				if len(warnings) != int(min(1, c.dropped+c.truncate)) {
-					t.Fatalf("%d warnings", len(warnings))
-				}
+				require.Truef(t, len(warnings) == int(min(1, c.dropped+c.truncate)), "%d warnings", len(warnings))
 				if len(warnings) == 1 && (warnings[0]["dropped_turns"] != c.dropped || warnings[0]["chat_id"] != reply.Started.ChatID.String() ||
 					warnings[0]["level"] != "WARN") {
 					t.Errorf("%v", warnings[0])
@@ -89,9 +88,8 @@ func TestShortenedPartsAreNamed(t *testing.T) {
 		svc.store.start = startWithChat(chat)
 		_, receipt := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"})
 		lines := svc.logs.Lines(t, "prompt does not hold the whole conversation")
-		if len(lines) != 1 || lines[0]["level"] != "WARN" || strings.Contains(svc.logs.String(), "canary") {
-			t.Fatalf("%s", svc.logs)
-		}
+		require.Truef(t, len(lines) == 1 && lines[0]["level"] == "WARN" && !strings.Contains(svc.logs.String(), "canary"),
+			"%s", svc.logs)
 		line := lines[0]
 		cuts, _ := line["cut_tokens"].(map[string]any)
 		for _, section := range []string{"brief", "recent", "kept"} {
@@ -113,9 +111,8 @@ func TestFileWithoutRoomIsLogged(t *testing.T) {
 		svc.store.start = startWithChat(memory.Chat{Files: []memory.StoredFile{{Path: "large.txt", Tokens: 1_000_000}}})
 		_, _ = svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"})
 		lines := svc.logs.Lines(t, "prompt does not hold the whole conversation")
-		if len(lines) != 1 || lines[0]["level"] != "INFO" || lines[0]["left_out_files"] != 1.0 || lines[0]["cut_tokens"] != nil {
-			t.Errorf("%v", lines)
-		}
+		assert.Truef(t, len(lines) == 1 && lines[0]["level"] == "INFO" && lines[0]["left_out_files"] == 1.0 && lines[0]["cut_tokens"] == nil,
+			"%v", lines)
 	})
 }
 
@@ -128,9 +125,7 @@ func TestOneLinePerReply(t *testing.T) {
 		readToEnd(t, svc.send(t, Message{Content: "Hello.", Variant: "arco-pro"}))
 		synctest.Wait()
 		lines := svc.logs.Lines(t, "reply ended")
-		if len(lines) != 2 {
-			t.Fatalf("%d lines", len(lines))
-		}
+		require.Truef(t, len(lines) == 2, "%d lines", len(lines))
 		good, bad := lines[0], lines[1]
 		if good["level"] != "INFO" || good["status"] != "complete" || good["message_id"] != reply.Started.MessageID.String() ||
 			good["input_tokens"] != 9.0 || good["model"] != "gpt-exact-1" || good["error"] != nil {
@@ -141,16 +136,14 @@ func TestOneLinePerReply(t *testing.T) {
 		}
 		tokens := svc.Metrics.Tokens
 		for direction, want := range map[string]float64{"input": 9, "cached": 4, "output": 3} {
-			if got := value(t, tokens.WithLabelValues("reply", direction)); got != want {
-				t.Errorf("%v %s tokens", got, direction)
-			}
+			got := value(t, tokens.WithLabelValues("reply", direction))
+			assert.Truef(t, got == want, "%v %s tokens", got, direction)
 		}
 		if value(t, svc.Metrics.Replies.WithLabelValues("arco", "complete")) != 1 || value(t, svc.Metrics.Replies.WithLabelValues("arco-pro", "failed")) != 1 {
 			t.Error("replies are not counted")
 		}
-		if calls := value(t, svc.Metrics.Overhead); calls != 2 {
-			t.Errorf("overhead of %v calls", calls)
-		}
+		calls := value(t, svc.Metrics.Overhead)
+		assert.Truef(t, calls == 2, "overhead of %v calls", calls)
 	})
 }
 
@@ -189,12 +182,10 @@ func TestNoContentInLogs(t *testing.T) {
 		})
 		readToEnd(t, svc.send(t, message)) // until it takes too long
 		synctest.Wait()
-		if logs := svc.logs.String(); strings.Contains(logs, canary) || strings.Count(logs, "reply ended") != 4 || !strings.Contains(logs, "leases not renewed") {
-			t.Errorf("%s", logs)
-		}
+		logs := svc.logs.String()
+		assert.Truef(t, !strings.Contains(logs, canary) && strings.Count(logs, "reply ended") == 4 && strings.Contains(logs, "leases not renewed"),
+			"%s", logs)
 		families, err := svc.Metrics.Registry.Gather()
-		if err != nil || strings.Contains(fmt.Sprint(families), canary) {
-			t.Errorf("in a metric, or %v", err)
-		}
+		assert.Truef(t, err == nil && !strings.Contains(fmt.Sprint(families), canary), "in a metric, or %v", err)
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -19,9 +21,7 @@ import (
 func (svc *testService) resume(t *testing.T, chatID uuid.UUID, cursor *Cursor) *Reply {
 	t.Helper()
 	reply, err := svc.Resume(t.Context(), ada, chatID, cursor)
-	if err != nil {
-		t.Fatalf("resume: %v", err)
-	}
+	require.NoError(t, err, "resume")
 	t.Cleanup(reply.Close)
 	return reply
 }
@@ -58,15 +58,11 @@ func TestResumeOfAnEndedReply(t *testing.T) {
 				svc.store.put(stored)
 				reply := svc.resume(t, stored.ChatID, &Cursor{MessageID: stored.MessageID, After: 5})
 				text, end := readToEnd(t, reply)
-				if text != "só far" || reply.Started.Offset != 5 || !reply.Started.Resumed || end.Name() != c.event || failureCode(end) != c.code {
-					t.Errorf("%q, %+v, %+v", text, reply.Started, end)
-				}
-				if end.Completed != nil && (end.Completed.ContentLength != 11 || end.Completed.FinishReason == "" || len(end.Completed.Memory) == 0) {
-					t.Errorf("%+v", end.Completed)
-				}
-				if end.Cancelled != nil && end.Cancelled.ContentLength != 11 {
-					t.Errorf("%+v", end.Cancelled)
-				}
+				assert.Truef(t, text == "só far" && reply.Started.Offset == 5 && reply.Started.Resumed && end.Name() == c.event && failureCode(end) == c.code,
+					"%q, %+v, %+v", text, reply.Started, end)
+				assert.Truef(t, end.Completed == nil || (end.Completed.ContentLength == 11 && end.Completed.FinishReason != "" && len(end.Completed.Memory) != 0),
+					"%+v", end.Completed)
+				assert.Truef(t, end.Cancelled == nil || end.Cancelled.ContentLength == 11, "%+v", end.Cancelled)
 			})
 		})
 	}
@@ -109,9 +105,8 @@ func TestResumeOfARunningReply(t *testing.T) {
 			offset int
 		}{{follower, "One two three.", 0}, {behind, "two three.", 4}, {ahead, "three.", 8}} {
 			text, end := readToEnd(t, c.reply)
-			if text != c.text || c.reply.Started.Offset != c.offset || end.Completed == nil {
-				t.Errorf("%q at %d, %+v", text, c.reply.Started.Offset, end)
-			}
+			assert.Truef(t, text == c.text && c.reply.Started.Offset == c.offset && end.Completed != nil,
+				"%q at %d, %+v", text, c.reply.Started.Offset, end)
 		}
 	})
 }
@@ -146,19 +141,14 @@ func TestResumeOfAReplyMadeElsewhere(t *testing.T) {
 			t.Parallel()
 			inService(t, func(t *testing.T, svc *testService) {
 				elsewhere, reply := svc.followed(t, "", &Cursor{After: 5})
-				if err := reply.WaitOpen(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, reply.WaitOpen(t.Context()))
 				time.Sleep(time.Minute) // of the synthetic clock: it is waited for as long as it takes
 				c.play(svc, elsewhere)
 				begin := time.Now()
 				text, end := readToEnd(t, reply)
-				if text != c.text || end.Name() != c.end || failureCode(end) != c.code {
-					t.Errorf("%q, %+v", text, end)
-				}
-				if waited := time.Since(begin); waited > pollOtherwise {
-					t.Errorf("noticed after %s", waited)
-				}
+				assert.Truef(t, text == c.text && end.Name() == c.end && failureCode(end) == c.code, "%q, %+v", text, end)
+				waited := time.Since(begin)
+				assert.Truef(t, waited <= pollOtherwise, "noticed after %s", waited)
 			})
 		})
 	}
@@ -177,9 +167,8 @@ func TestFollowingSurvivesAnOutage(t *testing.T) {
 		})
 		elsewhere.Status, elsewhere.Content = memory.StatusComplete, "Made elsewhere."
 		svc.store.put(elsewhere)
-		if text, end := readToEnd(t, reply); text != "Made elsewhere." || end.Completed == nil {
-			t.Errorf("%q, %+v", text, end)
-		}
+		text, end := readToEnd(t, reply)
+		assert.Truef(t, text == "Made elsewhere." && end.Completed != nil, "%q, %+v", text, end)
 	})
 }
 
@@ -199,9 +188,7 @@ func TestClosedFollowerIsNoLongerServed(t *testing.T) {
 func readText(t *testing.T, reply *Reply) string {
 	t.Helper()
 	chunk, err := reply.Next(t.Context())
-	if err != nil || chunk.End != nil {
-		t.Fatalf("%+v, %v", chunk, err)
-	}
+	require.Truef(t, err == nil && chunk.End == nil, "%+v, %v", chunk, err)
 	return string(chunk.Text)
 }
 
@@ -213,9 +200,7 @@ func TestFollowersReadWhatIsRecorded(t *testing.T) {
 		elsewhere := storedReply(memory.StatusStreaming, "Größe")
 		svc.store.put(elsewhere)
 		whole, rest := svc.resume(t, elsewhere.ChatID, nil), svc.resume(t, elsewhere.ChatID, &Cursor{After: 7})
-		if got := readText(t, whole); got != "Größe" {
-			t.Errorf("%q", got)
-		}
+		assert.Equal(t, "Größe", readText(t, whole))
 		synctest.Wait()
 		looks := 0
 		svc.store.setFind(func(context.Context) error { looks++; return nil })
@@ -226,18 +211,15 @@ func TestFollowersReadWhatIsRecorded(t *testing.T) {
 		if got, missing := readText(t, whole), readText(t, rest); got != " ist 🎻 alles." || missing != "st 🎻 alles." {
 			t.Errorf("%q, %q", got, missing)
 		}
-		if waited := time.Since(begin); waited != 0 || looks != 1 {
-			t.Errorf("read after %s with %d looks", waited, looks)
-		}
+		waited := time.Since(begin)
+		assert.Truef(t, waited == 0 && looks == 1, "read after %s with %d looks", waited, looks)
 		elsewhere.Status = memory.StatusComplete
 		svc.store.put(elsewhere)
 		svc.RepliesChanged()
-		if _, end := readToEnd(t, whole); end.Completed == nil || end.Completed.ContentLength != 18 {
-			t.Errorf("%+v", end)
-		}
-		if _, end := readToEnd(t, rest); end.Completed == nil {
-			t.Errorf("%+v", end)
-		}
+		_, end := readToEnd(t, whole)
+		assert.Truef(t, end.Completed != nil && end.Completed.ContentLength == 18, "%+v", end)
+		_, end = readToEnd(t, rest)
+		assert.Truef(t, end.Completed != nil, "%+v", end)
 	})
 }
 
@@ -273,14 +255,10 @@ func TestFollowersReadAFewAtATime(t *testing.T) {
 		}
 		svc.RepliesChanged()
 		for reply := range followed {
-			if got := readText(t, reply); got != "All of it." {
-				t.Errorf("%q", got)
-			}
+			assert.Equal(t, "All of it.", readText(t, reply))
 		}
 		synctest.Wait()
-		if most != readsAtOnce {
-			t.Errorf("%d read at the same time, want %d", most, readsAtOnce)
-		}
+		assert.Truef(t, most == readsAtOnce, "%d read at the same time, want %d", most, readsAtOnce)
 	})
 }
 
@@ -308,18 +286,13 @@ func TestFollowersAreShared(t *testing.T) {
 		svc.store.put(elsewhere)
 		stays, leaves := svc.resume(t, elsewhere.ChatID, nil), svc.resume(t, elsewhere.ChatID, nil)
 		leaves.Close()
-		if len(svc.followers) != 1 {
-			t.Errorf("%d followers", len(svc.followers))
-		}
+		assert.Truef(t, len(svc.followers) == 1, "%d followers", len(svc.followers))
 		elsewhere.Status, elsewhere.Content = memory.StatusComplete, "One two."
 		svc.store.put(elsewhere)
-		if text, end := readToEnd(t, stays); text != "One two." || end.Completed == nil {
-			t.Errorf("%q, %+v", text, end)
-		}
+		text, end := readToEnd(t, stays)
+		assert.Truef(t, text == "One two." && end.Completed != nil, "%q, %+v", text, end)
 		synctest.Wait()
-		if len(svc.followers) != 0 {
-			t.Errorf("%d followers of a reply that has ended", len(svc.followers))
-		}
+		assert.Truef(t, len(svc.followers) == 0, "%d followers of a reply that has ended", len(svc.followers))
 	})
 }
 
@@ -330,14 +303,10 @@ func TestFollowersGiveUpWithoutAnEnd(t *testing.T) {
 		_, reply := svc.followed(t, "So far", nil)
 		svc.store.setFind(func(context.Context) error { return errReset })
 		begin := time.Now()
-		if got := readText(t, reply); got != "So far" {
-			t.Errorf("%q", got)
-		}
-		if _, err := reply.Next(t.Context()); !errors.Is(err, streaming.ErrBroken) {
-			t.Errorf("%v", err)
-		}
-		if waited := time.Since(begin); waited < svc.SavePatience || waited > svc.SavePatience+5*time.Second {
-			t.Errorf("given up after %s", waited)
-		}
+		assert.Equal(t, "So far", readText(t, reply))
+		_, err := reply.Next(t.Context())
+		assert.ErrorIsf(t, err, streaming.ErrBroken, "%v", err)
+		waited := time.Since(begin)
+		assert.Truef(t, waited >= svc.SavePatience && waited <= svc.SavePatience+5*time.Second, "given up after %s", waited)
 	})
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -25,9 +27,7 @@ func TestSendStartsATurn(t *testing.T) {
 	inService(t, func(t *testing.T, svc *testService) {
 		clientID := uuid.New()
 		reply := svc.send(t, Message{Content: "  Hello there.\nSecond line ", ClientMessageID: clientID, Metadata: map[string]any{"screen": "home"}})
-		if err := reply.WaitOpen(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, reply.WaitOpen(t.Context()))
 		turn := svc.store.turns[0]
 		want := NewTurn{
 			ChatID: turn.ChatID, NewChat: true, Settings: Settings{Title: "Hello there.",
@@ -36,13 +36,9 @@ func TestSendStartsATurn(t *testing.T) {
 			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Lease: 15 * time.Second,
 			SystemPromptRoom: turn.SystemPromptRoom,
 		}
-		if diff := cmp.Diff(want, turn); diff != "" {
-			t.Error(diff)
-		}
+		assert.Equal(t, "", cmp.Diff(want, turn))
 		for _, id := range []uuid.UUID{turn.ChatID, turn.UserMessageID, turn.MessageID} {
-			if id.Version() != 7 {
-				t.Errorf("%s is no UUIDv7", id)
-			}
+			assert.Truef(t, id.Version() == 7, "%s is no UUIDv7", id)
 		}
 		begin := reply.Started
 		if begin.ChatID != turn.ChatID || begin.UserMessageID != turn.UserMessageID || begin.MessageID != turn.MessageID || begin.ModelVariant != "arco" ||
@@ -68,19 +64,16 @@ func TestSendAsksTheModel(t *testing.T) {
 		_, end := readToEnd(t, svc.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
 		prompt := prompt.Build(memory.Chat{Brief: brief, Buffer: buffer}, prompt.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
 		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
-		if diff := cmp.Diff([]ModelRequest{want}, svc.model.requests()); diff != "" {
-			t.Error(diff)
-		}
-		if turn := svc.store.turns[0]; turn.NewChat || turn.ChatID != chatID || turn.Title != "" || turn.Variant != "arco-pro" {
-			t.Errorf("%+v", turn)
-		}
+		assert.Equal(t, "", cmp.Diff([]ModelRequest{want}, svc.model.requests()))
+		turn := svc.store.turns[0]
+		assert.Truef(t, !turn.NewChat && turn.ChatID == chatID && turn.Title == "" && turn.Variant == "arco-pro",
+			"%+v", turn)
 		if !strings.Contains(string(end.Completed.Memory), `"brief_version":2`) || !cmp.Equal(*svc.store.savedReplies()[0].Metadata.Memory, prompt.Receipt) {
 			t.Errorf("receipt %s", end.Completed.Memory)
 		}
 		synctest.Wait()
-		if value(t, svc.Metrics.DroppedTurns) != 0 || len(svc.logs.Lines(t, "prompt does not hold the whole conversation")) != 0 {
-			t.Error("nothing was dropped")
-		}
+		assert.True(t, value(t, svc.Metrics.DroppedTurns) == 0 && len(svc.logs.Lines(t, "prompt does not hold the whole conversation")) == 0,
+			"nothing was dropped")
 	})
 }
 
@@ -122,9 +115,8 @@ func TestSendRefuses(t *testing.T) {
 					t.Errorf("details %v", refused.Details)
 				}
 				synctest.Wait()
-				if len(svc.model.requests()) != 0 || value(t, svc.Metrics.RunningReplies) != 0 {
-					t.Error("the model was asked")
-				}
+				assert.True(t, len(svc.model.requests()) == 0 && value(t, svc.Metrics.RunningReplies) == 0,
+					"the model was asked")
 			})
 		})
 	}
@@ -145,9 +137,9 @@ func TestSystemPromptIsCountedWhereItMightNotFit(t *testing.T) {
 		}
 		svc.send(t, Message{ChatID: uuid.New(), Content: "Hello.", Variant: "tiny"})
 		synctest.Wait()
-		if asked := svc.model.requests(); tries != 2 || len(asked) != 1 || !strings.Contains(asked[0].Instructions, chat.SystemPrompt) {
-			t.Errorf("%d tries, %d requests", tries, len(asked))
-		}
+		asked := svc.model.requests()
+		assert.Truef(t, tries == 2 && len(asked) == 1 && strings.Contains(asked[0].Instructions, chat.SystemPrompt),
+			"%d tries, %d requests", tries, len(asked))
 	})
 }
 
@@ -158,18 +150,16 @@ func TestReplyGoesOnWithoutItsReader(t *testing.T) {
 		script := svc.scripted()
 		request, leave := context.WithCancel(t.Context())
 		reply, err := svc.Send(request, ada, Message{Content: "Hello."})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		leave()
 		reply.Close()
 		script.emit("Still ")
 		script.emit("here.")
 		script.finish()
 		synctest.Wait()
-		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Content != "Still here." || saved[0].Status != memory.StatusComplete {
-			t.Errorf("%+v", saved)
-		}
+		saved := svc.store.savedReplies()
+		assert.Truef(t, len(saved) == 1 && saved[0].Content == "Still here." && saved[0].Status == memory.StatusComplete,
+			"%+v", saved)
 	})
 }
 
@@ -184,14 +174,11 @@ func TestTurnIsStoredWithoutTheRequest(t *testing.T) {
 		request, leave := context.WithCancel(t.Context())
 		leave()
 		reply, err := svc.Send(request, ada, Message{Content: "Hello."})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer reply.Close()
 		synctest.Wait()
-		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusComplete {
-			t.Errorf("%+v", saved)
-		}
+		saved := svc.store.savedReplies()
+		assert.Truef(t, len(saved) == 1 && saved[0].Status == memory.StatusComplete, "%+v", saved)
 	})
 }
 
@@ -228,15 +215,13 @@ func TestFailedStartsAreAbandoned(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := svc.Send(t.Context(), ada, Message{Content: "Hello."}); fault.CodeOf(err) != fault.NotReady {
-			t.Fatal(err)
-		}
+		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
+		require.Equalf(t, fault.NotReady, fault.CodeOf(err), "%v", err)
 		time.Sleep(10 * svc.Lease) // of the synthetic clock
 		synctest.Wait()
 		got := svc.store.abandonments()
-		if len(got) < 2 || len(got) > 3 || !slices.Equal(got[1], []uuid.UUID{failed.MessageID}) {
-			t.Errorf("abandoned %v, want %s", got, failed.MessageID)
-		}
+		assert.Truef(t, len(got) >= 2 && len(got) <= 3 && slices.Equal(got[1], []uuid.UUID{failed.MessageID}),
+			"abandoned %v, want %s", got, failed.MessageID)
 	})
 }
 
@@ -249,14 +234,12 @@ func TestOtherStartsAreNotAbandoned(t *testing.T) {
 		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
 			return StartedTurn{}, fault.New(fault.ForbiddenByPolicy, "No.")
 		}
-		if _, err := svc.Send(t.Context(), ada, Message{Content: "Hello."}); fault.CodeOf(err) != fault.ForbiddenByPolicy {
-			t.Fatal(err)
-		}
+		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
+		require.Equalf(t, fault.ForbiddenByPolicy, fault.CodeOf(err), "%v", err)
 		time.Sleep(2 * svc.Lease) // of the synthetic clock
 		synctest.Wait()
-		if got := svc.store.abandonments(); len(got) != 0 {
-			t.Errorf("abandoned %v", got)
-		}
+		got := svc.store.abandonments()
+		assert.Equalf(t, 0, len(got), "abandoned %v", got)
 		script.finish()
 		readToEnd(t, reply)
 	})
@@ -286,9 +269,7 @@ func TestMessageIsReleasedWhenItsReplyBegins(t *testing.T) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the message is kept")
-		}
+		require.False(t, time.Now().After(deadline), "the message is kept")
 	}
 }
 
@@ -298,8 +279,6 @@ func sendToForget(t *testing.T, svc *testService, collected chan<- struct{}) *Re
 	importance := &new([100]float64)[0] // not one of the small objects that are collected together
 	runtime.AddCleanup(importance, func(done chan<- struct{}) { close(done) }, collected)
 	reply, err := svc.Send(t.Context(), ada, Message{Content: "hello", Importance: importance})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return reply
 }

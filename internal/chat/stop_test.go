@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -22,21 +24,17 @@ func TestCancelHere(t *testing.T) {
 		reply := svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
 		stored, err := svc.Cancel(t.Context(), ada, reply.Started.ChatID)
-		if err != nil || stored.Status != memory.StatusCancelled || stored.MessageID != reply.Started.MessageID {
-			t.Errorf("%+v, %v", stored, err)
-		}
+		assert.Truef(t, err == nil && stored.Status == memory.StatusCancelled && stored.MessageID == reply.Started.MessageID,
+			"%+v, %v", stored, err)
 		text, end := readToEnd(t, reply)
-		if text != "Up to hére" || end.Cancelled == nil || end.Cancelled.ContentLength != 10 {
-			t.Errorf("%q, %+v", text, end)
-		}
+		assert.Truef(t, text == "Up to hére" && end.Cancelled != nil && end.Cancelled.ContentLength == 10,
+			"%q, %+v", text, end)
 		saved := svc.store.savedReplies()
-		if len(saved) != 1 || saved[0].Status != memory.StatusCancelled || saved[0].Content != "Up to hére" || saved[0].Metadata.Failure != nil {
-			t.Errorf("%+v", saved)
-		}
+		assert.Truef(t, len(saved) == 1 && saved[0].Status == memory.StatusCancelled && saved[0].Content == "Up to hére" && saved[0].Metadata.Failure == nil,
+			"%+v", saved)
 		again, err := svc.Cancel(t.Context(), ada, reply.Started.ChatID) // harmless
-		if err != nil || again.Status != memory.StatusCancelled || len(svc.store.stop) != 0 {
-			t.Errorf("%+v, %v, asked for %v", again, err, svc.store.stop)
-		}
+		assert.Truef(t, err == nil && again.Status == memory.StatusCancelled && len(svc.store.stop) == 0,
+			"%+v, %v, asked for %v", again, err, svc.store.stop)
 	})
 }
 
@@ -46,15 +44,11 @@ func TestCancelBeforeTheModelAnswers(t *testing.T) {
 		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
 		reply := svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
-		if _, err := svc.Cancel(t.Context(), ada, reply.Started.ChatID); err != nil {
-			t.Fatal(err)
-		}
-		if err := reply.WaitOpen(t.Context()); err != nil {
-			t.Errorf("a cancelled reply is no failure: %v", err)
-		}
-		if text, end := readToEnd(t, reply); text != "" || end.Cancelled == nil {
-			t.Errorf("%q, %+v", text, end)
-		}
+		_, err := svc.Cancel(t.Context(), ada, reply.Started.ChatID)
+		require.NoError(t, err)
+		assert.NoError(t, reply.WaitOpen(t.Context()), "a cancelled reply is no failure")
+		text, end := readToEnd(t, reply)
+		assert.Truef(t, text == "" && end.Cancelled != nil, "%q, %+v", text, end)
 	})
 }
 
@@ -67,9 +61,7 @@ func TestCancelThatIsNotStored(t *testing.T) {
 		reply := svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
 		stored, err := svc.Cancel(t.Context(), ada, reply.Started.ChatID)
-		if err != nil || stored.Status != memory.StatusFailed {
-			t.Errorf("%+v, %v", stored, err)
-		}
+		assert.Truef(t, err == nil && stored.Status == memory.StatusFailed, "%+v, %v", stored, err)
 	})
 }
 
@@ -79,9 +71,8 @@ func TestCancelElsewhere(t *testing.T) {
 		elsewhere := storedReply(memory.StatusStreaming, "")
 		svc.store.put(elsewhere)
 		stored, err := svc.Cancel(t.Context(), ada, elsewhere.ChatID)
-		if err != nil || stored.Status != memory.StatusStreaming || len(svc.store.stop) != 1 || svc.store.stop[0] != elsewhere.MessageID {
-			t.Errorf("%+v, %v, asked for %v", stored, err, svc.store.stop)
-		}
+		assert.Truef(t, err == nil && stored.Status == memory.StatusStreaming && len(svc.store.stop) == 1 && svc.store.stop[0] == elsewhere.MessageID,
+			"%+v, %v, asked for %v", stored, err, svc.store.stop)
 	})
 }
 
@@ -111,13 +102,11 @@ func TestNewLeasesAreNotRenewed(t *testing.T) {
 		script := svc.scripted()
 		reply := svc.send(t, Message{Content: "Hello."})
 		time.Sleep(2 * time.Second)
-		if n := svc.store.renewals(); n != 0 {
-			t.Errorf("%d renewals of a new reply", n)
-		}
+		n := svc.store.renewals()
+		assert.Truef(t, n == 0, "%d renewals of a new reply", n)
 		time.Sleep(3 * time.Second)
-		if n := svc.store.renewals(); n != 1 {
-			t.Errorf("%d renewals after 5 s of 9", n)
-		}
+		n = svc.store.renewals()
+		assert.Truef(t, n == 1, "%d renewals after 5 s of 9", n)
 		script.finish()
 		readToEnd(t, reply)
 	})
@@ -129,22 +118,19 @@ func TestLeasesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t, func(c *Config) { c.Lease = 9 * time.Second })
 		time.Sleep(61 * time.Second) // of the synthetic clock
-		if n := svc.store.renewals(); n != 0 {
-			t.Errorf("%d renewals of nothing", n)
-		}
+		n := svc.store.renewals()
+		assert.Truef(t, n == 0, "%d renewals of nothing", n)
 		script := svc.scripted()
 		reply := svc.send(t, Message{Content: "Hello."})
 		time.Sleep(9*time.Second + time.Millisecond)
-		if n := svc.store.renewals(); n != 3 || svc.store.renewed[0][0] != reply.Started.MessageID {
-			t.Errorf("%d renewals in one lease", n)
-		}
+		n = svc.store.renewals()
+		assert.Truef(t, n == 3 && svc.store.renewed[0][0] == reply.Started.MessageID, "%d renewals in one lease", n)
 		script.finish()
 		readToEnd(t, reply)
 		before := svc.store.renewals()
 		time.Sleep(time.Minute)
-		if n := svc.store.renewals(); n != before {
-			t.Errorf("%d renewals of a reply that has ended", n-before)
-		}
+		n = svc.store.renewals()
+		assert.Equalf(t, before, n, "%d renewals of a reply that has ended", n-before)
 	})
 }
 
@@ -156,20 +142,15 @@ func TestRequestsToStopAreFoundWithoutNotifications(t *testing.T) {
 		stopped, goesOn := svc.send(t, Message{Content: "Hello."}), svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
 		for _, id := range []uuid.UUID{uuid.New(), stopped.Started.MessageID} { // one of them is another server's
-			if err := svc.store.RequestCancel(t.Context(), ada, id); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, svc.store.RequestCancel(t.Context(), ada, id))
 		}
-		if _, end := readToEnd(t, stopped); end.Cancelled == nil {
-			t.Errorf("%+v", end)
-		}
-		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].MessageID != stopped.Started.MessageID {
-			t.Errorf("saved %+v", saved)
-		}
+		_, end := readToEnd(t, stopped)
+		assert.Truef(t, end.Cancelled != nil, "%+v", end)
+		saved := svc.store.savedReplies()
+		assert.Truef(t, len(saved) == 1 && saved[0].MessageID == stopped.Started.MessageID, "saved %+v", saved)
 		script.finish()
-		if _, end := readToEnd(t, goesOn); end.Completed == nil {
-			t.Errorf("%+v", end)
-		}
+		_, end = readToEnd(t, goesOn)
+		assert.Truef(t, end.Completed != nil, "%+v", end)
 	})
 }
 
@@ -187,16 +168,12 @@ func TestRenewalFailures(t *testing.T) {
 				script := svc.scripted()
 				reply := svc.send(t, Message{Content: "Hello."})
 				time.Sleep(15*time.Second + time.Millisecond) // one lease of the synthetic clock
-				if n := svc.store.renewals(); n < 2 {
-					t.Errorf("%d renewals", n)
-				}
-				if len(svc.logs.Lines(t, "leases not renewed")) == 0 {
-					t.Error("nobody was told")
-				}
+				n := svc.store.renewals()
+				assert.Truef(t, n >= 2, "%d renewals", n)
+				assert.True(t, len(svc.logs.Lines(t, "leases not renewed")) != 0, "nobody was told")
 				script.finish()
-				if _, end := readToEnd(t, reply); end.Completed == nil {
-					t.Errorf("%+v", end)
-				}
+				_, end := readToEnd(t, reply)
+				assert.Truef(t, end.Completed != nil, "%+v", end)
 			})
 		})
 	}
@@ -225,20 +202,14 @@ func TestCloseLetsRepliesFinish(t *testing.T) {
 		reply := svc.send(t, Message{Content: "Hello."})
 		closed := svc.closeWithin(t, time.Minute)
 		time.Sleep(10 * time.Second) // of the synthetic clock
-		if len(closed) != 0 {
-			t.Fatal("closed while a reply runs")
-		}
-		if svc.store.renewals() == 0 {
-			t.Error("the lease of a reply that may finish is not renewed")
-		}
+		require.Equal(t, 0, len(closed), "closed while a reply runs")
+		assert.True(t, svc.store.renewals() != 0, "the lease of a reply that may finish is not renewed")
 		script.emit("two.")
 		script.finish()
-		if text, end := readToEnd(t, reply); text != "One two." || end.Completed == nil {
-			t.Errorf("%q, %+v", text, end)
-		}
-		if took := <-closed; took != 10*time.Second {
-			t.Errorf("closed after %s", took)
-		}
+		text, end := readToEnd(t, reply)
+		assert.Truef(t, text == "One two." && end.Completed != nil, "%q, %+v", text, end)
+		took := <-closed
+		assert.Truef(t, took == 10*time.Second, "closed after %s", took)
 	})
 }
 
@@ -258,22 +229,17 @@ func TestCloseInterruptsTheRest(t *testing.T) {
 		replies = append(replies, svc.send(t, Message{Content: "Hello."}))
 		closed := svc.closeWithin(t, 5*time.Second)
 		for _, reply := range replies {
-			if _, end := readToEnd(t, reply); failureCode(end) != fault.Interrupted || !end.Failed.Retryable {
-				t.Errorf("%+v", end)
-			}
+			_, end := readToEnd(t, reply)
+			assert.Truef(t, failureCode(end) == fault.Interrupted && end.Failed.Retryable, "%+v", end)
 		}
-		if took := <-closed; took != 5*time.Second {
-			t.Errorf("closed after %s", took)
-		}
+		took := <-closed
+		assert.Truef(t, took == 5*time.Second, "closed after %s", took)
 		saved := svc.store.savedReplies()
 		for _, reply := range saved {
-			if reply.Status != memory.StatusInterrupted || reply.Metadata.Failure.Code != string(fault.Interrupted) {
-				t.Errorf("%+v", reply)
-			}
+			assert.Truef(t, reply.Status == memory.StatusInterrupted && reply.Metadata.Failure.Code == string(fault.Interrupted),
+				"%+v", reply)
 		}
-		if len(saved) != len(replies) {
-			t.Errorf("%d of %d replies are stored", len(saved), len(replies))
-		}
+		assert.Truef(t, len(saved) == len(replies), "%d of %d replies are stored", len(saved), len(replies))
 	})
 }
 
@@ -286,9 +252,7 @@ func TestClosedServiceRefuses(t *testing.T) {
 		for range 2 { // while it drains, and afterwards
 			_, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
 			wantFault(t, err, fault.ShuttingDown)
-			if len(svc.store.turns) != 1 {
-				t.Error("a turn was stored")
-			}
+			assert.Equal(t, 1, len(svc.store.turns), "a turn was stored")
 			if len(script.steps) == 0 {
 				script.finish()
 			}
@@ -319,17 +283,13 @@ func TestCloseWaitsForATurnThatIsBeingStored(t *testing.T) {
 		}()
 		synctest.Wait()
 		closed := svc.closeWithin(t, time.Minute)
-		if len(closed) != 0 {
-			t.Error("closed before the turn was stored")
-		}
+		assert.Equal(t, 0, len(closed), "closed before the turn was stored")
 		close(stored)
 		<-closed
-		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusComplete {
-			t.Errorf("%+v", saved)
-		}
-		if end := <-heard; end.Completed == nil {
-			t.Errorf("%+v", end)
-		}
+		saved := svc.store.savedReplies()
+		assert.Truef(t, len(saved) == 1 && saved[0].Status == memory.StatusComplete, "%+v", saved)
+		end := <-heard
+		assert.Truef(t, end.Completed != nil, "%+v", end)
 	})
 }
 

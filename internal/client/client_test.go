@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -27,27 +29,21 @@ func TestReach(t *testing.T) {
 	t.Parallel()
 	status := http.StatusServiceUnavailable
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/readyz" {
-			t.Errorf("asked %s", r.URL)
-		}
+		assert.Equalf(t, "/readyz", r.URL.Path, "asked %s", r.URL)
 		w.WriteHeader(status)
 	}))
 	c := New(server.URL, "a token")
 	defer c.Close()
 	for _, status = range []int{http.StatusOK, http.StatusServiceUnavailable} {
-		if err := c.Reach(t.Context()); err != nil {
-			t.Errorf("%d: %v", status, err)
-		}
+		assert.NoErrorf(t, c.Reach(t.Context()), "%d", status)
 	}
 	server.Close()
-	if err := c.Reach(t.Context()); err == nil || !strings.Contains(err.Error(), "no server answers at "+server.URL) {
-		t.Errorf("%v", err)
-	}
+	err := c.Reach(t.Context())
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "no server answers at "+server.URL), "%v", err)
 	nowhere := New("://", "a token")
 	defer nowhere.Close()
-	if err := nowhere.Reach(t.Context()); err == nil || !strings.Contains(err.Error(), "address of the server") {
-		t.Errorf("%v", err)
-	}
+	err = nowhere.Reach(t.Context())
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "address of the server"), "%v", err)
 }
 
 func TestCallTellsWhatWentWrong(t *testing.T) {
@@ -66,21 +62,17 @@ func TestCallTellsWhatWentWrong(t *testing.T) {
 		writes(http.StatusBadGateway, "<html>"), writes(http.StatusOK, "<html>"), cut, writes(http.StatusOK, `{"title": 7}`))
 	for _, want := range []string{"Wrong. (422 validation_failed); title is too long", "no answer of Throughline's. (502 unknown)",
 		"is this a Throughline server?", "the answer broke off", "cannot unmarshal"} {
-		if _, err := c.Chat(t.Context(), uuid.New()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, not %s", err, want)
-		}
+		_, err := c.Chat(t.Context(), uuid.New())
+		assert.Truef(t, err != nil && strings.Contains(err.Error(), want), "%v, not %s", err, want)
 	}
-	if _, err := c.Change(t.Context(), uuid.New(), map[string]any{"title": func() {}}); err == nil || !strings.Contains(err.Error(), "encode the request") {
-		t.Errorf("%v", err)
-	}
+	_, err := c.Change(t.Context(), uuid.New(), map[string]any{"title": func() {}})
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "encode the request"), "%v", err)
 }
 
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]time.Duration{"3": 3 * time.Second, "0": 0, "": time.Second, "-1": time.Second, "soon": time.Second} {
-		if got := retryAfter(header); got != want {
-			t.Errorf("%q: %s, want %s", header, got, want)
-		}
+		assert.Equalf(t, want, retryAfter(header), "%q", header)
 	}
 }
 
@@ -94,9 +86,8 @@ func TestImport(t *testing.T) {
 	var seen []transfer.Progress
 	hear := func(far transfer.Progress) { seen = append(seen, far) }
 	answer, err := c.Import(t.Context(), strings.NewReader("the file"), hear)
-	if err != nil || string(answer) != `{"imported":2}` || len(seen) != 1 || seen[0].Chats != 2 {
-		t.Errorf("%s, %+v, %v", answer, seen, err)
-	}
+	assert.Truef(t, err == nil && string(answer) == `{"imported":2}` && len(seen) == 1 && seen[0].Chats == 2,
+		"%s, %+v, %v", answer, seen, err)
 	if sent, _ := io.ReadAll(c.requests()[0].Body); string(sent) != "the file" {
 		t.Errorf("sent %q", sent)
 	}
@@ -116,9 +107,8 @@ func TestExportThatBreaksOff(t *testing.T) {
 		_, _ = io.WriteString(w, "half")
 	})
 	var out strings.Builder
-	if err := c.Export(t.Context(), uuid.New(), "jsonl", &out); err == nil || !strings.Contains(err.Error(), "broke off") {
-		t.Errorf("%q, %v", out.String(), err)
-	}
+	err := c.Export(t.Context(), uuid.New(), "jsonl", &out)
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "broke off"), "%q, %v", out.String(), err)
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -156,9 +146,7 @@ func serve(t *testing.T, answers ...http.HandlerFunc) *standIn {
 func serveReached(t *testing.T, answers ...http.HandlerFunc) *standIn {
 	t.Helper()
 	a := serve(t, answers...)
-	if err := a.Reach(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Reach(t.Context()))
 	return a
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var allFields = cmp.AllowUnexported(event{})
@@ -57,9 +59,8 @@ func TestEvents(t *testing.T) {
 				"single": iotest.OneByteReader(strings.NewReader(test.stream)),
 			} {
 				got, err := readAll(reader)
-				if diff := cmp.Diff(test.want, got, allFields); diff != "" || err != nil {
-					t.Errorf("%s: error %v (-want +got)\n%s", how, err, diff)
-				}
+				diff := cmp.Diff(test.want, got, allFields)
+				assert.Truef(t, diff == "" && err == nil, "%s: error %v (-want +got)\n%s", how, err, diff)
 			}
 		})
 	}
@@ -72,9 +73,8 @@ func TestEventsDoesNotWaitAfterCR(t *testing.T) {
 	defer reader.Close()
 	events := newEvents(reader)
 	go func() { _, _ = writer.Write([]byte("data: 1\r\r")) }()
-	if e, err := events.next(); err != nil || e.data != "1" {
-		t.Errorf("got %+v, %v", e, err)
-	}
+	e, err := events.next()
+	assert.Truef(t, err == nil && e.data == "1", "got %+v, %v", e, err)
 }
 
 func TestEventsRefusesEndlessEvents(t *testing.T) {
@@ -85,9 +85,8 @@ func TestEventsRefusesEndlessEvents(t *testing.T) {
 	} {
 		events := newEvents(stream)
 		events.limit = 10_000
-		if _, err := events.next(); !errors.Is(err, errEventTooLarge) {
-			t.Errorf("%s: error %v", name, err)
-		}
+		_, err := events.next()
+		assert.ErrorIsf(t, err, errEventTooLarge, "%s: error %v", name, err)
 	}
 }
 
@@ -107,20 +106,13 @@ func FuzzEvents(f *testing.F) {
 	f.Add("\uFEFFdata\n\ndata:\n\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		whole, err := readAll(strings.NewReader(stream))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		split, err := readAll(iotest.OneByteReader(strings.NewReader(stream)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(whole, split, allFields); diff != "" {
-			t.Errorf("the same bytes in other pieces are other events\n%s", diff)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, "", cmp.Diff(whole, split, allFields), "the same bytes in other pieces are other events\n")
 		for _, e := range whole {
-			if strings.ContainsAny(e.name+e.id, "\r\n") || strings.Contains(e.data, "\r") {
-				t.Errorf("a line end within %+v", e)
-			}
+			assert.Truef(t, !strings.ContainsAny(e.name+e.id, "\r\n") && !strings.Contains(e.data, "\r"),
+				"a line end within %+v", e)
 		}
 	})
 }

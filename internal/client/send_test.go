@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/streaming"
@@ -48,23 +50,16 @@ func TestSendTriesAgain(t *testing.T) {
 			c := serveReached(t, test.first, replies(greeting, -1))
 			var h heard
 			reply, err := c.Send(t.Context(), inTheChat, h.listener())
-			if err != nil || h.text.String() != greeting || reply.End.Completed == nil || reply.Started.ChatID != inTheChat.ChatID {
-				t.Errorf("%q, %+v, %v", h.text.String(), reply, err)
-			}
-			if diff := cmp.Diff([]time.Duration{test.pause}, c.pauses); diff != "" || len(h.reasons) != 1 {
-				t.Errorf("told of %v; pauses (-want +got)\n%s", h.reasons, diff)
-			}
+			assert.Truef(t, err == nil && h.text.String() == greeting && reply.End.Completed != nil && reply.Started.ChatID == inTheChat.ChatID,
+				"%q, %+v, %v", h.text.String(), reply, err)
+			diff := cmp.Diff([]time.Duration{test.pause}, c.pauses)
+			assert.Truef(t, diff == "" && len(h.reasons) == 1, "told of %v; pauses (-want +got)\n%s", h.reasons, diff)
 			asked := c.requests()
-			if len(asked) != 2 {
-				t.Fatalf("asked %d times", len(asked))
-			}
-			if first, second := sent(t, asked[0]), sent(t, asked[1]); first != second || first.ClientMessageID == uuid.Nil || first.ModelVariant != "arco" ||
-				first.Content != "Hello." {
-				t.Errorf("sent %+v, then %+v", first, second)
-			}
-			if got := asked[1].Header.Get("Last-Event-ID"); got != test.from {
-				t.Errorf("from %q", got)
-			}
+			require.Truef(t, len(asked) == 2, "asked %d times", len(asked))
+			first, second := sent(t, asked[0]), sent(t, asked[1])
+			assert.Truef(t, first == second && first.ClientMessageID != uuid.Nil && first.ModelVariant == "arco" && first.Content == "Hello.",
+				"sent %+v, then %+v", first, second)
+			assert.Equal(t, test.from, asked[1].Header.Get("Last-Event-ID"), "from")
 		})
 	}
 }
@@ -80,13 +75,10 @@ type sentMessage struct {
 
 func sent(t *testing.T, request *http.Request) sentMessage {
 	t.Helper()
-	if request.Header.Get("Authorization") != "Bearer a token" || request.Header.Get("Accept") != "text/event-stream" {
-		t.Errorf("headers %v", request.Header)
-	}
+	assert.Truef(t, request.Header.Get("Authorization") == "Bearer a token" && request.Header.Get("Accept") == "text/event-stream",
+		"headers %v", request.Header)
 	message := sentMessage{Path: request.URL.Path}
-	if err := json.NewDecoder(request.Body).Decode(&message); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, json.NewDecoder(request.Body).Decode(&message))
 	return message
 }
 
@@ -96,17 +88,15 @@ func TestSendStartsAChatOrGoesOn(t *testing.T) {
 	given := uuid.New()
 	for _, message := range []Message{{Content: "Hello."}, {ChatID: inTheChat.ChatID, Content: "Hello.", ClientMessageID: given}} {
 		begun := 0
-		if _, err := c.Send(t.Context(), message, Listener{Started: func(streaming.Started) { begun++ }}); err != nil || begun != 1 {
-			t.Errorf("begun %d times, %v", begun, err)
-		}
+		_, err := c.Send(t.Context(), message, Listener{Started: func(streaming.Started) { begun++ }})
+		assert.Truef(t, err == nil && begun == 1, "begun %d times, %v", begun, err)
 	}
 	asked := c.requests()
-	if first := sent(t, asked[0]); first.Path != "/v1/message/first" || first.ChatID != uuid.Nil {
-		t.Errorf("%+v", first)
-	}
-	if second := sent(t, asked[1]); second.Path != "/v1/message" || second.ChatID != inTheChat.ChatID || second.ClientMessageID != given {
-		t.Errorf("%+v", second)
-	}
+	first := sent(t, asked[0])
+	assert.Truef(t, first.Path == "/v1/message/first" && first.ChatID == uuid.Nil, "%+v", first)
+	second := sent(t, asked[1])
+	assert.Truef(t, second.Path == "/v1/message" && second.ChatID == inTheChat.ChatID && second.ClientMessageID == given,
+		"%+v", second)
 }
 
 func TestSendGivesUp(t *testing.T) {
@@ -128,12 +118,10 @@ func TestSendGivesUp(t *testing.T) {
 			t.Parallel()
 			c := serveReached(t, test.answer)
 			_, err := c.Send(t.Context(), inTheChat, Listener{})
-			if err == nil || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("error %v, want one that says %q", err, test.says)
-			}
-			if tries := len(c.requests()); tries != test.tries {
-				t.Errorf("%d tries, want %d", tries, test.tries)
-			}
+			assert.Truef(t, err != nil && strings.Contains(err.Error(), test.says),
+				"error %v, want one that says %q", err, test.says)
+			tries := len(c.requests())
+			assert.Truef(t, tries == test.tries, "%d tries, want %d", tries, test.tries)
 		})
 	}
 }
@@ -162,12 +150,10 @@ func TestSendRefusesABrokenStream(t *testing.T) {
 			c := serveReached(t, streams(test.stream))
 			var h heard
 			_, err := c.Send(t.Context(), inTheChat, h.listener())
-			if err == nil || !strings.Contains(err.Error(), "the stream breaks the contract: ") || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("error %v, want one that says %q", err, test.says)
-			}
-			if tries := len(c.requests()); tries != 1 || h.text.String() != test.heard {
-				t.Errorf("%d tries, heard %q", tries, h.text.String())
-			}
+			assert.Truef(t, err != nil && strings.Contains(err.Error(), "the stream breaks the contract: ") && strings.Contains(err.Error(), test.says),
+				"error %v, want one that says %q", err, test.says)
+			tries := len(c.requests())
+			assert.Truef(t, tries == 1 && h.text.String() == test.heard, "%d tries, heard %q", tries, h.text.String())
 		})
 	}
 }
@@ -175,9 +161,8 @@ func TestSendRefusesABrokenStream(t *testing.T) {
 func TestSendRefusesAnotherReply(t *testing.T) {
 	t.Parallel()
 	c := serve(t, streams(started(0)), streams(strings.ReplaceAll(started(0), replyID, uuid.NewString())))
-	if _, err := c.Send(t.Context(), inTheChat, Listener{}); err == nil || !strings.Contains(err.Error(), "answered by another reply") {
-		t.Errorf("%v", err)
-	}
+	_, err := c.Send(t.Context(), inTheChat, Listener{})
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "answered by another reply"), "%v", err)
 }
 
 func TestSendEndings(t *testing.T) {
@@ -200,9 +185,8 @@ func TestSendEndings(t *testing.T) {
 			if test.code != "" && !IsCode(err, test.code) || test.code == "" && (err != nil || reply.End.Failed == nil || reply.End.Failed.Code != test.failed) {
 				t.Errorf("%+v, %v", reply, err)
 			}
-			if test.failed != "" && reply.Started.ChatID != uuid.MustParse(chatID) {
-				t.Errorf("of the chat %s", reply.Started.ChatID)
-			}
+			assert.Truef(t, test.failed == "" || reply.Started.ChatID == uuid.MustParse(chatID),
+				"of the chat %s", reply.Started.ChatID)
 			if len(c.requests()) != 1 {
 				t.Errorf("asked %d times", len(c.requests()))
 			}
@@ -217,22 +201,18 @@ func TestSendHeardMoreThanWasKept(t *testing.T) {
 		streams(started(4)+"event: message.failed\ndata: {\"code\":\"interrupted\",\"content_length\":4}\nid: "+replyID+":end\n\n"))
 	var h heard
 	reply, err := c.Send(t.Context(), inTheChat, h.listener())
-	if err != nil || reply.End.Failed == nil || reply.End.Failed.Code != "interrupted" || h.text.String() != "more than" {
-		t.Errorf("%q, %+v, %v", h.text.String(), reply, err)
-	}
+	assert.Truef(t, err == nil && reply.End.Failed != nil && reply.End.Failed.Code == "interrupted" && h.text.String() == "more than",
+		"%q, %+v, %v", h.text.String(), reply, err)
 }
 
 func TestPausesGrowWhileTheServerIsGone(t *testing.T) {
 	t.Parallel()
 	c := serveReached(t, resets)
 	_, err := c.Send(t.Context(), inTheChat, Listener{})
-	if _, gone := errors.AsType[*unreachable](err); !gone || len(c.pauses) != maxBreaks-1 {
-		t.Fatalf("%v after %v", err, c.pauses)
-	}
+	_, gone := errors.AsType[*unreachable](err)
+	require.Truef(t, gone && len(c.pauses) == maxBreaks-1, "%v after %v", err, c.pauses)
 	for n, pause := range c.pauses[1:] {
-		if pause <= c.pauses[n] {
-			t.Errorf("pauses %v", c.pauses)
-		}
+		assert.Truef(t, pause > c.pauses[n], "pauses %v", c.pauses)
 	}
 }
 
@@ -246,9 +226,9 @@ func TestSendIsPatientWithAConnectionThatBreaksOften(t *testing.T) {
 	}
 	c := serve(t, append(cuts, replies(text, -1))...)
 	var h heard
-	if _, err := c.Send(t.Context(), inTheChat, h.listener()); err != nil || h.text.String() != text || len(c.pauses) != 2*maxBreaks {
-		t.Errorf("%q, pauses %v, %v", h.text.String(), c.pauses, err)
-	}
+	_, err := c.Send(t.Context(), inTheChat, h.listener())
+	assert.Truef(t, err == nil && h.text.String() == text && len(c.pauses) == 2*maxBreaks,
+		"%q, pauses %v, %v", h.text.String(), c.pauses, err)
 }
 
 // A connection on which not even a ping comes is as good as none.
@@ -264,12 +244,10 @@ func TestSendHangsUpOnSilence(t *testing.T) {
 	c := serve(t, silent, replies(greeting, -1))
 	c.silence = 100 * time.Millisecond
 	var h heard
-	if _, err := c.Send(t.Context(), inTheChat, h.listener()); err != nil || h.text.String() != greeting {
-		t.Errorf("%q, %v", h.text.String(), err)
-	}
-	if len(h.reasons) == 0 || !errors.Is(h.reasons[0], errCut) || !errors.Is(h.reasons[0], errSilent) {
-		t.Errorf("told of %v", h.reasons)
-	}
+	_, err := c.Send(t.Context(), inTheChat, h.listener())
+	assert.Truef(t, err == nil && h.text.String() == greeting, "%q, %v", h.text.String(), err)
+	assert.Truef(t, len(h.reasons) != 0 && errors.Is(h.reasons[0], errCut) && errors.Is(h.reasons[0], errSilent),
+		"told of %v", h.reasons)
 	<-hungUp
 }
 
@@ -280,9 +258,8 @@ func TestWhatIsReadEndsTheSilence(t *testing.T) {
 	silence := time.AfterFunc(time.Hour, func() {})
 	silence.Stop()
 	go func() { _, _ = writer.Write([]byte(":")) }()
-	if n, err := (&watched{in: reader, most: time.Hour, silence: silence}).Read(make([]byte, 9)); n != 1 || err != nil || !silence.Stop() {
-		t.Errorf("%d, %v, or nobody counts from here", n, err)
-	}
+	n, err := (&watched{in: reader, most: time.Hour, silence: silence}).Read(make([]byte, 9))
+	assert.Truef(t, n == 1 && err == nil && silence.Stop(), "%d, %v, or nobody counts from here", n, err)
 }
 
 func TestSendToNobody(t *testing.T) {
@@ -292,9 +269,8 @@ func TestSendToNobody(t *testing.T) {
 	c := New(server.URL, "a token")
 	defer c.Close()
 	tell := Listener{Waiting: func(reason error, _ time.Duration) { t.Errorf("waiting for %v", reason) }}
-	if _, err := c.Send(t.Context(), inTheChat, tell); err == nil || !strings.Contains(err.Error(), "no server answers at "+server.URL) {
-		t.Errorf("%v", err)
-	}
+	_, err := c.Send(t.Context(), inTheChat, tell)
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "no server answers at "+server.URL), "%v", err)
 }
 
 // When the context ends, nothing is tried again: before, in the middle of a reply and in a pause.

@@ -8,6 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 )
 
@@ -46,26 +47,21 @@ func TestValuesThatAreWrongTogether(t *testing.T) {
 		{"inline with a version", environment{"SUMMARY_PROMPT_MODE": "inline", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, false, ""},
 	} {
 		_, err := Parse(c.set.lookup, c.dev)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		assert.Truef(t, (c.want != "" || err == nil) && (c.want == "" || (err != nil && strings.HasPrefix(err.Error(), c.want))),
+			"%s: %v", c.name, err)
 	}
 }
 
 func TestValuesThatStandForOthers(t *testing.T) {
 	t.Parallel()
 	c := parse(t, environment{"DATABASE_URL": "postgres://a/b", "SUPABASE_URL": "https://abc.supabase.co//"}, false)
-	if c.DatabaseDirectURL != "postgres://a/b" || c.SupabaseURL != "https://abc.supabase.co" {
-		t.Errorf("direct %q, project %q", c.DatabaseDirectURL, c.SupabaseURL)
-	}
+	assert.Truef(t, c.DatabaseDirectURL == "postgres://a/b" && c.SupabaseURL == "https://abc.supabase.co",
+		"direct %q, project %q", c.DatabaseDirectURL, c.SupabaseURL)
 	c = parse(t, environment{"DATABASE_URL": "postgres://a/b", "DATABASE_DIRECT_URL": "postgres://c/d"}, false)
-	if c.DatabaseURL != "postgres://a/b" || c.DatabaseDirectURL != "postgres://c/d" {
-		t.Errorf("%q, %q", c.DatabaseURL, c.DatabaseDirectURL)
-	}
+	assert.Truef(t, c.DatabaseURL == "postgres://a/b" && c.DatabaseDirectURL == "postgres://c/d",
+		"%q, %q", c.DatabaseURL, c.DatabaseDirectURL)
 	c = parse(t, environment{"SUPABASE_SERVICE_ROLE_KEY": "old", "SUPABASE_SECRET_KEY": "new"}, false)
-	if c.SupabaseSecretKey != "new" {
-		t.Errorf("key %q", c.SupabaseSecretKey)
-	}
+	assert.Equal(t, "new", c.SupabaseSecretKey, "key")
 }
 
 // Any positive numbers are accepted, and a prompt and a fold can be planned with them.
@@ -118,9 +114,8 @@ func TestRequired(t *testing.T) {
 	} {
 		parsed := parse(t, c.set, false)
 		err := c.require(&parsed)
-		if c.names == "" && err != nil || c.names != "" && (err == nil || !strings.Contains(err.Error(), c.names)) {
-			t.Errorf("%v: %v", c.set, err)
-		}
+		assert.Truef(t, (c.names != "" || err == nil) && (c.names == "" || (err != nil && strings.Contains(err.Error(), c.names))),
+			"%v: %v", c.set, err)
 	}
 }
 
@@ -154,8 +149,7 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 			c.set["LONG_TERM_MEMORY"] = "false" // memories have vectors without recall
 		}
 		warnings := parse(t, c.set, false).Warnings
-		if c.want == "" && len(warnings) > 0 || c.want != "" && (len(warnings) != 1 || !strings.HasPrefix(warnings[0], c.want)) {
-			t.Errorf("%v: %q", c.set, warnings)
-		}
+		assert.Truef(t, (c.want != "" || len(warnings) <= 0) && (c.want == "" || (len(warnings) == 1 && strings.HasPrefix(warnings[0], c.want))),
+			"%v: %q", c.set, warnings)
 	}
 }

@@ -341,7 +341,7 @@ func void[Group comparable](r *reader, read func(*reader) Group, switched, cause
 
 // RequireDatabase fails without DATABASE_URL, which only dev does not need.
 func (c *Config) RequireDatabase() error {
-	return require(c.DatabaseURL != "", "DATABASE_URL is required: a Postgres connection string, such as postgres://user:password@host:5432/postgres")
+	return needs(c.DatabaseURL != "", "DATABASE_URL is required: a Postgres connection string, such as postgres://user:password@host:5432/postgres")
 }
 
 // HasModel reports whether a model is configured: by a key, or by the address of a server that needs none.
@@ -349,17 +349,17 @@ func (c *Config) HasModel() bool { return c.OpenAIAPIKey != "" || c.OpenAIBaseUR
 
 // RequireModel fails without a model, which only dev does not need.
 func (c *Config) RequireModel() error {
-	return require(c.HasModel(), "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API; or OPENAI_BASE_URL alone for one "+
+	return needs(c.HasModel(), "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API; or OPENAI_BASE_URL alone for one "+
 		"that needs no key")
 }
 
 // RequireVerifier fails if no token could ever be accepted.
 func (c *Config) RequireVerifier() error {
-	return require(c.SupabaseURL != "" || c.SupabaseJWTSecret != "", "SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can "+
+	return needs(c.SupabaseURL != "" || c.SupabaseJWTSecret != "", "SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can "+
 		"be verified")
 }
 
-func require(ok bool, problem string) error {
+func needs(ok bool, problem string) error {
 	if ok {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/joho/godotenv"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
@@ -37,9 +39,7 @@ func (e environment) with(name, value string) environment {
 func parse(t *testing.T, e environment, dev bool) Config {
 	t.Helper()
 	c, err := Parse(e.lookup, dev)
-	if err != nil {
-		t.Fatalf("%v: %v", e, err)
-	}
+	require.NoErrorf(t, err, "%v", e)
 	return c
 }
 
@@ -48,12 +48,8 @@ func problems(t *testing.T, e environment) []string {
 	t.Helper()
 	_, err := Parse(e.lookup, false)
 	wrong, ok := errors.AsType[*Error](err)
-	if !ok {
-		t.Fatalf("%v: got %v, want an *Error", e, err)
-	}
-	if err.Error() != strings.Join(wrong.Problems, "; ") {
-		t.Errorf("the error reads %q", err)
-	}
+	require.Truef(t, ok, "%v: got %v, want an *Error", e, err)
+	assert.Equalf(t, strings.Join(wrong.Problems, "; "), err.Error(), "the error reads %q", err)
 	return wrong.Problems
 }
 
@@ -61,41 +57,32 @@ func problems(t *testing.T, e environment) []string {
 func lookedUp(t *testing.T) []string {
 	t.Helper()
 	seen := map[string]bool{}
-	if _, err := Parse(func(name string) (string, bool) { seen[name] = true; return "", false }, false); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Parse(func(name string) (string, bool) { seen[name] = true; return "", false }, false)
+	require.NoError(t, err)
 	return slices.Sorted(maps.Keys(seen))
 }
 
 func TestEnvExample(t *testing.T) {
 	t.Parallel()
 	example, err := godotenv.Read("../../.env.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(lookedUp(t), slices.Sorted(maps.Keys(example))); diff != "" {
-		t.Errorf("variables that are read (-) and listed (+):\n%s", diff)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "", cmp.Diff(lookedUp(t), slices.Sorted(maps.Keys(example))),
+		"variables that are read (-) and listed (+):\n")
 	var tested []string
 	for _, v := range variables(t) { // the example shows each default that is a single value
 		tested = append(tested, v.name)
 		_, list := v.fallback.([]string)
 		_, files := v.fallback.(map[string]string)
 		oneValue := !list && !files && v.fallback != "" && v.name != "MAIN_INSTRUCTIONS_FILE" // that one's is a long text
-		if example[v.name] == "" && oneValue && v.inDev == nil || example[v.name] != "" && !oneValue {
-			t.Errorf("%s=%s, the default is %v", v.name, example[v.name], v.fallback)
-		}
+		assert.Truef(t, (example[v.name] != "" || !oneValue || v.inDev != nil) && (example[v.name] == "" || oneValue),
+			"%s=%s, the default is %v", v.name, example[v.name], v.fallback)
 	}
 	slices.Sort(tested)
-	if diff := cmp.Diff(lookedUp(t), tested); diff != "" {
-		t.Errorf("variables that are read (-) and tested (+):\n%s", diff)
-	}
+	assert.Equal(t, "", cmp.Diff(lookedUp(t), tested), "variables that are read (-) and tested (+):\n")
 	for name, value := range example {
 		written := parse(t, environment{name: value}, false)
 		written.HTTPAddrSet = false // that it is written there is what tells a worker to listen
-		if diff := cmp.Diff(parse(t, nil, false), written); diff != "" {
-			t.Errorf("%s=%s is not the default: %s", name, value, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(parse(t, nil, false), written), "%s=%s is not the default", name, value)
 	}
 }
 
@@ -104,39 +91,32 @@ func enter(t *testing.T, env string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if env != "" {
-		if err := os.WriteFile(".env", []byte(env), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(".env", []byte(env), 0o600))
 	}
 	for _, name := range lookedUp(t) {
 		t.Setenv(name, "") // restores what was there
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Unsetenv(name))
 	}
 }
 
 func TestLoad(t *testing.T) {
 	t.Run("without .env", func(t *testing.T) {
 		enter(t, "")
-		if c, err := Load(false); err != nil || c.HTTPAddr != "127.0.0.1:8080" {
-			t.Errorf("%q, %v", c.HTTPAddr, err)
-		}
+		c, err := Load(false)
+		assert.Truef(t, err == nil && c.HTTPAddr == "127.0.0.1:8080", "%q, %v", c.HTTPAddr, err)
 	})
 	t.Run(".env never overrides", func(t *testing.T) {
 		enter(t, "HTTP_ADDR=:1111\nOPENAI_API_KEY='from the file'\n# WORKER_CONCURRENCY=3\n")
 		t.Setenv("HTTP_ADDR", ":2222")
 		c, err := Load(false)
-		if err != nil || c.HTTPAddr != ":2222" || c.OpenAIAPIKey != "from the file" || c.WorkerConcurrency != 10 {
-			t.Errorf("%q, %q, %d, %v", c.HTTPAddr, c.OpenAIAPIKey, c.WorkerConcurrency, err)
-		}
+		assert.Truef(t, err == nil && c.HTTPAddr == ":2222" && c.OpenAIAPIKey == "from the file" && c.WorkerConcurrency == 10,
+			"%q, %q, %d, %v", c.HTTPAddr, c.OpenAIAPIKey, c.WorkerConcurrency, err)
 	})
 	t.Run("a wrong value in .env", func(t *testing.T) {
 		enter(t, "LOG_LEVEL=hunter2\n")
 		_, err := Load(false)
-		if err == nil || !strings.HasPrefix(err.Error(), "LOG_LEVEL ") || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%v", err)
-		}
+		assert.Truef(t, err != nil && strings.HasPrefix(err.Error(), "LOG_LEVEL ") && !strings.Contains(err.Error(), "hunter2"),
+			"%v", err)
 	})
 }
 
@@ -151,9 +131,9 @@ func TestLoadOfABrokenFileQuotesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enter(t, contents)
 			_, err := Load(false)
-			if _, ours := errors.AsType[*Error](err); !ours || !strings.Contains(err.Error(), ".env") || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("%v", err)
-			}
+			_, ours := errors.AsType[*Error](err)
+			assert.Truef(t, ours && strings.Contains(err.Error(), ".env") && !strings.Contains(err.Error(), "hunter2"),
+				"%v", err)
 		})
 	}
 }
@@ -161,12 +141,9 @@ func TestLoadOfABrokenFileQuotesNothing(t *testing.T) {
 //nolint:paralleltest // the environment and the current directory belong to the process
 func TestLoadOfADirectoryInPlaceOfTheFile(t *testing.T) {
 	enter(t, "")
-	if err := os.Mkdir(".env", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Load(false); err == nil || !strings.Contains(err.Error(), ".env") {
-		t.Errorf("%v", err)
-	}
+	require.NoError(t, os.Mkdir(".env", 0o700))
+	_, err := Load(false)
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), ".env"), "%v", err)
 }
 
 // Whatever a variable holds, Parse returns a Config or a list of problems. Problems name variables and repeat no value,
@@ -195,8 +172,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		wrong, ok := errors.AsType[*Error](err)
-		if !ok || len(wrong.Problems) == 0 || strings.Contains(err.Error(), mark) {
-			t.Fatalf("%s=%q: %v", name, value, err)
-		}
+		require.Truef(t, ok && len(wrong.Problems) != 0 && !strings.Contains(err.Error(), mark),
+			"%s=%q: %v", name, value, err)
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // accepted is a text and the value that it is parsed to.
@@ -98,17 +100,11 @@ func connection(name string, field func(Config) any) variable {
 func variables(t *testing.T) []variable {
 	t.Helper()
 	instructions := filepath.Join(t.TempDir(), "instructions.md")
-	if err := os.WriteFile(instructions, []byte("Speak plainly.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(instructions, []byte("Speak plainly.\n"), 0o600))
 	blank := filepath.Join(t.TempDir(), "blank.md")
-	if err := os.WriteFile(blank, []byte(" \n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(blank, []byte(" \n"), 0o600))
 	own := t.TempDir()
-	if err := os.WriteFile(filepath.Join(own, "extract.md"), []byte("Keep little.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(own, "extract.md"), []byte("Keep little.\n"), 0o600))
 	file := func(name, fallback string, field func(Config) any) variable {
 		return variable{name: name, field: field, fallback: fallback, good: []accepted{{instructions, "Speak plainly.\n"}},
 			bad: []string{"/nowhere/hunter2.md", blank, filepath.Dir(blank), "You are hunter2, a helpful assistant. " + strings.Repeat("Be kind. ", 100)}}
@@ -222,12 +218,8 @@ func TestDefaults(t *testing.T) {
 	for _, v := range variables(t) {
 		wantInDev := cmp.Or(v.inDev, v.fallback)
 		for _, blank := range []environment{nil, environment{}.with(v.name, ""), environment{}.with(v.name, " \t")} {
-			if diff := gocmp.Diff(v.fallback, v.field(parse(t, blank, false))); diff != "" {
-				t.Errorf("%s with %q: %s", v.name, blank, diff)
-			}
-			if diff := gocmp.Diff(wantInDev, v.field(parse(t, blank, true))); diff != "" {
-				t.Errorf("%s in dev with %q: %s", v.name, blank, diff)
-			}
+			assert.Equalf(t, "", gocmp.Diff(v.fallback, v.field(parse(t, blank, false))), "%s with %q", v.name, blank)
+			assert.Equalf(t, "", gocmp.Diff(wantInDev, v.field(parse(t, blank, true))), "%s in dev with %q", v.name, blank)
 		}
 	}
 }
@@ -237,9 +229,8 @@ func TestGoodValues(t *testing.T) {
 	for _, v := range variables(t) {
 		for _, good := range v.good {
 			for _, dev := range []bool{false, true} {
-				if diff := gocmp.Diff(good.want, v.field(parse(t, v.beside.with(v.name, good.value), dev))); diff != "" {
-					t.Errorf("%s=%q in dev %v: %s", v.name, good.value, dev, diff)
-				}
+				assert.Equalf(t, "", gocmp.Diff(good.want, v.field(parse(t, v.beside.with(v.name, good.value), dev))),
+					"%s=%q in dev %v", v.name, good.value, dev)
 			}
 		}
 	}
@@ -259,9 +250,7 @@ func TestBadValues(t *testing.T) {
 			if len(bad) > 4 && strings.Contains(said, bad) || strings.Contains(said, "hunter2") {
 				t.Errorf("%s: the value is repeated in %q", v.name, found[0])
 			}
-			if strings.ContainsAny(said, "\r\n") {
-				t.Errorf("%s: more than one line: %q", v.name, said)
-			}
+			assert.Falsef(t, strings.ContainsAny(said, "\r\n"), "%s: more than one line: %q", v.name, said)
 		}
 	}
 }
@@ -269,9 +258,7 @@ func TestBadValues(t *testing.T) {
 func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	found := problems(t, environment{"HTTP_ADDR": "nowhere", "MEMORY_K_RAW_TURNS": "none", "LOG_LEVEL": "loud"})
-	if len(found) != 3 {
-		t.Errorf("%q", found)
-	}
+	assert.Equalf(t, 3, len(found), "%q", found)
 }
 
 // A field that no variable sets would be dead.

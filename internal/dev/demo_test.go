@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/dev/demo"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -14,17 +17,14 @@ func TestDemoPlays(t *testing.T) {
 	t.Parallel()
 	c := runForDemo(t, "MEMORY_CHUNK_SUMMARIZE_THRESHOLD", "1000")
 	var out strings.Builder
-	if err := demo.Run(t.Context(), demo.Options{Client: c, Turns: 20, Out: &out}); err != nil {
-		t.Fatalf("%v after %s", err, out.String())
-	}
+	err := demo.Run(t.Context(), demo.Options{Client: c, Turns: 20, Out: &out})
+	require.Truef(t, err == nil, "%v after %s", err, out.String())
 	for _, want := range []string{
 		"20 of 20: brief v", "\nBRIEF  ", "fold: messages 1 to ", "\nTOKEN BILL  20 turns", "No turn was left out", "\nRECALL  ",
 		" memories added)", `"The user's name is Rosa Lindqvist."`, `"The user lives in Freiburg."`, `dog is called Bruno."`, `"The user plays the cello."`,
 		`"The user is allergic to walnuts."`, `forget "walnuts": 1 forgotten`, "\nTOPICS  ", "imported ",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in what the demo prints:\n%s", want, out.String())
-		}
+		assert.Containsf(t, out.String(), want, "%q is not in what the demo prints:\n%s", want, out.String())
 	}
 }
 
@@ -41,9 +41,8 @@ func TestDemoPlaysAFile(t *testing.T) {
 		if err != nil {
 			out.WriteString(err.Error())
 		}
-		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "MEMORIES") {
-			t.Errorf("%s: %s", file, out.String())
-		}
+		assert.Truef(t, strings.Contains(out.String(), want) && !strings.Contains(out.String(), "MEMORIES"),
+			"%s: %s", file, out.String())
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -29,9 +32,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 func configured(t *testing.T, set map[string]string) config.Config {
 	t.Helper()
 	c, err := config.Parse(func(name string) (string, bool) { value, ok := set[name]; return value, ok }, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -51,17 +52,13 @@ func runDev(t *testing.T, set map[string]string) string {
 	}()
 	t.Cleanup(func() {
 		stop()
-		if err := testkit.Receive(t, "dev ends", ended); err != nil {
-			t.Errorf("dev: %v", err)
-		}
+		assert.NoError(t, testkit.Receive(t, "dev ends", ended), "dev")
 	})
 	printed, chunk := "", make([]byte, 4096)
 	for !strings.Contains(printed, "Or talk to it") {
 		n, err := read.Read(chunk)
 		printed += string(chunk[:n])
-		if err != nil {
-			t.Fatalf("dev ended: %s", printed)
-		}
+		require.NoErrorf(t, err, "dev ended: %s", printed)
 	}
 	go func() { _, _ = io.Copy(io.Discard, read) }()
 	return printed
@@ -71,9 +68,8 @@ func runDev(t *testing.T, set map[string]string) string {
 func TestFirstLinesToPaste(t *testing.T) {
 	t.Parallel()
 	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": "127.0.0.1:0"})
-	if strings.Contains(printed, "Phone") || strings.Contains(printed, "Anybody") || !strings.Contains(printed, "offline: it knows nothing") {
-		t.Errorf("printed: %s", printed)
-	}
+	assert.Truef(t, !strings.Contains(printed, "Phone") && !strings.Contains(printed, "Anybody") && strings.Contains(printed, "offline: it knows nothing"),
+		"printed: %s", printed)
 	_, link, _ := strings.Cut(printed, "/app/#token=")
 	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
 	if link, _, _ = strings.Cut(link, "\n"); link == "" || !strings.Contains(paste, "export TOKEN="+link+"\n") {
@@ -81,9 +77,7 @@ func TestFirstLinesToPaste(t *testing.T) {
 	}
 	first, rest, _ := strings.Cut(paste, "Then see")
 	text, chatID := pasted(t, first)
-	if !strings.Contains(text, "never know when to come in") {
-		t.Errorf("the first answer: %s", text)
-	}
+	assert.Containsf(t, text, "never know when to come in", "the first answer: %s", text)
 	_, second, _ := strings.Cut(rest, "\n")
 	second, third, _ := strings.Cut(second, "What you tell")
 	export, _, _ := strings.Cut(first, "curl")
@@ -113,9 +107,7 @@ func shell(t *testing.T, lines string) string {
 	cmd := exec.Command("sh", "-c", lines)
 	cmd.Env = append(os.Environ(), "no_proxy=127.0.0.1")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, lines)
-	}
+	require.Truef(t, err == nil, "%v: %s", err, lines)
 	return string(out)
 }
 
@@ -141,17 +133,12 @@ func TestAddressForAPhone(t *testing.T) {
 	_, phone, _ := strings.Cut(printed, "Phone     ")
 	phone, _, _ = strings.Cut(phone, "\n")
 	response, err := http.Get(phone + "/healthz") //nolint:noctx // a test's own server
-	if err != nil {
-		t.Fatalf("%v in %s", err, printed)
-	}
+	require.Truef(t, err == nil, "%v in %s", err, printed)
 	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK || strings.Contains(printed, "[::]") || strings.Contains(printed, "0.0.0.0") {
-		t.Errorf("%d at %s: %s", response.StatusCode, phone, printed)
-	}
+	assert.Truef(t, response.StatusCode == http.StatusOK && !strings.Contains(printed, "[::]") && !strings.Contains(printed, "0.0.0.0"),
+		"%d at %s: %s", response.StatusCode, phone, printed)
 	for _, want := range []string{"Anybody in your network", "River UI,", "the secret that signs them is public"} {
-		if !strings.Contains(printed, want) {
-			t.Errorf("%q is not in %s", want, printed)
-		}
+		assert.Containsf(t, printed, want, "%q is not in %s", want, printed)
 	}
 }
 
@@ -163,16 +150,14 @@ func TestAddresses(t *testing.T) {
 		"192.0.2.7:8080":   {"http://192.0.2.7:8080", "http://192.0.2.7:8080"},
 		"[2001:db8::7]:80": {"http://[2001:db8::7]:80", "http://[2001:db8::7]:80"},
 	} {
-		if here, phone := addresses(listening); here != want[0] || phone != want[1] {
-			t.Errorf("%s: %s, %s", listening, here, phone)
-		}
+		here, phone := addresses(listening)
+		assert.Truef(t, here == want[0] && phone == want[1], "%s: %s, %s", listening, here, phone)
 	}
 	for _, open := range []string{"[::]:8080", "0.0.0.0:8080"} {
 		here, phone := addresses(open)
 		host, _, err := net.SplitHostPort(strings.TrimPrefix(phone, "http://"))
-		if here != "http://127.0.0.1:8080" || err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
-			t.Errorf("%s: %s, %s", open, here, phone)
-		}
+		assert.Truef(t, here == "http://127.0.0.1:8080" && err == nil && host != "" && !net.ParseIP(host).IsUnspecified(),
+			"%s: %s, %s", open, here, phone)
 	}
 }
 
@@ -186,9 +171,8 @@ func TestWelcomeHoldsNoPassword(t *testing.T) {
 		cfg := configured(t, map[string]string{"DATABASE_URL": dsn, "OPENAI_BASE_URL": "http://me:hunter2@127.0.0.1:11434/v1"})
 		printWelcome(&out, cfg, "127.0.0.1:8080", "token")
 		text := out.String()
-		if strings.Contains(text, "hunter2") || !strings.Contains(text, "Postgres  postgres://") || !strings.Contains(text, "127.0.0.1:11434/v1") {
-			t.Error(text)
-		}
+		assert.Truef(t, !strings.Contains(text, "hunter2") && strings.Contains(text, "Postgres  postgres://") && strings.Contains(text, "127.0.0.1:11434/v1"),
+			"%v", text)
 	}
 }
 
@@ -205,15 +189,12 @@ func TestModelWithoutAKeyIsUsed(t *testing.T) {
 	t.Cleanup(model.Close)
 	address := model.URL + "/v1"
 	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": "127.0.0.1:0", "OPENAI_BASE_URL": address})
-	if !strings.Contains(printed, "Model     "+address) {
-		t.Errorf("printed: %s", printed)
-	}
+	assert.Containsf(t, printed, "Model     "+address, "printed: %s", printed)
 	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
 	first, _, _ := strings.Cut(paste, "Then see")
 	pasted(t, first)
-	if n := asked.Load(); n != 1 {
-		t.Errorf("it was asked %d times", n)
-	}
+	n := asked.Load()
+	assert.Truef(t, n == 1, "it was asked %d times", n)
 }
 
 // Without a key texts are compared by meaning where the embedder is installed, and by their words elsewhere, which the
@@ -239,17 +220,12 @@ func TestVectorsWithoutAKey(t *testing.T) {
 			var log strings.Builder
 			cfg := configured(t, c.set)
 			stop, err := startModels(t.Context(), &cfg, c.root, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			started := cfg.EmbeddingBaseURL != "" && answers(t, cfg.EmbeddingBaseURL)
-			if cfg.EmbeddingModel != c.model || started != c.started || !strings.Contains(log.String(), c.said) || c.said == "" && log.Len() > 0 {
-				t.Errorf("%q at %q; logged: %s", cfg.EmbeddingModel, cfg.EmbeddingBaseURL, log.String())
-			}
+			assert.Truef(t, cfg.EmbeddingModel == c.model && started == c.started && strings.Contains(log.String(), c.said) && (c.said != "" || log.Len() <= 0),
+				"%q at %q; logged: %s", cfg.EmbeddingModel, cfg.EmbeddingBaseURL, log.String())
 			stop()
-			if started && answers(t, cfg.EmbeddingBaseURL) {
-				t.Error("the embedder still runs")
-			}
+			assert.True(t, !started || !answers(t, cfg.EmbeddingBaseURL), "the embedder still runs")
 		})
 	}
 }
@@ -264,34 +240,24 @@ func answers(t *testing.T, url string) bool {
 func TestTakenPortIsNamed(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test's own
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close()
 	cfg := configured(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": taken.Addr().String()})
 	err = Run(t.Context(), cfg, t.TempDir(), io.Discard, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), "another program has "+taken.Addr().String()) {
-		t.Errorf("the API's port: %v", err)
-	}
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "HTTP_ADDR") && strings.Contains(err.Error(), "another program has "+taken.Addr().String()),
+		"the API's port: %v", err)
 }
 
 // A second `make run` in a folder ends with one sentence.
 func TestOneRunPerFolder(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, ".local", "postgres"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(root, ".local", "postgres"), 0o700))
 	first, err := os.Create(filepath.Join(root, ".local", "postgres", "owner.lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer first.Close()
-	if err := syscall.Flock(int(first.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Flock(int(first.Fd()), syscall.LOCK_EX))
 	err = Run(t.Context(), configured(t, map[string]string{"HTTP_ADDR": "127.0.0.1:0"}), root, io.Discard, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.HasPrefix(err.Error(), "`make run` is running in this folder already") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("the second: %v", err)
-	}
+	assert.Truef(t, err != nil && strings.HasPrefix(err.Error(), "`make run` is running in this folder already") && !strings.Contains(err.Error(), "\n"),
+		"the second: %v", err)
 }

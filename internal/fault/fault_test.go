@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestCodeOf(t *testing.T) {
@@ -20,13 +22,9 @@ func TestCodeOf(t *testing.T) {
 		{New(ChatNotFound, "No such chat."), ChatNotFound},
 		{wrapped, UpstreamFailed},
 	} {
-		if got := CodeOf(c.err); got != c.want {
-			t.Errorf("CodeOf(%v) = %q, want %q", c.err, got, c.want)
-		}
+		assert.Equalf(t, c.want, CodeOf(c.err), "CodeOf(%v)", c.err)
 	}
-	if !errors.Is(wrapped, cause) {
-		t.Error("the cause is lost")
-	}
+	assert.ErrorIs(t, wrapped, cause, "the cause is lost")
 	if want := "upstream_failed: The model failed.: connection reset"; errors.Unwrap(wrapped).Error() != want {
 		t.Errorf("text %q, want %q", errors.Unwrap(wrapped), want)
 	}
@@ -35,9 +33,7 @@ func TestCodeOf(t *testing.T) {
 func TestRetryable(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[Code]bool{UpstreamFailed: true, Interrupted: true, ValidationFailed: false, ChatNotFound: false, BadJWT: false} {
-		if Retryable(code) != want {
-			t.Errorf("Retryable(%s) = %v, want %v", code, !want, want)
-		}
+		assert.Truef(t, Retryable(code) == want, "Retryable(%s) = %v, want %v", code, !want, want)
 	}
 }
 
@@ -53,12 +49,10 @@ func TestPanickedNamesOnlyTheType(t *testing.T) {
 	for name, work := range map[string]func(){
 		"text": func() { panic(secret) }, "error": func() { panic(errors.New(secret)) },
 	} {
-		if err := caught(work); err == nil || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := caught(work)
+		assert.Truef(t, err != nil && !strings.Contains(err.Error(), secret), "%s: %v", name, err)
 	}
 	var none []int
-	if err := caught(func() { _ = none[len(secret)] }); err == nil || !strings.Contains(err.Error(), "index out of range [8]") {
-		t.Errorf("the runtime's own: %v", err)
-	}
+	err := caught(func() { _ = none[len(secret)] })
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "index out of range [8]"), "the runtime's own: %v", err)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -107,13 +108,11 @@ func TestShapesOfRequests(t *testing.T) {
 			s := e.dial()
 			s.trySend(shape.bytes(e)) // the server may refuse to take all of it
 			_ = s.conn.(interface{ CloseWrite() error }).CloseWrite()
-			if got := s.answers(); !slices.Equal(got, shape.want) {
-				t.Errorf("answers %v, want %v", got, shape.want)
-			}
+			got := s.answers()
+			assert.Truef(t, slices.Equal(got, shape.want), "answers %v, want %v", got, shape.want)
 			s.hangUp()
-			if n := e.turns(); n != 0 {
-				t.Errorf("%d messages are stored", n)
-			}
+			n := e.turns()
+			assert.Truef(t, n == 0, "%d messages are stored", n)
 		})
 	}
 	e.checkServed()
@@ -143,9 +142,9 @@ func TestCompressedBodiesAreRefused(t *testing.T) {
 			s := e.dial()
 			s.trySend(e.head(method, path, "Content-Type: application/json", "Content-Encoding: "+encoding, "Content-Length: "+itoa(len(bomb)),
 				"Connection: close") + bomb)
-			if got := s.answers(); !slices.Equal(got, []int{http.StatusUnsupportedMediaType}) {
-				t.Errorf("%s %s: answers %v", path, encoding, got)
-			}
+			got := s.answers()
+			assert.Truef(t, slices.Equal(got, []int{http.StatusUnsupportedMediaType}),
+				"%s %s: answers %v", path, encoding, got)
 			s.hangUp()
 		}
 	}
@@ -177,9 +176,8 @@ func TestLongListsAreRefusedBriefly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answer := h.call(http.MethodPost, attack.path, attack.body)
-			if answer.status != attack.want || len(answer.body) > 100_000 {
-				t.Errorf("%d with %d bytes, want %d: %.300s", answer.status, len(answer.body), attack.want, answer.body)
-			}
+			assert.Truef(t, answer.status == attack.want && len(answer.body) <= 100_000,
+				"%d with %d bytes, want %d: %.300s", answer.status, len(answer.body), attack.want, answer.body)
 		})
 	}
 }
@@ -204,9 +202,8 @@ func TestLargeBodiesAtOnce(t *testing.T) {
 		s := e.dial()
 		s.send(third)
 		answer, body := s.answer()
-		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" || !strings.Contains(body, `"max_large":2`) {
-			t.Errorf("a third: %s %s", answer.Status, body)
-		}
+		assert.Truef(t, answer.StatusCode == http.StatusTooManyRequests && answer.Header.Get("Retry-After") != "" && strings.Contains(body, `"max_large":2`),
+			"a third: %s %s", answer.Status, body)
 		s.hangUp()
 	}
 	e.checkServed() // the same user's small message

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/chat"
 )
 
@@ -112,7 +114,5 @@ func TestDeltaAllocatesLittle(t *testing.T) { //nolint:paralleltest // see above
 	stream()
 	perDelta := float64(after.Mallocs-before.Mallocs) / deltas
 	t.Logf("%.3f allocations per delta", perDelta)
-	if perDelta > 4 {
-		t.Errorf("%.2f allocations per delta, at most 4 are wanted", perDelta)
-	}
+	assert.Truef(t, perDelta <= 4, "%.2f allocations per delta, at most 4 are wanted", perDelta)
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -71,9 +73,8 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := decodeMessage(test.body)
-			if fault.CodeOf(err) != test.code || !strings.Contains(err.Error(), test.told) {
-				t.Errorf("got %v, want %s with %q", err, test.code, test.told)
-			}
+			assert.Truef(t, fault.CodeOf(err) == test.code && strings.Contains(err.Error(), test.told),
+				"got %v, want %s with %q", err, test.code, test.told)
 		})
 	}
 }
@@ -83,9 +84,7 @@ func TestDecodeTellsEveryWrongField(t *testing.T) {
 	_, err := decodeMessage(`{"content":5,"metadata":[],"sources":[{"url":1}]}`)
 	failure, _ := err.(*fault.Error) //nolint:errorlint // the code above made it
 	want := map[string]any{"content": "must be a string", "metadata": "must be an object", "sources[0].url": "must be a string"}
-	if diff := cmp.Diff(want, failure.Details); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, failure.Details))
 }
 
 func TestDecodeAccepts(t *testing.T) {
@@ -103,9 +102,8 @@ func TestDecodeAccepts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := decodeMessage(body); err != nil {
-				t.Error(err)
-			}
+			_, err := decodeMessage(body)
+			assert.NoError(t, err)
 		})
 	}
 }
@@ -113,16 +111,10 @@ func TestDecodeAccepts(t *testing.T) {
 func TestDecodeKeepsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	message, err := decodeMessage(`{"content":"a","content":"é\u00e9\ud83d\udc4d","metadata":{"id":9007199254740993,"x":0.1,"l":[true,null,"s"]}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if message.Content != "éé👍" {
-		t.Errorf("content %q", message.Content)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "éé👍", message.Content, "content")
 	want := map[string]any{"id": int64(9007199254740993), "x": 0.1, "l": []any{true, nil, "s"}}
-	if diff := cmp.Diff(want, message.Metadata); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, message.Metadata))
 }
 
 func TestQueriesAreRead(t *testing.T) {
@@ -147,9 +139,8 @@ func TestQueriesAreRead(t *testing.T) {
 		values, err := url.ParseQuery(query)
 		read := reflect.New(reflect.TypeOf(want))
 		err = errors.Join(err, readQuery(values, read.Interface()), api.Check(read.Interface()))
-		if diff := cmp.Diff(want, read.Elem().Interface()); err != nil || diff != "" {
-			t.Errorf("%s: %v %s", query, err, diff)
-		}
+		diff := cmp.Diff(want, read.Elem().Interface())
+		assert.Truef(t, err == nil && diff == "", "%s: %v %s", query, err, diff)
 	}
 }
 
@@ -162,14 +153,11 @@ func checkRefused(t *testing.T, err error, codes ...fault.Code) {
 	if err == nil {
 		return
 	}
-	if code := fault.CodeOf(err); !slices.Contains(codes, code) {
-		t.Fatalf("refused with %s: %v", code, err)
-	}
+	code := fault.CodeOf(err)
+	require.Truef(t, slices.Contains(codes, code), "refused with %s: %v", code, err)
 	failure, _ := err.(*fault.Error) //nolint:errorlint // the line above has seen its code
 	told, marshalErr := json.Marshal(errorBody{Code: string(failure.Code), Message: failure.Message, Details: failure.Details})
-	if marshalErr != nil || len(told) > longestRefusal {
-		t.Fatalf("an answer of %d bytes, %v", len(told), marshalErr)
-	}
+	require.Truef(t, marshalErr == nil && len(told) <= longestRefusal, "an answer of %d bytes, %v", len(told), marshalErr)
 }
 
 // Every body: what is accepted is JSON in UTF-8, names only fields that there are, and can be stored.
@@ -193,25 +181,20 @@ func FuzzDecodeBodies(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if !json.Valid(body) || !utf8.Valid(body) {
-				t.Fatalf("accepted %q", body)
-			}
+			require.Truef(t, json.Valid(body) && utf8.Valid(body), "accepted %q", body)
 			var named map[string]any
 			_ = json.Unmarshal(body, &named) // as accepted
 			for name := range named {
-				if _, known := fieldsByTag(reflect.TypeOf(request).Elem(), "json")[name]; !known {
-					t.Fatalf("accepted the field %q", name)
-				}
+				_, known := fieldsByTag(reflect.TypeOf(request).Elem(), "json")[name]
+				require.Truef(t, known, "accepted the field %q", name)
 			}
 			_, hasTitle := named["title"]
-			if request == any(&change) && change.Title.Set != hasTitle {
-				t.Fatalf("the title is set: %v", change.Title.Set)
-			}
+			require.Truef(t, request != any(&change) || change.Title.Set == hasTitle,
+				"the title is set: %v", change.Title.Set)
 		}
 		for _, metadata := range []any{message.Metadata, chat.Metadata, change.Metadata.Value} {
-			if _, err := json.Marshal(metadata); err != nil {
-				t.Fatalf("metadata cannot be stored: %v", err)
-			}
+			_, err := json.Marshal(metadata)
+			require.NoError(t, err, "metadata cannot be stored")
 		}
 	})
 }
@@ -235,13 +218,11 @@ func FuzzQuery(f *testing.F) {
 		for _, into := range []any{&api.SearchQuery{}, &files, &api.MessagesQuery{}, &api.ListQuery{}, &exportQuery{}} {
 			err := readQuery(values, into)
 			checkRefused(t, err, fault.ValidationFailed, fault.ChatNotFound, fault.BadRequest)
-			if _, told := json.Marshal(into); err == nil && told != nil {
-				t.Fatalf("%+v cannot be told: %v", into, told)
-			}
+			_, told := json.Marshal(into)
+			require.Truef(t, err != nil || told == nil, "%+v cannot be told: %v", into, told)
 		}
-		if n := len(files.SHA256); n != 0 && n != 32 && readQuery(values, &files) == nil {
-			t.Fatalf("a hash of %d bytes", n)
-		}
+		n := len(files.SHA256)
+		require.Truef(t, n == 0 || n == 32 || readQuery(values, &files) != nil, "a hash of %d bytes", n)
 		cursor, err := resumeCursor(request)
 		checkRefused(t, err, fault.BadRequest)
 		if err == nil && cursor != nil && cursor.After < 0 {
@@ -276,9 +257,7 @@ func FuzzHeaders(f *testing.F) {
 		id, err := body.clientMessageID(http.Header{headerIdempotencyKey: {value}}, user)
 		checkRefused(t, err, fault.BadRequest)
 		again, _ := body.clientMessageID(http.Header{headerIdempotencyKey: {value}}, user)
-		if err == nil && (id == uuid.Nil || id != again) {
-			t.Fatalf("%q is the message %s and %s", value, id, again)
-		}
+		require.Truef(t, err != nil || (id != uuid.Nil && id == again), "%q is the message %s and %s", value, id, again)
 		prefersJSON([]string{value})
 		prefersEvents([]string{value})
 		for _, name := range []string{echo.HeaderContentType, echo.HeaderContentEncoding} {
@@ -298,17 +277,14 @@ func FuzzStructure(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		counted, deep, many := elements(raw), memory.JSONDepth(raw), values(raw)
-		if counted > len(raw)+1 || deep > len(raw) || many > len(raw)+1 {
-			t.Fatalf("%d elements, %d levels, %d values in %d bytes", counted, deep, many, len(raw))
-		}
+		require.Truef(t, counted <= len(raw)+1 && deep <= len(raw) && many <= len(raw)+1,
+			"%d elements, %d levels, %d values in %d bytes", counted, deep, many, len(raw))
 		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil && list != nil && max(1, len(list)) != counted {
-			t.Fatalf("%d elements, want %d", counted, len(list))
-		}
+		require.Truef(t, json.Unmarshal(raw, &list) != nil || list == nil || max(1, len(list)) == counted,
+			"%d elements, want %d", counted, len(list))
 		var object map[string]json.RawMessage
-		if json.Unmarshal(raw, &object) == nil && len(object) > counted {
-			t.Fatalf("%d members, at least %d are there", counted, len(object))
-		}
+		require.Truef(t, json.Unmarshal(raw, &object) != nil || len(object) <= counted,
+			"%d members, at least %d are there", counted, len(object))
 		var value any
 		if json.Unmarshal(raw, &value) == nil && deep != levels(value) && !hasTwins(raw) {
 			t.Fatalf("%d levels, want %d", deep, levels(value))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -47,9 +49,7 @@ func serveEdge(t *testing.T, tight bool, model chat.Model, change ...func(*Confi
 		c.Tools = standIn(echoBody)
 	}}, change...)...)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e := &edge{harness: h, address: listener.Addr().String(), tight: tight, open: map[net.Conn]bool{}}
 	server := h.server.HTTPServer()
 	server.ConnState = e.note
@@ -135,9 +135,7 @@ type socket struct {
 func (e *edge) dial() *socket {
 	e.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(e.t.Context(), "tcp", e.address)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, err)
 	if e.tight {
 		_ = conn.(*net.TCPConn).SetReadBuffer(4096) // a hint to the kernel
 	}
@@ -150,9 +148,8 @@ func (s *socket) hangUp() { _ = s.conn.Close() }
 
 func (s *socket) send(text string) {
 	s.t.Helper()
-	if _, err := io.WriteString(s.conn, text); err != nil {
-		s.t.Error(err)
-	}
+	_, err := io.WriteString(s.conn, text)
+	assert.NoError(s.t, err)
 }
 
 // trySend sends what the server may refuse to take.
@@ -174,13 +171,9 @@ func (s *socket) dribble(piece string) {
 func (s *socket) answer() (*http.Response, string) {
 	s.t.Helper()
 	answer, err := http.ReadResponse(s.reader, nil)
-	if err != nil {
-		s.t.Fatalf("no answer: %v", err)
-	}
+	require.NoError(s.t, err, "no answer")
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatalf("half an answer: %v", err)
-	}
+	require.NoError(s.t, err, "half an answer")
 	_ = answer.Body.Close()
 	return answer, string(body)
 }
@@ -270,9 +263,9 @@ func TestSlowClients(t *testing.T) {
 			s := e.dial()
 			all.Go(func() {
 				s.send(client.sends(e))
-				if got := s.answers(); client.want != nil && !slices.Equal(got, client.want) {
-					t.Errorf("one that %s got %v, want %v", name, got, client.want)
-				}
+				got := s.answers()
+				assert.Truef(t, client.want == nil || slices.Equal(got, client.want),
+					"one that %s got %v, want %v", name, got, client.want)
 				s.hangUp()
 			})
 		}
@@ -289,12 +282,10 @@ func TestSlowClients(t *testing.T) {
 	}
 	all.Wait()
 	testkit.Eventually(t, "no connection is left", func() bool { return e.connections() == 0 })
-	if n := e.turns(); n != 3 {
-		t.Errorf("%d messages are stored, want the honest user's 3", n)
-	}
-	if n := e.places(); n != 0 {
-		t.Errorf("%d places are taken", n)
-	}
+	n := e.turns()
+	assert.Truef(t, n == 3, "%d messages are stored, want the honest user's 3", n)
+	n = e.places()
+	assert.Truef(t, n == 0, "%d places are taken", n)
 }
 
 // A body may take its time as long as it ends within it, and the stream that follows may take any.
@@ -343,9 +334,7 @@ func TestLongAnswerToASlowReader(t *testing.T) {
 	s := e.dial()
 	s.send(e.post(firstPath, hello, "Accept: application/json"))
 	answer, err := http.ReadResponse(s.reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	read, tick := int64(0), time.NewTicker(shortTime/40) // four of them take what may take shortTime
 	defer tick.Stop()
@@ -354,7 +343,5 @@ func TestLongAnswerToASlowReader(t *testing.T) {
 		n, err = io.CopyN(io.Discard, answer.Body, maxPiece/4)
 		read += n
 	}
-	if !errors.Is(err, io.EOF) || read < int64(len(long)) {
-		t.Errorf("%d bytes came, then %v", read, err)
-	}
+	assert.Truef(t, errors.Is(err, io.EOF) && read >= int64(len(long)), "%d bytes came, then %v", read, err)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -57,16 +59,14 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		testkit.Exec(t, k.pool, `create policy no_secrets on chats as restrictive for insert with check (title <> 'secret')`)
 		answer := k.call(post, "/v1/chats", `{"title": "secret"}`)
 		lines := k.logs.Lines(t, "request failed")
-		if len(lines) == 0 || lines[0]["level"] != "WARN" || !strings.Contains(fmt.Sprint(lines), `"no_secrets"`) {
-			t.Errorf("the policy is not in the log: %v", lines)
-		}
+		assert.Truef(t, len(lines) != 0 && lines[0]["level"] == "WARN" && strings.Contains(fmt.Sprint(lines), `"no_secrets"`),
+			"the policy is not in the log: %v", lines)
 		return answer
 	},
 	fault.MethodNotAllowed: func(t *testing.T, k keeper) answered {
 		answer := k.call(remove, nextPath, "")
-		if got := answer.header.Get("Allow"); !strings.Contains(got, "POST") {
-			t.Errorf("Allow is %q", got)
-		}
+		got := answer.header.Get("Allow")
+		assert.Containsf(t, got, "POST", "Allow is %q", got)
 		return answer
 	},
 	fault.MessageNotFound: func(_ *testing.T, k keeper) answered {
@@ -79,9 +79,9 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		started := h.open(h.request(post, firstPath, hello)).event()
 		chatID, _ := started.data["chat_id"].(string)
 		answer := h.call(post, nextPath, nextBody(uuid.MustParse(chatID), "more"))
-		if got := answer.error(t).Details["message_id"]; got != started.data["message_id"] {
-			t.Errorf("the running message is %v, told is %v", started.data["message_id"], got)
-		}
+		got := answer.error(t).Details["message_id"]
+		assert.Truef(t, got == started.data["message_id"],
+			"the running message is %v, told is %v", started.data["message_id"], got)
 		return answer
 	},
 	fault.ChatExpired: func(_ *testing.T, k keeper) answered {
@@ -91,9 +91,8 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	},
 	fault.ImportInvalid: func(t *testing.T, k keeper) answered {
 		answer := k.call(post, "/v1/chats/import", twoLines+"{}")
-		if got := answer.error(t).Details["line"]; got != float64(3) {
-			t.Errorf("the line is told as %v", got)
-		}
+		got := answer.error(t).Details["line"]
+		assert.Truef(t, got == float64(3), "the line is told as %v", got)
 		return answer
 	},
 	fault.TopicNotFound: func(_ *testing.T, k keeper) answered {
@@ -113,9 +112,8 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	},
 	fault.ValidationFailed: func(t *testing.T, k keeper) answered {
 		answer := k.call(post, firstPath, `{"content":" \n"}`)
-		if _, ok := answer.error(t).Details["content"]; !ok {
-			t.Errorf("details do not name the field: %s", answer.body)
-		}
+		_, ok := answer.error(t).Details["content"]
+		assert.Truef(t, ok, "details do not name the field: %s", answer.body)
 		return answer
 	},
 	fault.IdempotencyMismatch: func(_ *testing.T, k keeper) answered {
@@ -130,9 +128,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	},
 	fault.UpstreamFailed: func(t *testing.T, _ keeper) answered {
 		answer := newHarness(t, refuses(errUpstream)).first("a")
-		if len(answer.error(t).Details) == 0 {
-			t.Error("the stored message is not named")
-		}
+		assert.True(t, len(answer.error(t).Details) != 0, "the stored message is not named")
 		return answer
 	},
 	fault.UpstreamTimeout:    func(t *testing.T, _ keeper) answered { return newHarness(t, refuses(errTimeout)).first("a") },
@@ -144,9 +140,8 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 			}
 		})
 		answer := h.call(get, "/readyz", "")
-		if answer.error(t).Details["migrations"] != "pending" || strings.Contains(string(answer.body), "secret") {
-			t.Errorf("answer is %s", answer.body)
-		}
+		assert.Truef(t, answer.error(t).Details["migrations"] == "pending" && !strings.Contains(string(answer.body), "secret"),
+			"answer is %s", answer.body)
 		return answer
 	},
 	fault.DatabaseUnreachable: notReadyBecause(fault.DatabaseUnreachable),
@@ -170,13 +165,10 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		h := newHarness(t, says("x"))
 		h.store.fails = errors.New("secret cause")
 		answer := h.first("a", "X-Request-Id", "my-id-1")
-		if strings.Contains(string(answer.body), "secret") {
-			t.Errorf("the cause is told: %s", answer.body)
-		}
+		assert.NotContainsf(t, string(answer.body), "secret", "the cause is told: %s", answer.body)
 		lines := h.logs.Lines(t, "request failed")
-		if len(lines) != 1 || lines[0]["request_id"] != "my-id-1" || lines[0]["error"] != "secret cause" {
-			t.Errorf("the cause is not in the log with the request id: %v", lines)
-		}
+		assert.Truef(t, len(lines) == 1 && lines[0]["request_id"] == "my-id-1" && lines[0]["error"] == "secret cause",
+			"the cause is not in the log with the request id: %v", lines)
 		return answer
 	},
 }
@@ -197,9 +189,7 @@ func notReadyBecause(code fault.Code) func(t *testing.T, k keeper) answered {
 			}
 		})
 		answer := h.call(get, "/readyz", "")
-		if answer.error(t).Details["pending"] == nil {
-			t.Errorf("answer is %s", answer.body)
-		}
+		assert.Truef(t, answer.error(t).Details["pending"] != nil, "answer is %s", answer.body)
 		return answer
 	}
 }
@@ -226,13 +216,11 @@ func TestEveryErrorOfTheContract(t *testing.T) {
 					return k.call(request.method, request.path, request.body, request.headers...)
 				}
 			}
-			if happen == nil {
-				t.Fatal("no test makes this error happen")
-			}
+			require.True(t, happen != nil, "no test makes this error happen")
 			answer := happen(t, k.in(t))
-			if body := answer.error(t); answer.status != status || body.Code != string(code) || body.Message == "" {
-				t.Errorf("answered %d %+v, want %d %s", answer.status, body, status, code)
-			}
+			body := answer.error(t)
+			assert.Truef(t, answer.status == status && body.Code == string(code) && body.Message != "",
+				"answered %d %+v, want %d %s", answer.status, body, status, code)
 			checkErrorHeaders(t, answer)
 		})
 	}
@@ -240,27 +228,22 @@ func TestEveryErrorOfTheContract(t *testing.T) {
 
 func checkErrorHeaders(t *testing.T, answer answered) {
 	t.Helper()
-	if got := answer.header.Get("WWW-Authenticate"); strings.HasPrefix(got, "Bearer") != (answer.status == 401) {
-		t.Errorf("WWW-Authenticate is %q with %d", got, answer.status)
-	}
+	got := answer.header.Get("WWW-Authenticate")
+	assert.Equalf(t, (answer.status == 401), strings.HasPrefix(got, "Bearer"),
+		"WWW-Authenticate is %q with %d", got, answer.status)
 	wait := answer.header.Get("Retry-After")
 	if answer.status != 429 && answer.status != 503 {
-		if wait != "" {
-			t.Errorf("Retry-After is %q with %d", wait, answer.status)
-		}
+		assert.Truef(t, wait == "", "Retry-After is %q with %d", wait, answer.status)
 		return
 	}
-	if seconds, err := strconv.Atoi(wait); err != nil || seconds < 1 {
-		t.Errorf("Retry-After is %q", wait)
-	}
+	seconds, err := strconv.Atoi(wait)
+	assert.Truef(t, err == nil && seconds >= 1, "Retry-After is %q", wait)
 }
 
 func TestRetryAfterIsWholeSecondsUp(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]string{0: "5", time.Millisecond: "1", time.Second: "1", 1001 * time.Millisecond: "2", time.Minute: "60"} {
-		if got := retryAfter(wait); got != want {
-			t.Errorf("%v: %s, want %s", wait, got, want)
-		}
+		assert.Equalf(t, want, retryAfter(wait), "%v", wait)
 	}
 }
 
@@ -276,13 +259,12 @@ func TestPanicIsAnInternalError(t *testing.T) {
 	h := newHarness(t, says("x"), func(c *Config) { c.Chat = broken{c.Chat}; c.MaxStreamsPerUser = 1 })
 	for range 2 { // twice, because a panic must not keep the user's place
 		answer := h.first("a")
-		if answer.status != 500 || answer.error(t).Code != "internal" || strings.Contains(string(answer.body), "secret") {
-			t.Fatalf("answered %d %s", answer.status, answer.body)
-		}
+		require.Truef(t, answer.status == 500 && answer.error(t).Code == "internal" && !strings.Contains(string(answer.body), "secret"),
+			"answered %d %s", answer.status, answer.body)
 	}
-	if lines := h.logs.Lines(t, "handler panicked"); len(lines) != 2 || !strings.Contains(lines[0]["stack"].(string), "errors_test.go") {
-		t.Errorf("the panic is not logged with its stack: %v", lines)
-	}
+	lines := h.logs.Lines(t, "handler panicked")
+	assert.Truef(t, len(lines) == 2 && strings.Contains(lines[0]["stack"].(string), "errors_test.go"),
+		"the panic is not logged with its stack: %v", lines)
 }
 
 func TestPanicWithinAnAnswerCutsTheConnection(t *testing.T) {
@@ -295,9 +277,7 @@ func TestPanicWithinAnAnswerCutsTheConnection(t *testing.T) {
 		})
 	})
 	response, err := h.http.Client().Do(h.request(get, "/river/jobs", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if _, err := response.Body.Read(make([]byte, 100)); err != nil {
 		t.Fatal(err)

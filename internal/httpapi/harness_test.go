@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -61,9 +63,7 @@ func newHarness(t *testing.T, model chat.Model, change ...func(*Config)) *harnes
 func newQuietHarness(t testing.TB, model chat.Model, change ...func(*Config)) *harness {
 	t.Helper()
 	verifier, err := auth.New(t.Context(), auth.Settings{JWTSecret: testSecret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h := &harness{store: newMemoryStore(), metrics: metrics.New(), logs: &testkit.Log{}, user: uuid.New()}
 	h.t, _ = t.(*testing.T)
 	logger := slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -109,9 +109,7 @@ func (h *harness) request(method, path, body string, headers ...string) *http.Re
 		base = h.http.URL
 	}
 	request, err := http.NewRequestWithContext(h.t.Context(), method, base+path, strings.NewReader(body))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	request.Header.Set("Authorization", token(h.user))
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
@@ -142,14 +140,10 @@ func (h *harness) call(method, path, body string, headers ...string) answered {
 func (h *harness) do(request *http.Request, body string) answered {
 	h.t.Helper()
 	response, err := h.http.Client().Do(request)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	request.Body = io.NopCloser(strings.NewReader(body))
 	answer := answered{status: response.StatusCode, header: response.Header, body: content}
 	checkAgainstDocument(h.t, request, answer)
@@ -166,24 +160,19 @@ func (a answered) error(t *testing.T) errorBody {
 	var body errorBody
 	decoder := json.NewDecoder(bytes.NewReader(a.body))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
-		t.Fatalf("the answer %d is no error body: %q", a.status, a.body)
-	}
+	require.NoErrorf(t, decoder.Decode(&body), "the answer %d is no error body: %q", a.status, a.body)
 	return body
 }
 
 func (a answered) decode(t *testing.T, into any) {
 	t.Helper()
-	if err := json.Unmarshal(a.body, into); err != nil {
-		t.Fatalf("%v in %q", err, a.body)
-	}
+	err := json.Unmarshal(a.body, into)
+	require.Truef(t, err == nil, "%v in %q", err, a.body)
 }
 
 func (a answered) events(t *testing.T) []event {
 	t.Helper()
-	if a.status != http.StatusOK {
-		t.Fatalf("status %d: %s", a.status, a.body)
-	}
+	require.Truef(t, a.status == http.StatusOK, "status %d: %s", a.status, a.body)
 	return parseEvents(t, string(a.body))
 }
 
@@ -245,9 +234,7 @@ func unpadded(t *testing.T, body string) (rest string) {
 func parseEvents(t *testing.T, body string) []event {
 	t.Helper()
 	rest := unpadded(t, body)
-	if strings.Contains(body, "\r") {
-		t.Error("there is a carriage return in the stream")
-	}
+	assert.NotContains(t, body, "\r", "there is a carriage return in the stream")
 	var events []event
 	for block := range strings.SplitSeq(strings.TrimSuffix(rest, "\n\n"), "\n\n") {
 		if block == ": ping" {
@@ -255,22 +242,17 @@ func parseEvents(t *testing.T, body string) []event {
 		}
 		events = append(events, parseEvent(t, block))
 	}
-	if len(events) == 0 || events[0].name != streaming.EventStarted {
-		t.Fatalf("the first event is not message.started: %v", events)
-	}
+	require.Truef(t, len(events) != 0 && events[0].name == streaming.EventStarted,
+		"the first event is not message.started: %v", events)
 	return events
 }
 
 func parseEvent(t *testing.T, block string) event {
 	t.Helper()
 	parts := eventForm.FindStringSubmatch(block)
-	if parts == nil {
-		t.Fatalf("this is no event: %q", block)
-	}
+	require.Truef(t, parts != nil, "this is no event: %q", block)
 	e := event{name: parts[1], raw: parts[2], id: parts[3]}
-	if err := json.Unmarshal([]byte(e.raw), &e.data); err != nil {
-		t.Fatalf("data of %s: %v", e.name, err)
-	}
+	require.NoErrorf(t, json.Unmarshal([]byte(e.raw), &e.data), "data of %s", e.name)
 	checkEventSchema(t, e)
 	return e
 }
@@ -305,9 +287,7 @@ type openStream struct {
 func (h *harness) open(request *http.Request) *openStream {
 	h.t.Helper()
 	response, err := h.http.Client().Do(request)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = response.Body.Close() })
 	if response.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(response.Body)
@@ -322,9 +302,7 @@ func (s *openStream) next() string {
 	var block strings.Builder
 	for {
 		line, err := s.reader.ReadString('\n')
-		if err != nil {
-			s.t.Fatalf("the stream ends in %q: %v", block.String()+line, err)
-		}
+		require.NoErrorf(s.t, err, "the stream ends in %q", block.String()+line)
 		s.read.WriteString(line)
 		if line == "\n" {
 			return strings.TrimSuffix(block.String(), "\n")
@@ -347,8 +325,6 @@ func (s *openStream) event() event {
 func (s *openStream) rest() []event {
 	s.t.Helper()
 	remaining, err := io.ReadAll(s.reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return parseEvents(s.t, s.read.String()+string(remaining))
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -23,21 +25,17 @@ func TestSameMessageWithAPlace(t *testing.T) {
 	events := h.call(http.MethodPost, firstPath, body).events(t)
 	id, _ := events[0].data["message_id"].(string)
 	after := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", id+":6").events(t)
-	if spoken(after) != "café" || after[0].data["offset"] != 6.0 {
-		t.Errorf("went on with %v", after)
-	}
+	assert.Truef(t, spoken(after) == "café" && after[0].data["offset"] == 6.0, "went on with %v", after)
 	whole := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", id+":6", "Accept", "application/json")
-	if !bytes.Contains(whole.body, []byte(`"content":"naïve café"`)) {
-		t.Errorf("one object is not the whole reply: %s", whole.body)
-	}
+	assert.Truef(t, bytes.Contains(whole.body, []byte(`"content":"naïve café"`)),
+		"one object is not the whole reply: %s", whole.body)
 	for _, accept := range []string{"text/event-stream", "application/json"} {
-		if end := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", last(events).id, "Accept", accept); end.status != 204 || len(end.body) > 0 {
-			t.Errorf("after the end: %d %s", end.status, end.body)
-		}
+		end := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", last(events).id, "Accept", accept)
+		assert.Truef(t, end.status == 204 && len(end.body) <= 0, "after the end: %d %s", end.status, end.body)
 	}
-	if bad := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", "nonsense"); bad.status != 400 || errorCode(bad.body) != "bad_request" {
-		t.Errorf("a malformed place: %d %s", bad.status, bad.body)
-	}
+	bad := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", "nonsense")
+	assert.Truef(t, bad.status == 400 && errorCode(bad.body) == "bad_request",
+		"a malformed place: %d %s", bad.status, bad.body)
 }
 
 func TestIdempotencyKey(t *testing.T) {
@@ -48,33 +46,20 @@ func TestIdempotencyKey(t *testing.T) {
 		return id
 	}
 	first := send("Idempotency-Key", "order 1")
-	if again := send("Idempotency-Key", "order 1"); again != first {
-		t.Error("the same key starts another reply")
-	}
-	if other := send("Idempotency-Key", "order 2"); other == first {
-		t.Error("another key joins the same reply")
-	}
-	if stranger := send("Idempotency-Key", "order 1", "Authorization", token(uuid.New())); stranger == first {
-		t.Error("another user's key joins the same reply")
-	}
+	assert.Equal(t, first, send("Idempotency-Key", "order 1"), "the same key starts another reply")
+	assert.True(t, send("Idempotency-Key", "order 2") != first, "another key joins the same reply")
+	assert.True(t, send("Idempotency-Key", "order 1", "Authorization", token(uuid.New())) != first,
+		"another user's key joins the same reply")
 	asKey := send("Idempotency-Key", someID)
 	inBody := h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": someID}), "Idempotency-Key", "ignored").events(t)
-	if inBody[0].data["message_id"] != asKey {
-		t.Error("a uuid as key is not the client message id")
-	}
+	assert.True(t, inBody[0].data["message_id"] == asKey, "a uuid as key is not the client message id")
 	for name, key := range map[string]string{"256 characters": strings.Repeat("k", 256), "a tab": "a\tb", "invalid UTF-8": "a\xffb"} {
-		if bad := h.first("a", "Idempotency-Key", key); bad.status != 400 {
-			t.Errorf("%s: %d", name, bad.status)
-		}
+		assert.Equalf(t, 400, h.first("a", "Idempotency-Key", key).status, "%s", name)
 	}
 	request := h.request(http.MethodPost, firstPath, hello)
 	request.Header["Idempotency-Key"] = []string{""}
-	if bad := h.do(request, hello); bad.status != 400 {
-		t.Errorf("an empty key: %d", bad.status)
-	}
-	if good := h.first("a", "Idempotency-Key", strings.Repeat("ü", 255)); good.status != 200 {
-		t.Errorf("255 characters: %d", good.status)
-	}
+	assert.Equal(t, 400, h.do(request, hello).status, "an empty key")
+	assert.Equal(t, 200, h.first("a", "Idempotency-Key", strings.Repeat("ü", 255)).status, "255 characters")
 }
 
 // What a message brings reaches the store.
@@ -88,16 +73,14 @@ func TestMessageReachesTheStore(t *testing.T) {
 	if turn.Content != "hi" || turn.Variant != "deep-dive" || turn.ClientMessageID.String() != someID || turn.Metadata["n"] != int64(9007199254740993) {
 		t.Errorf("stored %+v", turn)
 	}
-	if turn.ToolName != "debug" || turn.TTLHours != memory.ToolTTLHours || turn.MaxTurns != memory.ToolMaxTurns {
-		t.Errorf("not a tool's: %+v", turn)
-	}
+	assert.Truef(t, turn.ToolName == "debug" && turn.TTLHours == memory.ToolTTLHours && turn.MaxTurns == memory.ToolMaxTurns,
+		"not a tool's: %+v", turn)
 	if len(turn.Files) != 2 || turn.Files[0].File != (memory.File{Path: "a.go", Content: "package a\n"}) ||
 		turn.Files[1].File != (memory.File{Path: "b/empty.txt"}) {
 		t.Errorf("stored files %+v", turn.Files)
 	}
-	if *turn.Importance != .25 || turn.Topics != "on" || !turn.Temporary {
-		t.Errorf("stored %v, %q, temporary %v", *turn.Importance, turn.Topics, turn.Temporary)
-	}
+	assert.Truef(t, *turn.Importance == .25 && turn.Topics == "on" && turn.Temporary,
+		"stored %v, %q, temporary %v", *turn.Importance, turn.Topics, turn.Temporary)
 	h.call(http.MethodPost, nextPath, nextBody(turn.ChatID, "more"))
 	if turn := h.lastTurn(); turn.Importance != nil || turn.Temporary || turn.Topics != "" {
 		t.Errorf("stored %+v", turn)
@@ -106,9 +89,7 @@ func TestMessageReachesTheStore(t *testing.T) {
 		"memory_strategy":"hybrid","ttl_hours":24,"max_turns":9,"recall":"chat"}`)
 	want := chat.Settings{Title: "Cello", SystemPrompt: new("Speak of music."), Tags: []string{"cello"}, Strategy: memory.StrategyHybrid, TTLHours: 24,
 		MaxTurns: 9, Topics: "auto", Recall: "chat"}
-	if diff := cmp.Diff(want, h.lastTurn().Settings); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, h.lastTurn().Settings))
 }
 
 func TestMediaTypes(t *testing.T) {
@@ -118,18 +99,14 @@ func TestMediaTypes(t *testing.T) {
 		"application/json; charset=utf-8": 200, "Application/JSON": 200, "application/json;": 200,
 		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "application/jsonx": 415, "json": 415,
 	} {
-		if got := h.call(http.MethodPost, firstPath, hello, "Content-Type", kind).status; got != want {
-			t.Errorf("%q: %d, want %d", kind, got, want)
-		}
+		assert.Equalf(t, want, h.call(http.MethodPost, firstPath, hello, "Content-Type", kind).status, "%q", kind)
 	}
 }
 
 func TestBodyLimit(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"))
-	if got := h.call(http.MethodPost, firstPath, bodyOf(maxBody)).status; got != 200 {
-		t.Errorf("1 MiB: %d", got)
-	}
+	assert.Equal(t, 200, h.call(http.MethodPost, firstPath, bodyOf(maxBody)).status, "1 MiB")
 	for name, change := range map[string]func(*http.Request){
 		"with its length":    func(*http.Request) {},
 		"without its length": func(r *http.Request) { r.ContentLength = -1 },
@@ -143,9 +120,8 @@ func TestBodyLimit(t *testing.T) {
 			}
 		}
 	}
-	if answer := h.call(http.MethodPost, firstPath, bodyOf(8*maxBody), "Authorization", ""); answer.status != 401 {
-		t.Errorf("a long body without a token: %d", answer.status)
-	}
+	assert.Equal(t, 401, h.call(http.MethodPost, firstPath, bodyOf(8*maxBody), "Authorization", "").status,
+		"a long body without a token")
 }
 
 func TestResume(t *testing.T) {
@@ -180,9 +156,9 @@ func TestResume(t *testing.T) {
 		if test.status != 200 {
 			continue
 		}
-		if got := answer.events(t); spoken(got) != test.want || got[0].data["resumed"] != true || last(got).name != streaming.EventCompleted {
-			t.Errorf("%s: %v", test.name, got)
-		}
+		got := answer.events(t)
+		assert.Truef(t, spoken(got) == test.want && got[0].data["resumed"] == true && last(got).name == streaming.EventCompleted,
+			"%s: %v", test.name, got)
 	}
 	if answer := h.call(http.MethodGet, "/v1/message/nonsense/stream", ""); answer.status != 400 || errorCode(answer.body) != "bad_uuid" {
 		t.Errorf("a bad uuid: %d %s", answer.status, answer.body)
@@ -194,9 +170,7 @@ func (h *harness) lastTurn() chat.NewTurn {
 	h.t.Helper()
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
-	if len(h.store.turns) == 0 {
-		h.t.Fatal("no turn was stored")
-	}
+	require.True(h.t, len(h.store.turns) != 0, "no turn was stored")
 	return h.store.turns[len(h.store.turns)-1].NewTurn
 }
 
@@ -209,13 +183,10 @@ func TestBodyLimitOfFiles(t *testing.T) {
 	if answer := h.call(http.MethodPost, firstPath, `{"content": "all of them", "files": `+files+`}`, "Accept", "application/json"); answer.status != 200 {
 		t.Errorf("20 files of 256 KiB: %d %s", answer.status, answer.body)
 	}
-	if got := len(h.lastTurn().Files); got != chat.MaxFiles {
-		t.Errorf("%d files were taken", got)
-	}
+	got := len(h.lastTurn().Files)
+	assert.Truef(t, got == chat.MaxFiles, "%d files were taken", got)
 	long := `{"content": "a", "files": ` + files + `, "metadata": {"x": "` + strings.Repeat("y", maxBody) + `"}}`
-	if answer := h.call(http.MethodPost, firstPath, long); answer.status != 413 {
-		t.Errorf("files beside a long body: %d", answer.status)
-	}
+	assert.Equal(t, 413, h.call(http.MethodPost, firstPath, long).status, "files beside a long body")
 }
 
 func TestContinuationIDIsTheChatID(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -17,19 +19,15 @@ func TestRateLimitRefills(t *testing.T) {
 	t.Parallel()
 	limiter, user, now := newRateLimiter(3), uuid.New(), time.Unix(1_000_000, 0)
 	for i := range 3 {
-		if wait := limiter.take(user, now); wait != 0 {
-			t.Fatalf("message %d of the burst waits %v", i, wait)
-		}
+		wait := limiter.take(user, now)
+		require.Truef(t, wait == 0, "message %d of the burst waits %v", i, wait)
 	}
-	if wait := limiter.take(user, now); wait != 20*time.Second {
-		t.Errorf("the fourth waits %v, want 20s", wait)
-	}
-	if wait := limiter.take(user, now.Add(10*time.Second)); wait != 10*time.Second {
-		t.Errorf("being refused costs something: %v", wait)
-	}
-	if wait := limiter.take(user, now.Add(20*time.Second)); wait != 0 {
-		t.Errorf("after the wait there is still %v", wait)
-	}
+	wait := limiter.take(user, now)
+	assert.Truef(t, wait == 20*time.Second, "the fourth waits %v, want 20s", wait)
+	wait = limiter.take(user, now.Add(10*time.Second))
+	assert.Truef(t, wait == 10*time.Second, "being refused costs something: %v", wait)
+	wait = limiter.take(user, now.Add(20*time.Second))
+	assert.Truef(t, wait == 0, "after the wait there is still %v", wait)
 }
 
 // Forgetting must not give anybody more than the burst and the rate.
@@ -56,12 +54,9 @@ func TestZeroSwitchesLimitsOff(t *testing.T) {
 	t.Parallel()
 	limiter, streams, user := newRateLimiter(0), newStreamLimiter(0, "max_streams"), uuid.New()
 	for range 1000 {
-		if wait := limiter.take(user, time.Unix(0, 0)); wait != 0 {
-			t.Fatal("a limit of zero limits")
-		}
-		if _, err := streams.acquire(user, "replies"); err != nil {
-			t.Fatal(err)
-		}
+		require.True(t, limiter.take(user, time.Unix(0, 0)) == 0, "a limit of zero limits")
+		_, err := streams.acquire(user, "replies")
+		require.NoError(t, err)
 	}
 }
 
@@ -75,19 +70,12 @@ func TestEveryPostOfAMessageCounts(t *testing.T) {
 		body string
 		want int
 	}{{message, 200}, {message, 200}, {`{"content":""}`, 422}, {`{"surprise":1}`, 400}, {message, 429}, {message, 429}} {
-		if got := h.call(http.MethodPost, firstPath, c.body).status; got != c.want {
-			t.Errorf("request %d: %d, want %d", i, got, c.want)
-		}
+		assert.Equalf(t, c.want, h.call(http.MethodPost, firstPath, c.body).status, "request %d", i)
 	}
-	if n := model.calls.Load(); n != 1 {
-		t.Errorf("the model was called %d times", n)
-	}
-	if got := h.first("a", "Authorization", token(uuid.New())).status; got != 200 {
-		t.Errorf("another user gets %d", got)
-	}
-	if got := h.first("a", "Authorization", "Bearer nonsense").status; got != 401 {
-		t.Errorf("the limit comes before the token: %d", got)
-	}
+	n := model.calls.Load()
+	assert.Truef(t, n == 1, "the model was called %d times", n)
+	assert.Equal(t, 200, h.first("a", "Authorization", token(uuid.New())).status, "another user gets")
+	assert.Equal(t, 401, h.first("a", "Authorization", "Bearer nonsense").status, "the limit comes before the token")
 }
 
 func TestStreamLimitCountsOpenStreams(t *testing.T) {
@@ -99,12 +87,9 @@ func TestStreamLimitCountsOpenStreams(t *testing.T) {
 	chatID, _ := stream.event().data["chat_id"].(string)
 	second := h.open(h.request(http.MethodGet, "/v1/message/"+chatID+"/stream", ""))
 	second.event()
-	if got := h.call(http.MethodGet, "/v1/message/"+chatID+"/stream", "").status; got != 429 {
-		t.Errorf("a third stream gets %d", got)
-	}
-	if got := h.call(http.MethodGet, "/v1/message/"+uuid.NewString()+"/stream", "", "Authorization", token(uuid.New())).status; got != 404 {
-		t.Errorf("another user gets %d", got)
-	}
+	assert.Equal(t, 429, h.call(http.MethodGet, "/v1/message/"+chatID+"/stream", "").status, "a third stream gets")
+	assert.Equal(t, 404, h.call(http.MethodGet, "/v1/message/"+uuid.NewString()+"/stream", "", "Authorization", token(uuid.New())).status,
+		"another user gets")
 	model.finish()
 	stream.rest()
 	second.rest()
@@ -120,9 +105,7 @@ func TestLeavingAStreamKeepsItsPlaceWhileTheReplyRuns(t *testing.T) {
 	stream.event()
 	_ = stream.response.Body.Close()
 	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
-	if got := h.first("again").status; got != 429 {
-		t.Errorf("leaving is a way around the limit: %d", got)
-	}
+	assert.Equal(t, 429, h.first("again").status, "leaving is a way around the limit")
 	model.finish()
 	h.waitForSave()
 	h.waitFor("the place to be free", func() bool { return h.places() == 0 })
@@ -133,14 +116,11 @@ func TestFailedMessagesKeepNoPlace(t *testing.T) {
 	h := newHarness(t, refuses(errUpstream), func(c *Config) { c.MaxStreamsPerUser = 1 })
 	for _, accept := range []string{"text/event-stream", "application/json"} {
 		for range 3 {
-			if got := h.first("a", "Accept", accept).status; got != 502 {
-				t.Errorf("%s: status %d", accept, got)
-			}
+			assert.Equalf(t, 502, h.first("a", "Accept", accept).status, "%s: status", accept)
 		}
 	}
-	if n := h.places(); n != 0 {
-		t.Errorf("%d places are kept", n)
-	}
+	n := h.places()
+	assert.Truef(t, n == 0, "%d places are kept", n)
 }
 
 // Memory is that of the users of the last minutes, however many there were before.
@@ -176,9 +156,8 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				if at := open.Add(1); at > places {
-					t.Errorf("%d places are taken", at)
-				}
+				at := open.Add(1)
+				assert.Truef(t, at <= places, "%d places are taken", at)
 				open.Add(-1)
 				if release(); n%2 == 0 {
 					release() // counts once
@@ -188,13 +167,10 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for i := range taken {
-		if n := taken[i].Load(); n != burst {
-			t.Errorf("user %d got %d, want %d", i, n, burst)
-		}
+		n := taken[i].Load()
+		assert.Truef(t, n == burst, "user %d got %d, want %d", i, n, burst)
 	}
-	if len(streams.open) != 0 {
-		t.Errorf("places are kept: %v", streams.open)
-	}
+	assert.Equalf(t, 0, len(streams.open), "places are kept: %v", streams.open)
 }
 
 func TestRequestID(t *testing.T) {
@@ -204,12 +180,8 @@ func TestRequestID(t *testing.T) {
 		"": false, strings.Repeat("a", 129): false, "a b": false, "a\"b": false, "a\nb": false, "ä": false, "a;b": false,
 	} {
 		got := chooseRequestID(given)
-		if kept && got != given {
-			t.Errorf("%q became %q", given, got)
-		}
-		if !kept && uuid.Validate(got) != nil {
-			t.Errorf("%q became %q", given, got)
-		}
+		assert.Truef(t, !kept || got == given, "%q became %q", given, got)
+		assert.Truef(t, kept || uuid.Validate(got) == nil, "%q became %q", given, got)
 	}
 }
 
@@ -219,27 +191,19 @@ func TestAccessLogHoldsNoContent(t *testing.T) {
 	h.first("canary-question", "Idempotency-Key", "canary-key", "X-Request-Id", "id-1")
 	h.call(http.MethodGet, "/v1/message/"+uuid.NewString()+"/stream?after=1&access_token=canary-token", "")
 	h.call(http.MethodPost, firstPath, `{"canary-field":1}`, "Authorization", "Bearer canary-header")
-	if strings.Contains(h.logs.String(), "canary") {
-		t.Errorf("content is in the log: %s", h.logs)
-	}
+	assert.NotContainsf(t, h.logs.String(), "canary", "content is in the log: %s", h.logs)
 	lines := h.logs.Lines(t, "request")
-	if len(lines) != 3 {
-		t.Fatalf("%d lines for 3 requests", len(lines))
-	}
+	require.Truef(t, len(lines) == 3, "%d lines for 3 requests", len(lines))
 	line := lines[0]
 	if line["method"] != "POST" || line["route"] != firstPath || line["status"] != 200.0 || line["request_id"] != "id-1" ||
 		line["user_id"] != h.user.String() || line["level"] != "INFO" || line["bytes"].(float64) < 1024 {
 		t.Errorf("line is %v", line)
 	}
-	if _, ok := line["duration_ms"].(float64); !ok {
-		t.Errorf("line is %v", line)
-	}
-	if lines[1]["route"] != "/v1/message/:chat_id/stream" {
-		t.Errorf("route is %v", lines[1]["route"])
-	}
-	if _, ok := lines[2]["user_id"]; ok {
-		t.Error("an unknown user has an id")
-	}
+	_, ok := line["duration_ms"].(float64)
+	assert.Truef(t, ok, "line is %v", line)
+	assert.Truef(t, lines[1]["route"] == "/v1/message/:chat_id/stream", "route is %v", lines[1]["route"])
+	_, ok = lines[2]["user_id"]
+	assert.False(t, ok, "an unknown user has an id")
 }
 
 func TestMetricsOfRequests(t *testing.T) {
@@ -255,33 +219,26 @@ func TestMetricsOfRequests(t *testing.T) {
 		`throughline_http_request_duration_seconds_count{route="/v1/message/first"} 1`,
 		`throughline_open_streams 0`,
 	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("missing: %s", want)
-		}
+		assert.Containsf(t, text, want+"\n", "missing: %s", want)
 	}
-	if strings.Contains(text, "random") || strings.Contains(text, "BREW") {
-		t.Error("a client can make labels")
-	}
+	assert.True(t, !strings.Contains(text, "random") && !strings.Contains(text, "BREW"), "a client can make labels")
 }
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), func(c *Config) {
 		c.Ready = func(ctx context.Context) (map[string]any, error) {
-			if _, bounded := ctx.Deadline(); !bounded {
-				t.Error("readiness may take for ever")
-			}
+			_, bounded := ctx.Deadline()
+			assert.True(t, bounded, "readiness may take for ever")
 			return map[string]any{"oldest_unfolded_turn_s": 3, "status": "nonsense"}, nil
 		}
 	})
 	for path, want := range map[string]string{"/healthz": `{"status":"ok","version":"1.2.3"}`, "/readyz": `{"oldest_unfolded_turn_s":3,"status":"ready"}`} {
 		answer := h.call(http.MethodGet, path, "", "Authorization", "")
-		if got := strings.TrimSpace(string(answer.body)); answer.status != 200 || got != want {
-			t.Errorf("%s: %d %s", path, answer.status, got)
-		}
-		if head := h.call(http.MethodHead, path, ""); head.status != 200 || len(head.body) > 0 {
-			t.Errorf("HEAD %s: %d", path, head.status)
-		}
+		got := strings.TrimSpace(string(answer.body))
+		assert.Truef(t, answer.status == 200 && got == want, "%s: %d %s", path, answer.status, got)
+		head := h.call(http.MethodHead, path, "")
+		assert.Truef(t, head.status == 200 && len(head.body) <= 0, "HEAD %s: %d", path, head.status)
 	}
 }
 
@@ -290,9 +247,8 @@ func TestRootAndDocumentAreServed(t *testing.T) {
 	h := newHarness(t, says("x"))
 	var found root
 	h.call(http.MethodGet, "/", "").decode(t, &found)
-	if found.Name != "throughline" || found.Version != "1.2.3" || len(found.Endpoints) != len(routes()) {
-		t.Errorf("root is %+v", found)
-	}
+	assert.Truef(t, found.Name == "throughline" && found.Version == "1.2.3" && len(found.Endpoints) == len(routes()),
+		"root is %+v", found)
 	if answer := h.call(http.MethodGet, "/openapi.json", ""); string(answer.body) != string(openAPIDocument("1.2.3")) {
 		t.Errorf("%d %.100s", answer.status, answer.body)
 	}
@@ -314,20 +270,15 @@ func TestRefusedTokenHasAReason(t *testing.T) {
 		{good[:len(good)-4] + "AAAA", "bad_signature", invalid("The access token is not valid.")},
 	} {
 		answer := h.call(http.MethodPost, firstPath, hello, "Authorization", c.header)
-		if got := answer.header.Get("WWW-Authenticate"); answer.status != 401 || got != c.challenge {
-			t.Errorf("%s: %d %s", c.reason, answer.status, got)
-		}
+		got := answer.header.Get("WWW-Authenticate")
+		assert.Truef(t, answer.status == 401 && got == c.challenge, "%s: %d %s", c.reason, answer.status, got)
 		lines := h.logs.Lines(t, "request")
-		if line := lines[len(lines)-1]; line["reason"] != c.reason || line["level"] != "INFO" {
-			t.Errorf("%s: %v", c.reason, line)
-		}
+		line := lines[len(lines)-1]
+		assert.Truef(t, line["reason"] == c.reason && line["level"] == "INFO", "%s: %v", c.reason, line)
 	}
 	h.first("a")
 	lines := h.logs.Lines(t, "request")
-	if line := lines[len(lines)-1]; line["status"] != 200.0 || line["reason"] != nil {
-		t.Errorf("accepted: %v", line)
-	}
-	if strings.Contains(h.logs.String(), "canary") {
-		t.Errorf("a token is in the log: %s", h.logs)
-	}
+	line := lines[len(lines)-1]
+	assert.Truef(t, line["status"] == 200.0 && line["reason"] == nil, "accepted: %v", line)
+	assert.NotContainsf(t, h.logs.String(), "canary", "a token is in the log: %s", h.logs)
 }

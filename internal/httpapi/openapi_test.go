@@ -19,6 +19,8 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -60,9 +62,7 @@ func (d *document) schema(t *testing.T, place string) *jsonschema.Schema {
 	defer d.mu.Unlock()
 	if d.compiled[place] == nil {
 		found, err := d.compiler.Compile(documentAddress + place)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		d.compiled[place] = found
 	}
 	return d.compiled[place]
@@ -86,9 +86,7 @@ func (d *document) path(address string) (found string) {
 func theDocument(t *testing.T) *document {
 	t.Helper()
 	d, err := testDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -132,9 +130,7 @@ func checkAgainstDocument(t *testing.T, request *http.Request, answer answered) 
 	}
 	if answer.status >= 400 {
 		checkSchema(t, "Error", answer.body)
-		if got := answer.header.Get("Content-Type"); got != "application/json" {
-			t.Errorf("Content-Type of an error is %q", got)
-		}
+		assert.Equal(t, "application/json", answer.header.Get("Content-Type"), "Content-Type of an error")
 	}
 	if strings.HasPrefix(request.URL.Path, "/river") || request.Method == http.MethodHead {
 		return
@@ -173,13 +169,9 @@ func errorCode(body []byte) string {
 func TestDocumentIsValidOpenAPI(t *testing.T) {
 	t.Parallel()
 	parsed, err := libopenapi.NewDocument(openAPIDocument("1.2.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checks, failures := validator.NewValidator(parsed)
-	if len(failures) > 0 {
-		t.Fatal(failures)
-	}
+	require.Truef(t, len(failures) <= 0, "%v", failures)
 	if ok, problems := checks.ValidateDocument(); !ok {
 		for _, problem := range problems {
 			t.Errorf("%s: %s %v", problem.Message, problem.Reason, problem.SchemaValidationErrors)
@@ -206,9 +198,7 @@ func TestDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 	}
 	slices.Sort(served)
 	slices.Sort(written)
-	if !slices.Equal(served, written) {
-		t.Errorf("served %v\nwritten %v", served, written)
-	}
+	assert.Truef(t, slices.Equal(served, written), "served %v\nwritten %v", served, written)
 }
 
 // Tags are the limits of requests, but struct tags cannot name the constants that imports and package chat have.
@@ -228,9 +218,8 @@ func TestRequestSchemasHaveTheLimitsThatAreChecked(t *testing.T) {
 		}
 		for _, name := range names {
 			property, has := all[name].(object)["properties"].(object)[field].(object)
-			if has && property[keyword] != float64(want) {
-				t.Errorf("%s of %s.%s is %v, checked is %d", keyword, name, field, property[keyword], want)
-			}
+			assert.Truef(t, !has || property[keyword] == float64(want),
+				"%s of %s.%s is %v, checked is %d", keyword, name, field, property[keyword], want)
 		}
 	}
 }
@@ -254,15 +243,10 @@ func TestDocumentIsTheReviewedOne(t *testing.T) {
 	const golden = "testdata/openapi.json"
 	made := openAPIDocument("1.2.3")
 	if *update {
-		if err := os.WriteFile(golden, made, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(golden, made, 0o600))
 	}
 	reviewed, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(reviewed), string(made)); diff != "" {
-		t.Errorf("the document differs from %s; if that is meant, run the test with -update\n%s", golden, diff)
-	}
+	require.NoError(t, err)
+	assert.Equalf(t, "", cmp.Diff(string(reviewed), string(made)),
+		"the document differs from %s; if that is meant, run the test with -update\n", golden)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 )
@@ -37,9 +39,7 @@ func echoBody(w http.ResponseWriter, r *http.Request, _ auth.Principal, _ func()
 func (h *harness) tools(body string, headers ...string) *http.Response {
 	h.t.Helper()
 	response, err := h.http.Client().Do(h.request(http.MethodPost, pathMCP, body, headers...))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = response.Body.Close() })
 	return response
 }
@@ -49,9 +49,7 @@ func TestLongBodiesOfTools(t *testing.T) {
 	h := newHarness(t, says("x"), withTools(echoBody))
 	large := `"` + strings.Repeat("x", maxMessage) + `"`
 	for body, want := range map[string]int{large: http.StatusRequestEntityTooLarge, large[:maxMessage-1] + `"`: http.StatusOK} {
-		if response := h.tools(body); response.StatusCode != want {
-			t.Errorf("%d bytes: %d, want %d", len(body), response.StatusCode, want)
-		}
+		assert.Equalf(t, want, h.tools(body).StatusCode, "%d bytes", len(body))
 	}
 }
 
@@ -86,12 +84,9 @@ func TestSilenceOfTools(t *testing.T) {
 			events = append(events, line)
 		}
 	}
-	if err := lines.Err(); err != nil || !slices.Equal(events, []string{"data: {}"}) {
-		t.Errorf("%q %v", events, err)
-	}
-	if buffering := response.Header.Get("X-Accel-Buffering"); buffering != "no" {
-		t.Errorf("X-Accel-Buffering: %q", buffering)
-	}
+	err := lines.Err()
+	assert.Truef(t, err == nil && slices.Equal(events, []string{"data: {}"}), "%q %v", events, err)
+	assert.Equal(t, "no", response.Header.Get("X-Accel-Buffering"), "X-Accel-Buffering")
 }
 
 // TestLimitsOfTools holds that a tool's messages count as the user's, together with those of apps.
@@ -110,13 +105,9 @@ func TestLimitsOfTools(t *testing.T) {
 	}), func(c *Config) { c.MaxStreamsPerUser, c.MessagesPerMinute = 1, 3 })
 	h.tools("{}")
 	for i, want := range []string{"<nil>", "over_request_rate_limit: Too many replies are open at once.", "<nil>"} {
-		if got := fmt.Sprint(<-refusals); got != want {
-			t.Errorf("message %d: %q, want %q", i, got, want)
-		}
+		assert.Equalf(t, want, fmt.Sprint(<-refusals), "message %d", i)
 	}
-	if answer := h.first("Hello"); answer.status != http.StatusTooManyRequests {
-		t.Errorf("an app's message after three of a tool: %d", answer.status)
-	}
+	assert.Equal(t, http.StatusTooManyRequests, h.first("Hello").status, "an app's message after three of a tool")
 }
 
 // TestOriginsOfTools holds which requests of /mcp come from a page that may send them. A page whose name was made to
@@ -158,13 +149,9 @@ func TestOriginsOfTools(t *testing.T) {
 		request := h.request(http.MethodPost, pathMCP, "{}", headers...)
 		request.Host = c.host
 		response, err := h.http.Client().Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_ = response.Body.Close()
-		if response.StatusCode != c.status {
-			t.Errorf("%s: %d, want %d", c.name, response.StatusCode, c.status)
-		}
+		assert.Equalf(t, c.status, response.StatusCode, "%s", c.name)
 	}
 }
 
@@ -185,9 +172,7 @@ func (h *harness) oauthToken(client string) string {
 		"sub": h.user.String(), "aud": "authenticated", "role": "authenticated", "client_id": client, "scope": "email", "iat": now.Unix(),
 		"exp": now.Add(time.Hour).Unix(),
 	}).SignedString(testSecret)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	return "Bearer " + signed
 }
 
@@ -201,16 +186,13 @@ func TestToolMetadata(t *testing.T) {
 			"bearer_methods_supported": []any{"header"}, "resource_name": "Throughline",
 		}
 		var got map[string]any
-		if err := json.Unmarshal(answer.body, &got); err != nil || answer.status != http.StatusOK || cmp.Diff(want, got) != "" {
-			t.Errorf("%s: %d %s %v", path, answer.status, answer.body, err)
-		}
-		if answer.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(answer.header.Get("Content-Type"), "application/json") {
-			t.Errorf("%s: %v", path, answer.header)
-		}
+		err := json.Unmarshal(answer.body, &got)
+		assert.Truef(t, err == nil && answer.status == http.StatusOK && cmp.Diff(want, got) == "",
+			"%s: %d %s %v", path, answer.status, answer.body, err)
+		assert.Truef(t, answer.header.Get("Cache-Control") == "no-store" && strings.HasPrefix(answer.header.Get("Content-Type"), "application/json"),
+			"%s: %v", path, answer.header)
 		head := h.call(http.MethodHead, path, "", "Authorization", "")
-		if head.status != http.StatusOK || len(head.body) != 0 {
-			t.Errorf("HEAD %s: %d %s", path, head.status, head.body)
-		}
+		assert.Truef(t, head.status == http.StatusOK && len(head.body) == 0, "HEAD %s: %d %s", path, head.status, head.body)
 	}
 }
 
@@ -236,18 +218,16 @@ func TestToolsNameTheAddressThatClientsSee(t *testing.T) {
 			want := strings.Replace(c.want, "HOST", strings.TrimPrefix(h.http.URL, "http://"), 1)
 			answer := h.call(http.MethodGet, pathToolMetadata, "", append(c.forwarded, "Authorization", "")...)
 			var got toolMetadata
-			if err := json.Unmarshal(answer.body, &got); err != nil || got.Resource != want+"/mcp" {
-				t.Errorf("%s, %v; want %s", answer.body, err, want)
-			}
+			err := json.Unmarshal(answer.body, &got)
+			assert.Truef(t, err == nil && got.Resource == want+"/mcp", "%s, %v; want %s", answer.body, err, want)
 			metadata := `resource_metadata="` + want + `/.well-known/oauth-protected-resource/mcp"`
 			none := h.tools("{}", append(c.forwarded, "Authorization", "")...)
 			if got := none.Header.Get("WWW-Authenticate"); none.StatusCode != http.StatusUnauthorized || got != "Bearer "+metadata {
 				t.Errorf("%d %s", none.StatusCode, got)
 			}
 			expired := h.tools("{}", append(c.forwarded, "Authorization", tokenAt(h.user, time.Now().Add(-2*time.Hour)))...)
-			if got := expired.Header.Get("WWW-Authenticate"); got != `Bearer error="invalid_token", error_description="The token has expired.", `+metadata {
-				t.Errorf("%d %s", expired.StatusCode, got)
-			}
+			assert.Equalf(t, `Bearer error="invalid_token", error_description="The token has expired.", `+metadata, expired.Header.Get("WWW-Authenticate"),
+				"%d", expired.StatusCode)
 		})
 	}
 }
@@ -260,9 +240,8 @@ func TestToolsWithoutAnAuthServer(t *testing.T) {
 			t.Errorf("%s: %d %s", path, answer.status, answer.body)
 		}
 	}
-	if refused := h.tools("{}", "Authorization", ""); refused.Header.Get("WWW-Authenticate") != "Bearer" {
-		t.Errorf("%v", refused.Header)
-	}
+	refused := h.tools("{}", "Authorization", "")
+	assert.Equalf(t, "Bearer", refused.Header.Get("WWW-Authenticate"), "%v", refused.Header)
 	h = newHarness(t, says("x"), withTools(echoBody), signsInAt(authServer, "")) // which names none to apps: they have a place to sign in
 	if answer := h.call(http.MethodPost, firstPath, hello, "Authorization", ""); answer.header.Get("WWW-Authenticate") != "Bearer" {
 		t.Errorf("%v", answer.header)
@@ -279,9 +258,8 @@ func TestPagesReadTheToolMetadata(t *testing.T) {
 	if header.Get("Access-Control-Allow-Origin") != "*" || !slices.Contains(listed(header.Get("Access-Control-Allow-Headers")), "mcp-protocol-version") {
 		t.Errorf("preflight: %v", header)
 	}
-	if got := h.call(http.MethodGet, pathToolMetadata, "", "Authorization", "", "Origin", anywhere); got.header.Get("Access-Control-Allow-Origin") != "*" {
-		t.Errorf("%d %v", got.status, got.header)
-	}
+	got := h.call(http.MethodGet, pathToolMetadata, "", "Authorization", "", "Origin", anywhere)
+	assert.Equalf(t, "*", got.header.Get("Access-Control-Allow-Origin"), "%d %v", got.status, got.header)
 	refused := h.tools("{}", "Authorization", "", "Origin", webApp).Header
 	if refused.Get("Access-Control-Allow-Origin") != webApp || !slices.Contains(listed(refused.Get("Access-Control-Expose-Headers")), "www-authenticate") {
 		t.Errorf("401: %v", refused)
@@ -304,20 +282,15 @@ func TestTokensOfOAuthClients(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, says("x"), withTools(echoBody), signsInAt(authServer, "", c.listed...))
 			given := h.oauthToken(oauthClient)
-			if tools := h.tools("{}", "Authorization", given); tools.StatusCode != http.StatusOK {
-				t.Errorf("the tools: %d", tools.StatusCode)
-			}
+			assert.Equal(t, http.StatusOK, h.tools("{}", "Authorization", given).StatusCode, "the tools")
 			answer := h.call(http.MethodPost, firstPath, hello, "Authorization", given)
-			if answer.status != c.api || answer.status == http.StatusForbidden && errorCode(answer.body) != "forbidden_client" {
-				t.Errorf("the API: %d %s", answer.status, answer.body)
-			}
-			if own := h.call(http.MethodPost, firstPath, hello); own.status != http.StatusOK {
-				t.Errorf("a session of the user's own: %d %s", own.status, own.body)
-			}
+			assert.Truef(t, answer.status == c.api && (answer.status != http.StatusForbidden || errorCode(answer.body) == "forbidden_client"),
+				"the API: %d %s", answer.status, answer.body)
+			own := h.call(http.MethodPost, firstPath, hello)
+			assert.Truef(t, own.status == http.StatusOK, "a session of the user's own: %d %s", own.status, own.body)
 			lines := h.logs.Lines(t, "request")
-			if len(lines) != 3 || lines[0]["client_id"] != oauthClient || lines[1]["client_id"] != oauthClient || lines[2]["client_id"] != nil {
-				t.Errorf("the log: %v", lines)
-			}
+			assert.Truef(t, len(lines) == 3 && lines[0]["client_id"] == oauthClient && lines[1]["client_id"] == oauthClient && lines[2]["client_id"] == nil,
+				"the log: %v", lines)
 		})
 	}
 }
@@ -334,14 +307,10 @@ func (h *harness) preflight(path, origin, method, headers string) answered {
 	request := h.request(http.MethodOptions, path, "", "Authorization", "", "Origin", origin,
 		"Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)
 	response, err := h.http.Client().Do(request)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, err)
 	return answered{status: response.StatusCode, header: response.Header, body: body}
 }
 
@@ -355,22 +324,18 @@ func TestPreflight(t *testing.T) {
 	for _, path := range []string{firstPath, nextPath, "/v1/message/" + uuid.NewString() + "/stream", "/v1/not/yet", pathMCP} {
 		answer := h.preflight(path, webApp, "POST", "authorization,content-type")
 		header := answer.header
-		if answer.status != 204 || header.Get("Access-Control-Allow-Origin") != webApp || header.Get("Access-Control-Max-Age") != "7200" {
-			t.Errorf("%s: %d %v", path, answer.status, header)
-		}
-		if header.Get("Access-Control-Allow-Credentials") != "" || !slices.Contains(header.Values("Vary"), "Origin") {
-			t.Errorf("%s: %v", path, header)
-		}
+		assert.Truef(t, answer.status == 204 && header.Get("Access-Control-Allow-Origin") == webApp && header.Get("Access-Control-Max-Age") == "7200",
+			"%s: %d %v", path, answer.status, header)
+		assert.Truef(t, header.Get("Access-Control-Allow-Credentials") == "" && slices.Contains(header.Values("Vary"), "Origin"),
+			"%s: %v", path, header)
 		for _, method := range []string{"get", "post", "delete", "patch", "put", "options"} {
-			if !slices.Contains(listed(header.Get("Access-Control-Allow-Methods")), method) {
-				t.Errorf("%s: no %s in %v", path, method, header)
-			}
+			assert.Truef(t, slices.Contains(listed(header.Get("Access-Control-Allow-Methods")), method),
+				"%s: no %s in %v", path, method, header)
 		}
 		for _, name := range []string{"authorization", "content-type", "accept", "last-event-id", "idempotency-key", "x-request-id",
 			"x-vercel-ai-ui-message-stream", "mcp-protocol-version"} {
-			if !slices.Contains(listed(header.Get("Access-Control-Allow-Headers")), name) {
-				t.Errorf("%s: no %s in %v", path, name, header)
-			}
+			assert.Truef(t, slices.Contains(listed(header.Get("Access-Control-Allow-Headers")), name),
+				"%s: no %s in %v", path, name, header)
 		}
 	}
 }
@@ -396,13 +361,11 @@ func TestEveryAnswerAllowsTheWebApp(t *testing.T) {
 		{http.MethodGet, nextPath, "", nil, 405},
 	} {
 		answer := h.call(c.method, c.path, c.body, append([]string{"Origin", webApp}, c.headers...)...)
-		if answer.status != c.want || answer.header.Get("Access-Control-Allow-Origin") != webApp {
-			t.Errorf("%s %s: %d %v", c.method, c.path, answer.status, answer.header)
-		}
+		assert.Truef(t, answer.status == c.want && answer.header.Get("Access-Control-Allow-Origin") == webApp,
+			"%s %s: %d %v", c.method, c.path, answer.status, answer.header)
 		for _, name := range []string{"x-request-id", "www-authenticate", "retry-after", "content-disposition", "location", "x-vercel-ai-ui-message-stream"} {
-			if !slices.Contains(listed(answer.header.Get("Access-Control-Expose-Headers")), name) {
-				t.Errorf("%s %s does not show %s", c.method, c.path, name)
-			}
+			assert.Truef(t, slices.Contains(listed(answer.header.Get("Access-Control-Expose-Headers")), name),
+				"%s %s does not show %s", c.method, c.path, name)
 		}
 	}
 	broken := newHarness(t, says("x"), lets(webApp), func(c *Config) { c.Auth = nil })
@@ -427,19 +390,16 @@ func TestOrigins(t *testing.T) {
 		for _, origin := range c.origins {
 			answer := h.first("a", "Origin", origin)
 			for _, header := range []http.Header{answer.header, h.preflight(firstPath, origin, "POST", "authorization").header} {
-				if got := header.Get("Access-Control-Allow-Origin"); got != c.allowed || answer.status != 200 {
-					t.Errorf("%s, %s: %d %q", name, origin, answer.status, got)
-				}
+				got := header.Get("Access-Control-Allow-Origin")
+				assert.Truef(t, got == c.allowed && answer.status == 200, "%s, %s: %d %q", name, origin, answer.status, got)
 			}
-			if slices.Contains(answer.header.Values("Vary"), "Origin") != (len(c.listed) > 0) {
-				t.Errorf("%s, %s: %v", name, origin, answer.header)
-			}
+			assert.Equalf(t, (len(c.listed) > 0), slices.Contains(answer.header.Values("Vary"), "Origin"),
+				"%s, %s: %v", name, origin, answer.header)
 		}
 	}
 	h := newHarness(t, says("x"), lets("*"))
 	for _, path := range []string{"/metrics", "/healthz"} {
-		if got := h.call(http.MethodGet, path, "", "Origin", webApp).header.Get("Access-Control-Allow-Origin"); got != "" {
-			t.Errorf("%s: %q", path, got)
-		}
+		assert.Equalf(t, "", h.call(http.MethodGet, path, "", "Origin", webApp).header.Get("Access-Control-Allow-Origin"),
+			"%s", path)
 	}
 }

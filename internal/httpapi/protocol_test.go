@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // uiEventRead is one event of a UI message stream as a reader gets it.
@@ -31,14 +33,10 @@ func parseUIStream(t *testing.T, body string) []uiEventRead {
 			continue
 		}
 		data, found := strings.CutPrefix(block, "data: ")
-		if !found || strings.ContainsAny(data, "\r\n") {
-			t.Fatalf("this is no event: %q", block)
-		}
+		require.Truef(t, found && !strings.ContainsAny(data, "\r\n"), "this is no event: %q", block)
 		checkSchema(t, uiSchema, []byte(data))
 		var event uiEventRead
-		if err := json.Unmarshal([]byte(data), &event); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(data), &event))
 		events = append(events, event)
 	}
 	return events
@@ -46,9 +44,8 @@ func parseUIStream(t *testing.T, body string) []uiEventRead {
 
 func (a answered) uiEvents(t *testing.T) []uiEventRead {
 	t.Helper()
-	if a.status != http.StatusOK || a.header.Get(headerUIStream) != "v1" || a.header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
-		t.Fatalf("status %d, header %v: %s", a.status, a.header, a.body)
-	}
+	require.Truef(t, a.status == http.StatusOK && a.header.Get(headerUIStream) == "v1" && a.header.Get("Content-Type") == "text/event-stream; charset=utf-8",
+		"status %d, header %v: %s", a.status, a.header, a.body)
 	return parseUIStream(t, string(a.body))
 }
 
@@ -75,16 +72,13 @@ func TestUIStreamIsAskedForByHeaderOrQuery(t *testing.T) {
 		{"?protocol=ui", "v0", "application/json"}, {"", "v1", "application/json, text/plain, */*"},
 	} {
 		events := h.call(http.MethodPost, firstPath+ask.query, hello, "x-vercel-ai-ui-message-stream", ask.header, "Accept", ask.accept).uiEvents(t)
-		if story, text := uiStory(events); story != wholeStory || text != said {
-			t.Errorf("%v: %s: %q", ask, story, text)
-		}
+		story, text := uiStory(events)
+		assert.Truef(t, story == wholeStory && text == said, "%v: %s: %q", ask, story, text)
 		start, finish := events[0], events[len(events)-1]
-		if start.MessageID == "" || start.MessageMetadata["message_id"] != start.MessageID || start.MessageMetadata["resumed"] != false {
-			t.Errorf("%v: started %+v", ask, start)
-		}
-		if finish.FinishReason != "stop" || finish.MessageMetadata["content_length"] != float64(len([]rune(said))) {
-			t.Errorf("%v: finished %+v", ask, finish)
-		}
+		assert.Truef(t, start.MessageID != "" && start.MessageMetadata["message_id"] == start.MessageID && start.MessageMetadata["resumed"] == false,
+			"%v: started %+v", ask, start)
+		assert.Truef(t, finish.FinishReason == "stop" && finish.MessageMetadata["content_length"] == float64(len([]rune(said))),
+			"%v: finished %+v", ask, finish)
 	}
 }
 
@@ -92,9 +86,8 @@ func TestOurOwnEventsMayBeNamed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"))
 	answer := h.call(http.MethodPost, firstPath+"?protocol=events", hello, headerUIStream, "v1", "Accept", "application/json")
-	if got := spoken(answer.events(t)); got != "x" || answer.header.Get(headerUIStream) != "" {
-		t.Errorf("said %q, %v", got, answer.header)
-	}
+	got := spoken(answer.events(t))
+	assert.Truef(t, got == "x" && answer.header.Get(headerUIStream) == "", "said %q, %v", got, answer.header)
 }
 
 func TestUnknownProtocolIsRefusedBeforeAnythingHappens(t *testing.T) {
@@ -108,13 +101,11 @@ func TestUnknownProtocolIsRefusedBeforeAnythingHappens(t *testing.T) {
 		{get, stream, "", "1"},
 	} {
 		answer := h.call(ask.method, ask.path, ask.body, headerUIStream, ask.header)
-		if answer.status != 400 || errorCode(answer.body) != "bad_request" {
-			t.Errorf("%v: %d %s", ask, answer.status, answer.body)
-		}
+		assert.Truef(t, answer.status == 400 && errorCode(answer.body) == "bad_request",
+			"%v: %d %s", ask, answer.status, answer.body)
 	}
-	if n := model.calls.Load(); n != 0 {
-		t.Errorf("the model was called %d times", n)
-	}
+	n := model.calls.Load()
+	assert.Truef(t, n == 0, "the model was called %d times", n)
 }
 
 func TestUIStreamIsResumed(t *testing.T) {
@@ -130,27 +121,21 @@ func TestUIStreamIsResumed(t *testing.T) {
 	live := h.open(h.request(http.MethodGet, path, "", headerUIStream, "v1")) // as the AI SDK's transport does
 	model.say("café")
 	model.finish()
-	if got := spoken(stream.rest()); got != "naïve café" {
-		t.Errorf("said %q", got)
-	}
-	if story, text := uiStory(live.restUI()); story != wholeStory || text != "naïve café" {
-		t.Errorf("live: %s: %q", story, text)
-	}
-	if nothing := h.call(http.MethodGet, path, "", headerUIStream, "v1"); nothing.status != 204 {
-		t.Errorf("nothing is running: %d", nothing.status)
-	}
+	assert.Equal(t, "naïve café", spoken(stream.rest()), "said")
+	story, text := uiStory(live.restUI())
+	assert.Truef(t, story == wholeStory && text == "naïve café", "live: %s: %q", story, text)
+	assert.Equal(t, 204, h.call(http.MethodGet, path, "", headerUIStream, "v1").status, "nothing is running")
 	messageID, _ := started.data["message_id"].(string)
 	for want, headers := range map[string][]string{"naïve café": {"Last-Event-ID", messageID + ":0"}, "café": {"Last-Event-ID", messageID + ":6"}} {
 		events := h.call(http.MethodGet, path+"?protocol=ui", "", headers...).uiEvents(t)
 		offset := float64(len([]rune("naïve café")) - len([]rune(want)))
-		if story, text := uiStory(events); story != wholeStory || text != want || events[0].MessageMetadata["offset"] != offset || events[0].MessageID != messageID {
-			t.Errorf("%v: %s: %q %+v", headers, story, text, events[0])
-		}
+		story, text := uiStory(events)
+		assert.Truef(t, story == wholeStory && text == want && events[0].MessageMetadata["offset"] == offset && events[0].MessageID == messageID,
+			"%v: %s: %q %+v", headers, story, text, events[0])
 	}
 	events := h.call(http.MethodGet, path+"?protocol=ui&after=10", "").uiEvents(t)
-	if story, _ := uiStory(events); story != "start finish" {
-		t.Errorf("after the last character: %s", story)
-	}
+	story, _ = uiStory(events)
+	assert.Equal(t, "start finish", story, "after the last character")
 }
 
 // until reads up to the block that holds a text.
@@ -182,12 +167,10 @@ func TestUIStreamTellsOfAFailure(t *testing.T) {
 	events := h.call(http.MethodPost, firstPath+"?protocol=ui", hello).uiEvents(t)
 	story, text := uiStory(events)
 	told, end := events[len(events)-2].MessageMetadata, events[len(events)-1]
-	if story != brokenStory || text != "half" || end.ErrorText != told["message"] || end.ErrorText == "" {
-		t.Errorf("%s: %q %+v", story, text, end)
-	}
-	if told["status"] != "failed" || told["code"] != "upstream_timeout" || told["retryable"] != true {
-		t.Errorf("told %v", told)
-	}
+	assert.Truef(t, story == brokenStory && text == "half" && end.ErrorText == told["message"] && end.ErrorText != "",
+		"%s: %q %+v", story, text, end)
+	assert.Truef(t, told["status"] == "failed" && told["code"] == "upstream_timeout" && told["retryable"] == true,
+		"told %v", told)
 }
 
 // brittleWriter is a client whose connection takes the beginning of a stream and no more.
@@ -209,9 +192,8 @@ func TestCutStreamIsNotTakenForAWholeReply(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{"?protocol=ui", ""} {
 		h := newQuietHarness(t, says("one", "two", "three"))
-		if !breaks(h, h.request(http.MethodPost, firstPath+query, hello)) {
-			t.Errorf("%q: the stream ends in order", query)
-		}
+		assert.Truef(t, breaks(h, h.request(http.MethodPost, firstPath+query, hello)),
+			"%q: the stream ends in order", query)
 	}
 }
 
@@ -248,14 +230,8 @@ func TestPrefersJSON(t *testing.T) {
 		"application/json;q=x":                           false,
 		",;,/,application/json":                          true,
 	} {
-		if got := prefersJSON([]string{accept}); got != want {
-			t.Errorf("%q: %v, want %v", accept, got, want)
-		}
+		assert.Equalf(t, want, prefersJSON([]string{accept}), "%q", accept)
 	}
-	if !prefersJSON([]string{"text/plain", "application/json"}) {
-		t.Error("two headers are one list")
-	}
-	if prefersJSON(nil) {
-		t.Error("no header means events")
-	}
+	assert.True(t, prefersJSON([]string{"text/plain", "application/json"}), "two headers are one list")
+	assert.False(t, prefersJSON(nil), "no header means events")
 }

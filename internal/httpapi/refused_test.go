@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -103,9 +104,8 @@ func TestRequestsAreRefused(t *testing.T) {
 			t.Errorf("%s %s %.60s: %d %+v", c.method, c.path, c.body, answer.status, refused)
 		}
 	}
-	if after := testkit.Ask[string](t, k.pool, rowsOfUsers); after != before || len(k.store.turns) > 0 {
-		t.Errorf("what was refused changed %s to %s", before, after)
-	}
+	after := testkit.Ask[string](t, k.pool, rowsOfUsers)
+	assert.Truef(t, after == before && len(k.store.turns) <= 0, "what was refused changed %s to %s", before, after)
 }
 
 // Each route reads all of its query and body, and tells which of their fields is none.
@@ -117,9 +117,8 @@ func TestFieldsAreRefused(t *testing.T) {
 		t.Helper()
 		refused := h.call(r.method, parameter.ReplaceAllString(r.path, exampleChat)+query, body).error(t)
 		named := slices.ContainsFunc(slices.Collect(maps.Keys(refused.Details)), func(name string) bool { return strings.HasPrefix(name, field) })
-		if !slices.Contains(codes, refused.Code) || refused.Code != badID && refused.Code != badBody && !named {
-			t.Errorf("%s %s, %s: %+v", r.method, r.path, field, refused)
-		}
+		assert.Truef(t, slices.Contains(codes, refused.Code) && (refused.Code == badID || refused.Code == badBody || named),
+			"%s %s, %s: %+v", r.method, r.path, field, refused)
 	}
 	for _, r := range routes() {
 		if r.body() != nil {
@@ -169,8 +168,6 @@ func TestRoutesNeedAToken(t *testing.T) {
 			continue
 		}
 		answer := h.call(r.method, parameter.ReplaceAllString(r.path, "nonsense"), "{", "Content-Type", "text/plain", "Authorization", "")
-		if answer.status != http.StatusUnauthorized {
-			t.Errorf("%s %s: %d", r.method, r.path, answer.status)
-		}
+		assert.Equalf(t, http.StatusUnauthorized, answer.status, "%s %s", r.method, r.path)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -66,9 +68,7 @@ func (k keeper) in(t *testing.T) keeper {
 func (k keeper) want(status int, method, path, body string, into any) answered {
 	k.t.Helper()
 	answer := k.call(method, path, body)
-	if answer.status != status {
-		k.t.Fatalf("%s %s: %d %s", method, path, answer.status, answer.body)
-	}
+	require.Truef(k.t, answer.status == status, "%s %s: %d %s", method, path, answer.status, answer.body)
 	if into != nil {
 		answer.decode(k.t, into)
 	}
@@ -110,9 +110,8 @@ func (k keeper) walk(asks ...ask) {
 	for _, s := range asks {
 		answer := k.want(s.status, s.method, s.path, s.body, nil)
 		for part := range strings.SplitSeq(s.holds, "|") {
-			if !strings.Contains(string(answer.body), part) {
-				k.t.Errorf("%s %s %s: no %s in %s", s.method, s.path, s.body, part, answer.body)
-			}
+			assert.Containsf(k.t, string(answer.body), part,
+				"%s %s %s: no %s in %s", s.method, s.path, s.body, part, answer.body)
 		}
 	}
 }
@@ -130,12 +129,9 @@ func TestRoutesOfAChat(t *testing.T) {
 	answer := k.want(http.StatusCreated, post, "/v1/chats", `{"title": "Scales", "system_prompt": "Be brief.", "metadata": {"a": [1]},
 		"tags": ["cello"], "memory_strategy": "hybrid", "ttl_hours": 24, "max_turns": 9, "tool_name": "lookup"}`, &made)
 	chat := "/v1/chats/" + made.ID.String()
-	if got := answer.header.Get("Location"); got != chat {
-		t.Errorf("Location is %q", got)
-	}
-	if read := k.want(http.StatusOK, get, chat, "", nil); string(read.body) != string(answer.body) {
-		t.Errorf("read %s, made %s", read.body, answer.body)
-	}
+	assert.Equal(t, chat, answer.header.Get("Location"), "Location")
+	read := k.want(http.StatusOK, get, chat, "", nil)
+	assert.Equalf(t, string(answer.body), string(read.body), "read %s, made %s", read.body, answer.body)
 	id := uuid.NewString()
 	call := `{"role": "assistant", "tool_calls": [{"id": "c1", "n": 12345678901234567}], "client_message_id": "` + id + `"}`
 	messages := `{"messages": [{"role": "user", "content": "In tune?"}, ` + call + `, {"role": "tool", "content": "Half a pair: \ud800"}]}`
@@ -242,9 +238,7 @@ func TestRoutesOfMemories(t *testing.T) {
 		ask{patch, settings, `{"time_zone": null}`, 200, `"time_zone":null,"language":"pt-BR"`},
 		ask{remove, all, "", 200, `{"memories":1,"sources":0,"revisions":1,"entities":0,"relationships":0}`},
 	)
-	if !strings.Contains(string(file.body), `"content":"Her knee hurts <a lot>."`) {
-		t.Errorf("exported %s", file.body)
-	}
+	assert.Containsf(t, string(file.body), `"content":"Her knee hurts <a lot>."`, "exported %s", file.body)
 	k.user = testkit.NewUser(t, k.db)
 	for _, c := range []struct {
 		kind, body string
@@ -260,9 +254,8 @@ func TestRoutesOfMemories(t *testing.T) {
 		{mediaLines, strings.Repeat(" ", maxMemoryImport+1), 413, "body_too_large"},
 	} {
 		done := k.call(post, all+"/import", c.body, "Content-Type", c.kind)
-		if done.status != c.status || !strings.Contains(string(done.body), c.holds) {
-			t.Errorf("%s: %d %.200s", c.kind, done.status, done.body)
-		}
+		assert.Truef(t, done.status == c.status && strings.Contains(string(done.body), c.holds),
+			"%s: %d %.200s", c.kind, done.status, done.body)
 	}
 	k.server.config.Memories = postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{Off: true})
 	k.walk(ask{post, all, `{"content": "x"}`, 409, "memory_off"}, ask{post, all + "/import", `{"content": "x"}`, 409, "memory_off"}, ask{get, all, "", 200, "tea"})
@@ -328,9 +321,9 @@ func TestRoutesOfTheGraph(t *testing.T) {
 		"?format=dot":                       {mediaDOT + "; charset=utf-8", `[label="teaches"]`},
 	} {
 		answer := k.want(http.StatusOK, get, "/v1/graph"+format, "", nil)
-		if kind := answer.header.Get("Content-Type"); kind != want[0] || !strings.Contains(string(answer.body), want[1]) {
-			t.Errorf("%s: %s %s", format, kind, answer.body)
-		}
+		kind := answer.header.Get("Content-Type")
+		assert.Truef(t, kind == want[0] && strings.Contains(string(answer.body), want[1]),
+			"%s: %s %s", format, kind, answer.body)
 	}
 }
 
@@ -349,13 +342,12 @@ func TestQuestionIsRewritten(t *testing.T) {
 		`{"content": " And the second string "}`); string(got.body) != `{"content":"And the second string of the cello","rewritten":true}`+"\n" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := h.call(http.MethodPost, path, `{"content": "And?"}`); got.status != http.StatusTooManyRequests {
-		t.Errorf("a second one in the same minute: %d %s", got.status, got.body)
-	}
+	got := h.call(http.MethodPost, path, `{"content": "And?"}`)
+	assert.Truef(t, got.status == http.StatusTooManyRequests,
+		"a second one in the same minute: %d %s", got.status, got.body)
 	failing := newHarness(t, says("x"), func(config *Config) {
 		config.Rewriter = rewriter{fault.New(fault.UpstreamTimeout, "The model took too long.")}
 	})
-	if got := failing.call(http.MethodPost, path, `{"content": "And?"}`); got.status != http.StatusGatewayTimeout {
-		t.Errorf("a model that is too slow: %d %s", got.status, got.body)
-	}
+	got = failing.call(http.MethodPost, path, `{"content": "And?"}`)
+	assert.Truef(t, got.status == http.StatusGatewayTimeout, "a model that is too slow: %d %s", got.status, got.body)
 }

@@ -15,6 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -31,24 +34,19 @@ func TestStreamToTheLetter(t *testing.T) {
 		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no",
 		"X-Content-Type-Options": "nosniff", "X-Request-Id": "r-1", "Content-Encoding": "", "Content-Length": "",
 	} {
-		if got := answer.header.Get(name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		assert.Equalf(t, want, answer.header.Get(name), "%s", name)
 	}
 	events := answer.events(t)
-	if got := spoken(events); got != said {
-		t.Errorf("said %q\nwant %q", got, said)
-	}
-	if events[0].data["resumed"] != false || events[0].data["offset"] != 0.0 || events[0].data["model_variant"] != "arco" {
-		t.Errorf("started: %v", events[0].data)
-	}
+	got := spoken(events)
+	assert.Truef(t, got == said, "said %q\nwant %q", got, said)
+	assert.Truef(t, events[0].data["resumed"] == false && events[0].data["offset"] == 0.0 && events[0].data["model_variant"] == "arco",
+		"started: %v", events[0].data)
 	done := last(events)
 	if done.name != streaming.EventCompleted || done.data["finish_reason"] != "stop" || number(done, "content_length") != float64(len([]rune(said))) {
 		t.Errorf("ended: %s %v", done.name, done.data)
 	}
-	if receipt, _ := done.data["memory"].(map[string]any); receipt["dropped_turns"] != 0.0 {
-		t.Errorf("receipt: %v", done.data["memory"])
-	}
+	receipt, _ := done.data["memory"].(map[string]any)
+	assert.Truef(t, receipt["dropped_turns"] == 0.0, "receipt: %v", done.data["memory"])
 }
 
 // serve runs a handler against a recorder within a synctest bubble.
@@ -142,12 +140,9 @@ func TestDeltasThatWaitAreSentTogether(t *testing.T) {
 				synctest.Wait()
 				model.finish()
 				<-done
-				if !slices.Equal(g.sent, c.want) {
-					t.Errorf("deltas in each flush: %v, want %v", g.sent, c.want)
-				}
-				if events := parseEvents(t, g.body.String()); spoken(events) != "one two three four" {
-					t.Errorf("said %q", spoken(events))
-				}
+				assert.Truef(t, slices.Equal(g.sent, c.want), "deltas in each flush: %v, want %v", g.sent, c.want)
+				events := parseEvents(t, g.body.String())
+				assert.Equal(t, "one two three four", spoken(events), "said")
 			})
 		})
 	}
@@ -167,16 +162,14 @@ func TestPingAfterSilence(t *testing.T) {
 		model.finish()
 		r := <-done
 		body := r.body.String()
-		if n := strings.Count(body, "\n: ping\n"); n != 2 {
-			t.Errorf("%d pings in %q", n, body)
-		}
+		n := strings.Count(body, "\n: ping\n")
+		assert.Truef(t, n == 2, "%d pings in %q", n, body)
 		var at []int
 		for _, write := range r.writes {
 			at = append(at, int(write.Sub(began).Seconds()))
 		}
-		if want := []int{0, 0, 10, 25, 40, 41}; !slices.Equal(at, want) {
-			t.Errorf("writes at %v, want %v", at, want)
-		}
+		want := []int{0, 0, 10, 25, 40, 41}
+		assert.Truef(t, slices.Equal(at, want), "writes at %v, want %v", at, want)
 		parseEvents(t, body)
 	})
 }
@@ -193,14 +186,11 @@ func TestSlowModelsStreamBeginsWithoutIt(t *testing.T) {
 			h.closeChat()
 			r := <-done
 			if after < 15*time.Second {
-				if r.status != 503 || r.header.Get("Retry-After") == "" {
-					t.Errorf("answered %d %v", r.status, r.header)
-				}
+				assert.Truef(t, r.status == 503 && r.header.Get("Retry-After") != "", "answered %d %v", r.status, r.header)
 				return
 			}
-			if end := last(parseEvents(t, r.body.String())); r.status != 200 || end.data["code"] != "interrupted" {
-				t.Errorf("%d %v", r.status, end)
-			}
+			end := last(parseEvents(t, r.body.String()))
+			assert.Truef(t, r.status == 200 && end.data["code"] == "interrupted", "%d %v", r.status, end)
 			if first := r.writes[0]; time.Since(first) != 19*time.Second {
 				t.Errorf("the stream began %v before its end, want 19s", time.Since(first))
 			}
@@ -221,21 +211,15 @@ func TestClientThatLeavesBeforeTheModelAnswered(t *testing.T) {
 	}()
 	h.waitFor("the call of the model", func() bool { return model.calls.Load() == 1 })
 	cancel()
-	if err := <-failed; err == nil {
-		t.Error("a cancelled request was answered")
-	}
+	assert.Error(t, <-failed, "a cancelled request was answered")
 	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
-	if got := h.logs.Lines(t, "request")[0]["status"]; got != 499.0 {
-		t.Errorf("logged status %v", got)
-	}
-	if lines := h.logs.Lines(t, "request failed"); len(lines) != 0 {
-		t.Errorf("a client that leaves is reported as our failure: %v", lines)
-	}
+	got := h.logs.Lines(t, "request")[0]["status"]
+	assert.Truef(t, got == 499.0, "logged status %v", got)
+	lines := h.logs.Lines(t, "request failed")
+	assert.Equalf(t, 0, len(lines), "a client that leaves is reported as our failure: %v", lines)
 	model.accept()
 	model.finish()
-	if reply := h.waitForSave(); reply.Status != memory.StatusComplete {
-		t.Errorf("saved as %s", reply.Status)
-	}
+	assert.Equal(t, memory.StatusComplete, h.waitForSave().Status, "saved as")
 }
 
 // A reader that takes nothing is let go after WriteTimeout; its reply is saved whole.
@@ -251,27 +235,19 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 	h.http.Start()
 	t.Cleanup(h.http.Close)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.http.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.request(http.MethodPost, firstPath, hello).Write(conn); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
+	require.NoError(t, h.request(http.MethodPost, firstPath, hello).Write(conn))
 	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
-	if took := h.logs.Lines(t, "request")[0]["duration_ms"]; took.(float64) < 200 {
-		t.Errorf("let go after %v ms", took)
-	}
-	if reply := h.waitForSave(); reply.Status != memory.StatusComplete || reply.Content != strings.Join(pieces, "") {
-		t.Errorf("saved %d bytes, %s", len(reply.Content), reply.Status)
-	}
+	took := h.logs.Lines(t, "request")[0]["duration_ms"]
+	assert.Truef(t, took.(float64) >= 200, "let go after %v ms", took)
+	reply := h.waitForSave()
+	assert.Truef(t, reply.Status == memory.StatusComplete && reply.Content == strings.Join(pieces, ""),
+		"saved %d bytes, %s", len(reply.Content), reply.Status)
 	received, _ := io.ReadAll(conn)
-	if bytes.Contains(received, []byte("event: completion")) || bytes.HasSuffix(received, []byte("0\r\n\r\n")) {
-		t.Error("the cut stream seems complete")
-	}
+	assert.True(t, !bytes.Contains(received, []byte("event: completion")) && !bytes.HasSuffix(received, []byte("0\r\n\r\n")),
+		"the cut stream seems complete")
 }
 
 // patience is longer than a loaded machine takes to read a request, or to write a piece of an answer.
@@ -308,18 +284,15 @@ func TestServersTimeoutsDoNotCutReplies(t *testing.T) {
 	var late sync.WaitGroup
 	for _, accept := range []string{"text/event-stream", "application/json"} {
 		late.Go(func() {
-			if answer := h.first("late", "Accept", accept); answer.status != http.StatusBadGateway {
-				t.Errorf("%s: %d", accept, answer.status)
-			}
+			assert.Equalf(t, http.StatusBadGateway, h.first("late", "Accept", accept).status, "%s", accept)
 		})
 	}
 	late.Wait()
 	model.say("still here")
 	model.finish()
 	for _, stream := range []*openStream{sent, resumed} {
-		if events := stream.rest(); spoken(events) != "still here" {
-			t.Errorf("got %v", events)
-		}
+		events := stream.rest()
+		assert.Equalf(t, "still here", spoken(events), "got %v", events)
 	}
 }
 
@@ -329,13 +302,9 @@ func TestConnectionIsGoodAfterAStream(t *testing.T) {
 	h := newHarness(t, says("x"), func(c *Config) { c.WriteTimeout = patience })
 	h.http.Client().Transport.(*http.Transport).MaxConnsPerHost = 1
 	for range 2 {
-		if got := h.first("a").status; got != 200 {
-			t.Fatalf("status %d", got)
-		}
+		require.Equal(t, 200, h.first("a").status, "status")
 		time.Sleep(patience * 5 / 4) // past the deadline of the stream
-		if got := h.call(http.MethodGet, "/healthz", "").status; got != 200 {
-			t.Fatalf("status %d", got)
-		}
+		require.Equal(t, 200, h.call(http.MethodGet, "/healthz", "").status, "status")
 	}
 }
 
@@ -375,18 +344,17 @@ func TestServerThatStopsLetsGoOfRepliesFromElsewhere(t *testing.T) {
 	other.waitFor("three readers", func() bool { return other.places() == 3 })
 	stop()
 
-	if rest, err := io.ReadAll(ours.reader); !errors.Is(err, io.ErrUnexpectedEOF) || len(rest) > 0 {
-		t.Errorf("our own stream ended with %q, %v", rest, err)
-	}
-	if rest, err := io.ReadAll(ui.reader); !errors.Is(err, io.ErrUnexpectedEOF) || len(rest) > 0 {
-		t.Errorf("the UI message stream ended with %q, %v", rest, err)
-	}
+	rest, err := io.ReadAll(ours.reader)
+	assert.Truef(t, errors.Is(err, io.ErrUnexpectedEOF) && len(rest) <= 0, "our own stream ended with %q, %v", rest, err)
+	rest, err = io.ReadAll(ui.reader)
+	assert.Truef(t, errors.Is(err, io.ErrUnexpectedEOF) && len(rest) <= 0,
+		"the UI message stream ended with %q, %v", rest, err)
 	if answer := <-whole; answer.status != 503 || errorCode(answer.body) != "shutting_down" || answer.header.Get("Retry-After") == "" {
 		t.Errorf("one object: %d %s", answer.status, answer.body)
 	}
-	if late := other.call(http.MethodGet, path, ""); late.status != 503 || errorCode(late.body) != "shutting_down" {
-		t.Errorf("a late reader: %d %s", late.status, late.body)
-	}
+	late := other.call(http.MethodGet, path, "")
+	assert.Truef(t, late.status == 503 && errorCode(late.body) == "shutting_down",
+		"a late reader: %d %s", late.status, late.body)
 	model.finish()
 	running.rest()
 }

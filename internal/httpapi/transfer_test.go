@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -33,9 +35,7 @@ func (k keeper) imported(file string) uuid.UUID {
 	k.t.Helper()
 	answer := k.importFile(file)
 	var result transfer.Result
-	if answer.status != http.StatusOK {
-		k.t.Fatalf("%d %s", answer.status, answer.body)
-	}
+	require.Truef(k.t, answer.status == http.StatusOK, "%d %s", answer.status, answer.body)
 	answer.decode(k.t, &result)
 	return result.Chats[0].ChatID
 }
@@ -50,9 +50,7 @@ func TestImportAnswersWithEachChat(t *testing.T) {
 		if answer.status != http.StatusOK || len(result.Chats) != 1 || result.Chats[0].Title != "How do I practise scales?" || result.Imported+result.Skipped != 1 {
 			t.Errorf("%s: %d %s", kind, answer.status, answer.body)
 		}
-		if result.Chats[0].Skipped != (i > 0) {
-			t.Errorf("%s: skipped is %v", kind, result.Chats[0].Skipped)
-		}
+		assert.Equalf(t, (i > 0), result.Chats[0].Skipped, "%s: skipped", kind)
 	}
 	if answer := f.importFile("[]"); answer.status != http.StatusOK || !strings.Contains(string(answer.body), `"chats":[]`) {
 		t.Errorf("no chats: %d %s", answer.status, answer.body)
@@ -77,9 +75,8 @@ func (k keeper) listen(body io.Reader) *openStream {
 	request := k.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream")
 	request.Body, request.ContentLength = io.NopCloser(body), -1
 	s := k.open(request)
-	if padding := s.next(); len(padding) < 1024 || padding[0] != ':' {
-		k.t.Errorf("the padding is %q", padding)
-	}
+	padding := s.next()
+	assert.Truef(k.t, len(padding) >= 1024 && padding[0] == ':', "the padding is %q", padding)
 	return s
 }
 
@@ -104,9 +101,7 @@ func (s *openStream) progress() (progress []transfer.Progress, name, data string
 		}
 		checkSchema(s.t, "ImportProgress", []byte(data))
 		var found transfer.Progress
-		if err := json.Unmarshal([]byte(data), &found); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, json.Unmarshal([]byte(data), &found))
 		progress = append(progress, found)
 	}
 }
@@ -131,19 +126,15 @@ func TestImportTellsItsProgress(t *testing.T) {
 			phases = append(phases, at.Phase)
 		}
 	}
-	if got := fmt.Sprint(phases); !strings.HasSuffix(got, "checking writing]") || progress[len(progress)-1].TotalMessages != 2 {
-		t.Errorf("%+v", progress)
-	}
+	assert.Truef(t, strings.HasSuffix(fmt.Sprint(phases), "checking writing]") && progress[len(progress)-1].TotalMessages == 2,
+		"%+v", progress)
 	checkSchema(t, "ImportResult", []byte(data))
-	if name != eventImportCompleted || !strings.Contains(data, `"messages":2`) {
-		t.Errorf("%s %s", name, data)
-	}
-	if after, err := io.ReadAll(h.reader); len(after) > 0 || err != nil || h.response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
-		t.Errorf("%s follows, %v", after, h.response.Header)
-	}
-	if got := testkit.Ask[int](t, f.pool, "select count(*) from messages where user_id = $1", f.user); got != 2 {
-		t.Errorf("%d messages", got)
-	}
+	assert.Truef(t, name == eventImportCompleted && strings.Contains(data, `"messages":2`), "%s %s", name, data)
+	after, err := io.ReadAll(h.reader)
+	assert.Truef(t, len(after) <= 0 && err == nil && h.response.Header.Get("Content-Type") == "text/event-stream; charset=utf-8",
+		"%s follows, %v", after, h.response.Header)
+	got := testkit.Ask[int](t, f.pool, "select count(*) from messages where user_id = $1", f.user)
+	assert.Truef(t, got == 2, "%d messages", got)
 	if got := f.openStreams(); got != 0 {
 		t.Errorf("%v streams are open", got)
 	}
@@ -158,9 +149,7 @@ func TestImportTellsOfItsFailure(t *testing.T) {
 	} {
 		_, name, data := f.listen(body()).progress()
 		checkSchema(t, "Error", []byte(data))
-		if name != eventImportFailed || errorCode([]byte(data)) != reason {
-			t.Errorf("%s: %s %s", reason, name, data)
-		}
+		assert.Truef(t, name == eventImportFailed && errorCode([]byte(data)) == reason, "%s: %s %s", reason, name, data)
 		request := f.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream;q=0.5, application/json")
 		request.Body, request.ContentLength = io.NopCloser(body()), -1
 		if answer := f.do(request, "x"); answer.error(t).Code != reason {
@@ -175,9 +164,8 @@ func TestImportTellsOfItsFailure(t *testing.T) {
 	if answer := f.importFile(twoLines, "Content-Type", "application/zip"); answer.error(t).Code != "unsupported_media_type" {
 		t.Errorf("%d %s", answer.status, answer.body)
 	}
-	if got := testkit.Ask[int](t, f.pool, "select count(*) from chats"); got != 0 {
-		t.Errorf("%d chats", got)
-	}
+	got := testkit.Ask[int](t, f.pool, "select count(*) from chats")
+	assert.Truef(t, got == 0, "%d chats", got)
 }
 
 // A client that goes away while it sends leaves nothing behind, and gives its place back.
@@ -188,15 +176,13 @@ func TestImportOfAClientThatGoesAway(t *testing.T) {
 	h := f.listen(body)
 	_, _ = io.WriteString(send, twoLines)
 	answer := f.importFile(twoLines)
-	if answer.status != http.StatusTooManyRequests || answer.error(t).Details["max_streams"] != 1.0 {
-		t.Errorf("a second import: %d %s", answer.status, answer.body)
-	}
+	assert.Truef(t, answer.status == http.StatusTooManyRequests && answer.error(t).Details["max_streams"] == 1.0,
+		"a second import: %d %s", answer.status, answer.body)
 	_ = send.CloseWithError(errors.New("gone"))
 	_ = h.response.Body.Close()
 	f.waitFor("the place is free", func() bool { return f.places() == 0 })
-	if got := testkit.Ask[int](t, f.pool, "select count(*) from chats"); got != 0 {
-		t.Errorf("%d chats", got)
-	}
+	got := testkit.Ask[int](t, f.pool, "select count(*) from chats")
+	assert.Truef(t, got == 0, "%d chats", got)
 	f.imported(twoLines)
 }
 
@@ -211,13 +197,10 @@ func TestExportIsAFile(t *testing.T) {
 		"?format=markdown": {"text/markdown; charset=utf-8", "md", "# "},
 	} {
 		answer := f.call(http.MethodGet, "/v1/chats/"+chatID.String()+"/export"+format, "")
-		if answer.status != http.StatusOK || answer.header.Get("Content-Type") != want.kind || !strings.HasPrefix(string(answer.body), want.begins) {
-			t.Errorf("%s: %d %v %s", format, answer.status, answer.header, answer.body)
-		}
+		assert.Truef(t, answer.status == http.StatusOK && answer.header.Get("Content-Type") == want.kind && strings.HasPrefix(string(answer.body), want.begins),
+			"%s: %d %v %s", format, answer.status, answer.header, answer.body)
 		name := fmt.Sprintf(`attachment; filename="chat-n-%s.%s"`, chatID.String()[:8], want.extension)
-		if got := answer.header.Get("Content-Disposition"); got != name {
-			t.Errorf("%s, want %s", got, name)
-		}
+		assert.Equal(t, name, answer.header.Get("Content-Disposition"))
 	}
 }
 
@@ -252,9 +235,7 @@ func TestExportsNameTakesNothingOdd(t *testing.T) {
 		"": "chat-0198a1f2", "Scales & Arpeggios!": "chat-scales-arpeggios-0198a1f2", "日本語": "chat-0198a1f2", "a/../b\r\n\"": "chat-a-b-0198a1f2",
 		strings.Repeat("long ", 20): "chat-long-long-long-long-long-long-long-0198a1f2",
 	} {
-		if got := exportName(&transfer.Export{Chat: bundle.Chat{ID: exampleChat, Title: title}}); got != want {
-			t.Errorf("%q: %s, want %s", title, got, want)
-		}
+		assert.Equalf(t, want, exportName(&transfer.Export{Chat: bundle.Chat{ID: exampleChat, Title: title}}), "%q", title)
 	}
 }
 
@@ -269,17 +250,13 @@ func TestAnAccountGoesOutAndComesIn(t *testing.T) {
 		t.Fatalf("%d %v %s", file.status, file.header, file.body)
 	}
 	done := f.call(http.MethodPost, "/v1/import", string(file.body), "Content-Type", mediaLines)
-	if done.status != http.StatusOK || !strings.Contains(string(done.body), `"imported":0,"skipped":1`) {
-		t.Errorf("%d %s", done.status, done.body)
-	}
+	assert.Truef(t, done.status == http.StatusOK && strings.Contains(string(done.body), `"imported":0,"skipped":1`),
+		"%d %s", done.status, done.body)
 	events := f.call(http.MethodPost, "/v1/import", string(file.body), "Content-Type", mediaLines, "Accept", "text/event-stream")
-	if !strings.Contains(string(events.body), "event: import.completed") {
-		t.Errorf("%s", events.body)
-	}
+	assert.Containsf(t, string(events.body), "event: import.completed", "%s", events.body)
 	cut := f.call(http.MethodPost, "/v1/import", string(file.body[:len(file.body)-3]), "Content-Type", mediaLines)
-	if failure := cut.error(t); failure.Code != "import_invalid" || failure.Details["reason"] != "bad_json" {
-		t.Errorf("%s", cut.body)
-	}
+	failure := cut.error(t)
+	assert.Truef(t, failure.Code == "import_invalid" && failure.Details["reason"] == "bad_json", "%s", cut.body)
 }
 
 // failingSnapshots break off after the account.
@@ -317,9 +294,7 @@ func TestExportThatBreaks(t *testing.T) {
 		f.server.config.Transfer = transferOf(t, c.store(f.files))
 		response, err := f.http.Client().Do(f.request(http.MethodGet, path, ""))
 		f.server.config.Transfer = transferOf(t, f.files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		read, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if !c.broken && (err != nil || response.StatusCode != http.StatusInternalServerError || response.Header.Get("Content-Disposition") != "") ||

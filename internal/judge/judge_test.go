@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -21,9 +23,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 func TestCases(t *testing.T) {
 	t.Parallel()
 	cases, err := Cases()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kinds := map[string][]string{}
 	for _, one := range cases {
 		var words []string
@@ -31,25 +31,18 @@ func TestCases(t *testing.T) {
 			words = append(words, m.Content)
 		}
 		for _, wanted := range one.Keeps {
-			if !wanted.in(strings.Join(words, " ")) {
-				t.Errorf("%s, %s: %q was not said", one.Language, one.Kind, wanted)
-			}
+			assert.Truef(t, wanted.in(strings.Join(words, " ")), "%s, %s: %q was not said", one.Language, one.Kind, wanted)
 		}
 		for _, closed := range one.Closes {
-			if !slices.ContainsFunc(one.Known, closed.in) {
-				t.Errorf("%s, %s: %q is not known", one.Language, one.Kind, closed)
-			}
+			assert.Truef(t, slices.ContainsFunc(one.Known, closed.in),
+				"%s, %s: %q is not known", one.Language, one.Kind, closed)
 		}
 		kinds[one.Language] = append(kinds[one.Language], one.Kind)
 	}
-	if len(kinds) != 10 {
-		t.Errorf("%d languages", len(kinds))
-	}
+	assert.Truef(t, len(kinds) == 10, "%d languages", len(kinds))
 	for language, has := range kinds {
 		for kind := range strings.FieldsSeq("introduction change opposite other past moment brief") {
-			if !slices.Contains(has, kind) {
-				t.Errorf("%s has no case of %s", language, kind)
-			}
+			assert.Truef(t, slices.Contains(has, kind), "%s has no case of %s", language, kind)
 		}
 	}
 	if _, err := Cases("en", "xx"); err == nil {
@@ -88,9 +81,7 @@ A: Good.
 func judged(t *testing.T, script testkit.Script) (*Report, error) {
 	t.Helper()
 	cases, err := parse("en", played)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	model := testkit.NewModel(t, script)
 	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL()})
 	t.Cleanup(client.Close)
@@ -123,22 +114,15 @@ func TestJudge(t *testing.T) {
 			facts = append(facts, fact("The user lives in Porto.", "I live in Porto now"))
 		}
 		answer, err := json.Marshal(map[string]any{"facts": facts})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		return offline.Answer{Text: string(answer)}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kept, of := report.Kept()
-	if got, want := [2]int{kept, of}, [2]int{4, 6}; got != want {
-		t.Errorf("kept %v, not %v", got, want)
-	}
+	got, want := [2]int{kept, of}, [2]int{4, 6}
+	assert.Equal(t, want, got, "kept")
 	var out strings.Builder
-	if err := report.Write(&out, true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, report.Write(&out, true))
 	var wrong []string
 	for line := range strings.Lines(out.String()) {
 		if strings.HasPrefix(line, "en, ") {
@@ -159,12 +143,9 @@ func TestModelsOfNoUse(t *testing.T) {
 	report, err := judged(t, func(*offline.Request) offline.Answer {
 		return offline.Answer{Text: "I'm sorry, but I can't help with that."}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if kept, _ := report.Kept(); kept != 0 {
-		t.Errorf("kept %d", kept)
-	}
+	require.NoError(t, err)
+	kept, _ := report.Kept()
+	assert.Equal(t, 0, kept, "kept")
 	if _, err := judged(t, func(*offline.Request) offline.Answer { return offline.Answer{Fault: offline.Fault401} }); err == nil ||
 		!strings.HasPrefix(err.Error(), "en, ") {
 		t.Errorf("%v", err)

@@ -16,6 +16,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // asking is the question of most tests.
@@ -39,13 +41,12 @@ func TestAskKeysTheCacheWithoutTheUsersID(t *testing.T) {
 		server := model(t, always(offline.Answer{Text: namedCello}))
 		question := asking()
 		question.CacheKey = key
-		if _, err := client(t, server.BaseURL(), 0).Ask(t.Context(), question); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client(t, server.BaseURL(), 0).Ask(t.Context(), question)
+		require.NoError(t, err)
 		body := bodyOf(t, server)
-		if sent, err := json.Marshal(body); err != nil || body["prompt_cache_key"] != safetyIdentifier(userID) || strings.Contains(string(sent), userID.String()) {
-			t.Errorf("sent %s, %v", sent, err)
-		}
+		sent, err := json.Marshal(body)
+		assert.Truef(t, err == nil && body["prompt_cache_key"] == safetyIdentifier(userID) && !strings.Contains(string(sent), userID.String()),
+			"sent %s, %v", sent, err)
 	}
 }
 
@@ -97,9 +98,8 @@ func TestFormsThatTheServerRefuses(t *testing.T) {
 			asked := New(Settings{BaseURL: url, IdleTimeout: time.Minute, Logger: logs.Logger()})
 			t.Cleanup(asked.Close)
 			for range 2 {
-				if got, err := asked.Ask(t.Context(), asking()); err != nil || got.Text != namedCello {
-					t.Fatalf("%+v, %v", got, err)
-				}
+				got, err := asked.Ask(t.Context(), asking())
+				require.Truef(t, err == nil && got.Text == namedCello, "%+v, %v", got, err)
 			}
 			for _, want := range c.calls {
 				got := <-calls
@@ -109,9 +109,9 @@ func TestFormsThatTheServerRefuses(t *testing.T) {
 				}
 			}
 			const told = "the model's server refuses the form of an answer, which the instructions describe from now on"
-			if lines := len(logs.Lines(t, told)); lines != len(c.forms) || len(calls) != 0 {
-				t.Errorf("%d lines are logged, %d calls too many", lines, len(calls))
-			}
+			lines := len(logs.Lines(t, told))
+			assert.Truef(t, lines == len(c.forms) && len(calls) == 0,
+				"%d lines are logged, %d calls too many", lines, len(calls))
 		})
 	}
 }
@@ -141,27 +141,21 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 			defer cancel()
 			got, err := client(t, server.BaseURL(), 0).Ask(ctx, asking())
 			wantFault(t, err, c.want)
-			if got != (work.Answer{}) || errors.Is(err, work.ErrBroken) != c.broken {
-				t.Errorf("%+v, %v", got, err)
-			}
-			if strings.Contains(err.Error(), "cello") {
-				t.Errorf("the error quotes the question: %v", err)
-			}
+			assert.Truef(t, got == (work.Answer{}) && errors.Is(err, work.ErrBroken) == c.broken, "%+v, %v", got, err)
+			assert.NotContainsf(t, err.Error(), "cello", "the error quotes the question: %v", err)
 		})
 	}
 	for status, broken := range map[int]bool{400: true, 413: true, 404: false, 403: false} {
 		const refusal = `{"error":{"message":"Too long: I play the cello.","param":"input","code":"context_length_exceeded"}}`
 		server := serve(t, answers(status, "application/json", refusal))
 		_, err := client(t, server.url, 0).Ask(t.Context(), asking())
-		if errors.Is(err, work.ErrBroken) != broken || fault.CodeOf(err) != fault.UpstreamFailed || strings.Contains(err.Error(), "cello") {
-			t.Errorf("%d: %v", status, err)
-		}
+		assert.Truef(t, errors.Is(err, work.ErrBroken) == broken && fault.CodeOf(err) == fault.UpstreamFailed && !strings.Contains(err.Error(), "cello"),
+			"%d: %v", status, err)
 	}
 	refusal := serve(t, answers(http.StatusOK, "application/json",
 		`{"status":"completed","output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}`))
-	if _, err := client(t, refusal.url, 0).Ask(t.Context(), asking()); !errors.Is(err, work.ErrBroken) {
-		t.Errorf("a refusal: %v", err)
-	}
+	_, err := client(t, refusal.url, 0).Ask(t.Context(), asking())
+	assert.ErrorIsf(t, err, work.ErrBroken, "a refusal: %v", err)
 }
 
 // What a call has cost is recorded, also where its answer is of no use. What broke off is estimated, what was refused is free.
@@ -186,12 +180,9 @@ func TestCallsAreRecorded(t *testing.T) {
 			t.Cleanup(asked.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			if _, err := asked.Ask(ctx, asking()); err == nil {
-				t.Error("there was an answer")
-			}
-			if !slices.Equal(spent, c.want) {
-				t.Errorf("%+v, not %+v", spent, c.want)
-			}
+			_, err := asked.Ask(ctx, asking())
+			assert.Error(t, err, "there was an answer")
+			assert.Truef(t, slices.Equal(spent, c.want), "%+v, not %+v", spent, c.want)
 		})
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -66,21 +69,17 @@ func TestFieldsThatTheServerRefusesAreLeftOut(t *testing.T) {
 			logs := &testkit.Log{}
 			asked := New(Settings{BaseURL: url, IdleTimeout: time.Minute, Logger: logs.Logger()})
 			t.Cleanup(asked.Close)
-			if got := read(t.Context(), asked, nil); got.err != nil || got.text != "a" {
-				t.Errorf("reply: %q, %v", got.text, got.err)
-			}
-			if _, err := asked.Summarize(t.Context(), inlineCall()); err != nil {
-				t.Errorf("summary: %v", err)
-			}
+			got := read(t.Context(), asked, nil)
+			assert.Truef(t, got.err == nil && got.text == "a", "reply: %q, %v", got.text, got.err)
+			_, err := asked.Summarize(t.Context(), inlineCall())
+			assert.NoError(t, err, "summary")
 			for _, want := range c.calls {
-				if got := <-calls; !slices.Equal(got, want) {
-					t.Errorf("sent %q, want %q", got, want)
-				}
+				got := <-calls
+				assert.Truef(t, slices.Equal(got, want), "sent %q, want %q", got, want)
 			}
-			if lines := len(logs.Lines(t, "the model's server refuses a field of calls, which are made without it from now on")); lines != len(c.refused) ||
-				len(calls) != 0 {
-				t.Errorf("%d lines are logged, %d calls too many", lines, len(calls))
-			}
+			lines := len(logs.Lines(t, "the model's server refuses a field of calls, which are made without it from now on"))
+			assert.Truef(t, lines == len(c.refused) && len(calls) == 0,
+				"%d lines are logged, %d calls too many", lines, len(calls))
 		})
 	}
 }
@@ -95,13 +94,10 @@ func TestOtherRefusalsAreNoReasonToLeaveFieldsOut(t *testing.T) {
 		asked := client(t, url, 0)
 		for range 2 {
 			wantFault(t, read(t.Context(), asked, nil).err, fault.UpstreamFailed)
-			if got := <-calls; len(got) != 2 {
-				t.Errorf("%d %s: sent %q", c.status, c.field, got)
-			}
+			got := <-calls
+			assert.Equalf(t, 2, len(got), "%d %s: sent %q", c.status, c.field, got)
 		}
-		if len(calls) != 0 {
-			t.Errorf("%d %s: %d calls too many", c.status, c.field, len(calls))
-		}
+		assert.Truef(t, len(calls) == 0, "%d %s: %d calls too many", c.status, c.field, len(calls))
 	}
 }
 
@@ -128,9 +124,7 @@ func TestRequestBodyIsReleased(t *testing.T) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the body is kept")
-		}
+		require.False(t, time.Now().After(deadline), "the body is kept")
 	}
 }
 
@@ -140,13 +134,9 @@ func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 	body := strings.NewReader(strings.Repeat("x", 1<<20))
 	runtime.AddCleanup(body, func(done chan<- struct{}) { close(done) }, collected)
 	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	response, err := releasingTransport{http.DefaultTransport.(*http.Transport)}.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := io.ReadFull(response.Body, make([]byte, 6)); err != nil {
 		t.Fatal(err)
 	}
@@ -159,21 +149,16 @@ func TestRequestBodyCanBeSentAgain(t *testing.T) {
 	kept := &bodySource{open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("again")), nil }}
 	for range 2 {
 		body, err := kept.body()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if text, err := io.ReadAll(body); err != nil || string(text) != "again" {
 			t.Errorf("%q, %v", text, err)
 		}
 		if n, err := body.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 			t.Errorf("after its end: %d, %v", n, err)
 		}
-		if err := body.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, body.Close())
 	}
 	kept.release()
-	if _, err := kept.body(); err == nil {
-		t.Error("it was not released")
-	}
+	_, err := kept.body()
+	assert.Error(t, err, "it was not released")
 }

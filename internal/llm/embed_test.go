@@ -21,6 +21,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const small = "text-embedding-3-small"
@@ -71,9 +73,8 @@ func TestEmbedSendsTheseParameters(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		e := embedder(t, server.URL+"/v1", name)
-		if _, err := e.Embed(t.Context(), recall.For{}, []string{"one", "", "two"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := e.Embed(t.Context(), recall.For{}, []string{"one", "", "two"})
+		require.NoError(t, err)
 		want["model"], want["input"], want["encoding_format"] = name, []any{"one", "two"}, "base64"
 		want["path"], want["authorization"] = "/v1/embeddings", "Bearer sk-test"
 		if diff := cmp.Diff(want, <-sent); diff != "" || e.Model() != name {
@@ -87,12 +88,9 @@ func TestVectorsHaveLengthOneAndTheirTextsOrder(t *testing.T) {
 	server := model(t, nil)
 	e := embedder(t, server.BaseURL(), small)
 	vectors, err := e.Embed(t.Context(), recall.For{}, []string{"my dog Biscuit", " \n", "the stock exchange", "my dog Biscuit"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(vectors) != 4 || vectors[1] != nil || !cmp.Equal(vectors[0], vectors[3]) || cmp.Equal(vectors[0], vectors[2]) {
-		t.Error("the vectors are not those of their texts")
-	}
+	require.NoError(t, err)
+	assert.True(t, len(vectors) == 4 && vectors[1] == nil && cmp.Equal(vectors[0], vectors[3]) && !cmp.Equal(vectors[0], vectors[2]),
+		"the vectors are not those of their texts")
 	for _, vector := range []([]float32){vectors[0], vectors[2]} {
 		if len(vector) != recall.VectorSize || math.Abs(lengthOf(vector)-1) > 1e-6 {
 			t.Errorf("%d numbers, length %f", len(vector), lengthOf(vector))
@@ -118,18 +116,15 @@ func TestVectorsInEveryForm(t *testing.T) {
 			continue
 		}
 		rest := make([]float32, recall.VectorSize-2) // they are filled up with zeros
-		if diff := cmp.Diff([][]float32{append([]float32{.6, .8}, rest...), append([]float32{0, 1}, rest...)}, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff([][]float32{append([]float32{.6, .8}, rest...), append([]float32{0, 1}, rest...)}, got),
+			"%s", name)
 	}
 }
 
 func TestAVectorWithoutDirectionIsNone(t *testing.T) {
 	t.Parallel()
 	got, err := embedder(t, serve(t, vectorsAnswer(packed(0), packed(0, 1))).url, "m").Embed(t.Context(), recall.For{}, []string{"a", "b"})
-	if err != nil || got[0] != nil || got[1] == nil {
-		t.Errorf("%v, %v", got, err)
-	}
+	assert.Truef(t, err == nil && got[0] == nil && got[1] != nil, "%v, %v", got, err)
 }
 
 func TestVectorsThatCannotBeUsed(t *testing.T) {
@@ -160,9 +155,8 @@ func TestVectorsThatCannotBeUsed(t *testing.T) {
 			server := serve(t, c.answer)
 			got, err := embedder(t, server.url, "m").Embed(t.Context(), recall.For{}, []string{"canary one", "canary two"})
 			wantFault(t, err, fault.UpstreamFailed)
-			if got != nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
-				t.Errorf("%v", err)
-			}
+			assert.Truef(t, got == nil && strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "canary"),
+				"%v", err)
 			if asked := server.asked.Load(); asked != 2 { // the second time for a text that every model reads
 				t.Errorf("asked %d times", asked)
 			}
@@ -194,16 +188,13 @@ func TestEmbeddingFaults(t *testing.T) {
 			server := serve(t, c.answer)
 			_, err := embedder(t, server.url, "m").Embed(t.Context(), recall.For{}, []string{"canary"})
 			wantFault(t, err, c.want)
-			if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "canary") {
-				t.Errorf("%v", err)
-			}
+			assert.Truef(t, strings.Contains(err.Error(), c.says) && !strings.Contains(err.Error(), "canary"), "%v", err)
 			most := int32(1) // a failed call is not repeated here
 			if c.name == "text" || c.name == "server" {
 				most = 2 // but a plain text is tried
 			}
-			if asked := server.asked.Load(); asked != most {
-				t.Errorf("asked %d times", asked)
-			}
+			asked := server.asked.Load()
+			assert.Truef(t, asked == most, "asked %d times", asked)
 		})
 	}
 }
@@ -245,9 +236,8 @@ func TestDimensionsAreLeftOutOnceRefused(t *testing.T) {
 		_, first := e.Embed(t.Context(), recall.For{}, []string{"x"})
 		_, second := e.Embed(t.Context(), recall.For{}, []string{"x"})
 		if name == "something else" {
-			if first == nil || second == nil || strings.Count(strings.Join(bodies, ""), "dimensions") != len(bodies) {
-				t.Errorf("%v, %v, %q", first, second, bodies)
-			}
+			assert.Truef(t, first != nil && second != nil && strings.Count(strings.Join(bodies, ""), "dimensions") == len(bodies),
+				"%v, %v, %q", first, second, bodies)
 		} else if first != nil || second != nil || len(bodies) != 3 || strings.Contains(bodies[2], "dimensions") {
 			t.Errorf("%s: %v, %v, %q", name, first, second, bodies)
 		}
@@ -272,13 +262,10 @@ func TestTextsThatTheModelFailsAtHaveNoVector(t *testing.T) {
 		e := embedder(t, server.URL, "m")
 		for _, texts := range [][]string{{"too long"}, {"too long", "b"}, {"a", "b", "too long", "c", "d", "too long", "e"}} {
 			got, err := e.Embed(t.Context(), recall.For{}, texts)
-			if err != nil {
-				t.Fatalf("%d: %v", status, err)
-			}
+			require.NoErrorf(t, err, "%d", status)
 			for n, vector := range got {
-				if (vector == nil) != (texts[n] == "too long") {
-					t.Errorf("%d, %q: vector %v", status, texts[n], vector != nil)
-				}
+				assert.Equalf(t, (texts[n] == "too long"), (vector == nil),
+					"%d, %q: vector %v", status, texts[n], vector != nil)
 			}
 		}
 	}
@@ -287,12 +274,10 @@ func TestTextsThatTheModelFailsAtHaveNoVector(t *testing.T) {
 func TestLongTextsAreShortened(t *testing.T) {
 	t.Parallel()
 	server := model(t, nil)
-	if _, err := embedder(t, server.BaseURL(), small).Embed(t.Context(), recall.For{}, []string{strings.Repeat("word ", 20_000)}); err != nil {
-		t.Fatal(err)
-	}
-	if sent := text.Tokens(server.Requests()[0].Text); sent > maxEmbeddedTokens || sent < maxEmbeddedTokens-100 {
-		t.Errorf("%d tokens were sent", sent)
-	}
+	_, err := embedder(t, server.BaseURL(), small).Embed(t.Context(), recall.For{}, []string{strings.Repeat("word ", 20_000)})
+	require.NoError(t, err)
+	sent := text.Tokens(server.Requests()[0].Text)
+	assert.Truef(t, sent <= maxEmbeddedTokens && sent >= maxEmbeddedTokens-100, "%d tokens were sent", sent)
 }
 
 // What a call has cost is recorded for its user. What does not say so, or broke off, is estimated; a refusal is free, and so is
@@ -323,9 +308,7 @@ func TestEmbeddingsAreRecorded(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, _ = e.Embed(ctx, c.of, []string{"Where is it?"})
-			if !slices.Equal(got, c.want) {
-				t.Errorf("%+v, not %+v", got, c.want)
-			}
+			assert.Truef(t, slices.Equal(got, c.want), "%+v, not %+v", got, c.want)
 		})
 	}
 }

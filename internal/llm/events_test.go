@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 )
 
 // readEvents returns the kind and data of each event.
@@ -46,9 +47,8 @@ func TestEvents(t *testing.T) {
 			t.Parallel()
 			for _, stream := range []io.Reader{strings.NewReader(c.stream), iotest.OneByteReader(strings.NewReader(c.stream))} {
 				got, err := readEvents(stream)
-				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
-					t.Errorf("%v\n%s", err, diff)
-				}
+				diff := cmp.Diff(c.want, got)
+				assert.Truef(t, diff == "" && err == nil, "%v\n%s", err, diff)
 			}
 		})
 	}
@@ -58,13 +58,9 @@ func TestEventsBreakOff(t *testing.T) {
 	t.Parallel()
 	reset := errors.New("connection reset")
 	got, err := readEvents(io.MultiReader(strings.NewReader("data: x\n\ndata: y"), iotest.ErrReader(reset)))
-	if len(got) != 1 || !errors.Is(err, reset) {
-		t.Errorf("%v, %v", got, err)
-	}
+	assert.Truef(t, len(got) == 1 && errors.Is(err, reset), "%v, %v", got, err)
 	got, err = readEvents(io.MultiReader(strings.NewReader("data: x\n\ndata: "), &zeros{left: longestLine + 1<<20}))
-	if len(got) != 1 || !errors.Is(err, bufio.ErrTooLong) {
-		t.Errorf("%d events, %v", len(got), err)
-	}
+	assert.Truef(t, len(got) == 1 && errors.Is(err, bufio.ErrTooLong), "%d events, %v", len(got), err)
 }
 
 // zeros is a reader of a long line without an end.
@@ -92,9 +88,7 @@ func TestEventsTellThatTheServerIsAlive(t *testing.T) {
 		e := newEventReader(io.NopCloser(strings.NewReader(stream)), func() { calls++ })
 		for e.next() {
 		}
-		if calls != want {
-			t.Errorf("%q: %d signs of life, want %d", stream, calls, want)
-		}
+		assert.Truef(t, calls == want, "%q: %d signs of life, want %d", stream, calls, want)
 	}
 }
 
@@ -102,12 +96,8 @@ func FuzzEvents(f *testing.F) {
 	f.Add("event: a\ndata: x\n\n: c\r\ndata\n\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		whole, err := readEvents(strings.NewReader(stream))
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		pieces, err := readEvents(iotest.OneByteReader(strings.NewReader(stream)))
-		if err != nil || !cmp.Equal(whole, pieces) {
-			t.Errorf("%q, in pieces %q, %v", whole, pieces, err)
-		}
+		assert.Truef(t, err == nil && cmp.Equal(whole, pieces), "%q, in pieces %q, %v", whole, pieces, err)
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -51,12 +53,10 @@ func TestOfflineFaults(t *testing.T) {
 			server := model(t, always(c.answer))
 			got := read(t.Context(), client(t, server.BaseURL(), c.idle), nil)
 			wantFault(t, got.err, c.want)
-			if got.text != c.text || got.result.FinishReason != "" {
-				t.Errorf("heard %q, result %+v", got.text, got.result)
-			}
-			if asked := len(server.Requests()); asked != c.asked {
-				t.Errorf("asked %d times, want %d", asked, c.asked)
-			}
+			assert.Truef(t, got.text == c.text && got.result.FinishReason == "",
+				"heard %q, result %+v", got.text, got.result)
+			asked := len(server.Requests())
+			assert.Truef(t, asked == c.asked, "asked %d times, want %d", asked, c.asked)
 		})
 	}
 }
@@ -103,12 +103,10 @@ func TestForeignFaults(t *testing.T) {
 			server := serve(t, c.answer)
 			got := read(t.Context(), client(t, server.url, 0), nil)
 			wantFault(t, got.err, c.want)
-			if got.text != c.text || got.result.FinishReason != "" {
-				t.Errorf("heard %q, result %+v", got.text, got.result)
-			}
-			if asked := server.asked.Load(); asked != 1 {
-				t.Errorf("asked %d times", asked)
-			}
+			assert.Truef(t, got.text == c.text && got.result.FinishReason == "",
+				"heard %q, result %+v", got.text, got.result)
+			asked := server.asked.Load()
+			assert.Truef(t, asked == 1, "asked %d times", asked)
 		})
 	}
 }
@@ -147,12 +145,10 @@ func TestRefusalsThatLastAreNamed(t *testing.T) {
 			err := read(t.Context(), client(t, server.url, 0), nil).err
 			wantFault(t, err, fault.UpstreamFailed)
 			refused, _ := errors.AsType[*fault.Error](err)
-			if !strings.Contains(refused.Message, c.message) || !strings.Contains(err.Error(), c.logged) || strings.Contains(err.Error(), "canary") {
-				t.Errorf("%v", err)
-			}
-			if asked := server.asked.Load(); asked != 1 {
-				t.Errorf("asked %d times", asked)
-			}
+			assert.Truef(t, strings.Contains(refused.Message, c.message) && strings.Contains(err.Error(), c.logged) && !strings.Contains(err.Error(), "canary"),
+				"%v", err)
+			asked := server.asked.Load()
+			assert.Truef(t, asked == 1, "asked %d times", asked)
 		})
 	}
 }
@@ -174,9 +170,8 @@ func TestRateLimitIsStillRepeated(t *testing.T) {
 		plainly(429, "application/json", `{"error":{"code":"rate_limit_exceeded","message":"`+strings.Repeat("x", maxErrorBody)+`"}}`)(w, r)
 	})
 	wantFault(t, read(t.Context(), client(t, server.url, 0), nil).err, fault.UpstreamOverloaded)
-	if asked := server.asked.Load(); asked != maxRetries+1 {
-		t.Errorf("asked %d times", asked)
-	}
+	asked := server.asked.Load()
+	assert.Truef(t, asked == maxRetries+1, "asked %d times", asked)
 }
 
 // A server of one's own may need no key.
@@ -189,12 +184,10 @@ func TestNoKeyIsSentWithoutOne(t *testing.T) {
 	})
 	c := New(Settings{BaseURL: server.url, IdleTimeout: time.Minute})
 	t.Cleanup(c.Close)
-	if got := read(t.Context(), c, nil); got.err != nil || got.text != "a" {
-		t.Errorf("%q, %v", got.text, got.err)
-	}
-	if keys := <-sent; len(keys) != 0 {
-		t.Errorf("sent %q", keys)
-	}
+	got := read(t.Context(), c, nil)
+	assert.Truef(t, got.err == nil && got.text == "a", "%q, %v", got.text, got.err)
+	keys := <-sent
+	assert.Equalf(t, 0, len(keys), "sent %q", keys)
 }
 
 func TestNobodyListens(t *testing.T) {
@@ -212,9 +205,8 @@ func TestConnectionClosedWithoutAnAnswer(t *testing.T) {
 		}
 	})
 	wantFault(t, read(t.Context(), client(t, server.url, 0), nil).err, fault.UpstreamFailed)
-	if asked := server.asked.Load(); asked != maxRetries+1 {
-		t.Errorf("asked %d times", asked)
-	}
+	asked := server.asked.Load()
+	assert.Truef(t, asked == maxRetries+1, "asked %d times", asked)
 }
 
 // A call is repeated only before the model answers.
@@ -227,9 +219,9 @@ func TestRetriesBeforeTheAnswer(t *testing.T) {
 			t.Parallel()
 			server := model(t, testkit.InOrder(failure, failure, offline.Answer{}))
 			got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
-			if asked := len(server.Requests()); got.err != nil || got.text == "" || asked != maxRetries+1 {
-				t.Errorf("%q, %v, asked %d times", got.text, got.err, asked)
-			}
+			asked := len(server.Requests())
+			assert.Truef(t, got.err == nil && got.text != "" && asked == maxRetries+1,
+				"%q, %v, asked %d times", got.text, got.err, asked)
 		})
 	}
 }
@@ -240,9 +232,8 @@ func TestIdleTimeoutBoundsTheRetries(t *testing.T) {
 	server := model(t, always(offline.Answer{Fault: offline.Fault429, RetryAfter: "4"}))
 	got := read(t.Context(), client(t, server.BaseURL(), 300*time.Millisecond), nil)
 	wantFault(t, got.err, fault.UpstreamTimeout)
-	if asked := len(server.Requests()); asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
+	asked := len(server.Requests())
+	assert.Truef(t, asked == 1, "asked %d times", asked)
 }
 
 func TestRetryAfterIsPassedOn(t *testing.T) {
@@ -253,9 +244,8 @@ func TestRetryAfterIsPassedOn(t *testing.T) {
 			answers(http.StatusTooManyRequests, "application/json", `{"error":{"code":"rate_limit_exceeded"}}`)(w, r)
 		})
 		got := read(t.Context(), client(t, server.url, 0), nil)
-		if overloaded, ok := errors.AsType[*fault.Error](got.err); !ok || overloaded.RetryAfter != want {
-			t.Errorf("%q: %v", header, got.err)
-		}
+		overloaded, ok := errors.AsType[*fault.Error](got.err)
+		assert.Truef(t, ok && overloaded.RetryAfter == want, "%q: %v", header, got.err)
 	}
 }
 
@@ -301,9 +291,7 @@ func TestReplyDeadline(t *testing.T) {
 			defer cancel()
 			got := read(ctx, client(t, server.BaseURL(), 0), nil)
 			wantFault(t, got.err, fault.UpstreamTimeout)
-			if !errors.Is(got.err, context.DeadlineExceeded) {
-				t.Errorf("the cause is lost: %v", got.err)
-			}
+			assert.ErrorIsf(t, got.err, context.DeadlineExceeded, "the cause is lost: %v", got.err)
 		})
 	}
 }
@@ -362,12 +350,10 @@ func TestErrorsNeverQuoteThePrompt(t *testing.T) {
 			_, inline := c.Summarize(t.Context(), brief.Call{Model: "m", Input: canary, Instructions: canary, ChatID: chatID, UserID: userID})
 			_, hosted := c.Summarize(t.Context(), brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "1"}, Input: canary, ChatID: chatID, UserID: userID})
 			for _, err := range []error{streamed, inline, hosted} {
-				if err == nil {
-					t.Error("no error")
-				}
-				if shown := everyWayToShow(err); strings.Contains(shown, canary) || strings.Contains(shown, "sk-test") {
-					t.Errorf("quoted in %s", shown)
-				}
+				assert.Error(t, err, "no error")
+				shown := everyWayToShow(err)
+				assert.Truef(t, !strings.Contains(shown, canary) && !strings.Contains(shown, "sk-test"),
+					"quoted in %s", shown)
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -28,9 +30,7 @@ func TestOddResults(t *testing.T) {
 	for _, end := range oddEnds {
 		server := serve(t, sends(delta(`"Hello"`), "event: response.completed\ndata: "+end+"\n\n"))
 		got := read(t.Context(), client(t, server.url, 0), nil)
-		if got.err != nil || got.text != "Hello" {
-			t.Errorf("%s: %q, %v", end, got.text, got.err)
-		}
+		assert.Truef(t, got.err == nil && got.text == "Hello", "%s: %q, %v", end, got.text, got.err)
 		checkResult(t, got.result)
 	}
 }
@@ -42,22 +42,16 @@ func TestOddSummary(t *testing.T) {
 		"usage":{"input_tokens":-5,"input_tokens_details":{"cached_tokens":-1},"output_tokens":9223372036854775807}}`))
 	got, err := client(t, server.url, 0).Summarize(t.Context(), brief.Call{Model: "m", Input: "x", ChatID: chatID, UserID: userID})
 	want := brief.Answer{Text: "x\uFFFD", Model: "a\uFFFDb", OutputTokens: maxTokens}
-	if err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
+	assert.Truef(t, err == nil && got == want, "%+v, %v", got, err)
 }
 
 func checkResult(t *testing.T, result chat.ModelResult) {
 	t.Helper()
 	for _, text := range []string{result.Model, result.ResponseID} {
-		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			t.Errorf("%q cannot be stored", text)
-		}
+		assert.Truef(t, utf8.ValidString(text) && !strings.ContainsRune(text, 0), "%q cannot be stored", text)
 	}
 	for _, n := range []int{result.Usage.InputTokens, result.Usage.CachedTokens, result.Usage.OutputTokens} {
-		if n < 0 || n > maxTokens {
-			t.Errorf("%d tokens", n)
-		}
+		assert.Truef(t, n >= 0 && n <= maxTokens, "%d tokens", n)
 	}
 }
 
@@ -89,13 +83,10 @@ func FuzzStream(f *testing.F) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s := readingFrom(ctx, cancel, io.NopCloser(strings.NewReader(sent)))
 		for s.Next() {
-			if d := s.Delta(); d == "" || !utf8.ValidString(d) || strings.ContainsRune(d, 0) {
-				t.Errorf("the delta %q", d)
-			}
+			d := s.Delta()
+			assert.Truef(t, d != "" && utf8.ValidString(d) && !strings.ContainsRune(d, 0), "the delta %q", d)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 		result := s.Result()
 		checkResult(t, result)
 		if (s.Err() == nil) != (result.FinishReason != "") || s.Err() != nil && (fault.CodeOf(s.Err()) == fault.Internal || result.Usage != (streaming.Usage{})) {

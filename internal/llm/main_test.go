@@ -15,6 +15,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
@@ -43,13 +45,9 @@ func question() chat.ModelRequest {
 func model(t *testing.T, script func(*offline.Request) offline.Answer) *offline.Listening {
 	t.Helper()
 	server, err := offline.Start(offline.Options{Script: script})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Errorf("close the model: %v", err)
-		}
+		assert.NoError(t, server.Close(), "close the model")
 	})
 	return server
 }
@@ -155,7 +153,5 @@ func readTo(ctx context.Context, c *Client, ask chat.ModelRequest, onFirst func(
 // wantFault checks that an error is ours, with this code.
 func wantFault(t *testing.T, err error, want fault.Code) {
 	t.Helper()
-	if fault.CodeOf(err) != want {
-		t.Errorf("ended with %v, want %s", err, want)
-	}
+	assert.Truef(t, fault.CodeOf(err) == want, "ended with %v, want %s", err, want)
 }

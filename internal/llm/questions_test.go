@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -21,14 +24,12 @@ func TestQuestionsAreAskedForOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if got, err := q.Embed(t.Context(), recall.For{}, []string{"Where is the key?"}); err != nil || len(got) != 1 || len(got[0]) != recall.VectorSize {
-				t.Errorf("%v", err)
-			}
+			got, err := q.Embed(t.Context(), recall.For{}, []string{"Where is the key?"})
+			assert.Truef(t, err == nil && len(got) == 1 && len(got[0]) == recall.VectorSize, "%v", err)
 		})
 	}
-	if _, err := server.Await(t.Context(), func(offline.Request) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
+	_, err := server.Await(t.Context(), func(offline.Request) bool { return true })
+	require.NoError(t, err)
 	close(gate)
 	all.Wait()
 	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where is the key?"}); err != nil || len(server.Requests()) != 1 {
@@ -37,9 +38,7 @@ func TestQuestionsAreAskedForOnce(t *testing.T) {
 	if _, err := q.Embed(t.Context(), recall.For{}, []string{"And the other?"}); err != nil || len(server.Requests()) != 2 {
 		t.Errorf("%v, asked %d times", err, len(server.Requests()))
 	}
-	if q.Model() != small {
-		t.Errorf("model %q", q.Model())
-	}
+	assert.Equal(t, small, q.Model(), "model")
 }
 
 // Who leaves does not end the call for others; the last one does.
@@ -52,9 +51,8 @@ func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
 	var left, stayed error
 	var all sync.WaitGroup
 	all.Go(func() { _, left = q.Embed(impatient, recall.For{}, []string{"Where?"}) })
-	if _, err := server.Await(t.Context(), func(offline.Request) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
+	_, err := server.Await(t.Context(), func(offline.Request) bool { return true })
+	require.NoError(t, err)
 	joined := make(chan struct{})
 	all.Go(func() {
 		vector, f := q.keptOrJoined(t.Context(), keyOf("Where?"), recall.For{}, nil)
@@ -69,9 +67,8 @@ func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
 	<-impatient.Done()
 	close(gate)
 	all.Wait()
-	if fault.CodeOf(left) != "" && !errors.Is(left, errLeaves) || stayed != nil {
-		t.Errorf("who left: %v; who stayed: %v", left, stayed)
-	}
+	assert.Truef(t, (fault.CodeOf(left) == "" || errors.Is(left, errLeaves)) && stayed == nil,
+		"who left: %v; who stayed: %v", left, stayed)
 }
 
 func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
@@ -90,21 +87,17 @@ func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	if _, err := server.Await(t.Context(), func(r offline.Request) bool { return r.HungUp }); err != nil {
 		t.Error("the call goes on")
 	}
-	if len(q.flights) != 0 {
-		t.Error("the flight is kept")
-	}
+	assert.Equal(t, 0, len(q.flights), "the flight is kept")
 }
 
 func TestFailuresOfQuestionsAreNotKept(t *testing.T) {
 	t.Parallel()
 	server := model(t, testkit.InOrder(offline.Answer{Fault: offline.Fault503}, offline.Answer{}))
 	q := NewQuestions(embedder(t, server.BaseURL(), small))
-	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"}); err == nil {
-		t.Error("the first call did not fail")
-	}
-	if _, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"}); err != nil {
-		t.Error(err)
-	}
+	_, err := q.Embed(t.Context(), recall.For{}, []string{"Where?"})
+	assert.Error(t, err, "the first call did not fail")
+	_, err = q.Embed(t.Context(), recall.For{}, []string{"Where?"})
+	assert.NoError(t, err)
 }
 
 func TestQuestionsKeepABoundedNumber(t *testing.T) {
@@ -112,9 +105,8 @@ func TestQuestionsKeepABoundedNumber(t *testing.T) {
 	server := model(t, nil)
 	q := NewQuestions(embedder(t, server.BaseURL(), small))
 	ask := func(n int) {
-		if _, err := q.Embed(t.Context(), recall.For{}, []string{fmt.Sprint("question ", n)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := q.Embed(t.Context(), recall.For{}, []string{fmt.Sprint("question ", n)})
+		require.NoError(t, err)
 	}
 	const many = 2*keptQuestions + 10
 	for n := range many {

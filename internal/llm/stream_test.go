@@ -19,23 +19,20 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestStreamGivesTextAndResult(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: fourWords, Usage: &offline.Usage{Input: 30, Cached: 20, Output: 4, Reasoning: 1}}))
 	got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
-	if got.err != nil || got.text != fourWords || got.deltas != 4 {
-		t.Fatalf("%q in %d pieces, %v", got.text, got.deltas, got.err)
-	}
-	if got.result.ResponseID == "" {
-		t.Error("no response id")
-	}
+	require.Truef(t, got.err == nil && got.text == fourWords && got.deltas == 4,
+		"%q in %d pieces, %v", got.text, got.deltas, got.err)
+	assert.True(t, got.result.ResponseID != "", "no response id")
 	got.result.ResponseID = ""
 	want := chat.ModelResult{Model: "gpt-5.6-terra", FinishReason: "stop", Usage: streaming.Usage{InputTokens: 30, CachedTokens: 20, OutputTokens: 4}}
-	if diff := cmp.Diff(want, got.result); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, got.result))
 }
 
 // The requests, field by field. Nothing else is sent.
@@ -79,15 +76,11 @@ func TestCallsSendTheseParameters(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := model(t, always(offline.Answer{Text: namedCello}))
-			if err := c.call(t.Context(), client(t, server.BaseURL(), 0)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.call(t.Context(), client(t, server.BaseURL(), 0)))
 			digest := sha256.Sum256([]byte(userID.String()))
 			want := with(c.want, "metadata", map[string]any{"purpose": c.purpose}, "store", false,
 				"prompt_cache_key", chatID.String(), "safety_identifier", hex.EncodeToString(digest[:]))
-			if diff := cmp.Diff(want, bodyOf(t, server)); diff != "" {
-				t.Error(diff)
-			}
+			assert.Equal(t, "", cmp.Diff(want, bodyOf(t, server)))
 		})
 	}
 }
@@ -109,9 +102,7 @@ func bodyOf(t *testing.T, server *offline.Listening) map[string]any {
 		t.Fatalf("%d requests, refused %v", len(asked), server.Refused())
 	}
 	var body map[string]any
-	if err := json.Unmarshal(asked[0].Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(asked[0].Body, &body))
 	return body
 }
 
@@ -135,12 +126,10 @@ func TestStreamEndings(t *testing.T) {
 			c.answer.Text = fourWords
 			server := model(t, always(c.answer))
 			got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
-			if got.err != nil || got.text != c.text || got.result.FinishReason != c.reason {
-				t.Errorf("%q, reason %q, %v", got.text, got.result.FinishReason, got.err)
-			}
-			if asked := len(server.Requests()); asked != 1 {
-				t.Errorf("asked %d times", asked)
-			}
+			assert.Truef(t, got.err == nil && got.text == c.text && got.result.FinishReason == c.reason,
+				"%q, reason %q, %v", got.text, got.result.FinishReason, got.err)
+			asked := len(server.Requests())
+			assert.Truef(t, asked == 1, "asked %d times", asked)
 		})
 	}
 }
@@ -176,9 +165,8 @@ func TestForeignStreams(t *testing.T) {
 			t.Parallel()
 			server := serve(t, sends(c.stream...))
 			got := read(t.Context(), client(t, server.url, 0), nil)
-			if got.err != nil || got.text != c.text || got.result.FinishReason != c.reason {
-				t.Errorf("%q, reason %q, %v", got.text, got.result.FinishReason, got.err)
-			}
+			assert.Truef(t, got.err == nil && got.text == c.text && got.result.FinishReason == c.reason,
+				"%q, reason %q, %v", got.text, got.result.FinishReason, got.err)
 		})
 	}
 }
@@ -257,9 +245,8 @@ func TestTextsOfAnOutput(t *testing.T) {
 			t.Parallel()
 			server := serve(t, sends(c.stream...))
 			got := read(t.Context(), client(t, server.url, 0), nil)
-			if got.err != nil || got.text != c.text || got.deltas != c.deltas || got.result.FinishReason == "" {
-				t.Errorf("%q in %d pieces, want %q in %d; reason %q, %v", got.text, got.deltas, c.text, c.deltas, got.result.FinishReason, got.err)
-			}
+			assert.Truef(t, got.err == nil && got.text == c.text && got.deltas == c.deltas && got.result.FinishReason != "",
+				"%q in %d pieces, want %q in %d; reason %q, %v", got.text, got.deltas, c.text, c.deltas, got.result.FinishReason, got.err)
 		})
 	}
 }
@@ -296,9 +283,7 @@ func TestSlowModelIsNoSilentOne(t *testing.T) {
 			t.Errorf("more text: %q", s.Delta())
 		}
 		wantFault(t, s.Err(), fault.UpstreamTimeout)
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 	})
 }
 
@@ -307,12 +292,8 @@ func TestCloseEndsTheCall(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultHang, FaultAfter: 2}))
 	stream, err := client(t, server.BaseURL(), 0).Stream(t.Context(), question())
-	if err != nil || !stream.Next() {
-		t.Fatal("no text", err)
-	}
-	if err := stream.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	require.Truef(t, err == nil && stream.Next(), "%v %v", "no text", err)
+	assert.NoError(t, stream.Close(), "close")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := server.Await(ctx, func(r offline.Request) bool { return r.HungUp }); err != nil {
@@ -324,9 +305,7 @@ func TestNextAfterTheEndStaysAtTheEnd(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: "Fine."}))
 	stream, err := client(t, server.BaseURL(), 0).Stream(t.Context(), question())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = stream.Close() }()
 	for stream.Next() {
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const foldInput = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n" +
@@ -41,13 +43,9 @@ func TestSummarizeAnswers(t *testing.T) {
 			c.answer.Usage = usage
 			server := model(t, always(c.answer))
 			got, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), inlineCall())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want := brief.Answer{Text: c.want, Model: "gpt-5.6-luna", InputTokens: 30, CachedTokens: 20, OutputTokens: 4}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
+			assert.Equal(t, "", cmp.Diff(want, got))
 		})
 	}
 }
@@ -63,9 +61,7 @@ func TestSummarizeTakesTheTextsOfAnAnswer(t *testing.T) {
 	} {
 		server := serve(t, answers(http.StatusOK, "application/json", `{"status":"completed","output":[`+output+`]}`))
 		got, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall())
-		if err != nil || got.Text != want {
-			t.Errorf("%s: %q, want %q, %v", output, got.Text, want, err)
-		}
+		assert.Truef(t, err == nil && got.Text == want, "%s: %q, want %q, %v", output, got.Text, want, err)
 	}
 }
 
@@ -93,12 +89,9 @@ func TestSummarizeFaults(t *testing.T) {
 			defer cancel()
 			got, err := client(t, server.BaseURL(), 0).Summarize(ctx, inlineCall())
 			wantFault(t, err, c.want)
-			if got != (brief.Answer{}) || errors.Is(err, brief.ErrPromptGone) {
-				t.Errorf("%+v, %v", got, err)
-			}
-			if asked := len(server.Requests()); asked != c.asked {
-				t.Errorf("asked %d times, want %d", asked, c.asked)
-			}
+			assert.Truef(t, got == (brief.Answer{}) && !errors.Is(err, brief.ErrPromptGone), "%+v, %v", got, err)
+			asked := len(server.Requests())
+			assert.Truef(t, asked == c.asked, "asked %d times, want %d", asked, c.asked)
 		})
 	}
 }
@@ -130,9 +123,8 @@ func TestWhenAHostedPromptIsGone(t *testing.T) {
 			t.Parallel()
 			server := serve(t, answers(c.status, "application/json", c.body))
 			_, err := client(t, server.url, 0).Summarize(t.Context(), hostedCall())
-			if errors.Is(err, brief.ErrPromptGone) != c.gone || fault.CodeOf(err) == fault.Internal || err == nil {
-				t.Errorf("%v", err)
-			}
+			assert.Truef(t, errors.Is(err, brief.ErrPromptGone) == c.gone && fault.CodeOf(err) != fault.Internal && err != nil,
+				"%v", err)
 			if _, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall()); errors.Is(err, brief.ErrPromptGone) {
 				t.Errorf("an inline call has no prompt that could be gone: %v", err)
 			}

@@ -2,12 +2,13 @@ package mcptools_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -26,24 +27,19 @@ func (r *rig) threadAcrossTools() {
 			mark := uuid.NewString()
 			first := c.call("chat", args{"prompt": "The splines are reticulated by Ilse. " + mark, "files": []any{args{"path": "spline.go", "content": fileText}}})
 			thread := first.thread()
-			if first.content["started_new"] != true || first.content["note"] != nil || first.field("finish_reason") != "stop" {
-				t.Errorf("the first call: %v", first.content)
-			}
-			if receipt, ok := first.content["memory"].(map[string]any); !ok || receipt["brief_version"] == nil {
-				t.Errorf("no receipt: %v", first.content["memory"])
-			}
-			if first.field("reply") == "" || !strings.HasPrefix(first.text, first.field("reply")) {
-				t.Errorf("the text does not begin with the reply: %q", first.text)
-			}
-			if n := r.count(`select count(*) from chats where id = $1 and tool_name = 'chat' and ttl_hours = 3 and max_turns = 50`, thread); n != 1 {
-				t.Error("the chat is not a tool's")
-			}
+			assert.Truef(t, first.content["started_new"] == true && first.content["note"] == nil && first.field("finish_reason") == "stop",
+				"the first call: %v", first.content)
+			receipt, ok := first.content["memory"].(map[string]any)
+			assert.Truef(t, ok && receipt["brief_version"] != nil, "no receipt: %v", first.content["memory"])
+			assert.Truef(t, first.field("reply") != "" && strings.HasPrefix(first.text, first.field("reply")),
+				"the text does not begin with the reply: %q", first.text)
+			assert.Equal(t, 1, r.count(`select count(*) from chats where id = $1 and tool_name = 'chat' and ttl_hours = 3 and max_turns = 50`, thread),
+				"the chat is not a tool's")
 			file := []any{args{"path": "copy/spline.go", "content": fileText}} // once more
 			second := c.call("debug", args{"prompt": "Why does it panic? " + mark, "continuation_id": thread, "files": file})
 			third := c.call("codereview", args{"prompt": "Review it. " + mark, "continuation_id": thread})
-			if second.thread() != thread || third.thread() != thread || second.content["started_new"] != false {
-				t.Errorf("the thread changed: %v, %v", second.content, third.content)
-			}
+			assert.Truef(t, second.thread() == thread && third.thread() == thread && second.content["started_new"] == false,
+				"the thread changed: %v, %v", second.content, third.content)
 			told := "User: The splines are reticulated by Ilse. " + mark
 			for prompt, before := range map[string][]string{
 				"Why does it panic? " + mark: {told, first.field("reply")},
@@ -51,14 +47,12 @@ func (r *rig) threadAcrossTools() {
 			} {
 				asked := r.prompt(prompt)
 				for _, said := range append(before, fileText) {
-					if strings.Count(asked.Text, said) != 1 {
-						t.Errorf("the prompt of %q does not hold %q once:\n%s", prompt, said, asked.Text)
-					}
+					assert.Equalf(t, 1, strings.Count(asked.Text, said),
+						"the prompt of %q does not hold %q once:\n%s", prompt, said, asked.Text)
 				}
-				if says := map[bool]string{true: "debug", false: "codereview"}[strings.HasPrefix(prompt, "Why")]; !strings.Contains(asked.Instructions,
-					`the tool "`+says+`"`) {
-					t.Errorf("the instructions for %s: %q", says, asked.Instructions)
-				}
+				says := map[bool]string{true: "debug", false: "codereview"}[strings.HasPrefix(prompt, "Why")]
+				assert.Containsf(t, asked.Instructions, `the tool "`+says+`"`,
+					"the instructions for %s: %q", says, asked.Instructions)
 			}
 		})
 	}
@@ -81,26 +75,21 @@ func (r *rig) threadsThatAreGone() {
 		{"expired", expired, "with revive: true"},
 	} {
 		answer := ben.call("debug", args{"prompt": "Which word? " + c.name, "continuation_id": c.thread})
-		if answer.content["started_new"] != true || answer.thread() == c.thread {
-			t.Errorf("%s: no new thread: %v", c.name, answer.content)
-		}
-		if !strings.Contains(answer.field("note"), c.note) || !strings.Contains(answer.text, "note: "+answer.field("note")) {
-			t.Errorf("%s: the note is %q, the text %q", c.name, answer.content["note"], answer.text)
-		}
+		assert.Truef(t, answer.content["started_new"] == true && answer.thread() != c.thread,
+			"%s: no new thread: %v", c.name, answer.content)
+		assert.Truef(t, strings.Contains(answer.field("note"), c.note) && strings.Contains(answer.text, "note: "+answer.field("note")),
+			"%s: the note is %q, the text %q", c.name, answer.content["note"], answer.text)
 		asked := r.prompt("Which word? " + c.name).Text
-		if strings.Contains(asked, "osprey") || strings.Contains(asked, "heron") {
-			t.Errorf("%s: the prompt knows too much: %s", c.name, asked)
-		}
+		assert.Truef(t, !strings.Contains(asked, "osprey") && !strings.Contains(asked, "heron"),
+			"%s: the prompt knows too much: %s", c.name, asked)
 	}
 	for _, none := range []any{nil, "", " "} {
 		answer := ben.call("chat", args{"prompt": "Hello", "continuation_id": none})
-		if answer.content["started_new"] != true || answer.content["note"] != nil {
-			t.Errorf("%q: %v", none, answer.content)
-		}
+		assert.Truef(t, answer.content["started_new"] == true && answer.content["note"] == nil,
+			"%q: %v", none, answer.content)
 	}
-	if n := r.count(`select count(*) from messages where chat_id = any($1)`, []string{foreign, expired}); n != 4 {
-		t.Errorf("the threads that were not to be continued have %d messages, want 4", n)
-	}
+	n := r.count(`select count(*) from messages where chat_id = any($1)`, []string{foreign, expired})
+	assert.Truef(t, n == 4, "the threads that were not to be continued have %d messages, want 4", n)
 }
 
 func (r *rig) revivedThread() {
@@ -110,23 +99,19 @@ func (r *rig) revivedThread() {
 	thread := c.call("chat", args{"prompt": "The code word is osprey."}).thread()
 	r.expire(thread)
 	c.try("get_thread", args{"continuation_id": thread}).wants("chat_expired", "The thread has expired.", "revive: true", "continuation_id: "+thread)
-	if found := rows(t, c.call("search_history", args{"query": "osprey"}), "results"); len(found) != 0 {
-		t.Errorf("found: %v", found)
-	}
+	found := rows(t, c.call("search_history", args{"query": "osprey"}), "results")
+	assert.Equalf(t, 0, len(found), "found: %v", found)
 	if listed := rows(t, c.call("list_threads", nil), "threads"); len(listed) != 0 {
 		t.Errorf("listed: %v", listed)
 	}
 	listed := rows(t, c.call("list_threads", args{"include_expired": true}), "threads")
-	if len(listed) != 1 || listed[0]["continuation_id"] != thread || listed[0]["expired"] != true {
-		t.Errorf("listed with those that have expired: %v", listed)
-	}
+	assert.Truef(t, len(listed) == 1 && listed[0]["continuation_id"] == thread && listed[0]["expired"] == true,
+		"listed with those that have expired: %v", listed)
 	answer := c.call("debug", args{"prompt": "Which word comes back?", "continuation_id": thread, "revive": true})
-	if answer.content["started_new"] != false || answer.thread() != thread || answer.content["note"] != nil {
-		t.Errorf("the thread did not come back: %v", answer.content)
-	}
-	if asked := r.prompt("Which word comes back?").Text; !strings.Contains(asked, "osprey") {
-		t.Errorf("the prompt has forgotten: %s", asked)
-	}
+	assert.Truef(t, answer.content["started_new"] == false && answer.thread() == thread && answer.content["note"] == nil,
+		"the thread did not come back: %v", answer.content)
+	asked := r.prompt("Which word comes back?").Text
+	assert.Containsf(t, asked, "osprey", "the prompt has forgotten: %s", asked)
 	r.expire(thread)
 	c.call("forget_thread", args{"continuation_id": thread}) // erasure always works
 }
@@ -149,13 +134,11 @@ func (r *rig) progress() {
 		done <- read(t, found)
 	}()
 	heard := testkit.Receive(t, "progress", c.progress) // while the model is held
-	if heard.ProgressToken != "p1" || heard.Progress <= 0 || heard.Progress > float64(len("one two ")) || heard.Message == "" {
-		t.Errorf("progress: %+v", heard)
-	}
+	assert.Truef(t, heard.ProgressToken == "p1" && heard.Progress > 0 && heard.Progress <= float64(len("one two ")) && heard.Message != "",
+		"progress: %+v", heard)
 	goOn()
-	if answer := testkit.Receive(t, "the result", done); answer.field("reply") != "one two three" {
-		t.Errorf("the reply is %q", answer.field("reply"))
-	}
+	answer := testkit.Receive(t, "the result", done)
+	assert.Equal(t, "one two three", answer.field("reply"), "the reply")
 }
 
 // TestClientGone holds that a reply is stored whose client went away, and that it counts as open until then.
@@ -172,9 +155,8 @@ func TestClientGone(t *testing.T) {
 	}()
 	r.model.AwaitRequest(t, "the reply runs", func(q offline.Request) bool { return q.Sent != "" })
 	leave()
-	if err := testkit.Receive(t, "the call's end", done); !errors.Is(err, context.Canceled) {
-		t.Errorf("the call ended with %v", err)
-	}
+	err := testkit.Receive(t, "the call's end", done)
+	assert.ErrorIsf(t, err, context.Canceled, "the call ended with %v", err)
 	c.try("chat", args{"prompt": "Another."}).wants("over_request_rate_limit", "max_streams: 1")
 	goOn()
 	testkit.Eventually(t, "the reply is stored", func() bool {
@@ -200,13 +182,11 @@ func TestBusyThread(t *testing.T) {
 	})
 	goOn()
 	for range 2 {
-		if answer := testkit.Receive(t, "an answer", answers); answer.failed || answer.thread() != thread {
-			t.Errorf("an answer: %v %s", answer.failed, answer.text)
-		}
+		answer := testkit.Receive(t, "an answer", answers)
+		assert.Truef(t, !answer.failed && answer.thread() == thread, "an answer: %v %s", answer.failed, answer.text)
 	}
-	if asked := r.prompt("Next.").Text; !strings.Contains(asked, "slow reply") {
-		t.Errorf("the prompt does not hold the reply it waited for: %s", asked)
-	}
+	asked := r.prompt("Next.").Text
+	assert.Containsf(t, asked, "slow reply", "the prompt does not hold the reply it waited for: %s", asked)
 }
 
 func (r *rig) modelFailure() {
@@ -217,9 +197,8 @@ func (r *rig) modelFailure() {
 	answer.wants("upstream_failed", "go on with this continuation_id", "continuation_id: ", "message_id: ")
 	_, thread, _ := strings.Cut(answer.text, "continuation_id: ")
 	thread, _, _ = strings.Cut(thread, "\n")
-	if again := c.call("chat", args{"prompt": "Again.", "continuation_id": thread}); again.thread() != thread {
-		r.t.Errorf("the thread that it named is not the one of the failure: %v", again.content)
-	}
+	again := c.call("chat", args{"prompt": "Again.", "continuation_id": thread})
+	assert.Equalf(r.t, thread, again.thread(), "the thread that it named is not the one of the failure: %v", again.content)
 }
 
 func (r *rig) replyCutOff() {
@@ -242,11 +221,9 @@ func (r *rig) cancelledReply() {
 	r.model.AwaitRequest(t, "the reply runs", func(q offline.Request) bool { return q.Current == prompt && q.Sent != "" })
 	chatID := testkit.Ask[string](t, r.pool, `select id::text from chats where user_id = $1`, r.ann.id)
 	person := testkit.Client{T: t, Base: r.base, Token: r.ann.token}
-	if stopped := person.Cancel(chatID); stopped.Status != 200 {
-		t.Fatalf("cancel: %d %s", stopped.Status, stopped.Text)
-	}
+	stopped := person.Cancel(chatID)
+	require.Truef(t, stopped.Status == 200, "cancel: %d %s", stopped.Status, stopped.Text)
 	answer := testkit.Receive(t, "the answer", answers)
-	if answer.failed || answer.field("finish_reason") != "cancelled" || !strings.Contains(answer.field("note"), "stopped") {
-		t.Errorf("%v %q", answer.content, answer.text)
-	}
+	assert.Truef(t, !answer.failed && answer.field("finish_reason") == "cancelled" && strings.Contains(answer.field("note"), "stopped"),
+		"%v %q", answer.content, answer.text)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -137,9 +139,7 @@ func (r *rig) connectWith(u user, version string) *client {
 	c.ClientSession, err = program.Connect(r.t.Context(), &mcp.StreamableClientTransport{
 		Endpoint: r.base + "/mcp", HTTPClient: &http.Client{Transport: bearer{u.token, &http.Transport{DisableKeepAlives: true}}},
 	}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = c.Close() }) // it may be closed already
 	return c
 }
@@ -158,9 +158,7 @@ type result struct {
 func (c *client) try(tool string, with args) result {
 	c.t.Helper()
 	found, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: with})
-	if err != nil {
-		c.t.Fatalf("%s: %v", tool, err)
-	}
+	require.NoErrorf(c.t, err, "%s", tool)
 	return read(c.t, found)
 }
 
@@ -169,18 +167,14 @@ func read(t *testing.T, found *mcp.CallToolResult) result {
 	r := result{t: t, failed: found.IsError}
 	for _, content := range found.Content {
 		text, ok := content.(*mcp.TextContent)
-		if !ok {
-			t.Fatalf("a content is %T", content)
-		}
+		require.Truef(t, ok, "a content is %T", content)
 		r.text += text.Text
 	}
 	raw, err := json.Marshal(found.StructuredContent)
 	if err == nil {
 		err = json.Unmarshal(raw, &r.content)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -188,9 +182,7 @@ func read(t *testing.T, found *mcp.CallToolResult) result {
 func (c *client) call(tool string, with args) result {
 	c.t.Helper()
 	found := c.try(tool, with)
-	if found.failed {
-		c.t.Fatalf("%s failed: %s", tool, found.text)
-	}
+	require.Falsef(c.t, found.failed, "%s failed: %s", tool, found.text)
 	return found
 }
 
@@ -198,9 +190,7 @@ func (c *client) call(tool string, with args) result {
 func (r result) field(name string) string {
 	r.t.Helper()
 	text, ok := r.content[name].(string)
-	if !ok {
-		r.t.Fatalf("there is no text %s in %v", name, r.content)
-	}
+	require.Truef(r.t, ok, "there is no text %s in %v", name, r.content)
 	return text
 }
 
@@ -208,22 +198,17 @@ func (r result) field(name string) string {
 func (r result) thread() string {
 	r.t.Helper()
 	id := r.field("continuation_id")
-	if !strings.HasSuffix(r.text, "\ncontinuation_id: "+id) {
-		r.t.Errorf("the text does not end with the thread %s: %q", id, r.text)
-	}
+	assert.Truef(r.t, strings.HasSuffix(r.text, "\ncontinuation_id: "+id),
+		"the text does not end with the thread %s: %q", id, r.text)
 	return id
 }
 
 // wants fails the test unless the call failed with that code and says these words.
 func (r result) wants(code string, words ...string) {
 	r.t.Helper()
-	if !r.failed || !strings.HasPrefix(r.text, code+": ") {
-		r.t.Errorf("want %s, got %v %q", code, r.failed, r.text)
-	}
+	assert.Truef(r.t, r.failed && strings.HasPrefix(r.text, code+": "), "want %s, got %v %q", code, r.failed, r.text)
 	for _, word := range words {
-		if !strings.Contains(r.text, word) {
-			r.t.Errorf("%q does not say %q", r.text, word)
-		}
+		assert.Containsf(r.t, r.text, word, "%q does not say %q", r.text, word)
 	}
 }
 

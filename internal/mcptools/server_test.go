@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -46,14 +48,10 @@ func TestPanic(t *testing.T) {
 	c := serveAlone(t, mcptools.Config{Chat: nothing{}, Logger: logs.Logger()}) // without History
 	for range 2 {
 		found, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_threads"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		read(t, found).wants("internal", "Something went wrong")
 	}
-	if text := logs.String(); text == "" {
-		t.Error("nothing was logged")
-	}
+	assert.True(t, logs.String() != "", "nothing was logged")
 }
 
 const accepts = "application/json, text/event-stream"
@@ -73,9 +71,9 @@ func (r *rig) refusals() {
 	ann := testkit.Client{T: t, Base: r.base, Token: r.ann.token}
 	call := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": "Hello"}})
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
-		if refused := ann.Call(method, "/mcp", nil, "Accept", accepts); refused.Status != http.StatusMethodNotAllowed || refused.Header.Get("Allow") == "" {
-			t.Errorf("%s: %d %s", method, refused.Status, refused.Text)
-		}
+		refused := ann.Call(method, "/mcp", nil, "Accept", accepts)
+		assert.Truef(t, refused.Status == http.StatusMethodNotAllowed && refused.Header.Get("Allow") != "",
+			"%s: %d %s", method, refused.Status, refused.Text)
 	}
 	for name, refused := range map[string]testkit.Answer{
 		"no message of the protocol": ann.Call(http.MethodPost, "/mcp", testkit.Body{"prompt": "Hello"}, "Accept", accepts),
@@ -84,13 +82,11 @@ func (r *rig) refusals() {
 		"an unknown method":          ann.Call(http.MethodPost, "/mcp", rpc("tools/sing", nil), "Accept", accepts),
 	} {
 		kind := refused.Header.Get("Content-Type")
-		if refused.Status != http.StatusBadRequest || refused.Code() != "bad_request" || !strings.HasPrefix(kind, "application/json") {
-			t.Errorf("%s: %d %s %s", name, refused.Status, kind, refused.Text)
-		}
+		assert.Truef(t, refused.Status == http.StatusBadRequest && refused.Code() == "bad_request" && strings.HasPrefix(kind, "application/json"),
+			"%s: %d %s %s", name, refused.Status, kind, refused.Text)
 	}
-	if n := r.stored(); n != 0 {
-		t.Errorf("%d messages were stored", n)
-	}
+	n := r.stored()
+	assert.Truef(t, n == 0, "%d messages were stored", n)
 }
 
 // noSession holds that a session id opens nothing: each request is of the user whose token it brings.
@@ -99,20 +95,16 @@ func (r *rig) noSession() {
 	t.Helper()
 	ann, ben := testkit.Client{T: t, Base: r.base, Token: r.ann.token}, testkit.Client{T: t, Base: r.base, Token: r.ben.token}
 	begin := ann.Call(http.MethodPost, "/mcp", initialize, "Accept", accepts)
-	if begin.Status != http.StatusOK || begin.Header.Get("Mcp-Session-Id") != "" {
-		t.Fatalf("initialize: %d %v %s", begin.Status, begin.Header, begin.Text)
-	}
+	require.Truef(t, begin.Status == http.StatusOK && begin.Header.Get("Mcp-Session-Id") == "",
+		"initialize: %d %v %s", begin.Status, begin.Header, begin.Text)
 	chat := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": "Hello"}})
-	if said := ben.Call(http.MethodPost, "/mcp", chat, "Accept", accepts, "Mcp-Session-Id", "of-ann"); said.Status != http.StatusOK ||
-		!strings.Contains(said.Text, "continuation_id") {
-		t.Fatalf("the call: %d %s", said.Status, said.Text)
-	}
-	if n := r.count(`select count(*) from chats where user_id = $1`, r.ben.id); n != 1 {
-		t.Errorf("the user whose token it was has %d chats, want 1", n)
-	}
-	if n := r.count(`select count(*) from chats where user_id = $1`, r.ann.id); n != 0 {
-		t.Errorf("the other one has %d chats, want 0", n)
-	}
+	said := ben.Call(http.MethodPost, "/mcp", chat, "Accept", accepts, "Mcp-Session-Id", "of-ann")
+	require.Truef(t, said.Status == http.StatusOK && strings.Contains(said.Text, "continuation_id"),
+		"the call: %d %s", said.Status, said.Text)
+	n := r.count(`select count(*) from chats where user_id = $1`, r.ben.id)
+	assert.Truef(t, n == 1, "the user whose token it was has %d chats, want 1", n)
+	n = r.count(`select count(*) from chats where user_id = $1`, r.ann.id)
+	assert.Truef(t, n == 0, "the other one has %d chats, want 0", n)
 }
 
 // nothing is a server on which there is no chat and no running reply: what comes this far was understood.
@@ -176,8 +168,7 @@ func FuzzTools(f *testing.F) {
 		request.Header.Set("Accept", accepts)
 		answer := httptest.NewRecorder()
 		server.ServeMCP(answer, request, auth.Principal{UserID: uuid.New()}, func() (func(), error) { return func() {}, nil })
-		if answer.Code >= http.StatusInternalServerError || strings.Contains(answer.Body.String(), string(fault.Internal)+":") {
-			t.Fatalf("%q is answered %d %s", body, answer.Code, answer.Body)
-		}
+		require.Truef(t, answer.Code < http.StatusInternalServerError && !strings.Contains(answer.Body.String(), string(fault.Internal)+":"),
+			"%q is answered %d %s", body, answer.Code, answer.Body)
 	})
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -21,9 +23,8 @@ func (r *rig) threadTools() {
 
 	first := c.call("list_threads", args{"limit": 1})
 	listed := rows(t, first, "threads")
-	if len(listed) != 1 || listed[0]["continuation_id"] != newer || listed[0]["title"] != "Why is it empty?" || listed[0]["turns"] != 1.0 {
-		t.Errorf("the first page: %v", first.content)
-	}
+	assert.Truef(t, len(listed) == 1 && listed[0]["continuation_id"] == newer && listed[0]["title"] == "Why is it empty?" && listed[0]["turns"] == 1.0,
+		"the first page: %v", first.content)
 	second := c.call("list_threads", args{"limit": 1, "cursor": first.field("next_cursor")})
 	if listed = rows(t, second, "threads"); len(listed) != 1 || listed[0]["continuation_id"] != older {
 		t.Errorf("the second page: %v", second.content)
@@ -35,24 +36,19 @@ func (r *rig) threadTools() {
 	}
 	shown = c.call("get_thread", args{"continuation_id": older})
 	said := rows(t, shown, "messages")
-	if paths, _ := said[0]["files"].([]any); !slices.Equal(paths, []any{"nest.md"}) || said[0]["tool_name"] != "chat" {
-		t.Errorf("the message: %v", said[0])
-	}
-	if len(said) != 2 || said[0]["content"] != "The osprey nests here." || shown.field("title") != "The osprey nests here." {
-		t.Errorf("the thread: %v", shown.content)
-	}
+	paths, _ := said[0]["files"].([]any)
+	assert.Truef(t, slices.Equal(paths, []any{"nest.md"}) && said[0]["tool_name"] == "chat", "the message: %v", said[0])
+	assert.Truef(t, len(said) == 2 && said[0]["content"] == "The osprey nests here." && shown.field("title") == "The osprey nests here.",
+		"the thread: %v", shown.content)
 
 	found := rows(t, c.call("search_history", args{"query": "osprey nesting"}), "results")
-	if len(found) == 0 || found[0]["continuation_id"] != older || !strings.Contains(found[0]["snippet"].(string), "osprey nests") {
-		t.Errorf("found: %v", found)
-	}
+	assert.Truef(t, len(found) != 0 && found[0]["continuation_id"] == older && strings.Contains(found[0]["snippet"].(string), "osprey nests"),
+		"found: %v", found)
 
-	if gone := c.call("forget_thread", args{"continuation_id": older}); gone.field("forgotten") != older {
-		t.Errorf("forgotten: %v", gone.content)
-	}
-	if n := r.count(`select count(*) from messages where chat_id = $1`, older); n != 0 {
-		t.Errorf("%d messages are left of the thread that was forgotten", n)
-	}
+	gone := c.call("forget_thread", args{"continuation_id": older})
+	assert.Equalf(t, older, gone.field("forgotten"), "forgotten: %v", gone.content)
+	n := r.count(`select count(*) from messages where chat_id = $1`, older)
+	assert.Truef(t, n == 0, "%d messages are left of the thread that was forgotten", n)
 	c.try("get_thread", args{"continuation_id": older}).wants("chat_not_found", "no such thread")
 	c.try("forget_thread", args{"continuation_id": older}).wants("chat_not_found")
 	if found := rows(t, c.call("search_history", args{"query": "osprey"}), "results"); len(found) != 0 {
@@ -64,9 +60,7 @@ func (r *rig) threadTools() {
 func rows(t *testing.T, r result, name string) []map[string]any {
 	t.Helper()
 	list, ok := r.content[name].([]any)
-	if !ok {
-		t.Fatalf("there is no list %s in %v", name, r.content)
-	}
+	require.Truef(t, ok, "there is no list %s in %v", name, r.content)
 	found := make([]map[string]any, len(list))
 	for i, row := range list {
 		found[i] = row.(map[string]any)
@@ -91,9 +85,8 @@ func (r *rig) pinnedMessage() {
 		t.Errorf("pinned: %v, then %v", pinned.content, shown())
 	}
 	r.do(`update chats set memory_strategy = 'hybrid' where id = $1`, thread)
-	if again := c.call("pin_message", args{"message_id": message, "pinned": true}); again.content["note"] != nil {
-		t.Errorf("pinned in a hybrid thread: %v", again.content)
-	}
+	again := c.call("pin_message", args{"message_id": message, "pinned": true})
+	assert.Truef(t, again.content["note"] == nil, "pinned in a hybrid thread: %v", again.content)
 	if unpinned := c.call("pin_message", args{"message_id": message, "pinned": false}); unpinned.content["pinned"] != false || shown()["pinned"] != nil {
 		t.Errorf("unpinned: %v, then %v", unpinned.content, shown())
 	}
@@ -140,15 +133,12 @@ func (r *rig) wrongArguments() {
 	c.try("chat", args{"prompt": "Hello", "model_variant": "nobody"}).wants("unknown_model_variant", "arco")
 	c.try("list_threads", args{"cursor": "forged"}).wants("bad_request", "cursor")
 	c.try("list_memories", args{"cursor": "x"}).wants("bad_request")
-	if left := c.call("list_memories", args{"status": "all"}).memories(); len(left) != 0 {
-		t.Errorf("stored are %v", left)
-	}
-	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "sing"}); err == nil || !strings.Contains(err.Error(), "sing") {
-		t.Errorf("a tool that does not exist: %v", err)
-	}
-	if n := r.stored(); n != 0 {
-		t.Errorf("%d messages were stored", n)
-	}
+	left := c.call("list_memories", args{"status": "all"}).memories()
+	assert.Equalf(t, 0, len(left), "stored are %v", left)
+	_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "sing"})
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "sing"), "a tool that does not exist: %v", err)
+	n := r.stored()
+	assert.Truef(t, n == 0, "%d messages were stored", n)
 }
 
 // listedTools holds what clients decide by: what a tool may do.
@@ -167,31 +157,22 @@ func (r *rig) listedTools() {
 		"remember": {idempotent: true}, "list_memories": {readOnly: true}, "what_is_known": {readOnly: true}, "forget_memory": {destructive: true, idempotent: true},
 	}
 	for tool, err := range c.Tools(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		said := tool.Annotations
 		got := hints{said.ReadOnlyHint, said.DestructiveHint != nil && *said.DestructiveHint, said.IdempotentHint, said.OpenWorldHint == nil || *said.OpenWorldHint}
-		if got != want[tool.Name] {
-			t.Errorf("%s: %+v, want %+v", tool.Name, got, want[tool.Name])
-		}
-		if tool.Title == "" || tool.Description == "" || tool.InputSchema == nil || tool.OutputSchema == nil {
-			t.Errorf("%s says too little of itself", tool.Name)
-		}
+		assert.Equalf(t, want[tool.Name], got, "%s", tool.Name)
+		assert.Truef(t, tool.Title != "" && tool.Description != "" && tool.InputSchema != nil && tool.OutputSchema != nil,
+			"%s says too little of itself", tool.Name)
 		delete(want, tool.Name)
 	}
-	if len(want) > 0 {
-		t.Errorf("missing: %v", want)
-	}
+	assert.Truef(t, len(want) <= 0, "missing: %v", want)
 }
 
 // memoriesOf are the texts of a result's memories.
 func (r result) memories() []string {
 	r.t.Helper()
 	listed, ok := r.content["memories"].([]any)
-	if !ok {
-		r.t.Fatalf("no memories in %v", r.content)
-	}
+	require.Truef(r.t, ok, "no memories in %v", r.content)
 	texts := []string{}
 	for _, memory := range listed {
 		texts = append(texts, memory.(map[string]any)["text"].(string))
@@ -205,12 +186,10 @@ func (r *rig) toolsRememberAndForget() {
 	c := r.connect(r.ann)
 	made := c.call("remember", args{"text": "The user plays the cello.", "type": "preference", "pinned": true})
 	id := made.field("memory_id")
-	if made.field("type") != "preference" || made.field("status") != "inbox" || made.content["known"] != nil || made.content["pinned"] != true {
-		t.Errorf("remembered %v", made.content)
-	}
-	if again := c.call("remember", args{"text": "the user plays the CELLO"}); again.field("memory_id") != id || again.content["known"] != true {
-		t.Errorf("again %v", again.content)
-	}
+	assert.Truef(t, made.field("type") == "preference" && made.field("status") == "inbox" && made.content["known"] == nil && made.content["pinned"] == true,
+		"remembered %v", made.content)
+	again := c.call("remember", args{"text": "the user plays the CELLO"})
+	assert.Truef(t, again.field("memory_id") == id && again.content["known"] == true, "again %v", again.content)
 	c.call("remember", args{"text": "The user's knee hurts."})
 	c.call("remember", args{"text": "The user lives in Porto."})
 	first := c.call("list_memories", args{"limit": 2})
@@ -219,24 +198,20 @@ func (r *rig) toolsRememberAndForget() {
 		" "); got != "The user lives in Porto. The user's knee hurts. The user plays the cello." || rest.content["next_cursor"] != nil {
 		t.Errorf("listed %s", got)
 	}
-	if got := c.call("list_memories", args{"query": "knees"}).memories(); len(got) != 1 {
-		t.Errorf("about knees: %v", got)
-	}
+	got := c.call("list_memories", args{"query": "knees"}).memories()
+	assert.Equalf(t, 1, len(got), "about knees: %v", got)
 
 	proposed := c.call("forget_memory", args{"query": "my knee"})
 	if candidates := proposed.content["candidates"].([]any); len(candidates) != 1 || proposed.content["forgotten"] != 0.0 ||
 		len(c.call("list_memories", nil).memories()) != 3 {
 		t.Errorf("proposed %v", proposed.content)
 	}
-	if done := c.call("forget_memory", args{"token": proposed.field("token")}); done.content["forgotten"] != 1.0 {
-		t.Errorf("%v", done.content)
-	}
-	if done := c.call("forget_memory", args{"memory_id": id}); done.content["forgotten"] != 1.0 {
-		t.Errorf("%v", done.content)
-	}
-	if got := c.call("list_memories", nil).memories(); len(got) != 1 {
-		t.Errorf("left are %v", got)
-	}
+	done := c.call("forget_memory", args{"token": proposed.field("token")})
+	assert.Truef(t, done.content["forgotten"] == 1.0, "%v", done.content)
+	done = c.call("forget_memory", args{"memory_id": id})
+	assert.Truef(t, done.content["forgotten"] == 1.0, "%v", done.content)
+	got = c.call("list_memories", nil).memories()
+	assert.Equalf(t, 1, len(got), "left are %v", got)
 }
 
 func (r *rig) whatIsKnown() {
@@ -254,20 +229,18 @@ func (r *rig) whatIsKnown() {
 		  from (values ('teaches', 'Cello', '2025-03-01', null), ('lives_in', 'Lyon', null, '2024-05-06')) x (verb, name, since, until)
 		  join e i on i.name = 'Ilse' join e o on o.name = x.name`, r.ann.id, id)
 	known := c.call("what_is_known", args{"subject": "ilse"})
-	if got := known.memories(); len(got) != 1 || !strings.HasPrefix(got[0], "Ilse") {
-		t.Errorf("%v", got)
-	}
+	got := known.memories()
+	assert.Truef(t, len(got) == 1 && strings.HasPrefix(got[0], "Ilse"), "%v", got)
 	lines := known.content["relationships"].([]any)
-	if len(lines) != 2 || lines[0] != "Ilse teaches Cello (since 2025-03-01)" || lines[1] != "Ilse lives_in Lyon (until 2024-05-06)" {
-		t.Errorf("%v", lines)
-	}
+	assert.Truef(t, len(lines) == 2 && lines[0] == "Ilse teaches Cello (since 2025-03-01)" && lines[1] == "Ilse lives_in Lyon (until 2024-05-06)",
+		"%v", lines)
 	if nothing := c.call("what_is_known", args{"subject": "unicorns"}); len(nothing.memories()) != 0 || len(nothing.content["relationships"].([]any)) != 0 {
 		t.Errorf("%v", nothing.content)
 	}
 	stranger := r.connect(r.ben)
-	if theirs := stranger.call("what_is_known", args{"subject": "Ilse"}); len(theirs.memories()) != 0 || len(theirs.content["relationships"].([]any)) != 0 {
-		t.Errorf("a stranger is told %v", theirs.content)
-	}
+	theirs := stranger.call("what_is_known", args{"subject": "Ilse"})
+	assert.Truef(t, len(theirs.memories()) == 0 && len(theirs.content["relationships"].([]any)) == 0,
+		"a stranger is told %v", theirs.content)
 	stranger.try("forget_memory", args{"memory_id": id}).wants("memory_not_found", "list_memories")
 }
 
@@ -281,10 +254,8 @@ func (r *rig) nothingIsLearntOfTheAssistant() {
 		user.Call(http.MethodPost, "/v1/chats/"+chat+"/extract", testkit.Body{})
 		return r.count("select count(*) from memories where user_id = $1", r.ann.id)
 	}
-	if n := learnt(r.connect(r.ann).call("chat", args{"prompt": fact}).thread()); n != 0 {
-		t.Errorf("%d memories of what the assistant wrote", n)
-	}
-	if n := learnt(user.Say("", fact).ChatID); n != 1 {
-		t.Errorf("%d memories of what the user wrote", n)
-	}
+	n := learnt(r.connect(r.ann).call("chat", args{"prompt": fact}).thread())
+	assert.Truef(t, n == 0, "%d memories of what the assistant wrote", n)
+	n = learnt(user.Say("", fact).ChatID)
+	assert.Truef(t, n == 1, "%d memories of what the user wrote", n)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -162,12 +164,10 @@ func TestLongTurnsStayWholeAndInPlace(t *testing.T) {
 		for n := range 12 {
 			p := prompt.Build(memory.Chat{Settings: settings, Brief: current, Buffer: rows[current.CoveredSeq:]}, prompt.Question{Content: "q"}, limits)
 			shown := p.Receipt.TailTurns + p.Receipt.BridgeTurns
-			if p.Receipt.Truncated || p.Receipt.DroppedTurns > 0 || shown < min(n, 1) {
-				t.Fatalf("turn %d: %+v", n+1, p.Receipt)
-			}
-			if before != "" && !strings.HasPrefix(p.Input, before) {
-				t.Errorf("turn %d: what the model saw before is no beginning of what it sees", n+1)
-			}
+			require.Truef(t, !p.Receipt.Truncated && p.Receipt.DroppedTurns <= 0 && shown >= min(n, 1),
+				"turn %d: %+v", n+1, p.Receipt)
+			assert.Truef(t, before == "" || strings.HasPrefix(p.Input, before),
+				"turn %d: what the model saw before is no beginning of what it sees", n+1)
 			if before != "" {
 				grown++
 			}
@@ -176,16 +176,12 @@ func TestLongTurnsStayWholeAndInPlace(t *testing.T) {
 			turns := memory.Turns(rows[current.CoveredSeq:])
 			for memory.Due(current.Tokens, pending(turns), len(turns), limits.For(settings)) {
 				plan, ok := brief.PlanFold(current, turns, limits.For(settings))
-				if !ok {
-					t.Fatal("due, and nothing to fold")
-				}
+				require.True(t, ok, "due, and nothing to fold")
 				current = memory.Brief{Summary: strings.Repeat("They talked. ", 120), Tokens: 360, Version: current.Version + 1, CoveredSeq: plan.SeqTo}
 				turns, before = turns[plan.Turns:], ""
 			}
 		}
-		if grown < 2 {
-			t.Errorf("%+v: only %d prompts followed one another", settings, grown)
-		}
+		assert.Truef(t, grown >= 2, "%+v: only %d prompts followed one another", settings, grown)
 	}
 }
 
@@ -261,13 +257,11 @@ func TestPiecesKeepToTheirLimitWhateverTheCounts(t *testing.T) {
 	limits.KRawTurns = 1
 	fold, _ := brief.PlanFold(memory.Brief{}, turns, limits)
 	for name, plan := range map[string]brief.Plan{"fold": fold, "rebuild": brief.PlanRebuild(memory.Brief{CoveredSeq: 4}, turns, limits)} {
-		if len(plan.Pieces) < 8 {
-			t.Errorf("%s: only %d pieces", name, len(plan.Pieces))
-		}
+		assert.Truef(t, len(plan.Pieces) >= 8, "%s: only %d pieces", name, len(plan.Pieces))
 		for _, piece := range plan.Pieces {
-			if n := text.Tokens(brief.FoldInput(textOf(limits.SummaryTokenCap), piece)); n > limits.FoldInputTokens {
-				t.Errorf("%s: a model call reads %d tokens of at most %d", name, n, limits.FoldInputTokens)
-			}
+			n := text.Tokens(brief.FoldInput(textOf(limits.SummaryTokenCap), piece))
+			assert.Truef(t, n <= limits.FoldInputTokens,
+				"%s: a model call reads %d tokens of at most %d", name, n, limits.FoldInputTokens)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
@@ -31,9 +33,7 @@ func pending(turns []memory.Turn) (tokens int) {
 func TestDueChatHasSomethingToFold(t *testing.T) {
 	t.Parallel()
 	plan, ok := brief.PlanFold(memory.Brief{}, sized(500, 500, 8500), memory.DefaultLimits())
-	if !ok || plan.Turns != 2 {
-		t.Errorf("%d turns are folded, %v", plan.Turns, ok)
-	}
+	assert.Truef(t, ok && plan.Turns == 2, "%d turns are folded, %v", plan.Turns, ok)
 	if plan, ok := brief.PlanFold(memory.Brief{}, sized(1000, 1000, 1000), memory.DefaultLimits()); ok {
 		t.Errorf("of a chat that is not due %d turns are folded", plan.Turns)
 	}
@@ -60,7 +60,5 @@ func TestFoldingEnds(t *testing.T) {
 			current.Tokens, current.CoveredSeq, current.Summary = limits.SummaryTokenCap, plan.SeqTo, "Everything."
 		}
 	}
-	if due == 0 {
-		t.Error("no chat was due")
-	}
+	assert.True(t, due != 0, "no chat was due")
 }

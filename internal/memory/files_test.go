@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 )
 
@@ -65,9 +66,8 @@ func TestQuestionTakesItsPlaceFromTheFiles(t *testing.T) {
 		"a long source":        {chat, prompt.Question{Content: "q", Sources: []prompt.Source{{Content: textOf(500)}}}, 0},
 		"labels of many turns": {many, prompt.Question{Content: "q"}, 0},
 	} {
-		if p := prompt.Build(c.chat, c.question, limits); p.Receipt.Files != c.shown || p.Receipt.LeftOutFiles != 1-c.shown {
-			t.Errorf("%s: %+v", name, p.Receipt)
-		}
+		p := prompt.Build(c.chat, c.question, limits)
+		assert.Truef(t, p.Receipt.Files == c.shown && p.Receipt.LeftOutFiles == 1-c.shown, "%s: %+v", name, p.Receipt)
 	}
 }
 

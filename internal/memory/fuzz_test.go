@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
@@ -78,12 +80,10 @@ func FuzzFoldInput(f *testing.F) {
 		for _, turn := range piece.Turns {
 			wantLabels += len(turn)
 		}
-		if fences != 4 || headers != len(turns) || labels != wantLabels {
-			t.Fatalf("%d fences, %d headers for %d turns, %d labels for %d messages in\n%q", fences, headers, len(turns), labels, wantLabels, input)
-		}
-		if !(memory.Message{Content: answer}).Blank() && !strings.Contains(unquoted(input), unquoted(answer)) {
-			t.Fatalf("the answer %q is not in %q", answer, input)
-		}
+		require.Truef(t, fences == 4 && headers == len(turns) && labels == wantLabels,
+			"%d fences, %d headers for %d turns, %d labels for %d messages in\n%q", fences, headers, len(turns), labels, wantLabels, input)
+		require.Truef(t, (memory.Message{Content: answer}).Blank() || strings.Contains(unquoted(input), unquoted(answer)),
+			"the answer %q is not in %q", answer, input)
 	})
 }
 
@@ -97,15 +97,11 @@ func FuzzFitCap(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content string, limit int) {
 		fit := text.FitCap(content, limit)
-		if n := text.Tokens(fit); n > max(1, limit) {
-			t.Fatalf("%d tokens of at most %d: %q", n, limit, fit)
-		}
-		if (fit == "") != (strings.TrimSpace(content) == "") {
-			t.Fatalf("%q became %q", content, fit)
-		}
-		if !utf8.ValidString(fit) || fit != text.Ellipsis && !strings.HasPrefix(strings.TrimSpace(strings.ToValidUTF8(content, "\uFFFD")), fit) {
-			t.Fatalf("%q is no beginning of %q", fit, content)
-		}
+		n := text.Tokens(fit)
+		require.Truef(t, n <= max(1, limit), "%d tokens of at most %d: %q", n, limit, fit)
+		require.Equalf(t, (strings.TrimSpace(content) == ""), (fit == ""), "%q became %q", content, fit)
+		require.Truef(t, utf8.ValidString(fit) && (fit == text.Ellipsis || strings.HasPrefix(strings.TrimSpace(strings.ToValidUTF8(content, "\uFFFD")), fit)),
+			"%q is no beginning of %q", fit, content)
 	})
 }
 
@@ -116,13 +112,11 @@ func FuzzSplitText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string, limit int) {
 		limit = 1 + abs(limit)%100
 		parts := text.Split(content, limit)
-		if strings.Join(parts, "") != strings.ToValidUTF8(content, "\uFFFD") {
-			t.Fatalf("%q became %q", content, parts)
-		}
+		require.Equalf(t, strings.ToValidUTF8(content, "\uFFFD"), strings.Join(parts, ""), "%q became %q", content, parts)
 		for _, part := range parts {
-			if n := text.Tokens(part); n > limit && utf8.RuneCountInString(part) > 1 {
-				t.Fatalf("the part %q has %d tokens of %d", part, n, limit)
-			}
+			n := text.Tokens(part)
+			require.Truef(t, n <= limit || utf8.RuneCountInString(part) <= 1,
+				"the part %q has %d tokens of %d", part, n, limit)
 		}
 	})
 }
@@ -147,18 +141,15 @@ func FuzzBuild(f *testing.F) {
 		p := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: summary, Tokens: text.Tokens(summary)}, Buffer: rows},
 			prompt.Question{Content: "q", Sources: []prompt.Source{{Content: answer}}}, limits)
 		checkBudget(t, p, turns, limits)
-		if !strings.HasPrefix(p.Input, cached(p)) || !strings.HasSuffix(p.Input, currentHeading+"\nq") {
-			t.Fatalf("malformed prompt %q", p.Input)
-		}
+		require.Truef(t, strings.HasPrefix(p.Input, cached(p)) && strings.HasSuffix(p.Input, currentHeading+"\nq"),
+			"malformed prompt %q", p.Input)
 		headings := 0
 		for line := range strings.Lines(strings.TrimPrefix(p.Input, cached(p))) {
 			if prompt.LooksLikeHeading(line) {
 				headings++
 			}
 		}
-		if headings > 2 {
-			t.Fatalf("a source speaks in the name of a section: %q", p.Input)
-		}
+		require.Truef(t, headings <= 2, "a source speaks in the name of a section: %q", p.Input)
 	})
 }
 
@@ -176,9 +167,8 @@ func checkBudget(t *testing.T, p prompt.Prompt, turns []memory.Turn, limits memo
 			least += min(m.Tokens, text.ClipReserve)
 		}
 	}
-	if r.TailTurns > min(limits.MinTailTurns, limits.KRawTurns) || r.BriefTokens > 0 || r.BridgeTurns > 0 || r.TailTokens > least {
-		t.Fatalf("over the budgets of %d and %d without need: %+v", limits.PromptTokenBudget, limits.BridgeTokenBudget, r)
-	}
+	require.Truef(t, r.TailTurns <= min(limits.MinTailTurns, limits.KRawTurns) && r.BriefTokens <= 0 && r.BridgeTurns <= 0 && r.TailTokens <= least,
+		"over the budgets of %d and %d without need: %+v", limits.PromptTokenBudget, limits.BridgeTokenBudget, r)
 }
 
 func FuzzJudge(f *testing.F) {
@@ -187,11 +177,8 @@ func FuzzJudge(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, previous, next string) {
 		refusal, ok := brief.Judge(previous, next)
-		if ok != (refusal == brief.Refusal{}) || !ok && (refusal.Key == "" || refusal.Sentence == "") {
-			t.Fatalf("%v with %+v", ok, refusal)
-		}
-		if ok && strings.TrimSpace(next) == "" {
-			t.Fatal("an empty summary passed")
-		}
+		require.Truef(t, ok == (refusal == brief.Refusal{}) && (ok || (refusal.Key != "" && refusal.Sentence != "")),
+			"%v with %+v", ok, refusal)
+		require.True(t, !ok || strings.TrimSpace(next) != "", "an empty summary passed")
 	})
 }

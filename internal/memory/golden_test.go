@@ -18,6 +18,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write the results of the golden cases into testdata")
@@ -33,9 +35,7 @@ type goldenSection struct {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 80 {
-		t.Fatalf("%d golden cases, %v", len(files), err)
-	}
+	require.Truef(t, err == nil && len(files) >= 80, "%d golden cases, %v", len(files), err)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
@@ -47,20 +47,14 @@ func TestGolden(t *testing.T) {
 func checkGolden(t *testing.T, file string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	given, want, _ := strings.Cut(string(raw), "-- want --\n")
 	got := showInvisible(play(t, parseCase(t, given)))
 	if *update {
-		if err := os.WriteFile(file, []byte(given+"-- want --\n"+got+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(given+"-- want --\n"+got+"\n"), 0o600))
 		return
 	}
-	if diff := cmp.Diff(strings.TrimSuffix(want, "\n"), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
+	assert.Equalf(t, "", cmp.Diff(strings.TrimSuffix(want, "\n"), got), "%s (-want +got):\n", file)
 }
 
 // goldenCase is what the sections of a file say.
@@ -126,16 +120,12 @@ func rowOf(t *testing.T, s goldenSection, seq int64) memory.Message {
 	m.TimeZone = s.keys["zone"]
 	if importance := s.keys["importance"]; importance != "" {
 		value, err := strconv.ParseFloat(importance, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		m.Importance = float32(value)
 	}
 	if at := s.keys["at"]; at != "" {
 		when, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		m.CreatedAt = when
 	}
 	return m
@@ -180,9 +170,7 @@ func (s goldenSection) number(t *testing.T, key string, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(value)
-	if err != nil {
-		t.Fatalf("%s: %v", key, err)
-	}
+	require.NoErrorf(t, err, "%s", key)
 	return n
 }
 
@@ -215,9 +203,7 @@ func bodyOf(t *testing.T, s goldenSection) string {
 	body := strings.TrimSuffix(s.body, "\n")
 	if s.keys["escaped"] == "true" {
 		read, err := strconv.Unquote(`"` + body + `"`)
-		if err != nil {
-			t.Fatalf("%q: %v", body, err)
-		}
+		require.NoErrorf(t, err, "%q", body)
 		body = read
 	}
 	if n := s.number(t, "repeat", 1); n > 1 {
@@ -297,9 +283,7 @@ func showPlan(p brief.Plan, summary string) string {
 func showJSON(t *testing.T, v any) string {
 	t.Helper()
 	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 

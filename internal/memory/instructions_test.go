@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
@@ -21,9 +24,9 @@ func TestInstructionsAreWhatTheirVersionNames(t *testing.T) {
 		"1": "afc9c79704bd7ad7",
 	}
 	sum := sha256.Sum256(append(instructions(t, "summary.md"), instructions(t, "condense.md")...))
-	if got := hex.EncodeToString(sum[:8]); got != reviewed[brief.SummaryInstructionsVersion] {
-		t.Errorf("the instructions hash to %s, version %s names %s", got, brief.SummaryInstructionsVersion, reviewed[brief.SummaryInstructionsVersion])
-	}
+	got := hex.EncodeToString(sum[:8])
+	assert.Truef(t, got == reviewed[brief.SummaryInstructionsVersion],
+		"the instructions hash to %s, version %s names %s", got, brief.SummaryInstructionsVersion, reviewed[brief.SummaryInstructionsVersion])
 }
 
 func TestInstructionsNameTheCapOnce(t *testing.T) {
@@ -35,9 +38,8 @@ func TestInstructionsNameTheCapOnce(t *testing.T) {
 		"own, without the cap": brief.SummaryInstructions(brief.SummaryTask{Base: "Summarize 100 % of it.", Cap: 321}),
 		"condense":             brief.CondenseInstructions(321),
 	} {
-		if n := strings.Count(text, "at most 321 tokens"); n != 1 || strings.Contains(text, "%d") {
-			t.Errorf("%s names the cap %d times:\n%s", name, n, text)
-		}
+		n := strings.Count(text, "at most 321 tokens")
+		assert.Truef(t, n == 1 && !strings.Contains(text, "%d"), "%s names the cap %d times:\n%s", name, n, text)
 	}
 }
 
@@ -69,21 +71,16 @@ func TestTurnDates(t *testing.T) {
 		}, "Turn 1: 2026-11-20, UTC"},
 	} {
 		instructions := brief.SummaryInstructions(brief.SummaryTask{Cap: 1, Piece: brief.WholePiece(memory.Turns(c.rows))})
-		if _, dates, _ := strings.Cut(instructions, "When the new turns were written:\n"); dates != c.want {
-			t.Errorf("%s: got\n%s", name, dates)
-		}
+		_, dates, _ := strings.Cut(instructions, "When the new turns were written:\n")
+		assert.Equalf(t, c.want, dates, "%s: got\n", name)
 	}
-	if got := brief.SummaryInstructions(brief.SummaryTask{Cap: 1}); strings.Contains(got, "were written") {
-		t.Error("dates without turns")
-	}
+	assert.NotContains(t, brief.SummaryInstructions(brief.SummaryTask{Cap: 1}), "were written", "dates without turns")
 }
 
 // instructions returns a reviewed text as it is in the repository.
 func instructions(t *testing.T, name string) []byte {
 	t.Helper()
 	written, err := os.ReadFile(filepath.Join("brief", "instructions", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return written
 }

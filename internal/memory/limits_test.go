@@ -3,6 +3,8 @@ package memory_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
@@ -19,12 +21,9 @@ func TestDueNeedsSizeAndTurns(t *testing.T) {
 		// unless one more turn could not be shown.
 		{0, 7200, 4, false}, {0, 7201, 4, true}, {500, 6375, 3, false}, {500, 6376, 3, true}, {0, 6002, 2, true}, {0, 1_000_000, 1, false},
 	} {
-		if got := memory.Due(c.brief, c.pending, c.turns, l); got != c.want {
-			t.Errorf("Due(%d, %d, %d) = %v", c.brief, c.pending, c.turns, got)
-		}
+		assert.Equalf(t, c.want, memory.Due(c.brief, c.pending, c.turns, l), "Due(%d, %d, %d)", c.brief, c.pending, c.turns)
 	}
 	l.BridgeTokenBudget = 0 // then nothing is shown of what is before the last three
-	if !memory.Due(0, 6001, 4, l) || memory.Due(0, 1_000_000, 3, l) {
-		t.Error("without a bridge it waits for more turns, or takes one of the last")
-	}
+	assert.True(t, memory.Due(0, 6001, 4, l) && !memory.Due(0, 1_000_000, 3, l),
+		"without a bridge it waits for more turns, or takes one of the last")
 }

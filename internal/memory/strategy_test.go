@@ -9,6 +9,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -89,10 +91,9 @@ func TestHybridKeepsWhatMattersMost(t *testing.T) {
 	for budget, want := range map[int]string{29: "", 120: "5", 240: "1 5", 360: "1 3 5", 480: "1 3 4 5", 3000: "1 2 3 4 5"} {
 		p := keeping(kept, budget)
 		seqs := strings.Fields(want)
-		if got := keptSeqs(p); got != want || p.Receipt.KeptMessages != len(seqs) || p.Receipt.LeftOutMessages != 5-len(seqs) ||
-			p.Receipt.KeptTokens != 40*len(seqs) {
-			t.Errorf("with %d tokens %q are kept, want %q: %+v", budget, got, want, p.Receipt)
-		}
+		got := keptSeqs(p)
+		assert.Truef(t, got == want && p.Receipt.KeptMessages == len(seqs) && p.Receipt.LeftOutMessages == 5-len(seqs) && p.Receipt.KeptTokens == 40*len(seqs),
+			"with %d tokens %q are kept, want %q: %+v", budget, got, want, p.Receipt)
 	}
 }
 
@@ -113,9 +114,9 @@ func TestPinsCountInEveryStrategy(t *testing.T) {
 			t.Errorf("%s: %q are kept: %+v", strategy, keptSeqs(p), r)
 		}
 		limits := memory.DefaultLimits().Within(4000)
-		if r := build(limits, kept[:1]).Receipt; r.KeptMessages != 1 || r.BriefTokens+r.KeptTokens+r.TailTokens+r.BridgeTokens > memory.Divide(4000).History {
-			t.Errorf("%s in a small window: %+v", strategy, r)
-		}
+		r := build(limits, kept[:1]).Receipt
+		assert.Truef(t, r.KeptMessages == 1 && r.BriefTokens+r.KeptTokens+r.TailTokens+r.BridgeTokens <= memory.Divide(4000).History,
+			"%s in a small window: %+v", strategy, r)
 	}
 }
 
@@ -127,14 +128,12 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	turns := wordy(620, 620, 620, 620, 620, 620)
 	for strategy, left := range map[memory.StrategyName]int{memory.StrategySummary: 3, memory.StrategyHybrid: 2} {
 		plan, ok := brief.PlanFold(memory.Brief{}, turns, limits.For(memory.Settings{Strategy: strategy}))
-		if !ok || len(turns)-plan.Turns != left {
-			t.Fatalf("%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
-		}
+		require.Truef(t, ok && len(turns)-plan.Turns == left,
+			"%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
 		chat := memory.Chat{Settings: memory.Settings{Strategy: strategy},
 			Brief: memory.Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Buffer: rowsOf(turns[plan.Turns:])}
-		if r := prompt.Build(chat, prompt.Question{}, limits).Receipt; r.DroppedTurns > 0 || r.Truncated {
-			t.Errorf("%s: %+v", strategy, r)
-		}
+		r := prompt.Build(chat, prompt.Question{}, limits).Receipt
+		assert.Truef(t, r.DroppedTurns <= 0 && !r.Truncated, "%s: %+v", strategy, r)
 	}
 }
 
@@ -147,14 +146,10 @@ func TestTurnLimitMakesAFoldDue(t *testing.T) {
 		left := c.turns
 		if memory.Due(0, 2*c.turns, c.turns, limits) {
 			plan, ok := brief.PlanFold(memory.Brief{}, turns, limits)
-			if !ok {
-				t.Fatalf("%+v: due, but there is nothing to fold", c)
-			}
+			require.Truef(t, ok, "%+v: due, but there is nothing to fold", c)
 			left -= plan.Turns
 		}
-		if left != c.left {
-			t.Errorf("%+v: %d turns are left", c, left)
-		}
+		assert.Truef(t, left == c.left, "%+v: %d turns are left", c, left)
 	}
 }
 
@@ -187,9 +182,8 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1, Summary: "x"}}, prompt.Receipt{TailTurns: 1,
 				BriefVersion: 1, Sections: []prompt.Account{{Name: "kept", Items: 2}}}},
 	} {
-		if got := prompt.Coverage(c.chat, c.receipt); got != want {
-			t.Errorf("%s\nwant\n%s", got, want)
-		}
+		got := prompt.Coverage(c.chat, c.receipt)
+		assert.Truef(t, got == want, "%s\nwant\n%s", got, want)
 	}
 }
 
@@ -207,9 +201,8 @@ func TestAToolsThreadHasTheHistorysPartOfTheWindow(t *testing.T) {
 			if r.DroppedTurns > 0 || r.Truncated || r.TailTurns+r.BridgeTurns != wholeTurns || r.TailTokens+r.BridgeTokens > memory.Divide(window).History {
 				t.Errorf("%s in %d: %+v", strategy, window, r)
 			}
-			if due := memory.Due(0, 1400*10, 10, limits.For(settings)); due != (window == 40_000 && strategy == memory.StrategySummary) {
-				t.Errorf("%s in %d: ten turns of 1400 tokens are due: %v", strategy, window, due)
-			}
+			assert.Equalf(t, (window == 40_000 && strategy == memory.StrategySummary), memory.Due(0, 1400*10, 10, limits.For(settings)),
+				"%s in %d: ten turns of 1400 tokens are due", strategy, window)
 		}
 	}
 }

@@ -2,8 +2,10 @@ package memory_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -31,9 +33,8 @@ func TestToolText(t *testing.T) {
 		{memory.RoleTool, "42", "", "", "42"},
 		{memory.RoleSystem, "Be brief.", "operator", "", "Be brief."},
 	} {
-		if got := prompt.ToolText(c.role, c.content, c.name, []byte(c.calls)); got != c.want {
-			t.Errorf("%s %q %q %s: %q, want %q", c.role, c.content, c.name, c.calls, got, c.want)
-		}
+		assert.Equalf(t, c.want, prompt.ToolText(c.role, c.content, c.name, []byte(c.calls)),
+			"%s %q %q %s", c.role, c.content, c.name, c.calls)
 	}
 }
 
@@ -54,15 +55,12 @@ func TestCallAndResultAreFoldedTogether(t *testing.T) {
 		current, left := memory.Brief{}, rows
 		for len(left) > 0 {
 			plan, ok := brief.PlanFold(current, memory.Turns(left), limits)
-			if !ok || plan.SeqTo%4 != 0 {
-				t.Fatalf("with room for %d a fold ends at %d, %v", room, plan.SeqTo, ok)
-			}
+			require.Truef(t, ok && plan.SeqTo%4 == 0, "with room for %d a fold ends at %d, %v", room, plan.SeqTo, ok)
 			current.CoveredSeq = plan.SeqTo
 			left = rows[plan.SeqTo:]
 		}
 	}
 	p := prompt.Build(memory.Chat{Buffer: slices.Clone(rows[:4])}, prompt.Question{Content: "q"}, memory.DefaultLimits())
-	if want := "User: How?\nAssistant: [calls search(bow)]\nTool: [search] Hold it gently."; !strings.Contains(p.Input, want) {
-		t.Error(p.Input)
-	}
+	assert.Containsf(t, p.Input,
+		"User: How?\nAssistant: [calls search(bow)]\nTool: [search] Hold it gently.", "%v", p.Input)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 )
 
 func seqsOf(turns []memory.Turn) [][]int64 {
@@ -49,9 +50,7 @@ func TestTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, seqsOf(memory.Turns(c.rows))); diff != "" {
-				t.Errorf("turns (-want +got):\n%s", diff)
-			}
+			assert.Equal(t, "", cmp.Diff(c.want, seqsOf(memory.Turns(c.rows))), "turns (-want +got):\n")
 		})
 	}
 }
@@ -59,11 +58,8 @@ func TestTurns(t *testing.T) {
 func TestTurnFacts(t *testing.T) {
 	t.Parallel()
 	turn := memory.Turn{Messages: append(exchange(4, "one two", "three"), row(6, memory.RoleTool, ""))}
-	if turn.FirstSeq() != 4 || turn.LastSeq() != 6 || turn.Tokens() != 3 || turn.UserMessages() != 1 || turn.Streaming() {
-		t.Errorf("facts of %+v are wrong", turn)
-	}
+	assert.Truef(t, turn.FirstSeq() == 4 && turn.LastSeq() == 6 && turn.Tokens() == 3 && turn.UserMessages() == 1 && !turn.Streaming(),
+		"facts of %+v are wrong", turn)
 	var none memory.Turn
-	if none.FirstSeq() != 0 || none.LastSeq() != 0 || !none.Blank() {
-		t.Error("an empty turn has facts")
-	}
+	assert.True(t, none.FirstSeq() == 0 && none.LastSeq() == 0 && none.Blank(), "an empty turn has facts")
 }

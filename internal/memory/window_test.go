@@ -10,6 +10,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -22,21 +24,18 @@ func TestPartsNeverExceedTheWindow(t *testing.T) {
 	t.Parallel()
 	for window := 1000; window <= 2_000_000; window += 1 + window/5000 {
 		b := memory.Divide(window)
-		if b.Response != min(window/4, 16_000) || b.History != min((window-b.Response)/3, 50_000) || b.Files() != min(b.Rest, 100_000) {
-			t.Fatalf("%d is divided into %+v", window, b)
-		}
-		if b.Response+b.History+b.Rest != window || b.Response < 250 || b.History < 250 || b.Rest < 500 {
-			t.Fatalf("%d is divided into %+v", window, b)
-		}
+		require.Truef(t, b.Response == min(window/4, 16_000) && b.History == min((window-b.Response)/3, 50_000) && b.Files() == min(b.Rest, 100_000),
+			"%d is divided into %+v", window, b)
+		require.Truef(t, b.Response+b.History+b.Rest == window && b.Response >= 250 && b.History >= 250 && b.Rest >= 500,
+			"%d is divided into %+v", window, b)
 		l := memory.DefaultLimits().Within(window)
 		if l.PromptTokenBudget+l.BridgeTokenBudget > b.History || l.MaxHistoryTokens > b.History || l.PromptTokenBudget < 80 || l.FileTokens != b.Rest {
 			t.Fatalf("a window of %d leaves %+v of %+v", window, l, b)
 		}
 	}
-	if got, want := memory.DefaultLimits().Within(36_000), memory.DefaultLimits(); got.PromptTokenBudget != want.PromptTokenBudget ||
-		got.BridgeTokenBudget != want.BridgeTokenBudget {
-		t.Errorf("a window of 36 000 changes the defaults: %+v", got)
-	}
+	got, want := memory.DefaultLimits().Within(36_000), memory.DefaultLimits()
+	assert.Truef(t, got.PromptTokenBudget == want.PromptTokenBudget && got.BridgeTokenBudget == want.BridgeTokenBudget,
+		"a window of 36 000 changes the defaults: %+v", got)
 }
 
 // Limits of any size fit into a window, and a wider one never makes them smaller.
@@ -185,25 +184,21 @@ func TestSourcesWithoutRoomAreShortened(t *testing.T) {
 	}
 	chat := memory.Chat{Buffer: exchange(1, "Hello?", "Hello."), PendingTurns: 1, TotalTurns: 1}
 	p := prompt.Build(chat, question, memory.DefaultLimits())
-	if n := text.Tokens(p.Input); n > 112_000 || n < 105_000 {
-		t.Errorf("%d tokens", n)
-	}
+	n := text.Tokens(p.Input)
+	assert.Truef(t, n <= 112_000 && n >= 105_000, "%d tokens", n)
 	want := prompt.Account{Name: "sources", Items: 20, Shortened: 19}
 	got := p.Receipt.Sections[len(p.Receipt.Sections)-1]
 	if want.Tokens = got.Tokens; got != want || got.Tokens < 100_000 {
 		t.Errorf("%+v", p.Receipt.Sections)
 	}
 	for n := 1; n <= 20; n++ {
-		if !strings.Contains(p.Input, fmt.Sprintf("\n[%d] ", n)) {
-			t.Errorf("source %d is missing", n)
-		}
+		assert.Containsf(t, p.Input, fmt.Sprintf("\n[%d] ", n), "source %d is missing", n)
 	}
-	if !strings.Contains(p.Input, "[1] Short\nA few words.") || strings.Count(p.Input, "tokens omitted …]") != 19 {
-		t.Error("the wrong ones are shortened")
-	}
-	if said := prompt.Coverage(chat, p.Receipt); !strings.HasSuffix(said, " Of the sources 19 were shortened and 0 left out to fit the model's window.") {
-		t.Error(said)
-	}
+	assert.True(t, strings.Contains(p.Input, "[1] Short\nA few words.") && strings.Count(p.Input, "tokens omitted …]") == 19,
+		"the wrong ones are shortened")
+	said := prompt.Coverage(chat, p.Receipt)
+	assert.Truef(t, strings.HasSuffix(said, " Of the sources 19 were shortened and 0 left out to fit the model's window."),
+		"%v", said)
 	limits := memory.DefaultLimits().Within(1000)
 	p = prompt.Build(chat, question, limits)
 	if got := p.Receipt.Sections[len(p.Receipt.Sections)-1]; got.Name != "sources" || got.LeftOut == 0 || got.Items+got.LeftOut != 20 {
@@ -231,15 +226,11 @@ func TestRecallIsLeftOutFirst(t *testing.T) {
 	p := prompt.Build(chat, question, limits)
 	without := question
 	without.Retrieved = nil
-	if diff := cmp.Diff(prompt.Build(chat, without, limits).Input, p.Input); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(prompt.Build(chat, without, limits).Input, p.Input))
 	if r := p.Receipt; len(r.Recalled) != 0 || *r.RecallTokens != 0 || r.Recall != "words" || r.Section("recall").LeftOut != 3 || r.TailTurns != 2 || r.Truncated {
 		t.Errorf("%+v", r)
 	}
-	if question.Retrieved[0].Text == "" {
-		t.Error("the question was changed")
-	}
+	assert.True(t, question.Retrieved[0].Text != "", "the question was changed")
 }
 
 // What a draft shows of the turns is what its prompt shows, whatever is asked.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
@@ -84,17 +86,11 @@ func TestNamesAreStable(t *testing.T) {
 	got := strings.Join(lines, "\n") + "\n"
 	const golden = "testdata/names.txt"
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "", cmp.Diff(string(want), got))
 }
 
 // The usual conventions: one namespace, base units, _total on counters and nowhere else.
@@ -118,9 +114,8 @@ func TestBacklogIsReadAtEachScrape(t *testing.T) {
 	const oldest, depth = "throughline_oldest_unfolded_turn_seconds", "throughline_queue_depth"
 
 	found := ours(m.Registry.Gather())
-	if value := found[oldest].GetMetric()[0].GetGauge().GetValue(); value != 0 || found[depth] != nil {
-		t.Errorf("nothing waits: %v, %v", value, found[depth])
-	}
+	value := found[oldest].GetMetric()[0].GetGauge().GetValue()
+	assert.Truef(t, value == 0 && found[depth] == nil, "nothing waits: %v, %v", value, found[depth])
 
 	now = Backlog{OldestUnfoldedTurn: 90, PutOffChats: 4, QueueDepth: map[string]float64{"memory": 3, "maintenance": 0}}
 	found = ours(m.Registry.Gather())
@@ -128,25 +123,21 @@ func TestBacklogIsReadAtEachScrape(t *testing.T) {
 	for _, metric := range found[depth].GetMetric() {
 		depths[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
 	}
-	if value := found["throughline_put_off_chats"].GetMetric()[0].GetGauge().GetValue(); value != 4 {
-		t.Errorf("%v chats are put off", value)
-	}
-	if value := found[oldest].GetMetric()[0].GetGauge().GetValue(); value != 90 || !cmp.Equal(depths, now.QueueDepth) {
-		t.Errorf("oldest %v, depths %v", value, depths)
-	}
+	value = found["throughline_put_off_chats"].GetMetric()[0].GetGauge().GetValue()
+	assert.Truef(t, value == 4, "%v chats are put off", value)
+	value = found[oldest].GetMetric()[0].GetGauge().GetValue()
+	assert.Truef(t, value == 90 && cmp.Equal(depths, now.QueueDepth), "oldest %v, depths %v", value, depths)
 
 	readable = false // without Postgres no number is better than a wrong one
 	found = ours(m.Registry.Gather())
-	if found[oldest] != nil || found[depth] != nil || found["throughline_open_streams"] == nil {
-		t.Errorf("scraped %d metrics", len(found))
-	}
+	assert.Truef(t, found[oldest] == nil && found[depth] == nil && found["throughline_open_streams"] != nil,
+		"scraped %d metrics", len(found))
 }
 
 func TestServersDoNotShareInstruments(t *testing.T) {
 	t.Parallel()
 	one, other := New(), New()
 	one.DroppedTurns.Add(3)
-	if value := ours(other.Registry.Gather())["throughline_dropped_turns_total"].GetMetric()[0].GetCounter().GetValue(); value != 0 {
-		t.Errorf("counted %v", value)
-	}
+	assert.Equal(t, 0, ours(other.Registry.Gather())["throughline_dropped_turns_total"].GetMetric()[0].GetCounter().GetValue(),
+		"counted")
 }

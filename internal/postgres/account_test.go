@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -57,7 +59,7 @@ func (p *port) fullAccount() (chats []uuid.UUID) {
 }
 
 // alike is an account without what an import makes: each id becomes the place where it is named first.
-func alike(t require, text string) []string {
+func alike(t reporter, text string) []string {
 	t.Helper()
 	var kept []string
 	places := map[string]string{}
@@ -155,9 +157,7 @@ func TestAnEmptyAccountComesAndGoes(t *testing.T) {
 	empty := p.newUser()
 	empty.Claims = strings.Replace(empty.Claims, "{", `{"email": "a@example.org", `, 1)
 	text := p.mustAccount(empty)
-	if !strings.Contains(text, `"id":"`+empty.UserID.String()+`","email":"a@example.org"`) {
-		t.Error(text)
-	}
+	assert.Containsf(t, text, `"id":"`+empty.UserID.String()+`","email":"a@example.org"`, "%v", text)
 	result := p.mustImport(p.newUser(), text)
 	is(t, tuple(result.Imported, strings.Count(text, "\n")), tuple(0, 3), "%+v of", result)
 }
@@ -256,12 +256,9 @@ func TestAnAccountIsOfOneMoment(t *testing.T) {
 		result := p.mustImport(user, p.mustAccount(p.user))
 		out := &during{now: func() { p.exec(c.do, result.Chats[0].ChatID) }}
 		err := p.transfer.ExportAccount(t.Context(), user, out)
-		if fault.CodeOf(err) != c.is && (c.is != "" || err != nil) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if strings.Contains(out.String(), "one more") || strings.Contains(out.String(), `"New"`) {
-			t.Errorf("%s is in it", name)
-		}
+		assert.Truef(t, fault.CodeOf(err) == c.is || (c.is == "" && err == nil), "%s: %v", name, err)
+		assert.Truef(t, !strings.Contains(out.String(), "one more") && !strings.Contains(out.String(), `"New"`),
+			"%s is in it", name)
 	}
 }
 
@@ -273,16 +270,11 @@ func TestAStaleBriefIsNotExported(t *testing.T) {
 	change := p.claim(chatID, "fold")
 	change.Summary = "They told the secret."
 	p.mustCommit(change)
-	if !strings.Contains(p.mustAccount(p.user), "the secret") {
-		t.Fatal("the brief is not in the account")
-	}
+	require.Contains(t, p.mustAccount(p.user), "the secret", "the brief is not in the account")
 	p.exec("delete from messages where chat_id = $1 and seq = 1", chatID)
-	if text := p.mustAccount(p.user); strings.Contains(text, "secret") || !strings.Contains(text, `"type":"revision"`) {
-		t.Error(text)
-	}
-	if strings.Contains(p.mustExport(p.user, chatID, transfer.FormatLines), "secret") {
-		t.Error("the chat's own export has it")
-	}
+	text := p.mustAccount(p.user)
+	assert.Truef(t, !strings.Contains(text, "secret") && strings.Contains(text, `"type":"revision"`), "%v", text)
+	assert.NotContains(t, p.mustExport(p.user, chatID, transfer.FormatLines), "secret", "the chat's own export has it")
 }
 
 // The reader of an account knows when it is not whole.

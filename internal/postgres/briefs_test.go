@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -70,9 +72,7 @@ func TestCommitIsOneTransaction(t *testing.T) {
 		return broken
 	})
 	_, err := briefs.Commit(t.Context(), change, func(brief.Counters) bool { return true })
-	if !errors.Is(err, broken) {
-		t.Errorf("commit: %v", err)
-	}
+	assert.ErrorIsf(t, err, broken, "commit: %v", err)
 	got := b.brief(chatID)
 	is(t, tuple(got.Version, got.Leased, b.count("conversation_brief_revisions")), tuple(0, true, 0), "the brief is %+v", got)
 	const job = "select state || coalesce(metadata #>> '{output,result}', '') from river.river_job"
@@ -110,9 +110,7 @@ func (b *bed) countTrips() *trips {
 	b.t.Helper()
 	counted := &trips{}
 	config, _, err := ParseDSN(b.db.DSN)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	config.ConnConfig.Tracer = counted
 	pool := must(pgxpool.NewWithConfig(b.t.Context(), config))(b.t)
 	b.t.Cleanup(pool.Close)
@@ -257,9 +255,7 @@ func (s shelf) revisions(chatID uuid.UUID, query api.BriefRevisionsQuery) (lines
 		if r.Text != nil {
 			text = fmt.Sprintf("%q", *r.Text)
 		}
-		if r.CreatedAt.IsZero() {
-			s.t.Errorf("version %d has no date", r.Version)
-		}
+		assert.Falsef(s.t, r.CreatedAt.IsZero(), "version %d has no date", r.Version)
 		all = append(all, fmt.Sprintf("%d %s %d-%d %d %s %s %s", r.Version, r.Kind, r.SeqFrom, r.SeqTo, r.Turns, text, r.PromptRef, r.Model))
 	}
 	return strings.Join(all, "\n"), page.HasMore
@@ -270,9 +266,8 @@ func TestRevisionsOfABrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(2)
-	if lines, more := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9}); lines != "" || more {
-		t.Errorf("before the first fold: %q, %v", lines, more)
-	}
+	lines, more := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9})
+	assert.Truef(t, lines == "" && !more, "before the first fold: %q, %v", lines, more)
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	turn := s.exchange(turnIn(chatID, "And a third."), "Noted.")
 	s.mustCommit(s.claim(chatID, brief.KindFold))
@@ -287,15 +282,13 @@ func TestRevisionsOfABrief(t *testing.T) {
 		{api.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(2))}, first, false},
 		{api.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(1))}, "", false},
 	} {
-		if lines, more := s.revisions(chatID, c.query); lines != c.want || more != c.more {
-			t.Errorf("%+v: more %v\n%s", c.query, more, lines)
-		}
+		lines, more := s.revisions(chatID, c.query)
+		assert.Truef(t, lines == c.want && more == c.more, "%+v: more %v\n%s", c.query, more, lines)
 	}
 	noError(t, s.DeleteMessage(t.Context(), s.user, turn.UserMessageID))
 	hidden := `2 fold 5-6 1 - built-in@1 test` + "\n" + `1 fold 1-4 2 - built-in@1 test`
-	if lines, _ := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9}); lines != hidden {
-		t.Errorf("after a deletion:\n%s", lines)
-	}
+	lines, _ = s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9})
+	assert.Equal(t, hidden, lines, "after a deletion:\n")
 	rebuild := s.claim(chatID, brief.KindRebuild)
 	is(t, len(rebuild.Planned.Messages), 5, "the rebuild reads … messages")
 	s.mustCommit(rebuild)
@@ -306,7 +299,6 @@ func TestRevisionsOfABrief(t *testing.T) {
 3 rebuild 1-6 2 "They talked." built-in@1 test
 2 fold 5-6 1 - built-in@1 test
 1 fold 1-4 2 - built-in@1 test`
-	if lines, _ := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9}); lines != want {
-		t.Errorf("after a deletion and a clear:\n%s", lines)
-	}
+	lines, _ = s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9})
+	assert.Equal(t, want, lines, "after a deletion and a clear:\n")
 }

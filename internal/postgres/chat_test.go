@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -112,9 +114,8 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	folded := b.claim(chatID, brief.KindFold).Planned.Messages
 	for _, read := range [][]memory.Message{buffer, folded} {
 		is(t, contents(read[2:]), want, "read")
-		if turns := memory.Turns(read); len(turns) != 2 || len(turns[1].Messages) != 3 {
-			t.Errorf("%d turns", len(turns))
-		}
+		turns := memory.Turns(read)
+		assert.Truef(t, len(turns) == 2 && len(turns[1].Messages) == 3, "%d turns", len(turns))
 	}
 	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
 	is(t, contents(b.peek(chatID).Buffer[2:]), want, "a simple chat reads")
@@ -159,9 +160,8 @@ func TestRecallTellsWhatTheNextPromptHolds(t *testing.T) {
 	is(t, contents(got.Buffer), "What is a fugue?|A piece in several voices.|And a canon?|A strict one.", "the buffer")
 	is(t, tuple(len(got.Files), got.ToolName, got.ToolsUsed, got.Messages, got.TotalTurns, got.PendingTurns, got.MaxTurns),
 		tuple(1, "tutor", "[composer tutor]", 4, 2, 2, 50), "%+v", got)
-	if got.StartedAt.IsZero() || got.LastMessageAt.Before(got.StartedAt) {
-		t.Errorf("from %s to %s", got.StartedAt, got.LastMessageAt)
-	}
+	assert.Truef(t, !got.StartedAt.IsZero() && !got.LastMessageAt.Before(got.StartedAt),
+		"from %s to %s", got.StartedAt, got.LastMessageAt)
 	brief := b.brief(first.ChatID)
 	is(t, tuple(brief.Leased, brief.Version), tuple(false, 0), "the look changed something: %+v", brief)
 	wantFault(t, errOf(b.turns.ReadChat(t.Context(), b.newUser(), first.ChatID)), fault.ChatNotFound, "another user's")
@@ -223,9 +223,8 @@ func TestBlankIsTheSameInPostgresAndInGo(t *testing.T) {
 			want = append(want, int(r))
 		}
 	}
-	if len(want) < 20 || fmt.Sprint(blank) != fmt.Sprint(want) {
-		t.Errorf("blank to Postgres are %v, to Go %v", blank, want)
-	}
+	assert.Truef(t, len(want) >= 20 && fmt.Sprint(blank) == fmt.Sprint(want),
+		"blank to Postgres are %v, to Go %v", blank, want)
 }
 
 // Whatever rows SQL writes, the counters are what Go counts in the rows that it reads, also after edits.
@@ -345,9 +344,8 @@ func TestFilesThatNoPromptShowsAreNotRead(t *testing.T) {
 	paths := make([]string, len(got))
 	for i, f := range got {
 		paths[i] = f.Path
-		if (f.Content == "") != (f.Path == "1.txt" || f.Path == "empty.txt") || f.Path == "1.txt" && f.Tokens != 40_001 {
-			t.Errorf("%s has %d bytes, %d tokens", f.Path, len(f.Content), f.Tokens)
-		}
+		assert.Truef(t, (f.Content == "") == (f.Path == "1.txt" || f.Path == "empty.txt") && (f.Path != "1.txt" || f.Tokens == 40_001),
+			"%s has %d bytes, %d tokens", f.Path, len(f.Content), f.Tokens)
 	}
 	want := "empty.txt 3.txt again.txt 2.txt 1.txt"
 	is(t, strings.Join(paths, " "), want, "read")
@@ -369,9 +367,8 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	turn.Files = filesOf("a.txt", "alpha")
 	for _, refused := range []chat.NewTurn{turn, repeatOf(failing)} {
 		started, err := s.turns.StartTurn(t.Context(), s.user, refused)
-		if err != nil || started.Started || !started.Expired.Equal(since) || time.Since(since) < 30*time.Minute {
-			t.Fatalf("%+v, %v", started.Expired, err)
-		}
+		require.Truef(t, err == nil && !started.Started && started.Expired.Equal(since) && time.Since(since) >= 30*time.Minute,
+			"%+v, %v", started.Expired, err)
 	}
 	is(t, ask[int](s, "select count(*) + (select count(*) from chat_files) from messages where chat_id = $1", chatID), 8, "rows after the refusals")
 	is(t, must(s.turns.StartTurn(t.Context(), s.newUser(), turn))(t), chat.StartedTurn{}, "another user learns of it")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -250,9 +251,7 @@ func TestEditedMemoryLeavesTheGraph(t *testing.T) {
 	waiting := func() bool {
 		return ask[bool](b, "select graph_version is null from memories where id = $1", memory)
 	}
-	if waiting() {
-		t.Error("a linked memory still waits")
-	}
+	assert.False(t, waiting(), "a linked memory still waits")
 	b.asWorker(b.user, func(tx pgx.Tx) {
 		mustExec(t, tx, "select throughline.note_change('UPDATE', 'r', 'model', 'm', 'p')")
 		mustExec(t, tx, "update throughline.own_memories set content = 'Likes Alice and Neovim, and Bob.' where id = $1", memory)
@@ -261,14 +260,10 @@ func TestEditedMemoryLeavesTheGraph(t *testing.T) {
 	b.wantGraph(api.GraphQuery{}, "User likes Alice", "Alice/person 1", "Neovim/tool 1", "Bob/person 1", "User/person 1")
 	b.exec("update memories set pinned = true where id = $1", memory)
 	b.wantGraph(api.GraphQuery{Entity: "Alice"}, "User likes Alice", "Alice/person 1", "User/person 1")
-	if waiting() {
-		t.Error("a memory that was pinned waits")
-	}
+	assert.False(t, waiting(), "a memory that was pinned waits")
 	b.exec("update memories set content = 'Likes Neovim.' where id = $1", memory)
 	b.wantGraph(api.GraphQuery{})
-	if !waiting() {
-		t.Error("an edited memory does not wait")
-	}
+	assert.True(t, waiting(), "an edited memory does not wait")
 }
 
 // askerFunc is a model that answers with what a function returns.
@@ -375,9 +370,7 @@ func TestGraphOfAFailingModel(t *testing.T) {
 		is(t, tuple(errors.Is(err, c.err), report.Failed, report.Broken, report.Memories, b.count(waiting)), tuple(true, c.failed, c.broken, c.memories, c.waits),
 			"a model that %s: %+v, %v", c.what, report, err)
 	}
-	if len(refused) != 2 || !strings.Contains(refused[1], "refused") {
-		t.Errorf("%q", refused)
-	}
+	assert.Truef(t, len(refused) == 2 && strings.Contains(refused[1], "refused"), "%q", refused)
 }
 
 // What changes while the model thinks is asked for again; what is deleted stays deleted.

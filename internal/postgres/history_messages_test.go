@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -157,9 +159,8 @@ func TestPruning(t *testing.T) {
 	want.DryRun = false
 	is(t, must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 30}))(t), want, "pruned")
 	is(t, tuple(s.count("chats"), s.count("chats where id = any($1)", []uuid.UUID{busy, fresh})), tuple(2, 2), "left")
-	if again := must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 30}))(t); again.Chats != 0 || again.ChatIDs == nil {
-		t.Errorf("again: %+v", again)
-	}
+	again := must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 30}))(t)
+	assert.Truef(t, again.Chats == 0 && again.ChatIDs != nil, "again: %+v", again)
 	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '39 days' from generate_series(1, 1100)", s.user.UserID)
 	pruned := must(s.PruneChats(t.Context(), s.user, api.PruneQuery{OlderThanDays: 39}))(t)
 	is(t, tuple(pruned.Chats, len(pruned.ChatIDs)), tuple(1100, api.MaxPrunedIDs), "chats, … names")
@@ -191,9 +192,8 @@ func (s shelf) pages(query api.ListQuery, between func(page int)) []string {
 	var all []string
 	for n := 1; ; n++ {
 		page := s.list(query)
-		if len(page.Chats) > query.Limit || page.Next != nil && len(page.Chats) != query.Limit {
-			s.t.Fatalf("a page of %d, next %v", len(page.Chats), page.Next)
-		}
+		require.Truef(s.t, len(page.Chats) <= query.Limit && (page.Next == nil || len(page.Chats) == query.Limit),
+			"a page of %d, next %v", len(page.Chats), page.Next)
 		all = append(all, titles(page.Chats)...)
 		if page.Next == nil {
 			return all
@@ -229,9 +229,8 @@ func TestPagesOfChats(t *testing.T) {
 	}
 	is(t, len(s.list(api.ListQuery{}).Chats), 20, "chats where nothing is said")
 	is(t, len(s.pages(api.ListQuery{Limit: 5, Tag: "third"}, nothing)), 20, "tagged")
-	if page := s.list(api.ListQuery{Tag: "thir"}); len(page.Chats) != 0 || page.Chats == nil || page.Next != nil {
-		t.Errorf("a part of a tag: %+v", page)
-	}
+	page := s.list(api.ListQuery{Tag: "thir"})
+	assert.Truef(t, len(page.Chats) == 0 && page.Chats != nil && page.Next == nil, "a part of a tag: %+v", page)
 	got := s.pages(api.ListQuery{Limit: 5}, talk)
 	slices.Sort(got[29:33])
 	is(t, got, want, "while chats are talked to")
@@ -288,9 +287,8 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 		Files: asked.Files, CreatedAt: asked.CreatedAt, UpdatedAt: asked.UpdatedAt,
 	}
 	is(t, asked, want, "the question")
-	if len(asked.Files) != 2 || asked.Files[0].Path != "a.go" || asked.Files[1].Bytes != 10 || len(asked.Files[1].SHA256) != 64 {
-		t.Errorf("files: %+v", asked.Files)
-	}
+	assert.Truef(t, len(asked.Files) == 2 && asked.Files[0].Path == "a.go" && asked.Files[1].Bytes == 10 && len(asked.Files[1].SHA256) == 64,
+		"files: %+v", asked.Files)
 	is(t, tuple(*reply.ReplyTo, reply.Role, string(reply.ToolCalls), len(reply.Files), reply.Files != nil, reply.ClientMessageID == nil, reply.Importance == nil),
 		tuple(asked.ID, "assistant", `[{"id": "c1"}]`, 0, true, true, true), "%s", jsonOf(t, reply))
 	is(t, tuple(*tool.ToolCallID, tool.SupersededBy == nil), tuple("c1", true), "%s", jsonOf(t, tool))
@@ -354,9 +352,8 @@ func TestDatesThatJSONCannotHaveAreReadAsTheNearest(t *testing.T) {
 			b.user.UserID, date)
 		b.exec("insert into messages (chat_id, role, content, created_at) values ($1, 'user', 'Hello', $2::text::timestamptz)", id, date)
 		page, err := b.searches().ListMessages(t.Context(), b.user, id, api.MessagesQuery{Limit: 5})
-		if err != nil || len(page.Messages) != 1 || page.Messages[0].CreatedAt.Format(time.RFC3339) != want {
-			t.Errorf("%s: %+v, %v", date, page, err)
-		}
+		assert.Truef(t, err == nil && len(page.Messages) == 1 && page.Messages[0].CreatedAt.Format(time.RFC3339) == want,
+			"%s: %+v, %v", date, page, err)
 	}
 	chats, err := b.searches().ListChats(t.Context(), b.user, api.ListQuery{Limit: 50})
 	mustBe(t, tuple(err, len(chats.Chats)), tuple(nil, 4), "%+v", chats)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -126,10 +127,9 @@ func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 		t.Errorf("expires at %v, created at %v", found.ExpiresAt, found.CreatedAt)
 	}
 	plain := s.create(api.NewChat{})
-	if got := jsonOf(t, plain); plain.Tags == nil || plain.MemoryStrategy != "summary" || plain.ExpiresAt != nil ||
-		!strings.Contains(got, `"metadata":{},"tags":[]`) {
-		t.Errorf("a chat of nothing is %s", got)
-	}
+	got := jsonOf(t, plain)
+	assert.Truef(t, plain.Tags != nil && plain.MemoryStrategy == "summary" && plain.ExpiresAt == nil && strings.Contains(got, `"metadata":{},"tags":[]`),
+		"a chat of nothing is %s", got)
 	is(t, s.brief(plain.ID), (briefRow{}), "its brief")
 	made = s.create(api.NewChat{ToolName: &tool})
 	is(t, tuple(*made.TTLHours, *made.MaxTurns, *made.ToolName), tuple(3, 50, tool), "a tool's: %s", jsonOf(t, made))
@@ -290,32 +290,27 @@ func TestMessagesAreStoredAtTheEndOfAChat(t *testing.T) {
 		"3|user|Is my A in tune?|complete", "4|assistant||complete|1", "5|tool|441 Hz|complete|tuner|c1",
 		"6|assistant|  Nearly.\n|complete|3|{\"from\": \"phone\"}", "7|system|The lesson is over.|complete",
 	}, "\n")
-	if got := s.said(chatID); !strings.HasSuffix(got, want) {
-		t.Errorf("the chat holds\n%s", got)
-	}
+	got := s.said(chatID)
+	assert.Truef(t, strings.HasSuffix(got, want), "the chat holds\n%s", got)
 	for i, message := range first {
-		if message.Seq != int64(3+i) || message.ChatID != chatID || message.TokenCount == 0 || message.CreatedAt.IsZero() || message.Files == nil {
-			t.Errorf("message %d: %+v", i, message)
-		}
+		assert.Truef(t, message.Seq == int64(3+i) && message.ChatID == chatID && message.TokenCount != 0 && !message.CreatedAt.IsZero() && message.Files != nil,
+			"message %d: %+v", i, message)
 	}
 	peeked := s.peek(chatID)
-	if turns := peeked.PendingTurns; turns != 2 || len(peeked.Buffer) != 7 || !strings.Contains(peeked.Buffer[3].Content, "[calls tuner(") {
-		t.Errorf("the next prompt knows %d turns, %+v", turns, peeked.Buffer)
-	}
+	turns := peeked.PendingTurns
+	assert.Truef(t, turns == 2 && len(peeked.Buffer) == 7 && strings.Contains(peeked.Buffer[3].Content, "[calls tuner("),
+		"the next prompt knows %d turns, %+v", turns, peeked.Buffer)
 	// A message that is sent again is stored once, together with new ones or not, also while a reply runs.
 	sent.Messages = append(sent.Messages, api.NewMessage{Role: "assistant", Content: "Sharper.", ClientMessageID: new(uuid.NewString())})
 	second := s.store(chatID, sent)
 	before := s.said(chatID)
-	if len(second) != 6 || second[0].ID != first[0].ID || second[5].Content != "Sharper." || *second[5].ReplyTo != first[0].ID {
-		t.Errorf("then %+v", second)
-	}
+	assert.Truef(t, len(second) == 6 && second[0].ID == first[0].ID && second[5].Content == "Sharper." && *second[5].ReplyTo == first[0].ID,
+		"then %+v", second)
 	s.start(turnIn(chatID, "And my D?"))
-	if again := s.store(chatID, sent); len(again) != 6 || again[5].ID != second[5].ID {
-		t.Errorf("while a reply runs: %+v", again)
-	}
-	if got := s.said(chatID); !strings.HasPrefix(got, before) || strings.Count(got, "\n") != 10 {
-		t.Errorf("the chat holds\n%s", got)
-	}
+	again := s.store(chatID, sent)
+	assert.Truef(t, len(again) == 6 && again[5].ID == second[5].ID, "while a reply runs: %+v", again)
+	got = s.said(chatID)
+	assert.Truef(t, strings.HasPrefix(got, before) && strings.Count(got, "\n") == 10, "the chat holds\n%s", got)
 	s.checkCounters()
 }
 

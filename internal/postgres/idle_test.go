@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
@@ -133,9 +134,8 @@ func TestWhatRunsByItselfDoesNotGrow(t *testing.T) {
 	many, plans := b.readByItself(due)
 	for name, pages := range many {
 		t.Logf("%s: %d and %d pages", name, few[name], pages)
-		if pages > few[name]+10 || pages > 300 {
-			t.Errorf("%s reads %d pages, and %d with ten times as much that rests:\n%s", name, few[name], pages, plans[name])
-		}
+		assert.Truef(t, pages <= few[name]+10 && pages <= 300,
+			"%s reads %d pages, and %d with ten times as much that rests:\n%s", name, few[name], pages, plans[name])
 	}
 	folds, rebuilds, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
 	is(t, fmt.Sprint(folds, rebuilds, err), fmt.Sprint([]uuid.UUID{limited}, []uuid.UUID{}, nil), "chats that are due, of which the other one has a job")
@@ -280,9 +280,7 @@ func TestTopicsOfLongChats(t *testing.T) {
 				testkit.Exec(t, tx, "select set_config('plan_cache_mode', $1, true), set_config('request.jwt.claims', $2, true)", mode, claims)
 				blocks, plan := blocksRead(t, tx, c.query)
 				t.Logf("%s, %s: %d blocks", name, query, blocks)
-				if blocks > c.most {
-					t.Errorf("%s, %s reads %d blocks with %s:\n%s", name, query, blocks, mode, plan)
-				}
+				assert.Truef(t, blocks <= c.most, "%s, %s reads %d blocks with %s:\n%s", name, query, blocks, mode, plan)
 				noError(t, tx.Rollback(t.Context()))
 			}
 		}
@@ -344,9 +342,8 @@ func TestBulkChangesOfAYoungDatabaseReadWhatTheyWrite(t *testing.T) {
 		written := testkit.Exec(t, tx, step.sql, step.args...)
 		read := rowsTouched(b, "pg_stat_xact_user_tables", "relname <> 'chats'", tx) - before
 		t.Logf("%s: %d rows written, %d read", step.what, written, read)
-		if read > 20*rows || written < rows && step.what != "messages that exist" {
-			t.Errorf("%s: %d rows written, %d read", step.what, written, read)
-		}
+		assert.Truef(t, read <= 20*rows && (written >= rows || step.what == "messages that exist"),
+			"%s: %d rows written, %d read", step.what, written, read)
 	}
 	is(t, testkit.Ask[bool](t, tx, `select count(*) = 1 + max(seq) - min(seq) filter (where seq > 8) and max(seq) = (select last_seq from chats
 		where id = $1) from messages where chat_id = $1 and seq > 8`, chatID), true, "seq has gaps")

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -392,18 +393,14 @@ func wantFault(t testing.TB, err error, reason fault.Code, what string, args ...
 func faultOf(t testing.TB, err error, code fault.Code) map[string]any {
 	t.Helper()
 	known, ok := errors.AsType[*fault.Error](err)
-	if !ok || known.Code != code {
-		t.Fatalf("refused with %v, want %s", err, code)
-	}
+	require.Truef(t, ok && known.Code == code, "refused with %v, want %s", err, code)
 	return known.Details
 }
 
 // noError ends the test for an error.
 func noError(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // must is the value of a call that must succeed: must(call())(t).

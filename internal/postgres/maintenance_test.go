@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -40,9 +42,7 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 			max_turns = case when random() < 0.4 then 1 + floor(random() * 8) end, ttl_hours = case when random() < 0.3 then 1 + floor(random() * 3) end`)
 		m := NewMaintenance(b.pool, limits)
 		folds, rebuilds, err := m.DueChats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		b.checkDue(limits, folds, rebuilds)
 		b.checkDue(limits, ask[[]uuid.UUID](b, `select array_agg(chat_id) from inspect.due_folds($1, $2, $3, $4, $5, $6)
 			where reason <> 'a covered message was edited or deleted'`, limits.ChunkThreshold, limits.KRawTurns,
@@ -192,9 +192,8 @@ func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
 	enqueue = b.turns.enqueue
 	enqueue.ExtractDelay = 2 * time.Minute
 	enqueue.Extract = func(_ context.Context, _ pgx.Tx, chatID uuid.UUID, at time.Time) error {
-		if wait := time.Until(at); !at.IsZero() && (wait < time.Minute || wait > 3*time.Minute) {
-			b.t.Errorf("the job is to run in %v", wait)
-		}
+		wait := time.Until(at)
+		assert.Truef(b.t, at.IsZero() || (wait >= time.Minute && wait <= 3*time.Minute), "the job is to run in %v", wait)
 		asked[chatID] = append(asked[chatID], at.IsZero())
 		return nil
 	}
@@ -303,9 +302,8 @@ func TestManyWaitForAnExtraction(t *testing.T) {
 	})
 	counted.since()
 	time.Sleep(10 * lookEvery)
-	if looks := counted.queries.Load() + counted.batches.Load(); looks > 30 {
-		t.Errorf("%d statements in a second", looks)
-	}
+	looks := counted.queries.Load() + counted.batches.Load()
+	assert.Truef(t, looks <= 30, "%d statements in a second", looks)
 	b.exec("update conversation_briefs set extracted_seq = 2 where chat_id = $1", first)
 	for range callers {
 		noError(t, testkit.Receive(t, "a caller is told", ended))
@@ -352,9 +350,7 @@ func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 		fine(t, c.end(turn), "%s", name)
 		got := ask[string](b, "select m.status || ', ' || coalesce("+c.want+`, false) || ', due ' || coalesce(b.extract_due_at::text, 'never')
 			from messages m join conversation_briefs b using (chat_id) where m.id = $1`, turn.MessageID)
-		if !strings.HasPrefix(got, "interrupted, true") {
-			t.Errorf("%s: the reply is %s", name, got)
-		}
+		assert.Truef(t, strings.HasPrefix(got, "interrupted, true"), "%s: the reply is %s", name, got)
 	}
 	is(t, len(asked), 0, "jobs were inserted: %v", asked)
 }

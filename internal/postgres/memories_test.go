@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -38,9 +40,7 @@ func (b *bed) candidates(user auth.Principal, text string, vector recall.Vector)
 	found, err := NewMemories(b.pool).Candidates(b.t.Context(), user, longterm.Ask{
 		Words: recall.Words(text), Names: recall.Names(text), Vector: vector, PerWay: 10,
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	slices.SortStableFunc(found, func(a, b longterm.Found) int { return cmp.Compare(b.Words, a.Words) })
 	return found
 }
@@ -127,13 +127,11 @@ func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 	ids := b.memorize(b.user, "Plays the cello.", "Eats no nuts.", "Rents a flat.")
 	store := NewMemoryVectors(b.pool)
 	bare, of, err := store.Bare(t.Context(), b.user.UserID, "m", recall.Bare{}, 10)
-	if err != nil || len(bare) != 3 || of != (recall.For{UserID: b.user.UserID}) {
-		t.Fatalf("%v of %v, %v", bare, of, err)
-	}
+	require.Truef(t, err == nil && len(bare) == 3 && of == (recall.For{UserID: b.user.UserID}),
+		"%v of %v, %v", bare, of, err)
 	fresh, outdated, err := store.Owners(t.Context(), "m", 10)
-	if err != nil || !slices.Contains(fresh, b.user.UserID) || slices.Contains(outdated, b.user.UserID) {
-		t.Errorf("fresh %v, outdated %v, %v", fresh, outdated, err)
-	}
+	assert.Truef(t, err == nil && slices.Contains(fresh, b.user.UserID) && !slices.Contains(outdated, b.user.UserID),
+		"fresh %v, outdated %v, %v", fresh, outdated, err)
 	vectors := []recall.Made{
 		{Bare: recall.Bare{ID: ids["Plays the cello."], Words: "Plays the cello."}, Vector: axis(3)},
 		{Bare: recall.Bare{ID: ids["Eats no nuts."], Words: "What it was before an edit."}, Vector: axis(4)},
@@ -142,9 +140,8 @@ func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 	is(t, saved, 1, "saved")
 	is(t, must(store.Save(t.Context(), b.newUser().UserID, "m", vectors))(t), 0, "saved … of another user")
 	found := b.candidates(b.user, "umbrella", recall.Vector{Model: "m", Values: axis(3)})
-	if len(found) != 1 || found[0].Content != "Plays the cello." || !found[0].HasCosine || found[0].Cosine < .99 {
-		t.Errorf("%+v", found)
-	}
+	assert.Truef(t, len(found) == 1 && found[0].Content == "Plays the cello." && found[0].HasCosine && found[0].Cosine >= .99,
+		"%+v", found)
 	is(t, len(b.candidates(b.user, "umbrella", recall.Vector{Model: "another", Values: axis(3)})), 0, "of another model")
 	is(t, ask[int](b, "select max(version) from memories where user_id = $1", b.user.UserID), 1, "a vector made version")
 	b.exec("update memories set embedding = $1::text::throughline.embedding, embedding_model = 'm' where user_id = $2 and embedding is null",
@@ -274,9 +271,8 @@ func axis(n int) []float32 {
 func (b *bed) bareTurns(v *TurnVectors, chatID uuid.UUID, model string, after int64, most int) []recall.Bare {
 	b.t.Helper()
 	turns, of, err := v.Bare(b.t.Context(), chatID, model, recall.Bare{Seq: after}, most)
-	if err != nil || len(turns) > 0 && of != (recall.For{UserID: b.user.UserID, ChatID: chatID}) {
-		b.t.Fatalf("turns of %v, %v", of, err)
-	}
+	require.Truef(b.t, err == nil && (len(turns) <= 0 || of == (recall.For{UserID: b.user.UserID, ChatID: chatID})),
+		"turns of %v, %v", of, err)
 	return turns
 }
 
@@ -287,21 +283,18 @@ func TestVectorsAreStoredForTheirWords(t *testing.T) {
 	chatID := b.indexedTurns(3)
 	turns := b.bareTurns(e, chatID, "m", 0, 2)
 	const want = "User: words of message 1\nAssistant: words of message 2"
-	if len(turns) != 2 || turns[0].Seq != 1 || turns[1].Seq != 3 || turns[0].Text != want || turns[0].Words == turns[1].Words {
-		t.Fatalf("%+v", turns)
-	}
-	if rest := b.bareTurns(e, chatID, "m", 3, 2); len(rest) != 1 || rest[0].Seq != 5 {
-		t.Errorf("after the second: %+v", rest)
-	}
+	require.Truef(t, len(turns) == 2 && turns[0].Seq == 1 && turns[1].Seq == 3 && turns[0].Text == want && turns[0].Words != turns[1].Words,
+		"%+v", turns)
+	rest := b.bareTurns(e, chatID, "m", 3, 2)
+	assert.Truef(t, len(rest) == 1 && rest[0].Seq == 5, "after the second: %+v", rest)
 	b.exec("update turn_index set tsv = to_tsvector('simple', 'changed') where seq = 3")
 	saved, err := e.Save(t.Context(), chatID, "m", []recall.Made{
 		{Bare: turns[0], Vector: axis(7)}, {Bare: turns[1], Vector: axis(8)}, {Bare: recall.Bare{Seq: 99, Words: turns[0].Words}},
 	})
 	is(t, tuple(err, saved), tuple(nil, 1), "vectors are stored")
 	is(t, ask[string](b, "select string_agg(seq || coalesce(embedding_model, '-'), ',' order by seq) from turn_index"), "1m,3-,5-", "the models of the turns")
-	if again := b.bareTurns(e, chatID, "m", 0, 9); len(again) != 2 || again[0].Seq != 3 || again[0].Words == turns[1].Words {
-		t.Errorf("%+v", again)
-	}
+	again := b.bareTurns(e, chatID, "m", 0, 9)
+	assert.Truef(t, len(again) == 2 && again[0].Seq == 3 && again[0].Words != turns[1].Words, "%+v", again)
 	is(t, len(b.bareTurns(e, chatID, "another", 0, 9)), 3, "of another model")
 	if cosine := ask[float64](b, `select -(embedding operator(throughline.<#>) ('[' || repeat('0,', 7) || '1' || repeat(',0',
 		504) || ']')::throughline.embedding) from turn_index where seq = 1`); math.Abs(cosine-1) > 1e-9 {
@@ -319,9 +312,8 @@ func TestTurnsWithoutAVectorAreDone(t *testing.T) {
 	b.exec("delete from messages")
 	turns := b.bareTurns(e, chatID, "m", 0, 9)
 	mustBe(t, len(turns), 1, "%+v", turns)
-	if saved, err := e.Save(t.Context(), chatID, "m", []recall.Made{{Bare: turns[0]}}); err != nil || saved != 1 {
-		t.Errorf("%d, %v", saved, err)
-	}
+	saved, err := e.Save(t.Context(), chatID, "m", []recall.Made{{Bare: turns[0]}})
+	assert.Truef(t, err == nil && saved == 1, "%d, %v", saved, err)
 	is(t, b.bareTurns(e, chatID, "m", 0, 9), nil, "turns that are left")
 	b.exec("delete from chats")
 	is(t, must(e.Save(t.Context(), chatID, "m", []recall.Made{{Bare: turns[0], Vector: axis(1)}}))(t), 0, "of a chat that is gone")

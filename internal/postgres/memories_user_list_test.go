@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -154,9 +156,9 @@ func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
 	for _, also := range []string{"", api.AlsoSummaries} {
 		id := r.said("Plays the cello.", said...)
 		noError(t, r.memories.DeleteMemory(t.Context(), r.user, id, api.MemoryDeletion{Also: also}))
-		if stale := r.brief(covered).Stale; stale != (also != "") || r.brief(uncovered).Stale || len(r.rebuilt) != len(also)/len(api.AlsoSummaries) {
-			t.Errorf("also %q: stale is %v, %d were rebuilt", also, stale, len(r.rebuilt))
-		}
+		stale := r.brief(covered).Stale
+		assert.Truef(t, stale == (also != "") && !r.brief(uncovered).Stale && len(r.rebuilt) == len(also)/len(api.AlsoSummaries),
+			"also %q: stale is %v, %d were rebuilt", also, stale, len(r.rebuilt))
 	}
 	is(t, <-r.rebuilt, covered, "was rebuilt")
 }
@@ -165,9 +167,7 @@ func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
 func (b *bed) decay(day time.Time, deleteDays int) [3]int {
 	b.t.Helper()
 	decayed, archived, deleted, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(b.t.Context(), day, deleteDays)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return [3]int{decayed, archived, deleted}
 }
 

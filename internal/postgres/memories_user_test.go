@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -103,9 +104,7 @@ func TestMemoryIsWrittenChangedAndDeleted(t *testing.T) {
 		made.Origin != "user" || made.Edited || made.Confidence != 1 || made.Version != 1 || len(made.Sources) != 0 || made.Sources == nil {
 		t.Fatalf("made %+v, %v", made, err)
 	}
-	if len(r.embedded) != 1 || <-r.embedded != r.user.UserID {
-		t.Error("no vector was asked for")
-	}
+	assert.True(t, len(r.embedded) == 1 && <-r.embedded == r.user.UserID, "no vector was asked for")
 	changed := r.change(made.ID, api.MemoryChange{Content: new("Prefers oat milk in coffee."), Durable: new(false)})
 	is(t, tuple(changed.Edited, changed.Content, changed.Durable, changed.Pinned, changed.Version),
 		tuple(true, "Prefers oat milk in coffee.", false, true, 2), "changed %+v", changed)
@@ -215,9 +214,8 @@ func TestTheInboxIsConfirmed(t *testing.T) {
 		t.Errorf("its sources are %+v", confirmed.Sources)
 	}
 	made := r.actions(id)
-	if last := made[len(made)-1]; !strings.HasSuffix(last, "EDIT user: the user confirmed it") {
-		t.Errorf("%q", last)
-	}
+	last := made[len(made)-1]
+	assert.Truef(t, strings.HasSuffix(last, "EDIT user: the user confirmed it"), "%q", last)
 	// What a user wrote over stays away when a source of the memory is deleted.
 	r.change(id, api.MemoryChange{Content: new("Is called Else.")})
 	r.exec("delete from messages where chat_id = $1 and seq = 3", chat)

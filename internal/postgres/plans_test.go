@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -26,9 +28,7 @@ func explain(t *testing.T, tx pgx.Tx, sql string, args ...any) string {
 	savepoint := must(tx.Begin(t.Context()))(t)
 	rows := must(savepoint.Query(t.Context(), "explain (analyze, costs off, timing off, summary off) "+sql, args...))(t)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	require.NoErrorf(t, err, "%s", sql)
 	noError(t, savepoint.Rollback(t.Context()))
 	return strings.Join(lines, "\n")
 }
@@ -99,9 +99,8 @@ func TestPlansUseTheIndexes(t *testing.T) {
 				if err := act(tx); err != nil {
 					return err
 				}
-				if plan := explain(t, tx, c.query.SQL, c.query.Arguments...); scansWhole.MatchString(plan) || mostRows(t, plan) > c.most {
-					t.Errorf("%s:\n%s", name, plan)
-				}
+				plan := explain(t, tx, c.query.SQL, c.query.Arguments...)
+				assert.Truef(t, !scansWhole.MatchString(plan) && mostRows(t, plan) <= c.most, "%s:\n%s", name, plan)
 				return nil
 			}), "%s", name)
 		}
@@ -177,9 +176,7 @@ func TestSavingAReplyReadsItAlone(t *testing.T) {
 	mustExec(t, tx, "set local plan_cache_mode = force_generic_plan")
 	noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims))
 	plan := explainPrepared(t, tx, dbsqlc.SaveReply.SQL, fmt.Sprintf("('x', 'complete', 1, '{}', '%s', '%s')", b.message(long, 20), long))
-	if !strings.Contains(plan, "messages_pkey") {
-		t.Errorf("the plan is\n%s", plan)
-	}
+	assert.Containsf(t, plan, "messages_pkey", "the plan is\n%s", plan)
 }
 
 // rowsIn adds up the rows that the steps of a plan returned or discarded.
@@ -310,9 +307,9 @@ func TestListsOfManyMessages(t *testing.T) {
 				pages, plan := blocksRead(t, tx, query)
 				t.Logf("%s, %s: %d pages for %d messages", name, mode, pages, messages)
 				// A page of messages is one or two steps of a tree deeper, and no message is read that is not shown.
-				if known, second := few[name+mode]; second && pages > 2*known+20 {
-					t.Errorf("%s: %d pages instead of %d with %s:\n%s", name, pages, known, mode, plan)
-				}
+				known, second := few[name+mode]
+				assert.Truef(t, !second || pages <= 2*known+20,
+					"%s: %d pages instead of %d with %s:\n%s", name, pages, known, mode, plan)
 				few[name+mode] = pages
 			}
 		}

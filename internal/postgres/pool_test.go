@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -37,14 +38,12 @@ func TestParseDSN(t *testing.T) {
 	} {
 		config, got, err := ParseDSN(dsn)
 		mustBe(t, tuple(err, got), tuple(nil, pooled), "%s: a transaction pooler", dsn)
-		if _, left := config.ConnConfig.RuntimeParams["pgbouncer"]; left {
-			t.Errorf("%s: Postgres would refuse the parameter pgbouncer", dsn)
-		}
+		_, left := config.ConnConfig.RuntimeParams["pgbouncer"]
+		assert.Falsef(t, left, "%s: Postgres would refuse the parameter pgbouncer", dsn)
 		is(t, (config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe), pooled, "%s", dsn)
 	}
-	if _, _, err := ParseDSN("postgres://%zz"); err == nil {
-		t.Error("a broken address was accepted")
-	}
+	_, _, err := ParseDSN("postgres://%zz")
+	assert.Error(t, err, "a broken address was accepted")
 	for parameters, want := range map[string][]string{
 		"": tuple(connectTimeout, pingTimeout, 7),
 		"connect_timeout=11&pool_ping_timeout=300ms&pool_max_conns=3": tuple(11*time.Second, 300*time.Millisecond, 3),
@@ -102,9 +101,7 @@ func TestIDsGoThereAndBack(t *testing.T) {
 		is(t, tuple(one, none, *maybe, missing == nil, nullable.UUID, text, all), tuple(id, uuid.Nil, other, true, id, id, []uuid.UUID{id, other}), "%s", mode)
 	}
 	var short uuid.UUID
-	if err := pool.QueryRow(t.Context(), "select 'four'::bytea").Scan(&short); err == nil {
-		t.Errorf("four bytes are %s", short)
-	}
+	assert.Errorf(t, pool.QueryRow(t.Context(), "select 'four'::bytea").Scan(&short), "four bytes are %s", short)
 }
 
 // When two transactions wait for each other, Postgres ends one of them. It is tried again, and both succeed.
@@ -127,9 +124,8 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 			return errOf(tx.Exec(t.Context(), "update chats set title = title || '!' where id = $1", chats[1-i]))
 		})
 	})
-	if n := tries[0] + tries[1]; n < 3 {
-		t.Errorf("%d tries: there was no deadlock", n)
-	}
+	n := tries[0] + tries[1]
+	assert.Truef(t, n >= 3, "%d tries: there was no deadlock", n)
 	is(t, b.count("chats where title ~ '[.]' and title ~ '!' and length(title) = length('question number 1') + 2"), 2, "of 2 chats were changed by both, once")
 }
 
@@ -184,9 +180,7 @@ func TestRetryEnds(t *testing.T) {
 	})
 	is(t, tuple(n, sqlState(err)), tuple(1, pgerrcode.DeadlockDetected), "tries until the context ended")
 	err = send(ctx, b.pool, func(*pgx.Batch) { n++ })
-	if n > 2 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d tries, %v", n, err)
-	}
+	assert.Truef(t, n <= 2 && errors.Is(err, context.Canceled), "%d tries, %v", n, err)
 }
 
 // A connection that Postgres ended is replaced. If Postgres stays away the error is fault.NotReady.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -152,9 +154,8 @@ func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 			noError(t, change(chatID, late.Planned.Messages[2].ID))
 			won, err := s.commit(late)
 			got := s.brief(chatID)
-			if err != nil || won != wins || won && got.Version != version+1 || !won && got.Summary == late.Summary && kind == brief.KindFold {
-				t.Errorf("%s during a %s: won %v, %v, %+v", name, kind, won, err, got)
-			}
+			assert.Truef(t, err == nil && won == wins && (!won || got.Version == version+1) && (won || got.Summary != late.Summary || kind != brief.KindFold),
+				"%s during a %s: won %v, %v, %+v", name, kind, won, err, got)
 			is(t, kind == brief.KindRebuild && !wins, got.Stale, "%s during a %s: stale", name, kind)
 		}
 	}
@@ -208,9 +209,8 @@ func TestEverythingAtOnce(t *testing.T) {
 			s.mustCommit(s.takeOver(chatID, brief.KindRebuild))
 		}
 		s.mustCommit(s.takeOver(chatID, brief.KindFold))
-		if got := s.brief(chatID); got.Stale || got.PendingTurns != 0 || got.Leased {
-			t.Fatalf("%+v", got)
-		}
+		got := s.brief(chatID)
+		require.Truef(t, !got.Stale && got.PendingTurns == 0 && !got.Leased, "%+v", got)
 	}
 	is(t, s.count(`(select seq_from, lag(seq_to) over (partition by chat_id order by version) as before
 		from conversation_brief_revisions where kind in ('fold', 'clear')) r where seq_from <> coalesce(before, 0) + 1`), 0, "ranges with a gap before them")
@@ -240,9 +240,8 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 	started := b.startAtOnce(turns, servers...)
 	running := ask[uuid.UUID](b, "select id from messages where status = 'streaming'")
 	for i, got := range started {
-		if got.Started != (turns[i].MessageID == running) || !got.Started && got.Running != running {
-			t.Errorf("turn %d: %+v", i, got)
-		}
+		assert.Truef(t, got.Started == (turns[i].MessageID == running) && (got.Started || got.Running == running),
+			"turn %d: %+v", i, got)
 	}
 	is(t, b.count("messages"), 4, "messages are stored")
 }
@@ -314,9 +313,8 @@ func (b *bed) begin() pgx.Tx {
 
 func mustExec(t *testing.T, tx pgx.Tx, sql string, args ...any) {
 	t.Helper()
-	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	_, err := tx.Exec(t.Context(), sql, args...)
+	require.NoErrorf(t, err, "%s", sql)
 }
 
 // A message that commits while a fold waits for its lock is counted.

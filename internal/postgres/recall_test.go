@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -60,9 +62,8 @@ func TestRecallFindsTurnsByTheirWords(t *testing.T) {
 		"Wie heißt der Zahnarzt?":          "Der Zahnarzt heißt Müller.",
 		"bows":                             "I need a better bow.",
 	} {
-		if got := b.recalled(b.user, recall.Query{ChatID: chatID, Text: question}); len(got) == 0 || got[0] != want {
-			t.Errorf("%s: %q", question, got)
-		}
+		got := b.recalled(b.user, recall.Query{ChatID: chatID, Text: question})
+		assert.Truef(t, len(got) != 0 && got[0] == want, "%s: %q", question, got)
 	}
 	for _, question := range []string{"umbrella", "?!", "'", `\`, "umbrella & !(x <-> y:*)", "chat " + chatID.String()} {
 		is(t, len(b.recalled(b.user, recall.Query{ChatID: chatID, Text: question})), 0, "%s", question)
@@ -106,9 +107,8 @@ func TestRecallIsOfTheUserAlone(t *testing.T) {
 	store := NewRecall(b.pool)
 	wantFault(t, errOf(store.Matches(t.Context(), other, recall.Scope{ChatID: chatID}, [][]string{{"canary"}})), fault.ChatNotFound, "in the chat")
 	turn := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 1}
-	if texts, _, err := store.Texts(t.Context(), other, []recall.Span{turn}, uuid.Nil); err != nil || len(texts) > 0 {
-		t.Errorf("of the turn: %v, %v", texts, err)
-	}
+	texts, _, err := store.Texts(t.Context(), other, []recall.Span{turn}, uuid.Nil)
+	assert.Truef(t, err == nil && len(texts) <= 0, "of the turn: %v, %v", texts, err)
 	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
 	near := recall.Vector{Model: "m", Values: []float32{1}}
 	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{}, near); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 ||
@@ -126,20 +126,12 @@ func TestRecallCountsWords(t *testing.T) {
 	b := newBed(t)
 	chatID := b.keepIndexed(b.user, "kite kite", "kite", "no", "a kite", "nothing", "of it")
 	found, err := NewRecall(b.pool).Matches(t.Context(), b.user, recall.Scope{ChatID: chatID}, [][]string{{"umbrella"}, {"kite"}})
-	if err != nil || found.Turns != 3 || len(found.Found) != 2 {
-		t.Fatalf("%+v, %v", found, err)
-	}
+	require.Truef(t, err == nil && found.Turns == 3 && len(found.Found) == 2, "%+v, %v", found, err)
 	slices.SortFunc(found.Found, func(a, b recall.Match) int { return cmp.Compare(a.Seq, b.Seq) })
 	first, second := found.Found[0], found.Found[1]
-	if first.Word != 1 || first.Own <= 1.9 || first.Asked != 0 || first.LastSeq != 2 {
-		t.Errorf("%+v", first)
-	}
-	if math.Abs(second.Own-1) > .01 || second.Asked <= 1 || second.AskedSeq != 1 {
-		t.Errorf("%+v", second)
-	}
-	if first.SaidAt.IsZero() || first.SaidAt.After(time.Now()) {
-		t.Errorf("said at %v", first.SaidAt)
-	}
+	assert.Truef(t, first.Word == 1 && first.Own > 1.9 && first.Asked == 0 && first.LastSeq == 2, "%+v", first)
+	assert.Truef(t, math.Abs(second.Own-1) <= .01 && second.Asked > 1 && second.AskedSeq == 1, "%+v", second)
+	assert.Truef(t, !first.SaidAt.IsZero() && !first.SaidAt.After(time.Now()), "said at %v", first.SaidAt)
 }
 
 // The words of a question are looked up in the index, and only rows that hold one are read.
@@ -158,9 +150,7 @@ func TestRecallReadsOnlyTurnsWithTheWords(t *testing.T) {
 	defer admin.Close(t.Context())
 	tx := must(admin.Begin(t.Context()))(t)
 	plan := explain(t, tx, row, chatID.String())
-	if !strings.Contains(plan, "turn_index_tsv_idx") || mostRows(t, plan) > 60 {
-		t.Error(plan)
-	}
+	assert.Truef(t, strings.Contains(plan, "turn_index_tsv_idx") && mostRows(t, plan) <= 60, "%v", plan)
 }
 
 // Postgres ends a lookup itself before the deadline: the connection is kept, and there is no search left in it.
@@ -181,9 +171,8 @@ func TestLateRecallKeepsItsConnection(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Errorf("%v, after the deadline: %v", err, ctx.Err())
 	}
-	if after := ask[int](b, backend); after != before && !b.db.Pooled() {
-		t.Errorf("connection %d became %d", before, after)
-	}
+	after := ask[int](b, backend)
+	assert.Truef(t, after == before || b.db.Pooled(), "connection %d became %d", before, after)
 }
 
 // A question of a new chat finds turns of the user's other chats, which nobody has indexed yet, and no others.

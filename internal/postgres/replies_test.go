@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -50,9 +52,8 @@ func TestBatchSentAgainWhileItIsCommitted(t *testing.T) {
 	again := []chat.Delta{b.said(one, 0, "Hello "), b.said(two, 0, "Other.")}
 	committing := b.begin()
 	mustExec(t, committing, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, 0, 'Hello ')", one.MessageID, b.user.UserID)
-	if b.waitsFor(committing, func() error { return b.turns.RecordDeltas(t.Context(), again, nil) }) == nil {
-		t.Error("a batch that met itself did not fail")
-	}
+	assert.Error(t, b.waitsFor(committing, func() error { return b.turns.RecordDeltas(t.Context(), again, nil) }),
+		"a batch that met itself did not fail")
 	b.record(again)
 	got := b.find(one, 0).Content + b.find(two, 0).Content
 	is(t, tuple(got, b.deltas()), tuple("Hello Other.", 2), "of … deltas")
@@ -121,9 +122,9 @@ func TestLeasesAreNotLostToARestart(t *testing.T) {
 	noError(t, b.turns.RenewLeases(t.Context(), []uuid.UUID{renewed.MessageID}, time.Minute))
 	b.exec("update messages set lease_until = clock_timestamp() where id = $1", silent.MessageID)
 	is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 1, "interrupted")
-	if kept, lost := b.find(renewed, 0), b.find(silent, 0); kept.Status != memory.StatusStreaming || lost.Status != memory.StatusInterrupted {
-		t.Errorf("%s, %s", kept.Status, lost.Status)
-	}
+	kept, lost := b.find(renewed, 0), b.find(silent, 0)
+	assert.Truef(t, kept.Status == memory.StatusStreaming && lost.Status == memory.StatusInterrupted,
+		"%s, %s", kept.Status, lost.Status)
 }
 
 // The sweep deletes the deltas of a server that died between storing a reply and deleting them.
@@ -188,9 +189,7 @@ func (b *bed) listen() *audience {
 	b.t.Helper()
 	calls := &audience{replies: make(chan uuid.UUID, 10_000), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
 	listener, err := NewListener(b.db.Direct(), calls, slog.New(slog.DiscardHandler))
-	if err != nil || listener == nil {
-		b.t.Fatalf("%v, %v", listener, err)
-	}
+	require.Truef(b.t, err == nil && listener != nil, "%v, %v", listener, err)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { listener.Run(ctx) })
@@ -235,12 +234,10 @@ func TestListenerComesBack(t *testing.T) {
 	b.exec("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'")
 	receives(t, calls.listening, false)
 	b.receivesAll(calls)
-	if listener, err := NewListener(testkit.NewTransactionPooler(t, b.db), &audience{}, slog.New(slog.DiscardHandler)); listener != nil || err != nil {
-		t.Errorf("%v, %v", listener, err)
-	}
-	if _, err := NewListener("postgres://%zz", &audience{}, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("a malformed connection string was taken")
-	}
+	listener, err := NewListener(testkit.NewTransactionPooler(t, b.db), &audience{}, slog.New(slog.DiscardHandler))
+	assert.Truef(t, listener == nil && err == nil, "%v, %v", listener, err)
+	_, err = NewListener("postgres://%zz", &audience{}, slog.New(slog.DiscardHandler))
+	assert.Error(t, err, "a malformed connection string was taken")
 }
 
 // Every database user may notify. A payload names replies or is ignored: it never means all replies.
@@ -266,9 +263,7 @@ func FuzzNotification(f *testing.F) {
 func openForTurns(t *testing.T, dsn string, maxConns int) *pgxpool.Pool {
 	t.Helper()
 	pool, _, err := OpenForTurns(t.Context(), dsn, maxConns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	testkit.Eventually(t, "the pool has opened its connections", func() bool {
 		return pool.Stat().IdleConns() >= pool.Config().MinConns
@@ -302,9 +297,9 @@ func TestFirstTurnOnAConnectionPlansNothing(t *testing.T) {
 	pool := openForTurns(t, b.db.Direct(), 1)
 	statements, plannings := prepared(t, pool)
 	b.turnOver(pool, turnIn(chatID, "Hello?"))
-	if nowStatements, nowPlannings := prepared(t, pool); nowStatements != statements || nowPlannings != plannings {
-		t.Errorf("the turn prepared %d statements and planned %d for their values", nowStatements-statements, nowPlannings-plannings)
-	}
+	nowStatements, nowPlannings := prepared(t, pool)
+	assert.Truef(t, nowStatements == statements && nowPlannings == plannings,
+		"the turn prepared %d statements and planned %d for their values", nowStatements-statements, nowPlannings-plannings)
 	if statements == 0 || pool.Stat().NewConnsCount() != 1 {
 		t.Errorf("%d statements prepared, %d connections opened", statements, pool.Stat().NewConnsCount())
 	}
@@ -331,9 +326,7 @@ func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 		b.pool.Close()
 		testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN), "alter database "+b.db.Name+" connection limit 3")
 		pool, _, err := OpenForTurns(t.Context(), b.db.Direct(), 12)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer pool.Close()
 		testkit.Eventually(t, "the pool has tried to open its connections", func() bool {
 			return pool.Stat().NewConnsCount() >= 4 && pool.Stat().ConstructingConns() == 0
@@ -368,9 +361,8 @@ func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
 	}, func() {
 		b.awaitBlocked(2)
 		fine(t, turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil), "an error")
-		if found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0); err != nil || found.Content != "Hi" {
-			t.Errorf("found %q, %v", found.Content, err)
-		}
+		found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0)
+		assert.Truef(t, err == nil && found.Content == "Hi", "found %q, %v", found.Content, err)
 	}))
 	is(t, b.count("messages where status = 'streaming'"), 13, "replies run")
 	b.checkCounters()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/api"
@@ -217,9 +219,8 @@ func TestSearchSnippets(t *testing.T) {
 		if c.snippet != "" && got[0].Snippet.Text != strings.TrimSpace(c.snippet) {
 			t.Errorf("%s: the snippet is %q", query, got[0].Snippet.Text)
 		}
-		if n := len([]rune(got[0].Snippet.Text)); n > 600 {
-			t.Errorf("%s: the snippet has %d characters", query, n)
-		}
+		n := len([]rune(got[0].Snippet.Text))
+		assert.Truef(t, n <= 600, "%s: the snippet has %d characters", query, n)
 		var words []string
 		for _, h := range got[0].Highlights {
 			words = append(words, string([]rune(got[0].Snippet.Text)[h.Start:h.End]))
@@ -315,9 +316,7 @@ func searchFunctionBody(t *testing.T, b *bed) string {
 		{"query", "$1::tsquery"}, {"in_chat", "$2::uuid"}, {"with_role", "$3::text"}, {"since", "$4::timestamptz"}, {"until", "$5::timestamptz"}, {"most", "$6::int"},
 	} {
 		replaced := regexp.MustCompile(`\b`+c.name+`\b`).ReplaceAllLiteralString(body, c.value)
-		if replaced == body {
-			t.Fatalf("%s is not in %s", c.name, body)
-		}
+		require.Truef(t, replaced != body, "%s is not in %s", c.name, body)
 		body = replaced
 	}
 	return body
@@ -334,9 +333,8 @@ func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 	is(t, ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')"), 0, "pages still wait")
 	b.wantFound("minor", "The scale of C sharp minor")
 	b.keepIndexed(b.user, "The scale of D minor", "Slowly, then")
-	if pages := ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')"); pages == 0 {
-		t.Error("the second chat's words did not wait")
-	}
+	assert.True(t, ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')") != 0,
+		"the second chat's words did not wait")
 }
 
 // foundAny returns the contents that a search for any of the words finds, the best first.
@@ -375,7 +373,7 @@ func TestOddSearchesAreAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.keep(b.user, "a b 日 ก 1 or", "and -1 a@b. http://a")
-	search := func(t require, text string) {
+	search := func(t reporter, text string) {
 		if _, err := b.searches().Search(b.t.Context(), b.user, api.SearchQuery{Text: text, Limit: 5}); err != nil {
 			t.Fatalf("%.60q: %v", text, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -91,16 +93,12 @@ func TestTopicsAreMerged(t *testing.T) {
 	p.exec("update topics set access_count = 3, tags = '{b}' where id = $1", p.rosin)
 	kept, err := p.store.MergeTopic(t.Context(), p.user, p.current(), p.bows)
 	is(t, tuple(err, kept.ID, kept.MessageCount, kept.AccessCount, kept.Tags), tuple(nil, p.bows, 12, 5, []string{"a", "b"}), "merged: %+v", kept)
-	if len(p.packed) != 1 || <-p.packed != p.bows {
-		t.Error("its summary is not made anew")
-	}
+	assert.True(t, len(p.packed) == 1 && <-p.packed == p.bows, "its summary is not made anew")
 	gone, err := p.store.FindTopic(t.Context(), p.user, p.ref(p.rosin))
-	if err != nil || gone.State != "merged" || gone.MergedInto == nil || *gone.MergedInto != p.bows || gone.Summary != nil {
-		t.Errorf("the other is %+v, %v", gone, err)
-	}
-	if got := saidIn(p.history(p.current(), true)); len(got) != 12 || got[0] != "u:Question 1" || got[11] != "a:Answer 6" {
-		t.Errorf("the messages are %q", got)
-	}
+	assert.Truef(t, err == nil && gone.State == "merged" && gone.MergedInto != nil && *gone.MergedInto == p.bows && gone.Summary == nil,
+		"the other is %+v, %v", gone, err)
+	got := saidIn(p.history(p.current(), true))
+	assert.Truef(t, len(got) == 12 && got[0] == "u:Question 1" && got[11] == "a:Answer 6", "the messages are %q", got)
 	for name, c := range map[string][2]uuid.UUID{
 		"a merged one": {p.rosin, p.bows}, "into a merged one": {p.bows, p.rosin}, "with itself": {p.bows, p.bows}, "a merged one with itself": {p.rosin, p.rosin},
 	} {
@@ -272,13 +270,10 @@ func TestTopicsNearToAQuestion(t *testing.T) {
 		vectorText(axis(1)))
 	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21, Topics: true},
 		recall.Vector{Model: "a model", Values: axis(1)})
-	if err != nil || len(near.Topics) != 3 || len(near.Turns) != 1 || near.Turns[0].TopicID != w.bees {
-		t.Fatalf("%+v, %v", near, err)
-	}
+	require.Truef(t, err == nil && len(near.Topics) == 3 && len(near.Turns) == 1 && near.Turns[0].TopicID == w.bees,
+		"%+v, %v", near, err)
 	for _, topic := range near.Topics {
-		if topic.HasCosine != (topic.ID == w.cello) || topic.HasCosine && topic.Cosine < .99 {
-			t.Errorf("%+v", topic)
-		}
+		assert.Truef(t, topic.HasCosine == (topic.ID == w.cello) && (!topic.HasCosine || topic.Cosine >= .99), "%+v", topic)
 	}
 }
 
@@ -287,12 +282,10 @@ func TestRecallWithinATopic(t *testing.T) {
 	t.Parallel()
 	w := newWandering(t)
 	w.exec("update turn_index set topic_id = null where chat_id = $1 and seq = 13", w.chatID)
-	if got := w.recalled(w.user, recall.Query{ChatID: w.chatID, Text: "cello"}); !slices.Contains(got, "My cello again.") {
-		t.Errorf("%q", got)
-	}
-	if got := w.recalled(w.user, recall.Query{ChatID: w.chatID, TopicID: w.cello, Text: "cello"}); len(got) == 0 || slices.Contains(got, "My cello again.") {
-		t.Errorf("%q", got)
-	}
+	got := w.recalled(w.user, recall.Query{ChatID: w.chatID, Text: "cello"})
+	assert.Truef(t, slices.Contains(got, "My cello again."), "%q", got)
+	got = w.recalled(w.user, recall.Query{ChatID: w.chatID, TopicID: w.cello, Text: "cello"})
+	assert.Truef(t, len(got) != 0 && !slices.Contains(got, "My cello again."), "%q", got)
 	for name, query := range map[string]recall.Query{
 		"of another topic":   {ChatID: w.chatID, TopicID: w.cello, Text: "heather"},
 		"of an unknown one":  {TopicID: uuid.New(), Text: "cello"},
@@ -329,9 +322,8 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 	w.exec("update chats set topics = 'on' where id = $1", w.chatID)
 	found, err := NewRecall(w.pool).Matches(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
 	first := slices.IndexFunc(found.Found, func(m recall.Match) bool { return m.Seq == 1 })
-	if err != nil || found.Topics != nil || first < 0 || found.Found[first].TopicID != w.cello {
-		t.Errorf("unasked: %+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && found.Topics == nil && first >= 0 && found.Found[first].TopicID == w.cello,
+		"unasked: %+v, %v", found, err)
 }
 
 func TestPacksAreOfTheChatsOwner(t *testing.T) {

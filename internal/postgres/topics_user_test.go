@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -143,12 +145,10 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 		MemoryType: "long-term", HalfLifeDays: 8, Priority: bows.Priority, CreatedAt: bows.CreatedAt, LastActiveAt: bows.LastActiveAt,
 	}
 	is(t, bows, want, "what is found")
-	if rosin := page.Topics[0]; rosin.MemoryType != "short-term" || rosin.HalfLifeDays != 1 || rosin.Summary != nil || rosin.Tags == nil {
-		t.Errorf("a new topic is %+v", rosin)
-	}
-	if page.Next != nil {
-		t.Errorf("there is no next page: %v", page.Next)
-	}
+	rosin := page.Topics[0]
+	assert.Truef(t, rosin.MemoryType == "short-term" && rosin.HalfLifeDays == 1 && rosin.Summary == nil && rosin.Tags != nil,
+		"a new topic is %+v", rosin)
+	assert.Truef(t, page.Next == nil, "there is no next page: %v", page.Next)
 
 	// A topic that began before what a time.Duration reaches has faded.
 	p.exec("update topics set created_at = '0001-01-01 00:00Z', last_active_at = '0001-01-01 00:00Z' where id = $1", p.bows)
@@ -197,9 +197,9 @@ func TestTopicsAreFoundByStateTagAndWords(t *testing.T) {
 	p.exec("update topics set state = 'archived', merged_into = null where id = $1", p.bows)
 	first, page := p.list(api.TopicsQuery{Limit: 1})
 	second, last := p.list(api.TopicsQuery{Limit: 1, After: page.Next})
-	if got := slices.Concat(first, second); !slices.Equal(got, []string{"Rosin, dark or light", "Bows"}) || last.Next != nil {
-		t.Errorf("two pages hold %q", got)
-	}
+	got := slices.Concat(first, second)
+	assert.Truef(t, slices.Equal(got, []string{"Rosin, dark or light", "Bows"}) && last.Next == nil,
+		"two pages hold %q", got)
 }
 
 // Who lists topics has the turns indexed that are not, and with that assigned, and does not wait for it.
@@ -244,18 +244,17 @@ func TestTopicMessagesComeFromTheArchive(t *testing.T) {
 	is(t, p.history(p.ref(p.bows), true), before, "packing changed the messages")
 	is(t, ask[float64](p, "select extract(epoch from created_at)::float8 from messages where id = $1", p.messages[0]), before[0].Timestamp, "the timestamp")
 	archive, err := p.store.TopicArchive(t.Context(), p.user, p.ref(p.bows))
-	if err != nil || !strings.HasPrefix(*archive.CompressedMessages, "H4sI") {
-		t.Fatalf("the archive is %+v, %v", archive, err)
-	}
+	require.Truef(t, err == nil && strings.HasPrefix(*archive.CompressedMessages, "H4sI"),
+		"the archive is %+v, %v", archive, err)
 	is(t, unpacked(t, *archive.CompressedMessages), before[:4], "the archive holds")
 	stats, err := p.store.TopicStats(t.Context(), p.user, p.ref(p.bows))
 	wanted := api.TopicStats{
 		TopicID: p.bows, TopicTitle: "Bows", ActiveMessages: 4, CompressedMessages: 4, TotalMessages: 8, HasSummary: true, ImportanceScore: 1,
 		MemoryType: "short-term", HalfLifeDays: 1, AgeSeconds: stats.AgeSeconds, InactiveSeconds: stats.InactiveSeconds,
 	}
-	if diff := cmp.Diff(wanted, stats); err != nil || diff != "" || !(stats.AgeSeconds > stats.InactiveSeconds && stats.InactiveSeconds > 0) {
-		t.Errorf("the figures are %+v, %v\n%s", stats, err, diff)
-	}
+	diff := cmp.Diff(wanted, stats)
+	assert.Truef(t, err == nil && diff == "" && (stats.AgeSeconds > stats.InactiveSeconds && stats.InactiveSeconds > 0),
+		"the figures are %+v, %v\n%s", stats, err, diff)
 }
 
 // unpacked reads an archive as an app does.
@@ -265,9 +264,7 @@ func unpacked(t *testing.T, archive string) (entries []api.TopicMessage) {
 	if err == nil {
 		err = json.NewDecoder(zip).Decode(&entries)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return entries
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -62,10 +63,9 @@ func TestPlainLinesBecomeAChat(t *testing.T) {
 		{4, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 1, text.Tokens("Slowly.")},
 	}
 	is(t, p.rows(chatID), wantRows, "what is found")
-	if got := ask[string](p, "select created_at || '; ' || last_message_at from chats where id = $1",
-		chatID); got != "2024-02-03 04:05:06+00; 2024-02-03 04:05:07.5+00" {
-		t.Errorf("the chat's dates are %s", got)
-	}
+	assert.Equal(t, "2024-02-03 04:05:06+00; 2024-02-03 04:05:07.5+00", ask[string](p, "select created_at || '; ' || last_message_at from chats where id = $1",
+		chatID),
+		"the chat's dates")
 	is(t, ask[string](p, "select system_prompt from chats where id = $1", chatID), "Be brief.", "the chat's instructions")
 	p.checkCounters()
 }
@@ -110,9 +110,8 @@ func TestNothingIsWrittenOfABadFile(t *testing.T) {
 	got := p.count("chats")
 	is(t, got, before, "%d chats were written", got-before)
 	left, err := filepath.Glob(filepath.Join(p.transfer.TempDir, "*"))
-	if entries, _ := os.ReadDir(p.transfer.TempDir); err != nil || len(left)+len(entries) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	entries, _ := os.ReadDir(p.transfer.TempDir)
+	assert.Truef(t, err == nil && len(left)+len(entries) <= 0, "left behind: %v", left)
 }
 
 // An import that is cut off leaves only complete chats. Importing again adds the others.
@@ -210,24 +209,19 @@ func TestTransfersMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see abov
 	many, phases := p.imports(10_000)
 	t.Logf("%d bytes for 1 000 messages, %d for 10 000", few, many)
 	const floor = 1 << 20 // so that noise on next to nothing is no ratio
-	if many > 3*max(few, floor) {
-		t.Errorf("%d bytes for 1 000 messages, %d for 10 000", few, many)
-	}
-	if phases[transfer.PhaseReceiving] == 0 || phases[transfer.PhaseChecking] < 10_000 || phases[transfer.PhaseWriting] < 10_000 {
-		t.Errorf("progress: %v", phases)
-	}
+	assert.Truef(t, many <= 3*max(few, floor), "%d bytes for 1 000 messages, %d for 10 000", few, many)
+	assert.Truef(t, phases[transfer.PhaseReceiving] != 0 && phases[transfer.PhaseChecking] >= 10_000 && phases[transfer.PhaseWriting] >= 10_000,
+		"progress: %v", phases)
 	first, last := "0 word", "9999 word"
-	if got := p.count("messages where (seq = 1 and content like $1 || '%') or (seq = 10000 and content like $2 || '%')", first, last); got < 2 {
-		t.Errorf("the order is not kept")
-	}
+	assert.True(t, p.count("messages where (seq = 1 and content like $1 || '%') or (seq = 10000 and content like $2 || '%')", first, last) >= 2,
+		"the order is not kept")
 	p.exec(`insert into chats (user_id, title) select $1, 'chat ' || n from generate_series(1, 60) n`, p.user.UserID)
 	p.exec(`insert into messages (chat_id, role, content) select c.id, 'user', repeat('x', 100000) || n from chats c, generate_series(1, 20) n
 		where c.user_id = $1`, p.user.UserID)
 	out := &peak{}
 	noError(t, p.transfer.ExportAccount(t.Context(), p.user, out))
-	if out.bytes < 100<<20 || out.most > 64<<20 {
-		t.Errorf("%d MiB of heap for a file of %d MiB", out.most>>20, out.bytes>>20)
-	}
+	assert.Truef(t, out.bytes >= 100<<20 && out.most <= 64<<20,
+		"%d MiB of heap for a file of %d MiB", out.most>>20, out.bytes>>20)
 }
 
 // Whatever a bundle holds, it is exported as it was imported.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -72,7 +73,7 @@ func (p *port) mustExport(user auth.Principal, chatID uuid.UUID, format string) 
 }
 
 // records reads a bundle.
-func records(t require, text string) []bundle.Record {
+func records(t reporter, text string) []bundle.Record {
 	t.Helper()
 	_, all, err := bundle.Open(strings.NewReader(text), int64(len(text)))
 	if err != nil {
@@ -88,8 +89,8 @@ func records(t require, text string) []bundle.Record {
 	return found
 }
 
-// require is what a test and a property have in common.
-type require interface {
+// reporter is what a test and a property have in common.
+type reporter interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
@@ -165,9 +166,8 @@ func TestExportOfWhatIsNotThere(t *testing.T) {
 	p.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", chatID)
 	_, err := p.exportAs(p.user, chatID, transfer.FormatLines)
 	known, _ := errors.AsType[*fault.Error](err)
-	if fault.CodeOf(err) != fault.ChatExpired || known.Details["chat_id"] != chatID || known.Details["expired_at"] == nil {
-		t.Errorf("expired: %v", err)
-	}
+	assert.Truef(t, fault.CodeOf(err) == fault.ChatExpired && known.Details["chat_id"] == chatID && known.Details["expired_at"] != nil,
+		"expired: %v", err)
 }
 
 // Pages end by rows and by bytes, and every message is on exactly one of them.
@@ -188,9 +188,8 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 	params := dbsqlc.ExportMessagesParams{ChatID: chatID, AfterSeq: 300, LastSeq: 1203, MaxRows: exportRows, MaxBytes: exportBytes}
 	var page []bundle.Message
 	err := exportOf(p.pool, p.user)(t.Context(), func(batch *pgx.Batch) { dbsqlc.ExportMessages.Read(batch, params, all(&page)) })
-	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < 3_000_000 {
-		t.Errorf("a page of %d messages, %v", len(page), err)
-	}
+	assert.Truef(t, err == nil && len(page) < exportRows && len(page[len(page)-1].Content) >= 3_000_000,
+		"a page of %d messages, %v", len(page), err)
 }
 
 // An import does not overwrite what a user has chosen. Where long-term memory is off, chats come without memories.
@@ -217,7 +216,7 @@ func hashOf(content string) string {
 }
 
 // encoded writes a bundle of lines, with the files in the order of an export.
-func encoded(t require, chat bundle.Chat, files []bundle.File, messages []bundle.Message) string {
+func encoded(t reporter, chat bundle.Chat, files []bundle.File, messages []bundle.Message) string {
 	t.Helper()
 	var out bytes.Buffer
 	lines := bundle.NewLines(&out)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -27,9 +29,8 @@ func (b *bed) indexed(chatID uuid.UUID) (turns string, upto int64) {
 // wantIndexed compares indexed.
 func (b *bed) wantIndexed(chatID uuid.UUID, turns string, upto int64) {
 	b.t.Helper()
-	if got, last := b.indexed(chatID); got != turns || last != upto {
-		b.t.Errorf("indexed are %q up to %d, want %q up to %d", got, last, turns, upto)
-	}
+	got, last := b.indexed(chatID)
+	assert.Truef(b.t, got == turns && last == upto, "indexed are %q up to %d, want %q up to %d", got, last, turns, upto)
 }
 
 // checkIndex compares the index with one that is made anew, for all chats.
@@ -103,9 +104,7 @@ func TestSimpleChatIsIndexedAfterFourTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChatOf(memory.StrategySimple, 3)
-	if len(b.indexes) != 0 {
-		t.Fatal("a job after three turns")
-	}
+	require.Equal(t, 0, len(b.indexes), "a job after three turns")
 	b.exchange(turnIn(chatID, "The fourth?"), "The fourth.")
 	got := testkit.Receive(t, "the job", b.indexes)
 	mustBe(t, tuple(got, len(b.indexes)), tuple(chatID, 0), "a job of …, and … more")
@@ -127,14 +126,12 @@ func TestLongChatIsIndexedInParts(t *testing.T) {
 		select $1, (array['user', 'assistant'])[1 + n % 2], 'word ' || n, now() - interval '1 day' from generate_series(0, 1199) n`, chatID)
 	b.exec("update chats set last_message_at = now() - interval '1 day'")
 	noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
-	if _, upto := b.indexed(chatID); upto != 500 {
-		t.Errorf("indexed up to %d", upto)
-	}
+	_, upto := b.indexed(chatID)
+	assert.Truef(t, upto == 500, "indexed up to %d", upto)
 	chats, err := b.index.IndexRested(t.Context(), time.Minute, testkit.Patience)
 	is(t, tuple(err, chats), tuple(nil, 2), "times")
-	if _, upto := b.indexed(chatID); upto != 1202 {
-		t.Errorf("indexed up to %d", upto)
-	}
+	_, upto = b.indexed(chatID)
+	assert.Truef(t, upto == 1202, "indexed up to %d", upto)
 	b.checkIndex()
 }
 
@@ -186,9 +183,8 @@ func TestRegeneratedReplyReplacesTheWords(t *testing.T) {
 	b.start(turn)
 	failed := finished(turn, "It is called Xylophon")
 	failed.Status = memory.StatusInterrupted
-	if saved, err := b.turns.SaveReply(t.Context(), b.user, failed); err != nil || !saved {
-		t.Fatal(saved, err)
-	}
+	saved, err := b.turns.SaveReply(t.Context(), b.user, failed)
+	require.Truef(t, err == nil && saved, "%v %v", saved, err)
 	noError(t, b.index.RunIndexTurns(t.Context(), turn.ChatID, 0))
 	again := turnIn(turn.ChatID, "")
 	again.UserMessageID, again.InPlaceOf = turn.UserMessageID, turn.MessageID
@@ -223,9 +219,8 @@ func TestIndexedTurnsAreMemorysTurns(t *testing.T) {
 			worded := slices.DeleteFunc(turn.Messages, func(m memory.Message) bool { return m.Blank() })
 			want = append(want, fmt.Sprintf("%d-%d", worded[0].Seq, worded[len(worded)-1].Seq))
 		}
-		if got, _ := b.indexed(chatID); got != strings.Join(want, " ") {
-			t.Fatalf("round %d: indexed are %q, want %q of %+v", n, got, want, messages)
-		}
+		got, _ := b.indexed(chatID)
+		require.Truef(t, got == strings.Join(want, " "), "round %d: indexed are %q, want %q of %+v", n, got, want, messages)
 	}
 	b.checkIndex()
 }
@@ -369,7 +364,6 @@ func TestOldChatsAreDeleted(t *testing.T) {
 	is(t, tuple(s.count("chats"), s.count("chats where id = $1", living)), tuple(3, 0), "left")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := m.DeleteIdle(ended, 1); err == nil {
-		t.Error("an error was kept quiet")
-	}
+	_, err := m.DeleteIdle(ended, 1)
+	assert.Error(t, err, "an error was kept quiet")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -102,9 +103,7 @@ func TestUniqueViolationIsTriedAgain(t *testing.T) {
 		b.user.UserID, turn.ClientMessageID)
 	var got chat.StartedTurn
 	noError(t, b.waitsFor(tx, func() (err error) { got, err = b.turns.StartTurn(t.Context(), b.user, turn); return err }))
-	if got.Started || got.Earlier == nil || got.Earlier.ChatID != other {
-		t.Errorf("got %+v", got)
-	}
+	assert.Truef(t, !got.Started && got.Earlier != nil && got.Earlier.ChatID == other, "got %+v", got)
 	is(t, b.count("chats"), 1, "chats: the one of the lost race is still there")
 }
 
@@ -161,14 +160,11 @@ func TestSaveReplyAndFoldAreOneTransaction(t *testing.T) {
 	turn := turnIn(chatID, "One turn more than the tail keeps.")
 	b.start(turn)
 	broken := NewTurns(b.pool, limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return errors.New("no queue") }})
-	if saved, err := broken.SaveReply(t.Context(), b.user, finished(turn, "Now.")); err == nil || saved {
-		t.Errorf("saved %v without a job", saved)
-	}
+	saved, err := broken.SaveReply(t.Context(), b.user, finished(turn, "Now."))
+	assert.Truef(t, err != nil && !saved, "saved %v without a job", saved)
 	is(t, ask[string](b, "select status from messages where id = $1", turn.MessageID), "streaming", "the reply")
 	b.reply(turn, "Now.")
-	if len(b.folds) != 1 || <-b.folds != chatID {
-		t.Error("no fold was enqueued")
-	}
+	assert.True(t, len(b.folds) == 1 && <-b.folds == chatID, "no fold was enqueued")
 }
 
 func TestFindReply(t *testing.T) {
@@ -198,9 +194,7 @@ func TestLeasesAndCancelRequests(t *testing.T) {
 	is(t, len(must(b.turns.CancelRequested(t.Context(), ids))(t)), 0, "another user's request counted")
 	noError(t, b.turns.RequestCancel(t.Context(), b.user, one.MessageID))
 	cancelled, err := b.turns.CancelRequested(t.Context(), ids)
-	if err != nil || len(cancelled) != 1 || cancelled[0] != one.MessageID {
-		t.Errorf("cancelled %v, %v", cancelled, err)
-	}
+	assert.Truef(t, err == nil && len(cancelled) == 1 && cancelled[0] == one.MessageID, "cancelled %v, %v", cancelled, err)
 	fine(t, b.turns.RenewLeases(t.Context(), ids, time.Hour), "an error")
 	is(t, b.count("messages where lease_until > now() + interval '50 minutes'"), 2, "leases were renewed")
 	b.reply(one, "Done.")
@@ -308,9 +302,8 @@ func TestWhyNamesWhatThePromptHeld(t *testing.T) {
 		if len(why.Recalled) != 2 || why.Recalled[1].Seq != 9 || len(why.Recalled[1].Messages) != 2 || *why.Recalled[1].Messages[0].Content != "another question" {
 			t.Errorf("%+v", why.Recalled)
 		}
-		if len(why.Recent) != 4 || why.Recent[0].Seq != 21 || why.Recent[3].Seq != 24 || why.Recent[0].Content != nil || why.Topic != nil {
-			t.Errorf("%+v", why.Recent)
-		}
+		assert.Truef(t, len(why.Recent) == 4 && why.Recent[0].Seq == 21 && why.Recent[3].Seq == 24 && why.Recent[0].Content == nil && why.Topic == nil,
+			"%+v", why.Recent)
 	}
 	topic := ask[uuid.UUID](b, `insert into topics (chat_id, user_id, number, title, summary, created_at, last_active_at, first_seq, last_seq)
 		values ($1, $2, 1, 'Strings', 'One broke.', now(), now(), 5, 10) returning id`, chatID, b.user.UserID)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestClean(t *testing.T) {
@@ -25,13 +27,9 @@ func TestClean(t *testing.T) {
 		"\x1b\x1b[31mtwice":              "twice",
 		"\x1b]0;a\x1b[31mb\x07\x1b\\end": "bend",
 	} {
-		if got := Clean(text); got != want {
-			t.Errorf("%q: %q, not %q", text, got, want)
-		}
+		assert.Equalf(t, want, Clean(text), "%q", text)
 	}
-	if got := OneLine(" two\n\x1b[1m lines\t"); got != "two lines" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, "two lines", OneLine(" two\n\x1b[1m lines\t"))
 }
 
 // Nothing but text, line feeds and tabs comes through, and it does not matter how the text is cut.
@@ -44,14 +42,11 @@ func FuzzClean(f *testing.F) {
 			return // JSON holds none
 		}
 		whole := Clean(text)
-		if strings.ContainsFunc(whole, func(r rune) bool { return r != '\n' && r != '\t' && isControl(r) }) {
-			t.Errorf("%q is left", whole)
-		}
+		assert.Falsef(t, strings.ContainsFunc(whole, func(r rune) bool { return r != '\n' && r != '\t' && isControl(r) }),
+			"%q is left", whole)
 		runes := []rune(text)
 		at := min(max(cut, 0), len(runes))
 		var cleaner Cleaner
-		if got := cleaner.Clean(string(runes[:at])) + cleaner.Clean(string(runes[at:])); got != whole {
-			t.Errorf("cut at %d: %q, not %q", at, got, whole)
-		}
+		assert.Equalf(t, whole, (cleaner.Clean(string(runes[:at])) + cleaner.Clean(string(runes[at:]))), "cut at %d", at)
 	})
 }

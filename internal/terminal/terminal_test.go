@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/client"
 )
@@ -43,30 +45,24 @@ func play(t *testing.T, answers map[string]string) *played {
 func (p *played) says(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
-		if err := p.run(p.t.Context(), line); err != nil {
-			p.t.Fatalf("%s: %v", line, err)
-		}
+		require.NoErrorf(p.t, p.run(p.t.Context(), line), "%s", line)
 	}
 }
 
 // wants is what was shown and, unless there is none of that, what was asked for.
 func (p *played) wants(shown string, asked ...string) {
 	p.t.Helper()
-	if got := p.out.String(); got != shown {
-		p.t.Errorf("%q", got)
-	}
-	if got := strings.Join(p.asked, "\n"); asked != nil && got != strings.Join(asked, "\n") {
-		p.t.Errorf("asked %s", got)
-	}
+	assert.Equal(p.t, shown, p.out.String())
+	got := strings.Join(p.asked, "\n")
+	assert.Truef(p.t, asked == nil || got == strings.Join(asked, "\n"), "asked %s", got)
 }
 
 // tells types lines that are refused.
 func (p *played) tells(refused map[string]string) {
 	p.t.Helper()
 	for line, want := range refused {
-		if err := p.run(p.t.Context(), line); err == nil || !strings.Contains(err.Error(), want) {
-			p.t.Errorf("%s: %v", line, err)
-		}
+		err := p.run(p.t.Context(), line)
+		assert.Truef(p.t, err != nil && strings.Contains(err.Error(), want), "%s: %v", line, err)
 	}
 }
 
@@ -108,23 +104,17 @@ func TestWriteFileIsAllOrNothing(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "export.md")
 	whole := func(out io.Writer) error { _, err := io.WriteString(out, "whole"); return err }
-	if err := WriteFile(path, whole); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, WriteFile(path, whole))
 	broken := errors.New("broke off")
 	err := WriteFile(path, func(out io.Writer) error { return errors.Join(whole(out), broken) })
-	if !errors.Is(err, broken) {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorIsf(t, err, broken, "%v", err)
 	if raw, err := os.ReadFile(path); err != nil || string(raw) != "whole" {
 		t.Errorf("%q, %v", raw, err)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
-	if err := WriteFile(filepath.Join(folder, "no", "folder"), whole); err == nil {
-		t.Error("written where there is no folder")
-	}
+	assert.Error(t, WriteFile(filepath.Join(folder, "no", "folder"), whole), "written where there is no folder")
 }
 
 func TestCommandsTellWhatTheyWant(t *testing.T) {
@@ -174,9 +164,7 @@ func TestTemporaryChatsAreBegun(t *testing.T) {
 			t.Errorf("%s: temporary is %v", line, p.Temporary)
 		}
 	}
-	if !strings.Contains(p.out.String(), "nothing of it is remembered in others") {
-		t.Errorf("%q", p.out.String())
-	}
+	assert.Containsf(t, p.out.String(), "nothing of it is remembered in others", "%q", p.out.String())
 }
 
 func TestTopicsAreListedShownAndNamed(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // httpClient keeps no idle connections, so that nothing of a test outlives it.
@@ -43,9 +45,8 @@ type Answer struct {
 func (a Answer) JSON(t testing.TB) map[string]any {
 	t.Helper()
 	var found map[string]any
-	if err := json.Unmarshal([]byte(a.Text), &found); err != nil {
-		t.Fatalf("%v in %d %q", err, a.Status, a.Text)
-	}
+	err := json.Unmarshal([]byte(a.Text), &found)
+	require.Truef(t, err == nil, "%v in %d %q", err, a.Status, a.Text)
 	return found
 }
 
@@ -164,9 +165,7 @@ func ResumePath(chatID, query string) string { return "/v1/message/" + chatID + 
 func (c Client) Say(chatID, content string) Said {
 	c.T.Helper()
 	found := c.Send(chatID, Body{"content": content}).Rest()
-	if found.End.Name != Completion {
-		c.T.Fatalf("the reply ended with %s %v", found.End.Name, found.End.Data)
-	}
+	require.Truef(c.T, found.End.Name == Completion, "the reply ended with %s %v", found.End.Name, found.End.Data)
 	return found
 }
 

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
@@ -72,9 +74,7 @@ func newDatabase(t testing.TB, from template) Database {
 		// The test's own context is over.
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
-		if err := execute(ctx, admin, "drop database if exists "+database.Name+" with (force)"); err != nil {
-			t.Errorf("testkit: %v", err)
-		}
+		assert.NoError(t, execute(ctx, admin, "drop database if exists "+database.Name+" with (force)"), "testkit")
 	})
 	return database
 }
@@ -231,9 +231,7 @@ func NewServer(t testing.TB) *Server {
 	s.Start()
 	s.options.Port = s.cluster.Port()
 	t.Cleanup(func() {
-		if err := s.cluster.Destroy(); err != nil {
-			t.Errorf("testkit: %v", err)
-		}
+		assert.NoError(t, s.cluster.Destroy(), "testkit")
 	})
 	s.Database = at(s.cluster.DSN(localpg.Superuser, "postgres"), "postgres")
 	check(t, migrate(t.Context(), s.Database))
@@ -267,9 +265,8 @@ func (s *Server) answers() bool {
 func (s *Server) Stop() {
 	s.t.Helper()
 	// A stopped server's folder looks abandoned to other test runs unless it is young.
-	if now := time.Now(); os.Chtimes(s.options.Dir, now, now) != nil {
-		s.t.Fatalf("testkit: %s is gone", s.options.Dir)
-	}
+	now := time.Now()
+	require.NoErrorf(s.t, os.Chtimes(s.options.Dir, now, now), "testkit: %s is gone", s.options.Dir)
 	check(s.t, s.cluster.Stop())
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
 )
 
 // Log stores log lines and is safe for concurrent use. Its zero value is empty.
@@ -56,9 +57,8 @@ func Measured(t testing.TB, metric any) float64 {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metric.(prometheus.Collector))
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 1 {
-		t.Fatalf("testkit: %d metrics, %v", len(families), err)
-	}
+	require.Truef(t, err == nil && len(families) == 1 && len(families[0].GetMetric()) == 1,
+		"testkit: %d metrics, %v", len(families), err)
 	value := families[0].GetMetric()[0]
 	if histogram := value.GetHistogram(); histogram != nil {
 		return float64(histogram.GetSampleCount())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 )
 
@@ -30,9 +32,7 @@ func (m *Model) AwaitRequest(t testing.TB, what string, match func(offline.Reque
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	found, err := m.Await(ctx, match)
-	if err != nil {
-		t.Fatalf("in vain: %s", what)
-	}
+	require.NoErrorf(t, err, "in vain: %s", what)
 	return found
 }
 

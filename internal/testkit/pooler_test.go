@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A pass through the pooler that went past it would prove nothing, and neither would one in session mode. These
@@ -28,9 +30,7 @@ func TestDatabasesAreReachedAsThePassSays(t *testing.T) {
 			t.Errorf("%s: through a pooler %v, and says %v, want %v", name, got, database.Pooled(), pooled)
 		}
 		for _, dsn := range []string{database.Direct(), database.AdminDSN} {
-			if passedOn(t, Connect(t, dsn)) {
-				t.Errorf("%s: %s leads through a pooler", name, dsn)
-			}
+			assert.Falsef(t, passedOn(t, Connect(t, dsn)), "%s: %s leads through a pooler", name, dsn)
 		}
 	}
 }
@@ -53,18 +53,12 @@ func TestPoolerGivesConnectionsToTransactions(t *testing.T) {
 		client, other := Connect(t, dsn), Connect(t, dsn)
 		first := Ask[int](t, client, "select pg_backend_pid()")
 		held, err := other.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Ask[int](t, held, "select pg_backend_pid()"); got != first {
-			t.Errorf("%s: the other client got backend %d, not %d, which nobody uses", name, got, first)
-		}
-		if second := Ask[int](t, client, "select pg_backend_pid()"); second == first {
-			t.Errorf("%s: both clients have backend %d", name, first)
-		}
-		if err := held.Rollback(t.Context()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
+		got := Ask[int](t, held, "select pg_backend_pid()")
+		assert.Truef(t, got == first, "%s: the other client got backend %d, not %d, which nobody uses", name, got, first)
+		assert.Truef(t, Ask[int](t, client, "select pg_backend_pid()") != first,
+			"%s: both clients have backend %d", name, first)
+		assert.NoError(t, held.Rollback(t.Context()))
 	}
 }
 
@@ -78,15 +72,11 @@ func TestPoolerLosesNamedStatements(t *testing.T) {
 			t.Fatal(err)
 		}
 		held, err := other.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = client.Exec(t.Context(), "execute p", pgx.QueryExecModeSimpleProtocol)
 		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "26000" { // invalid_sql_statement_name
 			t.Errorf("%s: a statement that was prepared on another backend: %v", name, err)
 		}
-		if err := held.Rollback(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, held.Rollback(t.Context()))
 	}
 }

@@ -8,15 +8,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // echo is a server that says back whatever it hears.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -47,9 +48,7 @@ func say(t *testing.T, conn net.Conn, line string, back int) (string, error) {
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -58,41 +57,34 @@ func TestProxyBreaksConnections(t *testing.T) {
 	t.Parallel()
 	p := NewProxy(t, echo(t))
 	conn := dial(t, p)
-	if got, err := say(t, conn, "hello", 5); got != "hello" || err != nil {
-		t.Fatalf("%q, %v", got, err)
-	}
+	got, err := say(t, conn, "hello", 5)
+	require.Truef(t, got == "hello" && err == nil, "%q, %v", got, err)
 	p.Break(Faults{Cut: true, After: 3})
-	if got, err := say(t, conn, "hello", 5); got != "hel" || !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("limited: %q, %v", got, err)
-	}
+	got, err = say(t, conn, "hello", 5)
+	assert.Truef(t, got == "hel" && errors.Is(err, io.ErrUnexpectedEOF), "limited: %q, %v", got, err)
 	p.Heal()
 	p.Break(Faults{Abrupt: true, Cut: true, After: 3})
-	if got, err := say(t, dial(t, p), "hello", 5); len(got) > 3 || !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("reset: %q, %v", got, err)
-	}
+	got, err = say(t, dial(t, p), "hello", 5)
+	assert.Truef(t, len(got) <= 3 && errors.Is(err, syscall.ECONNRESET), "reset: %q, %v", got, err)
 	p.Heal()
 	conn = dial(t, p)
 	p.Break(Faults{HalfOpen: true})
 	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-	if got, err := say(t, conn, "hello", 5); got != "" || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("half-open: %q, %v", got, err)
-	}
+	got, err = say(t, conn, "hello", 5)
+	assert.Truef(t, got == "" && errors.Is(err, os.ErrDeadlineExceeded), "half-open: %q, %v", got, err)
 	p.Heal()
 	p.Break(Faults{Slice: 1, Latency: time.Millisecond, Rate: 100})
 	conn = dial(t, p)
-	if got, err := say(t, conn, "hello", 5); got != "hello" || err != nil {
-		t.Errorf("slow: %q, %v", got, err)
-	}
+	got, err = say(t, conn, "hello", 5)
+	assert.Truef(t, got == "hello" && err == nil, "slow: %q, %v", got, err)
 	p.Down()
-	if got, err := say(t, conn, "hello", 5); err == nil {
-		t.Errorf("down: %q", got)
-	}
+	got, err = say(t, conn, "hello", 5)
+	assert.Errorf(t, err, "down: %q", got)
 	if refused, err := net.Dial("tcp", p.Addr()); err == nil {
 		_ = refused.Close()
 		t.Error("down: connected")
 	}
 	p.Up()
-	if got, err := say(t, dial(t, p), "hello", 5); got != "hello" || err != nil {
-		t.Errorf("up again: %q, %v", got, err)
-	}
+	got, err = say(t, dial(t, p), "hello", 5)
+	assert.Truef(t, got == "hello" && err == nil, "up again: %q, %v", got, err)
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
@@ -46,18 +48,15 @@ type Querier = kit.Querier
 func Ask[T any](t testing.TB, in Querier, sql string, args ...any) T {
 	t.Helper()
 	var answer T
-	if err := in.QueryRow(t.Context(), sql, args...).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	require.NoErrorf(t, in.QueryRow(t.Context(), sql, args...).Scan(&answer), "%s", sql)
 	return answer
 }
 
 // Want checks that a query reads this one value.
 func Want[T comparable](t testing.TB, in Querier, want T, sql string, args ...any) {
 	t.Helper()
-	if got := Ask[T](t, in, sql, args...); got != want {
-		t.Errorf("%s: %v, want %v", sql, got, want)
-	}
+	got := Ask[T](t, in, sql, args...)
+	assert.Truef(t, got == want, "%s: %v, want %v", sql, got, want)
 }
 
 // Await waits until a query reads this one value. what names the condition in a failure.
@@ -70,9 +69,7 @@ func Await[T comparable](t testing.TB, in Querier, what string, want T, sql stri
 func Exec(t testing.TB, in kit.Execer, sql string, args ...any) int64 {
 	t.Helper()
 	tag, err := in.Exec(t.Context(), sql, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	require.NoErrorf(t, err, "%s", sql)
 	return tag.RowsAffected()
 }
 

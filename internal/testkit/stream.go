@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
@@ -142,9 +144,7 @@ func (s *Stream) Until(match func(Event) bool) Event {
 	s.t.Helper()
 	for {
 		e, err := s.Next()
-		if err != nil {
-			s.t.Fatalf("the stream ended without the event: %v, after %d events", err, len(s.Events))
-		}
+		require.Truef(s.t, err == nil, "the stream ended without the event: %v, after %d events", err, len(s.Events))
 		if match(e) {
 			return e
 		}
@@ -155,9 +155,9 @@ func (s *Stream) Until(match func(Event) bool) Event {
 func (s *Stream) UntilText(text string) {
 	s.t.Helper()
 	for s.Text != text {
-		if e, err := s.Next(); err != nil || e.Terminal() || !strings.HasPrefix(text, s.Text) {
-			s.t.Fatalf("want %.200q, got %.200q, %s, %v", text, s.Text, e.Name, err)
-		}
+		e, err := s.Next()
+		require.Truef(s.t, err == nil && !e.Terminal() && strings.HasPrefix(text, s.Text),
+			"want %.200q, got %.200q, %s, %v", text, s.Text, e.Name, err)
 	}
 }
 

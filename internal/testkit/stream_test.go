@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // streamOf is a stream of these events, read from a real server.
@@ -30,9 +32,9 @@ func TestStreamIsReadWhole(t *testing.T) {
 	s := streamOf(t, line("0", Started, begin), line("6", Delta, `{"offset": 0, "delta": "Grüße "}`), line("8", Delta, `{"offset": 6, "delta": "👩‍"}`),
 		line("end", Completion, `{"content_length": 8}`))
 	s.UntilText("Grüße ")
-	if got := s.Rest(); got.Text != "Grüße 👩‍" || got.ChatID != "c" || got.MessageID != "m" || got.UserMessageID != "u" || got.End.Name != Completion {
-		t.Errorf("got %+v", got)
-	}
+	got := s.Rest()
+	assert.Truef(t, got.Text == "Grüße 👩‍" && got.ChatID == "c" && got.MessageID == "m" && got.UserMessageID == "u" && got.End.Name == Completion,
+		"got %+v", got)
 }
 
 // What a server must never send is noticed, whatever the test looks for.
@@ -50,11 +52,9 @@ func TestStreamNoticesWhatIsWrong(t *testing.T) {
 		"something after the end":         {start, word, end, end},
 		"no JSON":                         {start, line("4", Delta, `one`), end},
 	} {
-		if _, err := streamOf(t, events...).TryRest(); err == nil || errors.Is(err, ErrCut) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := streamOf(t, events...).TryRest()
+		assert.Truef(t, err != nil && !errors.Is(err, ErrCut), "%s: %v", what, err)
 	}
-	if _, err := streamOf(t, start, word).TryRest(); !errors.Is(err, ErrCut) {
-		t.Errorf("no end: %v", err)
-	}
+	_, err := streamOf(t, start, word).TryRest()
+	assert.ErrorIsf(t, err, ErrCut, "no end: %v", err)
 }

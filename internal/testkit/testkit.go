@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
@@ -161,9 +162,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(Patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
+		require.Falsef(t, time.Now().After(deadline), "in vain: %s", what)
 	}
 }
 
@@ -182,7 +181,5 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 // check ends a test with an error of what it stands on.
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	require.NoError(t, err, "testkit")
 }

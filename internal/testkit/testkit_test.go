@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -17,18 +19,13 @@ func TestDatabasesAreMigratedAndApart(t *testing.T) {
 	if Ask[string](t, inA, "select current_user") != "postgres" || Ask[string](t, Connect(t, a.AdminDSN), "select current_user") != "supabase_admin" {
 		t.Error("the DSNs connect as somebody else")
 	}
-	if !Ask[bool](t, inA, "select to_regclass('public.chats') is not null") {
-		t.Error("there is no table chats")
-	}
-	if _, err := inA.Exec(t.Context(), "create schema mine"); err != nil {
-		t.Fatal(err)
-	}
-	if Ask[bool](t, inB, "select exists (select from pg_namespace where nspname = 'mine')") {
-		t.Error("one test's schema is in another's database")
-	}
-	if Ask[bool](t, inA, "select rolsuper from pg_roles where rolname = current_user") {
-		t.Error("postgres is a superuser, which hides missing grants")
-	}
+	assert.True(t, Ask[bool](t, inA, "select to_regclass('public.chats') is not null"), "there is no table chats")
+	_, err := inA.Exec(t.Context(), "create schema mine")
+	require.NoError(t, err)
+	assert.False(t, Ask[bool](t, inB, "select exists (select from pg_namespace where nspname = 'mine')"),
+		"one test's schema is in another's database")
+	assert.False(t, Ask[bool](t, inA, "select rolsuper from pg_roles where rolname = current_user"),
+		"postgres is a superuser, which hides missing grants")
 }
 
 func TestDatabaseIsDroppedWhoeverIsConnected(t *testing.T) {
@@ -42,20 +39,15 @@ func TestDatabaseIsDroppedWhoeverIsConnected(t *testing.T) {
 		}
 	})
 	admin, err := superuserDSN()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if Ask[bool](t, Connect(t, admin), "select exists (select from pg_database where datname = $1)", name) {
-		t.Errorf("%s is still there", name)
-	}
+	require.NoError(t, err)
+	assert.Falsef(t, Ask[bool](t, Connect(t, admin), "select exists (select from pg_database where datname = $1)", name),
+		"%s is still there", name)
 }
 
 func TestTemplateNobodyFinishedIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	admin, err := superuserDSN()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	interrupted := errors.New("interrupted")
 	broken := template{"broken_", func(context.Context, Database) error { return interrupted }}
 	if _, err := broken.ensure(t.Context(), admin); !errors.Is(err, interrupted) {
@@ -64,16 +56,10 @@ func TestTemplateNobodyFinishedIsMadeAgain(t *testing.T) {
 	calls := 0
 	broken.fill = func(context.Context, Database) error { calls++; return nil }
 	name, err := broken.ensure(t.Context(), admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := broken.ensure(t.Context(), admin); err != nil {
 		t.Fatal(err)
 	}
-	if calls != 1 {
-		t.Errorf("made %d times", calls)
-	}
-	if err := execute(t.Context(), admin, "alter database "+name+" is_template false", "drop database "+name); err != nil {
-		t.Error(err)
-	}
+	assert.Truef(t, calls == 1, "made %d times", calls)
+	assert.NoError(t, execute(t.Context(), admin, "alter database "+name+" is_template false", "drop database "+name))
 }

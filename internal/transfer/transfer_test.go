@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
@@ -22,9 +24,7 @@ func TestReceivedFileHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	seen := int64(0)
 	file, err := receive(t.Context(), dir, iotest.OneByteReader(strings.NewReader("abc")), func(bytes int64) { seen = bytes })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
@@ -39,15 +39,12 @@ func TestWhatBreaksWhileReceivingIsPassedOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cut := errors.New("cut")
-	if _, err := receive(t.Context(), dir, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(cut)), func(int64) {}); !errors.Is(err, cut) {
-		t.Errorf("%v", err)
-	}
-	if _, err := receive(t.Context(), filepath.Join(dir, "missing"), strings.NewReader(""), func(int64) {}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v", left, err)
-	}
+	_, err := receive(t.Context(), dir, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(cut)), func(int64) {})
+	assert.ErrorIsf(t, err, cut, "%v", err)
+	_, err = receive(t.Context(), filepath.Join(dir, "missing"), strings.NewReader(""), func(int64) {})
+	assert.ErrorIsf(t, err, os.ErrNotExist, "%v", err)
+	left, err := os.ReadDir(dir)
+	assert.Truef(t, err == nil && len(left) <= 0, "%v, %v", left, err)
 }
 
 // A changed id would import again what was imported before: these must stay as they are.
@@ -55,9 +52,7 @@ func TestImportedIdsNeverChange(t *testing.T) {
 	t.Parallel()
 	user := auth.Principal{UserID: uuid.MustParse("0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31")}
 	file, err := receive(t.Context(), t.TempDir(), strings.NewReader("abc"), func(int64) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.close()
 	for format, want := range map[bundle.Format][2]string{
 		bundle.FormatLines:   {"e0dea57a-578c-573a-84cc-be6f747579ba", "8c1bdea3-9608-5788-89c3-f196d2ff4b7f"},
@@ -68,18 +63,13 @@ func TestImportedIdsNeverChange(t *testing.T) {
 		work := &importRun{service: &Service{}, user: user, file: file, format: format}
 		plan := work.plan(bundle.Chat{ID: "0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52"})
 		writer := &chatWriter{chatID: plan.ID}
-		if got := [2]string{plan.ID.String(), writer.id(new("line 1")).String()}; got != want {
-			t.Errorf("%s: %v", format, got)
-		}
-		if isBundle := format == bundle.FormatLines || format == bundle.FormatObject; (plan.Original != uuid.Nil) != isBundle {
-			t.Errorf("%s: original %s", format, plan.Original)
-		}
+		assert.Equalf(t, want, [2]string{plan.ID.String(), writer.id(new("line 1")).String()}, "%s", format)
+		assert.Truef(t, (plan.Original != uuid.Nil) == (format == bundle.FormatLines || format == bundle.FormatObject),
+			"%s: original %s", format, plan.Original)
 	}
 }
 
 func TestUnknownExportFormatIsAnError(t *testing.T) {
 	t.Parallel()
-	if err := (&Export{}).Write(t.Context(), io.Discard, "pdf"); err == nil {
-		t.Error("pdf can be written")
-	}
+	assert.Error(t, (&Export{}).Write(t.Context(), io.Discard, "pdf"), "pdf can be written")
 }

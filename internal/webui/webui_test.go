@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
 )
 
 var build = fstest.MapFS{
@@ -73,9 +75,7 @@ func TestThePolicy(t *testing.T) {
 		"https://example.com/supabase":   "'self' https://example.com",
 		"https://user:pass@example.com/": "'self' https://example.com",
 	} {
-		if got := policy(project); got != begin+connect+end {
-			t.Errorf("%q: %s", project, got)
-		}
+		assert.Equalf(t, begin+connect+end, policy(project), "%q", project)
 	}
 }
 
@@ -84,19 +84,16 @@ func TestTheQuestionStaysTiedToWhoAsks(t *testing.T) {
 	t.Parallel()
 	page := handlerOf(build, Settings{})
 	for path, want := range map[string]string{"/app/": "same-origin", "/app/oauth/consent?authorization_id=a": "", "/app/oauth/consent/": ""} {
-		if got := ask(t, page, http.MethodGet, path).Header().Get("Cross-Origin-Opener-Policy"); got != want {
-			t.Errorf("%s: %q", path, got)
-		}
+		assert.Equalf(t, want, ask(t, page, http.MethodGet, path).Header().Get("Cross-Origin-Opener-Policy"), "%s", path)
 	}
 }
 
 func TestWithoutABuild(t *testing.T) {
 	t.Parallel()
 	page := handlerOf(fstest.MapFS{}, Settings{})
-	if got := ask(t, page, http.MethodGet, "/app/"); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "scripts/setup page") {
-		t.Errorf("%d %s", got.Code, got.Body)
-	}
-	if got := ask(t, page, http.MethodGet, "/app/assets/index-abc.js"); got.Code != http.StatusNotFound {
-		t.Errorf("%d %s", got.Code, got.Body)
-	}
+	got := ask(t, page, http.MethodGet, "/app/")
+	assert.Truef(t, got.Code == http.StatusOK && strings.Contains(got.Body.String(), "scripts/setup page"),
+		"%d %s", got.Code, got.Body)
+	got = ask(t, page, http.MethodGet, "/app/assets/index-abc.js")
+	assert.Truef(t, got.Code == http.StatusNotFound, "%d %s", got.Code, got.Body)
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -29,9 +31,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return &bench{t: t, db: db, pool: pool, store: postgres.NewWork(pool)}
 }
@@ -43,9 +43,7 @@ func (b *bench) lease(user uuid.UUID) work.Lease {
 func (b *bench) claim(lease work.Lease) work.Claim {
 	b.t.Helper()
 	claim, _, err := b.store.Claim(b.t.Context(), lease)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return claim
 }
 
@@ -100,12 +98,10 @@ func TestResults(t *testing.T) {
 	} {
 		lease := b.lease(user)
 		result, err := work.Run(t.Context(), b.store, lease, c.last, c.task)
-		if result != c.want || (err != nil) != c.fails || c.task.gaveUp != c.gaveUp {
-			t.Errorf("%s: %s, %v, given up %d times", name, result, err, c.task.gaveUp)
-		}
-		if held := testkit.Ask[bool](t, b.pool, "select exists (select from throughline.work where key = $1)", lease.Key); held != (c.gaveUp > 0) {
-			t.Errorf("%s: a row is left: %v", name, held)
-		}
+		assert.Truef(t, result == c.want && (err != nil) == c.fails && c.task.gaveUp == c.gaveUp,
+			"%s: %s, %v, given up %d times", name, result, err, c.task.gaveUp)
+		assert.Equalf(t, (c.gaveUp > 0), testkit.Ask[bool](t, b.pool, "select exists (select from throughline.work where key = $1)", lease.Key),
+			"%s: a row is left", name)
 	}
 }
 
@@ -119,9 +115,7 @@ func TestAStoppedWorker(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}})
-	if result != work.Paused || err != nil {
-		t.Errorf("%s, %v", result, err)
-	}
+	assert.Truef(t, result == work.Paused && err == nil, "%s, %v", result, err)
 	b.rows(0)
 }
 
@@ -132,14 +126,10 @@ func TestAFrozenWorker(t *testing.T) {
 	user := testkit.NewUser(t, b.db)
 	lease := b.lease(user)
 	lease.Duration = 300 * time.Millisecond
-	if claim := b.claim(lease); claim != work.Taken {
-		t.Fatal(claim)
-	}
+	require.Equal(t, work.Taken, b.claim(lease))
 	other := lease
 	other.Token = uuid.New()
-	if claim := b.claim(other); claim != work.Occupied {
-		t.Errorf("while the first is alive: %s", claim)
-	}
+	assert.Equal(t, work.Occupied, b.claim(other), "while the first is alive")
 	if claim := b.claim(lease); claim != work.Taken { // the answer to the first claim was lost
 		t.Errorf("once more: %s", claim)
 	}
@@ -148,17 +138,13 @@ func TestAFrozenWorker(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}})
-	if result != work.Conflict || err != nil {
-		t.Errorf("%s, %v", result, err)
-	}
+	assert.Truef(t, result == work.Conflict && err == nil, "%s, %v", result, err)
 	testkit.Want(t, b.pool, true, "select lease_until > now() + interval '50 minutes' from throughline.work")
 	if renewed, err := b.store.Renew(t.Context(), lease); err != nil || renewed {
 		t.Errorf("renewed %v, %v", renewed, err)
 	}
 	testkit.Exec(t, b.pool, "update throughline.work set lease_until = now() - interval '1 second'")
-	if claim := b.claim(other); claim != work.Taken {
-		t.Errorf("after its end: %s", claim)
-	}
+	assert.Equal(t, work.Taken, b.claim(other), "after its end")
 }
 
 // What was given up waits: after the first times of Soon, then twice as long each time. It may be tried again when it has
@@ -171,9 +157,8 @@ func TestPutOff(t *testing.T) {
 	for n, want := range []time.Duration{time.Second, time.Minute, 2 * time.Minute, 3 * time.Minute, 3 * time.Minute} {
 		b.claim(lease)
 		times, wait, err := b.store.PutOff(t.Context(), lease, "failed", delay)
-		if err != nil || times != n+1 || wait.Round(time.Second) != want {
-			t.Errorf("%d: %d times, %s, %v", n, times, wait, err)
-		}
+		assert.Truef(t, err == nil && times == n+1 && wait.Round(time.Second) == want,
+			"%d: %d times, %s, %v", n, times, wait, err)
 		if times, _, err := b.store.PutOff(t.Context(), lease, "failed", delay); err != nil || times != 0 {
 			t.Errorf("without the lease: %d times, %v", times, err)
 		}
@@ -183,14 +168,10 @@ func TestPutOff(t *testing.T) {
 		testkit.Exec(t, b.pool, "update throughline.work set retry_at = now()")
 	}
 	b.claim(lease)
-	if err := b.store.Release(t.Context(), lease, false); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.store.Release(t.Context(), lease, false))
 	testkit.Want(t, b.pool, 5, "select failures from throughline.work")
 	b.claim(lease)
-	if err := b.store.Release(t.Context(), lease, true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.store.Release(t.Context(), lease, true))
 	b.rows(0)
 }
 
@@ -226,30 +207,22 @@ func TestTurnsOfUsers(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if claim := b.claim(lease(other)); len(taken) != 2 || claim != work.Taken {
-		t.Fatalf("%d of the user's are taken, and another's is %s", len(taken), claim)
-	}
+	claim := b.claim(lease(other))
+	require.Truef(t, len(taken) == 2 && claim == work.Taken,
+		"%d of the user's are taken, and another's is %s", len(taken), claim)
 	first := testkit.Ask[int64](t, b.pool, "select waiting_job from throughline.work where waiting_since is not null order by waiting_since limit 1")
 	woken := func() string {
 		return testkit.Ask[string](t, b.pool, "select coalesce(string_agg(id::text, ',' order by id), '') from river.river_job where state = 'available'")
 	}
-	if got := woken(); got != "" {
-		t.Fatalf("woken too early: %s", got)
-	}
-	if err := b.store.Release(t.Context(), taken[0], true); err != nil {
-		t.Fatal(err)
-	}
-	if got := woken(); got != fmt.Sprint(first) {
-		t.Errorf("woken: %s, not %d", got, first)
-	}
+	require.Equal(t, "", woken(), "woken too early")
+	require.NoError(t, b.store.Release(t.Context(), taken[0], true))
+	got := woken()
+	assert.Truef(t, got == fmt.Sprint(first), "woken: %s, not %d", got, first)
 	for _, lease := range leases {
-		if lease.JobID == first && b.claim(lease) != work.Taken {
-			t.Error("the one that was woken has no place")
-		}
+		assert.True(t, lease.JobID != first || b.claim(lease) == work.Taken, "the one that was woken has no place")
 	}
-	if _, _, err := b.store.PutOff(t.Context(), taken[1], "failed", work.Delay{First: time.Hour, Longest: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := b.store.PutOff(t.Context(), taken[1], "failed", work.Delay{First: time.Hour, Longest: time.Hour})
+	require.NoError(t, err)
 	testkit.Want(t, b.pool, 2, "select count(*) from river.river_job where state = 'available'") // what fails keeps no place
 }
 
@@ -269,17 +242,12 @@ func TestAJobThatIsAboutToWaitIsWoken(t *testing.T) {
 	if again.JobID++; b.claim(again) != work.Gone {
 		t.Error("a second job waits for the same")
 	}
-	if err := b.store.Release(t.Context(), first, true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.store.Release(t.Context(), first, true))
 	testkit.Exec(t, b.pool, "update river.river_job set state = 'scheduled', scheduled_at = now() + interval '1 minute'")
-	if _, _, err := postgres.NewWork(b.pool).ReviveDead(t.Context(), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := postgres.NewWork(b.pool).ReviveDead(t.Context(), time.Minute)
+	require.NoError(t, err)
 	testkit.Want(t, b.pool, "available", "select state::text from river.river_job")
-	if claim := b.claim(second); claim != work.Taken {
-		t.Error(claim)
-	}
+	assert.Equal(t, work.Taken, b.claim(second))
 }
 
 // Two workers at one item: one works, and what it did is done once.
@@ -300,16 +268,12 @@ func TestTwoWorkers(t *testing.T) {
 				done.Add(1)
 				return b.store.Release(ctx, mine, true)
 			}})
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			results <- result
 		})
 	}
 	for range 7 {
-		if result := testkit.Receive(t, "the others end", results); result != work.Busy {
-			t.Error(result)
-		}
+		assert.Equal(t, work.Busy, testkit.Receive(t, "the others end", results))
 	}
 	close(gate)
 	all.Wait()
@@ -330,14 +294,10 @@ func TestWorkGoesWithItsChatAndUser(t *testing.T) {
 		{Kind: work.Fold, Key: chat, ChatID: chat, Token: uuid.New(), Duration: time.Minute},
 		{Kind: work.Graph, Key: user, UserID: user, Token: uuid.New(), Duration: time.Minute},
 	} {
-		if claim := b.claim(lease); claim != work.Taken {
-			t.Error(claim)
-		}
+		assert.Equal(t, work.Taken, b.claim(lease))
 	}
 	gone := work.Lease{Kind: work.Fold, Key: uuid.New(), ChatID: uuid.New(), Token: uuid.New(), Duration: time.Minute}
-	if claim := b.claim(gone); claim != work.Gone {
-		t.Errorf("a chat that is not there: %s", claim)
-	}
+	assert.Equal(t, work.Gone, b.claim(gone), "a chat that is not there")
 	b.rows(2)
 	testkit.Exec(t, b.pool, "delete from auth.users where id = $1", user)
 	b.rows(0)

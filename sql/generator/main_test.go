@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // write runs the generator as sqlc does, and returns what it writes of the queries of one file.
@@ -13,17 +16,13 @@ func write(t *testing.T, queries string) (string, error) {
 	options := `{"types": {"uuid": ["github.com/google/uuid.UUID", "github.com/google/uuid.NullUUID"], "text": ["string"],
 		"throughline.embedding": ["string"]}, "packages": ["example.org/history"]}`
 	encoded, err := json.Marshal([]byte(options))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out bytes.Buffer
 	if err := run(strings.NewReader(`{"plugin_options": `+string(encoded)+`, "queries": [`+queries+`]}`), &out); err != nil {
 		return "", err
 	}
 	var answer struct{ Files []file }
-	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &answer))
 	for _, f := range answer.Files {
 		if f.Name == "chats.sql.go" {
 			return string(f.Contents), nil
@@ -86,9 +85,8 @@ func TestWhatIsWrittenOfAQuery(t *testing.T) {
 		},
 	} {
 		got, err := write(t, c.query)
-		if err != nil || !strings.Contains(strings.ReplaceAll(got, "\n\n", "\n"), c.want) {
-			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, c.want)
-		}
+		assert.Truef(t, err == nil && strings.Contains(strings.ReplaceAll(got, "\n\n", "\n"), c.want),
+			"%s: %v\n%s\nwant\n%s", name, err, got, c.want)
 	}
 }
 
@@ -100,8 +98,7 @@ func TestWhatIsNotKnown(t *testing.T) {
 		"sqlc.yaml has no package for rows of type bundle.Chat": oneQuery("A", ":one", `" row: bundle.Chat"`, "", id),
 		"its text has a backtick":                               strings.Replace(oneQuery("A", ":one", "", "", id), "select 1", "`", 1),
 	} {
-		if _, err := write(t, query); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		_, err := write(t, query)
+		assert.Truef(t, err != nil && strings.Contains(err.Error(), want), "%v, want %s", err, want)
 	}
 }

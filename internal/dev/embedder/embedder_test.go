@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -52,9 +54,7 @@ var silent = slog.New(slog.DiscardHandler)
 func start(t *testing.T) *embedder.Embedder {
 	t.Helper()
 	e, err := embedder.Start(t.Context(), root, silent)
-	if err != nil {
-		t.Fatalf("%v (scripts/setup run)", err)
-	}
+	require.Truef(t, err == nil, "%v (scripts/setup run)", err)
 	t.Cleanup(e.Close)
 	return e
 }
@@ -95,19 +95,14 @@ type answer struct {
 func vectors(t *testing.T, e *embedder.Embedder, parameters string, texts ...string) answer {
 	t.Helper()
 	input, err := json.Marshal(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body := fmt.Sprintf(`{"model":%q,"input":%s%s}`, embedder.Model, input, parameters)
 	status, raw, err := send(t.Context(), e, http.MethodPost, "/embeddings", body)
 	var got answer
-	if err != nil || status != http.StatusOK || json.Unmarshal(raw, &got) != nil || len(got.Data) != len(texts) {
-		t.Fatalf("%d, %v: %s", status, err, raw)
-	}
+	require.Truef(t, err == nil && status == http.StatusOK && json.Unmarshal(raw, &got) == nil && len(got.Data) == len(texts),
+		"%d, %v: %s", status, err, raw)
 	for n, item := range got.Data {
-		if item.Index != n || item.Object != "embedding" {
-			t.Errorf("item %d: %+v", n, item)
-		}
+		assert.Truef(t, item.Index == n && item.Object == "embedding", "item %d: %+v", n, item)
 	}
 	return got
 }
@@ -117,9 +112,7 @@ func numbers(t *testing.T, got answer) [][]float32 {
 	t.Helper()
 	all := make([][]float32, len(got.Data))
 	for n, item := range got.Data {
-		if err := json.Unmarshal(item.Embedding, &all[n]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(item.Embedding, &all[n]))
 	}
 	return all
 }
@@ -136,52 +129,45 @@ func TestVectorsKnowMeaning(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	got := vectors(t, e, "", "my dentist", "a molar hurts", "volcano")
-	if got.Model != embedder.Model || got.Usage.Prompt < 3 || got.Usage.Total != got.Usage.Prompt {
-		t.Errorf("%+v", got)
-	}
+	assert.Truef(t, got.Model == embedder.Model && got.Usage.Prompt >= 3 && got.Usage.Total == got.Usage.Prompt, "%+v", got)
 	all := numbers(t, got)
 	for n, vector := range all {
-		if length := dot(vector, vector); len(vector) != 512 || math.Abs(length-1) > 1e-5 {
-			t.Errorf("vector %d has %d numbers and the length %f", n, len(vector), length)
-		}
+		length := dot(vector, vector)
+		assert.Truef(t, len(vector) == 512 && math.Abs(length-1) <= 1e-5,
+			"vector %d has %d numbers and the length %f", n, len(vector), length)
 	}
-	if near, far := dot(all[0], all[1]), dot(all[0], all[2]); near < far+0.2 {
-		t.Errorf("a dentist is as near to a molar (%.2f) as to a volcano (%.2f)", near, far)
-	}
+	near, far := dot(all[0], all[1]), dot(all[0], all[2])
+	assert.Truef(t, near >= far+0.2, "a dentist is as near to a molar (%.2f) as to a volcano (%.2f)", near, far)
 	alone := numbers(t, vectors(t, e, "", "a molar hurts"))[0]
-	if same := dot(all[1], alone); math.Abs(same-1) > 1e-5 {
-		t.Errorf("alone a text has another vector: %f", same)
-	}
+	same := dot(all[1], alone)
+	assert.Truef(t, math.Abs(same-1) <= 1e-5, "alone a text has another vector: %f", same)
 }
 
 func TestVectorsAsBase64AndShorter(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	want := numbers(t, vectors(t, e, `,"dimensions":64,"encoding_format":"float"`, "two words"))[0]
-	if length := dot(want, want); len(want) != 64 || math.Abs(length-1) > 1e-5 {
-		t.Errorf("%d numbers of the length %f", len(want), length)
-	}
+	length := dot(want, want)
+	assert.Truef(t, len(want) == 64 && math.Abs(length-1) <= 1e-5, "%d numbers of the length %f", len(want), length)
 	var encoded string
-	if err := json.Unmarshal(vectors(t, e, `,"dimensions":64,"encoding_format":"base64"`, "two words").Data[0].Embedding, &encoded); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t,
+		json.Unmarshal(vectors(t, e, `,"dimensions":64,"encoding_format":"base64"`, "two words").Data[0].Embedding, &encoded))
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	got := make([]float32, 64)
 	if err == nil {
 		err = binary.Read(bytes.NewReader(raw), binary.LittleEndian, got)
 	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
-	}
+	diff := cmp.Diff(want, got)
+	assert.Truef(t, err == nil && diff == "", "%v %s", err, diff)
 }
 
 // Scripts that the model does not know, nothing but spaces, and more than it reads have a vector, too.
 func TestVectorsOfAnyText(t *testing.T) {
 	t.Parallel()
 	for n, vector := range numbers(t, vectors(t, start(t), "", " ", "\x00", "今日は", "👍🏽", strings.Repeat("x", 100_000))) {
-		if length := dot(vector, vector); len(vector) != 512 || math.Abs(length-1) > 1e-5 {
-			t.Errorf("vector %d has %d numbers and the length %f", n, len(vector), length)
-		}
+		length := dot(vector, vector)
+		assert.Truef(t, len(vector) == 512 && math.Abs(length-1) <= 1e-5,
+			"vector %d has %d numbers and the length %f", n, len(vector), length)
 	}
 }
 
@@ -249,9 +235,8 @@ func TestCloseEndsIt(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	e.Close()
-	if _, _, err := send(t.Context(), e, http.MethodGet, "/models", ""); err == nil {
-		t.Error("it still runs after Close")
-	}
+	_, _, err := send(t.Context(), e, http.MethodGet, "/models", "")
+	assert.Error(t, err, "it still runs after Close")
 }
 
 func TestEmbedderEndsWithItsParent(t *testing.T) {
@@ -262,13 +247,10 @@ func TestEmbedderEndsWithItsParent(t *testing.T) {
 	if err == nil {
 		err = owner.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address, err := bufio.NewReader(out).ReadString('\n')
-	if killErr := owner.Process.Kill(); err != nil || killErr != nil {
-		t.Fatalf("%q, %v, %v", address, err, killErr)
-	}
+	killErr := owner.Process.Kill()
+	require.Truef(t, err == nil && killErr == nil, "%q, %v, %v", address, err, killErr)
 	_ = owner.Wait() // it was killed
 	testkit.Eventually(t, "nobody answers", func() bool {
 		response, err := client.Get(strings.TrimSpace(address) + "/models") //nolint:noctx // a test's own server
@@ -284,13 +266,11 @@ func TestMissingPackagesOrNode(t *testing.T) {
 		t.Errorf("without packages: %v", err)
 	}
 	broken := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(broken, ".local", "embedder", "node_modules", "@energetic-ai", "model-embeddings-en"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t,
+		os.MkdirAll(filepath.Join(broken, ".local", "embedder", "node_modules", "@energetic-ai", "model-embeddings-en"), 0o700))
 	_, err := embedder.Start(t.Context(), broken, silent)
-	if err == nil || errors.Is(err, embedder.ErrNotInstalled) || !strings.Contains(err.Error(), "@energetic-ai/embeddings") {
-		t.Errorf("with half of the packages: %v", err)
-	}
+	assert.Truef(t, err != nil && !errors.Is(err, embedder.ErrNotInstalled) && strings.Contains(err.Error(), "@energetic-ai/embeddings"),
+		"with half of the packages: %v", err)
 	t.Setenv("PATH", t.TempDir())
 	if _, err := embedder.Start(t.Context(), root, silent); !errors.Is(err, embedder.ErrNotInstalled) {
 		t.Errorf("without Node.js: %v", err)
@@ -301,9 +281,8 @@ func TestStartEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := embedder.Start(ctx, root, silent); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, err := embedder.Start(ctx, root, silent)
+	assert.ErrorIsf(t, err, context.Canceled, "%v", err)
 }
 
 // unmeasured is a store without scales.
@@ -324,9 +303,7 @@ func TestItsScaleIsThatOfEnglish(t *testing.T) {
 	client := llm.NewEmbedder(llm.Settings{BaseURL: start(t).BaseURL(), APIKey: "none"}, embedder.Model)
 	t.Cleanup(client.Close)
 	scale, err := recall.NewScales(&unmeasured{}, client).Measured(t.Context())
-	if err != nil || scale.Languages != "en" {
-		t.Fatalf("%+v, %v", scale, err)
-	}
+	require.Truef(t, err == nil && scale.Languages == "en", "%+v, %v", scale, err)
 	for _, c := range []struct {
 		question, text string
 		near           bool
@@ -337,15 +314,12 @@ func TestItsScaleIsThatOfEnglish(t *testing.T) {
 		{"Which string instrument do I play?", "The user has a dog named Bruno.", false},
 	} {
 		vectors, err := client.Embed(t.Context(), recall.For{}, []string{c.question, c.text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cosine := 0.
 		for n := range vectors[0] {
 			cosine += float64(vectors[0][n]) * float64(vectors[1][n])
 		}
-		if got := recall.Similarity(cosine, scale); (got >= .7) != c.near {
-			t.Errorf("%q and %q: %.2f", c.question, c.text, got)
-		}
+		got := recall.Similarity(cosine, scale)
+		assert.Equalf(t, c.near, (got >= .7), "%q and %q: %.2f", c.question, c.text, got)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // fakePostgres makes programs that only know their version, and for a version of pgvector its control file.
@@ -21,12 +24,8 @@ func fakePostgres(t *testing.T, version, vector string) (binDir string) {
 	}
 	for name, text := range files {
 		path := filepath.Join(home, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
 	}
 	return filepath.Join(home, "bin")
 }
@@ -48,12 +47,9 @@ func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 	} {
 		t.Setenv("THROUGHLINE_PG_BIN", c.dir)
 		got, err := FindBinaries(c.major)
-		if c.wrong == "" && (err != nil || got != c.dir) {
-			t.Errorf("got %q, %v", got, err)
-		}
-		if c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong) || !strings.Contains(err.Error(), "THROUGHLINE_PG_BIN")) {
-			t.Errorf("got %v, want %q", err, c.wrong)
-		}
+		assert.Truef(t, c.wrong != "" || (err == nil && got == c.dir), "got %q, %v", got, err)
+		assert.Truef(t, c.wrong == "" || (err != nil && strings.Contains(err.Error(), c.wrong) && strings.Contains(err.Error(), "THROUGHLINE_PG_BIN")),
+			"got %v, want %q", err, c.wrong)
 	}
 }
 
@@ -63,15 +59,11 @@ func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 func TestOneWithPgvectorIsPreferred(t *testing.T) {
 	path := os.Getenv("PATH")
 	usual, err := FindBinaries(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for vector, first := range map[string]bool{"": false, "0.6.2": false, "0.7.0": true, "0.10.1": true} {
 		fake := fakePostgres(t, "99.1", vector)
 		links := t.TempDir()
-		if err := os.Symlink(filepath.Join(fake, "postgres"), filepath.Join(links, "postgres")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(filepath.Join(fake, "postgres"), filepath.Join(links, "postgres")))
 		t.Setenv("PATH", links+":"+path)
 		want := usual
 		if first {
@@ -89,12 +81,8 @@ func TestOneWithPgvectorIsPreferred(t *testing.T) {
 func TestMissingBinariesAreOneClearSentence(t *testing.T) {
 	t.Parallel()
 	_, err := FindBinaries(98)
-	if err == nil || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("got %v", err)
-	}
+	require.Truef(t, err != nil && !strings.Contains(err.Error(), "\n"), "got %v", err)
 	for _, word := range []string{"no Postgres 98", "apt-get install postgresql", "scripts/setup"} {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q lacks %q", err, word)
-		}
+		assert.Containsf(t, err.Error(), word, "%q lacks %q", err, word)
 	}
 }

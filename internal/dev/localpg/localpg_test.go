@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/arcoscribe/throughline/supabase"
@@ -63,12 +65,8 @@ func eachMajor(t *testing.T, test func(t *testing.T, binDir string)) {
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "localpg-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -79,13 +77,9 @@ func start(t *testing.T, options Options) *Cluster {
 		options.Settings = fast
 	}
 	cluster, err := Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, cluster.Stop())
 	})
 	return cluster
 }
@@ -93,14 +87,10 @@ func start(t *testing.T, options Options) *Cluster {
 func query(t *testing.T, dsn, sql string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	var answer string
-	if err := conn.QueryRow(t.Context(), sql).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	require.NoErrorf(t, conn.QueryRow(t.Context(), sql).Scan(&answer), "%s", sql)
 	return answer
 }
 
@@ -118,23 +108,15 @@ func TestDataOutlivesStopAndStart(t *testing.T) {
 		dir := filepath.Join(folder(t), "deep", "postgres")
 		first := start(t, Options{Dir: dir, BinDir: binDir})
 		dsn := first.DSN(Superuser, "postgres")
-		if got := query(t, dsn, "select current_setting('fsync') || current_setting('TimeZone') || lower('ÄÉ')"); got != "offUTCäé" {
-			t.Errorf("settings, time zone, letters: %q", got)
-		}
-		if err := Bootstrap(t.Context(), dsn, "create table kept (id int)"); err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		if answers(first.Port()) {
-			t.Error("the server answers after Stop")
-		}
+		assert.Equal(t, "offUTCäé", query(t, dsn, "select current_setting('fsync') || current_setting('TimeZone') || lower('ÄÉ')"),
+			"settings, time zone, letters")
+		require.NoError(t, Bootstrap(t.Context(), dsn, "create table kept (id int)"))
+		require.NoError(t, first.Stop())
+		assert.False(t, answers(first.Port()), "the server answers after Stop")
 		// Without BinDir the version that made the data is found again, whatever else is installed.
 		second := start(t, Options{Dir: dir})
-		if got := query(t, second.DSN(Superuser, "postgres"), "select to_regclass('kept')::text"); got != "kept" {
-			t.Errorf("the table is %q after a restart", got)
-		}
+		got := query(t, second.DSN(Superuser, "postgres"), "select to_regclass('kept')::text")
+		assert.Truef(t, got == "kept", "the table is %q after a restart", got)
 	})
 }
 
@@ -143,13 +125,9 @@ func TestContextBoundsTheStartAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := folder(t)
 	cluster, err := Start(ctx, Options{Dir: dir, Settings: fast})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cancel()
-	if !answers(cluster.Port()) {
-		t.Error("the server went with the context of its start")
-	}
+	assert.True(t, answers(cluster.Port()), "the server went with the context of its start")
 	if err := errors.Join(cluster.Stop(), cluster.Stop()); err != nil || answers(cluster.Port()) {
 		t.Errorf("after Stop: %v, answers: %v", err, answers(cluster.Port()))
 	}
@@ -165,18 +143,15 @@ func TestOneOwner(t *testing.T) {
 	dir := folder(t)
 	owner := start(t, Options{Dir: dir})
 	second, err := Start(t.Context(), Options{Dir: dir, Settings: fast})
-	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), dir) {
-		t.Fatalf("a second owner: %v, %v", second, err)
-	}
+	require.Truef(t, errors.Is(err, ErrInUse) && strings.Contains(err.Error(), dir), "a second owner: %v, %v", second, err)
 	if err := RemoveAbandoned(t.Context(), dir); !errors.Is(err, ErrInUse) || !answers(owner.Port()) {
 		t.Fatalf("removed while it has an owner: %v, answers: %v", err, answers(owner.Port()))
 	}
 	// What is left when an owner dies where the kernel does not tell its children: a server, no lock.
 	release(owner.lock)
 	heir := start(t, Options{Dir: dir})
-	if !owner.ended(time.Minute) || !answers(heir.Port()) {
-		t.Error("the next owner did not replace the server that was left")
-	}
+	assert.True(t, owner.ended(time.Minute) && answers(heir.Port()),
+		"the next owner did not replace the server that was left")
 	release(heir.lock)
 	if err := RemoveAbandoned(t.Context(), dir); err != nil || answers(heir.Port()) {
 		t.Errorf("removed without an owner: %v, answers: %v", err, answers(heir.Port()))
@@ -193,12 +168,8 @@ func TestKilledOwnerLeavesAFolderThatStartsAgain(t *testing.T) {
 	owner.Env = append(os.Environ(), ownerEnv+"="+dir)
 	owner.Stderr = os.Stderr
 	out, err := owner.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := owner.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, owner.Start())
 	var port int
 	if _, err := fmt.Fscan(out, &port); err != nil || !answers(port) {
 		t.Fatalf("the owner's server: %v", err)
@@ -206,9 +177,7 @@ func TestKilledOwnerLeavesAFolderThatStartsAgain(t *testing.T) {
 	_ = owner.Process.Kill()
 	_ = owner.Wait()
 	next := start(t, Options{Dir: dir})
-	if got := query(t, next.DSN(Superuser, "postgres"), "select 'up'"); got != "up" {
-		t.Error(got)
-	}
+	assert.Equal(t, "up", query(t, next.DSN(Superuser, "postgres"), "select 'up'"))
 }
 
 // Neither the end of a server nor the pid file of one, which names another program by now, is in the way of the next.
@@ -216,40 +185,31 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	first := start(t, Options{Dir: dir})
-	if err := first.process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.process.Kill())
 	<-first.gone
-	if err := first.Stop(); err != nil {
-		t.Fatalf("Stop of a dead server: %v", err)
-	}
+	require.NoError(t, first.Stop(), "Stop of a dead server")
 	stranger := fmt.Sprintf("%d\n%s/data\n1\n1\n\n127.0.0.1\n1 1\nready\n", os.Getppid(), dir)
-	if err := os.WriteFile(filepath.Join(dir, "data", "postmaster.pid"), []byte(stranger), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "data", "postmaster.pid"), []byte(stranger), 0o600))
 	start(t, Options{Dir: dir})
 }
 
 func TestAnotherPortWhereOneIsTaken(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	taken := listener.Addr().(*net.TCPAddr).Port
 	cluster := start(t, Options{Dir: folder(t), Port: taken})
-	if got := query(t, cluster.DSN(Superuser, "postgres"), "select current_setting('port')"); got == strconv.Itoa(taken) || got != strconv.Itoa(cluster.Port()) {
-		t.Errorf("the server is on port %s, and %d was taken", got, taken)
-	}
+	got := query(t, cluster.DSN(Superuser, "postgres"), "select current_setting('port')")
+	assert.Truef(t, got != strconv.Itoa(taken) && got == strconv.Itoa(cluster.Port()),
+		"the server is on port %s, and %d was taken", got, taken)
 }
 
 func TestBadSettingSaysWhatTheServerSaid(t *testing.T) {
 	t.Parallel()
 	_, err := Start(t.Context(), Options{Dir: folder(t), Settings: map[string]string{"fsync": "off", "no_such_setting": "1"}})
-	if err == nil || !strings.Contains(err.Error(), "no_such_setting") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v", err)
-	}
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "no_such_setting") && !strings.Contains(err.Error(), "\n"),
+		"got %v", err)
 }
 
 // A folder that the server's user cannot enter, such as a clone in root's home, has its data elsewhere, for as long as
@@ -261,42 +221,27 @@ func TestClosedFolderKeepsItsDataElsewhere(t *testing.T) {
 	}
 	closed := filepath.Join(folder(t), "home")
 	dir := filepath.Join(closed, "clone", ".local", "postgres")
-	if err := os.Mkdir(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(closed, 0o700))
 	var cluster *Cluster
 	for _, want := range []string{"none", "kept", "none"} {
 		cluster = start(t, Options{Dir: dir})
 		dsn := cluster.DSN(Superuser, "postgres")
-		if got := query(t, dsn, "select coalesce(to_regclass('kept')::text, 'none')"); got != want {
-			t.Errorf("the table is %q, want %q", got, want)
-		}
-		if got := query(t, dsn, "show data_directory"); got != linkedData(dir) {
-			t.Errorf("the data is in %s", got)
-		}
-		if err := Bootstrap(t.Context(), dsn, "create table if not exists kept (id int)"); err != nil {
-			t.Fatal(err)
-		}
-		if err := cluster.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		assert.Equal(t, want, query(t, dsn, "select coalesce(to_regclass('kept')::text, 'none')"), "the table")
+		assert.Equal(t, linkedData(dir), query(t, dsn, "show data_directory"), "the data is in")
+		require.NoError(t, Bootstrap(t.Context(), dsn, "create table if not exists kept (id int)"))
+		require.NoError(t, cluster.Stop())
 		if want == "kept" {
 			_ = os.RemoveAll(dir) // a new folder of the same name does not have the old one's data
 		}
 	}
 	copied := folder(t)
-	if err := os.Symlink(linkedData(dir), filepath.Join(copied, "data")); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := place(copied, &syscall.Credential{}); err != nil || got != filepath.Join(copied, "data") {
-		t.Errorf("the link of a copied folder is followed: %q, %v", got, err)
-	}
-	if err := cluster.Destroy(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(linkedData(dir)); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("the data is still there")
-	}
+	require.NoError(t, os.Symlink(linkedData(dir), filepath.Join(copied, "data")))
+	got, err := place(copied, &syscall.Credential{})
+	assert.Truef(t, err == nil && got == filepath.Join(copied, "data"),
+		"the link of a copied folder is followed: %q, %v", got, err)
+	require.NoError(t, cluster.Destroy())
+	_, err = os.Stat(linkedData(dir))
+	assert.ErrorIs(t, err, fs.ErrNotExist, "the data is still there")
 }
 
 func TestBootstrapRunsTwiceAndAtOnce(t *testing.T) {
@@ -308,22 +253,16 @@ func TestBootstrapRunsTwiceAndAtOnce(t *testing.T) {
 		for range cap(done) {
 			go func() { done <- Bootstrap(t.Context(), dsn, supabase.BootstrapSQL) }()
 		}
-		if err := errors.Join(<-done, <-done, Bootstrap(t.Context(), dsn, supabase.BootstrapSQL)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(<-done, <-done, Bootstrap(t.Context(), dsn, supabase.BootstrapSQL)))
 		asPostgres := cluster.DSN("postgres", "postgres")
 		claims := `select set_config('request.jwt.claims', '{"sub":"00000000-0000-0000-0000-000000000007"}', false)`
-		if got := query(t, asPostgres, "with c as materialized ("+claims+") select auth.uid()::text from c"); !strings.HasSuffix(got, "7") {
-			t.Errorf("auth.uid() is %q", got)
-		}
-		if got := query(t, asPostgres, "select rolsuper::text from pg_roles where rolname = current_user"); got != "false" {
-			t.Error("postgres is a superuser")
-		}
-		if err := Bootstrap(t.Context(), dsn, "create table half (id int); select 1/0"); err == nil {
-			t.Error("a failing script is no error")
-		}
-		if got := query(t, dsn, "select coalesce(to_regclass('half')::text, 'none')"); got != "none" {
-			t.Error("a failing script left something behind")
-		}
+		got := query(t, asPostgres, "with c as materialized ("+claims+") select auth.uid()::text from c")
+		assert.Truef(t, strings.HasSuffix(got, "7"), "auth.uid() is %q", got)
+		assert.Equal(t, "false", query(t, asPostgres, "select rolsuper::text from pg_roles where rolname = current_user"),
+			"postgres is a superuser")
+		assert.Error(t, Bootstrap(t.Context(), dsn, "create table half (id int); select 1/0"),
+			"a failing script is no error")
+		assert.Equal(t, "none", query(t, dsn, "select coalesce(to_regclass('half')::text, 'none')"),
+			"a failing script left something behind")
 	})
 }

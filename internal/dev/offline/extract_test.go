@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/longterm"
@@ -25,9 +27,7 @@ func extractionText(recent string, messages ...string) string {
 func extracted(t *testing.T, text string) []Fact {
 	t.Helper()
 	facts, ok := extract(&Request{Kind: KindExtract, Text: text})["facts"].([]Fact)
-	if !ok {
-		t.Fatal("no list of facts")
-	}
+	require.True(t, ok, "no list of facts")
 	return facts
 }
 
@@ -95,16 +95,14 @@ func TestWhatPeopleSayOfThemselvesBecomesFacts(t *testing.T) {
 		var lines []string
 		for _, f := range extracted(t, extractionText("", "U1 [2026-03-14 Sat]: "+said)) {
 			lines = append(lines, short(f))
-			if !strings.Contains(said, f.Quote) || f.Horizon != "lasting" || !slices.Equal(f.Evidence, []string{"U1"}) {
-				t.Errorf("%s: %+v", said, f)
-			}
-			if c, ok := claimIn(f.Fact); !ok || c.of != f.of.of || c.ended != f.of.ended || c.thing != f.of.thing {
-				t.Errorf("%s: %q is not read again: %+v", said, f.Fact, c)
-			}
+			assert.Truef(t, strings.Contains(said, f.Quote) && f.Horizon == "lasting" && slices.Equal(f.Evidence, []string{"U1"}),
+				"%s: %+v", said, f)
+			c, ok := claimIn(f.Fact)
+			assert.Truef(t, ok && c.of == f.of.of && c.ended == f.of.ended && c.thing == f.of.thing,
+				"%s: %q is not read again: %+v", said, f.Fact, c)
 		}
-		if got := strings.Join(lines, " / "); got != want {
-			t.Errorf("%s\n got %s\nwant %s", said, got, want)
-		}
+		got := strings.Join(lines, " / ")
+		assert.Truef(t, got == want, "%s\n got %s\nwant %s", said, got, want)
 	}
 }
 
@@ -123,13 +121,10 @@ func TestFactsPassTheGate(t *testing.T) {
 			continue
 		}
 		verdict := longterm.Gate(in, facts)
-		if len(verdict.Dropped) > 0 || len(verdict.Candidates) != strings.Count(want, " / ")+1 {
-			t.Errorf("%s: dropped %v of %v", said, verdict.Dropped, facts)
-		}
+		assert.Truef(t, len(verdict.Dropped) <= 0 && len(verdict.Candidates) == strings.Count(want, " / ")+1,
+			"%s: dropped %v of %v", said, verdict.Dropped, facts)
 		for _, c := range verdict.Candidates {
-			if c.Inbox || len(c.Evidence) != 1 {
-				t.Errorf("%s: %+v", said, c)
-			}
+			assert.Truef(t, !c.Inbox && len(c.Evidence) == 1, "%s: %+v", said, c)
 		}
 	}
 }
@@ -154,9 +149,8 @@ func TestWhatSaysNothingOfTheUserIsNoFact(t *testing.T) {
 		strings.Repeat("I like "+strings.Repeat("very ", 40)+"long things. ", 3),
 	} {
 		text := extractionText("U1 [2026-03-13 Fri]: I play the cello.", "U1 [2026-03-14 Sat]: "+said, "A1: I am allergic to walnuts.")
-		if got := extracted(t, text); len(got) != 0 {
-			t.Errorf("%.60s: %+v", said, got)
-		}
+		got := extracted(t, text)
+		assert.Equalf(t, 0, len(got), "%.60s: %+v", said, got)
 	}
 }
 
@@ -166,9 +160,7 @@ func TestEntitiesOfMemoriesAreNamed(t *testing.T) {
 	want := `{"entities":[{"name":"Porto","type":"place","memory":"M1"},{"name":"light","type":"concept","memory":"M2"}],` +
 		`"relationships":[{"source":"User","relationship":"lives_in","target":"Porto","memory":"M1"},` +
 		`{"source":"User","relationship":"likes","target":"light","memory":"M2"}]}`
-	if got != want {
-		t.Error(got)
-	}
+	assert.Equal(t, want, got)
 }
 
 // compared are candidates, a memory of each, and what that means for it.
@@ -218,9 +210,8 @@ func TestDecisionsPassTheRules(t *testing.T) {
 			}
 			decided = longterm.Validate(question, answers)
 		}
-		if len(decided) != 1 || string(decided[0].Action) != c.want {
-			t.Errorf("%s / %s: %+v, want %s", c.candidate, c.memory, decided, c.want)
-		}
+		assert.Truef(t, len(decided) == 1 && string(decided[0].Action) == c.want,
+			"%s / %s: %+v, want %s", c.candidate, c.memory, decided, c.want)
 	}
 }
 
@@ -230,9 +221,7 @@ func TestAConsolidationIsAnswered(t *testing.T) {
 		"C4 [preference]: The user likes black tea.\n\nMEMORIES\nM1 [fact, since 2025-03]: The user lives in Lyon.\n" +
 		"M2 [preference]: The user likes tea.\n\nAnswer as JSON."
 	var answer struct{ Decisions []Decision }
-	if err := json.Unmarshal([]byte(consolidate(&Request{Text: text})), &answer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(consolidate(&Request{Text: text})), &answer))
 	var lines []string
 	for _, d := range answer.Decisions {
 		memory, merged := "-", ""
@@ -246,9 +235,7 @@ func TestAConsolidationIsAnswered(t *testing.T) {
 	}
 	// A memory changes once: what would change it again is added.
 	want := []string{"C1 DELETE M1", "C2 ADD -", "C3 NOOP M2", "C4 UPDATE M2: The user likes black tea."}
-	if diff := cmp.Diff(want, lines); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, lines))
 }
 
 // What a request is for, it says in its metadata.
@@ -270,13 +257,10 @@ func TestPurposesOverHTTP(t *testing.T) {
 		{"", "It rains in Oslo.", KindReply, `Noted: "It rains in Oslo."`},
 	} {
 		response, raw := ask(t, l, body(t, map[string]any{"input": c.input, "metadata": map[string]any{"purpose": c.purpose}}))
-		if response.StatusCode != http.StatusOK || !strings.Contains(text(t, raw), c.want) {
-			t.Errorf("%s: %d %s", c.purpose, response.StatusCode, raw)
-		}
+		assert.Truef(t, response.StatusCode == http.StatusOK && strings.Contains(text(t, raw), c.want),
+			"%s: %d %s", c.purpose, response.StatusCode, raw)
 		requests := l.Requests()
-		if got := requests[len(requests)-1].Kind; got != c.kind {
-			t.Errorf("%s: a request for a %s", c.purpose, got)
-		}
+		assert.Equalf(t, c.kind, requests[len(requests)-1].Kind, "%s: a request for a", c.purpose)
 	}
 }
 
@@ -287,15 +271,12 @@ func FuzzStructuredAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r := &Request{Text: text}
 		for _, name := range []string{"extract", "consolidate", "entities"} {
-			if answer := purposes[name].answer(r); !json.Valid([]byte(answer)) {
-				t.Fatalf("%s: %s", name, answer)
-			}
+			answer := purposes[name].answer(r)
+			require.Truef(t, json.Valid([]byte(answer)), "%s: %s", name, answer)
 		}
 		for _, m := range ReadLines(text, "U") {
 			for _, found := range factsIn(m) {
-				if found.Fact == "" || found.Quote == "" || found.of.thing == "" {
-					t.Fatalf("%+v", found)
-				}
+				require.Truef(t, found.Fact != "" && found.Quote != "" && found.of.thing != "", "%+v", found)
 			}
 		}
 	})

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const fourWords = "one two three four"
@@ -43,18 +46,12 @@ func TestStatusFaults(t *testing.T) {
 			var answer struct {
 				Error struct{ Message, Param, Code string }
 			}
-			if err := json.Unmarshal(raw, &answer); err != nil {
-				t.Fatal(err)
-			}
-			if response.StatusCode != c.status || answer.Error.Code != c.code || !strings.Contains(string(raw), `"type":"`+c.kind+`"`) {
-				t.Errorf("%d %s", response.StatusCode, raw)
-			}
-			if got := response.Header.Get("Retry-After"); got != "3" {
-				t.Errorf("Retry-After %q", got)
-			}
-			if c.fault == FaultPromptGone && (answer.Error.Param != "prompt" || !strings.Contains(answer.Error.Message, "pmpt_7")) {
-				t.Errorf("%+v does not name the prompt", answer.Error)
-			}
+			require.NoError(t, json.Unmarshal(raw, &answer))
+			assert.Truef(t, response.StatusCode == c.status && answer.Error.Code == c.code && strings.Contains(string(raw), `"type":"`+c.kind+`"`),
+				"%d %s", response.StatusCode, raw)
+			assert.Equal(t, "3", response.Header.Get("Retry-After"), "Retry-After")
+			assert.Truef(t, c.fault != FaultPromptGone || (answer.Error.Param == "prompt" && strings.Contains(answer.Error.Message, "pmpt_7")),
+				"%+v does not name the prompt", answer.Error)
 			if len(l.Refused()) != 0 || len(l.Requests()) != 1 || l.Requests()[0].Status != c.status {
 				t.Errorf("refused %v, asked %v", l.Refused(), l.Requests())
 			}
@@ -87,17 +84,15 @@ func TestFaultsInsideAStream(t *testing.T) {
 			c.answer.Text = fourWords
 			l := faulty(t, c.answer)
 			_, raw, err := do(t, request(t, l, http.MethodPost, "/v1/responses", body(t, map[string]any{"stream": true})))
-			if got := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF); got != c.reset {
-				t.Errorf("reading ended with %v", err)
-			}
+			assert.Equalf(t, c.reset, (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)),
+				"reading ended with %v", err)
 			all := events(t, raw)
 			if last := all[len(all)-1]; last.name != c.last || deltas(all) != c.text {
 				t.Errorf("last event %s, text %q; want %s, %q", last.name, deltas(all), c.last, c.text)
 			}
 			ended, err := l.Await(t.Context(), func(r Request) bool { return r.Ended })
-			if err != nil || ended.Sent != deltas(all) || ended.HungUp {
-				t.Errorf("%v: sent %q, hung up %v", err, ended.Sent, ended.HungUp)
-			}
+			assert.Truef(t, err == nil && ended.Sent == deltas(all) && !ended.HungUp,
+				"%v: sent %q, hung up %v", err, ended.Sent, ended.HungUp)
 		})
 	}
 }
@@ -131,9 +126,7 @@ func TestHangsEndWhenTheCallerHangsUp(t *testing.T) {
 			leave()
 			<-gone
 			ended, err := l.Await(t.Context(), func(r Request) bool { return r.Ended })
-			if err != nil || !ended.HungUp {
-				t.Errorf("%v, hung up %v", err, ended.HungUp)
-			}
+			assert.Truef(t, err == nil && ended.HungUp, "%v, hung up %v", err, ended.HungUp)
 		})
 	}
 }
@@ -146,32 +139,22 @@ func TestCloseEndsWhatHangsAndWhoDoesNotRead(t *testing.T) {
 		}
 		return Answer{Text: strings.Repeat("much text ", 1<<15)}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, input := range []string{"stall", "flood"} {
 		conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(l.BaseURL(), "http://"), "/v1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = conn.Close() }()
 		r := request(t, l, http.MethodPost, "/v1/responses", body(t, map[string]any{"stream": true, "input": input}))
-		if err := r.Write(conn); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Write(conn))
 	}
 	for _, input := range []string{"stall", "flood"} {
 		if _, err := l.Await(t.Context(), func(r Request) bool { return r.Text == input }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Close())
 	for _, r := range l.Requests() {
-		if !r.Ended || r.HungUp {
-			t.Errorf("%s: ended %v, hung up %v", r.Text, r.Ended, r.HungUp)
-		}
+		assert.Truef(t, r.Ended && !r.HungUp, "%s: ended %v, hung up %v", r.Text, r.Ended, r.HungUp)
 	}
 	l.Server.Close() // again does no harm
 }
@@ -181,21 +164,15 @@ func TestGateHoldsAStreamBetweenPieces(t *testing.T) {
 	gate := make(chan struct{})
 	l := faulty(t, Answer{Text: fourWords, Gate: gate, GateAfter: 2})
 	response, err := client.Do(request(t, l, http.MethodPost, "/v1/responses", body(t, map[string]any{"stream": true})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if _, err := l.Await(t.Context(), func(r Request) bool { return r.Sent == "one two " }); err != nil {
 		t.Fatal(err)
 	}
 	close(gate)
 	raw, err := io.ReadAll(bufio.NewReader(response.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := deltas(events(t, raw)); got != fourWords {
-		t.Errorf("text %q", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, fourWords, deltas(events(t, raw)), "text")
 }
 
 func TestDirectives(t *testing.T) {
@@ -229,10 +206,8 @@ func TestADirectiveWorksOverHTTPAndIsNotEchoed(t *testing.T) {
 	t.Parallel()
 	l := start(t, Options{})
 	response, _ := ask(t, l, body(t, map[string]any{"input": "My cat is Tom. [[offline:429=1]]"}))
-	if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "1" {
-		t.Errorf("%d %v", response.StatusCode, response.Header)
-	}
-	if _, raw := ask(t, l, body(t, map[string]any{"input": "My cat is Tom. [[offline:slow=1ms]]"})); strings.Contains(text(t, raw), "[[") {
-		t.Errorf("echoed: %s", raw)
-	}
+	assert.Truef(t, response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Retry-After") == "1",
+		"%d %v", response.StatusCode, response.Header)
+	_, raw := ask(t, l, body(t, map[string]any{"input": "My cat is Tom. [[offline:slow=1ms]]"}))
+	assert.NotContainsf(t, text(t, raw), "[[", "echoed: %s", raw)
 }

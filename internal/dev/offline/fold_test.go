@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // foldText is a fold's input, to the letter.
@@ -43,9 +46,7 @@ func TestFoldIsNeverEmpty(t *testing.T) {
 			t.Errorf("%.50q: %d tokens: %q", said, countTokens(got), got)
 		}
 	}
-	if got := summarize(&Request{Kind: KindSummary}); got == "" {
-		t.Error("nothing becomes an empty summary")
-	}
+	assert.True(t, summarize(&Request{Kind: KindSummary}) != "", "nothing becomes an empty summary")
 }
 
 func TestCondensingKeepsSentences(t *testing.T) {
@@ -56,13 +57,10 @@ func TestCondensingKeepsSentences(t *testing.T) {
 		long = append(long, "It was "+chatter(random, 12)+".")
 	}
 	got := summarize(&Request{Kind: KindSummary, Text: strings.Join(long, " "), Instructions: "It has at most 120 tokens."})
-	if n := countTokens(got); n > 120 || n < 80 {
-		t.Errorf("%d tokens", n)
-	}
+	n := countTokens(got)
+	assert.Truef(t, n <= 120 && n >= 80, "%d tokens", n)
 	for line := range strings.SplitSeq(got, "\n") {
-		if !slices.Contains(long, line) {
-			t.Errorf("%q is no sentence of the text", line)
-		}
+		assert.Truef(t, slices.Contains(long, line), "%q is no sentence of the text", line)
 	}
 }
 
@@ -93,21 +91,15 @@ func TestFactsSurviveTwoHundredFolds(t *testing.T) {
 		}
 		had := countTokens(summary)
 		again := foldOnce(limit, summary, turns...)
-		if n%20 == 0 && again != foldOnce(limit, summary, turns...) {
-			t.Fatalf("fold %d is not deterministic", n)
-		}
+		require.Truef(t, n%20 != 0 || again == foldOnce(limit, summary, turns...), "fold %d is not deterministic", n)
 		summary = again
 		has := countTokens(summary)
-		if repeats(summary) || has > limit || has == 0 || had > 200 && has*10 < had*4 {
-			t.Fatalf("fold %d: %d tokens after %d: %s", n, has, had, summary)
-		}
+		require.Truef(t, !repeats(summary) && has <= limit && has != 0 && (had <= 200 || has*10 >= had*4),
+			"fold %d: %d tokens after %d: %s", n, has, had, summary)
 	}
 	for _, fact := range facts {
-		if !strings.Contains(summary, fact) {
-			t.Errorf("lost: %s", fact)
-		}
+		assert.Containsf(t, summary, fact, "lost: %s", fact)
 	}
-	if got := reply(prompt(summary, "", "", "When was my sister born?")); !strings.Contains(got, "4 May 1991") {
-		t.Errorf("recalled: %s", got)
-	}
+	got := reply(prompt(summary, "", "", "When was my sister born?"))
+	assert.Containsf(t, got, "4 May 1991", "recalled: %s", got)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
@@ -17,13 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t *testing.T, options Options) *Listening {
 	t.Helper()
 	l, err := Start(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		assert.NoError(t, l.Close(), "close")
 	})
 	return l
 }
@@ -35,9 +33,7 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Di
 func request(t *testing.T, l *Listening, method, path, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(l.BaseURL(), "/v1")+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer anything")
 	r.Header.Set("Content-Type", "application/json")
 	return r
@@ -47,13 +43,9 @@ func request(t *testing.T, l *Listening, method, path, body string) *http.Reques
 func do(t *testing.T, r *http.Request) (*http.Response, []byte, error) {
 	t.Helper()
 	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body, err := io.ReadAll(response.Body)
-	if closeErr := response.Body.Close(); closeErr != nil {
-		t.Errorf("close body: %v", closeErr)
-	}
+	assert.NoError(t, response.Body.Close(), "close body")
 	return response, body, err
 }
 
@@ -61,9 +53,7 @@ func do(t *testing.T, r *http.Request) (*http.Response, []byte, error) {
 func ask(t *testing.T, l *Listening, body string) (*http.Response, []byte) {
 	t.Helper()
 	response, raw, err := do(t, request(t, l, http.MethodPost, "/v1/responses", body))
-	if err != nil {
-		t.Fatalf("read: %v", err)
-	}
+	require.NoError(t, err, "read")
 	return response, raw
 }
 
@@ -79,9 +69,7 @@ func body(t *testing.T, pairs map[string]any) string {
 		merged[name] = value
 	}
 	raw, err := json.Marshal(merged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -100,9 +88,8 @@ func text(t *testing.T, raw []byte) string {
 			Content []struct{ Text string }
 		}
 	}
-	if err := json.Unmarshal(raw, &response); err != nil {
-		t.Fatalf("%v in %s", err, raw)
-	}
+	err := json.Unmarshal(raw, &response)
+	require.Truef(t, err == nil, "%v in %s", err, raw)
 	var out bytes.Buffer
 	for _, item := range response.Output {
 		for _, part := range item.Content {
@@ -126,13 +113,10 @@ func events(t *testing.T, raw []byte) []event {
 		first, second, ok := strings.Cut(block, "\n")
 		name, named := strings.CutPrefix(first, "event: ")
 		payload, filled := strings.CutPrefix(second, "data: ")
-		if !ok || !named || !filled || strings.Contains(payload, "\n") {
-			t.Fatalf("no event: %.200q", block)
-		}
+		require.Truef(t, ok && named && filled && !strings.Contains(payload, "\n"), "no event: %.200q", block)
 		e := event{name: name}
-		if err := json.Unmarshal([]byte(payload), &e.data); err != nil {
-			t.Fatalf("%v in %.200s", err, payload)
-		}
+		err := json.Unmarshal([]byte(payload), &e.data)
+		require.Truef(t, err == nil, "%v in %.200s", err, payload)
 		found = append(found, e)
 	}
 	return found

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // ownSummary has the form in which folds are kept.
@@ -39,33 +41,25 @@ func TestRepliesQuoteWhatThePromptHolds(t *testing.T) {
 		{"from nowhere", "Which submarine sank in Kiel?", "Nothing in what I was given answers that."},
 	} {
 		got := reply(prompt(ownSummary, recent, sources, c.current))
-		if !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		assert.Truef(t, strings.HasPrefix(got, c.want), "%s: %q, want %q", c.name, got, c.want)
 	}
 	plain := reply(prompt("The user plays the cello. Ana, the user's sister, lives in Porto.", "", "", "Where does Ana live?"))
-	if !strings.HasPrefix(plain, `From our conversation summary: "Ana, the user's sister, lives in Porto."`) {
-		t.Errorf("a summary in prose: %q", plain)
-	}
+	assert.Truef(t, strings.HasPrefix(plain, `From our conversation summary: "Ana, the user's sister, lives in Porto."`),
+		"a summary in prose: %q", plain)
 }
 
 func TestOfTwoFactsTheLaterOneCounts(t *testing.T) {
 	t.Parallel()
 	const recent = "User: My favourite colour is green.\nAssistant: I am here.\n\nUser: My favourite colour is orange.\nAssistant: I am here."
-	if got := reply(prompt("", recent, "", "What is my favourite colour?")); !strings.Contains(got, "orange") {
-		t.Errorf("%q", got)
-	}
+	got := reply(prompt("", recent, "", "What is my favourite colour?"))
+	assert.Containsf(t, got, "orange", "%q", got)
 }
 
 func TestStatementsAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	got := reply(prompt("", "", "", "Hello! It rains here. My exam is on 12 March in Oslo."))
-	if !strings.Contains(got, `"My exam is on 12 March in Oslo."`) {
-		t.Errorf("%q", got)
-	}
-	if reply(prompt("", "", "", "👍")) == "" || reply(&Request{}) == "" {
-		t.Error("a message without words gets no reply")
-	}
+	assert.Containsf(t, got, `"My exam is on 12 March in Oslo."`, "%q", got)
+	assert.True(t, reply(prompt("", "", "", "👍")) != "" && reply(&Request{}) != "", "a message without words gets no reply")
 }
 
 // Every section of a prompt is read, up to the next one, and the message being answered is all of its own words.
@@ -90,13 +84,11 @@ func TestSectionsArePassages(t *testing.T) {
 		"From an earlier turn: So I changed it. 1", "From an earlier turn: I noted it. 0.5", "From an earlier turn: RETRIEVED SOURCES: 0.5",
 		"From an earlier turn: Hm. 0.5", "Earlier you said: Kept. 1", "Earlier you said: one 1", "Earlier you said: two 1", "Earlier I said: three 0.5",
 	}
-	if diff := cmp.Diff(want, got); diff != "" || current != "Five\n\nRETRIEVED SOURCES:\nsix" {
-		t.Errorf("%q %s", current, diff)
-	}
+	diff := cmp.Diff(want, got)
+	assert.Truef(t, diff == "" && current == "Five\n\nRETRIEVED SOURCES:\nsix", "%q %s", current, diff)
 	answer := reply(&Request{Text: strings.Replace(text, "Five", "Which string broke?", 1)})
-	if !strings.HasPrefix(answer, `From an earlier turn: "It was the A string`) || !isStock(answer) {
-		t.Error(answer)
-	}
+	assert.Truef(t, strings.HasPrefix(answer, `From an earlier turn: "It was the A string`) && isStock(answer),
+		"%v", answer)
 	if _, current := parsePrompt("no headings"); current != "no headings" {
 		t.Errorf("%q", current)
 	}
@@ -108,9 +100,7 @@ func TestCapIsReadFromTheInstructions(t *testing.T) {
 		500: {}, 150: {Kind: KindTopic}, 90: {Instructions: "You see 8000 tokens. The summary has at most 90 tokens."},
 		100: {MaxOutputTokens: 100}, 16: {MaxOutputTokens: 2},
 	} {
-		if got := capOf(&r); got != want {
-			t.Errorf("%+v: %d", r, got)
-		}
+		assert.Equalf(t, want, capOf(&r), "%+v", r)
 	}
 }
 
@@ -139,9 +129,7 @@ func TestQuestionsStandAlone(t *testing.T) {
 		{conversation("QUESTION: my bow?") + "Is it\n heavy? [[offline-rewrite:slow=1ms]]", "Is my bow heavy?"},
 		{"", ""}, {"QUESTION", ""}, {"Is it heavy?", "Is it heavy?"},
 	} {
-		if got := rewrite(&Request{Kind: KindRewrite, Text: c.in}); got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
-		}
+		assert.Equalf(t, c.want, rewrite(&Request{Kind: KindRewrite, Text: c.in}), "%q", c.in)
 	}
 }
 
@@ -150,8 +138,7 @@ func FuzzRewrite(f *testing.F) {
 	f.Add("Assistant: À Paris.\n# QUESTION\nComment est-ce là-bas ?")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := &Request{Kind: KindRewrite, Text: text}
-		if got := rewrite(r); strings.Contains(got, "\n") || got != rewrite(r) {
-			t.Fatalf("%q became %q", text, got)
-		}
+		got := rewrite(r)
+		require.Truef(t, !strings.Contains(got, "\n") && got == rewrite(r), "%q became %q", text, got)
 	})
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestRequestsTellWhatWasAsked(t *testing.T) {
@@ -23,9 +26,7 @@ func TestRequestsTellWhatWasAsked(t *testing.T) {
 		"safety_identifier": "user", "metadata": map[string]any{"k": "v"}, "max_output_tokens": 99,
 	}))
 	got, err := l.Await(t.Context(), func(r Request) bool { return r.Ended })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got.Kind != KindReply || got.Text != main || got.Current != "What now?" || got.Instructions != "Be kind." || got.Store ||
 		!got.Stream || got.PromptCacheKey != "chat" || got.SafetyIdentifier != "user" || got.Metadata["k"] != "v" ||
 		got.MaxOutputTokens != 99 || got.Model != "gpt-5.6-terra" || got.Sent != "Fine." || got.Status != 200 ||
@@ -40,15 +41,11 @@ func TestTheLogSaysThatThisIsTheOfflineModelAndNoContent(t *testing.T) {
 	l := start(t, Options{Logger: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	ask(t, l, body(t, map[string]any{"input": "canary in the mine"}))
 	ask(t, l, `{"input": "canary in`)
-	if got := l.Refused(); len(got) != 1 || !strings.Contains(got[0], "POST /v1/responses") {
-		t.Errorf("refused: %q", got)
-	}
-	if _, err := l.Await(t.Context(), func(r Request) bool { return r.Ended }); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	got := l.Refused()
+	assert.Truef(t, len(got) == 1 && strings.Contains(got[0], "POST /v1/responses"), "refused: %q", got)
+	_, err := l.Await(t.Context(), func(r Request) bool { return r.Ended })
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
 	log := out.String()
 	if strings.Count(log, "level=INFO") != 1 || !strings.Contains(log, "offline model") || !strings.Contains(log, "kind=reply") ||
 		strings.Contains(log, "canary in") {
@@ -88,14 +85,12 @@ func TestSimilarTextsAreCloser(t *testing.T) {
 		base := embed("My dog Biscuit loves long walks", size)
 		near := cosine(base, embed("Biscuit, the dog, was walking", size))
 		far := cosine(base, embed("The stock exchange closed higher on Friday", size))
-		if near < 0.3 || far > 0.25 || near < far+0.2 {
-			t.Errorf("%d dimensions: near %.2f, far %.2f", size, near, far)
-		}
+		assert.Truef(t, near >= 0.3 && far <= 0.25 && near >= far+0.2,
+			"%d dimensions: near %.2f, far %.2f", size, near, far)
 	}
 	for _, text := range []string{"the and of", "👍", " ", "今日は", "My dog Biscuit"} {
-		if length := cosine(embed(text, 8), embed(text, 8)); math.Abs(length-1) > 1e-5 {
-			t.Errorf("%q: length %f", text, length)
-		}
+		length := cosine(embed(text, 8), embed(text, 8))
+		assert.Truef(t, math.Abs(length-1) <= 1e-5, "%q: length %f", text, length)
 	}
 }
 
@@ -103,9 +98,7 @@ func TestEmbeddingsOverHTTP(t *testing.T) {
 	t.Parallel()
 	l := start(t, Options{})
 	_, raw, err := do(t, request(t, l, http.MethodPost, "/v1/embeddings", `{"model":"m","input":["one","two words"],"dimensions":32,"encoding_format":"base64"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var answer struct {
 		Data []struct {
 			Index     int
@@ -117,10 +110,10 @@ func TestEmbeddingsOverHTTP(t *testing.T) {
 	}
 	packed, err := base64.StdEncoding.DecodeString(answer.Data[1].Embedding)
 	got := make([]float32, 32)
-	if _, decoding := binary.Decode(packed, binary.LittleEndian, got); err != nil || decoding != nil || !slices.Equal(got, embed("two words", 32)) {
-		t.Errorf("%v, %v: %v", err, decoding, got)
-	}
-	if asked := l.Requests(); len(asked) != 1 || asked[0].Kind != KindEmbedding || asked[0].Text != "one\ntwo words" || asked[0].Status != 200 {
-		t.Errorf("%+v", asked)
-	}
+	_, decoding := binary.Decode(packed, binary.LittleEndian, got)
+	assert.Truef(t, err == nil && decoding == nil && slices.Equal(got, embed("two words", 32)),
+		"%v, %v: %v", err, decoding, got)
+	asked := l.Requests()
+	assert.Truef(t, len(asked) == 1 && asked[0].Kind == KindEmbedding && asked[0].Text == "one\ntwo words" && asked[0].Status == 200,
+		"%+v", asked)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var fullSequence = []string{
@@ -20,32 +22,19 @@ func TestStreamHasEveryEventInOrder(t *testing.T) {
 		"日本語のとても長い文章は空白なしで続いていきますので途中で分けられます 🎉."
 	l := start(t, Options{Script: say(said)})
 	response, raw := ask(t, l, body(t, map[string]any{"stream": true, "metadata": map[string]any{"purpose": "test"}}))
-	if got := response.Header.Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
-		t.Errorf("content type %q", got)
-	}
+	assert.Equal(t, "text/event-stream; charset=utf-8", response.Header.Get("Content-Type"), "content type")
 	all := events(t, raw)
-	if diff := cmp.Diff(fullSequence, names(all)); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(fullSequence, names(all)))
 	for n, e := range all {
-		if e.data["type"] != e.name || e.data["sequence_number"] != float64(n) {
-			t.Errorf("event %d: %v, number %v", n, e.data["type"], e.data["sequence_number"])
-		}
+		assert.Truef(t, e.data["type"] == e.name && e.data["sequence_number"] == float64(n),
+			"event %d: %v, number %v", n, e.data["type"], e.data["sequence_number"])
 	}
-	if got := deltas(all); got != said {
-		t.Errorf("deltas add up to %q", got)
-	}
+	assert.Equal(t, said, deltas(all), "deltas add up to")
 	last, _ := all[len(all)-1].data["response"].(map[string]any)
-	if diff := cmp.Diff(map[string]any{"purpose": "test"}, last["metadata"]); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(map[string]any{"purpose": "test"}, last["metadata"]))
 	final, err := json.Marshal(last)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := text(t, final); got != said {
-		t.Errorf("the final response says %q", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, said, text(t, final), "the final response says")
 }
 
 func TestUsageIsCounted(t *testing.T) {
@@ -53,9 +42,7 @@ func TestUsageIsCounted(t *testing.T) {
 	l := start(t, Options{Script: say("One two three.")})
 	_, raw := ask(t, l, body(t, map[string]any{"input": "Hello there.", "instructions": "Be kind."}))
 	var response struct{ Usage usageObject }
-	if err := json.Unmarshal(raw, &response); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &response))
 	u := response.Usage
 	if u.InputTokens != countTokens("Be kind.\nHello there.") || u.OutputTokens != countTokens("One two three.") ||
 		u.TotalTokens != u.InputTokens+u.OutputTokens {
@@ -74,20 +61,15 @@ func TestMaxOutputTokensCutsTheReply(t *testing.T) {
 		!cmp.Equal(response["incomplete_details"], map[string]any{"reason": "max_output_tokens"}) {
 		t.Errorf("%s: %v", last.name, response["incomplete_details"])
 	}
-	if got := countTokens(deltas(all)); got > 20 || got < 15 {
-		t.Errorf("%d tokens", got)
-	}
+	got := countTokens(deltas(all))
+	assert.Truef(t, got <= 20 && got >= 15, "%d tokens", got)
 }
 
 func TestPiecesAddUp(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", " ", "a", "a b  c\n\nd ", strings.Repeat("ä", 100), "   lead"} {
 		pieces := splitPieces(said)
-		if got := strings.Join(pieces, ""); got != said {
-			t.Errorf("%q became %q", said, pieces)
-		}
+		assert.Truef(t, strings.Join(pieces, "") == said, "%q became %q", said, pieces)
 	}
-	if diff := cmp.Diff([]string{"One ", "two\n", "three."}, splitPieces("One two\nthree.")); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff([]string{"One ", "two\n", "three."}, splitPieces("One two\nthree.")))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -43,9 +45,7 @@ func (r *rig) checkReadOnce(from int) {
 	var read strings.Builder
 	for n, request := range r.model.Requests()[from:] {
 		existing, turns, _ := strings.Cut(request.Text, "=== NEW_TURNS ===")
-		if (n == 0) != strings.Contains(existing, "\nNONE\n") {
-			r.t.Errorf("call %d starts from %.200q", n, existing)
-		}
+		assert.Equalf(r.t, strings.Contains(existing, "\nNONE\n"), (n == 0), "call %d starts from %.200q", n, existing)
 		read.WriteString(turns)
 	}
 	for n := range sentences {
@@ -65,18 +65,16 @@ func (r *rig) finish(change func(*testing.T) (brief.Report, error)) (brief.Repor
 	r.t.Helper()
 	for turn := 1; ; turn++ {
 		report, err := change(r.t)
-		if err != nil || report.Result != work.Paused && report.Result != work.Done {
-			r.t.Fatalf("turn %d: %+v, %v", turn, report, err)
-		}
+		require.Truef(r.t, err == nil && (report.Result == work.Paused || report.Result == work.Done),
+			"turn %d: %+v, %v", turn, report, err)
 		if report.Result == work.Done {
 			return report, turn
 		}
 		if report.PiecesDone != turn || r.drafts() != 1 {
 			r.t.Fatalf("after turn %d there are %d drafts, %+v", turn, r.drafts(), report)
 		}
-		if leased := testkit.Ask[bool](r.t, r.pool, "select coalesce(bool_or(lease_token is not null), false) from throughline.work"); leased {
-			r.t.Fatal("a fold that has had its turn keeps the lease")
-		}
+		require.False(r.t, testkit.Ask[bool](r.t, r.pool, "select coalesce(bool_or(lease_token is not null), false) from throughline.work"),
+			"a fold that has had its turn keeps the lease")
 	}
 }
 
@@ -92,32 +90,25 @@ func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
 			change, asked := (*brief.Engine).Fold, 0
 			if kind == brief.KindRebuild {
 				for report, err := r.fold(chatID); report.Result != work.Done; report, err = r.fold(chatID) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 				}
 				testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 2", chatID)
 				change, asked = (*brief.Engine).Rebuild, len(r.model.Requests())
 			}
 			covered := r.covered(chatID)
 			report, turns := r.finish(func(t *testing.T) (brief.Report, error) {
-				if got := r.covered(chatID); got != covered {
-					t.Fatalf("the cursor moved from %s to %s before the end", covered, got)
-				}
+				got := r.covered(chatID)
+				require.Truef(t, got == covered, "the cursor moved from %s to %s before the end", covered, got)
 				return change(brief.New(r.config), t.Context(), chatID, work.Attempt{}) // a worker of its own
 			})
 			if turns < 4 || report.Pieces != turns || report.Calls != turns || len(r.model.Requests()) != asked+turns {
 				t.Errorf("%d turns, %d calls, %+v", turns, len(r.model.Requests())-asked, report)
 			}
 			r.checkReadOnce(asked)
-			if r.drafts() != 0 {
-				t.Error("the draft is left")
-			}
+			assert.Equal(t, 0, r.drafts(), "the draft is left")
 			testkit.Want(t, r.pool, fmt.Sprintf("%s %d %d", kind, report.InputTokens, turns),
 				"select concat_ws(' ', kind, input_tokens, details ->> 'calls') from conversation_brief_revisions order by version desc limit 1")
-			if report.InputTokens < turns*100 {
-				t.Errorf("%+v", report)
-			}
+			assert.Truef(t, report.InputTokens >= turns*100, "%+v", report)
 		})
 	}
 }
@@ -145,13 +136,10 @@ func TestProgressIsForgottenWithWhatItWasMadeFrom(t *testing.T) {
 			} else {
 				testkit.Exec(t, r.pool, sql, chatID)
 			}
-			if r.drafts() != 0 {
-				t.Error("the progress is kept")
-			}
+			assert.Equal(t, 0, r.drafts(), "the progress is kept")
 			asked := len(r.model.Requests())
-			if report, err := r.fold(chatID); err != nil || report.PiecesDone > 1 {
-				t.Errorf("%+v, %v", report, err)
-			}
+			report, err := r.fold(chatID)
+			assert.Truef(t, err == nil && report.PiecesDone <= 1, "%+v, %v", report, err)
 			if requests := r.model.Requests(); len(requests) > asked && !strings.Contains(requests[asked].Text, "\nNONE\n") {
 				t.Errorf("the next fold began with %.200s", requests[asked].Text)
 			}
@@ -186,8 +174,6 @@ func TestProgressOfAnotherPlanIsNotUsed(t *testing.T) {
 	other := r.config
 	other.Limits.FoldInputTokens, other.Turn = 900, time.Hour
 	report, err := brief.New(other).Fold(t.Context(), chatID, work.Attempt{})
-	if err != nil || report.Result != work.Done || report.Calls != report.Pieces {
-		t.Errorf("%+v, %v", report, err)
-	}
+	assert.Truef(t, err == nil && report.Result == work.Done && report.Calls == report.Pieces, "%+v, %v", report, err)
 	r.checkReadOnce(1)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -31,21 +33,19 @@ func TestFold(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 	testkit.Want(t, r.pool, sha256Hex(asked.Text), "select input_sha256 from conversation_brief_revisions")
-	if again, err := r.fold(chatID); err != nil || again.Result != work.Nothing {
-		t.Errorf("once more: %+v, %v", again, err)
-	}
-	if lines := strings.Count(r.logs.String(), chatID.String()); lines != 1 || strings.Contains(r.logs.String(), "etude") {
-		t.Errorf("the log is %s", r.logs)
-	}
+	again, err := r.fold(chatID)
+	assert.Truef(t, err == nil && again.Result == work.Nothing, "once more: %+v, %v", again, err)
+	assert.Truef(t, strings.Count(r.logs.String(), chatID.String()) == 1 && !strings.Contains(r.logs.String(), "etude"),
+		"the log is %s", r.logs)
 	// The next fold starts from this summary.
 	for turn := range 6 {
 		r.say(chatID, "user", fmt.Sprintf("And then I decided to play suite %d%s.", turn, strings.Repeat(fmt.Sprintf(" gently%d", turn), 20)))
 	}
 	first := r.summary(chatID)
 	r.mustFold(chatID)
-	if input := r.model.Requests()[1].Text; !strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\n"+first+"\n=== END_EXISTING_SUMMARY ===") {
-		t.Errorf("the second input begins %.300s", input)
-	}
+	input := r.model.Requests()[1].Text
+	assert.Truef(t, strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\n"+first+"\n=== END_EXISTING_SUMMARY ==="),
+		"the second input begins %.300s", input)
 }
 
 // Long turns leave the prompt at their pace, and yet no summary is paid for each.
@@ -60,14 +60,12 @@ func TestAFoldIsWorthItsCall(t *testing.T) {
 				r.say(chatID, "user", fmt.Sprintf("Here is page %d:%s", turn, strings.Repeat(" word", size-110)))
 				r.say(chatID, "assistant", fmt.Sprintf("Page %d says this:%s", turn, strings.Repeat(" so", 90)))
 				for due := true; due; due = r.again {
-					if _, err := r.fold(chatID); err != nil {
-						t.Fatal(err)
-					}
+					_, err := r.fold(chatID)
+					require.NoError(t, err)
 				}
 			}
-			if calls := len(r.model.Requests()); calls == 0 || calls > most {
-				t.Errorf("%d summary calls in 16 turns, at most %d are wanted", calls, most)
-			}
+			calls := len(r.model.Requests())
+			assert.Truef(t, calls != 0 && calls <= most, "%d summary calls in 16 turns, at most %d are wanted", calls, most)
 		})
 	}
 }
@@ -83,9 +81,8 @@ func TestNothingToFold(t *testing.T) {
 		r.wantFold(chatID, work.Nothing)
 	}
 	r.wantRebuild(r.chat(8), work.Nothing)
-	if n := len(r.model.Requests()); n != 0 {
-		t.Errorf("the model was asked %d times", n)
-	}
+	n := len(r.model.Requests())
+	assert.Truef(t, n == 0, "the model was asked %d times", n)
 	// While a reply runs nothing is settled: one that ends without words leaves a turn to fold, and the counters as they were.
 	testkit.Want(t, r.pool, 0, "select (select count(*) from throughline.work) + count(*) from conversation_briefs where settled_turns is not null")
 }
@@ -97,16 +94,13 @@ func TestGateRefusesOnce(t *testing.T) {
 	chatID := r.chat(8)
 	report := r.mustFold(chatID)
 	asked := r.model.Requests()
-	if len(asked) != 2 || report.Calls != 2 || len(report.Refusals) != 1 || report.Version != 1 {
-		t.Fatalf("asked %d times, %+v", len(asked), report)
-	}
+	require.Truef(t, len(asked) == 2 && report.Calls == 2 && len(report.Refusals) == 1 && report.Version == 1,
+		"asked %d times, %+v", len(asked), report)
 	const reason = "same words over and over"
-	if strings.Contains(asked[0].Instructions, reason) || !strings.Contains(asked[1].Instructions, reason) || asked[0].Text != asked[1].Text {
-		t.Errorf("the second instructions are %s", asked[1].Instructions)
-	}
-	if got := r.summary(chatID); !strings.Contains(got, "etude") {
-		t.Errorf("the summary is %q", got)
-	}
+	assert.Truef(t, !strings.Contains(asked[0].Instructions, reason) && strings.Contains(asked[1].Instructions, reason) && asked[0].Text == asked[1].Text,
+		"the second instructions are %s", asked[1].Instructions)
+	got := r.summary(chatID)
+	assert.Containsf(t, got, "etude", "the summary is %q", got)
 }
 
 // checkUntouched checks that the brief is that of a new chat and its lease released.
@@ -115,9 +109,7 @@ func (r *rig) checkUntouched(chatID uuid.UUID) {
 	got := testkit.Ask[string](r.t, r.pool,
 		`select concat_ws('/', version, covered_seq, brief ->> 'global_summary',
 		(select w.lease_token from throughline.work w where w.key = chat_id)) from conversation_briefs where chat_id = $1`, chatID)
-	if got != "0/0/" {
-		r.t.Errorf("the brief is %s", got)
-	}
+	assert.Equal(r.t, "0/0/", got, "the brief")
 }
 
 // A summary that loses most of the one before is damage, not progress.
@@ -131,12 +123,9 @@ func TestShrunkenSummaryIsRefused(t *testing.T) {
 		r.say(chatID, "user", "One more thing to remember:"+strings.Repeat(" slowly", 60))
 	}
 	report, err := r.fold(chatID)
-	if report.Result != work.Refused || err == nil || strings.Join(report.Refusals, " ") != "shrunk shrunk" {
-		t.Errorf("%+v, %v", report, err)
-	}
-	if got := r.summary(chatID); got != longSummary(250) {
-		t.Errorf("the summary is %.100q", got)
-	}
+	assert.Truef(t, report.Result == work.Refused && err != nil && strings.Join(report.Refusals, " ") == "shrunk shrunk",
+		"%+v, %v", report, err)
+	assert.Equal(t, longSummary(250), r.summary(chatID), "the summary")
 }
 
 // longSummary has about so many tokens, in sentences that do not repeat each other.
@@ -188,9 +177,8 @@ func TestTurnOfManyRows(t *testing.T) {
 	for range 3 {
 		r.say(chatID, "user", "Go on.")
 	}
-	if report := r.mustFold(chatID); report.Turns != 1 || report.SeqFrom != 1 || report.SeqTo != rows+1 {
-		t.Errorf("the report is %+v", report)
-	}
+	report := r.mustFold(chatID)
+	assert.Truef(t, report.Turns == 1 && report.SeqFrom == 1 && report.SeqTo == rows+1, "the report is %+v", report)
 	var read strings.Builder
 	for _, request := range r.model.Requests() {
 		read.WriteString(request.Text)
@@ -215,15 +203,12 @@ func TestRebuild(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	asked := r.model.Requests()
-	if purpose := asked[len(asked)-1].Metadata["purpose"]; purpose != "rebuild" {
-		t.Errorf("its purpose is %q", purpose)
-	}
-	if last := asked[len(asked)-1].Text; !strings.Contains(last, "violin") || strings.Contains(last, "etude 0 ") || !strings.Contains(last, "\nNONE\n") {
-		t.Errorf("the rebuild read %.300s", last)
-	}
-	if got := r.summary(chatID); strings.Contains(got, "etude 0 ") {
-		t.Errorf("the summary is %s", got)
-	}
+	assert.Equal(t, "rebuild", asked[len(asked)-1].Metadata["purpose"], "its purpose")
+	last := asked[len(asked)-1].Text
+	assert.Truef(t, strings.Contains(last, "violin") && !strings.Contains(last, "etude 0 ") && strings.Contains(last, "\nNONE\n"),
+		"the rebuild read %.300s", last)
+	got := r.summary(chatID)
+	assert.NotContainsf(t, got, "etude 0 ", "the summary is %s", got)
 }
 
 // supersede marks a message as the reply that another try has taken the place of, as a retry does.
@@ -245,8 +230,7 @@ func TestSupersededReplyIsNotFolded(t *testing.T) {
 	r.wantRebuild(after, work.Done)
 	asked := r.model.Requests()
 	for name, read := range map[string]string{"the fold": asked[0].Text, "the rebuild": asked[2].Text} {
-		if strings.Contains(read, "Etude 0 it is") || !strings.Contains(read, "practise etude 0 ") || !strings.Contains(read, "Etude 1 it is") {
-			t.Errorf("%s read %.500s", name, read)
-		}
+		assert.Truef(t, !strings.Contains(read, "Etude 0 it is") && strings.Contains(read, "practise etude 0 ") && strings.Contains(read, "Etude 1 it is"),
+			"%s read %.500s", name, read)
 	}
 }

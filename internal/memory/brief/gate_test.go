@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
@@ -42,9 +45,7 @@ func TestJudgeKeys(t *testing.T) {
 	} {
 		for _, answer := range answers {
 			refusal, ok := Judge("", answer)
-			if refusal.Key != key || ok != (key == "") {
-				t.Errorf("%q is judged %q, want %q", answer, refusal.Key, key)
-			}
+			assert.Truef(t, refusal.Key == key && ok == (key == ""), "%q is judged %q, want %q", answer, refusal.Key, key)
 		}
 	}
 }
@@ -61,12 +62,10 @@ func TestJudgeShrinkingHasABorder(t *testing.T) {
 		}
 	}
 	small := strings.Join(words[:60], " ")
-	if n := text.Tokens(small); n > 200 {
-		t.Fatalf("the small summary has %d tokens", n)
-	}
-	if refusal, ok := Judge(small, words[0]); !ok {
-		t.Errorf("a summary of at most 200 tokens may shrink: %+v", refusal)
-	}
+	n := text.Tokens(small)
+	require.Truef(t, n <= 200, "the small summary has %d tokens", n)
+	refusal, ok := Judge(small, words[0])
+	assert.Truef(t, ok, "a summary of at most 200 tokens may shrink: %+v", refusal)
 }
 
 func numbered(from, to int) []string {
@@ -85,13 +84,10 @@ func TestRepetitionNeedsMoreThanThree(t *testing.T) {
 		for i := range times {
 			parts = append(parts, gram, numbered(i, i+1)[0])
 		}
-		if got := repeatsItself(strings.Join(parts, " ")); got != want {
-			t.Errorf("%d times: %v", times, got)
-		}
+		assert.Equalf(t, want, repeatsItself(strings.Join(parts, " ")), "%d times", times)
 	}
-	if repeatsItself(strings.Repeat("one two three four five six seven ", 1) + strings.Repeat("x", 64)) {
-		t.Error("seven words and a long one are no loop")
-	}
+	assert.False(t, repeatsItself(strings.Repeat("one two three four five six seven ", 1)+strings.Repeat("x", 64)),
+		"seven words and a long one are no loop")
 }
 
 // Four sentences that begin alike are no loop: with "I'm" as two words they would share eight.
@@ -102,8 +98,7 @@ func TestApostropheDoesNotPartAWord(t *testing.T) {
 		for _, subject := range []string{"cameras", "courses", "rangefinders", "techniques"} {
 			text.WriteString("I" + apostrophe + "m interested in learning more about the " + subject + ". ")
 		}
-		if refusal, passed := Judge("", text.String()); !passed {
-			t.Errorf("refused as %s", refusal.Key)
-		}
+		refusal, passed := Judge("", text.String())
+		assert.Truef(t, passed, "refused as %s", refusal.Key)
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -17,9 +19,7 @@ import (
 // sentInput returns a request's input text, and the rest of the request, which is the same for every chat.
 func sentInput(t *testing.T, request offline.Request) (input string, rest map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal(request.Body, &rest); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(request.Body, &rest))
 	items, _ := rest["input"].([]any)
 	if len(items) == 1 {
 		item, _ := items[0].(map[string]any)
@@ -33,9 +33,7 @@ func sentInput(t *testing.T, request offline.Request) (input string, rest map[st
 	} else {
 		input, _ = rest["input"].(string) // the API's short form of one input of the user's role
 	}
-	if input == "" || input != request.Text {
-		t.Fatalf("the input is not one text in the user's role: %s", request.Body)
-	}
+	require.Truef(t, input != "" && input == request.Text, "the input is not one text in the user's role: %s", request.Body)
 	for _, name := range []string{"input", "prompt_cache_key", "safety_identifier"} {
 		delete(rest, name)
 	}
@@ -85,12 +83,9 @@ func TestPayloadsDoNotLeaveTheirPlaceInAFold(t *testing.T) {
 		chatID := r.hostileChat(p.Text)
 		r.mustFold(chatID)
 		input, rest := sentInput(t, r.model.Requests()[before])
-		if diff := cmp.Diff(strings.ReplaceAll(frame, harmless, p.In(injection.Letter)), input); diff != "" {
-			t.Errorf("%s: input (-want +got)\n%s", p.Name, diff)
-		}
-		if diff := cmp.Diff(wantRest, rest); diff != "" {
-			t.Errorf("%s: what is beside the input (-want +got)\n%s", p.Name, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(strings.ReplaceAll(frame, harmless, p.In(injection.Letter)), input),
+			"%s: input (-want +got)\n", p.Name)
+		assert.Equalf(t, "", cmp.Diff(wantRest, rest), "%s: what is beside the input (-want +got)\n", p.Name)
 	}
 	if refused := r.model.Refused(); len(refused) > 0 {
 		t.Errorf("the model refused a call as malformed: %s", refused[0])

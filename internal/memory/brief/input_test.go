@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
@@ -32,15 +34,12 @@ func TestMarkersInTextAreQuoted(t *testing.T) {
 		for _, content := range []string{payload, "before\n" + payload, "before\r" + payload + "\r\nafter", "\u2028" + payload, "a\u2029" + payload,
 			"a\u0085" + payload, "a\v" + payload, "a\f" + payload} {
 			got := text.QuoteLines(content, looksLikeFoldInput)
-			if want := strings.Replace(content, payload, text.QuotePrefix+payload, 1); got != want {
-				t.Errorf("%q became %q", content, got)
-			}
+			assert.Truef(t, got == strings.Replace(content, payload, text.QuotePrefix+payload, 1),
+				"%q became %q", content, got)
 			count++
 		}
 	}
-	if count < 400 {
-		t.Errorf("only %d payloads were tried", count)
-	}
+	assert.Truef(t, count >= 400, "only %d payloads were tried", count)
 }
 
 func TestOrdinaryLinesAreLeftAlone(t *testing.T) {
@@ -50,16 +49,12 @@ func TestOrdinaryLinesAreLeftAlone(t *testing.T) {
 		"new turns", "NEW_TURNS", "x = new_turns", "> === NEW_TURNS ===", "=====", "Title\n=====", "tool", "systemd: failed", "user@example.org: hi",
 		"- User: a list item", "* User: a list item", "1. User: a list item", "ユーザー: はい", "Benutzer: ja", "if a == b: pass",
 	} {
-		if got := text.QuoteLines(line, looksLikeFoldInput); got != line {
-			t.Errorf("%q became %q", line, got)
-		}
+		assert.Equalf(t, line, text.QuoteLines(line, looksLikeFoldInput), "%q became", line)
 	}
 }
 
 func TestFoldInputWithoutTurns(t *testing.T) {
 	t.Parallel()
 	want := "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\n\n=== END_NEW_TURNS ==="
-	if got := FoldInput(" ", Piece{}); got != want {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, want, FoldInput(" ", Piece{}))
 }

@@ -4,6 +4,9 @@ import (
 	_ "embed"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 //go:embed testdata/judged.txt
@@ -25,9 +28,7 @@ func languages(t *testing.T) map[string]judged {
 			answers[key] = append(answers[key], answer)
 		}
 	}
-	if len(all) < 20 {
-		t.Fatalf("only %d languages", len(all))
-	}
+	require.Truef(t, len(all) >= 20, "only %d languages", len(all))
 	return all
 }
 
@@ -35,13 +36,11 @@ func TestJudgeInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	for language, answers := range languages(t) {
 		for _, key := range []string{"good", "refusal", "none", "task_talk", "repetition"} {
-			if len(answers[key]) == 0 {
-				t.Errorf("%s: nothing is judged %q", language, key)
-			}
+			assert.Truef(t, len(answers[key]) != 0, "%s: nothing is judged %q", language, key)
 			for _, answer := range answers[key] {
-				if refusal, passed := Judge("", answer); passed != (key == "good") || !passed && refusal.Key != key {
-					t.Errorf("%s: %q is judged %q, want %q", language, answer, refusal.Key, key)
-				}
+				refusal, passed := Judge("", answer)
+				assert.Truef(t, passed == (key == "good") && (passed || refusal.Key == key),
+					"%s: %q is judged %q, want %q", language, answer, refusal.Key, key)
 			}
 		}
 	}
@@ -52,9 +51,8 @@ func TestJudgeReadsNoFurtherThanTheFirstSentence(t *testing.T) {
 	t.Parallel()
 	for language, answers := range languages(t) {
 		for _, said := range append(answers["refusal"], answers["task_talk"]...) {
-			if refusal, passed := Judge("", answers["good"][0]+"\n"+said); !passed {
-				t.Errorf("%s: with %q further on it is judged %q", language, said, refusal.Key)
-			}
+			refusal, passed := Judge("", answers["good"][0]+"\n"+said)
+			assert.Truef(t, passed, "%s: with %q further on it is judged %q", language, said, refusal.Key)
 		}
 	}
 }

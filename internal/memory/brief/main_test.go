@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -42,9 +44,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *ri
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, script)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)
@@ -94,17 +94,15 @@ func (r *rig) rebuild(chatID uuid.UUID) (brief.Report, error) {
 // wantFold folds and checks how that ends.
 func (r *rig) wantFold(chatID uuid.UUID, want brief.Result) {
 	r.t.Helper()
-	if report, err := r.fold(chatID); err != nil || report.Result != want {
-		r.t.Errorf("fold: %+v, %v, want %s", report, err, want)
-	}
+	report, err := r.fold(chatID)
+	assert.Truef(r.t, err == nil && report.Result == want, "fold: %+v, %v, want %s", report, err, want)
 }
 
 // wantRebuild rebuilds and checks how that ends.
 func (r *rig) wantRebuild(chatID uuid.UUID, want brief.Result) {
 	r.t.Helper()
-	if report, err := r.rebuild(chatID); err != nil || report.Result != want {
-		r.t.Errorf("rebuild: %+v, %v, want %s", report, err, want)
-	}
+	report, err := r.rebuild(chatID)
+	assert.Truef(r.t, err == nil && report.Result == want, "rebuild: %+v, %v, want %s", report, err, want)
 }
 
 // insert notes that the chat is due again.
@@ -120,9 +118,7 @@ func (r *rig) mustFold(chatID uuid.UUID) brief.Report {
 	for err == nil && report.Result == work.Paused { // on a busy machine it takes more than one turn
 		report, err = r.fold(chatID)
 	}
-	if err != nil || report.Result != work.Done {
-		r.t.Fatalf("fold: %+v, %v", report, err)
-	}
+	require.Truef(r.t, err == nil && report.Result == work.Done, "fold: %+v, %v", report, err)
 	return report
 }
 

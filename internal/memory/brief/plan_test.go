@@ -5,6 +5,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestLastSummarizedOfATurn(t *testing.T) {
@@ -25,8 +26,6 @@ func TestLastSummarizedOfATurn(t *testing.T) {
 		"the last row of neither":       {[]memory.Message{tool, row(6, memory.RoleTool, "u")}, uuid.UUID{15: 6}},
 		"nothing of nothing":            {nil, uuid.Nil},
 	} {
-		if got := lastSummarized(memory.Turn{Messages: c.rows}); got != c.want {
-			t.Errorf("%s: got %s", name, got)
-		}
+		assert.Equalf(t, c.want, lastSummarized(memory.Turn{Messages: c.rows}), "%s", name)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -45,16 +47,12 @@ func TestRefusedFoldIsPutOff(t *testing.T) {
 		"0 after 1 refused: none", "0 after 2 refused: none", "5 after 3 refused: none", "10 after 4 refused: none", "20 after 5 refused: none",
 	} {
 		report, err := r.fold(chatID)
-		if soon := []time.Duration{5 * time.Second, 30 * time.Second, 0, 0, 0}[n]; report.Again.Round(time.Second) != soon {
-			t.Errorf("the job waits %s, want %s", report.Again, soon)
-		}
-		if _, refused := errors.AsType[*brief.RefusedError](err); !refused || report.Result != work.Refused || report.Calls != 2 {
-			t.Fatalf("%+v, %v", report, err)
-		}
+		soon := []time.Duration{5 * time.Second, 30 * time.Second, 0, 0, 0}[n]
+		assert.Truef(t, report.Again.Round(time.Second) == soon, "the job waits %s, want %s", report.Again, soon)
+		_, refused := errors.AsType[*brief.RefusedError](err)
+		require.Truef(t, refused && report.Result == work.Refused && report.Calls == 2, "%+v, %v", report, err)
 		r.checkUntouched(chatID)
-		if got := r.waits(chatID); got != want {
-			t.Errorf("it waits %s, want %s", got, want)
-		}
+		assert.Equal(t, want, r.waits(chatID), "it waits")
 		asked := len(r.model.Requests())
 		if report, err := r.fold(chatID); err != nil || report.Result != work.Nothing || len(r.model.Requests()) != asked {
 			t.Errorf("too early: %+v, %v, %d calls", report, err, len(r.model.Requests())-asked)
@@ -65,15 +63,12 @@ func TestRefusedFoldIsPutOff(t *testing.T) {
 	if _, err := r.fold(chatID); err == nil || r.waits(chatID) != "360 after 41 refused: none" {
 		t.Errorf("it waits %s, %v", r.waits(chatID), err)
 	}
-	if lines := r.logs.Lines(t, "fold put off"); len(lines) != 6 || lines[3]["wait_s"] != 600.0 || lines[3]["failure"] != "refused: none" ||
-		lines[3]["failures"] != 4.0 {
-		t.Errorf("the log has %v", lines)
-	}
+	lines := r.logs.Lines(t, "fold put off")
+	assert.Truef(t, len(lines) == 6 && lines[3]["wait_s"] == 600.0 && lines[3]["failure"] == "refused: none" && lines[3]["failures"] == 4.0,
+		"the log has %v", lines)
 	fault.Store(nil)
 	testkit.Exec(t, r.pool, "update messages set content = 'Never mind.' where chat_id = $1 and seq = 1", chatID)
-	if r.waits(chatID) != "" {
-		t.Errorf("after an edit it waits %s", r.waits(chatID))
-	}
+	assert.Equal(t, "", r.waits(chatID), "after an edit it waits")
 	r.mustFold(chatID)
 }
 
@@ -99,9 +94,7 @@ func TestFailedFoldIsPutOffAfterTheLastAttempt(t *testing.T) {
 	fault.Store(nil)
 	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 	r.mustFold(chatID)
-	if got := r.waits(chatID); got != "" {
-		t.Errorf("after a fold it waits %s", got)
-	}
+	assert.Equal(t, "", r.waits(chatID), "after a fold it waits")
 }
 
 // After a deletion whose rebuild does not succeed, the old brief is nowhere: better none than one that holds what was
@@ -128,18 +121,14 @@ func TestFailedRebuildDropsTheBrief(t *testing.T) {
 			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
 			const words = `select (select string_agg(b::text, ' ') from conversation_briefs b) || (select string_agg(v::text, ' ') from conversation_brief_revisions v)
 				|| coalesce((select string_agg(d::text, ' ') from conversation_brief_drafts d), '')`
-			if !strings.Contains(testkit.Ask[string](t, r.pool, words), secret) {
-				t.Fatal("no summary ever held the word")
-			}
+			require.Contains(t, testkit.Ask[string](t, r.pool, words), secret, "no summary ever held the word")
 
 			fault.Store(&how)
 			last := work.Attempt{Last: true}
 			if report, err := r.engine.Rebuild(t.Context(), chatID, last); err == nil || report.Result == work.Done {
 				t.Fatalf("%+v, %v", report, err)
 			}
-			if strings.Contains(testkit.Ask[string](t, r.pool, words), secret) {
-				t.Error("the word is still stored")
-			}
+			assert.NotContains(t, testkit.Ask[string](t, r.pool, words), secret, "the word is still stored")
 			testkit.Want(t, r.pool, "t 0 t 2 t", `select concat_ws(' ', stale, brief_tokens, readable, version,
 				not exists (select from throughline.work where lease_token is not null)) from conversation_briefs`)
 			if r.covered(chatID) != covered || r.summary(chatID) != "" {
@@ -171,9 +160,7 @@ func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
 	done := make(chan brief.Report, 1)
 	go func() {
 		report, err := r.fold(chatID)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		done <- report
 	}()
 	testkit.Eventually(t, "the second try", func() bool { return len(r.model.Requests()) == 3 })

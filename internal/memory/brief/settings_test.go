@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -34,9 +36,8 @@ func (r *rig) clear(chatID uuid.UUID) {
 	r.t.Helper()
 	store := postgres.NewHistory(r.pool, memory.Limits{}, postgres.Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
 	user := auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}
-	if _, err := store.ClearChat(r.t.Context(), user, chatID); err != nil {
-		r.t.Fatal(err)
-	}
+	_, err := store.ClearChat(r.t.Context(), user, chatID)
+	require.NoError(r.t, err)
 }
 
 // play adds eight questions without a reply.
@@ -51,9 +52,7 @@ func (r *rig) play(chatID uuid.UUID) {
 func (r *rig) lastInput() string {
 	r.t.Helper()
 	asked := r.model.Requests()
-	if len(asked) == 0 {
-		r.t.Fatal("the model was not asked")
-	}
+	require.True(r.t, len(asked) != 0, "the model was not asked")
 	return asked[len(asked)-1].Text
 }
 
@@ -69,9 +68,8 @@ func TestTurnLimitIsFolded(t *testing.T) {
 		r.mustFold(chatID)
 		folds++
 	}
-	if got := r.covered(chatID); folds < 2 || got != "20 2" {
-		t.Errorf("%d folds cover %s", folds, got)
-	}
+	got := r.covered(chatID)
+	assert.Truef(t, folds >= 2 && got == "20 2", "%d folds cover %s", folds, got)
 }
 
 // After a clear a fold begins from nothing, with what was said since.
@@ -83,13 +81,10 @@ func TestFoldAfterAClear(t *testing.T) {
 	r.clear(chatID)
 	r.play(chatID)
 	report := r.mustFold(chatID)
-	if report.Version != 3 || report.SeqFrom != 17 || report.SeqTo != 22 {
-		t.Errorf("%+v", report)
-	}
-	if input := r.lastInput(); !strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\nNONE\n") || strings.Contains(input, "etude") ||
-		!strings.Contains(input, "suite 5") {
-		t.Errorf("the summarizer read %s", input)
-	}
+	assert.Truef(t, report.Version == 3 && report.SeqFrom == 17 && report.SeqTo == 22, "%+v", report)
+	input := r.lastInput()
+	assert.Truef(t, strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\nNONE\n") && !strings.Contains(input, "etude") && strings.Contains(input, "suite 5"),
+		"the summarizer read %s", input)
 }
 
 // A message from before the clear is deleted: what came after is summarized anew, alone, and the older
@@ -112,24 +107,19 @@ func TestRebuildAfterAClear(t *testing.T) {
 			asked := len(r.model.Requests())
 			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
 			report, err := r.rebuild(chatID)
-			if err != nil || report.Result != work.Done {
-				t.Fatalf("%+v, %v", report, err)
-			}
+			require.Truef(t, err == nil && report.Result == work.Done, "%+v, %v", report, err)
 			testkit.Want(t, r.pool, want,
 				"select concat_ws(' ', kind, seq_from, seq_to, turns, prompt_mode) from conversation_brief_revisions where version = $1", report.Version)
-			if n := len(r.model.Requests()) - asked; n != calls {
-				t.Errorf("%d calls", n)
-			}
+			n := len(r.model.Requests()) - asked
+			assert.Truef(t, n == calls, "%d calls", n)
 			for _, request := range r.model.Requests()[asked:] {
-				if strings.Contains(request.Text, "etude") || !strings.Contains(request.Text, "suite") {
-					t.Errorf("the summarizer read %s", request.Text)
-				}
+				assert.Truef(t, !strings.Contains(request.Text, "etude") && strings.Contains(request.Text, "suite"),
+					"the summarizer read %s", request.Text)
 			}
 			testkit.Want(t, r.pool, "",
 				"select coalesce(string_agg(global_summary, ' '), '') from conversation_brief_revisions where version < $1", report.Version)
-			if got := r.summary(chatID); strings.Contains(got, "etude") || (got != "") != foldedSince {
-				t.Errorf("the summary is %q", got)
-			}
+			got := r.summary(chatID)
+			assert.Truef(t, !strings.Contains(got, "etude") && (got != "") == foldedSince, "the summary is %q", got)
 			testkit.Want(t, r.pool, false, "select stale from conversation_briefs")
 		})
 	}
@@ -154,12 +144,10 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 			if err != nil || report.Result != work.Done || r.covered(chatID) != covered {
 				t.Fatalf("%+v, %v, covered are %s", report, err, r.covered(chatID))
 			}
-			if got := r.summary(chatID); strings.Contains(got, "etude") != foldedBefore {
-				t.Errorf("the summary is %q", got)
-			}
-			if again := r.again; again == foldedBefore {
-				t.Errorf("due for a fold: %v", again)
-			}
+			got := r.summary(chatID)
+			assert.Equalf(t, foldedBefore, strings.Contains(got, "etude"), "the summary is %q", got)
+			again := r.again
+			assert.Truef(t, again != foldedBefore, "due for a fold: %v", again)
 			r.wantRebuild(chatID, work.Nothing)
 		})
 	}

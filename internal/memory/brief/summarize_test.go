@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -35,15 +37,12 @@ func TestHostedPrompt(t *testing.T) {
 		r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultNone}, offline.Answer{}), hosted(mode))
 		report := r.mustFold(r.chat(8))
 		first, second := r.model.Requests()[0], r.model.Requests()[1]
-		if *first.Prompt != (offline.PromptRef{ID: "pmpt_1", Version: "7"}) || first.Model != "" || first.Instructions != "" || first.Store {
-			t.Errorf("%s: asked %+v", mode, first)
-		}
-		if second.Prompt == nil || !strings.Contains(second.Instructions, "nothing to summarize") {
-			t.Errorf("%s: the second try says %q", mode, second.Instructions)
-		}
-		if report.Mode != brief.ModeHosted || report.PromptRef != "pmpt_1@7" || r.fallbacks() != 0 {
-			t.Errorf("%s: %+v", mode, report)
-		}
+		assert.Truef(t, *first.Prompt == (offline.PromptRef{ID: "pmpt_1", Version: "7"}) && first.Model == "" && first.Instructions == "" && !first.Store,
+			"%s: asked %+v", mode, first)
+		assert.Truef(t, second.Prompt != nil && strings.Contains(second.Instructions, "nothing to summarize"),
+			"%s: the second try says %q", mode, second.Instructions)
+		assert.Truef(t, report.Mode == brief.ModeHosted && report.PromptRef == "pmpt_1@7" && r.fallbacks() == 0,
+			"%s: %+v", mode, report)
 	}
 }
 
@@ -61,9 +60,8 @@ func TestHostedPromptIsGone(t *testing.T) {
 		t.Parallel()
 		r := newRig(t, gone, hosted(brief.ModeAuto))
 		for range 2 {
-			if report := r.mustFold(r.chat(8)); report.Mode != brief.ModeInline || report.PromptRef != "built-in@1" {
-				t.Errorf("%+v", report)
-			}
+			report := r.mustFold(r.chat(8))
+			assert.Truef(t, report.Mode == brief.ModeInline && report.PromptRef == "built-in@1", "%+v", report)
 		}
 		tried := 0
 		for _, request := range r.model.Requests() {
@@ -79,9 +77,8 @@ func TestHostedPromptIsGone(t *testing.T) {
 		t.Parallel()
 		r := newRig(t, gone, hosted(brief.ModeHosted))
 		chatID := r.chat(8)
-		if report, err := r.fold(chatID); report.Result != work.Failed || err == nil || r.fallbacks() != 0 {
-			t.Errorf("%+v, %v", report, err)
-		}
+		report, err := r.fold(chatID)
+		assert.Truef(t, report.Result == work.Failed && err != nil && r.fallbacks() == 0, "%+v, %v", report, err)
 		r.checkUntouched(chatID)
 	})
 }
@@ -91,12 +88,10 @@ func TestHostedCallFailsOtherwise(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.Fault401}, offline.Answer{}), hosted(brief.ModeAuto))
 	chatID := r.chat(8)
-	if report, err := r.fold(chatID); report.Result != work.Failed || err == nil {
-		t.Errorf("%+v, %v", report, err)
-	}
-	if report := r.mustFold(chatID); report.Mode != brief.ModeHosted || r.fallbacks() != 0 {
-		t.Errorf("%+v", report)
-	}
+	report, err := r.fold(chatID)
+	assert.Truef(t, report.Result == work.Failed && err != nil, "%+v, %v", report, err)
+	report = r.mustFold(chatID)
+	assert.Truef(t, report.Mode == brief.ModeHosted && r.fallbacks() == 0, "%+v", report)
 }
 
 // The days of the turns are those of the user's time zone, which a client sends in a message's metadata.
@@ -112,11 +107,8 @@ func TestInlineInstructions(t *testing.T) {
 	asked := r.model.Requests()[0]
 	for _, part := range []string{"Keep technique and repertoire.", "at most 200 tokens",
 		"Turns 1 to 2: 2026-11-20, UTC\nTurns 3 to 6: 2026-11-21, Europe/Berlin"} {
-		if !strings.Contains(asked.Instructions, part) {
-			t.Errorf("the instructions do not say %q: %s", part, asked.Instructions)
-		}
+		assert.Containsf(t, asked.Instructions, part, "the instructions do not say %q: %s", part, asked.Instructions)
 	}
-	if asked.Model != "small" || report.PromptRef != "custom@"+sha256Hex("Keep technique and repertoire.")[:8] {
-		t.Errorf("model %s, prompt %s", asked.Model, report.PromptRef)
-	}
+	assert.Truef(t, asked.Model == "small" && report.PromptRef == "custom@"+sha256Hex("Keep technique and repertoire.")[:8],
+		"model %s, prompt %s", asked.Model, report.PromptRef)
 }

@@ -3,6 +3,8 @@ package brief
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestTheTitleInAnAnswer(t *testing.T) {
@@ -16,8 +18,7 @@ func TestTheTitleInAnAnswer(t *testing.T) {
 		"The user plays.":                                      {"", "The user plays."},
 		"":                                                     {"", ""},
 	} {
-		if title, rest := cutTitle(answer); title != want[0] || rest != want[1] {
-			t.Errorf("%q: %q, %q", answer, title, rest)
-		}
+		title, rest := cutTitle(answer)
+		assert.Truef(t, title == want[0] && rest == want[1], "%q: %q, %q", answer, title, rest)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/testkit/golden"
 )
@@ -31,13 +33,10 @@ func TestQuestions(t *testing.T) {
 	golden.Check(t, "questions.golden", b.String())
 	like := graph.ParseQuestion("what tools do I like")
 	for _, verb := range []string{"likes", "prefers", "uses", "admires", "enjoys"} {
-		if !slices.Contains(like.Relationships, verb) {
-			t.Errorf("what I like is not what I %s", verb)
-		}
+		assert.Truef(t, slices.Contains(like.Relationships, verb), "what I like is not what I %s", verb)
 	}
-	if !slices.Equal(like.Types, []graph.Type{graph.Tool}) || !like.Understood() || graph.ParseQuestion("?!").Understood() {
-		t.Errorf("%+v", like)
-	}
+	assert.Truef(t, slices.Equal(like.Types, []graph.Type{graph.Tool}) && like.Understood() && !graph.ParseQuestion("?!").Understood(),
+		"%+v", like)
 }
 
 func TestVerbs(t *testing.T) {
@@ -46,14 +45,10 @@ func TestVerbs(t *testing.T) {
 		"likes": "likes", "Lives in": "lives_in", "  works--at ": "works_at", "préfère": "préfère", "?!": "", "": "", "a_b": "a_b", "_x_": "x",
 		"is 2nd of": "is_2nd_of", strings.Repeat("ab ", 30): strings.TrimRight(strings.Repeat("ab_", 14)[:40], "_"), "住む": "住む",
 	} {
-		if got := graph.Verb(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		assert.Equalf(t, want, graph.Verb(name), "%q", name)
 	}
 	for name, want := range map[string]graph.Type{"Tool": graph.Tool, "PERSON": graph.Person, "gadget": graph.Other, "": graph.Other} {
-		if got := graph.Known(name); got != want {
-			t.Errorf("%q: %s", name, got)
-		}
+		assert.Equalf(t, want, graph.Known(name), "%q", name)
 	}
 }
 
@@ -98,13 +93,11 @@ func FuzzDrawings(f *testing.F) {
 			nodes = 1
 		}
 		mermaid := graph.Mermaid(a)
-		if lines := strings.Count(mermaid, "\n"); lines != nodes+2 || strings.Count(mermaid, `"`) != 2*nodes+2 || strings.ContainsAny(mermaid, "%`<{\\") {
-			t.Errorf("%q", mermaid)
-		}
+		assert.Truef(t, strings.Count(mermaid, "\n") == nodes+2 && strings.Count(mermaid, `"`) == 2*nodes+2 && !strings.ContainsAny(mermaid, "%`<{\\"),
+			"%q", mermaid)
 		dot := graph.DOT(a)
 		unescaped := strings.ReplaceAll(strings.ReplaceAll(dot, `\\`, ""), `\"`, "")
-		if lines := strings.Count(dot, "\n"); lines != nodes+5 || strings.Count(unescaped, `"`) != 2*nodes+2 || strings.Contains(unescaped, `\`) {
-			t.Errorf("%q", dot)
-		}
+		assert.Truef(t, strings.Count(dot, "\n") == nodes+5 && strings.Count(unescaped, `"`) == 2*nodes+2 && !strings.Contains(unescaped, `\`),
+			"%q", dot)
 	})
 }

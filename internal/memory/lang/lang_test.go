@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
@@ -15,9 +18,7 @@ var sectionLine = regexp.MustCompile(`^\[([^\[\]]+)\]$`)
 func TestEveryFileIsRead(t *testing.T) {
 	t.Parallel()
 	files, err := os.ReadDir("data")
-	if err != nil || len(files) < 20 {
-		t.Fatal("no data:", err)
-	}
+	require.Truef(t, err == nil && len(files) >= 20, "%v %v", "no data:", err)
 	for _, file := range files {
 		code, ok := strings.CutSuffix(file.Name(), ".txt")
 		content, err := os.ReadFile("data/" + file.Name())
@@ -63,14 +64,10 @@ func TestPhrases(t *testing.T) {
 	} {
 		pattern := regexp.MustCompile(`^(?:` + lang.Expression(c.phrase) + `)$`)
 		for text := range strings.SplitSeq(c.matches, "|") {
-			if !pattern.MatchString(text) {
-				t.Errorf("%q does not match %q: %s", c.phrase, text, pattern)
-			}
+			assert.Truef(t, pattern.MatchString(text), "%q does not match %q: %s", c.phrase, text, pattern)
 		}
 		for text := range strings.SplitSeq(c.not, "|") {
-			if pattern.MatchString(text) {
-				t.Errorf("%q matches %q: %s", c.phrase, text, pattern)
-			}
+			assert.Falsef(t, pattern.MatchString(text), "%q matches %q: %s", c.phrase, text, pattern)
 		}
 	}
 }
@@ -93,19 +90,15 @@ func TestPhrasesCompile(t *testing.T) {
 			seen := map[string]bool{}
 			for _, phrase := range s.Phrases() {
 				count++
-				if seen[phrase] {
-					t.Errorf("%s of %s has %q twice", name, s.Language, phrase)
-				}
+				assert.Truef(t, !seen[phrase], "%s of %s has %q twice", name, s.Language, phrase)
 				seen[phrase] = true
-				if _, err := regexp.Compile(lang.Expression(phrase)); err != nil || depth(phrase) != 0 {
-					t.Errorf("%s of %s: %q is no phrase: %v", name, s.Language, phrase, err)
-				}
+				_, err := regexp.Compile(lang.Expression(phrase))
+				assert.Truef(t, err == nil && depth(phrase) == 0,
+					"%s of %s: %q is no phrase: %v", name, s.Language, phrase, err)
 			}
 		}
 	}
-	if count < 3000 {
-		t.Errorf("only %d phrases", count)
-	}
+	assert.Truef(t, count >= 3000, "only %d phrases", count)
 }
 
 func TestLanguageIsTold(t *testing.T) {
@@ -123,28 +116,20 @@ func TestLanguageIsTold(t *testing.T) {
 		"Porto":                                 "",
 		"":                                      "",
 	} {
-		if got := lang.Of(text); got != want {
-			t.Errorf("the language of %q is %q, want %q", text, got, want)
-		}
+		assert.Equalf(t, want, lang.Of(text), "the language of %q", text)
 	}
 }
 
 func TestSpellingsAreFolded(t *testing.T) {
 	t.Parallel()
-	if got := lang.Fold("  Größe\t„Łódź“ – Ｅｃｏｌｅ  "); got != `grosse "lodz" - ecole` {
-		t.Errorf("it is folded to %q", got)
-	}
-	if got := strings.Join(lang.Terms("I'm 7, 北京市!"), " "); got != "i m 7 北京 京市" {
-		t.Errorf("its terms are %q", got)
-	}
+	assert.Equal(t, `grosse "lodz" - ecole`, lang.Fold("  Größe\t„Łódź“ – Ｅｃｏｌｅ  "), "it is folded to")
+	assert.Equal(t, "i m 7 北京 京市", strings.Join(lang.Terms("I'm 7, 北京市!"), " "), "its terms")
 }
 
 func TestMissingDataPanics(t *testing.T) {
 	t.Parallel()
 	defer func() {
-		if recover() == nil {
-			t.Error("a missing section is not noticed")
-		}
+		assert.True(t, recover() != nil, "a missing section is not noticed")
 	}()
 	lang.Each("none")
 }

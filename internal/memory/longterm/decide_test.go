@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 
@@ -42,9 +44,8 @@ func TestWrittenQuestion(t *testing.T) {
 	}
 	got := WriteQuestion(q)
 	golden.Check(t, "question.golden", got)
-	if lines := regexp.MustCompile(`(?m)^[CM]\d+ \[`).FindAllString(got, -1); len(lines) != 4 {
-		t.Errorf("%q begin lines", lines)
-	}
+	lines := regexp.MustCompile(`(?m)^[CM]\d+ \[`).FindAllString(got, -1)
+	assert.Equalf(t, 4, len(lines), "%q begin lines", lines)
 }
 
 func TestParseAnswers(t *testing.T) {
@@ -53,14 +54,12 @@ func TestParseAnswers(t *testing.T) {
 	for answer, want := range map[string]int{
 		`{"decisions":[]}`: 0, `{"decisions":[` + one + `]}`: 1, "```json\n{\"decisions\":[" + one + "]}\n```": 1, `{"decisions":[{"candidate":7},` + one + `]}`: 1,
 	} {
-		if answers, err := ParseAnswers(answer); err != nil || len(answers) != want {
-			t.Errorf("%q: %d, %v", answer, len(answers), err)
-		}
+		answers, err := ParseAnswers(answer)
+		assert.Truef(t, err == nil && len(answers) == want, "%q: %d, %v", answer, len(answers), err)
 	}
 	for _, answer := range []string{"", "[]", "null", `{"decisions":null}`, `{"decisions":{}}`, "sorry, Ana", strings.Repeat("[", 10_000)} {
-		if answers, err := ParseAnswers(answer); err == nil || strings.Contains(err.Error(), "Ana") {
-			t.Errorf("%.40q: %d, %v", answer, len(answers), err)
-		}
+		answers, err := ParseAnswers(answer)
+		assert.Truef(t, err != nil && !strings.Contains(err.Error(), "Ana"), "%.40q: %d, %v", answer, len(answers), err)
 	}
 }
 
@@ -82,9 +81,8 @@ func TestOneChangeForEachMemory(t *testing.T) {
 	})
 	want := []Action{Add, Delete, Add, Add, Update, Add}
 	for n, d := range decisions {
-		if d.Action != want[n] || d.Candidate != n {
-			t.Errorf("candidate %d: %s of %d, want %s", n, d.Action, d.Candidate, want[n])
-		}
+		assert.Truef(t, d.Action == want[n] && d.Candidate == n,
+			"candidate %d: %s of %d, want %s", n, d.Action, d.Candidate, want[n])
 	}
 }
 
@@ -97,9 +95,7 @@ func TestSettledMemoriesStay(t *testing.T) {
 	q, settled := Settle([]Candidate{candidate("the user lives in lyon"), candidate("The user lives in Porto.")}, [][]Known{{same1}, {lyon}},
 		Rules{Similarity: same})
 	decisions := Validate(q, []Answer{{"C1", "DELETE", "M1", "", ""}})
-	if settled[0].Action != Noop || decisions[0].Action != Add {
-		t.Errorf("%+v %+v", settled, decisions)
-	}
+	assert.Truef(t, settled[0].Action == Noop && decisions[0].Action == Add, "%+v %+v", settled, decisions)
 }
 
 func TestOneFactSupersedesSeveral(t *testing.T) {
@@ -107,9 +103,7 @@ func TestOneFactSupersedesSeveral(t *testing.T) {
 	lyon, rome := nearKnown("The user lives in Lyon.", .8), nearKnown("The user rents in Lyon.", .8)
 	q, _ := Settle([]Candidate{candidate("The user lives in Porto.")}, [][]Known{{lyon, rome}}, Rules{Similarity: same})
 	d := Validate(q, []Answer{{"C1", "DELETE", "M1", "", ""}, {"C1", "DELETE", "M2", "", ""}})[0]
-	if d.Action != Delete || d.Memory != lyon.ID || len(d.Also) != 1 || d.Also[0] != rome.ID {
-		t.Errorf("%+v", d)
-	}
+	assert.Truef(t, d.Action == Delete && d.Memory == lyon.ID && len(d.Also) == 1 && d.Also[0] == rome.ID, "%+v", d)
 }
 
 // A candidate can name only the memories that it was shown with.
@@ -119,9 +113,7 @@ func TestMemoriesOfOthersCannotBeNamed(t *testing.T) {
 	q, _ := Settle([]Candidate{candidate("The user lives in Porto."), candidate("The user has a dog called Rex.")}, [][]Known{{lyon}, {dog}},
 		Rules{Similarity: same})
 	for _, d := range Validate(q, []Answer{{"C1", "DELETE", "M2", "", ""}, {"C2", "DELETE", "M1", "", ""}}) {
-		if d.Action != Add {
-			t.Errorf("%+v", d)
-		}
+		assert.Equalf(t, Add, d.Action, "%+v", d)
 	}
 }
 
@@ -138,9 +130,8 @@ func TestBothArmsAreHeard(t *testing.T) {
 	twin.VectorPlace, twin.WordsPlace = 0, 1
 	known = append(known, twin)
 	q, _ := Settle([]Candidate{candidate("The user plays the cello in the quartet of the school.")}, [][]Known{known}, Rules{Similarity: same})
-	if n := len(q.known); n != MostAlike {
-		t.Errorf("%d memories are shown", n)
-	}
+	n := len(q.known)
+	assert.Truef(t, n == MostAlike, "%d memories are shown", n)
 	if !strings.Contains(WriteQuestion(q), "M2 [fact]: "+twin.Content) {
 		t.Errorf("the twin is not the second:\n%s", WriteQuestion(q))
 	}
@@ -155,9 +146,7 @@ func TestMerge(t *testing.T) {
 		merged[0].Fact != a.Fact {
 		t.Errorf("%+v", merged)
 	}
-	if len(a.Evidence) != 1 {
-		t.Error("Merge changed its argument")
-	}
+	assert.Equal(t, 1, len(a.Evidence), "Merge changed its argument")
 }
 
 // 200 chains of change: whatever the model decides on each step, no fact is lost, and at most one memory of a chain that
@@ -180,19 +169,13 @@ func TestChainsOfChange(t *testing.T) {
 			c := candidate(fact)
 			c.Evidence[0].SaidAt = at
 			d := decided(t, c, active)
-			if d.Action != Add && d.Action != Delete {
-				t.Fatalf("%s is %s", fact, d.Action)
-			}
+			require.Truef(t, d.Action == Add || d.Action == Delete, "%s is %s", fact, d.Action)
 			delete(active, d.Memory)
 			active[uuid.New()] = Known{Memory: Memory{Content: d.Content, Status: Active, Confidence: .9, SaidAt: at}}
 		}
-		if len(active) != 1 {
-			t.Errorf("chain %d ends with %d memories", n, len(active))
-		}
+		assert.Truef(t, len(active) == 1, "chain %d ends with %d memories", n, len(active))
 		for _, k := range active {
-			if k.Content != chain[len(chain)-1] {
-				t.Errorf("chain %d ends with %q", n, k.Content)
-			}
+			assert.Equalf(t, chain[len(chain)-1], k.Content, "chain %d ends with", n)
 		}
 	}
 }
@@ -216,13 +199,10 @@ func TestInstructionsAndSchema(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{"JSON", "ADD", "UPDATE", "DELETE", "NOOP", "not orders", "Another number", "At most one UPDATE",
 		"every name, number and date"} {
-		if !strings.Contains(DecideInstructions(), words) {
-			t.Errorf("the instructions do not say %q", words)
-		}
+		assert.Containsf(t, DecideInstructions(), words, "the instructions do not say %q", words)
 	}
-	if n := text.Tokens(DecideInstructions()); n > 600 {
-		t.Errorf("the instructions take %d tokens", n)
-	}
+	n := text.Tokens(DecideInstructions())
+	assert.Truef(t, n <= 600, "the instructions take %d tokens", n)
 	decision := DecideSchema()["properties"].(map[string]any)["decisions"].(map[string]any)["items"].(map[string]any)
 	if got := strings.Join(decision["required"].([]string), " "); got != "candidate action memory merged reason" ||
 		decision["additionalProperties"] != false || len(decision["properties"].(map[string]any)) != 5 {
@@ -245,16 +225,11 @@ func FuzzValidate(f *testing.F) {
 		known := [][]Known{{nearKnown(content, .8), nearKnown(fact+" more", .7)}, {nearKnown(fact, .9)}}
 		q, settled := Settle(MergeAlike(facts), known, Rules{Similarity: same})
 		decisions := append(settled, Validate(q, answers)...)
-		if len(decisions) != len(MergeAlike(facts)) {
-			t.Fatalf("%d decisions", len(decisions))
-		}
+		require.Truef(t, len(decisions) == len(MergeAlike(facts)), "%d decisions", len(decisions))
 		for _, d := range decisions {
-			if d.Action == Add && d.Content != MergeAlike(facts)[d.Candidate].Fact {
-				t.Errorf("the fact is lost: %+v", d)
-			}
-			if d.Action == Update && (d.Content == "" || utf8.RuneCountInString(d.Content) > MaxContent) {
-				t.Errorf("%+v", d)
-			}
+			assert.Truef(t, d.Action != Add || d.Content == MergeAlike(facts)[d.Candidate].Fact, "the fact is lost: %+v", d)
+			assert.Truef(t, d.Action != Update || (d.Content != "" && utf8.RuneCountInString(d.Content) <= MaxContent),
+				"%+v", d)
 		}
 	})
 }

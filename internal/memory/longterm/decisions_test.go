@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 )
@@ -27,9 +29,7 @@ var bracketed = regexp.MustCompile(`^\[([^\]]*)\] `)
 func readDecisions(t *testing.T) []decisionCase {
 	t.Helper()
 	content, err := os.ReadFile("testdata/decisions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var cases []decisionCase
 	for line := range strings.SplitSeq(string(content), "\n") {
 		if name, ok := strings.CutPrefix(line, "# "); ok {
@@ -109,9 +109,7 @@ func number(t *testing.T, fields map[string]string, field string, otherwise floa
 		return otherwise
 	}
 	n, err := strconv.ParseFloat(value, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -123,9 +121,7 @@ func day(t *testing.T, fields map[string]string, field string) time.Time {
 	}
 	layout := time.DateOnly[:len(value)]
 	at, err := time.Parse(layout, value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return at
 }
 
@@ -135,13 +131,9 @@ func same(cosine float64) float64 { return cosine }
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	cases := readDecisions(t)
-	if len(cases) < 40 {
-		t.Errorf("there are only %d cases", len(cases))
-	}
+	assert.Truef(t, len(cases) >= 40, "there are only %d cases", len(cases))
 	for _, c := range cases {
-		if problem := c.problem(); problem != "" {
-			t.Errorf("%s: %s", c.name, problem)
-		}
+		assert.Equalf(t, "", c.problem(), "%s", c.name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -59,9 +60,8 @@ func TestInputCannotBeForged(t *testing.T) {
 			content := "hello" + end + forged + end + "bye"
 			in := Input{Summary: content, Recent: talkOf("U: " + content), New: talkOf("U: "+content, "A: "+content)}
 			written := strings.NewReplacer("\r", "\n", "\u2028", "\n", "\u0085", "\n", "\v", "\n").Replace(WriteInput(in))
-			if found := marker.FindAllString(written, -1); len(found) != 5 {
-				t.Errorf("%q with %q: %q\n%s", forged, end, found, written)
-			}
+			found := marker.FindAllString(written, -1)
+			assert.Equalf(t, 5, len(found), "%q with %q: %q\n%s", forged, end, found, written)
 		}
 	}
 }
@@ -81,9 +81,7 @@ func TestInputIsBounded(t *testing.T) {
 		for _, turns := range []int{6, 12} {
 			in := Input{Summary: page, Recent: talkOf(lines[:20]...), New: talkOf(lines[:2*turns]...)}
 			got, most := text.Tokens(ExtractInstructions())+text.Tokens(WriteInput(in)), 700*turns
-			if got > most {
-				t.Errorf("%s: %d turns take %d tokens", name, turns, got)
-			}
+			assert.Truef(t, got <= most, "%s: %d turns take %d tokens", name, turns, got)
 			t.Logf("%s: %d turns take %d tokens, %d a turn", name, turns, got, got/turns)
 		}
 	}
@@ -95,9 +93,8 @@ func TestSchemaIsStrict(t *testing.T) {
 	check = func(place string, schema map[string]any) {
 		if properties, ok := schema["properties"].(map[string]any); ok {
 			required := schema["required"].([]string)
-			if schema["additionalProperties"] != false || len(required) != len(properties) {
-				t.Errorf("%s is not strict", place)
-			}
+			assert.Truef(t, schema["additionalProperties"] == false && len(required) == len(properties),
+				"%s is not strict", place)
 			for name, property := range properties {
 				check(place+"."+name, property.(map[string]any))
 			}
@@ -109,9 +106,7 @@ func TestSchemaIsStrict(t *testing.T) {
 	check("", ExtractSchema())
 	facts := ExtractSchema()["properties"].(map[string]any)["facts"].(map[string]any)["items"].(map[string]any)
 	want := "fact type confidence horizon durable evidence quote valid_from valid_to replaces entities relationships"
-	if got := strings.Join(facts["required"].([]string), " "); got != want {
-		t.Errorf("a fact has %s", got)
-	}
+	assert.Equal(t, want, strings.Join(facts["required"].([]string), " "), "a fact has")
 }
 
 func TestInstructionsSayWhatTheContractAsksFor(t *testing.T) {
@@ -119,11 +114,8 @@ func TestInstructionsSayWhatTheContractAsksFor(t *testing.T) {
 	for _, words := range []string{"JSON", "NEW MESSAGES", "third person", "Compute nothing", "Dates absolute", "in the language", "passwords",
 		"not orders", "empty list is a good answer", "Names, numbers", "one line", "letter for letter", "ten messages before", `same "not"`,
 		"same person", "as a statement", "used to", "past", "not the conversation", "Not to be remembered", "this moment", "pasted"} {
-		if !strings.Contains(ExtractInstructions(), words) {
-			t.Errorf("the instructions do not say %q", words)
-		}
+		assert.Containsf(t, ExtractInstructions(), words, "the instructions do not say %q", words)
 	}
-	if n := text.Tokens(ExtractInstructions()); n > 900 {
-		t.Errorf("the instructions take %d tokens", n)
-	}
+	n := text.Tokens(ExtractInstructions())
+	assert.Truef(t, n <= 900, "the instructions take %d tokens", n)
 }

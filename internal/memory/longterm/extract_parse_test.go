@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestParseFacts(t *testing.T) {
@@ -21,9 +24,7 @@ func TestParseFacts(t *testing.T) {
 		`{"facts":[` + strings.Repeat(one+",", 99) + one + `]}`: mostFacts,
 	} {
 		facts, err := ParseFacts(answer)
-		if err != nil || len(facts) != want {
-			t.Errorf("%.60q: %d facts, %v", answer, len(facts), err)
-		}
+		assert.Truef(t, err == nil && len(facts) == want, "%.60q: %d facts, %v", answer, len(facts), err)
 	}
 	for _, answer := range []string{"", "none", "null", "[]", `{"fact":[]}`, `{"facts":null}`, `{"facts":{}}`, `{"facts":"x"}`, `{"facts":[`,
 		`{"facts":[]} and more`, strings.Repeat("[", 10_000), "I'm sorry, Ana."} {
@@ -40,13 +41,9 @@ func TestUnreadableFactsAreDroppedAlone(t *testing.T) {
 	t.Parallel()
 	facts, err := ParseFacts(`{"facts":[{"fact":7},null,{"fact":"The user plays the cello.","type":"fact","confidence":0.9,"evidence":["U1"],"quote":"I ` +
 		`play the cello"}]}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v := Gate(Input{New: talkOf("U: I play the cello.")}, facts)
-	if len(v.Candidates) != 1 || v.Dropped[BadForm] != 2 || !strings.Contains(v.Retry, "form") {
-		t.Errorf("%+v", v)
-	}
+	assert.Truef(t, len(v.Candidates) == 1 && v.Dropped[BadForm] == 2 && strings.Contains(v.Retry, "form"), "%+v", v)
 }
 
 // What is read is judged without a panic, what is kept has the form of a memory, and each fact is kept or counted.
@@ -68,17 +65,13 @@ func FuzzParseAndGate(f *testing.F) {
 		for _, n := range v.Dropped {
 			counted += n
 		}
-		if counted != len(facts) {
-			t.Errorf("%d of %d facts are kept or counted", counted, len(facts))
-		}
+		assert.Truef(t, counted == len(facts), "%d of %d facts are kept or counted", counted, len(facts))
 		for _, c := range v.Candidates {
-			if n := utf8.RuneCountInString(c.Fact); n == 0 || n > 500 || strings.Contains(c.Fact, "\n") || len(c.Evidence) == 0 || c.Confidence < 0 || c.Confidence > 1 {
-				t.Errorf("%+v is kept", c)
-			}
+			n := utf8.RuneCountInString(c.Fact)
+			assert.Truef(t, n != 0 && n <= 500 && !strings.Contains(c.Fact, "\n") && len(c.Evidence) != 0 && c.Confidence >= 0 && c.Confidence <= 1,
+				"%+v is kept", c)
 			for _, e := range c.Evidence {
-				if utf8.RuneCountInString(e.Quote) > mostQuote {
-					t.Errorf("a quote has %d bytes", len(e.Quote))
-				}
+				assert.Truef(t, utf8.RuneCountInString(e.Quote) <= mostQuote, "a quote has %d bytes", len(e.Quote))
 			}
 		}
 		if _, err := json.Marshal(WriteInput(in)); err != nil {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
@@ -63,8 +65,7 @@ func TestPlan(t *testing.T) {
 		got, found, wait := plan(Snapshot{
 			Wanted: !c.off, ExtractedSeq: c.read, ClearedSeq: c.cleared, LastSeq: c.read + int64(len(messages)), DueNow: c.now, Rested: c.rested, Messages: messages,
 		}, delay)
-		if got != c.want || found != (c.want != Range{}) || wait != c.wait {
-			t.Errorf("%s: %+v, found %v, wait %v; want %+v, %v", name, got, found, wait, c.want, c.wait)
-		}
+		assert.Truef(t, got == c.want && found == (c.want != Range{}) && wait == c.wait,
+			"%s: %+v, found %v, wait %v; want %+v, %v", name, got, found, wait, c.want, c.wait)
 	}
 }

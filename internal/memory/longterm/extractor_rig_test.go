@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -43,9 +45,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, script)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	client := llm.New(llm.Settings{
@@ -92,9 +92,7 @@ func (r *rig) insert(_ context.Context, _ pgx.Tx, job work.Job) error {
 func (r *rig) mustExtract(chatID uuid.UUID) longterm.Report {
 	r.t.Helper()
 	report, err := r.extract(chatID)
-	if err != nil || report.Result != work.Done {
-		r.t.Fatalf("extract: %+v, %v", report, err)
-	}
+	require.Truef(r.t, err == nil && report.Result == work.Done, "extract: %+v, %v", report, err)
 	return report
 }
 
@@ -115,9 +113,8 @@ func (r *rig) wantNoLease() {
 func (r *rig) wantUnread() {
 	r.t.Helper()
 	testkit.Want(r.t, r.pool, 0, "select count(*) from memory_extractions")
-	if got := r.contents(""); len(got) != 0 {
-		r.t.Errorf("remembered %q", got)
-	}
+	got := r.contents("")
+	assert.Equalf(r.t, 0, len(got), "remembered %q", got)
 	r.wantNoLease()
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/longterm"
@@ -35,9 +37,8 @@ func TestExtract(t *testing.T) {
 		report.Calls != 1 || report.Model != "small" || report.PromptRef != "extract@3" || len(r.next) != 0 {
 		t.Errorf("the report is %+v, next %v", report, r.next)
 	}
-	if got := r.contents("active"); !slices.Equal(got, []string{walnuts.Fact}) {
-		t.Errorf("remembered %q", got)
-	}
+	got := r.contents("active")
+	assert.Truef(t, slices.Equal(got, []string{walnuts.Fact}), "remembered %q", got)
 	for question, want := range map[string]string{
 		`select chat_id || ' ' || seq_from || ' ' || seq_to || ' ' || turns || ' ' || result || ' ' || added || ' ' || calls || ' ' || prompt_ref
 			from memory_extractions`: chatID.String() + " 1 4 2 done 1 1 extract@3",
@@ -56,15 +57,13 @@ func TestExtract(t *testing.T) {
 	} {
 		testkit.Want(t, r.pool, want, question)
 	}
-	if lines := strings.Count(r.logs.String(), chatID.String()); lines != 1 || strings.Contains(r.logs.String(), "walnuts") {
-		t.Errorf("the log is %s", r.logs)
-	}
-	if again, err := r.extract(chatID); err != nil || again.Result != work.Nothing || again.Wait != 0 || len(r.model.Requests()) != 1 {
-		t.Errorf("once more: %+v, %v", again, err)
-	}
-	if gone, err := r.extract(uuid.New()); err != nil || gone.Result != work.Nothing {
-		t.Errorf("no such chat: %+v, %v", gone, err)
-	}
+	assert.Truef(t, strings.Count(r.logs.String(), chatID.String()) == 1 && !strings.Contains(r.logs.String(), "walnuts"),
+		"the log is %s", r.logs)
+	again, err := r.extract(chatID)
+	assert.Truef(t, err == nil && again.Result == work.Nothing && again.Wait == 0 && len(r.model.Requests()) == 1,
+		"once more: %+v, %v", again, err)
+	gone, err := r.extract(uuid.New())
+	assert.Truef(t, err == nil && gone.Result == work.Nothing, "no such chat: %+v, %v", gone, err)
 }
 
 // Said again, a memory gets another source; said otherwise, it is superseded. Neither makes a copy.
@@ -76,20 +75,16 @@ func TestWhatIsSaidAgainAndOtherwise(t *testing.T) {
 	r.mustExtract(r.chat("I live in Lyon."))
 	again := r.mustExtract(r.chat("I live in Lyon, as I said."))
 	otherwise := r.mustExtract(r.chat("I moved to Porto."))
-	if again.Noops != 1 || again.Calls != 1 || otherwise.Superseded != 1 || otherwise.Added != 1 || otherwise.Calls != 2 {
-		t.Errorf("again %+v, otherwise %+v", again, otherwise)
-	}
-	if active, superseded := r.contents("active"), r.contents("superseded"); !slices.Equal(active, []string{porto.Fact}) ||
-		!slices.Equal(superseded, []string{lyon.Fact}) {
-		t.Errorf("active %q, superseded %q", active, superseded)
-	}
+	assert.Truef(t, again.Noops == 1 && again.Calls == 1 && otherwise.Superseded == 1 && otherwise.Added == 1 && otherwise.Calls == 2,
+		"again %+v, otherwise %+v", again, otherwise)
+	active, superseded := r.contents("active"), r.contents("superseded")
+	assert.Truef(t, slices.Equal(active, []string{porto.Fact}) && slices.Equal(superseded, []string{lyon.Fact}),
+		"active %q, superseded %q", active, superseded)
 	got := testkit.Ask[string](t, r.pool, `select string_agg(v.action, ' ' order by v.created_at, v.version) || ' ' ||
 		(select count(*) from memory_sources s join memories m on m.id = s.memory_id where m.status = 'superseded') || ' ' ||
 		(select bool_and(m.valid_to is not null and m.retracted_at is not null and m.superseded_by is not null) from memories m where m.status = 'superseded')
 		from memory_revisions v join memories m on m.id = v.memory_id and m.status = 'superseded'`)
-	if got != "ADD NOOP DELETE 2 true" {
-		t.Errorf("the history is %q", got)
-	}
+	assert.Equal(t, "ADD NOOP DELETE 2 true", got, "the history")
 }
 
 // An answer that is not of the form is asked for once more, with the reason.
@@ -115,9 +110,8 @@ func TestOwnInstructions(t *testing.T) {
 	r := newRig(t, proposing(nil, walnuts), func(c *longterm.ExtractorConfig) { c.Extract = "Keep little.\n" })
 	r.mustExtract(r.chat("I am allergic to walnuts."))
 	ref := testkit.Ask[string](t, r.pool, "select prompt_ref from memory_extractions")
-	if told := r.model.Requests()[0].Instructions; told != "Keep little." || ref != "extract@custom-072c4345" {
-		t.Errorf("told %q, %s", told, ref)
-	}
+	told := r.model.Requests()[0].Instructions
+	assert.Truef(t, told == "Keep little." && ref == "extract@custom-072c4345", "told %q, %s", told, ref)
 }
 
 // What cannot be used is tried again, and skipped by the last attempt. What is only away loses nothing.
@@ -140,15 +134,13 @@ func TestModelsThatFail(t *testing.T) {
 			})
 			chatID := r.chat("I am allergic to walnuts.")
 			report, err := r.extract(chatID)
-			if report.Result != work.Failed || err == nil || errors.Is(err, work.ErrBroken) != c.skips || strings.Contains(err.Error(), "walnuts") {
-				t.Errorf("first: %+v, %v", report, err)
-			}
+			assert.Truef(t, report.Result == work.Failed && err != nil && errors.Is(err, work.ErrBroken) == c.skips && !strings.Contains(err.Error(), "walnuts"),
+				"first: %+v, %v", report, err)
 			r.wantUnread()
 			last, err := r.engine.Extract(t.Context(), chatID, work.Attempt{Last: true})
 			if c.skips {
-				if err != nil || last.Ledger != longterm.Skipped || last.SeqTo != 2 {
-					t.Errorf("last: %+v, %v", last, err)
-				}
+				assert.Truef(t, err == nil && last.Ledger == longterm.Skipped && last.SeqTo == 2,
+					"last: %+v, %v", last, err)
 				r.wantNoLease()
 				testkit.Want(t, r.pool, 4, "select calls from memory_extractions") // of both attempts
 				if again, err := r.extract(chatID); err != nil || again.Result != work.Nothing {
@@ -156,9 +148,7 @@ func TestModelsThatFail(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || last.Result != work.Refused {
-				t.Errorf("last: %+v, %v", last, err)
-			}
+			assert.Truef(t, err != nil && last.Result == work.Refused, "last: %+v, %v", last, err)
 			r.wantUnread()
 			testkit.Want(t, r.pool, true, "select retry_at between now() + interval '9 min' and now() + interval '11 min' from throughline.work where kind = 'extract'")
 		})
@@ -214,14 +204,13 @@ func TestWhatWasSkippedIsNoContext(t *testing.T) {
 				set covered_seq = 2, version = 1, brief = jsonb_set(brief, '{global_summary}', '"The user sees a heron doctor."') where chat_id = $1`, chatID)
 			r.say(chatID, "user", "I play the cello.")
 			r.say(chatID, "assistant", "I hear you.")
-			if report := r.mustExtract(chatID); report.SeqFrom != 3 || report.SeqTo != 4 {
-				t.Fatalf("%+v", report)
-			}
+			report := r.mustExtract(chatID)
+			require.Truef(t, report.SeqFrom == 3 && report.SeqTo == 4, "%+v", report)
 			requests := r.model.Requests()
 			last := requests[len(requests)-1].Text
-			if got := strings.Count(last, "heron doctor"); got != map[bool]int{true: 2}[c.shown] || !strings.Contains(last, "I play the cello.") {
-				t.Errorf("%d of its words are shown: %s", got, last)
-			}
+			got := strings.Count(last, "heron doctor")
+			assert.Truef(t, got == map[bool]int{true: 2}[c.shown] && strings.Contains(last, "I play the cello."),
+				"%d of its words are shown: %s", got, last)
 		})
 	}
 }
@@ -238,26 +227,21 @@ func TestRangesFollowOneAnother(t *testing.T) {
 	var got [][2]int64
 	for {
 		report, err := r.extract(chatID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if report.Result != work.Done {
 			break
 		}
 		got = append(got, [2]int64{report.SeqFrom, report.SeqTo})
 	}
-	if diff := cmp.Diff([][2]int64{{1, 6}, {7, 12}, {13, 16}}, got); diff != "" || len(r.next) != 2 {
-		t.Errorf("%s, %d jobs follow", diff, len(r.next))
-	}
+	diff := cmp.Diff([][2]int64{{1, 6}, {7, 12}, {13, 16}}, got)
+	assert.Truef(t, diff == "" && len(r.next) == 2, "%s, %d jobs follow", diff, len(r.next))
 	for n, content := range said {
 		read := 0
 		for _, request := range r.model.Requests() {
 			_, messages, _ := strings.Cut(request.Text, "NEW MESSAGES")
 			read += strings.Count(messages, content)
 		}
-		if read != 1 {
-			t.Errorf("message %d was read %d times", n, read)
-		}
+		assert.Truef(t, read == 1, "message %d was read %d times", n, read)
 	}
 }
 
@@ -293,12 +277,9 @@ func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 			if c.done {
 				want = work.Done
 			}
-			if err != nil || report.Result != want || report.Added != 0 {
-				t.Errorf("%+v, %v", report, err)
-			}
-			if got := r.contents(""); len(got) != 0 {
-				t.Errorf("remembered %q", got)
-			}
+			assert.Truef(t, err == nil && report.Result == want && report.Added == 0, "%+v, %v", report, err)
+			got := r.contents("")
+			assert.Equalf(t, 0, len(got), "remembered %q", got)
 		})
 	}
 }
@@ -358,7 +339,5 @@ func TestMemoriesThatRepliesUse(t *testing.T) {
 	report := r.mustExtract(chatID)
 	got := testkit.Ask[string](t, r.pool,
 		"select string_agg(access_count || '/' || version || '/' || (last_accessed is not null), ' ' order by content) from memories")
-	if report.Used != 1 || got != "1/1/true 0/1/false" {
-		t.Errorf("%+v, touched %s", report, got)
-	}
+	assert.Truef(t, report.Used == 1 && got == "1/1/true 0/1/false", "%+v, touched %s", report, got)
 }

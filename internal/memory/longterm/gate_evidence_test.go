@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 )
 
 func fact(text, quote string, evidence ...string) Finding {
@@ -49,9 +50,7 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("%s: dropped as %v", c.name, v.Dropped)
 			continue
 		}
-		if got := seqsOf(v.Candidates[0]); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		assert.Equalf(t, c.want, seqsOf(v.Candidates[0]), "%s", c.name)
 	}
 }
 
@@ -59,9 +58,7 @@ func TestDigestIsThatOfPostgres(t *testing.T) {
 	t.Parallel()
 	v := Gate(Input{New: talkOf("U: I play the cello.")}, []Finding{fact("The user plays the cello.", "I play the cello", "U1")})
 	const want = "d1ceef3a4603a820d88be638e40a1bd7" // select md5('I play the cello.')
-	if got := v.Candidates[0].Evidence[0].Digest; got != want {
-		t.Errorf("the digest is %q", got)
-	}
+	assert.Equal(t, want, v.Candidates[0].Evidence[0].Digest, "the digest")
 }
 
 func TestKeepWhatIsStillSaid(t *testing.T) {
@@ -87,13 +84,10 @@ func TestKeepWhatIsStillSaid(t *testing.T) {
 		{"one of two", together, []int{0}, false, 1},
 	} {
 		got, ok := c.candidate.Keep(held(c.kept...))
-		if ok != c.want || len(got.Evidence) != c.left {
-			t.Errorf("%s: %v with %d messages", c.name, ok, len(got.Evidence))
-		}
+		assert.Truef(t, ok == c.want && len(got.Evidence) == c.left,
+			"%s: %v with %d messages", c.name, ok, len(got.Evidence))
 	}
-	if len(alone.Evidence) != 3 {
-		t.Error("Keep changed its receiver")
-	}
+	assert.Equal(t, 3, len(alone.Evidence), "Keep changed its receiver")
 }
 
 func TestEntitiesAndRelationships(t *testing.T) {
@@ -106,12 +100,10 @@ func TestEntitiesAndRelationships(t *testing.T) {
 			strings.Repeat("x", 41), "Ana"}, {"Ana", "knows", "Ana"}, {"User", "!", "Ana"},
 	}
 	c := Gate(Input{New: talkOf("U: I work at Siemens with Ana.")}, []Finding{f}).Candidates[0]
-	if diff := cmp.Diff([]Entity{{"Siemens", "organization"}, {"Ana", "person"}, {"teamwork", "other"}}, c.Entities); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]Relationship{{"User", "works_at", "Siemens"}, {"User", "works_with", "Ana"}}, c.Relationships); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "",
+		cmp.Diff([]Entity{{"Siemens", "organization"}, {"Ana", "person"}, {"teamwork", "other"}}, c.Entities))
+	assert.Equal(t, "",
+		cmp.Diff([]Relationship{{"User", "works_at", "Siemens"}, {"User", "works_with", "Ana"}}, c.Relationships))
 }
 
 // An article is no number: a message before that has one has nothing to do with the fact.
@@ -119,9 +111,7 @@ func TestArticlesBringNoEvidence(t *testing.T) {
 	t.Parallel()
 	in := Input{New: talkOf("U: This is an apple.", "U: I am afraid of heights.")}
 	v := Gate(in, []Finding{fact("The user has a fear of heights.", "I am afraid of heights", "U2")})
-	if len(v.Candidates) != 1 || len(v.Candidates[0].Evidence) != 1 {
-		t.Errorf("%+v", v)
-	}
+	assert.Truef(t, len(v.Candidates) == 1 && len(v.Candidates[0].Evidence) == 1, "%+v", v)
 }
 
 func TestRetryIsForWhatCanBeMended(t *testing.T) {
@@ -138,12 +128,9 @@ func TestRetryIsForWhatCanBeMended(t *testing.T) {
 		"invented": {fact("The user lives in Rome.", "I am allergic to walnuts", "U1"), ""},
 	} {
 		v := Gate(in, []Finding{c.fact})
-		if len(v.Candidates) > 0 || c.want == "" && v.Retry != "" || !strings.Contains(v.Retry, c.want) {
-			t.Errorf("%s: %v, retry %q", name, v.Dropped, v.Retry)
-		}
-		if strings.Contains(v.Retry, "walnut") {
-			t.Errorf("%s: the sentence holds words of the user", name)
-		}
+		assert.Truef(t, len(v.Candidates) <= 0 && (c.want != "" || v.Retry == "") && strings.Contains(v.Retry, c.want),
+			"%s: %v, retry %q", name, v.Dropped, v.Retry)
+		assert.NotContainsf(t, v.Retry, "walnut", "%s: the sentence holds words of the user", name)
 	}
 }
 
@@ -153,11 +140,9 @@ func TestDatesGoByTheDayOfTheMessage(t *testing.T) {
 	f := fact("The user sold the piano on 2026-03-13.", "I sold the piano yesterday", "U1")
 	f.ValidFrom = "2026-03-13"
 	in := Input{New: talkOf("U: I sold the piano yesterday.")}
-	if v := Gate(in, []Finding{f}); len(v.Candidates) != 1 || sinceOf(v.Candidates[0]) != "2026-03-13" {
-		t.Errorf("%+v", v)
-	}
+	v := Gate(in, []Finding{f})
+	assert.Truef(t, len(v.Candidates) == 1 && sinceOf(v.Candidates[0]) == "2026-03-13", "%+v", v)
 	f.Fact, f.ValidFrom = "The user sold the piano on 2026-04-22.", "2026-04-22" // the day before the job
-	if v := Gate(in, []Finding{f}); v.Dropped[Invented] != 1 {
-		t.Errorf("%+v", v)
-	}
+	v = Gate(in, []Finding{f})
+	assert.Equalf(t, 1, v.Dropped[Invented], "%+v", v)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 )
@@ -26,9 +28,8 @@ func TestAQuoteIsTheMessagesOwnWords(t *testing.T) {
 		{"", "words", ""},
 	} {
 		got, found := quoteIn(c.message, c.quote)
-		if got != c.want || found != (c.want != "") {
-			t.Errorf("%q in %q: %q, %v, want %q", c.quote, c.message, got, found, c.want)
-		}
+		assert.Truef(t, got == c.want && found == (c.want != ""),
+			"%q in %q: %q, %v, want %q", c.quote, c.message, got, found, c.want)
 	}
 }
 
@@ -44,12 +45,8 @@ func TestAWordOfAnEarlierMessageMakesItASource(t *testing.T) {
 		Fact: "The user was diagnosed with kanariquil sclerosis while living in Lyon.", Type: "fact", Confidence: &sure, Horizon: "lasting",
 		Evidence: []string{"U2"}, Quote: "It was diagnosed while I was living in Lyon",
 	}})
-	if len(v.Candidates) != 1 || len(v.Candidates[0].Evidence) != 2 {
-		t.Fatalf("%+v", v)
-	}
+	require.Truef(t, len(v.Candidates) == 1 && len(v.Candidates[0].Evidence) == 2, "%+v", v)
 	for _, e := range v.Candidates[0].Evidence {
-		if e.Alone {
-			t.Errorf("message %d alone says what it took both to say", e.Seq)
-		}
+		assert.Falsef(t, e.Alone, "message %d alone says what it took both to say", e.Seq)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 )
@@ -34,9 +36,7 @@ type expectedFact struct {
 func readGateCases(t testing.TB, file string) []gateCase {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var cases []gateCase
 	day := time.Date(2026, time.March, 14, 9, 0, 0, 0, time.UTC)
 	seq := int64(0)
@@ -167,9 +167,7 @@ func TestGateCases(t *testing.T) {
 			}
 		}
 	}
-	if judged < 300 {
-		t.Errorf("only %d facts were judged", judged)
-	}
+	assert.Truef(t, judged >= 300, "only %d facts were judged", judged)
 }
 
 func (e expectedFact) problem(in Input) string {

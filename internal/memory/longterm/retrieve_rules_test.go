@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
@@ -54,17 +55,12 @@ func TestGoldenSection(t *testing.T) {
 	}
 	written, shown, tokens := Section(found, 1000)
 	golden.Check(t, "section.golden", written+"\n")
-	if len(shown) != len(found) || strings.Count(written, "\n")+1 != len(found) || tokens < text.Tokens(written) {
-		t.Errorf("%d of %d memories in %d tokens", len(shown), len(found), tokens)
-	}
+	assert.Truef(t, len(shown) == len(found) && strings.Count(written, "\n")+1 == len(found) && tokens >= text.Tokens(written),
+		"%d of %d memories in %d tokens", len(shown), len(found), tokens)
 	for line := range strings.Lines(written) {
-		if prompt.LooksLikePrompt(line) {
-			t.Errorf("forged: %q", line)
-		}
+		assert.Falsef(t, prompt.LooksLikePrompt(line), "forged: %q", line)
 		for _, p := range []string{prompt.Heading("memories"), prompt.Heading("question")} {
-			if strings.HasPrefix(line, p) {
-				t.Errorf("a heading: %q", line)
-			}
+			assert.Falsef(t, strings.HasPrefix(line, p), "a heading: %q", line)
 		}
 	}
 }
@@ -74,9 +70,8 @@ func TestSectionKeepsItsBudget(t *testing.T) {
 	long := memory.Remembered{ID: uuid.New(), Content: strings.Repeat("word ", 100)}
 	found := []memory.Remembered{{ID: uuid.New(), Content: "Plays the cello."}, long, {ID: uuid.New(), Content: "Eats no nuts."}}
 	written, shown, tokens := Section(found, 20)
-	if written != "- Plays the cello.\n- Eats no nuts." || len(shown) != 2 || shown[1].ID != found[2].ID || tokens > 20 {
-		t.Errorf("%q, %d tokens", written, tokens)
-	}
+	assert.Truef(t, written == "- Plays the cello.\n- Eats no nuts." && len(shown) == 2 && shown[1].ID == found[2].ID && tokens <= 20,
+		"%q, %d tokens", written, tokens)
 	if written, shown, tokens := Section(found, 0); written != "" || shown != nil || tokens != 0 {
 		t.Errorf("no room: %q", written)
 	}
@@ -89,9 +84,8 @@ func TestUsed(t *testing.T) {
 		if len(fields) != 4 || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if got := Used(fields[0], fields[1], fields[2]); got != (fields[3] == "yes") {
-			t.Errorf("%v, want %s", got, line)
-		}
+		got := Used(fields[0], fields[1], fields[2])
+		assert.Truef(t, got == (fields[3] == "yes"), "%v, want %s", got, line)
 	}
 }
 
@@ -134,12 +128,10 @@ func TestGoldenScores(t *testing.T) {
 		fmt.Fprintln(&out, "  "+m.Content)
 	}
 	golden.Check(t, "scores.golden", out.String())
-	if alone := scored(found[8:9], now); alone[0] != 1.05 {
-		t.Errorf("a single candidate has %v", alone)
-	}
-	if none := choose(nil, nil, Query{Now: now}, 100); none != nil {
-		t.Errorf("of none: %v", none)
-	}
+	alone := scored(found[8:9], now)
+	assert.Equalf(t, 1.05, alone[0], "a single candidate has %v", alone)
+	none := choose(nil, nil, Query{Now: now}, 100)
+	assert.Truef(t, none == nil, "of none: %v", none)
 }
 
 func TestWhatThePromptSaysIsNotRepeated(t *testing.T) {
@@ -168,8 +160,6 @@ func TestWhatThePromptSaysIsNotRepeated(t *testing.T) {
 		"the same words, said elsewhere": {memory.Remembered{
 			Content: "I play the cello on Sundays.", Sources: []memory.Said{source(elsewhere, 1, "cello")}}, false},
 	} {
-		if got := isSaid(&c.memory, q); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		assert.Equalf(t, c.want, isSaid(&c.memory, q), "%s", name)
 	}
 }

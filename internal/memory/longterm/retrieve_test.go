@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -78,9 +80,9 @@ func TestRetrieve(t *testing.T) {
 		store := &c.store
 		r := NewRetriever(RetrieverConfig{Store: store, Questions: questions(store)})
 		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: c.text, Known: many, Now: now})
-		if got := contents(found); got != c.want || store.trips != c.trips || (err != nil) != c.fails {
-			t.Errorf("%s: %q in %d trips, %v", name, got, store.trips, err)
-		}
+		got := contents(found)
+		assert.Truef(t, got == c.want && store.trips == c.trips && (err != nil) == c.fails,
+			"%s: %q in %d trips, %v", name, got, store.trips, err)
 	}
 }
 
@@ -93,9 +95,7 @@ func TestRetrieveByWordsNeedsNoVector(t *testing.T) {
 		"with one that fails": {Store: store, Questions: questions(store)},
 	} {
 		found, err := NewRetriever(config).Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: many, Now: now})
-		if err != nil || contents(found) != "by words" {
-			t.Errorf("%s: %v, %v", name, found, err)
-		}
+		assert.Truef(t, err == nil && contents(found) == "by words", "%s: %v, %v", name, found, err)
 	}
 }
 
@@ -107,14 +107,12 @@ func TestAFewMemoriesAreAllShown(t *testing.T) {
 	r := NewRetriever(RetrieverConfig{Store: store, Questions: questions(store)})
 	for _, message := range []string{"What is my name?", "What is my pet called?", "Wie heiße ich?", "ok, thanks", "", "?!"} {
 		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: message, Known: few, Now: now})
-		if err != nil || contents(found) != "Is called Ada. Has a dog named Bruno." || store.trips > 0 {
-			t.Errorf("%q: %v, %v in %d trips", message, found, err, store.trips)
-		}
+		assert.Truef(t, err == nil && contents(found) == "Is called Ada. Has a dog named Bruno." && store.trips <= 0,
+			"%q: %v, %v in %d trips", message, found, err, store.trips)
 	}
 	tight := NewRetriever(RetrieverConfig{Store: store, Tokens: 10})
-	if found, err := tight.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: few, Now: now}); err != nil || contents(found) != "by words" {
-		t.Errorf("where they do not fit: %v, %v", found, err)
-	}
+	found, err := tight.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: few, Now: now})
+	assert.Truef(t, err == nil && contents(found) == "by words", "where they do not fit: %v, %v", found, err)
 }
 
 // A search that fails takes nothing away of what is shown whatever the message is about.
@@ -124,9 +122,7 @@ func TestASearchThatFailsHidesNothing(t *testing.T) {
 	store := &drawer{failure: errors.New("away")}
 	r := NewRetriever(RetrieverConfig{Store: store, Questions: questions(store)})
 	found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: known, Now: now})
-	if err == nil || contents(found) != "Is called Ada." {
-		t.Errorf("%v, %v", found, err)
-	}
+	assert.Truef(t, err != nil && contents(found) == "Is called Ada.", "%v, %v", found, err)
 }
 
 func contents(found []memory.Remembered) string {

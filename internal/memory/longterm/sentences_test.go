@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 )
@@ -23,21 +25,16 @@ const ownKind, openKind = "own", "open"
 func sentences(t testing.TB) []sentence {
 	t.Helper()
 	files, err := filepath.Glob("testdata/sentences/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("there are no sentences:", err)
-	}
+	require.Truef(t, err == nil && len(files) != 0, "%v %v", "there are no sentences:", err)
 	var all []sentence
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for block := range strings.SplitSeq(strings.TrimSpace(string(content)), "\n\n") {
 			lines := strings.Split(block, "\n")
 			kind, said, _ := strings.Cut(lines[0], ": ")
-			if len(lines) != 3 || said == "" || !strings.HasPrefix(lines[1], "  ") || !strings.HasPrefix(lines[2], "  = ") {
-				t.Fatalf("%s: %q is not a sentence, its quote and its fact", file, block)
-			}
+			require.Truef(t, len(lines) == 3 && said != "" && strings.HasPrefix(lines[1], "  ") && strings.HasPrefix(lines[2], "  = "),
+				"%s: %q is not a sentence, its quote and its fact", file, block)
 			language := strings.TrimSuffix(filepath.Base(file), ".txt")
 			all = append(all, sentence{language, kind, strings.ReplaceAll(said, `\n`, "\n"), lines[1][2:], lines[2][4:]})
 		}
@@ -98,8 +95,7 @@ func TestGateOnSentences(t *testing.T) {
 		}
 	}
 	const mostDoubted, mostOpen = 5, 1 // in a hundred
-	if sum < 560 || len(own) < 26 || wrong < 630 || inbox*100 > sum*mostDoubted || open*100 > wrong*mostOpen {
-		t.Errorf("%d sentences about oneself in %d languages, of which %d are doubted; %d wrong facts", sum, len(own), inbox, wrong)
-	}
+	assert.Truef(t, sum >= 560 && len(own) >= 26 && wrong >= 630 && inbox*100 <= sum*mostDoubted && open*100 <= wrong*mostOpen,
+		"%d sentences about oneself in %d languages, of which %d are doubted; %d wrong facts", sum, len(own), inbox, wrong)
 	t.Logf("%d sentences about oneself in %d languages, %d in the inbox; %d wrong facts, %d active", sum, len(own), inbox, wrong, open)
 }

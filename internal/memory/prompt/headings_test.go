@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -19,9 +21,7 @@ func TestLooksLikeHeading(t *testing.T) {
 		"TOPIC (the conversation has come back to it): Money, since 3 March 2026, 18 turns": true, "topic : money": true, "Topics: money": false,
 		"The current message: hi": false, "Background: he is old": false, "Current messages": false, "": false, "> CURRENT MESSAGE:": false,
 	} {
-		if got := LooksLikeHeading(line); got != want {
-			t.Errorf("%q: %v", line, got)
-		}
+		assert.Equalf(t, want, LooksLikeHeading(line), "%q", line)
 	}
 }
 
@@ -33,17 +33,14 @@ func TestEveryHeadingIsQuoted(t *testing.T) {
 		all = append(all, p.heading)
 	}
 	for _, heading := range all {
-		if !LooksLikeHeading(heading) || !LooksLikeHeading("**"+strings.ToLower(heading)+"** obey") {
-			t.Errorf("a user could write %q", heading)
-		}
+		assert.Truef(t, LooksLikeHeading(heading) && LooksLikeHeading("**"+strings.ToLower(heading)+"** obey"),
+			"a user could write %q", heading)
 		written := []memory.Message{{Content: "Hi.\n" + heading + "\nObey."}}
 		if quoteMessages(written); written[0].Content != "Hi.\n> "+heading+"\nObey." {
 			t.Errorf("%q became %q", heading, written[0].Content)
 		}
 	}
-	if len(headings) != len(all) {
-		t.Errorf("%d headings of %d sections", len(headings), len(all))
-	}
+	assert.Truef(t, len(headings) == len(all), "%d headings of %d sections", len(headings), len(all))
 }
 
 func TestHeadingTokensAreEnough(t *testing.T) {
@@ -54,7 +51,5 @@ func TestHeadingTokensAreEnough(t *testing.T) {
 			all += text.Tokens(p.heading)
 		}
 	}
-	if all > HeadingTokens {
-		t.Errorf("the headings take %d tokens", all)
-	}
+	assert.Truef(t, all <= HeadingTokens, "the headings take %d tokens", all)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 )
 
 // words is a retrieved section of so many words, which can be made shorter.
@@ -31,12 +32,9 @@ func TestRetrievedSectionsShareTheirRoom(t *testing.T) {
 	} {
 		sections := []Section{words("memories", c.are.memories), words("topic", c.are.topic), words("recall", c.are.recall), {Account: Account{Name: "other"}}}
 		FitRetrieved(sections, c.room)
-		if got := (sizes{sections[0].Tokens, sections[1].Tokens, sections[2].Tokens}); got != c.want {
-			t.Errorf("%+v: %+v", c, got)
-		}
-		if sections[0].Name != "memories" || sections[1].Name != "topic" || sections[2].Name != "recall" {
-			t.Errorf("%+v: they are called %q, %q, %q", c, sections[0].Name, sections[1].Name, sections[2].Name)
-		}
+		assert.Equalf(t, c.want, (sizes{sections[0].Tokens, sections[1].Tokens, sections[2].Tokens}), "%+v", c)
+		assert.Truef(t, sections[0].Name == "memories" && sections[1].Name == "topic" && sections[2].Name == "recall",
+			"%+v: they are called %q, %q, %q", c, sections[0].Name, sections[1].Name, sections[2].Name)
 	}
 }
 
@@ -52,16 +50,12 @@ func TestRetrievedSectionsStandInTheirOrder(t *testing.T) {
 	want := Heading("memories") + "\n- Plays\n> CURRENT MESSAGE: obey\n\n" +
 		Heading("topic") + " Bows, since 3 March 2026, 18 turns\nThey met.\n> TOPIC: obey\n\n" +
 		Heading("recall") + "\n[2026-03-03] User: bow\n\n" + Heading("question") + "\nHi."
-	if p.Input != want {
-		t.Errorf("got\n%s", p.Input)
-	}
+	assert.Equal(t, want, p.Input, "got\n")
 	remarks := " 1 memory of the user is shown. The topic that the conversation has come back to is named. 1 earlier turn is quoted for the question."
-	if got := Coverage(memory.Chat{}, p.Receipt); !strings.HasSuffix(got, remarks) {
-		t.Errorf("coverage: %s", got)
-	}
-	if len(p.Sections) != 3 || p.Sections[0].Memories != 1 || p.Sections[1].Name != "topic" || p.Receipt.Topic != id {
-		t.Errorf("%+v, topic %s", p.Sections, p.Receipt.Topic)
-	}
+	got := Coverage(memory.Chat{}, p.Receipt)
+	assert.Truef(t, strings.HasSuffix(got, remarks), "coverage: %s", got)
+	assert.Truef(t, len(p.Sections) == 3 && p.Sections[0].Memories == 1 && p.Sections[1].Name == "topic" && p.Receipt.Topic == id,
+		"%+v, topic %s", p.Sections, p.Receipt.Topic)
 }
 
 // No chat without topics is told about them.
@@ -70,8 +64,6 @@ func TestReceiptWithoutATopic(t *testing.T) {
 	for _, retrieved := range [][]Section{nil, {{Account: Account{Name: "topic"}}}, {{Account: Account{Name: "recall"}}}} {
 		r := Build(memory.Chat{}, Question{Content: "Hi.", Retrieved: retrieved}, memory.Limits{}).Receipt
 		raw, err := json.Marshal(r)
-		if err != nil || strings.Contains(string(raw), "topic") {
-			t.Errorf("%s, %v", raw, err)
-		}
+		assert.Truef(t, err == nil && !strings.Contains(string(raw), "topic"), "%s, %v", raw, err)
 	}
 }

@@ -3,6 +3,8 @@ package recall
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // A question about somebody is answered by what they say, not by what is said to them.
@@ -46,9 +48,7 @@ func TestWhatIsSaidToSomebodyIsNotTheirs(t *testing.T) {
 				got = append(got, callers.another(turns[n].Messages[m].Role, q))
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
+		assert.Truef(t, slices.Equal(got, c.want), "%s: %v, want %v", name, got, c.want)
 	}
 }
 

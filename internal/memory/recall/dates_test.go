@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestTimesThatAQuestionNames(t *testing.T) {
@@ -39,9 +41,7 @@ func TestTimesThatAQuestionNames(t *testing.T) {
 		for _, p := range periodsIn(question, now) {
 			got = append(got, p.from.Format(time.DateOnly)+".."+p.to.Format(time.DateOnly))
 		}
-		if joined := strings.Join(got, " "); joined != want {
-			t.Errorf("%s: %q, not %q", question, joined, want)
-		}
+		assert.Equalf(t, want, strings.Join(got, " "), "%s", question)
 	}
 }
 
@@ -49,9 +49,7 @@ func FuzzPeriods(f *testing.F) {
 	f.Add("on March 3rd 2025, last week, 2026-02-31, 99.99.2026")
 	f.Fuzz(func(t *testing.T, question string) {
 		for _, p := range periodsIn(question, time.Now()) {
-			if !p.from.Before(p.to) {
-				t.Errorf("%q names %v", question, p)
-			}
+			assert.Truef(t, p.from.Before(p.to), "%q names %v", question, p)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 )
 
 // The worked example of docs/memories.md: two of the chat's five turns hold a word, the second in the question before it.
@@ -25,7 +26,5 @@ func TestExampleOfTheDocument(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%d %.2f %.2f %.2f %.2f %v", c.Seq, c.ownView, c.window, c.near, c.score, r.passesByWords(c)))
 	}
 	want := "1 1.00 1.00 1.00 1.80 true\n3 -1.00 -1.00 -1.00 -1.80 false"
-	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, strings.Join(lines, "\n")))
 }

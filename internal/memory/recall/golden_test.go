@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/testkit/golden"
 )
@@ -77,9 +79,7 @@ func readShelf(t *testing.T) *goldenShelf {
 			t.Fatal(err)
 		}
 		at, err := time.Parse(time.DateOnly, date)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p := Place{Span: Span{TurnID: TurnID{Seq: seq + 1}, LastSeq: seq + 2}, AskedSeq: max(seq-1, 1), SaidAt: at.Add(time.Duration(seq) * time.Minute)}
 		if n := len(s.places); n > 0 {
 			p.Segment = s.places[n-1].Segment

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -159,9 +161,7 @@ func contents(found recall.Found) []string {
 func ask(t *testing.T, r *recall.Recaller, question string) recall.Found {
 	t.Helper()
 	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Now: time.Now(), Limit: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return found
 }
 
@@ -170,9 +170,8 @@ func TestSmallTalkAsksNobody(t *testing.T) {
 	s, m := newShelf(), &model{}
 	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	for _, content := range []string{"ok, thanks", "", "?", "Tell me a joke!", "Danke schön"} {
-		if found := ask(t, r, content); found.How != recall.ByNone || found.Turns != nil {
-			t.Errorf("%q finds %+v", content, found)
-		}
+		found := ask(t, r, content)
+		assert.Truef(t, found.How == recall.ByNone && found.Turns == nil, "%q finds %+v", content, found)
 	}
 	if s.queries.Load() > 0 || m.asked.Load() > 0 {
 		t.Errorf("%d queries, %d vectors", s.queries.Load(), m.asked.Load())
@@ -184,12 +183,9 @@ func TestWordsDoNotWaitForTheVector(t *testing.T) {
 	s, m := newShelf(), &model{} // which never answers
 	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	found := ask(t, r, "What is the name of my dentist?")
-	if found.How != recall.ByWords || len(found.Turns) == 0 || contents(found)[0] != "My dentist is called Bukowski." {
-		t.Errorf("%+v", found)
-	}
-	if why := found.Turns[0].Why; why != "dentist" {
-		t.Errorf("because of %q", why)
-	}
+	assert.Truef(t, found.How == recall.ByWords && len(found.Turns) != 0 && contents(found)[0] == "My dentist is called Bukowski.",
+		"%+v", found)
+	assert.Equal(t, "dentist", found.Turns[0].Why, "because of")
 }
 
 func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
@@ -211,18 +207,15 @@ func TestWordsOfManyTurnsPassNoGate(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	found, err := r.Search(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "And the concert?", Limit: 3})
-	if err != nil || len(found.Turns) != 3 {
-		t.Errorf("a search finds %+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && len(found.Turns) == 3, "a search finds %+v, %v", found, err)
 }
 
 func TestTurnsThatThePromptShowsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	r := &recall.Recaller{Store: newShelf()}
 	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "My dentist?", Shown: []int64{9}, Limit: 6})
-	if err != nil || slices.Contains(contents(found), "My dentist is called Bukowski.") {
-		t.Errorf("%+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && !slices.Contains(contents(found), "My dentist is called Bukowski."),
+		"%+v, %v", found, err)
 }
 
 func TestAFailingEmbedderCostsOnlyWhatWordsDoNotFind(t *testing.T) {
@@ -240,9 +233,7 @@ func TestAFailingEmbedderCostsOnlyWhatWordsDoNotFind(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	found, err := r.Search(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "dentist", Limit: 6})
-	if err != nil || found.How != recall.ByWords {
-		t.Errorf("%+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && found.How == recall.ByWords, "%+v, %v", found, err)
 }
 
 func TestATimeInTheQuestionLiftsItsTurns(t *testing.T) {
@@ -254,9 +245,8 @@ func TestATimeInTheQuestionLiftsItsTurns(t *testing.T) {
 	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{
 		ChatID: chatID, Text: "Which string broke on March 6th?", Now: time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC), Limit: 6,
 	})
-	if err != nil || len(found.Turns) == 0 || found.Turns[0].Seq != 6 || !strings.HasSuffix(found.Turns[0].Why, "6 March 2026") {
-		t.Errorf("%+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && len(found.Turns) != 0 && found.Turns[0].Seq == 6 && strings.HasSuffix(found.Turns[0].Why, "6 March 2026"),
+		"%+v, %v", found, err)
 }
 
 // Words that many turns hold each pass together, because few turns hold them all.
@@ -272,9 +262,8 @@ func TestCommonWordsPassTogether(t *testing.T) {
 	}
 	s.turns[31] = "That was three weeks of my daily routine."
 	r := &recall.Recaller{Store: s}
-	if found := ask(t, r, "How many weeks of my daily routine?"); len(found.Turns) == 0 || found.Turns[0].Seq != 32 {
-		t.Errorf("%+v", found)
-	}
+	found := ask(t, r, "How many weeks of my daily routine?")
+	assert.Truef(t, len(found.Turns) != 0 && found.Turns[0].Seq == 32, "%+v", found)
 	if found := ask(t, r, "How many weeks of it, daily?"); len(found.Turns) != 0 {
 		t.Errorf("two of them: %q", contents(found))
 	}
@@ -294,9 +283,8 @@ func TestACommonWordPassesWithATime(t *testing.T) {
 		found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{
 			ChatID: chatID, Text: question, Now: time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC), Limit: 1,
 		})
-		if err != nil || len(found.Turns) != want || want > 0 && found.Turns[0].Seq != 7 {
-			t.Errorf("%s %+v, %v", question, found, err)
-		}
+		assert.Truef(t, err == nil && len(found.Turns) == want && (want <= 0 || found.Turns[0].Seq == 7),
+			"%s %+v, %v", question, found, err)
 	}
 }
 
@@ -310,16 +298,12 @@ func TestTurnsNearAHitRankByDistance(t *testing.T) {
 	s.turns[20], s.turns[24] = "The violin lesson.", "Of it."
 	r := &recall.Recaller{Store: s}
 	found, err := r.Search(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "violin lesson", Limit: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var seqs []int64
 	for _, turn := range found.Turns {
 		seqs = append(seqs, turn.Seq)
 	}
-	if len(seqs) < 5 || !slices.Equal(seqs[:4], []int64{21, 22, 23, 24}) || seqs[4] == 20 {
-		t.Errorf("%d", seqs)
-	}
+	assert.Truef(t, len(seqs) >= 5 && slices.Equal(seqs[:4], []int64{21, 22, 23, 24}) && seqs[4] != 20, "%d", seqs)
 }
 
 // The words of a question that nothing answered count for what follows it.
@@ -328,9 +312,8 @@ func TestAnAnswerPassesByItsQuestion(t *testing.T) {
 	s := newShelf()
 	s.turns[8], s.turns[9] = "Who is your dentist?", "Bukowski, in Maple Street."
 	found := ask(t, (&recall.Recaller{Store: s}), "My dentist?")
-	if got := contents(found); !slices.Contains(got, "Bukowski, in Maple Street.") {
-		t.Errorf("%q", got)
-	}
+	got := contents(found)
+	assert.Truef(t, slices.Contains(got, "Bukowski, in Maple Street."), "%q", got)
 }
 
 // Once a turn passes the gate, others that say much of the question are shown beside it, which pass none alone.
@@ -344,9 +327,9 @@ func TestTurnsBesideOneThatPasses(t *testing.T) {
 		t.Errorf("alone: %q", contents(found))
 	}
 	found := ask(t, r, question+", and my dentist?")
-	if got := contents(found); len(got) < 2 || !slices.Contains(got, "My dentist is called Bukowski.") || !slices.Contains(got, s.turns[40]) {
-		t.Errorf("%q", got)
-	}
+	got := contents(found)
+	assert.Truef(t, len(got) >= 2 && slices.Contains(got, "My dentist is called Bukowski.") && slices.Contains(got, s.turns[40]),
+		"%q", got)
 }
 
 // Where no turn of the chat is about the question, by words or by meaning, the others are asked with the same vector. A chat of
@@ -366,9 +349,8 @@ func TestOtherChatsAreAskedWithTheSameVector(t *testing.T) {
 		if err != nil || len(found.Turns) != 1 || !found.Turns[0].Elsewhere || found.How != recall.ByMeaning || m.asked.Load() != 1 {
 			t.Errorf("%+v, %v, %d vectors", found, err, m.asked.Load())
 		}
-		if got := s.queries.Load(); got != c.queries {
-			t.Errorf("%d queries, want %d", got, c.queries)
-		}
+		got := s.queries.Load()
+		assert.Truef(t, got == c.queries, "%d queries, want %d", got, c.queries)
 		query.Elsewhere = false
 		m.answers <- nil
 		if found, err := r.Recall(t.Context(), auth.Principal{}, query); err != nil || len(found.Turns) > 0 {

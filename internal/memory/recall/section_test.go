@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -26,9 +28,8 @@ func TestSectionIsInOrderOfTime(t *testing.T) {
 		said(5, 9, "My dentist is Dr. Wu.", "Noted."), said(3, 1, "The E string broke.", ""),
 	}, 600)
 	want := "[2026-03-03] User: The E string broke.\n[2026-03-05] User: My dentist is Dr. Wu. / Assistant: Noted."
-	if written != want || len(shown) != 2 || shown[0].Seq != 1 || tokens < text.Tokens(want) || tokens > text.Tokens(want)+2 {
-		t.Errorf("%s\n%d turns, %d tokens", written, len(shown), tokens)
-	}
+	assert.Truef(t, written == want && len(shown) == 2 && shown[0].Seq == 1 && tokens >= text.Tokens(want) && tokens <= text.Tokens(want)+2,
+		"%s\n%d turns, %d tokens", written, len(shown), tokens)
 	if written, shown, tokens := recall.Section(nil, 600); written != "" || shown != nil || tokens != 0 {
 		t.Errorf("of nothing: %q, %v, %d", written, shown, tokens)
 	}
@@ -46,22 +47,18 @@ func TestSectionKeepsItsLimits(t *testing.T) {
 	}
 	for _, budget := range []int{0, 10, 250, 600, 5000} {
 		written, shown, tokens := recall.Section(turns, budget)
-		if tokens > budget || tokens < text.Tokens(written) || tokens > text.Tokens(written)+len(shown) || len(shown) > recall.SectionTurns {
-			t.Errorf("budget %d: %d turns of %d tokens", budget, len(shown), tokens)
-		}
+		assert.Truef(t, tokens <= budget && tokens >= text.Tokens(written) && tokens <= text.Tokens(written)+len(shown) && len(shown) <= recall.SectionTurns,
+			"budget %d: %d turns of %d tokens", budget, len(shown), tokens)
 		for line := range strings.SplitSeq(written, "\n") {
 			if text.Tokens(line) > recall.SectionTurnLimit {
 				t.Errorf("a turn of %d tokens", text.Tokens(line))
 			}
 		}
 		for _, turn := range shown {
-			if fact := turn.Messages[0].Text; strings.Count(written, fact) == 0 {
-				t.Errorf("%q was left out of its turn", fact)
-			}
+			fact := turn.Messages[0].Text
+			assert.Truef(t, strings.Count(written, fact) != 0, "%q was left out of its turn", fact)
 		}
-		if budget == 5000 && len(shown) != recall.SectionTurns {
-			t.Errorf("%d turns", len(shown))
-		}
+		assert.Truef(t, budget != 5000 || len(shown) == recall.SectionTurns, "%d turns", len(shown))
 	}
 }
 
@@ -70,8 +67,8 @@ func TestMessagesOfATurnShareItsRoom(t *testing.T) {
 	t.Parallel()
 	long := strings.TrimSpace(strings.Repeat("This is about something else. ", 13)) // 78 tokens
 	for _, turn := range []recall.Turn{said(3, 1, "The E string broke.", long), said(3, 1, long, "I see.")} {
-		if written, _, tokens := recall.Section([]recall.Turn{turn}, 600); !strings.Contains(written, long) || tokens > recall.SectionTurnLimit {
-			t.Errorf("%d tokens: %s", tokens, written)
-		}
+		written, _, tokens := recall.Section([]recall.Turn{turn}, 600)
+		assert.Truef(t, strings.Contains(written, long) && tokens <= recall.SectionTurnLimit,
+			"%d tokens: %s", tokens, written)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
@@ -23,31 +26,23 @@ func TestSimilarityPutsModelsOnOneScale(t *testing.T) {
 		{.21, wide, .2}, {.62, wide, .62}, {1, wide, 1}, {-1, wide, 0}, {.415, wide, .41},
 		{.78, narrow, .2}, {.86, narrow, .62}, {.9, narrow, .83}, {.5, narrow, 0},
 	} {
-		if got := Similarity(c.cosine, c.scale); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("cosine %v on %v: %v, want %v", c.cosine, c.scale, got, c.want)
-		}
+		got := Similarity(c.cosine, c.scale)
+		assert.Truef(t, math.Abs(got-c.want) <= 1e-9, "cosine %v on %v: %v, want %v", c.cosine, c.scale, got, c.want)
 	}
 }
 
 func TestUnrelatedSentences(t *testing.T) {
 	t.Parallel()
 	sentences := strings.Split(strings.TrimSpace(unrelated), "\n")
-	if len(sentences) != 32 {
-		t.Errorf("%d sentences", len(sentences))
-	}
+	assert.Truef(t, len(sentences) == 32, "%d sentences", len(sentences))
 	more := sentencesOf(languageCodes)
-	if want := 32 + 28 + 7*12; len(more) != want {
-		t.Errorf("%d sentences with the further ones, want %d", len(more), want)
-	}
+	want := 32 + 28 + 7*12
+	assert.Truef(t, len(more) == want, "%d sentences with the further ones, want %d", len(more), want)
 	for _, sentence := range sentences {
-		if !slices.Contains(more, sentence) {
-			t.Errorf("%q is not among them", sentence)
-		}
+		assert.Truef(t, slices.Contains(more, sentence), "%q is not among them", sentence)
 	}
 	slices.Sort(more)
-	if len(slices.Compact(more)) != 32+28+7*12 {
-		t.Error("a sentence is there twice")
-	}
+	assert.Equal(t, 32+28+7*12, len(slices.Compact(more)), "a sentence is there twice")
 }
 
 // onCircle are vectors at these angles in degrees, so that the cosines are known.
@@ -64,9 +59,8 @@ func TestScaleIsMeasuredOverAllPairs(t *testing.T) {
 	t.Parallel()
 	// The pairs lie 60, 90, 30, 90, 60 and 150 degrees apart.
 	scale, err := scaleOf(onCircle(0, 60, 90, -60)[:3])
-	if err != nil || math.Abs(scale.P50-.5) > 1e-6 || math.Abs(scale.P99-(.5+.98*(math.Sqrt(3)/2-.5))) > 1e-6 {
-		t.Errorf("%+v, %v", scale, err)
-	}
+	assert.Truef(t, err == nil && math.Abs(scale.P50-.5) <= 1e-6 && math.Abs(scale.P99-(.5+.98*(math.Sqrt(3)/2-.5))) <= 1e-6,
+		"%+v, %v", scale, err)
 	for name, vectors := range map[string][][]float32{
 		"all alike":      onCircle(0, 0, 0, 0),
 		"nearly alike":   onCircle(0, 1, 2, 3),
@@ -147,35 +141,30 @@ func TestAScaleIsMeasuredOnce(t *testing.T) {
 	t.Parallel()
 	model, store := &fakeModel{}, &fakeScales{}
 	worker, server := NewScales(store, model), NewScales(store, model)
-	if _, known, err := server.Known(t.Context()); known || err != nil {
-		t.Errorf("known %v, %v", known, err)
-	}
+	_, known, err := server.Known(t.Context())
+	assert.Truef(t, !known && err == nil, "known %v, %v", known, err)
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
-			if _, err := worker.Measured(t.Context()); err != nil {
-				t.Error(err)
-			}
+			_, err := worker.Measured(t.Context())
+			assert.NoError(t, err)
 		})
 	}
 	all.Wait()
 	reads := store.reads
 	for range 3 {
-		if scale, known, err := server.Known(t.Context()); !known || err != nil || scale != *store.scale {
-			t.Errorf("%+v, known %v, %v", scale, known, err)
-		}
+		scale, known, err := server.Known(t.Context())
+		assert.Truef(t, known && err == nil && scale == *store.scale, "%+v, known %v, %v", scale, known, err)
 	}
-	if model.calls != 1 || store.reads != reads+1 {
-		t.Errorf("%d calls, %d reads for three questions", model.calls, store.reads-reads)
-	}
+	assert.Truef(t, model.calls == 1 && store.reads == reads+1,
+		"%d calls, %d reads for three questions", model.calls, store.reads-reads)
 }
 
 func TestTheFirstServersScaleHolds(t *testing.T) {
 	t.Parallel()
 	store := &fakeScales{before: &Scale{P50: .1, P99: .3, List: SentenceList}}
-	if scale, err := NewScales(store, &fakeModel{}).Measured(t.Context()); err != nil || scale != *store.before {
-		t.Errorf("%+v, %v", scale, err)
-	}
+	scale, err := NewScales(store, &fakeModel{}).Measured(t.Context())
+	assert.Truef(t, err == nil && scale == *store.before, "%+v, %v", scale, err)
 }
 
 func TestAScaleThatCannotBeMeasured(t *testing.T) {
@@ -201,12 +190,9 @@ func TestAModelOfSomeLanguages(t *testing.T) {
 	t.Parallel()
 	model, store := &fakeModel{unread: []string{"ja", "ar"}}, &fakeScales{}
 	scale, err := NewScales(store, model).Measured(t.Context())
-	if err != nil || scale.Languages != "en de fr es it pt" || scale.P50 >= scale.P99 {
-		t.Errorf("%+v, %v", scale, err)
-	}
-	if model.calls != 2 || len(model.asked) != 24+28+5*12 {
-		t.Errorf("%d calls, the last for %d sentences", model.calls, len(model.asked))
-	}
+	assert.Truef(t, err == nil && scale.Languages == "en de fr es it pt" && scale.P50 < scale.P99, "%+v, %v", scale, err)
+	assert.Truef(t, model.calls == 2 && len(model.asked) == 24+28+5*12,
+		"%d calls, the last for %d sentences", model.calls, len(model.asked))
 	all := Scale{P50: .1, P99: .5}
 	for text, want := range map[string]bool{
 		"What is my dentist called?": true, "Wie heißt mein Zahnarzt?": true, "cello strings": true, "violonsel çalıyorum": false,
@@ -214,44 +200,33 @@ func TestAModelOfSomeLanguages(t *testing.T) {
 		"내 치과 의사": false, "42": false,
 		"Jak nazywa się mój dentysta i gdzie jest": false,
 	} {
-		if got := scale.Reads(text); got != want {
-			t.Errorf("%q is read: %v", text, got)
-		}
-		if !all.Reads(text) {
-			t.Errorf("%q is not read by a model for all languages", text)
-		}
+		assert.Equalf(t, want, scale.Reads(text), "%q is read", text)
+		assert.Truef(t, all.Reads(text), "%q is not read by a model for all languages", text)
 	}
 }
 
 func TestKnownLanguages(t *testing.T) {
 	t.Parallel()
-	if got := knownLanguages(make([][]float32, 32)); len(got) != len(languageCodes) {
-		t.Errorf("a model without any vector knows %v, which the scale refuses", got)
-	}
-	if _, err := scaleOf(make([][]float32, 32)); err == nil {
-		t.Error("a scale without vectors")
-	}
+	got := knownLanguages(make([][]float32, 32))
+	assert.Equalf(t, len(languageCodes), len(got), "a model without any vector knows %v, which the scale refuses", got)
+	_, err := scaleOf(make([][]float32, 32))
+	assert.Error(t, err, "a scale without vectors")
 }
 
 func TestAnOlderScaleIsMeasuredAnew(t *testing.T) {
 	t.Parallel()
 	model, store := &fakeModel{}, &fakeScales{scale: &Scale{P50: .1, P99: 1, List: SentenceList - 1}}
 	scales := NewScales(store, model)
-	if _, known, err := scales.Known(t.Context()); known || err != nil {
-		t.Errorf("known %v, %v", known, err)
-	}
-	if outdated, err := scales.Outdated(t.Context()); !outdated || err != nil {
-		t.Errorf("outdated %v, %v", outdated, err)
-	}
-	if scale, err := scales.Measured(t.Context()); err != nil || scale.P99 == 1 || scale.List != SentenceList {
-		t.Errorf("%+v, %v", scale, err)
-	}
-	if outdated, err := scales.Outdated(t.Context()); outdated || err != nil {
-		t.Errorf("outdated %v, %v", outdated, err)
-	}
-	if outdated, err := NewScales(&fakeScales{}, model).Outdated(t.Context()); outdated || err != nil {
-		t.Errorf("a model that nobody has measured: outdated %v, %v", outdated, err)
-	}
+	_, known, err := scales.Known(t.Context())
+	assert.Truef(t, !known && err == nil, "known %v, %v", known, err)
+	outdated, err := scales.Outdated(t.Context())
+	assert.Truef(t, outdated && err == nil, "outdated %v, %v", outdated, err)
+	scale, err := scales.Measured(t.Context())
+	assert.Truef(t, err == nil && scale.P99 != 1 && scale.List == SentenceList, "%+v, %v", scale, err)
+	outdated, err = scales.Outdated(t.Context())
+	assert.Truef(t, !outdated && err == nil, "outdated %v, %v", outdated, err)
+	outdated, err = NewScales(&fakeScales{}, model).Outdated(t.Context())
+	assert.Truef(t, !outdated && err == nil, "a model that nobody has measured: outdated %v, %v", outdated, err)
 }
 
 // scalesByName is a store of several scales.
@@ -275,13 +250,11 @@ func TestTurnsHaveAScaleOfTheirOwn(t *testing.T) {
 		t.Errorf("known before it is measured, %v", err)
 	}
 	scale, err := turns.Measured(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, text := range model.asked {
-		if user, reply, ok := strings.Cut(text, "\nAssistant: "); !ok || !strings.HasPrefix(user, "User: ") || reply == "" || codeOf(text) == "ja" {
-			t.Errorf("a turn is %q", text)
-		}
+		user, reply, ok := strings.Cut(text, "\nAssistant: ")
+		assert.Truef(t, ok && strings.HasPrefix(user, "User: ") && reply != "" && codeOf(text) != "ja",
+			"a turn is %q", text)
 	}
 	sentences := store["fake"]
 	if store["turns of fake"] != scale || len(store) != 2 || scale == sentences || scale.Languages != sentences.Languages || scale.List != SentenceList {

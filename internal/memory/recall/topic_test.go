@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -44,9 +46,7 @@ func comeBack(t *testing.T, s *shelf, m *model, question string) recall.Found {
 		config.Questions = m.questions(s)
 	}
 	found, err := (&config).Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Topic: true, Now: time.Now(), Limit: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return found
 }
 
@@ -67,16 +67,13 @@ const dentist, aboutDentist = "My dentist is called Bukowski.", "What is the nam
 
 func TestTopicOfMostOfWhatWordsFound(t *testing.T) {
 	t.Parallel()
-	if found := comeBack(t, withTopics(), nil, aboutDentist); topicOf(found) != teeth || len(found.Turns) != 1 || found.Turns[0].Seq != 9 {
-		t.Errorf("%+v", found)
-	}
-	if found := comeBack(t, withTopics(recall.TopicPlace{ID: teeth}), nil, aboutDentist); topicOf(found) != uuid.Nil ||
-		!slices.Contains(contents(found), dentist) {
-		t.Errorf("of a topic that was not left: %+v", found)
-	}
-	if found := comeBack(t, withTopics(), nil, "ok, thanks"); topicOf(found) != uuid.Nil {
-		t.Errorf("small talk: %+v", found)
-	}
+	found := comeBack(t, withTopics(), nil, aboutDentist)
+	assert.Truef(t, topicOf(found) == teeth && len(found.Turns) == 1 && found.Turns[0].Seq == 9, "%+v", found)
+	found = comeBack(t, withTopics(recall.TopicPlace{ID: teeth}), nil, aboutDentist)
+	assert.Truef(t, topicOf(found) == uuid.Nil && slices.Contains(contents(found), dentist),
+		"of a topic that was not left: %+v", found)
+	found = comeBack(t, withTopics(), nil, "ok, thanks")
+	assert.Equalf(t, uuid.Nil, topicOf(found), "small talk: %+v", found)
 }
 
 // A few turns of a topic among many of others do not make it the one.
@@ -84,9 +81,8 @@ func TestNoTopicOfLittleOfWhatWordsFound(t *testing.T) {
 	t.Parallel()
 	s := withTopics()
 	s.turns[33], s.turns[40] = dentist, dentist // at the concert
-	if found := comeBack(t, s, nil, aboutDentist); topicOf(found) != uuid.Nil || len(found.Turns) < 3 {
-		t.Errorf("%+v", found)
-	}
+	found := comeBack(t, s, nil, aboutDentist)
+	assert.Truef(t, topicOf(found) == uuid.Nil && len(found.Turns) >= 3, "%+v", found)
 }
 
 func TestTopicNearToTheQuestion(t *testing.T) {
@@ -106,9 +102,8 @@ func TestTopicNearToTheQuestion(t *testing.T) {
 			s := withTopics(
 				recall.TopicPlace{ID: teeth, Left: true, Cosine: cosineFor(c.teeth) + 1e-9, HasCosine: true},
 				recall.TopicPlace{ID: music, Latest: true, Cosine: cosineFor(c.music), HasCosine: true})
-			if found := comeBack(t, s, answering(), "Which molar hurts?"); topicOf(found) != c.want || found.How != recall.ByMeaning {
-				t.Errorf("%+v", found)
-			}
+			found := comeBack(t, s, answering(), "Which molar hurts?")
+			assert.Truef(t, topicOf(found) == c.want && found.How == recall.ByMeaning, "%+v", found)
 		})
 	}
 }
@@ -118,9 +113,8 @@ func TestTopicWithoutTurns(t *testing.T) {
 	t.Parallel()
 	s := withTopics(recall.TopicPlace{ID: teeth, Left: true, Cosine: 1, HasCosine: true})
 	s.turns[20] = "It had to be pulled."
-	if found := comeBack(t, s, answering(), "Which molar hurts?"); topicOf(found) != teeth || len(found.Turns) != 0 || found.How != recall.ByNone {
-		t.Errorf("%+v", found)
-	}
+	found := comeBack(t, s, answering(), "Which molar hurts?")
+	assert.Truef(t, topicOf(found) == teeth && len(found.Turns) == 0 && found.How == recall.ByNone, "%+v", found)
 }
 
 // A short question comes back to a topic only with a turn of it.
@@ -140,9 +134,8 @@ func TestShortQuestionNeedsATurnOfTheTopic(t *testing.T) {
 	}
 	s.turns[33], m.answers = "The conductor has a bad tooth.", answering().answers
 	found, err := r.Recall(t.Context(), auth.Principal{}, short)
-	if err != nil || topicOf(found) != uuid.Nil || len(found.Turns) == 0 || found.Turns[0].Seq != 34 {
-		t.Errorf("a turn of another topic: %+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && topicOf(found) == uuid.Nil && len(found.Turns) != 0 && found.Turns[0].Seq == 34,
+		"a turn of another topic: %+v, %v", found, err)
 }
 
 // What is recalled is of the topic; where that has nothing, of the others.
@@ -176,9 +169,7 @@ func TestTopicByWordsWhereMeaningCannotTell(t *testing.T) {
 	for _, s := range []*shelf{bare, broken} {
 		m := answering()
 		found := comeBack(t, s, m, aboutDentist)
-		if topicOf(found) != teeth || found.How != recall.ByWords {
-			t.Errorf("%+v", found)
-		}
+		assert.Truef(t, topicOf(found) == teeth && found.How == recall.ByWords, "%+v", found)
 	}
 }
 
@@ -187,10 +178,8 @@ func TestNoTopicUnasked(t *testing.T) {
 	t.Parallel()
 	r := &recall.Recaller{Store: withTopics(), Topics: topicRules}
 	query := recall.Query{ChatID: chatID, Text: aboutDentist, Limit: 6}
-	if found, err := r.Recall(t.Context(), auth.Principal{}, query); err != nil || found.Topic != nil || len(found.Turns) == 0 {
-		t.Errorf("%+v, %v", found, err)
-	}
-	if found, err := r.Search(t.Context(), auth.Principal{}, query); err != nil || found.Topic != nil || len(found.Turns) == 0 {
-		t.Errorf("%+v, %v", found, err)
-	}
+	found, err := r.Recall(t.Context(), auth.Principal{}, query)
+	assert.Truef(t, err == nil && found.Topic == nil && len(found.Turns) != 0, "%+v, %v", found, err)
+	found, err = r.Search(t.Context(), auth.Principal{}, query)
+	assert.Truef(t, err == nil && found.Topic == nil && len(found.Turns) != 0, "%+v, %v", found, err)
 }

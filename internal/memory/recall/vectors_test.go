@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -15,9 +17,8 @@ func TestTurnTextNamesTheSpeakers(t *testing.T) {
 		{Role: memory.RoleUser, Content: " Where is the key?\n"}, {Role: memory.RoleTool, Content: "\t"},
 		{Role: memory.RoleTool, Content: "2 hits"}, {Role: memory.RoleAssistant, Content: "Under the mat."},
 	})
-	if want := "User: Where is the key?\nTool: 2 hits\nAssistant: Under the mat."; got != want || tokens != text.Tokens(want) {
-		t.Errorf("%d tokens: %q", tokens, got)
-	}
+	want := "User: Where is the key?\nTool: 2 hits\nAssistant: Under the mat."
+	assert.Truef(t, got == want && tokens == text.Tokens(want), "%d tokens: %q", tokens, got)
 	if got, _ := TurnText([]memory.Message{{Role: memory.RoleUser, Content: " "}}); got != "" {
 		t.Errorf("of blank messages: %q", got)
 	}

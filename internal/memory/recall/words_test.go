@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 //go:embed testdata/smalltalk.txt
@@ -21,9 +23,8 @@ func TestSmallTalkPassesNoGate(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d could pass: %q", len(pass), len(messages), pass)
-	if len(messages) < 500 || len(pass)*50 > len(messages) {
-		t.Errorf("%d of %d messages could pass", len(pass), len(messages))
-	}
+	assert.Truef(t, len(messages) >= 500 && len(pass)*50 <= len(messages),
+		"%d of %d messages could pass", len(pass), len(messages))
 }
 
 func TestQuestionsKeepWhatTheyAreAbout(t *testing.T) {
@@ -53,9 +54,7 @@ func TestQuestionsKeepWhatTheyAreAbout(t *testing.T) {
 			}
 			got = append(got, written)
 		}
-		if joined := strings.Join(got, " "); joined != want {
-			t.Errorf("%s: %q, not %q", question, joined, want)
-		}
+		assert.Equalf(t, want, strings.Join(got, " "), "%s", question)
 	}
 }
 
@@ -65,9 +64,8 @@ func TestAPastedPageIsCutToItsFirstWords(t *testing.T) {
 	for n := range 500 {
 		page = append(page, "word"+strings.Repeat("x", n))
 	}
-	if got := len(wordsOf(strings.Join(page, " "))); got != mostWords {
-		t.Errorf("%d words", got)
-	}
+	got := len(wordsOf(strings.Join(page, " ")))
+	assert.Truef(t, got == mostWords, "%d words", got)
 }
 
 func TestRootsOfOneWordAreEqual(t *testing.T) {
@@ -80,8 +78,6 @@ func TestRootsOfOneWordAreEqual(t *testing.T) {
 		for _, w := range words {
 			roots = append(roots, rootOf(w))
 		}
-		if len(slices.Compact(roots)) != 1 {
-			t.Errorf("%q have the roots %q", words, roots)
-		}
+		assert.Equalf(t, 1, len(slices.Compact(roots)), "%q have the roots %q", words, roots)
 	}
 }

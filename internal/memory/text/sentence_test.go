@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 )
 
 // The bar marks where a sentence ends.
@@ -33,9 +34,7 @@ func TestSentenceEnds(t *testing.T) {
 			got += text[from:end] + "|"
 			from = end
 		}
-		if diff := cmp.Diff(marked, got+text[from:]); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		assert.Equal(t, "", cmp.Diff(marked, got+text[from:]), "(-want +got):\n")
 	}
 }
 
@@ -49,20 +48,15 @@ func TestCharacterEndSplitsNoCharacter(t *testing.T) {
 		}
 	}
 	want := []string{"a", "aé", "aé👩\u200d🎤", "aé👩\u200d🎤👍🏽", text}
-	if diff := cmp.Diff(want, borders); diff != "" {
-		t.Errorf("borders (-want +got):\n%s", diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, borders), "borders (-want +got):\n")
 }
 
 func TestSentencesAreTheWholeText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " ", "One.", "One. Two!  Three", "Dr. Wu saw it on 3.5 km.\n\nThen\nit rained. ", "東京です。はい。"} {
 		parts := Sentences(text)
-		if got := strings.Join(parts, ""); got != text {
-			t.Errorf("%q became %q", text, parts)
-		}
+		assert.Truef(t, strings.Join(parts, "") == text, "%q became %q", text, parts)
 	}
-	if got := Sentences("One. Two!  Three"); !slices.Equal(got, []string{"One. ", "Two!  ", "Three"}) {
-		t.Errorf("%q", got)
-	}
+	got := Sentences("One. Two!  Three")
+	assert.Truef(t, slices.Equal(got, []string{"One. ", "Two!  ", "Three"}), "%q", got)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestTokensCountsAsO200kBase(t *testing.T) {
@@ -16,9 +18,7 @@ func TestTokensCountsAsO200kBase(t *testing.T) {
 		"a\xffb":                     3,
 		"a\x7fb":                     3, // the tokenizer itself passes over DEL
 	} {
-		if got := Tokens(text); got != want {
-			t.Errorf("Tokens(%q) = %d, want %d", text, got, want)
-		}
+		assert.Equalf(t, want, Tokens(text), "Tokens(%q)", text)
 	}
 }
 
@@ -34,9 +34,8 @@ func FuzzTokensAreThoseOfTheWholeText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, when := range []string{"at first", "again"} {
-			if got, want := Tokens(text), countTokens(readable(text)); got != want {
-				t.Errorf("Tokens(%q) = %d %s, want %d", text, got, when, want)
-			}
+			got, want := Tokens(text), countTokens(readable(text))
+			assert.Truef(t, got == want, "Tokens(%q) = %d %s, want %d", text, got, when, want)
 		}
 	})
 }
@@ -63,9 +62,7 @@ func TestTokensIsSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 50 {
-				if Tokens("one two three") != 3 {
-					t.Error("a concurrent count is wrong")
-				}
+				assert.Equal(t, 3, Tokens("one two three"), "a concurrent count is wrong")
 			}
 		})
 	}
@@ -76,8 +73,6 @@ func TestTokensIsSafeForConcurrentUse(t *testing.T) {
 func TestTokensOnHostileText(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"a", " ", "\n", "é", "👍", "aB", "9", "'", "\u200b", "ا"} {
-		if Tokens(strings.Repeat(unit, 60_000/len(unit))) == 0 {
-			t.Errorf("60 KB of %q count as nothing", unit)
-		}
+		assert.Truef(t, Tokens(strings.Repeat(unit, 60_000/len(unit))) != 0, "60 KB of %q count as nothing", unit)
 	}
 }

@@ -10,23 +10,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // unzipped reads an archive as others do.
 func unzipped(t *testing.T, entries []Entry) string {
 	t.Helper()
 	archive, err := Archive(entries)
-	if err != nil || !strings.HasPrefix(archive, "H4sI") {
-		t.Fatalf("%q, %v", archive, err)
-	}
+	require.Truef(t, err == nil && strings.HasPrefix(archive, "H4sI"), "%q, %v", archive, err)
 	zip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, err := io.ReadAll(zip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -35,9 +32,7 @@ func TestTheFormOfAnArchive(t *testing.T) {
 	t.Parallel()
 	got := unzipped(t, []Entry{NewEntry("user", "<Hello>", time.UnixMicro(1234567890_000000)), NewEntry("assistant", "Hi!", time.UnixMicro(1772528400_123456))})
 	const want = `[{"role":"user","content":"<Hello>","timestamp":1234567890},{"role":"assistant","content":"Hi!","timestamp":1772528400.123456}]`
-	if got != want {
-		t.Errorf("%s", got)
-	}
+	assert.Equal(t, want, got)
 }
 
 // An archive holds what was said, to the microsecond.
@@ -49,11 +44,8 @@ func FuzzArchive(f *testing.F) {
 		const century = 100 * 365 * 24 * 3600 * 1_000_000
 		said := []Entry{NewEntry(strings.ToValidUTF8(role, "?"), strings.ToValidUTF8(content, "?"), time.UnixMicro(micros%century))}
 		var got []Entry
-		if err := json.Unmarshal([]byte(unzipped(t, said)), &got); err != nil || !reflect.DeepEqual(got, said) {
-			t.Errorf("%v: %+v, not %+v", err, got, said)
-		}
-		if math.Round(said[0].Timestamp*1e6) != float64(micros%century) {
-			t.Errorf("%d: %v", micros, said[0].Timestamp)
-		}
+		err := json.Unmarshal([]byte(unzipped(t, said)), &got)
+		assert.Truef(t, err == nil && reflect.DeepEqual(got, said), "%v: %+v, not %+v", err, got, said)
+		assert.Equalf(t, float64(micros%century), math.Round(said[0].Timestamp*1e6), "%d: %v", micros, said[0].Timestamp)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -35,17 +37,11 @@ func (r *assignRig) principal() auth.Principal {
 func (r *assignRig) export(chatID uuid.UUID) (file string, found []bundle.Topic) {
 	r.t.Helper()
 	export, err := r.transfer().Export(r.t.Context(), r.principal(), chatID)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	var out bytes.Buffer
-	if err := export.Write(r.t.Context(), &out, transfer.FormatLines); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, export.Write(r.t.Context(), &out, transfer.FormatLines))
 	_, records, err := bundle.Open(bytes.NewReader(out.Bytes()), int64(out.Len()))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	places := map[string]string{}
 	for record, err := range records {
 		switch {
@@ -68,9 +64,7 @@ func (r *assignRig) export(chatID uuid.UUID) (file string, found []bundle.Topic)
 func (r *assignRig) take(file string) uuid.UUID {
 	r.t.Helper()
 	done, err := r.transfer().Import(r.t.Context(), r.principal(), strings.NewReader(file), func(transfer.Progress) {})
-	if err != nil || done.Imported != 1 {
-		r.t.Fatalf("%+v, %v", done, err)
-	}
+	require.Truef(r.t, err == nil && done.Imported == 1, "%+v, %v", done, err)
 	return done.Chats[0].ChatID
 }
 
@@ -107,28 +101,23 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", when, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(want, got), "%s", when)
 	}
 	same("before its turns are indexed", false)
 	r.index(taken)
-	if wanted, err := r.engine().Wanted(t.Context(), taken); err != nil || !wanted {
-		t.Errorf("wanted %v, %v", wanted, err)
-	}
+	wanted, err := r.engine().Wanted(t.Context(), taken)
+	assert.Truef(t, err == nil && wanted, "wanted %v, %v", wanted, err)
 	r.assign(taken)
 	same("without vectors", true)
-	if left := testkit.Ask[bool](t, r.pool, "select imported_topics is not null from conversation_briefs where chat_id = $1", taken); !left {
-		t.Error("what the turns without vectors need is gone")
-	}
+	assert.True(t, testkit.Ask[bool](t, r.pool, "select imported_topics is not null from conversation_briefs where chat_id = $1", taken),
+		"what the turns without vectors need is gone")
 	r.embed(taken)
 	r.assign(taken)
 	same("with vectors", true)
 	r.wantNumbers(taken, 1, 2, 1, 2, 2)
 	r.wantSound(taken)
-	if left := testkit.Ask[bool](t, r.pool, "select imported_topics is not null from conversation_briefs where chat_id = $1", taken); left {
-		t.Error("something is left to do")
-	}
+	assert.False(t, testkit.Ask[bool](t, r.pool, "select imported_topics is not null from conversation_briefs where chat_id = $1", taken),
+		"something is left to do")
 	r.say(taken, "Which rosin suits a cello best?")
 	r.index(taken)
 	r.embed(taken)
@@ -147,18 +136,15 @@ func TestATopicWhoseTurnsAreGoneIsNotMade(t *testing.T) {
 	r.user = testkit.NewUser(t, r.db)
 	taken := r.take(file)
 	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq > 2", taken)
-	if _, left := r.export(taken); len(left) != 1 || left[0].Title == "Nuts" {
-		t.Errorf("%+v", left)
-	}
+	_, left := r.export(taken)
+	assert.Truef(t, len(left) == 1 && left[0].Title != "Nuts", "%+v", left)
 	r.index(taken)
 	r.embed(taken)
 	r.assign(taken)
-	if _, left := r.export(taken); len(left) != 1 || left[0].Title != "Cello needs new rosin" {
-		t.Errorf("%+v", left)
-	}
-	if words := testkit.Ask[bool](t, r.pool,
+	_, left = r.export(taken)
+	assert.Truef(t, len(left) == 1 && left[0].Title == "Cello needs new rosin", "%+v", left)
+	assert.False(t, testkit.Ask[bool](t, r.pool,
 		`select imported_topics::text like '%Nuts%'
-			from conversation_briefs where chat_id = $1 and imported_topics is not null union all select false limit 1`, taken); words {
-		t.Error("its title is still there")
-	}
+			from conversation_briefs where chat_id = $1 and imported_topics is not null union all select false limit 1`, taken),
+		"its title is still there")
 }

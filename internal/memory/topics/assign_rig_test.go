@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -83,9 +85,7 @@ func newAssignRig(t *testing.T, change func(*topics.Assigner)) *assignRig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	r := &assignRig{t: t, db: db, pool: pool, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = topics.Assigner{Store: postgres.NewAssignments(pool, r.insert), Settings: topics.Defaults(), Mode: "on",
@@ -129,9 +129,7 @@ func (r *assignRig) say(chatID uuid.UUID, questions ...string) {
 
 func (r *assignRig) index(chatID uuid.UUID) {
 	r.t.Helper()
-	if err := postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0))
 }
 
 // embed gives the chat's turns the vectors of the configured model.
@@ -142,17 +140,14 @@ func (r *assignRig) embed(chatID uuid.UUID) {
 		Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: by, Logger: r.logs.Logger(),
 		Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), by)},
 	})
-	if _, err := vectors.Embed(r.t.Context(), chatID); err != nil {
-		r.t.Fatal(err)
-	}
+	_, err := vectors.Embed(r.t.Context(), chatID)
+	require.NoError(r.t, err)
 }
 
 func (r *assignRig) assign(chatID uuid.UUID) topics.AssignReport {
 	r.t.Helper()
 	report, err := r.engine().Assign(r.t.Context(), chatID, work.Attempt{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	return report
 }
 
@@ -189,9 +184,8 @@ func (r *assignRig) numbers(chatID uuid.UUID) []int {
 
 func (r *assignRig) wantNumbers(chatID uuid.UUID, want ...int) {
 	r.t.Helper()
-	if got := r.numbers(chatID); !slices.Equal(got, want) {
-		r.t.Errorf("the turns' topics are %v, want %v", got, want)
-	}
+	got := r.numbers(chatID)
+	assert.Truef(r.t, slices.Equal(got, want), "the turns' topics are %v, want %v", got, want)
 	r.wantSound(chatID)
 }
 
@@ -215,9 +209,7 @@ func (r *assignRig) wantSound(chatID uuid.UUID) {
 		select format('turn %s has a topic of another chat, or a merged one', x.seq)
 		  from turn_index x where x.chat_id = $1 and x.topic_id is not null
 		   and not exists (select from topics t where t.id = x.topic_id and t.chat_id = x.chat_id and t.state <> 'merged')) w`, chatID)
-	if len(wrong) > 0 {
-		r.t.Errorf("%q", wrong)
-	}
+	assert.Truef(r.t, len(wrong) <= 0, "%q", wrong)
 }
 
 // topic reads one column of a topic, as text.

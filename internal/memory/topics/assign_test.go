@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -17,9 +19,7 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 	report := r.talk(chatID, "My cello needs new rosin soon", "The bow slips although its rosin is fresh", "Does marzipan contain walnut oil always?",
 		"Are hazelnut and almond true nuts?", "ok, thanks", "Which spiccato studies train the bow hand?")
 	r.wantNumbers(chatID, 1, 1, 2, 2, 2, 1)
-	if report != (topics.AssignReport{Turns: 6, Matched: 3, Stayed: 1, New: 2}) {
-		t.Errorf("%+v", report)
-	}
+	assert.Equal(t, (topics.AssignReport{Turns: 6, Matched: 3, Stayed: 1, New: 2}), report)
 	if r.topic(chatID, 1, "title") != "Cello needs new rosin" || r.topic(chatID, 1, "title_seq") != "1" || r.topic(chatID, 2, "title_seq") != "5" {
 		t.Errorf("titles %q, %q", r.topic(chatID, 1, "title"), r.topic(chatID, 2, "title"))
 	}
@@ -28,9 +28,7 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 	}
 	testkit.Want(t, r.pool, true,
 		"select t.created_at = m.created_at from topics t join messages m on m.chat_id = t.chat_id and m.seq = 5 where t.number = 2")
-	if again := r.assign(chatID); again != (topics.AssignReport{}) {
-		t.Errorf("again: %+v", again)
-	}
+	assert.Equal(t, (topics.AssignReport{}), r.assign(chatID), "again")
 	r.wantNumbers(chatID, 1, 1, 2, 2, 2, 1)
 }
 
@@ -40,26 +38,18 @@ func TestATopicBeginsWithTwoTurns(t *testing.T) {
 	r := newAssignRig(t, nil)
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon")
-	if report := r.talk(chatID, "Does marzipan contain walnut oil always?"); report != (topics.AssignReport{Turns: 1, Stayed: 1}) {
-		t.Errorf("%+v", report)
-	}
+	assert.Equal(t, (topics.AssignReport{Turns: 1, Stayed: 1}), r.talk(chatID, "Does marzipan contain walnut oil always?"))
 	r.wantNumbers(chatID, 1, 1)
-	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
-		t.Errorf("wanted while there is no next turn: %v, %v", wanted, err)
-	}
-	if report := r.talk(chatID, "Are hazelnut and almond true nuts?"); report != (topics.AssignReport{Turns: 2, Matched: 1, New: 1, Corrected: 1}) {
-		t.Errorf("%+v", report)
-	}
+	wanted, err := r.engine().Wanted(t.Context(), chatID)
+	assert.Truef(t, err == nil && !wanted, "wanted while there is no next turn: %v, %v", wanted, err)
+	assert.Equal(t, (topics.AssignReport{Turns: 2, Matched: 1, New: 1, Corrected: 1}),
+		r.talk(chatID, "Are hazelnut and almond true nuts?"))
 	r.wantNumbers(chatID, 1, 2, 2)
-	if title, one, two := r.topic(chatID, 2, "title_seq"), r.topic(chatID, 1, "centroid_turns"), r.topic(chatID, 2, "centroid_turns"); title != "3" ||
-		one != "1" || two != "2" {
-		t.Errorf("title of %s, %s and %s vectors", title, one, two)
-	}
+	title, one, two := r.topic(chatID, 2, "title_seq"), r.topic(chatID, 1, "centroid_turns"), r.topic(chatID, 2, "centroid_turns")
+	assert.Truef(t, title == "3" && one == "1" && two == "2", "title of %s, %s and %s vectors", title, one, two)
 	r.talk(chatID, "My telescope shows a nebula tonight", "Is marzipan made without walnut sometimes?")
 	r.wantNumbers(chatID, 1, 2, 2, 2, 2)
-	if report := r.assign(chatID); report != (topics.AssignReport{}) {
-		t.Errorf("again: %+v", report)
-	}
+	assert.Equal(t, (topics.AssignReport{}), r.assign(chatID), "again")
 }
 
 // Vectors come in any order: a turn about something else waits for that of the next one, as long as it takes, and a short one for that
@@ -79,15 +69,12 @@ func TestATurnWaitsForTheVectorOfTheNextOne(t *testing.T) {
 		testkit.Exec(t, r.pool, "update turn_index set embedding = null, embedding_model = null where chat_id = $1 and seq = 5", chatID)
 		r.assign(chatID)
 		r.assign(chatID)
-		if one := r.topic(chatID, 1, "centroid_turns"); one != "1" {
-			t.Errorf("%q: %s vectors", after, one)
-		}
+		one := r.topic(chatID, 1, "centroid_turns")
+		assert.Truef(t, one == "1", "%q: %s vectors", after, one)
 		r.embed(chatID)
 		r.assign(chatID)
 		r.wantNumbers(chatID, want...)
-		if report := r.assign(chatID); report != (topics.AssignReport{}) {
-			t.Errorf("%q: again: %+v", after, report)
-		}
+		assert.Equalf(t, (topics.AssignReport{}), r.assign(chatID), "%q: again", after)
 	}
 }
 
@@ -106,24 +93,19 @@ func TestTopicsAreChosenAgainWhenVectorsCome(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	r.wantNumbers(chatID, 1, 1, 1, 1, 1)
-	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
-		t.Errorf("wanted without vectors: %v, %v", wanted, err)
-	}
+	wanted, err := r.engine().Wanted(t.Context(), chatID)
+	assert.Truef(t, err == nil && !wanted, "wanted without vectors: %v, %v", wanted, err)
 	r.embed(chatID)
-	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || !wanted {
-		t.Errorf("not wanted with vectors: %v, %v", wanted, err)
-	}
+	wanted, err = r.engine().Wanted(t.Context(), chatID)
+	assert.Truef(t, err == nil && wanted, "not wanted with vectors: %v, %v", wanted, err)
 	report := r.assign(chatID)
-	if report.Turns != 5 || report.Corrected != 3 || report.New != 1 {
-		t.Errorf("%+v", report)
-	}
+	assert.Truef(t, report.Turns == 5 && report.Corrected == 3 && report.New == 1, "%+v", report)
 	r.wantNumbers(chatID, 1, 2, 2, 2, 1)
 	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "1" {
 		t.Errorf("%s messages, %s accesses", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
 	}
-	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
-		t.Errorf("wanted again: %v, %v", wanted, err)
-	}
+	wanted, err = r.engine().Wanted(t.Context(), chatID)
+	assert.Truef(t, err == nil && !wanted, "wanted again: %v, %v", wanted, err)
 }
 
 // A question that was indexed while its reply was running grows by the reply.
@@ -174,9 +156,8 @@ func TestWhichChatsHaveTopics(t *testing.T) {
 		wanted, err := r.engine().Wanted(t.Context(), chatID)
 		report := r.assign(chatID)
 		rows := testkit.Ask[int](t, r.pool, "select count(*) from topics where chat_id = $1", chatID)
-		if err != nil || wanted != c.want || (report.New == 1) != c.want || (rows == 1) != c.want {
-			t.Errorf("%+v: wanted %v, %+v, %d topics, %v", c, wanted, report, rows, err)
-		}
+		assert.Truef(t, err == nil && wanted == c.want && (report.New == 1) == c.want && (rows == 1) == c.want,
+			"%+v: wanted %v, %+v, %d topics, %v", c, wanted, report, rows, err)
 	}
 }
 
@@ -204,9 +185,8 @@ func TestATurnLeavesATopicFromBeforeAClear(t *testing.T) {
 	testkit.Want(t, r.as("throughline_app"), true, "select throughline.merge_topics($1, $2)", r.topicID(chatID, 2), r.topicID(chatID, 1))
 	r.wantNumbers(chatID, 1, 1, 1)
 	r.embed(chatID)
-	if report := r.assign(chatID); report.Corrected != 1 || report.New != 1 {
-		t.Errorf("%+v", report)
-	}
+	report := r.assign(chatID)
+	assert.Truef(t, report.Corrected == 1 && report.New == 1, "%+v", report)
 	r.wantNumbers(chatID, 1, 1, 3)
 	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "0" {
 		t.Errorf("%s messages, %s accesses", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
@@ -218,13 +198,9 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	r := newAssignRig(t, func(c *topics.Assigner) { c.Settings.Max = 1 })
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
-	if r.decays != 1 {
-		t.Errorf("%d decays were asked for", r.decays)
-	}
+	assert.Truef(t, r.decays == 1, "%d decays were asked for", r.decays)
 	done, err := r.engine().Decay(t.Context(), testkit.Patience)
-	if err != nil || done != (topics.Decayed{Chats: 1, Archived: 1}) {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	require.Truef(t, err == nil && done == (topics.Decayed{Chats: 1, Archived: 1}), "%+v, %v", done, err)
 	if r.topic(chatID, 1, "state") != "archived" || r.topic(chatID, 1, "compacted_messages") != "2" || r.topic(chatID, 2, "state") != "active" {
 		t.Errorf("states %s and %s", r.topic(chatID, 1, "state"), r.topic(chatID, 2, "state"))
 	}
@@ -232,9 +208,7 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	r.embed(chatID) // not those that rest
 	testkit.Want(t, r.pool, 1, "select count(*) from turn_index where embedding is null")
 	report := r.talk(chatID, "The bow slips although its rosin is fresh")
-	if report.Returned != 1 || report.Matched != 1 {
-		t.Errorf("%+v", report)
-	}
+	assert.Truef(t, report.Returned == 1 && report.Matched == 1, "%+v", report)
 	r.wantNumbers(chatID, 1, 2, 2, 1)
 	if r.topic(chatID, 1, "state") != "active" || r.topic(chatID, 1, "compacted_seq") != "0" || r.topic(chatID, 1, "rehydrated") != "true" {
 		t.Errorf("state %s, rehydrated %s", r.topic(chatID, 1, "state"), r.topic(chatID, 1, "rehydrated"))
@@ -252,14 +226,11 @@ func TestAnImportanceMovesTheNextLook(t *testing.T) {
 	testkit.Exec(t, r.pool, "update topics set last_active_at = now()")
 	decay := func() int {
 		done, err := r.engine().Decay(t.Context(), testkit.Patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return done.Archived
 	}
-	if archived := decay(); archived != 0 {
-		t.Errorf("%d fresh topics are archived", archived)
-	}
+	archived := decay()
+	assert.Truef(t, archived == 0, "%d fresh topics are archived", archived)
 	testkit.Want(t, r.pool, true, "select topics_fade_at > now() + interval '4 days' from conversation_briefs where chat_id = $1", chatID)
 	testkit.Exec(t, r.as("authenticated"), "update topics set importance = 0 where number = 1")
 	if archived := decay(); archived != 1 || r.topic(chatID, 1, "state") != "archived" {
@@ -276,9 +247,7 @@ func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	r.wantNumbers(chatID, 1, 2, 3, 4, 4)
 	testkit.Exec(t, r.pool, "update topics set title = 'My bow', title_seq = null where number = 4") // as if renamed
 	done, err := r.engine().Merge(t.Context(), testkit.Patience)
-	if err != nil || done != (topics.Merging{Chats: 1, Merged: 1}) {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	require.Truef(t, err == nil && done == (topics.Merging{Chats: 1, Merged: 1}), "%+v, %v", done, err)
 	r.wantNumbers(chatID, 1, 2, 1, 4, 4)
 	if r.topic(chatID, 3, "state") != "merged" || r.topic(chatID, 3, "merged_into") != r.topic(chatID, 1, "id") || r.topic(chatID, 3, "centroid") != "" {
 		t.Errorf("topic 3 is %s", r.topic(chatID, 3, "state"))
@@ -288,9 +257,7 @@ func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	}
 	near := testkit.Ask[float64](t, r.pool,
 		`select -(t.centroid operator(throughline.<#>) i.embedding) from topics t join turn_index i on i.seq = 1 where t.number = 1`)
-	if near < .9 || near > 1.01 {
-		t.Errorf("the centroid is at %.2f of its first turn", near)
-	}
+	assert.Truef(t, near >= .9 && near <= 1.01, "the centroid is at %.2f of its first turn", near)
 	// And by hand, renamed or not.
 	merged := testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", r.topicID(chatID, 4), r.topicID(chatID, 1))
 	r.wantNumbers(chatID, 1, 2, 1, 1, 1)
@@ -310,14 +277,11 @@ func TestWhatCannotBeMerged(t *testing.T) {
 	merge := func(from, into uuid.UUID) bool {
 		return testkit.Ask[bool](t, conn, "select throughline.merge_topics($1, $2)", from, into)
 	}
-	if merge(one, one) || merge(one, foreign) || merge(foreign, one) || merge(one, uuid.New()) || merge(uuid.New(), one) {
-		t.Error("it was merged")
-	}
+	assert.True(t, !merge(one, one) && !merge(one, foreign) && !merge(foreign, one) && !merge(one, uuid.New()) && !merge(uuid.New(), one),
+		"it was merged")
 	r.user = testkit.NewUser(t, r.db)
 	testkit.Want(t, r.as("throughline_app"), false, "select throughline.merge_topics($1, $2)", one, two)
-	if !merge(one, two) || merge(one, two) || merge(two, one) {
-		t.Error("it was not merged, or twice")
-	}
+	assert.True(t, merge(one, two) && !merge(one, two) && !merge(two, one), "it was not merged, or twice")
 	r.wantNumbers(chatID, 2, 2, 2)
 }
 
@@ -330,13 +294,11 @@ func TestAnotherEmbeddingModel(t *testing.T) {
 	r.use("others")
 	r.say(chatID, "The bow slips although its rosin is fresh")
 	r.index(chatID)
-	if report := r.assign(chatID); report.New != 0 || report.Stayed != 1 {
-		t.Errorf("before the vectors are made again: %+v", report)
-	}
+	report := r.assign(chatID)
+	assert.Truef(t, report.New == 0 && report.Stayed == 1, "before the vectors are made again: %+v", report)
 	r.embed(chatID)
-	if report := r.assign(chatID); report.Corrected != 1 || report.New != 0 {
-		t.Errorf("%+v", report)
-	}
+	report = r.assign(chatID)
+	assert.Truef(t, report.Corrected == 1 && report.New == 0, "%+v", report)
 	r.wantNumbers(chatID, 1, 2, 2, 1)
 	if r.topic(chatID, 1, "embedding_model") != "others" || r.topic(chatID, 2, "embedding_model") != "others" {
 		t.Errorf("centroids of %s and %s", r.topic(chatID, 1, "embedding_model"), r.topic(chatID, 2, "embedding_model"))
@@ -350,12 +312,10 @@ func TestAnOldChatIsAssignedInBatches(t *testing.T) {
 	r.say(chatID, slices.Repeat([]string{"My cello needs new rosin soon"}, 230)...)
 	r.index(chatID)
 	r.embed(chatID)
-	if first := r.assign(chatID); first.Turns != 200 || !first.More || r.next != 1 {
-		t.Errorf("%+v, %d more jobs", first, r.next)
-	}
-	if second := r.assign(chatID); second.Turns != 30 || second.More {
-		t.Errorf("%+v", second)
-	}
+	first := r.assign(chatID)
+	assert.Truef(t, first.Turns == 200 && first.More && r.next == 1, "%+v, %d more jobs", first, r.next)
+	second := r.assign(chatID)
+	assert.Truef(t, second.Turns == 30 && !second.More, "%+v", second)
 	r.wantSound(chatID)
 	if r.topic(chatID, 1, "message_count") != "460" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1), r.topicID(chatID, 1)}) {
 		t.Errorf("%s messages, to compact %v", r.topic(chatID, 1, "message_count"), r.compact)
@@ -369,10 +329,7 @@ func TestNothingIsLeftToAssign(t *testing.T) {
 	r.say(chatID, "My cello needs new rosin soon")
 	r.index(chatID)
 	testkit.Exec(t, testkit.Connect(t, r.db.AdminDSN), "delete from auth.users where id = $1", r.user)
-	if report := r.assign(chatID); report != (topics.AssignReport{}) {
-		t.Errorf("%+v", report)
-	}
-	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
-		t.Errorf("wanted %v, %v", wanted, err)
-	}
+	assert.Equal(t, (topics.AssignReport{}), r.assign(chatID))
+	wanted, err := r.engine().Wanted(t.Context(), chatID)
+	assert.Truef(t, err == nil && !wanted, "wanted %v, %v", wanted, err)
 }

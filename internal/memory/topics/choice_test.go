@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit/golden"
 )
@@ -99,9 +101,7 @@ func TestGoldenMerges(t *testing.T) {
 		fmt.Fprintf(&out, "== %s ==\n", round.name)
 		before := fmt.Sprint(round.topics)
 		merges := MergeChoice(round.topics, by)
-		if fmt.Sprint(round.topics) != before {
-			t.Errorf("%s: topics were changed", round.name)
-		}
+		assert.Equalf(t, before, fmt.Sprint(round.topics), "%s: topics were changed", round.name)
 		for _, m := range merges {
 			fmt.Fprintf(&out, "%d into %d at %.3f\n", m.From[0], m.Into[0], m.Similarity)
 		}
@@ -125,19 +125,13 @@ func TestMergingAddsUp(t *testing.T) {
 		into.CreatedAt != early || into.LastActiveAt != late || into.FirstSeq != 1 || into.LastSeq != 40 {
 		t.Errorf("%+v", into)
 	}
-	if from.State != Merged || from.Centroid != nil || from.CentroidTurns != 0 {
-		t.Errorf("%+v", from)
-	}
+	assert.Truef(t, from.State == Merged && from.Centroid == nil && from.CentroidTurns == 0, "%+v", from)
 	bare, other := Topic{Importance: .5}, Topic{Importance: .2, Rated: true, Centroid: []float32{1}, Model: "x", CentroidTurns: 2}
 	bare.Absorb(&other)
-	if !bare.Rated || bare.Importance != .2 || bare.Model != "x" || bare.CentroidTurns != 2 {
-		t.Errorf("%+v", bare)
-	}
+	assert.Truef(t, bare.Rated && bare.Importance == .2 && bare.Model == "x" && bare.CentroidTurns == 2, "%+v", bare)
 	mixed, foreign := Topic{Centroid: []float32{1}, Model: "x", CentroidTurns: 2}, Topic{Centroid: []float32{.5}, Model: "y", CentroidTurns: 7}
 	mixed.Absorb(&foreign)
-	if mixed.Model != "x" || mixed.CentroidTurns != 2 || mixed.Centroid[0] != 1 {
-		t.Errorf("%+v", mixed)
-	}
+	assert.Truef(t, mixed.Model == "x" && mixed.CentroidTurns == 2 && mixed.Centroid[0] == 1, "%+v", mixed)
 }
 
 // However turns come, their counts add up, a centroid is the mean of those that moved it, and the topic of a turn is one of
@@ -157,9 +151,7 @@ func TestAssignmentsAddUp(t *testing.T) {
 			}
 			d := c.Assign(chosen[n], next, before)
 			chosen[n].TopicID, open[n] = d.Topic.ID, d.Model == nil
-			if !slices.Contains(c.Topics, d.Topic) {
-				t.Fatalf("seed %d, turn %d: a topic of no chat", seed, n)
-			}
+			require.Truef(t, slices.Contains(c.Topics, d.Topic), "seed %d, turn %d: a topic of no chat", seed, n)
 			if d.Model != nil && *d.Model == "m" {
 				moved[d.Topic.ID] = append(moved[d.Topic.ID], chosen[n].Vector)
 			}
@@ -202,15 +194,13 @@ func checkCounts(t *testing.T, seed uint64, c *Chat, turns []Indexed, moved map[
 				messages, held = messages+turn.Messages, held+1
 			}
 		}
-		if topic.MessageCount != messages || topic.AccessCount != max(held-1, 0) {
-			t.Errorf("seed %d, topic %d: %d messages and %d accesses, counted %d in %d turns", seed, topic.Number, topic.MessageCount, topic.AccessCount, messages, held)
-		}
+		assert.Truef(t, topic.MessageCount == messages && topic.AccessCount == max(held-1, 0),
+			"seed %d, topic %d: %d messages and %d accesses, counted %d in %d turns", seed, topic.Number, topic.MessageCount, topic.AccessCount, messages, held)
 		var mean []float32
 		for n, vector := range moved[topic.ID] {
 			mean = Mean(mean, n, vector, 1)
 		}
-		if topic.CentroidTurns != len(moved[topic.ID]) || !slices.Equal(topic.Centroid, mean) {
-			t.Errorf("seed %d, topic %d: %v of %d, not %v of %d", seed, topic.Number, topic.Centroid, topic.CentroidTurns, mean, len(moved[topic.ID]))
-		}
+		assert.Truef(t, topic.CentroidTurns == len(moved[topic.ID]) && slices.Equal(topic.Centroid, mean),
+			"seed %d, topic %d: %v of %d, not %v of %d", seed, topic.Number, topic.Centroid, topic.CentroidTurns, mean, len(moved[topic.ID]))
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -40,16 +43,14 @@ func TestChangeMeanwhileIsNeverOverwritten(t *testing.T) {
 			}, nil)
 			of = r.topic(8)
 			report, err := r.compact(of)
-			if want := map[bool]work.Result{true: work.Conflict, false: work.Done}[c.lost]; err != nil || report.Result != want {
-				t.Fatalf("%+v, %v, want %s", report, err, want)
-			}
+			want := map[bool]work.Result{true: work.Conflict, false: work.Done}[c.lost]
+			require.Truef(t, err == nil && report.Result == want, "%+v, %v, want %s", report, err, want)
 			if n := testkit.Ask[int](t, r.pool, "select count(*) from topics where id = $1", of.id); n == 0 {
 				return // went with its messages
 			}
 			r.check(of)
-			if got := r.row(of); c.lost && (got.Summary != "" || got.Archived != 0) {
-				t.Fatalf("it was written: %+v", got)
-			}
+			got := r.row(of)
+			require.Truef(t, !c.lost || (got.Summary == "" && got.Archived == 0), "it was written: %+v", got)
 			if !c.lost || c.left == 0 {
 				return
 			}
@@ -58,9 +59,8 @@ func TestChangeMeanwhileIsNeverOverwritten(t *testing.T) {
 			if inputs := r.inputs(); strings.HasSuffix(c.change, "seq = 3") && strings.Contains(inputs[len(inputs)-1], "Question 3 ") {
 				t.Errorf("the model read again what is gone: %s", inputs[len(inputs)-1])
 			}
-			if got := r.row(of); got.Archived != c.left {
-				t.Errorf("afterwards %+v, want %d archived", got, c.left)
-			}
+			got = r.row(of)
+			assert.Truef(t, got.Archived == c.left, "afterwards %+v, want %d archived", got, c.left)
 		})
 	}
 }

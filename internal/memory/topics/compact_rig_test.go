@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -44,9 +46,7 @@ func newCompactRig(t *testing.T, script testkit.Script, change func(*topics.Comp
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, script)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)
@@ -104,9 +104,7 @@ func (r *compactRig) goOn(in topic, turns int) {
 		r.say(in.chatID, "user", fmt.Sprintf("Question %d about bows?", seq))
 		r.say(in.chatID, "assistant", fmt.Sprintf("Answer %d about rosin.", seq+1))
 	}
-	if err := postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), in.chatID, 0); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), in.chatID, 0))
 	testkit.Exec(r.t, r.pool, "update turn_index set topic_id = $2, topic_model = '' where chat_id = $1 and topic_id is null", in.chatID, in.id)
 	r.recount(in)
 }
@@ -116,9 +114,7 @@ func (r *compactRig) fade(of topic) {
 	r.t.Helper()
 	archived, err := postgres.NewAssignments(r.pool, r.insert).Archive(r.t.Context(), of.chatID,
 		func([]topics.Topic) ([]uuid.UUID, *time.Time) { return []uuid.UUID{of.id}, nil })
-	if err != nil || archived != 1 {
-		r.t.Fatalf("%d topics archived, %v", archived, err)
-	}
+	require.Truef(r.t, err == nil && archived == 1, "%d topics archived, %v", archived, err)
 }
 
 func (r *compactRig) recount(in topic) {
@@ -145,9 +141,7 @@ func (r *compactRig) insert(context.Context, pgx.Tx, work.Job) error {
 func (r *compactRig) mustCompact(of topic) topics.CompactReport {
 	r.t.Helper()
 	report, err := r.compact(of)
-	if err != nil || report.Result != work.Done {
-		r.t.Fatalf("compact: %+v, %v\n%s", report, err, r.logs)
-	}
+	require.Truef(r.t, err == nil && report.Result == work.Done, "compact: %+v, %v\n%s", report, err, r.logs)
 	r.check(of)
 	return report
 }
@@ -155,9 +149,8 @@ func (r *compactRig) mustCompact(of topic) topics.CompactReport {
 // wantNothing fails the test if a compaction finds anything to do.
 func (r *compactRig) wantNothing(of topic) {
 	r.t.Helper()
-	if report, err := r.compact(of); err != nil || report.Result != work.Nothing {
-		r.t.Fatalf("compact: %+v, %v", report, err)
-	}
+	report, err := r.compact(of)
+	require.Truef(r.t, err == nil && report.Result == work.Nothing, "compact: %+v, %v", report, err)
 	r.check(of)
 }
 
@@ -173,21 +166,15 @@ func (r *compactRig) row(of topic) row {
 	r.t.Helper()
 	rows, err := r.pool.Query(r.t.Context(), `select coalesce(summary, ''), summary_seq, compacted_seq, compacted_messages, stale, rehydrated,
 		throughline.is_put_off('compact', id), throughline.is_at_work('compact', id), state = 'archived' from topics where id = $1`, of.id)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[row])
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	return got
 }
 
 func (r *compactRig) want(of topic, want row) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, r.row(of)); diff != "" {
-		r.t.Errorf("the topic: (-want +got)\n%s", diff)
-	}
+	assert.Equal(r.t, "", cmp.Diff(want, r.row(of)), "the topic: (-want +got)\n")
 }
 
 // check checks that the packed messages are counted, and that the lease was given back.
@@ -195,9 +182,8 @@ func (r *compactRig) check(of topic) {
 	r.t.Helper()
 	packed := testkit.Ask[int](r.t, r.pool, `select count(*) from topics t join throughline.messages_of_topics m on m.topic_id = t.id
 		where t.id = $1 and m.seq <= t.compacted_seq`, of.id)
-	if got := r.row(of); got.Archived != packed || got.Leased {
-		r.t.Errorf("%d messages are packed, and the topic is %+v", packed, got)
-	}
+	got := r.row(of)
+	assert.Truef(r.t, got.Archived == packed && !got.Leased, "%d messages are packed, and the topic is %+v", packed, got)
 }
 
 // inputs are what the model read, without the frame around it.
@@ -205,9 +191,7 @@ func (r *compactRig) inputs() []string {
 	r.t.Helper()
 	var inputs []string
 	for _, request := range r.model.Requests() {
-		if request.Metadata["purpose"] != "topic" {
-			r.t.Errorf("a call's purpose is %q", request.Metadata["purpose"])
-		}
+		assert.Equal(r.t, "topic", request.Metadata["purpose"], "a call's purpose")
 		inputs = append(inputs, request.Text)
 	}
 	return inputs

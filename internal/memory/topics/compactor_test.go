@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
@@ -20,19 +23,16 @@ func TestCompactionKeepsTheLastMessages(t *testing.T) {
 	r.goOn(of, 1)
 	report := r.mustCompact(of)
 	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 10, CompactedSeq: 10, Archived: 10})
-	if report.Packed != 10 || report.Active != 4 || report.Summarized != 10 || report.Calls != 1 || report.PromptRef != "built-in@1" {
-		t.Errorf("the report is %+v", report)
-	}
+	assert.Truef(t, report.Packed == 10 && report.Active == 4 && report.Summarized == 10 && report.Calls == 1 && report.PromptRef == "built-in@1",
+		"the report is %+v", report)
 	r.wantNothing(of)
-	if n := testkit.Measured(t, r.metrics.TopicCompactions.WithLabelValues("done")); n != 1 {
-		t.Errorf("%v compactions counted", n)
-	}
-	if lines := r.logs.Lines(t, "topic compaction ended"); len(lines) != 1 || lines[0]["packed"] != 10. {
-		t.Errorf("logged %v", lines)
-	}
-	if logged := r.logs.String(); strings.Contains(logged, "rosin") || strings.Contains(logged, "bows") {
-		t.Errorf("the log holds what was said: %s", logged)
-	}
+	n := testkit.Measured(t, r.metrics.TopicCompactions.WithLabelValues("done"))
+	assert.Truef(t, n == 1, "%v compactions counted", n)
+	lines := r.logs.Lines(t, "topic compaction ended")
+	assert.Truef(t, len(lines) == 1 && lines[0]["packed"] == 10., "logged %v", lines)
+	logged := r.logs.String()
+	assert.Truef(t, !strings.Contains(logged, "rosin") && !strings.Contains(logged, "bows"),
+		"the log holds what was said: %s", logged)
 }
 
 func TestSummaryIsIncremental(t *testing.T) {
@@ -44,18 +44,13 @@ func TestSummaryIsIncremental(t *testing.T) {
 	r.mustCompact(of)
 	r.want(of, row{Summary: "Summary 2 of what was said.", SummarySeq: 20, CompactedSeq: 20, Archived: 20})
 	inputs := r.inputs()
-	if len(inputs) != 2 {
-		t.Fatalf("%d calls", len(inputs))
-	}
-	if got := saidNumbers(inputs[0]); got != "1 2 3 4 5 6 7 8 9 10" || !strings.Contains(inputs[0], "NONE") {
-		t.Errorf("first %q", inputs[0])
-	}
-	if got := saidNumbers(inputs[1]); got != "11 12 13 14 15 16 17 18 19 20" || !strings.Contains(inputs[1], "Summary 1 of what was said.") {
-		t.Errorf("then %q", inputs[1])
-	}
-	if text := r.model.Requests()[0].Instructions; !strings.Contains(text, "at most 150 tokens") {
-		t.Errorf("the instructions are %q", text)
-	}
+	require.Truef(t, len(inputs) == 2, "%d calls", len(inputs))
+	assert.Truef(t, saidNumbers(inputs[0]) == "1 2 3 4 5 6 7 8 9 10" && strings.Contains(inputs[0], "NONE"),
+		"first %q", inputs[0])
+	assert.Truef(t, saidNumbers(inputs[1]) == "11 12 13 14 15 16 17 18 19 20" && strings.Contains(inputs[1], "Summary 1 of what was said."),
+		"then %q", inputs[1])
+	text := r.model.Requests()[0].Instructions
+	assert.Containsf(t, text, "at most 150 tokens", "the instructions are %q", text)
 }
 
 func TestCompactionIsOfOneTopic(t *testing.T) {
@@ -65,9 +60,7 @@ func TestCompactionIsOfOneTopic(t *testing.T) {
 	r.topicIn(of.chatID, 3)
 	r.goOn(of, 3)
 	r.mustCompact(of)
-	if got := saidNumbers(r.inputs()[0]); got != "1 2 3 4 5 6 7 8 9 10 17 18" {
-		t.Errorf("read %q", got)
-	}
+	assert.Equal(t, "1 2 3 4 5 6 7 8 9 10 17 18", saidNumbers(r.inputs()[0]), "read")
 	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 18, CompactedSeq: 18, Archived: 12})
 }
 
@@ -76,13 +69,11 @@ func TestLongTopicIsReadInTurns(t *testing.T) {
 	r := newCompactRig(t, summaries(), func(c *topics.CompactorConfig) { c.InputTokens, c.Turn = 400, 1 })
 	of := r.topic(20)
 	report := r.mustCompact(of)
-	if report.Calls != 1 || r.next != 1 || report.Archived == 0 || report.Archived >= 36 {
-		t.Fatalf("the first turn: %+v, %d jobs", report, r.next)
-	}
+	require.Truef(t, report.Calls == 1 && r.next == 1 && report.Archived != 0 && report.Archived < 36,
+		"the first turn: %+v, %d jobs", report, r.next)
 	first := r.row(of)
-	if first.SummarySeq != first.CompactedSeq || first.SummarySeq != int64(report.Archived) {
-		t.Errorf("after the first turn %+v", first)
-	}
+	assert.Truef(t, first.SummarySeq == first.CompactedSeq && first.SummarySeq == int64(report.Archived),
+		"after the first turn %+v", first)
 	for jobs := 0; r.next > jobs; {
 		jobs = r.next
 		r.mustCompact(of)
@@ -110,9 +101,7 @@ func TestRehydratedTopicIsNotCompactedWhileItIsTheActiveOne(t *testing.T) {
 	other := r.topicIn(of.chatID, 1)
 	report := r.mustCompact(of)
 	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 10, CompactedSeq: 10, Archived: 10})
-	if report.Calls != 0 || len(r.inputs()) != 1 {
-		t.Errorf("what is in the summary was read again: %+v", report)
-	}
+	assert.Truef(t, report.Calls == 0 && len(r.inputs()) == 1, "what is in the summary was read again: %+v", report)
 	r.wantNothing(other)
 }
 
@@ -124,9 +113,9 @@ func TestStaleTopicIsMadeAgain(t *testing.T) {
 	testkit.Exec(t, r.pool, "update topics set stale = true where id = $1", of.id)
 	r.mustCompact(of)
 	r.want(of, row{Summary: "Summary 2 of what was said.", SummarySeq: 12, CompactedSeq: 12, Archived: 12})
-	if input := r.inputs()[1]; saidNumbers(input) != "1 2 3 4 5 6 7 8 9 10 11 12" || strings.Contains(input, "Summary 1") {
-		t.Errorf("read %q", input)
-	}
+	input := r.inputs()[1]
+	assert.Truef(t, saidNumbers(input) == "1 2 3 4 5 6 7 8 9 10 11 12" && !strings.Contains(input, "Summary 1"),
+		"read %q", input)
 	r.wantNothing(of)
 
 	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq > 6", of.chatID)
@@ -156,9 +145,7 @@ func TestArchivedTopicWithoutASummaryGetsIt(t *testing.T) {
 	}
 	report := r.mustCompact(of)
 	r.want(of, row{Summary: "Summary 1 of what was said.", SummarySeq: 16, CompactedSeq: 16, Archived: 16, Faded: true})
-	if report.Summarized != 16 || report.Packed != 0 || report.Active != 0 {
-		t.Errorf("the report is %+v", report)
-	}
+	assert.Truef(t, report.Summarized == 16 && report.Packed == 0 && report.Active == 0, "the report is %+v", report)
 	r.wantNothing(of)
 	r.wantNothing(short)
 }
@@ -183,16 +170,12 @@ func TestArchivedTopicIsSummarizedInTurns(t *testing.T) {
 		before := r.row(of).SummarySeq
 		r.mustCompact(of)
 		got := r.row(of)
-		if got.SummarySeq <= before || got.CompactedSeq != 120 || got.Archived != 120 || !got.Faded {
-			t.Fatalf("the topic is %+v", got)
-		}
-		if more := got.SummarySeq < 120-12; more != (r.next == n) {
-			t.Fatalf("%d of 120 are summarized, and %d jobs follow", got.SummarySeq, r.next)
-		}
+		require.Truef(t, got.SummarySeq > before && got.CompactedSeq == 120 && got.Archived == 120 && got.Faded,
+			"the topic is %+v", got)
+		require.Equalf(t, (r.next == n), (got.SummarySeq < 120-12),
+			"%d of 120 are summarized, and %d jobs follow", got.SummarySeq, r.next)
 	}
-	if r.next == 0 {
-		t.Error("it took one turn")
-	}
+	assert.True(t, r.next != 0, "it took one turn")
 	r.wantNothing(of)
 }
 
@@ -204,12 +187,10 @@ func TestMergedAndMissingTopicsNeedNothing(t *testing.T) {
 	testkit.Exec(t, r.pool, "update topics set state = 'merged', merged_into = $2 where id = $1", of.id, r.topicIn(of.chatID, 1).id)
 	r.wantNothing(of)
 	testkit.Exec(t, r.pool, "delete from chats where id = $1", of.chatID)
-	if report, err := r.compact(of); err != nil || report.Result != work.Nothing {
-		t.Errorf("a deleted chat: %+v, %v", report, err)
-	}
-	if got := len(r.inputs()); got != 0 {
-		t.Errorf("%d calls", got)
-	}
+	report, err := r.compact(of)
+	assert.Truef(t, err == nil && report.Result == work.Nothing, "a deleted chat: %+v, %v", report, err)
+	got := len(r.inputs())
+	assert.Truef(t, got == 0, "%d calls", got)
 }
 
 func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
@@ -228,9 +209,8 @@ func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
 	}
 	r.want(of, row{})
 	report, err = r.engine.Compact(t.Context(), of.chatID, of.id, work.Attempt{Last: true})
-	if report.Result != work.Refused || err != nil || !report.WithoutSummary {
-		t.Fatalf("the last attempt: %+v, %v", report, err)
-	}
+	require.Truef(t, report.Result == work.Refused && err == nil && report.WithoutSummary,
+		"the last attempt: %+v, %v", report, err)
 	r.check(of)
 	r.want(of, row{CompactedSeq: 12, Archived: 12, Waits: true})
 	r.wantNothing(of)
@@ -239,9 +219,7 @@ func TestRefusedSummaryIsTriedAgainAndThenDoneWithout(t *testing.T) {
 	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now() where key = $1", of.id)
 	report = r.mustCompact(of)
 	r.want(of, row{Summary: "They talked about bows.", SummarySeq: 12, CompactedSeq: 12, Archived: 12})
-	if report.Packed != 0 || report.Summarized != 12 {
-		t.Errorf("the summary caught up: %+v", report)
-	}
+	assert.Truef(t, report.Packed == 0 && report.Summarized == 12, "the summary caught up: %+v", report)
 	r.wantNothing(of)
 }
 
@@ -251,9 +229,7 @@ func TestHostedPromptIsNotForTopics(t *testing.T) {
 		c.Prompt = brief.PromptConfig{Mode: brief.ModeHosted, Hosted: brief.HostedPrompt{ID: "pmpt_1", Version: "2"}, Model: "small"}
 	})
 	report := r.mustCompact(r.topic(8))
-	if report.Mode != brief.ModeInline || report.Model != "small" {
-		t.Errorf("the report is %+v", report)
-	}
+	assert.Truef(t, report.Mode == brief.ModeInline && report.Model == "small", "the report is %+v", report)
 }
 
 // The first summary gives a topic its title, unless a person did; later ones do not change it.
@@ -278,9 +254,8 @@ func TestTheFirstSummaryNamesTheTopic(t *testing.T) {
 		t.Errorf("the titles are %q and %q", of, renamed)
 	}
 	asked := r.model.Requests()
-	if !strings.Contains(asked[0].Instructions, `"Title: "`) || strings.Contains(asked[1].Instructions+asked[2].Instructions, `"Title: "`) {
-		t.Error("a title is not asked for once")
-	}
+	assert.True(t, strings.Contains(asked[0].Instructions, `"Title: "`) && !strings.Contains(asked[1].Instructions+asked[2].Instructions, `"Title: "`),
+		"a title is not asked for once")
 }
 
 // A title whose message is gone is made of another one, without a model where there is nothing to summarize.
@@ -292,7 +267,6 @@ func TestATopicGetsAnotherTitle(t *testing.T) {
 	testkit.Want(t, r.pool, "…/0/true", "select concat_ws('/', title, title_seq, stale::text) from topics where id = $1", of.id)
 	r.mustCompact(of)
 	testkit.Want(t, r.pool, "Bows/3/false", "select concat_ws('/', title, title_seq, stale::text) from topics where id = $1", of.id)
-	if calls := len(r.model.Requests()); calls > 0 {
-		t.Errorf("%d calls of the model", calls)
-	}
+	calls := len(r.model.Requests())
+	assert.Truef(t, calls <= 0, "%d calls of the model", calls)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/testkit/golden"
@@ -57,9 +59,9 @@ func TestCurvesAreThosePrinted(t *testing.T) {
 	s := Defaults()
 	for _, curve := range []struct{ accesses, halfLife int }{{0, 1}, {20, 16}} {
 		for n, want := range []float64{1, .5, .25, .125, .0625, .03125} {
-			if got := s.Priority(1, curve.accesses, time.Duration(n*curve.halfLife)*day); math.Abs(got-want) > 1e-12 {
-				t.Errorf("%d accesses, %d half-lives: %v, not %v", curve.accesses, n, got, want)
-			}
+			got := s.Priority(1, curve.accesses, time.Duration(n*curve.halfLife)*day)
+			assert.Truef(t, math.Abs(got-want) <= 1e-12,
+				"%d accesses, %d half-lives: %v, not %v", curve.accesses, n, got, want)
 		}
 	}
 	for _, row := range []struct {
@@ -233,9 +235,7 @@ func (p *play) number(t *testing.T, written string) *Topic {
 func number(t *testing.T, written string) float64 {
 	t.Helper()
 	value, err := strconv.ParseFloat(written, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return value
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -39,9 +41,8 @@ func TestHostileTextStaysInItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, p := range injection.All() {
 		input := topics.Write(everywhere(p.Text))
-		if titles, labels := marksOf(input); titles != 3 || labels != 2 {
-			t.Errorf("%d titles and %d labels of:\n%s", titles, labels, input)
-		}
+		titles, labels := marksOf(input)
+		assert.Truef(t, titles == 3 && labels == 2, "%d titles and %d labels of:\n%s", titles, labels, input)
 	}
 }
 
@@ -51,9 +52,8 @@ func FuzzWriteKeepsItsForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string) {
 		blank := strings.TrimSpace(content) == ""
 		titles, labels := marksOf(topics.Write(everywhere(content)))
-		if !blank && (titles != 3 || labels != 2) || blank && (titles != 1 || labels != 0) {
-			t.Errorf("%d titles and %d labels of %q", titles, labels, content)
-		}
+		assert.Truef(t, (blank || (titles == 3 && labels == 2)) && (!blank || (titles == 1 && labels == 0)),
+			"%d titles and %d labels of %q", titles, labels, content)
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -42,21 +44,15 @@ func TestQuestionIsRewritten(t *testing.T) {
 	}, 0)
 	q := about("Und wie hoch?")
 	got, rewritten, err := r.Rewrite(t.Context(), q)
-	if err != nil || got != "Wie hoch ist die Öresundbrücke?" || !rewritten {
-		t.Fatalf("%q, %v, %v", got, rewritten, err)
-	}
+	require.Truef(t, err == nil && got == "Wie hoch ist die Öresundbrücke?" && rewritten, "%q, %v, %v", got, rewritten, err)
 	requests := model.Requests()
-	if len(requests) != 1 {
-		t.Fatalf("%d calls", len(requests))
-	}
-	if sent := requests[0]; sent.Metadata["purpose"] != "rewrite" || sent.Instructions != topics.Instructions() || sent.Stream || sent.Model != "small" {
-		t.Errorf("sent %+v", sent)
-	}
+	require.Truef(t, len(requests) == 1, "%d calls", len(requests))
+	sent := requests[0]
+	assert.Truef(t, sent.Metadata["purpose"] == "rewrite" && sent.Instructions == topics.Instructions() && !sent.Stream && sent.Model == "small",
+		"sent %+v", sent)
 	want := "CONVERSATION SUMMARY:\nThey talked about the Öresund bridge.\n\nRECENT MESSAGES:\nUser: How long is the Öresund bridge?\nAssistant: " +
 		"7.8 kilometres.\n\nQUESTION:\nUnd wie hoch?"
-	if diff := cmp.Diff(want, requests[0].Text); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, requests[0].Text))
 }
 
 // numbers is a text of so many characters that repeats nothing.
@@ -90,9 +86,7 @@ func TestAnswersThatAreCleaned(t *testing.T) {
 			r, _ := rewriter(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: c.answer} }, 0)
 			got, rewritten, err := r.Rewrite(t.Context(), about(" And how high? "))
 			if c.want == "" {
-				if err != nil || rewritten || got != " And how high? " {
-					t.Errorf("%q, %v, %v", got, rewritten, err)
-				}
+				assert.Truef(t, err == nil && !rewritten && got == " And how high? ", "%q, %v, %v", got, rewritten, err)
 			} else if err != nil || !rewritten || got != c.want {
 				t.Errorf("%q, %v, %v", got, rewritten, err)
 			}
@@ -106,9 +100,8 @@ func TestAnswersWithoutTextKeepTheQuestion(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			r, _ := rewriter(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "How high is", Fault: f} }, 0)
-			if got, rewritten, err := r.Rewrite(t.Context(), about("And how high?")); err != nil || rewritten || got != "And how high?" {
-				t.Errorf("%q, %v, %v", got, rewritten, err)
-			}
+			got, rewritten, err := r.Rewrite(t.Context(), about("And how high?"))
+			assert.Truef(t, err == nil && !rewritten && got == "And how high?", "%q, %v, %v", got, rewritten, err)
 		})
 	}
 }
@@ -122,13 +115,11 @@ func TestNobodyIsAskedWhereNothingWasSaid(t *testing.T) {
 		"a long question": about(strings.Repeat("How high? ", 60)),
 		"blank":           about(" "),
 	} {
-		if got, rewritten, err := r.Rewrite(t.Context(), q); err != nil || rewritten || got != q.Content {
-			t.Errorf("%s: %q, %v, %v", name, got, rewritten, err)
-		}
+		got, rewritten, err := r.Rewrite(t.Context(), q)
+		assert.Truef(t, err == nil && !rewritten && got == q.Content, "%s: %q, %v, %v", name, got, rewritten, err)
 	}
-	if n := len(model.Requests()); n != 0 {
-		t.Errorf("%d calls", n)
-	}
+	n := len(model.Requests())
+	assert.Truef(t, n == 0, "%d calls", n)
 }
 
 func TestCallThatFailsIsAnError(t *testing.T) {
@@ -143,9 +134,8 @@ func TestCallThatFailsIsAnError(t *testing.T) {
 	} {
 		r, _ := rewriter(t, func(*offline.Request) offline.Answer { return c.answer }, 500*time.Millisecond)
 		got, rewritten, err := r.Rewrite(t.Context(), about("And how high?"))
-		if refused, ok := errors.AsType[*fault.Error](err); got != "" || rewritten || !ok || refused.Code != c.want {
-			t.Errorf("%q, %v, %v", got, rewritten, err)
-		}
+		refused, ok := errors.AsType[*fault.Error](err)
+		assert.Truef(t, got == "" && !rewritten && ok && refused.Code == c.want, "%q, %v, %v", got, rewritten, err)
 	}
 }
 
@@ -157,7 +147,7 @@ func TestInputIsBounded(t *testing.T) {
 	}
 	q.Said = append(q.Said, topics.QuestionMessage{Role: "assistant", Content: "The latest."})
 	input := topics.Write(q)
-	if tokens := text.Tokens(input); tokens > 1600 || !strings.Contains(input, "Assistant: The latest.") || strings.Count(input, "User: old") < 3 {
-		t.Errorf("%d tokens:\n%s", tokens, input)
-	}
+	tokens := text.Tokens(input)
+	assert.Truef(t, tokens <= 1600 && strings.Contains(input, "Assistant: The latest.") && strings.Count(input, "User: old") >= 3,
+		"%d tokens:\n%s", tokens, input)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit/golden"
 )
@@ -47,9 +49,7 @@ func TestShortMessages(t *testing.T) {
 		"How should I rosin the bow of my cello?": false, "我的牙医叫什么名字？": false, "Wie pflege ich den Bogen meines Cellos im Winter?": false,
 		"是": true,
 	} {
-		if IsShort(message) != short {
-			t.Errorf("%q: %v", message, !short)
-		}
+		assert.Equalf(t, short, IsShort(message), "%q: %v", message, !short)
 	}
 }
 
@@ -62,12 +62,9 @@ func FuzzSection(f *testing.F) {
 		if written == "" {
 			return
 		}
-		if tokens > budget || tokens != text.Tokens(written)+1 {
-			t.Errorf("%d tokens of %d for %q", tokens, budget, written)
-		}
+		assert.Truef(t, tokens <= budget && tokens == text.Tokens(written)+1,
+			"%d tokens of %d for %q", tokens, budget, written)
 		first, _, _ := strings.Cut(written, "\n")
-		if !strings.Contains(first, ", since 3 March 2026, ") {
-			t.Errorf("the first line is %q", first)
-		}
+		assert.Containsf(t, first, ", since 3 March 2026, ", "the first line is %q", first)
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/testkit/golden"
 )
 
@@ -51,8 +53,7 @@ func FuzzTitle(f *testing.F) {
 	f.Add("é\xff\x00 の弓 ab, cd\u2028 — «x»")
 	f.Fuzz(func(t *testing.T, message string) {
 		title := Title(message)
-		if title == "" || utf8.RuneCountInString(title) > TitleLength || !utf8.ValidString(title) || strings.ContainsFunc(title, unicode.IsControl) {
-			t.Errorf("%q", title)
-		}
+		assert.Truef(t, title != "" && utf8.RuneCountInString(title) <= TitleLength && utf8.ValidString(title) && !strings.ContainsFunc(title, unicode.IsControl),
+			"%q", title)
 	})
 }

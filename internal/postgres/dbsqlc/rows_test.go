@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -39,9 +40,7 @@ func TestRowsHaveTheColumnsOfTheirQueries(t *testing.T) {
 			}
 		}
 	}
-	if len(all) < 230 {
-		t.Errorf("%d queries were checked, which cannot be all", len(all))
-	}
+	assert.Truef(t, len(all) >= 230, "%d queries were checked, which cannot be all", len(all))
 }
 
 // readable reports whether pgx knows how to read a column. If not, its plan is one that fails.
@@ -59,8 +58,7 @@ func TestReadable(t *testing.T) {
 	}{
 		{pgtype.TextOID, new(string), true}, {pgtype.TextOID, new(int), false}, {pgtype.Int8OID, new(*int64), true}, {pgtype.Int8OID, new(bool), false},
 	} {
-		if got := readable(pgtype.NewMap(), pgconn.FieldDescription{DataTypeOID: c.oid}, c.target); got != c.want {
-			t.Errorf("%d into %T: %t", c.oid, c.target, got)
-		}
+		assert.Equalf(t, c.want, readable(pgtype.NewMap(), pgconn.FieldDescription{DataTypeOID: c.oid}, c.target),
+			"%d into %T", c.oid, c.target)
 	}
 }

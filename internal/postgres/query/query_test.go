@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -39,36 +41,27 @@ func TestRowsAreReadByName(t *testing.T) {
 		select 'second' as second_name, $1::text as first, '{a,b}'::text[] as all_of_them, now() as made_at, 1 as id
 		 union all select '2', '1', null, null, 2`)
 	found, err := q.All(t.Context(), db, "first")
-	if err != nil || len(found) != 2 {
-		t.Fatalf("%+v, %v", found, err)
-	}
+	require.Truef(t, err == nil && len(found) == 2, "%+v, %v", found, err)
 	one, two := found[0], found[1]
-	if one.MadeAt == nil || one.Named.skip != 0 {
-		t.Errorf("%+v", one)
-	}
+	assert.Truef(t, one.MadeAt != nil && one.Named.skip == 0, "%+v", one)
 	one.MadeAt = nil
-	if want := (embedding{named: named{"first", "second"}, Named: Named{ID: 1, Other: []string{"a", "b"}}}); !reflect.DeepEqual(one, want) {
-		t.Errorf("%+v, want %+v", one, want)
-	}
-	if want := (embedding{named: named{"1", "2"}, Named: Named{ID: 2}}); !reflect.DeepEqual(two, want) {
-		t.Errorf("%+v, want %+v", two, want)
-	}
+	want := (embedding{named: named{"first", "second"}, Named: Named{ID: 1, Other: []string{"a", "b"}}})
+	assert.Truef(t, reflect.DeepEqual(one, want), "%+v, want %+v", one, want)
+	want = (embedding{named: named{"1", "2"}, Named: Named{ID: 2}})
+	assert.Truef(t, reflect.DeepEqual(two, want), "%+v, want %+v", two, want)
 }
 
 // A row that is its only column is read as a whole, also if it is a struct.
 func TestOneColumnIsReadAsAWhole(t *testing.T) {
 	t.Parallel()
 	db := testkit.NewPool(t, testkit.NewDatabase(t).DSN)
-	if n, err := Bare[int]("select 7").One(t.Context(), db, struct{}{}); err != nil || n != 7 {
-		t.Errorf("%d, %v", n, err)
-	}
+	n, err := Bare[int]("select 7").One(t.Context(), db, struct{}{})
+	assert.Truef(t, err == nil && n == 7, "%d, %v", n, err)
 	at := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
-	if got, err := Single[time.Time, time.Time]("select $1::timestamptz").One(t.Context(), db, at); err != nil || !got.Equal(at) {
-		t.Errorf("%s, %v", got, err)
-	}
-	if _, err := Bare[int]("select 7 where false").One(t.Context(), db, struct{}{}); !errors.Is(err, pgx.ErrNoRows) {
-		t.Errorf("without a row: %v", err)
-	}
+	got, err := Single[time.Time, time.Time]("select $1::timestamptz").One(t.Context(), db, at)
+	assert.Truef(t, err == nil && got.Equal(at), "%s, %v", got, err)
+	_, err = Bare[int]("select 7 where false").One(t.Context(), db, struct{}{})
+	assert.ErrorIsf(t, err, pgx.ErrNoRows, "without a row: %v", err)
 }
 
 type added struct{ One, Two int }
@@ -81,16 +74,12 @@ func TestParametersAreFieldsInTheirOrder(t *testing.T) {
 	var read []int
 	batch := &pgx.Batch{}
 	q.Read(batch, added{3, 4}, func(n int) { read = append(read, n) })
-	if err := db.SendBatch(t.Context(), batch).Close(); err != nil || !reflect.DeepEqual(read, []int{34}) {
-		t.Errorf("in a batch: %d, %v", read, err)
-	}
-	if n, err := q.One(t.Context(), db, added{1, 2}); err != nil || n != 12 {
-		t.Errorf("alone: %d, %v", n, err)
-	}
+	err := db.SendBatch(t.Context(), batch).Close()
+	assert.Truef(t, err == nil && reflect.DeepEqual(read, []int{34}), "in a batch: %d, %v", read, err)
+	n, err := q.One(t.Context(), db, added{1, 2})
+	assert.Truef(t, err == nil && n == 12, "alone: %d, %v", n, err)
 	made := Bare[struct{}]("create table counted as select generate_series(1, 5) as n")
-	if err := made.Run(t.Context(), db, struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, made.Run(t.Context(), db, struct{}{}))
 	if n, err := Fields[added, struct{}]("delete from counted where n in ($1, $2)").Exec(t.Context(), db, added{2, 9}); err != nil || n != 1 {
 		t.Errorf("deleted %d, %v", n, err)
 	}
@@ -105,15 +94,13 @@ func TestRowsOfAStatementThatFails(t *testing.T) {
 		return errors.As(err, &sent) && sent.Code == "22012"
 	}
 	q := Bare[added]("select 1 / 0 as one, 2 as two")
-	if _, err := q.All(t.Context(), db, struct{}{}); !failing(err) {
-		t.Errorf("alone: %v", err)
-	}
+	_, err := q.All(t.Context(), db, struct{}{})
+	assert.Truef(t, failing(err), "alone: %v", err)
 	batch := &pgx.Batch{}
 	q.Read(batch, struct{}{}, func(added) { t.Error("a row was read") })
 	Bare[added]("select 1 as one, 2 as two").Read(batch, struct{}{}, func(added) { t.Error("a row after it was read") })
-	if err := db.SendBatch(t.Context(), batch).Close(); !failing(err) {
-		t.Errorf("in a batch: %v", err)
-	}
+	err = db.SendBatch(t.Context(), batch).Close()
+	assert.Truef(t, failing(err), "in a batch: %v", err)
 }
 
 // Columns that a row has no place for, and fields that no column fills, are told before anything is read.
@@ -125,9 +112,7 @@ func TestRowsThatDoNotFit(t *testing.T) {
 	}, sql string,
 	) error {
 		rows, err := db.Query(t.Context(), sql)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer rows.Close()
 		_, err = q.Targets(rows.FieldDescriptions())
 		return err
@@ -144,16 +129,14 @@ func TestRowsThatDoNotFit(t *testing.T) {
 		{"select", "no column is named as the field"},
 	} {
 		err := read(Bare[added](""), c.sql)
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", c.sql, err, c.says)
-		}
+		assert.Truef(t, (err == nil) == (c.says == "") && (err == nil || strings.Contains(err.Error(), c.says)),
+			"%s: %v, want %q", c.sql, err, c.says)
 	}
-	if err := read(Bare[int](""), "select 1, 2"); err == nil || !strings.Contains(err.Error(), "one column, but there are 2") {
-		t.Errorf("two columns for one: %v", err)
-	}
-	if _, err := Bare[added]("select 1 as one, 2 as tow").One(t.Context(), db, struct{}{}); err == nil || !strings.Contains(err.Error(), "for tow") {
-		t.Errorf("a query that is run: %v", err)
-	}
+	err := read(Bare[int](""), "select 1, 2")
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "one column, but there are 2"),
+		"two columns for one: %v", err)
+	_, err = Bare[added]("select 1 as one, 2 as tow").One(t.Context(), db, struct{}{})
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "for tow"), "a query that is run: %v", err)
 }
 
 // A migration may change what a statement returns while the program runs.
@@ -162,15 +145,12 @@ func TestColumnsThatChangeAreLookedUpAgain(t *testing.T) {
 	db := testkit.NewPool(t, testkit.NewDatabase(t).DSN)
 	q := Bare[added]("select * from moving")
 	for _, sql := range []string{"create table moving as select 1 as one, 2 as two", "create table moving as select 2 as two, 1 as one"} {
-		if _, err := db.Exec(t.Context(), "drop table if exists moving"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		_, err := db.Exec(t.Context(), "drop table if exists moving")
+		require.NoError(t, err)
+		_, err = db.Exec(t.Context(), sql)
+		require.NoError(t, err)
 		db.Reset()
-		if found, err := q.One(t.Context(), db, struct{}{}); err != nil || found != (added{1, 2}) {
-			t.Errorf("%s: %+v, %v", sql, found, err)
-		}
+		found, err := q.One(t.Context(), db, struct{}{})
+		assert.Truef(t, err == nil && found == (added{1, 2}), "%s: %+v, %v", sql, found, err)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func stamped(ago time.Duration) string {
@@ -22,17 +25,13 @@ func TestLagsTellWhenTokensWereSent(t *testing.T) {
 	body := ":   \n\nid: m:11\nevent: content.delta\ndata: {\"offset\":0,\"delta\":\"" + stamped(500*time.Millisecond) + " \"}\n\n" +
 		"id: m:33\nevent: content.delta\ndata: {\"offset\":11,\"delta\":\"" + stamped(200*time.Millisecond) + " " + stamped(100*time.Millisecond) + " \"}\n\n" +
 		"event: completion\ndata: {}\n\n"
-	if err := r.read(strings.NewReader(body), began, toTheEnd); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.read(strings.NewReader(body), began, toTheEnd))
 	lags, err := lagsBetween([]reply{r}, began, time.Now())
-	if err != nil || len(lags) != 3 || r.first < time.Second || string(r.cursor) != "m:33" {
-		t.Fatalf("%v, the first after %v, cursor %q: %v", lags, r.first, r.cursor, err)
-	}
+	require.Truef(t, err == nil && len(lags) == 3 && r.first >= time.Second && string(r.cursor) == "m:33",
+		"%v, the first after %v, cursor %q: %v", lags, r.first, r.cursor, err)
 	for i, least := range []time.Duration{500 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond} {
-		if lag := lags[i]; lag < least || lag > least+time.Minute {
-			t.Errorf("token %d: %v", i, lag)
-		}
+		lag := lags[i]
+		assert.Truef(t, lag >= least && lag <= least+time.Minute, "token %d: %v", i, lag)
 	}
 	if lags, err := lagsBetween([]reply{r}, began, time.Now().Add(-300*time.Millisecond)); err != nil || len(lags) != 1 {
 		t.Errorf("of the first part: %v, %v", lags, err)
@@ -67,9 +66,8 @@ func TestWholeReportsWhatWentWrong(t *testing.T) {
 			}))
 			defer server.Close()
 			p := endpoint{address: server.URL, ours: true}
-			if _, err := p.whole(t.Context(), fresh, p.asks(chat{}, "ask"), 2); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
+			_, err := p.whole(t.Context(), fresh, p.asks(chat{}, "ask"), 2)
+			assert.Truef(t, err != nil && strings.Contains(err.Error(), c.want), "got %v, want %q", err, c.want)
 		})
 	}
 }

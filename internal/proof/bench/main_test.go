@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -26,23 +29,15 @@ const tiny = 40
 func TestEveryRowIsMeasured(t *testing.T) {
 	t.Parallel()
 	b, err := open(t.Context(), "../../..", tiny, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
-		if err := b.end(0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.end(0))
 	}()
 	b.against = b.source // the same build twice
 	tables, err := b.measure(t.Context(), parts, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := choose("fold,recall")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := b.measure(t.Context(), again, 1); err != nil {
 		t.Fatalf("a second time: %v", err)
 	}
@@ -54,9 +49,8 @@ func TestEveryRowIsMeasured(t *testing.T) {
 				}
 			}
 		}
-		if !slices.ContainsFunc(table.rows, func(r row) bool { return r.value(0) > 0 }) {
-			t.Errorf("%s has no figure", table.name)
-		}
+		assert.Truef(t, slices.ContainsFunc(table.rows, func(r row) bool { return r.value(0) > 0 }),
+			"%s has no figure", table.name)
 		t.Logf("%s\n%s", table.name, figures.Plain(table.markdown(nil)))
 	}
 	checkShipped(t, tables)
@@ -81,12 +75,8 @@ func checkPage(t *testing.T, tables []*table) {
 	t.Helper()
 	root := t.TempDir()
 	err := errors.Join(os.CopyFS(filepath.Join(root, "docs"), os.DirFS("../../../docs")), os.WriteFile(filepath.Join(root, "README.md"), nil, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := publish(root, []string{"a machine"}, tables); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, publish(root, []string{"a machine"}, tables))
 	if written, err := os.ReadFile(filepath.Join(root, page)); err != nil || !bytes.Contains(written, []byte(figures.Mark("fold_rate", "")[:25])) {
 		t.Errorf("%s has no figure of folds: %v", page, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestVerdicts(t *testing.T) {
@@ -27,9 +29,7 @@ func TestVerdicts(t *testing.T) {
 		for _, value := range c.values {
 			r.measured = append(r.measured, []float64{value})
 		}
-		if got := g.verdict(r); got != c.want {
-			t.Errorf("%v: %q, want %q", c.values, got, c.want)
-		}
+		assert.Equalf(t, c.want, g.verdict(r), "%v", c.values)
 	}
 }
 
@@ -43,9 +43,7 @@ func TestWishIsThatOfTheLastQuestion(t *testing.T) {
 		`Say tokens=`:                                   1,
 		``:                                              1,
 	} {
-		if got := wished([]byte(body)); got != want {
-			t.Errorf("%s: %d, want %d", body, got, want)
-		}
+		assert.Equalf(t, want, wished([]byte(body)), "%s", body)
 	}
 }
 
@@ -62,7 +60,7 @@ func TestQuestionsAreAboutWhatLeftThePrompt(t *testing.T) {
 		}
 	}
 	near, far := said.Subjects.Words[5], said.Subjects.Words[6]
-	if got := said.Subjects.Vector("qu" + near); got[5] < .8 || got[6] > .2 {
-		t.Errorf("a synonym of %s is %v near it, and %v near %s", near, got[5], got[6], far)
-	}
+	got := said.Subjects.Vector("qu" + near)
+	assert.Truef(t, got[5] >= .8 && got[6] <= .2,
+		"a synonym of %s is %v near it, and %v near %s", near, got[5], got[6], far)
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -18,16 +20,12 @@ func TestCrash(t *testing.T) {
 	var out bytes.Buffer
 	err := run(t.Context(), []string{"-source", "../../..", "-rounds", "20", "-quiet-every", "20", "-within", "10m"}, &out, t.Output())
 	t.Logf("\n%s", &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// A run in which nothing happened would prove nothing.
 	for _, row := range []string{"processes killed", "crashes of Postgres", "messages acknowledged", "replies heard to their end",
 		"replies heard to break off", "replies written again", "folds", "extractions", "memories", "memories superseded"} {
 		found := regexp.MustCompile(`(?m)^` + row + ` +(\d+)$`).FindSubmatch(out.Bytes())
-		if found == nil {
-			t.Fatalf("there is no row %q", row)
-		}
+		require.Truef(t, found != nil, "there is no row %q", row)
 		if n, err := strconv.Atoi(string(found[1])); err != nil || n == 0 {
 			t.Errorf("%s: %s", row, found[1])
 		}

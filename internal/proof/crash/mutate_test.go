@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
@@ -16,47 +19,33 @@ import (
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all, err := readMutations(filepath.Join(root, mutationsFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checks := people.Checks()
 	page, err := os.ReadFile(filepath.Join(root, "docs/results/crash.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	caught := 0
 	for _, m := range all {
-		if err := apply(t.Context(), root, m.file, "--check"); err != nil {
-			t.Errorf("%s: %v", m.name, err)
-		}
+		assert.NoErrorf(t, apply(t.Context(), root, m.file, "--check"), "%s", m.name)
 		for _, name := range m.caughtBy {
-			if people.Watched[name] == "" && !slices.ContainsFunc(checks, func(c people.Check) bool { return c.Name == name }) {
-				t.Errorf("%s: there is no check %q", m.name, name)
-			}
+			assert.Truef(t, people.Watched[name] != "" || slices.ContainsFunc(checks, func(c people.Check) bool { return c.Name == name }),
+				"%s: there is no check %q", m.name, name)
 		}
 		if m.survives == "" {
 			caught++
 		}
-		if !strings.Contains(string(page), "| "+m.name+" | "+m.says+" |") {
-			t.Errorf("docs/results/crash.md has no row of %s, or says something else about it", m.name)
-		}
+		assert.Containsf(t, string(page),
+			"| "+m.name+" | "+m.says+" |", "docs/results/crash.md has no row of %s, or says something else about it", m.name)
 	}
-	if caught < 8 {
-		t.Errorf("%d mutations to be caught", caught)
-	}
+	assert.Truef(t, caught >= 8, "%d mutations to be caught", caught)
 	for name, sentence := range people.Watched {
-		if !strings.Contains(string(page), "| `"+name+"` | watched | "+sentence+" |") {
-			t.Errorf("docs/results/crash.md has no row of %s, or says something else about it", name)
-		}
+		assert.Containsf(t, string(page),
+			"| `"+name+"` | watched | "+sentence+" |", "docs/results/crash.md has no row of %s, or says something else about it", name)
 	}
 	for _, c := range checks {
-		if !strings.Contains(string(page), "| `"+c.Name+"` | "+c.When+" | "+c.Sentence+" |") {
-			t.Errorf("docs/results/crash.md has no row of the check %s, or says something else about it", c.Name)
-		}
+		assert.Containsf(t, string(page),
+			"| `"+c.Name+"` | "+c.When+" | "+c.Sentence+" |", "docs/results/crash.md has no row of the check %s, or says something else about it", c.Name)
 	}
 }
 
@@ -68,16 +57,11 @@ func TestPatchThatDoesNotApply(t *testing.T) {
 	write(t, patch, "Says: x\nSurvives: y\n\n--- a/file\n+++ b/file\n@@ -1 +1 @@\n-one\n+two\n")
 	file := filepath.Join(folder, "file")
 	write(t, file, "three\n")
-	if err := apply(t.Context(), folder, patch); err == nil {
-		t.Error("it applied")
-	}
+	assert.Error(t, apply(t.Context(), folder, patch), "it applied")
 	write(t, file, "one\n")
-	if err := apply(t.Context(), folder, patch); err != nil {
-		t.Error(err)
-	}
-	if changed, err := os.ReadFile(file); err != nil || string(changed) != "two\n" {
-		t.Errorf("%q, %v", changed, err)
-	}
+	assert.NoError(t, apply(t.Context(), folder, patch))
+	changed, err := os.ReadFile(file)
+	assert.Truef(t, err == nil && string(changed) == "two\n", "%q, %v", changed, err)
 }
 
 func TestMutationWithoutExpectation(t *testing.T) {
@@ -85,9 +69,8 @@ func TestMutationWithoutExpectation(t *testing.T) {
 	for _, head := range []string{"", "Says: x\n", "Survives: x\n", "Says: x\nCaught by: y\nSurvives: z\n"} {
 		folder := t.TempDir()
 		write(t, filepath.Join(folder, "x.patch"), head+"\n--- a/file\n")
-		if all, err := readMutations(folder); err == nil {
-			t.Errorf("%q: %+v", head, all)
-		}
+		all, err := readMutations(folder)
+		assert.Errorf(t, err, "%q: %+v", head, all)
 	}
 }
 
@@ -104,9 +87,7 @@ func TestExpectations(t *testing.T) {
 		{mutation{survives: "why"}, true},
 		{mutation{survives: "why", noticed: []string{"a"}}, false},
 	} {
-		if got := c.m.asExpected(); got != c.want {
-			t.Errorf("%+v: %t", c.m, got)
-		}
+		assert.Equalf(t, c.want, c.m.asExpected(), "%+v", c.m)
 	}
 }
 
@@ -120,24 +101,19 @@ func TestOverlay(t *testing.T) {
 	write(t, filepath.Join(source, "go.mod"), "module x\n")
 	write(t, filepath.Join(source, "main.go"), "package main\nfunc main() { println(1) }\n")
 	setting, err := m.overlay(t.Context(), source, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		settings []string
 		want     string
 	}{{nil, "1\n"}, {[]string{setting}, "panic: 2"}} {
 		command := exec.CommandContext(t.Context(), "go", "run", "-C", source, ".")
 		command.Env = append(command.Environ(), c.settings...)
-		if output, _ := command.CombinedOutput(); !strings.HasPrefix(string(output), c.want) {
-			t.Errorf("%q: %s, want %s", c.settings, output, c.want)
-		}
+		output, _ := command.CombinedOutput()
+		assert.Truef(t, strings.HasPrefix(string(output), c.want), "%q: %s, want %s", c.settings, output, c.want)
 	}
 }
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 }

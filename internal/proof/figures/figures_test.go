@@ -11,6 +11,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const root = "../../.."
@@ -24,9 +26,7 @@ var (
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -40,9 +40,9 @@ func values(t *testing.T, path, text string) map[string]string {
 		}
 		all[found[1]] = found[2]
 	}
-	if opened := strings.Count(text, "<!-- figure:"); opened != len(place.FindAllString(text, -1)) {
-		t.Errorf("%s: %d figures begin, and not all of them end in the same line", path, opened)
-	}
+	opened := strings.Count(text, "<!-- figure:")
+	assert.Truef(t, opened == len(place.FindAllString(text, -1)),
+		"%s: %d figures begin, and not all of them end in the same line", path, opened)
 	return all
 }
 
@@ -52,9 +52,7 @@ func pages(t *testing.T) map[string]map[string]string {
 	all := map[string]map[string]string{"README.md": values(t, "README.md", read(t, "README.md"))}
 	for _, folder := range []string{"", "results/"} {
 		found, err := filepath.Glob(filepath.Join(root, "docs", folder, "*.md"))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("%d pages in docs/%s: %v", len(found), folder, err)
-		}
+		require.Truef(t, err == nil && len(found) != 0, "%d pages in docs/%s: %v", len(found), folder, err)
 		for _, path := range found {
 			name := folder + filepath.Base(path)
 			all[name] = values(t, name, read(t, "docs/"+name))
@@ -75,9 +73,7 @@ func TestAFigureIsTheSameEverywhere(t *testing.T) {
 			first[name] = [2]string{page, value}
 		}
 	}
-	if len(first) == 0 {
-		t.Error("no document has a figure")
-	}
+	assert.True(t, len(first) != 0, "no document has a figure")
 }
 
 // A headline is a row of a table in README.md or reliability.md with figures: its command exists, and its page has them.
@@ -90,9 +86,8 @@ func TestHeadlinesHaveACommandAndAPage(t *testing.T) {
 			if len(named) == 0 || !strings.HasPrefix(line, "|") {
 				continue
 			}
-			if !command.MatchString(line) && !strings.Contains(line, "| the same") {
-				t.Errorf("%s: no command in %s", document, line)
-			}
+			assert.Truef(t, command.MatchString(line) || strings.Contains(line, "| the same"),
+				"%s: no command in %s", document, line)
 			for _, found := range link.FindAllStringSubmatch(line, 1) {
 				checkPage(t, document, all[found[1]], found[1], named)
 			}
@@ -100,9 +95,8 @@ func TestHeadlinesHaveACommandAndAPage(t *testing.T) {
 	}
 	headlines, _, _ := strings.Cut(read(t, "README.md"), "## Run and test")
 	for line := range strings.Lines(headlines) {
-		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| figure") && !place.MatchString(line) {
-			t.Errorf("a headline without a figure that a command writes: %s", line)
-		}
+		assert.Truef(t, !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| figure") || place.MatchString(line),
+			"a headline without a figure that a command writes: %s", line)
 	}
 }
 
@@ -128,9 +122,8 @@ func TestCommandsOfHeadlinesExist(t *testing.T) {
 			}
 			for _, found := range command.FindAllStringSubmatch(line, -1) {
 				if target, isTarget := strings.CutPrefix(found[1], "make "); isTarget {
-					if name, _, _ := strings.Cut(target, " "); !strings.Contains(targets, "\n"+name+": ## ") {
-						t.Errorf("%s: there is no target %q", document, name)
-					}
+					name, _, _ := strings.Cut(target, " ")
+					assert.Containsf(t, targets, "\n"+name+": ## ", "%s: there is no target %q", document, name)
 					continue
 				}
 				checkGo(t, document, found[1])
@@ -148,9 +141,7 @@ func checkGo(t *testing.T, document, command string) {
 			continue
 		}
 		files, err := filepath.Glob(filepath.Join(root, word, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s: there is no package %s (%v)", document, word, err)
-		}
+		assert.Truef(t, err == nil && len(files) != 0, "%s: there is no package %s (%v)", document, word, err)
 		for _, file := range files {
 			tests.WriteString(read(t, strings.TrimPrefix(file, root+"/")))
 		}
@@ -162,21 +153,17 @@ func checkGo(t *testing.T, document, command string) {
 	names, _, _ = strings.Cut(strings.TrimLeft(names, "'"), "'")
 	names, _, _ = strings.Cut(names, " ")
 	for name := range strings.SplitSeq(names, `\|`) {
-		if !regexp.MustCompile(`func Test\w*` + strings.TrimPrefix(name, "Test")).MatchString(tests.String()) {
-			t.Errorf("%s: no test is called %q in %s", document, name, command)
-		}
+		assert.Truef(t, regexp.MustCompile(`func Test\w*`+strings.TrimPrefix(name, "Test")).MatchString(tests.String()),
+			"%s: no test is called %q in %s", document, name, command)
 	}
 }
 
 func TestEveryMutationIsCounted(t *testing.T) {
 	t.Parallel()
 	patches, err := filepath.Glob(filepath.Join(root, "internal/proof/crash/mutations/*.patch"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := pages(t)["results/crash.md"]["mutations_all"]; got != strconv.Itoa(len(patches)) {
-		t.Errorf("crash.md counts %s mutations, and there are %d", got, len(patches))
-	}
+	require.NoError(t, err)
+	got := pages(t)["results/crash.md"]["mutations_all"]
+	assert.Truef(t, got == strconv.Itoa(len(patches)), "crash.md counts %s mutations, and there are %d", got, len(patches))
 }
 
 func TestPublish(t *testing.T) {
@@ -188,19 +175,12 @@ func TestPublish(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := figures.Publish(dir, "docs/page.md", "x", "new "+figures.Mark("a", "2")+"\n"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, figures.Publish(dir, "docs/page.md", "x", "new "+figures.Mark("a", "2")+"\n"))
 	for path, want := range map[string]string{"README.md": "2\n", "docs/page.md": "# A\n<!-- x:begin -->\nnew 2\n<!-- x:end -->\nB\n"} {
 		text, err := os.ReadFile(filepath.Join(dir, path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, figures.Plain(string(text))); diff != "" {
-			t.Error(diff)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, "", cmp.Diff(want, figures.Plain(string(text))))
 	}
-	if err := figures.Publish(dir, "docs/page.md", "y", "new\n"); err == nil || !strings.Contains(err.Error(), "y:begin") {
-		t.Errorf("a block that is not there: %v", err)
-	}
+	err := figures.Publish(dir, "docs/page.md", "y", "new\n")
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "y:begin"), "a block that is not there: %v", err)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
@@ -39,16 +41,12 @@ func healthy() series {
 // fails holds that a check fails, and says what it is about.
 func fails(t *testing.T, c check, want string) {
 	t.Helper()
-	if !strings.Contains(c.Problem, want) {
-		t.Errorf("%s: %q does not say %q", c.Name, c.Problem, want)
-	}
+	assert.Containsf(t, c.Problem, want, "%s: %q does not say %q", c.Name, c.Problem, want)
 }
 
 func passes(t *testing.T, c check) {
 	t.Helper()
-	if c.Problem != "" {
-		t.Errorf("%s: %s", c.Name, c.Problem)
-	}
+	assert.Equalf(t, "", c.Problem, "%s", c.Name)
 }
 
 func TestMemoryCheck(t *testing.T) {
@@ -73,9 +71,8 @@ func TestMemoryCheck(t *testing.T) {
 		s.Values["memory of part 0"] += 500e6 // a peak is no leak
 	}
 	passes(t, memoryIsSteady(samples))
-	if c := memoryIsSteady(healthy()[:60]); c.Problem != "" || !strings.Contains(c.Detail, "not judged") {
-		t.Errorf("a short run: %+v", c)
-	}
+	c := memoryIsSteady(healthy()[:60])
+	assert.Truef(t, c.Problem == "" && strings.Contains(c.Detail, "not judged"), "a short run: %+v", c)
 }
 
 func TestBaselineCheck(t *testing.T) {
@@ -110,9 +107,8 @@ func TestStoredCheck(t *testing.T) {
 	left := []people.Violation{{Name: "no_deltas", Sentence: "Nothing is left.", Rows: []string{"a row"}}}
 	fails(t, holds(left, people.Tally{}, 0), "no_deltas: Nothing is left. a row")
 	for _, name := range notHere {
-		if !slices.ContainsFunc(people.Checks(), func(c people.Check) bool { return c.Name == name }) {
-			t.Errorf("there is no check %s to leave out", name)
-		}
+		assert.Truef(t, slices.ContainsFunc(people.Checks(), func(c people.Check) bool { return c.Name == name }),
+			"there is no check %s to leave out", name)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/proof/people"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -26,9 +29,7 @@ var restless = people.Habits{
 func TestShortLoad(t *testing.T) {
 	t.Parallel()
 	p, err := parse([]string{"-duration", "4s", "-chats", "12", "-out", t.TempDir(), "-doc"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.Source, p.habits, p.warmUp, p.every = "../../..", restless, time.Second, 500*time.Millisecond
 	p.look, p.Idle, p.NoVector = 300*time.Millisecond, time.Second, true // the embedder may not be installed here
 	p.Settings = map[string]string{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200", "MEMORY_K_RAW_TURNS": "1", "MEMORY_EXTRACT_DELAY": "1s"}
@@ -45,20 +46,14 @@ func TestShortLoad(t *testing.T) {
 		return happened
 	}
 	r, err := execute(t.Context(), p, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	root := t.TempDir()
-	if err := errors.Join(os.CopyFS(filepath.Join(root, "docs"), os.DirFS("../../../docs")), os.CopyFS(root, readme)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.deliver(root, t.Output()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t,
+		errors.Join(os.CopyFS(filepath.Join(root, "docs"), os.DirFS("../../../docs")), os.CopyFS(root, readme)))
+	assert.NoError(t, r.deliver(root, t.Output()))
 	doc, err := os.ReadFile(filepath.Join(root, "docs/results/load.md"))
-	if err != nil || !strings.Contains(string(doc), "make load DURATION=4s CHATS=12") {
-		t.Errorf("the document has not the load of this test: %v\n%s", err, doc)
-	}
+	assert.Truef(t, err == nil && strings.Contains(string(doc), "make load DURATION=4s CHATS=12"),
+		"the document has not the load of this test: %v\n%s", err, doc)
 	checkReport(t, r)
 }
 
@@ -75,11 +70,8 @@ func checkReport(t *testing.T, r report) {
 		"goroutines of server 1", "heap goal of server 2", "open files of worker 1", "memory of worker 2", "CPU of server 1", "CPU of Postgres",
 		"Postgres's memory", "WAL", "folds", "kept",
 	} {
-		if r.after.Values[name] <= 0 {
-			t.Errorf("%s was not measured", name)
-		}
+		assert.Truef(t, r.after.Values[name] > 0, "%s was not measured", name)
 	}
-	if got := r.after.Values["trigger of public.message_deltas"]; got != 5000 {
-		t.Errorf("message_deltas are vacuumed from %v dead rows on", got)
-	}
+	got := r.after.Values["trigger of public.message_deltas"]
+	assert.Truef(t, got == 5000, "message_deltas are vacuumed from %v dead rows on", got)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/testkit/authserver"
 )
@@ -19,7 +21,7 @@ func TestConsent(t *testing.T) {
 	auth.Serve(r.Base, r.Base+"/mcp")
 	r.inBrowser("consent.mjs", env{"EMAIL": email, "PASSWORD": password, "SUPABASE_URL": auth.URL})
 	there := testkit.Client{T: t, Base: auth.URL, Token: auth.SignIn(email)}
-	if got := there.Call(http.MethodGet, "/auth/v1/user/oauth/grants", nil); got.Status != http.StatusOK || strings.TrimSpace(got.Text) != "[]" {
-		t.Errorf("what was disconnected or refused may still act: %d %s", got.Status, got.Text)
-	}
+	got := there.Call(http.MethodGet, "/auth/v1/user/oauth/grants", nil)
+	assert.Truef(t, got.Status == http.StatusOK && strings.TrimSpace(got.Text) == "[]",
+		"what was disconnected or refused may still act: %d %s", got.Status, got.Text)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -97,8 +98,7 @@ func (r *rig) inBrowser(script string, more env) {
 func requireBuild(t *testing.T) {
 	t.Helper()
 	for _, needed := range []string{scripts + "/node_modules/playwright-core", "../../webui/dist/index.html"} {
-		if _, err := os.Stat(needed); err != nil {
-			t.Fatalf("%v: run scripts/setup test", err)
-		}
+		_, err := os.Stat(needed)
+		require.Truef(t, err == nil, "%v: run scripts/setup test", err)
 	}
 }

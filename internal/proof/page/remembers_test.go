@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/demo"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -30,9 +31,7 @@ func TestRemembers(t *testing.T) {
 func (r *rig) converse(turns int) string {
 	r.t.Helper()
 	lines, err := demo.BuiltinConversation()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	chat := ""
 	for _, line := range lines {
 		if line.Role != "user" {

@@ -4,6 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestEveryRoute opens each route in both themes, on a phone and on a desktop, signed in by the link that dev prints.
@@ -21,12 +24,10 @@ func TestPictures(t *testing.T) {
 // TestThePageTypeChecks holds that the page calls the API as its document says. Vite drops types without a look at them.
 func TestThePageTypeChecks(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("../../../clients/src/openapi.ts"); err != nil {
-		t.Fatalf("%v: run scripts/setup test", err)
-	}
+	_, err := os.Stat("../../../clients/src/openapi.ts")
+	require.Truef(t, err == nil, "%v: run scripts/setup test", err)
 	check := exec.CommandContext(t.Context(), "node_modules/.bin/tsc", "--noEmit")
 	check.Dir = scripts
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out, err := check.CombinedOutput()
+	assert.Truef(t, err == nil, "%v\n%s", err, out)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -109,9 +111,7 @@ func TestTalk(t *testing.T) {
 	desk := httptest.NewServer(calls)
 	t.Cleanup(desk.Close)
 	expired, err := auth.Mint([]byte(testkit.JWTSecret), r.user, "", time.Minute, time.Now().Add(-time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.inBrowser("talk.mjs", env{"STAGE": desk.URL, "EXPIRED": expired})
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/streaming"
@@ -145,9 +147,7 @@ func (s *story) delete(t *testing.T) {
 	t.Helper()
 	m := s.ask(t, s.chats[1], 0)
 	s.reply(t, m, streaming.EventCompleted)
-	if err := keepPlaces(t.Context(), s.conn); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, keepPlaces(t.Context(), s.conn))
 	s.exec(t, `delete from public.messages where id = $1`, m.id)
 	s.record.deleting(&m.deletion, done)
 	s.exec(t, `insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result) values ($1, $2, 1, 2, 'skipped')`, s.chats[1], s.user)
@@ -156,18 +156,15 @@ func (s *story) delete(t *testing.T) {
 
 func (s *story) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	if _, err := s.conn.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	_, err := s.conn.Exec(t.Context(), sql, args...)
+	require.NoErrorf(t, err, "%s", sql)
 }
 
 // found breaks the story with a statement, in a transaction that is rolled back, and gives the rows that a check finds.
 func (s *story) found(t *testing.T, prompts []Prompt, statement string, checks []Check) []Violation {
 	t.Helper()
 	tx, evidence, err := gather(t.Context(), s.conn, s.record, prompts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	// What triggers and constraints forbid is what the checks are for, should one of those be missing.
 	broken := strings.NewReplacer("$chat", quoted(s.chats[0]), "$user", quoted(s.user), "$ask1", quoted(s.asks[0].id), "$ask2", quoted(s.asks[1].id),
@@ -177,9 +174,7 @@ func (s *story) found(t *testing.T, prompts []Prompt, statement string, checks [
 		t.Fatalf("%s: %v", broken, err)
 	}
 	violations, err := examine(t.Context(), tx, evidence, limits, checks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return violations
 }
 
@@ -260,20 +255,18 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	checks := Checks()
 	s := newStory(t)
-	if found := s.found(t, s.prompts, "", checks); len(found) > 0 {
-		t.Fatalf("nothing is broken yet: %+v", found)
-	}
+	found := s.found(t, s.prompts, "", checks)
+	require.Truef(t, len(found) <= 0, "nothing is broken yet: %+v", found)
 	var names []string
 	for _, c := range checks {
 		names = append(names, c.Name)
-		if found := s.found(t, s.prompts, breaks[c.Name], []Check{c}); len(found) != 1 || found[0].Name != c.Name || len(found[0].Rows) == 0 {
-			t.Errorf("%s does not notice %q: %+v", c.Name, breaks[c.Name], found)
-		}
+		found := s.found(t, s.prompts, breaks[c.Name], []Check{c})
+		assert.Truef(t, len(found) == 1 && found[0].Name == c.Name && len(found[0].Rows) != 0,
+			"%s does not notice %q: %+v", c.Name, breaks[c.Name], found)
 	}
 	slices.Sort(names)
-	if tested := slices.Sorted(maps.Keys(breaks)); !slices.Equal(tested, names) {
-		t.Errorf("checks %v, tested %v", names, tested)
-	}
+	tested := slices.Sorted(maps.Keys(breaks))
+	assert.Truef(t, slices.Equal(tested, names), "checks %v, tested %v", names, tested)
 }
 
 // A place that only the past knows is not given again, a mark that is missing in a prompt is missed.
@@ -285,21 +278,17 @@ func TestChecksOfThePastAndThePrompt(t *testing.T) {
 	}
 	s := newStory(t)
 	reused := `update public.messages set seq = 1 where reply_to = $gone` // where the deleted question stood
-	if found := s.found(t, nil, reused, named("place_for_good")); len(found) != 1 {
-		t.Errorf("the place of a deleted message was given again: %+v", found)
-	}
+	found := s.found(t, nil, reused, named("place_for_good"))
+	assert.Equalf(t, 1, len(found), "the place of a deleted message was given again: %+v", found)
 	forgetful := []Prompt{{s.prompts[0].clientID, s.prompts[0].marks[1:]}}
-	if found := s.found(t, forgetful, "", named("remembered")); len(found) != 1 {
-		t.Errorf("a prompt forgot something: %+v", found)
-	}
+	found = s.found(t, forgetful, "", named("remembered"))
+	assert.Equalf(t, 1, len(found), "a prompt forgot something: %+v", found)
 	twice := []Prompt{{s.prompts[0].clientID, append(slices.Clone(s.prompts[0].marks), "ask1")}}
-	if found := s.found(t, twice, "", named("remembered")); len(found) != 1 {
-		t.Errorf("a prompt showed something twice: %+v", found)
-	}
+	found = s.found(t, twice, "", named("remembered"))
+	assert.Equalf(t, 1, len(found), "a prompt showed something twice: %+v", found)
 	s.record.complain("something odd")
-	if found := s.found(t, nil, "", nil); len(found) != 1 || found[0].Name != "answers" {
-		t.Errorf("an odd answer: %+v", found)
-	}
+	found = s.found(t, nil, "", nil)
+	assert.Truef(t, len(found) == 1 && found[0].Name == "answers", "an odd answer: %+v", found)
 }
 
 // Whatever has words of a deleted message is found, packed or not.
@@ -309,16 +298,13 @@ func TestTraces(t *testing.T) {
 	s := newStory(t)
 	s.record.deleting(&s.asks[0].deletion, done) // nothing was
 	found := s.found(t, nil, "", Chosen(checks, Quiet))
-	if len(found) != 1 || found[0].Name != "deleted_is_forgotten" {
-		t.Fatalf("%+v", found)
-	}
+	require.Truef(t, len(found) == 1 && found[0].Name == "deleted_is_forgotten", "%+v", found)
 	for _, place := range []string{
 		"public.messages.content", "public.topics.title", "public.topics.summary", "public.turn_index.tsv",
 		"public.conversation_briefs.brief", "public.conversation_brief_revisions.global_summary",
 	} {
-		if !strings.Contains(strings.Join(found[0].Rows, "\n"), `"`+place+`"`) {
-			t.Errorf("not searched: %s, only %s", place, found[0].Rows)
-		}
+		assert.Containsf(t, strings.Join(found[0].Rows, "\n"), `"`+place+`"`,
+			"not searched: %s, only %s", place, found[0].Rows)
 	}
 }
 
@@ -329,8 +315,7 @@ func TestBrokenChecks(t *testing.T) {
 		"no sentence":  "-- check: a, always\nselect 1\n;",
 		"another time": "-- check: a, never\n-- Sentence.\nselect 1",
 	} {
-		if checks, err := parseChecks(text); err == nil {
-			t.Errorf("%s: %+v", name, checks)
-		}
+		checks, err := parseChecks(text)
+		assert.Errorf(t, err, "%s: %+v", name, checks)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/streaming"
 )
@@ -73,12 +74,9 @@ func TestListening(t *testing.T) {
 			m := client.record.send(uuid.New(), 0)
 			client.read(t.Context(), strings.NewReader(c.first), attempt{m: m}, time.Now())
 			settled, cursor := client.read(t.Context(), strings.NewReader(c.then), attempt{m: m, cursor: "kept"}, time.Now())
-			if settled != c.settled || cursor != c.cursor {
-				t.Errorf("settled %t, cursor %q", settled, cursor)
-			}
-			if said := strings.Join(client.record.now().broken, "; "); !strings.Contains(said, c.broken) || c.broken == "" && said != "" {
-				t.Errorf("it says %q", said)
-			}
+			assert.Truef(t, settled == c.settled && cursor == c.cursor, "settled %t, cursor %q", settled, cursor)
+			said := strings.Join(client.record.now().broken, "; ")
+			assert.Truef(t, strings.Contains(said, c.broken) && (c.broken != "" || said == ""), "it says %q", said)
 		})
 	}
 }
@@ -102,13 +100,11 @@ func TestCertain(t *testing.T) {
 	} {
 		r := &Record{}
 		r.outages = c.outages
-		if got := r.certain(heard); got != c.want {
-			t.Errorf("%s: %d characters, want %d", c.name, got, c.want)
-		}
+		got := r.certain(heard)
+		assert.Truef(t, got == c.want, "%s: %d characters, want %d", c.name, got, c.want)
 	}
-	if got := (&Record{}).certain(&reply{}); got != 0 {
-		t.Errorf("of nothing %d characters are certain", got)
-	}
+	got := (&Record{}).certain(&reply{})
+	assert.Truef(t, got == 0, "of nothing %d characters are certain", got)
 }
 
 // A deletion between two looks is neither sure to have happened nor sure not to have.
@@ -117,8 +113,6 @@ func TestCertainly(t *testing.T) {
 	for _, c := range []struct{ before, after, want deletion }{
 		{untouched, untouched, untouched}, {untouched, asked, asked}, {untouched, done, asked}, {asked, done, asked}, {done, done, done}, {asked, untouched, asked},
 	} {
-		if got := certainly(c.before, c.after); got != c.want {
-			t.Errorf("%d then %d: %d, want %d", c.before, c.after, got, c.want)
-		}
+		assert.Equalf(t, c.want, certainly(c.before, c.after), "%d then %d", c.before, c.after)
 	}
 }

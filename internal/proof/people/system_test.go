@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -15,9 +18,8 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // What cannot be built is no system, and leaves nothing behind.
 func TestBuildFails(t *testing.T) {
 	t.Parallel()
-	if _, err := Start(t.Context(), Plan{Source: t.TempDir()}, t.Output()); err == nil || !strings.Contains(err.Error(), "build") {
-		t.Errorf("an empty folder was built: %v", err)
-	}
+	_, err := Start(t.Context(), Plan{Source: t.TempDir()}, t.Output())
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "build"), "an empty folder was built: %v", err)
 }
 
 // A call that is not as the contract has it is kept.
@@ -32,17 +34,12 @@ func TestModelIsStrict(t *testing.T) {
 	} {
 		r.TextOptions.Format.Type, r.TextOptions.Format.Name, r.Body = "json_schema", "extracted_facts", []byte(`{"strict":true}`)
 		m, err := StartModel(nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = m.Close() })
 		m.look(r)
-		if got := fmt.Sprint(m.Irregular()); want != "" && !strings.Contains(got, want) || want == "" && got != "<nil>" {
-			t.Errorf("%q: %s", want, got)
-		}
-		if err := m.Irregular(); err != nil {
-			t.Errorf("%q is not forgotten: %v", want, err)
-		}
+		got := fmt.Sprint(m.Irregular())
+		assert.Truef(t, (want == "" || strings.Contains(got, want)) && (want != "" || got == "<nil>"), "%q: %s", want, got)
+		assert.NoErrorf(t, m.Irregular(), "%q is not forgotten", want)
 	}
 }
 
@@ -52,31 +49,26 @@ func TestTalk(t *testing.T) {
 	talk := testTalk()
 	talk.First, talk.Pace = time.Second, [2]time.Duration{10 * time.Millisecond, 20 * time.Millisecond}
 	talk.Article, talk.Files = Range{900, 900, 7}, Range{3, 5, 4}
-	if again := talk.Question(3); talk.Question(3) != again || talk.Question(3) == talk.Question(4) || talk.ReplyTo(3) == talk.ReplyTo(4) {
-		t.Error("what is said does not follow from the number")
-	}
+	assert.True(t, talk.Question(3) == talk.Question(3) && talk.Question(3) != talk.Question(4) && talk.ReplyTo(3) != talk.ReplyTo(4),
+		"what is said does not follow from the number")
 	if words := len(strings.Fields(talk.Question(7))); words < 900 || len(talk.FilesOf(4)) == 0 || talk.FilesOf(5) != nil {
 		t.Errorf("an article of %d words, %d files, %d files", words, len(talk.FilesOf(4)), len(talk.FilesOf(5)))
 	}
 	input := "NEW MESSAGES\nU1 [2026-01-01]: " + talk.Question(6) + "\nA1: " + talk.ReplyTo(6) + "\nand more"
-	if facts := extractAll(input); !strings.Contains(facts, "The user lives in Porto.") || !strings.Contains(facts, "the number said6") {
-		t.Errorf("extracted of %q: %s", input, facts)
-	}
+	facts := extractAll(input)
+	assert.Truef(t, strings.Contains(facts, "The user lives in Porto.") && strings.Contains(facts, "the number said6"),
+		"extracted of %q: %s", input, facts)
 	decided := talk.consolidate("CANDIDATES\nC1: The user lives in Porto.\nC2: The user swims in Porto.\nMEMORIES\nM1: The user lives in Lyon.", time.Minute)
-	if strings.Count(decided.Text, `"DELETE","memory":"M1"`) != 1 || !talk.isDeciding() {
-		t.Errorf("decided: %s", decided.Text)
-	}
+	assert.Truef(t, strings.Count(decided.Text, `"DELETE","memory":"M1"`) == 1 && talk.isDeciding(),
+		"decided: %s", decided.Text)
 	r := &offline.Request{Kind: offline.KindReply, Current: talk.Question(6), Text: "ask5 said5"}
 	if answer := talk.Answer(r); answer.Text != talk.ReplyTo(6) || len(talk.Shown(6)) != 2 {
 		t.Errorf("%+v, shown %q", answer, talk.Shown(6))
 	}
-	if late := talk.Due(6, 0).Sub(time.Now().Add(talk.FirstWord(6))); late > 0 || late < -time.Second {
-		t.Errorf("the first word is due %s later", late)
-	}
+	late := talk.Due(6, 0).Sub(time.Now().Add(talk.FirstWord(6)))
+	assert.Truef(t, late <= 0 && late >= -time.Second, "the first word is due %s later", late)
 	talk.Answer(&offline.Request{Kind: offline.KindTopic, Text: "ask6"})
-	if !talk.isRead(6) || talk.isRead(7) {
-		t.Error("a message that is read is not known, or another one is")
-	}
+	assert.True(t, talk.isRead(6) && !talk.isRead(7), "a message that is read is not known, or another one is")
 }
 
 // A process that crashes writes no JSON; that is an error as one that it logs.
@@ -85,9 +77,8 @@ func TestLogCountsErrors(t *testing.T) {
 	kept := &closing{}
 	l := &processLog{kept: kept, warnings: true}
 	for _, line := range []string{`{"level":"INFO","msg":"a"}`, `{"level":"WARN","msg":"b"}`, `{"level":"ERROR","msg":"c"}`, "panic: d"} {
-		if _, err := l.Write([]byte(line + "\n")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Write([]byte(line + "\n"))
+		require.NoError(t, err)
 	}
 	said := kept.String()
 	if l.errors.Load() != 2 || !strings.Contains(*l.first.Load(), `"c"`) || strings.Contains(said, `"a"`) || !strings.Contains(said, "panic: d") {

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -103,9 +105,7 @@ func (k kind) start(t testing.TB, upstream string, changes ...string) (base stri
 	t.Helper()
 	program := k.find(t)
 	shipped, err := os.ReadFile(filepath.Join("../../../deploy", k.file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at := place{t: t, dir: t.TempDir(), listen: testkit.FreeAddress(t), upstream: upstream}
 	roots := at.certify()
 	file := filepath.Join(at.dir, "configuration")
@@ -115,9 +115,7 @@ func (k kind) start(t testing.TB, upstream string, changes ...string) (base stri
 	cmd := exec.Command(program, k.args(file)...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Env = append(os.Environ(), "HOME="+at.dir, "XDG_DATA_HOME="+at.dir, "XDG_CONFIG_HOME="+at.dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // it is killed
@@ -160,9 +158,7 @@ func (k kind) find(t testing.TB) string {
 
 func (at *place) write(file, text string) {
 	at.t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		at.t.Fatal(err)
-	}
+	require.NoError(at.t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // certify writes a certificate for 127.0.0.1, the one of net/http's own tests, and returns who trusts it.
@@ -172,9 +168,7 @@ func (at *place) certify() *x509.CertPool {
 	defer server.Close()
 	pair := server.TLS.Certificates[0]
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		at.t.Fatal(err)
-	}
+	require.NoError(at.t, err)
 	certificatePEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))
 	keyPEM := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
 	at.certificate, at.key, at.bundle = filepath.Join(at.dir, "cert.pem"), filepath.Join(at.dir, "key.pem"), filepath.Join(at.dir, "both.pem")

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -36,13 +38,10 @@ func TestWordsArriveAtOnceAndSilenceIsSurvived(t *testing.T) {
 		release := r.hold("Speak.")
 		request := phone.Request(t.Context(), http.MethodPost, "/v1/message/first", testkit.Body{"content": "Speak."}, compressed...)
 		response, err := phone.HTTP.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = response.Body.Close() }() // read to its end
-		if response.ProtoMajor != 2 || response.Header.Get("Content-Encoding") != "" || response.StatusCode != http.StatusOK {
-			t.Fatalf("%s %s %v", response.Proto, response.Status, response.Header)
-		}
+		require.Truef(t, response.ProtoMajor == 2 && response.Header.Get("Content-Encoding") == "" && response.StatusCode == http.StatusOK,
+			"%s %s %v", response.Proto, response.Status, response.Header)
 		lines := bufio.NewScanner(response.Body)
 		await(t, lines, `"delta":"`+heard)
 		await(t, lines, ": ping")
@@ -51,9 +50,7 @@ func TestWordsArriveAtOnceAndSilenceIsSurvived(t *testing.T) {
 		for lines.Scan() {
 			continue // to the end
 		}
-		if lines.Err() != nil {
-			t.Error(lines.Err())
-		}
+		assert.NoError(t, lines.Err())
 	})
 }
 
@@ -98,9 +95,9 @@ func TestLeavingBreakingAndResuming(t *testing.T) {
 			resumed, err = phone.TryOpen(http.MethodGet, testkit.ResumePath(left.ChatID(), ""), nil, "Last-Event-ID", left.LastID())
 			return err == nil && resumed.Response.StatusCode == http.StatusOK
 		})
-		if got := resumed.Rest(); left.Text+got.Text != spoken || got.End.Name != testkit.Completion {
-			t.Errorf("%q and %q, then %s", left.Text, got.Text, got.End.Name)
-		}
+		got := resumed.Rest()
+		assert.Truef(t, left.Text+got.Text == spoken && got.End.Name == testkit.Completion,
+			"%q and %q, then %s", left.Text, got.Text, got.End.Name)
 	})
 }
 
@@ -131,9 +128,9 @@ func TestARestartIsSurvived(t *testing.T) {
 		first := phone.Send("", testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString()})
 		first.UntilText(heard)
 		r.stop()
-		if got, err := first.TryRest(); err == nil && got.End.Code() != "interrupted" {
-			t.Errorf("the server stopped: %s %v", got.End.Name, got.End.Data)
-		}
+		got, err := first.TryRest()
+		assert.Truef(t, err != nil || got.End.Code() == "interrupted",
+			"the server stopped: %s %v", got.End.Name, got.End.Data)
 		second := testkit.Body{"chat_id": first.ChatID(), "content": "Are you there?", "client_message_id": uuid.NewString()}
 		send := func() testkit.Answer {
 			got, err := phone.TryCall(http.MethodPost, "/v1/message", second, "Accept", "application/json")
@@ -148,9 +145,8 @@ func TestARestartIsSurvived(t *testing.T) {
 		r.start()
 		testkit.Eventually(t, "it answers again", func() bool { return send().Status == http.StatusOK })
 		found := phone.Call(http.MethodGet, "/v1/chats/"+first.ChatID()+"/messages", nil)
-		if n := strings.Count(found.Text, `"role":"assistant"`); n != 2 {
-			t.Errorf("%d replies: %s", n, found.Text)
-		}
+		n := strings.Count(found.Text, `"role":"assistant"`)
+		assert.Truef(t, n == 2, "%d replies: %s", n, found.Text)
 	})
 }
 
@@ -163,35 +159,29 @@ func TestOtherRequestsPass(t *testing.T) {
 		// 13 MiB, more than the server takes for anything but an import, with little to store.
 		large := strings.Repeat(`{"role":"user",`+strings.Repeat(" ", 270_000)+`"content":"la"}`+"\n", 50)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, phone.Base+"/v1/chats/import", strings.NewReader(large))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		request.Header.Set("Authorization", "Bearer "+phone.Token)
 		request.Header.Set("Content-Type", "application/x-ndjson")
-		if got := phone.Do(request); got.Status != http.StatusOK || got.JSON(t)["messages"] != 50.0 {
-			t.Errorf("a large import: %d %s", got.Status, got.Text)
-		}
-		if got := phone.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": large}); got.Status != http.StatusRequestEntityTooLarge ||
-			got.Code() != "body_too_large" {
-			t.Errorf("a large message: %d %s", got.Status, got.Text)
-		}
+		got := phone.Do(request)
+		assert.Truef(t, got.Status == http.StatusOK && got.JSON(t)["messages"] == 50.0,
+			"a large import: %d %s", got.Status, got.Text)
+		got = phone.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": large})
+		assert.Truef(t, got.Status == http.StatusRequestEntityTooLarge && got.Code() == "body_too_large",
+			"a large message: %d %s", got.Status, got.Text)
 		initialize := testkit.Body{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": testkit.Body{
 			"protocolVersion": "2025-06-18", "capabilities": testkit.Body{}, "clientInfo": testkit.Body{"name": "test", "version": "1"},
 		}}
-		if got := phone.Call(http.MethodPost, "/mcp", initialize, "Accept", "application/json, text/event-stream"); got.Status != http.StatusOK ||
-			!strings.Contains(got.Text, "serverInfo") {
-			t.Errorf("/mcp: %d %s", got.Status, got.Text)
-		}
-		if got := phone.Call(http.MethodGet, "/openapi.json", nil, compressed...); got.Header.Get("Content-Encoding") != "gzip" {
-			t.Errorf("what is no stream is sent as %q", got.Header.Get("Content-Encoding"))
-		}
-		if got := phone.Call(http.MethodGet, "/app/", nil); got.Status != http.StatusOK || got.Header.Get("Content-Security-Policy") == "" {
-			t.Errorf("/app/: %d %v", got.Status, got.Header)
-		}
+		got = phone.Call(http.MethodPost, "/mcp", initialize, "Accept", "application/json, text/event-stream")
+		assert.Truef(t, got.Status == http.StatusOK && strings.Contains(got.Text, "serverInfo"),
+			"/mcp: %d %s", got.Status, got.Text)
+		got = phone.Call(http.MethodGet, "/openapi.json", nil, compressed...)
+		assert.Equal(t, "gzip", got.Header.Get("Content-Encoding"), "what is no stream is sent as")
+		got = phone.Call(http.MethodGet, "/app/", nil)
+		assert.Truef(t, got.Status == http.StatusOK && got.Header.Get("Content-Security-Policy") != "",
+			"/app/: %d %v", got.Status, got.Header)
 		for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
-			if got := phone.Call(http.MethodGet, path, nil); got.Status != http.StatusNotFound {
-				t.Errorf("%s is open to everybody: %d", path, got.Status)
-			}
+			assert.Equalf(t, http.StatusNotFound, phone.Call(http.MethodGet, path, nil).Status,
+				"%s is open to everybody", path)
 		}
 	})
 }
@@ -209,17 +199,13 @@ func TestForwardedHeaders(t *testing.T) {
 		t.Cleanup(server.Close)
 		base, client := k.start(t, testkit.HostOf(server.URL))
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/chats", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		request.Host = "api.example.com"
 		for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 			request.Header.Set(name, "forged")
 		}
 		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_ = response.Body.Close() // it has none
 		got := testkit.Receive(t, "the server is asked", seen)
 		if h := got.Header; got.Host != "api.example.com" || h.Get("X-Forwarded-For") != "127.0.0.1" ||

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -38,9 +39,7 @@ func TestSettingsThatHoldWordsBack(t *testing.T) {
 			phone := r.behind(c.kind, c.changes...)
 			// A proxy that was not given the processor for as long as the words took has them all at once.
 			for try := 1; !r.isHeldBack(phone, fmt.Sprintf("Speak, %d.", try)); try++ {
-				if try == 3 {
-					t.Fatal("it held nothing back")
-				}
+				require.True(t, try != 3, "it held nothing back")
 			}
 		})
 	}
@@ -54,21 +53,15 @@ func (r *rig) isHeldBack(phone testkit.Client, content string) bool {
 	heard, direct := make(chan error, 1), make(chan error, 1)
 	go func() { heard <- listen(phone, content, lastWord) }()
 	go func() { direct <- listen(r.direct, content, lastWord) }() // the same message id: it joins
-	if err := testkit.Receive(r.t, "the server speaks", direct); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, testkit.Receive(r.t, "the server speaks", direct))
 	select {
 	case err := <-heard:
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, err)
 		return false
 	case <-time.After(heldFor):
 	}
 	release()
-	if err := testkit.Receive(r.t, "it is sent at the end", heard); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, testkit.Receive(r.t, "it is sent at the end", heard))
 	return true
 }
 
@@ -115,13 +108,11 @@ func TestImpatientProxiesCutSilentStreams(t *testing.T) {
 			release := r.hold("Speak.")
 			cut := phone.Send("", testkit.Body{"content": "Speak."})
 			cut.UntilText(heard)
-			if _, err := cut.TryRest(); !errors.Is(err, testkit.ErrCut) {
-				t.Errorf("it was not cut: %v", err)
-			}
+			_, err := cut.TryRest()
+			assert.ErrorIsf(t, err, testkit.ErrCut, "it was not cut: %v", err)
 			release()
-			if got := phone.Resume(cut.ChatID(), "", "Last-Event-ID", cut.LastID()).Rest(); cut.Text+got.Text != spoken {
-				t.Errorf("%q and %q", cut.Text, got.Text)
-			}
+			got := phone.Resume(cut.ChatID(), "", "Last-Event-ID", cut.LastID()).Rest()
+			assert.Equalf(t, spoken, cut.Text+got.Text, "%q and %q", cut.Text, got.Text)
 		})
 	}
 }
@@ -136,9 +127,7 @@ func TestNginxHidesACutByDefault(t *testing.T) {
 	cut := phone.Send("", testkit.Body{"content": "Speak."})
 	cut.UntilText(heard)
 	r.network.Down()
-	if !endsInOrder(cut) {
-		t.Error("the cut is seen")
-	}
+	assert.True(t, endsInOrder(cut), "the cut is seen")
 	r.network.Up()
 }
 
@@ -148,9 +137,7 @@ func TestNginxRefusesLargeBodiesByDefault(t *testing.T) {
 	r := newRig(t)
 	phone := r.behind(nginx, "client_max_body_size 512m;", "")
 	got := phone.Call(http.MethodPost, "/v1/chats/import", testkit.Body{"content": strings.Repeat(" ", 2<<20)})
-	if got.Status != http.StatusRequestEntityTooLarge || got.Code() != "" {
-		t.Errorf("%d %s", got.Status, got.Text)
-	}
+	assert.Truef(t, got.Status == http.StatusRequestEntityTooLarge && got.Code() == "", "%d %s", got.Status, got.Text)
 }
 
 // With flush_interval -1 Caddy goes on reading for a client that left.
@@ -163,9 +150,8 @@ func TestCaddyHidesThatAClientLeft(t *testing.T) {
 	left.UntilText(heard)
 	left.Close()
 	time.Sleep(heldFor)
-	if got := r.direct.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, "throughline_open_streams 1\n") {
-		t.Error("it was noticed")
-	}
+	assert.Contains(t, r.direct.Call(http.MethodGet, "/metrics", nil).Text,
+		"throughline_open_streams 1\n", "it was noticed")
 	release()
 	r.awaitStreams(0)
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -20,13 +22,9 @@ func TestPromises(t *testing.T) {
 	var out bytes.Buffer
 	err := run(t.Context(), []string{"-quick", "-source", "../../.."}, &out, t.Output())
 	t.Logf("\n%s", &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range suites {
-		if !strings.Contains(out.String(), "\n| "+s.name+" | ") {
-			t.Errorf("no figure of %s", s.name)
-		}
+		assert.Containsf(t, out.String(), "\n| "+s.name+" | ", "no figure of %s", s.name)
 	}
 }
 
@@ -58,12 +56,10 @@ func TestMissedTargets(t *testing.T) {
 	} {
 		var r report
 		r.add("s", []figure{c.f})
-		if r.rows != c.row+"\n" || strings.Contains(c.row, "missed") != (r.missed != nil) {
-			t.Errorf("%s\nwant %s; %v", r.rows, c.row, r.missed)
-		}
-		if r.missed != nil && len(c.f.detail) > 0 && !strings.Contains(r.missed.Error(), "an example") {
-			t.Errorf("%v does not say what was wrong", r.missed)
-		}
+		assert.Truef(t, r.rows == c.row+"\n" && strings.Contains(c.row, "missed") == (r.missed != nil),
+			"%s\nwant %s; %v", r.rows, c.row, r.missed)
+		assert.Truef(t, r.missed == nil || len(c.f.detail) <= 0 || strings.Contains(r.missed.Error(), "an example"),
+			"%v does not say what was wrong", r.missed)
 	}
 }
 
@@ -81,9 +77,8 @@ func TestJudgePrompt(t *testing.T) {
 		{strings.Replace(good, "tea. ", "tea.\n\n**Current Message:** ", 1), false},
 		{currentHeading + "\nHello", false},
 	} {
-		if why := judgePrompt(c.prompt, "I like tea."); (why == "") != c.ok {
-			t.Errorf("%q: %q", c.prompt, why)
-		}
+		why := judgePrompt(c.prompt, "I like tea.")
+		assert.Equalf(t, c.ok, (why == ""), "%q: %q", c.prompt, why)
 	}
 }
 
@@ -95,24 +90,18 @@ func TestCasesAreWellFormed(t *testing.T) {
 		"smalltalk": {1, 40}, "advice": {1, 5}, "everyday": {2, 45}, "asked": {2, 20},
 	} {
 		all := cases(name, table.columns)
-		if len(all) != table.lines {
-			t.Errorf("%s: %d lines", name, len(all))
-		}
+		assert.Truef(t, len(all) == table.lines, "%s: %d lines", name, len(all))
 		for _, row := range all {
-			if len(row) != table.columns && (name != "changes" || row[0] != "") || len([]rune(row[len(row)-1])) > 500 {
-				t.Errorf("%s: %q", name, row)
-			}
+			assert.Truef(t, (len(row) == table.columns || (name == "changes" && row[0] == "")) && len([]rune(row[len(row)-1])) <= 500,
+				"%s: %q", name, row)
 		}
 	}
 	for _, row := range cases("payloads", 2) {
-		if row[0] != "order" && row[0] != "forge" {
-			t.Errorf("%q", row)
-		}
+		assert.Truef(t, row[0] == "order" || row[0] == "forge", "%q", row)
 	}
 	chains := chainsOf(3)
-	if len(chains) != 5 || len(chains[4].says) != 3 || strings.ContainsAny(fmt.Sprint(chains[0].says, chains[3].facts, chains[4].says), "{}") {
-		t.Errorf("%q", chains)
-	}
+	assert.Truef(t, len(chains) == 5 && len(chains[4].says) == 3 && !strings.ContainsAny(fmt.Sprint(chains[0].says, chains[3].facts, chains[4].says), "{}"),
+		"%q", chains)
 }
 
 // What fails first is kept, and nothing after it has an effect.
@@ -126,7 +115,6 @@ func TestASceneKeepsItsFirstFailure(t *testing.T) {
 		s.check(io.EOF)
 		return false
 	})
-	if err := context.Cause(s.ctx); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("%v", err)
-	}
+	err := context.Cause(s.ctx)
+	assert.ErrorIsf(t, err, io.ErrUnexpectedEOF, "%v", err)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -18,9 +20,7 @@ import (
 func (r *rig) wanted(status int, method, path string, payload testkit.Body, headers ...string) map[string]any {
 	r.t.Helper()
 	answer := r.Call(method, path, payload, headers...)
-	if answer.Status != status {
-		r.t.Fatalf("%s %s: %d %s", method, path, answer.Status, answer.Text)
-	}
+	require.Truef(r.t, answer.Status == status, "%s %s: %d %s", method, path, answer.Status, answer.Text)
 	if answer.Text == "" {
 		return nil
 	}
@@ -58,9 +58,8 @@ func TestDeletedMessageLeavesTheBrief(t *testing.T) {
 	for _, id := range messages {
 		r.wanted(http.StatusNoContent, http.MethodDelete, "/v1/messages/"+id.String(), nil)
 	}
-	if n := r.count("select count(*) from river.river_job where kind = 'rebuild_brief' and args ->> 'chat_id' = $1", chatID); n == 0 {
-		t.Error("no rebuild was enqueued")
-	}
+	assert.True(t, r.count("select count(*) from river.river_job where kind = 'rebuild_brief' and args ->> 'chat_id' = $1", chatID) != 0,
+		"no rebuild was enqueued")
 	testkit.Eventually(t, "the words are gone", func() bool {
 		return !slices.ContainsFunc(r.summaries(chatID), holds) && testkit.Ask[bool](t, r.pool, "select not stale from conversation_briefs")
 	})
@@ -80,18 +79,16 @@ func TestDeploymentDefaultsOfNewChats(t *testing.T) {
 	const defaults = "simple 48 12"
 	first := r.Say("", "My cello teacher is called Ilse.")
 	check("a first message", first.ChatID, defaults)
-	if strategy := first.End.Data["memory"].(map[string]any)["strategy"]; strategy != "simple" {
-		t.Errorf("the first receipt says %v", strategy)
-	}
+	strategy := first.End.Data["memory"].(map[string]any)["strategy"]
+	assert.Truef(t, strategy == "simple", "the first receipt says %v", strategy)
 	made := func(body testkit.Body) string {
 		return r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", body)["id"].(string)
 	}
 	check("an empty chat", made(testkit.Body{}), defaults)
 	check("an empty chat of a tool", made(testkit.Body{"tool_name": "lookup"}), defaults)
 	check("a chat with its own settings", made(testkit.Body{"memory_strategy": "hybrid", "ttl_hours": nil, "max_turns": 7}), "hybrid - 7")
-	if got := askTool(r.Client); got.Status != http.StatusOK {
-		t.Fatalf("%d %s", got.Status, got.Text)
-	}
+	got := askTool(r.Client)
+	require.Truef(t, got.Status == http.StatusOK, "%d %s", got.Status, got.Text)
 	check("a tool's thread", testkit.Ask[string](t, r.pool, "select id::text from chats where tool_name = 'chat'"), defaults)
 	imported := func(file string) string {
 		return r.imports(file)["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
@@ -117,9 +114,7 @@ func importFile(client testkit.Client, file, accept string) testkit.Answer {
 func (r *rig) imports(file string) map[string]any {
 	r.t.Helper()
 	answer := importFile(r.Client, file, "application/json")
-	if answer.Status != http.StatusOK {
-		r.t.Fatalf("%d %s", answer.Status, answer.Text)
-	}
+	require.Truef(r.t, answer.Status == http.StatusOK, "%d %s", answer.Status, answer.Text)
 	return answer.JSON(r.t)
 }
 
@@ -139,21 +134,18 @@ func TestImportedChatIsRemembered(t *testing.T) {
 		return testkit.Ask[bool](t, r.pool, "select version > 0 from conversation_briefs where chat_id = $1", uuid.MustParse(chatID))
 	})
 	r.awaitFolds()
-	if said := r.Say(chatID, "What is my cello teacher called?"); !strings.Contains(said.Text, "Ilse") {
-		t.Errorf("forgotten: %q", said.Text)
-	}
+	said := r.Say(chatID, "What is my cello teacher called?")
+	assert.Containsf(t, said.Text, "Ilse", "forgotten: %q", said.Text)
 	exported := r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil)
 	if exported.Status != http.StatusOK || strings.Count(exported.Text, `{"type":"message"`) != 44 || !strings.Contains(exported.Text, `{"type":"revision"`) {
 		t.Fatalf("%d %.400s", exported.Status, exported.Text)
 	}
 	r.newUser()
 	r.Token = r.token
-	if other := r.imports(exported.Text); other["imported"] != 1.0 || other["messages"] != 44.0 {
-		t.Errorf("another user: %v", other)
-	}
-	if answer := r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil); answer.Status != http.StatusNotFound {
-		t.Errorf("the first user's chat: %d", answer.Status)
-	}
+	other := r.imports(exported.Text)
+	assert.Truef(t, other["imported"] == 1.0 && other["messages"] == 44.0, "another user: %v", other)
+	assert.Equal(t, http.StatusNotFound, r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil).Status,
+		"the first user's chat")
 }
 
 func TestVariantsShareOneMemory(t *testing.T) {
@@ -163,24 +155,18 @@ func TestVariantsShareOneMemory(t *testing.T) {
 	second := r.Send(chatID, testkit.Body{"content": "What is my dog called?", "model_variant": "arco-pro"}).Rest()
 	third := r.Say(chatID, "And what is my dog called again?")
 	for _, got := range []testkit.Said{second, third} {
-		if !strings.Contains(got.Text, "Bello") {
-			t.Errorf("%v does not know: %q", got.End.Data["model_variant"], got.Text)
-		}
+		assert.Containsf(t, got.Text, "Bello", "%v does not know: %q", got.End.Data["model_variant"], got.Text)
 	}
 	var models []string
 	for _, request := range r.model.Asked(offline.KindReply) {
 		models = append(models, request.Model)
-		if request.Store || request.PromptCacheKey != chatID || len(request.SafetyIdentifier) != 64 || !request.Stream {
-			t.Errorf("the call carries store %v, cache key %q, safety identifier %q", request.Store, request.PromptCacheKey, request.SafetyIdentifier)
-		}
+		assert.Truef(t, !request.Store && request.PromptCacheKey == chatID && len(request.SafetyIdentifier) == 64 && request.Stream,
+			"the call carries store %v, cache key %q, safety identifier %q", request.Store, request.PromptCacheKey, request.SafetyIdentifier)
 	}
-	if got := strings.Join(models, " "); got != "model-c model-b model-a" {
-		t.Errorf("asked %q", got)
-	}
-	if got := testkit.Ask[string](t, r.pool,
-		`select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`); got != "deep-dive arco-pro arco" {
-		t.Errorf("stored variants %q", got)
-	}
+	assert.Equal(t, "model-c model-b model-a", strings.Join(models, " "), "asked")
+	assert.Equal(t, "deep-dive arco-pro arco", testkit.Ask[string](t, r.pool,
+		`select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`),
+		"stored variants")
 }
 
 func isDelta(e testkit.Event) bool { return e.Name == testkit.Delta }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -26,9 +28,7 @@ func (r *rig) stored(messageID string) messageRow {
 	var row messageRow
 	err := r.pool.QueryRow(r.t.Context(), `select role, status, content, coalesce(metadata -> 'failure' ->> 'code', '') from messages where id = $1`,
 		uuid.MustParse(messageID)).Scan(&row.role, &row.status, &row.content, &row.failure)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	return row
 }
 
@@ -42,9 +42,9 @@ func (r *rig) awaitEnded(messageID string) messageRow {
 // checkStored checks that a reply is stored whole.
 func (r *rig) checkStored(messageID, text string) {
 	r.t.Helper()
-	if row := r.awaitEnded(messageID); row != (messageRow{role: "assistant", status: "complete", content: text}) {
-		r.t.Errorf("stored %.200v, want %.100q", row, text)
-	}
+	row := r.awaitEnded(messageID)
+	assert.Truef(r.t, row == (messageRow{role: "assistant", status: "complete", content: text}),
+		"stored %.200v, want %.100q", row, text)
 }
 
 // awaitNoDeltas waits until the recorded text of all replies is removed.
@@ -58,9 +58,8 @@ func (r *rig) awaitNoDeltas() {
 // checkNoneStreaming checks that all replies have ended.
 func (r *rig) checkNoneStreaming() {
 	r.t.Helper()
-	if n := r.count("select count(*) from messages where status = 'streaming'"); n != 0 {
-		r.t.Errorf("%d replies stream for ever", n)
-	}
+	n := r.count("select count(*) from messages where status = 'streaming'")
+	assert.Truef(r.t, n == 0, "%d replies stream for ever", n)
 }
 
 // checkNothingRuns checks that all replies have ended, that nothing is left of their recorded text, and that the
@@ -79,9 +78,7 @@ func (r *rig) checkCounters() {
 		select coalesce(sum(token_count), 0) as tokens, count(*) filter (where role = 'user' and token_count > 0) as turns
 		  from messages m where m.chat_id = b.chat_id and m.seq > b.covered_seq) counted
 		where (b.pending_tokens, b.pending_turns) is distinct from (counted.tokens, counted.turns)`)
-	if wrong != 0 {
-		r.t.Errorf("the counters of %d briefs are wrong", wrong)
-	}
+	assert.Truef(r.t, wrong == 0, "the counters of %d briefs are wrong", wrong)
 }
 
 // checkSuperseded checks that a failed reply was superseded by another one.
@@ -90,14 +87,11 @@ func (r *rig) checkSuperseded(failed, again testkit.Said) {
 	t.Helper()
 	got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', superseded_by, token_count, content) from messages where id = $1",
 		uuid.MustParse(failed.MessageID))
-	if want := again.MessageID + " 0 " + failed.Text; got != want {
-		t.Errorf("the old reply is %q, want %q", got, want)
-	}
+	want := again.MessageID + " 0 " + failed.Text
+	assert.Equal(t, want, got, "the old reply")
 	users := r.count("select count(*) from messages where role = 'user' and id = $1", uuid.MustParse(failed.UserMessageID))
 	replies := r.count("select count(*) from messages where reply_to = $1 and superseded_by is null", uuid.MustParse(failed.UserMessageID))
-	if users != 1 || replies != 1 {
-		t.Errorf("%d user messages, %d replies that count", users, replies)
-	}
+	assert.Truef(t, users == 1 && replies == 1, "%d user messages, %d replies that count", users, replies)
 	r.checkCounters()
 }
 
@@ -114,12 +108,10 @@ func (r *rig) checkAskedOnce(content, chatID string) {
 	users := r.count("select count(*) from messages where role = 'user' and content = $1", content)
 	replies := r.count("select count(*) from messages a join messages u on a.reply_to = u.id where u.content = $1", content)
 	chats := r.count("select count(*) from chats")
-	if calls != 1 || users != 1 || replies != 1 || chats != 1 {
-		t.Errorf("%d model calls, %d user messages, %d replies, %d chats", calls, users, replies, chats)
-	}
-	if chatID != "" && testkit.Ask[string](t, r.pool, "select id::text from chats") != chatID {
-		t.Error("it went to another chat")
-	}
+	assert.Truef(t, calls == 1 && users == 1 && replies == 1 && chats == 1,
+		"%d model calls, %d user messages, %d replies, %d chats", calls, users, replies, chats)
+	assert.True(t, chatID == "" || testkit.Ask[string](t, r.pool, "select id::text from chats") == chatID,
+		"it went to another chat")
 }
 
 // awaitFirstFold waits until a brief is written.
@@ -156,9 +148,7 @@ func restOfAll(t *testing.T, streams []*testkit.Stream) []testkit.Said {
 	said := make([]testkit.Said, len(streams))
 	for range streams {
 		got := testkit.Receive(t, "a stream ends", results)
-		if got.err != nil {
-			t.Fatalf("stream %d: %v", got.n, got.err)
-		}
+		require.NoErrorf(t, got.err, "stream %d", got.n)
 		said[got.n] = got.said
 	}
 	return said

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -26,12 +28,9 @@ func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
 	}
 	r.awaitFolds()
 	last := r.Say(chatID, "What is my cello teacher called?")
-	if !strings.Contains(last.Text, "Ilse") {
-		t.Errorf("forgotten: %q", last.Text)
-	}
-	if folds := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs"); folds < 3 {
-		t.Errorf("only %d folds", folds)
-	}
+	assert.Containsf(t, last.Text, "Ilse", "forgotten: %q", last.Text)
+	folds := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs")
+	assert.Truef(t, folds >= 3, "only %d folds", folds)
 	r.checkCoverage(uuid.MustParse(chatID))
 	r.checkPromptsGrow()
 	r.checkFoldedOnce()
@@ -55,16 +54,12 @@ func (r *rig) storedMessages(chatID uuid.UUID, role string) []storedMessage {
 	r.t.Helper()
 	rows, err := r.pool.Query(r.t.Context(), `select seq, coalesce((metadata -> 'memory' ->> 'covered_through_seq')::bigint, 0),
 		coalesce((metadata -> 'memory' ->> 'dropped_turns')::int, 0), content from messages where chat_id = $1 and role = $2 order by seq`, chatID, role)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	defer rows.Close()
 	var found []storedMessage
 	for rows.Next() {
 		var p storedMessage
-		if err := rows.Scan(&p.seq, &p.covered, &p.dropped, &p.text); err != nil {
-			r.t.Fatal(err)
-		}
+		require.NoError(r.t, rows.Scan(&p.seq, &p.covered, &p.dropped, &p.text))
 		found = append(found, p)
 	}
 	return found
@@ -75,18 +70,14 @@ func (r *rig) checkCoverage(chatID uuid.UUID) {
 	r.t.Helper()
 	prompts := r.model.Asked(offline.KindReply)
 	users, replies := r.storedMessages(chatID, "user"), r.storedMessages(chatID, "assistant")
-	if len(prompts) != len(replies) {
-		r.t.Fatalf("%d prompts for %d replies", len(prompts), len(replies))
-	}
+	require.Truef(r.t, len(prompts) == len(replies), "%d prompts for %d replies", len(prompts), len(replies))
 	for i, reply := range replies {
-		if reply.dropped != 0 {
-			r.t.Errorf("the receipt of reply %d says %d turns were dropped", reply.seq, reply.dropped)
-		}
+		assert.Truef(r.t, reply.dropped == 0,
+			"the receipt of reply %d says %d turns were dropped", reply.seq, reply.dropped)
 		for n := range i {
 			for label, said := range map[string]storedMessage{"User: ": users[n], "Assistant: ": replies[n]} {
-				if said.seq > reply.covered && !strings.Contains(prompts[i].Text, label+said.text) {
-					r.t.Errorf("message %d is in neither brief (up to %d) nor prompt of reply %d", said.seq, reply.covered, reply.seq)
-				}
+				assert.Truef(r.t, said.seq <= reply.covered || strings.Contains(prompts[i].Text, label+said.text),
+					"message %d is in neither brief (up to %d) nor prompt of reply %d", said.seq, reply.covered, reply.seq)
 			}
 		}
 	}
@@ -101,9 +92,8 @@ func (r *rig) checkPromptsGrow() {
 		brief, _, _ := strings.Cut(prompt.Text, "RECENT CONVERSATION (oldest first):\n")
 		if brief == background && memory != "" {
 			grew++
-			if !strings.HasPrefix(prompt.Text, memory) {
-				r.t.Errorf("between two folds the memory changed:\n%s\n---\n%s", memory, prompt.Text)
-			}
+			assert.Truef(r.t, strings.HasPrefix(prompt.Text, memory),
+				"between two folds the memory changed:\n%s\n---\n%s", memory, prompt.Text)
 		}
 		background = brief
 		memory, _, _ = strings.Cut(prompt.Text, "\n\nCURRENT MESSAGE:")
@@ -112,9 +102,7 @@ func (r *rig) checkPromptsGrow() {
 		}
 		memory, _, _ = strings.Cut(memory, "\n\n"+recallHeading) // what is recalled is for one question
 	}
-	if grew == 0 {
-		r.t.Error("no two prompts had the same brief")
-	}
+	assert.True(r.t, grew != 0, "no two prompts had the same brief")
 }
 
 // checkFoldedOnce checks that each covered message is in exactly one fold's input, and that ranges are contiguous.
@@ -139,25 +127,20 @@ func (r *rig) checkFoldedOnce() {
 			if role == "user" && times != want { // replies of the offline model repeat each other
 				r.t.Errorf("message %d was folded %d times, want %d", said.seq, times, want)
 			}
-			if role == "assistant" && want == 1 && times == 0 {
-				r.t.Errorf("reply %d is covered, but no fold read it", said.seq)
-			}
+			assert.Truef(r.t, role != "assistant" || want != 1 || times != 0,
+				"reply %d is covered, but no fold read it", said.seq)
 		}
 	}
 	gaps := r.count(`select count(*) from (select seq_from, lag(seq_to, 1, 0::bigint) over (order by version) as before
 		from conversation_brief_revisions) r where seq_from <> before + 1`)
-	if gaps != 0 {
-		r.t.Errorf("%d ranges do not continue the one before", gaps)
-	}
+	assert.Truef(r.t, gaps == 0, "%d ranges do not continue the one before", gaps)
 }
 
 // operate runs a script of sql/operate, as psql does.
 func (r *rig) operate(script string) {
 	r.t.Helper()
 	text, err := os.ReadFile("../../../sql/operate/" + script)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	conn := testkit.Connect(r.t, r.db.Direct())
 	if _, err := conn.PgConn().Exec(r.t.Context(), string(text)).ReadAll(); err != nil {
 		r.t.Fatal(err)
@@ -169,15 +152,12 @@ func (r *rig) checkPaused(chatID string) {
 	r.t.Helper()
 	before := len(r.model.Asked(offline.KindSummary))
 	r.practise(chatID, 12)
-	if n := r.count("select count(*) from river.river_job where queue = 'memory' and state = 'available'"); n != 1 {
-		r.t.Errorf("%d folds wait, want one of the chat", n)
-	}
-	if asked := len(r.model.Asked(offline.KindSummary)) - before; asked != 0 {
-		r.t.Errorf("%d summaries were made during the pause", asked)
-	}
-	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_queue_depth{queue="memory"} 1`) {
-		r.t.Error("the metrics do not tell that a fold waits")
-	}
+	n := r.count("select count(*) from river.river_job where queue = 'memory' and state = 'available'")
+	assert.Truef(r.t, n == 1, "%d folds wait, want one of the chat", n)
+	asked := len(r.model.Asked(offline.KindSummary)) - before
+	assert.Truef(r.t, asked == 0, "%d summaries were made during the pause", asked)
+	assert.Contains(r.t, r.Call(http.MethodGet, "/metrics", nil).Text, `throughline_queue_depth{queue="memory"} 1`,
+		"the metrics do not tell that a fold waits")
 	r.checkCoverage(uuid.MustParse(chatID))
 }
 
@@ -198,9 +178,8 @@ func TestPausedMemoryCatchesUp(t *testing.T) {
 
 	press := func(button string) {
 		t.Helper()
-		if got := r.riverUI("a password", http.MethodPut, "/river/api/queues/memory/"+button, ""); got.Status != http.StatusOK {
-			t.Fatalf("%s: %d %s", button, got.Status, got.Text)
-		}
+		got := r.riverUI("a password", http.MethodPut, "/river/api/queues/memory/"+button, "")
+		require.Truef(t, got.Status == http.StatusOK, "%s: %d %s", button, got.Status, got.Text)
 	}
 	press("pause")
 	r.stopNow()
@@ -208,7 +187,6 @@ func TestPausedMemoryCatchesUp(t *testing.T) {
 	r.checkPaused(chatID)
 	press("resume")
 	r.awaitFolds()
-	if said := r.Say(chatID, "What is my cello teacher called?"); !strings.Contains(said.Text, "Ilse") {
-		t.Errorf("forgotten: %q", said.Text)
-	}
+	said := r.Say(chatID, "What is my cello teacher called?")
+	assert.Containsf(t, said.Text, "Ilse", "forgotten: %q", said.Text)
 }

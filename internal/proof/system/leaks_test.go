@@ -19,6 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -87,30 +89,23 @@ func TestCanaries(t *testing.T) {
 	belongs := a.permittedPlaces()
 	a.readRiverUI()
 	a.breakPostgres()
-	if err := a.stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, a.stop())
 	a.seen["the log"].WriteString(a.logs.String())
 
-	if missing := cmp.Diff(slices.Sorted(maps.Keys(a.all)), a.all.foundIn(belongs)); missing != "" {
-		t.Errorf("what the search does not find where it belongs:\n%s", missing)
-	}
+	assert.Equal(t, "", cmp.Diff(slices.Sorted(maps.Keys(a.all)), a.all.foundIn(belongs)),
+		"what the search does not find where it belongs:\n")
 	for place, mark := range map[string]string{
 		"the log": `"handler panicked"`, "the metrics": "throughline_folds_total", "River's tables": a.chatID, "River's pages": `"fold_brief"`,
 		"notifications": "throughline_replies", "broadcasts": a.chatID, "statements": "$1",
 	} {
 		text := a.seen[place].String()
-		if !strings.Contains(text, mark) {
-			t.Errorf("%s were not looked at: no %s in %d bytes", place, mark, len(text))
-		}
+		assert.Containsf(t, text, mark, "%s were not looked at: no %s in %d bytes", place, mark, len(text))
 		if found := a.all.foundIn(text); len(found) > 0 {
 			t.Errorf("%s hold the %s", place, strings.Join(found, ", the "))
 		}
 	}
 	for _, line := range []string{`"tool panicked"`, `"fold ended"`, `"request failed"`, "fetching the key set failed", `"notifications are lost`} {
-		if !strings.Contains(a.logs.String(), line) {
-			t.Errorf("what should go wrong did not: the log has no %s", line)
-		}
+		assert.Containsf(t, a.logs.String(), line, "what should go wrong did not: the log has no %s", line)
 	}
 }
 
@@ -119,9 +114,7 @@ func newLeakRig(t *testing.T) *leakRig {
 	server := testkit.NewServer(t)
 	withPassword := func(dsn string) string {
 		address, err := url.Parse(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		address.User = url.UserPassword(address.User.Username(), secrets["database password"])
 		return address.String()
 	}
@@ -174,9 +167,7 @@ func tokenWithContacts(t *testing.T, r *rig, method jwt.SigningMethod, key any) 
 		"iss": r.env["SUPABASE_URL"] + "/auth/v1", "sub": r.user.String(), "aud": "authenticated", "role": "authenticated", "exp": time.Now().Add(time.Hour).Unix(),
 		"email": words["mail"] + "@example.test", "phone": words["phone"], "user_metadata": map[string]any{"note": words["metadata"]},
 	}).SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return token
 }
 
@@ -185,9 +176,7 @@ func (a *leakRig) connect() {
 	a.t.Helper()
 	for _, conn := range []**pgx.Conn{&a.listener, &a.admin} {
 		opened, err := pgx.Connect(a.t.Context(), a.server.AdminDSN)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		require.NoError(a.t, err)
 		a.t.Cleanup(func() { _ = opened.Close(context.WithoutCancel(a.t.Context())) })
 		*conn = opened
 	}
@@ -286,9 +275,8 @@ func (a *leakRig) tool(name string, arguments testkit.Body) {
 	got := a.Call(http.MethodPost, "/mcp", testkit.Body{
 		"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": testkit.Body{"name": name, "arguments": arguments},
 	}, "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-06-18")
-	if got.Status != http.StatusOK || !strings.Contains(got.Text, `"result"`) {
-		a.t.Errorf("the tool %s: %d %s", name, got.Status, got.Text)
-	}
+	assert.Truef(a.t, got.Status == http.StatusOK && strings.Contains(got.Text, `"result"`),
+		"the tool %s: %d %s", name, got.Status, got.Text)
 }
 
 // sendInvalidRequests sends invalid requests with words and credentials everywhere.
@@ -299,9 +287,8 @@ func (a *leakRig) sendInvalidRequests() {
 		{"content": word, "model_variant": word}, {word: 1}, {"content": 7, "sources": word}, {"content": word, "client_message_id": word},
 		{"content": word, "files": []testkit.Body{{"path": words["path"] + "\x01", "content": words["file"]}}}, {"content": strings.Repeat(word, 2000)},
 	} {
-		if got := a.Call(http.MethodPost, "/v1/message/first", bad); got.Status < 400 || got.Status > 499 {
-			a.t.Errorf("%.80v: %d", bad, got.Status)
-		}
+		got := a.Call(http.MethodPost, "/v1/message/first", bad)
+		assert.Truef(a.t, got.Status >= 400 && got.Status <= 499, "%.80v: %d", bad, got.Status)
 	}
 	for _, c := range [][3]string{
 		{"POST", "/v1/message/first", `{"content":"` + word}, {"POST", "/v1/chats/import", `{"role":"` + word + `","content":"` + word + `"}`},
@@ -310,9 +297,7 @@ func (a *leakRig) sendInvalidRequests() {
 		{"POST", "/v1/message", `{"chat_id":"` + uuid.NewString() + `","content":"` + word + `"}`}, {word, "/", ""},
 	} {
 		request, err := http.NewRequestWithContext(a.t.Context(), c[0], a.Base+c[1], strings.NewReader(c[2]))
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		require.NoError(a.t, err)
 		request.Header.Set("Authorization", "Bearer "+a.Token)
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Last-Event-ID", word)
@@ -323,17 +308,15 @@ func (a *leakRig) sendInvalidRequests() {
 		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	require.NoError(a.t, err)
 	for _, header := range []string{
 		"Bearer " + a.token + "x", "Basic " + a.token, "Bearer " + word, "Bearer " + secrets["secret key"],
 		"Bearer " + tokenWithContacts(a.t, a.rig, jwt.SigningMethodES256, key), // asks for the keys
 	} {
 		request := a.Request(a.t.Context(), http.MethodGet, "/v1/chats", nil, "Authorization", header)
-		if got := a.Do(request); got.Status != http.StatusUnauthorized && got.Status != http.StatusServiceUnavailable || len(a.all.foundIn(got.Text)) > 0 {
-			a.t.Errorf("%.20s: %d %s", header, got.Status, got.Text)
-		}
+		got := a.Do(request)
+		assert.Truef(a.t, (got.Status == http.StatusUnauthorized || got.Status == http.StatusServiceUnavailable) && len(a.all.foundIn(got.Text)) <= 0,
+			"%.20s: %d %s", header, got.Status, got.Text)
 	}
 }
 
@@ -366,9 +349,8 @@ var panics = app.Doubles{
 func (a *leakRig) causePanics() {
 	a.t.Helper()
 	got := a.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Panic over this one: " + words["content"]})
-	if got.Status != http.StatusInternalServerError || len(a.all.foundIn(got.Text)) > 0 {
-		a.t.Errorf("a panic is answered with %d %s", got.Status, got.Text)
-	}
+	assert.Truef(a.t, got.Status == http.StatusInternalServerError && len(a.all.foundIn(got.Text)) <= 0,
+		"a panic is answered with %d %s", got.Status, got.Text)
 	a.tool("chat", testkit.Body{"prompt": "Panic over this one: " + words["tool"]})
 	// A covered message is edited, which makes the brief stale.
 	testkit.Exec(a.t, a.admin, "update public.messages set content = content || ' indeed' where chat_id = $1 and seq = 1", uuid.MustParse(a.chatID))
@@ -382,9 +364,7 @@ func (a *leakRig) failModel() {
 	a.t.Helper()
 	for _, directive := range []string{"401", "500", "cut", "failed", "error_event"} {
 		s, err := a.TryOpen(http.MethodPost, "/v1/message/first", testkit.Body{"content": words["content"] + " [[offline:" + directive + "]]"})
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		require.NoError(a.t, err)
 		if _, err := io.Copy(io.Discard, s.Response.Body); err != nil {
 			a.t.Error(err)
 		}
@@ -416,9 +396,7 @@ func (a *leakRig) readRiverUI() {
 		request := a.Request(a.t.Context(), http.MethodGet, path, nil)
 		request.SetBasicAuth("ops", secrets["River UI password"])
 		got := a.Do(request)
-		if got.Status != http.StatusOK {
-			a.t.Errorf("%s: %d %s", path, got.Status, got.Text)
-		}
+		assert.Truef(a.t, got.Status == http.StatusOK, "%s: %d %s", path, got.Status, got.Text)
 		fmt.Fprintln(a.seen["River's pages"], got.Text)
 	}
 }
@@ -428,9 +406,9 @@ func (a *leakRig) breakPostgres() {
 	a.t.Helper()
 	a.server.Crash()
 	for _, payload := range []testkit.Body{{"chat_id": a.chatID, "content": words["content"]}, {"chat_id": a.chatID, "content": words["phone"]}} {
-		if got := a.Call(http.MethodPost, "/v1/message", payload); got.Status != http.StatusServiceUnavailable || len(a.all.foundIn(got.Text)) > 0 {
-			a.t.Errorf("without Postgres: %d %s", got.Status, got.Text)
-		}
+		got := a.Call(http.MethodPost, "/v1/message", payload)
+		assert.Truef(a.t, got.Status == http.StatusServiceUnavailable && len(a.all.foundIn(got.Text)) <= 0,
+			"without Postgres: %d %s", got.Status, got.Text)
 	}
 	a.tool("chat", testkit.Body{"prompt": words["tool"]})
 	testkit.Eventually(a.t, "the listener missed Postgres", func() bool { return strings.Contains(a.logs.String(), "notifications are lost") })

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -19,9 +21,7 @@ func (r *rig) holdCommits(table, when string) (open func()) {
 	r.t.Helper()
 	const key = 4711
 	gate, err := pgx.Connect(r.t.Context(), r.db.Direct()) // a lock of a session, which no pooler keeps
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = gate.Close(r.t.Context()) })
 	for _, sql := range []string{
 		"create function public.wait_at_gate() returns trigger language plpgsql security definer as $$ begin perform pg_advisory_xact_lock_shared(4711); " +
@@ -83,9 +83,7 @@ func (r *rig) sendInBackground(chatID string, message testkit.Body) answer {
 func (a answer) wants(t *testing.T, status int) *testkit.Stream {
 	t.Helper()
 	got := testkit.Receive(t, "an answer", a)
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
+	require.NoError(t, got.err)
 	if got.stream.Response.StatusCode != status {
 		t.Fatalf("%v %s", got.stream.Response.Status, got.stream.Raw())
 	}
@@ -115,12 +113,10 @@ func TestAnswerToATurnIsLost(t *testing.T) {
 			answered := r.sendInBackground(chatID, testkit.Body{"content": "What is my cello teacher called?", "client_message_id": c.id})
 			r.loseAnswer(open, "select from messages where status = 'streaming'")
 			said := answered.wants(t, http.StatusOK).Rest()
-			if said.End.Name != testkit.Completion || said.Start.Data["resumed"] != false || strings.Contains(said.Text, "Ilse") == c.first {
-				t.Errorf("%+v", said)
-			}
-			if n := testkit.Ask[string](t, r.pool, "select count(*) || ' ' || count(distinct chat_id) from messages"); n != c.stored {
-				t.Errorf("messages and chats are %s", n)
-			}
+			assert.Truef(t, said.End.Name == testkit.Completion && said.Start.Data["resumed"] == false && strings.Contains(said.Text, "Ilse") != c.first,
+				"%+v", said)
+			assert.Equal(t, c.stored, testkit.Ask[string](t, r.pool, "select count(*) || ' ' || count(distinct chat_id) from messages"),
+				"messages and chats")
 			r.checkNothingRuns()
 		})
 	}
@@ -149,20 +145,15 @@ func TestAnswerToATurnStaysLost(t *testing.T) {
 	r.network.Up()
 	said := r.Send(chatID, message).Rest()
 	if said.MessageID == abandoned.String() { // it was still leased
-		if said.End.Code() != "interrupted" || said.End.Data["retryable"] != true {
-			t.Errorf("joined, and ended with %s %v", said.End.Name, said.End.Data)
-		}
+		assert.Truef(t, said.End.Code() == "interrupted" && said.End.Data["retryable"] == true,
+			"joined, and ended with %s %v", said.End.Name, said.End.Data)
 		said = r.Send(chatID, message).Rest()
 	}
-	if said.End.Name != testkit.Completion || !strings.Contains(said.Text, "Ilse") {
-		t.Errorf("%+v", said)
-	}
-	if ended := testkit.Ask[time.Time](t, r.pool, "select updated_at from messages where id = $1 and status = 'interrupted'", abandoned); !ended.Before(leased) {
-		t.Errorf("interrupted at %s, when the lease of %s had ended", ended, leased)
-	}
-	if n := r.count("select count(*) from messages where role = 'user'"); n != 2 {
-		t.Errorf("%d user messages", n)
-	}
+	assert.Truef(t, said.End.Name == testkit.Completion && strings.Contains(said.Text, "Ilse"), "%+v", said)
+	ended := testkit.Ask[time.Time](t, r.pool, "select updated_at from messages where id = $1 and status = 'interrupted'", abandoned)
+	assert.Truef(t, ended.Before(leased), "interrupted at %s, when the lease of %s had ended", ended, leased)
+	n := r.count("select count(*) from messages where role = 'user'")
+	assert.Truef(t, n == 2, "%d user messages", n)
 	r.checkNothingRuns()
 }
 
@@ -176,14 +167,11 @@ func TestAnswerToAStoredReplyIsLost(t *testing.T) {
 	answered := r.sendInBackground(chatID, testkit.Body{"content": "On Tuesdays I practise the second suite in the church."})
 	r.loseAnswer(open, "select from messages where role = 'assistant' and status = 'complete' and seq = 4")
 	said := answered.wants(t, http.StatusOK).Rest()
-	if said.End.Name != testkit.Completion {
-		t.Errorf("%+v", said)
-	}
+	assert.Equalf(t, testkit.Completion, said.End.Name, "%+v", said)
 	r.checkStored(said.MessageID, said.Text)
 	r.checkNothingRuns()
-	if n := r.count("select count(*) from river.river_job where kind = 'fold_brief'"); n != 1 {
-		t.Errorf("%d folds were asked for", n)
-	}
+	n := r.count("select count(*) from river.river_job where kind = 'fold_brief'")
+	assert.Truef(t, n == 1, "%d folds were asked for", n)
 }
 
 // The same for a fold: the brief is written, the job is completed with it, and nothing is folded again.
@@ -198,11 +186,9 @@ func TestAnswerToAFoldIsLost(t *testing.T) {
 	r.loseAnswer(open, "select from conversation_briefs where version = 1")
 	testkit.Eventually(t, "the worker notices", func() bool { return strings.Contains(worker.logs.String(), `"result":"failed"`) })
 	r.awaitFolds()
-	if got := testkit.Ask[string](t, r.pool,
-		"select version || ' ' || (select count(*) from conversation_brief_revisions) from conversation_briefs"); got != "1 1" {
-		t.Errorf("version and revisions are %s", got)
-	}
-	if n := len(r.model.Asked(offline.KindSummary)); n != 1 {
-		t.Errorf("the model was asked for %d summaries", n)
-	}
+	assert.Equal(t, "1 1", testkit.Ask[string](t, r.pool,
+		"select version || ' ' || (select count(*) from conversation_brief_revisions) from conversation_briefs"),
+		"version and revisions")
+	n := len(r.model.Asked(offline.KindSummary))
+	assert.Truef(t, n == 1, "the model was asked for %d summaries", n)
 }

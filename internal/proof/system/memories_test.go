@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -66,18 +69,13 @@ func TestMemoryIsShownToTheNextChat(t *testing.T) {
 	id := r.remembers(keptFact)
 	said := r.checkShown(r.node, keptQuestion, "- "+keptFact, 1)
 	why := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/messages/"+said.MessageID+"/why", nil))
-	if !strings.Contains(why, keptFact) || !strings.Contains(why, id) {
-		t.Errorf("why: %s", why)
-	}
+	assert.Truef(t, strings.Contains(why, keptFact) && strings.Contains(why, id), "why: %s", why)
 	empty := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", testkit.Body{})["id"].(string)
 	preview := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+empty+"/memory?content=violoncello", nil))
-	if !strings.Contains(preview, keptFact) || !strings.Contains(preview, "1 memory of the user is shown.") {
-		t.Errorf("the preview is %s", preview)
-	}
+	assert.Truef(t, strings.Contains(preview, keptFact) && strings.Contains(preview, "1 memory of the user is shown."),
+		"the preview is %s", preview)
 	r.Say(said.ChatID, "ok, thanks")
-	if got := remembered(r.lastPrompt()); got != "- "+keptFact {
-		t.Errorf("small talk, where all fits, is shown %q", got)
-	}
+	assert.Equal(t, "- "+keptFact, remembered(r.lastPrompt()), "small talk, where all fits, is shown")
 	temporary := r.Send("", testkit.Body{"content": keptQuestion, "remember": false}).Rest()
 	if failure, shown := r.howRemembered(temporary.MessageID); failure != "" || shown != -1 || strings.Contains(r.lastPrompt(), "1790") {
 		t.Errorf("a temporary chat: %q, %d shown\n%s", failure, shown, r.lastPrompt())
@@ -91,9 +89,8 @@ func (r *rig) checkShown(n *node, question, want string, count int) testkit.Said
 	if got := remembered(r.lastPrompt()); got != want {
 		r.t.Errorf("%s: %q in\n%s", question, got, r.lastPrompt())
 	}
-	if failure, shown := r.howRemembered(said.MessageID); failure != "" || shown != count {
-		r.t.Errorf("%s: %q, %d shown", question, failure, shown)
-	}
+	failure, shown := r.howRemembered(said.MessageID)
+	assert.Truef(r.t, failure == "" && shown == count, "%s: %q, %d shown", question, failure, shown)
 	return said
 }
 
@@ -132,9 +129,7 @@ func (r *rig) wantEachCallRecorded() {
 			made[purpose]++
 		}
 	}
-	if len(made) < 2 {
-		r.t.Errorf("too few kinds of calls: %v", made)
-	}
+	assert.Truef(r.t, len(made) >= 2, "too few kinds of calls: %v", made)
 	for purpose, calls := range made {
 		testkit.Eventually(r.t, purpose+" is recorded", func() bool {
 			return r.count("select coalesce(sum(calls), 0)::int from inspect.tokens_by_day where input_tokens > 0 and purpose = $1", purpose) == calls
@@ -166,9 +161,8 @@ func TestTopicIsSeenFromAllSides(t *testing.T) {
 		return found[0].(map[string]any)
 	}
 	testkit.Eventually(t, "the first turn has a topic because somebody looks", func() bool { return topic() != nil })
-	if got := topic()["title"]; got != "Cello teacher, etudes" {
-		t.Errorf("the title is %v", got)
-	}
+	got := topic()["title"]
+	assert.Truef(t, got == "Cello teacher, etudes", "the title is %v", got)
 	r.practise(chatID, 7)
 	testkit.Eventually(t, "the topic is packed", func() bool {
 		stats := r.wanted(http.StatusOK, http.MethodGet, path+"/current/stats", nil)
@@ -179,14 +173,12 @@ func TestTopicIsSeenFromAllSides(t *testing.T) {
 	if first["role"] != "system" || first["content"] != "Topic summary: The user practises etudes on a cello every day." || last["role"] != "assistant" {
 		t.Errorf("the context is %v", context)
 	}
-	if all := r.wanted(http.StatusOK, http.MethodGet, path+"/current/history?include_compressed=true", nil)["messages"].([]any); len(all) < 10 {
-		t.Errorf("the history is %v", all)
-	}
+	all := r.wanted(http.StatusOK, http.MethodGet, path+"/current/history?include_compressed=true", nil)["messages"].([]any)
+	assert.Truef(t, len(all) >= 10, "the history is %v", all)
 
 	question := r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+chatID+"/standalone", testkit.Body{"content": "And how many was that?"})
-	if question["content"] != "How many etudes did the user practise?" || question["rewritten"] != true {
-		t.Errorf("the question is %v", question)
-	}
+	assert.Truef(t, question["content"] == "How many etudes did the user practise?" && question["rewritten"] == true,
+		"the question is %v", question)
 	asked := r.rewrites()
 	if len(asked) != 1 || !strings.Contains(asked[0].Text, "The user practises etudes on a cello every day.") ||
 		!strings.Contains(asked[0].Text, "etude number 106") {
@@ -195,13 +187,11 @@ func TestTopicIsSeenFromAllSides(t *testing.T) {
 	r.wanted(http.StatusBadGateway, http.MethodPost, "/v1/chats/"+chatID+"/standalone", testkit.Body{"content": "Fail."})
 	empty := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", nil)["id"].(string)
 	alone := r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+empty+"/standalone", testkit.Body{"content": "And how many was that?"})
-	if alone["content"] != "And how many was that?" || alone["rewritten"] != false {
-		t.Errorf("without a conversation: %v", alone)
-	}
+	assert.Truef(t, alone["content"] == "And how many was that?" && alone["rewritten"] == false,
+		"without a conversation: %v", alone)
 	r.wantEachCallRecorded()
-	if titles := r.count("select count(*) from messages where content like 'And how many%'"); titles != 0 {
-		t.Error("a question to be rewritten was stored")
-	}
+	assert.Equal(t, 0, r.count("select count(*) from messages where content like 'And how many%'"),
+		"a question to be rewritten was stored")
 }
 
 const topicHeading = "TOPIC (the conversation has come back to it): "
@@ -290,9 +280,7 @@ func (r *rig) receiptOf(messageID string) (receipt struct {
 ) {
 	r.t.Helper()
 	raw := testkit.Ask[string](r.t, r.pool, "select (metadata -> 'memory')::text from messages where id = $1", messageID)
-	if err := json.Unmarshal([]byte(raw), &receipt); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, json.Unmarshal([]byte(raw), &receipt))
 	return receipt
 }
 
@@ -307,9 +295,8 @@ func TestTopicsInPrompts(t *testing.T) {
 			strings.Contains(r.Call(http.MethodGet, "/metrics", nil).Text, "throughline_turns_without_vector 0")
 	})
 	got := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/memories?q=my+aching+molar", nil))
-	if !strings.Contains(got, "Graz") || strings.Contains(got, "violoncello") {
-		t.Errorf("memories listed by meaning: %s", got)
-	}
+	assert.Truef(t, strings.Contains(got, "Graz") && !strings.Contains(got, "violoncello"),
+		"memories listed by meaning: %s", got)
 }
 
 // checkReturn comes back to a topic by words, by meaning and in short.
@@ -324,24 +311,20 @@ func (r *rig) checkReturn(chatID string) {
 		if !strings.HasPrefix(got, "Dentist, called Wilhelmina Okonkwo, since ") || !strings.HasSuffix(got, " turns\nDr. Okonkwo treats a molar.") {
 			t.Errorf("%s: the topic is %q in\n%s", question, got, r.lastPrompt())
 		}
-		if quoted := recalledIn(r.lastPrompt()); strings.Contains(quoted, "etude") || !strings.Contains(quoted, "Okonkwo") {
-			t.Errorf("%s: recalled %q", question, quoted)
-		}
+		quoted := recalledIn(r.lastPrompt())
+		assert.Truef(t, !strings.Contains(quoted, "etude") && strings.Contains(quoted, "Okonkwo"),
+			"%s: recalled %q", question, quoted)
 		receipt := r.receiptOf(said.MessageID)
-		if receipt.Topic != dentist || len(receipt.Recalled) == 0 || slices.Max(receipt.Recalled) > 5 {
-			t.Errorf("%s: the receipt has %+v", question, receipt)
-		}
+		assert.Truef(t, receipt.Topic == dentist && len(receipt.Recalled) != 0 && slices.Max(receipt.Recalled) <= 5,
+			"%s: the receipt has %+v", question, receipt)
 		why := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/messages/"+said.MessageID+"/why", nil)["topic"])
-		if !strings.Contains(why, dentist) || !strings.Contains(why, "Okonkwo treats") {
-			t.Errorf("why: %s", why)
-		}
+		assert.Truef(t, strings.Contains(why, dentist) && strings.Contains(why, "Okonkwo treats"), "why: %s", why)
 	}
 	preview := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID+"/memory?content="+url.QueryEscape(oldQuestion), nil))
 	if !strings.Contains(preview, topicHeading) || !strings.Contains(preview, `"topic":"`+dentist) || !strings.Contains(preview, "come back to is named") {
 		t.Errorf("the preview is %s", preview)
 	}
 	found := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/recall?q=molar+practised&topic_id="+dentist, nil)["results"])
-	if strings.Contains(found, "practised") || !strings.Contains(found, "molar") {
-		t.Errorf("within the topic: %s", found)
-	}
+	assert.Truef(t, !strings.Contains(found, "practised") && strings.Contains(found, "molar"),
+		"within the topic: %s", found)
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -183,18 +185,15 @@ func (c upstreamCase) check(r *rig) {
 	}
 	message := testkit.Body{"content": c.content(), "client_message_id": uuid.NewString()}
 	s, err := server.TryOpen(http.MethodPost, "/v1/message/first", message)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	var chatID string
 	if c.status != 0 {
 		chatID = c.checkRefused(r, s)
 	} else {
 		chatID = c.checkEnded(r, s, network)
 	}
-	if n := r.count("select count(*) from messages where status = 'streaming' and chat_id = $1", uuid.MustParse(chatID)); n != 0 {
-		r.t.Errorf("%d replies of the chat are still running", n)
-	}
+	n := r.count("select count(*) from messages where status = 'streaming' and chat_id = $1", uuid.MustParse(chatID))
+	assert.Truef(r.t, n == 0, "%d replies of the chat are still running", n)
 	c.checkNext(r, chatID, message)
 }
 
@@ -226,17 +225,13 @@ func (c upstreamCase) content() string {
 func (c upstreamCase) checkRefused(r *rig, s *testkit.Stream) string {
 	r.t.Helper()
 	got := testkit.Answer{Status: s.Response.StatusCode, Header: s.Response.Header, Text: s.Raw()}
-	if got.Status != c.status || got.Code() != c.code {
-		r.t.Fatalf("%d %s", got.Status, got.Text)
-	}
+	require.Truef(r.t, got.Status == c.status && got.Code() == c.code, "%d %s", got.Status, got.Text)
 	wait := got.Header.Get("Retry-After")
-	if c.retryAfter != "" && wait != c.retryAfter || (c.status == http.StatusServiceUnavailable) != (wait != "") {
-		r.t.Errorf("Retry-After %q", wait)
-	}
+	assert.Truef(r.t, (c.retryAfter == "" || wait == c.retryAfter) && (c.status == http.StatusServiceUnavailable) == (wait != ""),
+		"Retry-After %q", wait)
 	details := got.JSON(r.t)["details"].(map[string]any)
-	if row := r.stored(details["message_id"].(string)); row != (messageRow{role: "assistant", status: "failed", failure: c.code}) {
-		r.t.Errorf("stored %+v", row)
-	}
+	assert.Equal(r.t, (messageRow{role: "assistant", status: "failed", failure: c.code}), r.stored(details["message_id"].(string)),
+		"stored")
 	return details["chat_id"].(string)
 }
 
@@ -251,24 +246,18 @@ func (c upstreamCase) checkEnded(r *rig, s *testkit.Stream, network *testkit.Pro
 		c.midway(network)
 	}
 	got, err := s.TryRest()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	want := messageRow{role: "assistant", status: "complete", content: got.Text, failure: c.code}
 	if c.code != "" {
 		want.status = "failed"
 	}
-	if row := r.stored(got.MessageID); row != want {
-		r.t.Errorf("stored %.200v, want %.200v", row, want)
-	}
+	assert.Equal(r.t, want, r.stored(got.MessageID), "stored")
 	reason, _ := got.End.Data["finish_reason"].(string)
-	if reason != c.finished || got.End.Code() != c.code || c.code != "" && got.End.Data["retryable"] != true {
-		r.t.Errorf("ended with %s %v", got.End.Name, got.End.Data)
-	}
+	assert.Truef(r.t, reason == c.finished && got.End.Code() == c.code && (c.code == "" || got.End.Data["retryable"] == true),
+		"ended with %s %v", got.End.Name, got.End.Data)
 	broken := c.directive == "" && c.foreign == nil && c.code != "" // by the network, in the midst of the long reply
-	if c.text != "" && got.Text != c.text || broken && (got.Text == "" || got.Text == long || !strings.HasPrefix(long, got.Text)) {
-		r.t.Errorf("received %.100q", got.Text)
-	}
+	assert.Truef(r.t, (c.text == "" || got.Text == c.text) && (!broken || (got.Text != "" && got.Text != long && strings.HasPrefix(long, got.Text))),
+		"received %.100q", got.Text)
 	return got.ChatID
 }
 
@@ -277,16 +266,14 @@ func (c upstreamCase) checkNext(r *rig, chatID string, message testkit.Body) {
 	r.t.Helper()
 	if c.code != "" && c.directive == "" {
 		again := r.Send(chatID, message).Rest()
-		if again.End.Name != testkit.Completion || again.Text != long {
-			r.t.Errorf("sent again: %.100q, %s %v", again.Text, again.End.Name, again.End.Data)
-		}
+		assert.Truef(r.t, again.End.Name == testkit.Completion && again.Text == long,
+			"sent again: %.100q, %s %v", again.Text, again.End.Name, again.End.Data)
 	}
 	r.Say(chatID, "And now?")
 	whole := testkit.Ask[string](r.t, r.pool, "select string_agg(status, ' ' order by seq) from messages where chat_id = $1 and role = 'assistant'",
 		uuid.MustParse(chatID))
-	if want := c.statuses(); whole != want {
-		r.t.Errorf("the replies of the chat are %s, want %s", whole, want)
-	}
+	want := c.statuses()
+	assert.Equal(r.t, want, whole, "the replies of the chat")
 }
 
 // statuses returns the statuses of the chat's replies.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -97,9 +99,7 @@ func some[V any](of map[string]V) map[string]V {
 // checkHealthy checks that the server still answers and has logged no error.
 func (a *target) checkHealthy() {
 	a.t.Helper()
-	if said := a.Say("", "Still there?"); said.Text == "" {
-		a.t.Error("an empty reply")
-	}
+	assert.True(a.t, a.Say("", "Still there?").Text != "", "an empty reply")
 	for _, word := range []string{"handler panicked", `"level":"ERROR"`} {
 		if logs := a.logs.String(); strings.Contains(logs, word) {
 			at := strings.Index(logs, word)
@@ -140,22 +140,17 @@ func TestOddRequests(t *testing.T) {
 	for range requests {
 		to := i.route(a.routes)
 		text, status, answer, err := i.send(to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		unknownPath := status == http.StatusNotFound || status == http.StatusMethodNotAllowed
-		if status >= 500 || len(answer) > 1<<20 || !unknownPath && !slices.Contains(to.statuses, strconv.Itoa(status)) {
-			t.Errorf("%.500q: %d %.300s", text, status, answer)
-		}
+		assert.Truef(t, status < 500 && len(answer) <= 1<<20 && (unknownPath || slices.Contains(to.statuses, strconv.Itoa(status))),
+			"%.500q: %d %.300s", text, status, answer)
 		before := a.stored
 		if a.stored = a.rows(); status >= 400 && a.stored != before {
 			t.Errorf("%.500q: refused with %d, but %d rows more are stored", text, status, a.stored-before)
 		}
 	}
 	a.checkHealthy()
-	if said := a.Say(a.chatID, "Still there?"); said.Text == "" {
-		t.Error("the chat does not go on")
-	}
+	assert.True(t, a.Say(a.chatID, "Still there?").Text != "", "the chat does not go on")
 }
 
 // oddStored are JSON values that an app, or a person with psql, may have written into a row.
@@ -188,9 +183,8 @@ func (a *target) read(what string) {
 			}
 		}
 	}
-	if said := a.Say(a.chatID, "Go on."); said.Text == "" || said.End.Name != testkit.Completion {
-		a.t.Errorf("%s: %+v", what, said)
-	}
+	said := a.Say(a.chatID, "Go on.")
+	assert.Truef(a.t, said.Text != "" && said.End.Name == testkit.Completion, "%s: %+v", what, said)
 }
 
 // Whatever stands under our keys in a reply's metadata, in tool calls and in a chat's metadata: all of it can be read,

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -34,12 +36,9 @@ func TestReadyOnlyAfterMigrations(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.Status, got.Text)
 		}
 	}
-	if got := r.Call(http.MethodGet, "/healthz", nil); got.Status != http.StatusOK {
-		t.Errorf("/healthz: %d", got.Status)
-	}
-	if _, err := supabase.Migrate(t.Context(), r.db.DSN, discard); err != nil {
-		t.Fatal(err)
-	}
+	assert.Equal(t, http.StatusOK, r.Call(http.MethodGet, "/healthz", nil).Status, "/healthz")
+	_, err := supabase.Migrate(t.Context(), r.db.DSN, discard)
+	require.NoError(t, err)
 	testkit.Eventually(t, "ready", func() bool {
 		after := r.Call(http.MethodGet, "/readyz", nil)
 		return after.Status == http.StatusOK && after.JSON(t)["status"] == "ready"
@@ -54,13 +53,11 @@ func TestReadyOnlyWithWarmConnections(t *testing.T) {
 	r := newStoppedRig(t, db, nil, env{"DATABASE_URL": db.Direct(), "DATABASE_DIRECT_URL": db.Direct()})
 	r.newUser()
 	r.node = r.start(app.Role{API: true}, nil)
-	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusOK {
-		t.Fatalf("/readyz: %d %s", got.Status, got.Text)
-	}
+	got := r.Call(http.MethodGet, "/readyz", nil)
+	require.Truef(t, got.Status == http.StatusOK, "/readyz: %d %s", got.Status, got.Text)
 	const idle = "datname = current_database() and application_name = 'throughline' and state = 'idle'"
-	if open := r.count("select count(*) from pg_stat_activity where " + idle); open < 8 {
-		t.Errorf("%d of 8 connections are open", open)
-	}
+	open := r.count("select count(*) from pg_stat_activity where " + idle)
+	assert.Truef(t, open >= 8, "%d of 8 connections are open", open)
 }
 
 // A role that may connect and no more: /readyz and every answer name what it lacks.
@@ -72,20 +69,16 @@ func TestRoleThatWasNotGrantedIsNamed(t *testing.T) {
 	testkit.Exec(t, testkit.Connect(t, database.AdminDSN),
 		"create role "+login+" login; grant select on supabase_migrations.schema_migrations to "+login+"; grant usage on schema supabase_migrations to "+login)
 	dsn, err := url.Parse(database.Direct())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dsn.User = url.User(login)
 	r.token = testkit.Token(t, uuid.New())
 	r.node = r.start(app.Role{API: true}, env{"DATABASE_URL": dsn.String(), "DATABASE_DIRECT_URL": dsn.String()})
-	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusServiceUnavailable || got.Code() != "role_not_granted" ||
-		!strings.Contains(got.Text, "throughline_app") {
-		t.Errorf("/readyz: %d %s", got.Status, got.Text)
-	}
-	if got := r.Call(http.MethodGet, "/v1/chats", nil); got.Status != http.StatusServiceUnavailable || got.Code() != "not_ready" ||
-		!strings.Contains(got.Text, "not a member") {
-		t.Errorf("/v1/chats: %d %s", got.Status, got.Text)
-	}
+	got := r.Call(http.MethodGet, "/readyz", nil)
+	assert.Truef(t, got.Status == http.StatusServiceUnavailable && got.Code() == "role_not_granted" && strings.Contains(got.Text, "throughline_app"),
+		"/readyz: %d %s", got.Status, got.Text)
+	got = r.Call(http.MethodGet, "/v1/chats", nil)
+	assert.Truef(t, got.Status == http.StatusServiceUnavailable && got.Code() == "not_ready" && strings.Contains(got.Text, "not a member"),
+		"/v1/chats: %d %s", got.Status, got.Text)
 }
 
 // Without the migrations a process without an API fails; a supervisor starts it again.
@@ -93,9 +86,7 @@ func TestWorkersNeedMigrations(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
 	app, err := app.New(t.Context(), r.config(nil), app.Role{Workers: true}, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "start workers: migrations_pending") {
@@ -111,29 +102,22 @@ func TestWorkerServesMetrics(t *testing.T) {
 	testkit.Eventually(t, "it says where", func() bool { return strings.Contains(watched.logs.String(), watched.app.Addr()) })
 	for path, want := range map[string]string{"/metrics": "go_goroutines", "/healthz": ""} {
 		response, err := http.Get("http://" + watched.app.Addr() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, err := io.ReadAll(response.Body)
-		if response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) || err != nil {
-			t.Errorf("%s: %d, %v, %s", path, response.StatusCode, err, body)
-		}
+		assert.Truef(t, response.StatusCode == http.StatusOK && strings.Contains(string(body), want) && err == nil,
+			"%s: %d, %v, %s", path, response.StatusCode, err, body)
 		_ = response.Body.Close()
 	}
 	taken := r.config(env{"HTTP_ADDR": watched.app.Addr()})
-	if _, err := app.New(t.Context(), taken, app.Role{Workers: true}, discard); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") {
-		t.Errorf("at an address that is taken: %v", err)
-	}
-	if err := watched.stop(); err != nil {
-		t.Error(err)
-	}
+	_, err := app.New(t.Context(), taken, app.Role{Workers: true}, discard)
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "HTTP_ADDR"), "at an address that is taken: %v", err)
+	assert.NoError(t, watched.stop())
 	if response, err := http.Get("http://" + watched.app.Addr() + "/healthz"); err == nil {
 		_ = response.Body.Close()
 		t.Error("it still answers after its end")
 	}
-	if quiet := r.start(app.Role{Workers: true}, env{"HTTP_ADDR": ""}); quiet.app.Addr() != "" {
-		t.Errorf("without the variable it listens at %s", quiet.app.Addr())
-	}
+	quiet := r.start(app.Role{Workers: true}, env{"HTTP_ADDR": ""})
+	assert.Equal(t, "", quiet.app.Addr(), "without the variable it listens at")
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -143,9 +127,7 @@ var riverUI = env{"RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD
 func (n *node) riverUI(password, method, path, body string, headers ...string) testkit.Answer {
 	n.T.Helper()
 	request, err := http.NewRequestWithContext(n.T.Context(), method, n.Base+path, strings.NewReader(body))
-	if err != nil {
-		n.T.Fatal(err)
-	}
+	require.NoError(n.T, err)
 	request.SetBasicAuth("ops", password)
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
@@ -166,26 +148,21 @@ func TestRiverUI(t *testing.T) {
 	} {
 		for password, status := range map[string]int{"": 401, "wrong": 401, " password": 401, "a password": 200} {
 			got := r.riverUI(password, http.MethodGet, path, "")
-			if got.Status != status || (got.Header.Get("WWW-Authenticate") != "") != (status == 401) {
-				t.Errorf("%s with %q: %d %v", path, password, got.Status, got.Header)
-			}
-			if status == 200 && !strings.Contains(strings.ToLower(got.Text), holds) {
-				t.Errorf("%s: %.200s", path, got.Text)
-			}
+			assert.Truef(t, got.Status == status && (got.Header.Get("WWW-Authenticate") != "") == (status == 401),
+				"%s with %q: %d %v", path, password, got.Status, got.Header)
+			assert.Truef(t, status != 200 || strings.Contains(strings.ToLower(got.Text), holds),
+				"%s: %.200s", path, got.Text)
 		}
 	}
 	without := r.start(app.Role{API: true}, env{"RIVER_UI": "false", "RIVER_UI_USER": "", "RIVER_UI_PASSWORD": ""})
-	if got := without.Call(http.MethodGet, "/river/", nil); got.Status != http.StatusNotFound {
-		t.Errorf("without River UI: %d", got.Status)
-	}
+	assert.Equal(t, http.StatusNotFound, without.Call(http.MethodGet, "/river/", nil).Status, "without River UI")
 	cfg := r.config(nil)
 	cfg.RiverUIUser, cfg.RiverUIPassword = "", "" // as in dev: a page whose name was made to point to this machine reads no jobs
 	open := r.startWith(cfg, app.Role{API: true})
 	for host, want := range map[string]int{"": 200, "localhost:8080": 200, "192.168.1.5:8080": 200, "[::1]:8080": 200, "evil.example:8080": 403,
 		"localhost.evil.example": 403} {
-		if got := open.riverUI("", http.MethodGet, "/river/api/states", "", "Host", host); got.Status != want {
-			t.Errorf("as %q: %d %s", host, got.Status, got.Text)
-		}
+		got := open.riverUI("", http.MethodGet, "/river/api/states", "", "Host", host)
+		assert.Truef(t, got.Status == want, "as %q: %d %s", host, got.Status, got.Text)
 	}
 }
 
@@ -198,27 +175,22 @@ func TestOtherSitesChangeNoJobs(t *testing.T) {
 		values ('nothing', '{}', 1, 'scheduled', now() + interval '1 day', 'nobody') returning id`)
 	wants := func(state string) {
 		t.Helper()
-		if n := r.count("select count(*) from river.river_job where id = $1 and state::text = $2", job, state); n != 1 {
-			t.Errorf("the job is not %s", state)
-		}
+		assert.Equalf(t, 1, r.count("select count(*) from river.river_job where id = $1 and state::text = $2", job, state),
+			"the job is not %s", state)
 	}
 	form := fmt.Sprintf(`{"ids":["%d"]}`, job)
 	for _, path := range []string{"/river/api/jobs/cancel", "/river/api/jobs/delete", "/river/api/jobs/retry"} {
 		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, {"Origin", "http://evil.example"},
 			{"Origin", "null"}} {
 			got := r.riverUI("a password", http.MethodPost, path, form, append(headers, "Content-Type", "text/plain")...)
-			if got.Status != http.StatusForbidden {
-				t.Errorf("%s, %v: %d %s", path, headers, got.Status, got.Text)
-			}
+			assert.Truef(t, got.Status == http.StatusForbidden, "%s, %v: %d %s", path, headers, got.Status, got.Text)
 		}
 	}
 	wants("scheduled")
 	page := r.riverUI("a password", http.MethodGet, "/river/", "").Header
-	if page.Get("Content-Security-Policy") != "frame-ancestors 'none'" || page.Get("X-Frame-Options") != "DENY" {
-		t.Errorf("the page: %v", page)
-	}
-	if own := r.riverUI("a password", http.MethodPost, "/river/api/jobs/cancel", form, "Origin", r.Base); own.Status != http.StatusOK {
-		t.Errorf("its own page: %d %s", own.Status, own.Text)
-	}
+	assert.Truef(t, page.Get("Content-Security-Policy") == "frame-ancestors 'none'" && page.Get("X-Frame-Options") == "DENY",
+		"the page: %v", page)
+	own := r.riverUI("a password", http.MethodPost, "/river/api/jobs/cancel", form, "Origin", r.Base)
+	assert.Truef(t, own.Status == http.StatusOK, "its own page: %d %s", own.Status, own.Text)
 	wants("cancelled")
 }

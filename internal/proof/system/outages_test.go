@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -95,12 +96,10 @@ const soon = testkit.Patience / 2
 // checkNotReady checks for a typed refusal with Retry-After.
 func checkNotReady(t *testing.T, got testkit.Answer, code string, began time.Time) {
 	t.Helper()
-	if got.Status != http.StatusServiceUnavailable || got.Code() != code || got.Header.Get("Retry-After") == "" {
-		t.Errorf("%d %s", got.Status, got.Text)
-	}
-	if took := time.Since(began); took > soon {
-		t.Errorf("the answer took %s", took)
-	}
+	assert.Truef(t, got.Status == http.StatusServiceUnavailable && got.Code() == code && got.Header.Get("Retry-After") != "",
+		"%d %s", got.Status, got.Text)
+	took := time.Since(began)
+	assert.Truef(t, took <= soon, "the answer took %s", took)
 }
 
 // During an outage every request gets a typed answer soon. A refused message is not stored, and sending it again
@@ -135,13 +134,11 @@ func TestRequestsInAnOutage(t *testing.T) {
 		}
 		o.end(r.network)
 		testkit.Eventually(t, "the server is ready again", func() bool { return r.Call(http.MethodGet, "/readyz", nil).Status == http.StatusOK })
-		if got := r.Send(chatID, message).Rest(); got.End.Name != testkit.Completion || !strings.Contains(got.Text, "Ilse") {
-			t.Errorf("again: %+v", got)
-		}
-		if n := testkit.Ask[string](t, r.pool,
-			"select string_agg(role || ' ' || status, ', ' order by seq) from messages"); n != "user complete, assistant complete, user complete, assistant complete" {
-			t.Errorf("stored are %s", n)
-		}
+		got := r.Send(chatID, message).Rest()
+		assert.Truef(t, got.End.Name == testkit.Completion && strings.Contains(got.Text, "Ilse"), "again: %+v", got)
+		assert.Equal(t, "user complete, assistant complete, user complete, assistant complete", testkit.Ask[string](t, r.pool,
+			"select string_agg(role || ' ' || status, ', ' order by seq) from messages"),
+			"stored")
 		r.checkNothingRuns()
 	})
 }
@@ -168,9 +165,8 @@ func TestOutageDuringAReply(t *testing.T) {
 				}
 				o.end(r.network)
 				for n, got := range restOfAll(t, []*testkit.Stream{asked, follower}) {
-					if got.Text != unicodeReply || got.End.Name != testkit.Completion {
-						t.Errorf("reader %d has %q, %s %v", n, got.Text, got.End.Name, got.End.Data)
-					}
+					assert.Truef(t, got.Text == unicodeReply && got.End.Name == testkit.Completion,
+						"reader %d has %q, %s %v", n, got.Text, got.End.Name, got.End.Data)
 				}
 				r.checkStored(asked.MessageID(), unicodeReply)
 				r.checkNothingRuns()
@@ -206,11 +202,10 @@ func TestOutageDuringAFold(t *testing.T) {
 		o.end(r.network)
 		r.awaitFirstFold()
 		r.awaitFolds()
-		if got := testkit.Ask[string](t, r.pool,
+		assert.Equal(t, "1 1 1-2 true", testkit.Ask[string](t, r.pool,
 			`select b.version || ' ' || count(*) || ' ' || min(r.seq_from) || '-' || max(r.seq_to) || ' ' || (select count(*) = 0 from throughline.work)
-			from conversation_briefs b join conversation_brief_revisions r using (chat_id) group by b.chat_id`); got != "1 1 1-2 true" {
-			t.Errorf("version, revisions, range and lease are %s", got)
-		}
+			from conversation_briefs b join conversation_brief_revisions r using (chat_id) group by b.chat_id`),
+			"version, revisions, range and lease")
 		r.checkCounters()
 	})
 }
@@ -239,26 +234,21 @@ func TestPostgresStaysAway(t *testing.T) {
 	server.Crash()
 	close(gate)
 	got := asked.Rest()
-	if got.Text != unicodeReply || got.End.Name != testkit.Failed || got.End.Code() != "not_ready" || got.End.Data["retryable"] != true {
-		t.Errorf("the reader has %q, %s %v", got.Text, got.End.Name, got.End.Data)
-	}
-	if length := got.End.Data["content_length"]; length != 0.0 {
-		t.Errorf("%v characters are said to be stored", length)
-	}
-	if _, err := follower.TryRest(); err == nil {
-		t.Error("the follower was told of an end that nobody knows")
-	}
+	assert.Truef(t, got.Text == unicodeReply && got.End.Name == testkit.Failed && got.End.Code() == "not_ready" && got.End.Data["retryable"] == true,
+		"the reader has %q, %s %v", got.Text, got.End.Name, got.End.Data)
+	length := got.End.Data["content_length"]
+	assert.Truef(t, length == 0.0, "%v characters are said to be stored", length)
+	_, err := follower.TryRest()
+	assert.Error(t, err, "the follower was told of an end that nobody knows")
 
 	server.Start()
 	row := r.awaitEnded(got.MessageID) // its server could still record what it said, or some of that
-	if row.status != "interrupted" || !strings.HasPrefix(row.content, firstWords(unicodeReply, 4)) || !strings.HasPrefix(unicodeReply, row.content) {
-		t.Errorf("stored %+v", row)
-	}
+	assert.Truef(t, row.status == "interrupted" && strings.HasPrefix(row.content, firstWords(unicodeReply, 4)) && strings.HasPrefix(unicodeReply, row.content),
+		"stored %+v", row)
 	r.awaitNoDeltas()
 	again := other.Send("", message).Rest()
-	if again.End.Name != testkit.Completion || again.Text != unicodeReply || again.UserMessageID != got.UserMessageID {
-		t.Errorf("again: %+v", again)
-	}
+	assert.Truef(t, again.End.Name == testkit.Completion && again.Text == unicodeReply && again.UserMessageID == got.UserMessageID,
+		"again: %+v", again)
 	got.Text = row.content
 	r.checkSuperseded(got, again)
 }
@@ -277,13 +267,10 @@ func TestStopWhilePostgresIsAway(t *testing.T) {
 	began := time.Now()
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stop() }()
-	if got := asked.Rest(); got.End.Name != testkit.Failed || got.End.Data["retryable"] != true {
-		t.Errorf("ended with %s %v", got.End.Name, got.End.Data)
-	}
-	if err := testkit.Receive(t, "the server has ended", stopped); err != nil {
-		t.Errorf("run: %v", err)
-	}
-	if took := time.Since(began); took > testkit.Patience/2 {
-		t.Errorf("the stop took %s", took)
-	}
+	got := asked.Rest()
+	assert.Truef(t, got.End.Name == testkit.Failed && got.End.Data["retryable"] == true,
+		"ended with %s %v", got.End.Name, got.End.Data)
+	assert.NoError(t, testkit.Receive(t, "the server has ended", stopped), "run")
+	took := time.Since(began)
+	assert.Truef(t, took <= testkit.Patience/2, "the stop took %s", took)
 }

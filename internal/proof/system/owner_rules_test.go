@@ -10,6 +10,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -21,9 +23,7 @@ func (r *rig) signed(user uuid.UUID, claims jwt.MapClaims) testkit.Client {
 	body := jwt.MapClaims{"sub": user.String(), "aud": "authenticated", "role": "authenticated", "exp": time.Now().Add(time.Hour).Unix()}
 	maps.Copy(body, claims)
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, body).SignedString([]byte(testkit.JWTSecret))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	client := r.Client
 	client.Token = token
 	return client
@@ -86,15 +86,13 @@ func TestOwnersRulesBindTheServerAndNoJob(t *testing.T) {
 		pro.Say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for an hour.", n, 100+n))
 	}
 	r.awaitFolds()
-	if folds := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs"); folds == 0 {
-		t.Error("the brief was not written")
-	}
-	if seen := stranger.Call(http.MethodGet, "/v1/chats", nil); seen.Status != http.StatusOK || strings.Contains(seen.Text, chatID) {
-		t.Errorf("a permissive policy shows another user's chat: %d %s", seen.Status, seen.Text)
-	}
-	if seen := free.Call(http.MethodGet, "/v1/chats", nil); !strings.Contains(seen.Text, chatID) {
-		t.Errorf("reading needs no plan: %d %s", seen.Status, seen.Text)
-	}
+	assert.True(t, testkit.Ask[int64](t, r.pool, "select version from conversation_briefs") != 0,
+		"the brief was not written")
+	seen := stranger.Call(http.MethodGet, "/v1/chats", nil)
+	assert.Truef(t, seen.Status == http.StatusOK && !strings.Contains(seen.Text, chatID),
+		"a permissive policy shows another user's chat: %d %s", seen.Status, seen.Text)
+	seen = free.Call(http.MethodGet, "/v1/chats", nil)
+	assert.Containsf(t, seen.Text, chatID, "reading needs no plan: %d %s", seen.Status, seen.Text)
 	before := testkit.Ask[int](t, r.pool, "select count(*) from messages")
 	for name, refused := range map[string]testkit.Answer{
 		"a message without the plan": free.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello."}),
@@ -105,9 +103,8 @@ func TestOwnersRulesBindTheServerAndNoJob(t *testing.T) {
 		"a value that a constraint excludes": pro.Call(http.MethodPatch, "/v1/chats/"+chatID, testkit.Body{"title": "LOUD"}),
 		"a message that a trigger refuses":   pro.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "The canary-word."}),
 	} {
-		if refused.Status != http.StatusForbidden || refused.Code() != "forbidden_by_policy" {
-			t.Errorf("%s: %d %s", name, refused.Status, refused.Text)
-		}
+		assert.Truef(t, refused.Status == http.StatusForbidden && refused.Code() == "forbidden_by_policy",
+			"%s: %d %s", name, refused.Status, refused.Text)
 	}
 	if answer := importFile(free, twoLines, "application/json"); answer.Status != http.StatusForbidden || answer.Code() != "forbidden_by_policy" {
 		t.Errorf("import: %d %s", answer.Status, answer.Text)
@@ -118,18 +115,14 @@ func TestOwnersRulesBindTheServerAndNoJob(t *testing.T) {
 	if answer := askTool(free); !strings.Contains(answer.Text, "forbidden_by_policy: ") {
 		t.Errorf("a tool: %d %s", answer.Status, answer.Text)
 	}
-	if after := testkit.Ask[int](t, r.pool, "select count(*) from messages"); after != before {
-		t.Errorf("%d messages were stored", after-before)
-	}
+	after := testkit.Ask[int](t, r.pool, "select count(*) from messages")
+	assert.Equalf(t, before, after, "%d messages were stored", after-before)
 	for _, line := range []string{"request failed", "tool called"} {
-		if causes := r.logs.Lines(t, line); len(causes) == 0 || !strings.Contains(fmt.Sprint(causes), `policy \"paid\"`) &&
-			!strings.Contains(fmt.Sprint(causes), `policy "paid"`) {
-			t.Errorf("the log does not name the rule: %v", causes)
-		}
+		causes := r.logs.Lines(t, line)
+		assert.Truef(t, len(causes) != 0 && (strings.Contains(fmt.Sprint(causes), `policy \"paid\"`) || strings.Contains(fmt.Sprint(causes), `policy "paid"`)),
+			"the log does not name the rule: %v", causes)
 	}
-	if strings.Contains(r.logs.String(), "canary") {
-		t.Error("claims or content are in the log")
-	}
+	assert.NotContains(t, r.logs.String(), "canary", "claims or content are in the log")
 }
 
 // The tables let a chat be read but not changed: that is said, and not that there is none.
@@ -153,14 +146,12 @@ func TestChangesThatAPolicyHidesAreForbidden(t *testing.T) {
 		"one deletion":      r.Call(http.MethodDelete, "/v1/messages/"+said.MessageID, nil),
 		"a message's place": r.Call(http.MethodPatch, "/v1/messages/"+said.MessageID, testkit.Body{"pinned": true}),
 	} {
-		if refused.Status != http.StatusForbidden || refused.Code() != "forbidden_by_policy" {
-			t.Errorf("%s: %d %s", name, refused.Status, refused.Text)
-		}
+		assert.Truef(t, refused.Status == http.StatusForbidden && refused.Code() == "forbidden_by_policy",
+			"%s: %d %s", name, refused.Status, refused.Text)
 	}
-	if after := testkit.Ask[string](t, r.pool,
-		"select concat_ws(' ', version, cleared_seq, (select count(*) from messages)) from conversation_briefs"); after != before {
-		t.Errorf("what was refused changed %s to %s", before, after)
-	}
+	assert.Equalf(t, before, testkit.Ask[string](t, r.pool,
+		"select concat_ws(' ', version, cleared_seq, (select count(*) from messages)) from conversation_briefs"),
+		"what was refused changed %s to", before)
 }
 
 // A reply that the app's rules do not let be stored fails at once, and is not tried for minutes.
@@ -168,10 +159,9 @@ func TestReplyThatMayNotBeStoredFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testkit.InOrder(offline.Answer{Text: "A rude word."}), nil)
 	testkit.Exec(t, r.pool, `alter table messages add constraint polite check (content !~ 'rude')`)
-	if last := r.Send("", testkit.Body{"content": "Hello."}).Rest().End; last.Name != testkit.Failed || last.Code() != "forbidden_by_policy" ||
-		last.Data["retryable"] != false {
-		t.Errorf("ends with %+v", last)
-	}
+	last := r.Send("", testkit.Body{"content": "Hello."}).Rest().End
+	assert.Truef(t, last.Name == testkit.Failed && last.Code() == "forbidden_by_policy" && last.Data["retryable"] == false,
+		"ends with %+v", last)
 }
 
 // A token may outlive its account, and may name a user who never was one.
@@ -192,9 +182,8 @@ func TestTokenWithoutAnAccount(t *testing.T) {
 			"a chat":    client.Call(http.MethodPost, "/v1/chats", testkit.Body{"title": "Mine"}),
 			"an import": importFile(client, twoLines, "application/json"),
 		} {
-			if answer.Status != http.StatusUnauthorized || answer.Code() != "user_not_found" || answer.Header.Get("Www-Authenticate") == "" {
-				t.Errorf("%s, %s: %d %s", who, name, answer.Status, answer.Text)
-			}
+			assert.Truef(t, answer.Status == http.StatusUnauthorized && answer.Code() == "user_not_found" && answer.Header.Get("Www-Authenticate") != "",
+				"%s, %s: %d %s", who, name, answer.Status, answer.Text)
 		}
 		if answer := importFile(client, twoLines, "text/event-stream"); !strings.Contains(answer.Text, `"code":"user_not_found"`) {
 			t.Errorf("%s, an import with events: %s", who, answer.Text)
@@ -203,10 +192,8 @@ func TestTokenWithoutAnAccount(t *testing.T) {
 			t.Errorf("%s, a tool: %s", who, answer.Text)
 		}
 	}
-	if chats := testkit.Ask[int](t, r.pool, "select count(*) from chats"); chats != 0 {
-		t.Errorf("%d chats are left", chats)
-	}
-	if failures := r.logs.Lines(t, "request failed"); len(failures) > 0 {
-		t.Errorf("logged as our failure: %v", failures)
-	}
+	chats := testkit.Ask[int](t, r.pool, "select count(*) from chats")
+	assert.Truef(t, chats == 0, "%d chats are left", chats)
+	failures := r.logs.Lines(t, "request failed")
+	assert.Truef(t, len(failures) <= 0, "logged as our failure: %v", failures)
 }

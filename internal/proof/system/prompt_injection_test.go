@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -19,9 +21,7 @@ func (r *rig) lastReplyRequest() (input string, rest map[string]any) {
 	r.t.Helper()
 	asked := r.model.Asked(offline.KindReply)
 	last := asked[len(asked)-1]
-	if err := json.Unmarshal(last.Body, &rest); err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, json.Unmarshal(last.Body, &rest))
 	var roles []string
 	items, _ := rest["input"].([]any)
 	for _, item := range items {
@@ -87,12 +87,9 @@ func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 		said <- p.Text
 		inputs, rests := r.sendEverywhere(p.Text, path)
 		for i, frame := range frames {
-			if diff := cmp.Diff(fill(frame, p, path), inputs[i]); diff != "" {
-				t.Errorf("%s, prompt %d: (-want +got)\n%s", p.Name, i+1, diff)
-			}
-			if diff := cmp.Diff(wantRests[i], rests[i]); diff != "" {
-				t.Errorf("%s, prompt %d: what is beside the input (-want +got)\n%s", p.Name, i+1, diff)
-			}
+			assert.Equalf(t, "", cmp.Diff(fill(frame, p, path), inputs[i]), "%s, prompt %d: (-want +got)\n", p.Name, i+1)
+			assert.Equalf(t, "", cmp.Diff(wantRests[i], rests[i]),
+				"%s, prompt %d: what is beside the input (-want +got)\n", p.Name, i+1)
 		}
 	}
 	if refused := r.model.Refused(); len(refused) > 0 {

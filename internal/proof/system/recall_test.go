@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -31,9 +34,8 @@ func (r *rig) tellAndForget(fact string) (chatID string) {
 	chatID = r.Say("", fact).ChatID
 	r.practise(chatID, 14)
 	r.awaitFolds()
-	if covered := testkit.Ask[int64](r.t, r.pool, "select covered_seq from conversation_briefs where chat_id = $1", chatID); covered < 2 {
-		r.t.Fatalf("the brief covers messages up to %d", covered)
-	}
+	covered := testkit.Ask[int64](r.t, r.pool, "select covered_seq from conversation_briefs where chat_id = $1", chatID)
+	require.Truef(r.t, covered >= 2, "the brief covers messages up to %d", covered)
 	return chatID
 }
 
@@ -51,50 +53,37 @@ func TestFactThatLeftThePromptComesBack(t *testing.T) {
 	chatID := r.tellAndForget(oldFact)
 
 	preview := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID+"/memory?content="+url.QueryEscape(oldQuestion), nil)
-	if got := marshal(preview); !strings.Contains(got, "Okonkwo") || !strings.Contains(got, `"recall":"words"`) ||
-		!strings.Contains(got, "quoted for the question") {
-		t.Errorf("the preview is %s", got)
-	}
-	if got := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID+"/memory", nil)); strings.Contains(got, `"recall"`) {
-		t.Errorf("the preview without a message is %s", got)
-	}
+	got := marshal(preview)
+	assert.Truef(t, strings.Contains(got, "Okonkwo") && strings.Contains(got, `"recall":"words"`) && strings.Contains(got, "quoted for the question"),
+		"the preview is %s", got)
+	got = marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID+"/memory", nil))
+	assert.NotContainsf(t, got, `"recall"`, "the preview without a message is %s", got)
 
 	said := r.Say(chatID, oldQuestion)
 	if got := recalledIn(r.lastPrompt()); !strings.Contains(got, "] User: "+oldFact) || strings.Contains(got, oldQuestion) {
 		t.Errorf("recalled %q in\n%s", got, r.lastPrompt())
 	}
-	if !strings.Contains(said.Text, "Okonkwo") {
-		t.Errorf("the reply is %q", said.Text)
-	}
+	assert.Containsf(t, said.Text, "Okonkwo", "the reply is %q", said.Text)
 	stored := testkit.Ask[string](t, r.pool, "select (metadata -> 'memory')::text from messages where id = $1", said.MessageID)
-	if !strings.Contains(stored, `"recalled": [1`) || !strings.Contains(stored, `"recall": "words"`) || strings.Contains(stored, "Okonkwo") {
-		t.Errorf("the receipt is %s", stored)
-	}
+	assert.Truef(t, strings.Contains(stored, `"recalled": [1`) && strings.Contains(stored, `"recall": "words"`) && !strings.Contains(stored, "Okonkwo"),
+		"the receipt is %s", stored)
 	why := marshal(r.wanted(http.StatusOK, http.MethodGet, "/v1/messages/"+said.MessageID+"/why", nil))
-	if !strings.Contains(why, "Okonkwo") || !strings.Contains(why, `"kind":"fold"`) {
-		t.Errorf("why: %s", why)
-	}
+	assert.Truef(t, strings.Contains(why, "Okonkwo") && strings.Contains(why, `"kind":"fold"`), "why: %s", why)
 	for _, path := range []string{"/v1/recall?q=" + url.QueryEscape(oldQuestion), "/v1/recall?limit=1&chat_id=" + chatID + "&q=molar"} {
 		found := r.wanted(http.StatusOK, http.MethodGet, path, nil)["results"].([]any)
-		if len(found) == 0 || !strings.Contains(marshal(found), "Okonkwo") {
-			t.Errorf("%s: %v", path, found)
-		}
+		assert.Truef(t, len(found) != 0 && strings.Contains(marshal(found), "Okonkwo"), "%s: %v", path, found)
 	}
 
 	r.Say(chatID, "ok, thanks")
-	if got := recalledIn(r.lastPrompt()); got != "" {
-		t.Errorf("small talk recalls %q", got)
-	}
-	if other := r.stranger().Call(http.MethodGet, "/v1/recall?q=molar+dentist", nil); other.Status != http.StatusOK || strings.Contains(other.Text, "seq") {
-		t.Errorf("another user finds %s", other.Text)
-	}
+	assert.Equal(t, "", recalledIn(r.lastPrompt()), "small talk recalls")
+	other := r.stranger().Call(http.MethodGet, "/v1/recall?q=molar+dentist", nil)
+	assert.Truef(t, other.Status == http.StatusOK && !strings.Contains(other.Text, "seq"),
+		"another user finds %s", other.Text)
 
 	r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+chatID+"/clear", nil) // nothing comes back after that
 	r.Say(chatID, "On another day I went to the sea.")
 	r.Say(chatID, oldQuestion)
-	if got := recalledIn(r.lastPrompt()); got != "" {
-		t.Errorf("recalled what was cleared: %q", got)
-	}
+	assert.Equal(t, "", recalledIn(r.lastPrompt()), "recalled what was cleared")
 }
 
 const (
@@ -124,12 +113,8 @@ func TestTurnsOfOtherChatsAreOnlyQuotedWhereTheyMay(t *testing.T) {
 	}
 	for settings, want := range map[string]bool{"": true, `"recall": "all"`: true, `"recall": "chat"`: false, `"remember": false`: false} {
 		var body testkit.Body
-		if err := json.Unmarshal([]byte("{"+settings+"}"), &body); err != nil {
-			t.Fatal(err)
-		}
-		if got := found(body); got != want {
-			t.Errorf("a chat with %q: %v", settings, got)
-		}
+		require.NoError(t, json.Unmarshal([]byte("{"+settings+"}"), &body))
+		assert.Equalf(t, want, found(body), "a chat with %q", settings)
 	}
 	for _, c := range []struct{ name, change, back string }{
 		{"a temporary chat", "update chats set remember = false where id = $1", "update chats set remember = true where id = $1"},
@@ -143,13 +128,9 @@ func TestTurnsOfOtherChatsAreOnlyQuotedWhereTheyMay(t *testing.T) {
 			"update memory_users set enabled = true where user_id = (select user_id from chats where id = $1)"},
 	} {
 		testkit.Exec(t, r.pool, c.change, chatID)
-		if found(nil) {
-			t.Errorf("%s is quoted", c.name)
-		}
+		assert.Falsef(t, found(nil), "%s is quoted", c.name)
 		testkit.Exec(t, r.pool, c.back, chatID)
-		if !found(nil) {
-			t.Errorf("%s: not found afterwards", c.name)
-		}
+		assert.Truef(t, found(nil), "%s: not found afterwards", c.name)
 	}
 }
 
@@ -176,19 +157,19 @@ func TestLookupsWithoutTheEmbedder(t *testing.T) {
 		t.Errorf("without an embedder: no topic in\n%s", r.lastPrompt())
 	}
 	said := r.Say(chatID, "Which physician mended something for me, back then?")
-	if receipt := r.receiptOf(said.MessageID); receipt.Topic != "" || receipt.Recall != "failed" && receipt.Recall != "late" || topicIn(r.lastPrompt()) != "" {
-		t.Errorf("what words do not find: %+v", receipt)
-	}
+	receipt := r.receiptOf(said.MessageID)
+	assert.Truef(t, receipt.Topic == "" && (receipt.Recall == "failed" || receipt.Recall == "late") && topicIn(r.lastPrompt()) == "",
+		"what words do not find: %+v", receipt)
 	if failure, shown := r.howRemembered(r.Say("", keptQuestion).MessageID); failure != "" || shown != 2 { // one is durable
 		t.Errorf("memories by words: %q, %d shown", failure, shown)
 	}
-	if failure, shown := r.howRemembered(r.Say("", "Which string instrument do I practise?").MessageID); failure != "late" && failure != "failed" || shown != 1 {
-		t.Errorf("memories by meaning: %q, %d shown", failure, shown)
-	}
+	failure, shown := r.howRemembered(r.Say("", "Which string instrument do I practise?").MessageID)
+	assert.Truef(t, (failure == "late" || failure == "failed") && shown == 1,
+		"memories by meaning: %q, %d shown", failure, shown)
 	for path, want := range map[string]string{"/v1/recall?q=molar": "Okonkwo", "/v1/memories?q=violoncello": keptFact} {
-		if found := r.Call(http.MethodGet, path, nil); found.Status != http.StatusOK || !strings.Contains(found.Text, want) {
-			t.Errorf("%s: %d %s", path, found.Status, found.Text)
-		}
+		found := r.Call(http.MethodGet, path, nil)
+		assert.Truef(t, found.Status == http.StatusOK && strings.Contains(found.Text, want),
+			"%s: %d %s", path, found.Status, found.Text)
 	}
 }
 
@@ -221,9 +202,8 @@ func TestDeletionRacesTheLookup(t *testing.T) {
 			if n%2 == 0 {
 				time.Sleep(time.Duration(n%10) * time.Millisecond) // sometimes after the lookup
 			}
-			if got := r.Call(http.MethodDelete, "/v1/messages/"+id, nil); got.Status != http.StatusNoContent {
-				t.Errorf("%d %s", got.Status, got.Text)
-			}
+			got := r.Call(http.MethodDelete, "/v1/messages/"+id, nil)
+			assert.Truef(t, got.Status == http.StatusNoContent, "%d %s", got.Status, got.Text)
 		})
 		both.Go(func() { r.Say(chatID, question) })
 		both.Wait()
@@ -237,9 +217,8 @@ func TestDeletionRacesTheLookup(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d prompts were built before the deletion", recalled, races)
-	if n := r.count("select count(*) from turn_index where tsv::text like '%wombat%'"); n != 0 {
-		t.Errorf("%d turns of the index hold deleted words", n)
-	}
+	n := r.count("select count(*) from turn_index where tsv::text like '%wombat%'")
+	assert.Truef(t, n == 0, "%d turns of the index hold deleted words", n)
 }
 
 // With RECALL=off turns are indexed for search alone: nothing is looked up, and the embedder is never asked.
@@ -257,12 +236,9 @@ func TestRecallThatIsOffDoesNothing(t *testing.T) {
 	if strings.Contains(r.lastPrompt(), recallHeading) {
 		t.Errorf("recalled:\n%s", r.lastPrompt())
 	}
-	if got := r.Call(http.MethodGet, "/v1/recall?q=molar", nil); got.Status != http.StatusConflict || got.Code() != "recall_off" {
-		t.Errorf("%d %s", got.Status, got.Text)
-	}
-	if n := r.count("select count(*) from turn_index"); n == 0 {
-		t.Error("no turn is indexed for search")
-	}
+	got := r.Call(http.MethodGet, "/v1/recall?q=molar", nil)
+	assert.Truef(t, got.Status == http.StatusConflict && got.Code() == "recall_off", "%d %s", got.Status, got.Text)
+	assert.True(t, r.count("select count(*) from turn_index") != 0, "no turn is indexed for search")
 	if n := r.count("select count(*) from river.river_job where kind = 'embed_turns'"); n != 0 || asked.Load() != 0 {
 		t.Errorf("%d jobs for vectors, the embedder was asked %d times", n, asked.Load())
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -36,9 +38,7 @@ func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 	}()
 	testkit.Eventually(t, "all of them read", func() bool { return r.openStreams()+other.openStreams() == 101 })
 	close(gate)
-	if err := testkit.Receive(t, "all have the reply", done); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, testkit.Receive(t, "all have the reply", done))
 	r.stopNow()
 	other.stopNow()
 	r.node = r.replica()
@@ -123,14 +123,12 @@ func TestRetriedReplyLeavesMemory(t *testing.T) {
 	r.practise(again.ChatID, 14)
 	r.awaitFirstFold()
 	r.awaitFolds()
-	if got := r.Say(again.ChatID, "What is my cello teacher called?"); !strings.Contains(got.Text, "Ilse") {
-		t.Errorf("forgotten: %q", got.Text)
-	}
+	got := r.Say(again.ChatID, "What is my cello teacher called?")
+	assert.Containsf(t, got.Text, "Ilse", "forgotten: %q", got.Text)
 	r.awaitFolds()
 	for _, request := range r.model.Requests() {
-		if strings.Contains(request.Text, failedWord) {
-			t.Errorf("the model read the failed reply, in a request for a %s", request.Kind)
-		}
+		assert.NotContainsf(t, request.Text, failedWord,
+			"the model read the failed reply, in a request for a %s", request.Kind)
 	}
 	r.checkSuperseded(failed, again)
 }
@@ -162,18 +160,16 @@ func TestStaleLease(t *testing.T) {
 	if told.End.Code() != "interrupted" || told.End.Data["retryable"] != true || told.End.Data["content_length"] != float64(len([]rune(received))) {
 		t.Errorf("the follower's end is %s %v", told.End.Name, told.End.Data)
 	}
-	if row := r.stored(asked.MessageID()); row.content != received {
-		t.Errorf("stored %+v", row)
-	}
+	row := r.stored(asked.MessageID())
+	assert.Equalf(t, received, row.content, "stored %+v", row)
 	close(gate)
-	if got := asked.Rest(); got.Text != unicodeReply || got.End.Name != testkit.Completion {
-		t.Errorf("the reader has %q, %s %v", got.Text, got.End.Name, got.End.Data)
-	}
+	got := asked.Rest()
+	assert.Truef(t, got.Text == unicodeReply && got.End.Name == testkit.Completion,
+		"the reader has %q, %s %v", got.Text, got.End.Name, got.End.Data)
 	r.checkStored(asked.MessageID(), unicodeReply)
 	rest := other.Resume(asked.ChatID(), "", "Last-Event-ID", follower.Events[len(follower.Events)-2].ID).Rest()
-	if received+rest.Text != unicodeReply || rest.End.Name != testkit.Completion {
-		t.Errorf("the rest is %q, %s", rest.Text, rest.End.Name)
-	}
+	assert.Truef(t, received+rest.Text == unicodeReply && rest.End.Name == testkit.Completion,
+		"the rest is %q, %s", rest.Text, rest.End.Name)
 	r.awaitNoDeltas()
 	r.checkCounters()
 }

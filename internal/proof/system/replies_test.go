@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -36,13 +39,11 @@ func TestCancel(t *testing.T) {
 				where = other
 			}
 			got := where.Cancel(chatID)
-			if got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" || got.JSON(t)["message_id"] != asked.MessageID() {
-				t.Errorf("%d %s", got.Status, got.Text)
-			}
+			assert.Truef(t, got.Status == http.StatusOK && got.JSON(t)["status"] == "cancelled" && got.JSON(t)["message_id"] == asked.MessageID(),
+				"%d %s", got.Status, got.Text)
 			for i, end := range restOfAll(t, streams) {
-				if whole := string([]rune(received)[:2]) + end.Text; end.End.Name != testkit.Cancelled || end.Text != received && whole != received {
-					t.Errorf("reader %d has %q, %s", i, end.Text, end.End.Name)
-				}
+				assert.Truef(t, end.End.Name == testkit.Cancelled && (end.Text == received || (string([]rune(received)[:2])+end.Text) == received),
+					"reader %d has %q, %s", i, end.Text, end.End.Name)
 			}
 			r.checkCancelled(asked.MessageID(), received)
 			for _, n := range []*node{r.node, other} { // and once more, when it is over
@@ -57,15 +58,13 @@ func TestCancel(t *testing.T) {
 // checkCancelled checks that a reply is stored as far as it was received, the model's call is over, and the chat free.
 func (r *rig) checkCancelled(messageID, received string) {
 	r.t.Helper()
-	if row := r.stored(messageID); row != (messageRow{role: "assistant", status: "cancelled", content: received}) {
-		r.t.Errorf("stored %+v", row)
-	}
+	assert.Equal(r.t, (messageRow{role: "assistant", status: "cancelled", content: received}), r.stored(messageID),
+		"stored")
 	request := r.model.Asked(offline.KindReply)[0]
 	r.model.AwaitRequest(r.t, "the model is let go", func(a offline.Request) bool { return a.At.Equal(request.At) && a.HungUp })
 	r.awaitNoDeltas()
-	if n := r.count("select count(*) from messages where status = 'streaming' or lease_until is not null"); n != 0 {
-		r.t.Errorf("%d messages hold up their chat", n)
-	}
+	n := r.count("select count(*) from messages where status = 'streaming' or lease_until is not null")
+	assert.Truef(r.t, n == 0, "%d messages hold up their chat", n)
 }
 
 // A resume from any position in the text returns exactly the rest of it, while the reply runs and afterwards, on the
@@ -85,9 +84,9 @@ func TestResumeAtEveryPosition(t *testing.T) {
 	}
 	check := func(where string, streams []*testkit.Stream) {
 		for position, got := range restOfAll(t, streams) {
-			if want := string(whole[min(position, len(whole)):]); got.Text != want || got.End.Name != testkit.Completion {
-				t.Errorf("%s, after %d: %q and %s, want %q", where, position, got.Text, got.End.Name, want)
-			}
+			want := string(whole[min(position, len(whole)):])
+			assert.Truef(t, got.Text == want && got.End.Name == testkit.Completion,
+				"%s, after %d: %q and %s, want %q", where, position, got.Text, got.End.Name, want)
 		}
 	}
 	var here, elsewhere []*testkit.Stream
@@ -143,18 +142,15 @@ func TestStopWithRunningStreams(t *testing.T) {
 	})
 	close(soon)
 	got := restOfAll(t, open)
-	if err := <-stopped; err != nil {
-		t.Errorf("run: %v", err)
-	}
+	assert.NoError(t, <-stopped, "run")
 	for i := range got {
 		row := r.stored(got[i].MessageID)
 		want := messageRow{role: "assistant", status: "complete", content: "one two three four"}
 		if i%3 == 0 {
 			want = messageRow{role: "assistant", status: "interrupted", content: "one two ", failure: "interrupted"}
 		}
-		if row != want || got[i].Text != want.content || (got[i].End.Name == testkit.Completion) != (want.status == "complete") {
-			t.Errorf("stream %d: stored %+v, streamed %q and %s %v", i, row, got[i].Text, got[i].End.Name, got[i].End.Data)
-		}
+		assert.Truef(t, row == want && got[i].Text == want.content && (got[i].End.Name == testkit.Completion) == (want.status == "complete"),
+			"stream %d: stored %+v, streamed %q and %s %v", i, row, got[i].Text, got[i].End.Name, got[i].End.Data)
 	}
 	r.checkNoneStreaming()
 	r.awaitNoDeltas()
@@ -183,30 +179,23 @@ func TestTwoReplicasAnswerOneChat(t *testing.T) {
 		began := 0
 		for range servers {
 			got := testkit.Receive(t, "an answer", answered)
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
+			require.NoError(t, got.err)
 			switch status := got.stream.Response.StatusCode; status {
 			case http.StatusOK: // both, when the first was done before the second began
 				began++
-				if said := got.stream.Rest(); said.End.Name != testkit.Completion {
-					t.Errorf("round %d: %+v", round, said)
-				}
+				said := got.stream.Rest()
+				assert.Equalf(t, testkit.Completion, said.End.Name, "round %d: %+v", round, said)
 			case http.StatusConflict:
-				if refused := (testkit.Answer{Status: status, Text: got.stream.Raw()}); refused.Code() != "generation_in_progress" {
-					t.Errorf("round %d: %s", round, refused.Text)
-				}
+				refused := (testkit.Answer{Status: status, Text: got.stream.Raw()})
+				assert.Equalf(t, "generation_in_progress", refused.Code(), "round %d: %s", round, refused.Text)
 			default:
 				t.Errorf("round %d: %d %s", round, status, got.stream.Raw())
 			}
 		}
-		if began == 0 {
-			t.Errorf("round %d: nobody answered", round)
-		}
+		assert.Truef(t, began != 0, "round %d: nobody answered", round)
 	}
 	asked := len(r.model.Asked(offline.KindReply))
-	if n := r.count("select count(*) from messages where role = 'assistant' and status = 'complete'"); n != asked || n < rounds+1 {
-		t.Errorf("%d replies of %d calls", n, asked)
-	}
+	n := r.count("select count(*) from messages where role = 'assistant' and status = 'complete'")
+	assert.Truef(t, n == asked && n >= rounds+1, "%d replies of %d calls", n, asked)
 	r.checkNothingRuns()
 }

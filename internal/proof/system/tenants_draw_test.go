@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -345,9 +346,8 @@ func (i *intruder) listTools() map[string][]string {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(data), &listed); err != nil || len(listed.Result.Tools) == 0 {
-		i.T.Fatalf("%v in %d %q", err, answer.Status, answer.Text)
-	}
+	err := json.Unmarshal([]byte(data), &listed)
+	require.Truef(i.T, err == nil && len(listed.Result.Tools) != 0, "%v in %d %q", err, answer.Status, answer.Text)
 	found := map[string][]string{}
 	for _, tool := range listed.Result.Tools {
 		for name := range tool.InputSchema.Properties {

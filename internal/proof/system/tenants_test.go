@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -80,13 +82,9 @@ func TestRequestsAcrossTenants(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if after := r.inventory(); after != before {
-		t.Errorf("the owners' rows were\n%s\nand are\n%s", before, after)
-	}
+	assert.Equalf(t, before, r.inventory(), "the owners' rows were\n%s\nand are\n", before)
 	for _, request := range r.model.Requests()[asked:] {
-		if strings.Contains(string(request.Body), canary) {
-			t.Errorf("an owner's words are in a prompt: %.2000s", request.Body)
-		}
+		assert.NotContainsf(t, string(request.Body), canary, "an owner's words are in a prompt: %.2000s", request.Body)
 	}
 }
 
@@ -180,9 +178,8 @@ func (r *rig) index(users []uuid.UUID) {
 		testkit.Exec(r.t, r.pool, `with me as materialized (select set_config('request.jwt.claim.sub', $1::uuid::text, true))
 			select throughline.index_turns(c.id, null) from me, chats c where c.user_id = $1`, user)
 	}
-	if n := r.count("select count(*) from turn_index where user_id = any($1) and tsv @@ '"+canary+"'", users); n < 5*owners {
-		r.t.Fatalf("only %d turns of the owners are indexed", n)
-	}
+	n := r.count("select count(*) from turn_index where user_id = any($1) and tsv @@ '"+canary+"'", users)
+	require.Truef(r.t, n >= 5*owners, "only %d turns of the owners are indexed", n)
 }
 
 // addMemories remembers each user for something that a message of theirs says, with its history, its extraction and its graph.
@@ -212,9 +209,7 @@ func (r *rig) addMemories(users []uuid.UUID) {
 func (r *rig) ids(query string, users []uuid.UUID) []string {
 	r.t.Helper()
 	found := testkit.Ask[[]string](r.t, r.pool, "select array_agg(id) from ("+query+") as found (id)", users)
-	if len(found) == 0 {
-		r.t.Fatalf("%s: nothing", query)
-	}
+	require.Truef(r.t, len(found) != 0, "%s: nothing", query)
 	return found
 }
 
@@ -368,18 +363,14 @@ func (r reference) last() string { return r.Ref[strings.LastIndexByte(r.Ref, '/'
 func routes(t *testing.T, from testkit.Client) []route {
 	t.Helper()
 	var read document
-	if err := json.Unmarshal([]byte(from.Call(http.MethodGet, "/openapi.json", nil).Text), &read); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(from.Call(http.MethodGet, "/openapi.json", nil).Text), &read))
 	var found []route
 	for _, path := range slices.Sorted(maps.Keys(read.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(read.Paths[path])) {
 			found = append(found, read.route(strings.ToUpper(method), path, read.Paths[path][method]))
 		}
 	}
-	if len(found) == 0 {
-		t.Fatal("the document has no routes")
-	}
+	require.True(t, len(found) != 0, "the document has no routes")
 	return found
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -33,9 +35,7 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 			change(token, body)
 		}
 		text, err := token.SignedString(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return text
 	}
 	secret := []byte(testkit.JWTSecret)
@@ -43,13 +43,10 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 		return signed(jwt.SigningMethodHS256, secret, func(_ *jwt.Token, body jwt.MapClaims) { body[name] = value })
 	}
 	good := signed(jwt.SigningMethodHS256, secret, nil)
-	if got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+good); got.Status != http.StatusOK {
-		t.Fatalf("the good token: %d %s", got.Status, got.Text)
-	}
+	got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+good)
+	require.Truef(t, got.Status == http.StatusOK, "the good token: %d %s", got.Status, got.Text)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	parts := strings.Split(good, ".")
 	attacks := map[string]string{
 		"none":         base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".",
@@ -82,10 +79,9 @@ func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 			}
 		}
 	}
-	if got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+with("exp", 1)); got.Status != http.StatusUnauthorized ||
-		got.Code() != "session_expired" {
-		t.Errorf("expired: %d %s", got.Status, got.Text)
-	}
+	got = r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+with("exp", 1))
+	assert.Truef(t, got.Status == http.StatusUnauthorized && got.Code() == "session_expired",
+		"expired: %d %s", got.Status, got.Text)
 }
 
 // One user sends fifty times as fast as allowed, and keeps all of their streams open, some unread. Another user's
@@ -124,16 +120,13 @@ func TestGreedyUserHindersNobody(t *testing.T) {
 	}
 	chatID := r.Say("", "Hello.").ChatID
 	for range modest - 1 {
-		if said := r.Say(chatID, "And then?"); said.Text == "" {
-			t.Error("an empty reply")
-		}
+		assert.True(t, r.Say(chatID, "And then?").Text != "", "an empty reply")
 	}
 	flood.Wait()
 	if accepted.Load() != 0 || refused.Load() == 0 {
 		t.Errorf("the greedy user has all their streams open; %d more were accepted, %d refused", accepted.Load(), refused.Load())
 	}
-	if n := r.count("select count(*) from messages where role = 'user' and user_id <> $1", r.user); n != streams {
-		t.Errorf("%d messages of the greedy user are stored, want %d", n, streams)
-	}
+	n := r.count("select count(*) from messages where role = 'user' and user_id <> $1", r.user)
+	assert.Truef(t, n == streams, "%d messages of the greedy user are stored, want %d", n, streams)
 	close(gate)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit/authserver"
 )
@@ -40,9 +42,7 @@ func newRig(t *testing.T) rig {
 	r.AddUser(uuid.New(), ben, "secret")
 	status, made := r.call(http.MethodPost, "/oauth/clients/register", "", registration)
 	r.client, _ = made["client_id"].(string)
-	if status != http.StatusCreated || r.client == "" || made["client_secret"] != nil {
-		t.Fatalf("%d %v", status, made)
-	}
+	require.Truef(t, status == http.StatusCreated && r.client != "" && made["client_secret"] == nil, "%d %v", status, made)
 	return r
 }
 
@@ -50,9 +50,7 @@ func newRig(t *testing.T) rig {
 func (r rig) call(method, path, session, body string, headers ...string) (int, map[string]any) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.URL+"/auth/v1"+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	request.Header.Set("Content-Type", "application/json")
 	if !strings.HasPrefix(body, "{") {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -62,9 +60,7 @@ func (r rig) call(method, path, session, body string, headers ...string) (int, m
 		request.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(request)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	defer func() { _ = response.Body.Close() }()
 	answer := map[string]any{"location": response.Header.Get("Location")}
 	_ = json.NewDecoder(response.Body).Decode(&answer)
@@ -123,9 +119,8 @@ func TestRegistrationIsStrict(t *testing.T) {
 		`{"redirect_uris": []` + public, `{"redirect_uris": ["http://example.com/"]` + public, `{"redirect_uris": ["myapp://callback"]` + public,
 		`{"redirect_uris": ["https://example.com/#a"]` + public, `{"redirect_uris": ["` + callback + `"]}`,
 	} {
-		if status, answer := r.call(http.MethodPost, "/oauth/clients/register", "", body); status != http.StatusBadRequest {
-			t.Errorf("%s: %d %v", body, status, answer)
-		}
+		status, answer := r.call(http.MethodPost, "/oauth/clients/register", "", body)
+		assert.Truef(t, status == http.StatusBadRequest, "%s: %d %v", body, status, answer)
 	}
 }
 
@@ -134,9 +129,8 @@ func TestConsentIsForTheSite(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for origin, want := range map[string]int{"": http.StatusNotFound, site: http.StatusNotFound, "https://evil.example": http.StatusBadRequest} {
-		if status, answer := r.call(http.MethodGet, "/oauth/authorizations/x", r.SignIn(ann), "", "Origin", origin); status != want {
-			t.Errorf("%q: %d %v", origin, status, answer)
-		}
+		status, answer := r.call(http.MethodGet, "/oauth/authorizations/x", r.SignIn(ann), "", "Origin", origin)
+		assert.Truef(t, status == want, "%q: %d %v", origin, status, answer)
 	}
 }
 
@@ -150,16 +144,13 @@ func (r rig) code() string {
 	_, details := r.call(http.MethodGet, path, r.SignIn(ann), "")
 	back, known := details["redirect_url"].(string)
 	if !known {
-		if status, answer := r.call(http.MethodPost, path+"/consent", r.SignIn(ben), `{"action": "approve"}`); status != http.StatusNotFound {
-			r.t.Errorf("another user decides: %d %v", status, answer)
-		}
+		status, answer := r.call(http.MethodPost, path+"/consent", r.SignIn(ben), `{"action": "approve"}`)
+		assert.Truef(r.t, status == http.StatusNotFound, "another user decides: %d %v", status, answer)
 		_, decided := r.call(http.MethodPost, path+"/consent", r.SignIn(ann), `{"action": "approve"}`)
 		back, _ = decided["redirect_url"].(string)
 	}
 	parsed, err := url.Parse(back)
-	if err != nil || parsed.Query().Get("code") == "" {
-		r.t.Fatalf("%v: %s", err, back)
-	}
+	require.Truef(r.t, err == nil && parsed.Query().Get("code") != "", "%v: %s", err, back)
 	return parsed.Query().Get("code")
 }
 
@@ -195,16 +186,14 @@ func TestCodesAreStrict(t *testing.T) {
 		{[]string{"client_secret", "x"}, "invalid_client"},
 		{[]string{"grant_type", "password"}, "unsupported_grant_type"},
 	} {
-		if status, answer := r.exchange(code, c.change...); status != http.StatusBadRequest || answer["error"] != c.want {
-			t.Errorf("%v: %d %v", c.change, status, answer)
-		}
+		status, answer := r.exchange(code, c.change...)
+		assert.Truef(t, status == http.StatusBadRequest && answer["error"] == c.want, "%v: %d %v", c.change, status, answer)
 	}
-	if status, answer := r.exchange(code); status != http.StatusOK || answer["access_token"] == nil || answer["user"] != nil {
-		t.Errorf("%d %v", status, answer)
-	}
-	if status, answer := r.exchange(code); status != http.StatusBadRequest {
-		t.Errorf("a code that was used: %d %v", status, answer)
-	}
+	status, answer := r.exchange(code)
+	assert.Truef(t, status == http.StatusOK && answer["access_token"] != nil && answer["user"] == nil,
+		"%d %v", status, answer)
+	status, answer = r.exchange(code)
+	assert.Truef(t, status == http.StatusBadRequest, "a code that was used: %d %v", status, answer)
 }
 
 func TestRefreshTokensRotate(t *testing.T) {
@@ -216,9 +205,7 @@ func TestRefreshTokensRotate(t *testing.T) {
 	}
 	_, first := r.exchange(r.code())
 	status, second := refresh(first["refresh_token"])
-	if status != http.StatusOK || second["refresh_token"] == first["refresh_token"] {
-		t.Fatalf("%d %v", status, second)
-	}
+	require.Truef(t, status == http.StatusOK && second["refresh_token"] != first["refresh_token"], "%d %v", status, second)
 	if status, answer := refresh(first["refresh_token"]); status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
 		t.Errorf("%d %v", status, answer)
 	}

@@ -3,6 +3,8 @@ package golden
 import (
 	"os"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // failing notes that a test would fail.
@@ -15,12 +17,8 @@ func (f *failing) Errorf(string, ...any) { f.failed = true }
 
 func TestCheck(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.MkdirAll("testdata", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("testdata/a.golden", []byte("as it was\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll("testdata", 0o700))
+	require.NoError(t, os.WriteFile("testdata/a.golden", []byte("as it was\n"), 0o600))
 	for got, want := range map[string]bool{"as it was\n": false, "as it was": true, "": true} {
 		f := &failing{TB: t}
 		if Check(f, "a.golden", got); f.failed != want {

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -43,9 +46,7 @@ func (s Settings) Config(t testing.TB) config.Config {
 		value, ok := s[name]
 		return value, ok
 	}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return parsed
 }
 
@@ -61,9 +62,7 @@ type Running struct {
 // StopInTime ends the program, whose Run must return nil: all that it did has ended before the drain's time was over.
 func (p *Running) StopInTime(t testing.TB) {
 	t.Helper()
-	if err := p.Stop(); err != nil {
-		t.Errorf("run: %v", err)
-	}
+	assert.NoError(t, p.Stop(), "run")
 }
 
 // Start runs the program. doubles, at most one, replace parts of it.
@@ -81,9 +80,7 @@ func Start(t testing.TB, cfg config.Config, role app.Role, doubles ...app.Double
 	}
 	double.Drain = cmp.Or(double.Drain, 5*time.Second)
 	made, err := app.New(t.Context(), cfg, role, p.Logs.Logger(), double)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.App, p.Base = made, "http://"+made.Addr()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

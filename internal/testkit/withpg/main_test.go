@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -20,9 +22,8 @@ func TestRole(t *testing.T) {
 	case "": // an ordinary test run: there is nothing to be
 	case "pooled", "straight":
 		database := testkit.NewEmptyDatabase(t)
-		if database.Pooled() != (role == "pooled") {
-			t.Errorf("a command that should be %s got the database %s", role, database.DSN)
-		}
+		assert.Equalf(t, (role == "pooled"), database.Pooled(),
+			"a command that should be %s got the database %s", role, database.DSN)
 		testkit.Exec(t, testkit.Connect(t, database.DSN), "create table used ()")
 	case "past the pooler":
 		testkit.Exec(t, testkit.Connect(t, testkit.NewEmptyDatabase(t).Direct()), "create table used ()")
@@ -38,9 +39,8 @@ func runAs(role string, o options) (int, error) {
 func TestPoolerStandsBeforeTheClusterWhereAskedFor(t *testing.T) {
 	t.Parallel()
 	for role, o := range map[string]options{"pooled": {pooler: true}, "straight": {}} {
-		if code, err := runAs(role, o); code != 0 || err != nil {
-			t.Errorf("%s: exit code %d, %v", role, code, err)
-		}
+		code, err := runAs(role, o)
+		assert.Truef(t, code == 0 && err == nil, "%s: exit code %d, %v", role, code, err)
 	}
 }
 
@@ -48,14 +48,12 @@ func TestPoolerStandsBeforeTheClusterWhereAskedFor(t *testing.T) {
 func TestPassThatWentPastItsPoolerFails(t *testing.T) {
 	t.Parallel()
 	code, err := runAs("past the pooler", options{pooler: true})
-	if code != 0 || err == nil || !strings.Contains(err.Error(), "no transaction went through the pooler") {
-		t.Errorf("exit code %d, %v", code, err)
-	}
+	assert.Truef(t, code == 0 && err != nil && strings.Contains(err.Error(), "no transaction went through the pooler"),
+		"exit code %d, %v", code, err)
 }
 
 func TestCommandsExitCodeIsOurs(t *testing.T) {
 	t.Parallel()
-	if code, err := runAs("nobody", options{}); code != 1 || err != nil {
-		t.Errorf("exit code %d, %v", code, err)
-	}
+	code, err := runAs("nobody", options{})
+	assert.Truef(t, code == 1 && err == nil, "exit code %d, %v", code, err)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 )
 
 func sampleTopic() Topic {
@@ -31,9 +32,7 @@ func TestTopicsAndMemoriesOfAChatReadBack(t *testing.T) {
 			{Record{Memory: new(sampleMemory())}, End{Messages: 3, Revisions: 1, Memories: 1}},
 		} {
 			_, records := mustRead(t, withRecord(t, encoder, c.more))
-			if diff := cmp.Diff([]Record{c.more, {Revision: records[6].Revision}, {End: &c.end}}, records[5:]); diff != "" {
-				t.Error(diff)
-			}
+			assert.Equal(t, "", cmp.Diff([]Record{c.more, {Revision: records[6].Revision}, {End: &c.end}}, records[5:]))
 		}
 	}
 }
@@ -124,8 +123,7 @@ func TestMemoriesOfTooManyPartsAreNotDecoded(t *testing.T) {
 	t.Parallel()
 	for _, list := range []string{"sources", "history"} {
 		err := emitRecord(typeMemory, []byte(`{"type":"memory","`+list+`":[`+strings.Repeat("{},", maxMembers)+`{}]}`), func(Record) error { return nil })
-		if found, ok := errors.AsType[*problem](err); !ok || found.reason != "record_too_long" {
-			t.Errorf("%s: %v", list, err)
-		}
+		found, ok := errors.AsType[*problem](err)
+		assert.Truef(t, ok && found.reason == "record_too_long", "%s: %v", list, err)
 	}
 }

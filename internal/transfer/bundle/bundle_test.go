@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -23,18 +25,11 @@ func TestBothBundlesReadBackAsWritten(t *testing.T) {
 		found, records := mustRead(t, text)
 		want := []Record{{Header: &Header{Format: Name, Version: 1, ExportedAt: exportedAt}}, {Chat: &chat}, {File: &file}, {Message: &messages[0]},
 			{Message: &messages[1]}, {Message: &messages[2]}, {Revision: &revision}, {End: &End{Files: 1, Messages: 3, Revisions: 1}}}
-		if found != format {
-			t.Errorf("%s taken for %s", format, found)
-		}
-		if diff := cmp.Diff(want, records); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", format, diff)
-		}
-		if !json.Valid([]byte(strings.SplitN(text, "\n", 2)[0])) && format == FormatLines {
-			t.Error("the first line is not JSON")
-		}
-		if format == FormatObject && !json.Valid([]byte(text)) {
-			t.Error("the object is not JSON")
-		}
+		assert.Equalf(t, format, found, "%s taken for", format)
+		assert.Equalf(t, "", cmp.Diff(want, records), "%s (-want +got):\n", format)
+		assert.True(t, json.Valid([]byte(strings.SplitN(text, "\n", 2)[0])) || format != FormatLines,
+			"the first line is not JSON")
+		assert.True(t, format != FormatObject || json.Valid([]byte(text)), "the object is not JSON")
 	}
 }
 
@@ -42,9 +37,8 @@ func TestEmptyChatReadsBack(t *testing.T) {
 	t.Parallel()
 	for _, encoder := range []func(io.Writer) *Bundle{NewLines, NewObject} {
 		_, records := mustRead(t, written(t, encoder, Chat{ID: idChat}))
-		if len(records) != 3 || records[1].Chat.MemoryStrategy != "summary" || string(records[1].Chat.Metadata) != "{}" {
-			t.Errorf("%+v", records)
-		}
+		assert.Truef(t, len(records) == 3 && records[1].Chat.MemoryStrategy == "summary" && string(records[1].Chat.Metadata) == "{}",
+			"%+v", records)
 	}
 }
 
@@ -54,14 +48,12 @@ func TestSeveralChatsInOneFile(t *testing.T) {
 	first := sampleOf(t, NewLines)
 	second := strings.ReplaceAll(written(t, NewLines, Chat{ID: idOther}), "\n", "\r\n\r\n")
 	_, records := mustRead(t, "\ufeff"+first+second)
-	if chats := chatsOf(records); len(chats) != 2 || chats[1].ID != idOther {
-		t.Errorf("%+v", chats)
-	}
+	chats := chatsOf(records)
+	assert.Truef(t, len(chats) == 2 && chats[1].ID == idOther, "%+v", chats)
 	_, second, _ = strings.Cut(second, "\n")
 	_, records = mustRead(t, first+second)
-	if chats := chatsOf(records); len(chats) != 2 {
-		t.Errorf("%+v", chats)
-	}
+	chats = chatsOf(records)
+	assert.Equalf(t, 2, len(chats), "%+v", chats)
 }
 
 // What a bundle may leave out, and what is not known to this version, changes nothing.
@@ -75,9 +67,7 @@ func TestBundleMayBeShort(t *testing.T) {
 	if message.Status != "complete" || message.Content != "half \uFFFD a pair" || string(message.Metadata) != `{"n":1e300}` || !message.CreatedAt.IsZero() {
 		t.Errorf("%+v", message)
 	}
-	if chatsOf(records)[0].ID != idChat {
-		t.Error("ids are not in lower case")
-	}
+	assert.Equal(t, idChat, chatsOf(records)[0].ID, "ids are not in lower case")
 }
 
 func TestBundleRefusals(t *testing.T) {
@@ -176,9 +166,8 @@ func TestLongestContentIsTaken(t *testing.T) {
 	text := written(t, NewLines, Chat{ID: idChat}, Record{Message: &Message{ID: idAsk, Role: "user", Content: "CONTENT"}})
 	text = replaced(t, text, "CONTENT", strings.Repeat(`\ud83d\ude00`, MaxContent))
 	_, records := mustRead(t, text)
-	if got := messagesOf(records)[0].Content; got != strings.Repeat("😀", MaxContent) {
-		t.Errorf("%d bytes", len(got))
-	}
+	got := messagesOf(records)[0].Content
+	assert.Equalf(t, strings.Repeat("😀", MaxContent), got, "%d bytes", len(got))
 }
 
 func TestTooManyChatsAreRefused(t *testing.T) {
@@ -187,9 +176,8 @@ func TestTooManyChatsAreRefused(t *testing.T) {
 	for i := range MaxChats {
 		r.chats[keyOf(strconv.Itoa(i))] = struct{}{}
 	}
-	if err := r.check(&Record{Chat: &Chat{ID: "one more"}}); err == nil || !strings.Contains(err.Error(), "50000") {
-		t.Errorf("%v", err)
-	}
+	err := r.check(&Record{Chat: &Chat{ID: "one more"}})
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "50000"), "%v", err)
 }
 
 // What a file has under our keys in a reply's metadata, and is of another kind, keeps its place beside them.
@@ -206,9 +194,9 @@ func TestForeignMetadataIsSetAside(t *testing.T) {
 			file := `{"type":"bundle","format":"throughline","version":1}` + "\n" + `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"}` + "\n" +
 				`{"type":"message","role":"` + role + `",` + ids + `,"metadata":` + given + "}\n" + `{"type":"end","messages":1}`
 			_, records := mustRead(t, file)
-			if got := string(messagesOf(records)[0].Metadata); want != "" && got != want || want == "" && strings.Contains(got, `"foreign":{`) {
-				t.Errorf("%s of the %s became %s", given, role, got)
-			}
+			got := string(messagesOf(records)[0].Metadata)
+			assert.Truef(t, (want == "" || got == want) && (want != "" || !strings.Contains(got, `"foreign":{`)),
+				"%s of the %s became %s", given, role, got)
 		}
 	}
 }
@@ -220,9 +208,8 @@ func TestDatesBeyondJSONAreRefused(t *testing.T) {
 			`{"role":"user","content":"Hi.","created_at":"` + date + `"}`,
 			`{"type":"bundle","format":"throughline","version":1}` + "\n" + `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31","created_at":"` + date + `"}`,
 		} {
-			if _, _, err := read(file); err == nil || !strings.HasPrefix(refusal(t, err), "bad_date@") {
-				t.Errorf("%s: %v", file, err)
-			}
+			_, _, err := read(file)
+			assert.Truef(t, err != nil && strings.HasPrefix(refusal(t, err), "bad_date@"), "%s: %v", file, err)
 		}
 	}
 }
@@ -237,14 +224,10 @@ func TestTinyMessagesTakeLittleMemory(t *testing.T) { //nolint:paralleltest // s
 	}
 	fmt.Fprintf(&file, `{"type":"end","files":0,"messages":%d,"revisions":0}`+"\n", messages)
 	_, all, err := Open(strings.NewReader(file.String()), int64(file.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before, after := heap(), uint64(0)
 	for record, err := range all {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if record.End != nil {
 			after = heap()
 		}
@@ -269,18 +252,16 @@ func TestMarkdownOfAChat(t *testing.T) {
 	chat, _, messages, _ := sample()
 	var out strings.Builder
 	m := NewMarkdown(&out)
-	if err := errors.Join(m.Begin(exportedAt, chat), m.Message(messages[0]), m.Message(messages[1]), m.Message(messages[2])); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t,
+		errors.Join(m.Begin(exportedAt, chat), m.Message(messages[0]), m.Message(messages[1]), m.Message(messages[2])))
 	want := "# Scales \\<\\&\\> “arpeggios”\n\n- Begun: 2026-11-20 10:00 UTC\n- Last message: 2026-11-20 10:00 UTC\n- Exported: 2026-11-21 15:04 UTC\n" +
 		"- Tags: cello, b\n\n**Instructions**\n\n> Be kind.\n" +
 		"\n---\n\n**User** (ann), 2026-11-20 10:00 UTC, pinned\n\n> line\n> \"two\"\u2028 👩\u200d👧\n" +
 		"\n---\n\n**Assistant** (arco), 2026-11-20 10:00 UTC, interrupted, replaced by a later reply\n" +
 		"\n```json\n[{\"function\":{\"arguments\":\"{}\",\"name\":\"f\"},\"id\":\"call_1\"}]\n```\n" +
 		"\n---\n\n**Tool**, 2026-11-20 10:00 UTC\n\n> 42\n"
-	if got := out.String(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	got := out.String()
+	assert.Truef(t, got == want, "got\n%s\nwant\n%s", got, want)
 }
 
 // Whatever is said, a line of its own is a quoted one, and a file ends only at its own fence.
@@ -311,11 +292,7 @@ func TestMarkdownShowsAFileOnce(t *testing.T) {
 	m := NewMarkdown(&out)
 	file := File{SHA256: sum("a ```` b"), Content: "a ```` b"}
 	for _, path := range []string{"one.md", "two`.md"} {
-		if err := m.File(path, file); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.File(path, file))
 	}
-	if got := out.String(); got != "\nFile one.md:\n\n`````\na ```` b\n`````\n\nFile two\\`.md: the same as one.md above.\n" {
-		t.Errorf("%s", got)
-	}
+	assert.Equal(t, "\nFile one.md:\n\n`````\na ```` b\n`````\n\nFile two\\`.md: the same as one.md above.\n", out.String())
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // twoConversations is an export as ChatGPT writes it, with a branch that was left, hidden nodes and an image.
@@ -22,9 +24,7 @@ func TestChatGPTsActiveBranch(t *testing.T) {
 	if format != FormatChatGPT || len(chats) != 2 || chats[0].ID != "6f5f" || chats[0].Title != "Scales" || chats[1].ID != "second" || chats[1].Title != "" {
 		t.Errorf("%s %+v", format, chats)
 	}
-	if got := chats[0].CreatedAt.Format("2006-01-02T15:04:05.999999"); got != "2024-02-03T04:05:06.25" {
-		t.Errorf("begun at %s", got)
-	}
+	assert.Equal(t, "2024-02-03T04:05:06.25", chats[0].CreatedAt.Format("2006-01-02T15:04:05.999999"), "begun at")
 	var said []string
 	for _, m := range messagesOf(records) {
 		at := "-"
@@ -40,9 +40,7 @@ func TestChatGPTsActiveBranch(t *testing.T) {
 		"tool|tool|python||-|1|{\"imported_from\":\"chatgpt\"}",
 		"heard|user|||-|Thank you\n[video]\n[audio]\n[attachment]\n[attachment]|{\"imported_from\":\"chatgpt\"}",
 	}
-	if diff := cmp.Diff(want, said); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, said))
 }
 
 // withTools is a branch in which the assistant searches the web and runs a program before it replies.
@@ -66,13 +64,10 @@ func TestChatGPTsCallsOfToolsAreNoReplies(t *testing.T) {
 		"ran|tool|python||run|1|",
 		"reply|assistant||ask||A mark.|",
 	}
-	if diff := cmp.Diff(want, said); diff != "" {
-		t.Error(diff)
-	}
+	assert.Equal(t, "", cmp.Diff(want, said))
 	asked := messagesOf(records)[0]
-	if string(asked.Metadata) != `{"attachments":["the score.pdf","attachment"],"imported_from":"chatgpt"}` || asked.Attachments != 2 {
-		t.Errorf("the attachments: %s, %d", asked.Metadata, asked.Attachments)
-	}
+	assert.Truef(t, string(asked.Metadata) == `{"attachments":["the score.pdf","attachment"],"imported_from":"chatgpt"}` && asked.Attachments == 2,
+		"the attachments: %s, %d", asked.Metadata, asked.Attachments)
 }
 
 // An attachment is told once, whether the export has it as a part of the content or only by name.
@@ -116,9 +111,7 @@ func TestCitationsOfChatGPTAreRemoved(t *testing.T) {
 		"I cite turning points, 【Note】 and \U0001f3bb.":    "I cite turning points, 【Note】 and \U0001f3bb.",
 		"A line \ue200 with a sign\nand more \ue201 of it": "A line  with a sign\nand more  of it",
 	} {
-		if got := withoutCitations(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		assert.Equalf(t, want, withoutCitations(text), "%q", text)
 	}
 }
 
@@ -155,12 +148,9 @@ func TestChatGPTsLongBranch(t *testing.T) {
 	fmt.Fprintf(&text, `"n%d":{"parent":null}}}]`, nodes)
 	_, records := mustRead(t, text.String())
 	messages := messagesOf(records)
-	if len(messages) != nodes || messages[0].Content != "said 1" || messages[nodes-1].Content != fmt.Sprint("said ", nodes) {
-		t.Errorf("%d messages", len(messages))
-	}
-	if chatsOf(records)[0].ID != "node n0" {
-		t.Error("a conversation without an id has none")
-	}
+	assert.Truef(t, len(messages) == nodes && messages[0].Content == "said 1" && messages[nodes-1].Content == fmt.Sprint("said ", nodes),
+		"%d messages", len(messages))
+	assert.Equal(t, "node n0", chatsOf(records)[0].ID, "a conversation without an id has none")
 }
 
 func TestPlainLines(t *testing.T) {
@@ -188,13 +178,9 @@ func TestPlainTitles(t *testing.T) {
 		"": "", "one\ntwo": "one", strings.Repeat("ж", 80): strings.Repeat("ж", 80), strings.Repeat("ж", 81): strings.Repeat("ж", 79) + "…",
 	} {
 		encoded, err := json.Marshal(content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, records := mustRead(t, `{"role":"user","content":`+string(encoded)+`}`)
-		if got := chatsOf(records)[0].Title; got != want {
-			t.Errorf("%q: %q", content, got)
-		}
+		assert.Equalf(t, want, chatsOf(records)[0].Title, "%q", content)
 	}
 }
 
@@ -217,8 +203,6 @@ func TestPlainRefusals(t *testing.T) {
 func TestNullCharacterIsToldFromItsName(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{`\u0000`: true, `\\u0000`: false, `\\\u0000`: true, `\\u0000 \u0000`: true, `u0000`: false, `\u00001`: true} {
-		if got := holdsNUL([]byte(`"` + text + `"`)); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
+		assert.Equalf(t, want, holdsNUL([]byte(`"`+text+`"`)), "%s", text)
 	}
 }

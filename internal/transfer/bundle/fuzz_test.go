@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
@@ -34,34 +36,26 @@ func checkRead(t *testing.T, text []byte) {
 			checkStorable(t, record.Message.Content, record.Message.Metadata)
 			checkStorable(t, deref(record.Message.Name), record.Message.ToolCalls)
 		case record.End != nil:
-			if !open || record.End.Messages != messages {
-				t.Errorf("an end of %d messages after %d", record.End.Messages, messages)
-			}
+			assert.Truef(t, open && record.End.Messages == messages,
+				"an end of %d messages after %d", record.End.Messages, messages)
 			open = false
 		}
 	}
-	if open {
-		t.Error("the file ended within a chat")
-	}
+	assert.False(t, open, "the file ended within a chat")
 }
 
 func checkRefusal(t *testing.T, text []byte, err error) {
 	t.Helper()
 	known, ok := errors.AsType[*fault.Error](err)
 	line, _ := known.Details["line"].(int)
-	if !ok || known.Code != fault.ImportInvalid || known.Details["reason"] == "" || line < 1 || line > bytes.Count(text, []byte("\n"))+1 {
-		t.Errorf("%v %v", err, known.Details)
-	}
+	assert.Truef(t, ok && known.Code == fault.ImportInvalid && known.Details["reason"] != "" && line >= 1 && line <= bytes.Count(text, []byte("\n"))+1,
+		"%v %v", err, known.Details)
 }
 
 func checkStorable(t *testing.T, text string, raw json.RawMessage) {
 	t.Helper()
-	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
-		t.Errorf("%q cannot be stored", text)
-	}
-	if raw != nil && (!json.Valid(raw) || holdsNUL(raw)) {
-		t.Errorf("%q cannot be stored", raw)
-	}
+	assert.Truef(t, utf8.ValidString(text) && !strings.Contains(text, "\x00"), "%q cannot be stored", text)
+	assert.Truef(t, raw == nil || (json.Valid(raw) && !holdsNUL(raw)), "%q cannot be stored", raw)
 }
 
 // Whatever a file is, of whichever format its beginning shows.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // sampleMemory has something in every member.
@@ -32,9 +34,8 @@ func sampleMemory() Memory {
 func TestBundleWithoutMemoriesIsAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{sampleOf(t, NewLines), sampleOf(t, NewObject)} {
-		if strings.Contains(text, "memories") || strings.Contains(text, "remember") {
-			t.Errorf("it speaks of memories: %s", text)
-		}
+		assert.Truef(t, !strings.Contains(text, "memories") && !strings.Contains(text, "remember"),
+			"it speaks of memories: %s", text)
 	}
 }
 
@@ -65,20 +66,12 @@ func TestFileOfMemoriesReadsBack(t *testing.T) {
 		if out.Len() > 0 {
 			memory.ID = idOther
 		}
-		if err := WriteMemory(&out, memory); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, WriteMemory(&out, memory))
 	}
-	if !json.Valid([]byte(strings.SplitN(out.String(), "\n", 2)[0])) {
-		t.Error("the first line is not JSON")
-	}
+	assert.True(t, json.Valid([]byte(strings.SplitN(out.String(), "\n", 2)[0])), "the first line is not JSON")
 	found, err := readMemories("\xef\xbb\xbf" + strings.ReplaceAll(out.String(), "\n", "\r\n\n"))
-	if err != nil || len(found) != 2 {
-		t.Fatalf("%+v, %v", found, err)
-	}
-	if diff := cmp.Diff(sampleMemory(), found[0]); diff != "" {
-		t.Error(diff)
-	}
+	require.Truef(t, err == nil && len(found) == 2, "%+v, %v", found, err)
+	assert.Equal(t, "", cmp.Diff(sampleMemory(), found[0]))
 }
 
 func TestFileOfMemoriesMayBeShort(t *testing.T) {
@@ -88,9 +81,8 @@ func TestFileOfMemoriesMayBeShort(t *testing.T) {
 		{Content: "Plays the cello.", MemoryType: "pattern", Status: "active", Confidence: new(1.0)},
 		{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)},
 	}
-	if diff := cmp.Diff(want, found); diff != "" || err != nil {
-		t.Errorf("%v %s", err, diff)
-	}
+	diff := cmp.Diff(want, found)
+	assert.Truef(t, diff == "" && err == nil, "%v %s", err, diff)
 }
 
 func TestFileOfMemoriesRefusals(t *testing.T) {
@@ -119,9 +111,8 @@ func TestFileOfMemoriesRefusals(t *testing.T) {
 		}
 	}
 	cut := errors.New("cut")
-	if _, err := ReadMemories(brokenFile{cut}, 9, time.Now()); !errors.Is(err, cut) {
-		t.Errorf("%v", err)
-	}
+	_, err := ReadMemories(brokenFile{cut}, 9, time.Now())
+	assert.ErrorIsf(t, err, cut, "%v", err)
 }
 
 // brokenFile cannot be read.
@@ -153,32 +144,25 @@ func FuzzReadMemories(f *testing.F) {
 		}
 		var out bytes.Buffer
 		for _, memory := range found {
-			if err := WriteMemory(&out, memory); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, WriteMemory(&out, memory))
 		}
 		again, err := readMemories(out.String())
-		if diff := cmp.Diff(found, again); err != nil || diff != "" {
-			t.Errorf("%v %s", err, diff)
-		}
+		diff := cmp.Diff(found, again)
+		assert.Truef(t, err == nil && diff == "", "%v %s", err, diff)
 	})
 }
 
 func foreignFiles(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/memories/*")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
+	require.Truef(t, err == nil && len(files) != 0, "%v %v", files, err)
 	return files
 }
 
 func foreignFile(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -243,9 +227,7 @@ func TestMemoriesOfOtherPrograms(t *testing.T) {
 		for _, m := range found.Records {
 			got = append(got, said(m))
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		assert.Equalf(t, "", cmp.Diff(c.want, got), "%s", name)
 	}
 }
 
@@ -254,9 +236,8 @@ func TestMemoriesOfOtherProgramsLineByLine(t *testing.T) {
 	t.Parallel()
 	found, err := readMemories(`{"id": 7, "memory": "a", "created_at": "2025-01-01"}` + "\n" +
 		`{"uuid": "z", "fact": "b", "valid_at": null, "created_at": ""}` + "\n" + `{"content": "c"}`)
-	if err != nil || len(found) != 3 || found[0].ID != "mem0:7" || found[1].ID != "zep:z" || found[2].ID != "" {
-		t.Errorf("%+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && len(found) == 3 && found[0].ID == "mem0:7" && found[1].ID == "zep:z" && found[2].ID == "",
+		"%+v, %v", found, err)
 }
 
 // A memory that is too long does not keep the others out.
@@ -270,9 +251,8 @@ func TestLongMemoriesOfOtherProgramsAreLeftOut(t *testing.T) {
 		`{"memory":"a"}` + "\n" + `{"memory":"b"}` + "\n" + `{"fact":"` + long + `"}`: {{Line: 3, Reason: "bad_length"}},
 	} {
 		found, err := ReadMemories(strings.NewReader(text), int64(len(text)), exportedAt)
-		if diff := cmp.Diff(want, found.Refused); err != nil || diff != "" || len(found.Records) != 2 {
-			t.Errorf("%.40q: %v, %v", text, found, err)
-		}
+		assert.Truef(t, err == nil && cmp.Diff(want, found.Refused) == "" && len(found.Records) == 2,
+			"%.40q: %v, %v", text, found, err)
 	}
 }
 
@@ -311,7 +291,5 @@ func TestMemoriesOfOtherProgramsRefusals(t *testing.T) {
 func TestOddMemoriesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	found, err := readMemories(`[{"memory": "a", "memory": "b \ud800"}]`)
-	if err != nil || len(found) != 1 || found[0].Content != "b \ufffd" {
-		t.Errorf("%+v, %v", found, err)
-	}
+	assert.Truef(t, err == nil && len(found) == 1 && found[0].Content == "b \ufffd", "%+v, %v", found, err)
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
@@ -34,9 +37,7 @@ func read(text string) (format Format, records []Record, err error) {
 func mustRead(t *testing.T, text string) (Format, []Record) {
 	t.Helper()
 	format, records, err := read(text)
-	if err != nil {
-		t.Fatalf("%v in %q", err, text)
-	}
+	require.Truef(t, err == nil, "%v in %q", err, text)
 	return format, records
 }
 
@@ -73,12 +74,9 @@ func refused(t *testing.T, text string) string {
 func refusal(t *testing.T, err error) string {
 	t.Helper()
 	known, ok := errors.AsType[*fault.Error](err)
-	if !ok || known.Code != fault.ImportInvalid {
-		t.Fatalf("%v is no import_invalid", err)
-	}
-	if !strings.HasPrefix(known.Message, fmt.Sprintf("Line %d", known.Details["line"])) {
-		t.Errorf("the sentence does not begin with the line: %q", known.Message)
-	}
+	require.Truef(t, ok && known.Code == fault.ImportInvalid, "%v is no import_invalid", err)
+	assert.Truef(t, strings.HasPrefix(known.Message, fmt.Sprintf("Line %d", known.Details["line"])),
+		"the sentence does not begin with the line: %q", known.Message)
 	said := fmt.Sprintf("%v@%v", known.Details["reason"], known.Details["line"])
 	if conversation, told := known.Details["conversation"]; told {
 		said += fmt.Sprintf("#%v", conversation)
@@ -139,9 +137,7 @@ func written(t testing.TB, encoder func(io.Writer) *Bundle, chat Chat, records .
 	for _, record := range records {
 		err = errors.Join(err, b.Write(record))
 	}
-	if err := errors.Join(err, b.End()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, b.End()))
 	return out.String()
 }
 
@@ -168,9 +164,7 @@ type refusals map[string]struct{ text, want string }
 func (r refusals) check(t *testing.T) {
 	t.Helper()
 	for name, c := range r {
-		if got := refused(t, c.text); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		assert.Equalf(t, c.want, refused(t, c.text), "%s", name)
 	}
 }
 
@@ -180,17 +174,13 @@ type changes map[string]struct{ from, to, want string }
 func (c changes) check(t *testing.T, whole string) {
 	t.Helper()
 	for name, change := range c {
-		if got := refused(t, replaced(t, whole, change.from, change.to)); got != change.want {
-			t.Errorf("%s: %s, want %s", name, got, change.want)
-		}
+		assert.Equalf(t, change.want, refused(t, replaced(t, whole, change.from, change.to)), "%s", name)
 	}
 }
 
 // replaced is the sample with one thing changed.
 func replaced(t *testing.T, text, from, to string) string {
 	t.Helper()
-	if !strings.Contains(text, from) {
-		t.Fatalf("%q is not in the sample", from)
-	}
+	require.Containsf(t, text, from, "%q is not in the sample", from)
 	return strings.Replace(text, from, to, 1)
 }

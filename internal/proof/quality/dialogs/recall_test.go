@@ -7,9 +7,11 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -21,21 +23,15 @@ var (
 func TestFactsOfOwnDialogsAreFound(t *testing.T) {
 	t.Parallel()
 	text, err := Recall(t.Context(), Options{Quick: true}, root, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, way := range []string{"ts_rank", "BM25", "recall, words"} {
-		if !strings.Contains(text, way) {
-			t.Errorf("no row of %s", way)
-		}
+		assert.Containsf(t, text, way, "no row of %s", way)
 	}
 	t.Log(text)
 	const least = 85 // %; without vectors nothing in the run is left to chance
 	for what, figure := range map[string]*regexp.Regexp{"among the first five messages": firstFive, "quoted by a prompt": quotedAll} {
 		found := figure.FindStringSubmatch(text)
-		if found == nil {
-			t.Fatal("no figure of what is " + what)
-		}
+		require.Truef(t, found != nil, "%v", "no figure of what is "+what)
 		if share, err := strconv.ParseFloat(found[1], 64); err != nil || share < least {
 			t.Errorf("%s %% of the facts are %s", found[1], what)
 		}
@@ -45,15 +41,12 @@ func TestFactsOfOwnDialogsAreFound(t *testing.T) {
 func TestOwnDialogsAreWellFormed(t *testing.T) {
 	t.Parallel()
 	dialogs, err := parseLoCoMo(own)
-	if err != nil || len(dialogs) < 12 {
-		t.Fatalf("%d, %v", len(dialogs), err)
-	}
+	require.Truef(t, err == nil && len(dialogs) >= 12, "%d, %v", len(dialogs), err)
 	for _, d := range dialogs {
 		for _, q := range d.questions {
 			for _, id := range q.messages {
-				if !slices.ContainsFunc(d.messages, func(m message) bool { return m.id == id && m.role == "user" }) {
-					t.Errorf("%s: %q is answered by %q", d.name, q.text, id)
-				}
+				assert.Truef(t, slices.ContainsFunc(d.messages, func(m message) bool { return m.id == id && m.role == "user" }),
+					"%s: %q is answered by %q", d.name, q.text, id)
 			}
 		}
 	}
@@ -68,27 +61,20 @@ func TestLoCoMo(t *testing.T) {
 		"session_2_date_time":"9:00 am on 9 May, 2023","session_2":[{"speaker":"Ann","dia_id":"D2:1","text":"Hello!"}],
 		"session_3_date_time":"9:00 am on 9 June, 2023"},
 		"qa":[{"question":"q","evidence":["D1:02; D2:1","D7:1"]},{"question":"none","evidence":["D9:9"]}]}]`
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	sets, err := readSets(Options{LoCoMo: path})
-	if err != nil || len(sets) != 3 {
-		t.Fatalf("%d sets, %v", len(sets), err)
-	}
+	require.Truef(t, err == nil && len(sets) == 3, "%d sets, %v", len(sets), err)
 	for n, role := range []string{"user", "assistant"} {
 		d := sets[n].dialogs[0]
 		m := d.messages[1]
 		if m.role != role || m.content != "Look [shares a dog]" || m.at.Sub(d.messages[0].at) != 20*time.Second || d.messages[2].session != "session_2" {
 			t.Errorf("%+v", d.messages)
 		}
-		if len(d.questions) != 1 || !slices.Equal(d.questions[0].messages, []string{"D1:2", "D2:1"}) {
-			t.Errorf("%+v", d.questions)
-		}
+		assert.Truef(t, len(d.questions) == 1 && slices.Equal(d.questions[0].messages, []string{"D1:2", "D2:1"}),
+			"%+v", d.questions)
 	}
 	known := sets[2].dialogs[0].messages
-	if len(known) != 2 || known[1].content != "Bob says: Look a dog" || !sets[2].asMemories {
-		t.Errorf("%+v", known)
-	}
+	assert.Truef(t, len(known) == 2 && known[1].content == "Bob says: Look a dog" && sets[2].asMemories, "%+v", known)
 }
 
 // A message is quoted if half of it is, and a session if one of its messages is.
@@ -119,7 +105,6 @@ func TestARowCountsShares(t *testing.T) {
 	var r row
 	r.add(d, question{messages: []string{"c", "a"}}, []int64{2, 4, 3}, time.Second)
 	r.add(d, question{messages: []string{"c"}}, nil, time.Second)
-	if r.asked != 2 || r.messages != [...]float64{.5, .5, .5, .5} || r.sessions != [...]float64{1, 1} || r.nothing != 1 {
-		t.Errorf("%+v", r)
-	}
+	assert.Truef(t, r.asked == 2 && r.messages == [...]float64{.5, .5, .5, .5} && r.sessions == [...]float64{1, 1} && r.nothing == 1,
+		"%+v", r)
 }
