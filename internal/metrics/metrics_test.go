@@ -138,6 +138,6 @@ func TestServersDoNotShareInstruments(t *testing.T) {
 	t.Parallel()
 	one, other := New(), New()
 	one.DroppedTurns.Add(3)
-	assert.Equal(t, 0, ours(other.Registry.Gather())["throughline_dropped_turns_total"].GetMetric()[0].GetCounter().GetValue(),
+	assert.Zero(t, ours(other.Registry.Gather())["throughline_dropped_turns_total"].GetMetric()[0].GetCounter().GetValue(),
 		"counted")
 }
