@@ -76,7 +76,7 @@ func TestWhatIsRetrievedStandsInThePrompt(t *testing.T) {
 		}
 		assert.Truef(t, slices.Equal(receipt.Recalled, []int64{3}) && *receipt.RecallTokens == 9 && receipt.Recall == "words",
 			"the receipt has %v, %v, %q", receipt.Recalled, receipt.RecallTokens, receipt.Recall)
-		assert.Equal(t, 1, value(t, svc.Metrics.Retrievals.WithLabelValues("recall", "found")), "not counted")
+		assert.Equal(t, 1.0, value(t, svc.Metrics.Retrievals.WithLabelValues("recall", "found")), "not counted")
 	})
 }
 
@@ -156,7 +156,7 @@ func TestFailedLookupCostsNoReply(t *testing.T) {
 				}
 				assert.Truef(t, receipt.Recall == recall && len(receipt.Recalled) == 0,
 					"the receipt has %q, %v", receipt.Recall, receipt.Recalled)
-				assert.Equal(t, 1, value(t, svc.Metrics.Retrievals.WithLabelValues("recall", c.result)), "not counted")
+				assert.Equal(t, 1.0, value(t, svc.Metrics.Retrievals.WithLabelValues("recall", c.result)), "not counted")
 				assert.NotContains(t, svc.logs.String(), "the words of a user", "a panic's words are in the log")
 				time.Sleep(2 * time.Second) // for the one that comes too late
 			})

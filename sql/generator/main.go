@@ -1,6 +1,6 @@
 // Generator is the plugin with which sqlc writes Go, see sql/sqlc.yaml: for each query a value of internal/postgres/query, a
 // struct of its parameters if it has several, and one of its rows. A line "row: …" among a query's comments says what rows are
-// instead: a type of ours ("api.Chat"), one with columns beside it ("history.Memory + score"), or another query's
+// instead: a type of ours ("api.Chat"), one with columns beside it ("api.Memory + score"), or another query's
 // ("ReadChatRow"). After a comma it goes on in the next line. It checks nothing: the tests of dbsqlc compare all rows with what Postgres sends.
 package main
 

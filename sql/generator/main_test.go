@@ -14,7 +14,7 @@ import (
 func write(t *testing.T, queries string) (string, error) {
 	t.Helper()
 	options := `{"types": {"uuid": ["github.com/google/uuid.UUID", "github.com/google/uuid.NullUUID"], "text": ["string"],
-		"throughline.embedding": ["string"]}, "packages": ["example.org/history"]}`
+		"throughline.embedding": ["string"]}, "packages": ["example.org/api"]}`
 	encoded, err := json.Marshal([]byte(options))
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -77,7 +77,7 @@ func TestWhatIsWrittenOfAQuery(t *testing.T) {
 		},
 		"ours with a column": {
 			oneQuery("A", ":many", `" row: api.Chat + score"`, "", id+", "+score),
-			"type ARow struct {\n\thistory.Chat\n\tScore string\n}",
+			"type ARow struct {\n\tapi.Chat\n\tScore string\n}",
 		},
 		"another query's": {
 			oneQuery("A", ":many", `" row: BRow"`, "", id),

@@ -59,7 +59,7 @@ func TestBCubed(t *testing.T) {
 			"%v: %+v, not %v and %v", test.groups, f, test.precision, test.recall)
 	}
 	f := compare(&talk{}, nil)
-	assert.Equalf(t, 0, f.f1, "of nothing: %+v", f)
+	assert.Equalf(t, 0.0, f.f1, "of nothing: %+v", f)
 }
 
 func TestHistoriesAreReadInOrderOfTime(t *testing.T) {
