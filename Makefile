@@ -1,6 +1,6 @@
 # What there is to do here. `make` alone lists it.
 #
-# Everything runs from a fresh clone: scripts/setup installs what is missing first.
+# Everything runs from a fresh clone: scripts/setup installs missing tools first.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -13,7 +13,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # Built and then run, not `go run`: that would not pass a SIGTERM on, and the server would stay.
-run: ## set up what is missing, then run everything: Postgres, API, workers, an offline model
+run: ## set up missing tools, then run everything: Postgres, API, workers, an offline model
 	@scripts/setup run
 	@go build -o .local/bin/ ./cmd/throughline-dev
 	@exec .local/bin/throughline-dev dev
@@ -27,7 +27,7 @@ inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chat
 migrate: ## apply pending migrations to DATABASE_URL
 	@go run ./cmd/throughline migrate
 
-test: ## set up what is missing, then the tests: Go, pgTAP, the client libraries (CI adds more: .ci/run)
+test: ## set up missing tools, then the tests: Go, pgTAP, the client libraries (CI adds more: .ci/run)
 	@scripts/setup test
 	@scripts/test
 
@@ -41,7 +41,7 @@ bench: ## measure the program as shipped and stripped (ONLY=stream,cost RUNS=n; 
 	@scripts/setup run
 	@go run ./internal/proof/bench $(if $(ONLY),-only $(ONLY)) $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 
-quality: ## what memory is worth: recall, topics, what is kept and forgotten (ONLY=recall,junk LOCOMO=file LONGMEMEVAL=file; DOC=1 writes the docs)
+quality: ## the worth of memory: recall, topics, kept and forgotten facts (ONLY=recall,junk LOCOMO=file LONGMEMEVAL=file; DOC=1 writes the docs)
 	@scripts/setup run
 	@go run ./internal/proof/quality $(if $(ONLY),-only $(ONLY)) $(if $(LOCOMO),-locomo "$(LOCOMO)") \
 		$(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc)
@@ -50,7 +50,7 @@ peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the t
 	@scripts/setup peers
 	@go run ./internal/proof/bench -only peers $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 
-load: ## many people talk at once for an hour (DURATION=5m, CHATS=n): leaks, rows, queues; fails on what is left (DOC=1 writes the docs)
+load: ## many people talk at once for an hour (DURATION=5m, CHATS=n): leaks, rows, queues; fails on leftovers (DOC=1 writes the docs)
 	@scripts/setup run
 	@go run ./internal/proof/load $(if $(DURATION),-duration $(DURATION)) $(if $(CHATS),-chats $(CHATS)) $(if $(OUT),-out "$(OUT)") $(if $(DOC),-doc)
 

@@ -107,14 +107,14 @@ func TestEachAlertFiresWhenItShould(t *testing.T) {
 	promtool(t, "test", "rules", "prometheus/rules_test.yaml")
 }
 
-// The alerts are those that the page for operators tells of.
+// The page for operators tells of these alerts and no others.
 func TestEachAlertIsDocumented(t *testing.T) {
 	t.Parallel()
 	page, rules := read(t, "../docs/operations.md"), read(t, "prometheus/rules.yaml")
 	_, table, _ := strings.Cut(page, "alert on")
 	table, _, _ = strings.Cut(table, "`throughline work` has")
 	for _, name := range matches("(?m)^\\| `(throughline_\\w+)", table) {
-		// How long a call takes is on the board: what is too long depends on the model.
+		// How long a call takes is on the board: the limit depends on the model.
 		assert.Truef(t, strings.Contains(rules, name) || strings.HasSuffix(name, "_duration_seconds") || name == "throughline_memory_dropped_total",
 			"no rule for %s", name)
 	}

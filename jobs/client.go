@@ -36,7 +36,7 @@ type WorkerConfig struct {
 	// Learner extracts memories, Grapher keeps their graph; nil for no long-term memory.
 	Learner *longterm.Extractor
 	Grapher Grapher
-	// Fade lets memories fade that nobody uses.
+	// Fade lets unused memories fade.
 	Fade bool
 	// ArchiveDeleteDays is after how many days an archived memory is deleted; 0 keeps it.
 	ArchiveDeleteDays int

@@ -32,12 +32,12 @@ func (r *rig) embedder() *llm.Embedder {
 }
 
 // embedding makes a worker embed turns and memories, and sweep all the time. change, which may be nil, is for turns.
-func (r *rig) embedding(change func(*recall.VectorsConfig)) setup {
+func (r *rig) embedding(change func(*recall.Vectors)) setup {
 	r.t.Helper()
 	embedder := r.embedder()
 	return func(_ *brief.Config, c *WorkerConfig) {
 		c.SweepInterval = 200 * time.Millisecond
-		vectors := recall.VectorsConfig{
+		vectors := recall.Vectors{
 			Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: embedder, Logger: c.Logger,
 			Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, 512), embedder)},
 			Count:  func(turns int) { c.Metrics.EmbeddedTurns.Add(float64(turns)) },
@@ -45,11 +45,11 @@ func (r *rig) embedding(change func(*recall.VectorsConfig)) setup {
 		}
 		ofMemories := vectors
 		ofMemories.Things, ofMemories.Store, ofMemories.Count = "memories", postgres.NewMemoryVectors(r.pool), nil
-		c.MemoryEmbedder = recall.NewVectors(ofMemories)
+		c.MemoryEmbedder = &ofMemories
 		if change != nil {
 			change(&vectors)
 		}
-		c.Embedder = recall.NewVectors(vectors)
+		c.Embedder = &vectors
 	}
 }
 
@@ -103,11 +103,10 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chats := []uuid.UUID{r.indexed(3), r.indexed(140)}
-	w := r.work(r.embedding(func(c *recall.VectorsConfig) { c.Turn = time.Nanosecond })) // a long chat takes turns
+	w := r.work(r.embedding(func(c *recall.Vectors) { c.Turn = time.Nanosecond })) // a long chat takes turns
 	r.awaitVectors()
 	texts := r.embedded()
-	assert.Truef(t, len(texts) == 143 && strings.Contains(texts[0], "\nAssistant: "),
-		"%d texts, the first is %q", len(texts), texts[0])
+	assert.Truef(t, len(texts) == 143 && strings.Contains(texts[0], "\nAssistant: "), "%d texts, the first is %q", len(texts), texts[0])
 	for _, request := range r.model.Asked(offline.KindEmbedding) {
 		assert.True(t, strings.Count(request.Text, "User: ") <= 128, "a call has more than 128 texts")
 	}
@@ -122,8 +121,7 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 	r.say(chats[0], 4, 4, 3)
 	r.index(chats[0])
 	r.awaitVectors()
-	more := len(r.model.Asked(offline.KindEmbedding)) - asked
-	assert.Truef(t, more == 1, "one more turn took %d calls", more)
+	assert.Equal(t, 1, len(r.model.Asked(offline.KindEmbedding))-asked, "calls for one more turn")
 }
 
 func embeddedTurns(t *testing.T, w *worker) float64 {
@@ -146,11 +144,9 @@ func TestVectorsOfAnotherModelAreReplaced(t *testing.T) {
 		where chat_id = $1`, old)
 	store := postgres.NewEmbeddings(r.pool, 512)
 	first, last, err := postgres.NewTurnVectors(r.pool).Owners(t.Context(), embeddingModel, 10)
-	assert.Truef(t, err == nil && len(first) == 1 && first[0] == fresh && len(last) == 1 && last[0] == old,
-		"%v, %v, %v", first, last, err)
-	if n, err := store.CountBareTurns(t.Context(), embeddingModel); err != nil || n != 5 {
-		t.Errorf("%d turns without a vector, %v", n, err)
-	}
+	assert.Truef(t, err == nil && len(first) == 1 && first[0] == fresh && len(last) == 1 && last[0] == old, "%v, %v, %v", first, last, err)
+	n, err := store.CountBareTurns(t.Context(), embeddingModel)
+	assert.Truef(t, err == nil && n == 5, "%d turns without a vector, %v", n, err)
 	w := r.work(r.embedding(nil))
 	r.awaitVectors()
 	if n, err := store.CountBareTurns(t.Context(), embeddingModel); err != nil || n != 0 {
@@ -193,16 +189,15 @@ func TestEmbedderFails(t *testing.T) {
 	r.indexed(2)
 	r.work(r.embedding(nil))
 	testkit.Eventually(t, "it failed three times", func() bool { return strings.Count(r.logs.String(), "the embedding model fails") >= 3 })
-	n := r.bare(embeddingModel)
-	assert.Truef(t, n == 4, "%d turns are without a vector", n)
+	assert.Equal(t, 4, r.bare(embeddingModel), "turns are without a vector")
 	assert.NotContains(t, r.logs.String(), "etude", "the log holds words of a turn")
 	up.Store(true)
 	r.awaitVectors()
 }
 
-// A text at which the embedder breaks down has no vector, and costs nobody else theirs: neither the turns of its chat, nor
+// A text at which the embedder breaks down has no vector, and costs no other text its vector: neither the turns of its chat, nor
 // other users, nor memories.
-func TestATextThatBreaksTheEmbedderStopsNobody(t *testing.T) {
+func TestATextThatBreaksTheEmbedderStopsNoOther(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(request *offline.Request) offline.Answer {
 		if strings.Contains(request.Text, "undigestible") {
@@ -234,7 +229,7 @@ func TestEmbedderThatIsAwayIsLeftAlone(t *testing.T) {
 	for range 20 {
 		r.indexed(1)
 	}
-	r.work(r.embedding(func(c *recall.VectorsConfig) { c.Rest = recall.NewRest(time.Hour, time.Hour, c.Logger) }))
+	r.work(r.embedding(func(c *recall.Vectors) { c.Rest = recall.NewRest(time.Hour, time.Hour, c.Logger) }))
 	testkit.Eventually(t, "the embedder is left alone", func() bool { return strings.Contains(r.logs.String(), "the embedding model fails") })
 	testkit.Await(t, r.pool, "all jobs wait", 0, "select count(*) from river.river_job where kind = 'embed_turns' and state in ('available', 'running')")
 	if n := len(r.model.Asked(offline.KindEmbedding)); n > 2*embeddingsAtOnce { // the second asks whether it was the texts
@@ -253,8 +248,7 @@ func TestTwoWorkersEmbed(t *testing.T) {
 	r.work(r.embedding(nil))
 	r.awaitVectors()
 	r.awaitNoEmbeddings()
-	n := len(r.embedded())
-	assert.Truef(t, n == 36, "36 turns were embedded %d times", n)
+	assert.Len(t, r.embedded(), 36, "embedded turns")
 	testkit.Want(t, r.pool, 1, "select count(*) from embedding_models")
 }
 
@@ -284,7 +278,7 @@ func TestEditsRaceWithEmbeddings(t *testing.T) {
 	}
 }
 
-// What is indexed gets its vectors at once, not with the next sweep.
+// An indexed turn gets its vectors at once, not with the next sweep.
 func TestIndexedTurnsDoNotWaitForTheSweep(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{work.FoldBrief, work.IndexTurns} {
@@ -299,4 +293,63 @@ func TestIndexedTurnsDoNotWaitForTheSweep(t *testing.T) {
 			r.awaitVectors()
 		})
 	}
+}
+
+// remember stores memories of a new user, with vectors of a model; "" for none.
+func (r *rig) remember(count int, model string) uuid.UUID {
+	r.t.Helper()
+	user := testkit.NewUser(r.t, r.db)
+	for _, sql := range []string{
+		"insert into memory_users (user_id) values ($1) on conflict do nothing",
+		"insert into memories (user_id, content) select $1, 'The user knows person ' || n from generate_series(1, " +
+			testkit.Ask[string](r.t, r.pool, "select $1::int::text", count) + ") n",
+	} {
+		_, err := r.pool.Exec(r.t.Context(), sql, user)
+		require.NoError(r.t, err)
+	}
+	if model != "" {
+		if _, err := r.pool.Exec(r.t.Context(), `update memories set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = $2
+			where user_id = $1`, user, model); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return user
+}
+
+// The sweep finds memories without a vector, those of another model as well, and superseded ones need none.
+func TestMemoriesGetVectors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	users := []uuid.UUID{r.remember(3, ""), r.remember(140, ""), r.remember(5, "another model")}
+	_, err := r.pool.Exec(t.Context(), "update memories set status = 'superseded' where user_id = $1 and content like '%person 2'", users[0])
+	require.NoError(t, err)
+	r.work(r.embedding(nil))
+	testkit.Await(t, r.pool, "all memories have vectors", 0,
+		"select count(*) from memories where status = 'active' and embedding_model is distinct from $1", embeddingModel)
+	testkit.Want(t, r.pool, 147, "select count(*) from memories where embedding_model = $1", embeddingModel)
+	testkit.Want(t, r.pool, 0, "select count(*) from memories where version > 1 and status = 'active'")
+}
+
+// A memory that comes while the job runs has inserted no job of its own: the job sees it before it ends.
+func TestMemoriesThatComeMeanwhileGetVectors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	user := r.remember(1, "")
+	engine := &recall.Vectors{
+		Things: "memories", Store: postgres.NewMemoryVectors(r.pool), Embedder: r.embedder(), Logger: r.logs.Logger(),
+		Rest: recall.NewRest(0, 0, r.logs.Logger()),
+	}
+	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: user})
+	job := testkit.Ask[int64](t, r.pool, "update river.river_job set state = 'running' where kind = 'embed_memories' returning id")
+	done, err := engine.Embed(t.Context(), user)
+	require.Truef(t, err == nil && done.Made == 1 && done.Calls == 1, "%+v, %v", done, err)
+	testkit.Exec(t, r.pool, "insert into memories (user_id, content) values ($1, 'The user keeps bees.')", user)
+	for _, want := range []bool{false, true} {
+		finished, err := engine.Finish(t.Context(), user, job, done)
+		require.Truef(t, err == nil && finished == want, "finished %v, %v", finished, err)
+		_, err = engine.Embed(t.Context(), user)
+		require.NoError(t, err)
+	}
+	testkit.Want(t, r.pool, `completed {"calls": 1, "changed": 0, "memories": 1}`,
+		"select state || ' ' || (metadata -> 'output') from river.river_job where id = $1", job)
 }

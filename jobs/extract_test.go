@@ -53,19 +53,19 @@ func jsonAnswer(content any) offline.Answer {
 }
 
 // learning returns the configuration of an engine that reads one turn at a time, as soon as it was said.
-func (r *rig) learning() longterm.ExtractorConfig {
+func (r *rig) learning() longterm.Extractor {
 	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
-	return longterm.ExtractorConfig{
+	return longterm.Extractor{
 		Store: postgres.NewLearning(pool, r.inserting), Leases: postgres.NewWork(pool), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
 		Delay: 1, MostTurns: 1, Lease: 2 * time.Second,
 	}
 }
 
 // extracting makes a worker extract memories.
-func (r *rig) extracting(change func(*longterm.ExtractorConfig)) setup {
+func (r *rig) extracting(change func(*longterm.Extractor)) setup {
 	learning := r.learning()
 	if change != nil {
 		change(&learning)
@@ -158,7 +158,7 @@ func TestExtractionIsRaised(t *testing.T) {
 	assert.Equal(t, "scheduled 3 true", state(), "before")
 	r.enqueueExtract(chatID, time.Time{})
 	assert.Equal(t, "available 1 false", state(), "raised")
-	r.work(r.extracting(func(c *longterm.ExtractorConfig) { c.Delay, c.MostTurns = time.Hour, 12 })) // six turns do not wait for it
+	r.work(r.extracting(func(c *longterm.Extractor) { c.Delay, c.MostTurns = time.Hour, 12 })) // six turns do not wait for it
 	r.awaitRead(chatID, int64(2*len(said)))
 	testkit.Want(t, r.pool, "1-12 of 6", "select string_agg(seq_from || '-' || seq_to || ' of ' || turns, ', ') from memory_extractions")
 }
@@ -170,10 +170,9 @@ func TestExtractionWaitsUntilTheChatRests(t *testing.T) {
 	chatID := r.told("Good day.")
 	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now()")
 	r.enqueueExtract(chatID, time.Time{})
-	r.work(r.extracting(func(c *longterm.ExtractorConfig) { c.Delay = time.Hour }))
+	r.work(r.extracting(func(c *longterm.Extractor) { c.Delay = time.Hour }))
 	testkit.Await(t, r.pool, "the job waits", 1,
 		`select count(*) from river.river_job
 			where kind = 'extract_memories' and state = 'scheduled' and scheduled_at > now() + interval '50 minutes' and attempt = 0`)
-	n := len(r.model.Requests())
-	assert.Truef(t, n == 0, "the model was asked %d times", n)
+	assert.Empty(t, r.model.Requests(), "calls")
 }

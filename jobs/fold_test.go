@@ -52,9 +52,8 @@ func TestOurMigrationsAreRivers(t *testing.T) {
 	r := newRig(t, nil)
 	migrator, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{Schema: Schema})
 	require.NoError(t, err)
-	if got, err := migrator.Validate(t.Context(), nil); err != nil || !got.OK {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got, err := migrator.Validate(t.Context(), nil)
+	assert.Truef(t, err == nil && got.OK, "%+v, %v", got, err)
 }
 
 // The chat of a job that ends without a summary is put off: until it is time neither the sweep nor a reply nor another job

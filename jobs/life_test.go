@@ -225,7 +225,7 @@ func TestDuplicateJobsAreDoneOnce(t *testing.T) {
 	})
 }
 
-// What a job is about may be gone: then it ends, and asks nobody.
+// The row of a job may be gone: then it ends, and asks no model.
 func TestJobsOfWhatIsGoneEnd(t *testing.T) {
 	t.Parallel()
 	live(t, all, func(r *rig, l *life, job work.Job, needs setup) {

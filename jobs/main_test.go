@@ -79,7 +79,7 @@ type store struct {
 	*postgres.TurnIndex
 }
 
-// maintenance is the store of a worker, to change what is due.
+// maintenance is the store of a worker, to change the due work.
 func maintenance(config *WorkerConfig) *postgres.Maintenance { return config.Store.(store).Maintenance }
 
 // worker is one running client.
@@ -240,9 +240,7 @@ func (r *rig) checkFoldedOnce(chatID uuid.UUID, turns int) {
 			if int64(2*turn-1+half) <= covered {
 				want = 1
 			}
-			if got := strings.Count(all, mark(role, turn)); got != want {
-				r.t.Errorf("%s was folded %d times, want %d", mark(role, turn), got, want)
-			}
+			assert.Equalf(r.t, want, strings.Count(all, mark(role, turn)), "how often %s was folded", mark(role, turn))
 			if place := strings.Index(all, mark(role, turn)); want == 1 && place < at {
 				r.t.Errorf("%s was folded out of order", mark(role, turn))
 			} else if want == 1 {
@@ -261,6 +259,5 @@ func (r *rig) checkRanges(chatID uuid.UUID) {
 		where seq_from <> before + 1 or n <> version`, chatID)
 	reached := testkit.Ask[bool](r.t, r.pool, `select coalesce(max(r.seq_to), 0) = b.covered_seq from conversation_briefs b
 		left join conversation_brief_revisions r on r.chat_id = b.chat_id where b.chat_id = $1 group by b.covered_seq`, chatID)
-	assert.Truef(r.t, wrong == 0 && reached,
-		"%d revisions do not continue the one before; they reach the brief's place: %v", wrong, reached)
+	assert.Truef(r.t, wrong == 0 && reached, "%d revisions do not continue the one before; they reach the brief's place: %v", wrong, reached)
 }

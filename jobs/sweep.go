@@ -21,11 +21,11 @@ type Store interface {
 	// DeleteStrayDeltas deletes the deltas of replies that ended at least young ago and returns their number.
 	// Until then the server of the reply may still delete them itself.
 	DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error)
-	// DeleteOldUsage deletes what was spent more than 400 days ago.
+	// DeleteOldUsage deletes usage that is older than 400 days.
 	DeleteOldUsage(ctx context.Context) error
 	// MergeSearchEntries merges the entries that turns added to the full-text indexes.
 	MergeSearchEntries(ctx context.Context) error
-	// Due returns the jobs of what is due and has none. With an error it returns those that it has found all the same.
+	// Due returns jobs for the due work that has none. With an error it still returns the jobs that it has found.
 	Due(ctx context.Context) ([]work.Job, error)
 	// ReviveDead makes the jobs of dead workers available again and clears expired leases. young is how
 	// long a job may run before it must have taken its lease.
@@ -39,7 +39,7 @@ type Store interface {
 	Decay(ctx context.Context, day time.Time, deleteDays int) (decayed, archived, deleted int, err error)
 	// RunIndexTurns indexes what the index of a chat lacks, and completes the job.
 	RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error
-	// IndexRested indexes the last turns of chats in which nobody has spoken for that long, until patience is over. It
+	// IndexRested indexes the last turns of chats that have rested for that long, until patience is over. It
 	// returns the number of chats.
 	IndexRested(ctx context.Context, rest, patience time.Duration) (int, error)
 }

@@ -35,11 +35,11 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 		if embedder != nil {
 			store := postgres.NewEmbeddings(r.pool, recall.VectorSize)
 			assigning.Model, assigning.Scales = embedder.Model(), recall.NewTurnScales(store, embedder)
-			c.Embedder = recall.NewVectors(recall.VectorsConfig{
+			c.Embedder = &recall.Vectors{
 				Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: embedder, Logger: c.Logger,
 				Scales: []*recall.Scales{recall.NewScales(store, embedder), assigning.Scales},
 				Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
-			})
+			}
 		}
 		c.Topics = &assigning
 		maintenance(c).KeepTopics(assigning.Mode, assigning.Model, topics.Defaults().MaxMessages)
@@ -82,8 +82,7 @@ func (r *rig) wantReadOnce(turns int) {
 		read.WriteString(turnsOf(request.Text))
 	}
 	for turn := 1; turn <= turns; turn++ {
-		n := strings.Count(read.String(), mark("user", turn))
-		assert.Truef(r.t, n == 1, "turn %d was read %d times", turn, n)
+		assert.Equalf(r.t, 1, strings.Count(read.String(), mark("user", turn)), "readings of turn %d", turn)
 	}
 }
 
@@ -102,7 +101,7 @@ func (r *rig) wantNoFailures() {
 		where kind in ('assign_topics', 'compact_topic') and finalized_at is null`)
 	failures := testkit.Ask[[]string](r.t, r.pool,
 		`select coalesce(array_agg(kind || ': ' || (errors[1] ->> 'error')), '{}') from river.river_job where errors is not null`)
-	assert.Truef(r.t, len(failures) <= 0, "%q", failures)
+	assert.Truef(r.t, len(failures) == 0, "%q", failures)
 }
 
 // What index_turns indexes is assigned. Without an embedder a chat has one topic.
@@ -119,7 +118,7 @@ func TestIndexedTurnsGetTopics(t *testing.T) {
 		"select metadata -> 'output' ->> 'turns' from river.river_job where kind = 'assign_topics' and state = 'completed' order by id limit 1")
 }
 
-// What a fold indexes is assigned, and what is long is compacted.
+// The turns that a fold indexes are assigned, and long topics are compacted.
 func TestFoldedTurnsGetTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -147,8 +146,7 @@ func TestTopicsWithoutTheEmbedderAndAfterwards(t *testing.T) {
 	chatID := r.indexed(5)
 	r.work(r.keepsTopics(r.embedder()), sweeping)
 	r.awaitTopics(chatID, 5)
-	bare := r.bare(embeddingModel)
-	assert.Truef(t, bare == 5, "%d turns have no vector", bare)
+	assert.Equal(t, 5, r.bare(embeddingModel), "turns have no vector")
 	close(back)
 	testkit.Await(t, r.pool, "the topics are chosen again", 5, "select count(*) from turn_index where topic_model is not null")
 }
@@ -171,8 +169,8 @@ func TestTheSweepFindsWhatTopicsLack(t *testing.T) {
 		`select not (select stale from topics where chat_id = $1) and exists (select from topics where chat_id = $2 and compacted_seq = 20)`, stale, long)
 }
 
-// The topics of an old chat that is imported may fade before they are compacted. They are archived at once, and what was too
-// much of them is summarized nevertheless, once.
+// The topics of an old chat that is imported may fade before they are compacted. They are archived at once, and the excess
+// of them is summarized nevertheless, once.
 func TestFadedTopicsOfAnOldChatAreSummarized(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

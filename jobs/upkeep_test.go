@@ -2,11 +2,16 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +118,117 @@ func TestJobsOfWhatIsOffEnd(t *testing.T) {
 		"select count(*) from river.river_job where state = 'completed' and kind not in ('sweep_briefs', 'expire_chats')")
 	testkit.Want(t, r.pool, "1 active", "select confidence || ' ' || status from memories")
 	testkit.Want(t, r.pool, true, "select compacted_seq = 0 and summary is null from topics")
-	n := len(r.model.Requests())
-	assert.Truef(t, n == 0, "%d calls", n)
+	assert.Empty(t, r.model.Requests(), "calls")
+}
+
+// expiring makes a worker look for expired chats all the time.
+func expiring(days int) setup {
+	return func(_ *brief.Config, config *WorkerConfig) {
+		config.ExpireInterval, config.ExpiredDays = 200*time.Millisecond, days
+	}
+}
+
+// expire makes a chat expired for the given time.
+func (r *rig) expire(chatID uuid.UUID, ago string) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - $2::interval - interval '1 hour',
+		last_message_at = now() - $2::interval - interval '1 hour'
+		where id = $1`, chatID, ago)
+}
+
+// chats returns the ids of the chats that are left.
+func (r *rig) chats() []uuid.UUID {
+	r.t.Helper()
+	return testkit.Ask[[]uuid.UUID](r.t, r.pool, "select coalesce(array_agg(id), '{}') from chats")
+}
+
+// Expired and idle chats are deleted after so many days, and never where no number is set, even if the job was inserted by
+// hand.
+func TestOldChatsAreDeletedWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	active, old, idle := r.chat(1, 1), r.chat(1, 1), r.chat(1, 1)
+	r.expire(old, "31 days")
+	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '11 days', last_message_at = now() - interval '11 days' where id = $1", idle)
+	unasked := r.work(expiring(0))
+	r.insertJob(work.Job{Name: work.PruneChats})
+	r.awaitRuns("expire_chats", 1)
+	testkit.Await(t, r.pool, "nothing was pruned", 1,
+		"select count(*) from river.river_job where kind = 'prune_chats' and metadata -> 'output' ->> 'deleted_chats' = '0'")
+	unasked.stop()
+	got := r.chats()
+	require.Truef(t, len(got) == 3, "without any days to keep them %d of 3 chats are left", len(got))
+	r.work(expiring(30), func(_ *brief.Config, c *WorkerConfig) { c.PruneDays = 10 })
+	for _, kind := range []string{"expire_chats", "prune_chats"} {
+		assert.Equalf(t, 1, awaitOutput[map[string]int](r, kind, "deleted_chats")["deleted_chats"], "%s says", kind)
+	}
+	got = r.chats()
+	assert.Truef(t, slices.Equal(got, []uuid.UUID{active}), "left are %v", got)
+	logs := r.logs.String()
+	assert.Truef(t, strings.Count(logs, `"deleted_chats":1`) == 2 && !strings.Contains(logs, "practise"),
+		"the log is %s", logs)
+}
+
+// indexedTurns is the number of a chat's turns that recall can find.
+func (r *rig) indexedTurns(chatID uuid.UUID) int {
+	r.t.Helper()
+	return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where chat_id = $1", chatID)
+}
+
+// The sweep indexes chats that rest. No fold is put off for the index_turns of a dead worker, nor kept from being inserted.
+func TestSweepIndexes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	rested, busy, due := r.chat(2, 1), r.chat(2, 1), r.chat(7, 10)
+	testkit.Exec(t, r.pool, "update chats set last_message_at = now() - interval '2 minutes' where id = $1", rested)
+	r.enqueueAs(work.IndexTurns, work.Repair, due)
+	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts,
+		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
+	r.work(sweeping)
+	r.awaitVersion(due, 1)
+	testkit.Eventually(t, "the chats are indexed", func() bool { return r.indexedTurns(rested) == 2 })
+	r.awaitIdle()
+	assert.Equal(t, 0, r.indexedTurns(busy), "turns of a chat in which somebody talks are indexed")
+	testkit.Want(t, r.pool, 0, "select count(*) from throughline.work where failures > 0")
+	testkit.Eventually(t, "a sweep says what it did", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'indexed_chats' = '1'") > 0
+	})
+}
+
+// A server that is stopped logs no error, because nothing is wrong.
+func TestQuietAtTheEnd(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	logger := quiet(slog.New(slog.NewJSONHandler(&log, nil))).With("a", 1)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	logger.InfoContext(t.Context(), "maintenance.JobCleaner: fine")
+	logger.ErrorContext(ended, "maintenance.PeriodicJobEnqueuer: Error starting transaction", "error", "context canceled")
+	logger.WarnContext(ended, "jobexecutor.JobExecutor: Job errored")
+	logger.ErrorContext(t.Context(), "maintenance.PeriodicJobEnqueuer: Error starting transaction", "error", "too many clients")
+	got := log.String()
+	assert.Truef(t, strings.Count(got, "\n") == 2 && strings.Contains(got, "Job errored") && strings.Contains(got, "too many clients"), "logged %s", got)
+}
+
+// Arguments are read from a table that people may change by hand. Anything but a chat's id is an error.
+func FuzzArgs(f *testing.F) {
+	id := uuid.New().String()
+	for _, args := range []string{
+		`{"chat_id":"` + id + `"}`, `{"chat_id":"` + id + `","content":"x"}`, `{"chat_id":null}`, `{"chat_id":7}`, `{"chat_id":"urn:uuid:` +
+			id + `"}`, `{}`, `[]`, `null`, ``,
+	} {
+		f.Add([]byte(args))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var args Args
+		if json.Unmarshal(raw, &args) != nil {
+			return
+		}
+		written, err := json.Marshal(Args{work.Job{Name: work.FoldBrief, ChatID: args.ChatID, Priority: work.Later, At: time.Now()}})
+		want := `{}` // which is no chat
+		if args.ChatID != uuid.Nil {
+			want = `{"chat_id":"` + args.ChatID.String() + `"}`
+		}
+		require.Truef(t, err == nil && string(written) == want, "%q became %s, %v", raw, written, err)
+	})
 }

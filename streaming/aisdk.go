@@ -25,7 +25,7 @@ const (
 // (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol#ui-message-stream-protocol).
 // An event is one data line of JSON, without a name or an id.
 //
-// What our own events have and the protocol does not goes into the message's metadata, under the same
+// The fields of our own events that the protocol does not have go into the message's metadata, under the same
 // names: all of [Started] with start, of [Completed] with finish, and of [Failed] or [Cancelled] in a
 // message-metadata just before error or abort. "status" beside it is the stored message's.
 //
@@ -96,7 +96,7 @@ func (e *UIEncoder) add(event uiEvent) error {
 	return nil
 }
 
-// uiEvent is an event of a UI message stream, other than those of its text.
+// uiEvent is an event of a UI message stream, other than its text.
 type uiEvent struct {
 	Type         string     `json:"type"`
 	MessageID    *uuid.UUID `json:"messageId,omitempty"`

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -23,7 +22,6 @@ func TestUIEventsToTheByte(t *testing.T) {
 		send func(*UIEncoder) error
 		want []string // one Write each
 	}{
-		{"ping", (*UIEncoder).Ping, []string{": ping\n\n"}},
 		{"started", func(e *UIEncoder) error {
 			return e.Started(Started{ChatID: chatID, UserMessageID: questionID, MessageID: replyID, ModelVariant: "arco", Resumed: true, Offset: 7})
 		}, []string{`data: {"type":"start","messageId":"` + uiReplyID + `","messageMetadata":{"status":"streaming",` +
@@ -52,7 +50,7 @@ func TestUIEventsToTheByte(t *testing.T) {
 			t.Parallel()
 			var out wire
 			require.NoError(t, c.send(NewUIEncoder(&out)))
-			assert.Equal(t, "", cmp.Diff(c.want, out.writes))
+			assert.Equal(t, c.want, out.writes)
 		})
 	}
 }
@@ -65,7 +63,7 @@ func TestUIPaddingIsTheSame(t *testing.T) {
 	t.Parallel()
 	var ours, theirs wire
 	require.NoError(t, errors.Join(NewEncoder(&ours, replyID).Padding(), NewUIEncoder(&theirs).Padding()))
-	assert.Equal(t, "", cmp.Diff(ours.writes, theirs.writes))
+	assert.Equal(t, ours.writes, theirs.writes)
 }
 
 // An app compares these with a stored message's status.
@@ -101,9 +99,7 @@ func TestUIStreamOfAnyReply(t *testing.T) {
 		relay.End(rapid.SampledFrom(endings).Draw(t, "end"))
 		after := rapid.IntRange(0, utf8.RuneCountInString(text)).Draw(t, "after")
 		got := readUI(t, encodeUI(t, &relay, after))
-		if want := string([]rune(text)[after:]); got != want {
-			t.Errorf("after %d of %q: %q", after, text, got)
-		}
+		assert.Equalf(t, got, string([]rune(text)[after:]), "after %d of %q: %q", after, text, got)
 	})
 }
 
@@ -120,9 +116,7 @@ func encodeUI(t *rapid.T, relay *Relay, after int) string {
 		}
 		end = chunk.End != nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.Join(out.writes, "")
 }
 
@@ -135,28 +129,19 @@ func readUI(t *rapid.T, stream string) string {
 	last, text := "", ""
 	for block := range strings.SplitSeq(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
 		data, found := strings.CutPrefix(block, "data: ")
-		if !found || strings.ContainsAny(data, "\r\n") {
-			t.Fatalf("this is no event: %q", block)
-		}
+		require.Truef(t, found && !strings.ContainsAny(data, "\r\n"), "this is no event: %q", block)
 		event := struct {
 			Type, ID, Delta string
 			ErrorText       *string
 		}{Type: data}
 		if data != "[DONE]" {
-			if err := json.Unmarshal([]byte(data), &event); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(data), &event))
 		}
-		if !strings.Contains(" "+follows[last]+" ", " "+event.Type+" ") {
-			t.Fatalf("%q after %q", event.Type, last)
-		}
-		if strings.HasPrefix(event.Type, "text-") && event.ID != uiPart || event.Type == "error" && event.ErrorText == nil {
-			t.Errorf("a field is missing: %s", data)
-		}
+		require.Truef(t, strings.Contains(" "+follows[last]+" ", " "+event.Type+" "), "%q after %q", event.Type, last)
+		assert.Truef(t, (!strings.HasPrefix(event.Type, "text-") || event.ID == uiPart) && (event.Type != "error" || event.ErrorText != nil),
+			"a field is missing: %s", data)
 		last, text = event.Type, text+event.Delta
 	}
-	if last != "[DONE]" {
-		t.Errorf("the stream ends with %q", last)
-	}
+	assert.Truef(t, last == "[DONE]", "the stream ends with %q", last)
 	return text
 }

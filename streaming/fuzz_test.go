@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzStream sends a text in pieces through both encoders. Whatever the text, the framing holds (one data line of
+// FuzzStream sends a text in pieces through both encoders. For any text the framing holds (one data line of
 // JSON per event, LF alone, no text outside of it) and the joined pieces are the text.
 func FuzzStream(f *testing.F) {
 	for _, text := range []string{"", "plain", "two\nlines\r\n\r\ndata: {}\n\nevent: completion\nid: x:end\n", "\x00\x1f\u2028\u2029\ufeff",
@@ -33,8 +33,7 @@ func FuzzStream(f *testing.F) {
 		assert.Equalf(t, text, joined(t, ours.String(), 3), "%q came as", text)
 		assert.Equalf(t, text, joined(t, theirs.String(), 1), "%q came to the AI SDK as", text)
 		end := fmt.Sprintf("\nid: %s:%d\n\n", replyID, offset)
-		assert.Truef(t, len(pieces) <= 0 || strings.HasSuffix(ours.String(), end),
-			"the last event does not end with %q", end)
+		assert.Truef(t, len(pieces) == 0 || strings.HasSuffix(ours.String(), end), "the last event does not end with %q", end)
 	})
 }
 
@@ -67,8 +66,7 @@ func joined(t *testing.T, stream string, maxLines int) string {
 			assert.Truef(t, err == nil, "%v in %q", err, raw)
 			text.WriteString(delta.Delta)
 		}
-		assert.Truef(t, event == "" || (data == 1 && len(lines) <= maxLines),
-			"%d data lines of %d in %q", data, len(lines), event)
+		assert.Truef(t, event == "" || (data == 1 && len(lines) <= maxLines), "%d data lines of %d in %q", data, len(lines), event)
 	}
 	return text.String()
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBroken reports that nothing fills the relay any more although the reply continues elsewhere.
+// ErrBroken reports that nothing fills the relay any more although the reply continues at another server.
 var ErrBroken = errors.New("the stream was broken off")
 
 // maxLag is how many pieces a reader may be behind and still get each one separately. A reader that is
@@ -69,7 +69,7 @@ func (r *Relay) End(terminal Terminal) {
 }
 
 // Break ends the relay without a terminal event, for a writer that has to stop while the reply continues
-// elsewhere. Readers get the text that there is, then ErrBroken.
+// at another server. Readers get the text that there is, then ErrBroken.
 func (r *Relay) Break() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +122,7 @@ type Reader struct {
 	skip   int // characters still to pass over, because the client has them
 }
 
-// Chunk is what a reader gets next: text, or the terminal event after all of the text.
+// Chunk is the next part for a reader: text, or the terminal event after all of the text.
 type Chunk struct {
 	// Offset counts the characters of the reply before Text.
 	Offset int

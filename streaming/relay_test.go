@@ -2,14 +2,17 @@ package streaming
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 )
 
 // done returns a terminal event that tests recognise by its reason.
@@ -106,7 +109,7 @@ func TestReaderThatCaughtUpGetsPiecesAgain(t *testing.T) {
 	relay.Append("z")
 	relay.End(done("stop"))
 	pieces, _ := drain(t, reader)
-	assert.Equal(t, "", cmp.Diff([]string{"y", "z"}, pieces))
+	assert.Equal(t, []string{"y", "z"}, pieces)
 }
 
 // A reader that starts past the end waits until the text gets there.
@@ -164,8 +167,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		err := <-failed
-		assert.ErrorIsf(t, err, context.Canceled, "got %v", err)
+		assert.ErrorIs(t, <-failed, context.Canceled, "got")
 		relay.Append("still there")
 		chunk := next(t, reader)
 		assert.Equalf(t, "still there", string(chunk.Text), "got %q", chunk.Text)
@@ -222,3 +224,165 @@ func TestClosedReaderIsRemoved(t *testing.T) {
 	assert.Equalf(t, 1, len(pieces), "the other reader got %q", pieces)
 	stays.Close()
 }
+
+func TestWaitOpen(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		play func(*Relay)
+		want string // the name of the terminal event, "" for none
+	}{
+		{"accepted, silent so far", func(r *Relay) { r.Open() }, ""},
+		{"speaking", func(r *Relay) { r.Append("a") }, ""},
+		{"refused", func(r *Relay) { r.End(broken("upstream_failed")) }, EventFailed},
+		{"accepted, then broken before a word", func(r *Relay) { r.Open(); r.End(broken("upstream_failed")) }, ""},
+		{"broken after a word", func(r *Relay) { r.Append("a"); r.End(broken("upstream_failed")) }, ""},
+		{"complete without a word", func(r *Relay) { r.Open(); r.End(done("stop")) }, ""},
+		{"complete", func(r *Relay) { r.Open(); r.Append("a"); r.End(done("stop")) }, ""},
+		{"cancelled before a word", func(r *Relay) { r.End(Terminal{Cancelled: &Cancelled{}}) }, EventCancelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var relay Relay
+				early := relay.Read(0)
+				defer early.Close()
+				answer := make(chan *Terminal, 1)
+				go func() {
+					end, err := early.WaitOpen(t.Context())
+					assert.NoError(t, err, "early")
+					answer <- end
+				}()
+				synctest.Wait()
+				require.Equal(t, 0, len(answer), "open before anything happened")
+				c.play(&relay)
+				late := relay.Read(0)
+				defer late.Close()
+				end, err := late.WaitOpen(t.Context())
+				assert.Truef(t, err == nil && nameOf(end) == c.want, "late: %q, %v; want %q", nameOf(end), err, c.want)
+				assert.Equal(t, c.want, nameOf(<-answer), "early")
+			})
+		})
+	}
+}
+
+func nameOf(end *Terminal) string {
+	if end == nil {
+		return ""
+	}
+	return end.Name()
+}
+
+func TestWaitOpenEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	end, err := reader.WaitOpen(ctx)
+	assert.Truef(t, end == nil && errors.Is(err, context.Canceled), "%v, %v", end, err)
+}
+
+// Waiting takes no text away.
+func TestWaitOpenLeavesTheTextToNext(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	relay.Append("first")
+	_, err := reader.WaitOpen(t.Context())
+	require.NoError(t, err)
+	chunk := next(t, reader)
+	assert.Equalf(t, "first", string(chunk.Text), "got %q", chunk.Text)
+}
+
+// follower is one reader of the property below: where it starts, and when.
+type follower struct {
+	after int // characters it has
+	start int // pieces that are written before it starts
+}
+
+// For any pieces, and for readers that start at any time and place: each gets all the text after its position, in order,
+// and one terminal event.
+func TestEveryReaderGetsTheSameText(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOfN(rapid.OneOf(
+			rapid.StringN(0, 12, -1),
+			rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 6), func(raw []byte) string { return string(raw) }),
+			rapid.SampledFrom([]string{"👩\u200d👧", "e\u0301", "\x00", "\uFFFD", "\xf0\x9f"}),
+		), 0, 3*maxLag).Draw(t, "pieces")
+		var want strings.Builder
+		for _, piece := range pieces {
+			want.WriteString(strings.ToValidUTF8(piece, "\uFFFD"))
+		}
+		runes := []rune(want.String())
+		followers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) follower {
+			return follower{after: rapid.IntRange(-1, len(runes)+3).Draw(t, "after"), start: rapid.IntRange(0, len(pieces)).Draw(t, "start")}
+		}), 1, 6).Draw(t, "followers")
+
+		var relay Relay
+		results := relayTo(&relay, pieces, followers)
+		for i, f := range followers {
+			got := <-results[i]
+			from := min(max(f.after, 0), len(runes))
+			assert.Truef(t, got.err == nil && got.from == from && got.text == string(runes[from:]),
+				"%+v: %v, %q from %d, want %q from %d", f, got.err, got.text, got.from, string(runes[from:]), from)
+		}
+		text, chars := relay.Text()
+		assert.Truef(t, text == want.String() && chars == len(runes), "%q of %d characters, want %q", text, chars, want.String())
+	})
+}
+
+type followed struct {
+	text string
+	from int
+	err  error
+}
+
+// relayTo writes the pieces while the followers read, each on a goroutine of its own.
+func relayTo(relay *Relay, pieces []string, followers []follower) []chan followed {
+	results := make([]chan followed, len(followers))
+	for written := range len(pieces) + 1 {
+		for i, f := range followers {
+			if f.start == written {
+				results[i] = make(chan followed, 1)
+				reader := relay.Read(f.after)
+				go func() {
+					defer reader.Close()
+					text, from, err := followToEnd(reader)
+					results[i] <- followed{text, from, err}
+				}()
+			}
+		}
+		if written < len(pieces) {
+			relay.Append(pieces[written])
+		}
+	}
+	relay.End(done("stop"))
+	return results
+}
+
+// followToEnd also checks that each chunk follows the one before, and returns where the first is.
+func followToEnd(reader *Reader) (text string, from int, err error) {
+	for at := -1; ; {
+		chunk, err := reader.Next(context.Background())
+		if err != nil {
+			return text, from, err
+		}
+		if at < 0 {
+			at, from = chunk.Offset, chunk.Offset
+		}
+		if chunk.Offset != at || !utf8.Valid(chunk.Text) {
+			return text, from, fmt.Errorf("chunk %q at %d, want valid UTF-8 at %d", chunk.Text, chunk.Offset, at)
+		}
+		if chunk.End != nil {
+			return text, from, nil
+		}
+		text += string(chunk.Text)
+		at += utf8.RuneCount(chunk.Text)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,7 +36,6 @@ func TestEventsToTheByte(t *testing.T) {
 		send func(*Encoder) error
 		want string
 	}{
-		{"ping", (*Encoder).Ping, ": ping\n\n"},
 		{"started", func(e *Encoder) error {
 			return e.Started(Started{ChatID: chatID, UserMessageID: questionID, MessageID: replyID, ModelVariant: "arco", Resumed: true, Offset: 7})
 		}, "event: message.started\n" +
@@ -69,9 +67,7 @@ func TestEventsToTheByte(t *testing.T) {
 			t.Parallel()
 			var out wire
 			require.NoError(t, c.send(NewEncoder(&out, replyID)))
-			if diff := cmp.Diff([]string{c.want}, out.writes); diff != "" {
-				t.Error(diff) // one Write per event, so that each is flushed whole
-			}
+			assert.Equal(t, []string{c.want}, out.writes) // one Write per event, so that each is flushed whole
 		})
 	}
 }
@@ -111,8 +107,7 @@ func FuzzAppendJSONString(f *testing.F) {
 		prefix := []byte("kept ")
 		raw, found := bytes.CutPrefix(appendJSONString(prefix, []byte(text)), prefix)
 		require.Truef(t, found, "what was there before is gone: %q", raw)
-		at := bytes.IndexFunc(raw, func(r rune) bool { return r < 0x20 })
-		assert.Truef(t, at < 0, "control character at %d of %q", at, raw)
+		assert.Lessf(t, bytes.IndexFunc(raw, func(r rune) bool { return r < 0x20 }), 0, "a control character in %q", raw)
 		var back string
 		err := json.Unmarshal(raw, &back)
 		assert.Truef(t, err == nil && back == text, "%q came back as %q: %v", text, back, err)
@@ -121,7 +116,6 @@ func FuzzAppendJSONString(f *testing.F) {
 
 type anyEncoder interface {
 	Padding() error
-	Ping() error
 	Started(event Started) error
 	Chunk(chunk Chunk) error
 }
@@ -136,11 +130,10 @@ func TestEveryWriteReportsAGoneClient(t *testing.T) {
 	end := done("stop")
 	for protocol, e := range encoders(goneWriter{}) {
 		for name, err := range map[string]error{
-			"padding": e.Padding(), "ping": e.Ping(), "started": e.Started(Started{}),
+			"padding": e.Padding(), "started": e.Started(Started{}),
 			"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "end": e.Chunk(Chunk{End: &end}),
 		} {
-			assert.Truef(t, errors.Is(err, errGone) && !strings.Contains(fmt.Sprint(err), "secret"),
-				"%s, %s: %v", protocol, name, err)
+			assert.Truef(t, errors.Is(err, errGone) && !strings.Contains(fmt.Sprint(err), "secret"), "%s, %s: %v", protocol, name, err)
 		}
 	}
 }
@@ -148,7 +141,6 @@ func TestEveryWriteReportsAGoneClient(t *testing.T) {
 func TestBrokenReceiptIsAnError(t *testing.T) {
 	t.Parallel()
 	for protocol, e := range encoders(io.Discard) {
-		assert.Errorf(t, e.Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}}),
-			"%s: it is written", protocol)
+		assert.Errorf(t, e.Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}}), "%s: it is written", protocol)
 	}
 }

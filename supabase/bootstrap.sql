@@ -52,7 +52,7 @@ alter role authenticator       set lock_timeout = '8s';
 grant usage         on schema public to anon, authenticated, service_role;
 grant usage, create on schema public to postgres;
 
--- extensions: those that every project starts with, of which our own schema uses none: a server that was installed
+-- extensions: the ones that every project starts with, of which our own schema uses none: a server that was installed
 -- without the contrib package only misses them with a notice. And vector, which a project's postgres may create and
 -- this one may not; migrate says what to do where it is missing.
 create schema if not exists extensions;

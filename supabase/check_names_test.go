@@ -28,7 +28,7 @@ func refused(t *testing.T, database testkit.Database) string {
 	t.Helper()
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
 	unusable, ok := errors.AsType[*supabase.UnusableError](err)
-	require.Truef(t, ok && len(applied) <= 0, "applied %v: %v", applied, err)
+	require.Truef(t, ok && len(applied) == 0, "applied %v: %v", applied, err)
 	if made := testkit.Ask[[]string](t, connect(t, database.AdminDSN), `
 		select coalesce(array_agg(nspname::text), '{}') from pg_namespace where nspname = 'throughline'`); len(made) > 0 {
 		t.Errorf("left behind: %v", made)
@@ -171,7 +171,7 @@ func TestMigrateOfAnUnreleasedState(t *testing.T) {
 		delete from supabase_migrations.schema_migrations where name = 'check_names';
 		update supabase_migrations.schema_migrations set version = '20261122' || right(version, 6) where version like '20261124%'`)
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	assert.Truef(t, err != nil && len(applied) <= 0 && strings.Contains(err.Error(), "it was migrated by Throughline before its first release"),
+	assert.Truef(t, err != nil && len(applied) == 0 && strings.Contains(err.Error(), "it was migrated by Throughline before its first release"),
 		"%v, %v", applied, err)
 }
 
@@ -215,7 +215,7 @@ func TestCLINamesWhatIsTaken(t *testing.T) {
 	assert.Containsf(t, out,
 		"Throughline cannot use this database, and nothing was applied: table public.chats already exist", "%v", out)
 	history := readHistory(t, database.DSN)
-	assert.Truef(t, len(history) <= 0, "applied: %v", fmt.Sprint(history))
+	assert.Truef(t, len(history) == 0, "applied: %v", fmt.Sprint(history))
 }
 
 // Nothing is released, so a change of what a migration makes is made there: no later one changes or replaces it.

@@ -68,9 +68,9 @@ func TestMigrateAppliesAllOnce(t *testing.T) {
 	diff = cmp.Diff(localMigrations(t), applied)
 	require.Truef(t, err == nil && diff == "", "applied: %v %s", err, diff)
 	pending, err = supabase.Pending(t.Context(), conn)
-	assert.Truef(t, err == nil && len(pending) <= 0, "pending after: %v, %v", pending, err)
+	assert.Truef(t, err == nil && len(pending) == 0, "pending after: %v, %v", pending, err)
 	applied, err = supabase.Migrate(t.Context(), database.DSN, silent)
-	assert.Truef(t, err == nil && len(applied) <= 0, "the second time: %v, %v", applied, err)
+	assert.Truef(t, err == nil && len(applied) == 0, "the second time: %v, %v", applied, err)
 	// For a table that was analyzed while it was empty Postgres plans as if it stayed so, until it analyzes the table again.
 	if analyzed := testkit.Ask[[]string](t, conn, `select coalesce(array_agg(oid::regclass::text), '{}') from pg_class
 		where relkind = 'r' and relnamespace = 'public'::regnamespace and reltuples = 0`); len(analyzed) > 0 {
@@ -162,7 +162,7 @@ func TestMigrateRefusesNumbersThatAreTaken(t *testing.T) {
 	}
 	ours := files(map[string]string{"20260101000000_ours.sql": "select 1"})
 	applied, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent)
-	assert.Truef(t, err != nil && strings.Contains(err.Error(), "20260101000000_theirs; give that another number") && len(applied) <= 0,
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "20260101000000_theirs; give that another number") && len(applied) == 0,
 		"the app has the number: %v, %v", applied, err)
 	two := files(map[string]string{"20260101000000_a.sql": "", "20260101000000_b.sql": ""})
 	_, err = supabase.MigrateFrom(t.Context(), database.DSN, two, silent)
@@ -179,7 +179,7 @@ func TestMigrateKnowsItsOwnWithoutAName(t *testing.T) {
 	require.NoError(t, err)
 	testkit.Exec(t, connect(t, database.DSN), "update supabase_migrations.schema_migrations set name = null")
 	applied, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent)
-	assert.Truef(t, err == nil && len(applied) <= 0, "applied again: %v, %v", applied, err)
+	assert.Truef(t, err == nil && len(applied) == 0, "applied again: %v, %v", applied, err)
 }
 
 // A setting that one migration leaves on the session does not affect the next.
@@ -253,7 +253,7 @@ func TestCopiedMigrationsArePushedByTheCLI(t *testing.T) {
 			project.copyOurs(t)
 			project.run(t, "db", "push", remote(database), "--yes", "--include-all")
 			applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-			assert.Truef(t, err == nil && len(applied) <= 0, "migrate applies %v: %v", applied, err)
+			assert.Truef(t, err == nil && len(applied) == 0, "migrate applies %v: %v", applied, err)
 			project.add(t, c.next, "alter table app_things add column more int;")
 			project.run(t, "db", "push", remote(database), "--yes")
 			project.agrees(t, database, len(localMigrations(t))+2)
@@ -293,7 +293,7 @@ func TestCopyWritesWhatIsMissing(t *testing.T) {
 		}
 	}
 	again, err := supabase.CopyMigrations(project.migrations())
-	assert.Truef(t, err == nil && len(again) <= 0, "the second time: %v, %v", again, err)
+	assert.Truef(t, err == nil && len(again) == 0, "the second time: %v, %v", again, err)
 	lost := localMigrations(t)[3] + ".sql"
 	require.NoError(t, os.Remove(filepath.Join(project.migrations(), lost)))
 	again, err = supabase.CopyMigrations(project.migrations())
@@ -309,7 +309,7 @@ func TestCopyRefusesAndWritesNothing(t *testing.T) {
 			t.Parallel()
 			project := newCLIProject(t, map[string][]byte{file: []byte("select 'mine'")})
 			written, err := supabase.CopyMigrations(project.migrations())
-			assert.Truef(t, err != nil && strings.Contains(err.Error(), file+" is not our "+last+".sql, which has the same number") && len(written) <= 0,
+			assert.Truef(t, err != nil && strings.Contains(err.Error(), file+" is not our "+last+".sql, which has the same number") && len(written) == 0,
 				"wrote %v: %v", written, err)
 			there, _ := os.ReadDir(project.migrations())
 			assert.Truef(t, len(there) == 1, "%d files", len(there))
@@ -321,7 +321,7 @@ func TestCopyNeedsAProject(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "supabase", "migrations")
 	written, err := supabase.CopyMigrations(folder)
-	assert.Truef(t, err != nil && strings.Contains(err.Error(), "there is no Supabase project here") && len(written) <= 0,
+	assert.Truef(t, err != nil && strings.Contains(err.Error(), "there is no Supabase project here") && len(written) == 0,
 		"wrote %v: %v", written, err)
 	if _, err := os.Stat(filepath.Dir(folder)); err == nil {
 		t.Error("the folder was made")

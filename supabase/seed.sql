@@ -1,4 +1,4 @@
--- A user for a local stack, for `throughline token --user`. It has no password, so nobody can sign in as this user.
+-- A user for a local stack, for `throughline token --user`. It has no password, so no one can sign in as this user.
 insert into auth.users (id, aud, role, email, raw_app_meta_data, raw_user_meta_data, created_at, updated_at)
 values ('00000000-0000-4000-8000-00000000de30', 'authenticated', 'authenticated', 'demo@example.com', '{}', '{}', now(), now())
 on conflict (id) do nothing;

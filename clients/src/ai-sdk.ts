@@ -30,7 +30,7 @@ const LAST = ['finish', 'abort', 'error'];
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
- * The connection broke or nobody was there, and the reply is not lost: `setTimeout(resumeStream, error.retryIn)`
+ * The connection broke or no server answered, and the reply is not lost: `setTimeout(resumeStream, error.retryIn)`
  * goes on with it. It is a chat's error, and what its onError gets.
  *
  * It is no TypeError: after one that speaks of a network, chats keep the half of the reply that they have and expect
@@ -51,7 +51,7 @@ export class Disconnected extends Error {
  * chat; one that is new gets a stored chat with its first message, whose id is `chat_id` in each reply's metadata.
  *
  * A message's id is what makes it harmless to send it again: `regenerate` after an error joins or replays the
- * reply that there is, and tries anew only where it failed. Stop with `cancel`; a chat's own `stop` hangs up.
+ * reply that there is, and tries again only where it failed. Stop with `cancel`; a chat's own `stop` hangs up.
  *
  * A chat's error is `Disconnected`, or the server's no: a `ThroughlineError`.
  */
@@ -77,7 +77,7 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
   }
 
   /**
-   * Goes on with the reply that was cut off, from its beginning, or follows what is running; null when there is
+   * Goes on with the reply that was cut off, from its beginning, or follows the reply that is running; null when there is
    * nothing. A message of which the server has not said a word is sent again. An app that was reloaded names the
    * reply that it knows as unfinished, and gets it even when it has ended in the meantime:
    * `resumeStream({ metadata: { message_id } })`.
@@ -161,7 +161,7 @@ export function historyOf(rows: StoredMessage[]): ThroughlineMessage[] {
     }));
 }
 
-/** What is known of a chat's latest message and of the reply to it. */
+/** The state of a chat's latest message and of the reply to it. */
 class LatestTurn {
   /** The stored chat's, once the server has said it. */
   chatId: string | undefined;
@@ -254,7 +254,7 @@ function heard(stream: Bytes, silence: number): Bytes {
 async function request(api: Api, url: string, init: RequestInit): Promise<Response> {
   const accessToken = (renew: boolean, refused?: string) =>
     api.accessToken(renew, refused).catch((cause) => {
-      throw new TypeError('no access token', { cause }); // what is unsent waits until there is one
+      throw new TypeError('no access token', { cause }); // unsent messages wait until there is one
     });
   const response = await authorized({ ...api, accessToken }, url, init);
   if (response.ok) return response;

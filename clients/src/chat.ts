@@ -12,7 +12,7 @@ import { cancel, isOver, pause, watchedTurn } from './turn.js';
 import type { Turn } from './turn.js';
 
 export interface ChatOptions {
-  /** Make it once, outside of what is rendered. */
+  /** Make it once, outside of the render. */
   api: Api;
   /** Without one the first message starts a chat. */
   chatId?: string;
@@ -39,19 +39,19 @@ export interface ChatState {
 type Message = Schemas['Message'];
 
 /**
- * One chat as an app shows it: its stored messages, what is being sent, and the reply that is running, from whichever
+ * One chat as an app shows it: its stored messages, those being sent, and the reply that is running, from whichever
  * device it was asked for. Without React: `subscribe` and read `state()`.
  */
 export class ChatStore extends Store<ChatState> {
   readonly #options: ChatOptions;
   readonly #client: Client;
-  readonly #memory = new Map<string, string>(); // what is unsent, where the app has no outbox
+  readonly #memory = new Map<string, string>(); // unsent messages, where the app has no outbox
   #outbox?: Promise<Outbox>;
   readonly #opened: Promise<void>;
   #isOpened = () => {};
   #stored: Message[] = []; // in the order of seq
   #turns: Turn[] = []; // until their messages are read as they are stored
-  readonly #mine = new Set<string>(); // the client_message_id of what was sent before the chat had an id
+  readonly #mine = new Set<string>(); // the client_message_id of messages that were sent before the chat had an id
   #watched?: () => void;
   #readings = 0;
   #attempt = 0;
@@ -132,7 +132,7 @@ export class ChatStore extends Store<ChatState> {
     }
   };
 
-  /** Reads the messages before those that are shown. */
+  /** Reads the messages before the shown ones. */
   readonly loadOlder = async (): Promise<void> => {
     const { chatId } = this.state();
     const first = this.#stored[0];
@@ -148,7 +148,7 @@ export class ChatStore extends Store<ChatState> {
     return (await this.#client.GET('/v1/chats/{chat_id}/messages', { params })).data;
   }
 
-  /** Keeps what was read before the page, unless messages between them are missing. */
+  /** Keeps the messages read before the page, unless messages between them are missing. */
   #takeLatest({ messages, has_more: more }: Schemas['MessagePage']): void {
     const from = messages[0]?.seq ?? 0;
     const before = this.#stored.filter(({ seq }) => seq < from);

@@ -33,7 +33,7 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
     connection.abort();
   }
 
-  function letGo(): void {
+  function release(): void {
     unwatch();
     hangUp();
   }
@@ -49,10 +49,10 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
     connectIn(api.silence ?? SILENCE);
     const wait = await request(signal).then(
       (answer) => (signal.aborted || answer.status === 200 ? undefined : refusal(answer)),
-      () => undefined, // no network, or it broke, or nobody is signed in
+      () => undefined, // no network, or it broke, or no user is signed in
     );
     if (signal.aborted) return;
-    if (isOver(turn)) letGo();
+    if (isOver(turn)) release();
     else connectIn(wait ?? pause(attempt++));
   }
 
@@ -77,7 +77,7 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
     attempt = 0;
     renew = false;
     take(turn, event);
-    if (isOver(turn)) letGo();
+    if (isOver(turn)) release();
     onChange(turn);
   }
 
@@ -89,5 +89,5 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   }
 
   connect();
-  return letGo;
+  return release;
 }

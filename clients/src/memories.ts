@@ -8,7 +8,7 @@ type Memory = Schemas['LongTermMemory'];
 export interface MemoriesState {
   /** What replies are shown where it matters, the newest first, with the messages in which the user said it. */
   memories: readonly Memory[];
-  /** What is uncertain: the user confirms it or forgets it. */
+  /** Uncertain memories: the user confirms or forgets each. */
   inbox: readonly Memory[];
   /** The user's switch; undefined until it was read. */
   remembering?: boolean;
@@ -30,7 +30,7 @@ export class MemoriesStore extends Store<MemoriesState> {
     this.#client = createClient(api);
   }
 
-  /** Reads anew, such as after a chat. What is shown stays until it is there. */
+  /** Reads again, such as after a chat. The shown memories stay until the new ones are there. */
   readonly refresh = async (): Promise<void> => {
     const reading = ++this.#readings;
     try {
@@ -63,7 +63,7 @@ export class MemoriesStore extends Store<MemoriesState> {
   /** Puts it in the user's words. No model changes it any more. */
   readonly correct = (id: string, content: string) => this.#change(id, { content });
 
-  /** Takes what is in the inbox for true. */
+  /** Takes a memory of the inbox for true. */
   readonly confirm = (id: string) => this.#change(id, { status: 'active' });
 
   /** Shows it to every reply, or no longer. */

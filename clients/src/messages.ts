@@ -13,7 +13,7 @@ export interface ChatMessage {
   /** waiting: a message whose reply has not begun. */
   status: Message['status'] | 'waiting';
   failure?: Failure;
-  /** What a reply of this session came with: usage, and the receipt of what was remembered. */
+  /** What a reply of this session came with: usage, and the receipt of the memory in its prompt. */
   completion?: Schemas['Completion'];
   /** As the server has it, once that was read. */
   stored?: Message;

@@ -4,7 +4,7 @@ import { follow as followTurn } from './follow.js';
 import { isOver, newTurn, tryAgain } from './turn.js';
 import type { NewMessage, Turn } from './turn.js';
 
-/** What came may be stored this much later, in milliseconds: what is missing then comes again. */
+/** Received text may be stored this much later, in milliseconds: missing text then comes again. */
 const SAVE_WITHIN = 1000;
 
 /** AsyncStorage, or a browser's localStorage. */
@@ -24,9 +24,9 @@ export interface OutboxOptions {
 }
 
 export interface Outbox {
-  /** What is unsent, unfinished or failed, the oldest first. */
+  /** The messages that are unsent, unfinished or failed, the oldest first. */
   readonly turns: readonly Turn[];
-  /** Stored first, then sent: whatever happens in between, the message goes out once. */
+  /** Stored first, then sent: for all faults in between, the message goes out once. */
   send(message: NewMessage): Promise<Turn>;
   /** Tries a failed turn again. */
   sendAgain(turn: Turn): Promise<void>;
@@ -113,7 +113,7 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   }
 
   function close(): void {
-    for (const letGo of followed.values()) letGo();
+    for (const release of followed.values()) release();
     followed.clear();
     clearTimeout(timer);
   }

@@ -21,7 +21,7 @@ export type OnText = (piece: string) => void;
 
 /**
  * The most characters of one answer that are kept: XMLHttpRequest keeps all of it. A longer one is hung up, and the
- * next request goes on after what was read.
+ * next request goes on after the text read so far.
  */
 const KEPT = 1 << 20;
 

@@ -15,7 +15,7 @@ export interface SupabaseSession {
 export function supabaseApi(supabase: SupabaseSession, baseUrl: string, more: Partial<Api> = {}): Api {
   const tokenOf = ({ data, error }: Answer): string => {
     if (error) throw error;
-    if (!data.session) throw new Error('Nobody is signed in.'); // what is unsent waits until somebody is
+    if (!data.session) throw new Error('No user is signed in.'); // unsent messages wait for a user
     return data.session.access_token;
   };
   async function accessToken(renew: boolean, refused?: string): Promise<string> {

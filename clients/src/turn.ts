@@ -33,7 +33,7 @@ export interface Turn extends Partial<NewMessage> {
   cursor?: string;
   status: 'waiting' | 'streaming' | 'complete' | 'cancelled' | 'failed';
   failure?: Failure;
-  /** What a complete reply came with: usage, and the receipt of what was remembered. */
+  /** What a complete reply came with: usage, and the receipt of the memory in its prompt. */
   completion?: Schemas['Completion'];
 }
 
@@ -73,7 +73,7 @@ export interface TurnRequest {
   body?: string;
 }
 
-/** The request that brings what is missing: the message until its first event came, then what follows the cursor. */
+/** The request that brings the missing part: the message until its first event came, then what follows the cursor. */
 export function nextRequest(turn: Turn, baseUrl: string): TurnRequest {
   if (turn.cursor) {
     return { method: 'GET', url: `${baseUrl}/v1/message/${turn.chatId}/stream` };
@@ -96,7 +96,7 @@ export function take(turn: Turn, { event, data, id }: { event?: string; data: st
   turn.cursor = id;
 }
 
-/** A stream begins at a place in the text. Where it begins anew, it says again what is known. */
+/** A stream begins at a place in the text. Where it begins again, it repeats known text. */
 function start(turn: Turn, payload: Schemas['MessageStarted']): void {
   const { chat_id: chatId, message_id: messageId, user_message_id: userMessageId, offset } = payload;
   const known = turn.messageId === messageId ? turn.text : '';

@@ -87,7 +87,7 @@ func testAISDK(t *testing.T, script string) {
 		{name: "tells of a failure and tries again", answers: []offline.Answer{broken, whole}, asked: 2},
 		{name: "tells of a refusal and tries again", answers: []offline.Answer{refused, whole}, asked: 2},
 		{name: "sends a message twice", held: true, asked: 1},
-		{name: "waits while nobody is there"},
+		{name: "waits while no server answers"},
 		{name: "gives up a connection that is silent", held: true, asked: 1},
 		{name: "renews its token", answers: []offline.Answer{whole}, asked: 1},
 	} {

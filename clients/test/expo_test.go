@@ -85,11 +85,11 @@ func TestExpoApp(t *testing.T) {
 	for name, test := range map[string]func(sample){
 		"goes on after the background":                            sample.goesOnAfterBackground,
 		"goes on when it was killed":                              sample.goesOnWhenKilled,
-		"sends what was unsent when killed":                       sample.sendsUnsent,
+		"sends unsent messages after a kill":                      sample.sendsUnsent,
 		"stops the reply":                                         sample.stops,
 		"starts another chat":                                     sample.startsAnew,
 		"signs in with Supabase, and again when that has expired": sample.signsInAgain,
-		"shows what is remembered, and forgets it":                sample.forgets,
+		"shows the memories, and forgets one":                     sample.forgets,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -86,7 +86,7 @@ func testRecipe(t *testing.T, r recipe) {
 		"renews its token":                                 recipe.renewsToken,
 		"waits while another reply is running in the chat": recipe.waitsForOtherReply,
 		"sends the messages of a chat in their order":      recipe.keepsOrder,
-		"gives up on what is wrong":                        recipe.givesUp,
+		"gives up on a wrong turn":                         recipe.givesUp,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

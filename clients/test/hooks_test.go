@@ -78,20 +78,20 @@ func TestHooks(t *testing.T) {
 			s.runInBrowser("testdata/hooks-app.js", aliases)
 			h := hooks{recipe{newRigWith(t, env{"LONG_TERM_MEMORY": "true"}, s.origin), s}}
 			for name, test := range map[string]func(hooks){
-				"begins a chat and goes on":                     hooks.begins,
-				"sends before the chat is open":                 hooks.sendsAtOnce,
-				"comes back to a reply after it was unmounted":  hooks.comesBack,
-				"tries a failed message again after a restart":  hooks.triesAgainAfterRestart,
-				"tries again what failed before it began":       hooks.triesOverloadedAgain,
-				"drops what cannot be sent":                     hooks.drops,
-				"reads older messages, and what others wrote":   hooks.reads,
-				"shows another chat":                            hooks.showsAnother,
-				"says that there is no such chat":               hooks.findsNothing,
-				"waits for the network to read a chat":          hooks.waitsForNetwork,
-				"keeps what is unsent over the end of the app":  hooks.keepsUnsent,
-				"shows, corrects and forgets memories":          hooks.remembers,
-				"is used by the screens of the docs":            hooks.usesScreens,
-				"says what is wrong with a memory and keeps it": hooks.refusesMemory,
+				"begins a chat and goes on":                    hooks.begins,
+				"sends before the chat is open":                hooks.sendsAtOnce,
+				"comes back to a reply after it was unmounted": hooks.comesBack,
+				"tries a failed message again after a restart": hooks.triesAgainAfterRestart,
+				"tries again what failed before it began":      hooks.triesOverloadedAgain,
+				"drops what cannot be sent":                    hooks.drops,
+				"reads older messages, and what others wrote":  hooks.reads,
+				"shows another chat":                           hooks.showsAnother,
+				"says that there is no such chat":              hooks.findsNothing,
+				"waits for the network to read a chat":         hooks.waitsForNetwork,
+				"keeps unsent messages over the app's end":     hooks.keepsUnsent,
+				"shows, corrects and forgets memories":         hooks.remembers,
+				"is used by the screens of the docs":           hooks.usesScreens,
+				"reports a memory's fault and keeps it":        hooks.refusesMemory,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -159,7 +159,7 @@ func (h hooks) say(chatID, content string) string {
 	return reply.ChatID
 }
 
-// begins keeps its keys, so that nothing is drawn anew, and takes the chat's id into its address.
+// begins keeps its keys, so that nothing is drawn again, and takes the chat's id into its address.
 func (h hooks) begins() {
 	first, second := uuid.NewString(), uuid.NewString()
 	goOn := h.hold(first, reply, half)

@@ -78,7 +78,7 @@ const (
 	notApplicable = "testdata/conformance.yaml"
 )
 
-// TestConformance runs the server scenarios of the protocol's conformance suite. Those that do not apply are in a list, with
+// TestConformance runs the server scenarios of the protocol's conformance suite. Scenarios that do not apply are in a list, with
 // reasons; the suite itself reports one that is listed and passes.
 func TestConformance(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,7 @@ func unpack(t *testing.T, tarball, folder string) {
 	require.Truef(t, err == nil, "%v\n%s", err, out)
 }
 
-// checkFiles wants what is needed and nothing else: no sources, no tests, no packages.
+// checkFiles wants the needed files and nothing else: no sources, no tests, no packages.
 func checkFiles(t *testing.T, files []string) {
 	t.Helper()
 	for _, name := range []string{"LICENSE", "README.md", "package.json", "dist/esm/index.js", "dist/cjs/index.d.ts", "dist/cjs/package.json"} {

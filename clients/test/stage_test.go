@@ -82,7 +82,7 @@ func (s *stage) give(t *testing.T, o order) {
 	select {
 	case s.orders <- o:
 	case <-time.After(testkit.Patience):
-		t.Errorf("nobody takes the order %s", o.Do)
+		t.Errorf("no handler for the order %s", o.Do)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Command throughline-dev helps to develop: `make run` starts everything on this machine with it, `make demo` plays a
-// conversation through what runs. Nothing of it is in what is shipped.
+// conversation through the running server. It is not part of a release.
 package main
 
 import (

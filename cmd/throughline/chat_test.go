@@ -290,7 +290,7 @@ func TestChatInAPipe(t *testing.T) {
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
-		assert.Truef(t, err != nil && cmd.ProcessState.ExitCode() == exitFailed && len(out) <= 0 && strings.Contains(errs.String(), wrong.says),
+		assert.Truef(t, err != nil && cmd.ProcessState.ExitCode() == exitFailed && len(out) == 0 && strings.Contains(errs.String(), wrong.says),
 			"%v: %q, %q, %v", wrong.args, out, errs.String(), err)
 	}
 }

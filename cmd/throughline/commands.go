@@ -1,3 +1,4 @@
+// Command throughline is the conversation backend: see `throughline help`.
 package main
 
 import (
@@ -8,9 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -22,6 +26,13 @@ import (
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
 )
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
 
 // Exit codes.
 const (
@@ -216,7 +227,7 @@ func exitCode(err error, stderr io.Writer) int {
 	return exitFailed
 }
 
-// loadConfig reads the configuration of a server and checks that it has what the command requires.
+// loadConfig reads the configuration of a server and checks that it has the parts that the command requires.
 func loadConfig(require ...func(*config.Config) error) (config.Config, error) {
 	cfg, err := config.Load(false)
 	if err != nil {
@@ -328,7 +339,7 @@ func token(line *commandLine) runner {
 	}
 }
 
-// quality tells what the configured models are worth, before users do.
+// quality measures the configured models, before users do.
 func quality(line *commandLine) runner {
 	languages := line.String("languages", "", "only cases in these languages, such as en,de")
 	all := line.Bool("all", false, "print everything that is wrong")
@@ -388,7 +399,7 @@ func askHealth(ctx context.Context, url string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // read as far as is wanted
+	defer func() { _ = response.Body.Close() }() // the rest is not needed
 	said, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s %s", url, response.Status, strings.TrimSpace(string(said)))

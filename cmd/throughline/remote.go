@@ -134,7 +134,7 @@ func importMemories(line *commandLine) clientRunner {
 	})
 }
 
-// forgetMemories forgets one memory by its id, or those that words mean.
+// forgetMemories forgets one memory by its id, or all that words mean.
 func forgetMemories(line *commandLine) clientRunner {
 	line.takesArgument = true
 	yes := line.Bool("yes", false, "do not ask")

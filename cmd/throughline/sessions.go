@@ -60,7 +60,7 @@ func listChats(line *commandLine) clientRunner {
 	})
 }
 
-// given is the query with what was named on the command line.
+// given is the query with the values that the command line names.
 func given(namesAndValues ...string) url.Values {
 	query := url.Values{}
 	for pair := range slices.Chunk(namesAndValues, 2) {

@@ -22,7 +22,7 @@ var TopicChoices = []string{"auto", "on", "off"}
 // RecallChoices say whose turns the prompts of a chat may quote; the first is the default.
 var RecallChoices = []string{"all", "chat"}
 
-// problems are the fields of a request that are out of range, with what is wrong with each.
+// problems are the fields of a request that are out of range, with the fault of each.
 type problems map[string]any
 
 func (p problems) err() error {
@@ -32,8 +32,8 @@ func (p problems) err() error {
 	return &fault.Error{Code: fault.ValidationFailed, Message: "Some fields are missing or out of range.", Details: p}
 }
 
-// Check sets a number that a request leaves out to the default in its tag, runs the request's own rules, which are
-// those that no tag can say, and reports the fields that are not as their tags say. Besides the words of JSON schema it
+// Check sets a number that a request leaves out to the default in its tag, runs the request's own rules, which
+// no tag can say, and reports the fields that are not as their tags say. Besides the words of JSON schema it
 // knows trim, for a text without the space around it, and each and most: a list of at most so many texts, each of at most
 // so many characters, of which it keeps one of each, trimmed.
 func Check(request any) error {
@@ -91,7 +91,7 @@ func (p problems) field(name string, given reflect.Value, tag reflect.StructTag)
 	}
 }
 
-// valueOf is what a pointer or a Field holds; invalid for nothing.
+// valueOf returns the value in a pointer or a Field; invalid for none.
 func valueOf(given reflect.Value) reflect.Value {
 	if _, optional := reflect.TypeAssert[interface{ Target() any }](given.Addr()); optional {
 		given = given.FieldByName("Value")
@@ -179,7 +179,7 @@ func (p problems) texts(name string, list reflect.Value, tag reflect.StructTag) 
 	}
 }
 
-// Check fills in what the chat leaves out and reports the fields that are out of range.
+// Check fills in the settings that the chat leaves out and reports the fields that are out of range.
 func (c *NewChat) Check(defaults memory.ChatDefaults) error {
 	if c.ToolName != nil {
 		defaults = defaults.For(*c.ToolName)

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/graph"
 )
 
 const (
@@ -46,7 +52,7 @@ type SearchResult struct {
 	Snippet
 }
 
-// MarkStart and MarkStop are how Postgres marks what it found. They are of Unicode's private use; the store removes them
+// MarkStart and MarkStop are how Postgres marks matches. They are of Unicode's private use; the store removes them
 // from messages that contain them.
 const (
 	MarkStart = '\uE000'
@@ -55,8 +61,8 @@ const (
 	setApart = '\x01'
 )
 
-// Snippet is the part of a message that shows why it was found, as plain text. In it " … " stands for what is left
-// out between two parts.
+// Snippet is the part of a message that shows why it was found, as plain text. In it " … " stands for the text
+// that is left out between two parts.
 type Snippet struct {
 	Text       string      `json:"snippet" db:"-" description:"The part of the message that shows why it was found, as plain text."`
 	Highlights []Highlight `json:"highlights" db:"-" nullable:"false" description:"The words that were found, in their order."`
@@ -130,7 +136,7 @@ var straightQuotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`)
 // an exclusion of an exclusion, of which Postgres accepts 32.
 var dashes = regexp.MustCompile(`-(?:[\s!&|()]*-)+`)
 
-// WebSearch rewrites a query for websearch_to_tsquery, so that it matches what the index holds.
+// WebSearch rewrites a query for websearch_to_tsquery, so that it matches the index.
 func WebSearch(query string) string {
 	var out strings.Builder
 	parts := strings.Split(straightQuotes.Replace(query), `"`)
@@ -197,8 +203,8 @@ const maxAnyTerms = 32
 // queryPart is a phrase in quotes, or a word; each of them may be excluded.
 var queryPart = regexp.MustCompile(`(-?)"([^"]*)"|[^\s"]+`)
 
-// AnyTerms splits a query for a search in the mode any: the words and phrases of which a message needs one, and those that
-// it must not have. All are written for websearch_to_tsquery.
+// AnyTerms splits a query for a search in the mode any: the words and phrases of which a message needs one, and the ones
+// that it must not have. All are written for websearch_to_tsquery.
 func AnyTerms(query string) (terms []string, without string) {
 	query = dashes.ReplaceAllString(straightQuotes.Replace(query), " ")
 	var excluded []string
@@ -220,8 +226,8 @@ func AnyTerms(query string) (terms []string, without string) {
 	return terms[:min(len(terms), maxAnyTerms)], strings.Join(excluded, " ")
 }
 
-// wordTerms returns what a word without spaces before and after it consists of: where its script has no spaces, each pair
-// of neighbouring characters is a phrase.
+// wordTerms returns the parts of a word without spaces around it: where its script has no spaces, each pair of
+// neighbouring characters is a phrase.
 func wordTerms(word string) []string {
 	if !strings.ContainsFunc(word, isSpaceless) {
 		return []string{word}
@@ -233,7 +239,96 @@ func wordTerms(word string) []string {
 			terms = append(terms, `"`+spaced(string(characters[i:min(i+2, len(characters))]))+`"`)
 		}
 	}
-	return slices.AppendSeq(terms, strings.FieldsFuncSeq(word, func(r rune) bool {
-		return isSpaceless(r) || !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)
-	}))
+	return slices.AppendSeq(terms, strings.FieldsFuncSeq(word, func(r rune) bool { return isSpaceless(r) || !inWord(r) }))
+}
+
+// Recall finds the earlier turns that a question may be about, the best messages first. Where no turns are
+// indexed that is NoRecall.
+type Recall interface {
+	Recall(ctx context.Context, user auth.Principal, query RecallQuery) ([]RecallResult, error)
+}
+
+// RecallQuery is a question for which earlier turns are looked for. Only Text is required.
+type RecallQuery struct {
+	Text string `query:"q" required:"true" minLength:"1" maxLength:"500" description:"What to look for, in the user's own words. It need not be what was said."`
+	// ChatID and TopicID restrict the search to one chat or topic; "" means all.
+	ChatID  string `query:"chat_id" format:"uuid" description:"Look into this chat alone."`
+	TopicID string `query:"topic_id" format:"uuid" description:"Look into this topic alone."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
+
+	// Chat and Topic are those ids, set by Check; uuid.Nil for none.
+	Chat, Topic uuid.UUID
+}
+
+func (q *RecallQuery) readIDs() (err error) {
+	if q.Chat, err = idOf("chat", q.ChatID); err != nil {
+		return err
+	}
+	q.Topic, err = idOf("topic", q.TopicID)
+	return err
+}
+
+// idOf reads an id; it returns uuid.Nil for "". No row has that id, and to recall it would mean all of them.
+func idOf(of, id string) (uuid.UUID, error) {
+	if id == "" {
+		return uuid.Nil, nil
+	}
+	read, err := ParseID(id)
+	if err != nil || read == uuid.Nil {
+		return uuid.Nil, fault.New(fault.BadUUID, "The "+of+" id is not a uuid of one.")
+	}
+	return read, nil
+}
+
+// ParseID reads a uuid in its usual form alone; uuid.Parse accepts others, too.
+func ParseID(text string) (uuid.UUID, error) {
+	if len(text) != 36 {
+		return uuid.Nil, errors.New("not 36 characters long")
+	}
+	return uuid.Parse(text)
+}
+
+// RecallResult is a message of a turn that was recalled.
+type RecallResult struct {
+	_         struct{}  `description:"A message of an earlier turn that the question may be about."`
+	ChatID    uuid.UUID `json:"chat_id"`
+	Seq       int64     `json:"seq"`
+	MessageID uuid.UUID `json:"message_id"`
+	Role      string    `json:"role" enum:"user,assistant,system,tool"`
+	CreatedAt time.Time `json:"created_at"`
+	Score     float64   `json:"score" description:"Higher for a better match. It compares results of one question alone."`
+	Text      string    `json:"text" description:"What of the message the question may be about."`
+	Why       string    `json:"why" description:"What the turn was found by, for people."`
+}
+
+// NoRecall is the error for a server that indexes no turns.
+func NoRecall() error {
+	return fault.New(fault.RecallOff, "This server does not recall earlier turns: RECALL is off.")
+}
+
+// Graph reads the graph of the entities in a user's memories, with the user's rights.
+type Graph interface {
+	// ReadGraph returns the part of the graph that is asked for; an entity that is unknown has none.
+	ReadGraph(ctx context.Context, user auth.Principal, query GraphQuery) (graph.Answer, error)
+}
+
+// GraphQuery asks for a part of the graph. The zero value asks for all of it.
+type GraphQuery struct {
+	Entity       string `query:"entity,omitempty" trim:"" maxLength:"100" description:"The name of an entity, in any case: what is said of it. User is the user."`
+	Relationship string `query:"relationship,omitempty" maxLength:"100" description:"Only relationships of this name: lives_in."`
+	Type         string `query:"type,omitempty" enum:"person,organization,place,project,product,tool,concept,condition,event,other" doc:"type"`
+	Depth        int    `query:"depth" minimum:"1" maximum:"3" default:"1" description:"How many relationships away from the entity what is shown may be."`
+	AsOf         string `query:"as_of,omitempty" doc:"as_of"`
+	// Text is a question; its names add to the other fields.
+	Text   string `query:"q,omitempty" trim:"" maxLength:"500" doc:"graphQuery.q"`
+	Format string `query:"format,omitempty" enum:"json,mermaid,dot" default:"json" doc:"format"`
+
+	// Moment is AsOf, set by Check; zero for none.
+	Moment time.Time
+}
+
+func (q *GraphQuery) check(wrong problems) {
+	if q.AsOf != "" {
+		q.Moment = wrong.moment("as_of", q.AsOf)
+	}
 }

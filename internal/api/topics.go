@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// Topics reads and changes what a chat was about, with the user's rights: another user's topic does not exist. Callers run
+// Topics reads and changes the topics of a chat, with the user's rights: another user's topic does not exist. Callers run
 // a request's Check first. Methods return fault.NoChat for a chat that does not exist, fault.Expired for one that has
 // expired, and NoTopic when the chat has no such topic.
 type Topics interface {
@@ -30,8 +30,8 @@ type Topics interface {
 	TopicStats(ctx context.Context, user auth.Principal, ref TopicRef) (TopicStats, error)
 	// TopicArchive returns the topic's packed messages.
 	TopicArchive(ctx context.Context, user auth.Principal, ref TopicRef) (TopicArchive, error)
-	// TopicContext returns the summary and the active messages of a topic. To the current one belongs what was said since
-	// and has no topic yet. For a chat without a current topic it returns the latest messages.
+	// TopicContext returns the summary and the active messages of a topic. The current one has later messages that have
+	// no topic yet, too. For a chat without a current topic it returns the latest messages.
 	TopicContext(ctx context.Context, user auth.Principal, ref TopicRef) (TopicContext, error)
 
 	// RateMessage stores how the user liked a message, and moves the importance of its topic when that is a change. It
@@ -43,7 +43,7 @@ type Topics interface {
 type Rewriter interface {
 	// Standalone returns a question as somebody would ask it who has not read the chat. It asks no model where nothing was
 	// said before. For a chat that does not exist it returns fault.NoChat.
-	Standalone(ctx context.Context, user auth.Principal, chatID uuid.UUID, content string) (Standalone, error)
+	Standalone(ctx context.Context, user auth.Principal, chatID uuid.UUID, question Question) (Standalone, error)
 }
 
 // NoTopic is the error for a topic that does not exist, or is not of this chat.
@@ -128,7 +128,7 @@ type TopicArchive struct {
 	CompressedMessages *string  `json:"compressed_messages" description:"An array of messages as JSON, by gzip, in base64; null where nothing is packed."`
 }
 
-// TopicContext is what a model would be told of a topic.
+// TopicContext is a topic as a model would get it.
 type TopicContext struct {
 	_        struct{}         `description:"What a model would be told of a topic."`
 	Messages []ContextMessage `json:"messages" nullable:"false" doc:"topicContext.messages"`

@@ -8,7 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
 
-// Why is what the prompt of a reply held of its chat. Of what was deleted since nothing is left.
+// Why is the content of a reply's prompt, without the parts that were deleted since.
 type Why struct {
 	_             struct{}        `description:"What the prompt of a reply held of its chat, as far as that still exists."`
 	ChatID        uuid.UUID       `json:"chat_id"`

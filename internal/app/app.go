@@ -237,18 +237,18 @@ func (a *App) makeVectors() (turns, remembered *recall.Vectors) {
 	store, rest := postgres.NewEmbeddings(a.workPool, recall.VectorSize), recall.NewRest(0, 0, a.logger)
 	scales := []*recall.Scales{recall.NewScales(store, a.embedder)}
 	if a.config.LongTerm.On {
-		remembered = recall.NewVectors(recall.VectorsConfig{
+		remembered = &recall.Vectors{
 			Things: "memories", Store: postgres.NewMemoryVectors(a.workPool), Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
-		})
+		}
 	}
 	if a.toldApart() { // turns are compared with each other
 		scales = append(scales, recall.NewTurnScales(store, a.embedder))
 	}
 	if a.config.Recall {
-		turns = recall.NewVectors(recall.VectorsConfig{
+		turns = &recall.Vectors{
 			Things: "turns", Store: postgres.NewTurnVectors(a.workPool), Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
 			Count: func(turns int) { a.metrics.EmbeddedTurns.Add(float64(turns)) },
-		})
+		}
 	}
 	return turns, remembered
 }
@@ -268,7 +268,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		enqueue.Topics = a.config.Topics.Mode
 	}
 	enqueueImported := enqueue
-	enqueueImported.Fold = insert.OfChat(work.FoldBrief, work.Later) // nobody is talking there yet
+	enqueueImported.Fold = insert.OfChat(work.FoldBrief, work.Later) // no user is talking there yet
 	a.readForMemories(&enqueue, insert)
 	extracts := postgres.NewExtracts(a.pool, enqueue)
 	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, enqueue)
@@ -279,7 +279,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	questions := a.makeQuestions()
 	found := a.makeFinder(stored, questions)
 	a.chat = chat.New(chat.Config{
-		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience, Begun: extracts.Hurry,
+		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience, Begun: extracts.EnqueueSoon,
 		Retrievers: retrievers(a.makeRememberer(questions), found), RetrieveTimeout: a.config.RecallDeadline,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout,

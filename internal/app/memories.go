@@ -23,20 +23,20 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 		return
 	}
 	maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
-	learning := longterm.ExtractorConfig{
+	learning := longterm.Extractor{
 		Store: postgres.NewLearning(a.workPool, insert), Leases: postgres.NewWork(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
 		Model: a.config.Summary.Model, Delay: a.config.LongTerm.ExtractDelay,
-		Extract: a.config.Instructions["extract"], Consolidate: a.config.Instructions["consolidate"],
+		Extraction: a.config.Instructions["extract"], Consolidation: a.config.Instructions["consolidate"],
 	}
 	if a.embedder != nil {
 		learning.Embedder = a.embedder
 		learning.Scales = recall.NewScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
 	worker.Learner = longterm.NewExtractor(learning)
-	worker.Grapher = graph.New(graph.Config{
+	worker.Grapher = &graph.Engine{
 		Store: postgres.NewGraph(a.workPool), Leases: postgres.NewWork(a.workPool),
 		Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
-	})
+	}
 	worker.Fade, worker.ArchiveDeleteDays = true, a.config.LongTerm.ArchiveDeleteDays
 }
 
@@ -77,7 +77,7 @@ func (a *App) makeRememberer(questions *recall.Questions) *rememberer {
 		return nil
 	}
 	return &rememberer{
-		retriever: longterm.NewRetriever(longterm.RetrieverConfig{
+		retriever: longterm.NewRetriever(longterm.Retriever{
 			Store: postgres.NewMemories(a.pool), Questions: questions, Tokens: memoryTokens,
 		}),
 		showEmpty: a.config.LongTerm.ShowEmpty,

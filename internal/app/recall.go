@@ -90,7 +90,7 @@ func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Q
 	found, err := f.recaller.Recall(ctx, user, recall.Query{
 		ChatID: query.ChatID, Text: query.Content, After: query.Chat.Brief.ClearedSeq, Before: query.ShownFrom, Shown: query.Shown,
 		Elsewhere: query.Chat.RecallsOthers, OwnShown: !query.LeftPrompt(),
-		Topic: f.topics, Short: topics.IsShort(query.Content), Now: time.Now(), Limit: recall.SectionTurns,
+		Topics: f.topics, Short: topics.IsShort(query.Content), Now: time.Now(), Limit: recall.SectionTurns,
 	})
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ var headingTokens = text.Tokens(prompt.Heading("topic") + " " + text.QuotePrefix
 
 // topicSection writes a topic into at most so many tokens.
 func topicSection(t *recall.Topic, budget int) prompt.Section {
-	written, tokens := topics.Section(topics.Shown{Title: t.Title, Since: t.Since, Turns: t.Turns, Summary: t.Summary}, budget)
+	written, tokens := topics.Section(t, budget)
 	section := prompt.Section{
 		Account: prompt.Account{Name: "topic", Tokens: tokens}, Text: written, Budget: topics.SectionTokens,
 		Shorter: func(tokens int) prompt.Section { return topicSection(t, tokens) },

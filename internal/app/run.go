@@ -113,7 +113,7 @@ func (a *App) stopServer(ctx context.Context) error {
 	defer cancel()
 	err := a.server.Shutdown(margin)
 	if errors.Is(err, context.DeadlineExceeded) {
-		// What is left are clients that do not read, and those of replies that other servers generate. They
+		// The rest are clients that do not read, and clients of replies that other servers generate. They
 		// lose nothing: the reply is stored, and they resume it elsewhere.
 		a.logger.Info("open connections cut", "after", stopMargin.String())
 		err = a.server.Close()

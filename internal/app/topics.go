@@ -65,18 +65,18 @@ type standalone struct {
 var _ api.Rewriter = standalone{}
 
 func (a *App) makeStandalone(store api.Topics) standalone {
-	return standalone{store, topics.NewRewriter(topics.RewriterConfig{
+	return standalone{store, &topics.Rewriter{
 		Writer: a.model, Model: a.config.Summary.Model, Instructions: a.config.Instructions["rewrite"], Metrics: a.metrics,
-	})}
+	}}
 }
 
 // Standalone asks no model where nothing was said before.
-func (s standalone) Standalone(ctx context.Context, user auth.Principal, chatID uuid.UUID, content string) (api.Standalone, error) {
+func (s standalone) Standalone(ctx context.Context, user auth.Principal, chatID uuid.UUID, asked api.Question) (api.Standalone, error) {
 	said, err := s.topics.TopicContext(ctx, user, api.TopicRef{ChatID: chatID, Current: true})
 	if err != nil {
 		return api.Standalone{}, err
 	}
-	question := topics.Question{ChatID: chatID, UserID: user.UserID, Content: content}
+	question := topics.Question{ChatID: chatID, UserID: user.UserID, Content: asked.Content}
 	for _, m := range said.Messages {
 		if summary, ok := strings.CutPrefix(m.Content, api.SummaryPrefix); ok && m.Role == "system" {
 			question.Summary = summary

@@ -70,7 +70,7 @@ func testAttacks(t *testing.T, p *project) {
 	attacks = append(attacks, signatureAttacks(t, p)...)
 	attacks = append(attacks, bodyAttacks(t, p)...)
 	require.Truef(t, len(attacks) >= 140, "only %d attacks", len(attacks))
-	// The message is one sentence per code, whatever was wrong.
+	// The message is one sentence per code, for any fault.
 	sentences := map[fault.Code]string{
 		fault.NoAuthorization: "The request carries no access token.", fault.SessionExpired: "The session has expired; refresh it and try again.",
 		fault.BadJWT: "The access token is not valid.",
@@ -84,8 +84,7 @@ func testAttacks(t *testing.T, p *project) {
 			}
 			got, err := v.Verify(t.Context(), a.header)
 			refused, ok := errors.AsType[*fault.Error](err)
-			assert.Truef(t, ok && refused.Code == want && refused.Message == sentences[want] && refused.Details == nil,
-				"got %v, want %s", err, want)
+			assert.Truef(t, ok && refused.Code == want && refused.Message == sentences[want] && refused.Details == nil, "got %v, want %s", err, want)
 			assert.Equal(t, (Principal{}), got, "refused, yet a principal")
 			if why, ok := errors.AsType[*RefusalError](err); !ok || !quotable.MatchString(why.Description) {
 				t.Errorf("%+v in %v", why, err)

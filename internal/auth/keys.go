@@ -37,8 +37,8 @@ const (
 	maxRSABits     = 8192 // larger keys make each check slow
 )
 
-// keySet is the project's published keys. The library fetches, parses and renews them; while the endpoint is down, those that
-// it has go on. What is here is the pace: one fetch at a time, never on a request's context, and few for unknown keys.
+// keySet is the project's published keys. The library fetches, parses and renews them; while the endpoint is down, the
+// stored ones stay valid. This type sets the pace: one fetch at a time, never on a request's context, and few for unknown keys.
 type keySet struct {
 	// open makes the first fetch, and begins to renew.
 	open   func() (keyfunc.Keyfunc, error)
@@ -147,7 +147,7 @@ func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { re
 // keys that it has.
 func (s *keySet) check(response *http.Response) error {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeySetBytes))
-	_ = response.Body.Close() // it was read, or is of no use
+	_ = response.Body.Close() // it was read, or is not needed
 	if err != nil {
 		return fmt.Errorf("key set: %w", err)
 	}

@@ -21,8 +21,7 @@ import (
 
 func wantFetches(t *testing.T, p *project, want int64) {
 	t.Helper()
-	got := p.fetches.Load()
-	assert.Truef(t, got == want, "%d fetches, want %d", got, want)
+	assert.Equal(t, want, p.fetches.Load(), "fetches")
 }
 
 // together runs work n times at once and waits for all.

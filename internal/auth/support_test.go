@@ -19,6 +19,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -237,7 +238,6 @@ func hs256(t testing.TB, body map[string]any) string {
 
 func wantCode(t testing.TB, v *Verifier, header string, want fault.Code) {
 	t.Helper()
-	if _, err := v.Verify(t.Context(), header); fault.CodeOf(err) != want {
-		t.Errorf("got %q (%v), want %q", fault.CodeOf(err), err, want)
-	}
+	_, err := v.Verify(t.Context(), header)
+	assert.Truef(t, fault.CodeOf(err) == want, "got %q (%v), want %q", fault.CodeOf(err), err, want)
 }

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/uuid"
 )
 
 // The causes with which a generation's context is cancelled.
@@ -22,8 +25,8 @@ var (
 	errShutdown  = errors.New("the server shuts down")
 )
 
-// generation is one reply being generated. It belongs to one goroutine; others only read its relay, cancel it, and read
-// status after done is closed.
+// generation is one reply being generated. It belongs to one goroutine; others only read its relay, cancel it, and wait
+// for done.
 type generation struct {
 	user    auth.Principal
 	started streaming.Started // whose ids are all that is kept of the turn: its texts and files may be large
@@ -35,7 +38,6 @@ type generation struct {
 	relay  streaming.Relay
 	cancel context.CancelCauseFunc
 	done   chan struct{}
-	status memory.Status
 
 	unrecorded atomic.Bool // the recorder knows that there is more text
 	// Only the recorder's goroutine uses these: how far and when the text was recorded last.
@@ -99,7 +101,6 @@ func (s *Service) generate(ctx context.Context, g *generation) {
 	s.mu.Lock()
 	delete(s.running, g.started.MessageID)
 	s.mu.Unlock()
-	g.status = reply.Status
 	g.relay.End(terminal)
 	close(g.done)
 	s.report(ctx, g, reply, err)
@@ -190,4 +191,143 @@ func (s *Service) report(ctx context.Context, g *generation, reply FinishedReply
 		attrs = append(attrs, slog.Any("error", err))
 	}
 	s.Logger.LogAttrs(ctx, level, "reply ended", attrs...)
+}
+
+// save stores the reply, also after the end of the request and the generation's context, and returns the terminal event. A
+// reply that could not be stored has failed. save sets reply.Status to the row's.
+func (s *Service) save(ctx context.Context, g *generation, reply *FinishedReply) streaming.Terminal {
+	ctx, cancel := s.saveContext(ctx)
+	defer cancel()
+	saved, err := s.saveWithRetries(ctx, g, *reply)
+	if err == nil && saved {
+		s.recorder.noteEnd(reply.MessageID)
+		return reply.terminal()
+	}
+	var terminal streaming.Terminal
+	if err == nil {
+		terminal, err = s.terminalOfStored(ctx, g)
+	}
+	if err != nil {
+		s.Logger.LogAttrs(ctx, slog.LevelError, "reply not saved", slog.String("chat_id", reply.ChatID.String()),
+			slog.String("message_id", reply.MessageID.String()), slog.Any("error", err))
+		terminal = failed(reply.MessageID, notStored, 0)
+		if isForbidden(err) {
+			terminal = failed(reply.MessageID, notAllowed, 0)
+		}
+	}
+	reply.Status = statusOf(terminal)
+	return terminal
+}
+
+// saveContext returns the context for storing a reply. It ends after SavePatience, so that a reply survives a restart of
+// Postgres; in a server that stops, SaveTimeout after the grace period.
+func (s *Service) saveContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, s.SavePatience)
+	stop := context.AfterFunc(s.grace, func() {
+		last := time.AfterFunc(s.SaveTimeout, cancel)
+		context.AfterFunc(ctx, func() { last.Stop() })
+	})
+	return ctx, func() { stop(); cancel() }
+}
+
+// saveWithRetries tries to store a reply until ctx ends, or a rule of the app's forbids it. Storing it twice has the
+// effect of storing it once.
+func (s *Service) saveWithRetries(ctx context.Context, g *generation, reply FinishedReply) (bool, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		saved, err := s.saveOnce(ctx, g, reply)
+		if err == nil || isForbidden(err) {
+			return saved, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+func isForbidden(err error) bool { return fault.CodeOf(err) == fault.ForbiddenByPolicy }
+
+func (s *Service) saveOnce(ctx context.Context, g *generation, reply FinishedReply) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
+	defer cancel()
+	return s.Store.SaveReply(ctx, g.user, reply)
+}
+
+// terminalOfStored returns the terminal event of a reply whose row was not there to be saved: it was deleted, or another
+// server interrupted it because this one had not renewed its lease.
+func (s *Service) terminalOfStored(ctx context.Context, g *generation) (streaming.Terminal, error) {
+	stored, ok, err := s.Store.FindReply(ctx, g.user, g.started.ChatID, g.started.MessageID, 0)
+	switch {
+	case isChatGone(err) || err == nil && !ok:
+		return failed(g.started.MessageID, deleted, 0), nil
+	case err != nil:
+		return streaming.Terminal{}, err
+	}
+	return terminalOf(stored), nil
+}
+
+// The failures of a reply that are not the model's.
+var (
+	interrupted = Failure{Code: string(fault.Interrupted), Message: "The reply was interrupted. What was said so far is kept."}
+	deleted     = Failure{Code: string(fault.MessageNotFound), Message: "The reply was deleted."}
+	notAllowed  = Failure{Code: string(fault.ForbiddenByPolicy), Message: "The reply was not stored: the app's own rules do not allow it."}
+	notStored   = Failure{Code: string(fault.NotReady), Message: "The reply could not be stored: the database was not available."}
+)
+
+// terminalOf returns the terminal event of a reply that has ended.
+func terminalOf(stored StoredReply) streaming.Terminal {
+	chars := utf8.RuneCountInString(stored.Content)
+	switch stored.Status {
+	case memory.StatusComplete:
+		return completed(stored, chars)
+	case memory.StatusCancelled:
+		return streaming.Terminal{Cancelled: &streaming.Cancelled{MessageID: stored.MessageID, ContentLength: chars}}
+	}
+	failure := stored.Metadata.Failure
+	if failure == nil {
+		failure = &interrupted
+	}
+	return failed(stored.MessageID, *failure, chars)
+}
+
+// terminal returns the terminal event of the reply once it is stored.
+func (r *FinishedReply) terminal() streaming.Terminal {
+	return terminalOf(StoredReply{ChatID: r.ChatID, MessageID: r.MessageID, Status: r.Status, Content: r.Content, Metadata: r.Metadata})
+}
+
+func completed(stored StoredReply, chars int) streaming.Terminal {
+	metadata := stored.Metadata
+	done := &streaming.Completed{
+		MessageID: stored.MessageID, ChatID: stored.ChatID,
+		FinishReason: cmp.Or(metadata.FinishReason, "stop"), // rows that another program wrote have none
+		ModelVariant: metadata.ModelVariant, ContentLength: chars, Memory: json.RawMessage("null"),
+	}
+	if metadata.Usage != nil {
+		done.Usage = *metadata.Usage
+	}
+	if receipt, err := json.Marshal(metadata.Memory); err == nil {
+		done.Memory = receipt
+	}
+	return streaming.Terminal{Completed: done}
+}
+
+func failed(messageID uuid.UUID, failure Failure, chars int) streaming.Terminal {
+	return streaming.Terminal{Failed: &streaming.Failed{
+		MessageID: messageID, Code: failure.Code, Message: failure.Message, Retryable: fault.Retryable(fault.Code(failure.Code)),
+		ContentLength: chars, RetryAfter: failure.RetryAfter,
+	}}
+}
+
+// statusOf returns the status of a reply with that terminal event.
+func statusOf(end streaming.Terminal) memory.Status {
+	switch {
+	case end.Completed != nil:
+		return memory.StatusComplete
+	case end.Cancelled != nil:
+		return memory.StatusCancelled
+	case end.Failed.Code == interrupted.Code:
+		return memory.StatusInterrupted
+	}
+	return memory.StatusFailed
 }

@@ -3,15 +3,21 @@ package chat
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
 
 // cancelInterval is how often requests to cancel are read while no notifications come.
 const cancelInterval = 250 * time.Millisecond
 
-// keepLeases renews the leases of this server's generations, ends those of its orphans, interrupts replies whose lease has
+// keepLeases renews the leases of this server's generations, ends the leases of its orphans, interrupts replies whose lease has
 // expired, and cancels generations when a cancellation was requested at another server.
 func (s *Service) keepLeases(ctx context.Context) {
 	renewal := time.NewTicker(s.Lease / 3)
@@ -38,7 +44,7 @@ func (s *Service) keepLeases(ctx context.Context) {
 	}
 }
 
-// renewLeases leaves out those that began a moment ago, as short replies have none to renew: should the next renewal fail,
+// renewLeases leaves out replies that began a moment ago, as short replies have none to renew: should the next renewal fail,
 // there is time for one more.
 func (s *Service) renewLeases(ctx context.Context) {
 	ids := s.runningIDs(time.Now().Add(-s.Lease / 6))
@@ -93,3 +99,88 @@ func (s *Service) runningIDs(since time.Time) (ids []uuid.UUID) {
 	}
 	return ids
 }
+
+// storeTurn starts a turn in Postgres. One that failed may be stored all the same, if only the answer did not
+// arrive, or a later read failed: then no server generates its reply, which is an orphan.
+func (s *Service) storeTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error) {
+	started, err := s.Store.StartTurn(ctx, user, turn)
+	switch fault.CodeOf(err) {
+	case fault.NotReady, fault.Internal:
+		s.mu.Lock()
+		s.orphans[turn.MessageID] = time.Now().Add(s.Lease)
+		s.mu.Unlock()
+	}
+	return started, err
+}
+
+// abandonOrphans ends the leases of orphans, so that they are interrupted at once and may be retried. It does so again and
+// again, because a turn may be stored later than it failed here, until their leases have ended by themselves.
+func (s *Service) abandonOrphans(ctx context.Context) {
+	ids := s.leasedOrphans(time.Now())
+	if len(ids) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Lease/3)
+	defer cancel()
+	if err := s.Store.RenewLeases(ctx, ids, 0); err != nil {
+		s.Logger.LogAttrs(ctx, slog.LevelDebug, "replies of failed turns not abandoned", slog.Int("replies", len(ids)), slog.Any("error", err))
+	}
+}
+
+// leasedOrphans returns the orphans whose lease may last, and forgets the others.
+func (s *Service) leasedOrphans(now time.Time) []uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.orphans, func(_ uuid.UUID, until time.Time) bool { return now.After(until) })
+	return slices.Collect(maps.Keys(s.orphans))
+}
+
+// Stopped is the reply that Cancel stopped.
+type Stopped struct {
+	_         struct{}      `description:"The reply that was stopped."`
+	ChatID    uuid.UUID     `json:"chat_id"`
+	MessageID uuid.UUID     `json:"message_id" description:"The reply that was stopped, or the chat's latest one when none was running."`
+	Status    memory.Status `json:"status" enum:"complete,streaming,failed,cancelled,interrupted" doc:"cancelResult.status"`
+}
+
+// Cancel stops the running reply of a chat, on whichever server it is generated, and returns it with its status, which
+// is still streaming when another server did not stop it in time. A chat without any reply is fault.MessageNotFound.
+func (s *Service) Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (Stopped, error) {
+	stored, ok, err := s.Store.FindReply(ctx, user, chatID, uuid.Nil, 0)
+	if err != nil {
+		return Stopped{}, err
+	}
+	if !ok {
+		return Stopped{}, fault.New(fault.MessageNotFound, "This chat has no reply to stop.")
+	}
+	stopped := Stopped{ChatID: stored.ChatID, MessageID: stored.MessageID, Status: stored.Status}
+	if stored.Status != memory.StatusStreaming {
+		return stopped, nil
+	}
+	if g := s.find(stored.MessageID); g != nil {
+		g.cancel(errCancelled)
+		stopped.waitFor(ctx, &g.relay)
+		return stopped, ctx.Err()
+	}
+	if err := s.Store.RequestCancel(ctx, user, stored.MessageID); err != nil {
+		return stopped, err
+	}
+	f := s.joinFollower(user, stored)
+	defer s.leaveFollower(f)
+	waiting, cancel := context.WithTimeout(ctx, s.SaveTimeout)
+	defer cancel()
+	stopped.waitFor(waiting, &f.relay)
+	return stopped, ctx.Err() // another server that is slow is not an error
+}
+
+// waitFor waits until the reply in the relay has ended, and is stored.
+func (s *Stopped) waitFor(ctx context.Context, reply *streaming.Relay) {
+	reader := reply.Read(maxReplyChars)
+	defer reader.Close()
+	if chunk, err := reader.Next(ctx); err == nil {
+		s.Status = statusOf(*chunk.End)
+	}
+}
+
+// CancelsRequested notifies the service that Postgres may hold new requests to cancel a reply.
+func (s *Service) CancelsRequested() { notify(s.cancelHint) }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
 
@@ -26,7 +28,7 @@ const (
 	maxPath          = 1024
 )
 
-// Message is what a user sends.
+// Message is a message of a user.
 type Message struct {
 	// ChatID is the chat to continue; uuid.Nil starts a new one.
 	ChatID  uuid.UUID
@@ -55,7 +57,7 @@ type Message struct {
 	Resume *Cursor
 }
 
-// Settings are those of a new chat.
+// Settings of a new chat.
 type Settings struct {
 	// Title is made of the chat's first message when it is empty.
 	Title        string
@@ -69,7 +71,7 @@ type Settings struct {
 	Temporary    bool                // nothing of the chat is remembered in others, and nothing of them is shown
 }
 
-// settings are those of the chat that the message starts.
+// settings are the ones of the chat that the message starts.
 func (m *Message) settings(defaults memory.ChatDefaults) Settings {
 	defaults = defaults.For(m.ToolName)
 	settings := Settings{Strategy: defaults.Strategy, TTLHours: defaults.TTLHours, MaxTurns: defaults.MaxTurns}
@@ -183,18 +185,12 @@ func ParsePosition(position string) (Cursor, error) {
 	if position == "end" {
 		return Cursor{End: true}, nil
 	}
-	// A position past the end means the end, so a number too large for an int is no error.
-	for _, digit := range []byte(position) {
-		if digit < '0' || digit > '9' {
-			return Cursor{}, malformedPosition()
-		}
-	}
-	if position == "" {
-		return Cursor{}, malformedPosition()
+	if position == "" || strings.Trim(position, "0123456789") != "" {
+		return Cursor{}, fault.New(fault.BadRequest, "The place in the reply is neither a number of characters nor \"end\".")
 	}
 	after, err := strconv.Atoi(position)
 	if err != nil {
-		after = maxReplyChars
+		after = maxReplyChars // a position past the end means the end, so a number too large for an int is no error
 	}
 	return Cursor{After: after}, nil
 }
@@ -202,6 +198,73 @@ func ParsePosition(position string) (Cursor, error) {
 // maxReplyChars is more characters than any reply has.
 const maxReplyChars = 1 << 40
 
-func malformedPosition() error {
-	return fault.New(fault.BadRequest, "The place in the reply is neither a number of characters nor \"end\".")
+// checkFiles adds a sentence to wrong for each file that is refused, by its index.
+func (m *Message) checkFiles(wrong map[string]any) {
+	if len(m.Files) > MaxFiles {
+		wrong["files"] = fmt.Sprintf("has %d entries, at most %d are accepted", len(m.Files), MaxFiles)
+	}
+	for i, file := range m.Files {
+		if problem := fileProblem(file); problem != "" {
+			wrong["files["+strconv.Itoa(i)+"]"] = problem
+		}
+	}
+}
+
+// fileProblem returns why a file is refused, "" when it is not.
+func fileProblem(file memory.File) string {
+	name := strconv.Quote(shortened(file.Path))
+	switch {
+	case strings.TrimSpace(file.Path) == "":
+		return "has no path"
+	case utf8.RuneCountInString(file.Path) > maxPath || strings.ContainsFunc(file.Path, unicode.IsControl):
+		return fmt.Sprintf("%s: a path is at most %d printable characters", name, maxPath)
+	case len(file.Content) > MaxFileBytes:
+		return fmt.Sprintf("%s has %d bytes, at most %d are accepted", name, len(file.Content), MaxFileBytes)
+	case isBinary(file.Content):
+		return name + " is not a text file"
+	}
+	return ""
+}
+
+// shortened returns the beginning of a path that is too long for an error message.
+func shortened(path string) string {
+	const most = 200
+	if runes := []rune(path); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return path
+}
+
+// binaryShare: more than one control or replacement character in so many characters means that a content is not text.
+const binaryShare = 10
+
+func isBinary(content string) bool {
+	odd, all := 0, 0
+	for _, r := range content {
+		all++
+		switch {
+		case r == 0:
+			return true
+		case r == utf8.RuneError, unicode.IsControl(r) && !strings.ContainsRune("\t\n\v\f\r\b\x1b\u0085", r):
+			odd++
+		}
+	}
+	return odd*binaryShare > all
+}
+
+// newFiles adds hashes and token counts. A content that occurs twice is tokenized once.
+func newFiles(files []memory.File) []NewFile {
+	if len(files) == 0 {
+		return nil
+	}
+	made := make([]NewFile, len(files))
+	tokens := make(map[[sha256.Size]byte]int, len(files))
+	for i, file := range files {
+		hash := sha256.Sum256([]byte(file.Content))
+		if _, counted := tokens[hash]; !counted {
+			tokens[hash] = text.Tokens(file.Content)
+		}
+		made[i] = NewFile{File: file, SHA256: hash, Tokens: tokens[hash]}
+	}
+	return made
 }

@@ -147,7 +147,7 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		svc := newTestService(t)
 		svc.store.stored = storedChat(strategy)
 		chatID := uuid.New()
-		got, err := svc.PreviewPrompt(t.Context(), ada, chatID, "arco-pro", "")
+		got, err := svc.PreviewPrompt(t.Context(), ada, chatID, PreviewQuery{ModelVariant: "arco-pro"})
 		require.NoError(t, err)
 		var sections []string
 		for _, s := range got.Sections {
@@ -171,7 +171,7 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 	t.Parallel()
 	svc := newTestService(t)
 	svc.store.stored = StoredChat{StartedAt: time.Now(), ToolsUsed: []string{}}
-	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", "")
+	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), PreviewQuery{})
 	if err != nil || got.Coverage != "There is nothing to remember yet." || got.Sections == nil || len(got.Sections) != 0 || got.Tokens != 0 ||
 		got.ModelVariant != "arco" {
 		t.Errorf("%+v, %v", got, err)
@@ -183,9 +183,9 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 func TestMemoryRefuses(t *testing.T) {
 	t.Parallel()
 	svc := newTestService(t)
-	_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "nobody", "")
+	_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), PreviewQuery{ModelVariant: "nobody"})
 	wantFault(t, err, fault.UnknownModelVariant)
 	svc.store.readErr = fault.Expired(uuid.New(), time.Now())
-	_, err = svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", "")
+	_, err = svc.PreviewPrompt(t.Context(), ada, uuid.New(), PreviewQuery{})
 	wantFault(t, err, fault.ChatExpired)
 }

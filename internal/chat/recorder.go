@@ -61,8 +61,8 @@ func (r *recorder) noteEnd(messageID uuid.UUID) {
 
 func (r *recorder) signal() { notify(r.wake) }
 
-// recordInterval is the pause between two recordings of a running reply: the most text that a killed server loses, and with
-// the way to another server what a reader there waits for, 300 ms at most.
+// recordInterval is the pause between two recordings of a running reply: the most text that a killed server loses. With the
+// way to another server, a reader there waits 300 ms at most.
 const recordInterval = 150 * time.Millisecond
 
 // batchesPerInterval spreads the work: each reply is recorded once per interval, but not all in one batch, which would
@@ -72,7 +72,7 @@ const batchesPerInterval = 4
 // intervalsPerFailure is the pause after a failure, in intervals.
 const intervalsPerFailure = 2
 
-// run records until ctx ends, and then what is left. The first text of a reply is recorded at once,
+// run records until ctx ends, and then the rest. The first text of a reply is recorded at once,
 // later text once per interval; a thousand replies take no more round trips than a few.
 func (r *recorder) run(ctx context.Context) {
 	next := time.NewTimer(0)
@@ -82,7 +82,7 @@ func (r *recorder) run(ctx context.Context) {
 		case <-ctx.Done():
 			last := context.WithoutCancel(ctx)
 			r.record(last, time.Time{}) // a batch that the end may have interrupted
-			r.record(last, time.Time{}) // what was noted since
+			r.record(last, time.Time{}) // text that was noted since
 			return
 		case <-r.wake:
 		}
@@ -102,7 +102,7 @@ func (r *recorder) pause() time.Duration {
 	return r.interval / batchesPerInterval
 }
 
-// record writes what is due at that time; everything for the zero time.
+// record writes the text that is due at that time; everything for the zero time.
 func (r *recorder) record(ctx context.Context, now time.Time) {
 	next, waiting := r.collect(now)
 	if waiting {
@@ -123,7 +123,7 @@ func (r *recorder) record(ctx context.Context, now time.Time) {
 	}
 }
 
-// collect returns what is to be written next: the batch that failed before, or else all that is due. It also reports
+// collect returns the next batch: the one that failed before, or else all that is due. It also reports
 // whether more is waiting.
 func (r *recorder) collect(now time.Time) (next batch, waiting bool) {
 	if !r.unsent.empty() {

@@ -205,17 +205,17 @@ func TestPreviewRecallsForAMessage(t *testing.T) {
 		return prompt.Section{Text: "for " + query.Content, Account: prompt.Account{Tokens: 2, Items: 1}, Seqs: []int64{3}, How: "words"}, nil
 	}).with)
 	svc.store.stored = StoredChat{Chat: forgetful()}
-	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", "  Which string?\n")
+	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), PreviewQuery{Content: "  Which string?\n"})
 	last := got.Sections[len(got.Sections)-1]
 	if err != nil || last.Name != "recall" || !strings.HasSuffix(last.Text, "\nfor Which string?") || last.Turns != 1 || got.Receipt.Recall != "words" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	assert.Truef(t, strings.HasSuffix(got.Coverage, " 1 earlier turn is quoted for the question."), "%v", got.Coverage)
-	if got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", " "); err != nil || len(got.Sections) != 3 || got.Receipt.Recall != "" {
+	if got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), PreviewQuery{Content: " "}); err != nil || len(got.Sections) != 3 || got.Receipt.Recall != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, content := range []string{strings.Repeat("x", MaxContent+1), "a\x00b"} {
-		_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", content)
+		_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), PreviewQuery{Content: content})
 		wantFault(t, err, fault.ValidationFailed)
 	}
 }

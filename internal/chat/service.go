@@ -11,6 +11,7 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,7 @@ type Config struct {
 	ChatDefaults memory.ChatDefaults
 	// Retrievers retrieve sections of the prompt for each message that needs them. May be empty.
 	Retrievers []Retriever
-	// RetrieveTimeout is how long a reply waits for them, once its message is stored. What is found later is left out.
+	// RetrieveTimeout is how long a reply waits for them, once its message is stored. Later sections are left out.
 	// Defaults to 150 ms.
 	RetrieveTimeout time.Duration
 	// Begun is called in the background when the first message of a chat is stored; nil for nothing.
@@ -143,4 +144,45 @@ func (s *Service) find(messageID uuid.UUID) *generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.running[messageID]
+}
+
+// Close refuses new messages, lets running replies finish until ctx ends, and then stores the rest as interrupted. Their
+// readers get a terminal event. Readers of replies that another server generates get none: they can continue there.
+func (s *Service) Close(ctx context.Context) {
+	running := s.drain()
+	for _, g := range running {
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			s.endGrace()
+			g.cancel(errShutdown)
+		}
+	}
+	for _, g := range running {
+		<-g.done
+	}
+	s.endGrace()
+	s.mu.Lock()
+	s.endLifetime() // under the lock, so that no follower starts after it
+	s.mu.Unlock()
+	s.following.Wait()
+	s.background.Wait()
+}
+
+// drain refuses further messages and returns the generations of all earlier ones, also of those whose turn was still
+// being stored.
+func (s *Service) drain() []*generation {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	s.starting.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.running))
+}
+
+func (s *Service) stopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
 }

@@ -17,8 +17,8 @@ import (
 // Store keeps the turns. Methods with a user have that user's rights; the others act for all users, on replies that this
 // server generates or whose lease has expired.
 type Store interface {
-	// StartTurn stores the user's message and an empty assistant message with status streaming, and reads what the
-	// prompt needs, in one transaction and one round trip. When the result is not Started, it has the reason, and
+	// StartTurn stores the user's message and an empty assistant message with status streaming, and reads the data
+	// of the prompt, in one transaction and one round trip. When the result is not Started, it has the reason, and
 	// nothing was stored.
 	StartTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error)
 	// SaveReply ends an assistant message and, when the chat is due, enqueues its fold, in one transaction. saved is
@@ -28,16 +28,16 @@ type Store interface {
 	// text after the first from characters. ok is false when there is none. A chat that the user does not have is
 	// fault.ChatNotFound, an expired one fault.ChatExpired.
 	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (reply StoredReply, ok bool, err error)
-	// ReadChat reads what the next prompt of a chat would be built from. A chat that the user does not have is
+	// ReadChat reads the data from which the next prompt of a chat would be built. A chat that the user does not have is
 	// fault.ChatNotFound, an expired one fault.ChatExpired.
 	ReadChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (StoredChat, error)
 	// RequestCancel asks the server that generates the message to cancel it.
 	RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
-	// RecordDeltas stores deltas of running replies, deletes those of replies that have ended, and notifies all
+	// RecordDeltas stores deltas of running replies, deletes the deltas of ended replies, and notifies all
 	// servers of all of them, in one transaction. Doing it twice has the same effect.
 	RecordDeltas(ctx context.Context, deltas []Delta, ended []uuid.UUID) error
-	// CancelRequested returns those of the replies for which a cancellation was requested.
+	// CancelRequested returns the replies for which a cancellation was requested.
 	CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error)
 	// RenewLeases sets the leases of these replies to now + lease; 0 ends them.
 	RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error
@@ -90,7 +90,7 @@ type NewFile struct {
 // StartedTurn is the result of StartTurn. When none of Started, Expired, Earlier, Running and Crowded is set, the user has
 // no such chat.
 type StartedTurn struct {
-	// Started reports that the turn was stored, whatever else is set. Chat is set only then.
+	// Started reports that the turn was stored, also when other fields are set. Chat is set only then.
 	Started bool
 	memory.Chat
 
@@ -138,7 +138,7 @@ type FinishedReply struct {
 	Metadata  ReplyMetadata
 }
 
-// ReplyMetadata is what we store in an assistant message's metadata. The app may add keys of its own.
+// ReplyMetadata is our part of an assistant message's metadata. The app may add keys of its own.
 type ReplyMetadata struct {
 	ModelVariant string           `json:"model_variant"`
 	Model        string           `json:"model,omitempty"`
@@ -151,7 +151,7 @@ type ReplyMetadata struct {
 	Failure *Failure `json:"failure,omitempty"`
 }
 
-// UnmarshalJSON reads what is ours. Rows that an app wrote or imported may have anything under the same names, which counts
+// UnmarshalJSON reads our part. Rows that an app wrote or imported may have anything under the same names, which counts
 // as absent.
 func (m *ReplyMetadata) UnmarshalJSON(raw []byte) error {
 	var fields map[string]json.RawMessage
@@ -176,7 +176,7 @@ func (m *ReplyMetadata) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// finishReasons are those of the event completion.
+// finishReasons are the ones of the event completion.
 var finishReasons = []string{"stop", "length", "content_filter"}
 
 // zeroUnless decodes a value, which is zero unless all of it has the type.
@@ -191,7 +191,7 @@ func zeroUnless[T any](raw json.RawMessage) (value T) {
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// RetryAfter is what the model asked for, 0 for nothing. It is outdated soon, so it is not stored.
+	// RetryAfter is the wait that the model asked for, 0 for none. It is outdated soon, so it is not stored.
 	RetryAfter time.Duration `json:"-"`
 }
 
@@ -204,4 +204,45 @@ type StoredReply struct {
 	// Content of a running reply is the recorded text after the position that was passed to FindReply.
 	Content  string
 	Metadata ReplyMetadata
+}
+
+// Model is the main model.
+type Model interface {
+	// Stream asks for a reply. It returns once the model has accepted the call, and may retry until then. An error is
+	// a *fault.Error with an upstream code.
+	Stream(ctx context.Context, request ModelRequest) (ModelStream, error)
+}
+
+// ModelRequest is one call of the main model.
+type ModelRequest struct {
+	Model        string
+	Instructions string
+	// Input is the whole prompt, as one message of the user's role.
+	Input string
+	// ChatID is the key of the provider's prompt cache.
+	ChatID uuid.UUID
+	// UserID is sent as a hash, for the provider's abuse detection.
+	UserID uuid.UUID
+}
+
+// ModelStream is a streamed reply. Use it as: for s.Next() { s.Delta() }; s.Err(); s.Close().
+type ModelStream interface {
+	// Next waits for more text. It returns false at the end, for any reason.
+	Next() bool
+	// Delta returns the text of the last Next.
+	Delta() string
+	// Err returns nil only after the model's own terminal event; otherwise a *fault.Error.
+	Err() error
+	// Result is complete once Next has returned false and Err nil.
+	Result() ModelResult
+	Close() error
+}
+
+// ModelResult is the model's report at the end of a reply.
+type ModelResult struct {
+	// Model is the exact model that answered.
+	Model        string
+	ResponseID   string
+	FinishReason string // stop, length or content_filter
+	Usage        streaming.Usage
 }

@@ -1,8 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -11,6 +15,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
 // ChatPage is a page of the user's chats. NextCursor, which the server alone can read, is that of the next page; nil
@@ -78,7 +83,7 @@ func (c *Client) Search(ctx context.Context, query string, limit int) ([]api.Sea
 	return found.Results, err
 }
 
-// Why returns what the prompt of a reply held of its chat.
+// Why returns the content of a reply's prompt.
 func (c *Client) Why(ctx context.Context, messageID uuid.UUID) (api.Why, error) {
 	return call[api.Why](ctx, c, http.MethodGet, "/v1/messages/"+messageID.String()+"/why", nil, nil)
 }
@@ -115,18 +120,12 @@ type MemoryPage struct {
 	NextCursor *string      `json:"next_cursor"`
 }
 
-// Forgettable are memories that words may mean, and the token that forgets them.
-type Forgettable struct {
-	Candidates []api.ForgetCandidate `json:"candidates"`
-	Token      string                `json:"token"`
-}
-
 // Memories lists memories by the parameters of the API, such as q, status, limit and cursor.
 func (c *Client) Memories(ctx context.Context, query url.Values) (MemoryPage, error) {
 	return call[MemoryPage](ctx, c, http.MethodGet, memoriesPath, query, nil)
 }
 
-// Remember stores what the user wants to be remembered for.
+// Remember stores a memory of the user.
 func (c *Client) Remember(ctx context.Context, content string) (api.Memory, error) {
 	return call[api.Memory](ctx, c, http.MethodPost, memoriesPath, nil, map[string]any{"content": content})
 }
@@ -137,15 +136,86 @@ func (c *Client) ForgetMemory(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-// ProposeForgetting returns what would be forgotten.
-func (c *Client) ProposeForgetting(ctx context.Context, query string) (Forgettable, error) {
-	return call[Forgettable](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"query": query})
+// ProposeForgetting returns the memories that would be forgotten.
+func (c *Client) ProposeForgetting(ctx context.Context, query string) (api.ForgetResult, error) {
+	return call[api.ForgetResult](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"query": query})
 }
 
-// Forget deletes what a proposal named, and counts it.
+// Forget deletes the memories of a proposal, and counts them.
 func (c *Client) Forget(ctx context.Context, token string) (int, error) {
-	done, err := call[struct {
-		Forgotten int `json:"forgotten"`
-	}](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"token": token})
-	return done.Forgotten, err
+	done, err := call[api.ForgetResult](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"token": token})
+	return *cmp.Or(done.Forgotten, new(int)), err
+}
+
+// Export writes a whole chat to out, in one of the API's formats: jsonl, json or markdown. After an error
+// the output is incomplete.
+func (c *Client) Export(ctx context.Context, id uuid.UUID, format string, out io.Writer) error {
+	return c.download(ctx, ChatPath(id, "/export"), url.Values{"format": {format}}, out)
+}
+
+// ExportAccount writes everything about the user to out. After an error the output is incomplete.
+func (c *Client) ExportAccount(ctx context.Context, out io.Writer) error {
+	return c.download(ctx, "/v1/export", nil, out)
+}
+
+// ExportMemories writes all memories to out, as lines of JSON. After an error the output is incomplete.
+func (c *Client) ExportMemories(ctx context.Context, out io.Writer) error {
+	return c.download(ctx, memoriesPath+"/export", nil, out)
+}
+
+func (c *Client) download(ctx context.Context, path string, query url.Values, out io.Writer) error {
+	response, err := c.send(ctx, http.MethodGet, path, query, http.NoBody)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("the export broke off: %w", err)
+	}
+	return nil
+}
+
+// ImportMemories imports memories from a file in any of the API's formats. The answer is a api.MemoryImport as JSON.
+func (c *Client) ImportMemories(ctx context.Context, file io.Reader) (json.RawMessage, error) {
+	response, err := c.send(ctx, http.MethodPost, memoriesPath+"/import", nil, file, "Content-Type", "application/octet-stream")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("the import: %w", err)
+	}
+	return answer, nil
+}
+
+// Import imports an account, or chats from a file in any of the API's formats. progress is called now and then. The answer
+// is a transfer.Result as JSON.
+func (c *Client) Import(ctx context.Context, file io.Reader, progress func(transfer.Progress)) (json.RawMessage, error) {
+	response, err := c.send(ctx, http.MethodPost, "/v1/import", nil, file, "Content-Type", "application/octet-stream", "Accept", "text/event-stream")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // read as far as needed
+	events := newEvents(response.Body)
+	for {
+		next, err := events.next()
+		if err != nil {
+			return nil, fmt.Errorf("the import: %w", err)
+		}
+		data := []byte(next.data)
+		switch next.name {
+		case "import.progress":
+			var p transfer.Progress
+			if err := json.Unmarshal(data, &p); err != nil {
+				return nil, fmt.Errorf("the import's progress cannot be read: %w", err)
+			}
+			progress(p)
+		case "import.completed":
+			return data, nil
+		case "import.failed":
+			refused := &Error{Status: http.StatusUnprocessableEntity}
+			return nil, errors.Join(json.Unmarshal(data, refused), refused)
+		}
+	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// headerTimeout bounds the wait for the headers of an answer; those of replies come within 15 s.
+	// headerTimeout bounds the wait for the headers of an answer; a reply's come within 15 s.
 	headerTimeout = 2 * time.Minute
 	// maxAnswer is the largest JSON answer in bytes.
 	maxAnswer = 64 << 20

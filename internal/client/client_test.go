@@ -201,7 +201,7 @@ func replies(text string, cut int) http.HandlerFunc {
 		e := streaming.NewEncoder(w, uuid.MustParse(replyID))
 		_ = e.Padding()
 		_ = e.Started(streaming.Started{ChatID: uuid.MustParse(chatID), MessageID: uuid.MustParse(replyID), Offset: at})
-		_ = e.Ping()
+		_, _ = io.WriteString(w, ": ping\n\n")
 		runes := []rune(text)
 		for at < len(runes) && at != cut {
 			from := at

@@ -14,7 +14,7 @@ type event struct {
 	name, id, data string
 }
 
-// maxEvent is the largest event in bytes, far above what the server sends.
+// maxEvent is the largest event in bytes, far above the server's own limits.
 const maxEvent = 4 << 20
 
 // errCut means that a stream ended without its terminal event. The reply goes on without us.

@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -47,8 +48,7 @@ func TestValuesThatAreWrongTogether(t *testing.T) {
 		{"inline with a version", environment{"SUMMARY_PROMPT_MODE": "inline", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, false, ""},
 	} {
 		_, err := Parse(c.set.lookup, c.dev)
-		assert.Truef(t, (c.want != "" || err == nil) && (c.want == "" || (err != nil && strings.HasPrefix(err.Error(), c.want))),
-			"%s: %v", c.name, err)
+		assert.Truef(t, (c.want != "" || err == nil) && (c.want == "" || (err != nil && strings.HasPrefix(err.Error(), c.want))), "%s: %v", c.name, err)
 	}
 }
 
@@ -58,8 +58,7 @@ func TestValuesThatStandForOthers(t *testing.T) {
 	assert.Truef(t, c.DatabaseDirectURL == "postgres://a/b" && c.SupabaseURL == "https://abc.supabase.co",
 		"direct %q, project %q", c.DatabaseDirectURL, c.SupabaseURL)
 	c = parse(t, environment{"DATABASE_URL": "postgres://a/b", "DATABASE_DIRECT_URL": "postgres://c/d"}, false)
-	assert.Truef(t, c.DatabaseURL == "postgres://a/b" && c.DatabaseDirectURL == "postgres://c/d",
-		"%q, %q", c.DatabaseURL, c.DatabaseDirectURL)
+	assert.Truef(t, c.DatabaseURL == "postgres://a/b" && c.DatabaseDirectURL == "postgres://c/d", "%q, %q", c.DatabaseURL, c.DatabaseDirectURL)
 	c = parse(t, environment{"SUPABASE_SERVICE_ROLE_KEY": "old", "SUPABASE_SECRET_KEY": "new"}, false)
 	assert.Equal(t, "new", c.SupabaseSecretKey, "key")
 }
@@ -84,16 +83,11 @@ func TestAnyPositiveCombination(t *testing.T) {
 			set[name] = strconv.Itoa(rapid.OneOf(rapid.IntRange(1, 12), rapid.IntRange(1, maxNumber)).Draw(t, name))
 		}
 		c, err := Parse(set.lookup, rapid.Bool().Draw(t, "dev"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		prompt := prompt.Build(memory.Chat{Brief: current, Buffer: buffer}, prompt.Question{Content: "When?"}, c.Memory)
-		if !strings.HasSuffix(prompt.Input, "CURRENT MESSAGE:\nWhen?") {
-			t.Errorf("%+v: %q", c.Memory, prompt.Input)
-		}
-		if plan, some := brief.PlanFold(current, memory.Turns(buffer), c.Memory); some && len(plan.Pieces) == 0 {
-			t.Errorf("%+v plans to fold nothing", c.Memory)
-		}
+		assert.Truef(t, strings.HasSuffix(prompt.Input, "CURRENT MESSAGE:\nWhen?"), "%+v: %q", c.Memory, prompt.Input)
+		plan, some := brief.PlanFold(current, memory.Turns(buffer), c.Memory)
+		assert.Truef(t, !some || len(plan.Pieces) != 0, "%+v plans to fold nothing", c.Memory)
 	})
 }
 
@@ -114,8 +108,7 @@ func TestRequired(t *testing.T) {
 	} {
 		parsed := parse(t, c.set, false)
 		err := c.require(&parsed)
-		assert.Truef(t, (c.names != "" || err == nil) && (c.names == "" || (err != nil && strings.Contains(err.Error(), c.names))),
-			"%v: %v", c.set, err)
+		assert.Truef(t, (c.names != "" || err == nil) && (c.names == "" || (err != nil && strings.Contains(err.Error(), c.names))), "%v: %v", c.set, err)
 	}
 }
 
@@ -149,7 +142,7 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 			c.set["LONG_TERM_MEMORY"] = "false" // memories have vectors without recall
 		}
 		warnings := parse(t, c.set, false).Warnings
-		assert.Truef(t, (c.want != "" || len(warnings) <= 0) && (c.want == "" || (len(warnings) == 1 && strings.HasPrefix(warnings[0], c.want))),
+		assert.Truef(t, (c.want != "" || len(warnings) == 0) && (c.want == "" || (len(warnings) == 1 && strings.HasPrefix(warnings[0], c.want))),
 			"%v: %q", c.set, warnings)
 	}
 }

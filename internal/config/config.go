@@ -106,7 +106,7 @@ type LongTerm struct {
 // Topics is the configuration of the topics of a conversation.
 type Topics struct {
 	// Mode is which chats have topics if they do not say so themselves: TopicsAuto, TopicsOn or TopicsOff. With TopicsOff none
-	// has, whatever it says.
+	// has.
 	Mode string
 	topics.Settings
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/joho/godotenv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,8 +65,7 @@ func TestEnvExample(t *testing.T) {
 	t.Parallel()
 	example, err := godotenv.Read("../../.env.example")
 	require.NoError(t, err)
-	assert.Equal(t, "", cmp.Diff(lookedUp(t), slices.Sorted(maps.Keys(example))),
-		"variables that are read (-) and listed (+):\n")
+	assert.Equal(t, lookedUp(t), slices.Sorted(maps.Keys(example)), "variables that are read (-) and listed (+):\n")
 	var tested []string
 	for _, v := range variables(t) { // the example shows each default that is a single value
 		tested = append(tested, v.name)
@@ -78,11 +76,11 @@ func TestEnvExample(t *testing.T) {
 			"%s=%s, the default is %v", v.name, example[v.name], v.fallback)
 	}
 	slices.Sort(tested)
-	assert.Equal(t, "", cmp.Diff(lookedUp(t), tested), "variables that are read (-) and tested (+):\n")
+	assert.Equal(t, lookedUp(t), tested, "variables that are read (-) and tested (+):\n")
 	for name, value := range example {
 		written := parse(t, environment{name: value}, false)
 		written.HTTPAddrSet = false // that it is written there is what tells a worker to listen
-		assert.Equalf(t, "", cmp.Diff(parse(t, nil, false), written), "%s=%s is not the default", name, value)
+		assert.Equalf(t, parse(t, nil, false), written, "%s=%s is not the default", name, value)
 	}
 }
 
@@ -94,7 +92,7 @@ func enter(t *testing.T, env string) {
 		require.NoError(t, os.WriteFile(".env", []byte(env), 0o600))
 	}
 	for _, name := range lookedUp(t) {
-		t.Setenv(name, "") // restores what was there
+		t.Setenv(name, "") // restores the old value
 		require.NoError(t, os.Unsetenv(name))
 	}
 }
@@ -115,8 +113,7 @@ func TestLoad(t *testing.T) {
 	t.Run("a wrong value in .env", func(t *testing.T) {
 		enter(t, "LOG_LEVEL=hunter2\n")
 		_, err := Load(false)
-		assert.Truef(t, err != nil && strings.HasPrefix(err.Error(), "LOG_LEVEL ") && !strings.Contains(err.Error(), "hunter2"),
-			"%v", err)
+		assert.Truef(t, err != nil && strings.HasPrefix(err.Error(), "LOG_LEVEL ") && !strings.Contains(err.Error(), "hunter2"), "%v", err)
 	})
 }
 
@@ -132,8 +129,7 @@ func TestLoadOfABrokenFileQuotesNothing(t *testing.T) {
 			enter(t, contents)
 			_, err := Load(false)
 			_, ours := errors.AsType[*Error](err)
-			assert.Truef(t, ours && strings.Contains(err.Error(), ".env") && !strings.Contains(err.Error(), "hunter2"),
-				"%v", err)
+			assert.Truef(t, ours && strings.Contains(err.Error(), ".env") && !strings.Contains(err.Error(), "hunter2"), "%v", err)
 		})
 	}
 }
@@ -146,7 +142,7 @@ func TestLoadOfADirectoryInPlaceOfTheFile(t *testing.T) {
 	assert.Truef(t, err != nil && strings.Contains(err.Error(), ".env"), "%v", err)
 }
 
-// Whatever a variable holds, Parse returns a Config or a list of problems. Problems name variables and repeat no value,
+// For any value of a variable, Parse returns a Config or a list of problems. Problems name variables and repeat no value,
 // which may be a secret.
 func FuzzParse(f *testing.F) {
 	names := []string{
@@ -172,7 +168,6 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		wrong, ok := errors.AsType[*Error](err)
-		require.Truef(t, ok && len(wrong.Problems) != 0 && !strings.Contains(err.Error(), mark),
-			"%s=%q: %v", name, value, err)
+		require.Truef(t, ok && len(wrong.Problems) != 0 && !strings.Contains(err.Error(), mark), "%s=%q: %v", name, value, err)
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// reader parses variables and collects what is wrong with them.
+// reader parses variables and collects their problems.
 type reader struct {
 	lookup   func(string) (string, bool)
 	problems []string
@@ -279,7 +279,7 @@ func isSecret(key string) bool {
 	if len(parts) != 3 {
 		return false
 	}
-	payload, _ := base64.RawURLEncoding.DecodeString(parts[1]) // what is no key has no role
+	payload, _ := base64.RawURLEncoding.DecodeString(parts[1]) // a text that is no key has no role
 	var claims struct{ Role string }
 	_ = json.Unmarshal(payload, &claims)
 	return claims.Role != "" && claims.Role != "anon"

@@ -13,7 +13,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -218,8 +217,8 @@ func TestDefaults(t *testing.T) {
 	for _, v := range variables(t) {
 		wantInDev := cmp.Or(v.inDev, v.fallback)
 		for _, blank := range []environment{nil, environment{}.with(v.name, ""), environment{}.with(v.name, " \t")} {
-			assert.Equalf(t, "", gocmp.Diff(v.fallback, v.field(parse(t, blank, false))), "%s with %q", v.name, blank)
-			assert.Equalf(t, "", gocmp.Diff(wantInDev, v.field(parse(t, blank, true))), "%s in dev with %q", v.name, blank)
+			assert.Equalf(t, v.fallback, v.field(parse(t, blank, false)), "%s with %q", v.name, blank)
+			assert.Equalf(t, wantInDev, v.field(parse(t, blank, true)), "%s in dev with %q", v.name, blank)
 		}
 	}
 }
@@ -229,8 +228,7 @@ func TestGoodValues(t *testing.T) {
 	for _, v := range variables(t) {
 		for _, good := range v.good {
 			for _, dev := range []bool{false, true} {
-				assert.Equalf(t, "", gocmp.Diff(good.want, v.field(parse(t, v.beside.with(v.name, good.value), dev))),
-					"%s=%q in dev %v", v.name, good.value, dev)
+				assert.Equalf(t, good.want, v.field(parse(t, v.beside.with(v.name, good.value), dev)), "%s=%q in dev %v", v.name, good.value, dev)
 			}
 		}
 	}
@@ -247,9 +245,8 @@ func TestBadValues(t *testing.T) {
 				continue
 			}
 			said := strings.TrimPrefix(found[0], v.name)
-			if len(bad) > 4 && strings.Contains(said, bad) || strings.Contains(said, "hunter2") {
-				t.Errorf("%s: the value is repeated in %q", v.name, found[0])
-			}
+			assert.Truef(t, (len(bad) <= 4 || !strings.Contains(said, bad)) && !strings.Contains(said, "hunter2"),
+				"%s: the value is repeated in %q", v.name, found[0])
 			assert.Falsef(t, strings.ContainsAny(said, "\r\n"), "%s: more than one line: %q", v.name, said)
 		}
 	}
@@ -257,8 +254,7 @@ func TestBadValues(t *testing.T) {
 
 func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	found := problems(t, environment{"HTTP_ADDR": "nowhere", "MEMORY_K_RAW_TURNS": "none", "LOG_LEVEL": "loud"})
-	assert.Equalf(t, 3, len(found), "%q", found)
+	assert.Equal(t, 3, len(problems(t, environment{"HTTP_ADDR": "nowhere", "MEMORY_K_RAW_TURNS": "none", "LOG_LEVEL": "loud"})))
 }
 
 // A field that no variable sets would be dead.

@@ -90,7 +90,7 @@ func TestFirstLinesToPaste(t *testing.T) {
 	pasted(t, export+tell)
 	_, api, _ := strings.Cut(printed, "API       ")
 	api, _, _ = strings.Cut(api, "\n")
-	testkit.Eventually(t, "what was said is remembered", func() bool {
+	testkit.Eventually(t, "the message is remembered", func() bool {
 		return strings.Contains(shell(t, export+"sleep 0.2; curl -s "+api+`/v1/memories -H "Authorization: Bearer $TOKEN"`), "allergic to walnuts")
 	})
 	if text, _ := pasted(t, export+askNext); !strings.Contains(text, `From what I remember of you: "The user's name is Ada. The user is allergic to walnuts."`) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Code names what went wrong. The codes are those of the HTTP contract.
+// Code names what went wrong. The codes belong to the HTTP contract.
 type Code string
 
 // The codes of the HTTP contract.

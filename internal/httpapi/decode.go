@@ -33,13 +33,13 @@ const (
 	maxListed = 10
 	maxName   = 100
 	// maxElements is how many members a list or an object of ours may have before it is looked at: far more than any
-	// needs, and so few that an answer which names what is wrong with each stays short.
+	// needs, and so few that an answer which names the fault of each stays short.
 	maxElements = 1000
 )
 
 type findings struct {
 	unknown []string
-	wrong   map[string]any // the field -> what is wrong with it
+	wrong   map[string]any // the field -> its fault
 }
 
 // decodeObject reads body, one JSON object, into the fields of a pointer to a struct that have a json tag.
@@ -93,7 +93,7 @@ func (f *findings) readObject(values map[string]json.RawMessage, prefix string, 
 	}
 }
 
-// fieldsByTag returns a struct's fields, those of embedded structs included, by the name that the tag gives them.
+// fieldsByTag returns a struct's fields, also of embedded structs, by the name that the tag gives them.
 func fieldsByTag(of reflect.Type, tag string) map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(of) {
@@ -118,7 +118,7 @@ func (f *findings) readField(raw json.RawMessage, name string, into reflect.Valu
 	}
 }
 
-// readValue reads one value, and notes under its name what is wrong with it.
+// readValue reads one value, and notes its fault under its name.
 func (f *findings) readValue(raw json.RawMessage, name string, into reflect.Value) {
 	target := into.Addr().Interface()
 	switch into.Kind() {
@@ -136,7 +136,7 @@ func (f *findings) readValue(raw json.RawMessage, name string, into reflect.Valu
 	}
 }
 
-// wrongType says what a value of the type must be.
+// wrongType describes the values of the type.
 func wrongType(of reflect.Type) string {
 	switch of.Kind() {
 	case reflect.Pointer:
@@ -231,7 +231,7 @@ func (f *findings) err() error {
 	return nil
 }
 
-// invalid names each wrong field with what is wrong with it.
+// invalid names each wrong field with its fault.
 func invalid(wrong map[string]any) error {
 	first := slices.Min(slices.Collect(maps.Keys(wrong)))
 	return &fault.Error{Code: fault.ValidationFailed, Message: fmt.Sprintf("The field %s %s.", first, wrong[first]), Details: wrong}
@@ -270,8 +270,8 @@ func exactNumbers(value any) (any, error) {
 	return value, nil
 }
 
-// elements counts the members of a JSON array or object, never fewer than there are. It allocates nothing, whatever
-// the value, valid or not.
+// elements counts the members of a JSON array or object, never fewer than there are. It allocates nothing, for
+// valid and invalid values.
 func elements(raw []byte) int {
 	count := 1
 	memory.WalkJSON(raw, func(c byte, level int) {
@@ -282,7 +282,7 @@ func elements(raw []byte) int {
 	return count
 }
 
-// malformed is what is wrong with a parameter, such as "must be a uuid".
+// malformed is the fault of a parameter, such as "must be a uuid".
 type malformed string
 
 func (m malformed) Error() string { return string(m) }

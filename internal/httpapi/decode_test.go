@@ -214,7 +214,7 @@ func FuzzQuery(f *testing.F) {
 		request.URL = &url.URL{Path: "/", RawQuery: query}
 		values := request.URL.Query()
 
-		var files filesQuery
+		var files api.FilesQuery
 		for _, into := range []any{&api.SearchQuery{}, &files, &api.MessagesQuery{}, &api.ListQuery{}, &exportQuery{}} {
 			err := readQuery(values, into)
 			checkRefused(t, err, fault.ValidationFailed, fault.ChatNotFound, fault.BadRequest)

@@ -114,7 +114,7 @@ func (s *Server) challenge(c echo.Context, failure *fault.Error, refused *auth.R
 	return strings.TrimSpace("Bearer " + strings.Join(parameters, ", "))
 }
 
-// toFault returns the error to show. Of what is not a *fault.Error, nothing is shown.
+// toFault returns the error to show. Nothing is shown of an error that is no *fault.Error.
 func (s *Server) toFault(err error) *fault.Error {
 	if known, ok := errors.AsType[*fault.Error](err); ok && statusOf(known.Code) != http.StatusInternalServerError {
 		return known

@@ -49,22 +49,22 @@ func messageRoutes() []route {
 			answers:  object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
 			endpoint: endpoint{serve: (*Server).getStream},
 		},
-		{method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", endpoint: jsonEndpoint((*Server).cancelReply)},
+		{method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", endpoint: onID(stores.Cancel)},
 	}
 }
 
 type messageFields struct {
-	Content         string         `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
-	ModelVariant    string         `json:"model_variant,omitempty" nullable:"true" doc:"model_variant"`
-	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" doc:"messageFields.client_message_id"`
-	Sources         []source       `json:"sources,omitempty" nullable:"true" maxItems:"20" doc:"sources"`
-	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" doc:"messageFields.metadata"`
-	Importance      *float64       `json:"importance,omitempty" nullable:"true" minimum:"0" maximum:"1" doc:"importance"`
-	Files           []newFile      `json:"files,omitempty" nullable:"true" maxItems:"20" doc:"files"`
-	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" doc:"messageFields.tool_name"`
+	Content         string          `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
+	ModelVariant    string          `json:"model_variant,omitempty" nullable:"true" doc:"model_variant"`
+	ClientMessageID *string         `json:"client_message_id,omitempty" format:"uuid" doc:"messageFields.client_message_id"`
+	Sources         []prompt.Source `json:"sources,omitempty" nullable:"true" maxItems:"20" doc:"sources"`
+	Metadata        map[string]any  `json:"metadata,omitempty" nullable:"true" doc:"messageFields.metadata"`
+	Importance      *float64        `json:"importance,omitempty" nullable:"true" minimum:"0" maximum:"1" doc:"importance"`
+	Files           []memory.File   `json:"files,omitempty" nullable:"true" maxItems:"20" doc:"files"`
+	ToolName        string          `json:"tool_name,omitempty" nullable:"true" maxLength:"64" doc:"messageFields.tool_name"`
 }
 
-// firstMessageRequest is the body of POST /v1/message/first. The chat's settings are those of api.NewChat.
+// firstMessageRequest is the body of POST /v1/message/first, with the settings of api.NewChat.
 type firstMessageRequest struct {
 	messageFields
 	_              struct{}       `description:"A message that starts a chat. null is the same as leaving a field out, except where it says otherwise."`
@@ -87,19 +87,6 @@ type messageRequest struct {
 	Revive         bool     `json:"revive,omitempty" nullable:"true" description:"true brings the chat back if it has expired."`
 }
 
-// source has the fields of prompt.Source.
-type source struct {
-	Title   string `json:"title,omitempty" nullable:"true" maxLength:"2000"`
-	URL     string `json:"url,omitempty" nullable:"true" maxLength:"2000"`
-	Content string `json:"content,omitempty" nullable:"true" maxLength:"8000"`
-}
-
-// newFile has the fields of memory.File.
-type newFile struct {
-	Path    string `json:"path" minLength:"1" maxLength:"1024" description:"Its name, as the model is to know it."`
-	Content string `json:"content" maxLength:"262144" description:"Its text, at most 256 KiB of UTF-8."`
-}
-
 func (s *Server) postFirstMessage(c echo.Context) error {
 	var body firstMessageRequest
 	if err := s.readMessage(c, &body); err != nil {
@@ -112,7 +99,7 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 	return s.send(c, &body.messageFields, chat.Message{NewChat: settings})
 }
 
-// settings checks the chat's settings like those of POST /v1/chats.
+// settings checks the chat's settings as POST /v1/chats does.
 func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Settings, error) {
 	settings := api.NewChat{
 		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns,
@@ -208,16 +195,10 @@ func (s *Server) send(c echo.Context, body *messageFields, message chat.Message)
 	})
 }
 
-// fill adds what the body and the headers say to the message.
+// fill adds the fields of the body and the headers to the message.
 func (b *messageFields) fill(message *chat.Message, header http.Header, user uuid.UUID) (err error) {
 	message.Content, message.Variant, message.Metadata, message.ToolName = b.Content, b.ModelVariant, b.Metadata, b.ToolName
-	message.Importance = b.Importance
-	for _, source := range b.Sources {
-		message.Sources = append(message.Sources, prompt.Source(source))
-	}
-	for _, file := range b.Files {
-		message.Files = append(message.Files, memory.File(file))
-	}
+	message.Importance, message.Sources, message.Files = b.Importance, b.Sources, b.Files
 	if message.ClientMessageID, err = b.clientMessageID(header, user); err != nil {
 		return err
 	}

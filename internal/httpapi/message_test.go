@@ -31,7 +31,7 @@ func TestSameMessageWithAPlace(t *testing.T) {
 		"one object is not the whole reply: %s", whole.body)
 	for _, accept := range []string{"text/event-stream", "application/json"} {
 		end := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", last(events).id, "Accept", accept)
-		assert.Truef(t, end.status == 204 && len(end.body) <= 0, "after the end: %d %s", end.status, end.body)
+		assert.Truef(t, end.status == 204 && len(end.body) == 0, "after the end: %d %s", end.status, end.body)
 	}
 	bad := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", "nonsense")
 	assert.Truef(t, bad.status == 400 && errorCode(bad.body) == "bad_request",

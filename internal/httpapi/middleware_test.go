@@ -238,7 +238,7 @@ func TestHealth(t *testing.T) {
 		got := strings.TrimSpace(string(answer.body))
 		assert.Truef(t, answer.status == 200 && got == want, "%s: %d %s", path, answer.status, got)
 		head := h.call(http.MethodHead, path, "")
-		assert.Truef(t, head.status == 200 && len(head.body) <= 0, "HEAD %s: %d", path, head.status)
+		assert.Truef(t, head.status == 200 && len(head.body) == 0, "HEAD %s: %d", path, head.status)
 	}
 }
 

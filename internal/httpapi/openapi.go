@@ -24,7 +24,7 @@ type object = map[string]any
 
 const schemaPrefix = "#/components/schemas/"
 
-// openAPIDocument describes the API (OpenAPI 3.1): what depends on no code is in openapi_base.json, paths follow from
+// openAPIDocument describes the API (OpenAPI 3.1): the fixed parts are in openapi_base.json, paths follow from
 // the routes, schemas from the types that they read and answer with, statuses of errors from the table of errors.
 func openAPIDocument(version string) []byte {
 	if version == "" {
@@ -150,7 +150,7 @@ func parameters(names ...string) []object {
 	return described
 }
 
-// pathParameters describes those of a path, whose names are in their order there.
+// pathParameters describes the parameters of a path, in their order.
 func pathParameters(path string) []object {
 	var parameters []object
 	for part := range strings.SplitSeq(path, "/") {
@@ -214,7 +214,7 @@ type routeDoc struct {
 	example                           json.RawMessage
 }
 
-// routeDocs are those of routes.txt by the id of a route.
+// routeDocs are the entries of routes.txt by the id of a route.
 var routeDocs = sync.OnceValue(func() map[string]routeDoc {
 	docs := map[string]routeDoc{}
 	for id, text := range entries(routeTexts) {
@@ -253,7 +253,7 @@ func entries(texts string) map[string]string {
 	return all
 }
 
-// fixedParts are those of the document that follow from no code, and the parameters that handlers read one by one.
+// fixedParts are the parts of the document that follow from no code, and the parameters that handlers read one by one.
 var fixedParts = sync.OnceValue(func() (parts object) {
 	if err := json.Unmarshal(fixedText, &parts); err != nil {
 		panic(fmt.Sprintf("httpapi: openapi_base.json: %v", err))

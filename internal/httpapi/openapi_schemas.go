@@ -14,6 +14,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -29,6 +30,7 @@ var named = map[reflect.Type]struct{ name, description string }{
 	reflect.TypeFor[api.MessageChange]():        {"ChangeMessageRequest", ""},
 	reflect.TypeFor[api.NewMessages]():          {"StoreMessagesRequest", ""},
 	reflect.TypeFor[api.FileRef]():              {"MessageFile", ""},
+	reflect.TypeFor[memory.File]():              {"NewFile", ""},
 	reflect.TypeFor[api.Cleared]():              {"ClearResult", ""},
 	reflect.TypeFor[api.PruneQuery]():           {"PruneRequest", ""},
 	reflect.TypeFor[api.Pruned]():               {"PruneResult", ""},
@@ -37,7 +39,6 @@ var named = map[reflect.Type]struct{ name, description string }{
 	reflect.TypeFor[api.MemoryChange]():         {"ChangeMemoryRequest", ""},
 	reflect.TypeFor[api.MemorySettingsChange](): {"ChangeMemorySettingsRequest", ""},
 	reflect.TypeFor[api.ForgetRequest]():        {"ForgetRequest", ""},
-	reflect.TypeFor[forgetAnswer]():             {"ForgetResult", ""},
 	reflect.TypeFor[api.OneTopic]():             {"TopicDetail", ""},
 	reflect.TypeFor[api.TopicChange]():          {"ChangeTopicRequest", ""},
 	reflect.TypeFor[api.TopicMerge]():           {"MergeTopicRequest", ""},
@@ -54,6 +55,7 @@ var named = map[reflect.Type]struct{ name, description string }{
 	reflect.TypeFor[streaming.Failed]():    {"MessageFailed", "Terminal event: the reply broke off. What was said until then is stored."},
 	reflect.TypeFor[streaming.Cancelled](): {"MessageCancelled", "Terminal event: somebody stopped the reply. What was said until then is stored."},
 	reflect.TypeFor[chat.Whole]():          {"WholeReply", "The reply as one object: what completion says, and the text."},
+	reflect.TypeFor[chat.Stopped]():        {"CancelResult", ""},
 	reflect.TypeFor[chat.PromptPreview]():  {"Memory", "What the next prompt of a chat would hold of it."},
 	reflect.TypeFor[chat.Context]():        {"MemoryContext", "The chat in short."},
 	reflect.TypeFor[chat.Window]():         {"MemoryBudget", "How the model's context window is divided, in tokens."},
@@ -70,8 +72,8 @@ func schemaName(of reflect.Type) string {
 	return cmp.Or(named[of].name, strings.ToUpper(of.Name()[:1])+of.Name()[1:])
 }
 
-// corrections are members of properties' schemas that no tag can give: lists that are known only here, and what differs
-// between two schemas that share a field. nil removes a member.
+// corrections are members of properties' schemas that no tag can give: lists that are known only here, and
+// differences between two schemas that share a field. nil removes a member.
 var corrections = map[string]object{
 	"Memory.strategy":        {"enum": api.Strategies, "type": nil},
 	"MemoryReceipt.strategy": {"enum": api.Strategies, "type": nil},
@@ -90,7 +92,7 @@ var corrections = map[string]object{
 	"Error.code":         {"enum": slices.Sorted(maps.Keys(statuses))},
 }
 
-// schemas are all component schemas: those of the types of routes and of named, and those that have no type.
+// schemas are all component schemas: of the types of routes, of named, and the ones without a type.
 func schemas() object {
 	all := maps.Clone(fixedParts()["components"].(object)["schemas"].(object))
 	collect := func(context *jsonschema.ReflectContext) {
@@ -165,8 +167,8 @@ func uuidSchema(params jsonschema.InterceptSchemaParams) (stop bool, err error) 
 	return true, nil
 }
 
-// readOwnTags follows the rules for tags that the library does not have: what has no omitempty or omitzero is always
-// there, null is among the words of a nullable enum, doc names a description of descriptions.txt, and type stands for the
+// readOwnTags follows the rules for tags that the library does not have: a field without omitempty or omitzero is
+// always there, null is among the words of a nullable enum, doc names a description of descriptions.txt, and type stands for the
 // types of a json.RawMessage.
 func readOwnTags(params jsonschema.InterceptPropParams) error {
 	if !params.Processed {
@@ -180,7 +182,7 @@ func readOwnTags(params jsonschema.InterceptPropParams) error {
 		params.PropertySchema.Enum = append(params.PropertySchema.Enum, nil)
 	}
 	if len(params.PropertySchema.AnyOf) > 0 {
-		params.PropertySchema.Type = nil // a reference or null; the library keeps the type of what is referred to
+		params.PropertySchema.Type = nil // a reference or null; the library keeps the type of the referenced schema
 	}
 	if key := params.Field.Tag.Get("doc"); key != "" {
 		text, ok := fieldDocs()[key]

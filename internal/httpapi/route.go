@@ -124,7 +124,7 @@ func (s *Server) mount(e *echo.Echo, r route) {
 	}
 }
 
-// none is the type of what a request or an answer does not have.
+// none is the type of a part that a request or an answer does not have.
 type none struct{}
 
 func typeOf[T any]() reflect.Type {
@@ -134,21 +134,17 @@ func typeOf[T any]() reflect.Type {
 	return nil
 }
 
-// jsonEndpoint reads the id in the path, the query or the body, and answers with what do returns: 200, or 204 without
-// an answer.
-func jsonEndpoint[In, Out any](do func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (Out, error)) endpoint {
-	return jsonEndpointOn(pathID, do)
-}
+// target is what the path of a route names: an id, uuid.Nil for a path without one, or a topic of a chat.
+type target interface{ uuid.UUID | api.TopicRef }
 
-// jsonEndpointOn is jsonEndpoint for what the path names in its own way.
-func jsonEndpointOn[ID, In, Out any](
-	path func(echo.Context) (ID, error),
+// jsonEndpoint reads the path, and the query or the body, and answers with the result of do: 200, or 204 without an answer.
+func jsonEndpoint[ID target, In, Out any](
 	do func(s *Server, ctx context.Context, user auth.Principal, id ID, in In) (Out, error),
 ) endpoint {
 	e := endpoint{in: typeOf[In](), out: typeOf[Out](), status: http.StatusOK}
 	e.serve = func(s *Server, c echo.Context) error {
-		id, err := path(c)
-		if err != nil {
+		var id ID
+		if err := readPath(c, &id); err != nil {
 			return err
 		}
 		var in In
@@ -186,6 +182,17 @@ func (s *Server) readRequest(c echo.Context, into any) error {
 	return api.Check(into)
 }
 
+// readPath reads into a pointer to a target.
+func readPath(c echo.Context, into any) (err error) {
+	switch into := into.(type) {
+	case *uuid.UUID:
+		*into, err = pathID(c)
+	case *api.TopicRef:
+		*into, err = pathTopic(c)
+	}
+	return err
+}
+
 // pathID is the id of the chat or message that the path names; uuid.Nil for a path without one.
 func pathID(c echo.Context) (uuid.UUID, error) {
 	names := c.ParamNames()
@@ -205,17 +212,19 @@ func namedID(c echo.Context, name string) (uuid.UUID, error) {
 
 // stores are all that endpoints read and write, as one: no two of them have a method of the same name.
 type stores struct {
+	Chat
 	api.Store
 	api.Memories
 	api.Extractor
 	api.Topics
+	api.Rewriter
 }
 
 func (s *Server) stores() stores {
-	return stores{s.config.History, s.config.Memories, s.config.Extracts, s.config.Topics}
+	return stores{s.config.Chat, s.config.History, s.config.Memories, s.config.Extracts, s.config.Topics, s.config.Rewriter}
 }
 
-// The following make endpoints of methods of the stores, by what a method takes.
+// The following make endpoints of methods of the stores, by the parameters of a method.
 
 func ofUser[Out any](do func(stores, context.Context, auth.Principal) (Out, error)) endpoint {
 	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, _ uuid.UUID, _ none) (Out, error) {
@@ -229,14 +238,14 @@ func withInput[In, Out any](do func(stores, context.Context, auth.Principal, In)
 	})
 }
 
-func onID[Out any](do func(stores, context.Context, auth.Principal, uuid.UUID) (Out, error)) endpoint {
-	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, _ none) (Out, error) {
+func onID[ID target, Out any](do func(stores, context.Context, auth.Principal, ID) (Out, error)) endpoint {
+	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id ID, _ none) (Out, error) {
 		return do(s.stores(), ctx, user, id)
 	})
 }
 
-func onIDWithInput[In, Out any](do func(stores, context.Context, auth.Principal, uuid.UUID, In) (Out, error)) endpoint {
-	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (Out, error) {
+func onIDWithInput[ID target, In, Out any](do func(stores, context.Context, auth.Principal, ID, In) (Out, error)) endpoint {
+	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id ID, in In) (Out, error) {
 		return do(s.stores(), ctx, user, id, in)
 	})
 }

@@ -330,8 +330,8 @@ func TestRoutesOfTheGraph(t *testing.T) {
 // rewriter makes questions longer, or fails.
 type rewriter struct{ fails error }
 
-func (r rewriter) Standalone(_ context.Context, _ auth.Principal, _ uuid.UUID, content string) (api.Standalone, error) {
-	return api.Standalone{Content: content + " of the cello", Rewritten: true}, r.fails
+func (r rewriter) Standalone(_ context.Context, _ auth.Principal, _ uuid.UUID, asked api.Question) (api.Standalone, error) {
+	return api.Standalone{Content: asked.Content + " of the cello", Rewritten: true}, r.fails
 }
 
 func TestQuestionIsRewritten(t *testing.T) {

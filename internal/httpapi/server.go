@@ -1,18 +1,39 @@
+// Package httpapi is the HTTP API: routes, middleware, handlers, the one writer of errors and the OpenAPI document. It
+// translates requests into calls of other packages and their results into JSON or server-sent events.
+//
+// Each route is one row of a table, such as chatRoutes: method, path, handler; routes.txt has its texts and errors. The
+// router and the document are made of the rows. Struct tags of the request types are read by the decoder of bodies and
+// queries (decode.go), by api.Check and by the document (openapi_schemas.go).
+//
+// A request passes, in this order: request id, access log and metrics, recovery from panics, CORS, the access token, the
+// user's limits, the body, the handler. Only a *fault.Error is shown to the client; any other failure is "internal", and
+// its cause is in the log.
+//
+// A stream is in our own protocol or in that of Vercel's AI SDK. When its client leaves or reads too slowly, only the
+// stream ends: package chat finishes and stores the reply.
+//
+// Compression (it holds back streams) and TLS are not here. Echo is used for routing alone, and no other package imports
+// it.
 package httpapi
 
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -22,8 +43,8 @@ import (
 type Chat interface {
 	Send(ctx context.Context, user auth.Principal, message chat.Message) (*chat.Reply, error)
 	Resume(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor *chat.Cursor) (*chat.Reply, error)
-	Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredReply, error)
-	PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, variant, content string) (chat.PromptPreview, error)
+	Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.Stopped, error)
+	PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, query chat.PreviewQuery) (chat.PromptPreview, error)
 }
 
 var _ Chat = (*chat.Service)(nil)
@@ -42,7 +63,7 @@ type Config struct {
 	Auth     *auth.Verifier
 	Logger   *slog.Logger
 	Metrics  *metrics.Metrics
-	// Ready reports whether the server is ready, with details for /readyz that anybody may see. It has readyTimeout.
+	// Ready reports whether the server is ready, with public details for /readyz. It has readyTimeout.
 	// Nil means always ready.
 	Ready func(ctx context.Context) (details map[string]any, err error)
 	// Version is shown at /, /healthz and in the OpenAPI document.
@@ -61,7 +82,7 @@ type Config struct {
 	// AuthServer is the address of the authorization server from which clients of the tools get their users' tokens; "" for
 	// none that they could find by themselves.
 	AuthServer string
-	// PublicURL is the address at which clients reach this server. Defaults to what a request says.
+	// PublicURL is the address at which clients reach this server. Defaults to the address in a request.
 	PublicURL string
 	// OAuthAPIClients are the OAuth clients whose tokens are good for the whole API and not only for the tools; "*" means all.
 	OAuthAPIClients []string
@@ -142,4 +163,184 @@ func mountBelow(e *echo.Echo, path string, handler http.Handler) {
 	}
 	e.GET(path, func(c echo.Context) error { return c.Redirect(http.StatusTemporaryRedirect, path+"/") })
 	e.Any(path+"/*", echo.WrapHandler(handler))
+}
+
+const (
+	// maxHeader bounds a request's first line and headers together, in bytes; net/http adds 4 KiB to it. An access token
+	// has some 2 KiB, and it is not yet checked when the headers are read.
+	maxHeader = 64 << 10
+	// maxPiece is the part of an answer, in bytes, for which a client may take Config.WriteTimeout.
+	maxPiece = 64 << 10
+)
+
+// HTTPServer returns a server for the handler, with limits on connections. The caller starts it and shuts it down.
+func (s *Server) HTTPServer() *http.Server {
+	return &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: s.config.HeaderTimeout,
+		ReadTimeout:       s.config.BodyTimeout, // handlers that read a body restart it
+		IdleTimeout:       s.config.IdleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
+		// No WriteTimeout: it would cut streams. A patientWriter bounds each piece of each answer.
+	}
+}
+
+// patientWriter allows a client Config.WriteTimeout for each piece of an answer: a client that does not read holds neither
+// a goroutine nor a connection, and one that reads slowly gets all of a long answer. It replaces the deadline of the
+// connection's previous request.
+type patientWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	set     time.Time // of the latest deadline
+}
+
+var _ http.ResponseWriter = (*patientWriter)(nil)
+
+func newPatientWriter(to http.ResponseWriter, timeout time.Duration) *patientWriter {
+	w := &patientWriter{ResponseWriter: to, control: http.NewResponseController(to), timeout: timeout}
+	w.moveDeadline()
+	return w
+}
+
+// Unwrap is for http.ResponseController.
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the answer.
+func (w *patientWriter) WriteHeader(status int) {
+	w.moveDeadline()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes one piece after the other.
+func (w *patientWriter) Write(answer []byte) (int, error) {
+	written := 0
+	for {
+		w.moveDeadline()
+		n, err := w.ResponseWriter.Write(answer[written:min(written+maxPiece, len(answer))])
+		written += n
+		if err != nil || written >= len(answer) {
+			return written, err
+		}
+	}
+}
+
+// moveDeadline extends the deadline, but not for each event of a fast reply: that would cost as much as encoding it.
+func (w *patientWriter) moveDeadline() {
+	if now := time.Now(); now.Sub(w.set) > w.timeout/16 {
+		w.set = now
+		_ = w.control.SetWriteDeadline(now.Add(w.timeout)) // recorders have none
+	}
+}
+
+// withoutBody drains the body that a request should not have, while there is still a deadline for it: net/http would wait
+// for its end when the answer begins, and the routes that stream have no deadline by then.
+func (s *Server) withoutBody(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		n, err := io.Copy(io.Discard, io.LimitReader(c.Request().Body, maxBody+1))
+		switch {
+		case err != nil:
+			return bodyBroken(c.Request(), err)
+		case n > maxBody:
+			return bodyTooLarge(maxBody)
+		}
+		return next(c)
+	}
+}
+
+// limitLarge bounds how many large bodies of one user are in memory at once, to the number of streams that the user may
+// have. A body of unknown length counts as large.
+func (s *Server) limitLarge(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if length := c.Request().ContentLength; length >= 0 && length <= maxBody {
+			return next(c)
+		}
+		release, err := s.large.acquire(principal(c).UserID, fmt.Sprintf("requests with bodies over %d MiB or of unknown length", maxBody>>20))
+		if err != nil {
+			return err
+		}
+		defer release()
+		return next(c)
+	}
+}
+
+// readyTimeout bounds Config.Ready, so that a load balancer hears "no" soon.
+const readyTimeout = 3 * time.Second
+
+func operationRoutes() []route {
+	return []route{
+		{method: http.MethodGet, path: "/healthz", id: "getHealth", public: true, head: true, endpoint: jsonEndpoint((*Server).getHealth)},
+		{
+			method: http.MethodGet, path: "/readyz", id: "getReadiness", public: true, head: true,
+			answers:  object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},
+			endpoint: endpoint{serve: (*Server).getReadiness},
+		},
+		{
+			method: http.MethodGet, path: "/metrics", id: "getMetrics", public: true,
+			answers:  object{"200": answer("The metrics.", object{"text/plain": object{"schema": object{"type": "string"}}})},
+			endpoint: endpoint{serve: (*Server).getMetrics},
+		},
+		{
+			method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", public: true,
+			answers:  object{"200": answer("The document.", object{mediaJSON: object{"schema": object{"type": "object"}}})},
+			endpoint: endpoint{serve: func(s *Server, c echo.Context) error { return writeRaw(c, http.StatusOK, s.openAPI) }},
+		},
+		{method: http.MethodGet, path: "/", id: "getRoot", public: true, endpoint: jsonEndpoint((*Server).getRoot)},
+	}
+}
+
+type health struct {
+	_       struct{} `description:"The state of the process."`
+	Status  string   `json:"status" enum:"ok,ready"`
+	Version string   `json:"version"`
+}
+
+type root struct {
+	_         struct{} `description:"What is served here."`
+	Name      string   `json:"name"`
+	Version   string   `json:"version"`
+	OpenAPI   string   `json:"openapi" description:"Where the description of this API is."`
+	Page      string   `json:"page,omitempty" description:"Where people talk and see what is remembered, unless it is switched off."`
+	Endpoints []string `json:"endpoints" nullable:"false"`
+}
+
+// getHealth answers while the process lives, with or without Postgres.
+func (s *Server) getHealth(context.Context, auth.Principal, uuid.UUID, none) (health, error) {
+	return health{Status: "ok", Version: s.config.Version}, nil
+}
+
+func (s *Server) getReadiness(c echo.Context) error {
+	var details map[string]any
+	if s.config.Ready != nil {
+		ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
+		defer cancel()
+		var err error
+		switch details, err = s.config.Ready(ctx); {
+		case isFault(err):
+			return err
+		case err != nil:
+			return &fault.Error{Code: fault.NotReady, Message: "The server is not ready.", Details: details, Err: err}
+		}
+	}
+	answer := map[string]any{}
+	maps.Copy(answer, details)
+	answer["status"] = "ready"
+	return writeJSON(c, http.StatusOK, answer)
+}
+
+func (s *Server) getRoot(context.Context, auth.Principal, uuid.UUID, none) (root, error) {
+	found := root{Name: "throughline", Version: s.config.Version, OpenAPI: "/openapi.json"}
+	if s.config.Page != nil {
+		found.Page = "/app/"
+	}
+	for _, r := range routes() {
+		found.Endpoints = append(found.Endpoints, r.method+" "+r.path)
+	}
+	return found, nil
+}
+
+func (s *Server) getMetrics(c echo.Context) error {
+	promhttp.HandlerFor(s.config.Metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	return nil
 }

@@ -3,16 +3,130 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"io"
+	"mime"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/streaming"
 )
+
+// The header that names the stream of Vercel's AI SDK, in a request and in its answer.
+const (
+	headerUIStream  = "X-Vercel-Ai-Ui-Message-Stream"
+	uiStreamVersion = "v1"
+)
+
+const queryProtocol = "protocol"
+
+// protocol is the format of a stream, and the value of ?protocol that asks for it.
+type protocol string
+
+const (
+	protocolEvents protocol = "events" // our own, the default
+	protocolUI     protocol = "ui"     // the AI SDK's UI message stream
+)
+
+// encoder writes the events of one reply in one protocol.
+type encoder interface {
+	Padding() error
+	Started(started streaming.Started) error
+	Chunk(chunk streaming.Chunk) error
+}
+
+var (
+	_ encoder = (*streaming.Encoder)(nil)
+	_ encoder = (*streaming.UIEncoder)(nil)
+)
+
+func (p protocol) encoder(w io.Writer, messageID uuid.UUID) encoder {
+	if p == protocolUI {
+		return streaming.NewUIEncoder(w)
+	}
+	return streaming.NewEncoder(w, messageID)
+}
+
+// namedProtocol reads ?protocol or else the AI SDK's header; "" without either.
+func namedProtocol(request *http.Request) (protocol, error) {
+	query := request.URL.Query()
+	if query.Has(queryProtocol) {
+		named := protocol(query.Get(queryProtocol))
+		if named != protocolEvents && named != protocolUI {
+			return "", fault.New(fault.BadRequest, `The query parameter protocol must be "events" or "ui".`)
+		}
+		return named, nil
+	}
+	switch request.Header.Get(headerUIStream) {
+	case "":
+		return "", nil
+	case uiStreamVersion:
+		return protocolUI, nil
+	}
+	return "", fault.New(fault.BadRequest, "The header x-vercel-ai-ui-message-stream must be v1: no other version is spoken here.")
+}
+
+const (
+	mediaJSON        = "application/json"
+	mediaEventStream = "text/event-stream"
+)
+
+// How specific a range of an Accept header is.
+const (
+	matchesNot = iota
+	matchesAll
+	matchesFamily
+	matchesExactly
+)
+
+// prefersJSON reports whether an Accept header asks for one JSON object rather than for events (RFC 9110, section 12.5.1).
+// Higher quality wins, then the more specific range, then events: no header, "*/*" and both by name mean events,
+// "application/json, */*" means JSON.
+func prefersJSON(accept []string) bool {
+	object, objectMatch := quality(accept, mediaJSON)
+	events, eventsMatch := quality(accept, mediaEventStream)
+	if object != events {
+		return object > events
+	}
+	return object > 0 && objectMatch > eventsMatch
+}
+
+// prefersEvents reports whether an Accept header names events, and does not prefer JSON. Unlike a reply, an import is
+// answered with one object by default.
+func prefersEvents(accept []string) bool {
+	object, _ := quality(accept, mediaJSON)
+	events, match := quality(accept, mediaEventStream)
+	return match == matchesExactly && events > 0 && events >= object
+}
+
+// quality is that of the most specific range that matches the media type, and how specific it is. Malformed ranges are
+// ignored; a malformed quality is 0.
+func quality(accept []string, kind string) (q float64, match int) {
+	family, _, _ := strings.Cut(kind, "/")
+	matching := []string{matchesAll: "*/*", matchesFamily: family + "/*", matchesExactly: kind}
+	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		named, parameters, err := mime.ParseMediaType(part)
+		specificity := slices.Index(matching, named)
+		if err != nil || specificity <= match {
+			continue
+		}
+		q, match = 1, specificity
+		if given := parameters["q"]; given != "" {
+			if q, err = strconv.ParseFloat(given, 64); err != nil || !(q >= 0 && q <= 1) {
+				q = 0
+			}
+		}
+	}
+	return q, match
+}
 
 // answerEvents answers with the reply as server-sent events. A failure before the model has accepted the call is an HTTP
 // error, a later one an event. A client that leaves or reads too slowly ends its stream, never the reply.
@@ -47,7 +161,9 @@ func (s *Server) waitOpen(ctx context.Context, reply *chat.Reply) error {
 
 // stream writes the events and reports whether it reached the terminal one.
 func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (ended bool) {
-	protocol.header(c.Response().Header())
+	if protocol == protocolUI {
+		c.Response().Header().Set(headerUIStream, uiStreamVersion)
+	}
 	out := newEventWriter(c.Response())
 	out.begin()
 	encoder := protocol.encoder(out, reply.Started.MessageID)
@@ -79,7 +195,7 @@ type eventWriter struct {
 	response *echo.Response
 	control  *http.ResponseController
 	// hold leaves the next write to be sent with the one after it, which follows at once: for a busy server, sending
-	// is most of what an event costs. It belongs to the goroutine that writes.
+	// is most of the cost of an event. It belongs to the goroutine that writes.
 	hold bool
 
 	mu    sync.Mutex
@@ -140,8 +256,8 @@ func (w *eventWriter) Flush() {}
 var ping = []byte(": ping\n\n")
 
 // keepAlive sends a ping after each pause without an event, for proxies that close silent streams, until endPings. It
-// calls lost when the client does not take one, and then sends no more.
-func (w *eventWriter) keepAlive(pause time.Duration, lost func()) {
+// calls gone when the client does not take one, and then sends no more.
+func (w *eventWriter) keepAlive(pause time.Duration, gone func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pause = pause
@@ -153,7 +269,7 @@ func (w *eventWriter) keepAlive(pause time.Duration, lost func()) {
 		}
 		if _, err := w.write(ping, false); err != nil {
 			w.pings.Stop()
-			lost()
+			gone()
 		}
 	})
 }
@@ -194,25 +310,13 @@ func resumeCursor(request *http.Request) (*chat.Cursor, error) {
 	}
 	query := request.URL.Query()
 	if !query.Has("after") {
-		return nil, nil //nolint:nilnil // no cursor means to follow what is running
+		return nil, nil //nolint:nilnil // no cursor means to follow the running reply
 	}
 	cursor, err := chat.ParsePosition(query.Get("after"))
 	if err != nil {
 		return nil, err
 	}
 	return &cursor, nil
-}
-
-type cancelResult struct {
-	_         struct{}  `description:"The reply that was stopped."`
-	ChatID    uuid.UUID `json:"chat_id"`
-	MessageID uuid.UUID `json:"message_id" description:"The reply that was stopped, or the chat's latest one when none was running."`
-	Status    string    `json:"status" enum:"complete,streaming,failed,cancelled,interrupted" doc:"cancelResult.status"`
-}
-
-func (s *Server) cancelReply(ctx context.Context, user auth.Principal, chatID uuid.UUID, _ none) (cancelResult, error) {
-	stored, err := s.config.Chat.Cancel(ctx, user, chatID)
-	return cancelResult{ChatID: stored.ChatID, MessageID: stored.MessageID, Status: string(stored.Status)}, err
 }
 
 // answerReply opens a reply in one of the user's stream slots, and answers with it or, when nothing of it is left to send,
@@ -232,7 +336,7 @@ func (s *Server) answerReply(c echo.Context, open func() (*chat.Reply, error), a
 		return err
 	}
 	ended := false
-	finish = func() { s.letGo(reply, ended, release) }
+	finish = func() { s.release(reply, ended, release) }
 	liftDeadline(c)
 	ended, err = answer(reply)
 	return err
@@ -253,16 +357,16 @@ func liftDeadline(c echo.Context) {
 	_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Time{}) // recorders have none
 }
 
-// letGo closes the reader and releases its slot. If the client left early, the user's stream slot is held until generation ends; otherwise
+// release closes the reader and frees its slot. If the client left early, the slot is held until the generation ends; otherwise
 // disconnecting would bypass MaxStreamsPerUser.
-func (s *Server) letGo(reply *chat.Reply, ended bool, release func()) {
+func (s *Server) release(reply *chat.Reply, ended bool, free func()) {
 	if ended || reply.Started.Resumed || s.config.MaxStreamsPerUser <= 0 {
 		reply.Close()
-		release()
+		free()
 		return
 	}
 	go func() {
-		defer release()
+		defer free()
 		defer reply.Close()
 		for {
 			// Every reply ends, at the latest by its own timeout.

@@ -345,9 +345,9 @@ func TestServerThatStopsLetsGoOfRepliesFromElsewhere(t *testing.T) {
 	stop()
 
 	rest, err := io.ReadAll(ours.reader)
-	assert.Truef(t, errors.Is(err, io.ErrUnexpectedEOF) && len(rest) <= 0, "our own stream ended with %q, %v", rest, err)
+	assert.Truef(t, errors.Is(err, io.ErrUnexpectedEOF) && len(rest) == 0, "our own stream ended with %q, %v", rest, err)
 	rest, err = io.ReadAll(ui.reader)
-	assert.Truef(t, errors.Is(err, io.ErrUnexpectedEOF) && len(rest) <= 0,
+	assert.Truef(t, errors.Is(err, io.ErrUnexpectedEOF) && len(rest) == 0,
 		"the UI message stream ended with %q, %v", rest, err)
 	if answer := <-whole; answer.status != 503 || errorCode(answer.body) != "shutting_down" || answer.header.Get("Retry-After") == "" {
 		t.Errorf("one object: %d %s", answer.status, answer.body)

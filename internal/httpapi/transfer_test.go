@@ -131,7 +131,7 @@ func TestImportTellsItsProgress(t *testing.T) {
 	checkSchema(t, "ImportResult", []byte(data))
 	assert.Truef(t, name == eventImportCompleted && strings.Contains(data, `"messages":2`), "%s %s", name, data)
 	after, err := io.ReadAll(h.reader)
-	assert.Truef(t, len(after) <= 0 && err == nil && h.response.Header.Get("Content-Type") == "text/event-stream; charset=utf-8",
+	assert.Truef(t, len(after) == 0 && err == nil && h.response.Header.Get("Content-Type") == "text/event-stream; charset=utf-8",
 		"%s follows, %v", after, h.response.Header)
 	got := testkit.Ask[int](t, f.pool, "select count(*) from messages where user_id = $1", f.user)
 	assert.Truef(t, got == 2, "%d messages", got)

@@ -26,7 +26,7 @@ const (
 	kindRefusal = "refusal" // what some models decline to summarize
 )
 
-// Case is something that was said, and what is to become of it.
+// Case is a conversation, and the memories or the brief that it is to give.
 type Case struct {
 	Language, Kind string
 	// Known are the user's memories.
@@ -54,12 +54,7 @@ func (p parts) in(text string) bool {
 
 // anyIn reports whether a text has one of several parts.
 func anyIn(all []parts, text string) bool {
-	for _, p := range all {
-		if p.in(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(p parts) bool { return p.in(text) })
 }
 
 // Cases returns the cases of the languages, of all without any.

@@ -20,7 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/work"
 )
 
-// Model is what is judged.
+// Model is the model under test.
 type Model interface {
 	work.Asker
 	brief.Summarizer
@@ -78,7 +78,7 @@ func Judge(ctx context.Context, model Model, settings Settings, cases []Case) (*
 type result struct {
 	outcome
 
-	// brief is what was summarized, "" for a summary that was refused.
+	// brief is the summary, "" for one that was refused.
 	brief                            string
 	calls, inputTokens, outputTokens int
 	took                             time.Duration
@@ -87,11 +87,11 @@ type result struct {
 // learn reads a case for memories. An answer that cannot be used leaves none.
 func (p player) learn(ctx context.Context, one *Case) (result, error) {
 	store := newNotebook(one)
-	engine := longterm.NewExtractor(longterm.ExtractorConfig{
+	engine := longterm.NewExtractor(longterm.Extractor{
 		Store: store, Leases: alone{}, Asker: p.model, Logger: slog.New(slog.DiscardHandler), Metrics: p.metrics, Model: p.Prompt.Model,
-		Extract: p.Extract, Consolidate: p.Consolidate,
+		Extraction: p.Extract, Consolidation: p.Consolidate,
 	})
-	attempt := work.Attempt{Last: true} // what is of no use is passed over
+	attempt := work.Attempt{Last: true} // an answer of no use is passed over
 	if _, err := engine.Extract(ctx, uuid.New(), attempt); err != nil {
 		return result{}, err
 	}
@@ -102,10 +102,10 @@ func (p player) learn(ctx context.Context, one *Case) (result, error) {
 }
 
 func (p player) summarize(ctx context.Context, one *Case) (result, error) {
-	writer := brief.NewWriter(brief.WriterConfig{
+	writer := &brief.Writer{
 		Summarizer: p.model, Prompt: p.Prompt, Cap: p.Limits.SummaryTokenCap, InputTokens: p.Limits.FoldInputTokens, Tokens: "fold",
 		Logger: slog.New(slog.DiscardHandler), Metrics: p.metrics,
-	})
+	}
 	var stats brief.CallStats
 	began := time.Now()
 	task := brief.Task{Kind: brief.KindFold, ChatID: uuid.New(), UserID: uuid.New()}
@@ -118,29 +118,25 @@ func (p player) summarize(ctx context.Context, one *Case) (result, error) {
 	}, err
 }
 
-// judge counts what is right. What is wrong is told in a line each.
+// judge counts the right results, and returns a line for each wrong one.
 func judge(one *Case, r result) (c count, wrong []string) {
 	c.cases, c.calls, c.input, c.output = 1, r.calls, r.inputTokens, r.outputTokens
 	remembered := slices.Concat(r.active, r.inbox)
 	if one.summarized() {
 		remembered = []string{r.brief}
 	}
-	for _, wanted := range one.Keeps {
-		c.wanted++
-		if slices.ContainsFunc(remembered, wanted.in) {
-			c.kept++
-		} else {
-			wrong = append(wrong, fmt.Sprintf("missing: %v", wanted))
+	check := func(all []parts, held []string, otherwise string) {
+		for _, wanted := range all {
+			c.wanted++
+			if slices.ContainsFunc(held, wanted.in) {
+				c.kept++
+			} else {
+				wrong = append(wrong, fmt.Sprintf("%s: %v", otherwise, wanted))
+			}
 		}
 	}
-	for _, wanted := range one.Closes {
-		c.wanted++
-		if slices.ContainsFunc(r.closed, wanted.in) {
-			c.kept++
-		} else {
-			wrong = append(wrong, fmt.Sprintf("still believed: %v", wanted))
-		}
-	}
+	check(one.Keeps, remembered, "missing")
+	check(one.Closes, r.closed, "still believed")
 	for _, fact := range r.active {
 		c.stored++
 		if (anyIn(one.Keeps, fact) || anyIn(one.May, fact)) && !anyIn(one.Never, fact) {
@@ -152,7 +148,7 @@ func judge(one *Case, r result) (c count, wrong []string) {
 	return c, wrong
 }
 
-// notebook is the store of one case: what is known of a user, one chat, and what was learnt of it.
+// notebook is the store of one case: the memories of a user, one chat, and the change that it makes.
 type notebook struct {
 	user   uuid.UUID
 	said   []memory.Message
@@ -182,7 +178,7 @@ func (n *notebook) Read(context.Context, uuid.UUID, int) (longterm.Snapshot, boo
 
 func (n *notebook) Settle(context.Context, uuid.UUID) error { return nil }
 
-// alone gives every lease: nobody else works on a notebook.
+// alone gives every lease: no other worker has a notebook.
 type alone struct{}
 
 func (alone) Claim(context.Context, work.Lease) (work.Claim, time.Duration, error) {
@@ -208,7 +204,7 @@ func (n *notebook) Commit(_ context.Context, change longterm.Change) (longterm.O
 	return longterm.Committed, longterm.Written{}, nil
 }
 
-// outcome is what is remembered after the case, and what is closed.
+// outcome are the memories after the case, and the closed ones.
 type outcome struct {
 	active, inbox, closed []string
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// count is what was counted in some cases.
+// count are the results of some cases.
 type count struct {
 	cases int
-	// wanted is what was to be remembered, closed or in the brief, kept what of it was. stored are the memories that would be
+	// wanted is how much was to be remembered, closed or in the brief, kept how much of it was. stored are the memories that would be
 	// shown to the model, right those of them that the user said.
 	wanted, kept, stored, right int
 	calls, input, output        int
@@ -61,13 +61,13 @@ func (r *Report) sort() {
 	slices.Sort(r.took)
 }
 
-// Kept returns how much of what was to be kept was, and of how much.
+// Kept returns how much was kept, and of how much that was to be kept.
 func (r *Report) Kept() (kept, of int) { return r.all.kept, r.all.wanted }
 
 // Right returns how many of the stored memories are what the user said, and of how many.
 func (r *Report) Right() (right, of int) { return r.all.right, r.all.stored }
 
-// mostWrong is how many lines about what is wrong are written, unless all are asked for.
+// mostWrong is how many lines about wrong results are written, unless all are asked for.
 const mostWrong = 20
 
 // Write writes the report as tables; with all, everything that is wrong.

@@ -75,7 +75,7 @@ func (c *Client) Write(ctx context.Context, question work.Question) (work.Answer
 }
 
 // Summarize makes one summary call. Its deadline is that of ctx.
-func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, error) {
+func (c *Client) Summarize(ctx context.Context, call brief.Call) (work.Answer, error) {
 	params := newParams(string(call.Kind), call.Input, call.Instructions, call.ChatID, call.UserID)
 	if call.Hosted != nil {
 		params.Prompt = responses.ResponsePromptParam{ID: call.Hosted.ID, Version: param.NewOpt(call.Hosted.Version)}
@@ -85,13 +85,13 @@ func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, 
 	response, err := c.ask(ctx, params, call.UserID, call.ChatID)
 	if err != nil {
 		if call.Hosted != nil && isPromptGone(err) {
-			return brief.Answer{}, fmt.Errorf("%w: %w", brief.ErrPromptGone, upstreamError(ctx, err))
+			return work.Answer{}, fmt.Errorf("%w: %w", brief.ErrPromptGone, upstreamError(ctx, err))
 		}
-		return brief.Answer{}, upstreamError(ctx, err)
+		return work.Answer{}, upstreamError(ctx, err)
 	}
 	// The gate judges an incomplete answer like any other.
 	if err := unanswered(response, "The model failed to summarize."); err != nil {
-		return brief.Answer{}, err
+		return work.Answer{}, err
 	}
 	return textOf(response), nil
 }
@@ -107,7 +107,7 @@ func unanswered(response *responses.Response, message string) error {
 	return fault.Wrap(fault.UpstreamFailed, message, fmt.Errorf("status %q", response.Status))
 }
 
-// summaryText returns the parts of an answer, each a text of its own. A refusal is no summary, whatever it says.
+// summaryText returns the parts of an answer, each a text of its own. No refusal is a summary.
 func summaryText(response *responses.Response) string {
 	var parts []string
 	for _, item := range response.Output {
@@ -172,7 +172,7 @@ func refusesForm(err error) bool {
 	return false
 }
 
-// isAboutQuestion reports whether the server failed or refused because of what was asked: neither because of who asks, nor
+// isAboutQuestion reports whether the server failed or refused because of the question: neither because of who asks, nor
 // because it is overloaded or away.
 func isAboutQuestion(ctx context.Context, err error) bool {
 	refused, ok := errors.AsType[*responses.Error](err)

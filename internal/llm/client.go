@@ -154,8 +154,8 @@ func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, o
 	}
 }
 
-// ask is send for what is no reply, and records what it has cost. A call that broke off may be on the bill all the same: what
-// was sent is estimated. One that was refused is not.
+// ask is send for calls that make no reply, and records the cost. A call that broke off may be on the bill all the same: the
+// texts sent are estimated. A refused one is free.
 func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, userID, chatID uuid.UUID) (*responses.Response, error) {
 	response, err := c.send(ctx, params)
 	spent := work.Spent{Purpose: params.Metadata["purpose"], Model: params.Model, UserID: userID}

@@ -74,12 +74,10 @@ func TestFieldsThatTheServerRefusesAreLeftOut(t *testing.T) {
 			_, err := asked.Summarize(t.Context(), inlineCall())
 			assert.NoError(t, err, "summary")
 			for _, want := range c.calls {
-				got := <-calls
-				assert.Truef(t, slices.Equal(got, want), "sent %q, want %q", got, want)
+				assert.Equal(t, want, <-calls, "sent")
 			}
 			lines := len(logs.Lines(t, "the model's server refuses a field of calls, which are made without it from now on"))
-			assert.Truef(t, lines == len(c.refused) && len(calls) == 0,
-				"%d lines are logged, %d calls too many", lines, len(calls))
+			assert.Truef(t, lines == len(c.refused) && len(calls) == 0, "%d lines are logged, %d calls too many", lines, len(calls))
 		})
 	}
 }
@@ -94,8 +92,7 @@ func TestOtherRefusalsAreNoReasonToLeaveFieldsOut(t *testing.T) {
 		asked := client(t, url, 0)
 		for range 2 {
 			wantFault(t, read(t.Context(), asked, nil).err, fault.UpstreamFailed)
-			got := <-calls
-			assert.Equalf(t, 2, len(got), "%d %s: sent %q", c.status, c.field, got)
+			assert.Equalf(t, 2, len(<-calls), "%d %s: sent", c.status, c.field)
 		}
 		assert.Truef(t, len(calls) == 0, "%d %s: %d calls too many", c.status, c.field, len(calls))
 	}
@@ -137,9 +134,8 @@ func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 	require.NoError(t, err)
 	response, err := releasingTransport{http.DefaultTransport.(*http.Transport)}.RoundTrip(request)
 	require.NoError(t, err)
-	if _, err := io.ReadFull(response.Body, make([]byte, 6)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.ReadFull(response.Body, make([]byte, 6))
+	require.NoError(t, err)
 	return response
 }
 
@@ -150,12 +146,10 @@ func TestRequestBodyCanBeSentAgain(t *testing.T) {
 	for range 2 {
 		body, err := kept.body()
 		require.NoError(t, err)
-		if text, err := io.ReadAll(body); err != nil || string(text) != "again" {
-			t.Errorf("%q, %v", text, err)
-		}
-		if n, err := body.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-			t.Errorf("after its end: %d, %v", n, err)
-		}
+		text, err := io.ReadAll(body)
+		assert.Truef(t, err == nil && string(text) == "again", "%q, %v", text, err)
+		n, err := body.Read(make([]byte, 1))
+		assert.Truef(t, n == 0 && err == io.EOF, "after its end: %d, %v", n, err)
 		assert.NoError(t, body.Close())
 	}
 	kept.release()

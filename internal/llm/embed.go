@@ -201,7 +201,7 @@ func (e embedding) call(ctx context.Context, params embeddingParams) (vectors []
 	return vectors, nil
 }
 
-// bill records what a call has cost. Where the answer does not say, or broke off, what was sent is estimated.
+// bill records the cost of a call. Where the answer does not say, or broke off, the cost of the texts sent is estimated.
 func (e embedding) bill(ctx context.Context, params embeddingParams, body []byte) {
 	if e.of.UserID == uuid.Nil {
 		return
@@ -306,7 +306,7 @@ func decodeVectors(body []byte, texts int) ([][]float32, error) {
 	return vectors, nil
 }
 
-// decodeNumbers reads a vector: little-endian float32s in base64, or a list of numbers, which some servers send whatever
+// decodeNumbers reads a vector: little-endian float32s in base64, or a list of numbers, which some servers send for any
 // they are asked for.
 func decodeNumbers(raw json.RawMessage) ([]float32, error) {
 	var numbers []float32

@@ -15,14 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/work"
-	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 const small = "text-embedding-3-small"
@@ -77,9 +78,8 @@ func TestEmbedSendsTheseParameters(t *testing.T) {
 		require.NoError(t, err)
 		want["model"], want["input"], want["encoding_format"] = name, []any{"one", "two"}, "base64"
 		want["path"], want["authorization"] = "/v1/embeddings", "Bearer sk-test"
-		if diff := cmp.Diff(want, <-sent); diff != "" || e.Model() != name {
-			t.Errorf("the model is called %q: %s", e.Model(), diff)
-		}
+		assert.Equal(t, want, <-sent)
+		assert.Equal(t, name, e.Model())
 	}
 }
 
@@ -92,13 +92,10 @@ func TestVectorsHaveLengthOneAndTheirTextsOrder(t *testing.T) {
 	assert.True(t, len(vectors) == 4 && vectors[1] == nil && cmp.Equal(vectors[0], vectors[3]) && !cmp.Equal(vectors[0], vectors[2]),
 		"the vectors are not those of their texts")
 	for _, vector := range []([]float32){vectors[0], vectors[2]} {
-		if len(vector) != recall.VectorSize || math.Abs(lengthOf(vector)-1) > 1e-6 {
-			t.Errorf("%d numbers, length %f", len(vector), lengthOf(vector))
-		}
+		assert.Truef(t, len(vector) == recall.VectorSize && math.Abs(lengthOf(vector)-1) <= 1e-6, "%d numbers, length %f", len(vector), lengthOf(vector))
 	}
-	if _, err := e.Embed(t.Context(), recall.For{}, []string{"", "\t"}); err != nil || len(server.Requests()) != 1 {
-		t.Errorf("blank texts: %v, asked %d times in all", err, len(server.Requests()))
-	}
+	_, err = e.Embed(t.Context(), recall.For{}, []string{"", "\t"})
+	assert.Truef(t, err == nil && len(server.Requests()) == 1, "blank texts: %v, asked %d times in all", err, len(server.Requests()))
 }
 
 func TestVectorsInEveryForm(t *testing.T) {
@@ -116,8 +113,7 @@ func TestVectorsInEveryForm(t *testing.T) {
 			continue
 		}
 		rest := make([]float32, recall.VectorSize-2) // they are filled up with zeros
-		assert.Equalf(t, "", cmp.Diff([][]float32{append([]float32{.6, .8}, rest...), append([]float32{0, 1}, rest...)}, got),
-			"%s", name)
+		assert.Equalf(t, [][]float32{append([]float32{.6, .8}, rest...), append([]float32{0, 1}, rest...)}, got, "%s", name)
 	}
 }
 
@@ -155,8 +151,7 @@ func TestVectorsThatCannotBeUsed(t *testing.T) {
 			server := serve(t, c.answer)
 			got, err := embedder(t, server.url, "m").Embed(t.Context(), recall.For{}, []string{"canary one", "canary two"})
 			wantFault(t, err, fault.UpstreamFailed)
-			assert.Truef(t, got == nil && strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "canary"),
-				"%v", err)
+			assert.Truef(t, got == nil && strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "canary"), "%v", err)
 			if asked := server.asked.Load(); asked != 2 { // the second time for a text that every model reads
 				t.Errorf("asked %d times", asked)
 			}
@@ -193,8 +188,7 @@ func TestEmbeddingFaults(t *testing.T) {
 			if c.name == "text" || c.name == "server" {
 				most = 2 // but a plain text is tried
 			}
-			asked := server.asked.Load()
-			assert.Truef(t, asked == most, "asked %d times", asked)
+			assert.Equal(t, most, server.asked.Load(), "calls")
 		})
 	}
 }
@@ -264,8 +258,7 @@ func TestTextsThatTheModelFailsAtHaveNoVector(t *testing.T) {
 			got, err := e.Embed(t.Context(), recall.For{}, texts)
 			require.NoErrorf(t, err, "%d", status)
 			for n, vector := range got {
-				assert.Equalf(t, (texts[n] == "too long"), (vector == nil),
-					"%d, %q: vector %v", status, texts[n], vector != nil)
+				assert.Equalf(t, (texts[n] == "too long"), (vector == nil), "%d, %q: vector %v", status, texts[n], vector != nil)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func TestOfflineFaults(t *testing.T) {
 		answer offline.Answer
 		idle   time.Duration
 		want   fault.Code
-		text   string // what was received before
+		text   string // the text received before
 		asked  int
 	}{
 		{name: "401", answer: offline.Answer{Fault: offline.Fault401}, want: fault.UpstreamFailed, asked: 1},
@@ -53,10 +53,8 @@ func TestOfflineFaults(t *testing.T) {
 			server := model(t, always(c.answer))
 			got := read(t.Context(), client(t, server.BaseURL(), c.idle), nil)
 			wantFault(t, got.err, c.want)
-			assert.Truef(t, got.text == c.text && got.result.FinishReason == "",
-				"heard %q, result %+v", got.text, got.result)
-			asked := len(server.Requests())
-			assert.Truef(t, asked == c.asked, "asked %d times, want %d", asked, c.asked)
+			assert.Truef(t, got.text == c.text && got.result.FinishReason == "", "heard %q, result %+v", got.text, got.result)
+			assert.Len(t, server.Requests(), c.asked, "calls")
 		})
 	}
 }
@@ -67,9 +65,8 @@ func TestResetInTheMiddle(t *testing.T) {
 	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultCut, FaultAfter: 2}))
 	got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
 	wantFault(t, got.err, fault.UpstreamFailed)
-	if !slices.Contains([]string{"", "one ", "one two "}, got.text) || len(server.Requests()) != 1 {
-		t.Errorf("heard %q, asked %d times", got.text, len(server.Requests()))
-	}
+	assert.Truef(t, slices.Contains([]string{"", "one ", "one two "}, got.text) && len(server.Requests()) == 1,
+		"heard %q, asked %d times", got.text, len(server.Requests()))
 }
 
 func TestForeignFaults(t *testing.T) {
@@ -103,10 +100,8 @@ func TestForeignFaults(t *testing.T) {
 			server := serve(t, c.answer)
 			got := read(t.Context(), client(t, server.url, 0), nil)
 			wantFault(t, got.err, c.want)
-			assert.Truef(t, got.text == c.text && got.result.FinishReason == "",
-				"heard %q, result %+v", got.text, got.result)
-			asked := server.asked.Load()
-			assert.Truef(t, asked == 1, "asked %d times", asked)
+			assert.Truef(t, got.text == c.text && got.result.FinishReason == "", "heard %q, result %+v", got.text, got.result)
+			assert.EqualValues(t, 1, server.asked.Load(), "calls")
 		})
 	}
 }
@@ -147,8 +142,7 @@ func TestRefusalsThatLastAreNamed(t *testing.T) {
 			refused, _ := errors.AsType[*fault.Error](err)
 			assert.Truef(t, strings.Contains(refused.Message, c.message) && strings.Contains(err.Error(), c.logged) && !strings.Contains(err.Error(), "canary"),
 				"%v", err)
-			asked := server.asked.Load()
-			assert.Truef(t, asked == 1, "asked %d times", asked)
+			assert.EqualValues(t, 1, server.asked.Load(), "calls")
 		})
 	}
 }
@@ -170,8 +164,7 @@ func TestRateLimitIsStillRepeated(t *testing.T) {
 		plainly(429, "application/json", `{"error":{"code":"rate_limit_exceeded","message":"`+strings.Repeat("x", maxErrorBody)+`"}}`)(w, r)
 	})
 	wantFault(t, read(t.Context(), client(t, server.url, 0), nil).err, fault.UpstreamOverloaded)
-	asked := server.asked.Load()
-	assert.Truef(t, asked == maxRetries+1, "asked %d times", asked)
+	assert.EqualValues(t, maxRetries+1, server.asked.Load(), "calls")
 }
 
 // A server of one's own may need no key.
@@ -186,11 +179,10 @@ func TestNoKeyIsSentWithoutOne(t *testing.T) {
 	t.Cleanup(c.Close)
 	got := read(t.Context(), c, nil)
 	assert.Truef(t, got.err == nil && got.text == "a", "%q, %v", got.text, got.err)
-	keys := <-sent
-	assert.Equalf(t, 0, len(keys), "sent %q", keys)
+	assert.Empty(t, <-sent, "sent")
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoServerListens(t *testing.T) {
 	t.Parallel()
 	away := httptest.NewServer(nil)
 	away.Close()
@@ -205,8 +197,7 @@ func TestConnectionClosedWithoutAnAnswer(t *testing.T) {
 		}
 	})
 	wantFault(t, read(t.Context(), client(t, server.url, 0), nil).err, fault.UpstreamFailed)
-	asked := server.asked.Load()
-	assert.Truef(t, asked == maxRetries+1, "asked %d times", asked)
+	assert.EqualValues(t, maxRetries+1, server.asked.Load(), "calls")
 }
 
 // A call is repeated only before the model answers.
@@ -220,8 +211,7 @@ func TestRetriesBeforeTheAnswer(t *testing.T) {
 			server := model(t, testkit.InOrder(failure, failure, offline.Answer{}))
 			got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
 			asked := len(server.Requests())
-			assert.Truef(t, got.err == nil && got.text != "" && asked == maxRetries+1,
-				"%q, %v, asked %d times", got.text, got.err, asked)
+			assert.Truef(t, got.err == nil && got.text != "" && asked == maxRetries+1, "%q, %v, asked %d times", got.text, got.err, asked)
 		})
 	}
 }
@@ -232,8 +222,7 @@ func TestIdleTimeoutBoundsTheRetries(t *testing.T) {
 	server := model(t, always(offline.Answer{Fault: offline.Fault429, RetryAfter: "4"}))
 	got := read(t.Context(), client(t, server.BaseURL(), 300*time.Millisecond), nil)
 	wantFault(t, got.err, fault.UpstreamTimeout)
-	asked := len(server.Requests())
-	assert.Truef(t, asked == 1, "asked %d times", asked)
+	assert.Len(t, server.Requests(), 1, "calls")
 }
 
 func TestRetryAfterIsPassedOn(t *testing.T) {
@@ -271,9 +260,7 @@ func TestCallerCancels(t *testing.T) {
 			}
 			got := read(ctx, client(t, server.BaseURL(), 0), heard)
 			wantFault(t, got.err, fault.UpstreamFailed)
-			if !errors.Is(got.err, errLeaves) || len(server.Requests()) != 1 {
-				t.Errorf("asked %d times, %v", len(server.Requests()), got.err)
-			}
+			assert.Truef(t, errors.Is(got.err, errLeaves) && len(server.Requests()) == 1, "asked %d times, %v", len(server.Requests()), got.err)
 		})
 	}
 }
@@ -352,8 +339,7 @@ func TestErrorsNeverQuoteThePrompt(t *testing.T) {
 			for _, err := range []error{streamed, inline, hosted} {
 				assert.Error(t, err, "no error")
 				shown := everyWayToShow(err)
-				assert.Truef(t, !strings.Contains(shown, canary) && !strings.Contains(shown, "sk-test"),
-					"quoted in %s", shown)
+				assert.Truef(t, !strings.Contains(shown, canary) && !strings.Contains(shown, "sk-test"), "quoted in %s", shown)
 			}
 		})
 	}

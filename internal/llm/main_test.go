@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/dev/offline"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 // These tests mostly wait for timeouts, so more of them run at once than there are cores.

@@ -17,7 +17,7 @@ type Questions struct {
 	embedder *Embedder
 
 	mu sync.Mutex
-	// recent and older are by the text's hash. When recent is full it becomes older, and what was older is forgotten.
+	// recent and older are by the text's hash. When recent is full it becomes older, and the former older is forgotten.
 	recent, older map[textHash][]float32
 	flights       map[textHash]*flight
 }
@@ -104,7 +104,7 @@ func (q *Questions) fly(ctx context.Context, key textHash, f *flight, of recall.
 	}
 }
 
-// leave ends a flight that nobody waits for any more.
+// leave ends a flight without waiters.
 func (q *Questions) leave(key textHash, f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

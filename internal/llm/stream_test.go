@@ -13,26 +13,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/streaming"
-	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestStreamGivesTextAndResult(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: fourWords, Usage: &offline.Usage{Input: 30, Cached: 20, Output: 4, Reasoning: 1}}))
 	got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
-	require.Truef(t, got.err == nil && got.text == fourWords && got.deltas == 4,
-		"%q in %d pieces, %v", got.text, got.deltas, got.err)
+	require.Truef(t, got.err == nil && got.text == fourWords && got.deltas == 4, "%q in %d pieces, %v", got.text, got.deltas, got.err)
 	assert.True(t, got.result.ResponseID != "", "no response id")
 	got.result.ResponseID = ""
 	want := chat.ModelResult{Model: "gpt-5.6-terra", FinishReason: "stop", Usage: streaming.Usage{InputTokens: 30, CachedTokens: 20, OutputTokens: 4}}
-	assert.Equal(t, "", cmp.Diff(want, got.result))
+	assert.Equal(t, want, got.result)
 }
 
 // The requests, field by field. Nothing else is sent.
@@ -80,7 +79,7 @@ func TestCallsSendTheseParameters(t *testing.T) {
 			digest := sha256.Sum256([]byte(userID.String()))
 			want := with(c.want, "metadata", map[string]any{"purpose": c.purpose}, "store", false,
 				"prompt_cache_key", chatID.String(), "safety_identifier", hex.EncodeToString(digest[:]))
-			assert.Equal(t, "", cmp.Diff(want, bodyOf(t, server)))
+			assert.Equal(t, want, bodyOf(t, server))
 		})
 	}
 }
@@ -98,9 +97,7 @@ func with(fields map[string]any, more ...any) map[string]any {
 func bodyOf(t *testing.T, server *offline.Listening) map[string]any {
 	t.Helper()
 	asked := server.Requests()
-	if len(asked) != 1 || len(server.Refused()) != 0 {
-		t.Fatalf("%d requests, refused %v", len(asked), server.Refused())
-	}
+	require.Truef(t, len(asked) == 1 && len(server.Refused()) == 0, "%d requests, refused %v", len(asked), server.Refused())
 	var body map[string]any
 	require.NoError(t, json.Unmarshal(asked[0].Body, &body))
 	return body
@@ -128,8 +125,7 @@ func TestStreamEndings(t *testing.T) {
 			got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
 			assert.Truef(t, got.err == nil && got.text == c.text && got.result.FinishReason == c.reason,
 				"%q, reason %q, %v", got.text, got.result.FinishReason, got.err)
-			asked := len(server.Requests())
-			assert.Truef(t, asked == 1, "asked %d times", asked)
+			assert.Len(t, server.Requests(), 1, "calls")
 		})
 	}
 }
@@ -275,13 +271,9 @@ func TestSlowModelIsNoSilentOne(t *testing.T) {
 			_ = server.Close()
 		}()
 		for n := range 20 {
-			if !s.Next() || s.Delta() != "a" {
-				t.Fatalf("no text after %d pieces: %v", n, s.Err())
-			}
+			require.Truef(t, s.Next() && s.Delta() == "a", "no text after %d pieces: %v", n, s.Err())
 		}
-		if s.Next() {
-			t.Errorf("more text: %q", s.Delta())
-		}
+		assert.Falsef(t, s.Next(), "more text: %q", s.Delta())
 		wantFault(t, s.Err(), fault.UpstreamTimeout)
 		assert.NoError(t, s.Close())
 	})
@@ -296,9 +288,8 @@ func TestCloseEndsTheCall(t *testing.T) {
 	assert.NoError(t, stream.Close(), "close")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := server.Await(ctx, func(r offline.Request) bool { return r.HungUp }); err != nil {
-		t.Errorf("the call goes on: %v", err)
-	}
+	_, err = server.Await(ctx, func(r offline.Request) bool { return r.HungUp })
+	assert.NoErrorf(t, err, "the call goes on: %v", err)
 }
 
 func TestNextAfterTheEndStaysAtTheEnd(t *testing.T) {
@@ -309,7 +300,5 @@ func TestNextAfterTheEndStaysAtTheEnd(t *testing.T) {
 	defer func() { _ = stream.Close() }()
 	for stream.Next() {
 	}
-	if stream.Next() || stream.Err() != nil || stream.Result().FinishReason != "stop" {
-		t.Errorf("%v, %+v", stream.Err(), stream.Result())
-	}
+	assert.Truef(t, !stream.Next() && stream.Err() == nil && stream.Result().FinishReason == "stop", "%v, %+v", stream.Err(), stream.Result())
 }

@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
-	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 const foldInput = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n" +
@@ -44,13 +45,12 @@ func TestSummarizeAnswers(t *testing.T) {
 			server := model(t, always(c.answer))
 			got, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), inlineCall())
 			require.NoError(t, err)
-			want := brief.Answer{Text: c.want, Model: "gpt-5.6-luna", InputTokens: 30, CachedTokens: 20, OutputTokens: 4}
-			assert.Equal(t, "", cmp.Diff(want, got))
+			assert.Equal(t, work.Answer{Text: c.want, Model: "gpt-5.6-luna", InputTokens: 30, CachedTokens: 20, OutputTokens: 4}, got)
 		})
 	}
 }
 
-// Of an answer of several parts a summary is what is text and no refusal.
+// The summary is the parts of an answer that are text and no refusal.
 func TestSummarizeTakesTheTextsOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	for output, want := range map[string]string{
@@ -89,9 +89,8 @@ func TestSummarizeFaults(t *testing.T) {
 			defer cancel()
 			got, err := client(t, server.BaseURL(), 0).Summarize(ctx, inlineCall())
 			wantFault(t, err, c.want)
-			assert.Truef(t, got == (brief.Answer{}) && !errors.Is(err, brief.ErrPromptGone), "%+v, %v", got, err)
-			asked := len(server.Requests())
-			assert.Truef(t, asked == c.asked, "asked %d times, want %d", asked, c.asked)
+			assert.Truef(t, got == (work.Answer{}) && !errors.Is(err, brief.ErrPromptGone), "%+v, %v", got, err)
+			assert.Len(t, server.Requests(), c.asked, "calls")
 		})
 	}
 }
@@ -123,11 +122,9 @@ func TestWhenAHostedPromptIsGone(t *testing.T) {
 			t.Parallel()
 			server := serve(t, answers(c.status, "application/json", c.body))
 			_, err := client(t, server.url, 0).Summarize(t.Context(), hostedCall())
-			assert.Truef(t, errors.Is(err, brief.ErrPromptGone) == c.gone && fault.CodeOf(err) != fault.Internal && err != nil,
-				"%v", err)
-			if _, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall()); errors.Is(err, brief.ErrPromptGone) {
-				t.Errorf("an inline call has no prompt that could be gone: %v", err)
-			}
+			assert.Truef(t, errors.Is(err, brief.ErrPromptGone) == c.gone && fault.CodeOf(err) != fault.Internal && err != nil, "%v", err)
+			_, err = client(t, server.url, 0).Summarize(t.Context(), inlineCall())
+			assert.Falsef(t, errors.Is(err, brief.ErrPromptGone), "an inline call has no prompt that could be gone: %v", err)
 		})
 	}
 }

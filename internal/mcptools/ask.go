@@ -121,10 +121,7 @@ func (in askInput) message(tool modelTool, user auth.Principal) chat.Message {
 
 // given is an optional argument; models like to send an empty one for none.
 func given(argument *string) string {
-	if argument == nil {
-		return ""
-	}
-	return strings.TrimSpace(*argument)
+	return strings.TrimSpace(deref(argument))
 }
 
 // Notes for a call whose thread cannot be continued, by the code of the error, and for one whose reply is incomplete, by

@@ -53,7 +53,7 @@ func memoryOf(found api.Memory) memoryOutput {
 	}
 }
 
-// refusals are what a program is told of a text that may not be remembered.
+// refusals are the answers for a text that may not be remembered.
 var refusals = map[longterm.Reason]string{
 	longterm.Secret: "must not hold a secret, such as a password or a key",
 	longterm.Order:  "must be a fact about the user, not an order to an assistant",
@@ -77,7 +77,7 @@ func (s *Server) remember(ctx context.Context, in rememberInput) (rememberOutput
 	return rememberOutput{memoryOf(stored), !added}, err
 }
 
-// nonZero is nil for what was left out.
+// nonZero is nil for an argument that was left out.
 func nonZero[T comparable](argument T) *T {
 	if argument == *new(T) {
 		return nil
@@ -145,31 +145,25 @@ type candidateOutput struct {
 
 func (s *Server) forgetMemory(ctx context.Context, in forgetMemoryInput) (forgetMemoryOutput, error) {
 	user := callerOf(ctx).user
-	switch {
-	case in.MemoryID != "" && in.Query == "" && in.Token == "":
+	if in.MemoryID != "" && in.Query == "" && in.Token == "" {
 		id, err := parseID("memory_id", in.MemoryID)
 		if err == nil {
 			err = s.Memories.DeleteMemory(ctx, user, id, api.MemoryDeletion{})
 		}
 		return forgetMemoryOutput{Forgotten: 1}, err
-	case in.Token != "" && in.Query == "" && in.MemoryID == "":
-		forgotten, err := api.Forget(ctx, s.Memories, user, in.Token)
-		return forgetMemoryOutput{Forgotten: forgotten}, err
-	case in.Query != "" && in.Token == "" && in.MemoryID == "":
-		return s.proposeForgetting(ctx, in.Query)
 	}
-	return forgetMemoryOutput{}, wrongArgument("memory_id", "exactly one of memory_id, query and token is needed")
-}
-
-func (s *Server) proposeForgetting(ctx context.Context, query string) (forgetMemoryOutput, error) {
-	request := api.ForgetRequest{Query: &query}
+	request := api.ForgetRequest{Query: nonZero(in.Query), Token: nonZero(in.Token)}
+	if in.MemoryID != "" || (request.Query == nil) == (request.Token == nil) {
+		return forgetMemoryOutput{}, wrongArgument("memory_id", "exactly one of memory_id, query and token is needed")
+	}
 	if err := api.Check(&request); err != nil {
 		return forgetMemoryOutput{}, err
 	}
-	found, token, err := api.ProposeForgetting(ctx, s.Memories, callerOf(ctx).user, query)
-	return forgetMemoryOutput{Token: token, Candidates: each(found, func(candidate api.ForgetCandidate) candidateOutput {
+	done, err := api.Forget(ctx, s.Memories, user, request)
+	candidates := each(done.Candidates, func(candidate api.ForgetCandidate) candidateOutput {
 		return candidateOutput{candidate.ID.String(), candidate.Content}
-	})}, err
+	})
+	return forgetMemoryOutput{Candidates: candidates, Token: done.Token, Forgotten: *cmp.Or(done.Forgotten, new(int))}, err
 }
 
 type whatIsKnownInput struct {

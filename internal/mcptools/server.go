@@ -1,6 +1,6 @@
 // Package mcptools offers the conversation as tools of the Model Context Protocol (https://modelcontextprotocol.io) to
 // editors, desktop assistants and agents. The tools share threads. A thread is a chat like any other, so one tool knows
-// what another was told, on any replica.
+// the messages of another, on any replica.
 //
 // Server answers the requests that internal/httpapi passes on.
 //
@@ -11,17 +11,24 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 // Chat sends messages and reads replies.
@@ -119,4 +126,144 @@ type callerKey struct{}
 func callerOf(ctx context.Context) *caller {
 	c, _ := ctx.Value(callerKey{}).(*caller)
 	return c
+}
+
+// Keys of log lines.
+const (
+	keyCode       = "code"
+	keyDurationMS = "duration_ms"
+	keyError      = "error"
+	keyStack      = "stack"
+	keyTool       = "tool"
+	keyUserID     = "user_id"
+)
+
+const methodCallTool = "tools/call"
+
+// answerCalls wraps each tool call: it cancels the call when the client leaves, rewrites failures for the client, and
+// logs the call.
+func (s *Server) answerCalls(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		call, ok := request.(*mcp.CallToolRequest)
+		if method != methodCallTool || !ok {
+			return next(ctx, method, request)
+		}
+		began := time.Now()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(callerOf(ctx).request, cancel)()
+		result, err := s.recoverPanic(ctx, next, call)
+		failure := rewriteFailure(result)
+		if _, protocol := errors.AsType[*jsonrpc.Error](err); err != nil && !protocol {
+			failure = failed(err) // such as a result of ours that does not match its schema
+		} else if protocol {
+			failure = err // such as a tool that does not exist
+		}
+		s.logCall(ctx, call, began, failure)
+		return result, err
+	}
+}
+
+// recoverPanic turns a tool's panic into an error; with the library alone it would end the process.
+func (s *Server) recoverPanic(ctx context.Context, next mcp.MethodHandler, call *mcp.CallToolRequest) (result mcp.Result, err error) {
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			return
+		}
+		s.Logger.LogAttrs(ctx, slog.LevelError, "tool panicked", slog.String(keyTool, toolName(call)), slog.String(keyStack, string(debug.Stack())))
+		failed := &mcp.CallToolResult{}
+		failed.SetError(fault.Wrap(fault.Internal, "", fault.Panicked(cause)))
+		result, err = failed, nil
+	}()
+	return next(ctx, methodCallTool, call)
+}
+
+// rewriteFailure replaces the text of a failed result by explain's, and returns the cause; nil for any other result.
+func rewriteFailure(result mcp.Result) error {
+	called, ok := result.(*mcp.CallToolResult)
+	if !ok || called == nil || called.GetError() == nil {
+		return nil
+	}
+	cause := called.GetError()
+	called.Content = []mcp.Content{&mcp.TextContent{Text: explain(toFault(cause))}}
+	return cause
+}
+
+// toFault returns the error to show. A plain error is the library's, about the arguments, and names the field; our own
+// tools return only *fault.Error, see failed.
+func toFault(err error) *fault.Error {
+	known, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return fault.New(fault.ValidationFailed, "The arguments do not match the tool's schema: "+err.Error())
+	}
+	shown := *known
+	if message, ok := toolMessages[known.Code]; ok {
+		shown.Message = message
+	}
+	shown.Details = make(map[string]any, len(known.Details))
+	for name, value := range known.Details {
+		shown.Details[cmp.Or(argumentNames[name], name)] = value
+	}
+	return &shown
+}
+
+// Messages and field names that differ from the HTTP API's.
+var (
+	toolMessages = map[fault.Code]string{
+		fault.ChatNotFound:         "There is no such thread. list_threads shows those there are.",
+		fault.ChatExpired:          "The thread has expired. chat, debug or codereview with revive: true goes on in it.",
+		fault.MemoryNotFound:       "There is no such memory. list_memories shows those there are.",
+		fault.GenerationInProgress: "Another reply is being written in this thread. Try again when it has ended.",
+		fault.ValidationFailed:     "Some arguments are missing or out of range.",
+		fault.UnknownModelVariant:  "There is no such model_variant. Choose one of these, or leave it out.",
+		fault.Internal:             "Something went wrong on the server's side. Try again; its log has the cause.",
+	}
+	argumentNames = map[string]string{"content": "prompt", "chat_id": "continuation_id", "q": "query"}
+)
+
+// failed wraps an error that may not be shown as fault.Internal.
+func failed(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
+		return err
+	}
+	return fault.Wrap(fault.Internal, "", err)
+}
+
+// explain is the text of a failure: the code, a sentence, and a line for each detail.
+func explain(failure *fault.Error) string {
+	lines := []string{string(failure.Code) + ": " + failure.Message}
+	for name, value := range failure.Details {
+		lines = append(lines, fmt.Sprintf("%s: %v", name, value))
+	}
+	if failure.RetryAfter > 0 {
+		lines = append(lines, fmt.Sprintf("retry_after_seconds: %.0f", math.Ceil(failure.RetryAfter.Seconds())))
+	}
+	slices.Sort(lines[1:])
+	return strings.Join(lines, "\n")
+}
+
+// logCall logs a call without its arguments and result.
+func (s *Server) logCall(ctx context.Context, call *mcp.CallToolRequest, began time.Time, failure error) {
+	level, attrs := slog.LevelInfo, []slog.Attr{
+		slog.String(keyTool, toolName(call)), slog.String(keyUserID, callerOf(ctx).user.UserID.String()),
+		slog.Int64(keyDurationMS, time.Since(began).Milliseconds()),
+	}
+	if failure != nil {
+		code := toFault(failure).Code
+		attrs = append(attrs, slog.String(keyCode, string(code)))
+		// Of a policy, only the cause names the rule that the app's owner wrote.
+		if level = (map[fault.Code]slog.Level{fault.Internal: slog.LevelError, fault.ForbiddenByPolicy: slog.LevelWarn})[code]; level != slog.LevelInfo {
+			attrs = append(attrs, slog.Any(keyError, failure))
+		}
+	}
+	s.Logger.LogAttrs(ctx, level, "tool called", attrs...)
+}
+
+// toolName is the tool's name, or "unknown" for a name that a client made up.
+func toolName(call *mcp.CallToolRequest) string {
+	if slices.Contains(toolNames, call.Params.Name) {
+		return call.Params.Name
+	}
+	return "unknown"
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// What tools do to what is stored.
+// The effects of tools on stored data.
 var (
 	reading  = mcp.ToolAnnotations{ReadOnlyHint: true}
 	keeping  = mcp.ToolAnnotations{DestructiveHint: new(false), IdempotentHint: true}

@@ -165,7 +165,7 @@ func (r *rig) listedTools() {
 			"%s says too little of itself", tool.Name)
 		delete(want, tool.Name)
 	}
-	assert.Truef(t, len(want) <= 0, "missing: %v", want)
+	assert.Truef(t, len(want) == 0, "missing: %v", want)
 }
 
 // memoriesOf are the texts of a result's memories.

@@ -3,6 +3,9 @@ package memory
 import (
 	"cmp"
 	"math"
+	"time"
+
+	"github.com/google/uuid"
 )
 
 // StrategyName names the rules by which a chat is remembered: the value of chats.memory_strategy.
@@ -63,7 +66,7 @@ type Settings struct {
 	Tool bool
 }
 
-// Chat is what a prompt is built from, apart from the question.
+// Chat is the input of a prompt, apart from the question.
 type Chat struct {
 	Settings
 	// SystemPrompt is the chat's own instructions, "" for none.
@@ -82,7 +85,7 @@ type Chat struct {
 	RecallsOthers bool
 	// Memories are what prompts of the chat may show of what its user is remembered for.
 	Memories Memories
-	// Kept are the messages before Buffer that the chat keeps, oldest first: those that the brief covers, and unread ones.
+	// Kept are the messages before Buffer that the chat keeps, oldest first: covered and unread ones.
 	Kept []Message
 	// Files are the chat's files, newest first. A file that was sent twice is there twice.
 	Files []StoredFile
@@ -131,7 +134,8 @@ func (l Limits) For(s Settings) Limits {
 
 // File is a text file that a user sent with a message.
 type File struct {
-	Path, Content string
+	Path    string `json:"path" minLength:"1" maxLength:"1024" description:"Its name, as the model is to know it."`
+	Content string `json:"content" maxLength:"262144" description:"Its text, at most 256 KiB of UTF-8."`
 }
 
 // StoredFile is a file as it was sent with one message.
@@ -143,3 +147,50 @@ type StoredFile struct {
 	Content string
 	Tokens  int // of the content, as stored
 }
+
+// Memories are a user's memories, as the start of a turn reads them.
+type Memories struct {
+	// On reports whether prompts of the chat may show memories: no one has switched them off, for all, the user or the chat.
+	On bool
+	// Active is how many active memories there are, without those of subjects that the user has excluded.
+	Active int
+	// First are the first MostFirst of them, in the order in which they are worth showing beside any message: pinned
+	// ones, then durable ones, and of each the most recently used first.
+	First []Remembered
+}
+
+// MostFirst is how many memories the start of a turn reads. More do not fit the section of a prompt.
+const MostFirst = 40
+
+// Remembered is one thing that a user is remembered for, as prompts need it.
+type Remembered struct {
+	ID      uuid.UUID
+	Content string
+	// Confidence is how sure it is, from 0 to 1. Edited memories have been corrected by their user.
+	Confidence              float64
+	Durable, Pinned, Edited bool
+	// ValidFrom and ValidTo are since when and until when it is true; zero where it was not said. Precision is that of both.
+	ValidFrom, ValidTo time.Time
+	Precision          Precision
+	// LastUsed is when a reply last used it, or when it was recorded.
+	LastUsed time.Time
+	// Sources are where it was said.
+	Sources []Said
+}
+
+// Said is where a memory was said: the message, and the words in it.
+type Said struct {
+	ChatID uuid.UUID
+	Seq    int64
+	Quote  string
+}
+
+// Precision is how exactly the time is known since when something is true, or until when.
+type Precision string
+
+// The precisions.
+const (
+	Day   Precision = "day"
+	Month Precision = "month"
+	Year  Precision = "year"
+)

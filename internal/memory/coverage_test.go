@@ -42,9 +42,8 @@ var sentences = []struct {
 // checkSentence checks that the sentence has one of the forms, with correct numbers.
 func checkSentence(t *rapid.T, sentence string, inBrief, shown, dropped int, cleared int64) {
 	t.Helper()
-	if remark := fmt.Sprintf(" up to message %d was left behind", cleared); strings.Contains(sentence, remark) != (cleared > 0) {
-		t.Fatalf("cleared up to %d, but: %s", cleared, sentence)
-	}
+	remark := fmt.Sprintf(" up to message %d was left behind", cleared)
+	require.Truef(t, strings.Contains(sentence, remark) == (cleared > 0), "cleared up to %d, but: %s", cleared, sentence)
 	switch total := inBrief + shown + dropped; {
 	case total == 0 && strings.HasPrefix(sentence, "There is nothing to remember yet."):
 		return
@@ -68,7 +67,7 @@ func checkSentence(t *rapid.T, sentence string, inBrief, shown, dropped int, cle
 	t.Fatalf("%d in the brief, %d shown, %d dropped, but: %s", inBrief, shown, dropped, sentence)
 }
 
-func TestCoverageWhateverHappens(t *testing.T) {
+func TestCoverageOfAnyChat(t *testing.T) {
 	t.Parallel()
 	for _, defaults := range []bool{true, false} {
 		t.Run(fmt.Sprintf("defaults %v", defaults), func(t *testing.T) {
@@ -93,8 +92,8 @@ func TestCoverageWhateverHappens(t *testing.T) {
 	}
 }
 
-// With the defaults and folds in time nothing is ever dropped, however long the turns are, whatever their
-// number is limited to.
+// With the defaults and folds in time nothing is ever dropped, however long the turns are, for any limit
+// of their number.
 func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -106,12 +105,8 @@ func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "turns") {
 			p := c.prompt(t)
-			if p.Receipt.DroppedTurns > 0 {
-				t.Fatalf("dropped: %+v", p.Receipt)
-			}
-			if p.Receipt.Truncated && p.Receipt.TailTurns+p.Receipt.BridgeTurns > 1 {
-				t.Fatalf("cut although a fold makes room: %+v", p.Receipt)
-			}
+			require.Truef(t, p.Receipt.DroppedTurns <= 0, "dropped: %+v", p.Receipt)
+			require.Truef(t, !p.Receipt.Truncated || p.Receipt.TailTurns+p.Receipt.BridgeTurns <= 1, "cut although a fold makes room: %+v", p.Receipt)
 			c.exchange(t)
 			c.settle()
 			c.foldAll(t)
@@ -123,7 +118,7 @@ func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 }
 
 // The last K turns are shown word for word as long as the budgets of prompt and bridge together hold them: the brief
-// gives way before they do. What they take of the bridge's share is missing for older turns, and nobody else's.
+// gives way before they do. What they take of the bridge's share is missing for older turns, and for nothing else.
 func TestLastTurnsAreWholeWhileThereIsRoom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -144,12 +139,10 @@ func TestLastTurnsAreWholeWhileThereIsRoom(t *testing.T) {
 			older -= size
 		}
 		whole := sum(last)+10 <= both
-		if whole && (r.Truncated || r.TailTurns+r.BridgeTurns < len(last)) || sum(last)+4 <= both && r.TailTurns+r.BridgeTurns < len(last) {
-			t.Fatalf("%v with a brief in %d and %d, %d last turns: %+v", sizes, l.PromptTokenBudget, l.BridgeTokenBudget, len(last), r)
-		}
-		if older > l.BridgeTokenBudget || !r.Truncated && r.BriefTokens+r.TailTokens+r.BridgeTokens > both {
-			t.Fatalf("%v: older turns take %d of %d, all of it is %+v", sizes, older, l.BridgeTokenBudget, r)
-		}
+		require.Truef(t, (!whole || !r.Truncated && r.TailTurns+r.BridgeTurns >= len(last)) && (sum(last)+4 > both || r.TailTurns+r.BridgeTurns >= len(last)),
+			"%v with a brief in %d and %d, %d last turns: %+v", sizes, l.PromptTokenBudget, l.BridgeTokenBudget, len(last), r)
+		require.Truef(t, older <= l.BridgeTokenBudget && (r.Truncated || r.BriefTokens+r.TailTokens+r.BridgeTokens <= both),
+			"%v: older turns take %d of %d, all of it is %+v", sizes, older, l.BridgeTokenBudget, r)
 	})
 }
 
@@ -164,10 +157,8 @@ func TestLongTurnsStayWholeAndInPlace(t *testing.T) {
 		for n := range 12 {
 			p := prompt.Build(memory.Chat{Settings: settings, Brief: current, Buffer: rows[current.CoveredSeq:]}, prompt.Question{Content: "q"}, limits)
 			shown := p.Receipt.TailTurns + p.Receipt.BridgeTurns
-			require.Truef(t, !p.Receipt.Truncated && p.Receipt.DroppedTurns <= 0 && shown >= min(n, 1),
-				"turn %d: %+v", n+1, p.Receipt)
-			assert.Truef(t, before == "" || strings.HasPrefix(p.Input, before),
-				"turn %d: what the model saw before is no beginning of what it sees", n+1)
+			require.Truef(t, !p.Receipt.Truncated && p.Receipt.DroppedTurns <= 0 && shown >= min(n, 1), "turn %d: %+v", n+1, p.Receipt)
+			assert.Truef(t, before == "" || strings.HasPrefix(p.Input, before), "turn %d: what the model saw before is no beginning of what it sees", n+1)
 			if before != "" {
 				grown++
 			}
@@ -230,23 +221,19 @@ func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 		limits.KRawTurns = 1
 		plan, ok := brief.PlanFold(memory.Brief{},
 			[]memory.Turn{{Messages: []memory.Message{m}}, {Messages: []memory.Message{row(2, memory.RoleUser, "tail")}}}, limits)
-		if !ok {
-			t.Fatal("nothing to fold")
-		}
+		require.True(t, ok, "nothing to fold")
 		got := ""
 		for _, piece := range plan.Pieces {
 			for _, e := range piece.Turns[0] {
 				got += e.Text
 			}
 		}
-		if got != strings.ToValidUTF8(content, "\uFFFD") {
-			t.Fatalf("%q became %q", content, got)
-		}
+		require.Truef(t, got == strings.ToValidUTF8(content, "\uFFFD"), "%q became %q", content, got)
 	})
 }
 
 // However little a row is said to weigh, no model call of a fold or a rebuild reads more than it may.
-func TestPiecesKeepToTheirLimitWhateverTheCounts(t *testing.T) {
+func TestPiecesKeepToTheirLimitForAnyCounts(t *testing.T) {
 	t.Parallel()
 	limits := memory.DefaultLimits()
 	rows := append(exchange(1, textOf(60_000), textOf(3000)), exchange(3, strings.Repeat("語彙", 9000), "Yes.")...)
@@ -260,8 +247,7 @@ func TestPiecesKeepToTheirLimitWhateverTheCounts(t *testing.T) {
 		assert.Truef(t, len(plan.Pieces) >= 8, "%s: only %d pieces", name, len(plan.Pieces))
 		for _, piece := range plan.Pieces {
 			n := text.Tokens(brief.FoldInput(textOf(limits.SummaryTokenCap), piece))
-			assert.Truef(t, n <= limits.FoldInputTokens,
-				"%s: a model call reads %d tokens of at most %d", name, n, limits.FoldInputTokens)
+			assert.Truef(t, n <= limits.FoldInputTokens, "%s: a model call reads %d tokens of at most %d", name, n, limits.FoldInputTokens)
 		}
 	}
 }

@@ -9,7 +9,7 @@
 //	prompt.Build                 brief, turns and question become the prompt and its receipt
 //	Due (here)                   the chat's counters decide whether a fold should run
 //	brief.PlanFold               which turns leave the prompt, in how many model calls
-//	brief.FoldInput, brief.Judge what the summarizer reads, and the gate that a new summary must pass
+//	brief.FoldInput, brief.Judge the summarizer's input, and the gate that a new summary must pass
 //
 // The tests in this folder check all rules together: golden files in testdata, and a simulation of whole chats.
 package memory

@@ -97,8 +97,7 @@ func FuzzFitCap(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content string, limit int) {
 		fit := text.FitCap(content, limit)
-		n := text.Tokens(fit)
-		require.Truef(t, n <= max(1, limit), "%d tokens of at most %d: %q", n, limit, fit)
+		require.LessOrEqualf(t, text.Tokens(fit), max(1, limit), "tokens of at most %d: %q", limit, fit)
 		require.Equalf(t, (strings.TrimSpace(content) == ""), (fit == ""), "%q became %q", content, fit)
 		require.Truef(t, utf8.ValidString(fit) && (fit == text.Ellipsis || strings.HasPrefix(strings.TrimSpace(strings.ToValidUTF8(content, "\uFFFD")), fit)),
 			"%q is no beginning of %q", fit, content)
@@ -115,8 +114,7 @@ func FuzzSplitText(f *testing.F) {
 		require.Equalf(t, strings.ToValidUTF8(content, "\uFFFD"), strings.Join(parts, ""), "%q became %q", content, parts)
 		for _, part := range parts {
 			n := text.Tokens(part)
-			require.Truef(t, n <= limit || utf8.RuneCountInString(part) <= 1,
-				"the part %q has %d tokens of %d", part, n, limit)
+			require.Truef(t, n <= limit || utf8.RuneCountInString(part) <= 1, "the part %q has %d tokens of %d", part, n, limit)
 		}
 	})
 }
@@ -141,8 +139,7 @@ func FuzzBuild(f *testing.F) {
 		p := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: summary, Tokens: text.Tokens(summary)}, Buffer: rows},
 			prompt.Question{Content: "q", Sources: []prompt.Source{{Content: answer}}}, limits)
 		checkBudget(t, p, turns, limits)
-		require.Truef(t, strings.HasPrefix(p.Input, cached(p)) && strings.HasSuffix(p.Input, currentHeading+"\nq"),
-			"malformed prompt %q", p.Input)
+		require.Truef(t, strings.HasPrefix(p.Input, cached(p)) && strings.HasSuffix(p.Input, currentHeading+"\nq"), "malformed prompt %q", p.Input)
 		headings := 0
 		for line := range strings.Lines(strings.TrimPrefix(p.Input, cached(p))) {
 			if prompt.LooksLikeHeading(line) {
@@ -177,8 +174,7 @@ func FuzzJudge(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, previous, next string) {
 		refusal, ok := brief.Judge(previous, next)
-		require.Truef(t, ok == (refusal == brief.Refusal{}) && (ok || (refusal.Key != "" && refusal.Sentence != "")),
-			"%v with %+v", ok, refusal)
+		require.Truef(t, ok == (refusal == brief.Refusal{}) && (ok || (refusal.Key != "" && refusal.Sentence != "")), "%v with %+v", ok, refusal)
 		require.True(t, !ok || strings.TrimSpace(next) != "", "an empty summary passed")
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,7 +53,7 @@ func checkGolden(t *testing.T, file string) {
 		require.NoError(t, os.WriteFile(file, []byte(given+"-- want --\n"+got+"\n"), 0o600))
 		return
 	}
-	assert.Equalf(t, "", cmp.Diff(strings.TrimSuffix(want, "\n"), got), "%s (-want +got):\n", file)
+	assert.Equalf(t, strings.TrimSuffix(want, "\n"), got, "%s", file)
 }
 
 // goldenCase is what the sections of a file say.

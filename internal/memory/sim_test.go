@@ -8,6 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -22,7 +23,7 @@ type simChat struct {
 	maxTurn  int              // tokens a turn may have
 	reach    int              // rows that a prompt reads at most
 	lone     bool             // the assistant speaks unasked as well
-	before   prompt.Prompt    // the prompt of the turn before; zero after a fold and whatever else changes its beginning
+	before   prompt.Prompt    // the prompt of the turn before; zero after a fold and any other change of its beginning
 }
 
 func newSim(limits memory.Limits, maxTurn int) *simChat {
@@ -132,13 +133,10 @@ func (c *simChat) plan(t *rapid.T) bool {
 	if !ok {
 		return false
 	}
-	if plan.SeqFrom != c.brief.CoveredSeq+1 || plan.SeqTo < plan.SeqFrom {
-		t.Fatalf("a fold of %d to %d after %d", plan.SeqFrom, plan.SeqTo, c.brief.CoveredSeq)
-	}
+	require.Truef(t, plan.SeqFrom == c.brief.CoveredSeq+1 && plan.SeqTo >= plan.SeqFrom,
+		"a fold of %d to %d after %d", plan.SeqFrom, plan.SeqTo, c.brief.CoveredSeq)
 	for _, m := range c.rows[plan.SeqFrom-1 : plan.SeqTo] {
-		if m.Status == memory.StatusStreaming {
-			t.Fatalf("the fold to %d passes the streaming row %d", plan.SeqTo, m.Seq)
-		}
+		require.Truef(t, m.Status != memory.StatusStreaming, "the fold to %d passes the streaming row %d", plan.SeqTo, m.Seq)
 	}
 	c.planned = &plan
 	return true
@@ -169,13 +167,9 @@ func (c *simChat) commit(t *rapid.T) {
 
 func (c *simChat) checkRead(t *rapid.T, plan *brief.Plan) {
 	for _, m := range c.rows[plan.SeqFrom-1 : plan.SeqTo] {
-		if got := c.read[m.Seq]; got != m.Content {
-			t.Fatalf("row %d: the summarizers read %q of %q", m.Seq, got, m.Content)
-		}
+		require.Equalf(t, m.Content, c.read[m.Seq], "what the summarizers read of row %d", m.Seq)
 	}
-	if plan.LastSummarizedMessageID == uuid.Nil {
-		t.Fatal("a fold without a last message")
-	}
+	require.True(t, plan.LastSummarizedMessageID != uuid.Nil, "a fold without a last message")
 }
 
 func (c *simChat) foldAll(t *rapid.T) {
@@ -189,7 +183,7 @@ func (c *simChat) foldAll(t *rapid.T) {
 }
 
 // step is one thing that can happen to a chat. A worker that dies keeps its plan to itself; one that
-// was late commits on top of whatever happened meanwhile.
+// was late commits on top of later changes.
 func (c *simChat) step(t *rapid.T) {
 	switch rapid.IntRange(0, 12).Draw(t, "step") {
 	case 0:
@@ -240,7 +234,7 @@ func (c *simChat) rate(t *rapid.T) {
 	c.before = prompt.Prompt{}
 }
 
-// clear begins the context anew; a reply that runs stands in its way.
+// clear clears the context; a reply that runs stands in its way.
 func (c *simChat) clear() {
 	if c.running() {
 		return
@@ -259,9 +253,7 @@ func (c *simChat) prompt(t *rapid.T) prompt.Prompt {
 		inBrief = users(c.rows[c.brief.ClearedSeq:c.brief.CoveredSeq])
 	}
 	shown := p.Receipt.BridgeTurns + p.Receipt.TailTurns
-	if all := len(memory.Turns(c.pending())); shown+missing != all {
-		t.Fatalf("%d shown and %d missing of %d turns", shown, missing, all)
-	}
+	require.Lenf(t, memory.Turns(c.pending()), shown+missing, "%d turns are shown and %d missing", shown, missing)
 	checkSentence(t, prompt.Coverage(chat, p.Receipt), inBrief, shown, missing, c.brief.ClearedSeq)
 	c.checkOnce(t, p)
 	c.checkKept(t, p)
@@ -285,9 +277,7 @@ func (c *simChat) checkTurns(t *rapid.T, p prompt.Prompt) int {
 			t.Fatalf("turn %d to %d is in neither brief nor prompt:\n%s", turn.FirstSeq(), turn.LastSeq(), p.Input)
 		}
 	}
-	if missing != p.Receipt.DroppedTurns {
-		t.Fatalf("%d turns are missing, the receipt says %d", missing, p.Receipt.DroppedTurns)
-	}
+	require.Truef(t, missing == p.Receipt.DroppedTurns, "%d turns are missing, the receipt says %d", missing, p.Receipt.DroppedTurns)
 	return missing
 }
 
@@ -314,16 +304,14 @@ func (c *simChat) checkKept(t *rapid.T, p prompt.Prompt) {
 		}
 	}
 	unread := len(c.pending()) > c.reach // then some of those away are too old to be looked through
-	if away < r.LeftOutMessages || away > r.LeftOutMessages && !unread || r.KeptTokens > c.limits.PromptTokenBudget/3 {
-		t.Fatalf("%d messages to be kept are not shown, budget %d: %+v", away, c.limits.PromptTokenBudget, r)
-	}
+	require.Truef(t, away >= r.LeftOutMessages && (away <= r.LeftOutMessages || unread) && r.KeptTokens <= c.limits.PromptTokenBudget/3,
+		"%d messages to be kept are not shown, budget %d: %+v", away, c.limits.PromptTokenBudget, r)
 }
 
 // checkPrefix holds the promise to the provider's cache: between two folds memory only grows at its end.
 func (c *simChat) checkPrefix(t *rapid.T, p prompt.Prompt) {
 	cut := p.Receipt.Truncated || p.Receipt.DroppedTurns > 0 || c.before.Receipt.Truncated || c.before.Receipt.DroppedTurns > 0
-	if !cut && c.settings.Strategy != memory.StrategySimple && !strings.HasPrefix(p.Input, cached(c.before)) {
-		t.Fatalf("the memory\n%s\nis no beginning of\n%s", cached(c.before), p.Input)
-	}
+	require.Truef(t, cut || c.settings.Strategy == memory.StrategySimple || strings.HasPrefix(p.Input, cached(c.before)),
+		"the memory\n%s\nis no beginning of\n%s", cached(c.before), p.Input)
 	c.before = p
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Limits of what is stored of a chat, in characters (Unicode code points) unless noted. The database has the same.
+// Limits of a stored chat, in characters (Unicode code points) unless noted. The database has the same.
 const (
 	MaxTitle        = 500
 	MaxSystemPrompt = 32_000

@@ -2,16 +2,18 @@ package memory_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
 
 // textOf is a text of exactly so many tokens.
@@ -46,12 +48,10 @@ func TestSimpleShowsTheNewestThatFit(t *testing.T) {
 			}
 			want++
 		}
-		if r.TailTurns != want || r.BridgeTurns != 0 || r.DroppedTurns != len(sizes)-want || r.TailTokens > limits.MaxHistoryTokens {
-			t.Fatalf("%v with %d tokens and %d turns, want %d turns: %+v", sizes, limits.MaxHistoryTokens, chat.MaxTurns, want, r)
-		}
-		if r.Truncated != (want == 1 && sizes[len(sizes)-1] > limits.MaxHistoryTokens) {
-			t.Fatalf("%v with %d tokens: truncated %v", sizes, limits.MaxHistoryTokens, r.Truncated)
-		}
+		require.Truef(t, r.TailTurns == want && r.BridgeTurns == 0 && r.DroppedTurns == len(sizes)-want && r.TailTokens <= limits.MaxHistoryTokens,
+			"%v with %d tokens and %d turns, want %d turns: %+v", sizes, limits.MaxHistoryTokens, chat.MaxTurns, want, r)
+		require.Truef(t, r.Truncated == (want == 1 && sizes[len(sizes)-1] > limits.MaxHistoryTokens),
+			"%v with %d tokens: truncated %v", sizes, limits.MaxHistoryTokens, r.Truncated)
 	})
 }
 
@@ -97,7 +97,7 @@ func TestHybridKeepsWhatMattersMost(t *testing.T) {
 	}
 }
 
-// Pinned messages that left the turns are shown whatever the strategy, important ones in hybrid chats alone. They take
+// Pinned messages that left the turns are shown in every strategy, important ones in hybrid chats alone. They take
 // nothing of the turns' room, unless the window is too small for both.
 func TestPinsCountInEveryStrategy(t *testing.T) {
 	t.Parallel()
@@ -128,8 +128,7 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	turns := wordy(620, 620, 620, 620, 620, 620)
 	for strategy, left := range map[memory.StrategyName]int{memory.StrategySummary: 3, memory.StrategyHybrid: 2} {
 		plan, ok := brief.PlanFold(memory.Brief{}, turns, limits.For(memory.Settings{Strategy: strategy}))
-		require.Truef(t, ok && len(turns)-plan.Turns == left,
-			"%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
+		require.Truef(t, ok && len(turns)-plan.Turns == left, "%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
 		chat := memory.Chat{Settings: memory.Settings{Strategy: strategy},
 			Brief: memory.Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Buffer: rowsOf(turns[plan.Turns:])}
 		r := prompt.Build(chat, prompt.Question{}, limits).Receipt
@@ -137,7 +136,7 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	}
 }
 
-// A turn limit makes a fold due whatever the turns' size, and the fold leaves no more than the tail.
+// A turn limit makes a fold due for turns of any size, and the fold leaves no more than the tail.
 func TestTurnLimitMakesAFoldDue(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ maxTurns, turns, left int }{{5, 5, 5}, {5, 6, 3}, {2, 3, 2}, {1, 2, 1}, {0, 50, 50}, {50, 51, 3}} {
@@ -182,8 +181,7 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1, Summary: "x"}}, prompt.Receipt{TailTurns: 1,
 				BriefVersion: 1, Sections: []prompt.Account{{Name: "kept", Items: 2}}}},
 	} {
-		got := prompt.Coverage(c.chat, c.receipt)
-		assert.Truef(t, got == want, "%s\nwant\n%s", got, want)
+		assert.Equal(t, want, prompt.Coverage(c.chat, c.receipt))
 	}
 }
 
@@ -205,4 +203,74 @@ func TestAToolsThreadHasTheHistorysPartOfTheWindow(t *testing.T) {
 				"%s in %d: ten turns of 1400 tokens are due", strategy, window)
 		}
 	}
+}
+
+// sized are turns of so many tokens each, one exchange per turn.
+func sized(sizes ...int) []memory.Turn {
+	var rows []memory.Message
+	for n, size := range sizes {
+		two := exchange(int64(2*n+1), "Question.", "Answer.")
+		two[0].Tokens, two[1].Tokens = size/2, size-size/2
+		rows = append(rows, two...)
+	}
+	return memory.Turns(rows)
+}
+
+func pending(turns []memory.Turn) (tokens int) {
+	for _, t := range turns {
+		tokens += t.Tokens()
+	}
+	return tokens
+}
+
+// Turns too long for the prompt make a chat due by its counters. The fold takes what makes it due; otherwise the sweep
+// would ask for one again and again that finds nothing to do.
+func TestDueChatHasSomethingToFold(t *testing.T) {
+	t.Parallel()
+	plan, ok := brief.PlanFold(memory.Brief{}, sized(500, 500, 8500), memory.DefaultLimits())
+	assert.Truef(t, ok && plan.Turns == 2, "%d turns are folded, %v", plan.Turns, ok)
+	if plan, ok := brief.PlanFold(memory.Brief{}, sized(1000, 1000, 1000), memory.DefaultLimits()); ok {
+		t.Errorf("of a chat that is not due %d turns are folded", plan.Turns)
+	}
+}
+
+// For any turns, folding a due chat makes it one that is not due.
+func TestFoldingEnds(t *testing.T) {
+	t.Parallel()
+	dice := rand.New(rand.NewPCG(7, 7))
+	limits, due := memory.DefaultLimits(), 0
+	for range 2000 {
+		sizes := make([]int, 1+dice.IntN(8))
+		for n := range sizes {
+			sizes[n] = 2 + dice.IntN(2+dice.IntN(9000))
+		}
+		turns, current := sized(sizes...), memory.Brief{}
+		for memory.Due(current.Tokens, pending(turns), len(turns), limits) {
+			due++
+			plan, ok := brief.PlanFold(current, turns, limits)
+			require.Truef(t, ok && plan.Turns != 0, "turns of %v are due and not folded", sizes[len(sizes)-len(turns):])
+			turns = turns[plan.Turns:]
+			current.Tokens, current.CoveredSeq, current.Summary = limits.SummaryTokenCap, plan.SeqTo, "Everything."
+		}
+	}
+	assert.True(t, due != 0, "no chat was due")
+}
+
+func TestDueNeedsSizeAndTurns(t *testing.T) {
+	t.Parallel()
+	l := memory.DefaultLimits()
+	for _, c := range []struct {
+		brief, pending, turns int
+		want                  bool
+	}{
+		{500, 5500, 10, false}, {500, 5501, 10, true}, {0, 6000, 10, false}, {0, 1_000_000, 0, false},
+		// Before the last three turns there has to be half a threshold,
+		{0, 6001, 5, false}, {0, 6001, 6, true}, {500, 7500, 5, true},
+		// unless one more turn could not be shown.
+		{0, 7200, 4, false}, {0, 7201, 4, true}, {500, 6375, 3, false}, {500, 6376, 3, true}, {0, 6002, 2, true}, {0, 1_000_000, 1, false},
+	} {
+		assert.Equalf(t, c.want, memory.Due(c.brief, c.pending, c.turns, l), "Due(%d, %d, %d)", c.brief, c.pending, c.turns)
+	}
+	l.BridgeTokenBudget = 0 // then nothing is shown of what is before the last three
+	assert.True(t, memory.Due(0, 6001, 4, l) && !memory.Due(0, 1_000_000, 3, l), "without a bridge it waits for more turns, or takes one of the last")
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
-// windows are those that models have, and many in between.
+// windows are the sizes that models have, and many in between.
 func windows(t *rapid.T) int {
 	return rapid.OneOf(rapid.IntRange(1000, 2_000_000), rapid.SampledFrom([]int{1000, 4096, 8192, 16_000, 32_768, 128_000, 400_000, 1_000_000})).Draw(t, "window")
 }
@@ -44,12 +43,10 @@ func TestWithinNarrowsAnyLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, window := anyLimits(t), windows(t)
 		narrow, wide := limits.Within(window), limits.Within(window+rapid.IntRange(0, 100_000).Draw(t, "more"))
-		if narrow.PromptTokenBudget+narrow.BridgeTokenBudget > memory.Divide(window).History || narrow.PromptTokenBudget < 1 {
-			t.Fatalf("%+v in %d is %+v", limits, window, narrow)
-		}
-		if wide.PromptTokenBudget+wide.BridgeTokenBudget < narrow.PromptTokenBudget+narrow.BridgeTokenBudget || wide.FileTokens < narrow.FileTokens {
-			t.Fatalf("%+v becomes %+v, and wider %+v", limits, narrow, wide)
-		}
+		require.Truef(t, narrow.PromptTokenBudget+narrow.BridgeTokenBudget <= memory.Divide(window).History && narrow.PromptTokenBudget >= 1,
+			"%+v in %d is %+v", limits, window, narrow)
+		require.Truef(t, wide.PromptTokenBudget+wide.BridgeTokenBudget >= narrow.PromptTokenBudget+narrow.BridgeTokenBudget && wide.FileTokens >= narrow.FileTokens,
+			"%+v becomes %+v, and wider %+v", limits, narrow, wide)
 	})
 }
 
@@ -119,7 +116,7 @@ func anyHostileChat(t *rapid.T) memory.Chat {
 	return chat
 }
 
-// Whatever the rows, sources, files and instructions are: with the response the whole prompt fits the window, as long as
+// For any rows, sources, files and instructions: with the response the whole prompt fits the window, as long as
 // the question and the instructions do, which a message is refused for before.
 func TestPromptFitsTheWindow(t *testing.T) {
 	t.Parallel()
@@ -146,15 +143,9 @@ func TestPromptFitsTheWindow(t *testing.T) {
 		}
 		before := fmt.Sprintf("%+v", chat)
 		p := prompt.Build(chat, question, limits)
-		if used := text.Tokens(question.Instructions) + text.Tokens(p.Input) + budget.Response; used > window {
-			t.Fatalf("%d tokens of %d: %+v", used, window, p.Receipt)
-		}
-		if !strings.HasSuffix(p.Input, currentHeading+"\n"+question.Content) {
-			t.Fatal("the question was changed")
-		}
-		if after := fmt.Sprintf("%+v", chat); after != before {
-			t.Fatal("the caller's chat was changed")
-		}
+		require.LessOrEqualf(t, text.Tokens(question.Instructions)+text.Tokens(p.Input)+budget.Response, window, "tokens of %d: %+v", window, p.Receipt)
+		require.True(t, strings.HasSuffix(p.Input, currentHeading+"\n"+question.Content), "the question was changed")
+		require.Equal(t, before, fmt.Sprintf("%+v", chat), "the caller's chat was changed")
 	})
 }
 
@@ -166,12 +157,9 @@ func TestPartsKeepToTheirBudgets(t *testing.T) {
 		budget := memory.Divide(window)
 		r := prompt.Build(chat, prompt.Question{Content: textOf(rapid.IntRange(1, budget.Rest/4).Draw(t, "question"))}, memory.DefaultLimits().Within(window)).Receipt
 		least := text.ClipReserve * 2 // a question and its answer, of which only the notes are left
-		if history := r.BriefTokens + r.KeptTokens + r.BridgeTokens + r.TailTokens; history > max(budget.History, least) {
-			t.Fatalf("the history takes %d of %d: %+v", history, budget.History, r)
-		}
-		if r.FileTokens > budget.Files() {
-			t.Fatalf("files take %d of %d", r.FileTokens, budget.Files())
-		}
+		history := r.BriefTokens + r.KeptTokens + r.BridgeTokens + r.TailTokens
+		require.Truef(t, history <= max(budget.History, least), "the history takes %d of %d: %+v", history, budget.History, r)
+		require.Truef(t, r.FileTokens <= budget.Files(), "files take %d of %d", r.FileTokens, budget.Files())
 	})
 }
 
@@ -197,8 +185,7 @@ func TestSourcesWithoutRoomAreShortened(t *testing.T) {
 	assert.True(t, strings.Contains(p.Input, "[1] Short\nA few words.") && strings.Count(p.Input, "tokens omitted …]") == 19,
 		"the wrong ones are shortened")
 	said := prompt.Coverage(chat, p.Receipt)
-	assert.Truef(t, strings.HasSuffix(said, " Of the sources 19 were shortened and 0 left out to fit the model's window."),
-		"%v", said)
+	assert.Truef(t, strings.HasSuffix(said, " Of the sources 19 were shortened and 0 left out to fit the model's window."), "%v", said)
 	limits := memory.DefaultLimits().Within(1000)
 	p = prompt.Build(chat, question, limits)
 	if got := p.Receipt.Sections[len(p.Receipt.Sections)-1]; got.Name != "sources" || got.LeftOut == 0 || got.Items+got.LeftOut != 20 {
@@ -226,14 +213,14 @@ func TestRecallIsLeftOutFirst(t *testing.T) {
 	p := prompt.Build(chat, question, limits)
 	without := question
 	without.Retrieved = nil
-	assert.Equal(t, "", cmp.Diff(prompt.Build(chat, without, limits).Input, p.Input))
+	assert.Equal(t, prompt.Build(chat, without, limits).Input, p.Input)
 	if r := p.Receipt; len(r.Recalled) != 0 || *r.RecallTokens != 0 || r.Recall != "words" || r.Section("recall").LeftOut != 3 || r.TailTurns != 2 || r.Truncated {
 		t.Errorf("%+v", r)
 	}
 	assert.True(t, question.Retrieved[0].Text != "", "the question was changed")
 }
 
-// What a draft shows of the turns is what its prompt shows, whatever is asked.
+// What a draft shows of the turns is the same in its prompt, for any question.
 func TestDraftSaysWhatThePromptShows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -242,16 +229,12 @@ func TestDraftSaysWhatThePromptShows(t *testing.T) {
 		limits.InputTokens = 0 // an estimate is not corrected
 		draft := prompt.Select(chat, limits)
 		r := draft.Build(prompt.Question{Content: "q"}).Receipt
-		if len(draft.Kept()) != r.KeptMessages {
-			t.Fatalf("%v are kept, %+v", draft.Kept(), r)
-		}
+		require.Truef(t, len(draft.Kept()) == r.KeptMessages, "%v are kept, %+v", draft.Kept(), r)
 		turns := memory.Turns(chat.Buffer)
 		want := int64(101)
 		if shown := r.BridgeTurns + r.TailTurns; shown > 0 {
 			want = turns[len(turns)-shown].FirstSeq()
 		}
-		if got := draft.ShownFrom(); got != want {
-			t.Fatalf("shown from %d, want %d: %+v", got, want, r)
-		}
+		require.Equalf(t, want, draft.ShownFrom(), "shown from: %+v", r)
 	})
 }

@@ -54,7 +54,7 @@ type Metrics struct {
 	TopicsMerged     prometheus.Counter
 	TopicCompactions *prometheus.CounterVec // by result (done, nothing, elsewhere, lost, paused, refused, failed)
 
-	// Swept counts repairs by what was repaired: message, delta, job, lease, fold, rebuild, embedding, memory_embedding,
+	// Swept counts repairs by the repaired thing: message, delta, job, lease, fold, rebuild, embedding, memory_embedding,
 	// extraction, assignment, compaction.
 	Swept *prometheus.CounterVec
 }

@@ -96,7 +96,7 @@ func alike(t reporter, text string) []string {
 
 var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// changing is what an import makes itself, or what is only a record.
+// changing is the part that an import makes itself, or that is only a record.
 var changing = []string{"updated_at", "token_count", "email", "version", "history", "revisions", "entities", "relationships", "seq"}
 
 // unchanging is JSON without the changing fields.
@@ -129,7 +129,7 @@ func TestAnAccountMovesToAnotherUser(t *testing.T) {
 	}
 	want := []string{"bundle", "account", "chat", "message", "end", "chat", "file", "message", "revision", "end", "memory", "entity", "relationship",
 		"account_end"}
-	mustBe(t, slices.Compact(kinds), want, "what is found")
+	mustBe(t, slices.Compact(kinds), want, "the result")
 	if !strings.Contains(text, `"history":[{"version":1,"action":"ADD"`) ||
 		!strings.Contains(text, `"settings":{"enabled":false,"time_zone":"Europe/Berlin","language":"de","excluded":["health"]}`) {
 		t.Error(text)
@@ -236,7 +236,7 @@ func (d *during) Write(data []byte) (int, error) {
 	return d.Buffer.Write(data)
 }
 
-// What is written while an account is exported is not in it; what is deleted or edited meanwhile is in no file that ends.
+// A row that is written while an account is exported is not in it; one that is deleted or edited meanwhile is in no file that ends.
 func TestAnAccountIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)

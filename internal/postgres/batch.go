@@ -125,7 +125,7 @@ func sendInTx(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, work fu
 // queueActAsServer returns to the role of the connection, which may insert jobs.
 func queueActAsServer(batch *pgx.Batch) { dbsqlc.ActAsServer.Queue(batch, struct{}{}) }
 
-// The functions here say what becomes of the rows of a query that is read in a batch. A try after the first begins anew.
+// The functions here say what becomes of the rows of a query that is read in a batch. Each try begins from the start.
 
 // set stores the row of a query; without one the value is zero.
 func set[Row any](into *Row) func(Row) {

@@ -49,12 +49,12 @@ func snapshot(row dbsqlc.ReadFoldRow) brief.Snapshot {
 		Counters:  brief.Counters{BriefTokens: row.Tokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns},
 		Settings:  settings(row.MemoryStrategy, row.MaxTurns, row.FromTool),
 		Draft: brief.Draft{
-			PlanSHA256: row.DraftPlan, Pieces: row.DraftPieces, Summary: row.DraftSummary, Tokens: row.DraftTokens,
+			PlanSHA256: row.DraftPlan, PiecesDone: row.DraftPieces, Summary: row.DraftSummary, Tokens: row.DraftTokens,
 			Duration: time.Duration(row.DraftDurationMs) * time.Millisecond,
 		},
 	}
 	if json.Unmarshal(row.DraftStats, &s.Draft.Stats) != nil {
-		s.Draft = brief.Draft{} // written by hand: the change begins anew
+		s.Draft = brief.Draft{} // written by hand: the change begins again
 	}
 	return s
 }
@@ -95,8 +95,8 @@ func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string
 }
 
 // SaveDraft stores the progress of a change and renews its lease. It reports whether the change can still be committed.
-func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief.Draft) (bool, error) {
-	stats, err := json.Marshal(draft.Stats)
+func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change) (bool, error) {
+	stats, err := json.Marshal(change.Stats)
 	if err != nil {
 		return false, failed("save draft", err)
 	}
@@ -106,8 +106,8 @@ func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief
 		dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
 		dbsqlc.WriteDraft.Queue(batch, dbsqlc.WriteDraftParams{
 			ChatID: change.ChatID, PlannedVersion: change.Planned.Brief.Version, PlannedEditCount: change.Planned.EditCount,
-			PlanSha256: draft.PlanSHA256, PiecesDone: draft.Pieces, Pieces: len(change.Plan.Pieces),
-			GlobalSummary: draft.Summary, Tokens: draft.Tokens, Stats: stats, DurationMs: int(draft.Duration.Milliseconds()),
+			PlanSha256: change.PlanSHA256, PiecesDone: change.PiecesDone, Pieces: len(change.Plan.Pieces),
+			GlobalSummary: change.Summary, Tokens: change.Tokens, Stats: stats, DurationMs: int(change.Duration.Milliseconds()),
 		}).Exec(affects(1, &planned))
 		queueActAsServer(batch)
 		dbsqlc.RenewWork.Queue(batch, renewal(change.Lease)).Exec(affects(1, &held))

@@ -100,7 +100,7 @@ func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 }
 func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// since returns what was counted since the last call.
+// since returns the counts since the last call.
 func (c *trips) since() string {
 	return fmt.Sprintf("%d batches of %d statements, %d queries", c.batches.Swap(0), c.statements.Swap(0), c.queries.Swap(0))
 }
@@ -237,7 +237,7 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	// A clear empties a brief that covers all messages. A brief that is stale stays so: only a rebuild takes a deleted message out
 	// of the revisions. An empty chat stays as it is.
 	noError(t, s.DeleteMessage(t.Context(), s.user, s.message(chatID, 7)))
-	is(t, s.clear(chatID), api.Cleared{ChatID: chatID, ClearedSeq: 8, BriefVersion: 4}, "of what is covered")
+	is(t, s.clear(chatID), api.Cleared{ChatID: chatID, ClearedSeq: 8, BriefVersion: 4}, "of covered messages")
 	is(t, s.lastRevision(chatID), `4 clear 9 8 0 "" none none t`, "the revision")
 	is(t, s.brief(chatID), briefRow{Version: 4, CoveredSeq: 8, Stale: true}, "the brief")
 	empty := s.emptyChat()

@@ -22,7 +22,7 @@ type chatReader struct {
 	cleared int64
 }
 
-// chat returns what was read, oldest first.
+// chat returns the rows read, oldest first.
 func (r *chatReader) chat() memory.Chat {
 	slices.Reverse(r.found.Buffer)
 	slices.Reverse(r.found.Kept)

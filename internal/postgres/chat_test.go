@@ -121,7 +121,7 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	is(t, contents(b.peek(chatID).Buffer[2:]), want, "a simple chat reads")
 }
 
-// A brief of the wrong form does not prevent replies. The sweep finds it, whatever the chat's size, and a
+// A brief of the wrong form does not prevent replies. The sweep finds it in a chat of any size, and a
 // rebuild repairs it.
 func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 	t.Parallel()
@@ -210,7 +210,7 @@ func TestFirstMessageGivesTheTitle(t *testing.T) {
 	is(t, tuple(got[0], got[1]), tuple("My cello", "Mine"), "titles")
 }
 
-// What is blank to Go is blank to Postgres: each character of Unicode alone.
+// Go and Postgres agree on blanks: each character of Unicode alone.
 func TestBlankIsTheSameInPostgresAndInGo(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -227,7 +227,7 @@ func TestBlankIsTheSameInPostgresAndInGo(t *testing.T) {
 		"blank to Postgres are %v, to Go %v", blank, want)
 }
 
-// Whatever rows SQL writes, the counters are what Go counts in the rows that it reads, also after edits.
+// For any rows that SQL writes, the counters are the counts of Go in the rows that it reads, also after edits.
 func TestCountersAreWhatGoCounts(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -289,7 +289,7 @@ func (b *bed) sendFiles(chatID uuid.UUID, pathsAndContents ...string) chat.Start
 	return started
 }
 
-// A chat stores each content once, however often and under whatever paths it was sent. A turn reads all
+// A chat stores each content once, however often and under any paths it was sent. A turn reads all
 // sendings, newest first, with its own and without those of other chats.
 func TestFilesAreStoredOnce(t *testing.T) {
 	t.Parallel()

@@ -15,13 +15,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Embeddings keeps what is known of the models that make vectors.
+// Embeddings keeps the state of the models that make vectors.
 type Embeddings struct {
 	pool       *pgxpool.Pool
 	dimensions int
 }
 
-// NewEmbeddings returns the store. dimensions are those that the model is asked for.
+// NewEmbeddings returns the store. dimensions is the number asked of the model.
 func NewEmbeddings(pool *pgxpool.Pool, dimensions int) *Embeddings {
 	return &Embeddings{pool: pool, dimensions: dimensions}
 }
@@ -213,7 +213,7 @@ func (e *Embeddings) CountBareTurns(ctx context.Context, model string) (int, err
 	return int(turns), failed("count turns without vectors", err)
 }
 
-// TurnIndex keeps the index of recall complete. Folds index what they cover, and triggers what is edited or deleted.
+// TurnIndex keeps the index of recall complete. Folds index the turns that they cover, and triggers the edited or deleted ones.
 type TurnIndex struct{ pool *pgxpool.Pool }
 
 // NewTurnIndex returns the store.
@@ -235,8 +235,8 @@ func (x *TurnIndex) RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID i
 // restedAtOnce bounds the locks of one statement, and so how long somebody who returns to one of the chats waits.
 const restedAtOnce = 20
 
-// IndexRested indexes the last turns of chats in which nobody has spoken for that long, and what a brief covers though
-// it is not indexed. It goes on until none is left or patience is over, and returns how often it indexed a chat.
+// IndexRested indexes the last turns of chats that have rested for that long, and covered turns
+// without an index entry. It goes on until none is left or patience is over, and returns how often it indexed a chat.
 func (x *TurnIndex) IndexRested(ctx context.Context, rest, patience time.Duration) (indexed int, err error) {
 	for deadline := time.Now().Add(patience); err == nil && time.Now().Before(deadline); {
 		var chats int

@@ -29,13 +29,13 @@ func NewExtracts(pool *pgxpool.Pool, enqueue Enqueue) *Extracts {
 	return &Extracts{pool: pool, enqueue: enqueue, progress: progress{pool: pool}}
 }
 
-// Hurry has the other chats of a user read at once that would be read later, because the user begins the next one.
-func (e *Extracts) Hurry(ctx context.Context, user auth.Principal, chatID uuid.UUID) error {
+// EnqueueSoon has a user's other chats read at once instead of later, because the user begins the next one.
+func (e *Extracts) EnqueueSoon(ctx context.Context, user auth.Principal, chatID uuid.UUID) error {
 	if e.enqueue.Extract == nil {
 		return nil
 	}
-	return failed("hurry extractions", inTx(ctx, e.pool, func(tx pgx.Tx) error {
-		chats, err := dbsqlc.HurryExtractions.All(ctx, tx, dbsqlc.HurryExtractionsParams{UserID: user.UserID, ChatID: chatID})
+	return failed("enqueue extractions", inTx(ctx, e.pool, func(tx pgx.Tx) error {
+		chats, err := dbsqlc.MakeExtractionsDue.All(ctx, tx, dbsqlc.MakeExtractionsDueParams{UserID: user.UserID, ChatID: chatID})
 		for _, due := range chats {
 			if err == nil {
 				err = e.enqueue.Extract(ctx, tx, due, time.Time{})

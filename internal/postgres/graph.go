@@ -89,7 +89,7 @@ func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph
 	return memories, err
 }
 
-// Link writes what was found in memories that are still the same, with the rights of their user.
+// Link writes the entities found in memories that are still the same, with the rights of their user.
 func (g *Graph) Link(ctx context.Context, user uuid.UUID, memories []graph.Memory, found []graph.Found) (int, error) {
 	var params dbsqlc.LinkMemoriesParams
 	for n, memory := range memories {

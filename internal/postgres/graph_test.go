@@ -179,7 +179,7 @@ func TestLinkMemoryTakesOnlyWhatTheMemorySays(t *testing.T) {
 	b.wantGraph(api.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User knows 東京", "User/person 2", "東京/place 1")
 }
 
-// What is superseded is closed, and was true until then; what comes back is open again. What was true, was not, and is true again
+// A superseded fact is closed, and was true until then; one that comes back is open again. A fact that became true a second time
 // has two rows; a restored memory does not open the first beside the second.
 func TestRelationshipsFollowTheirMemory(t *testing.T) {
 	t.Parallel()
@@ -292,10 +292,11 @@ func likes(question work.Question) (string, error) {
 // update runs update_memory_graph once, with an engine that asks a function.
 func (b *bed) update(asker askerFunc) (graph.Report, error) {
 	b.t.Helper()
-	return graph.New(graph.Config{
+	engine := &graph.Engine{
 		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1",
-		Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(), CallTimeout: 10 * time.Second,
-	}).UpdateGraph(b.t.Context(), time.Minute)
+		Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(),
+	}
+	return engine.UpdateGraph(b.t.Context(), time.Minute)
 }
 
 func TestGraphLearnsWhatAUserWrote(t *testing.T) {
@@ -373,7 +374,7 @@ func TestGraphOfAFailingModel(t *testing.T) {
 	assert.Truef(t, len(refused) == 2 && strings.Contains(refused[1], "refused"), "%q", refused)
 }
 
-// What changes while the model thinks is asked for again; what is deleted stays deleted.
+// A memory that changes while the model thinks is asked for again; a deleted one stays deleted.
 func TestGraphOfMemoriesThatChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

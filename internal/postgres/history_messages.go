@@ -60,12 +60,12 @@ func readPage(batch *pgx.Batch, chatID uuid.UUID, query api.MessagesQuery, take 
 }
 
 // ListFiles reads the files that came with a chat's messages.
-func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.FilesQuery) ([]api.File, error) {
-	var files []api.File
+func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.FilesQuery) (api.Files, error) {
+	var files api.Files
 	err := sendAbout(ctx, h.pool, user, chatID, "list files", func(batch *pgx.Batch) {
 		dbsqlc.ListFiles.Read(batch, dbsqlc.ListFilesParams{
 			ChatID: chatID, Sha256: query.SHA256, WithContent: query.Content, MaxBytes: api.MaxFilesContent,
-		}, all(&files))
+		}, all(&files.Files))
 	})
 	return files, err
 }

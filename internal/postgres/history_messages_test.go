@@ -46,7 +46,7 @@ func (s shelf) bring(turn chat.NewTurn, files ...string) {
 
 func (s shelf) files(chatID uuid.UUID, query api.FilesQuery) []api.File {
 	s.t.Helper()
-	return must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t)
+	return must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t).Files
 }
 
 // Files are listed once, with all of their paths. If there is more content than one answer may hold, only the latest files
@@ -122,7 +122,7 @@ func TestDeletingMessages(t *testing.T) {
 	s.reply(second, "Seen again.")
 	noError(t, s.DeleteMessage(t.Context(), s.user, second.UserMessageID))
 	got := s.brief(first.ChatID)
-	is(t, tuple(got.Stale, got.PendingTurns, len(s.rebuilds)), tuple(false, 0, 0), "after deleting what is not covered: %+v", got)
+	is(t, tuple(got.Stale, got.PendingTurns, len(s.rebuilds)), tuple(false, 0, 0), "after deleting an uncovered message: %+v", got)
 	if got := s.files(first.ChatID, api.FilesQuery{}); len(got) != 2 || got[0].Path != "b.go" || !slices.Equal(got[1].Paths, []string{"a.go"}) {
 		t.Errorf("files left: %s", jsonOf(t, got))
 	}
@@ -133,7 +133,7 @@ func TestDeletingMessages(t *testing.T) {
 	is(t, tuple(s.count("messages"), s.brief(first.ChatID).Stale), tuple(3, false), "messages, stale")
 	noError(t, s.DeleteMessage(t.Context(), s.user, first.UserMessageID))
 	if len(s.rebuilds) != 1 || <-s.rebuilds != first.ChatID || !s.brief(first.ChatID).Stale {
-		t.Errorf("after deleting what is covered: %+v", s.brief(first.ChatID))
+		t.Errorf("after deleting a covered message: %+v", s.brief(first.ChatID))
 	}
 	is(t, s.count("chat_files"), 0, "files are left")
 	is(t, fault.CodeOf(s.DeleteMessage(t.Context(), s.user, first.UserMessageID)), fault.MessageNotFound, "a second time")
@@ -321,7 +321,7 @@ func TestCountUsage(t *testing.T) {
 		},
 		StoredBytes: api.StoredBytes{Messages: 7 + 6 + 2 + 5 + 3 + 3 + 5, Files: 2, Briefs: 2 * int64(len("They talked.")), Total: 31 + 2 + 24},
 	}
-	wantUsage(b.user, want, "what is found")
+	wantUsage(b.user, want, "the result")
 	wantUsage(stranger, api.Stats{}, "a stranger")
 	wantUsage(auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims}, api.Stats{}, "a mistake of ours")
 

@@ -32,7 +32,7 @@ func (b *bed) fillIdle(from, to int) {
 	for _, sql := range []string{
 		"set session_replication_role = replica", // no triggers and no checks of foreign keys
 		// Of twenty chats: 0 to 3 ordinary ones with a brief, 4 young ones, 5 with topics on, 6 off, 7 cleared while a topic was to be
-		// chosen again, 8 off with topics that were due, 9 with three long turns. Then those that are almost due: 10 to 14 of tools, at
+		// chosen again, 8 off with topics that were due, 9 with three long turns. Then chats that are almost due: 10 to 14 of tools, at
 		// their turn limit, expired but kept, 15 to 17 simple ones far beyond all limits, 18 just below the threshold, 19 over it with
 		// a single turn.
 		`create temp table wanted as
@@ -112,7 +112,7 @@ func (b *bed) readByItself(chatID uuid.UUID) (pages map[string]int, plans map[st
 }
 
 // What servers and workers run by themselves, every few seconds, reads as much with ten times as many chats, topics, users and
-// memories that rest, and finds what is due among them. A step more of a tree is allowed.
+// memories that rest, and finds the due ones among them. A step more of a tree is allowed.
 func TestWhatRunsByItselfDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	b, chats := newOwnBed(t), fewIdleChats()
@@ -191,7 +191,7 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 		"FindDueExtractions":        dbsqlc.FindDueExtractions.Queue(batch, struct{}{}),
 		"FoldBacklog":               dbsqlc.FoldBacklog.Queue(batch, struct{}{}),
 		"ForgetIdleWork":            dbsqlc.ForgetIdleWork.Queue(batch, struct{}{}),
-		"HurryExtractions":          dbsqlc.HurryExtractions.Queue(batch, dbsqlc.HurryExtractionsParams{UserID: userID, ChatID: chatID}),
+		"MakeExtractionsDue":        dbsqlc.MakeExtractionsDue.Queue(batch, dbsqlc.MakeExtractionsDueParams{UserID: userID, ChatID: chatID}),
 		"IndexRestedChats":          dbsqlc.IndexRestedChats.Queue(batch, dbsqlc.IndexRestedChatsParams{RestSeconds: 60, Most: restedAtOnce}),
 		"InterruptAbandonedReplies": dbsqlc.InterruptAbandonedReplies.Queue(batch, new(120.0)),
 		"MergeSearchEntries":        dbsqlc.MergeSearchEntries.Queue(batch, struct{}{}),
@@ -316,7 +316,7 @@ func rowsTouched(b *bed, view, whole string, in testkit.Querier) int {
 		from `+view+" where schemaname = 'public'")
 }
 
-// Each statement reads some rows for each row that it writes, and not the table, whatever was known when its
+// Each statement reads some rows for each row that it writes, and not the table, for any statistics from when its
 // triggers were planned. Whole scans of chats are not counted: Postgres' own check of the foreign key keeps its
 // plan just so, and only whoever inserts can ask it for another (plan_cache_mode).
 func TestBulkChangesOfAYoungDatabaseReadWhatTheyWrite(t *testing.T) {

@@ -186,7 +186,7 @@ func (c *learning) evidence() dbsqlc.HoldEvidenceParams {
 	return params
 }
 
-// check compares what was read with what is there: the range, and what the user wants to be remembered of it.
+// check compares the rows read with the rows now: the range, and what the user wants to be remembered of it.
 func (c *learning) check() error {
 	planned := &c.change.Planned
 	switch {
@@ -233,7 +233,7 @@ func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
 	return batch, output, errors.Join(err, errOutput)
 }
 
-// kept returns the operations whose evidence is still what was read.
+// kept returns the operations whose evidence has not changed since it was read.
 func (c *learning) kept() []longterm.Operation {
 	var kept []longterm.Operation
 	for _, op := range c.change.Operations {
@@ -319,7 +319,7 @@ func (c *learning) queueInsert(batch *pgx.Batch, op *longterm.Operation) {
 	})
 }
 
-// vector returns the vector of what is written, and its model; nil for none.
+// vector returns the vector of the written text, and its model; nil for none.
 func (c *learning) vector(op *longterm.Operation) (embedding, model *string) {
 	if op.Vector == nil || c.change.VectorModel == "" {
 		return nil, nil

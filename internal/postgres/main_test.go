@@ -226,7 +226,7 @@ func foldLease(chatID uuid.UUID) work.Lease {
 
 // changeOf covers all messages of a snapshot.
 func changeOf(chatID uuid.UUID, kind brief.Kind, lease work.Lease, snapshot brief.Snapshot) brief.Change {
-	change := brief.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Summary: "They talked.", Tokens: 3}
+	change := brief.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Draft: brief.Draft{Summary: "They talked.", Tokens: 3}}
 	change.Plan = brief.Plan{SeqFrom: snapshot.Brief.CoveredSeq + 1, SeqTo: snapshot.Brief.CoveredSeq}
 	if kind == brief.KindRebuild {
 		change.Plan.SeqFrom = 1
@@ -304,7 +304,7 @@ type place struct {
 	wiper *pgx.Conn
 }
 
-// places are those that no test uses now.
+// places are the ones that no test uses now.
 var places = make(chan place, 64)
 
 // anyPlace is a place for the test alone, until it ends.
@@ -360,7 +360,7 @@ func (p place) wipe(t *testing.T) bool {
 	return err == nil
 }
 
-// difference is empty for what is the same: nil and an empty slice are.
+// difference is empty for equal values: nil and an empty slice are equal.
 func difference[T any](got, want T) string {
 	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Exporter(func(reflect.Type) bool { return true }))
 }

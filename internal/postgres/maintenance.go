@@ -57,7 +57,7 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 // usageAtOnce is how many rows of usage a sweep deletes.
 const usageAtOnce = 5000
 
-// DeleteOldUsage deletes what was spent more than 400 days ago.
+// DeleteOldUsage deletes usage that is older than 400 days.
 func (m *Maintenance) DeleteOldUsage(ctx context.Context) error {
 	_, err := dbsqlc.DeleteOldUsage.Exec(ctx, m.pool, usageAtOnce)
 	return failed("delete old usage", err)
@@ -74,7 +74,7 @@ func (m *Maintenance) KeepTopics(mode, model string, maxMessages int) {
 	m.topics, m.topicMessages = &dbsqlc.AssignFindChatsParams{Mode: mode, Model: model}, maxMessages
 }
 
-// Due returns the jobs of what is due and has none. With an error it returns those that it has found all the same.
+// Due returns jobs for the due work that has none. With an error it still returns the jobs that it has found.
 func (m *Maintenance) Due(ctx context.Context) ([]work.Job, error) {
 	folds, rebuilds, err := m.DueChats(ctx)
 	due := slices.Concat(ofChats(work.FoldBrief, work.Later, folds), ofChats(work.RebuildBrief, work.Repair, rebuilds))
@@ -104,7 +104,7 @@ func ofChats(name string, priority int, chats []uuid.UUID) []work.Job {
 	return jobs
 }
 
-// DueChats returns the chats that need a fold and those that need a rebuild.
+// DueChats returns the chats that need a fold and the chats that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
 	if err := dbsqlc.SettleRestedBriefs.Run(ctx, m.pool, dbsqlc.SettleRestedBriefsParams(m.due)); err != nil {
 		return nil, nil, failed("settle rested chats", err)
@@ -174,8 +174,8 @@ func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 // usersAtOnce bounds for how many users one transaction of Decay holds locks.
 const usersAtOnce = 20
 
-// Decay lets the memories of all users fade for a day, once however often it is called. What has faded and was not used
-// for 90 days is archived; what was archived that many days ago is deleted, for 0 never. It returns how many that were.
+// Decay lets the memories of all users fade for a day, once however often it is called. A faded memory that was not used
+// for 90 days is archived; one archived that many days ago is deleted, for 0 never. It returns the counts.
 func (m *Maintenance) Decay(ctx context.Context, day time.Time, deleteDays int) (decayed, archived, deleted int, err error) {
 	if decayed, archived, err = m.fade(ctx, day); err != nil || deleteDays <= 0 {
 		return decayed, archived, 0, failed("decay memories", err)

@@ -159,8 +159,8 @@ func TestAFoldIsSettledOnlyForTheBufferThatItSaw(t *testing.T) {
 	b.checkCounters()
 }
 
-// A chat over the threshold in which nothing is due leaves the sweep's index once it has rested for an hour. What is said or
-// set later brings it back.
+// A chat over the threshold in which nothing is due leaves the sweep's index once it has rested for an hour. A message or
+// setting after that brings it back.
 func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
@@ -185,7 +185,7 @@ func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 	is(t, watched(), true, "watched after another turn")
 }
 
-// reading gives the bed's turns long-term memory. It returns what is asked for: whether a job is to run at once.
+// reading gives the bed's turns long-term memory. It returns the jobs asked for: whether one is to run at once.
 func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
 	b.t.Helper()
 	asked = map[uuid.UUID][]bool{}
@@ -201,7 +201,7 @@ func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
 	return enqueue, asked
 }
 
-// The first reply that was not read makes a chat due, the sixth at once, and no other costs anything. What is stored without a
+// The first reply that was not read makes a chat due, the sixth at once, and no other costs anything. A message stored without a
 // reply is read as well, whoever stored it: apps, and tools by MCP.
 func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 		b.exchange(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)), "I see.")
 	}
 	is(t, fmt.Sprint(asked[first.ChatID]), "[false true]", "asked at once")
-	// What was read makes nothing due, and neither does a chat that is not to be remembered.
+	// A turn that was read makes nothing due, and neither does a chat that is not to be remembered.
 	b.exec("update conversation_briefs set extracted_seq = 16, extract_due_at = null where chat_id = $1", first.ChatID)
 	b.exchange(turnIn(first.ChatID, "Turn 9."), "I see.")
 	forgotten := firstTurn("Turn 0.")
@@ -235,19 +235,19 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 }
 
 // The other chats of a user are read at once. Without long-term memory a turn makes no row and no job.
-func TestHurryReadsTheOtherChatsOfTheUser(t *testing.T) {
+func TestEnqueueSoonReadsTheOtherChatsOfTheUser(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chat, off := b.newChat(7), NewExtracts(b.pool, Enqueue{})
 	is(t, ask[int](b, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"), 0, "rows")
-	fine(t, off.Hurry(t.Context(), b.user, uuid.New()), "an error")
+	fine(t, off.EnqueueSoon(t.Context(), b.user, uuid.New()), "an error")
 	wantFault(t, errOf(off.Extract(t.Context(), b.user, chat)), fault.MemoryOff, "refused")
 	enqueue, asked := b.reading()
 	one, two := b.newChat(1), b.newChat(1)
 	user := b.user
 	b.user = b.newUser()
 	stranger := b.newChat(1)
-	noError(t, NewExtracts(b.pool, enqueue).Hurry(t.Context(), user, two))
+	noError(t, NewExtracts(b.pool, enqueue).EnqueueSoon(t.Context(), user, two))
 	is(t, fmt.Sprint(asked[one], asked[two], asked[stranger]), "[false true] [false] [false]", "asked at once")
 }
 
@@ -310,7 +310,7 @@ func TestManyWaitForAnExtraction(t *testing.T) {
 	}
 }
 
-// Nobody saves a reply whose server died. Whoever ends it makes its chat due, unless it is due or not to be remembered.
+// A reply whose server died is not saved. Whoever ends it makes its chat due, unless it is due or not to be remembered.
 func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -84,7 +84,7 @@ func TestMemoriesAreFoundByTheirWords(t *testing.T) {
 			t.Errorf("%s: %q", question, contentsOf(found))
 		}
 	}
-	is(t, contentsOf(b.candidates(b.user, "My cello", recall.Vector{})), []string{"The user plays the cello."}, "those that are shown")
+	is(t, contentsOf(b.candidates(b.user, "My cello", recall.Vector{})), []string{"The user plays the cello."}, "the shown ones")
 	is(t, b.candidates(b.user, "Was frisst der Kater?", recall.Vector{})[0].Named, 1, "named")
 	for _, question := range []string{"umbrella", "?!", "'", `\`, "violin", "umbrella & !(x <-> y:*)"} {
 		is(t, len(b.candidates(b.user, question, recall.Vector{})), 0, "%s", question)
@@ -93,7 +93,7 @@ func TestMemoriesAreFoundByTheirWords(t *testing.T) {
 	is(t, len(b.candidates(b.user, "My cello", recall.Vector{})), 0, "switched off")
 }
 
-// A question for a family of relationships finds the memories that say one, whatever their words.
+// A question for a family of relationships finds the memories that say one, in any words.
 func TestMemoriesAreFoundByTheirRelationships(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -110,7 +110,7 @@ func TestMemoriesAreFoundByTheirRelationships(t *testing.T) {
 		"what do I enjoy":                 {"Fond of Lyon.", "Prefers Neovim to other editors."},
 		"what tools do I photograph":      {},
 	} {
-		found := must(longterm.NewRetriever(longterm.RetrieverConfig{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user,
+		found := must(longterm.NewRetriever(longterm.Retriever{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user,
 			longterm.Query{Text: question, Known: tooMany}))(t)
 		got := []string{}
 		for _, m := range found {
@@ -211,7 +211,7 @@ func TestATurnReadsTheFirstMemories(t *testing.T) {
 		ValidFrom: time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC), LastUsed: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 		Sources: []memory.Said{{ChatID: source.ChatID, Seq: 1, Quote: "the cello"}},
 	}
-	is(t, first[3], want, "what is read of a memory")
+	is(t, first[3], want, "the memory as read")
 	is(t, tuple(first[0].Pinned, first[1].Durable, first[4].Edited), tuple(true, true, true), "marks")
 
 	b.exec("update memory_users set excluded = '{therapist, nuts}' where user_id = $1", b.user.UserID)
@@ -271,7 +271,7 @@ func axis(n int) []float32 {
 func (b *bed) bareTurns(v *TurnVectors, chatID uuid.UUID, model string, after int64, most int) []recall.Bare {
 	b.t.Helper()
 	turns, of, err := v.Bare(b.t.Context(), chatID, model, recall.Bare{Seq: after}, most)
-	require.Truef(b.t, err == nil && (len(turns) <= 0 || of == (recall.For{UserID: b.user.UserID, ChatID: chatID})),
+	require.Truef(b.t, err == nil && (len(turns) == 0 || of == (recall.For{UserID: b.user.UserID, ChatID: chatID})),
 		"turns of %v, %v", of, err)
 	return turns
 }

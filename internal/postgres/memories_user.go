@@ -27,7 +27,7 @@ type UserMemories struct {
 type UserMemoriesOptions struct {
 	// Off is set where nothing new is remembered.
 	Off bool
-	// Rebuild makes a chat's brief anew.
+	// Rebuild makes a chat's brief again.
 	Rebuild func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
 	// Embed asks for the vectors of a user's memories that have none; nil for no vectors.
 	Embed func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error
@@ -239,7 +239,7 @@ func (u *UserMemories) ChangeMemory(ctx context.Context, user auth.Principal, id
 	return changed, err
 }
 
-// apply changes what is different. What is not makes no version. With own the memory is the user's own from then on: it
+// apply changes the fields that differ. Without any it makes no version. With own the memory is the user's own from then on: it
 // outlives the messages and chats in which it was said.
 func (c *memoryChange) apply(id uuid.UUID, change api.MemoryChange, own bool) (api.Memory, error) {
 	before, err := c.find(id)
@@ -357,8 +357,8 @@ func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id
 	})
 }
 
-// FindForgettable searches whatever the status. What has only a few of the words is no candidate beside what has them, and
-// what has only function words of a text that has others is none at all.
+// FindForgettable searches all statuses. A memory with a few of the words is no candidate beside one that has them all, and
+// one with only function words of a text that has others is none at all.
 func (u *UserMemories) FindForgettable(ctx context.Context, user auth.Principal, text string) ([]api.ForgetCandidate, error) {
 	const least = 1.0 / 3 // of the best score
 	var telling []string
@@ -375,7 +375,7 @@ func (u *UserMemories) FindForgettable(ctx context.Context, user auth.Principal,
 	return candidates, err
 }
 
-// ForgetMemories deletes those that are as they were.
+// ForgetMemories deletes the memories that have not changed.
 func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, those []api.MemoryVersion) (forgotten int, err error) {
 	params := dbsqlc.ForgetMemoriesParams{}
 	for _, memory := range those {
@@ -390,7 +390,7 @@ func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, 
 	return forgotten, err
 }
 
-// DeleteMemories skips what was not read yet, so that none of it comes back, and deletes all memories.
+// DeleteMemories skips the messages not read yet, so that none of it comes back, and deletes all memories.
 func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) (api.DeletedMemories, error) {
 	var deleted, left api.DeletedMemories
 	skip := func(batch *pgx.Batch) {

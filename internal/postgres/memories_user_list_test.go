@@ -20,7 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 )
 
-// What is near to the vector of a text is found without a word of it, before what shares a common word alone; by words it is
+// A memory near to the vector of a text is found without a word of it, before one that shares a common word alone; by words it is
 // found as before.
 func TestMemoriesAreSearchedByMeaning(t *testing.T) {
 	t.Parallel()
@@ -118,13 +118,14 @@ func TestWhatChangedIsNotForgottenUnseen(t *testing.T) {
 		found := must(r.memories.FindForgettable(t.Context(), r.user, query))(t)
 		is(t, tuple(len(found), found != nil), tuple(want, true), "%q: %+v", query, found)
 	}
-	candidates, token, err := api.ProposeForgetting(t.Context(), r.memories, r.user, "knee")
-	mustBe(t, tuple(err, len(candidates)), tuple(nil, 2), "%+v", candidates)
-	r.change(candidates[0].ID, api.MemoryChange{Content: new("Her other knee hurts, too.")})
+	proposed, err := api.Forget(t.Context(), r.memories, r.user, api.ForgetRequest{Query: new("knee")})
+	mustBe(t, tuple(err, len(proposed.Candidates)), tuple(nil, 2), "%+v", proposed)
+	r.change(proposed.Candidates[0].ID, api.MemoryChange{Content: new("Her other knee hurts, too.")})
 	r.add("The knee of her dog hurts.")
-	wantFault(t, errOf(api.Forget(t.Context(), r.memories, r.newUser(), token)), fault.ValidationFailed, "another user's token")
+	request := api.ForgetRequest{Token: &proposed.Token}
+	wantFault(t, errOf(api.Forget(t.Context(), r.memories, r.newUser(), request)), fault.ValidationFailed, "another user's token")
 	for _, want := range []int{1, 0} {
-		is(t, must(api.Forget(t.Context(), r.memories, r.user, token))(t), want, "forgot")
+		is(t, *must(api.Forget(t.Context(), r.memories, r.user, request))(t).Forgotten, want, "forgot")
 	}
 	is(t, len(r.list(api.MemoriesQuery{})), 6, "left")
 }
@@ -282,7 +283,7 @@ func TestDecayRunsOnceADay(t *testing.T) {
 	is(t, b.decay(today.AddDate(0, 0, 40), 0), [3]int{users, 0, 0}, "a job that comes 40 days late")
 }
 
-// What is edited or restored has been used. Archived memories are deleted where that is asked for.
+// An edited or restored memory has been used. Archived memories are deleted where that is asked for.
 func TestArchivedMemoriesAreDeletedWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -116,7 +116,7 @@ func TestMemoryIsWrittenChangedAndDeleted(t *testing.T) {
 		"1 ADD user: the user wrote it", "2 EDIT user: the user changed the words", "3 ARCHIVE user: the user put it away",
 		"4 RESTORE user: the user brought it back", "5 EDIT user: the user changed its settings",
 	}
-	is(t, r.actions(made.ID), want, "what is found")
+	is(t, r.actions(made.ID), want, "the result")
 	noError(t, r.memories.DeleteMemory(t.Context(), r.user, made.ID, api.MemoryDeletion{}))
 	is(t, ask[int](r, "select (select count(*) from memories) + (select count(*) from memory_revisions)"), 0, "rows are left")
 	is(t, ask[int](r, "select version from memory_users"), 7, "the user's version is … after 7 requests that may change something")
@@ -182,7 +182,7 @@ func TestTheSameWordsAreOneMemory(t *testing.T) {
 		back, added, err := r.memories.AddMemory(t.Context(), r.user, api.NewMemory{Content: "Prefers oat milk."})
 		is(t, tuple(err, added, back.ID, back.Status), tuple(nil, false, first.ID, "active"), "%s: %+v", status, back)
 	}
-	// What was superseded may be true again, beside it or instead.
+	// A superseded memory may be true again, beside it or instead.
 	r.exec("update memories set status = 'superseded', valid_to = now(), retracted_at = now()")
 	other := r.add("Prefers oat milk.")
 	is(t, other.ID == first.ID, false, "true again: %+v", other)
@@ -246,7 +246,7 @@ func TestAnAcceptedConflictTakesThePlaceOfWhatItContradicts(t *testing.T) {
 
 	another := conflict("The user lives in Turin.")
 	noError(t, r.memories.DeleteMemory(t.Context(), r.user, lyon.ID, api.MemoryDeletion{}))
-	is(t, r.find(another).ConflictsWith == nil, true, "nothing names what is gone")
+	is(t, r.find(another).ConflictsWith == nil, true, "nothing names the gone one")
 }
 
 func TestMemorySettings(t *testing.T) {

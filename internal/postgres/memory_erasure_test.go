@@ -63,7 +63,7 @@ func (b *bed) newForgettable(n int) forgettable {
 }
 
 // learn is what the commit of an extraction does to the database: it makes a memory of both messages of a chat, as far as
-// they still say what they said, changes one that is there, and writes the ledger. What was read before may be gone. The
+// they still say what they said, changes one that is there, and writes the ledger. A memory read before may be gone. The
 // pause is between the two.
 func (b *bed) learn(r forgettable, i, n int, pause time.Duration) error {
 	said := []string{fmt.Sprintf("I play the %s %d", canary, n), "I play the harp"}
@@ -173,7 +173,7 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 					func() error { // the user switches memories off and on
 						return errors.Join(as("update memory_users set enabled = false")(), as("update memory_users set enabled = true")())
 					}))
-				b.exec("delete from messages where id = any($1)", r.erased[:]) // those that were edited
+				b.exec("delete from messages where id = any($1)", r.erased[:]) // the edited ones
 				mustBe(t, len(b.holders(canary)), 0, "round %d: hold words of messages that are gone", n)
 				b.checkMemories()
 				b.exec("delete from auth.users where id = $1", r.user.UserID)
@@ -259,7 +259,7 @@ func (b *bed) checkMemories() {
 	}
 }
 
-// movingModel believes whoever says where they live, and that nobody lives in two places.
+// movingModel believes whoever says where they live, and that no one lives in two places.
 type movingModel struct{}
 
 func (movingModel) Ask(_ context.Context, question work.Question) (work.Answer, error) {
@@ -289,7 +289,7 @@ func (movingModel) Ask(_ context.Context, question work.Question) (work.Answer, 
 
 // learner returns an engine that reads the bed's chats, also while somebody is talking in them.
 func (b *bed) learner() *longterm.Extractor {
-	return longterm.NewExtractor(longterm.ExtractorConfig{
+	return longterm.NewExtractor(longterm.Extractor{
 		Store: NewLearning(b.pool, noJob), Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
 	})
 }
@@ -314,7 +314,7 @@ func (b *bed) says(chatID uuid.UUID, content string) {
 }
 
 // Extractions commit while the user deletes a memory with what summaries hold of it, changes and pins it, and goes on talking:
-// none waits for another without end, and what was said last is remembered once.
+// none waits for another without end, and the last statement is remembered once.
 func TestExtractionsBesideTheUsersChanges(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string][]api.MemoryChange{

@@ -264,7 +264,7 @@ func TestMissingMigrationsAreToldFromTheAppsMistakes(t *testing.T) {
 	}
 }
 
-// The claims decide, whatever user id the Go code passes and whosever chat it names.
+// The claims decide, for any user id that the Go code passes and any chat that it names.
 func TestClaimsDecide(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -366,10 +366,10 @@ func (b *bed) trespass(ctx context.Context, kind int, user auth.Principal, chatI
 	store := NewRecall(b.pool)
 	switch kind {
 	case 0:
-		found, errFound := store.Matches(ctx, user, recall.Scope{ChatID: chatID}, [][]string{{"question"}})
+		found, errFound := store.Matches(ctx, user, recall.Query{ChatID: chatID}, [][]string{{"question"}})
 		got, reached = found, errFound == nil || len(found.Found) > 0
 	case 1:
-		found, errFound := store.Matches(ctx, user, recall.Scope{}, [][]string{{"question"}})
+		found, errFound := store.Matches(ctx, user, recall.Query{}, [][]string{{"question"}})
 		stolen := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 2}
 		texts, _, errTexts := store.Texts(ctx, user, []recall.Span{stolen}, uuid.Nil)
 		others := slices.ContainsFunc(found.Found, func(m recall.Match) bool { return m.ChatID == chatID })

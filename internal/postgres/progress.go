@@ -96,7 +96,7 @@ func (p *progress) look() {
 	}
 }
 
-// chats returns those that callers wait for; nil ends the looks, until the next caller.
+// chats returns the chats that callers wait for; nil ends the looks, until the next caller.
 func (p *progress) chats() (chats []uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

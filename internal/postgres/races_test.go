@@ -129,7 +129,7 @@ func (b *bed) commitAll(changes ...brief.Change) (won int64) {
 }
 
 // A message is edited, deleted or pinned, or the chat cleared, after its fold or rebuild has read the
-// messages and before it writes. What was deleted, changed or cleared does not reappear; a pin changes no
+// messages and before it writes. Deleted, changed or cleared text does not reappear; a pin changes no
 // text.
 func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 	t.Parallel()
@@ -260,7 +260,7 @@ func (b *bed) startAtOnce(turns []chat.NewTurn, servers ...*Turns) []chat.Starte
 	return started
 }
 
-// However many insert at once, in whatever order their transactions end, and though some are rolled back: the
+// However many insert at once, in any order of commits, and though some are rolled back: the
 // messages of a chat are numbered 1, 2, 3 … without a gap, in the order of the commits.
 func TestSeqIsGaplessInCommitOrder(t *testing.T) {
 	t.Parallel()

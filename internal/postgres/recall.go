@@ -29,14 +29,14 @@ func NewRecall(pool *pgxpool.Pool) *Recall { return &Recall{pool: pool} }
 const mostMatches = 2400
 
 // IndexRest indexes what was said a moment ago.
-func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Scope) error {
+func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Query) error {
 	return sendLimited(ctx, r.pool, user, in.ChatID, "index turns", func(batch *pgx.Batch) {
 		dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ChatID: nullID(in.ChatID)})
 	})
 }
 
 // Matches returns the turns that hold words.
-func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Scope, words [][]string) (recall.Matches, error) {
+func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Query, words [][]string) (recall.Matches, error) {
 	var found recall.Matches
 	params := dbsqlc.RecallMatchesParams{
 		ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID), AfterSeq: in.After, BeforeSeq: in.Before, Most: mostMatches,
@@ -100,7 +100,7 @@ func timesFound(rank float64) float64 {
 }
 
 // Nearness returns the turns with a vector of the model, and the topics of the chat, with their cosines.
-func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector) (recall.Nearby, error) {
+func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Query, vector recall.Vector) (recall.Nearby, error) {
 	params := dbsqlc.RecallNearnessParams{
 		Question: vectorText(vector.Values), Model: vector.Model, ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID),
 		AfterSeq: in.After, BeforeSeq: in.Before, ExceptChat: nullID(in.Except),
@@ -152,7 +152,7 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 
 // queueTopicPlaces adds the statement that reads the topics of a chat, where they are asked for: with their cosines if there is
 // a vector.
-func queueTopicPlaces(batch *pgx.Batch, in recall.Scope, vector *recall.Vector, found *[]recall.TopicPlace) {
+func queueTopicPlaces(batch *pgx.Batch, in recall.Query, vector *recall.Vector, found *[]recall.TopicPlace) {
 	if *found = nil; !in.Topics {
 		return
 	}

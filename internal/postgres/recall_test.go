@@ -74,7 +74,7 @@ func TestRecallKeepsToItsScope(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.keep(b.newUser(), "Another's kite.")
-	// Nothing is indexed yet: who searches finds what was said a moment ago, in the chat and in all chats.
+	// Nothing is indexed yet: a search finds the latest message, in the chat and in all chats.
 	chatID := b.keep(b.user, "A red kite.", "Yes.", "A blue kite.", "Yes.", "A green kite.", "Yes.")
 	b.keep(b.user, "A white kite.")
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestRecallKeepsToItsScope(t *testing.T) {
 	is(t, b.count("turn_index"), 4, "turns are indexed, want those of the user who searched")
 	shelf{bed: b}.expire(chatID)
 	is(t, len(b.recalled(b.user, recall.Query{Text: "kite"})), 1, "with an expired chat")
-	wantFault(t, errOf(NewRecall(b.pool).Matches(t.Context(), b.user, recall.Scope{ChatID: chatID}, [][]string{{"kite"}})), fault.ChatExpired, "in the chat")
+	wantFault(t, errOf(NewRecall(b.pool).Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, [][]string{{"kite"}})), fault.ChatExpired, "in the chat")
 }
 
 func TestRecallIsOfTheUserAlone(t *testing.T) {
@@ -105,19 +105,19 @@ func TestRecallIsOfTheUserAlone(t *testing.T) {
 	chatID := b.keepIndexed(b.user, "The canary is yellow.")
 	is(t, len(b.recalled(other, recall.Query{Text: "canary"})), 0, "another user finds")
 	store := NewRecall(b.pool)
-	wantFault(t, errOf(store.Matches(t.Context(), other, recall.Scope{ChatID: chatID}, [][]string{{"canary"}})), fault.ChatNotFound, "in the chat")
+	wantFault(t, errOf(store.Matches(t.Context(), other, recall.Query{ChatID: chatID}, [][]string{{"canary"}})), fault.ChatNotFound, "in the chat")
 	turn := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 1}
 	texts, _, err := store.Texts(t.Context(), other, []recall.Span{turn}, uuid.Nil)
-	assert.Truef(t, err == nil && len(texts) <= 0, "of the turn: %v, %v", texts, err)
+	assert.Truef(t, err == nil && len(texts) == 0, "of the turn: %v, %v", texts, err)
 	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
 	near := recall.Vector{Model: "m", Values: []float32{1}}
-	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{}, near); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 ||
+	if found, err := store.Nearness(t.Context(), b.user, recall.Query{}, near); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 ||
 		found.Turns[0].TurnID != turn.TurnID {
 		t.Errorf("the owner is near to %+v, %v", found, err)
 	}
-	found := must(store.Nearness(t.Context(), b.user, recall.Scope{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}))(t)
+	found := must(store.Nearness(t.Context(), b.user, recall.Query{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}))(t)
 	is(t, len(found.Turns), 0, "vectors of another model: %+v", found)
-	is(t, len(must(store.Nearness(t.Context(), other, recall.Scope{}, near))(t).Turns), 0, "another user is near to")
+	is(t, len(must(store.Nearness(t.Context(), other, recall.Query{}, near))(t).Turns), 0, "another user is near to")
 }
 
 // Own and Asked tell how often the turn and the question before it hold a word.
@@ -125,7 +125,7 @@ func TestRecallCountsWords(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.keepIndexed(b.user, "kite kite", "kite", "no", "a kite", "nothing", "of it")
-	found, err := NewRecall(b.pool).Matches(t.Context(), b.user, recall.Scope{ChatID: chatID}, [][]string{{"umbrella"}, {"kite"}})
+	found, err := NewRecall(b.pool).Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, [][]string{{"umbrella"}, {"kite"}})
 	require.Truef(t, err == nil && found.Turns == 3 && len(found.Found) == 2, "%+v, %v", found, err)
 	slices.SortFunc(found.Found, func(a, b recall.Match) int { return cmp.Compare(a.Seq, b.Seq) })
 	first, second := found.Found[0], found.Found[1]
@@ -167,7 +167,7 @@ func TestLateRecallKeepsItsConnection(t *testing.T) {
 	noError(t, errOf(tx.Exec(t.Context(), "lock table turn_index")))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err := store.Matches(ctx, b.user, recall.Scope{ChatID: chatID}, [][]string{{"dentist"}})
+	_, err := store.Matches(ctx, b.user, recall.Query{ChatID: chatID}, [][]string{{"dentist"}})
 	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Errorf("%v, after the deadline: %v", err, ctx.Err())
 	}
@@ -175,7 +175,7 @@ func TestLateRecallKeepsItsConnection(t *testing.T) {
 	assert.Truef(t, after == before || b.db.Pooled(), "connection %d became %d", before, after)
 }
 
-// A question of a new chat finds turns of the user's other chats, which nobody has indexed yet, and no others.
+// A question of a new chat finds turns of the user's other chats, which are not indexed yet, and no others.
 func TestRecallLooksElsewhereWhereTheChatSaysNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -271,7 +271,7 @@ func (b *bed) wantSearchesRight(stage string, chats []uuid.UUID) {
 	}
 }
 
-// Whatever was said, indexed, edited and deleted, in whatever order, a search finds what the texts of messages say.
+// After any order of messages, indexing, edits and deletions, a search finds the texts as they are now.
 func TestSearchFindsWhatMessagesSay(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -344,7 +344,7 @@ func TestSearchOfHugeTurns(t *testing.T) {
 	}
 }
 
-// Of what is not indexed, the newest 10 000 messages are read.
+// Of the messages without an index entry, the newest 10 000 are read.
 func TestSearchOfManyUnindexedMessages(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -388,7 +388,7 @@ func (b *bed) fillSearched(messages int) uuid.UUID {
 	return ask[uuid.UUID](b, "select id from chats limit 1")
 }
 
-// Searches among many messages find what is there. With -v the test says how long they take.
+// Searches among many messages find the messages. With -v the test says how long they take.
 func TestSearchOfManyMessages(t *testing.T) {
 	t.Parallel()
 	tries := 3

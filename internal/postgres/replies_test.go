@@ -206,7 +206,7 @@ func (b *bed) receivesAll(calls *audience) {
 	receives(b.t, calls.cancels, struct{}{})
 }
 
-// What is changed is passed on. A refused request of another user is not announced.
+// A change is passed on. A refused request of another user is not announced.
 func TestListenerPassesOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -331,7 +331,7 @@ func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 		testkit.Eventually(t, "the pool has tried to open its connections", func() bool {
 			return pool.Stat().NewConnsCount() >= 4 && pool.Stat().ConstructingConns() == 0
 		})
-		testkit.Eventually(t, "those that Postgres refused are gone", func() bool { return pool.Ping(t.Context()) == nil })
+		testkit.Eventually(t, "the refused ones are gone", func() bool { return pool.Ping(t.Context()) == nil })
 		b.turnOver(pool, turnIn(chatID, "Hello?"))
 	})
 	t.Run("through a transaction pooler", func(t *testing.T) {
@@ -368,7 +368,7 @@ func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
 	b.checkCounters()
 }
 
-// After Postgres has dropped all connections, many turns at once open no more of them than run at once, beside those that the
+// After Postgres has dropped all connections, many turns at once open no more of them than run at once, beside the ones that the
 // pool opens to keep.
 func TestTurnsOpenFewConnectionsAfterARestart(t *testing.T) {
 	t.Parallel()

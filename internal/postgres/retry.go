@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// failed puts what was being done before an error; nil for nil.
+// failed puts the action before an error; nil for nil.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -109,7 +109,7 @@ func connectionLost(err error) bool {
 	return unreachable || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// The constraints that tie a chat, and what is remembered, to their user: the only foreign keys to auth.users.
+// The constraints that tie a chat, and memories, to their user: the only foreign keys to auth.users.
 const (
 	ownerOfChats    = "chats_user_id_fkey"
 	ownerOfMemories = "memory_users_user_id_fkey"

@@ -115,7 +115,7 @@ func TestSearchOperators(t *testing.T) {
 	// Words that are closer together rank higher, and among equals the newer message.
 	far, older, newer, twice := "bow and very much else before the ladder", "a bow ladder", "my bow ladder", "bow ladder, bow ladder"
 	b.keep(b.user, older, far, twice, newer)
-	is(t, b.found(api.SearchQuery{Text: "bow ladder"}), []string{twice, newer, older, far}, "what is found")
+	is(t, b.found(api.SearchQuery{Text: "bow ladder"}), []string{twice, newer, older, far}, "the result")
 }
 
 func TestSearchIsOfTheUserAlone(t *testing.T) {
@@ -368,7 +368,7 @@ func TestSearchForAnyWord(t *testing.T) {
 	is(t, len(b.foundAny("東京で大阪")), 2, "found")
 }
 
-// Whatever a person types, a search answers.
+// A search answers any text that a person types.
 func TestOddSearchesAreAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

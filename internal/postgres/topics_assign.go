@@ -142,7 +142,7 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *topics.Assig
 	return err
 }
 
-// writeAssignment writes what was decided, and completes the job. Afterwards the transaction acts as the server.
+// writeAssignment writes the decision, and completes the job. Afterwards the transaction acts as the server.
 func writeAssignment(
 	ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, model string, change *topics.Assignment, given []*topics.Given,
 ) (left leftover, err error) {
@@ -317,31 +317,15 @@ func (a *Assignments) change(ctx context.Context, chatID uuid.UUID, work func(tx
 	return err
 }
 
-// givenTopic is an element of conversation_briefs.imported_topics.
-type givenTopic struct {
-	TopicID    *uuid.UUID `json:"topic_id"`
-	Title      *string    `json:"title"`
-	Tags       []string   `json:"tags"`
-	Importance float64    `json:"importance"`
-	Rated      bool       `json:"rated"`
-	Turns      []int64    `json:"turns"`
-}
-
 // readGiven reads the topics of an imported file, and gives them to their turns.
 func readGiven(imported json.RawMessage, s *topics.AssignSnapshot) error {
-	var rows []givenTopic
-	if err := json.Unmarshal(imported, &rows); err != nil {
+	if err := json.Unmarshal(imported, &s.Given); err != nil {
 		return fmt.Errorf("read imported topics: %w", err)
 	}
-	by := map[int64]*topics.Placed{}
-	for _, row := range rows {
-		given := &topics.Given{
-			Placed: topics.Placed{TopicID: zeroNull(row.TopicID), Renamed: row.Title != nil, Importance: row.Importance, Rated: row.Rated},
-			Title:  row.Title, Tags: row.Tags, Turns: row.Turns,
-		}
-		s.Given = append(s.Given, given)
-		for _, seq := range row.Turns {
-			by[seq] = &given.Placed
+	by := map[int64]*topics.Given{}
+	for _, given := range s.Given {
+		for _, seq := range given.Turns {
+			by[seq] = given
 		}
 	}
 	for n := range s.Turns {
@@ -350,22 +334,22 @@ func readGiven(imported json.RawMessage, s *topics.AssignSnapshot) error {
 	return nil
 }
 
-// queueGiven gives the topics that were made now what a person chose for them, and keeps what is left to do.
+// queueGiven gives the topics that were made now the person's choices for them, and keeps the rest of the work.
 func queueGiven(batch *pgx.Batch, chatID uuid.UUID, change *topics.Assignment, given []*topics.Given) error {
 	if len(given) == 0 {
 		return nil
 	}
-	rows := make([]givenTopic, len(given))
+	rows := make([]topics.Given, len(given))
 	last := int64(0)
 	for n, g := range given {
-		rows[n] = givenTopic{nil, g.Title, g.Tags, g.Importance, g.Rated, g.Turns}
+		rows[n] = *g
 		last = max(last, slices.Max(append(g.Turns, 0)))
-		if g.TopicID == uuid.Nil {
+		if g.TopicID == nil {
 			continue
 		}
-		rows[n].TopicID, rows[n].Title, rows[n].Tags = &g.TopicID, nil, []string{}
-		if slices.ContainsFunc(change.New, func(t topics.Titled) bool { return t.ID == g.TopicID }) {
-			dbsqlc.AssignGive.Queue(batch, dbsqlc.AssignGiveParams{ID: g.TopicID, ChatID: chatID, Title: g.Title, Tags: g.Tags})
+		rows[n].Title, rows[n].Tags = nil, []string{}
+		if slices.ContainsFunc(change.New, func(t topics.Titled) bool { return t.ID == *g.TopicID }) {
+			dbsqlc.AssignGive.Queue(batch, dbsqlc.AssignGiveParams{ID: *g.TopicID, ChatID: chatID, Title: g.Title, Tags: g.Tags})
 		}
 	}
 	encoded, err := json.Marshal(rows)

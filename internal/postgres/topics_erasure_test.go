@@ -60,13 +60,13 @@ func (subjects) Embed(_ context.Context, _ recall.For, texts []string) ([][]floa
 // tells is a model that repeats what it reads, after a moment.
 type tells struct{ pause time.Duration }
 
-func (m tells) Summarize(_ context.Context, call brief.Call) (brief.Answer, error) {
+func (m tells) Summarize(_ context.Context, call brief.Call) (work.Answer, error) {
 	time.Sleep(m.pause)
 	said := "The user plays the harp."
 	if strings.Contains(call.Input, canary) {
 		said = "The user plays the " + canary + " every morning."
 	}
-	return brief.Answer{Text: said}, nil
+	return work.Answer{Text: said}, nil
 }
 
 // newChatter tells a chat to everything that topics are made by.
@@ -75,7 +75,7 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 	c := &chatter{bed: b, who: b.newUser(), chat: uuid.New(), random: random}
 	settings := topics.Defaults()
 	settings.Max, settings.MaxMessages, settings.KeepMessages = 1, 4, 2
-	settings.Continuity = -2 // a turn begins a topic whatever follows
+	settings.Continuity = -2 // one turn is enough for a topic
 	store, registry, log := NewEmbeddings(b.pool, recall.VectorSize), metrics.New(), &testkit.Log{}
 	b.exec(`insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences) values ('subjects', 512, 0, 0.3, '', $1)
 		on conflict do nothing`, recall.SentenceList)
@@ -145,7 +145,7 @@ func (c *chatter) pack() error {
 	return err
 }
 
-// fade archives topics of the chat, whatever their age.
+// fade archives topics of the chat, of any age.
 func (c *chatter) fade() error {
 	_, err := NewAssignments(c.pool, noJob).Archive(c.t.Context(), c.chat, func(all []topics.Topic) ([]uuid.UUID, *time.Time) {
 		var faded []uuid.UUID
@@ -196,7 +196,7 @@ func (b *bed) checkTopics() {
 }
 
 // Turns get their vectors and topics, topics are packed by a model, archived and merged, the user talks on, renames, rates, pins and
-// merges, and messages, chats or the account go at the same moment, in every order: nobody waits for another without end, no word
+// merges, and messages, chats or the account go at the same moment, in every order: none waits for another without end, no word
 // of a message outlives it, and every turn that is left has one topic, which says what it is made of.
 func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 	t.Parallel()
@@ -217,7 +217,9 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 			t.Parallel()
 			b, random, happened := newOwnBed(t), seeded(t), map[string]int{"merged": 0, "archived": 0, "active": 0}
 			// A race in which nothing happened would prove nothing: more rounds follow until each has.
-			happen := func() bool { return len(erasures) != 2 || min(happened["merged"], happened["archived"], happened["active"]) > 0 }
+			happen := func() bool {
+				return len(erasures) != 2 || min(happened["merged"], happened["archived"], happened["active"]) > 0
+			}
 			rounds := races(t, 60) // 15 in short mode
 			for n := 0; n < rounds || n < 4*rounds && !happen(); n++ {
 				c := b.newChatter(random)
@@ -236,7 +238,7 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 				}
 				b.atOnce(n, random, work)
 				mustBe(t, c.holders(canary), nil, "round %d: who holds words of messages that are gone", n)
-				// What is left comes to its end.
+				// The rest comes to its end.
 				noError(t, b.index.RunIndexTurns(t.Context(), c.chat, 0))
 				for _, step := range []func() error{c.embed, c.assign, c.embed, c.assign, c.pack} {
 					noError(t, step())
@@ -267,7 +269,7 @@ func (c *chatter) talkOn() error {
 		values ($1, 'user', 'Which harp or oaks would you choose?'), ($1, 'assistant', 'An old one.')`, c.chat))
 }
 
-// mergeTwo and rateAndRename are what users do. What is gone by then, or was merged, is refused.
+// mergeTwo and rateAndRename act as users do. A topic that is gone by then, or was merged, is refused.
 func (c *chatter) mergeTwo() error {
 	store := NewUserTopics(c.pool, UserTopicsOptions{Settings: topics.Defaults()})
 	page, err := store.ListTopics(c.t.Context(), c.who, c.chat, api.TopicsQuery{Limit: 10})

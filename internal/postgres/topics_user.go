@@ -30,7 +30,7 @@ type UserTopicsOptions struct {
 	Index func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
 	// FromTheFirstTurn is set where chats have topics before they have a brief.
 	FromTheFirstTurn bool
-	// Compact makes the summary of a topic anew; nil where there are no topics.
+	// Compact makes the summary of a topic again; nil where there are no topics.
 	Compact func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error
 }
 
@@ -41,7 +41,7 @@ func NewUserTopics(pool *pgxpool.Pool, options UserTopicsOptions) *UserTopics {
 	return &UserTopics{pool: pool, options: options}
 }
 
-// Contexts are short: what was said since the last turn with a topic is assigned soon.
+// Contexts are short: the turns since the last one with a topic are assigned soon.
 const mostUnassigned = 200
 
 // ListTopics reads a page and one topic more, which shows that there is a next page.
@@ -153,7 +153,7 @@ func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref ap
 	return stats, cmp.Or(err, missing(stats.TopicID, api.NoTopic))
 }
 
-// messages reads the messages of a topic: those that are packed and the active ones, or the active ones alone.
+// messages reads the messages of a topic: the packed and the active ones, or the active ones alone.
 func (u *UserTopics) messages(
 	ctx context.Context, user auth.Principal, ref api.TopicRef, all bool,
 ) (packed, active []topics.Entry, err error) {
@@ -264,7 +264,7 @@ func rateTopic(ctx context.Context, tx pgx.Tx, rated api.Message, rating int) er
 	return dbsqlc.UserTopicChange.Run(ctx, tx, dbsqlc.UserTopicChangeParams{ChatID: rated.ChatID, TopicID: topic.ID, Importance: &importance})
 }
 
-// MergeTopic merges a topic into another of its chat, and has the summary made anew.
+// MergeTopic merges a topic into another of its chat, and has the summary made again.
 func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref api.TopicRef, into uuid.UUID) (merged api.OneTopic, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

@@ -35,7 +35,7 @@ func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 	for id, want := range map[uuid.UUID]string{p.rosin: "Rosin of all kinds  {} 1 f", p.bows: "Bows 1 {cello,gear} 1 f"} {
 		is(t, row(id), want, "…, want %q", want)
 	}
-	// What is said again is said by the user from now on.
+	// A repeated statement counts as the user's from now on.
 	is(t, change(p.ref(p.bows), api.TopicChange{Title: new("Bows"), Importance: new(1.0), Tags: &[]string{}}).Importance, 1, "changed")
 	is(t, row(p.bows), "Bows  {} 1 t", "said again")
 	change(p.ref(p.bows), api.TopicChange{})
@@ -93,7 +93,7 @@ func TestTopicsAreMerged(t *testing.T) {
 	p.exec("update topics set access_count = 3, tags = '{b}' where id = $1", p.rosin)
 	kept, err := p.store.MergeTopic(t.Context(), p.user, p.current(), p.bows)
 	is(t, tuple(err, kept.ID, kept.MessageCount, kept.AccessCount, kept.Tags), tuple(nil, p.bows, 12, 5, []string{"a", "b"}), "merged: %+v", kept)
-	assert.True(t, len(p.packed) == 1 && <-p.packed == p.bows, "its summary is not made anew")
+	assert.True(t, len(p.packed) == 1 && <-p.packed == p.bows, "its summary is not made again")
 	gone, err := p.store.FindTopic(t.Context(), p.user, p.ref(p.rosin))
 	assert.Truef(t, err == nil && gone.State == "merged" && gone.MergedInto != nil && *gone.MergedInto == p.bows && gone.Summary == nil,
 		"the other is %+v, %v", gone, err)
@@ -218,7 +218,7 @@ func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
 // left returns the topics of which turns left a prompt that shows the chat from a message on, and that it has come back from.
 func (w wandering) left(user auth.Principal, after, before int64) (titles []string, latest string) {
 	w.t.Helper()
-	found := must(NewRecall(w.pool).Matches(w.t.Context(), user, recall.Scope{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
+	found := must(NewRecall(w.pool).Matches(w.t.Context(), user, recall.Query{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
 	names := map[uuid.UUID]string{w.cello: "cello", w.bees: "bees", w.chess: "chess"}
 	titles = []string{}
 	for _, t := range found.Topics {
@@ -268,7 +268,7 @@ func TestTopicsNearToAQuestion(t *testing.T) {
 	w.exec("update topics set centroid = null, embedding_model = null, centroid_turns = 0 where id = $1", w.chess)
 	w.exec("update turn_index set embedding = $2::text::throughline.embedding, embedding_model = 'a model' where chat_id = $1 and seq = 7", w.chatID,
 		vectorText(axis(1)))
-	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21, Topics: true},
+	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21, Topics: true},
 		recall.Vector{Model: "a model", Values: axis(1)})
 	require.Truef(t, err == nil && len(near.Topics) == 3 && len(near.Turns) == 1 && near.Turns[0].TopicID == w.bees,
 		"%+v, %v", near, err)
@@ -320,7 +320,7 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 		t.Errorf("in a chat without topics: %v, %s", titles, latest)
 	}
 	w.exec("update chats set topics = 'on' where id = $1", w.chatID)
-	found, err := NewRecall(w.pool).Matches(t.Context(), w.user, recall.Scope{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
+	found, err := NewRecall(w.pool).Matches(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
 	first := slices.IndexFunc(found.Found, func(m recall.Match) bool { return m.Seq == 1 })
 	assert.Truef(t, err == nil && found.Topics == nil && first >= 0 && found.Found[first].TopicID == w.cello,
 		"unasked: %+v, %v", found, err)

@@ -135,7 +135,7 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 	p.exec(`update topics set access_count = 17, importance = 0.8, tags = '{cello}', summary = 'A summary.',
 		created_at = now() - interval '20 days', last_active_at = now() - interval '8 days' where id = $1`, p.bows)
 	titles, page := p.list(api.TopicsQuery{})
-	mustBe(t, titles, []string{"Rosin, dark or light", "Bows"}, "what is found")
+	mustBe(t, titles, []string{"Rosin, dark or light", "Bows"}, "the result")
 	bows := page.Topics[1]
 	if math.Abs(bows.Priority-.4) > .001 { // one half-life
 		t.Errorf("the priority is %v", bows.Priority)
@@ -144,7 +144,7 @@ func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
 		ID: p.bows, Number: 1, Title: "Bows", Summary: new("A summary."), Tags: []string{"cello"}, Importance: .8, AccessCount: 17, MessageCount: 8, State: "active",
 		MemoryType: "long-term", HalfLifeDays: 8, Priority: bows.Priority, CreatedAt: bows.CreatedAt, LastActiveAt: bows.LastActiveAt,
 	}
-	is(t, bows, want, "what is found")
+	is(t, bows, want, "the result")
 	rosin := page.Topics[0]
 	assert.Truef(t, rosin.MemoryType == "short-term" && rosin.HalfLifeDays == 1 && rosin.Summary == nil && rosin.Tags != nil,
 		"a new topic is %+v", rosin)
@@ -190,7 +190,7 @@ func TestTopicsAreFoundByStateTagAndWords(t *testing.T) {
 	p.exec("update topics set state = 'merged', merged_into = $1 where id = $2", p.rosin, p.bows)
 	for _, query := range []api.TopicsQuery{{}, {Text: "which dark bow and rosin"}} {
 		titles, _ := p.list(query)
-		mustBe(t, titles, []string{"Rosin, dark or light"}, "what was merged is in no list")
+		mustBe(t, titles, []string{"Rosin, dark or light"}, "the merged one is in no list")
 	}
 	titles, _ := p.list(api.TopicsQuery{State: "merged"})
 	mustBe(t, titles, []string{"Bows"}, "unless it is asked for")

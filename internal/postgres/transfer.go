@@ -163,7 +163,7 @@ func (c chatParts) Revisions(ctx context.Context, take func(bundle.Record) error
 // accountSnapshot is a transaction that sees everything of a user as it was when it began.
 type accountSnapshot struct {
 	read pages
-	// What was there, and must still be there at the end.
+	// The rows read, which must still be there at the end.
 	stands dbsqlc.ExportStillStandsParams
 }
 
@@ -195,8 +195,8 @@ func (t *Transfer) Snapshot(ctx context.Context, user auth.Principal, read func(
 	return failed("export account", err)
 }
 
-// stillStands returns an error when something of what was read has been deleted or edited since. It looks with another
-// connection, because the snapshot does not see that. What was forgotten is in no file that ends well.
+// stillStands returns an error when a row that was read has been deleted or edited since. It looks with another
+// connection, because the snapshot does not see that. A forgotten text is in no file that ends well.
 func (t *Transfer) stillStands(ctx context.Context, user auth.Principal, stands dbsqlc.ExportStillStandsParams) error {
 	stand := false
 	err := sendAs(ctx, t.pool, user, "export account", func(batch *pgx.Batch) {
@@ -260,7 +260,7 @@ func (t *Transfer) ImportSettings(ctx context.Context, user auth.Principal, sett
 	})
 }
 
-// ImportAccountMemories writes memories with what is known of them, and where they were said.
+// ImportAccountMemories writes memories with all their fields, and where they were said.
 func (t *Transfer) ImportAccountMemories(ctx context.Context, user auth.Principal, imported []transfer.NewMemory) (int, error) {
 	if t.memories.Off || len(imported) == 0 {
 		return 0, nil

@@ -169,7 +169,7 @@ func (i *chatImport) queueTopics(batch *pgx.Batch, topics []bundle.Topic) error 
 	return err
 }
 
-// addMemories inserts what is not remembered yet, as read out of the imported messages: it goes when they are deleted. What
+// addMemories inserts the memories that are new, as read out of the imported messages: it goes when they are deleted. What
 // is remembered in these words already gets them as further sources.
 func (i *chatImport) addMemories(imported []transfer.NewMemory) error {
 	if i.options.Off {
@@ -231,7 +231,7 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 	return done, err
 }
 
-// durable returns what is said of a memory that its user gives, or whether it is of the kind that hardly ever changes.
+// durable returns the user's choice for a memory, or whether it is of the kind that hardly ever changes.
 func durable(said *bool, content string) *bool {
 	return cmp.Or(said, new(longterm.IsLasting(content)))
 }
@@ -282,7 +282,7 @@ func (c *memoryChange) sources(imported []transfer.NewMemory, places []uuid.UUID
 }
 
 // fresh returns the records that are not remembered yet, with their new ids: neither they themselves, or an earlier import of
-// them, whatever its words are now, nor their words. What was superseded is no twin of what is true. places has, for each
+// them in other words, nor their words. A superseded memory is no twin of a true one. places has, for each
 // record, the memory that stands for it in the end.
 func (c *memoryChange) fresh(records []transfer.NewMemory) (fresh []bundle.Memory, places []uuid.UUID, err error) {
 	contents := make([]string, len(records))

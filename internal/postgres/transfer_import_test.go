@@ -55,14 +55,14 @@ func TestPlainLinesBecomeAChat(t *testing.T) {
 	result := p.mustImport(p.user, plainLines)
 	chatID := result.Chats[0].ChatID
 	want := transfer.Result{Chats: []transfer.ImportedChat{{ChatID: chatID, Title: "How do I practise scales?", Messages: 4}}, Imported: 1, Messages: 4}
-	is(t, result, want, "what is found")
+	is(t, result, want, "the result")
 	wantRows := []importedRow{
 		{1, "user", "How do I practise scales?", "2024-02-03 04:05:07.500", 0, text.Tokens("How do I practise scales?")},
 		{2, "assistant", "", "2024-02-03 04:05:07.500", 0, text.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
 		{3, "tool", "Slowly.", "2024-02-03 04:05:07.500", 0, text.Tokens("[adviser] Slowly.")},
 		{4, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 1, text.Tokens("Slowly.")},
 	}
-	is(t, p.rows(chatID), wantRows, "what is found")
+	is(t, p.rows(chatID), wantRows, "the result")
 	assert.Equal(t, "2024-02-03 04:05:06+00; 2024-02-03 04:05:07.5+00", ask[string](p, "select created_at || '; ' || last_message_at from chats where id = $1",
 		chatID),
 		"the chat's dates")
@@ -111,7 +111,7 @@ func TestNothingIsWrittenOfABadFile(t *testing.T) {
 	is(t, got, before, "%d chats were written", got-before)
 	left, err := filepath.Glob(filepath.Join(p.transfer.TempDir, "*"))
 	entries, _ := os.ReadDir(p.transfer.TempDir)
-	assert.Truef(t, err == nil && len(left)+len(entries) <= 0, "left behind: %v", left)
+	assert.Truef(t, err == nil && len(left)+len(entries) == 0, "left behind: %v", left)
 }
 
 // An import that is cut off leaves only complete chats. Importing again adds the others.
@@ -197,7 +197,7 @@ func (p *port) imports(messages int) (heap uint64, phases map[transfer.Phase]int
 	return grown.most, phases
 }
 
-// Whatever an account's size, only pages of it are in memory; ten times the messages of an import take nowhere near ten times the
+// For any size of account, only pages of it are in memory; ten times the messages of an import take nowhere near ten times the
 // memory. Not parallel: the memory of other tests would be counted.
 func TestTransfersMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
 	if testing.Short() {
@@ -224,7 +224,7 @@ func TestTransfersMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see abov
 		"%d MiB of heap for a file of %d MiB", out.most>>20, out.bytes>>20)
 }
 
-// Whatever a bundle holds, it is exported as it was imported.
+// A bundle of any content is exported as it was imported.
 func TestAnyBundleComesBackTheSame(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)

@@ -162,7 +162,7 @@ func TestExportOfWhatIsNotThere(t *testing.T) {
 	p := newPort(t)
 	chatID := p.newChat(1)
 	wantFault(t, errOf(p.exportAs(p.newUser(), chatID, transfer.FormatLines)), fault.ChatNotFound, "another user's")
-	wantFault(t, errOf(p.exportAs(p.user, uuid.New(), transfer.FormatLines)), fault.ChatNotFound, "nobody's")
+	wantFault(t, errOf(p.exportAs(p.user, uuid.New(), transfer.FormatLines)), fault.ChatNotFound, "an unknown chat")
 	p.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", chatID)
 	_, err := p.exportAs(p.user, chatID, transfer.FormatLines)
 	known, _ := errors.AsType[*fault.Error](err)
@@ -236,7 +236,7 @@ func encoded(t reporter, chat bundle.Chat, files []bundle.File, messages []bundl
 	return out.String()
 }
 
-// If a chat is deleted during its export, the file does not end as if it were complete. What is stored after its beginning is
+// If a chat is deleted during its export, the file does not end as if it were complete. A message stored after its beginning is
 // not in it.
 func TestExportOfAChatThatChanges(t *testing.T) {
 	t.Parallel()
@@ -291,7 +291,7 @@ func TestExportedMemoriesComeBack(t *testing.T) {
 		}
 		return found
 	}
-	is(t, anonymous(imported), anonymous(exported), "what is found")
+	is(t, anonymous(imported), anonymous(exported), "the result")
 	for _, memory := range imported {
 		is(t, tuple(memory.Origin, memory.Version), tuple("import", 1), "%+v", memory)
 	}
@@ -323,13 +323,13 @@ func TestImportTakesTheSameWordsOnce(t *testing.T) {
 		{"uuid": "e2", "fact": "Lives in Porto.", "valid_at": "2025-03-01T00:00:00Z", "created_at": "2025-03-02T09:00:00Z"}]}`
 	imports(r.user, others, api.ImportedMemories{Imported: 2})
 	is(t, ask[string](r, `select concat_ws(' ', status, origin, valid_from::date, valid_to::date, retracted_at::date, created_at::date)
-		from memories where content = 'Lives in Lyon.'`), "superseded import 2024-05-01 2025-03-01 2025-03-01 2025-01-10", "what was true")
+		from memories where content = 'Lives in Lyon.'`), "superseded import 2024-05-01 2025-03-01 2025-03-01 2025-01-10", "the old fact")
 	r.exec("update memories set content = 'Lives in Braga.' where content = 'Lives in Porto.'")
 	imports(r.user, others, api.ImportedMemories{Skipped: 2})
 	imports(r.newUser(), others, api.ImportedMemories{Imported: 2})
 }
 
-// A rule of the app's owner binds whatever a user does with memories, and says so.
+// A rule of the app's owner binds all that a user does with memories, and says so.
 func TestOwnersRulesBindMemories(t *testing.T) {
 	t.Parallel()
 	r := rememberingOf(newOwnBed(t))
@@ -352,7 +352,7 @@ func TestOwnersRulesBindMemories(t *testing.T) {
 	is(t, r.list(api.MemoriesQuery{}), []string{"Plays the cello."}, "left")
 }
 
-// What was said in a chat goes along with it, and is erased with its messages there as well.
+// A chat's memories go along with it, and are erased with its messages there as well.
 func TestMemoriesTravelWithTheirChat(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)

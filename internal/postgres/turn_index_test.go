@@ -33,7 +33,7 @@ func (b *bed) wantIndexed(chatID uuid.UUID, turns string, upto int64) {
 	assert.Truef(b.t, got == turns && last == upto, "indexed are %q up to %d, want %q up to %d", got, last, turns, upto)
 }
 
-// checkIndex compares the index with one that is made anew, for all chats.
+// checkIndex compares the index with one that is made again, for all chats.
 func (b *bed) checkIndex() {
 	b.t.Helper()
 	tx := b.begin()
@@ -46,13 +46,13 @@ func (b *bed) checkIndex() {
 		mustExec(b.t, tx, sql)
 	}
 	wrong := testkit.Ask[[]string](b.t, tx, `
-		with anew as (select chat_id, seq, user_id, last_seq, words_from, said_at, tokens, tsv, lexemes, second_seq from turn_index)
+		with again as (select chat_id, seq, user_id, last_seq, words_from, said_at, tokens, tsv, lexemes, second_seq from turn_index)
 		select coalesce(array_agg(which || left(t::text, 300)), '{}')
-		  from (select 'is ' as which, k.* from (table kept except table anew) k union all select 'should be ', a.* from (table anew except table kept) a) t`)
+		  from (select 'is ' as which, k.* from (table kept except table again) k union all select 'should be ', a.* from (table again except table kept) a) t`)
 	is(b.t, len(wrong), 0, "rows of the index are wrong:\n%s", strings.Join(wrong, "\n"))
 }
 
-// holders returns the tables with a row that holds a word, in whatever column.
+// holders returns the tables with a row that holds a word, in any column.
 func (b *bed) holders(word string) []string {
 	b.t.Helper()
 	var found []string
@@ -225,7 +225,7 @@ func TestIndexedTurnsAreMemorysTurns(t *testing.T) {
 	b.checkIndex()
 }
 
-// writeAnyhow stores messages of any kind: blank ones, several replies to a question, and replies to what was deleted. No
+// writeAnyhow stores messages of any kind: blank ones, several replies to a question, and replies to deleted messages. No
 // reply comes late: only then are memory's turns no ranges.
 func (b *bed) writeAnyhow(random *rand.Rand, chatID uuid.UUID, n int) []memory.Message {
 	b.t.Helper()
@@ -295,7 +295,7 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 		said := b.exchange(turnIn(chatID, "I own a "+canary), "A "+canary+"!")
 		b.exchange(turnIn(chatID, "And more?"), "Nothing.")
 		change := b.claim(chatID, brief.KindFold)
-		if random.IntN(2) == 0 { // what is changed is indexed already, with the words of the turn after it
+		if random.IntN(2) == 0 { // a changed turn is indexed already, with the words of the turn after it
 			noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
 		}
 		what := changes[random.IntN(len(changes))]
@@ -337,7 +337,7 @@ func TestBulkDeletionWhileWorkersIndex(t *testing.T) {
 			},
 		})
 	}
-	is(t, len(b.holders("xylophon")), 0, "hold what was deleted")
+	is(t, len(b.holders("xylophon")), 0, "hold the deleted word")
 	b.checkIndex()
 }
 

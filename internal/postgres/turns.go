@@ -64,7 +64,7 @@ func (s foldingStore) queueRelease(batch *pgx.Batch, chatID uuid.UUID) {
 }
 
 // indexAfter is how many turns of a simple chat, or of one with topics, are not indexed when a job is inserted. A fold
-// indexes those of others, and the sweep what is left when nobody talks any more.
+// indexes the turns of other chats, and the sweep the rest once the chats are quiet.
 const indexAfter = 4
 
 // extractAfter is how many turns were not read for memories when a chat is read although somebody is talking in it.

@@ -310,7 +310,7 @@ func TestWhyNamesWhatThePromptHeld(t *testing.T) {
 	b.exec("update messages set metadata = jsonb_set(metadata, '{memory,topic}', to_jsonb($1::text)) where id = $2", topic.String(), turn.MessageID)
 	found := b.why(turn.MessageID).Topic
 	is(t, tuple(found.ID, found.Title, *found.Summary, found.State), tuple(topic, "Strings", "One broke.", "active"), "the topic")
-	// Of what was deleted since nothing is left.
+	// Nothing is left of the messages deleted since.
 	b.exec("delete from topics where id = $1", topic)
 	b.exec("delete from messages where chat_id = $1 and seq in (5, 6, 9, 21)", chatID)
 	why := b.why(turn.MessageID)

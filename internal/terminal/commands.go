@@ -111,10 +111,8 @@ func ChatLine(chat api.Chat) string {
 		title += "  (expired)"
 	}
 	last := cmp.Or(chat.LastMessageAt, &chat.CreatedAt)
-	return fmt.Sprintf("%s  %10s  %s", last.Local().Format("2006-01-02 15:04"), countTurns(int(chat.TurnCount)), title)
+	return fmt.Sprintf("%s  %10s  %s", last.Local().Format("2006-01-02 15:04"), counted(int(chat.TurnCount), "turn"), title)
 }
-
-func countTurns(n int) string { return counted(n, "turn") }
 
 func counted(n int, thing string) string {
 	if n == 1 {
@@ -298,7 +296,7 @@ func (t *talk) memory(ctx context.Context, _ string) error {
 	}
 	t.print("%s, %d tokens. %s\n", OneLine(string(memory.Strategy)), memory.Tokens, OneLine(memory.Coverage))
 	for _, section := range memory.Sections {
-		t.print("\n[%s: %d tokens, %s]\n%s\n", OneLine(section.Name), section.Tokens, countTurns(section.Turns), strings.TrimRight(Clean(section.Text), "\n"))
+		t.print("\n[%s: %d tokens, %s]\n%s\n", OneLine(section.Name), section.Tokens, counted(section.Turns, "turn"), strings.TrimRight(Clean(section.Text), "\n"))
 	}
 	return nil
 }
@@ -327,7 +325,7 @@ func (t *talk) printWhy(why api.Why) {
 		return
 	}
 	t.print("%s word for word, %d dropped, %d kept messages, %d files, %d sources.\n",
-		countTurns(receipt.BridgeTurns+receipt.TailTurns), receipt.DroppedTurns, receipt.KeptMessages, receipt.Files, receipt.Sources)
+		counted(receipt.BridgeTurns+receipt.TailTurns, "turn"), receipt.DroppedTurns, receipt.KeptMessages, receipt.Files, receipt.Sources)
 	if why.Brief != nil {
 		text := "(removed since)"
 		if why.Brief.Text != nil {
@@ -354,7 +352,7 @@ func (t *talk) printWhy(why api.Why) {
 		t.print("\n[nothing was recalled: the lookup failed]\n")
 		return
 	}
-	t.print("\n[recalled by %s: %s]\n", OneLine(receipt.Recall), countTurns(len(receipt.Recalled)+len(receipt.RecalledElsewhere)))
+	t.print("\n[recalled by %s: %s]\n", OneLine(receipt.Recall), counted(len(receipt.Recalled)+len(receipt.RecalledElsewhere), "turn"))
 	for _, turn := range why.Recalled {
 		t.printTurn(turn)
 	}

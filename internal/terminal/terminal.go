@@ -104,7 +104,7 @@ func (t *talk) print(format string, args ...any) {
 	fmt.Fprintf(t.Out, format, args...)
 }
 
-// told prints what was done, unless it failed.
+// told prints the result, unless there is an error.
 func (t *talk) told(err error, format string, args ...any) error {
 	if err == nil {
 		t.print(format, args...)

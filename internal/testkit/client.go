@@ -111,7 +111,7 @@ func (c Client) Cancel(chatID string) Answer {
 	return c.Call(http.MethodPost, "/v1/message/"+chatID+"/cancel", nil)
 }
 
-// TryOpen sends a request and returns the stream of its answer, whatever the status.
+// TryOpen sends a request and returns the stream of its answer, for any status.
 func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*Stream, error) {
 	ctx, cancel := context.WithCancel(c.T.Context())
 	response, err := cmp.Or(c.HTTP, httpClient).Do(c.Request(ctx, method, path, payload, headers...)) //nolint:bodyclose // the stream closes it
@@ -170,7 +170,7 @@ func (c Client) Say(chatID, content string) Said {
 }
 
 // FreeAddress returns an address that nothing listens at, for other programs, and for servers that come back. Its port is none
-// of those that the system hands out, so that no connection of another test takes it meanwhile.
+// of the ones that the system hands out, so that no connection of another test takes it meanwhile.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := freeAddress()

@@ -55,7 +55,7 @@ func TestPoolerGivesConnectionsToTransactions(t *testing.T) {
 		held, err := other.Begin(t.Context())
 		require.NoError(t, err)
 		got := Ask[int](t, held, "select pg_backend_pid()")
-		assert.Truef(t, got == first, "%s: the other client got backend %d, not %d, which nobody uses", name, got, first)
+		assert.Truef(t, got == first, "%s: the other client got backend %d, not %d, which no client uses", name, got, first)
 		assert.Truef(t, Ask[int](t, client, "select pg_backend_pid()") != first,
 			"%s: both clients have backend %d", name, first)
 		assert.NoError(t, held.Rollback(t.Context()))

@@ -24,7 +24,7 @@ type Proxy struct {
 	cuts     int
 }
 
-// Faults are what is wrong with a network; the zero value is nothing.
+// Faults are the faults of a network; the zero value is nothing.
 type Faults struct {
 	// Latency delays each piece of an answer.
 	Latency time.Duration
@@ -70,7 +70,7 @@ func (p *Proxy) DSN(dsn string) string {
 // HostOf is the host:port of a database or an API, for NewProxy.
 func HostOf(address string) string { return parse(address).Host }
 
-// Break sets what is wrong from now on, instead of what was wrong before. Half-open connections end with their fault.
+// Break sets the faults from now on, in place of the earlier ones. Half-open connections end with their fault.
 func (p *Proxy) Break(with Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

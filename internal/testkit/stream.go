@@ -50,7 +50,7 @@ func (e Event) Code() string {
 // Stream reads the events of one answer and checks the order of each, and that its id is its position in the text.
 type Stream struct {
 	Response *http.Response
-	// Events and Text are what was read so far.
+	// Events and Text are the ones read so far.
 	Events []Event
 	Text   string
 

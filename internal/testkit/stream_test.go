@@ -37,7 +37,7 @@ func TestStreamIsReadWhole(t *testing.T) {
 		"got %+v", got)
 }
 
-// What a server must never send is noticed, whatever the test looks for.
+// An event that a server must never send is noticed in every test.
 func TestStreamNoticesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	start, word, end := line("0", Started, begin), line("4", Delta, `{"offset": 0, "delta": "one "}`), line("end", Completion, `{"content_length": 4}`)

@@ -14,7 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
-// What is written at once: at most this many rows, or this many bytes of text.
+// The limits of one write: at most this many rows, or this many bytes of text.
 const (
 	chunkRows  = 500
 	chunkBytes = 4 << 20
@@ -26,7 +26,7 @@ type chatWriter struct {
 	lastDate time.Time
 	next     func() (record bundle.Record, err error, more bool) // reads the file
 	count    int
-	// attachments counts those that the messages came with and the file does not hold.
+	// attachments counts the messages' attachments that the file does not hold.
 	attachments int
 
 	add    func(Rows) error
@@ -63,7 +63,7 @@ func (w *chatWriter) write(add func(Rows) error) error {
 	}
 }
 
-// end writes what is left. Topics are few, and wait for all messages.
+// end writes the rest. Topics are few, and wait for all messages.
 func (w *chatWriter) end() error {
 	for i := range w.topics {
 		for n, turn := range w.topics[i].Turns {
@@ -162,7 +162,7 @@ func (w *chatWriter) flush() error {
 // accountImport is what an import has met of an account.
 type accountImport struct {
 	// chats has the ids of the file's chats; nil for a file that is no account. One that the user had already under its own id
-	// has messages with their own ids, too. In others they have those that chatWriter derives.
+	// has messages with their own ids, too. In others chatWriter derives the ids.
 	chats    map[string]uuid.UUID
 	memories []NewMemory
 }

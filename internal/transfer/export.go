@@ -35,7 +35,7 @@ func (s *Service) Export(ctx context.Context, user auth.Principal, chatID uuid.U
 	return &Export{chat, parts, s}, nil
 }
 
-// Write writes the export. After an error, what was written is incomplete.
+// Write writes the export. After an error, the export is incomplete.
 func (e *Export) Write(ctx context.Context, w io.Writer, format string) error {
 	switch format {
 	case FormatLines:
@@ -48,7 +48,7 @@ func (e *Export) Write(ctx context.Context, w io.Writer, format string) error {
 	return fmt.Errorf("there is no export format %q", format)
 }
 
-// writeAll writes files before the messages that name them, and then what was made of these.
+// writeAll writes files before the messages that name them, and then the topics and briefs made of these.
 func (e *Export) writeAll(ctx context.Context, to *bundle.Bundle) error {
 	if err := to.Begin(e.service.Now(), e.Chat); err != nil {
 		return err
@@ -103,7 +103,7 @@ const (
 	accountTimeout = 15 * time.Minute
 )
 
-// ExportAccount writes everything about a user, as it is at one moment. After an error, what was written is incomplete.
+// ExportAccount writes everything about a user, as it is at one moment. After an error, the export is incomplete.
 func (s *Service) ExportAccount(ctx context.Context, user auth.Principal, w io.Writer) error {
 	if err := s.accounts.Acquire(ctx, 1); err != nil {
 		return err

@@ -1,5 +1,5 @@
 // Package transfer exports chats page by page and imports files of any format that bundle reads. It declares the [Store]
-// that Postgres implements. Whatever the size of a chat or a file, only a page or a few hundred records are in memory.
+// that Postgres implements. For any size of a chat or a file, only a page or a few hundred records are in memory.
 package transfer
 
 import (
@@ -60,12 +60,12 @@ func New(config Config) *Service {
 type Store interface {
 	// ExportChat returns the chat with its parts, or fault.ChatExpired.
 	ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (bundle.Chat, Parts, error)
-	// Snapshot calls read with everything of the user as it is at this moment, whatever is written meanwhile. When something
+	// Snapshot calls read with everything of the user as it is at this moment, despite writes meanwhile. When something
 	// has been changed or deleted by the end, it returns fault.NotReady.
 	Snapshot(ctx context.Context, user auth.Principal, read func(Snapshot) error) error
 	// ImportSettings takes over settings where the user has chosen none.
 	ImportSettings(ctx context.Context, user auth.Principal, settings bundle.AccountSettings) error
-	// ImportAccountMemories writes what is not remembered yet, all or nothing. Where long-term memory is off that is nothing.
+	// ImportAccountMemories writes the memories that are new, all or nothing. Where long-term memory is off that is nothing.
 	ImportAccountMemories(ctx context.Context, user auth.Principal, memories []NewMemory) (imported int, err error)
 	// Import writes one chat or nothing of it. When the chat is new it calls write, which passes all rows to add, and rolls back
 	// when that fails. When the user already has the chat, under its original id or the new one, it returns that id and false.
@@ -81,7 +81,7 @@ type Parts interface {
 	// Files are the contents that the messages bring. File returns one of them.
 	Files(ctx context.Context, take func(bundle.Record) error) error
 	File(ctx context.Context, sha256 string) (bundle.File, error)
-	// Memories are what was remembered of the messages, with its sources in the chat.
+	// Memories are the memories made of the messages, with its sources in the chat.
 	Memories(ctx context.Context, take func(bundle.Record) error) error
 	// Topics have the turns up to the last message.
 	Topics(ctx context.Context, take func(bundle.Record) error) error
@@ -108,7 +108,7 @@ type Rows struct {
 	// SystemPrompt gives the chat its instructions, unless it is "".
 	SystemPrompt string
 	Messages     []NewMessage
-	// Memories come after the messages that they were said in. What is remembered in these words already gets the sources.
+	// Memories come after the messages that they were said in. A memory that has these words already gets the sources.
 	Memories []NewMemory
 	// Topics come after the messages of their turns.
 	Topics []bundle.Topic

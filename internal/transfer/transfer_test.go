@@ -26,13 +26,11 @@ func TestReceivedFileHasNoName(t *testing.T) {
 	file, err := receive(t.Context(), dir, iotest.OneByteReader(strings.NewReader("abc")), func(bytes int64) { seen = bytes })
 	require.NoError(t, err)
 	defer file.close()
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v", left, err)
-	}
+	left, err := os.ReadDir(dir)
+	assert.Truef(t, err == nil && len(left) == 0, "%v, %v", left, err)
 	content, err := io.ReadAll(io.NewSectionReader(file.file, 0, file.size))
-	if err != nil || string(content) != "abc" || seen != 3 || file.sum() != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
-		t.Errorf("%q, %v, %d, %s", content, err, seen, file.sum())
-	}
+	assert.Truef(t, err == nil && string(content) == "abc" && seen == 3 && file.sum() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+		"%q, %v, %d, %s", content, err, seen, file.sum())
 }
 
 func TestWhatBreaksWhileReceivingIsPassedOn(t *testing.T) {
@@ -44,10 +42,10 @@ func TestWhatBreaksWhileReceivingIsPassedOn(t *testing.T) {
 	_, err = receive(t.Context(), filepath.Join(dir, "missing"), strings.NewReader(""), func(int64) {})
 	assert.ErrorIsf(t, err, os.ErrNotExist, "%v", err)
 	left, err := os.ReadDir(dir)
-	assert.Truef(t, err == nil && len(left) <= 0, "%v, %v", left, err)
+	assert.Truef(t, err == nil && len(left) == 0, "%v, %v", left, err)
 }
 
-// A changed id would import again what was imported before: these must stay as they are.
+// A changed id would import messages a second time: these must stay as they are.
 func TestImportedIdsNeverChange(t *testing.T) {
 	t.Parallel()
 	user := auth.Principal{UserID: uuid.MustParse("0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31")}
@@ -63,7 +61,7 @@ func TestImportedIdsNeverChange(t *testing.T) {
 		work := &importRun{service: &Service{}, user: user, file: file, format: format}
 		plan := work.plan(bundle.Chat{ID: "0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52"})
 		writer := &chatWriter{chatID: plan.ID}
-		assert.Equalf(t, want, [2]string{plan.ID.String(), writer.id(new("line 1")).String()}, "%s", format)
+		assert.Equal(t, want, [2]string{plan.ID.String(), writer.id(new("line 1")).String()}, format)
 		assert.Truef(t, (plan.Original != uuid.Nil) == (format == bundle.FormatLines || format == bundle.FormatObject),
 			"%s: original %s", format, plan.Original)
 	}

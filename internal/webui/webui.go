@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// built is what Vite made. A fresh clone has only the folder.
+// built is the output of Vite. A fresh clone has only the folder.
 //
 //go:embed all:dist
 var built embed.FS
 
-// Settings are what the page is told. Everybody can read it.
+// Settings of the page. They are public.
 type Settings struct {
 	Version string `json:"version"`
 	// SupabaseURL and SupabaseKey, the anon or publishable one, let the page's users sign in; without both they paste a token.

@@ -48,14 +48,14 @@ func (i Instructions) Or(own string) Instructions {
 	return Instructions{Ref: name + "@custom-" + hex.EncodeToString(digest[:4]), Text: strings.TrimSpace(own)}
 }
 
-// Spent is what one call of a model has cost. ChatID is uuid.Nil for what is of no chat.
+// Spent is the cost of one call of a model. ChatID is uuid.Nil for a call of no chat.
 type Spent struct {
 	Purpose, Model string
 	UserID, ChatID uuid.UUID
 	InputTokens    int
 	CachedTokens   int // within InputTokens
 	OutputTokens   int
-	// Estimated reports that the call broke off: the tokens are the server's own count of what was sent.
+	// Estimated reports that the call broke off: the tokens are the server's own count of the request.
 	Estimated bool
 }
 

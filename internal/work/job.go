@@ -12,15 +12,15 @@ const (
 	// one was edited or deleted.
 	FoldBrief    = "fold_brief"
 	RebuildBrief = "rebuild_brief"
-	// IndexTurns indexes what was said in a chat that has no folds.
+	// IndexTurns indexes the turns of a chat that has no folds.
 	IndexTurns = "index_turns"
 	// EmbedTurns gives a chat's indexed turns the vectors that they lack, EmbedMemories does so for a user's memories.
 	EmbedTurns    = "embed_turns"
 	EmbedMemories = "embed_memories"
-	// ExtractMemories reads what was said in a chat for what to remember of its user.
+	// ExtractMemories reads a chat's turns for memories of its user.
 	ExtractMemories = "extract_memories"
-	// UpdateMemoryGraph finds the entities of memories that were written, edited or imported, DecayMemories lets those fade that
-	// nobody uses.
+	// UpdateMemoryGraph finds the entities of memories that were written, edited or imported, DecayMemories lets unused ones
+	// fade.
 	UpdateMemoryGraph = "update_memory_graph"
 	DecayMemories     = "decay_memories"
 	// AssignTopics gives a chat's indexed turns their topics, CompactTopic summarizes the older messages of a topic and packs them.
@@ -34,14 +34,14 @@ const (
 	// configured.
 	SweepBriefs = "sweep_briefs"
 	Reembed     = "reembed"
-	// ExpireChats deletes chats that have expired for long, PruneChats those that have been idle for long.
+	// ExpireChats deletes chats that have expired for long, PruneChats chats that have been idle for long.
 	ExpireChats = "expire_chats"
 	PruneChats  = "prune_chats"
 )
 
-// Priorities of jobs: of those that can run, those with the lowest number run first.
+// Priorities of jobs: of the jobs that can run, the lowest numbers run first.
 const (
-	// Now is for a chat in which somebody is talking, or deletes what was said.
+	// Now is for a chat in which somebody is talking, or deletes messages.
 	Now = 1
 	// Repair is for what the sweep finds broken, and for what may come after folds of chats in which somebody is talking.
 	Repair = 2

@@ -1,6 +1,6 @@
 // Package work is the one life of background work that asks a model: it takes a lease in a short transaction, reads and
-// plans, asks while the lease is renewed and no transaction is open, and writes what came of it in one transaction that
-// compares what it read with what is there. What fails is put off: the item first, and what it is of only if more of it
+// plans, asks while the lease is renewed and no transaction is open, and writes the result in one transaction that
+// compares its reads with the rows. A failure is put off: the item first, and its owner only if more of it
 // fails. At most so many items of a user are worked on at once, and a user's next one is woken when a place is free.
 package work
 
@@ -88,7 +88,7 @@ const (
 	Busy Result = "elsewhere"
 	// Waiting: the user's others are as many as may run. The job is woken when a place is free.
 	Waiting Result = "waiting"
-	// Paused: the change has had its turn, or its worker is stopped. Its progress is stored; go on when those that wait
+	// Paused: the change has had its turn, or its worker is stopped. Its progress is stored; go on when the waiting ones
 	// have had their turns.
 	Paused Result = "paused"
 	// Conflict: what the change was planned from was changed meanwhile; plan again.
@@ -100,7 +100,7 @@ const (
 )
 
 var (
-	// ErrLost reports that another worker has the lease, or that what was read has changed.
+	// ErrLost reports that another worker has the lease, or that the rows read have changed.
 	ErrLost = errors.New("another worker took the change over, or what it is about was changed")
 	// ErrPaused reports that the change has had its turn.
 	ErrPaused = errors.New("the change has had its turn")
@@ -162,7 +162,7 @@ type RefusedError interface {
 	Refused()
 }
 
-// resultOf returns the result of what was tried.
+// resultOf returns the result of a try.
 func resultOf(ctx context.Context, err error) Result {
 	_, refused := errors.AsType[RefusedError](err)
 	switch {
@@ -208,7 +208,7 @@ func keep(ctx context.Context, store Store, lease Lease, do func(context.Context
 	return err
 }
 
-// Afterwards returns a context for what is to be done after the job's deadline as well, such as a release.
+// Afterwards returns a context for work that runs after the job's deadline as well, such as a release.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }

@@ -147,7 +147,7 @@ func TestAFrozenWorker(t *testing.T) {
 	assert.Equal(t, work.Taken, b.claim(other), "after its end")
 }
 
-// What was given up waits: after the first times of Soon, then twice as long each time. It may be tried again when it has
+// Work that was given up waits: after the first times of Soon, then twice as long each time. It may be tried again when it has
 // changed, and a success forgets all.
 func TestPutOff(t *testing.T) {
 	t.Parallel()

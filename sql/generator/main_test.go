@@ -51,7 +51,7 @@ func oneQuery(name, cmd, comment, params, columns string) string {
 		"params": [` + strings.Join(numbered, ", ") + `], "columns": [` + columns + `]}`
 }
 
-// What is written of a query: its parameters, and rows of its own, of ours, with columns beside ours, or of another query.
+// The code written of a query: its parameters, and rows of its own, of ours, with columns beside ours, or of another query.
 func TestWhatIsWrittenOfAQuery(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ query, want string }{

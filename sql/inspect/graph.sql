@@ -1,4 +1,4 @@
--- What do this user's memories say of people, places and things? What is no longer so comes last.
+-- What do this user's memories say of people, places and things? Past facts come last.
 --
 --   psql "$DATABASE_URL" -v user=UUID -f sql/inspect/graph.sql
 \if :{?user} \else \warn 'usage: psql "$DATABASE_URL" -v user=UUID -f sql/inspect/graph.sql' \quit \endif

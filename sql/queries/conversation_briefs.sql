@@ -60,7 +60,7 @@ on conflict (chat_id) do update
 -- name: DropStaleBrief :many
 -- Before a change is put off. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
 -- a summary that passes. No row: a message was edited or deleted since the change was planned, so there is another change to
--- make; -1 for a change that nobody has planned.
+-- make; -1 for a change without a plan.
 with planned as (select b.chat_id, b.stale from throughline.own_briefs b
  where b.chat_id = sqlc.arg(chat_id) and (sqlc.arg(planned_edit_count)::bigint < 0 or b.edit_count = sqlc.arg(planned_edit_count)::bigint) for no key update),
 dropped as (update throughline.own_briefs b
@@ -89,7 +89,7 @@ update throughline.own_briefs b
 
 -- name: LockBrief :exec
 -- Waits for jobs that claim or write the brief, then for writers of messages. A separate statement, so that the next
--- one sees what was committed while this one waited.
+-- one sees the commits made while this one waited.
 select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
   from public.conversation_briefs b
  where b.chat_id = sqlc.arg(chat_id)

@@ -1,4 +1,4 @@
--- The vectors of indexed turns, and what is known of the models that make them.
+-- The vectors of indexed turns, and the state of the models that make them.
 
 -- name: ReadScale :many
 -- row: recall.Scale

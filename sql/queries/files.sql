@@ -18,7 +18,7 @@ select m.id, new.place, m.chat_id, m.user_id, new.path, new.sha256
 
 -- name: ReadFiles :many
 -- The files of a chat since its context was cleared, newest first, so that of two contents under one path in one message the
--- later one is the latest. Those that fit max_tokens have their content; a content counts once.
+-- later one is the latest. Files that fit max_tokens have their content; a content counts once.
 select listed.path, listed.sha256, listed.token_count,
        (case when listed.tokens <= sqlc.arg(max_tokens)::int then f.content else '' end)::text as content
   from (select sent.chat_id, sent.path, sent.sha256, sent.token_count, sent.seq, sent.place,

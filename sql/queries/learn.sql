@@ -12,8 +12,8 @@ select u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.langu
   from throughline.own_memory_users u;
 
 -- name: ReadExtraction :one
--- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: what was said while the
--- chat, or the user, was not to be remembered is no context either.
+-- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: turns of the time when the
+-- chat, or the user, was not to be remembered are no context either.
 select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
        (case when b.readable and not b.stale and not exists (
                     select from throughline.own_memory_extractions x
@@ -26,7 +26,7 @@ select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, 
 
 -- name: ReadUnread :many
 -- row: ReadBufferRow
--- The messages after those that were read, up to the turn after so many, in the form of ReadFoldable; without the content
+-- The messages after the ones read, up to the turn after so many, in the form of ReadFoldable; without the content
 -- of tools, and of what a program wrote in the user's name.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null and m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
@@ -44,7 +44,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
 
 -- name: ReadBefore :many
 -- row: ReadBufferRow
--- The last messages before those that were not skipped, the newest first.
+-- The last messages before the unskipped ones, the newest first.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
@@ -90,7 +90,7 @@ select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.v
   join throughline.own_memories m on m.id = s.memory_id;
 
 -- name: HoldEvidence :many
--- Locks messages until the commit, and returns those that are still what was read.
+-- Locks messages until the commit, and returns the ones unchanged since they were read.
 select throughline.hold_evidence(sqlc.arg(ids)::uuid[], sqlc.arg(digests)::text[])::uuid as id;
 
 -- name: LockExtraction :one
@@ -195,7 +195,7 @@ update public.conversation_briefs
    set extract_due_at = case when sqlc.arg(at_once)::bool then '-infinity'::timestamptz else now() + make_interval(secs => sqlc.arg(delay_seconds)::float8) end
  where chat_id = sqlc.arg(chat_id);
 
--- name: HurryExtractions :many
+-- name: MakeExtractionsDue :many
 -- Makes the chats of a user that are due later due at once, but for the one that begins. As the server itself.
 update public.conversation_briefs b set extract_due_at = '-infinity'
   from (select d.chat_id from public.conversation_briefs d

@@ -1,4 +1,4 @@
--- What is read of memories for prompts, and the vectors of memories.
+-- The parts of memories that prompts read, and the vectors of memories.
 
 -- name: ReadFirstMemories :many
 -- row: memory.Remembered + active
@@ -31,7 +31,7 @@ select m.id, m.content, m.confidence, m.durable, m.pinned, m.edited, m.valid_fro
          from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s;
 
 -- name: ActAsMemoryOwner :exec
--- For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if nobody is remembered there.
+-- For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if the user has no memories there.
 with owner as (select u.user_id from public.memory_users u where u.user_id = sqlc.arg(user_id) for key share),
 named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
 select named.user_id::uuid as user_id,

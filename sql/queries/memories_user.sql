@@ -15,7 +15,7 @@ insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_
 
 -- name: ListMemories :many
 -- row: api.Memory
--- With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
+-- With as_of, the memories true and believed at that time. current is active and inbox, or the ones active then.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
@@ -142,7 +142,7 @@ on conflict (memory_id, message_id) do nothing;
 
 -- name: ChangeMemory :execrows
 -- Null keeps a column. What the user writes, corrects or pins is the user's own from then on. New words, and confirming what
--- is in the inbox, make it certain; what was superseded and is true again has no end any more.
+-- is in the inbox, make it certain; a superseded one that is true again has no end any more.
 update public.memories m
    set content = coalesce(sqlc.narg(content)::text, m.content),
        memory_type = coalesce(sqlc.narg(memory_type)::text, m.memory_type),
@@ -191,7 +191,7 @@ returning b.chat_id;
 delete from public.memories m where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
 
 -- name: ForgetMemories :execrows
--- Those that have not changed since somebody saw them.
+-- The memories that have not changed since the user saw them.
 delete from public.memories m
  using (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(versions)::int[]) as version) seen
  where m.user_id = (select auth.uid()) and m.id = seen.id and m.version = seen.version;
@@ -212,7 +212,7 @@ select (select count(*) from public.memories m where m.user_id = (select auth.ui
        (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships;
 
 -- name: SkipUnread :exec
--- What was said and not read is skipped, in all chats of the user.
+-- The messages not read yet are skipped, in all chats of the user.
 select throughline.skip_extraction(unread.id)::uuid as extraction
   from (select c.id from public.chats c join public.conversation_briefs b on b.chat_id = c.id
          where c.user_id = (select auth.uid()) and c.last_seq > b.extracted_seq order by c.id) unread;
@@ -236,7 +236,7 @@ on conflict (user_id) do update
 
 -- name: ExportMemories :many
 -- row: bundle.Memory
--- The oldest first. With a chat, those that were said there, up to a message, with their sources there. An account also holds
+-- The oldest first. With a chat, the memories said there, up to a message, with their sources there. An account also holds
 -- how they were used, and their history.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.created_at, m.updated_at,
@@ -263,5 +263,5 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  limit sqlc.arg(most)::int;
 
 -- name: KeepMemories :exec
--- What is remembered of a chat is the user's own from now on.
+-- A chat's memories are the user's own from now on.
 select throughline.keep_memories(sqlc.arg(chat_id)::uuid)::bigint;

@@ -1,13 +1,13 @@
 -- Decay of memories, and the numbers of the metrics. As the server itself.
 
 -- name: FadeMemories :one
--- The nil id for nobody left.
+-- The nil id for no user left.
 select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user,
        decayed::int as decayed, archived::int as archived
   from throughline.fade_memories(sqlc.arg(day)::date, sqlc.arg(after_at)::timestamptz, sqlc.arg(after)::uuid, sqlc.arg(most)::int);
 
 -- name: DeleteArchivedMemories :one
--- The nil id for nobody left.
+-- The nil id for no user left.
 select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user, deleted::int as deleted
   from throughline.delete_archived_memories(sqlc.arg(days)::int, sqlc.arg(after_at)::timestamptz, sqlc.arg(after)::uuid, sqlc.arg(most)::int);
 
@@ -16,8 +16,8 @@ select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00
 select c.status::text as status, c.memories::bigint as memories from throughline.count_memories() c;
 
 -- name: OldestUnextracted :one
--- For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. What is due at
--- once has been so since its brief changed; of a thousand of these the oldest.
+-- For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. A chat due at
+-- once has waited since its brief changed; of a thousand of these the oldest.
 select greatest(0, extract(epoch from now() - least(
          (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),
          (select min(h.updated_at)

@@ -25,7 +25,7 @@ select id as message_id, chat_id, title as chat_title, seq, role, created_at, ra
 
 -- name: SearchAnyWord :many
 -- row: SearchMessagesRow
--- The same for messages that have one of the terms, each of which is a word or a phrase, and nothing of what is left out.
+-- The same for messages that have one of the terms, each of which is a word or a phrase, and none of the excluded words.
 -- A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like find_messages
 -- it looks at the newest candidates alone, here of each term.
 with asked as (

@@ -10,7 +10,7 @@ select set_config('request.jwt.claims', sqlc.arg(claims)::text, true),
 
 -- name: ActAsChatOwner :one
 -- For jobs, which have a chat and no token: as throughline_worker, which sees its owner's rows through the views
--- throughline.own_…. Returns the nil id if the chat is deleted; what follows then acts as nobody. The lock makes this
+-- throughline.own_…. Returns the nil id if the chat is deleted; the transaction then acts as no user. The lock makes this
 -- wait for a deletion of the chat, and a deletion wait for this, before either holds other locks.
 with owner as (select c.user_id from public.chats c where c.id = sqlc.arg(chat_id) for key share),
 named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)

@@ -1,9 +1,9 @@
--- What gives turns their topics, archives topics that faded and merges those that are the same. A chat has topics unless the
+-- Gives turns their topics, archives topics that faded and merges topics that are the same. A chat has topics unless the
 -- server or the chat says off: always if one of them says on, else once it has a brief, or has topics already. As the chat's
 -- owner, unless a query says otherwise.
 
 -- name: AssignClaim :one
--- Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
+-- No other transaction changes the chat's topics meanwhile. No row: another one does.
 select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('topics:' || sqlc.arg(chat_id)::text, 0));
 
 -- name: AssignReadChat :one
@@ -19,7 +19,7 @@ select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as
 -- name: AssignReadTopics :many
 -- row: topics.Topic + cleared
 -- The topics that turns may join, and those from before the last clear that have turns after it, because
--- their user merged others into them: turns may leave them. What was cleared never comes back.
+-- their user merged others into them: turns may leave them. Cleared topics never come back.
 select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
        t.message_count, string_to_array(btrim(t.centroid::text, '[]'), ',')::real[] as centroid, coalesce(t.embedding_model, '') as model, t.centroid_turns,
        t.created_at, t.last_active_at, t.first_seq, t.last_seq, t.compacted_messages > 0 as packed,
@@ -31,7 +31,7 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
 
 -- name: AssignReadTurns :many
 -- row: topics.Turn
--- The first turns without a topic, and those that have a vector of the model now and had none when their
+-- The first turns without a topic, and turns that have a vector of the model now and had none when their
 -- topic was chosen; '' stands for no model. With the turn before each, whether that and the turn after it wait for a
 -- vector, and what its messages say of importance.
 with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)),
@@ -99,7 +99,7 @@ update throughline.own_topics t
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignKeepImported :exec
--- What is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
+-- The rest of an import's work. None is left when all turns up to the last of its topics have theirs, and
 -- none waits for its vector.
 update throughline.own_briefs b
    set imported_topics = case when b.assigned_seq < sqlc.arg(last_seq)::bigint
@@ -163,7 +163,7 @@ select (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignFindChats :many
--- Chats with turns for topics and without a job that would give them one, or the vectors that it goes by; for those nobody
+-- Chats with turns for topics and without a job that would give them one, or the vectors that it goes by; a chat without vectors
 -- waits longer than one turn of that job. As the server itself.
 with due as (
   (select b.chat_id from public.conversation_briefs b
@@ -222,5 +222,5 @@ select a.chat_id::uuid as chat_id, a.alike::bool as alike
 update throughline.own_briefs b set topics_fade_at = sqlc.narg(fade_at)::timestamptz where b.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignCompared :exec
--- Its topics are compared. What is merged then is to be compared again.
+-- Its topics are compared. A topic merged then is to be compared again.
 update throughline.own_briefs b set compare_topics = false where b.chat_id = sqlc.arg(chat_id);

@@ -35,7 +35,7 @@ update throughline.own_topics t
 returning t.version;
 
 -- name: PackRehydrate :exec
--- After LockOwnBrief. Summary and summary_seq stay: what is in the summary is not summarized again.
+-- After LockOwnBrief. Summary and summary_seq stay: messages in the summary are not summarized again.
 update throughline.own_topics
    set compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = true
  where id = sqlc.arg(topic_id) and chat_id = sqlc.arg(chat_id);

@@ -16,7 +16,7 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
 
 -- name: UserTopicSearch :many
 -- row: UserTopicFindRow
--- Those that have any of the words. A word counts by its rarity among the chat's topics.
+-- The topics with any of the words. A word counts by its rarity among the chat's topics.
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable(sqlc.arg(words)::text)))) w (lexeme)
    where w.lexeme !~ '^[a-z]$'),
@@ -91,7 +91,7 @@ select t.id, said.compressed::int as compressed, said.roles::text[] as roles, sa
 -- name: UserTopicContext :many
 -- row: api.ContextMessage
 -- The summary of a topic as a system message with seq 0, and the active messages. The current topic is one that was talked
--- about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
+-- about after the last clear; it has the messages since that are in no topic yet, at most so many messages. Without one these
 -- are the chat's latest messages.
 with topic as (
   select t.id, t.summary, t.compacted_seq, sqlc.narg(topic_id)::uuid is null as is_current, b.cleared_seq

@@ -170,7 +170,7 @@ select throughline.skip_extraction(sqlc.arg(chat_id)::uuid);
 
 -- name: BeginQuietly :exec
 -- The messages of the transaction are not announced. Its statements and the checks of its foreign keys are planned
--- anew each time: a plan that was made for an almost empty table would read all of what the import has written.
+-- again each time: a plan that was made for an almost empty table would read all rows that the import has written.
 select set_config('throughline.quiet', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: FindImported :many

@@ -18,7 +18,7 @@ select r.version, r.kind, r.created_at, r.global_summary as text
 
 -- name: ReadWhyRecalled :many
 -- row: api.WhyMessage + chat_id, title, turn
--- What is left of the turns that begin with these messages: up to the next message of the user.
+-- The rest of the turns that begin with these messages: up to the next message of the user.
 select t.chat_id::uuid as chat_id, c.title, t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
   from (select unnest(sqlc.arg(chat_ids)::uuid[]) as chat_id, unnest(sqlc.arg(seqs)::bigint[]) as seq,
                generate_subscripts(sqlc.arg(seqs)::bigint[], 1) as place) t
@@ -31,7 +31,7 @@ select t.chat_id::uuid as chat_id, c.title, t.seq::bigint as turn, m.id as messa
 
 -- name: ReadWhyMemories :many
 -- row: api.WhyMemory
--- What is left of memories, in the order of the ids, with their sources.
+-- The memories that still exist, in the order of the ids, with their sources.
 select m.id, m.content, m.status,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote,
                           'said_at', to_char(s.said_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) order by s.said_at, s.seq)
@@ -46,7 +46,7 @@ select t.id, t.title, t.summary, t.state from public.topics t where t.id = sqlc.
 
 -- name: ReadWhyRecent :many
 -- row: api.WhyMessage
--- The messages of so many turns before a question, of those that the brief did not cover.
+-- The messages of so many turns before a question, of the ones that the brief did not cover.
 select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(asked_seq) and m.token_count > 0 and m.superseded_by is null

@@ -50,8 +50,8 @@ grant usage on schema throughline to throughline_app, throughline_worker, servic
 -- user has one chat, so that the index on users looked as good as the primary key and all of a user's chats were read. An index of
 -- user_id that says nothing of its purpose is for the policies.
 --
--- A client has one policy per command. The server has one that lets it reach a user's rows, whatever becomes of those, and the
--- same once more as a restrictive one: whatever the app's owner permits, the server shows and changes nobody else's rows.
+-- A client has one policy per command. The server has one that lets it reach a user's rows, however those change, and the
+-- same once more as a restrictive one: the server shows and changes no other user's rows, even where the app's owner permits it.
 create procedure throughline.protect(
   rows_of regclass, clients text default null, server text default null, jobs text default null, per_user real default null)
 language plpgsql security invoker set search_path = '' as $$

@@ -44,7 +44,7 @@ create table public.embedding_models (
   unrelated_p99 float8      not null,
   measured_at   timestamptz not null default now(),
   -- Which languages the scale of a model is for, '' for all of ours, and of which list of sentences it is: another list is
-  -- measured anew.
+  -- measured again.
   languages     text        not null default '',
   sentences     int         not null default 1,
 

@@ -1,7 +1,7 @@
 -- One row per conversation.
 
 -- One check per table of a turn. Postgres reads the text of all check constraints again with each statement that writes the
--- table; what PL/pgSQL has read it keeps. An error has the name of the rule; what is null breaks none. A check runs with the
+-- table; what PL/pgSQL has read it keeps. An error has the name of the rule; a null breaks none. A check runs with the
 -- rights of who writes, so anyone may call it.
 create function throughline.chat_is_valid(
   title text, system_prompt text, metadata jsonb, tags text[], memory_strategy text, ttl_hours int, max_turns int, tool_name text, topics text, recall text,
@@ -129,7 +129,7 @@ end
 $$;
 
 -- What follows from a change of settings: the user's other devices are told, and the brief has a copy. That nothing was to
--- fold was found by the settings of before. What was said while the chat was not to be remembered is not read later.
+-- fold was found by the settings of before. Messages of the time when the chat was not to be remembered are not read later.
 -- The brief before topics: who gives a chat topics holds its lock. SECURITY DEFINER: a phone may change a chat, and has no
 -- right to briefs and topics.
 create function throughline.follow_settings() returns trigger

@@ -60,7 +60,7 @@ create table public.conversation_briefs (
   thousands_to_fold int,
   over_max_turns    boolean     not null default false,
   -- Every message up to indexed_seq is in its turn's row of turn_index. to_index: there may be words after it. It changes when
-  -- somebody begins to talk after a rest and when the sweep has indexed what was said, not with each turn, which stays heap-only.
+  -- somebody begins to talk after a rest and when the sweep has indexed the last turns, not with each turn, which stays heap-only.
   indexed_seq       bigint      not null default 0,
   to_index          boolean     not null default true,
   -- Every message up to extracted_seq was read for memories or skipped. extract_due_at: from when on the rest may be read
@@ -98,7 +98,7 @@ create index conversation_briefs_over_max_turns_idx on public.conversation_brief
 create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
 create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
 create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
--- For the sweep, and for what is due of a user who begins a new chat.
+-- For the sweep, and for the due chats of a user who begins a new chat.
 create index conversation_briefs_extract_due_at_idx on public.conversation_briefs (extract_due_at) where extract_due_at is not null;
 create index conversation_briefs_to_extract_idx on public.conversation_briefs (user_id) where extract_due_at is not null;
 create index conversation_briefs_to_assign_idx on public.conversation_briefs
@@ -188,7 +188,7 @@ call throughline.protect('public.conversation_brief_drafts', server => 'select',
 -- took a third of a counter's update, of which each turn has two. A fold that had nothing to do is not due until the counters
 -- change: the chat is in neither index of the sweep.
 --
--- edit_count grows with every edit and deletion of a message, version with everything else that changes a brief. Then what was
+-- edit_count grows with every edit and deletion of a message, version with everything else that changes a brief. Then all that was
 -- learnt about the old state is void: failures, and the progress of a running change. SECURITY DEFINER: who edits or deletes a
 -- message has no right to drafts.
 create function throughline.keep_brief() returns trigger

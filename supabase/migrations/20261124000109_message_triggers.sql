@@ -11,7 +11,7 @@
 -- The tokens of all that a prompt shows of a message: content, tool calls, a tool's name. 0 when that is nothing: a
 -- superseded reply, and a blank message, which holds only white space as Unicode defines it (memory.Message.Blank in
 -- Go). given is what its writer counted; null asks for an estimate, which is about right for English and too high for
--- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given.
+-- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, also with a smaller one given.
 create function throughline.tokens_of(
   content text, tool_calls jsonb, role text, name text, superseded boolean, given int)
 returns int
@@ -81,8 +81,8 @@ language sql volatile security invoker set search_path = '' as $$
 $$;
 
 -- Updates the counters of each chat and its brief, gives a chat without a title one from its first message, and announces
--- the last of the messages. An import sets throughline.quiet: nobody listens to its chat yet. SECURITY DEFINER: the counters
--- are right whatever the writer may change.
+-- the last of the messages. An import sets throughline.quiet: no one listens to its chat yet. SECURITY DEFINER: the counters
+-- are right for a writer with fewer rights as well.
 create function throughline.count_inserted_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
 declare
@@ -167,7 +167,7 @@ create trigger messages_count_ended after update on public.messages
   execute function throughline.count_ended_reply();
 
 -- Any other change of a text is an edit, superseding a reply included: a fold planned with the old words is discarded, a
--- summary that holds them becomes stale, and the index of turns is written anew. The brief is locked before covered_seq is
+-- summary that holds them becomes stale, and the index of turns is written again. The brief is locked before covered_seq is
 -- read, so that a fold that commits at this moment is seen. The first check returns early when replies end and when leases
 -- are renewed. SECURITY DEFINER as above.
 create function throughline.count_updated_messages() returns trigger

@@ -205,7 +205,7 @@ begin
     select m.seq, m.role into first from public.messages m
      where m.chat_id = chat and m.seq > done and m.seq <= goal and m.token_count > 0 and m.role <> 'system' order by m.seq limit 1;
     if found then
-      -- What is no question may belong to the turn before it.
+      -- A turn without a question may belong to the turn before it.
       perform throughline.write_turn_index(chat,
         case when first.role <> 'user'
           then coalesce((select i.seq from public.turn_index i where i.chat_id = chat and i.seq <= done order by i.seq desc limit 1), first.seq)
@@ -221,14 +221,14 @@ begin
 end
 $$;
 
--- index_chat for a job or an import, of a chat of the user in the claims. SECURITY DEFINER: nobody else writes the index.
+-- index_chat for a job or an import, of a chat of the user in the claims. SECURITY DEFINER: no other role writes the index.
 create function throughline.index_turns(chat uuid, upto bigint) returns boolean
 language sql volatile security definer set search_path = '' as $$
   select throughline.index_chat(b.chat_id, upto) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
 $$;
 
--- Indexes chats in which nobody has spoken for that long, and what a brief covers though it is not indexed, at once; null for
--- the latter alone. At most so many chats, those that nobody else has locked, and returns how many. For the server itself.
+-- Indexes chats that have rested for that long, and at once covered turns that are not indexed; null for
+-- the latter alone. At most so many chats, skipping locked ones, and returns how many. For the server itself.
 create function throughline.index_rested(rest interval, most int) returns int
 language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare
@@ -252,8 +252,8 @@ begin
 end
 $$;
 
--- Indexes what is not yet of a chat of the user in the claims, or of the latest twenty that have something left. For who
--- searches: the sweep waits until nobody is talking. It waits for what commits at this moment, such as a fold, or what a new
+-- Indexes the rest of a chat of the user in the claims, or of the latest twenty that have something left. For who
+-- searches: the sweep waits until the chat is quiet. It waits for what commits at this moment, such as a fold, or what a new
 -- chat makes due. For a question in except_chat, on which a reply waits, it is less: the latest four of its user's other
 -- chats, where few messages are left. SECURITY DEFINER as index_turns.
 create function throughline.index_rest(in_chat uuid, except_chat uuid) returns void

@@ -12,8 +12,8 @@ create index messages_system_idx on public.messages using gin ((
 -- Postgres does not use a full-text index; only ids are returned, and the caller reads the rows under the policies.
 --
 -- A match is in a turn of the index, is a message of the system, or is not indexed yet: of those the newest 10 000 are read.
--- Turns have the words that are asked for, in whatever message and order, and are taken by their time until there are enough
--- matches; what is asked is then decided for each message. Where the row tells messages apart, its words do that; a phrase
+-- Turns have the words that are asked for, in any message and order, and are taken by their time until there are enough
+-- matches; the question is then decided for each message. Where the row tells messages apart, its words do that; a phrase
 -- needs the text, because a tsvector leaves positions out when there are many.
 --
 -- Right after an import Postgres has no statistics, so the settings leave the planner nothing but indexes.
@@ -25,7 +25,7 @@ language plpgsql stable security definer rows 500 set search_path = ''
 declare
   asking constant uuid := (select auth.uid());
   own constant tsquery := quote_literal('user ' || asking)::tsquery;
-  -- The words without what is excluded, and without their order; null if there are none but excluded ones.
+  -- The words without the excluded ones, and without their order; null if there are none but excluded ones.
   wanted constant tsquery := nullif(regexp_replace(querytree(query), '<(-|\d+)>', '&', 'g'), 'T')::tsquery;
   ordered constant boolean := query::text ~ '<(-|\d+)>';
   scope constant tsquery := case when in_chat is null then own else quote_literal('chat ' || in_chat)::tsquery end;

@@ -1,8 +1,8 @@
 -- What recall asks of turn_index, for the user in the claims. Expired chats are left out. The functions return places and
 -- numbers, and the caller reads the words under the policies.
 --
--- in_chat null is all chats of the user. For a question in except_chat those are the others, without temporary chats, what was
--- said before a chat's last clear, and subjects that the user has excluded: another chat's prompt shows less than a chat's own.
+-- in_chat null is all chats of the user. For a question in except_chat those are the others, without temporary chats, messages
+-- from before a chat's last clear, and subjects that the user has excluded: another chat's prompt shows less than a chat's own.
 
 -- How many turns there are to look in: of a chat exactly, of all chats about. SECURITY DEFINER: under row level security Postgres
 -- does not read an index alone.

@@ -1,11 +1,11 @@
 -- What a user is remembered for across chats: memories, where each was said, every change to it, the graph of what they
--- are about, and the ledger of what was read for them.
+-- are about, and the ledger of the messages read for them.
 --
 -- Locks are taken in this order everywhere: chats, messages, conversation_briefs, memory_users, memories and what belongs
 -- to them. Whoever changes memories locks the user's row of memory_users first (throughline.touch_memories), so that
 -- writers of one user pass one after the other.
 
--- What is left of a text when spelling does not matter: one form of each character, small letters, and one space for white
+-- A text without its spelling: one form of each character, small letters, and one space for white
 -- space and punctuation. What tells C, C# and C++ or 5 and -5 apart stays.
 create function throughline.folded(content text) returns text
 language sql immutable security invoker parallel safe set search_path = '' as $$
@@ -62,7 +62,7 @@ create index memory_users_archived_from_idx on public.memory_users (archived_fro
 
 -- The second foreign key to the account. Its deletion takes the locks of the user's chats before this one, as everybody
 -- does, if its cascade to chats comes first. Postgres runs cascades by the names of their triggers, which end with a
--- number as text: usually that of an older constraint is smaller. Where it is not, both are made anew in their order.
+-- number as text: usually that of an older constraint is smaller. Where it is not, both are made again in their order.
 alter table public.memory_users add constraint memory_users_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade;
 do $$
 declare
@@ -89,7 +89,7 @@ create table public.memories (
   memory_type       text        not null default 'fact',
   -- 0 to 1. Decays while the memory is not used.
   confidence        float8      not null default 1.0,
-  -- Durable memories do not decay. Pinned ones are always shown; no model changes them or those that are edited.
+  -- Durable memories do not decay. Pinned ones are always shown; no model changes them or edited ones.
   durable           boolean     not null default false,
   pinned            boolean     not null default false,
   status            text        not null default 'active',
@@ -103,7 +103,7 @@ create table public.memories (
   content_key       bytea       not null generated always as (throughline.content_key(content)) stored,
   -- The language of the content, as ISO 639-1 has it; null where unknown.
   lang              text,
-  -- Since when and until when it is true; null where nobody said. The precision is that of both.
+  -- Since when and until when it is true; null where it was not said. The precision is that of both.
   valid_from        timestamptz,
   valid_to          timestamptz,
   valid_precision   text,
@@ -169,7 +169,7 @@ create table public.memory_sources (
   user_id       uuid        not null,
   chat_id       uuid        not null,
   seq           bigint      not null,
-  -- What was made of this message alone: what the memory falls back to when the others are deleted. Null where it took
+  -- The fact made of this message alone: the memory falls back to it when the others are deleted. Null where it took
   -- other messages to say it.
   fact          text,
   -- The words of the message that it was made of.
@@ -430,7 +430,7 @@ begin
 end
 $$;
 
--- Each update that names one of these columns is a version, also where it sets what was there: a memory that is said again
+-- Each update that names one of these columns is a version, also where it sets the same value: a memory that is said again
 -- may be as certain as before.
 create trigger memories_change
   before update of content, memory_type, confidence, durable, pinned, status, valid_from, valid_to, valid_precision, superseded_by
@@ -438,7 +438,7 @@ create trigger memories_change
   for each row execute function throughline.change_memory();
 
 -- Who changed memories without raising the user's version has it done here. What a memory says is closed when it is
--- superseded, and open again when it comes back. SECURITY DEFINER: nobody else writes revisions and the graph.
+-- superseded, and open again when it comes back. SECURITY DEFINER: no other role writes revisions and the graph.
 create function throughline.record_revision() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare

@@ -1,5 +1,5 @@
--- What becomes of memories when a message, a chat or an account is deleted, or a message is edited; and what is not read for
--- memories, because it was said while they were off.
+-- What becomes of memories when a message, a chat or an account is deleted, or a message is edited; and the messages not read for
+-- memories, because they were sent while memories were off.
 --
 -- A memory is never left with words of a message that is gone. All of this runs when the transaction commits: its locks of
 -- memory_users and memories come after those of chats, messages and briefs, in however many chats it deletes.
@@ -8,7 +8,7 @@
 -- it says; without such a source it is deleted. If the user is remembered for just that already, the other memory gets the
 -- sources. What the user wrote stays: no model changes that. The caller holds the lock of the user's row of memory_users.
 --
--- A memory that this one took the place of stays closed: usually it was true no longer, whatever the reason is why this one
+-- A memory that this one took the place of stays closed: usually it was true no longer, for any reason why this one
 -- goes.
 create function throughline.restate_memory(memory uuid) returns void
 language plpgsql volatile security invoker set search_path = '' as $$
@@ -132,7 +132,7 @@ create trigger memories_unname after delete on public.memories
   for each statement execute function throughline.unname_memories();
 
 -- Locks messages of the user in the claims until the transaction ends, so that they are neither edited nor deleted before,
--- and returns those that still say what they said: digests are the MD5 of their contents, in hexadecimal. The caller holds
+-- and returns the ones with the same text: digests are the MD5 of their contents, in hexadecimal. The caller holds
 -- the lock of the chat, "for key share", and nothing after messages in the order of locks. SECURITY DEFINER: a job may read messages, and not lock them.
 create function throughline.hold_evidence(ids uuid[], digests text[]) returns setof uuid
 language plpgsql volatile security definer set search_path = '' as $$
@@ -193,7 +193,7 @@ $$;
 create trigger memory_users_keep before insert or update of enabled, time_zone, language, excluded on public.memory_users
   for each row execute function throughline.keep_memory_user();
 
--- What was said while a user's memories were off is not read later. For the user in the claims before the statement, because
+-- Messages of the time when a user's memories were off are not read later. For the user in the claims before the statement, because
 -- chats and briefs are locked before memory_users; if the statement leaves them off, there is as little to read. After it
 -- where somebody else switches them on. SECURITY DEFINER: a phone may switch them on, and has no right to the ledger.
 create function throughline.skip_pause() returns trigger

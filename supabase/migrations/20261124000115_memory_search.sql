@@ -1,4 +1,4 @@
--- How memories are found: those that a message may be about, and those that resemble a text; for the user in the claims.
+-- How memories are found: the ones that a message may be about, and the ones that resemble a text; for the user in the claims.
 -- The functions return ids and numbers, and the caller reads the words under the policies. A user has hundreds of memories,
 -- some thousands at most: all of them are compared.
 
@@ -12,7 +12,7 @@ language sql stable security definer set search_path = '' as $$
    where u.user_id = asking and numnode(q.query) > 0
 $$;
 
--- The first memories that prompts of a chat may show, whatever a message is about, at most so many: pinned ones, then
+-- The first memories that prompts of a chat may show, for any message, at most so many: pinned ones, then
 -- durable ones, and of each the most recently used first. active is how many there are. There is no row where memories are
 -- off for the user or the chat, and one without an id where there are none. SECURITY DEFINER: under row level security
 -- Postgres compares words only after the policies.

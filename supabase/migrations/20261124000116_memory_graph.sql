@@ -22,7 +22,7 @@ language sql immutable security invoker set search_path = '' as $$
          and strpos(words, name) > 0
 $$;
 
--- A moment that a model wrote; null for what is none.
+-- A moment that a model wrote; null for any other text.
 create function throughline.moment(written text) returns timestamptz
 language plpgsql immutable security invoker set search_path = '' set timezone = 'UTC' as $$
 begin
@@ -55,7 +55,7 @@ begin
   if holder.until = 'infinity' then
     holder.closed := null;
     if r.valid_to is not null then
-      -- It was said anew meanwhile: this row stays what it was, and the memory says the open one, too.
+      -- It was said again meanwhile: this row stays as it was, and the memory says the open one, too.
       select o.id into twin from public.memory_relationships o
        where o.user_id = r.user_id and o.source_entity_id = r.source_entity_id and o.relationship = r.relationship
          and o.target_entity_id = r.target_entity_id and o.valid_to is null and o.id <> r.id;
@@ -86,8 +86,8 @@ $$;
 
 -- Adds what a memory says to the graph: entities [{"name", "type"}] and relationships [{"source", "relationship", "target",
 -- "valid_from"?}], at most 50 of each. Only names count that are in the memory's words, beside the user's: the graph must
--- not know more than its memories. What is already there stays as it is, so this may be called again, as after a merge.
--- Does nothing for a memory that is not the user's in the claims. SECURITY DEFINER: nobody may write these tables else.
+-- not know more than its memories. Existing rows stay as they are, so this may be called again, as after a merge.
+-- Does nothing for a memory that is not the user's in the claims. SECURITY DEFINER: no role may write these tables.
 create function throughline.link_memory(memory uuid, entities jsonb, relationships jsonb) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 declare

@@ -1,5 +1,5 @@
--- What keeps memories in order without a model: they fade while nobody uses them, and are archived; what is said again
--- grows surer. And what update_memory_graph and the metrics look up.
+-- Keeps memories in order without a model: unused ones fade, and are archived; a repeated one
+-- grows surer. And the look-ups of update_memory_graph and the metrics.
 
 -- When a memory was last of use: to a reply, or to the user who edited or restored it; else when it was learnt.
 create function throughline.last_use(last_accessed timestamptz, recorded_at timestamptz, created_at timestamptz) returns timestamptz
@@ -57,8 +57,8 @@ language sql volatile security invoker set search_path = '' as $$
 $$;
 
 -- Fades the memories of the next users after one, in the order in which they are due, at most so many users; the caller
--- repeats it with last_at and last_user until these are null. Confidence × 0.95 a day for what was not used for 30 days, while
--- it is over 0.1; what has come down to that and was not used for 90 days is archived. Memories that are durable or pinned
+-- repeats it with last_at and last_user until these are null. Confidence × 0.95 a day for a memory not used for 30 days, while
+-- it is over 0.1; one that has come down to that and was not used for 90 days is archived. Memories that are durable or pinned
 -- stay as they are, as do those of users who have switched memory off, and those in the inbox. For the server itself.
 create function throughline.fade_memories(day date, after_at timestamptz, after_user uuid, most int)
 returns table (last_at timestamptz, last_user uuid, decayed int, archived int)
@@ -102,7 +102,7 @@ begin
 end
 $$;
 
--- Deletes what was archived so many days ago, of the next users after one, as fade_memories does. For the server itself.
+-- Deletes memories that were archived so many days ago, of the next users after one, as fade_memories does. For the server itself.
 create function throughline.delete_archived_memories(days int, after_at timestamptz, after_user uuid, most int)
 returns table (last_at timestamptz, last_user uuid, deleted int)
 language plpgsql volatile security invoker set search_path = '' as $$

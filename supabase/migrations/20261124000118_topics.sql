@@ -45,9 +45,9 @@ create table public.topics (
   -- merged: its turns belong to merged_into, or to what that was merged into.
   state            text        not null default 'active',
   merged_into      uuid,
-  -- The conversation came back to it and it was unpacked: not packed again while it is what is talked about.
+  -- The conversation came back to it and it was unpacked: not packed again while the talk is about it.
   rehydrated       boolean     not null default false,
-  -- Summary, compacted_seq and a title '…' are to be made anew.
+  -- Summary, compacted_seq and a title '…' are to be made again.
   stale            boolean     not null default false,
   -- One more with every change of title, summary, compacted_seq, state, merged_into and stale, and when a message is deleted.
   version          bigint      not null default 1,
@@ -77,7 +77,7 @@ create table public.topics (
 with (fillfactor = 70);
 
 create index topics_user_id_idx on public.topics (user_id);
--- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made anew, have messages packed that
+-- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made again, have messages packed that
 -- no summary holds, or were archived before they had a summary.
 create index topics_active_idx on public.topics (chat_id) where state = 'active';
 create index topics_unpacked_idx on public.topics ((message_count - compacted_messages))

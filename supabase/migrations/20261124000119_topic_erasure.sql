@@ -5,7 +5,7 @@
 -- every change raises its version, so that what a model makes of the old words is discarded.
 
 -- Makes all messages of topics active. gone: messages left them, so that no summary may stay that could hold their words, and
--- no title that was made with one, here or of what was merged into them.
+-- no title that was made with one, here or of topics merged into them.
 create function throughline.unpack_topics(ids uuid[], gone boolean) returns void
 language plpgsql volatile security invoker set search_path = '' as $$
 begin
@@ -30,8 +30,8 @@ begin
 end
 $$;
 
--- Counts what topics have; takes titles of messages that they have no longer, which a job makes anew; deletes those without turns,
--- and what was merged into them. The caller holds the lock of the brief.
+-- Counts what topics have; takes titles of messages that they have no longer, which a job makes again; deletes those without turns,
+-- and the topics merged into them. The caller holds the lock of the brief.
 create function throughline.settle_topics(chat uuid, ids uuid[]) returns void
 language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare
@@ -83,7 +83,7 @@ language sql volatile security invoker set search_path = '' set enable_seqscan =
 $$;
 
 -- Both for a job, of one topic of the user in the claims, after it moved turns. SECURITY DEFINER: the topic is counted
--- whatever a job may see.
+-- also where a job may see less.
 create function throughline.recount_topic(chat uuid, topic uuid) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
@@ -188,14 +188,14 @@ begin
 
   perform throughline.write_turn_index(chat, from_seq, to_seq);
 
-  -- What is left of a turn that lost its beginning keeps the topic: that is no visit. Without a question none is chosen again.
+  -- The rest of a turn that lost its beginning keeps the topic: that is no visit. Without a question none is chosen again.
   update public.turn_index i
      set topic_id = b.topic,
          topic_model = case when not exists (
            select from public.messages m where m.chat_id = chat and m.seq between i.seq and i.last_seq and m.role = 'user' and m.token_count > 0) then '' end
     from unnest(turns_before, ends_before, topics_before) b (seq, last_seq, topic)
    where i.chat_id = chat and i.seq between from_seq and to_seq and i.topic_id is null and i.seq > b.seq and i.seq <= b.last_seq;
-  -- Turns that are none any more, with messages that nobody changed.
+  -- Turns that are none any more, with messages that no one changed.
   select array_agg(distinct b.topic) into left_by
     from unnest(turns_before, topics_before) b (seq, topic)
    where b.topic <> all (touched) and not exists (select from public.turn_index i where i.chat_id = chat and i.seq = b.seq);

@@ -1,9 +1,9 @@
--- What gives turns their topics, what merges topics and finds those with something to do. That is kept where it changes, in
--- indexes that hold only what is due: chats and topics that rest cost nothing, however many there are.
+-- Gives turns their topics, merges topics and finds the ones with work to do. That is kept where it changes, in
+-- indexes that hold only due rows: chats and topics that rest cost nothing, however many there are.
 
 -- Makes one topic part of another of the same chat: its turns, and what it counted. The other's summary stays until a job has
 -- made it again. Returns whether it did: not if one of them is gone, of another user or chat, merged already, or the same.
--- SECURITY DEFINER: nobody else has a right to change turn_index; of topics of the user in the claims alone.
+-- SECURITY DEFINER: no other role has a right to change turn_index; of topics of the user in the claims alone.
 create function throughline.merge_topics(from_topic uuid, into_topic uuid) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
 declare
@@ -111,7 +111,7 @@ begin
     from (select b.chat_id, b.topics_fade_at from public.conversation_briefs b
            where b.topics_fade_at <= now() and b.topics <> 'off' and (b.topics_fade_at, b.chat_id) > (after_at, after_chat)
            order by b.topics_fade_at, b.chat_id limit most for update skip locked) due;
-  -- A statement of its own sees what was committed before the locks were there.
+  -- A statement of its own sees the commits from before the locks were there.
   return query
     with looked_at as materialized (
       select c.id, c.at, (select count(*) from public.topics t where t.chat_id = c.id and t.state = 'active') > max_topics as crowded
@@ -123,7 +123,7 @@ end
 $$;
 
 -- For merge_topics: looks at the next chats after one whose topics have changed since they were compared, and returns them.
--- alike: two active topics that nobody has named have centroids with at least this cosine. The others are done. For the
+-- alike: two active topics without a name of a person have centroids with at least this cosine. The others are done. For the
 -- server itself.
 create function throughline.look_at_alike(model text, cosine float8, after_chat uuid, most int)
 returns table (chat_id uuid, alike boolean)

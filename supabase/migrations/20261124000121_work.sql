@@ -1,9 +1,9 @@
--- The background work that runs, that waits for its turn, or that was put off after failures: a row each, and none for what
--- rests. What is due stands in the rows that it is about.
+-- The background work that runs, that waits for its turn, or that was put off after failures: a row each, and none for work that
+-- rests. Due work stands in the rows that it is about.
 
 create table throughline.work (
   kind          text        not null,
-  -- What is worked on: a chat, a topic or a user, by the kind. No foreign key: triggers take the row away with it.
+  -- The object of the work: a chat, a topic or a user, by the kind. No foreign key: triggers take the row away with it.
   key           uuid        not null,
   user_id       uuid        not null,
   -- The worker that has it, and until when that counts as alive.
@@ -131,7 +131,7 @@ begin
 end
 $$;
 
--- Ends the lease of work that was given up, and lets nobody try again for a while: one of soon after another, and then first,
+-- Ends the lease of work that was given up, and allows no try for a while: one of soon after another, and then first,
 -- which doubles each time, at most longest. Null if another worker has it.
 create function throughline.put_off_work(work_kind text, work_key uuid, token uuid, why text, soon float8[], first float8, longest float8,
   out times int, out wait_seconds float8)

@@ -4,7 +4,7 @@
 create table public.usage_events (
   id            uuid        not null default gen_random_uuid(),
   user_id       uuid        not null,
-  -- No foreign key: what was spent stays when the chat goes. Null for what is of no chat.
+  -- No foreign key: usage stays when the chat goes. Null for calls of no chat.
   chat_id       uuid,
   purpose       text        not null,
   model         text        not null default '',
@@ -12,7 +12,7 @@ create table public.usage_events (
   -- Within input_tokens.
   cached_tokens int         not null default 0,
   output_tokens int         not null default 0,
-  -- The call broke off: the server's own count of what was sent.
+  -- The call broke off: the server's own count of the request.
   estimated     boolean     not null default false,
   created_at    timestamptz not null default now(),
 

@@ -99,7 +99,7 @@ comment on view inspect.revisions is
   'Every change of every brief: which messages it brought in, what it cost, and which sentences came and went.';
 
 -- The database does not know the server's configuration, so the limits are arguments; the defaults are the
--- server's. A stale or unreadable brief is due whatever its size.
+-- server's. A stale or unreadable brief is due at any size.
 create function inspect.due_folds(
   chunk_summarize_threshold int default 6000, k_raw_turns int default 3,
   bridge_token_budget int default 6000, min_tail_turns int default 1, prompt_token_budget int default 3000, history_tokens int default 37333)

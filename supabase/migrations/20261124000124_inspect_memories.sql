@@ -116,7 +116,7 @@ select r.id as message_id, r.chat_id, r.user_id, r.seq, r.created_at,
      from public.conversation_brief_revisions b
     where b.chat_id = r.chat_id and b.version = inspect.number_in(r.metadata -> 'memory', 'brief_version')
    union all
-   -- Memories, as they are now; those that are gone since have no row.
+   -- Memories, as they are now; deleted ones have no row.
    select 'memory', shown.place, m.id, null, m.recorded_at, m.content,
           (select array_agg(format('%s: %s', to_char(s.said_at at time zone 'UTC', 'YYYY-MM-DD'), s.quote) order by s.said_at, s.seq)
              from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id)

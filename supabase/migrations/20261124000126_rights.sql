@@ -1,5 +1,5 @@
--- Who may call which function, and read which view for people. What is not here only a trigger or a function with its owner's
--- rights calls, or the server as itself.
+-- Who may call which function, and read which view for people. Only a trigger or a function with its owner's
+-- rights calls the others, or the server as itself.
 
 revoke all on all routines in schema throughline, inspect from public, anon, authenticated;
 

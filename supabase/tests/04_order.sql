@@ -13,7 +13,7 @@ $$;
 
 insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'a');
 insert into public.messages (chat_id, role, content, seq) values (pg_temp.id('chat of A'), 'user', 'b', 77);
-select is(pg_temp.seqs('chat of A'), 'a1 b2', 'messages are numbered from 1, whatever the writer says');
+select is(pg_temp.seqs('chat of A'), 'a1 b2', 'messages are numbered from 1, for any number of the writer');
 insert into public.messages (chat_id, role, content) values
   (pg_temp.id('chat of A'), 'user', 'c'), (pg_temp.id('other'), 'user', 'x'), (pg_temp.id('chat of A'), 'assistant', 'd');
 select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4', 'several rows in one statement are numbered in their order');
@@ -36,7 +36,7 @@ insert into public.messages (id, chat_id, user_id, role, content, seq, token_cou
   on conflict (id) do update set content = excluded.content;
 insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'g');
 select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4 E5 f6 g7', 'neither an upsert nor a row that it skips leaves a gap');
-select is(pg_temp.counted('chat of A'), '7 messages, last 7', 'nor does the chat count what was not written');
+select is(pg_temp.counted('chat of A'), '7 messages, last 7', 'nor does the chat count the missing ones');
 
 -- A seq is never assigned again, because the brief may cover it.
 delete from public.messages where chat_id = pg_temp.id('chat of A') and content in ('c', 'g');
@@ -65,7 +65,7 @@ select is(pg_temp.expires('passing'), interval '3 hours', 'a chat expires its ho
 insert into public.messages (chat_id, role, content, created_at) values (pg_temp.id('passing'), 'user', 'x', now() + interval '1 hour');
 select is(pg_temp.expires('passing'), interval '4 hours', 'or after its latest message');
 update public.chats set ttl_hours = 1, expires_at = 'infinity' where id = pg_temp.id('passing');
-select is(pg_temp.expires('passing'), interval '2 hours', 'whatever the writer sets');
+select is(pg_temp.expires('passing'), interval '2 hours', 'for any time of the writer');
 update public.chats set last_message_at = now() - interval '1 day', created_at = now() - interval '1 day', revived_at = now() - interval '2 hours'
  where id = pg_temp.id('passing');
 select is(pg_temp.expires('passing'), interval '-1 hour', 'or after it was last brought back');

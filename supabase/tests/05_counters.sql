@@ -36,7 +36,7 @@ select is(pg_temp.counters('other'), '6 tokens, 2 turns, 0 edits', 'one statemen
 insert into public.messages (chat_id, role, content, client_message_id, token_count) values (pg_temp.id('other'), 'user', 'x', pg_temp.id('sent'), 1);
 insert into public.messages (chat_id, role, content, client_message_id, token_count) values (pg_temp.id('other'), 'user', 'x', pg_temp.id('sent'), 1)
   on conflict do nothing;
-select is(pg_temp.counters('other'), '7 tokens, 3 turns, 0 edits', 'what is not written does not count');
+select is(pg_temp.counters('other'), '7 tokens, 3 turns, 0 edits', 'an unwritten message does not count');
 
 -- A reply while it runs and when it ends: new text, not an edit.
 insert into public.messages (id, chat_id, role, status) values (pg_temp.id('reply'), pg_temp.id('chat of A'), 'assistant', 'streaming');
@@ -71,15 +71,15 @@ select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 11 edits', 'deletin
 
 -- Wrong counters must not prevent a deletion.
 update public.conversation_briefs set pending_tokens = 1, pending_turns = 0 where chat_id = pg_temp.id('chat of A');
-select lives_ok($$delete from public.messages where chat_id = pg_temp.id('chat of A')$$, 'messages can be deleted whatever the counters say');
+select lives_ok($$delete from public.messages where chat_id = pg_temp.id('chat of A')$$, 'messages can be deleted with any counters');
 select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 12 edits', 'and the counters end at zero');
 select is((select message_count from public.chats where id = pg_temp.id('chat of A')), 0::bigint, 'as does the chat''s');
 
--- What a prompt shows beside content counts as well, whatever the writer says, and a change of it is an edit.
+-- What a prompt shows beside content counts as well, for any number of the writer, and a change of it is an edit.
 insert into public.chats (id, user_id) values (pg_temp.id('tools'), pg_temp.id('A'));
 insert into public.messages (id, chat_id, role, content, token_count, tool_calls)
 values (pg_temp.id('call'), pg_temp.id('tools'), 'assistant', '', 0, jsonb_build_array(jsonb_build_object('name', 'f', 'arguments', repeat('x', 20000))));
-select cmp_ok((select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), '>', 6000, 'tool calls count, whatever is given');
+select cmp_ok((select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), '>', 6000, 'tool calls count, for any number given');
 select is((select token_count from public.messages where id = pg_temp.id('call')),
           (select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), 'and are counted in it');
 select is(pg_temp.edited('tools', 'call', $$tool_calls = '[{"name": "f"}]'$$), '6 tokens, 0 turns, 1 edits', 'changing them is an edit and is counted');

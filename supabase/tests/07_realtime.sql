@@ -42,7 +42,7 @@ $$;
 select is(pg_temp.may_listen('A', 'chat:' || pg_temp.id('chat of A')), '1', 'A may listen to A''s chat');
 select is(pg_temp.may_listen('B', 'chat:' || pg_temp.id('chat of A')), '0', 'B may not');
 select is(pg_temp.may_listen('anon', 'chat:' || pg_temp.id('chat of A')), '0', 'nor may anon');
-select is(pg_temp.may_listen('A', 'chat:' || gen_random_uuid()), '0', 'nobody may listen to a chat that does not exist');
+select is(pg_temp.may_listen('A', 'chat:' || gen_random_uuid()), '0', 'no one may listen to a chat that does not exist');
 select is(pg_temp.attempt('A', 'select from realtime.messages'), '0', 'without a topic there is nothing to receive');
 select is(pg_temp.attempt('A',
   format($$insert into realtime.messages (topic, extension, private) values ('chat:' || %L, 'broadcast', true)$$, pg_temp.id('chat of A'))),

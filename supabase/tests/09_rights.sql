@@ -1,4 +1,4 @@
--- The rights to every relation, column and function of ours, from the catalog, that nobody reaches the rows of another user, and
+-- The rights to every relation, column and function of ours, from the catalog, that no user reaches the rows of another one, and
 -- what only rows decide. A new relation or function that is not listed here fails.
 begin;
 \ir helpers.psql
@@ -77,9 +77,9 @@ create temp view tables_of_users as
   select o.*, e.authenticated, e.throughline_app from ours o left join expected e using (full_name)
    where o.relkind in ('r', 'p') and exists (select from pg_attribute a where a.attrelid = o.oid and a.attname = 'user_id' and not a.attisdropped);
 create temp table actors (who text primary key, stranger boolean);
-insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', false), ('app B', true), ('app nobody', true), ('job A', true);
+insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', false), ('app B', true), ('app none', true), ('job A', true);
 
--- Without those that check rows: whoever writes one calls them.
+-- Without functions that check rows: whoever writes one calls them.
 create temp view functions_of_ours as
   select p.oid, p.proname as name, n.oid as schema, p.prosecdef
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
@@ -131,7 +131,7 @@ select is_empty(
      where table_schema in ('public', 'throughline', 'river', 'inspect') and grantee in ('anon', 'authenticated', 'PUBLIC')
        and (privilege_type not in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') or grantee = 'PUBLIC')$$, 'no client may do anything else, and PUBLIC nothing');
 
--- What is not a right is refused when it is tried.
+-- A call without a right is refused when it is tried.
 select is_empty(
   $$select o.full_name, a.who, verb, got from ours o
      cross join (values ('anon', 'anon'), ('A', 'authenticated'), ('service_role', 'service_role'), ('app A', 'throughline_app'),
@@ -140,9 +140,9 @@ select is_empty(
      cross join lateral (select pg_temp.attempt(a.who, pg_temp.statement(verb, o.name)) as got) tried
      where position(verb in pg_temp.rights(a.role, o.oid)) = 0 and got not in ('denied', '55000', '428C9')$$,
        -- a view that cannot be written, or has generated columns
-  'what is not a right is refused');
+  'a call without a right is refused');
 
--- Every table has rows of A, so that the tests mean something, and nobody but A reaches them.
+-- Every table has rows of A, so that the tests mean something, and only A reaches them.
 select isnt(pg_temp.reached('service_role', 'S', t.name, 'A'), '0', t.full_name || ' has rows of A (rows.psql)') from tables_of_users t;
 select ok(case when verb = 'I' and got <> 'denied' then not a.stranger or got = '0' -- inserts are tried below, with rows
                when a.stranger then got in ('denied', '0')
@@ -171,16 +171,16 @@ select is_empty(
   $$select t.full_name, a.who, owner, as_whose, got from tables_of_users t cross join actors a
      cross join (values ('A', 'A'), ('A', 'B'), ('B', 'A')) copies (owner, as_whose)
      cross join lateral (select pg_temp.copied(a.who, t.name, owner, as_whose) as got) tried
-     where (a.who in ('anon', 'A', 'B', 'app nobody') or as_whose <> right(a.who, 1))
+     where (a.who in ('anon', 'A', 'B', 'app none') or as_whose <> right(a.who, 1))
        and got not in ('denied', '0', '23503') -- 23503: that user has no such chat
        and not (a.who ~ 'A|B' and as_whose = right(a.who, 1))$$,
-  'nobody writes rows of another user');
+  'no user writes rows of another one');
 select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '23505', 'the test does insert: this copy is refused as a duplicate');
 
 -- What only rows decide. By statement and role: the number of rows, 'denied', or the error.
-create temp table matrix (statement text, anon text, a text, b text, service text, app_a text, app_b text, app_nobody text);
+create temp table matrix (statement text, anon text, a text, b text, service text, app_a text, app_b text, app_none text);
 insert into matrix values
-  -- statement                                                                     anon      A         B         service_role app A   app B     app nobody
+  -- statement                                                                     anon      A         B         service_role app A   app B     app none
   ($$insert into public.chats (title) values ('mine')$$,                          'denied', '1',      '1',      '23502',  '1',      '1',      'denied'),
   ($$insert into public.chats (user_id) values (pg_temp.id('A'))$$,               'denied', '1',      'denied', '1',      '1',      'denied', 'denied'),
   ($$update public.chats set title = 'x'$$,                                       'denied', '1',      '1',      '2',      '1',      '1',      '0'),
@@ -226,17 +226,17 @@ select is(pg_temp.attempt(e.who, m.statement), e.outcome, e.who || ': ' || regex
   from matrix m
  cross join lateral (values
    ('anon', m.anon), ('A', m.a), ('B', m.b), ('service_role', m.service),
-   ('app A', m.app_a), ('app B', m.app_b), ('app nobody', m.app_nobody)) e (who, outcome);
+   ('app A', m.app_a), ('app B', m.app_b), ('app none', m.app_none)) e (who, outcome);
 create function pg_temp.seen(relation regclass, variadic whos text[]) returns text language sql as $$
   select string_agg(pg_temp.attempt(who, format('select from %s', relation)), ' ' order by place) from unnest(whos) with ordinality w (who, place)
 $$;
-select is(pg_temp.seen(name, 'app A', 'app B', 'app nobody'), '1 1 0', 'the server sees a user''s rows of ' || name)
+select is(pg_temp.seen(name, 'app A', 'app B', 'app none'), '1 1 0', 'the server sees a user''s rows of ' || name)
   from tables_of_users where schema = 'public';
 select is(pg_temp.seen(name, 'A', 'B', 'anon'), case when authenticated ~ 'S' then '1 1 denied' else 'denied denied denied' end,
   'a phone sees its user''s rows of ' || name) from tables_of_users where schema = 'public';
 
 -- No client may use our schemas, nor the server those of jobs and of people. Functions: a client may call none, and the server
--- only those that it needs.
+-- only the needed ones.
 select is_empty(
   $$select who, schema from unnest(array['anon', 'authenticated', 'throughline_app']) who, unnest(array['throughline', 'river', 'inspect']) schema
      where has_schema_privilege(who, schema, 'usage') and (who, schema) <> ('throughline_app', 'throughline')$$, 'these may use no schema');
@@ -263,12 +263,12 @@ select is(pg_temp.callable('service_role'),
   'sentences_only_in topic_fades_after topic_half_life topic_priority',
   'service_role may call these');
 
--- The callable functions with their owner's rights find only what is the caller's.
+-- The callable functions with their owner's rights find only the caller's rows.
 select is(pg_temp.attempt(who, $$select from throughline.find_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found,
   who || ' finds ' || found)
-  from (values ('app A', '1'), ('app nobody', '0')) expected_finds (who, found);
+  from (values ('app A', '1'), ('app none', '0')) expected_finds (who, found);
 select is_empty(
-  $$select who, call from unnest(array['app nobody', 'app A']) who
+  $$select who, call from unnest(array['app none', 'app A']) who
      cross join (values ('select from throughline.recall_matches(array[''hello''], pg_temp.id(''B''), null, 0, 0, 10, null)'),
                         ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10, null) m where m.chat_id not in (select id
                           from public.chats)'),

@@ -17,7 +17,7 @@ grant select on app.subscriptions to authenticated;
 create function app.needs_a_user() returns trigger language plpgsql as $$
 begin
   if auth.uid() is distinct from new.user_id then
-    raise 'written by %', coalesce(auth.uid()::text, 'nobody');
+    raise 'written by %', coalesce(auth.uid()::text, 'none');
   end if;
   return new;
 end
@@ -71,7 +71,7 @@ insert into expected values
   ('a plan for briefs', $$select from public.conversation_briefs$$, 'app B: 0'),
   ('a plan for briefs', $$update throughline.own_briefs set brief_tokens = 1$$, 'job B: 1'),
   ('everybody reads', $$select from public.chats$$, 'A: 2, app A: 1'),
-  ('everybody reads', $$select from public.messages$$, 'app A: 1, app nobody: 0'),
+  ('everybody reads', $$select from public.messages$$, 'app A: 1, app none: 0'),
   ('everybody reads', $$update public.messages set content = 'x'$$, 'app A: 1'),
   ('everybody reads', $$insert into public.chats (user_id) values (pg_temp.id('B'))$$, 'app A: denied'),
   ('everybody reads', $$select from throughline.own_messages$$, 'job A: 1'),
@@ -93,7 +93,7 @@ insert into expected values
   ('a plan for memories', $$select from throughline.own_memories$$, 'job B: 1'),
   ('a plan for memories', $$insert into throughline.own_memories (user_id, content) values (pg_temp.id('B'), 'x')$$, 'job B: 1'),
   ('everybody remembers', $$select content from public.memories$$, 'A: 2'),
-  ('everybody remembers', $$select from public.memories$$, 'app A: 1, app nobody: 0'),
+  ('everybody remembers', $$select from public.memories$$, 'app A: 1, app none: 0'),
   ('everybody remembers', $$select from public.memory_sources$$, 'app A: 1'),
   ('everybody remembers', $$update public.memories set pinned = true$$, 'app A: 1'),
   ('everybody remembers', $$update public.memory_users set enabled = false$$, 'app A: 1'),
@@ -108,7 +108,7 @@ insert into expected values
   ('a plan to read', $$select from throughline.topic_messages(pg_temp.id('topic of A'))$$, 'app A: 1'),
   ('a plan to read', $$select from throughline.topic_messages(pg_temp.id('topic of B'))$$, 'app B: 0, job B: 1'),
   ('everybody sees topics', $$select title from public.topics$$, 'A: 2'),
-  ('everybody sees topics', $$select from public.topics$$, 'app A: 1, app nobody: 0'),
+  ('everybody sees topics', $$select from public.topics$$, 'app A: 1, app none: 0'),
   ('everybody sees topics', $$update public.topics set title = 'x'$$, 'app A: 1'),
   ('trigger on topics', $$update public.messages set pinned = true$$, 'app A: 1'),
   ('trigger on topics', $$delete from public.messages$$, 'app A: 1'),
@@ -126,7 +126,7 @@ insert into expected values
   ('nothing', $$select from throughline.hold_evidence(array[pg_temp.id('message of A'), pg_temp.id('message of B')],
      array[md5('hello'), md5('hello')])$$, 'job A: 1'),
   ('nothing', $$select from throughline.own_chats where id = pg_temp.id('chat of B')$$, 'job A: 0'),
-  ('nothing', $$select from throughline.own_messages$$, 'job A: 1, job nobody: 0'),
+  ('nothing', $$select from throughline.own_messages$$, 'job A: 1, job none: 0'),
   ('nothing', $$update throughline.own_briefs set brief_tokens = 1$$, 'job A: 1'),
   ('nothing', $$update throughline.own_briefs set user_id = pg_temp.id('B')$$, 'job A: 44000'),
   ('nothing', $$update throughline.own_brief_revisions set global_summary = null$$, 'job A: 1'),

@@ -102,7 +102,7 @@ select is(pg_temp.turns_after($$delete from public.chats where id = pg_temp.id('
 select is(pg_temp.turns_after(pg_temp.edit('b2', 'reply_to = null') || ';' || pg_temp.deletion('{h2}')),
   '1-4/1: one uno due, 5-6/1: three tre | one', 'a reply to nothing belongs to the turn before it');
 
--- What is not indexed yet is left to whoever indexes it.
+-- Turns that are not indexed yet are left to their indexer.
 call pg_temp.say('short', 'h4', 'user', 'four');
 select is(pg_temp.turns_after(pg_temp.edit('h4', $$content = 'vier'$$)), pg_temp.turns('short'), 'an edit before a turn is indexed');
 select is(pg_temp.turns_after(concat_ws(';', pg_temp.edit('h4', $$content = 'vier'$$), pg_temp.deletion('{b1}'), $$select pg_temp.index('short')$$)),

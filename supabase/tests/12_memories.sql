@@ -1,5 +1,5 @@
 -- Memories: their keys, revisions and versions, what becomes of them when what they were made of is edited or deleted, and
--- what is never read for them.
+-- the messages never read for them.
 begin;
 \ir helpers.psql
 select plan(81);
@@ -46,7 +46,7 @@ begin
   reset role;
 end
 $$;
--- What is left of a memory: its content and status.
+-- The rest of a memory: its content and status.
 create function pg_temp.memory(name text) returns text language sql stable as $$
   select format('%s (%s)', content, status) from public.memories where id = pg_temp.id(name)
 $$;
@@ -82,7 +82,7 @@ select is(pg_temp.after($$select set_config('throughline.raised_memory_versions'
     where memory_id = pg_temp.id('cello') and version = 4))$$),
   '2, userEDIT', 'a change that says nothing of itself is an edit by the user, and raises the version as well');
 select is(pg_temp.attempt(who, $$select throughline.touch_memories(pg_temp.id('B'))$$), 'denied', who || ' does not raise another user''s version')
-  from unnest(array['app A', 'job nobody']) who;
+  from unnest(array['app A', 'job none']) who;
 update public.memories set embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding, embedding_model = 'm' where id = pg_temp.id('cello');
 update public.memories set status = 'archived' where id = pg_temp.id('cello');
 select ok((select embedding is not null from public.memories where id = pg_temp.id('cello')), 'a vector stays with its content');
@@ -95,12 +95,12 @@ select is((select tsv @@ to_tsquery('throughline.words', 'drum') and content_key
 -- What can be stored.
 select is(pg_temp.attempt('app A', statement), outcome, what) from (values
   ($$insert into public.memories (content) values ('plays  the drums.')$$, '23505', 'no memory twice'),
-  ($$insert into public.memories (content, status) values ('plays the drums.', 'superseded')$$, '1', 'but what was true once may come again'),
+  ($$insert into public.memories (content, status) values ('plays the drums.', 'superseded')$$, '1', 'but an old truth may come again'),
   ($$insert into public.memories (content) values ('')$$, '23514', 'nothing is no memory'),
   ($$insert into public.memories (content) values (E' \n ')$$, '23514', 'nor is white space'),
   ($$insert into public.memories (content) values (repeat('x', 501))$$, '23514', 'nor a text of more than 500 characters'),
   ($$insert into public.memories (content) values (repeat(E'\u00e9', 500))$$, '1', '500 are enough'),
-  ($$insert into public.memories (content, confidence) values ('x', 1.1)$$, '23514', 'nobody is more than certain'),
+  ($$insert into public.memories (content, confidence) values ('x', 1.1)$$, '23514', 'no memory is more than certain'),
   ($$insert into public.memories (content, valid_from) values ('x', 'infinity')$$, '23514', 'dates have a day'),
   ($$insert into public.memories (content, memory_type) values ('x', 'secret')$$, '23514', 'types are known'),
   ($$update public.memory_users set excluded = array(select 'subject ' || n from generate_series(1, 50) n)$$, '1', 'fifty subjects may be excluded'),
@@ -184,7 +184,7 @@ select is(pg_temp.after($$delete from public.memories where id = pg_temp.id('mus
   'nothing names a memory that is gone, and what it replaced stays closed');
 select is(pg_temp.after($$update public.memories set status = 'archived' where id = pg_temp.id('music');$$ || pg_temp.deletion('{said}'),
   $$select concat_ws('; ', pg_temp.memory('music'), pg_temp.memory('twin'))$$), 'Plays the viola (archived); Plays the viola (inbox)',
-  'one that is not shown meets nobody');
+  'one that is not shown meets no user');
 
 -- The graph goes with its memories.
 insert into public.memory_entities (id, user_id, name) values (pg_temp.id('Mira'), pg_temp.id('A'), 'Mira'),
@@ -202,7 +202,7 @@ select is(pg_temp.after($$delete from public.memories where id = pg_temp.id('alo
   'an entity goes with its last mention');
 select is(pg_temp.without('{said}', $$count(*) from public.memory_entities where name = 'Mira'$$), '0', 'and with the message of its only memory');
 select is(pg_temp.after($$update public.memory_relationships set valid_to = now()$$, $$select pg_temp.graph()$$), 'mira 1, the cello 2; gave_away once',
-  'what is closed is not valid');
+  'a closed one is not valid');
 
 -- What the chat's memories are worth without it.
 select is(pg_temp.after($$select pg_temp.become('app A'); select throughline.keep_memories(pg_temp.id('one')); reset role; delete from public.chats
@@ -230,7 +230,7 @@ $$;
 select is(pg_temp.held('job A'), 'said', 'evidence is what still says the same');
 select is(pg_temp.held('job B'), null, 'and one''s own');
 
--- What is skipped.
+-- Skipped messages.
 create function pg_temp.ledger(chat text) returns text language sql stable as $$
   select string_agg(format('%s %s-%s of %s turns', e.result, e.seq_from, e.seq_to, e.turns), ', ' order by e.seq_from) || format(', read to %s%s',
     b.extracted_seq, ', due ' || b.extract_due_at)
@@ -240,12 +240,12 @@ $$;
 update public.conversation_briefs set extract_due_at = '-infinity';
 select is(pg_temp.after(change, $$select pg_temp.ledger('one')$$), ledger, what) from (values
   ($$select pg_temp.become('job A'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$, 'skipped 1-2 of 2 turns, read to 2',
-    'what is skipped is in the ledger'),
+    'skipped messages are in the ledger'),
   ($$select throughline.skip_rest(pg_temp.id('one')); select throughline.skip_rest(pg_temp.id('one'))$$, 'skipped 1-2 of 2 turns, read to 2', 'once'),
-  ($$select pg_temp.become('job B'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$, 'nothing', 'nobody skips another user''s chat'),
+  ($$select pg_temp.become('job B'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$, 'nothing', 'no user skips another user''s chat'),
   ($$update public.chats set remember = false where id = pg_temp.id('one')$$, 'nothing', 'a chat that is no longer remembered may be so again'),
   ($$update public.chats set remember = false where id = pg_temp.id('one'); call pg_temp.say('one', 'q', 'psst');
-    update public.chats set remember = true where id = pg_temp.id('one')$$, 'skipped 1-3 of 3 turns, read to 3', 'without what was said meanwhile'),
+    update public.chats set remember = true where id = pg_temp.id('one')$$, 'skipped 1-3 of 3 turns, read to 3', 'without the messages of the pause'),
   ($$update public.memory_users set enabled = false; select set_config('request.jwt.claims', '', true); update public.memory_users set enabled = true$$,
     'skipped 1-2 of 2 turns, read to 2', 'the same when somebody switches a user''s memories on again'),
   ($$update public.conversation_briefs set extract_due_at = null; update public.chats set last_message_at = now() - interval '1 hour';

@@ -69,7 +69,7 @@ select is((select string_agg(seq || ' ' || role || ' ' || content, ', ' order by
   '1 user first, 2 assistant premier, 6 assistant more', 'the messages of a topic');
 reset role;
 select is(pg_temp.attempt(who, $$select from throughline.topic_messages(pg_temp.id('of parts'))$$), seen, format('%s reads %s', who, seen))
-  from (values ('job A', '3'), ('app B', '0'), ('app nobody', '0')) others (who, seen);
+  from (values ('job A', '3'), ('app B', '0'), ('app none', '0')) others (who, seen);
 
 -- Who changes a topic.
 select is(pg_temp.attempt('A', $$update public.topics set title = ' Longbows  of yew ', tags = '{bows}', importance = 0.4$$), '1',
@@ -159,7 +159,7 @@ select is(pg_temp.after(change, 'select ' || question), answer, what) from (valu
   (pg_temp.deletion('{a1}'), $$version::text from public.topics where id = pg_temp.id('bows')$$,
     (select (version + 1)::text from public.topics where id = pg_temp.id('bows')), 'a job that is at work is told'),
   (pg_temp.merge_bows() || pg_temp.deletion('{q1}'), $$title from public.topics where id = pg_temp.id('bows')$$, '…',
-    'what was merged keeps no title of a message that is gone')) changes (change, question, answer, what);
+    'a merged topic keeps no title of a message that is gone')) changes (change, question, answer, what);
 select is(pg_temp.after(pg_temp.edit(message, change),
   $$select string_agg(concat(seq, ' ', case topic_model when '' then 'never' else coalesce(topic_model, 'later') end), ', ' order by seq)
       from public.turn_index where topic_id = pg_temp.id('bows')$$), chosen, format('chosen again: %s of %s', change, message))
@@ -182,7 +182,7 @@ select is((select string_agg(format('%s: %s, %s', accesses, round(extract(epoch 
 select is((select string_agg(inspect.topic_priority(1, make_interval(days => days * life), make_interval(days => life))::text, ' ' order by days)
   from generate_series(0, 5) days), '1 0.5 0.25 0.125 0.0625 0.03125',
   'a half-life of ' || life || ' days') from unnest(array[1, 16]) life;
-select is(inspect.topic_priority(0.5, '-1 day', '1 day'), 0.5::float8, 'what is to come has not faded');
+select is(inspect.topic_priority(0.5, '-1 day', '1 day'), 0.5::float8, 'the future has not faded');
 select is(inspect.topic_half_life(3, '12 hours', '1 hour', 0), '12 hours'::interval, 'odd settings divide by nothing');
 select is((select format('%s %s %s %s %s %s %s', title, state, active_messages, compressed_messages, turns, vectors, counters_agree) from inspect.topics
   where topic_id = pg_temp.id('trees')),

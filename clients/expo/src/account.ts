@@ -22,7 +22,7 @@ export interface Credentials {
 }
 
 export interface Account {
-  /** What is asked of a person to sign in. */
+  /** The answers that a person gives to sign in. */
   readonly asks: ReadonlyArray<keyof Credentials>;
   readonly api: Api;
   /** Tells who is signed in, now and whenever that changes: the user's id, or null. Returns a function that ends it. */
@@ -67,7 +67,7 @@ export function tokenAccount(baseUrl: string, { storage, appState, fetch }: Devi
 
   async function accessToken(): Promise<string> {
     const token = await storage.getItem(TOKEN);
-    if (!token) throw new Error('Nobody is signed in.');
+    if (!token) throw new Error('No user is signed in.');
     return token;
   }
 

@@ -1,4 +1,4 @@
-/** What one user has in the app: the chat that is open, and what is unsent. Both survive the app. */
+/** What one user has in the app: the chat that is open, and the unsent messages. Both survive the app. */
 import { openOutbox } from '@arcoscribe/throughline';
 import type { Api, Outbox } from '@arcoscribe/throughline';
 
@@ -12,7 +12,7 @@ export interface Session {
   readonly open: (chatId?: string) => void;
   /** Tells when another chat is open. It returns a function that ends it. */
   readonly subscribe: (listener: () => void) => () => void;
-  /** When the user signs out, or the app ends. What is unsent stays stored. */
+  /** When the user signs out, or the app ends. Unsent messages stay stored. */
   readonly close: () => void;
 }
 

@@ -258,7 +258,7 @@ const scenarios = {
   },
 
   /** A server that restarts, and a proxy that knows no other: the same chat goes on as after a cut. */
-  async 'waits while nobody is there'() {
+  async 'waits while no server answers'() {
     const away = [
       { status: 503, body: '{"code":"shutting_down","message":"…"}', headers: { 'Retry-After': '1' } },
       { status: 502, body: '<html>' },

@@ -252,7 +252,7 @@ func TestEmbedderEndsWithItsParent(t *testing.T) {
 	killErr := owner.Process.Kill()
 	require.Truef(t, err == nil && killErr == nil, "%q, %v, %v", address, err, killErr)
 	_ = owner.Wait() // it was killed
-	testkit.Eventually(t, "nobody answers", func() bool {
+	testkit.Eventually(t, "no server answers", func() bool {
 		response, err := client.Get(strings.TrimSpace(address) + "/models") //nolint:noctx // a test's own server
 		if err == nil {
 			_ = response.Body.Close()
@@ -297,7 +297,7 @@ func (u *unmeasured) SaveScale(_ context.Context, _ string, scale recall.Scale) 
 	return nil
 }
 
-// The model knows English alone, and tells there what is alike from what is not.
+// The model knows English alone, and tells there like texts from unlike ones.
 func TestItsScaleIsThatOfEnglish(t *testing.T) {
 	t.Parallel()
 	client := llm.NewEmbedder(llm.Settings{BaseURL: start(t).BaseURL(), APIKey: "none"}, embedder.Model)

@@ -113,7 +113,7 @@ func TestDataOutlivesStopAndStart(t *testing.T) {
 		require.NoError(t, Bootstrap(t.Context(), dsn, "create table kept (id int)"))
 		require.NoError(t, first.Stop())
 		assert.False(t, answers(first.Port()), "the server answers after Stop")
-		// Without BinDir the version that made the data is found again, whatever else is installed.
+		// Without BinDir the version that made the data is found again, beside any other that is installed.
 		second := start(t, Options{Dir: dir})
 		got := query(t, second.DSN(Superuser, "postgres"), "select to_regclass('kept')::text")
 		assert.Truef(t, got == "kept", "the table is %q after a restart", got)
@@ -147,7 +147,7 @@ func TestOneOwner(t *testing.T) {
 	if err := RemoveAbandoned(t.Context(), dir); !errors.Is(err, ErrInUse) || !answers(owner.Port()) {
 		t.Fatalf("removed while it has an owner: %v, answers: %v", err, answers(owner.Port()))
 	}
-	// What is left when an owner dies where the kernel does not tell its children: a server, no lock.
+	// The rest when an owner dies where the kernel does not tell its children: a server, no lock.
 	release(owner.lock)
 	heir := start(t, Options{Dir: dir})
 	assert.True(t, owner.ended(time.Minute) && answers(heir.Port()),

@@ -141,7 +141,7 @@ func (c *Cluster) ended(within time.Duration) bool {
 }
 
 // endOrphan ends the server of an owner that was killed. A pid file that names another program by now, as after the
-// machine was restarted, is removed: the server would take that program for another server. Without /proc nobody can
+// machine was restarted, is removed: the server would take that program for another server. Without /proc no program can
 // tell, and it is left to the server to refuse.
 func endOrphan(ctx context.Context, data string) error {
 	if target, err := filepath.EvalSymlinks(data); err == nil {

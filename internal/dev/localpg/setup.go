@@ -104,7 +104,7 @@ func open(dir string) bool {
 	return true
 }
 
-// makeOpenDir makes a folder in systemHome that every user may enter, whatever the umask is.
+// makeOpenDir makes a folder in systemHome that every user may enter, for any umask.
 func makeOpenDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
 		return err

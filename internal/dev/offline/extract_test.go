@@ -111,9 +111,9 @@ func TestFactsPassTheGate(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
 	for said, want := range told {
-		in := longterm.Input{New: []longterm.Message{
-			{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: said, SaidAt: at},
-			{ID: uuid.New(), Seq: 2, Role: memory.RoleAssistant, Content: "Noted.", SaidAt: at},
+		in := longterm.Input{New: []memory.Message{
+			{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: said, CreatedAt: at},
+			{ID: uuid.New(), Seq: 2, Role: memory.RoleAssistant, Content: "Noted.", CreatedAt: at},
 		}}
 		facts, err := longterm.ParseFacts(asJSON(extract)(&Request{Text: longterm.WriteInput(in)}))
 		if err != nil {
@@ -121,7 +121,7 @@ func TestFactsPassTheGate(t *testing.T) {
 			continue
 		}
 		verdict := longterm.Gate(in, facts)
-		assert.Truef(t, len(verdict.Dropped) <= 0 && len(verdict.Candidates) == strings.Count(want, " / ")+1,
+		assert.Truef(t, len(verdict.Dropped) == 0 && len(verdict.Candidates) == strings.Count(want, " / ")+1,
 			"%s: dropped %v of %v", said, verdict.Dropped, facts)
 		for _, c := range verdict.Candidates {
 			assert.Truef(t, !c.Inbox && len(c.Evidence) == 1, "%s: %+v", said, c)
@@ -201,7 +201,7 @@ func TestDecisionsPassTheRules(t *testing.T) {
 		known := longterm.Known{WordsPlace: 1, Memory: longterm.Memory{
 			ID: uuid.New(), Content: c.memory, Type: longterm.Fact, Status: longterm.Active, SaidAt: at.AddDate(0, -1, 0),
 		}}
-		question, decided := longterm.Settle([]longterm.Candidate{candidate}, [][]longterm.Known{{known}}, longterm.Rules{})
+		question, decided := longterm.Settle([]longterm.Candidate{candidate}, [][]longterm.Known{{known}}, nil)
 		if question.Open() > 0 {
 			answers, err := longterm.ParseAnswers(consolidate(&Request{Text: longterm.WriteQuestion(question)}))
 			if err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // foldText is a fold's input, to the letter.
@@ -42,8 +44,8 @@ func foldOnce(limit int, existing string, turns ...[2]string) string {
 func TestFoldIsNeverEmpty(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", "👍", fenceTurnsEnd, strings.Repeat("a", 100_000), strings.Repeat("哈", 5000)} {
-		if got := foldOnce(16, "", [2]string{said, said}); got == "" || countTokens(got) > 16 {
-			t.Errorf("%.50q: %d tokens: %q", said, countTokens(got), got)
+		if got := foldOnce(16, "", [2]string{said, said}); got == "" || memorytext.Tokens(got) > 16 {
+			t.Errorf("%.50q: %d tokens: %q", said, memorytext.Tokens(got), got)
 		}
 	}
 	assert.True(t, summarize(&Request{Kind: KindSummary}) != "", "nothing becomes an empty summary")
@@ -57,7 +59,7 @@ func TestCondensingKeepsSentences(t *testing.T) {
 		long = append(long, "It was "+chatter(random, 12)+".")
 	}
 	got := summarize(&Request{Kind: KindSummary, Text: strings.Join(long, " "), Instructions: "It has at most 120 tokens."})
-	n := countTokens(got)
+	n := memorytext.Tokens(got)
 	assert.Truef(t, n <= 120 && n >= 80, "%d tokens", n)
 	for line := range strings.SplitSeq(got, "\n") {
 		assert.Truef(t, slices.Contains(long, line), "%q is no sentence of the text", line)
@@ -89,11 +91,11 @@ func TestFactsSurviveTwoHundredFolds(t *testing.T) {
 		for range 1 + random.IntN(4) {
 			turns = append(turns, [2]string{chatter(random, 5+random.IntN(60)) + ".", chatter(random, 20+random.IntN(150))})
 		}
-		had := countTokens(summary)
+		had := memorytext.Tokens(summary)
 		again := foldOnce(limit, summary, turns...)
 		require.Truef(t, n%20 != 0 || again == foldOnce(limit, summary, turns...), "fold %d is not deterministic", n)
 		summary = again
-		has := countTokens(summary)
+		has := memorytext.Tokens(summary)
 		require.Truef(t, !repeats(summary) && has <= limit && has != 0 && (had <= 200 || has*10 >= had*4),
 			"fold %d: %d tokens after %d: %s", n, has, had, summary)
 	}

@@ -137,7 +137,7 @@ func (s *Server) Await(ctx context.Context, match func(Request) bool) (Request, 
 	}
 }
 
-// all returns the requests, and what is closed when they change.
+// all returns the requests, and a channel that is closed when they change.
 func (j *journal) all() ([]Request, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -21,8 +21,8 @@ const (
 )
 
 // sections divides a text at the lines that begin with its titles: what follows a title, up to the next one, by the
-// title, and what is before all of them by "". Behind the last of the titles nothing is one: that section is somebody's own words.
-// Elsewhere the product quotes lines that look like a title.
+// title, and the text before all of them by "". Behind the last of the titles nothing is one: that section is the user's own words.
+// In other sections the product quotes lines that look like a title.
 func sections(text string, titles ...string) map[string]string {
 	found := map[string]string{}
 	at := ""
@@ -38,7 +38,7 @@ func sections(text string, titles ...string) map[string]string {
 	return found
 }
 
-// remembered introduces what is remembered of the user.
+// remembered introduces the memories of the user.
 const remembered = "From what I remember of you"
 
 // passage is what a prompt knows, and how a reply introduces a sentence of it.

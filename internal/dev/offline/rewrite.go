@@ -19,7 +19,7 @@ var references = []struct {
 	{regexp.MustCompile(`(?i)\b(?:it|they|them)\b`), regexp.MustCompile(`\b((?i:my|our|the|an?) [\pL'’-]{3,})`), ""},
 }
 
-// rewrite returns the question so that it stands alone: a word like "it" or "there" becomes what was named last, in the
+// rewrite returns the question so that it stands alone: a word like "it" or "there" becomes the thing named last, in the
 // letters in which it was named.
 func rewrite(r *Request) string {
 	said := parseUtterances(withoutDirectives(sections(r.Text, titleQuestion)[""]))

@@ -135,7 +135,7 @@ func (s saying) match(pattern *regexp.Regexp, text string) (claim, bool) {
 	return claim{saying: s, thing: group("x"), whose: group("k")}, true
 }
 
-// memory writes what is claimed as a memory.
+// memory writes the claim as a memory.
 func (c claim) memory() string {
 	return strings.NewReplacer("{x}", c.thing, "{k}", c.whose).Replace(c.told)
 }
@@ -206,7 +206,7 @@ var (
 	several = regexp.MustCompile(`, |\s(?:and|or|of)\s`) // things are no entity
 )
 
-// graph returns the entity and the relationship of a claim. What is no longer so has none.
+// graph returns the entity and the relationship of a claim. A claim that is no longer so has none.
 func (c claim) graph() ([]Entity, []Relationship) {
 	kind, name := aspects[c.of], article.ReplaceAllString(c.thing, "")
 	if kind.relation == "" || c.ended || len(strings.Fields(name)) > 4 || several.MatchString(name) {

@@ -80,7 +80,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Close ends every request that waits, also those that hang on purpose, and waits for all of them. It does not close
+// Close ends every request that waits, also the ones that hang on purpose, and waits for all of them. It does not close
 // connections: the owner of a connection must cut off a caller that does not read. Later requests are refused. It may
 // be called more than once.
 func (s *Server) Close() {

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 var fullSequence = []string{
@@ -44,7 +46,7 @@ func TestUsageIsCounted(t *testing.T) {
 	var response struct{ Usage usageObject }
 	require.NoError(t, json.Unmarshal(raw, &response))
 	u := response.Usage
-	if u.InputTokens != countTokens("Be kind.\nHello there.") || u.OutputTokens != countTokens("One two three.") ||
+	if u.InputTokens != memorytext.Tokens("Be kind.\nHello there.") || u.OutputTokens != memorytext.Tokens("One two three.") ||
 		u.TotalTokens != u.InputTokens+u.OutputTokens {
 		t.Errorf("%+v", u)
 	}
@@ -61,7 +63,7 @@ func TestMaxOutputTokensCutsTheReply(t *testing.T) {
 		!cmp.Equal(response["incomplete_details"], map[string]any{"reason": "max_output_tokens"}) {
 		t.Errorf("%s: %v", last.name, response["incomplete_details"])
 	}
-	got := countTokens(deltas(all))
+	got := memorytext.Tokens(deltas(all))
 	assert.Truef(t, got <= 20 && got >= 15, "%d tokens", got)
 }
 

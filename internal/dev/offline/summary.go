@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // The fences of a fold's input, each on a line of its own.
@@ -39,7 +41,7 @@ func summarize(r *Request) string {
 	}
 	// The server takes a summary that suddenly loses most of its text for damaged, so one far over the cap
 	// shrinks in steps.
-	if had := countTokens(existing); had > 200 {
+	if had := memorytext.Tokens(existing); had > 200 {
 		limit = max(limit, had*9/20)
 	}
 	all := statements("", existing)
@@ -108,7 +110,7 @@ func compress(all []string, limit int) string {
 	var kept []int
 	summary, left := emptySummary, limit
 	for _, n := range ranked {
-		tokens := countTokens("\n" + all[n])
+		tokens := memorytext.Tokens("\n" + all[n])
 		if left < fewestTokens {
 			break
 		}
@@ -120,7 +122,7 @@ func compress(all []string, limit int) string {
 		for _, n := range with {
 			lines = append(lines, all[n])
 		}
-		if text := strings.Join(lines, "\n"); !repeats(text) && countTokens(text) <= limit {
+		if text := strings.Join(lines, "\n"); !repeats(text) && memorytext.Tokens(text) <= limit {
 			kept, summary, left = with, text, left-tokens
 		}
 	}

@@ -49,9 +49,7 @@ func (r *rig) checkReadOnce(from int) {
 		read.WriteString(turns)
 	}
 	for n := range sentences {
-		if times := strings.Count(read.String(), sentence(n)); times != 1 {
-			r.t.Fatalf("%q was read %d times", sentence(n), times)
-		}
+		require.Equalf(r.t, 1, strings.Count(read.String(), sentence(n)), "how often %q was read", sentence(n))
 	}
 }
 
@@ -65,14 +63,11 @@ func (r *rig) finish(change func(*testing.T) (brief.Report, error)) (brief.Repor
 	r.t.Helper()
 	for turn := 1; ; turn++ {
 		report, err := change(r.t)
-		require.Truef(r.t, err == nil && (report.Result == work.Paused || report.Result == work.Done),
-			"turn %d: %+v, %v", turn, report, err)
+		require.Truef(r.t, err == nil && (report.Result == work.Paused || report.Result == work.Done), "turn %d: %+v, %v", turn, report, err)
 		if report.Result == work.Done {
 			return report, turn
 		}
-		if report.PiecesDone != turn || r.drafts() != 1 {
-			r.t.Fatalf("after turn %d there are %d drafts, %+v", turn, r.drafts(), report)
-		}
+		require.Truef(r.t, report.PiecesDone == turn && r.drafts() == 1, "after turn %d there are %d drafts, %+v", turn, r.drafts(), report)
 		require.False(r.t, testkit.Ask[bool](r.t, r.pool, "select coalesce(bool_or(lease_token is not null), false) from throughline.work"),
 			"a fold that has had its turn keeps the lease")
 	}
@@ -97,13 +92,11 @@ func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
 			}
 			covered := r.covered(chatID)
 			report, turns := r.finish(func(t *testing.T) (brief.Report, error) {
-				got := r.covered(chatID)
-				require.Truef(t, got == covered, "the cursor moved from %s to %s before the end", covered, got)
+				require.Equal(t, covered, r.covered(chatID), "the cursor moved before the end")
 				return change(brief.New(r.config), t.Context(), chatID, work.Attempt{}) // a worker of its own
 			})
-			if turns < 4 || report.Pieces != turns || report.Calls != turns || len(r.model.Requests()) != asked+turns {
-				t.Errorf("%d turns, %d calls, %+v", turns, len(r.model.Requests())-asked, report)
-			}
+			assert.Truef(t, turns >= 4 && report.Pieces == turns && report.Calls == turns && len(r.model.Requests()) == asked+turns,
+				"%d turns, %d calls, %+v", turns, len(r.model.Requests())-asked, report)
 			r.checkReadOnce(asked)
 			assert.Equal(t, 0, r.drafts(), "the draft is left")
 			testkit.Want(t, r.pool, fmt.Sprintf("%s %d %d", kind, report.InputTokens, turns),
@@ -113,16 +106,16 @@ func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
 	}
 }
 
-// Whatever changes the chat ends the progress of its fold: it may hold words that are gone.
+// Any change of the chat ends the progress of its fold: it may hold words that are gone.
 func TestProgressIsForgottenWithWhatItWasMadeFrom(t *testing.T) {
 	t.Parallel()
 	for what, sql := range map[string]string{
-		"an edit of what was read":     "update messages set content = 'Nothing of note.' where chat_id = $1 and seq = 1",
-		"an edit of another message":   "update messages set content = 'Stop.' where chat_id = $1 and seq = 4",
-		"a deletion":                   "delete from messages where chat_id = $1 and seq = 1",
-		"a deletion by its owner":      "delete from chats where id = $1",
-		"the context is cleared":       "",
-		"a brief that is written anew": "update conversation_briefs set version = version + 1 where chat_id = $1",
+		"an edit of what was read":      "update messages set content = 'Nothing of note.' where chat_id = $1 and seq = 1",
+		"an edit of another message":    "update messages set content = 'Stop.' where chat_id = $1 and seq = 4",
+		"a deletion":                    "delete from messages where chat_id = $1 and seq = 1",
+		"a deletion by its owner":       "delete from chats where id = $1",
+		"the context is cleared":        "",
+		"a brief that is written again": "update conversation_briefs set version = version + 1 where chat_id = $1",
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -160,12 +153,10 @@ func TestEditDuringAPieceEndsTheFold(t *testing.T) {
 	}, func(c *brief.Config) { c.Limits.FoldInputTokens = 600 })
 	chatID := r.longChat()
 	report, err := r.fold(chatID)
-	if err != nil || report.Result != work.Conflict || report.Calls != 1 || r.drafts() != 0 {
-		t.Errorf("%+v, %v, %d drafts", report, err, r.drafts())
-	}
+	assert.Truef(t, err == nil && report.Result == work.Conflict && report.Calls == 1 && r.drafts() == 0, "%+v, %v, %d drafts", report, err, r.drafts())
 }
 
-// A server with other settings plans other pieces, and begins anew.
+// A server with other settings plans other pieces, and begins again.
 func TestProgressOfAnotherPlanIsNotUsed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, inTurns)

@@ -1,6 +1,7 @@
 package brief
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,35 +45,26 @@ type Engine struct {
 
 // New returns an engine.
 func New(config Config) *Engine {
-	if config.Lease == 0 {
-		config.Lease = 20 * time.Second
-	}
-	if config.Turn == 0 {
-		config.Turn = 30 * time.Second
-	}
-	writer := NewWriter(WriterConfig{
+	config.Lease = cmp.Or(config.Lease, 20*time.Second)
+	config.Turn = cmp.Or(config.Turn, 30*time.Second)
+	return &Engine{Config: config, writer: &Writer{
 		Summarizer: config.Summarizer, Prompt: config.Prompt, Cap: config.Limits.SummaryTokenCap, InputTokens: config.Limits.FoldInputTokens,
 		Tokens: "fold", Logger: config.Logger, Metrics: config.Metrics,
-	})
-	return &Engine{Config: config, writer: writer}
+	}}
 }
-
-// Result is the outcome of a fold: Conflict says that the brief or the messages were changed meanwhile, Refused that the gate
-// refused the summary twice, and Failed that the model or Postgres failed.
-type Result = work.Result
 
 // Report describes a fold, without content.
 type Report struct {
-	Kind         Kind   `json:"kind"`
-	Result       Result `json:"result"`
-	Version      int64  `json:"version,omitempty"`
-	SeqFrom      int64  `json:"seq_from,omitempty"`
-	SeqTo        int64  `json:"seq_to,omitempty"`
-	Turns        int    `json:"turns"`
-	TurnsTokens  int    `json:"turns_tokens"`
-	TokensBefore int    `json:"tokens_before"`
-	TokensAfter  int    `json:"tokens_after"`
-	DurationMS   int64  `json:"duration_ms"`
+	Kind         Kind        `json:"kind"`
+	Result       work.Result `json:"result"`
+	Version      int64       `json:"version,omitempty"`
+	SeqFrom      int64       `json:"seq_from,omitempty"`
+	SeqTo        int64       `json:"seq_to,omitempty"`
+	Turns        int         `json:"turns"`
+	TurnsTokens  int         `json:"turns_tokens"`
+	TokensBefore int         `json:"tokens_before"`
+	TokensAfter  int         `json:"tokens_after"`
+	DurationMS   int64       `json:"duration_ms"`
 	// Pieces is the number of inputs that the change reads, one after the other; PiecesDone how many it has read.
 	Pieces     int `json:"pieces,omitempty"`
 	PiecesDone int `json:"pieces_done,omitempty"`
@@ -80,9 +72,6 @@ type Report struct {
 	Again time.Duration `json:"-"`
 	CallStats
 }
-
-// planner returns what a change will do; false when there is nothing to do.
-type planner func(Snapshot) (Plan, bool)
 
 // Fold moves the oldest turns of the buffer into the brief, if the chat is due.
 func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (Report, error) {
@@ -109,8 +98,8 @@ func (e *Engine) due(c Counters, s memory.Settings) bool {
 	return memory.Due(c.BriefTokens, c.PendingTokens, c.PendingTurns, e.Limits.For(s))
 }
 
-// run makes a change of a chat's brief. Where nobody is talking now, other folds of the user come first.
-func (e *Engine) run(ctx context.Context, change Change, plan planner) (Report, error) {
+// run makes a change of a chat's brief. Where no user is talking now, other folds of the user come first.
+func (e *Engine) run(ctx context.Context, change Change, plan func(Snapshot) (Plan, bool)) (Report, error) {
 	f := &fold{Engine: e, change: change, plan: plan, began: time.Now()}
 	f.change.Lease = work.Lease{
 		Kind: work.Fold, Key: change.ChatID, ChatID: change.ChatID, Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser,
@@ -131,7 +120,7 @@ type fold struct {
 	*Engine
 
 	change Change
-	plan   planner
+	plan   func(Snapshot) (plan Plan, needed bool)
 	began  time.Time
 	report Report
 }
@@ -217,7 +206,9 @@ func (f *fold) addPiece(ctx context.Context) error {
 	if change.PiecesDone == len(change.Plan.Pieces) {
 		return nil
 	}
-	saved, err := f.Store.SaveDraft(ctx, *change, change.draft(time.Since(f.began)))
+	progress := *change
+	progress.Duration += time.Since(f.began)
+	saved, err := f.Store.SaveDraft(ctx, progress)
 	if err == nil && !saved {
 		return work.ErrLost
 	}
@@ -232,7 +223,7 @@ var (
 )
 
 // GiveUp puts the chat off, and logs for how long.
-func (f *fold) GiveUp(ctx context.Context, cause error) (Result, error) {
+func (f *fold) GiveUp(ctx context.Context, cause error) (work.Result, error) {
 	result, failure, delay := work.Failed, string(work.Failed), afterFailure
 	if refused, ok := errors.AsType[*RefusedError](cause); ok {
 		result, failure, delay = work.Refused, "refused: "+refused.Refusal.Key, afterRefusal
@@ -266,10 +257,8 @@ func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, to
 		slog.Int64("version", report.Version), slog.Int("turns", report.Turns), slog.Int64("seq_from", report.SeqFrom), slog.Int64("seq_to", report.SeqTo),
 		slog.Int("tokens_before", report.TokensBefore), slog.Int("tokens_after", report.TokensAfter), slog.Int("turns_tokens", report.TurnsTokens),
 		slog.String("model", report.Model), slog.String("prompt_ref", report.PromptRef), slog.Int("calls", report.Calls),
-		slog.Any(
-			"refusals",
-			report.Refusals,
-		), slog.Int("pieces", report.Pieces), slog.Int("pieces_done", report.PiecesDone), slog.Int64("duration_ms", took.Milliseconds()),
+		slog.Any("refusals", report.Refusals),
+		slog.Int("pieces", report.Pieces), slog.Int("pieces_done", report.PiecesDone), slog.Int64("duration_ms", took.Milliseconds()),
 	}
 	if err != nil {
 		level = slog.LevelWarn

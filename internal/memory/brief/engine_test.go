@@ -22,21 +22,18 @@ func TestFold(t *testing.T) {
 	r := newRig(t, nil, nil)
 	chatID := r.chat(8)
 	report := r.mustFold(chatID)
-	if report.Version != 1 || report.SeqFrom != 1 || report.SeqTo != 12 || report.Turns != 6 || report.Calls != 1 ||
-		report.Mode != brief.ModeInline || report.Model != "small" || report.TokensAfter == 0 || r.again {
-		t.Errorf("the report is %+v, again %v", report, r.again)
-	}
+	assert.Truef(t, report.Version == 1 && report.SeqFrom == 1 && report.SeqTo == 12 && report.Turns == 6 && report.Calls == 1 &&
+		report.Mode == brief.ModeInline && report.Model == "small" && report.TokensAfter != 0 && !r.again,
+		"the report is %+v, again %v", report, r.again)
 	asked := r.model.Requests()[0]
 	const begins = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: I decided to practise etude 0"
-	if asked.Kind != offline.KindSummary || asked.Metadata["purpose"] != "fold" || asked.PromptCacheKey != chatID.String() ||
-		!strings.HasPrefix(asked.Text, begins) {
-		t.Errorf("asked %+v", asked)
-	}
+	assert.Truef(t, asked.Kind == offline.KindSummary && asked.Metadata["purpose"] == "fold" && asked.PromptCacheKey == chatID.String() &&
+		strings.HasPrefix(asked.Text, begins),
+		"asked %+v", asked)
 	testkit.Want(t, r.pool, sha256Hex(asked.Text), "select input_sha256 from conversation_brief_revisions")
 	again, err := r.fold(chatID)
 	assert.Truef(t, err == nil && again.Result == work.Nothing, "once more: %+v, %v", again, err)
-	assert.Truef(t, strings.Count(r.logs.String(), chatID.String()) == 1 && !strings.Contains(r.logs.String(), "etude"),
-		"the log is %s", r.logs)
+	assert.Truef(t, strings.Count(r.logs.String(), chatID.String()) == 1 && !strings.Contains(r.logs.String(), "etude"), "the log is %s", r.logs)
 	// The next fold starts from this summary.
 	for turn := range 6 {
 		r.say(chatID, "user", fmt.Sprintf("And then I decided to play suite %d%s.", turn, strings.Repeat(fmt.Sprintf(" gently%d", turn), 20)))
@@ -81,8 +78,7 @@ func TestNothingToFold(t *testing.T) {
 		r.wantFold(chatID, work.Nothing)
 	}
 	r.wantRebuild(r.chat(8), work.Nothing)
-	n := len(r.model.Requests())
-	assert.Truef(t, n == 0, "the model was asked %d times", n)
+	assert.Empty(t, r.model.Requests(), "calls")
 	// While a reply runs nothing is settled: one that ends without words leaves a turn to fold, and the counters as they were.
 	testkit.Want(t, r.pool, 0, "select (select count(*) from throughline.work) + count(*) from conversation_briefs where settled_turns is not null")
 }
@@ -94,13 +90,11 @@ func TestGateRefusesOnce(t *testing.T) {
 	chatID := r.chat(8)
 	report := r.mustFold(chatID)
 	asked := r.model.Requests()
-	require.Truef(t, len(asked) == 2 && report.Calls == 2 && len(report.Refusals) == 1 && report.Version == 1,
-		"asked %d times, %+v", len(asked), report)
+	require.Truef(t, len(asked) == 2 && report.Calls == 2 && len(report.Refusals) == 1 && report.Version == 1, "asked %d times, %+v", len(asked), report)
 	const reason = "same words over and over"
 	assert.Truef(t, !strings.Contains(asked[0].Instructions, reason) && strings.Contains(asked[1].Instructions, reason) && asked[0].Text == asked[1].Text,
 		"the second instructions are %s", asked[1].Instructions)
-	got := r.summary(chatID)
-	assert.Containsf(t, got, "etude", "the summary is %q", got)
+	assert.Contains(t, r.summary(chatID), "etude", "the summary")
 }
 
 // checkUntouched checks that the brief is that of a new chat and its lease released.
@@ -184,9 +178,8 @@ func TestTurnOfManyRows(t *testing.T) {
 		read.WriteString(request.Text)
 	}
 	for _, n := range []int{1, 2000, 2001, rows} {
-		if result := fmt.Sprintf("Result %d.", n); strings.Count(read.String(), result) != 1 {
-			t.Errorf("%q was read %d times", result, strings.Count(read.String(), result))
-		}
+		result := fmt.Sprintf("Result %d.", n)
+		assert.Truef(t, strings.Count(read.String(), result) == 1, "%q was read %d times", result, strings.Count(read.String(), result))
 	}
 }
 
@@ -207,8 +200,7 @@ func TestRebuild(t *testing.T) {
 	last := asked[len(asked)-1].Text
 	assert.Truef(t, strings.Contains(last, "violin") && !strings.Contains(last, "etude 0 ") && strings.Contains(last, "\nNONE\n"),
 		"the rebuild read %.300s", last)
-	got := r.summary(chatID)
-	assert.NotContainsf(t, got, "etude 0 ", "the summary is %s", got)
+	assert.NotContains(t, r.summary(chatID), "etude 0 ", "the summary")
 }
 
 // supersede marks a message as the reply that another try has taken the place of, as a retry does.
@@ -233,4 +225,18 @@ func TestSupersededReplyIsNotFolded(t *testing.T) {
 		assert.Truef(t, !strings.Contains(read, "Etude 0 it is") && strings.Contains(read, "practise etude 0 ") && strings.Contains(read, "Etude 1 it is"),
 			"%s read %.500s", name, read)
 	}
+}
+
+// The model's share of a fold and Postgres' are measured apart: each call, and the one commit.
+func TestCallsAndCommitAreMeasuredApart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultNone}, offline.Answer{}, offline.Answer{Fault: offline.Fault401}), nil)
+	calls, commits := r.metrics.SummaryDuration.WithLabelValues, r.metrics.CommitDuration
+	r.mustFold(r.chat(8))
+	answered, n := testkit.Measured(t, calls("answered")), testkit.Measured(t, commits)
+	assert.Truef(t, answered == 2 && n == 1, "%v calls and %v commits were measured", answered, n)
+	_, err := r.fold(r.chat(8))
+	assert.Error(t, err, "a refused key goes unnoticed")
+	failed, n := testkit.Measured(t, calls("failed")), testkit.Measured(t, commits)
+	assert.Truef(t, failed == 1 && n == 1, "%v failed calls and %v commits were measured", failed, n)
 }

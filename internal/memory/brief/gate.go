@@ -1,9 +1,14 @@
 package brief
 
 import (
+	"hash/maphash"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"golang.org/x/text/unicode/norm"
 )
@@ -125,7 +130,7 @@ func (s *sentence) add(r rune) bool {
 	return s.whole || s.Len() < s.most
 }
 
-// isMark reports whether r is a vowel sign or the like. Those that only help to pronounce a word, as Arabic has, and the
+// isMark reports whether r is a vowel sign or the like. Signs that only help to pronounce a word, as Arabic has, and the
 // dot that lower case makes of a Turkish İ, are left out.
 func isMark(r rune) bool {
 	return unicode.In(r, unicode.Mn, unicode.Mc) && (r < 0x064B || r > 0x0652) && r != 0x0307
@@ -148,4 +153,163 @@ func saysNothing(text string) bool {
 		words = strings.TrimSpace(strings.TrimPrefix(words, label))
 	}
 	return words == "" || phrases.empty.MatchString(words)
+}
+
+// phrasing are the phrases of the gate in one language, as regular expressions for a whole sentence as sentenceOf writes it: lower
+// case, words one space apart, no punctuation. They are the sections of lang's data that begin with "refusal". Only what a summary
+// of a conversation never says of itself belongs there: that somebody cannot eat gluten, or plays a song called "I'm Sorry", is worth remembering.
+type phrasing struct {
+	// sorry are apologies. A sentence of nothing else is a refusal.
+	sorry string
+	// aside are words that may stand before, between or after apologies.
+	aside string
+	// unable are the words with which somebody says "I cannot". After an apology they are a refusal.
+	unable string
+	// declines are sentences that decline the task, with or without an apology. In some languages the verb of the task
+	// follows "I cannot" and is a section of its own; in the others the whole sentence is described.
+	declines string
+	// empty are whole answers that say that there is no summary.
+	empty string
+	// talk are beginnings of sentences about the task or the summary itself.
+	talk string
+	// joined languages do not put a space after each of these words.
+	joined bool
+}
+
+// phrasings reads the phrases of all languages that have them.
+func phrasings() []phrasing {
+	var all []phrasing
+	for _, sorry := range lang.Each("refusal sorry") {
+		read := func(name string) string { return lang.Plain(lang.Get(sorry.Language, "refusal "+name)) }
+		task := "(?:" + read("task") + ")"
+		all = append(all, phrasing{
+			sorry: read("sorry"), aside: read("aside"), unable: read("unable"), declines: strings.ReplaceAll(read("declines"), "{task}", task),
+			empty: read("empty"), talk: read("talk"), joined: !lang.HasSpaces(sorry.Language),
+		})
+	}
+	return all
+}
+
+// phraseMatcher are the phrases of all languages as expressions for one sentence.
+type phraseMatcher struct{ refusal, empty, talk *regexp.Regexp }
+
+var phrases = compilePhrases()
+
+func compilePhrases() phraseMatcher {
+	var refusals, empties, talks []string
+	for _, p := range phrasings() {
+		gap, end := ` `, `(?: |$)`
+		if p.joined {
+			gap, end = ` ?`, ``
+		}
+		apology := `(?:` + p.sorry + `)`
+		lead := `(?:(?:` + p.sorry + `|` + p.aside + `)` + gap + `)`
+		refusals = append(refusals,
+			`(?:(?:`+p.aside+`)`+gap+`)*`+apology+`(?:`+gap+`(?:`+p.sorry+`|`+p.aside+`))*$`,
+			lead+`*(?:`+p.declines+`)`+end,
+			apology+gap+lead+`*(?:`+p.unable+`)`+end)
+		empties = append(empties, p.empty)
+		talks = append(talks, `(?:`+p.talk+`)`)
+	}
+	return phraseMatcher{
+		refusal: regexp.MustCompile(`^(?:` + strings.Join(refusals, `|`) + `)`),
+		empty:   regexp.MustCompile(`^(?:` + strings.Join(empties, `|`) + `)$`),
+		talk:    regexp.MustCompile(`^(?:` + strings.Join(talks, `|`) + `)`),
+	}
+}
+
+// A sequence of gramWords words that occurs more than maxRepeats times is a loop.
+const (
+	gramWords   = 8
+	maxRepeats  = 3
+	gramWeight  = gramWords * wordWeight
+	longWordLen = 64 // runes; anything longer is not a word and is divided into characters
+)
+
+// The weights of units of text. Scripts without spaces are parted into characters, and how many of those are a word differs:
+// about two Chinese ones, two or three of hiragana, four Thai, Lao, Khmer or Burmese ones.
+const (
+	wordWeight     = 20
+	hanWeight      = wordWeight / 2
+	hiraganaWeight = wordWeight * 2 / 5
+	letterWeight   = wordWeight / 4
+)
+
+// repeatsItself reports whether the same eight words occur more than 3 times in text. Case and punctuation do not count.
+// Time is linear in the length of text.
+func repeatsItself(text string) bool {
+	units := unitsOf(text)
+	seen := make(map[uint64]int, len(units))
+	var h maphash.Hash
+	for start := range units {
+		key, ok := gram(&h, units[start:])
+		if !ok {
+			return false
+		}
+		if seen[key]++; seen[key] > maxRepeats {
+			return true
+		}
+	}
+	return false
+}
+
+// gram returns the hash of the first units that together weigh as much as 8 words; false when there are too few.
+func gram(h *maphash.Hash, units []string) (uint64, bool) {
+	h.Reset()
+	weight := 0
+	for _, unit := range units[:min(len(units), gramWeight/letterWeight)] {
+		_, _ = h.WriteString(unit) // a hash never fails
+		_ = h.WriteByte(0)
+		if weight += weigh(unit); weight >= gramWeight {
+			return h.Sum64(), true
+		}
+	}
+	return 0, false
+}
+
+func weigh(unit string) int {
+	first, _ := utf8.DecodeRuneInString(unit)
+	switch {
+	case unicode.Is(unicode.Han, first):
+		return hanWeight
+	case unicode.Is(unicode.Hiragana, first):
+		return hiraganaWeight
+	case unicode.Is(unicode.Katakana, first): // a run of it is one word
+		return wordWeight
+	case text.Unspaced(first):
+		return letterWeight
+	}
+	return wordWeight
+}
+
+// unitsOf divides text into words, and scripts without spaces into characters.
+func unitsOf(text string) []string {
+	var units []string
+	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !isOfWord(r) }) {
+		word = strings.Trim(word, quotes)
+		begin := 0 // of the rest of the word
+		for at, r := range word {
+			if weigh(word[at:]) < wordWeight {
+				units = append(units, word[begin:at], string(r))
+				begin = at + utf8.RuneLen(r)
+			}
+		}
+		units = append(units, divided(word[begin:])...)
+	}
+	return slices.DeleteFunc(units, func(unit string) bool { return unit == "" })
+}
+
+// divided returns a word, or the characters of a run that is too long for one.
+func divided(word string) []string {
+	if utf8.RuneCountInString(word) > longWordLen {
+		return strings.Split(word, "")
+	}
+	return []string{word}
+}
+
+// quotes part no word that they are within, as apostrophes.
+const quotes = "'’"
+
+func isOfWord(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) || strings.ContainsRune(quotes, r)
 }

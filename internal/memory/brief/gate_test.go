@@ -1,6 +1,7 @@
 package brief
 
 import (
+	_ "embed"
 	"strings"
 	"testing"
 
@@ -57,13 +58,10 @@ func TestJudgeShrinkingHasABorder(t *testing.T) {
 	for n := 1; n <= len(words); n++ {
 		next := strings.Join(words[:n], " ")
 		refusal, _ := Judge(previous, next)
-		if want := text.Tokens(next)*100 < size*40; (refusal.Key == "shrunk") != want {
-			t.Fatalf("from %d to %d tokens: %q", size, text.Tokens(next), refusal.Key)
-		}
+		require.Equalf(t, (refusal.Key == "shrunk"), text.Tokens(next)*100 < size*40, "from %d to %d tokens: %q", size, text.Tokens(next), refusal.Key)
 	}
 	small := strings.Join(words[:60], " ")
-	n := text.Tokens(small)
-	require.Truef(t, n <= 200, "the small summary has %d tokens", n)
+	require.LessOrEqual(t, text.Tokens(small), 200, "tokens of the small summary")
 	refusal, ok := Judge(small, words[0])
 	assert.Truef(t, ok, "a summary of at most 200 tokens may shrink: %+v", refusal)
 }
@@ -100,5 +98,52 @@ func TestApostropheDoesNotPartAWord(t *testing.T) {
 		}
 		refusal, passed := Judge("", text.String())
 		assert.Truef(t, passed, "refused as %s", refusal.Key)
+	}
+}
+
+//go:embed testdata/judged.txt
+var judgedText string
+
+// judged are the answers of a language by the key of their refusal; "good" ones have to pass.
+type judged map[string][]string
+
+// languages reads testdata/judged.txt: "# language" begins a language, "key: answer" is an answer of it.
+func languages(t *testing.T) map[string]judged {
+	t.Helper()
+	all := map[string]judged{}
+	var answers judged
+	for line := range strings.SplitSeq(strings.TrimSpace(judgedText), "\n") {
+		if language, ok := strings.CutPrefix(line, "# "); ok {
+			answers = judged{}
+			all[language] = answers
+		} else if key, answer, ok := strings.Cut(line, ": "); ok && answers != nil {
+			answers[key] = append(answers[key], answer)
+		}
+	}
+	require.Truef(t, len(all) >= 20, "only %d languages", len(all))
+	return all
+}
+
+func TestJudgeInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	for language, answers := range languages(t) {
+		for _, key := range []string{"good", "refusal", "none", "task_talk", "repetition"} {
+			assert.Truef(t, len(answers[key]) != 0, "%s: nothing is judged %q", language, key)
+			for _, answer := range answers[key] {
+				refusal, passed := Judge("", answer)
+				assert.Truef(t, passed == (key == "good") && (passed || refusal.Key == key), "%s: %q is judged %q, want %q", language, answer, refusal.Key, key)
+			}
+		}
+	}
+}
+
+// A summary is not refused for what it reports, wherever in it that is said.
+func TestJudgeReadsNoFurtherThanTheFirstSentence(t *testing.T) {
+	t.Parallel()
+	for language, answers := range languages(t) {
+		for _, said := range append(answers["refusal"], answers["task_talk"]...) {
+			refusal, passed := Judge("", answers["good"][0]+"\n"+said)
+			assert.Truef(t, passed, "%s: with %q further on it is judged %q", language, said, refusal.Key)
+		}
 	}
 }

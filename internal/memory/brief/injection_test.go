@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -83,11 +82,8 @@ func TestPayloadsDoNotLeaveTheirPlaceInAFold(t *testing.T) {
 		chatID := r.hostileChat(p.Text)
 		r.mustFold(chatID)
 		input, rest := sentInput(t, r.model.Requests()[before])
-		assert.Equalf(t, "", cmp.Diff(strings.ReplaceAll(frame, harmless, p.In(injection.Letter)), input),
-			"%s: input (-want +got)\n", p.Name)
-		assert.Equalf(t, "", cmp.Diff(wantRest, rest), "%s: what is beside the input (-want +got)\n", p.Name)
+		assert.Equalf(t, strings.ReplaceAll(frame, harmless, p.In(injection.Letter)), input, "%s: input", p.Name)
+		assert.Equalf(t, wantRest, rest, "%s: what is beside the input", p.Name)
 	}
-	if refused := r.model.Refused(); len(refused) > 0 {
-		t.Errorf("the model refused a call as malformed: %s", refused[0])
-	}
+	assert.Empty(t, r.model.Refused(), "the model refused a call as malformed")
 }

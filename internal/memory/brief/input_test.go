@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
@@ -34,8 +36,7 @@ func TestMarkersInTextAreQuoted(t *testing.T) {
 		for _, content := range []string{payload, "before\n" + payload, "before\r" + payload + "\r\nafter", "\u2028" + payload, "a\u2029" + payload,
 			"a\u0085" + payload, "a\v" + payload, "a\f" + payload} {
 			got := text.QuoteLines(content, looksLikeFoldInput)
-			assert.Truef(t, got == strings.Replace(content, payload, text.QuotePrefix+payload, 1),
-				"%q became %q", content, got)
+			assert.Truef(t, got == strings.Replace(content, payload, text.QuotePrefix+payload, 1), "%q became %q", content, got)
 			count++
 		}
 	}
@@ -57,4 +58,42 @@ func TestFoldInputWithoutTurns(t *testing.T) {
 	t.Parallel()
 	want := "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\n\n=== END_NEW_TURNS ==="
 	assert.Equal(t, want, FoldInput(" ", Piece{}))
+}
+
+func TestLastSummarizedOfATurn(t *testing.T) {
+	t.Parallel()
+	row := func(last byte, role memory.Role, content string) memory.Message {
+		return memory.Message{ID: uuid.UUID{15: last}, Role: role, Content: content}
+	}
+	question, reply, tool := row(1, memory.RoleUser, "q"), row(2, memory.RoleAssistant, "a"), row(3, memory.RoleTool, "t")
+	later, blank := row(4, memory.RoleAssistant, "b"), row(2, memory.RoleAssistant, "")
+	for name, c := range map[string]struct {
+		rows []memory.Message
+		want uuid.UUID
+	}{
+		"its reply":                     {[]memory.Message{question, reply}, reply.ID},
+		"its last reply":                {[]memory.Message{question, reply, tool, later, row(5, memory.RoleTool, "u")}, later.ID},
+		"the question without a reply":  {[]memory.Message{question}, question.ID},
+		"the question of a blank reply": {[]memory.Message{question, blank}, question.ID},
+		"the last row of neither":       {[]memory.Message{tool, row(6, memory.RoleTool, "u")}, uuid.UUID{15: 6}},
+		"nothing of nothing":            {nil, uuid.Nil},
+	} {
+		assert.Equalf(t, c.want, lastSummarized(memory.Turn{Messages: c.rows}), "%s", name)
+	}
+}
+
+func TestTheTitleInAnAnswer(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string][2]string{
+		"Title: Rosin for old bows\n\nThe user plays.":         {"Rosin for old bows", "The user plays."},
+		"**Title:** \"Rosin for old bows.\"\nThe user plays.":  {"Rosin for old bows", "The user plays."},
+		"Title: \nThe user plays.":                             {"", "The user plays."},
+		"Title: " + strings.Repeat("word ", 9) + "\nThe user.": {"", "The user."},
+		"The title: none\nThe user plays.":                     {"", "The title: none\nThe user plays."},
+		"The user plays.":                                      {"", "The user plays."},
+		"":                                                     {"", ""},
+	} {
+		title, rest := cutTitle(answer)
+		assert.Truef(t, title == want[0] && rest == want[1], "%q: %q, %q", answer, title, rest)
+	}
 }

@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // SummaryInstructionsVersion is the version of the built-in instructions. Each revision of a brief names it, so it has
@@ -20,13 +22,13 @@ var builtInSummaryInstructions string
 //go:embed instructions/condense.md
 var builtInCondenseInstructions string
 
-// SummaryTask is what the instructions of one inline summary call depend on.
+// SummaryTask holds all that the instructions of one inline summary call depend on.
 type SummaryTask struct {
 	// Base replaces the built-in text when it is not empty. A "%d" in it stands for the cap.
 	Base string
 	// Cap is the most tokens the summary may have.
 	Cap int
-	// Piece is what the call reads. The instructions end with the dates of its turns.
+	// Piece is the call's input. The instructions end with the dates of its turns.
 	Piece Piece
 	// Refused is why the first answer was refused; zero in a first call.
 	Refused Refusal
@@ -126,4 +128,25 @@ func (r *zoneReader) read(turn PieceTurn) *time.Location {
 		}
 	}
 	return r.zone
+}
+
+// askForTitle is added to the instructions of a summary that is to begin with a title, which cutTitle takes off the answer.
+const askForTitle = "Begin with one more line: \"Title: \" and three to six words, in the user's language, that name what is talked about. " +
+	"The summary follows on the next line."
+
+// Bounds of a title: one of more words is a sentence.
+const mostTitleWords, mostTitle = 8, 80
+
+// cutTitle takes the title off an answer that was asked to begin with one; "" for none, and for one that is no title.
+func cutTitle(answer string) (title, summary string) {
+	first, rest, _ := strings.Cut(strings.TrimSpace(answer), "\n")
+	label, named, found := strings.Cut(first, ":")
+	if !found || !strings.EqualFold(strings.Trim(label, "*# "), "title") {
+		return "", answer
+	}
+	title = text.OneLine(strings.Trim(named, " *\"“”„«»'.\t"))
+	if len(strings.Fields(title)) > mostTitleWords || utf8.RuneCountInString(title) > mostTitle {
+		title = ""
+	}
+	return title, strings.TrimSpace(rest)
 }

@@ -92,14 +92,14 @@ func (r *rig) rebuild(chatID uuid.UUID) (brief.Report, error) {
 }
 
 // wantFold folds and checks how that ends.
-func (r *rig) wantFold(chatID uuid.UUID, want brief.Result) {
+func (r *rig) wantFold(chatID uuid.UUID, want work.Result) {
 	r.t.Helper()
 	report, err := r.fold(chatID)
 	assert.Truef(r.t, err == nil && report.Result == want, "fold: %+v, %v, want %s", report, err, want)
 }
 
 // wantRebuild rebuilds and checks how that ends.
-func (r *rig) wantRebuild(chatID uuid.UUID, want brief.Result) {
+func (r *rig) wantRebuild(chatID uuid.UUID, want work.Result) {
 	r.t.Helper()
 	report, err := r.rebuild(chatID)
 	assert.Truef(r.t, err == nil && report.Result == want, "rebuild: %+v, %v, want %s", report, err, want)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Plan is what one fold does.
+// Plan is the plan of one fold.
 type Plan struct {
 	// Pieces are the inputs of the model calls, in order; each call's summary is the existing summary of the next.
 	// Usually there is one.

@@ -36,7 +36,7 @@ func (r *rig) waits(chatID uuid.UUID) string {
 }
 
 // What the gate refuses is tried again after 5 and 30 s, then after minutes, then twice as long, up to hours; before that
-// nobody asks the model. A change of what is folded ends the wait.
+// no call is made. A change of what is folded ends the wait.
 func TestRefusedFoldIsPutOff(t *testing.T) {
 	t.Parallel()
 	fault, script := faulty()
@@ -60,9 +60,8 @@ func TestRefusedFoldIsPutOff(t *testing.T) {
 		testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 	}
 	testkit.Exec(t, r.pool, "update throughline.work set failures = 40")
-	if _, err := r.fold(chatID); err == nil || r.waits(chatID) != "360 after 41 refused: none" {
-		t.Errorf("it waits %s, %v", r.waits(chatID), err)
-	}
+	_, err := r.fold(chatID)
+	assert.Truef(t, err != nil && r.waits(chatID) == "360 after 41 refused: none", "it waits %s, %v", r.waits(chatID), err)
 	lines := r.logs.Lines(t, "fold put off")
 	assert.Truef(t, len(lines) == 6 && lines[3]["wait_s"] == 600.0 && lines[3]["failure"] == "refused: none" && lines[3]["failures"] == 4.0,
 		"the log has %v", lines)
@@ -79,18 +78,16 @@ func TestFailedFoldIsPutOffAfterTheLastAttempt(t *testing.T) {
 	r := newRig(t, script, nil)
 	chatID := r.chat(8)
 	fault.Store(new(offline.Fault401))
-	if report, err := r.fold(chatID); err == nil || report.Result != work.Failed || r.waits(chatID) != "" {
-		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
-	}
+	report, err := r.fold(chatID)
+	assert.Truef(t, err != nil && report.Result == work.Failed && r.waits(chatID) == "", "%+v, %v, it waits %s", report, err, r.waits(chatID))
 	r.checkUntouched(chatID)
 	last := work.Attempt{Last: true}
 	if report, err := r.engine.Fold(t.Context(), chatID, last); err == nil || report.Result != work.Failed || r.waits(chatID) != "5 after 1 failed" {
 		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
 	}
 	testkit.Exec(t, r.pool, "update throughline.work set failures = 40, retry_at = now()")
-	if _, err := r.engine.Fold(t.Context(), chatID, last); err == nil || r.waits(chatID) != "60 after 41 failed" {
-		t.Errorf("it waits %s, %v", r.waits(chatID), err)
-	}
+	_, err = r.engine.Fold(t.Context(), chatID, last)
+	assert.Truef(t, err != nil && r.waits(chatID) == "60 after 41 failed", "it waits %s, %v", r.waits(chatID), err)
 	fault.Store(nil)
 	testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 	r.mustFold(chatID)
@@ -131,17 +128,14 @@ func TestFailedRebuildDropsTheBrief(t *testing.T) {
 			assert.NotContains(t, testkit.Ask[string](t, r.pool, words), secret, "the word is still stored")
 			testkit.Want(t, r.pool, "t 0 t 2 t", `select concat_ws(' ', stale, brief_tokens, readable, version,
 				not exists (select from throughline.work where lease_token is not null)) from conversation_briefs`)
-			if r.covered(chatID) != covered || r.summary(chatID) != "" {
-				t.Errorf("covered %s, %q", r.covered(chatID), r.summary(chatID))
-			}
+			assert.Truef(t, r.covered(chatID) == covered && r.summary(chatID) == "", "covered %s, %q", r.covered(chatID), r.summary(chatID))
 			r.wantRebuild(chatID, work.Nothing)
 
 			fault.Store(nil)
 			testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
 			report, err := r.rebuild(chatID)
-			if err != nil || report.Result != work.Done || r.summary(chatID) == "" || r.waits(chatID) != "" {
-				t.Errorf("%+v, %v, %q", report, err, r.summary(chatID))
-			}
+			assert.Truef(t, err == nil && report.Result == work.Done && r.summary(chatID) != "" && r.waits(chatID) == "",
+				"%+v, %v, %q", report, err, r.summary(chatID))
 		})
 	}
 }
@@ -166,9 +160,8 @@ func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
 	testkit.Eventually(t, "the second try", func() bool { return len(r.model.Requests()) == 3 })
 	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
 	close(gate)
-	if report := testkit.Receive(t, "the fold ends", done); report.Result != work.Conflict || r.waits(chatID) != "" || r.summary(chatID) != before {
-		t.Errorf("%+v, it waits %q", report, r.waits(chatID))
-	}
+	report := testkit.Receive(t, "the fold ends", done)
+	assert.Truef(t, report.Result == work.Conflict && r.waits(chatID) == "" && r.summary(chatID) == before, "%+v, it waits %q", report, r.waits(chatID))
 	r.wantRebuild(chatID, work.Done)
 }
 

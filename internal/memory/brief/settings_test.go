@@ -31,7 +31,7 @@ func (r *rig) covered(chatID uuid.UUID) string {
 	return testkit.Ask[string](r.t, r.pool, "select covered_seq || ' ' || pending_turns from conversation_briefs where chat_id = $1", chatID)
 }
 
-// clear begins a chat's context anew.
+// clear clears a chat's context.
 func (r *rig) clear(chatID uuid.UUID) {
 	r.t.Helper()
 	store := postgres.NewHistory(r.pool, memory.Limits{}, postgres.Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
@@ -87,7 +87,7 @@ func TestFoldAfterAClear(t *testing.T) {
 		"the summarizer read %s", input)
 }
 
-// A message from before the clear is deleted: what came after is summarized anew, alone, and the older
+// A message from before the clear is deleted: what came after is summarized again, alone, and the older
 // revisions lose their words.
 func TestRebuildAfterAClear(t *testing.T) {
 	t.Parallel()
@@ -110,11 +110,9 @@ func TestRebuildAfterAClear(t *testing.T) {
 			require.Truef(t, err == nil && report.Result == work.Done, "%+v, %v", report, err)
 			testkit.Want(t, r.pool, want,
 				"select concat_ws(' ', kind, seq_from, seq_to, turns, prompt_mode) from conversation_brief_revisions where version = $1", report.Version)
-			n := len(r.model.Requests()) - asked
-			assert.Truef(t, n == calls, "%d calls", n)
+			assert.Equal(t, calls, len(r.model.Requests())-asked, "calls")
 			for _, request := range r.model.Requests()[asked:] {
-				assert.Truef(t, !strings.Contains(request.Text, "etude") && strings.Contains(request.Text, "suite"),
-					"the summarizer read %s", request.Text)
+				assert.Truef(t, !strings.Contains(request.Text, "etude") && strings.Contains(request.Text, "suite"), "the summarizer read %s", request.Text)
 			}
 			testkit.Want(t, r.pool, "",
 				"select coalesce(string_agg(global_summary, ' '), '') from conversation_brief_revisions where version < $1", report.Version)
@@ -125,7 +123,7 @@ func TestRebuildAfterAClear(t *testing.T) {
 	}
 }
 
-// A brief that cannot be read is not folded upon, and a rebuild writes it anew, also one that covers nothing yet.
+// A brief that cannot be read is not folded upon, and a rebuild writes it again, also one that covers nothing yet.
 func TestUnreadableBriefIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for _, foldedBefore := range []bool{true, false} {
@@ -141,11 +139,9 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 			testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
 			r.wantFold(chatID, work.Nothing)
 			report, err := r.rebuild(chatID)
-			if err != nil || report.Result != work.Done || r.covered(chatID) != covered {
-				t.Fatalf("%+v, %v, covered are %s", report, err, r.covered(chatID))
-			}
-			got := r.summary(chatID)
-			assert.Equalf(t, foldedBefore, strings.Contains(got, "etude"), "the summary is %q", got)
+			require.Truef(t, err == nil && report.Result == work.Done && r.covered(chatID) == covered,
+				"%+v, %v, covered are %s", report, err, r.covered(chatID))
+			assert.Equal(t, foldedBefore, strings.Contains(r.summary(chatID), "etude"), "the summary")
 			again := r.again
 			assert.Truef(t, again != foldedBefore, "due for a fold: %v", again)
 			r.wantRebuild(chatID, work.Nothing)

@@ -27,7 +27,7 @@ const (
 // Store keeps the briefs. Each method is one short transaction with the rights of the chat's owner; none is open
 // while the model works.
 type Store interface {
-	// Read reads what the fold needs, at most maxMessages of the oldest messages; false for a chat that was deleted.
+	// Read reads the state of a chat, at most maxMessages of the oldest messages; false for a chat that was deleted.
 	Read(ctx context.Context, chatID uuid.UUID, kind Kind, maxMessages int) (Snapshot, bool, error)
 	// Settle counts the buffer of a chat whose fold was due and found nothing to do again, and notes that there is nothing to
 	// do until that changes; not if it has changed since Read read planned.
@@ -37,23 +37,23 @@ type Store interface {
 	PutOff(ctx context.Context, change Change, failure string, delay work.Delay) (times int, wait time.Duration, err error)
 	// SaveDraft stores how far a change has come, for the next worker, and renews the lease. It returns
 	// false, and stores nothing, when the change can no longer be committed.
-	SaveDraft(ctx context.Context, change Change, draft Draft) (bool, error)
+	SaveDraft(ctx context.Context, change Change) (bool, error)
 	// Commit writes the new brief and its revision, completes the job, and inserts the chat's next fold, with the priority of this
 	// one, if the chat is due again. When the brief or its messages have changed since Read, or the lease is lost, it writes nothing
 	// and returns false.
 	Commit(ctx context.Context, change Change, due func(after Counters) bool) (bool, error)
 }
 
-// Draft is what the first pieces of a change have given.
+// Draft is the summary of the first pieces of a change, or of all of them.
 type Draft struct {
-	// PlanSHA256 identifies what the change reads; "" for no draft.
+	// PlanSHA256 identifies the input of a change of several pieces; "" for one piece, and for no draft.
 	PlanSHA256 string
-	// Pieces is how many are in Summary.
-	Pieces   int
-	Summary  string
-	Tokens   int
-	Stats    CallStats
-	Duration time.Duration
+	// PiecesDone is how many of the plan's pieces are in Summary.
+	PiecesDone int
+	Summary    string
+	Tokens     int // of Summary
+	Stats      CallStats
+	Duration   time.Duration
 }
 
 // Snapshot is the state of a chat from which a fold is planned.
@@ -64,7 +64,7 @@ type Snapshot struct {
 	EditCount int64
 	Counters
 	memory.Settings
-	// Draft is what an earlier worker left.
+	// Draft is an earlier worker's; the zero Draft for none.
 	Draft Draft
 	// Messages are those after the brief (fold) or those it covers (rebuild), oldest first.
 	Messages []memory.Message
@@ -87,14 +87,7 @@ type Change struct {
 	Lease   work.Lease
 	Planned Snapshot
 	Plan    Plan
-	// PlanSHA256 identifies what a change of several pieces reads; "" for one piece.
-	PlanSHA256 string
-	// PiecesDone is how many of the plan's pieces are in Summary.
-	PiecesDone int
-	Summary    string
-	Tokens     int // of Summary
-	Stats      CallStats
-	Duration   time.Duration
+	Draft
 }
 
 // begin sets where the change begins: at its first piece, or after those of an earlier worker's draft.
@@ -108,7 +101,7 @@ func (c *Change) begin() {
 	}
 	c.PlanSHA256 = c.hashPlan()
 	if draft := c.Planned.Draft; draft.PlanSHA256 == c.PlanSHA256 {
-		c.PiecesDone, c.Summary, c.Tokens, c.Stats, c.Duration = draft.Pieces, draft.Summary, draft.Tokens, draft.Stats, draft.Duration
+		c.Draft = draft
 	}
 }
 
@@ -120,14 +113,6 @@ func (c *Change) hashPlan() string {
 		_, _ = io.WriteString(hash, FoldInput("", piece))
 	}
 	return hex.EncodeToString(hash.Sum(nil))
-}
-
-// draft returns the change's progress. running is how long it has taken since Duration was set.
-func (c *Change) draft(running time.Duration) Draft {
-	return Draft{
-		PlanSHA256: c.PlanSHA256, Pieces: c.PiecesDone, Summary: c.Summary, Tokens: c.Tokens, Stats: c.Stats,
-		Duration: c.Duration + running,
-	}
 }
 
 // Version returns the version that the brief gets.

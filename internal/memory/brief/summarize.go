@@ -1,7 +1,6 @@
 package brief
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,7 +35,7 @@ var ErrPromptGone = errors.New("the hosted prompt does not exist")
 
 // Summarizer is the model that writes summaries.
 type Summarizer interface {
-	Summarize(ctx context.Context, call Call) (Answer, error)
+	Summarize(ctx context.Context, call Call) (work.Answer, error)
 }
 
 // Call is one summary call.
@@ -48,7 +47,7 @@ type Call struct {
 	Model        string
 	Instructions string
 	Input        string
-	// Kind is what the summary is for.
+	// Kind says which summary it is.
 	Kind   Kind
 	ChatID uuid.UUID
 	UserID uuid.UUID
@@ -60,9 +59,6 @@ type HostedPrompt struct {
 	Version string
 }
 
-// Answer is the model's answer to a summary call.
-type Answer = work.Answer
-
 // CallStats describes the summary calls of one fold.
 type CallStats struct {
 	Mode         Mode   `json:"mode,omitempty"`
@@ -73,7 +69,7 @@ type CallStats struct {
 	OutputTokens int    `json:"output_tokens"`
 	// Refusals are the keys of the summaries that the gate refused.
 	Refusals []string `json:"refusals,omitempty"`
-	// Title is what a model called the subject that was asked to; "" for none.
+	// Title is the model's title of the subject; "" where none was asked for or given.
 	Title string `json:"-"`
 	// InputSHA256 is the hash of the last piece's input, in hex.
 	InputSHA256 string `json:"-"`
@@ -87,8 +83,6 @@ type PromptConfig struct {
 	Model string
 	// Instructions replace the built-in ones when not empty.
 	Instructions string
-	// CallTimeout bounds each call. Defaults to 60 s.
-	CallTimeout time.Duration
 }
 
 // RefusedError reports that the gate refused both tries at a summary.
@@ -103,8 +97,9 @@ func (e *RefusedError) Error() string {
 // Refused makes it a work.RefusedError.
 func (*RefusedError) Refused() {}
 
-// WriterConfig configures a Writer. All fields are required.
-type WriterConfig struct {
+// Writer makes summaries by the letter of a fold: its input and instructions, two tries before the gate, and the cap. It is
+// safe for concurrent use. All fields are required.
+type Writer struct {
 	Summarizer Summarizer
 	Prompt     PromptConfig
 	// Cap is the most tokens that a summary may have, InputTokens the most that one call reads.
@@ -113,29 +108,17 @@ type WriterConfig struct {
 	Tokens  string
 	Logger  *slog.Logger
 	Metrics *metrics.Metrics
-}
-
-// Writer makes summaries by the letter of a fold: its input and instructions, two tries before the gate, and the cap. It is
-// safe for concurrent use.
-type Writer struct {
-	WriterConfig
 
 	promptGone atomic.Bool // the API has answered that the hosted prompt does not exist
 }
 
-// NewWriter returns a writer.
-func NewWriter(config WriterConfig) *Writer {
-	config.Prompt.CallTimeout = cmp.Or(config.Prompt.CallTimeout, time.Minute)
-	return &Writer{WriterConfig: config}
-}
-
-// Pieces divides turns into what one call each can read beside a summary of full size. Their stored counts of tokens need
+// Pieces divides turns into pieces that one call each can read beside a summary of full size. Their stored counts of tokens need
 // not be right.
 func (w *Writer) Pieces(turns []memory.Turn) []Piece {
 	return pack(turns, pieceRoom(w.InputTokens, w.Cap))
 }
 
-// Task is what a summary is made for.
+// Task says for whom a summary is made.
 type Task struct {
 	Kind           Kind
 	ChatID, UserID uuid.UUID
@@ -147,20 +130,6 @@ type Task struct {
 // gate and fits the cap. A summary that was refused twice is a *RefusedError.
 func (w *Writer) Write(ctx context.Context, task Task, summary string, piece Piece, stats *CallStats) (string, int, error) {
 	c := &summaryCalls{Writer: w, Task: task, stats: stats}
-	return c.summarize(ctx, summary, piece)
-}
-
-// summaryCalls makes the calls for one piece.
-type summaryCalls struct {
-	*Writer
-	Task
-
-	stats *CallStats
-}
-
-// summarize adds one piece to the summary so far. The summary that it returns, with its tokens, has passed the gate
-// and fits the cap.
-func (c *summaryCalls) summarize(ctx context.Context, summary string, piece Piece) (string, int, error) {
 	input := FoldInput(summary, piece)
 	digest := sha256.Sum256([]byte(input))
 	c.stats.InputSHA256 = hex.EncodeToString(digest[:])
@@ -176,6 +145,14 @@ func (c *summaryCalls) summarize(ctx context.Context, summary string, piece Piec
 		return "", 0, &RefusedError{Refusal: refusal}
 	}
 	return c.fitCap(ctx, summary, answer)
+}
+
+// summaryCalls makes the calls for one piece.
+type summaryCalls struct {
+	*Writer
+	Task
+
+	stats *CallStats
 }
 
 // try asks for a summary and judges the answer. The second try names the refusal of the first. A zero refusal means
@@ -241,11 +218,12 @@ func (c *summaryCalls) fallBack(ctx context.Context, err error) {
 // call makes one model call and adds it to the stats.
 func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
 	call.Kind, call.ChatID, call.UserID = c.Kind, c.ChatID, c.UserID
-	ctx, cancel := context.WithTimeout(ctx, c.Prompt.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	c.stats.Calls++
-	began, result := time.Now(), "answered"
+	began := time.Now()
 	answer, err := c.Summarizer.Summarize(ctx, call)
+	result := "answered"
 	if err != nil {
 		result = "failed"
 	}
@@ -260,7 +238,7 @@ func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
 	return strings.TrimSpace(answer.Text), nil
 }
 
-// fitCap shortens a summary that is over the cap: first by a model call, and what is still too long at a sentence's
+// fitCap shortens a summary that is over the cap: first by a model call, then, if it is still too long, at a sentence's
 // end. When that call fails or its answer is refused, the long summary is cut.
 func (c *summaryCalls) fitCap(ctx context.Context, previous, summary string) (string, int, error) {
 	limit := c.Cap

@@ -41,8 +41,7 @@ func TestHostedPrompt(t *testing.T) {
 			"%s: asked %+v", mode, first)
 		assert.Truef(t, second.Prompt != nil && strings.Contains(second.Instructions, "nothing to summarize"),
 			"%s: the second try says %q", mode, second.Instructions)
-		assert.Truef(t, report.Mode == brief.ModeHosted && report.PromptRef == "pmpt_1@7" && r.fallbacks() == 0,
-			"%s: %+v", mode, report)
+		assert.Truef(t, report.Mode == brief.ModeHosted && report.PromptRef == "pmpt_1@7" && r.fallbacks() == 0, "%s: %+v", mode, report)
 	}
 }
 
@@ -69,9 +68,8 @@ func TestHostedPromptIsGone(t *testing.T) {
 				tried++
 			}
 		}
-		if warned := strings.Count(r.logs.String(), "hosted summary prompt is gone"); tried != 1 || warned != 1 || r.fallbacks() != 1 {
-			t.Errorf("tried %d times, warned %d times, counted %v", tried, warned, r.fallbacks())
-		}
+		warned := strings.Count(r.logs.String(), "hosted summary prompt is gone")
+		assert.Truef(t, tried == 1 && warned == 1 && r.fallbacks() == 1, "tried %d times, warned %d times, counted %v", tried, warned, r.fallbacks())
 	})
 	t.Run("hosted", func(t *testing.T) {
 		t.Parallel()

@@ -14,36 +14,25 @@ import (
 
 // Store keeps the graph.
 type Store interface {
-	// NextUser returns a user with memories that the graph has not looked at, of whom nobody works on them and who was not put
+	// NextUser returns a user with memories that the graph has not looked at, whom no worker has and who was not put
 	// off, but for those; uuid.Nil for none. Those for whom it failed least come first.
 	NextUser(ctx context.Context, but []uuid.UUID) (uuid.UUID, error)
 	// Unlinked returns memories of a user that the graph has not looked at, the oldest first.
 	Unlinked(ctx context.Context, user uuid.UUID, most int) ([]Memory, error)
-	// Link writes what was found in memories that are still as they were read, and returns how many these are.
+	// Link writes the entities of memories that are still as they were read, and returns how many these are.
 	Link(ctx context.Context, user uuid.UUID, memories []Memory, found []Found) (int, error)
 }
 
-// Config configures an Engine. All fields without a default are required.
-type Config struct {
+// Engine finds the entities of memories that a user wrote, edited or imported; an extraction names those of the memories
+// that it finds. Its work may be done twice and be killed at any moment: a memory waits until its entities are written, and they are
+// written only to the memories that the model was asked about. It is safe for concurrent use. All fields are required.
+type Engine struct {
 	Store   Store
 	Leases  work.Store
 	Asker   work.Asker
 	Model   string
 	Metrics *metrics.Metrics
 	Logger  *slog.Logger
-	// CallTimeout bounds each call of the model. Defaults to 60 s.
-	CallTimeout time.Duration
-}
-
-// Engine finds the entities of memories that a user wrote, edited or imported; an extraction names those of what it
-// finds. Its work may be done twice and be killed at any moment: a memory waits until its entities are written, and they are
-// written only to what the model was asked about. It is safe for concurrent use.
-type Engine struct{ Config }
-
-// New returns an engine.
-func New(config Config) *Engine {
-	config.CallTimeout = cmp.Or(config.CallTimeout, time.Minute)
-	return &Engine{config}
 }
 
 // Report is the output of update_memory_graph: numbers alone.
@@ -171,10 +160,12 @@ func (l *linking) GiveUp(ctx context.Context, cause error) (work.Result, error) 
 func (e *Engine) ask(ctx context.Context, user uuid.UUID, memories []Memory, report *Report) ([]Found, error) {
 	var refused error
 	for range 2 {
-		answer, err := e.call(ctx, work.Question{
+		calling, cancel := context.WithTimeout(ctx, time.Minute)
+		answer, err := e.Asker.Ask(calling, work.Question{
 			Purpose: "entities", Model: e.Model, Instructions: Instructions(refused), Input: Input(memories),
 			Schema: Schema(), SchemaName: SchemaName, UserID: user,
 		})
+		cancel()
 		if err != nil {
 			return nil, err
 		}
@@ -191,10 +182,4 @@ func (e *Engine) ask(ctx context.Context, user uuid.UUID, memories []Memory, rep
 	e.Logger.LogAttrs(ctx, slog.LevelWarn, "no entities of memories: the model's answers are broken",
 		slog.Int("memories", len(memories)), slog.String("instructions", "entities v"+InstructionsVersion))
 	return make([]Found, len(memories)), nil
-}
-
-func (e *Engine) call(ctx context.Context, question work.Question) (work.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.CallTimeout)
-	defer cancel()
-	return e.Asker.Ask(ctx, question)
 }

@@ -70,7 +70,7 @@ func object(properties map[string]any) map[string]any {
 }
 
 // answered is an answer of the model. Memory may be missing, as in an answer of a server that knows no schemas: then
-// it is whichever memory has the names.
+// it counts for each memory that has the names.
 type answered struct {
 	Entities *[]struct {
 		Memory string
@@ -88,7 +88,7 @@ var (
 	errTail   = errors.New("something follows the JSON object")
 )
 
-// ParseAnswer reads an answer: what it found in each memory, in their order. What is not in the words of a memory is left out.
+// ParseAnswer reads an answer: the findings of each memory, in their order. Names that are not in a memory's words are left out.
 // The error, for the model, is that the answer has another form.
 func ParseAnswer(answer string, memories []Memory) ([]Found, error) {
 	var said answered

@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"maps"
 	"strings"
 	"sync"
 	"unicode"
@@ -16,9 +17,7 @@ var known = sync.OnceValue(func() map[string]map[string]bool {
 			if sets[s.Language] == nil {
 				sets[s.Language] = map[string]bool{}
 			}
-			for word := range Set(s) {
-				sets[s.Language][word] = true
-			}
+			maps.Copy(sets[s.Language], Set(s))
 		}
 	}
 	return sets
@@ -203,8 +202,8 @@ func bestOf(words vocabulary, langs []string) (lang string, hits, second int) {
 	return lang, hits, second
 }
 
-// Differ reports whether a fact is plainly in another language than what was said: of another script, or with words
-// that are known of one language where what was said has those of another. In doubt it is not.
+// Differ reports whether a fact is plainly in another language than the words that it was made of: of another script, or with words
+// that are known of one language where those are known of another. In doubt it is not.
 func Differ(fact, said string) bool {
 	const (
 		fewLetters = 6

@@ -30,14 +30,11 @@ func TestEveryFileIsRead(t *testing.T) {
 		before := ""
 		for line := range strings.Lines(string(content)) {
 			line = strings.TrimSuffix(line, "\n")
-			if strings.TrimRight(line, " ") != line {
-				t.Errorf("%s: %q ends in a space", file.Name(), line)
-			}
+			assert.Truef(t, strings.TrimRight(line, " ") == line, "%s: %q ends in a space", file.Name(), line)
 			if m := sectionLine.FindStringSubmatch(line); m != nil {
 				name := m[1]
-				if seen[name] || !strings.HasPrefix(before, "# ") || len(lang.Get(code, name).Words()) == 0 {
-					t.Errorf("%s: section %q is empty, there twice, or has no comment", file.Name(), name)
-				}
+				assert.Truef(t, !seen[name] && strings.HasPrefix(before, "# ") && len(lang.Get(code, name).Words()) != 0,
+					"%s: section %q is empty, there twice, or has no comment", file.Name(), name)
 				seen[name] = true
 			}
 			before = line
@@ -93,8 +90,7 @@ func TestPhrasesCompile(t *testing.T) {
 				assert.Truef(t, !seen[phrase], "%s of %s has %q twice", name, s.Language, phrase)
 				seen[phrase] = true
 				_, err := regexp.Compile(lang.Expression(phrase))
-				assert.Truef(t, err == nil && depth(phrase) == 0,
-					"%s of %s: %q is no phrase: %v", name, s.Language, phrase, err)
+				assert.Truef(t, err == nil && depth(phrase) == 0, "%s of %s: %q is no phrase: %v", name, s.Language, phrase, err)
 			}
 		}
 	}

@@ -72,10 +72,8 @@ func (p *phraseReader) next() rune {
 	return r
 }
 
-func (p *phraseReader) follows(r rune) bool { return len(p.rest) > 0 && p.rest[0] == r }
-
 func (p *phraseReader) takes(r rune) bool {
-	if p.follows(r) {
+	if len(p.rest) > 0 && p.rest[0] == r {
 		p.next()
 		return true
 	}

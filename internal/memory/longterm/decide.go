@@ -1,9 +1,15 @@
 package longterm
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // MostAlike is how many memories are looked at for one candidate.
@@ -26,20 +32,14 @@ type Known struct {
 // isTheUsers reports whether no model may change the memory.
 func (k *Known) isTheUsers() bool { return k.Pinned || k.Edited }
 
-// Rules are the settings.
-type Rules struct {
-	// Similarity puts a cosine on the scale of recall.Similarity; nil where there are no vectors.
-	Similarity func(cosine float64) float64
-}
-
 // Decision is what becomes of one candidate.
 type Decision struct {
 	// Candidate is its place among the candidates that were decided on.
 	Candidate int
-	// Action is memories.Add, Update, Delete, Noop or Unarchive.
+	// Action is Add, Update, Delete, Noop or Unarchive.
 	Action Action
 	// Memory is the memory that Update changes, Delete supersedes, Noop gives a source to and Unarchive brings back;
-	// uuid.Nil for Add. A memory of which nobody knew since when it is true takes that from the candidate.
+	// uuid.Nil for Add. A memory whose beginning is unknown takes that of the candidate.
 	Memory uuid.UUID
 	// Also are further memories that a Delete supersedes.
 	Also []uuid.UUID
@@ -55,9 +55,9 @@ type Decision struct {
 	ConflictsWith uuid.UUID
 	// Confidence is the confidence afterwards.
 	Confidence float64
-	// ValidTo is until when what is superseded was true.
+	// ValidTo is until when the superseded memory was true.
 	ValidTo time.Time
-	// Reason is why, for the history: one of a few sentences of ours, never somebody's words.
+	// Reason is why, for the history: one of a few sentences of ours, never words of the user.
 	Reason string
 }
 
@@ -75,16 +75,15 @@ const (
 	ReasonOnlyHinted = "the user only hinted at it"
 )
 
-// said again raises confidence by this share of what it lacks.
+// saidAgain is the share of what confidence lacks by which it rises when the user says a thing again.
 const saidAgain = .2
 
-func reinforced(confidence float64) float64 { return confidence + saidAgain*(1-confidence) }
-
 // add returns the decision to keep a candidate as a new memory.
-func add(number int, c *Candidate, reason string) Decision {
-	d := Decision{Candidate: number, Action: Add, Content: c.Fact, Status: Active, Confidence: c.Confidence, Reason: reason}
+func (o *open) add(reason string) *Decision {
+	c := &o.candidate
+	d := &Decision{Candidate: o.number, Action: Add, Content: c.Fact, Status: Active, Confidence: c.Confidence, Reason: reason}
 	if c.Inbox {
-		d.Status, d.Reason = Inbox, doubtOf(c)
+		d.Status, d.Reason = Inbox, doubts[c.Doubt]
 	}
 	return d
 }
@@ -96,18 +95,74 @@ var doubts = map[Reason]string{
 	Mood: "the message may ask or imagine it", Unclear: "the message may not say it plainly",
 }
 
-func doubtOf(c *Candidate) string { return doubts[c.Doubt] }
-
 // noop returns the decision that a candidate is one more source of a memory. An archived one comes back, and one that
 // was only hinted at leaves the inbox when the user says it plainly.
-func noop(number int, c *Candidate, k *Known) Decision {
-	d := Decision{Candidate: number, Action: Noop, Memory: k.ID, Confidence: reinforced(k.Confidence), Reason: ReasonSame}
+func (o *open) noop(k *Known) *Decision {
+	reinforced := k.Confidence + saidAgain*(1-k.Confidence)
+	d := &Decision{Candidate: o.number, Action: Noop, Memory: k.ID, Confidence: reinforced, Reason: ReasonSame}
 	const plainly = .5
 	switch {
 	case k.Status == Archived:
 		d.Action, d.Status, d.Reason = Unarchive, Active, ReasonAgain
-	case k.Status == Inbox && k.Confidence < plainly && !c.Inbox:
-		d.Status, d.Confidence, d.Reason = Active, max(c.Confidence, d.Confidence), ReasonAgain
+	case k.Status == Inbox && k.Confidence < plainly && !o.candidate.Inbox:
+		d.Status, d.Confidence, d.Reason = Active, max(o.candidate.Confidence, d.Confidence), ReasonAgain
 	}
 	return d
+}
+
+// WriteQuestion writes the input of a consolidation: the candidates, and the memories that they may have to do with, each on a
+// line of its own. What they hold cannot begin a line.
+func WriteQuestion(q Question) string {
+	var b strings.Builder
+	b.WriteString("NEW FACTS:\n")
+	for n, o := range q.open {
+		fmt.Fprintf(
+			&b,
+			"C%d [%s]: %s\n",
+			n+1,
+			notes(o.candidate.Type, o.candidate.ValidFrom, o.candidate.Precision, replacing(&o.candidate)),
+			text.OneLine(o.candidate.Fact),
+		)
+	}
+	b.WriteString("\nMEMORIES:\n")
+	for n, k := range q.known {
+		fmt.Fprintf(&b, "M%d [%s]: %s\n", n+1, notes(k.Type, k.ValidFrom, k.Precision, ""), text.OneLine(k.Content))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// notes is what stands in brackets: "fact, since 2025-03".
+func notes(kind Type, from time.Time, precision memory.Precision, more string) string {
+	note := string(kind)
+	if !from.IsZero() {
+		note += ", since " + from.UTC().Format(layoutOf(precision))
+	}
+	return note + more
+}
+
+func layoutOf(precision memory.Precision) string {
+	switch precision {
+	case memory.Year:
+		return "2006"
+	case memory.Month:
+		return "2006-01"
+	}
+	return time.DateOnly
+}
+
+func replacing(c *Candidate) string {
+	if c.Replaces == "" {
+		return ""
+	}
+	return ", a change"
+}
+
+// placeOfAlias reads an alias such as "M3": its place from 0, or -1 if it is none of so many.
+func placeOfAlias(alias, letter string, count int) int {
+	digits, ok := strings.CutPrefix(strings.ToUpper(strings.Trim(alias, " []")), letter)
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 1 || n > count {
+		return -1
+	}
+	return n - 1
 }

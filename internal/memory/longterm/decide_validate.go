@@ -15,7 +15,7 @@ import (
 //
 //   - It can name the memories alone that the candidate was shown with.
 //   - What the user pinned or edited stays as it is: the candidate goes to the inbox.
-//   - What was said earlier does not supersede what was said later: it becomes history.
+//   - An earlier statement does not supersede a later one: it becomes history.
 //   - Noop says nothing new: no other name or number, no other date, no opposite.
 //   - Update keeps every name and number of both, adds none, and is one for each memory. One that says the candidate, with another number
 //     or month where the memory has one, is a Delete.
@@ -87,15 +87,14 @@ func (v *validation) supersede(o *open, choices []choice) *Decision {
 		}
 		switch {
 		case o.candidate.Inbox:
-			return conflict(o, k, doubtOf(&o.candidate))
+			return o.conflict(k, doubts[o.candidate.Doubt])
 		case k.isTheUsers():
-			return conflict(o, k, ReasonConflict)
+			return o.conflict(k, ReasonConflict)
 		case isLater(k, &o.candidate):
-			return history(o, k)
+			return o.history(k)
 		case d == nil:
-			first := add(o.number, &o.candidate, ReasonChanged)
-			first.Action, first.Memory, first.ValidTo = Delete, k.ID, endOfKnown(k, &o.candidate)
-			d = &first
+			d = o.add(ReasonChanged)
+			d.Action, d.Memory, d.ValidTo = Delete, k.ID, endOfKnown(k, &o.candidate)
 		default:
 			d.Also = append(d.Also, k.ID)
 		}
@@ -105,15 +104,15 @@ func (v *validation) supersede(o *open, choices []choice) *Decision {
 }
 
 // ask puts a candidate before the user.
-func ask(o *open, reason string) *Decision {
-	d := add(o.number, &o.candidate, reason)
+func (o *open) ask(reason string) *Decision {
+	d := o.add(reason)
 	d.Status, d.Reason = Inbox, reason
-	return &d
+	return d
 }
 
 // conflict puts a candidate before the user that takes the place of a memory if they accept it.
-func conflict(o *open, k *Known, reason string) *Decision {
-	d := ask(o, reason)
+func (o *open) conflict(k *Known, reason string) *Decision {
+	d := o.ask(reason)
 	d.ConflictsWith = k.ID
 	return d
 }
@@ -123,15 +122,15 @@ func isLater(k *Known, c *Candidate) bool {
 	return !c.SaidAt().IsZero() && k.SaidAt.After(c.SaidAt())
 }
 
-// history adds what was true until something was said that is known already.
-func history(o *open, k *Known) *Decision {
-	d := add(o.number, &o.candidate, ReasonEarlier)
+// history adds a fact that was true until a known memory was said.
+func (o *open) history(k *Known) *Decision {
+	d := o.add(ReasonEarlier)
 	d.Status, d.SupersededBy, d.Reason = Superseded, k.ID, ReasonEarlier
 	d.ValidTo = k.ValidFrom
 	if d.ValidTo.IsZero() || d.ValidTo.Before(o.candidate.ValidFrom) {
 		d.ValidTo = k.SaidAt
 	}
-	return &d
+	return d
 }
 
 // endOfKnown returns until when a memory was true that a candidate contradicts: since when that is, else when it was said.
@@ -149,16 +148,16 @@ func (v *validation) update(o *open, choices []choice) *Decision {
 		if c.action != Update || v.changed[k.ID] {
 			continue
 		}
-		known := GistOf(k.Content)
-		merged := GistOf(c.merged)
+		known := gistOf(k.Content)
+		merged := gistOf(c.merged)
 		switch {
-		case merged.SameAs(known, false) && saysNoMore(o, k, known):
-			return v.source(o, k)
+		case merged.sameAs(known, false) && saysNoMore(o, k, known):
+			return o.noop(k)
 		case !keepsBoth(c.merged, merged, k.Content, known, o):
 		case o.candidate.Inbox:
-			return ask(o, doubtOf(&o.candidate))
+			return o.ask(doubts[o.candidate.Doubt])
 		case k.isTheUsers():
-			return ask(o, ReasonConflict)
+			return o.ask(ReasonConflict)
 		default:
 			v.changed[k.ID] = true
 			return &Decision{
@@ -171,43 +170,38 @@ func (v *validation) update(o *open, choices []choice) *Decision {
 }
 
 // keepsBoth reports whether a merged text says what both did, and nothing else.
-func keepsBoth(content string, merged Gist, memory string, known Gist, o *open) bool {
+func keepsBoth(content string, merged gist, memory string, known gist, o *open) bool {
 	length := utf8.RuneCountInString(content)
-	if length == 0 || length > MaxContent || !Acceptable(content, memory) {
+	if length == 0 || length > MaxContent || !acceptable(content, memory) {
 		return false
 	}
-	together := GistOf(memory + " " + o.candidate.Fact)
-	for _, part := range []Gist{known, o.gist} {
-		if !merged.HasNamesOf(part) || !merged.HasNumbersOf(part) || !merged.Restates(part) {
+	together := gistOf(memory + " " + o.candidate.Fact)
+	for _, part := range []gist{known, o.gist} {
+		if !merged.hasNamesOf(part) || !merged.hasNumbersOf(part) || !merged.restates(part) {
 			return false
 		}
 	}
-	return together.HasNamesOf(merged) && together.HasNumbersOf(merged) && merged.Negated() == (known.Negated() || o.gist.Negated())
+	return together.hasNamesOf(merged) && together.hasNumbersOf(merged) && merged.negated == (known.negated || o.gist.negated)
 }
 
 // replacesNumber reports whether a merged text says what the candidate says, and what a memory said but for a number that is another
 // one now: "three bows" in the place of "two bows".
 func replacesNumber(content, memory string, o *open) bool {
-	known, merged := GistOf(memory), GistOf(content)
-	isCandidate := merged.HasNumbersOf(o.gist) && o.gist.HasNumbersOf(merged) && merged.HasNamesOf(o.gist)
-	isAnother := !merged.HasNumbersOf(known) && !known.HasNumbersOf(merged)
-	sameSense := merged.Negated() == known.Negated() && merged.Negated() == o.gist.Negated()
-	return Acceptable(content, memory) && isCandidate && isAnother && sameSense && merged.HasNamesOf(known) && o.gist.Restates(known)
+	known, merged := gistOf(memory), gistOf(content)
+	isCandidate := merged.sameNumbers(o.gist) && merged.hasNamesOf(o.gist)
+	isAnother := !merged.hasNumbersOf(known) && !known.hasNumbersOf(merged)
+	sameSense := merged.negated == known.negated && merged.negated == o.gist.negated
+	return acceptable(content, memory) && isCandidate && isAnother && sameSense && merged.hasNamesOf(known) && o.gist.restates(known)
 }
 
 // confirm decides for candidates that a memory says already.
 func (v *validation) confirm(o *open, choices []choice) *Decision {
 	for _, c := range choices {
-		if c.action == Noop && !v.isClosed(c.memory.ID) && saysNoMore(o, c.memory, GistOf(c.memory.Content)) {
-			return v.source(o, c.memory)
+		if c.action == Noop && !v.isClosed(c.memory.ID) && saysNoMore(o, c.memory, gistOf(c.memory.Content)) {
+			return o.noop(c.memory)
 		}
 	}
 	return nil
-}
-
-func (v *validation) source(o *open, k *Known) *Decision {
-	d := noop(o.number, &o.candidate, k)
-	return &d
 }
 
 // isClosed reports whether another candidate supersedes a memory.
@@ -218,10 +212,10 @@ func (v *validation) isClosed(id uuid.UUID) bool {
 }
 
 // saysNoMore reports whether a candidate has no name, number or date that a memory does not have, and is not its opposite.
-func saysNoMore(o *open, k *Known, known Gist) bool {
+func saysNoMore(o *open, k *Known, known gist) bool {
 	from := o.candidate.ValidFrom
 	sameTime := from.IsZero() || k.ValidFrom.IsZero() || from.Equal(k.ValidFrom)
-	return sameTime && known.HasNamesOf(o.gist) && known.HasNumbersOf(o.gist) && known.Negated() == o.gist.Negated()
+	return sameTime && known.hasNamesOf(o.gist) && known.hasNumbersOf(o.gist) && known.negated == o.gist.negated
 }
 
 // keep adds what nothing else was decided on.
@@ -230,6 +224,5 @@ func (v *validation) keep(o *open, choices []choice) *Decision {
 	if len(choices) > 0 {
 		reason = ReasonUnclear
 	}
-	d := add(o.number, &o.candidate, reason)
-	return &d
+	return o.add(reason)
 }

@@ -1,11 +1,15 @@
 package longterm
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // RecentMessages is how many messages before the new ones an extraction is shown.
@@ -18,24 +22,15 @@ type Input struct {
 	// Summary is the chat's brief, "" for none.
 	Summary string
 	// Recent are the messages before the new ones, oldest first; the last RecentMessages of them are shown.
-	Recent []Message
+	Recent []memory.Message
 	// New are the messages to read, oldest first. Rows of tools and blank rows are left out.
-	New []Message
+	New []memory.Message
 	// Shown are the memories that the prompts of the new turns held. A user message that repeats one is an echo.
 	Shown []string
 	// Excluded are subjects that the user does not want remembered.
 	Excluded []string
 	// Language is the language of the user's settings as ISO 639-1 has it, "" for the language of what they write.
 	Language string
-}
-
-// Message is a message of the conversation.
-type Message struct {
-	ID      uuid.UUID
-	Seq     int64
-	Role    memory.Role
-	Content string
-	SaidAt  time.Time
 }
 
 // Finding is one fact as the model proposes it.
@@ -100,7 +95,7 @@ const (
 	// ExcludedSubject: the user does not want it remembered.
 	ExcludedSubject Reason = "excluded"
 
-	// Polarity: its evidence denies what it says, or says what it denies. Subject: it is about somebody else. Past: it was so. Mood: it is
+	// Polarity: its evidence denies what it says, or says what it denies. Subject: it is about another person. Past: it was so. Mood: it is
 	// imagined, wished or asked. Unclear: it is no plain statement. These, Order and Echo are doubts where the user speaks of themselves.
 	Polarity Reason = "polarity"
 	Subject  Reason = "subject"
@@ -116,7 +111,7 @@ type Verdict struct {
 	// Dropped counts the others.
 	Dropped map[Reason]int
 	// Retry is a sentence for a second call, when that may save facts that were dropped for their form, a relative date or
-	// their language; "" otherwise. It holds nobody's words. The second answer takes the place of the first, if it can be
+	// their language; "" otherwise. It holds no words of the conversation. The second answer takes the place of the first, if it can be
 	// read at all.
 	Retry string
 }
@@ -133,8 +128,8 @@ type Candidate struct {
 	Doubt Reason
 	// Lang is the language of the fact, "" where it cannot be told.
 	Lang string
-	// ValidFrom and ValidTo are zero where nobody said since or until when. They are the beginning of a day, month or
-	// year in UTC, wherever the user is, so that they print as what was said.
+	// ValidFrom and ValidTo are zero where it was not said since or until when. They are the beginning of a day, month or
+	// year in UTC, in every time zone of users, so that they print as they were said.
 	ValidFrom, ValidTo time.Time
 	Precision          memory.Precision
 	// Replaces is what the user said that this is instead of, "" for nothing.
@@ -156,7 +151,7 @@ func (c *Candidate) SaidAt() time.Time {
 	return at
 }
 
-// Keep returns the candidate with the evidence that is still held, and false if what is left does not say it any more.
+// Keep returns the candidate with the evidence that is still held, and false if the rest does not say it any more.
 func (c Candidate) Keep(held func(messageID uuid.UUID) bool) (Candidate, bool) {
 	var kept []Evidence
 	alone := false
@@ -185,4 +180,146 @@ type Evidence struct {
 	// Alone: the message says all of the fact. What only some messages say together goes with the first of them that is
 	// deleted, so their source has no fact of its own.
 	Alone bool
+}
+
+// The titles of the input, each at the beginning of a line. They must not change: the instructions, the offline model
+// and tools outside rely on them.
+const (
+	summaryTitle = "CONVERSATION SUMMARY"
+	recentTitle  = "RECENT MESSAGES"
+	newTitle     = "NEW MESSAGES"
+)
+
+// How much is shown, in tokens. An extraction is made for about six turns, and all of it together has to cost less than
+// 700 tokens a turn: so assistants, who say little of a user, are cut short, and long pastes as well.
+const (
+	summaryTokens      = 250
+	recentTokens       = 40
+	userTokens         = 400
+	assistantTokens    = 70
+	newTokens          = 2_400
+	leastMessageTokens = 40
+	excludedTokens     = 100
+)
+
+// WriteInput writes the input of an extraction. A line of a message that looks like a title, an alias or a speaker label is
+// quoted, so that no text of a person passes for another speaker's words. Long messages are shortened in the middle.
+func WriteInput(in Input) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Time zone: %s\n", zoneOf(in))
+	if in.Language != "" {
+		fmt.Fprintf(&b, "Language of the user's settings: %s\n", text.OneLine(in.Language))
+	}
+	if len(in.Excluded) > 0 {
+		fmt.Fprintf(&b, "Not to be remembered: %s\n", text.FitCap(text.OneLine(strings.Join(in.Excluded, "; ")), excludedTokens))
+	}
+	if summary := strings.TrimSpace(in.Summary); summary != "" {
+		fmt.Fprintf(&b, "\n%s:\n%s\n", summaryTitle, quoted(text.FitCap(summary, summaryTokens)))
+	}
+	writeRecent(&b, in)
+	fmt.Fprintf(&b, "\n%s:\n", newTitle)
+	limits := limitsOf(numbered(in.New))
+	for n, m := range numbered(in.New) {
+		content, _ := text.Clip(strings.TrimSpace(m.Content), limits[n])
+		if m.Role == memory.RoleUser {
+			fmt.Fprintf(&b, "%s [%s]: %s\n", m.alias, dayOf(in, m.CreatedAt), quoted(content))
+		} else {
+			fmt.Fprintf(&b, "%s: %s\n", m.alias, quoted(content))
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func writeRecent(b *strings.Builder, in Input) {
+	recent := saidIn(in.Recent)
+	if len(recent) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s:\n", recentTitle)
+	for _, m := range recent[max(0, len(recent)-RecentMessages):] {
+		content, _ := text.Clip(strings.TrimSpace(m.Content), recentTokens)
+		fmt.Fprintf(b, "%s: %s\n", m.Role.Label(), quoted(content))
+	}
+}
+
+// aliased is a new message with the alias by which the model names it.
+type aliased struct {
+	memory.Message
+
+	alias string
+}
+
+// numbered returns the messages of users and assistants that have text, with their aliases: U1, A1, U2 …
+func numbered(messages []memory.Message) []aliased {
+	var out []aliased
+	count := map[string]int{}
+	for _, m := range saidIn(messages) {
+		letter := "A"
+		if m.Role == memory.RoleUser {
+			letter = "U"
+		}
+		count[letter]++
+		out = append(out, aliased{m, letter + strconv.Itoa(count[letter])})
+	}
+	return out
+}
+
+// limitsOf returns how many tokens of each message are shown: as many as of any, and fewer when all together are too
+// many.
+func limitsOf(messages []aliased) []int {
+	limits, sum := make([]int, len(messages)), 0
+	for n, m := range messages {
+		limits[n] = assistantTokens
+		if m.Role == memory.RoleUser {
+			limits[n] = userTokens
+		}
+		limits[n] = min(limits[n], text.Tokens(m.Content))
+		sum += limits[n]
+	}
+	for level := userTokens; sum > newTokens && level > leastMessageTokens; level = level * 3 / 4 {
+		sum = 0
+		for n := range limits {
+			limits[n] = min(limits[n], level)
+			sum += limits[n]
+		}
+	}
+	return limits
+}
+
+func zoneOf(in Input) *time.Location {
+	if in.Zone == nil {
+		return time.UTC
+	}
+	return in.Zone
+}
+
+// dayOf writes the day on which something was said where the user is: "2026-03-14 Sat".
+func dayOf(in Input, at time.Time) string { return at.In(zoneOf(in)).Format("2006-01-02 Mon") }
+
+// dayIn returns the day on which a message was said where the user is, as a date in UTC.
+func dayIn(in Input, m memory.Message) time.Time {
+	year, month, day := m.CreatedAt.In(zoneOf(in)).Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}
+
+func quoted(content string) string { return text.QuoteLines(content, looksLikeInput) }
+
+var (
+	aliasAtStart = express(`^[^\pL\pN]{0,8}[UACMuacm]\s?\pN+\s*[\[:(\].-]`)
+	titleWords   = []string{"conversationsummary", "recentmessages", "newmessages", "nottoberemembered", "timezone", "languageoftheuserssettings"}
+)
+
+// looksLikeInput reports whether a line looks like a title, an alias or a speaker label of an extraction's input.
+func looksLikeInput(line string) bool {
+	if strings.HasPrefix(line, text.QuotePrefix) {
+		return false
+	}
+	skeleton := text.Skeleton(line, text.PrefixRunes)
+	words := text.LettersAndDigits(skeleton, "")
+	for _, title := range titleWords {
+		if strings.HasPrefix(words, title) {
+			return true
+		}
+	}
+	return aliasAtStart().MatchString(skeleton) || text.LooksLikeLabel(line, true)
 }

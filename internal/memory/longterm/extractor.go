@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// ExtractorConfig of an Extractor. All fields are required except where noted.
-type ExtractorConfig struct {
+// Extractor extracts memories. All fields are required except where noted. Its methods are safe for concurrent use.
+type Extractor struct {
 	Store   Store
 	Leases  work.Store
 	Asker   work.Asker
@@ -22,8 +22,8 @@ type ExtractorConfig struct {
 	Metrics *metrics.Metrics
 	// Model answers extractions and consolidations.
 	Model string
-	// Extract and Consolidate replace the built-in instructions; "" for those.
-	Extract, Consolidate string
+	// Extraction and Consolidation replace the built-in instructions; "" for those.
+	Extraction, Consolidation string
 	// Embedder makes the vectors of memories, and Scales says what they mean; nil for none: then words have to do.
 	Embedder recall.Embedder
 	Scales   *recall.Scales
@@ -40,17 +40,14 @@ type ExtractorConfig struct {
 	PutOff time.Duration
 }
 
-// Extractor extracts memories. Its methods are safe for concurrent use.
-type Extractor struct{ ExtractorConfig }
-
-// NewExtractor returns an engine.
-func NewExtractor(config ExtractorConfig) *Extractor {
-	config.MostTurns = cmp.Or(config.MostTurns, 12)
-	config.CallTimeout = cmp.Or(config.CallTimeout, time.Minute)
-	config.EmbedTimeout = cmp.Or(config.EmbedTimeout, 20*time.Second)
-	config.Lease = cmp.Or(config.Lease, 20*time.Second)
-	config.PutOff = cmp.Or(config.PutOff, 10*time.Minute)
-	return &Extractor{ExtractorConfig: config}
+// NewExtractor returns an engine with defaults for the fields that are not set.
+func NewExtractor(e Extractor) *Extractor {
+	e.MostTurns = cmp.Or(e.MostTurns, 12)
+	e.CallTimeout = cmp.Or(e.CallTimeout, time.Minute)
+	e.EmbedTimeout = cmp.Or(e.EmbedTimeout, 20*time.Second)
+	e.Lease = cmp.Or(e.Lease, 20*time.Second)
+	e.PutOff = cmp.Or(e.PutOff, 10*time.Minute)
+	return &e
 }
 
 // Extract reads the next turns of a chat that were not read yet, if they are due. The extractions of a user's chats pass one
@@ -138,14 +135,12 @@ func (x *extraction) GiveUp(ctx context.Context, cause error) (work.Result, erro
 // Report describes the change as it was written.
 func (c *Change) Report(w Written) Report {
 	return Report{
-		Result: work.Done, Ledger: c.Ledger, ID: c.ID, SeqFrom: c.Range.From, SeqTo: c.Range.To, Turns: c.Range.Turns,
-		Candidates: c.Stats.Candidates, Added: w.Added, Updated: w.Updated, Superseded: w.Superseded, Noops: w.Noops,
-		Dropped: c.Stats.Dropped, Used: len(c.Used), Calls: c.Stats.Calls, InputTokens: c.Stats.InputTokens, OutputTokens: c.Stats.OutputTokens,
-		Model: c.Stats.Model, PromptRef: c.Stats.PromptRef, Rounds: c.Stats.Rounds, DurationMS: c.Stats.Duration.Milliseconds(),
+		Result: work.Done, Ledger: c.Ledger, ID: c.ID, SeqFrom: c.Range.From, SeqTo: c.Range.To, Turns: c.Range.Turns, Used: len(c.Used),
+		DurationMS: c.Stats.Duration.Milliseconds(), Written: w, Stats: c.Stats,
 	}
 }
 
-// count counts what was written.
+// count adds the written facts to the metrics.
 func (x *extraction) count(w Written) {
 	facts := x.Metrics.MemoryFacts.WithLabelValues
 	facts("added").Add(float64(w.Added))

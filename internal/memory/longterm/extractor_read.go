@@ -3,17 +3,79 @@ package longterm
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory"
-
-	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
-// mostRounds is how often candidates are compared with memories that change meanwhile. Then the job does it anew.
+// enoughTurns are so many turns that a chat is read although its user is talking in it.
+const enoughTurns = 6
+
+// shortly is how soon a chat is looked at again that is to be read at once, but has only a running reply.
+const shortly = 5 * time.Second
+
+// plan returns the range to read. Without one, wait is how long it is until the chat is due, and 0 says that nothing is
+// left in it. A range never ends within a turn or before the end of a running reply.
+func plan(s Snapshot, delay time.Duration) (_ Range, found bool, wait time.Duration) {
+	from := s.ExtractedSeq + 1
+	switch {
+	case s.LastSeq < from:
+		return Range{}, false, 0
+	case !s.Wanted:
+		return Range{From: from, To: s.LastSeq, Skip: true}, true, 0
+	case s.ClearedSeq >= from:
+		return Range{From: from, To: s.ClearedSeq, Skip: true}, true, 0
+	case len(s.Messages) == 0:
+		return Range{}, false, 0
+	}
+	whole := wholeTurns(s.Messages)
+	turns := countTurns(whole)
+	switch {
+	case len(whole) == 0 && s.DueNow:
+		return Range{}, false, shortly
+	case len(whole) == 0 || !s.DueNow && turns < enoughTurns && s.Rested < delay:
+		return Range{}, false, max(delay-s.Rested, time.Second)
+	}
+	return Range{From: from, To: whole[len(whole)-1].Seq, Turns: turns}, true, 0
+}
+
+// wholeTurns returns the messages up to the turn of the first running reply. A user's message begins a turn.
+func wholeTurns(messages []memory.Message) []memory.Message {
+	begins := 0
+	for n := range messages {
+		if messages[n].Role == memory.RoleUser {
+			begins = n
+		}
+		if messages[n].Status == memory.StatusStreaming {
+			return messages[:begins]
+		}
+	}
+	return messages
+}
+
+func countTurns(messages []memory.Message) int {
+	turns := 0
+	for n := range messages {
+		if isSaidBy(&messages[n], memory.RoleUser) {
+			turns++
+		}
+	}
+	return turns
+}
+
+// isSaidBy reports whether a message has words of one of the roles.
+func isSaidBy(m *memory.Message, roles ...memory.Role) bool {
+	return slices.Contains(roles, m.Role) && !m.Blank()
+}
+
+// mostRounds is how often candidates are compared with memories that change meanwhile. Then the job is tried again.
 const mostRounds = 3
 
 // learn reads the range, and commits what comes of it.
@@ -72,17 +134,11 @@ func (x *extraction) input() Input {
 }
 
 // saidIn returns what users and assistants said.
-func saidIn(messages []memory.Message) []Message {
-	var out []Message
-	for n := range messages {
-		if m := &messages[n]; isSaidBy(m, memory.RoleUser, memory.RoleAssistant) {
-			out = append(out, Message{ID: m.ID, Seq: m.Seq, Role: m.Role, Content: m.Content, SaidAt: m.CreatedAt})
-		}
-	}
-	return out
+func saidIn(messages []memory.Message) []memory.Message {
+	return slices.DeleteFunc(slices.Clone(messages), func(m memory.Message) bool { return !isSaidBy(&m, memory.RoleUser, memory.RoleAssistant) })
 }
 
-// used returns the memories that replies of the range used, each once: what is merely shown does not keep itself alive.
+// used returns the memories that replies of the range used, each once: a memory that is merely shown does not keep itself alive.
 func (x *extraction) used() []uuid.UUID {
 	byID := map[uuid.UUID]*memory.Message{}
 	for n := range x.change.Planned.Messages {
@@ -109,74 +165,58 @@ func (x *extraction) used() []uuid.UUID {
 }
 
 // propose asks for facts and returns those that pass the gate. An answer that cannot be read, or facts that lack their
-// form, are asked for once more with the reason.
+// form, are asked for once more with the reason; the first answer stands if the second cannot be used.
 func (x *extraction) propose(ctx context.Context, input Input) ([]Candidate, error) {
-	if !slices.ContainsFunc(input.New, func(m Message) bool { return m.Role == memory.RoleUser }) {
-		return nil, nil // nobody has said anything
+	if !slices.ContainsFunc(input.New, func(m memory.Message) bool { return m.Role == memory.RoleUser }) {
+		return nil, nil // the user has said nothing
 	}
-	chosen, err := x.extract(ctx, input, "")
-	if err != nil {
-		return nil, err
-	}
-	if chosen.again != "" {
-		second, err := x.extract(ctx, input, chosen.again)
-		switch {
-		case second.readable:
-			chosen = second
-		case !chosen.readable && err != nil:
+	var verdict *Verdict
+	again := ""
+	for range 2 {
+		answer, err := x.ask(ctx, extracting, x.Extraction, again, WriteInput(input))
+		if err != nil && verdict == nil {
 			return nil, err
-		case !chosen.readable:
-			return nil, fmt.Errorf("%w: two extractions are not of the form", work.ErrBroken)
+		}
+		if err != nil {
+			break
+		}
+		if facts, err := ParseFacts(answer); err != nil {
+			again = err.Error()
+		} else {
+			judged := Gate(input, facts)
+			verdict, again = &judged, judged.Retry
+		}
+		if again == "" {
+			break
 		}
 	}
+	if verdict == nil {
+		return nil, fmt.Errorf("%w: two extractions are not of the form", work.ErrBroken)
+	}
 	x.change.Stats.Dropped = map[string]int{}
-	for reason, n := range chosen.verdict.Dropped {
+	for reason, n := range verdict.Dropped {
 		x.change.Stats.Dropped[string(reason)] = n
 	}
-	return chosen.verdict.Candidates, nil
+	return verdict.Candidates, nil
 }
 
-// proposal is an answer to an extraction.
-type proposal struct {
-	verdict  Verdict
-	readable bool
-	again    string // what a second call is told; "" for none
-}
-
-// extract makes one call. again is why the answer before it was refused; "" for the first.
-func (x *extraction) extract(ctx context.Context, input Input, again string) (proposal, error) {
-	told := work.Instructions{Ref: ExtractRef, Text: ExtractInstructions()}.Or(x.ExtractorConfig.Extract)
-	answer, err := x.ask(ctx, work.Question{
-		Purpose: "extract", Instructions: withCorrection(told.Text, again), Input: WriteInput(input),
-		SchemaName: ExtractSchemaName, Schema: ExtractSchema(),
-	}, told.Ref)
-	if err != nil {
-		return proposal{}, err
+// ask makes one call of the model, and adds it to the stats. own replaces the built-in instructions; again is why the answer
+// before was refused, "" for the first call.
+func (x *extraction) ask(ctx context.Context, f form, own, again, input string) (string, error) {
+	told := f.Or(own)
+	question := work.Question{
+		Purpose: f.purpose, Model: x.Model, Instructions: told.Text, Input: input, SchemaName: f.schemaName, Schema: f.schema(),
+		CacheKey: x.change.ChatID, UserID: x.change.Planned.UserID,
 	}
-	facts, err := ParseFacts(answer)
-	if err != nil {
-		return proposal{again: err.Error()}, nil //nolint:nilerr // what is wrong is for the model to hear
+	if again != "" {
+		question.Instructions += "\n\n" + again
 	}
-	verdict := Gate(input, facts)
-	return proposal{verdict: verdict, readable: true, again: verdict.Retry}, nil
-}
-
-func withCorrection(base, again string) string {
-	if again == "" {
-		return base
-	}
-	return base + "\n\n" + again
-}
-
-// ask makes one call of the model, and adds it to the stats.
-func (x *extraction) ask(ctx context.Context, question work.Question, ref string) (string, error) {
-	question.Model, question.CacheKey, question.UserID = x.Model, x.change.ChatID, x.change.Planned.UserID
 	ctx, cancel := context.WithTimeout(ctx, x.CallTimeout)
 	defer cancel()
 	stats := &x.change.Stats
 	stats.Calls++
-	if !strings.Contains(stats.PromptRef, ref) {
-		stats.PromptRef = strings.TrimSpace(stats.PromptRef + " " + ref)
+	if !strings.Contains(stats.PromptRef, told.Ref) {
+		stats.PromptRef = strings.TrimSpace(stats.PromptRef + " " + told.Ref)
 	}
 	began := time.Now()
 	answer, err := x.Asker.Ask(ctx, question)
@@ -184,13 +224,152 @@ func (x *extraction) ask(ctx context.Context, question work.Question, ref string
 	if err != nil {
 		result = "failed"
 	}
-	x.Metrics.MemoryCallDuration.WithLabelValues(question.Purpose, result).Observe(time.Since(began).Seconds())
+	x.Metrics.MemoryCallDuration.WithLabelValues(f.purpose, result).Observe(time.Since(began).Seconds())
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", question.Purpose, err)
+		return "", fmt.Errorf("%s: %w", f.purpose, err)
 	}
 	stats.Model = answer.Model
 	stats.InputTokens += answer.InputTokens
 	stats.OutputTokens += answer.OutputTokens
-	x.Metrics.CountTokens(question.Purpose, answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
+	x.Metrics.CountTokens(f.purpose, answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
 	return answer.Text, nil
+}
+
+// comparison compares candidates with the memories of their user.
+type comparison struct {
+	*extraction
+
+	candidates []Candidate
+	similarity func(cosine float64) float64 // nil without vectors
+	scale      recall.Scale
+	vectors    map[string][]float32 // by text
+	asked      string               // the input of the last consolidation
+	answers    []Answer
+}
+
+// compare prepares the comparison. Without vectors words have to do: embed_memories makes them later.
+func (x *extraction) compare(ctx context.Context, candidates []Candidate) *comparison {
+	c := &comparison{extraction: x, candidates: candidates, vectors: map[string][]float32{}}
+	if x.Embedder == nil {
+		return c
+	}
+	texts := make([]string, len(candidates))
+	for n := range candidates {
+		texts[n] = candidates[n].Fact
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.EmbedTimeout)
+	defer cancel()
+	scale, err := c.Scales.Measured(ctx)
+	if err == nil {
+		err = c.embed(ctx, texts)
+	}
+	if err != nil {
+		c.Logger.LogAttrs(ctx, slog.LevelWarn, "memories are compared by their words alone",
+			slog.String("chat_id", c.change.ChatID.String()), slog.Any("error", err))
+		return c
+	}
+	c.change.VectorModel, c.scale = x.Embedder.Model(), scale
+	c.similarity = func(cosine float64) float64 { return recall.Similarity(cosine, scale) }
+	return c
+}
+
+// embed makes the vectors of texts.
+func (c *comparison) embed(ctx context.Context, texts []string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.EmbedTimeout)
+	defer cancel()
+	vectors, err := c.Embedder.Embed(ctx, recall.For{UserID: c.change.Planned.UserID, ChatID: c.change.ChatID}, texts)
+	if err != nil {
+		return err
+	}
+	for n, text := range texts {
+		c.vectors[text] = vectors[n]
+	}
+	return nil
+}
+
+// decide decides on all candidates with the memories as they are.
+func (c *comparison) decide(ctx context.Context) error {
+	texts := make([]Text, len(c.candidates))
+	for n := range c.candidates {
+		fact := c.candidates[n].Fact
+		texts[n] = Text{Content: fact}
+		if c.change.VectorModel != "" && c.scale.Reads(fact) { // else its cosines mean nothing
+			texts[n].Vector = c.vectors[fact]
+		}
+	}
+	known, err := c.Store.Similar(ctx, c.change.ChatID, texts, c.change.VectorModel)
+	if err != nil {
+		return err
+	}
+	question, decisions := Settle(c.candidates, known.Alike, c.similarity)
+	if question.Open() > 0 {
+		if err := c.consolidate(ctx, question); err != nil {
+			return err
+		}
+		decisions = append(decisions, Validate(question, c.answers)...)
+	}
+	c.change.Version, c.change.Operations = known.Version, c.operations(decisions)
+	c.embedMerged(ctx)
+	return nil
+}
+
+// consolidate asks what rules could not settle, unless the same was asked before. An answer that cannot be read is asked
+// for once more with the reason. By the job's last attempt the rules decide without one, which loses no fact.
+func (c *comparison) consolidate(ctx context.Context, question Question) error {
+	input := WriteQuestion(question)
+	if input == c.asked {
+		return nil
+	}
+	again := ""
+	for range 2 {
+		answer, err := c.ask(ctx, consolidating, c.Consolidation, again, input)
+		if err != nil {
+			return err
+		}
+		answers, err := ParseAnswers(answer)
+		if err == nil {
+			c.asked, c.answers = input, answers
+			return nil
+		}
+		again = err.Error()
+	}
+	if c.change.Last {
+		c.asked, c.answers = input, nil
+		return nil
+	}
+	return fmt.Errorf("%w: two consolidations are not of the form", work.ErrBroken)
+}
+
+// operations returns the changes that decisions make.
+func (c *comparison) operations(decisions []Decision) []Operation {
+	operations := make([]Operation, 0, len(decisions))
+	for _, decision := range decisions {
+		op := Operation{Decision: decision, From: c.candidates[decision.Candidate], ID: uuid.Must(uuid.NewV7())}
+		if decision.Content != "" {
+			op.Vector = c.vectors[decision.Content]
+		}
+		operations = append(operations, op)
+	}
+	return operations
+}
+
+// embedMerged makes the vectors of texts that no candidate had.
+func (c *comparison) embedMerged(ctx context.Context) {
+	if c.change.VectorModel == "" {
+		return
+	}
+	var texts []string
+	for n := range c.change.Operations {
+		if op := &c.change.Operations[n]; op.Action == Update && op.Vector == nil {
+			texts = append(texts, op.Content)
+		}
+	}
+	if len(texts) == 0 || c.embed(ctx, texts) != nil {
+		return // embed_memories makes them
+	}
+	for n := range c.change.Operations {
+		if op := &c.change.Operations[n]; op.Action == Update {
+			op.Vector = c.vectors[op.Content]
+		}
+	}
 }

@@ -32,7 +32,7 @@ type rig struct {
 	pool    *pgxpool.Pool
 	model   *testkit.Model
 	user    uuid.UUID
-	config  longterm.ExtractorConfig
+	config  longterm.Extractor
 	engine  *longterm.Extractor
 	metrics *metrics.Metrics
 	logs    *testkit.Log
@@ -40,7 +40,7 @@ type rig struct {
 	next []time.Time
 }
 
-func newRig(t *testing.T, script testkit.Script, change func(*longterm.ExtractorConfig)) *rig {
+func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor)) *rig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, script)
@@ -52,7 +52,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor
 		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Record: postgres.NewUsage(pool, r.logs.Logger()).Record,
 	})
 	t.Cleanup(client.Close)
-	r.config = longterm.ExtractorConfig{
+	r.config = longterm.Extractor{
 		Store: postgres.NewLearning(pool, r.insert), Leases: postgres.NewWork(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
 		Delay: 1,
 	}
@@ -113,8 +113,7 @@ func (r *rig) wantNoLease() {
 func (r *rig) wantUnread() {
 	r.t.Helper()
 	testkit.Want(r.t, r.pool, 0, "select count(*) from memory_extractions")
-	got := r.contents("")
-	assert.Equalf(r.t, 0, len(got), "remembered %q", got)
+	assert.Empty(r.t, r.contents(""), "remembered")
 	r.wantNoLease()
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory"
-
-	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
-// Store keeps memories and the ledger of what was read for them. Each method is one short transaction with the rights of
+// Store keeps memories and the ledger of the turns that were read for them. Each method is one short transaction with the rights of
 // the chat's owner; none is open while a model works.
 type Store interface {
 	// Read reads what an extraction of at most so many turns needs; false for a chat that was deleted.
@@ -49,7 +49,7 @@ type Snapshot struct {
 	// ExtractedSeq is the last message that was read, ClearedSeq the last that the user cleared from the chat's memory,
 	// LastSeq the chat's last.
 	ExtractedSeq, ClearedSeq, LastSeq int64
-	// DueNow reports that the chat is to be read at once, Rested for how long nobody has spoken in it.
+	// DueNow reports that the chat is to be read at once, Rested for how long its user has not spoken in it.
 	DueNow bool
 	Rested time.Duration
 	// Messages are those after ExtractedSeq, oldest first, of at most so many turns as were asked for. Rows that nobody
@@ -107,26 +107,34 @@ type Change struct {
 	VectorModel string
 	// Used are memories that replies used.
 	Used []uuid.UUID
-	// Delay is how long a chat rests before what is left of it is due.
+	// Delay is how long a chat rests before the rest of it is due.
 	Delay time.Duration
 	Stats Stats
 }
 
 // Stats describes the calls of an extraction, and what the gate dropped.
 type Stats struct {
-	Candidates                       int
-	Dropped                          map[string]int
-	Calls, InputTokens, OutputTokens int
-	Model, PromptRef                 string
-	Rounds                           int
-	Duration                         time.Duration
+	Candidates   int            `json:"candidates"`
+	Dropped      map[string]int `json:"dropped,omitempty"`
+	Calls        int            `json:"calls"`
+	InputTokens  int            `json:"input_tokens"`
+	OutputTokens int            `json:"output_tokens"`
+	Model        string         `json:"model,omitempty"`
+	PromptRef    string         `json:"prompt_ref,omitempty"`
+	// Rounds is how often the memories were compared, because they changed meanwhile.
+	Rounds   int           `json:"rounds,omitempty"`
+	Duration time.Duration `json:"-"`
 }
 
 // Written counts what a commit has written.
 type Written struct {
-	Added, Updated, Superseded, Noops, Inbox int
+	Added      int `json:"added"`
+	Updated    int `json:"updated"`
+	Superseded int `json:"superseded"`
+	Noops      int `json:"noops"`
+	Inbox      int `json:"-"`
 	// Erased are the candidates whose evidence was deleted or edited meanwhile.
-	Erased int
+	Erased int `json:"-"`
 }
 
 // Outcome is the outcome of a commit.
@@ -135,10 +143,41 @@ type Outcome int
 // The outcomes of a commit.
 const (
 	// Overtaken: another worker has the lease or has read the range, the chat was deleted or cleared, or the user has changed
-	// what is to be remembered.
+	// the settings of their memories.
 	Overtaken Outcome = iota
 	// Outdated: the user's memories have changed since Similar.
 	Outdated
 	// Committed: everything is written.
 	Committed
 )
+
+// Ledger is what the ledger says of a range of turns that was read: the value of memory_extractions.result.
+type Ledger string
+
+// The results of a range.
+const (
+	// Read: there were candidates for memories.
+	Read Ledger = "done"
+	// NothingRead: there was nothing to remember.
+	NothingRead Ledger = "empty"
+	// Skipped: the range was not read, because the user wanted it so, or because the model failed five times.
+	Skipped Ledger = "skipped"
+)
+
+// Report describes an extraction, without content.
+type Report struct {
+	Result work.Result `json:"result"`
+	// Ledger is the entry that it wrote; "" for none.
+	Ledger     Ledger    `json:"ledger,omitempty"`
+	ID         uuid.UUID `json:"extraction_id,omitzero"`
+	SeqFrom    int64     `json:"seq_from,omitempty"`
+	SeqTo      int64     `json:"seq_to,omitempty"`
+	Turns      int       `json:"turns"`
+	Used       int       `json:"used"`
+	DurationMS int64     `json:"duration_ms"`
+	Written
+	Stats
+
+	// Wait is how long it is until the chat is due; 0 if it is, or if nothing is left to read.
+	Wait time.Duration `json:"-"`
+}

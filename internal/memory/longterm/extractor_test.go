@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,12 +32,10 @@ func TestExtract(t *testing.T) {
 	r := newRig(t, proposing(nil, named), nil)
 	chatID := r.chat("Hello.", "I am allergic to walnuts.")
 	report := r.mustExtract(chatID)
-	if report.Ledger != longterm.Read || report.SeqFrom != 1 || report.SeqTo != 4 || report.Turns != 2 || report.Candidates != 1 || report.Added != 1 ||
-		report.Calls != 1 || report.Model != "small" || report.PromptRef != "extract@3" || len(r.next) != 0 {
-		t.Errorf("the report is %+v, next %v", report, r.next)
-	}
-	got := r.contents("active")
-	assert.Truef(t, slices.Equal(got, []string{walnuts.Fact}), "remembered %q", got)
+	assert.Truef(t, report.Ledger == longterm.Read && report.SeqFrom == 1 && report.SeqTo == 4 && report.Turns == 2 && report.Candidates == 1 &&
+		report.Added == 1 && report.Calls == 1 && report.Model == "small" && report.PromptRef == "extract@3" && len(r.next) == 0,
+		"the report is %+v, next %v", report, r.next)
+	assert.Equal(t, []string{walnuts.Fact}, r.contents("active"), "remembered")
 	for question, want := range map[string]string{
 		`select chat_id || ' ' || seq_from || ' ' || seq_to || ' ' || turns || ' ' || result || ' ' || added || ' ' || calls || ' ' || prompt_ref
 			from memory_extractions`: chatID.String() + " 1 4 2 done 1 1 extract@3",
@@ -57,11 +54,9 @@ func TestExtract(t *testing.T) {
 	} {
 		testkit.Want(t, r.pool, want, question)
 	}
-	assert.Truef(t, strings.Count(r.logs.String(), chatID.String()) == 1 && !strings.Contains(r.logs.String(), "walnuts"),
-		"the log is %s", r.logs)
+	assert.Truef(t, strings.Count(r.logs.String(), chatID.String()) == 1 && !strings.Contains(r.logs.String(), "walnuts"), "the log is %s", r.logs)
 	again, err := r.extract(chatID)
-	assert.Truef(t, err == nil && again.Result == work.Nothing && again.Wait == 0 && len(r.model.Requests()) == 1,
-		"once more: %+v, %v", again, err)
+	assert.Truef(t, err == nil && again.Result == work.Nothing && again.Wait == 0 && len(r.model.Requests()) == 1, "once more: %+v, %v", again, err)
 	gone, err := r.extract(uuid.New())
 	assert.Truef(t, err == nil && gone.Result == work.Nothing, "no such chat: %+v, %v", gone, err)
 }
@@ -107,7 +102,7 @@ func TestBrokenAnswerIsAskedForOnceMore(t *testing.T) {
 // An app's own instructions take the place of ours, and the ledger names them.
 func TestOwnInstructions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, proposing(nil, walnuts), func(c *longterm.ExtractorConfig) { c.Extract = "Keep little.\n" })
+	r := newRig(t, proposing(nil, walnuts), func(c *longterm.Extractor) { c.Extraction = "Keep little.\n" })
 	r.mustExtract(r.chat("I am allergic to walnuts."))
 	ref := testkit.Ask[string](t, r.pool, "select prompt_ref from memory_extractions")
 	told := r.model.Requests()[0].Instructions
@@ -127,7 +122,7 @@ func TestModelsThatFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, testkit.InOrder(c.answer), func(c *longterm.ExtractorConfig) {
+			r := newRig(t, testkit.InOrder(c.answer), func(c *longterm.Extractor) {
 				if name == "hang" {
 					c.CallTimeout = 300 * time.Millisecond
 				}
@@ -139,13 +134,11 @@ func TestModelsThatFail(t *testing.T) {
 			r.wantUnread()
 			last, err := r.engine.Extract(t.Context(), chatID, work.Attempt{Last: true})
 			if c.skips {
-				assert.Truef(t, err == nil && last.Ledger == longterm.Skipped && last.SeqTo == 2,
-					"last: %+v, %v", last, err)
+				assert.Truef(t, err == nil && last.Ledger == longterm.Skipped && last.SeqTo == 2, "last: %+v, %v", last, err)
 				r.wantNoLease()
 				testkit.Want(t, r.pool, 4, "select calls from memory_extractions") // of both attempts
-				if again, err := r.extract(chatID); err != nil || again.Result != work.Nothing {
-					t.Errorf("after the last: %+v, %v", again, err)
-				}
+				again, err := r.extract(chatID)
+				assert.Truef(t, err == nil && again.Result == work.Nothing, "after the last: %+v, %v", again, err)
 				return
 			}
 			assert.Truef(t, err != nil && last.Result == work.Refused, "last: %+v, %v", last, err)
@@ -169,9 +162,8 @@ func TestWhatIsSkipped(t *testing.T) {
 			chatID := r.chat("I am allergic to walnuts.", "Yes.")
 			testkit.Exec(t, r.pool, change, chatID)
 			report := r.mustExtract(chatID)
-			if report.Ledger != longterm.Skipped || report.SeqFrom != 1 || report.SeqTo != 4 || len(r.model.Requests()) != 0 || len(r.contents("")) != 0 {
-				t.Errorf("%+v, %d calls", report, len(r.model.Requests()))
-			}
+			assert.Truef(t, report.Ledger == longterm.Skipped && report.SeqFrom == 1 && report.SeqTo == 4 && len(r.model.Requests()) == 0 && len(r.contents("")) == 0,
+				"%+v, %d calls", report, len(r.model.Requests()))
 		})
 	}
 }
@@ -209,16 +201,15 @@ func TestWhatWasSkippedIsNoContext(t *testing.T) {
 			requests := r.model.Requests()
 			last := requests[len(requests)-1].Text
 			got := strings.Count(last, "heron doctor")
-			assert.Truef(t, got == map[bool]int{true: 2}[c.shown] && strings.Contains(last, "I play the cello."),
-				"%d of its words are shown: %s", got, last)
+			assert.Truef(t, got == map[bool]int{true: 2}[c.shown] && strings.Contains(last, "I play the cello."), "%d of its words are shown: %s", got, last)
 		})
 	}
 }
 
-// A long chat is read in ranges that follow one after the other, and nobody's words are read twice.
+// A long chat is read in ranges that follow one after the other, and no words are read twice.
 func TestRangesFollowOneAnother(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, proposing(nil), func(c *longterm.ExtractorConfig) { c.MostTurns = 3 })
+	r := newRig(t, proposing(nil), func(c *longterm.Extractor) { c.MostTurns = 3 })
 	var said []string
 	for n := range 8 {
 		said = append(said, fmt.Sprintf("This is message number %d.", n))
@@ -233,8 +224,8 @@ func TestRangesFollowOneAnother(t *testing.T) {
 		}
 		got = append(got, [2]int64{report.SeqFrom, report.SeqTo})
 	}
-	diff := cmp.Diff([][2]int64{{1, 6}, {7, 12}, {13, 16}}, got)
-	assert.Truef(t, diff == "" && len(r.next) == 2, "%s, %d jobs follow", diff, len(r.next))
+	assert.Equal(t, [][2]int64{{1, 6}, {7, 12}, {13, 16}}, got)
+	assert.Len(t, r.next, 2, "jobs that follow")
 	for n, content := range said {
 		read := 0
 		for _, request := range r.model.Requests() {
@@ -245,7 +236,7 @@ func TestRangesFollowOneAnother(t *testing.T) {
 	}
 }
 
-// Whatever happens while the model works is noticed at the commit.
+// A change made while the model works is noticed at the commit.
 func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -278,8 +269,7 @@ func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 				want = work.Done
 			}
 			assert.Truef(t, err == nil && report.Result == want && report.Added == 0, "%+v, %v", report, err)
-			got := r.contents("")
-			assert.Equalf(t, 0, len(got), "remembered %q", got)
+			assert.Empty(t, r.contents(""), "remembered")
 		})
 	}
 }
@@ -294,9 +284,7 @@ func TestMemoriesThatChangeWhileTheyAreCompared(t *testing.T) {
 	}, lyon, porto), nil)
 	r.mustExtract(r.chat("I live in Lyon."))
 	report := r.mustExtract(r.chat("I moved to Porto."))
-	if report.Rounds != 2 || report.Noops != 1 || report.Added != 0 || len(r.contents("active")) != 2 {
-		t.Errorf("%+v, %q", report, r.contents(""))
-	}
+	assert.Truef(t, report.Rounds == 2 && report.Noops == 1 && report.Added == 0 && len(r.contents("active")) == 2, "%+v, %q", report, r.contents(""))
 }
 
 // What is uncertain, and what contradicts a memory that the user pinned, is for the user to decide, once however often the

@@ -61,7 +61,7 @@ func retryFor(dropped map[Reason]int) string {
 	return strings.Join(append(sentences, "Answer again with the whole list of facts."), " ")
 }
 
-// Refused returns why a text that a program wants remembered may not be, whoever said it; "" if it may.
+// Refused returns why a text that a program wants remembered may not be, by any speaker; "" if it may.
 func Refused(content string) Reason {
 	switch {
 	case holdsSecret(content):
@@ -81,13 +81,15 @@ type gate struct {
 	in       Input
 	new      []aliased
 	byAlias  map[string]aliased
-	ordered  []Message // recent and new ones that have text, oldest first
-	userText string    // all that the user wrote of the new messages
+	ordered  []memory.Message // recent and new ones that have text, oldest first
+	userText string           // all that the user wrote of the new messages
 	heard    map[int64]*heard
 }
 
 func newGate(in Input) *gate {
-	g := &gate{in: in, new: numbered(in.New), byAlias: map[string]aliased{}, heard: map[int64]*heard{}}
+	g := &gate{
+		in: in, new: numbered(in.New), byAlias: map[string]aliased{}, ordered: saidIn(slices.Concat(in.Recent, in.New)), heard: map[int64]*heard{},
+	}
 	var user []string
 	for _, m := range g.new {
 		g.byAlias[m.alias] = m
@@ -96,24 +98,16 @@ func newGate(in Input) *gate {
 		}
 	}
 	g.userText = strings.Join(user, "\n")
-	for _, m := range in.Recent {
-		if letterOf(m) != "" {
-			g.ordered = append(g.ordered, m)
-		}
-	}
-	for _, m := range g.new {
-		g.ordered = append(g.ordered, m.Message)
-	}
 	return g
 }
 
 // proof is what a fact has for itself.
 type proof struct {
-	fact   string    // on one line
-	quote  string    // the message's own words
-	said   []aliased // the user's messages that it names, in their order
-	quoted aliased   // the one that holds the quote
-	before []Message // up to RecentMessages before the last of them
+	fact   string           // on one line
+	quote  string           // the message's own words
+	said   []aliased        // the user's messages that it names, in their order
+	quoted aliased          // the one that holds the quote
+	before []memory.Message // up to RecentMessages before the last of them
 	lang   string
 	own    said // what those of the user say
 	all    said // and those before them
@@ -166,7 +160,7 @@ func (p *proof) doubt() Reason {
 	}
 	reason := doubt(p.fact, p.lang, p.quoted.Content, p.quote)
 	if reason == Subject && len(namesIn(p.fact, p.lang)) > 0 && !mentionsUser(p.fact) {
-		return "" // the fact is about somebody whom it names
+		return "" // the fact is about a person whom it names
 	}
 	return reason
 }
@@ -180,14 +174,14 @@ func (p *proof) isOfThemselves(doubt Reason) bool {
 	case Subject:
 		return words.self.matches(plain) || !words.others.matches(plain) && !words.people.matches(plain) // "the guy upstairs" may be anybody
 	case Polarity, Past, Mood, Unclear:
-		return true // whoever else is spoken of was looked for before
+		return true // other persons were looked for before
 	}
 	return words.self.matches(plain) || anyMatches(firstPerson, plain)
 }
 
 // form reads the fields that need no message.
 func (g *gate) form(f *Finding) (Candidate, bool) {
-	c := Candidate{Fact: strings.Join(strings.Fields(f.Fact), " "), Type: Type(f.Type), Replaces: clipQuote(f.Replaces)}
+	c := Candidate{Fact: text.OneLine(f.Fact), Type: Type(f.Type), Replaces: clipQuote(f.Replaces)}
 	length := utf8.RuneCountInString(c.Fact)
 	switch {
 	case f.unreadable, length == 0, length > MaxContent, !utf8.ValidString(c.Fact), memory.HoldsNUL(c.Fact + f.Quote + f.Replaces):
@@ -216,14 +210,14 @@ func (g *gate) form(f *Finding) (Candidate, bool) {
 
 func (g *gate) proofOf(f *Finding, fact string) *proof {
 	p := &proof{fact: fact, quote: f.Quote, lang: lang.Of(fact)}
-	var own []Message
+	var own []memory.Message
 	last := -1
 	for _, m := range g.new {
 		if m.Role != memory.RoleUser || !slices.Contains(f.Evidence, m.alias) {
 			continue
 		}
 		p.said, own = append(p.said, m), append(own, m.Message)
-		last = slices.IndexFunc(g.ordered, func(o Message) bool { return o.ID == m.ID && o.Seq == m.Seq })
+		last = slices.IndexFunc(g.ordered, func(o memory.Message) bool { return o.ID == m.ID && o.Seq == m.Seq })
 		if words, found := quoteIn(m.Content, f.Quote); found && p.quoted.alias == "" {
 			p.quoted, p.quote = m, words
 		}
@@ -240,7 +234,7 @@ func (g *gate) proofOf(f *Finding, fact string) *proof {
 }
 
 // said returns what messages hold. Each is read once.
-func (g *gate) said(messages ...Message) said {
+func (g *gate) said(messages ...memory.Message) said {
 	var all said
 	for _, m := range messages {
 		if g.heard[m.Seq] == nil {
@@ -251,7 +245,7 @@ func (g *gate) said(messages ...Message) said {
 	return all
 }
 
-// isInvented reports whether a fact has a name or number that nobody said, or rests on a message that says nothing, such
+// isInvented reports whether a fact has a name or number that was not said, or rests on a message that says nothing, such
 // as a greeting.
 func (g *gate) isInvented(p *proof, f *Finding) bool {
 	if p.all.invented(p.fact, p.lang) {
@@ -296,7 +290,7 @@ func (g *gate) confirms(p *proof) bool {
 	return false
 }
 
-// isOrderSaid reports whether the sentence that is quoted is an order to the assistant, whatever was made of it.
+// isOrderSaid reports whether the sentence that is quoted is an order to the assistant; the fact may say it otherwise.
 func isOrderSaid(sentence string) bool {
 	if markedUp().MatchString(sentence) {
 		return true
@@ -306,7 +300,7 @@ func isOrderSaid(sentence string) bool {
 	return anyMatches(defiance, plain) && !ofThemselves
 }
 
-// By these words somebody speaks of what they do themselves, or tells the assistant what to do.
+// By these words people speak of their own actions, or tell the assistant what to do.
 var (
 	firstPerson  = spoken("first person")
 	secondPerson = spoken("second person")
@@ -382,7 +376,7 @@ func (p *proof) text() string {
 	return b.String()
 }
 
-// known returns a date that follows from what was said, else none: a date that nobody said is not worth a fact.
+// known returns a date that follows from what was said, else none: a date that was not said is not worth a fact.
 func (p *proof) known(at time.Time, precision memory.Precision) time.Time {
 	if at.IsZero() || !p.all.meets(at, precision) {
 		return time.Time{}

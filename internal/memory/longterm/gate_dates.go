@@ -2,6 +2,7 @@ package longterm
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,7 +133,7 @@ func bySpaces(section string) (spaced, unspaced []lang.Section) {
 	return spaced, unspaced
 }
 
-// ages are counts of years from which nobody shall compute a year of birth.
+// ages are counts of years from which no model shall compute a year of birth.
 var ages = spoken("ages")
 
 // countOf reads a number in digits or as a word.
@@ -238,9 +239,9 @@ var monthNames = func() map[string]time.Month {
 
 var eastAsianMonth = express(`(\d{1,2})(?:月|월)`)
 
-// monthsIn returns the months that a folded text names, in whatever form of the word.
+// monthsIn returns the months that a folded text names, in any form of the word.
 func monthsIn(folded string) []time.Month {
-	seen := map[time.Month]bool{}
+	var months []time.Month
 	for _, word := range lang.WordsOf(folded) {
 		month, ok := monthNames[word]
 		if !ok && len([]rune(word)) > 5 {
@@ -251,19 +252,14 @@ func monthsIn(folded string) []time.Month {
 			}
 		}
 		if ok {
-			seen[month] = true
+			months = append(months, month)
 		}
 	}
 	for _, m := range eastAsianMonth().FindAllStringSubmatch(folded, -1) {
 		if n, _ := strconv.Atoi(m[1]); n >= 1 && n <= 12 {
-			seen[time.Month(n)] = true
+			months = append(months, time.Month(n))
 		}
 	}
-	var months []time.Month
-	for m := time.January; m <= time.December; m++ {
-		if seen[m] {
-			months = append(months, m)
-		}
-	}
-	return months
+	slices.Sort(months)
+	return slices.Compact(months)
 }

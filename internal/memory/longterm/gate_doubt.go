@@ -19,7 +19,7 @@ type senses struct {
 	language string
 
 	negative, past, mood, noMood, questions, self, me, others, ends, plain expression
-	people, mine, beside                                                   expression // somebody, and "my" or "with my" before
+	people, mine, beside                                                   expression // other persons, and "my" or "with my" before
 }
 
 // sensesOf are those of each language.
@@ -87,7 +87,7 @@ func (e expression) begins(plain string) bool {
 	return place != nil && place[0] == 0
 }
 
-// wants is how a fact says in any language that something is wished or planned, ofUser that somebody or something is the user's.
+// wants is how a fact says in any language that something is wished or planned, ofUser that a person or thing is the user's.
 var wants, ofUser = spoken("doubt wishes"), spoken("of the user")
 
 // doubt returns why a quote may not say what a fact says; "" where it is a plain statement of it.
@@ -168,7 +168,7 @@ func isFormOf(a, b string) bool {
 }
 
 // isPlainBefore reports whether what stands before a plain clause leaves it plain: it has no strange words, or speaks of the user as well,
-// or is joined to it ("and"). A colon may introduce anything, and a clause without the user may be about somebody of the one before.
+// or is joined to it ("and"). A colon may introduce anything, and a clause without the user may be about a person of the one before.
 func (s senses) isPlainBefore(said clause, fact string, names []string) bool {
 	before, isOwn := strings.TrimRight(said.before, " ,"), s.self.matches(said.text) || s.me.matches(said.text)
 	last, isIntroduction := strings.CutSuffix(before, ":")
@@ -218,7 +218,7 @@ func wordsIn(plain string) []string {
 	return strings.FieldsFunc(plain, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
 }
 
-// isAboutOthers reports whether a clause speaks of somebody else, and the fact does not.
+// isAboutOthers reports whether a clause speaks of another person, and the fact does not.
 func (s senses) isAboutOthers(clause, fact string) bool {
 	if s.speaksOfSelf(clause) {
 		return false
@@ -231,7 +231,7 @@ func (s senses) isAboutOthers(clause, fact string) bool {
 	return s.others.matches(clause) && !s.others.matches(fact) && !ofUsers
 }
 
-// speaksOfSelf reports whether somebody speaks of themselves in a clause. "My sister" does not, also where it has the word for "I".
+// speaksOfSelf reports whether the speaker of a clause speaks of themselves. "My sister" does not, also where it has the word for "I".
 func (s senses) speaksOfSelf(clause string) bool {
 	return s.self.matches(s.mine().ReplaceAllString(clause, " "))
 }
@@ -278,7 +278,7 @@ func (s senses) clauseWith(sentence, quote string) clause {
 
 func lettersIn(content string) int { return len(strings.ReplaceAll(lang.Bare(content), " ", "")) }
 
-// openers are the words with which somebody wants something known or asks for it to be kept, at the beginning of a text. Whole phrases mean
+// openers are the words with which people want something known or ask for it to be kept, at the beginning of a text. Whole phrases mean
 // the same in any language, so that a text too short to tell its language has them, too.
 var openers = func() (all []expression) {
 	for _, s := range lang.Each("openers") {

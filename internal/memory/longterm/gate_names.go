@@ -25,7 +25,7 @@ var numberWords = func() map[string]int {
 	return table
 }()
 
-// digitsOf returns a number's digits as ASCII, whatever the script.
+// digitsOf returns a number's digits as ASCII, of any script.
 func digitsOf(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsDigit(r) || r < unicode.MaxASCII {
@@ -76,24 +76,23 @@ func spelled(content string) []string {
 	return found
 }
 
+// allNumbersIn returns the numbers of a text, in digits and as words.
+func allNumbersIn(content string) []string { return append(numbersIn(content), spelled(content)...) }
+
 // heard is what a message holds that facts are made of.
 type heard struct {
 	words   []string
 	joined  string // all words with spaces, for names in scripts without
-	numbers map[string]bool
-	months  map[time.Month]bool
+	numbers []string
+	months  []time.Month
 	spans   []span // the times that it can mean
 }
 
-func hear(in Input, m Message) *heard {
-	h := &heard{words: lang.WordsOf(m.Content), numbers: map[string]bool{}, months: map[time.Month]bool{}}
-	for _, n := range append(numbersIn(m.Content), spelled(m.Content)...) {
-		h.numbers[n] = true
+func hear(in Input, m memory.Message) *heard {
+	h := &heard{
+		words: lang.WordsOf(m.Content), numbers: allNumbersIn(m.Content), months: monthsIn(lang.Fold(m.Content)),
+		spans: spansOf(m.Content, dayIn(in, m)),
 	}
-	for _, month := range monthsIn(lang.Fold(m.Content)) {
-		h.months[month] = true
-	}
-	h.spans = spansOf(m.Content, dayIn(in, m))
 	h.joined = strings.Join(h.words, " ")
 	slices.Sort(h.words)
 	h.words = slices.Compact(h.words)
@@ -104,17 +103,12 @@ func hear(in Input, m Message) *heard {
 type said []*heard
 
 func (s said) holdsNumber(n string) bool {
-	return slices.ContainsFunc(s, func(h *heard) bool { return h.numbers[n] })
+	return slices.ContainsFunc(s, func(h *heard) bool { return slices.Contains(h.numbers, n) })
 }
 
-// holdsName reports whether each word of a name was said, in whatever case and form.
+// holdsName reports whether each word of a name was said, in any case and form.
 func (s said) holdsName(name, language string) bool {
-	for _, part := range lang.WordsOf(name) {
-		if !s.holdsWord(part, language) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(lang.WordsOf(name), func(part string) bool { return !s.holdsWord(part, language) })
 }
 
 func (s said) holdsWord(part, language string) bool {
@@ -134,7 +128,7 @@ func (s said) holdsWord(part, language string) bool {
 var inflecting = strings.Fields("pl ru uk bg tr cs fi hu ro")
 
 // sameName reports whether two folded words can be one name: equal, or with the ending of a genitive or plural; in
-// languages that inflect names, with whatever short ending. A part of a compound counts as well.
+// languages that inflect names, with any short ending. A part of a compound counts as well.
 func sameName(name, word, language string) bool {
 	if name == word || demonyms[name] != "" && strings.HasPrefix(word, demonyms[name]) {
 		return true
@@ -181,7 +175,7 @@ func namesIn(fact, language string) []string {
 		case isGenericWord(lang.Fold(word)):
 			continue
 		case n == 0 || startsSentence(fact[:at[0]]):
-			if !beginsAsName(fact, at[1]) || lang.Knows(language, lang.Fold(word)) || lang.Knows("en", lang.Fold(word)) {
+			if !afterName().MatchString(fact[at[1]:]) || lang.Knows(language, lang.Fold(word)) || lang.Knows("en", lang.Fold(word)) {
 				continue
 			}
 		case language == "de" && !isGermanName(fact[:at[0]], word):
@@ -211,8 +205,6 @@ func startsSentence(before string) bool {
 	return strings.TrimSpace(before) == "" || sentenceStop().MatchString(before)
 }
 
-func beginsAsName(fact string, end int) bool { return afterName().MatchString(fact[end:]) }
-
 func isGermanName(before, word string) bool {
 	return germanBefore().MatchString(before) && !germanNoun().MatchString(strings.ToLower(word))
 }
@@ -224,32 +216,24 @@ func isGenericWord(word string) bool {
 
 var generic = wordSet("no names")
 
-// invented reports whether a fact holds a name or a number that nobody said. A date that the day of a message explains
+// invented reports whether a fact holds a name or a number that was not said. A date that the day of a message explains
 // was said.
 func (s said) invented(fact, language string) bool {
-	for _, name := range namesIn(fact, language) {
-		if !s.holdsName(name, language) {
-			return true
-		}
+	if slices.ContainsFunc(namesIn(fact, language), func(name string) bool { return !s.holdsName(name, language) }) {
+		return true
 	}
 	rest := s.withoutDates(fact)
-	for _, n := range numbersIn(rest) {
-		if !s.holdsNumber(n) {
-			return true
-		}
+	missing := func(n string) bool { return !s.holdsNumber(n) }
+	if slices.ContainsFunc(numbersIn(rest), missing) {
+		return true
 	}
-	for _, n := range spelled(rest) {
-		if n != "1" && slices.Contains(numberLanguages, language) && !s.holdsNumber(n) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(numberLanguages, language) && slices.ContainsFunc(spelled(rest), func(n string) bool { return n != "1" && missing(n) })
 }
 
-// numberLanguages are those in which a number as a word is as good as one in digits.
+// numberLanguages are the languages in which a number as a word is as good as one in digits.
 var numberLanguages = strings.Fields("en de fr es it pt nl")
 
-// withoutDates returns a fact without the dates that were said or that follow from what was.
+// withoutDates returns a fact without the dates that were said or that follow from the messages.
 func (s said) withoutDates(fact string) string {
 	fact = fullDates().ReplaceAllStringFunc(digitsOf(fact), func(match string) string {
 		m := fullDates().FindStringSubmatch(match)
@@ -284,26 +268,20 @@ func dateOf(year, month, day string) (time.Time, memory.Precision, bool) {
 	return from, precision, from.Month() == time.Month(m) && from.Day() == d
 }
 
-// meetsYear reports whether a year follows from what was said, in one of the months that stand beside it if any do.
+// meetsYear reports whether a year follows from the messages, in one of the months that stand beside it if any do.
 func (s said) meetsYear(year int, named []time.Month) bool {
 	if len(named) == 0 {
 		return s.meets(time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC), memory.Year)
 	}
-	for _, month := range named {
-		if s.meets(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC), memory.Month) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(named, func(month time.Month) bool {
+		return s.meets(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC), memory.Month)
+	})
 }
 
 func (s said) meetsDay(day int, named []time.Month) bool {
-	for _, month := range named {
-		if slices.ContainsFunc(s, func(h *heard) bool { return h.meetsDay(month, day) }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(named, func(month time.Month) bool {
+		return slices.ContainsFunc(s, func(h *heard) bool { return h.meetsDay(month, day) })
+	})
 }
 
 func (h *heard) meetsDay(month time.Month, day int) bool {
@@ -318,7 +296,7 @@ func (h *heard) meetsDay(month time.Month, day int) bool {
 	return false
 }
 
-// meets reports whether a date follows from what was said and when.
+// meets reports whether a date follows from the messages and their days.
 func (s said) meets(from time.Time, precision memory.Precision) bool {
 	to := endOf(from, precision)
 	for _, h := range s {
@@ -331,5 +309,5 @@ func (s said) meets(from time.Time, precision memory.Precision) bool {
 }
 
 func (s said) saysMonth(m time.Month) bool {
-	return s.holdsNumber(strconv.Itoa(int(m))) || slices.ContainsFunc(s, func(h *heard) bool { return h.months[m] })
+	return s.holdsNumber(strconv.Itoa(int(m))) || slices.ContainsFunc(s, func(h *heard) bool { return slices.Contains(h.months, m) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
-// holdsSecret reports whether a text holds what nobody may keep: a key, a token, a password, a PIN, the number of a card
+// holdsSecret reports whether a text holds a secret, which may not be kept: a key, a token, a password, a PIN, the number of a card
 // or an account.
 func holdsSecret(content string) bool {
 	plain := lang.Fold(content)

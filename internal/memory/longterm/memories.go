@@ -65,18 +65,18 @@ const (
 	Unarchive Action = "RESTORE"
 )
 
-// Memory is one thing that a user is remembered for, as what is learnt is compared with it.
+// Memory is one thing that a user is remembered for, as new facts are compared with it.
 type Memory struct {
 	ID         uuid.UUID
 	Content    string // 1 to MaxContent characters
 	Type       Type
 	Confidence float64 // 0 to 1
-	// Pinned memories, and those that are Edited, no model changes.
+	// Pinned and Edited memories are changed by no model.
 	Pinned, Edited bool
 	Status         Status
-	// ValidFrom is since when it is true; zero where nobody said. Precision is how exactly that is known.
+	// ValidFrom is since when it is true; zero where it was not said. Precision is how exactly that is known.
 	ValidFrom time.Time
 	Precision memory.Precision
-	// SaidAt is when it was last said; when it was recorded, where nobody said it.
+	// SaidAt is when it was last said; when it was recorded, where it was not said.
 	SaidAt time.Time
 }

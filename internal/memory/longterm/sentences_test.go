@@ -45,8 +45,9 @@ func sentences(t testing.TB) []sentence {
 // judged is what the gate makes of a sentence: "active", "inbox" or "dropped", and why.
 func (s sentence) judged() (outcome string, reason Reason) {
 	confidence := .9
-	in := Input{New: []Message{{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: s.said, SaidAt: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)}}}
-	v := Gate(in, []Finding{{Fact: s.fact, Quote: s.quote, Type: "fact", Confidence: &confidence, Horizon: horizonLasting, Evidence: []string{"U1"}}})
+	at := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
+	in := Input{New: []memory.Message{{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: s.said, CreatedAt: at}}}
+	v := Gate(in, []Finding{{Fact: s.fact, Quote: s.quote, Type: "fact", Confidence: &confidence, Horizon: "lasting", Evidence: []string{"U1"}}})
 	switch {
 	case len(v.Candidates) == 0:
 		return "dropped", slices.Collect(maps.Keys(v.Dropped))[0]

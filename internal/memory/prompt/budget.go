@@ -1,6 +1,8 @@
 package prompt
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -78,7 +80,7 @@ func (s *selection) makeRoom(tokens, budget int) {
 // shortestBrief returns the size of the brief's last sentence.
 func (s *selection) shortestBrief() int { return text.Tokens(text.NewestSentences(s.brief.Summary, 0)) }
 
-// briefRoom returns what the tail leaves to the brief. Where that is less than the brief's last sentence, shortening the
+// briefRoom returns the room that the tail leaves to the brief. Where that is less than the brief's last sentence, shortening the
 // brief would not be enough, and it gets its share.
 func (s *selection) briefRoom(budget int) int {
 	room := budget - s.tailTokens
@@ -152,4 +154,201 @@ func sharedLevel(sizes []int, room int) int {
 		room -= size
 	}
 	return room
+}
+
+// Room returns how many tokens a question and instructions of that many tokens leave in a window, apart from the room of
+// the conversation. Where it is negative, no prompt fits.
+func Room(question, instructions int, l memory.Limits) int {
+	return l.InputTokens - HeadingTokens - max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens) - instructions - question
+}
+
+// excess returns by how many tokens instructions and prompt exceed the window; 0 or less when they fit. A token has at
+// least one byte, so most prompts are known to fit without being tokenized.
+func excess(p Prompt, q Question, l memory.Limits) int {
+	if l.InputTokens == 0 || len(q.Instructions)+len(p.Input) <= l.InputTokens {
+		return 0
+	}
+	return text.Tokens(q.Instructions) + text.Tokens(p.Input) - l.InputTokens
+}
+
+// RetrievedRoom returns the most tokens that the sections retrieved for a question may take together: a tenth of the
+// window.
+func RetrievedRoom(l memory.Limits) int {
+	if l.InputTokens == 0 {
+		return math.MaxInt
+	}
+	return l.InputTokens / 10
+}
+
+// FitRetrieved makes the sections that are retrieved for a question shorter, in the order in which they are left out, so
+// that together they take at most room tokens.
+func FitRetrieved(sections []Section, room int) {
+	over := -room
+	for i := range sections {
+		over += sections[i].Tokens
+	}
+	for _, name := range retrievedParts {
+		at := slices.IndexFunc(sections, func(s Section) bool { return s.Name == name && s.Shorter != nil })
+		if over <= 0 || at < 0 || sections[at].Tokens == 0 {
+			continue
+		}
+		before := sections[at]
+		sections[at] = before.Shorter(max(before.Tokens-over, 0))
+		sections[at].Name = name
+		over -= before.Tokens - sections[at].Tokens
+	}
+}
+
+// leaveOut empties a retrieved section, and reports whether there was something in it.
+func (q *Question) leaveOut(name string) bool {
+	at := slices.IndexFunc(q.Retrieved, func(s Section) bool { return s.Name == name && s.Text != "" })
+	if at < 0 {
+		return false
+	}
+	q.Retrieved = slices.Clone(q.Retrieved)
+	left := &q.Retrieved[at]
+	left.LeftOut += left.Items
+	left.Text, left.Seqs, left.IDs, left.Tokens, left.Items = "", nil, nil, 0, 0
+	return true
+}
+
+// squeeze builds a prompt that does not fit again, so that it does: by counts of its own, because the stored ones are
+// estimates, then with less of the conversation. At last only the question is left.
+func squeeze(c memory.Chat, q Question, l memory.Limits) Prompt {
+	recount(&c, l)
+	for range 4 {
+		d := Select(c, l)
+		p := d.write(q)
+		over := excess(p, q, l)
+		if over <= 0 {
+			return p
+		}
+		over += over / 8 // a word that is cut in its middle may have more tokens
+		l = l.Less(over)
+	}
+	c.PendingTurns = c.UnreadTurns() + len(memory.Turns(c.Buffer))
+	c.Buffer, c.Kept, c.Files, c.Brief.Summary = nil, nil, nil, ""
+	d := Select(c, l)
+	return d.write(q)
+}
+
+// recount counts the tokens of everything that may be shown of a chat.
+func recount(c *memory.Chat, l memory.Limits) {
+	c.Brief.Tokens = text.Tokens(c.Brief.Summary)
+	c.Buffer, c.Kept, c.Files = slices.Clone(c.Buffer), slices.Clone(c.Kept), slices.Clone(c.Files)
+	room, turns := max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens), max(l.KRawTurns, l.MinTailTurns, 1)
+	for i := len(c.Buffer) - 1; i >= 0 && (room >= 0 || turns > 0); i-- { // what is older has no room in any case
+		m := &c.Buffer[i]
+		m.Tokens = text.Tokens(m.Content)
+		room -= m.Tokens
+		turns -= memory.Turn{Messages: c.Buffer[i : i+1]}.UserMessages()
+	}
+	for i := range c.Kept {
+		c.Kept[i].Tokens = text.Tokens(c.Kept[i].Content)
+	}
+	for i := range c.Files {
+		c.Files[i].Tokens = max(c.Files[i].Tokens, text.Tokens(c.Files[i].Content))
+	}
+}
+
+// selectTurns selects turns of a chat's buffer by the chat's strategy, and the messages that the chat keeps.
+// A hybrid chat has a third of the prompt's budget for those, used or not, so that the tail does not shift
+// when a message is pinned. In other chats they come on top, and take of the turns' room only what a small window lacks.
+func selectTurns(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+	budget, room := l.KeptTokenBudget(), l.PromptTokenBudget+l.BridgeTokenBudget
+	switch c.Strategy {
+	case memory.StrategyHybrid:
+		l.PromptTokenBudget -= budget
+		room -= budget
+	case memory.StrategySimple:
+		room = l.MaxHistoryTokens
+	}
+	s := selectBy(c, turns, l, budget)
+	if over := room + s.keptTokens - l.HistoryTokens; over > 0 && l.HistoryTokens > 0 {
+		s = selectBy(c, turns, l.Less(over), s.keptTokens)
+	}
+	return s
+}
+
+func selectBy(c *memory.Chat, turns []memory.Turn, l memory.Limits, keptBudget int) (s selection) {
+	if c.Strategy == memory.StrategySimple {
+		s = selectSimple(c, turns, l)
+	} else {
+		s = selectSummary(c, turns, l)
+	}
+	s.keptBudget = keptBudget
+	s.keep(keptCandidates(c, s.unseen))
+	return s
+}
+
+// selectSummary selects brief, bridge and tail.
+func selectSummary(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+	both := l.PromptTokenBudget + l.BridgeTokenBudget
+	s := selection{brief: c.Brief, briefBudget: l.SummaryTokenCap}
+	if l.BridgeTokenBudget > 0 {
+		s.makeRoom(tokensOf(turns[max(0, len(turns)-l.KRawTurns):]), both)
+	}
+	d := divide(s.brief.Tokens, turns, l)
+	s.unseen, s.bridge, s.bridgeTokens = turns[:d.bridge], turns[d.bridge:d.tail], d.bridgeTokens
+	s.fit(turns[d.tail:], both-d.bridgeTokens)
+	s.recentBudget = both - s.brief.Tokens
+	return s
+}
+
+// selectSimple selects the newest turns that fit, and at least one. The brief of a chat that had another strategy
+// before is not shown.
+func selectSimple(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+	n, tokens := 0, 0
+	for n < len(turns) && (c.MaxTurns == 0 || n < c.MaxTurns) {
+		tokens += turns[len(turns)-1-n].Tokens()
+		if n > 0 && tokens > l.MaxHistoryTokens {
+			break
+		}
+		n++
+	}
+	first := len(turns) - n
+	s := selection{unseen: turns[:first], recentBudget: l.MaxHistoryTokens}
+	s.fit(turns[first:], l.MaxHistoryTokens)
+	return s
+}
+
+// keptCandidates returns the messages that the chat keeps and that are not shown anyway: those before the buffer, and those
+// of unseen turns.
+func keptCandidates(c *memory.Chat, unseen []memory.Turn) []memory.Message {
+	all := slices.Clone(c.Kept)
+	quoteMessages(all) // unseen turns are quoted already
+	for _, t := range unseen {
+		all = append(all, t.Messages...)
+	}
+	return slices.DeleteFunc(all, func(m memory.Message) bool { return !c.Keeps(&m) || m.Blank() })
+}
+
+// keep selects the messages that fit their budget: pinned before important, then the more important, then the newer.
+// The first one is clipped rather than left out. The selected ones are in seq order.
+func (s *selection) keep(messages []memory.Message) {
+	slices.SortStableFunc(messages, compareKept)
+	for _, m := range messages {
+		if len(s.kept) == 0 && m.Tokens > s.keptBudget && s.keptBudget >= text.ClipReserve {
+			before := m.Tokens
+			m.Content, m.Tokens = text.Clip(m.Content, s.keptBudget)
+			s.cut("kept", before, m.Tokens)
+		}
+		if s.keptTokens+m.Tokens > s.keptBudget {
+			s.keptLeftOut++
+			continue
+		}
+		s.keptTokens += m.Tokens
+		s.kept = append(s.kept, m)
+	}
+	slices.SortFunc(s.kept, func(a, b memory.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+}
+
+func compareKept(a, b memory.Message) int {
+	if a.Pinned != b.Pinned {
+		if a.Pinned {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(b.Importance, a.Importance), cmp.Compare(b.Seq, a.Seq))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// fileSelection is what a prompt shows of a chat's files.
+// fileSelection are the files of a chat that a prompt shows.
 type fileSelection struct {
 	entries  []fileEntry
 	shown    int // contents that are shown
@@ -30,7 +30,7 @@ type fileEntry struct {
 // fileLineTokens is an upper bound of the tokens that an entry takes beside its path and its content.
 const fileLineTokens = 24
 
-// selectFiles selects what a prompt shows of the chat's files, which are ordered newest first: each content once,
+// selectFiles selects the chat's files for a prompt. They are ordered newest first: each content is shown once,
 // while there is room. The same content under another path is an entry that names the first path; under the same path
 // it is the same file. A content without room is left out of its entry; when there is no room for an entry, the file
 // is only counted.

@@ -1,3 +1,7 @@
+// Package prompt builds the prompt of the main model: it selects parts of a chat by the chat's strategy and
+// the token budgets, writes it section by section, and describes it in a receipt.
+//
+// Everything here is a pure function. Stored texts are tokenized only when something has to be shortened.
 package prompt
 
 import (
@@ -9,7 +13,9 @@ import (
 
 // Source is one passage that the app retrieved for a question. Its text is a third party's. Empty fields are left out.
 type Source struct {
-	Title, URL, Content string
+	Title   string `json:"title,omitempty" nullable:"true" maxLength:"2000"`
+	URL     string `json:"url,omitempty" nullable:"true" maxLength:"2000"`
+	Content string `json:"content,omitempty" nullable:"true" maxLength:"8000"`
 }
 
 // Question is the message to be answered, with what belongs to it.
@@ -23,7 +29,7 @@ type Question struct {
 	Instructions string
 }
 
-// Prompt is what the main model reads, and its description.
+// Prompt is the main model's input, and its description.
 type Prompt struct {
 	// Input is sent in the user's role, never as instructions.
 	Input string
@@ -41,14 +47,14 @@ func Build(c memory.Chat, q Question, limits memory.Limits) Prompt {
 	return Select(c, limits).Build(q)
 }
 
-// Draft is a prompt of which only the turns are selected. What is retrieved for the question may depend on them.
+// Draft is a prompt of which only the turns are selected. The sections retrieved for the question may depend on them.
 type Draft struct {
 	chat   memory.Chat
 	limits memory.Limits
 	turns  selection
 }
 
-// Select selects what a prompt shows of the turns of a chat. See Build.
+// Select selects the turns of a chat that a prompt shows. See Build.
 func Select(c memory.Chat, limits memory.Limits) Draft {
 	if c.Tool {
 		limits = limits.Thread()
@@ -122,7 +128,7 @@ func (d *Draft) write(q Question) Prompt {
 	return Prompt{Input: w.String(), Sections: w.sections, Receipt: receiptOf(c, &s, w.accounts), Cuts: s.cuts}
 }
 
-// selection is what a prompt shows. The turns of the buffer are in unseen, bridge and tail, in this order.
+// selection is all that a prompt shows. The turns of the buffer are in unseen, bridge and tail, in this order.
 type selection struct {
 	brief        memory.Brief // as shown, perhaps shortened; zero when none is shown
 	briefTurns   int
@@ -141,7 +147,7 @@ type selection struct {
 	briefBudget, keptBudget, recentBudget int
 }
 
-// add selects what is shown beside the turns: sources and files, by the room that is left.
+// add selects the rest beside the turns: sources and files, by the room that is left.
 func (s *selection) add(c *memory.Chat, q Question, limits memory.Limits) {
 	s.question = q
 	fits := limits.InputTokens == 0 || s.bytes() <= limits.InputTokens // a token has at least one byte

@@ -2,12 +2,14 @@ package prompt
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/google/uuid"
 )
 
-// Receipt describes what a prompt held of its chat. Its JSON is part of the HTTP contract.
+// Receipt describes the content of a prompt. Its JSON is part of the HTTP contract.
 type Receipt struct {
 	BriefVersion int64 `json:"brief_version"`
 	// BriefTokens is the size of the brief as shown, 0 when none is shown.
@@ -38,15 +40,15 @@ type Receipt struct {
 	Sources int `json:"sources,omitempty" description:"Sources of the question that were shown."`
 	// BriefUnreadable reports that the stored brief is malformed and was not shown.
 	BriefUnreadable bool `json:"brief_unreadable,omitempty"`
-	// Recalled are the first messages of the turns that were recalled for the question, and RecallTokens what they take.
-	// Recall is what they were found by: words or meaning; none when there was nothing to recall, and late or failed when
+	// Recalled are the first messages of the turns that were recalled for the question, and RecallTokens their tokens.
+	// Recall says how they were found: words or meaning; none when there was nothing to recall, and late or failed when
 	// the lookup was. All three are absent where recall is off.
 	Recalled []int64 `json:"recalled,omitzero" nullable:"false" description:"The seqs with which the earlier turns begin that were quoted for the question."`
 	// RecalledElsewhere are the turns of the user's other chats that were recalled. There are none beside turns of the chat.
 	RecalledElsewhere []ChatTurn `json:"recalled_elsewhere,omitempty" nullable:"false" doc:"recalled_elsewhere"`
 	RecallTokens      *int       `json:"recall_tokens,omitempty" nullable:"false"`
 	Recall            string     `json:"recall,omitempty" enum:"words,meaning,none,late,failed" doc:"recall"`
-	// Memories are those of the user that were shown, and MemoryTokens what they take. Both are absent where the chat shows
+	// Memories are the user's memories that were shown, and MemoryTokens their tokens. Both are absent where the chat shows
 	// none: where long-term memory is off, for the user or the chat.
 	Memories     []uuid.UUID `json:"memories,omitzero" nullable:"false" doc:"receipt.memories"`
 	MemoryTokens *int        `json:"memory_tokens,omitempty" nullable:"false"`
@@ -99,3 +101,68 @@ func (r *Receipt) Section(name string) Account {
 	}
 	return Account{}
 }
+
+// Coverage returns one sentence, or a few where something is wrong, about where the turns of a chat are: in the brief,
+// word for word in the prompt of that receipt, or in neither.
+func Coverage(c memory.Chat, r Receipt) string {
+	shown, inBrief := r.BridgeTurns+r.TailTurns, c.BriefTurns()
+	total := inBrief + shown + r.DroppedTurns
+	var b strings.Builder
+	switch {
+	case r.BriefUnreadable:
+		fmt.Fprintf(&b, "The stored brief cannot be read; the last %s word for word in the prompt.", are(shown))
+	case total == 0:
+		b.WriteString("There is nothing to remember yet.")
+	case c.Strategy == memory.StrategySimple:
+		b.WriteString(windowCoverage(total, shown))
+	case r.DroppedTurns > 0:
+		fmt.Fprintf(&b, "Of %s %d are in the brief%s and %d word for word in the prompt; %d are in neither until the next fold.",
+			turns(total), inBrief, upTo(c.Brief), shown, r.DroppedTurns)
+	case inBrief == 0:
+		b.WriteString(all(total) + " word for word in the prompt.")
+	default:
+		fmt.Fprintf(&b, "%s remembered: %d in the brief%s, %d word for word in the prompt.", all(total), inBrief, upTo(c.Brief), shown)
+	}
+	writeRemarks(&b, c, r)
+	return b.String()
+}
+
+func windowCoverage(total, shown int) string {
+	if shown == total {
+		return all(total) + " word for word in the prompt."
+	}
+	return fmt.Sprintf("The last %d of %s are word for word in the prompt; the %d before are in no summary.", shown, turns(total), total-shown)
+}
+
+func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
+	for i := range parts {
+		if parts[i].remark != nil {
+			b.WriteString(parts[i].remark(r.Section(parts[i].name)))
+		}
+	}
+	if r.Truncated {
+		b.WriteString(" Something had to be shortened to fit.")
+	}
+	switch {
+	case c.Brief.Dropped() && c.LostTurns() > 0:
+		b.WriteString(" A message that the brief covered was changed: its old text is deleted, and it could not be written anew yet.")
+	case c.Brief.Stale && r.BriefVersion > 0:
+		b.WriteString(" A message that the brief covers was changed: it is being written anew, and claims no coverage until then.")
+	}
+	if c.Brief.ClearedSeq > 0 {
+		fmt.Fprintf(b, " What was said up to message %d was left behind when the context was cleared.", c.Brief.ClearedSeq)
+	}
+}
+
+func upTo(brief memory.Brief) string {
+	if brief.CoveredSeq == 0 || brief.Dropped() {
+		return ""
+	}
+	return fmt.Sprintf(" (up to message %d)", brief.CoveredSeq)
+}
+
+func turns(n int) string { return counted(n, "1 turn", "%d turns") }
+
+func are(n int) string { return counted(n, "turn is", "%d turns are") }
+
+func all(n int) string { return counted(n, "The one turn so far is", "All %d turns are") }

@@ -2,8 +2,10 @@ package prompt
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
@@ -15,7 +17,7 @@ type Section struct {
 	Budget int `json:"budget" description:"The most tokens that the section may take."`
 	// Text is the section as it stands in the prompt, with its heading.
 	Text string `json:"text"`
-	// Turns, Messages, Files or Memories is Items, under the name of what the section consists of.
+	// Turns, Messages, Files or Memories is Items, under the name of the section's things.
 	Turns    int `json:"turns,omitempty" description:"Turns that the section stands for."`
 	Messages int `json:"messages,omitempty" description:"Messages, where the section shows single ones."`
 	Files    int `json:"files,omitempty" description:"Files that the section names."`
@@ -24,7 +26,7 @@ type Section struct {
 	Seqs []int64 `json:"seqs,omitempty" nullable:"false" doc:"seqs"`
 	// Elsewhere are the turns of other chats of the user that the section quotes.
 	Elsewhere []ChatTurn `json:"elsewhere,omitempty" nullable:"false" description:"The turns of the user's other chats that the section quotes."`
-	// How says by what the turns of a retrieved section were found.
+	// How says whether words or meaning found the turns of a retrieved section.
 	How string `json:"-"`
 	// IDs are those of the memories of a retrieved section, or of its topic.
 	IDs []uuid.UUID `json:"-"`
@@ -42,7 +44,7 @@ type ChatTurn struct {
 type Account struct {
 	// Name is brief, kept, recent, files, memories, topic, recall, or sources where those had no room.
 	Name string `json:"name" description:"Which section it is."`
-	// Tokens are those that the budgets count: of stored texts, without headings and labels.
+	// Tokens are counted as for the budgets: of stored texts, without headings and labels.
 	Tokens int `json:"tokens" description:"Of what is shown, without headings and labels."`
 	// Items counts the turns, messages or files that the section stands for.
 	Items int `json:"items" description:"Turns, messages or files that the section stands for."`
@@ -60,7 +62,7 @@ type part struct {
 	heading string
 	// inline is whether the text goes on behind the heading's colon, on the same line.
 	inline bool
-	// items is what the section consists of; "" for a section that is not memory: it is in the prompt, but not in
+	// items names the things that the section consists of; "" for a section that is not memory: it is in the prompt, but not in
 	// Prompt.Sections, and in the receipt only when something of it is missing.
 	items string
 	// write returns the section without its name and its heading. A section without text is left out of the prompt.
@@ -104,14 +106,14 @@ var parts = [...]part{
 		remark: itemsRemark(" 1 earlier turn is quoted for the question.", " %d earlier turns are quoted for the question."),
 	},
 	{name: "sources", heading: "RETRIEVED SOURCES:", write: writeSources, remark: sourcesRemark},
-	{name: "question", heading: "CURRENT MESSAGE:", write: writeQuestion},
+	{name: "question", heading: "CURRENT MESSAGE:", write: func(s *selection) Section { return Section{Text: s.question.Content} }},
 }
 
 // retrievedParts are the sections that are retrieved for a question, in the order in which they are left out of a prompt
 // that does not fit.
 var retrievedParts = [...]string{"recall", "topic", "memories"}
 
-// headings are those that texts must not pass for, reduced to words as text.LabelOf does.
+// headings are the headings that texts must not pass for, reduced to words as text.LabelOf does.
 var headings = map[string]bool{}
 
 func init() {
@@ -213,4 +215,134 @@ func sourcesRemark(a Account) string {
 		return ""
 	}
 	return fmt.Sprintf(" Of the sources %d were shortened and %d left out to fit the model's window.", a.Shortened, a.LeftOut)
+}
+
+// quoteMessages quotes, in place, the lines of messages that look like a heading or a speaker label. Each quote adds two
+// bytes, so at most two tokens.
+func quoteMessages(messages []memory.Message) {
+	for i := range messages {
+		m := &messages[i]
+		if cannotLookLikePrompt(m.Content) {
+			continue
+		}
+		quoted := text.QuoteLines(m.Content, LooksLikePrompt)
+		m.Content, m.Tokens = quoted, m.Tokens+len(quoted)-len(m.Content)
+	}
+}
+
+// cannotLookLikePrompt is a cheap test that spares most messages the expensive one: the content is ASCII and has
+// nothing that could end a label.
+func cannotLookLikePrompt(content string) bool {
+	for i := range len(content) {
+		if c := content[i]; c == ':' || c == '&' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// LooksLikeHeading reports whether a line looks like the heading of a section.
+func LooksLikeHeading(line string) bool {
+	_, words := text.LabelOf(line)
+	return headings[words]
+}
+
+// LooksLikePrompt reports whether a line of a message or of the brief looks like a heading or a speaker label.
+func LooksLikePrompt(line string) bool {
+	return LooksLikeHeading(line) || text.LooksLikeLabel(line, true)
+}
+
+var quotedTurn = regexp.MustCompile(`^\s*\[\s*\p{Nd}{4}`)
+
+// LooksLikeQuote reports whether a line of an old text looks like the prompt's own, or like a turn that the prompt quotes.
+func LooksLikeQuote(line string) bool { return LooksLikePrompt(line) || quotedTurn.MatchString(line) }
+
+var sourceNumber = regexp.MustCompile(`^\[\s*\p{Nd}+\s*\]`)
+
+// looksLikeSource reports whether a line of a source looks like a heading or the beginning of another source.
+func looksLikeSource(line string) bool {
+	return LooksLikeHeading(line) ||
+		strings.ContainsAny(line, "[\uff3b&") && sourceNumber.MatchString(text.Skeleton(line, text.PrefixRunes))
+}
+
+func writeBrief(s *selection) Section {
+	return Section{
+		Text: text.QuoteLines(s.brief.Summary, LooksLikePrompt), Budget: s.briefBudget,
+		Account: Account{Tokens: s.brief.Tokens, Items: s.briefTurns},
+	}
+}
+
+// writeKept writes the kept messages. They need not follow one another, so each is a paragraph.
+func writeKept(s *selection) Section {
+	var b strings.Builder
+	for i := range s.kept {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		writeMessage(&b, &s.kept[i])
+	}
+	return Section{
+		Text: b.String(), Budget: s.keptBudget, Seqs: s.keptSeqs(),
+		Account: Account{Tokens: s.keptTokens, Items: len(s.kept), LeftOut: s.keptLeftOut},
+	}
+}
+
+// writeRecent writes bridge and tail without a mark between them, so that a turn's move from tail to bridge changes no
+// byte of the prompt.
+func writeRecent(s *selection) Section {
+	const perMessage = 16 // bytes, of labels and separators
+	size := 0
+	for t := range s.recentTurns {
+		for i := range t.Messages {
+			size += perMessage + len(t.Messages[i].Content)
+		}
+	}
+	var b strings.Builder
+	b.Grow(size)
+	seqs := make([]int64, 0, len(s.bridge)+len(s.tail))
+	separator := ""
+	for t := range s.recentTurns {
+		seqs = append(seqs, t.FirstSeq())
+		b.WriteString(separator)
+		WriteTurn(&b, t)
+		separator = "\n\n"
+	}
+	return Section{
+		Text: b.String(), Budget: s.recentBudget, Seqs: seqs,
+		Account: Account{Tokens: s.bridgeTokens + s.tailTokens, Items: len(s.bridge) + len(s.tail), LeftOut: s.dropped()},
+	}
+}
+
+// WriteTurn writes the messages of a turn as prompts show them, one per line. Blank ones are left out.
+func WriteTurn(b *strings.Builder, t memory.Turn) {
+	separator := ""
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		if m.Blank() {
+			continue
+		}
+		b.WriteString(separator)
+		writeMessage(b, m)
+		separator = "\n"
+	}
+}
+
+func writeMessage(b *strings.Builder, m *memory.Message) {
+	b.WriteString(m.Role.Label())
+	b.WriteString(": ")
+	b.WriteString(m.Content)
+}
+
+// writeRetrieved writes a section that was retrieved for the question. The retriever has quoted the texts that people
+// wrote; lines that look like a heading are quoted here in any case.
+func writeRetrieved(name string) func(*selection) Section {
+	return func(s *selection) Section {
+		for _, section := range s.question.Retrieved {
+			if section.Name == name {
+				section.Text = text.QuoteLines(section.Text, LooksLikeHeading)
+				return section
+			}
+		}
+		return Section{}
+	}
 }

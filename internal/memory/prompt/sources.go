@@ -8,7 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// sourceSelection is what a prompt shows of the question's sources.
+// sourceSelection are the question's sources that a prompt shows.
 type sourceSelection struct {
 	texts     []string
 	tokens    int // of texts, once they had to be counted; else 0
@@ -91,7 +91,7 @@ func (s *selection) sourceRoom(l memory.Limits) int {
 	return l.InputTokens - s.brief.Tokens - s.keptTokens - s.bridgeTokens - s.tailTokens - s.fixedTokens()
 }
 
-// fixedTokens returns what the prompt's unavoidable parts take, and the headings and labels, which no budget counts.
+// fixedTokens returns the tokens of the prompt's unavoidable parts, and of headings and labels, which no budget counts.
 func (s *selection) fixedTokens() int {
 	messages := len(s.kept)
 	for t := range s.recentTurns {

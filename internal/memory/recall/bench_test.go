@@ -11,7 +11,7 @@ import (
 
 // BenchmarkQuote reads a message of about 400 tokens.
 func BenchmarkQuote(b *testing.B) {
-	found := &ranked{ranking: newRanking(wordsOf("Which string broke in March, and what did the dentist say about it?"), Matches{Turns: 100})}
+	found := &ranked{ranking: newRanking(Words("Which string broke in March, and what did the dentist say about it?"), Matches{Turns: 100})}
 	finder := found.finder()
 	content := strings.Repeat("The long programme is said to be in two parts. ", 5) +
 		strings.Repeat("We talked about the concert in the old hall, and she told us that it would be fine. ", 17) + "A string broke."
@@ -24,7 +24,7 @@ func BenchmarkQuote(b *testing.B) {
 
 // BenchmarkRanking ranks the 2 400 matches of a question and the vectors of 20 000 turns.
 func BenchmarkRanking(b *testing.B) {
-	words := wordsOf("Which string broke on the violin during the long lesson?")
+	words := Words("Which string broke on the violin during the long lesson?")
 	chat := uuid.New()
 	place := func(turn int) Place {
 		return Place{

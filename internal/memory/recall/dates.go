@@ -42,8 +42,8 @@ var months = func() map[string]time.Month {
 }()
 
 var (
-	isAlsoAWord  = everyWord("months or words")
-	beforeMonths = everyWord("before months")
+	isAlsoAWord  = EveryWord("months or words")
+	beforeMonths = EveryWord("before months")
 	ordinal      = regexp.MustCompile(`^(\d{1,2})(?:st|nd|rd|th|er|º|ª|\.)?$`)
 	isoDate      = regexp.MustCompile(`\b(\d{4})[-/](\d{1,2})(?:[-/](\d{1,2}))?\b`)
 	dottedDate   = regexp.MustCompile(`\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b`)

@@ -21,20 +21,20 @@ var turnsText string
 
 var goldenNow = time.Date(2026, time.April, 2, 12, 0, 0, 0, time.UTC)
 
-// The words of questions, those that pass no gate with a full stop, and the times that they name.
+// The words of questions, with a full stop those which pass no gate, and the times that they name.
 func TestGoldenQuestions(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	for question := range strings.Lines(questions) {
 		question = strings.TrimSpace(question)
-		words := wordsOf(question)
+		words := Words(question)
 		fmt.Fprintf(&out, "%s\n  gate open: %v\n", question, canPass(words))
 		for _, w := range words {
 			mark := ""
-			if w.weak {
+			if w.Weak {
 				mark = "."
 			}
-			fmt.Fprintf(&out, "  %s%s\n", strings.Join(w.forms, " "), mark)
+			fmt.Fprintf(&out, "  %s%s\n", strings.Join(w.Forms, " "), mark)
 		}
 		for _, p := range periodsIn(question, goldenNow) {
 			fmt.Fprintf(&out, "  from %s until %s\n", p.from.Format(time.DateOnly), p.to.Format(time.DateOnly))
@@ -102,7 +102,7 @@ func readShelf(t *testing.T) *goldenShelf {
 }
 
 func (s *goldenShelf) rank(question string) *ranked {
-	words := wordsOf(question)
+	words := Words(question)
 	matches := Matches{Turns: len(s.places)}
 	for n, p := range s.places {
 		for w := range words {
@@ -123,10 +123,10 @@ func (s *goldenShelf) rank(question string) *ranked {
 	return found
 }
 
-func times(w word, content string) float64 {
+func times(w Word, content string) float64 {
 	count := 0.
 	for _, token := range tokensOf(content) {
-		for _, form := range w.forms {
+		for _, form := range w.Forms {
 			if rootOf(token) == rootOf(form) {
 				count++
 			}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"slices"
 	"strings"
-
-	"github.com/google/uuid"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/google/uuid"
 )
 
 // nearest is how many turns are candidates because of their meaning alone.
@@ -36,7 +36,7 @@ type Recaller struct {
 // The question's vector is made meanwhile, and waited for only if words let no turn pass. Its failure is an error only
 // then.
 func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Found, error) {
-	words := wordsOf(q.Text)
+	words := Words(q.Text)
 	if !canPass(words) {
 		return Found{How: ByNone}, nil
 	}
@@ -61,12 +61,12 @@ func (q Query) places() []Query {
 		places = append(places, q)
 	}
 	if q.Elsewhere {
-		places = append(places, q.elsewhere())
+		places = append(places, Query{Text: q.Text, Now: q.Now, Limit: q.Limit, Except: q.ChatID})
 	}
 	return places
 }
 
-func (r *Recaller) recall(ctx context.Context, user auth.Principal, q Query, words []word, asked Pending) (Found, error) {
+func (r *Recaller) recall(ctx context.Context, user auth.Principal, q Query, words []Word, asked Pending) (Found, error) {
 	var found *ranked
 	best, err := BothWays(ctx, asked,
 		func() (byWords choice, isSure bool, err error) {
@@ -85,7 +85,7 @@ func (r *Recaller) recall(ctx context.Context, user auth.Principal, q Query, wor
 	return r.read(ctx, user, q, found, best)
 }
 
-// choice is what a prompt should show for a question: turns, best first, and the topic that the conversation has come back
+// choice is an answer to a question: turns, best first, and the topic that the conversation has come back
 // to, uuid.Nil for none.
 type choice struct {
 	how   How
@@ -99,7 +99,7 @@ func (f *ranked) byWords(q Query) choice {
 	return choice{ByWords, passed, topicByWords(f.matches.Topics, passed)}
 }
 
-// read reads what was chosen: of the turns those of the topic, if it has any.
+// read reads the chosen turns: of the topic alone, if there are any.
 func (r *Recaller) read(ctx context.Context, user auth.Principal, q Query, found *ranked, c choice) (Found, error) {
 	best := within(c.topic, c.turns)
 	if q.Short && (len(best) == 0 || best[0].TopicID != c.topic) {
@@ -111,7 +111,7 @@ func (r *Recaller) read(ctx context.Context, user auth.Principal, q Query, found
 	best = found.withOthers(q, best, c.topic)
 	turns, topic, err := r.turns(ctx, user, found, best[:min(len(best), q.Limit)], c.topic)
 	for n := range turns {
-		turns[n].Elsewhere = q.except != uuid.Nil
+		turns[n].Elsewhere = q.Except != uuid.Nil
 	}
 	if len(c.turns) == 0 {
 		c.how = ByNone
@@ -122,7 +122,7 @@ func (r *Recaller) read(ctx context.Context, user auth.Principal, q Query, found
 // withOthers adds to turns that passed the gate, by rank, others of the chat that rank high: once one has passed, the question
 // is about the past. If those that passed are of the topic, so are the others. Of other chats there are none.
 func (f *ranked) withOthers(q Query, passed []*candidate, topic uuid.UUID) []*candidate {
-	if len(passed) == 0 || q.except != uuid.Nil {
+	if len(passed) == 0 || q.Except != uuid.Nil {
 		return passed
 	}
 	inTopic := topic != uuid.Nil && passed[0].TopicID == topic
@@ -138,10 +138,10 @@ func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Fo
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asked := r.Questions.Begin(ctx, For{user.UserID, q.ChatID}, q.Text)
-	if err := r.Store.IndexRest(ctx, user, q.scope()); err != nil {
+	if err := r.Store.IndexRest(ctx, user, q); err != nil {
 		return Found{}, err
 	}
-	found, err := r.rank(ctx, user, q, wordsOf(q.Text))
+	found, err := r.rank(ctx, user, q, Words(q.Text))
 	if err != nil {
 		return Found{}, err
 	}
@@ -168,25 +168,21 @@ type ranked struct {
 	best  []*candidate
 }
 
-func (r *Recaller) rank(ctx context.Context, user auth.Principal, q Query, words []word) (*ranked, error) {
+func (r *Recaller) rank(ctx context.Context, user auth.Principal, q Query, words []Word) (*ranked, error) {
 	forms := make([][]string, len(words))
 	for n, w := range words {
-		forms[n] = w.forms
+		forms[n] = w.Forms
 	}
 	matches := Matches{}
 	if len(words) > 0 {
 		var err error
-		if matches, err = r.Store.Matches(ctx, user, q.scope(), forms); err != nil {
+		if matches, err = r.Store.Matches(ctx, user, q, forms); err != nil {
 			return nil, err
 		}
 	}
 	found := &ranked{ranking: newRanking(words, matches), times: periodsIn(q.Text, q.Now)}
 	found.best = found.ranked(0, found.times)
 	return found, nil
-}
-
-func (q *Query) scope() Scope {
-	return Scope{ChatID: q.ChatID, TopicID: q.TopicID, After: q.After, Before: q.Before, Except: q.except, Topics: q.Topic}
 }
 
 // passed returns the candidates that pass the gate by their words.
@@ -221,7 +217,7 @@ func (r *Recaller) byMeaning(ctx context.Context, user auth.Principal, q Query, 
 }
 
 func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) error {
-	near, err := r.Store.Nearness(ctx, user, q.scope(), vector)
+	near, err := r.Store.Nearness(ctx, user, q, vector)
 	if err != nil {
 		return err
 	}
@@ -243,5 +239,89 @@ func meaningWeight(model string) float64 {
 	}
 }
 
-// Means reports whether the vectors of a model say what a text is about. Those of hashing only say which words it has.
+// Means reports whether the vectors of a model carry the meaning of a text. Those of hashing only say which words it has.
 func Means(model string) bool { return meaningWeight(model) > 0 }
+
+// TopicRules say when a question is about a topic of its chat.
+type TopicRules struct {
+	// Similarity is from which similarity on, Continuity included, a question is about a topic.
+	Similarity float64
+	// Continuity is added for the topic that the chat talked of last.
+	Continuity float64
+}
+
+// TopicPlace is a topic of a chat as a question needs it, without its words.
+type TopicPlace struct {
+	ID uuid.UUID
+	// Latest is whether the chat talked of it last.
+	Latest bool
+	// Left is whether turns of it left the prompt and the chat has talked of something else since: what is said about it
+	// now comes back to it.
+	Left bool
+	// Cosine is that of its centroid and the question's vector, if HasCosine.
+	Cosine    float64
+	HasCosine bool
+}
+
+// Topic is the topic that a conversation has come back to.
+type Topic struct {
+	ID    uuid.UUID
+	Title string
+	// Summary is "" where there is none.
+	Summary string
+	// Since is when its first turn was said, and Turns is how many it has.
+	Since time.Time
+	Turns int
+}
+
+// topicTurns is how many of the turns that were found choose the topic.
+const topicTurns = 6
+
+// topicByWords returns the topic of most of the best turns that were found, weighed by how well it fits; uuid.Nil for none, or for one that
+// the conversation has not left.
+func topicByWords(topics []TopicPlace, found []*candidate) uuid.UUID {
+	weights, all := map[uuid.UUID]float64{}, 0.
+	for _, c := range found[:min(len(found), topicTurns)] {
+		weight := share(c.score)
+		weights[c.TopicID] += weight
+		all += weight
+	}
+	for _, t := range topics {
+		if t.Left && weights[t.ID] > all/2 {
+			return t.ID
+		}
+	}
+	return uuid.Nil
+}
+
+// topicByMeaning returns the topic that the question's vector is nearest to; uuid.Nil for none that is near enough, or for
+// one that the conversation has not left. known is false where no topic can be compared.
+func (rules TopicRules) topicByMeaning(topics []TopicPlace, scale Scale) (id uuid.UUID, known bool) {
+	best, nearest := 0., TopicPlace{}
+	for _, t := range topics {
+		if !t.HasCosine {
+			continue
+		}
+		known = true
+		near := Similarity(t.Cosine, scale)
+		if t.Latest {
+			near += rules.Continuity
+		}
+		if near > best {
+			best, nearest = near, t
+		}
+	}
+	if best < rules.Similarity || !nearest.Left {
+		return uuid.Nil, known
+	}
+	return nearest.ID, known
+}
+
+// within returns the turns of a topic, or all of them if it has none.
+func within(topic uuid.UUID, turns []*candidate) []*candidate {
+	own := slices.DeleteFunc(slices.Clone(turns), func(c *candidate) bool { return c.TopicID != topic })
+	if topic == uuid.Nil || len(own) == 0 {
+		return turns
+	}
+	return own
+}

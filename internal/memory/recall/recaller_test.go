@@ -43,9 +43,9 @@ func (s *shelf) place(n int) recall.Place {
 	}
 }
 
-func (s *shelf) IndexRest(context.Context, auth.Principal, recall.Scope) error { return nil }
+func (s *shelf) IndexRest(context.Context, auth.Principal, recall.Query) error { return nil }
 
-func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Scope, words [][]string) (recall.Matches, error) {
+func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Query, words [][]string) (recall.Matches, error) {
 	s.queries.Add(1)
 	found := recall.Matches{Turns: len(s.turns)}
 	if s.others && in.Except != chatID {
@@ -80,7 +80,7 @@ func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Scope, wo
 }
 
 // Nearness is 1 for turns that speak of teeth.
-func (s *shelf) Nearness(_ context.Context, _ auth.Principal, in recall.Scope, _ recall.Vector) (recall.Nearby, error) {
+func (s *shelf) Nearness(_ context.Context, _ auth.Principal, in recall.Query, _ recall.Vector) (recall.Nearby, error) {
 	s.queries.Add(1)
 	if s.others && in.Except != chatID {
 		return recall.Nearby{}, s.fails
@@ -165,7 +165,7 @@ func ask(t *testing.T, r *recall.Recaller, question string) recall.Found {
 	return found
 }
 
-func TestSmallTalkAsksNobody(t *testing.T) {
+func TestSmallTalkCostsNoQuery(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{}
 	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
@@ -173,9 +173,7 @@ func TestSmallTalkAsksNobody(t *testing.T) {
 		found := ask(t, r, content)
 		assert.Truef(t, found.How == recall.ByNone && found.Turns == nil, "%q finds %+v", content, found)
 	}
-	if s.queries.Load() > 0 || m.asked.Load() > 0 {
-		t.Errorf("%d queries, %d vectors", s.queries.Load(), m.asked.Load())
-	}
+	assert.Truef(t, s.queries.Load() <= 0 && m.asked.Load() <= 0, "%d queries, %d vectors", s.queries.Load(), m.asked.Load())
 }
 
 func TestWordsDoNotWaitForTheVector(t *testing.T) {
@@ -183,8 +181,7 @@ func TestWordsDoNotWaitForTheVector(t *testing.T) {
 	s, m := newShelf(), &model{} // which never answers
 	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	found := ask(t, r, "What is the name of my dentist?")
-	assert.Truef(t, found.How == recall.ByWords && len(found.Turns) != 0 && contents(found)[0] == "My dentist is called Bukowski.",
-		"%+v", found)
+	assert.Truef(t, found.How == recall.ByWords && len(found.Turns) != 0 && contents(found)[0] == "My dentist is called Bukowski.", "%+v", found)
 	assert.Equal(t, "dentist", found.Turns[0].Why, "because of")
 }
 
@@ -194,10 +191,9 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 	m.answers <- nil
 	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	found := ask(t, r, "Which molar hurts?")
-	if found.How != recall.ByMeaning || len(found.Turns) == 0 || contents(found)[0] != "That tooth had to be pulled." ||
-		found.Turns[0].Why != "similar in meaning" {
-		t.Errorf("%+v", found)
-	}
+	assert.Truef(t, found.How == recall.ByMeaning && len(found.Turns) != 0 && contents(found)[0] == "That tooth had to be pulled." &&
+		found.Turns[0].Why == "similar in meaning",
+		"%+v", found)
 }
 
 func TestWordsOfManyTurnsPassNoGate(t *testing.T) {
@@ -214,8 +210,7 @@ func TestTurnsThatThePromptShowsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	r := &recall.Recaller{Store: newShelf()}
 	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "My dentist?", Shown: []int64{9}, Limit: 6})
-	assert.Truef(t, err == nil && !slices.Contains(contents(found), "My dentist is called Bukowski."),
-		"%+v, %v", found, err)
+	assert.Truef(t, err == nil && !slices.Contains(contents(found), "My dentist is called Bukowski."), "%+v, %v", found, err)
 }
 
 func TestAFailingEmbedderCostsOnlyWhatWordsDoNotFind(t *testing.T) {
@@ -283,12 +278,11 @@ func TestACommonWordPassesWithATime(t *testing.T) {
 		found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{
 			ChatID: chatID, Text: question, Now: time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC), Limit: 1,
 		})
-		assert.Truef(t, err == nil && len(found.Turns) == want && (want <= 0 || found.Turns[0].Seq == 7),
-			"%s %+v, %v", question, found, err)
+		assert.Truef(t, err == nil && len(found.Turns) == want && (want <= 0 || found.Turns[0].Seq == 7), "%s %+v, %v", question, found, err)
 	}
 }
 
-// Turns near one that holds the words rank before those that are not, the nearest first, but not across a gap.
+// Turns near one that holds the words rank before other turns, the nearest first, but not across a gap.
 func TestTurnsNearAHitRankByDistance(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
@@ -328,8 +322,7 @@ func TestTurnsBesideOneThatPasses(t *testing.T) {
 	}
 	found := ask(t, r, question+", and my dentist?")
 	got := contents(found)
-	assert.Truef(t, len(got) >= 2 && slices.Contains(got, "My dentist is called Bukowski.") && slices.Contains(got, s.turns[40]),
-		"%q", got)
+	assert.Truef(t, len(got) >= 2 && slices.Contains(got, "My dentist is called Bukowski.") && slices.Contains(got, s.turns[40]), "%q", got)
 }
 
 // Where no turn of the chat is about the question, by words or by meaning, the others are asked with the same vector. A chat of
@@ -346,11 +339,9 @@ func TestOtherChatsAreAskedWithTheSameVector(t *testing.T) {
 		r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 		query := recall.Query{ChatID: chatID, Text: "Which molar hurts?", Elsewhere: true, OwnShown: c.shown, Limit: 6}
 		found, err := r.Recall(t.Context(), auth.Principal{}, query)
-		if err != nil || len(found.Turns) != 1 || !found.Turns[0].Elsewhere || found.How != recall.ByMeaning || m.asked.Load() != 1 {
-			t.Errorf("%+v, %v, %d vectors", found, err, m.asked.Load())
-		}
-		got := s.queries.Load()
-		assert.Truef(t, got == c.queries, "%d queries, want %d", got, c.queries)
+		assert.Truef(t, err == nil && len(found.Turns) == 1 && found.Turns[0].Elsewhere && found.How == recall.ByMeaning && m.asked.Load() == 1,
+			"%+v, %v, %d vectors", found, err, m.asked.Load())
+		assert.Equal(t, c.queries, s.queries.Load(), "queries")
 		query.Elsewhere = false
 		m.answers <- nil
 		if found, err := r.Recall(t.Context(), auth.Principal{}, query); err != nil || len(found.Turns) > 0 {

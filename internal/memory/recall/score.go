@@ -16,7 +16,7 @@ const (
 	ownWeight    = .4
 	windowWeight = .4
 	nearWeight   = 1.
-	// nearMessages is how many messages further what is said counts 1/e for a turn.
+	// nearMessages is after how many messages a word counts 1/e for a turn.
 	nearMessages = 5.
 	// besideShare is how much of the meaning of the turns beside it is a turn's.
 	besideShare = .3
@@ -38,7 +38,7 @@ type candidate struct {
 
 // ranking scores the candidates of one question.
 type ranking struct {
-	words      []word
+	words      []Word
 	matches    Matches
 	candidates map[TurnID]*candidate
 	// holders and ownHolders are how many turns hold each word, with and without the user's message before them.
@@ -47,7 +47,7 @@ type ranking struct {
 	within float64
 }
 
-func newRanking(words []word, matches Matches) *ranking {
+func newRanking(words []Word, matches Matches) *ranking {
 	r := &ranking{
 		words: words, matches: matches, candidates: map[TurnID]*candidate{},
 		holders: make([]float64, len(words)), ownHolders: make([]float64, len(words)),
@@ -73,7 +73,7 @@ func (r *ranking) candidate(p Place) *candidate {
 	return c
 }
 
-// addMeaning adds what is near to the question's vector: the candidates' own nearness, and the nearest turns as candidates.
+// addMeaning adds the turns near the question's vector: the candidates' own nearness, and the nearest turns as candidates.
 // near is in order of seq, chat by chat.
 func (r *ranking) addMeaning(near []Near) {
 	around := make([]float64, len(near))
@@ -181,7 +181,7 @@ func (r *ranking) view(all []*candidate) {
 	}
 }
 
-// fadingOf returns what is left of a word at each turn when it was said at the one before. The turns are in order of seq, chat by
+// fadingOf returns the share of a word that is left at each turn when it was said at the one before. The turns are in order of seq, chat by
 // chat; in another segment nothing is left.
 func fadingOf(inPlace []*candidate) []float64 {
 	fading := make([]float64, len(inPlace))
@@ -207,7 +207,7 @@ func countNear(inPlace []*candidate, word int, fading, counts []float64) {
 	}
 }
 
-// viewMeaning standardizes what is around each vector. A turn without a vector is as near as the average.
+// viewMeaning standardizes the meaning around each vector. A turn without a vector is as near as the average.
 func (r *ranking) viewMeaning(all []*candidate) {
 	var sum, count float64
 	for _, c := range all {
@@ -250,7 +250,7 @@ func averageSize(all []*candidate) float64 {
 	return max(sum, 1) / max(count, 1)
 }
 
-// Standardize replaces a view of candidates by how many standard deviations it is above the mean. What is not known (NaN) is
+// Standardize replaces a view of candidates by how many standard deviations it is above the mean. An unknown value (NaN) is
 // average. It is how views of turns, and of memories, are made comparable.
 func Standardize[Candidate any](all []Candidate, view func(Candidate) *float64) {
 	var sum, squares, count float64
@@ -271,4 +271,53 @@ func Standardize[Candidate any](all []Candidate, view func(Candidate) *float64) 
 			*at = (*at - mean) / deviation
 		}
 	}
+}
+
+// The gate: the conditions under which a prompt shows a turn.
+const (
+	// One word passes that at most this share of the turns hold, or so few turns.
+	rareShare, rareTurns = .03, 1.
+	// So do words of which each is held by at most commonShare of the turns, and all of them by chance by at most
+	// togetherShare, such as two that a seventh of the turns hold. A word that few turns hold counts as telling in any
+	// chat, however short.
+	commonShare, togetherShare = .2, .02
+	tellingShare, tellingTurns = .1, 2.
+	// A turn as near as this in meaning passes without a word; see Similarity.
+	nearEnough = .7
+)
+
+// canPass reports whether a question holds a word that could let a turn pass the gate.
+func canPass(words []Word) bool {
+	return slices.ContainsFunc(words, func(w Word) bool { return !w.Weak })
+}
+
+// passesByWords reports whether a turn holds words that are rare enough. Those of the user's message before it count
+// where nothing answered that: then the turn may be the answer. A time that the question names is as a word of the turns that
+// were said then.
+func (r *ranking) passesByWords(c *candidate) bool {
+	all := max(float64(r.matches.Turns), 1)
+	before := r.candidates[TurnID{c.ChatID, c.AskedSeq}]
+	answers := before != nil && before.LastSeq == before.Seq
+	words, chance := 0, 1.
+	if c.isWithin && r.within <= commonShare {
+		words, chance = 1, r.within
+	}
+	for n, w := range r.words {
+		if w.Weak || c.own[n] == 0 && !(answers && c.asked[n] > 0) {
+			continue
+		}
+		holders := r.ownHolders[n]
+		if holders <= max(rareShare*all, rareTurns) {
+			return true
+		}
+		share := holders / all
+		if holders <= tellingTurns {
+			share = min(share, tellingShare)
+		}
+		if share <= commonShare {
+			words++
+			chance *= share
+		}
+	}
+	return words > 1 && chance <= togetherShare+1e-9
 }

@@ -81,7 +81,7 @@ func (t *Turn) where() string {
 	return `, chat "` + string(title) + `"`
 }
 
-// excerpts returns what is shown of each message: of the others up to two fifths of the room, of the message that says most of
+// excerpts returns the excerpt of each message: of the others up to two fifths of the room, of the message that says most of
 // the question what they leave, and of the others what that leaves.
 func (t *Turn) excerpts() []string {
 	best := 0
@@ -141,13 +141,10 @@ func (m *Message) excerpt(limit int) string {
 	return part
 }
 
-var (
-	labelWithin = regexp.MustCompile(`(?i)/(\s*(?:user|assistant|system|tool)\s*[:：])`)
-	turnWithin  = regexp.MustCompile(`^\s*\[\s*\p{Nd}{4}`)
-)
+var labelWithin = regexp.MustCompile(`(?i)/(\s*(?:user|assistant|system|tool)\s*[:：])`)
 
-// quoted marks what an old text holds that looks like the prompt's own headings, labels and turns.
+// quoted marks the parts of an old text that look like the prompt's own headings, labels and turns.
 func quoted(content string) string {
-	marked := text.QuoteLines(content, func(line string) bool { return prompt.LooksLikePrompt(line) || turnWithin.MatchString(line) })
+	marked := text.QuoteLines(content, prompt.LooksLikeQuote)
 	return labelWithin.ReplaceAllString(marked, "/ "+text.QuotePrefix+"$1")
 }

@@ -29,14 +29,14 @@ var languageCodes = []string{"en", "de", "fr", "es", "it", "pt", "ja", "ar"}
 // perLanguage is how many of the 32 sentences each language has.
 const perLanguage = 4
 
-// SentenceList counts the lists of sentences that there have been. Scales of another list are measured anew.
+// SentenceList counts the lists of sentences that there have been. Scales of another list are measured again.
 const SentenceList = 2
 
 // Scale is how alike unrelated sentences are to a model: the median and the 99th percentile of the cosines of all pairs
 // of ours. A cosine of 0.7 is far to one model and near to another.
 type Scale struct {
 	P50, P99 float64
-	// Languages are those that the scale holds for, with spaces between; "" if the model tells texts of all of ours apart.
+	// Languages are the languages that the scale holds for, with spaces between; "" if the model tells texts of all of ours apart.
 	// To a model for English two sentences in Japanese may be the same.
 	Languages string
 	// List is the SentenceList that it was measured on.
@@ -104,7 +104,7 @@ func cosinesOf(vectors [][]float32) []float64 {
 			return nil
 		}
 		for _, b := range vectors[:n] {
-			cosines = append(cosines, dot(a, b))
+			cosines = append(cosines, Dot(a, b))
 		}
 	}
 	slices.Sort(cosines)
@@ -128,8 +128,8 @@ func unusable(why string) error {
 	return fault.Wrap(fault.UpstreamFailed, "The embedding model cannot be used.", fmt.Errorf("%s: see EMBEDDING_MODEL", why))
 }
 
-// dot is the cosine of two vectors of unit length.
-func dot(a, b []float32) float64 {
+// Dot is the product of two vectors: of unit length, their cosine.
+func Dot(a, b []float32) float64 {
 	sum := 0.0
 	for n := range a {
 		sum += float64(a[n]) * float64(b[n])
@@ -185,7 +185,7 @@ func (s *Scales) key() string {
 	return s.embedder.Model()
 }
 
-// Known returns the scale, and false if nobody has measured it yet: then no turn has a vector of the model either.
+// Known returns the scale, and false if it was not measured yet: then no turn has a vector of the model either.
 func (s *Scales) Known(ctx context.Context) (Scale, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *Scales) known(ctx context.Context) (Scale, bool, error) {
 	return scale, found, err
 }
 
-// Measured returns the scale, and measures it if nobody has. A model that cannot be used is a *fault.Error with an
+// Measured returns the scale, and measures it first if needed. A model that cannot be used is a *fault.Error with an
 // upstream code.
 func (s *Scales) Measured(ctx context.Context) (Scale, error) {
 	s.mu.Lock()
@@ -223,7 +223,7 @@ func (s *Scales) Measured(ctx context.Context) (Scale, error) {
 	if err := s.store.SaveScale(ctx, s.key(), scale); err != nil {
 		return Scale{}, err
 	}
-	scale, _, err = s.known(ctx) // what all servers go by
+	scale, _, err = s.known(ctx) // the stored one, for all servers
 	return scale, err
 }
 

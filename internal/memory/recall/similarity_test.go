@@ -36,8 +36,7 @@ func TestUnrelatedSentences(t *testing.T) {
 	sentences := strings.Split(strings.TrimSpace(unrelated), "\n")
 	assert.Truef(t, len(sentences) == 32, "%d sentences", len(sentences))
 	more := sentencesOf(languageCodes)
-	want := 32 + 28 + 7*12
-	assert.Truef(t, len(more) == want, "%d sentences with the further ones, want %d", len(more), want)
+	assert.Equalf(t, len(more), 32+28+7*12, "%d sentences with the further ones, want", len(more))
 	for _, sentence := range sentences {
 		assert.Truef(t, slices.Contains(more, sentence), "%q is not among them", sentence)
 	}
@@ -59,16 +58,14 @@ func TestScaleIsMeasuredOverAllPairs(t *testing.T) {
 	t.Parallel()
 	// The pairs lie 60, 90, 30, 90, 60 and 150 degrees apart.
 	scale, err := scaleOf(onCircle(0, 60, 90, -60)[:3])
-	assert.Truef(t, err == nil && math.Abs(scale.P50-.5) <= 1e-6 && math.Abs(scale.P99-(.5+.98*(math.Sqrt(3)/2-.5))) <= 1e-6,
-		"%+v, %v", scale, err)
+	assert.Truef(t, err == nil && math.Abs(scale.P50-.5) <= 1e-6 && math.Abs(scale.P99-(.5+.98*(math.Sqrt(3)/2-.5))) <= 1e-6, "%+v, %v", scale, err)
 	for name, vectors := range map[string][][]float32{
 		"all alike":      onCircle(0, 0, 0, 0),
 		"nearly alike":   onCircle(0, 1, 2, 3),
 		"without vector": append(onCircle(0, 60, 90), nil),
 	} {
-		if _, err := scaleOf(vectors); fault.CodeOf(err) != fault.UpstreamFailed || !strings.Contains(err.Error(), "EMBEDDING_MODEL") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err = scaleOf(vectors)
+		assert.Truef(t, fault.CodeOf(err) == fault.UpstreamFailed && strings.Contains(err.Error(), "EMBEDDING_MODEL"), "%s: %v", name, err)
 	}
 }
 
@@ -156,8 +153,7 @@ func TestAScaleIsMeasuredOnce(t *testing.T) {
 		scale, known, err := server.Known(t.Context())
 		assert.Truef(t, known && err == nil && scale == *store.scale, "%+v, known %v, %v", scale, known, err)
 	}
-	assert.Truef(t, model.calls == 1 && store.reads == reads+1,
-		"%d calls, %d reads for three questions", model.calls, store.reads-reads)
+	assert.Truef(t, model.calls == 1 && store.reads == reads+1, "%d calls, %d reads for three questions", model.calls, store.reads-reads)
 }
 
 func TestTheFirstServersScaleHolds(t *testing.T) {
@@ -180,9 +176,7 @@ func TestAScaleThatCannotBeMeasured(t *testing.T) {
 		"alike":    {&fakeModel{alike: true}, &fakeScales{}, nil},
 	} {
 		_, err := NewScales(c.store, c.model).Measured(t.Context())
-		if err == nil || c.want != nil && !errors.Is(err, c.want) || c.store.scale != nil {
-			t.Errorf("%s: %v, saved %v", name, err, c.store.scale)
-		}
+		assert.Truef(t, err != nil && (c.want == nil || errors.Is(err, c.want)) && c.store.scale == nil, "%s: %v, saved %v", name, err, c.store.scale)
 	}
 }
 
@@ -191,8 +185,7 @@ func TestAModelOfSomeLanguages(t *testing.T) {
 	model, store := &fakeModel{unread: []string{"ja", "ar"}}, &fakeScales{}
 	scale, err := NewScales(store, model).Measured(t.Context())
 	assert.Truef(t, err == nil && scale.Languages == "en de fr es it pt" && scale.P50 < scale.P99, "%+v, %v", scale, err)
-	assert.Truef(t, model.calls == 2 && len(model.asked) == 24+28+5*12,
-		"%d calls, the last for %d sentences", model.calls, len(model.asked))
+	assert.Truef(t, model.calls == 2 && len(model.asked) == 24+28+5*12, "%d calls, the last for %d sentences", model.calls, len(model.asked))
 	all := Scale{P50: .1, P99: .5}
 	for text, want := range map[string]bool{
 		"What is my dentist called?": true, "Wie heißt mein Zahnarzt?": true, "cello strings": true, "violonsel çalıyorum": false,
@@ -207,8 +200,7 @@ func TestAModelOfSomeLanguages(t *testing.T) {
 
 func TestKnownLanguages(t *testing.T) {
 	t.Parallel()
-	got := knownLanguages(make([][]float32, 32))
-	assert.Equalf(t, len(languageCodes), len(got), "a model without any vector knows %v, which the scale refuses", got)
+	assert.Equal(t, len(languageCodes), len(knownLanguages(make([][]float32, 32))), "the scale refuses languages of a model without any vector")
 	_, err := scaleOf(make([][]float32, 32))
 	assert.Error(t, err, "a scale without vectors")
 }
@@ -226,7 +218,7 @@ func TestAnOlderScaleIsMeasuredAnew(t *testing.T) {
 	outdated, err = scales.Outdated(t.Context())
 	assert.Truef(t, !outdated && err == nil, "outdated %v, %v", outdated, err)
 	outdated, err = NewScales(&fakeScales{}, model).Outdated(t.Context())
-	assert.Truef(t, !outdated && err == nil, "a model that nobody has measured: outdated %v, %v", outdated, err)
+	assert.Truef(t, !outdated && err == nil, "a model that was not measured: outdated %v, %v", outdated, err)
 }
 
 // scalesByName is a store of several scales.
@@ -253,18 +245,15 @@ func TestTurnsHaveAScaleOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	for _, text := range model.asked {
 		user, reply, ok := strings.Cut(text, "\nAssistant: ")
-		assert.Truef(t, ok && strings.HasPrefix(user, "User: ") && reply != "" && codeOf(text) != "ja",
-			"a turn is %q", text)
+		assert.Truef(t, ok && strings.HasPrefix(user, "User: ") && reply != "" && codeOf(text) != "ja", "a turn is %q", text)
 	}
 	sentences := store["fake"]
 	if store["turns of fake"] != scale || len(store) != 2 || scale == sentences || scale.Languages != sentences.Languages || scale.List != SentenceList {
 		t.Errorf("turns %+v, stored %+v", scale, store)
 	}
 	calls := model.calls
-	if again, known, err := NewTurnScales(store, model).Known(t.Context()); again != scale || !known || err != nil || model.calls != calls {
-		t.Errorf("%+v, %v, %v", again, known, err)
-	}
-	if _, err := NewTurnScales(scalesByName{}, &fakeModel{err: errors.New("away")}).Measured(t.Context()); err == nil {
-		t.Error("a model that is away is measured")
-	}
+	again, known, err := NewTurnScales(store, model).Known(t.Context())
+	assert.Truef(t, again == scale && known && err == nil && model.calls == calls, "%+v, %v, %v", again, known, err)
+	_, err = NewTurnScales(scalesByName{}, &fakeModel{err: errors.New("away")}).Measured(t.Context())
+	assert.True(t, err != nil, "a model that is away is measured")
 }

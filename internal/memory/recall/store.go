@@ -10,26 +10,16 @@ import (
 
 // Store reads the index of turns, with the rights of the user who asks. Each method is one round trip.
 type Store interface {
-	// IndexRest indexes what is not yet, such as turns that were said a moment ago.
-	IndexRest(ctx context.Context, user auth.Principal, in Scope) error
+	// IndexRest indexes turns that are not yet, such as those of a moment ago.
+	IndexRest(ctx context.Context, user auth.Principal, in Query) error
 	// Matches returns the turns that hold words. Each word is given by its forms, of which any counts. It is an error if
 	// the chat does not exist or has expired.
-	Matches(ctx context.Context, user auth.Principal, in Scope, words [][]string) (Matches, error)
+	Matches(ctx context.Context, user auth.Principal, in Query, words [][]string) (Matches, error)
 	// Nearness returns the turns with a vector of the model, chat by chat and in order of seq, with their cosines.
-	Nearness(ctx context.Context, user auth.Principal, in Scope, vector Vector) (Nearby, error)
+	Nearness(ctx context.Context, user auth.Principal, in Query, vector Vector) (Nearby, error)
 	// Texts returns the messages of turns that have text, in order of seq, and a topic. Turns that are gone have none; the
 	// topic is nil if there is none with the id.
 	Texts(ctx context.Context, user auth.Principal, turns []Span, topic uuid.UUID) (map[TurnID][]Message, *Topic, error)
-}
-
-// Scope says in which turns to look; see Query.
-type Scope struct {
-	ChatID, TopicID uuid.UUID
-	After, Before   int64
-	// Except is a chat in which a question is asked of the user's others, which are indexed first. ChatID is uuid.Nil then.
-	Except uuid.UUID
-	// Topics says whether the topics of the chat are to come as well: those that begin after After.
-	Topics bool
 }
 
 // TurnID identifies a turn by its chat and the seq of its first message.
@@ -61,7 +51,7 @@ type Place struct {
 // Match is a turn that holds a word.
 type Match struct {
 	Place
-	// Word is the position of the word among those that were asked for.
+	// Word is the position of the word in the question.
 	Word int
 	// Own is how often the turn's own messages hold the word, and Asked how often the user's message before it does.
 	// Both saturate: the second time counts as a quarter, and so on.
@@ -78,7 +68,7 @@ type Matches struct {
 	Topics []TopicPlace
 }
 
-// Nearby is what is near to a vector: turns, and topics by their centroids.
+// Nearby are turns near a vector, and topics with the nearness of their centroids.
 type Nearby struct {
 	Turns  []Near
 	Topics []TopicPlace
@@ -95,4 +85,92 @@ type Near struct {
 	Place
 	// Cosine is that of the turn's vector and the question's.
 	Cosine float64
+}
+
+// Query is a question, and where to look for turns about it.
+type Query struct {
+	// ChatID is the chat to look in; uuid.Nil for all chats of the user.
+	ChatID uuid.UUID
+	// TopicID leaves out turns of other topics; uuid.Nil for all.
+	TopicID uuid.UUID
+	Text    string
+	// After leaves out turns that begin at this seq or before it: those before the chat's last clear.
+	After int64
+	// Before leaves out turns that do not begin before this seq, the first that the prompt shows; 0 for no bound.
+	Before int64
+	// Shown are the seqs of messages that the prompt shows besides. Their turns are left out.
+	Shown []int64
+	// Elsewhere says whether Recall looks into the user's other chats where no turn of the chat is about the question, and OwnShown
+	// that the prompt shows all turns of the chat, so that it looks nowhere else.
+	Elsewhere, OwnShown bool
+	// Topics says whether Recall looks for the topic that the conversation has come back to as well: among those that begin after After.
+	Topics bool
+	// Short says that the question has too few words to come back to a topic of which no turn is found.
+	Short bool
+	// Now is what "last week" in the question refers to.
+	Now time.Time
+	// Limit is the most turns that Recall returns, and the most messages that Search does.
+	Limit int
+	// Except is the chat that a question of the user's other chats comes from, which are indexed first; ChatID is uuid.Nil then.
+	Except uuid.UUID
+}
+
+// How says how a question's turns were found.
+type How string
+
+// The ways to find turns. Package chat adds its own for a retrieval that was too late or failed.
+const (
+	ByWords   How = "words"
+	ByMeaning How = "meaning"
+	// ByNone is for a question of which no turn is worth showing.
+	ByNone How = "none"
+)
+
+// Found are the turns of a question, best first.
+type Found struct {
+	How   How
+	Turns []Turn
+	// Topic is the one that the conversation has come back to with the question; nil for none.
+	Topic *Topic
+}
+
+// Turn is a user message and what follows it, up to the next one.
+type Turn struct {
+	ChatID uuid.UUID
+	// Seq is the seq of its first message, and LastSeq that of its last.
+	Seq, LastSeq int64
+	SaidAt       time.Time
+	// Elsewhere says that it is of another chat than the one that was asked in.
+	Elsewhere bool
+	// Score is comparable only with those of the same question.
+	Score float64
+	// Why names, for people, the words and the time of the turn that the question has, such as "dentist, molar; 3 March 2026".
+	Why      string
+	Messages []Message
+}
+
+// Message is a message of a turn that was found.
+type Message struct {
+	ID        uuid.UUID
+	Seq       int64
+	Role      string
+	Content   string
+	CreatedAt time.Time
+	// ChatTitle is that of its chat.
+	ChatTitle string
+	// Score is comparable with those of all messages that the same question has found.
+	Score float64
+	// Text is the part of Content that the question is about: one sentence or several, in Content's words.
+	Text string
+}
+
+// For says whose texts are embedded, so that the call stands in their bill; the zero value is for the server's own.
+type For struct{ UserID, ChatID uuid.UUID }
+
+// Embedder turns texts into vectors of unit length, all of one model.
+type Embedder interface {
+	// Embed returns a vector for each text, in their order.
+	Embed(ctx context.Context, of For, texts []string) ([][]float32, error)
+	// Model names the model. Vectors of different models cannot be compared.
+	Model() string
 }

@@ -3,10 +3,14 @@ package recall
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
@@ -23,13 +27,15 @@ const (
 	tokensPerCall  = 60_000
 	// turnTokens is the most that a vector is made of.
 	turnTokens = 1800
+	// embedTimeout bounds each call of the embedder.
+	embedTimeout = time.Minute
 )
 
 // Bare is a thing without a vector of the current model: a turn, which Seq names, or a memory, which ID names.
 type Bare struct {
 	Seq int64
 	ID  uuid.UUID
-	// Words identifies what the vector is made of: it changes with the thing's words.
+	// Words identifies the text of the vector: it changes with the thing's words.
 	Words string
 	Text  string
 	// Tokens is the size of Text, if it may be long.
@@ -59,8 +65,9 @@ type VectorStore interface {
 	Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error)
 }
 
-// VectorsConfig configures Vectors. All fields without a default are required.
-type VectorsConfig struct {
+// Vectors gives things of one kind the vectors that they lack. It is safe for concurrent use. All fields without a default are
+// required.
+type Vectors struct {
 	// Things names what gets vectors in logs and outputs of jobs: turns or memories.
 	Things   string
 	Store    VectorStore
@@ -72,25 +79,8 @@ type VectorsConfig struct {
 	Logger *slog.Logger
 	// Turn is how long one call of Embed goes on; then the next owner has its turn. Defaults to 30 s.
 	Turn time.Duration
-	// CallTimeout bounds each call of the embedder. Defaults to 60 s.
-	CallTimeout time.Duration
-	// Rest leaves the embedder alone while it fails. It may be shared with others that ask the same embedder. Defaults to
-	// one of its own.
+	// Rest leaves the embedder alone while it fails. It may be shared with others that ask the same embedder.
 	Rest *Rest
-}
-
-// Vectors gives things of one kind the vectors that they lack. It is safe for concurrent use.
-type Vectors struct{ VectorsConfig }
-
-// NewVectors returns the engine of embed_turns or embed_memories.
-func NewVectors(config VectorsConfig) *Vectors {
-	config.Turn = cmp.Or(config.Turn, 30*time.Second)
-	config.CallTimeout = cmp.Or(config.CallTimeout, time.Minute)
-	config.Rest = cmp.Or(config.Rest, NewRest(0, 0, config.Logger))
-	if config.Count == nil {
-		config.Count = func(int) {}
-	}
-	return &Vectors{config}
 }
 
 // Embedded is what Embed did.
@@ -104,7 +94,7 @@ type Embedded struct {
 }
 
 // Embed gives an owner's things the vectors that they lack. No transaction is open while the model works. A failure of the
-// model is a *fault.Error with an upstream code; what was embedded before it is stored.
+// model is a *fault.Error with an upstream code; earlier vectors are stored.
 func (v *Vectors) Embed(ctx context.Context, owner uuid.UUID) (done Embedded, err error) {
 	if done.Rest = v.Rest.Left(); done.Rest > 0 {
 		return done, nil
@@ -119,7 +109,7 @@ func (v *Vectors) Embed(ctx context.Context, owner uuid.UUID) (done Embedded, er
 		if err != nil || len(bare) == 0 {
 			return done, err
 		}
-		if done.Calls > 0 && time.Since(began) >= v.Turn {
+		if done.Calls > 0 && time.Since(began) >= cmp.Or(v.Turn, 30*time.Second) {
 			done.Paused = true
 			return done, nil
 		}
@@ -140,7 +130,7 @@ func (v *Vectors) Finish(ctx context.Context, owner uuid.UUID, jobID int64, done
 
 // measured makes sure that the model's scales are known.
 func (v *Vectors) measured(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, v.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
 	defer cancel()
 	for _, scales := range v.Scales {
 		if _, err := scales.Measured(ctx); err != nil {
@@ -156,7 +146,7 @@ func (v *Vectors) embed(ctx context.Context, owner uuid.UUID, of For, bare []Bar
 	for n := range bare {
 		texts[n] = bare[n].Text
 	}
-	calling, cancel := context.WithTimeout(ctx, v.CallTimeout)
+	calling, cancel := context.WithTimeout(ctx, embedTimeout)
 	defer cancel()
 	vectors, err := v.Embedder.Embed(calling, of, texts)
 	if err != nil {
@@ -171,7 +161,9 @@ func (v *Vectors) embed(ctx context.Context, owner uuid.UUID, of For, bare []Bar
 	if err != nil {
 		return err
 	}
-	v.Count(saved)
+	if v.Count != nil {
+		v.Count(saved)
+	}
 	done.Calls++
 	done.Made += saved
 	done.Changed += len(made) - saved
@@ -189,7 +181,7 @@ func oneCall(bare []Bare) []Bare {
 	return bare
 }
 
-// TurnText is what a turn's vector is made of, and its tokens.
+// TurnText returns the text that a turn's vector is made of, and its tokens.
 func TurnText(messages []memory.Message) (string, int) {
 	var lines []string
 	for _, m := range messages {
@@ -219,4 +211,157 @@ func (v *Vectors) report(ctx context.Context, owner uuid.UUID, done Embedded, to
 	}
 	v.Logger.LogAttrs(ctx, slog.LevelInfo, v.Things+" embedded", slog.String("owner_id", owner.String()), slog.String("model", v.Embedder.Model()),
 		slog.Int(v.Things, done.Made), slog.Int("changed", done.Changed), slog.Int("calls", done.Calls), slog.Int64("duration_ms", took.Milliseconds()))
+}
+
+// Rest leaves an embedder alone while it fails, for all who ask it: thousands of jobs may wait for it. It is safe for
+// concurrent use.
+type Rest struct {
+	first, longest time.Duration
+	logger         *slog.Logger
+
+	mu       sync.Mutex
+	failures int
+	resumes  time.Time // the embedder is left alone until then
+}
+
+// NewRest returns a Rest. The first one after a failure takes first, and each further one twice as long, up to longest. 0
+// is 15 s and 10 min.
+func NewRest(first, longest time.Duration, logger *slog.Logger) *Rest {
+	return &Rest{first: cmp.Or(first, 15*time.Second), longest: cmp.Or(longest, 10*time.Minute), logger: logger}
+}
+
+// Left returns for how long the embedder is still left alone, and a little more, so that not all jobs come at once.
+func (r *Rest) Left() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait := time.Until(r.resumes)
+	if wait <= 0 {
+		return 0
+	}
+	return wait + rand.N(wait/4+1) //nolint:gosec // spreads load, guards nothing
+}
+
+// Worked says that the embedder answers.
+func (r *Rest) Worked() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = 0
+}
+
+// Failed leaves the embedder alone for a while if it was the embedder that failed. It returns err.
+func (r *Rest) Failed(ctx context.Context, model string, err error) error {
+	refused, ok := errors.AsType[*fault.Error](err)
+	if !ok || !isUpstream(refused.Code) || ctx.Err() != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Now().Before(r.resumes) {
+		return err // a call that began before
+	}
+	wait := min(r.first<<min(r.failures, 16), r.longest)
+	wait = max(wait, min(refused.RetryAfter, r.longest))
+	r.failures++
+	r.resumes = time.Now().Add(wait)
+	r.logger.LogAttrs(ctx, slog.LevelWarn, "the embedding model fails, turns are found by their words alone meanwhile",
+		slog.String("model", model), slog.String("left_alone", wait.String()), slog.Any("error", err))
+	return err
+}
+
+func isUpstream(code fault.Code) bool {
+	return code == fault.UpstreamFailed || code == fault.UpstreamTimeout || code == fault.UpstreamOverloaded
+}
+
+// Questions makes the vectors of questions, and says what their cosines mean. A nil one makes none: then all goes by words.
+type Questions struct {
+	Embedder Embedder
+	Scales   *Scales
+}
+
+// Pending is the vector of a question that is being made.
+type Pending struct {
+	questions *Questions
+	made      chan questionVector // nil where none is made
+}
+
+type questionVector struct {
+	values []float32
+	err    error
+}
+
+// Begin begins to make the vector of a question. It ends when ctx does. There is none of a model whose vectors have no
+// meaning.
+func (q *Questions) Begin(ctx context.Context, of For, question string) Pending {
+	if q == nil || meaningWeight(q.Embedder.Model()) == 0 {
+		return Pending{}
+	}
+	p := Pending{questions: q, made: make(chan questionVector, 1)}
+	go func() {
+		vectors, err := q.Embedder.Embed(ctx, of, []string{question})
+		if err != nil || len(vectors) != 1 {
+			p.made <- questionVector{err: err}
+			return
+		}
+		p.made <- questionVector{values: vectors[0]}
+	}()
+	return p
+}
+
+// Meaning returns the vector of a text, and the scale of its cosines; false where there is none, or it says nothing about the
+// text.
+func (q *Questions) Meaning(ctx context.Context, of For, text string) (Vector, Scale, bool) {
+	if text == "" {
+		return Vector{}, Scale{}, false
+	}
+	vector, ok, err := q.Begin(ctx, of, text).Vector(ctx, true)
+	if err != nil || !ok {
+		return Vector{}, Scale{}, false
+	}
+	scale, known, err := q.Scales.Known(ctx)
+	return vector, scale, err == nil && known && scale.Reads(text)
+}
+
+// Vector returns the vector, and false if there is none, or not yet and it is not to be waited for. A failure is an
+// error only if it was waited for.
+func (p Pending) Vector(ctx context.Context, wait bool) (Vector, bool, error) {
+	if p.made == nil || !wait && len(p.made) == 0 {
+		return Vector{}, false, nil
+	}
+	select {
+	case made := <-p.made:
+		p.made <- made // for the next one that asks
+		if !wait {
+			made.err = nil
+		}
+		return Vector{p.questions.Embedder.Model(), made.values}, made.values != nil, made.err
+	case <-ctx.Done():
+		return Vector{}, false, ctx.Err()
+	}
+}
+
+// BothWays searches by words, and then by meaning as well: where the vector is there already, or words found nothing that is
+// sure, and it is waited for. A search by meaning that fails is an error only where words found nothing sure. It returns what
+// words found with that error.
+func BothWays[Found any](
+	ctx context.Context, asked Pending, byWords func() (found Found, isSure bool, err error), byMeaning func(Found, Vector, Scale) (Found, error),
+) (Found, error) {
+	found, isSure, err := byWords()
+	if err != nil {
+		return found, err
+	}
+	vector, known, err := asked.Vector(ctx, !isSure)
+	var scale Scale
+	if err == nil && known {
+		scale, known, err = asked.questions.Scales.Known(ctx)
+	}
+	if err == nil && known {
+		var better Found
+		if better, err = byMeaning(found, vector, scale); err == nil {
+			return better, nil
+		}
+	}
+	if isSure {
+		return found, nil
+	}
+	return found, err
 }

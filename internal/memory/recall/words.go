@@ -5,40 +5,41 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// word is a word of a question that turns are searched for.
-type word struct {
-	// forms are the word and its irregular forms ("went" for "go"). Any of them counts.
-	forms []string
-	// weak words help to rank turns but pass no gate: they are words of any chat ("thanks", "today"), or numbers.
-	weak bool
-	// function words say nothing by themselves in any text ("what", "the"). They are weak.
-	function bool
+// Word is a word of a question that turns and memories are searched for.
+type Word struct {
+	// Forms are the word and its irregular forms ("went" for "go"). Any of them counts.
+	Forms []string
+	// Weak words help to rank turns but pass no gate: they are words of any chat ("thanks", "today"), or numbers.
+	Weak bool
+	// Function words say nothing by themselves in any text ("what", "the"). They are weak.
+	Function bool
 }
 
 // mostWords is how many words of a question are looked for. The rest of a pasted page adds nothing but time.
 const mostWords = 48
 
-// wordsOf returns the words of a question that say what it is about, each once. Function words of the question's
+// Words returns the words of a question that say what it is about, each once. Function words of the question's
 // language are left out. If there are only those, all are returned as weak words.
-func wordsOf(question string) []word {
+func Words(question string) []Word {
 	tokens := tokensOf(question)
 	language := languageOf(tokens)
-	var words, common []word
+	var words, common []Word
 	seen := map[string]bool{}
 	for _, token := range tokens {
 		if seen[token] || len(seen) == mostWords {
 			continue
 		}
 		seen[token] = true
-		switch w := (word{forms: append([]string{token}, irregularForms(token)...)}); {
+		switch w := (Word{Forms: append([]string{token}, irregularForms(token)...)}); {
 		case isFunctionWord(token, language):
-			w.weak, w.function = true, true
+			w.Weak, w.Function = true, true
 			common = append(common, w)
 		default:
-			w.weak = isSmallTalk(token, language) || isNumber(token)
+			w.Weak = isSmallTalk(token, language) || isNumber(token)
 			words = append(words, w)
 		}
 	}
@@ -68,7 +69,7 @@ func tokensOf(content string) []string {
 	tokens := make([]string, 0, len(content)/bytesPerToken)
 	for field := range strings.FieldsSeq(strings.ToLower(content)) {
 		if strings.Contains(field, "://") || strings.Contains(field, "@") {
-			if token := strings.TrimFunc(field, isNoLetter); token != "" {
+			if token := strings.TrimFunc(field, func(r rune) bool { return !isLetter(r) }); token != "" {
 				tokens = append(tokens, token)
 			}
 			continue
@@ -79,7 +80,7 @@ func tokensOf(content string) []string {
 			case strings.ContainsFunc(part, isSpaceless):
 				tokens = append(tokens, pairs(part)...)
 			case strings.Contains(part, ",") && !isNumber(part):
-				tokens = append(tokens, strings.FieldsFunc(part, isComma)...)
+				tokens = append(tokens, strings.FieldsFunc(part, func(r rune) bool { return r == ',' })...)
 			case strings.ContainsFunc(part, isLetter):
 				tokens = append(tokens, part)
 			}
@@ -87,8 +88,6 @@ func tokensOf(content string) []string {
 	}
 	return tokens
 }
-
-func isComma(r rune) bool { return r == ',' }
 
 func isNumber(part string) bool { return !strings.ContainsFunc(part, unicode.IsLetter) }
 
@@ -123,8 +122,6 @@ func pairs(part string) []string {
 }
 
 func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
-func isNoLetter(r rune) bool { return !isLetter(r) }
 
 func isBetweenWords(r rune) bool {
 	return !isLetter(r) && !unicode.IsMark(r) && r != '.' && r != ','
@@ -162,24 +159,6 @@ func irregularForms(token string) []string {
 		}
 	}
 	return nil
-}
-
-// Word is a word of a question for others that search by words.
-type Word struct {
-	// Forms are the word and its irregular forms, of which any counts.
-	Forms []string
-	// Weak words say nothing by themselves in a conversation: small talk, numbers, and function words ("what", "the").
-	Weak, Function bool
-}
-
-// Words returns the words of a question that are no function words, each once; if there are none, its function words.
-func Words(question string) []Word {
-	words := wordsOf(question)
-	out := make([]Word, len(words))
-	for n, w := range words {
-		out[n] = Word{Forms: w.forms, Weak: w.weak, Function: w.function}
-	}
-	return out
 }
 
 // Roots returns the words of a text without their endings, each once.
@@ -238,4 +217,128 @@ func Names(question string) []string {
 		}
 	}
 	return names
+}
+
+// language is what recall knows of a language.
+type language struct {
+	code string // as ISO 639-1 has it
+	// function words say nothing by themselves.
+	function map[string]bool
+	// smallTalk are words of greetings, thanks, agreement and orders to the assistant: of any chat.
+	smallTalk map[string]bool
+}
+
+// languageOf returns the language of which most tokens are known words; English in doubt.
+func languageOf(tokens []string) *language {
+	best, _ := mostKnown(tokens)
+	return best
+}
+
+// mostKnown returns the language of which most tokens are known words, and how many are.
+func mostKnown(tokens []string) (best *language, most int) {
+	best = &languages[0]
+	for n := range languages {
+		known := 0
+		for _, token := range tokens {
+			if languages[n].function[token] || languages[n].smallTalk[token] {
+				known++
+			}
+		}
+		if known > most {
+			best, most = &languages[n], known
+		}
+	}
+	return best, most
+}
+
+// codeOf returns the code of a text's language by its script or its known words, "" where it is not known. A text in plain
+// Latin letters without known words counts as English.
+func codeOf(content string) string {
+	switch script, _ := lang.ScriptOf(content); script {
+	case "ja", "zh":
+		return "ja"
+	case "arabic":
+		return "ar"
+	case "latin":
+	default:
+		return ""
+	}
+	best, known := mostKnown(tokensOf(content))
+	isPlain := !strings.ContainsFunc(content, func(r rune) bool { return r > unicode.MaxASCII && unicode.IsLetter(r) })
+	if known == 0 && !isPlain {
+		return ""
+	}
+	return best.code
+}
+
+func setOf(words []string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range words {
+		set[w] = true
+	}
+	return set
+}
+
+// languages begin with English. Words are as tokensOf writes them: an apostrophe separates.
+var languages = func() []language {
+	var all []language
+	for code := range strings.FieldsSeq("en de fr es it pt nl pl ru tr") {
+		all = append(all, language{code, setOf(lang.Get(code, "function words").Words()), setOf(lang.Get(code, "chat words").Words())})
+	}
+	return all
+}()
+
+// EveryWord returns the words that a section has in any language.
+func EveryWord(section string) map[string]bool {
+	var words []string
+	for _, s := range lang.Each(section) {
+		words = append(words, s.Words()...)
+	}
+	return setOf(words)
+}
+
+// Of the pairs of characters of a script without spaces, those say nothing that are all hiragana, hold a particle, or
+// are a word of small talk.
+var particles = EveryWord("particles")
+
+// spacelessSmallTalk are such words.
+var spacelessSmallTalk = func() map[string]bool {
+	var words []string
+	for _, s := range lang.Each("chat words") {
+		if !lang.HasSpaces(s.Language) {
+			words = append(words, s.Words()...)
+		}
+	}
+	return setOf(words)
+}()
+
+func spacelessFunction(pair []rune) bool {
+	hiragana := 0
+	for _, r := range pair {
+		if particles[string(r)] {
+			return true
+		}
+		if r >= 0x3040 && r <= 0x309f {
+			hiragana++
+		}
+	}
+	return hiragana == len(pair)
+}
+
+// irregular are the other forms of English words whose stems differ.
+var irregular = formsOf(lang.Get("en", "irregular").Phrases())
+
+func formsOf(rows []string) map[string][]string {
+	forms := map[string][]string{}
+	for _, row := range rows {
+		words := strings.Fields(row)
+		for _, w := range words {
+			for _, other := range words {
+				if other != w {
+					forms[w] = append(forms[w], other)
+				}
+			}
+		}
+	}
+	return forms
 }

@@ -47,12 +47,8 @@ func TestTokenEndsCoverTheWholeText(t *testing.T) {
 		strings.Repeat(" ", 1000), "a\x7fb",
 	} {
 		ends := tokenEnds(text)
-		if len(ends) != Tokens(text) {
-			t.Errorf("%q has %d ends and %d tokens", text, len(ends), Tokens(text))
-		}
-		if len(ends) > 0 && ends[len(ends)-1] != len(text) {
-			t.Errorf("%q: the last token ends at %d of %d", text, ends[len(ends)-1], len(text))
-		}
+		assert.Lenf(t, ends, Tokens(text), "%q", text)
+		assert.Truef(t, text == "" || ends[len(ends)-1] == len(text), "%q: the tokens end at %v of %d", text, ends, len(text))
 	}
 }
 
@@ -75,4 +71,54 @@ func TestTokensOnHostileText(t *testing.T) {
 	for _, unit := range []string{"a", " ", "\n", "é", "👍", "aB", "9", "'", "\u200b", "ا"} {
 		assert.Truef(t, Tokens(strings.Repeat(unit, 60_000/len(unit))) != 0, "60 KB of %q count as nothing", unit)
 	}
+}
+
+// The bar marks where a sentence ends.
+func TestSentenceEnds(t *testing.T) {
+	t.Parallel()
+	for _, marked := range []string{
+		"",
+		"no stop at all",
+		"One.| Two!| Three?|",
+		"He said \"Stop.\"| Then he left.|",
+		"It costs 3.5 euros.| So what?!| Really…| Yes.|",
+		"See e.g. Bach, i.e. the suites.| Dr. Wu agrees.| J. S. Bach too.|",
+		"The recital is on June 12.| The user dislikes scales.|",
+		"Das Konzert ist am 12. Juni.| Die Probe ist am 3. und 4. Mai.|",
+		"1. First item.| It goes on",
+		"weiter. klein geschrieben",
+		"利用者は弾く。|演奏会だ！|「嫌いだ。」|はい",
+		"वह बजाता है।| ठीक है॥|",
+		"متى؟| الآن.|",
+		"- practise the long scales|\n- learn the prelude|\nShort\nA heading of some length:\n# Another heading here\nEnd.|",
+	} {
+		text := strings.ReplaceAll(marked, "|", "")
+		got, from := "", 0
+		for _, end := range sentenceEnds(text) {
+			got += text[from:end] + "|"
+			from = end
+		}
+		assert.Equal(t, marked, got+text[from:], "")
+	}
+}
+
+func TestCharacterEndSplitsNoCharacter(t *testing.T) {
+	t.Parallel()
+	text := "aé👩\u200d🎤👍🏽हि"
+	var borders []string
+	for at := range len(text) + 1 {
+		if at > 0 && characterEnd(text, at-1, at) == at {
+			borders = append(borders, text[:at])
+		}
+	}
+	assert.Equal(t, []string{"a", "aé", "aé👩\u200d🎤", "aé👩\u200d🎤👍🏽", text}, borders, "borders")
+}
+
+func TestSentencesAreTheWholeText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", " ", "One.", "One. Two!  Three", "Dr. Wu saw it on 3.5 km.\n\nThen\nit rained. ", "東京です。はい。"} {
+		parts := Sentences(text)
+		assert.Truef(t, strings.Join(parts, "") == text, "%q became %q", text, parts)
+	}
+	assert.Equal(t, []string{"One. ", "Two!  ", "Three"}, Sentences("One. Two!  Three"))
 }

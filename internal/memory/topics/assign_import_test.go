@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
@@ -82,10 +81,9 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 	testkit.Exec(t, r.pool, "update messages set rating = 1 where seq = 3") // is in the importance already
 	testkit.Exec(t, r.pool, "update topics set importance = 0.25 where number = 2")
 	file, want := r.export(chatID)
-	if len(want) != 2 || want[1].Title != "Sky and nuts" ||
-		!slices.Equal(want[1].Turns, []string{"Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight", "ok, thanks"}) {
-		t.Fatalf("%+v", want)
-	}
+	require.Truef(t, len(want) == 2 && want[1].Title == "Sky and nuts" &&
+		slices.Equal(want[1].Turns, []string{"Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight", "ok, thanks"}),
+		"%+v", want)
 
 	r.user = testkit.NewUser(t, r.db)
 	r.config.Mode = "auto"
@@ -101,7 +99,7 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 				}
 			}
 		}
-		assert.Equalf(t, "", cmp.Diff(want, got), "%s", when)
+		assert.Equalf(t, want, got, "%s", when)
 	}
 	same("before its turns are indexed", false)
 	r.index(taken)

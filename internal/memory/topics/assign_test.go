@@ -10,6 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 func TestTurnsFindTheirTopics(t *testing.T) {
@@ -20,12 +21,8 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 		"Are hazelnut and almond true nuts?", "ok, thanks", "Which spiccato studies train the bow hand?")
 	r.wantNumbers(chatID, 1, 1, 2, 2, 2, 1)
 	assert.Equal(t, (topics.AssignReport{Turns: 6, Matched: 3, Stayed: 1, New: 2}), report)
-	if r.topic(chatID, 1, "title") != "Cello needs new rosin" || r.topic(chatID, 1, "title_seq") != "1" || r.topic(chatID, 2, "title_seq") != "5" {
-		t.Errorf("titles %q, %q", r.topic(chatID, 1, "title"), r.topic(chatID, 2, "title"))
-	}
-	if r.topic(chatID, 1, "access_count") != "2" || r.topic(chatID, 2, "access_count") != "2" || r.topic(chatID, 1, "centroid_turns") != "3" {
-		t.Errorf("accesses %s and %s, vectors %s", r.topic(chatID, 1, "access_count"), r.topic(chatID, 2, "access_count"), r.topic(chatID, 1, "centroid_turns"))
-	}
+	r.wantTopic(chatID, 1, "title, title_seq, access_count, centroid_turns", "Cello needs new rosin 1 2 3")
+	r.wantTopic(chatID, 2, "title_seq, access_count", "5 2")
 	testkit.Want(t, r.pool, true,
 		"select t.created_at = m.created_at from topics t join messages m on m.chat_id = t.chat_id and m.seq = 5 where t.number = 2")
 	assert.Equal(t, (topics.AssignReport{}), r.assign(chatID), "again")
@@ -42,11 +39,10 @@ func TestATopicBeginsWithTwoTurns(t *testing.T) {
 	r.wantNumbers(chatID, 1, 1)
 	wanted, err := r.engine().Wanted(t.Context(), chatID)
 	assert.Truef(t, err == nil && !wanted, "wanted while there is no next turn: %v, %v", wanted, err)
-	assert.Equal(t, (topics.AssignReport{Turns: 2, Matched: 1, New: 1, Corrected: 1}),
-		r.talk(chatID, "Are hazelnut and almond true nuts?"))
+	assert.Equal(t, (topics.AssignReport{Turns: 2, Matched: 1, New: 1, Corrected: 1}), r.talk(chatID, "Are hazelnut and almond true nuts?"))
 	r.wantNumbers(chatID, 1, 2, 2)
-	title, one, two := r.topic(chatID, 2, "title_seq"), r.topic(chatID, 1, "centroid_turns"), r.topic(chatID, 2, "centroid_turns")
-	assert.Truef(t, title == "3" && one == "1" && two == "2", "title of %s, %s and %s vectors", title, one, two)
+	r.wantTopic(chatID, 1, "centroid_turns", "1")
+	r.wantTopic(chatID, 2, "title_seq, centroid_turns", "3 2")
 	r.talk(chatID, "My telescope shows a nebula tonight", "Is marzipan made without walnut sometimes?")
 	r.wantNumbers(chatID, 1, 2, 2, 2, 2)
 	assert.Equal(t, (topics.AssignReport{}), r.assign(chatID), "again")
@@ -69,8 +65,7 @@ func TestATurnWaitsForTheVectorOfTheNextOne(t *testing.T) {
 		testkit.Exec(t, r.pool, "update turn_index set embedding = null, embedding_model = null where chat_id = $1 and seq = 5", chatID)
 		r.assign(chatID)
 		r.assign(chatID)
-		one := r.topic(chatID, 1, "centroid_turns")
-		assert.Truef(t, one == "1", "%q: %s vectors", after, one)
+		r.wantTopic(chatID, 1, "centroid_turns", "1")
 		r.embed(chatID)
 		r.assign(chatID)
 		r.wantNumbers(chatID, want...)
@@ -101,9 +96,7 @@ func TestTopicsAreChosenAgainWhenVectorsCome(t *testing.T) {
 	report := r.assign(chatID)
 	assert.Truef(t, report.Turns == 5 && report.Corrected == 3 && report.New == 1, "%+v", report)
 	r.wantNumbers(chatID, 1, 2, 2, 2, 1)
-	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "1" {
-		t.Errorf("%s messages, %s accesses", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
-	}
+	r.wantTopic(chatID, 1, "message_count, access_count", "4 1")
 	wanted, err = r.engine().Wanted(t.Context(), chatID)
 	assert.Truef(t, err == nil && !wanted, "wanted again: %v, %v", wanted, err)
 }
@@ -126,10 +119,7 @@ func TestATurnThatGrowsIsCountedOnce(t *testing.T) {
 	r.embed(chatID)
 	r.assign(chatID)
 	r.wantNumbers(chatID, 1, 1)
-	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "1" || r.topic(chatID, 1, "centroid_turns") != "2" {
-		t.Errorf("%s messages, %s accesses, %s vectors", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"),
-			r.topic(chatID, 1, "centroid_turns"))
-	}
+	r.wantTopic(chatID, 1, "message_count, access_count, centroid_turns", "4 1 2")
 }
 
 func TestWhichChatsHaveTopics(t *testing.T) {
@@ -188,9 +178,7 @@ func TestATurnLeavesATopicFromBeforeAClear(t *testing.T) {
 	report := r.assign(chatID)
 	assert.Truef(t, report.Corrected == 1 && report.New == 1, "%+v", report)
 	r.wantNumbers(chatID, 1, 1, 3)
-	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "0" {
-		t.Errorf("%s messages, %s accesses", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
-	}
+	r.wantTopic(chatID, 1, "message_count, access_count", "4 0")
 }
 
 func TestAnArchivedTopicComesBack(t *testing.T) {
@@ -198,21 +186,18 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	r := newAssignRig(t, func(c *topics.Assigner) { c.Settings.Max = 1 })
 	chatID := r.chat()
 	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "Are hazelnut and almond true nuts?")
-	assert.Truef(t, r.decays == 1, "%d decays were asked for", r.decays)
+	assert.Len(t, r.inserted(work.DecayTopics), 1, "decays")
 	done, err := r.engine().Decay(t.Context(), testkit.Patience)
 	require.Truef(t, err == nil && done == (topics.Decayed{Chats: 1, Archived: 1}), "%+v, %v", done, err)
-	if r.topic(chatID, 1, "state") != "archived" || r.topic(chatID, 1, "compacted_messages") != "2" || r.topic(chatID, 2, "state") != "active" {
-		t.Errorf("states %s and %s", r.topic(chatID, 1, "state"), r.topic(chatID, 2, "state"))
-	}
+	r.wantTopic(chatID, 1, "state, compacted_messages", "archived 2")
+	r.wantTopic(chatID, 2, "state", "active")
 	testkit.Want(t, r.pool, 1, "select count(*) from turn_index where resting and embedding is null")
-	r.embed(chatID) // not those that rest
+	r.embed(chatID) // not turns that rest
 	testkit.Want(t, r.pool, 1, "select count(*) from turn_index where embedding is null")
 	report := r.talk(chatID, "The bow slips although its rosin is fresh")
 	assert.Truef(t, report.Returned == 1 && report.Matched == 1, "%+v", report)
 	r.wantNumbers(chatID, 1, 2, 2, 1)
-	if r.topic(chatID, 1, "state") != "active" || r.topic(chatID, 1, "compacted_seq") != "0" || r.topic(chatID, 1, "rehydrated") != "true" {
-		t.Errorf("state %s, rehydrated %s", r.topic(chatID, 1, "state"), r.topic(chatID, 1, "rehydrated"))
-	}
+	r.wantTopic(chatID, 1, "state, compacted_seq, rehydrated", "active 0 t")
 	r.embed(chatID)
 	testkit.Want(t, r.pool, 0, "select count(*) from turn_index where embedding is null or resting")
 }
@@ -229,13 +214,11 @@ func TestAnImportanceMovesTheNextLook(t *testing.T) {
 		require.NoError(t, err)
 		return done.Archived
 	}
-	archived := decay()
-	assert.Truef(t, archived == 0, "%d fresh topics are archived", archived)
+	assert.Equal(t, 0, decay(), "fresh topics are archived")
 	testkit.Want(t, r.pool, true, "select topics_fade_at > now() + interval '4 days' from conversation_briefs where chat_id = $1", chatID)
 	testkit.Exec(t, r.as("authenticated"), "update topics set importance = 0 where number = 1")
-	if archived := decay(); archived != 1 || r.topic(chatID, 1, "state") != "archived" {
-		t.Errorf("%d are archived, the unimportant one is %s", archived, r.topic(chatID, 1, "state"))
-	}
+	assert.Equal(t, 1, decay(), "archived")
+	r.wantTopic(chatID, 1, "state", "archived")
 }
 
 func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
@@ -249,21 +232,17 @@ func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
 	done, err := r.engine().Merge(t.Context(), testkit.Patience)
 	require.Truef(t, err == nil && done == (topics.Merging{Chats: 1, Merged: 1}), "%+v, %v", done, err)
 	r.wantNumbers(chatID, 1, 2, 1, 4, 4)
-	if r.topic(chatID, 3, "state") != "merged" || r.topic(chatID, 3, "merged_into") != r.topic(chatID, 1, "id") || r.topic(chatID, 3, "centroid") != "" {
-		t.Errorf("topic 3 is %s", r.topic(chatID, 3, "state"))
-	}
-	if r.topic(chatID, 1, "stale") != "true" || r.topic(chatID, 1, "centroid_turns") != "2" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1)}) {
-		t.Errorf("stale %s, %s vectors, to compact %v", r.topic(chatID, 1, "stale"), r.topic(chatID, 1, "centroid_turns"), r.compact)
-	}
+	r.wantTopic(chatID, 3, "state, merged_into, centroid is null", "merged "+r.topicID(chatID, 1).String()+" t")
+	r.wantTopic(chatID, 1, "stale, centroid_turns", "t 2")
+	assert.Equal(t, []uuid.UUID{r.topicID(chatID, 1)}, r.inserted(work.CompactTopic))
 	near := testkit.Ask[float64](t, r.pool,
 		`select -(t.centroid operator(throughline.<#>) i.embedding) from topics t join turn_index i on i.seq = 1 where t.number = 1`)
 	assert.Truef(t, near >= .9 && near <= 1.01, "the centroid is at %.2f of its first turn", near)
 	// And by hand, renamed or not.
 	merged := testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", r.topicID(chatID, 4), r.topicID(chatID, 1))
 	r.wantNumbers(chatID, 1, 2, 1, 1, 1)
-	if !merged || r.topic(chatID, 1, "message_count") != "8" {
-		t.Errorf("merged %v, %s messages", merged, r.topic(chatID, 1, "message_count"))
-	}
+	assert.True(t, merged)
+	r.wantTopic(chatID, 1, "message_count", "8")
 }
 
 func TestWhatCannotBeMerged(t *testing.T) {
@@ -300,9 +279,8 @@ func TestAnotherEmbeddingModel(t *testing.T) {
 	report = r.assign(chatID)
 	assert.Truef(t, report.Corrected == 1 && report.New == 0, "%+v", report)
 	r.wantNumbers(chatID, 1, 2, 2, 1)
-	if r.topic(chatID, 1, "embedding_model") != "others" || r.topic(chatID, 2, "embedding_model") != "others" {
-		t.Errorf("centroids of %s and %s", r.topic(chatID, 1, "embedding_model"), r.topic(chatID, 2, "embedding_model"))
-	}
+	r.wantTopic(chatID, 1, "embedding_model", "others")
+	r.wantTopic(chatID, 2, "embedding_model", "others")
 }
 
 func TestAnOldChatIsAssignedInBatches(t *testing.T) {
@@ -313,13 +291,13 @@ func TestAnOldChatIsAssignedInBatches(t *testing.T) {
 	r.index(chatID)
 	r.embed(chatID)
 	first := r.assign(chatID)
-	assert.Truef(t, first.Turns == 200 && first.More && r.next == 1, "%+v, %d more jobs", first, r.next)
+	assert.Truef(t, first.Turns == 200 && first.More, "%+v", first)
+	assert.Len(t, r.inserted(work.AssignTopics), 1, "jobs")
 	second := r.assign(chatID)
 	assert.Truef(t, second.Turns == 30 && !second.More, "%+v", second)
 	r.wantSound(chatID)
-	if r.topic(chatID, 1, "message_count") != "460" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1), r.topicID(chatID, 1)}) {
-		t.Errorf("%s messages, to compact %v", r.topic(chatID, 1, "message_count"), r.compact)
-	}
+	r.wantTopic(chatID, 1, "message_count", "460")
+	assert.Equal(t, slices.Repeat([]uuid.UUID{r.topicID(chatID, 1)}, 2), r.inserted(work.CompactTopic))
 }
 
 func TestNothingIsLeftToAssign(t *testing.T) {

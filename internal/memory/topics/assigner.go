@@ -3,10 +3,10 @@ package topics
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
-
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
@@ -34,7 +34,7 @@ type Assigner struct {
 	Logger  *slog.Logger
 }
 
-// AssignReport is what an assignment did, as River's table and the log have it.
+// AssignReport is the outcome of an assignment, as River's table and the log have it.
 type AssignReport struct {
 	// Turns is how many turns have a topic now that had none, or may have another one.
 	Turns int `json:"turns"`
@@ -52,14 +52,14 @@ type AssignReport struct {
 	Busy bool `json:"-"`
 }
 
-// Decayed is what a decay did.
+// Decayed is the outcome of a decay.
 type Decayed struct {
 	// Chats is how many chats have more active topics than they should.
 	Chats    int `json:"chats"`
 	Archived int `json:"archived"`
 }
 
-// Merging is what merging did.
+// Merging is the outcome of merging.
 type Merging struct {
 	// Chats is how many chats have topics that are alike.
 	Chats  int `json:"chats"`
@@ -159,7 +159,7 @@ func current(all []Topic) uuid.UUID {
 	return uuid.Nil
 }
 
-// mergeSlack is for what stored vectors are rounded by: topics of which Postgres finds that they may be alike are compared again.
+// mergeSlack allows for the rounding of stored vectors: topics of which Postgres finds that they may be alike are compared again.
 const mergeSlack = .01
 
 // Merge merges topics of a chat that are the same, in all chats, until patience is over.
@@ -189,4 +189,118 @@ func (e *Assigner) Merge(ctx context.Context, patience time.Duration) (done Merg
 		}
 	}
 	return done, nil
+}
+
+// decide chooses the topics of all turns of a snapshot, and counts the ways in which they were chosen.
+func (e *Assigner) decide(s *AssignSnapshot, scale recall.Scale, jobID int64, ways map[How]int) *Assignment {
+	chat := &Chat{
+		Settings: e.Settings, ByMeaning: ByMeaning{Model: s.Model, Scale: scale}, Topics: s.Topics, Cleared: s.Cleared,
+		LastNumber: s.LastNumber,
+	}
+	d := decisions{
+		chat: chat, known: len(s.Topics), chosen: map[int64]uuid.UUID{}, ways: ways,
+		change: &Assignment{JobID: jobID, MaxMessages: e.Settings.MaxMessages, MaxTopics: e.Settings.Max},
+	}
+	for n := range s.Turns {
+		d.decide(&s.Turns[n], nextOf(s.Turns, n))
+	}
+	d.change.Report.More = s.More
+	return d.change
+}
+
+// decisions are those on the turns of one snapshot.
+type decisions struct {
+	chat *Chat
+	// known is how many of the chat's topics were there before.
+	known  int
+	chosen map[int64]uuid.UUID // by the seq of the turn
+	ways   map[How]int
+	change *Assignment
+}
+
+// nextOf returns the turn after one; nil where that is not there, or has no vector yet, which is waited for. One that has its
+// topic already, and so is not among the turns, says nothing.
+func nextOf(turns []Turn, n int) *Turn {
+	switch {
+	case n+1 == len(turns) || turns[n].NextWaits:
+		return nil
+	case turns[n+1].Before == turns[n].Seq:
+		return &turns[n+1]
+	}
+	return &Turn{}
+}
+
+func (d *decisions) decide(turn *Turn, next *Turn) {
+	before, ok := d.chosen[turn.Before]
+	if !ok {
+		before = turn.BeforeTopic
+	}
+	meaningless := turn.Vector != nil && !d.means(turn)
+	if meaningless {
+		turn.Vector = nil
+	}
+	topicsBefore := len(d.chat.Topics)
+	made := d.chat.Assign(*turn, next, before)
+	if meaningless {
+		made.Model = new(string) // it is not chosen again
+	}
+	if turn.BeforeWaits && (made.How == ByShortness || made.How == ByLanguage) {
+		made.Model = nil // it stays with a turn that may leave
+	}
+	d.chosen[turn.Seq] = made.Topic.ID
+	d.ways[made.How]++
+	d.count(turn, &made, len(d.chat.Topics) > topicsBefore)
+}
+
+// means reports whether a turn's vector carries its meaning: not in a language that the model does not read, and not if
+// the model found nothing in it.
+func (d *decisions) means(turn *Turn) bool {
+	return d.chat.Scale.Reads(turn.Question) && slices.ContainsFunc(turn.Vector, func(v float32) bool { return v != 0 })
+}
+
+// count notes the changes of a decision.
+func (d *decisions) count(turn *Turn, made *Decision, isNew bool) {
+	change, report := d.change, &d.change.Report
+	change.Chosen = append(change.Chosen, Chosen{Seq: turn.Seq, TopicID: made.Topic.ID, Model: made.Model})
+	title := Titled{Topic: made.Topic, Title: Title(turn.Opening), TitleSeq: turn.OpeningSeq}
+	report.Turns++
+	switch {
+	case isNew:
+		report.New++
+		change.New = append(change.New, title)
+	case made.How == ByMatch:
+		report.Matched++
+	default:
+		report.Stayed++
+	}
+	d.touch(made.Topic)
+	if made.From != nil {
+		report.Corrected++
+		d.touch(made.From)
+		d.recount(made.From)
+	}
+	if turn.TopicID != uuid.Nil {
+		d.recount(made.Topic)
+	}
+	if made.Retitle {
+		change.Retitled = append(change.Retitled, title)
+	}
+	if made.Returned {
+		report.Returned++
+		change.Returned = append(change.Returned, made.Topic.ID)
+	}
+}
+
+// touch notes a topic that was there before as changed, once.
+func (d *decisions) touch(t *Topic) {
+	before := slices.Contains(d.chat.Topics[:d.known], t) || slices.Contains(d.chat.Cleared, t)
+	if before && !slices.Contains(d.change.Changed, t) {
+		d.change.Changed = append(d.change.Changed, t)
+	}
+}
+
+func (d *decisions) recount(t *Topic) {
+	if !slices.Contains(d.change.Recounted, t.ID) {
+		d.change.Recounted = append(d.change.Recounted, t.ID)
+	}
 }

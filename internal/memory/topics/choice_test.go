@@ -121,10 +121,9 @@ func TestMergingAddsUp(t *testing.T) {
 		CreatedAt: early, LastActiveAt: early, FirstSeq: 1, LastSeq: 4,
 	}
 	into.Absorb(&from)
-	if into.AccessCount != 4 || into.MessageCount != 12 || into.CentroidTurns != 4 || into.Importance != .4 || !slices.Equal(into.Centroid, []float32{.75, .25}) ||
-		into.CreatedAt != early || into.LastActiveAt != late || into.FirstSeq != 1 || into.LastSeq != 40 {
-		t.Errorf("%+v", into)
-	}
+	assert.Truef(t, into.AccessCount == 4 && into.MessageCount == 12 && into.CentroidTurns == 4 && into.Importance == .4 &&
+		slices.Equal(into.Centroid, []float32{.75, .25}) && into.CreatedAt == early && into.LastActiveAt == late && into.FirstSeq == 1 && into.LastSeq == 40,
+		"%+v", into)
 	assert.Truef(t, from.State == Merged && from.Centroid == nil && from.CentroidTurns == 0, "%+v", from)
 	bare, other := Topic{Importance: .5}, Topic{Importance: .2, Rated: true, Centroid: []float32{1}, Model: "x", CentroidTurns: 2}
 	bare.Absorb(&other)
@@ -134,17 +133,17 @@ func TestMergingAddsUp(t *testing.T) {
 	assert.Truef(t, mixed.Model == "x" && mixed.CentroidTurns == 2 && mixed.Centroid[0] == 1, "%+v", mixed)
 }
 
-// However turns come, their counts add up, a centroid is the mean of those that moved it, and the topic of a turn is one of
+// However turns come, their counts add up, a centroid is the mean of the turns that moved it, and the topic of a turn is one of
 // the chat's.
 func TestAssignmentsAddUp(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := &Chat{Settings: Defaults(), ByMeaning: ByMeaning{Model: "m", Scale: evenScale}}
-		chosen := make([]Indexed, 40)
+		chosen := make([]Turn, 40)
 		moved := map[uuid.UUID][][]float32{}
 		open := map[int]bool{}
-		play := func(n int, next *Indexed) {
+		play := func(n int, next *Turn) {
 			before := uuid.Nil
 			if n > 0 {
 				before = chosen[n-1].TopicID
@@ -157,7 +156,7 @@ func TestAssignmentsAddUp(t *testing.T) {
 			}
 		}
 		for n := range chosen {
-			chosen[n] = Indexed{Seq: int64(2*n + 1), LastSeq: int64(2*n + 2), SaidAt: goldenNow.Add(time.Duration(n) * time.Hour), Messages: 1 + r.IntN(3),
+			chosen[n] = Turn{Seq: int64(2*n + 1), LastSeq: int64(2*n + 2), SaidAt: goldenNow.Add(time.Duration(n) * time.Hour), Messages: 1 + r.IntN(3),
 				Question: "How should I rosin the bow?"}
 			switch r.IntN(4) {
 			case 0:
@@ -167,14 +166,14 @@ func TestAssignmentsAddUp(t *testing.T) {
 			default:
 				chosen[n].Vector = unit(r)
 			}
-			play(n, []*Indexed{nil, {Question: "Which rosin do I need now?", Vector: unit(r)}}[r.IntN(2)])
+			play(n, []*Turn{nil, {Question: "Which rosin do I need now?", Vector: unit(r)}}[r.IntN(2)])
 		}
 		for n := range chosen {
 			if open[n] && chosen[n].Vector == nil {
 				chosen[n].Vector = unit(r)
 			}
 			if open[n] {
-				play(n, &Indexed{Question: "Which rosin do I need now?", Vector: unit(r)})
+				play(n, &Turn{Question: "Which rosin do I need now?", Vector: unit(r)})
 			}
 		}
 		checkCounts(t, seed, c, chosen, moved)
@@ -185,7 +184,7 @@ func unit(r *rand.Rand) []float32 {
 	return [][]float32{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {.6, .8, 0}, {0, .8, .6}}[r.IntN(5)]
 }
 
-func checkCounts(t *testing.T, seed uint64, c *Chat, turns []Indexed, moved map[uuid.UUID][][]float32) {
+func checkCounts(t *testing.T, seed uint64, c *Chat, turns []Turn, moved map[uuid.UUID][][]float32) {
 	t.Helper()
 	for _, topic := range c.Topics {
 		messages, held := 0, 0

@@ -10,7 +10,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
@@ -21,7 +20,7 @@ type CompactorConfig struct {
 	Store      CompactStore
 	Leases     work.Store
 	Summarizer brief.Summarizer
-	// Prompt is that of folds. Topics are summarized with the inline prompt, whatever the mode: a hosted one has the cap of
+	// Prompt is that of folds. Topics are summarized with the inline prompt in any mode: a hosted one has the cap of
 	// briefs in its text.
 	Prompt brief.PromptConfig
 	// InputTokens is the most that one call of the model reads, as of a fold.
@@ -29,15 +28,15 @@ type CompactorConfig struct {
 	Settings    Settings
 	Logger      *slog.Logger
 	Metrics     *metrics.Metrics
-	// Turn is how long a compaction may read on in a long topic. Then it writes what it has, and the jobs that wait come
+	// Turn is how long a compaction may read on in a long topic. Then it writes the pieces so far, and the jobs that wait come
 	// first. Defaults to 30 s.
 	Turn time.Duration
 	// Lease is how long a compaction counts as alive after its worker renewed its lease. Defaults to 20 s.
 	Lease time.Duration
-	// AfterRefusal and AfterFailure are for how long a topic is put off whose summaries were refused, and one for which the
-	// model failed. They default to 6 h and 10 min.
-	AfterRefusal, AfterFailure time.Duration
 }
+
+// How long a topic is put off for which the model failed, and one whose summaries were refused.
+const afterFailure, afterRefusal = 10 * time.Minute, 6 * time.Hour
 
 // Compactor compacts topics. Its methods are safe for concurrent use.
 type Compactor struct {
@@ -50,17 +49,14 @@ type Compactor struct {
 func NewCompactor(config CompactorConfig) *Compactor {
 	config.Turn = cmp.Or(config.Turn, 30*time.Second)
 	config.Lease = cmp.Or(config.Lease, 20*time.Second)
-	config.AfterRefusal = cmp.Or(config.AfterRefusal, 6*time.Hour)
-	config.AfterFailure = cmp.Or(config.AfterFailure, 10*time.Minute)
 	config.Prompt.Mode = brief.ModeInline
-	writer := brief.NewWriter(brief.WriterConfig{
+	return &Compactor{CompactorConfig: config, writer: &brief.Writer{
 		Summarizer: config.Summarizer, Prompt: config.Prompt, Cap: SummaryTokens, InputTokens: config.InputTokens,
 		Tokens: "topic", Logger: config.Logger, Metrics: config.Metrics,
-	})
-	return &Compactor{CompactorConfig: config, writer: writer}
+	}}
 }
 
-// Compact packs what is too much of a topic, and makes again what is stale.
+// Compact packs the older messages of a long topic, and makes a stale summary again.
 func (e *Compactor) Compact(ctx context.Context, chatID, topicID uuid.UUID, attempt work.Attempt) (CompactReport, error) {
 	c := &compaction{Compactor: e, began: time.Now()}
 	c.change = Packed{ChatID: chatID, TopicID: topicID, Attempt: attempt, Lease: work.Lease{
@@ -86,7 +82,7 @@ type compaction struct {
 	partial bool
 }
 
-// Plan reads the topic, and decides what it needs.
+// Plan reads the topic, and plans its compaction.
 func (c *compaction) Plan(ctx context.Context) (bool, error) {
 	snapshot, found, err := c.Store.Read(ctx, c.change.ChatID, c.change.TopicID)
 	if err != nil || !found {
@@ -113,7 +109,7 @@ func (c *compaction) Do(ctx context.Context) error {
 	return c.commit(ctx)
 }
 
-// begin sets what the compaction writes if the model can add all that is new.
+// begin sets the changes for a model that can add all that is new.
 func (c *compaction) begin(plan Plan) {
 	c.change.Plan = plan
 	c.change.Summary, c.change.Tokens, c.change.SummarySeq = plan.Summary, plan.SummaryTokens, plan.SummarySeq
@@ -185,7 +181,7 @@ func (c *compaction) commit(ctx context.Context) error {
 		c.change.CompactedSeq = 0
 	}
 	c.fillReport()
-	c.change.More = c.partial && c.Settings.OverLimit(c.change.Planned.unsummarized(c.change.SummarySeq))
+	c.change.More = c.partial && c.Settings.OverLimit(c.change.Planned.after(c.change.SummarySeq))
 	committed, err := c.Store.Commit(ctx, c.change)
 	if err == nil && !committed {
 		return work.ErrLost
@@ -205,14 +201,14 @@ func (c *compaction) fillReport() {
 }
 
 // GiveUp puts a topic off. One whose summaries were refused is packed without, so that it does not grow for ever, and its
-// summary catches up later. What is stale stays so.
+// summary catches up later. A stale one stays so.
 func (c *compaction) GiveUp(ctx context.Context, cause error) (work.Result, error) {
 	if _, refused := errors.AsType[*brief.RefusedError](cause); !refused {
-		_, _, err := c.Leases.PutOff(ctx, c.change.Lease, string(work.Failed), work.Delay{First: c.AfterFailure, Longest: c.AfterFailure})
+		_, _, err := c.Leases.PutOff(ctx, c.change.Lease, string(work.Failed), work.Delay{First: afterFailure, Longest: afterFailure})
 		return work.Refused, errors.Join(cause, err)
 	}
 	planned := &c.change.Planned
-	c.change.Wait, c.change.Report.WithoutSummary = c.AfterRefusal, true
+	c.change.Wait, c.change.Report.WithoutSummary = afterRefusal, true
 	c.change.Summary, c.change.Tokens, c.change.SummarySeq = planned.Summary, planned.SummaryTokens, planned.SummarySeq
 	c.change.CompactedSeq, c.change.Stale = c.change.Plan.Upto, planned.Stale
 	if err := c.commit(ctx); err != nil {
@@ -242,4 +238,74 @@ func (e *Compactor) record(ctx context.Context, change *Packed, report CompactRe
 		attrs = append(attrs, slog.Any("error", err))
 	}
 	e.Logger.LogAttrs(ctx, level, "topic compaction ended", attrs...)
+}
+
+// Plan is the plan of a compaction.
+type Plan struct {
+	// Upto is the last message that is to be packed, if Pack is set, and in the summary, if Summarize is.
+	Upto            int64
+	Pack, Summarize bool
+	// Summary is where the summary goes on, SummarySeq the last message that it holds, and New those to add to it.
+	Summary       string
+	SummaryTokens int
+	SummarySeq    int64
+	New           []memory.Message
+}
+
+// planOf returns the plan for a topic; false where there is nothing to do. All but the last messages are packed of one that has
+// too many active ones. One that the conversation has returned to stays whole while it is talked about. A stale summary is made again
+// from the first message on. A summary that an earlier compaction had to do without catches up, and so does that of a topic
+// which was archived before its compaction.
+func planOf(s *CompactSnapshot, settings Settings) (Plan, bool) {
+	if s.State == Merged {
+		return Plan{}, false
+	}
+	p := Plan{Upto: s.CompactedSeq, Pack: true, Summary: s.Summary, SummaryTokens: s.SummaryTokens, SummarySeq: s.SummarySeq}
+	stays := s.Rehydrated && s.Current
+	switch {
+	case s.Stale:
+		p.Upto, p.Pack, p.Summarize = s.target(settings), !stays, true
+		p.Summary, p.SummaryTokens, p.SummarySeq = "", 0, 0
+	case s.State == Archived:
+		// It faded before all that was too much of it was summarized.
+		p.Summarize = settings.OverLimit(s.after(s.SummarySeq))
+	case settings.OverLimit(s.after(s.CompactedSeq)) && !stays:
+		p.Upto, p.Summarize = max(p.Upto, s.target(settings)), true
+	default:
+		p.Summarize = s.SummarySeq < s.CompactedSeq
+	}
+	if p.Summarize {
+		p.New = between(s.Messages, p.SummarySeq, p.Upto)
+	}
+	return p, p.Summarize
+}
+
+// target returns the last of the messages that are packed of a topic with too many, 0 of one that has few enough.
+func (s *CompactSnapshot) target(settings Settings) int64 {
+	keep := settings.KeepMessages
+	if s.State == Archived {
+		keep = 0
+	} else if !settings.OverLimit(len(s.Messages)) {
+		return 0
+	}
+	if n := len(s.Messages) - keep; n > 0 {
+		return s.Messages[n-1].Seq
+	}
+	return 0
+}
+
+// after returns how many messages there are after one.
+func (s *CompactSnapshot) after(seq int64) int {
+	return len(s.Messages) - len(upto(s.Messages, seq))
+}
+
+// upto returns the messages up to one, which are in order.
+func upto(messages []memory.Message, seq int64) []memory.Message {
+	n, _ := slices.BinarySearchFunc(messages, seq+1, func(m memory.Message, seq int64) int { return cmp.Compare(m.Seq, seq) })
+	return messages[:n]
+}
+
+// between returns the messages after one, up to another.
+func between(messages []memory.Message, after, last int64) []memory.Message {
+	return upto(messages[len(upto(messages, after)):], last)
 }

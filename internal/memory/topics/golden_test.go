@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -51,33 +50,6 @@ func TestGoldenConstants(t *testing.T) {
 			PinnedImportance(importance), s.FadesAfter(importance, 0).Hours()/24)
 	}
 	golden.Check(t, "constants.golden", out.String())
-}
-
-// What S0 printed, number by number, beside what the functions return.
-func TestCurvesAreThosePrinted(t *testing.T) {
-	t.Parallel()
-	s := Defaults()
-	for _, curve := range []struct{ accesses, halfLife int }{{0, 1}, {20, 16}} {
-		for n, want := range []float64{1, .5, .25, .125, .0625, .03125} {
-			got := s.Priority(1, curve.accesses, time.Duration(n*curve.halfLife)*day)
-			assert.Truef(t, math.Abs(got-want) <= 1e-12,
-				"%d accesses, %d half-lives: %v, not %v", curve.accesses, n, got, want)
-		}
-	}
-	for _, row := range []struct {
-		from, to, days, survival int
-		memory                   MemoryType
-	}{{0, 4, 1, 5, ShortTerm}, {5, 9, 2, 10, Transitioning}, {10, 14, 4, 20, LongTerm}, {15, 19, 8, 40, LongTerm}, {20, 24, 16, 80, LongTerm}, {25, 99,
-		30, 150, LongTerm}} {
-		for accesses := row.from; accesses <= row.to; accesses++ {
-			life := s.HalfLifeOf(accesses)
-			survival := time.Duration(row.survival) * day
-			if life != time.Duration(row.days)*day || s.MemoryTypeOf(accesses) != row.memory || s.Priority(1, accesses, survival) >= DecayBelow ||
-				s.Priority(1, accesses, survival-life) < DecayBelow {
-				t.Errorf("%d accesses: %v, %s, %v after %d days", accesses, life, s.MemoryTypeOf(accesses), s.Priority(1, accesses, survival), row.survival)
-			}
-		}
-	}
 }
 
 // The script is a list of chats. "1 cello:.8,bees:.6 was=2 | …" is a turn with a vector that has these parts, or "-"; the
@@ -138,7 +110,7 @@ func (p *play) play(t *testing.T, out *strings.Builder, line, after string) {
 
 // played is a turn of the script.
 type played struct {
-	Indexed
+	Turn
 
 	alone bool // it is not joined to the turn before
 }
@@ -152,7 +124,7 @@ func (p *play) turn(t *testing.T, line string) *played {
 	}
 	words := strings.Fields(fields)
 	seq := int64(number(t, words[0]))
-	turn := &played{Indexed: Indexed{
+	turn := &played{Turn: Turn{
 		Seq: seq, LastSeq: seq + 1, SaidAt: goldenNow.Add(time.Duration(seq) * time.Hour), Question: question, Messages: 2, Vector: vectorOf(t, words[1]),
 	}}
 	for _, flag := range words[2:] {
@@ -177,15 +149,15 @@ func (p *play) turn(t *testing.T, line string) *played {
 }
 
 func (p *play) assign(out *strings.Builder, turn, after *played) {
-	var next *Indexed
+	var next *Turn
 	if after != nil {
-		next = &after.Indexed
+		next = &after.Turn
 	}
 	before := p.turns[turn.Seq-2]
 	if turn.alone {
 		before = uuid.Nil
 	}
-	d := p.Assign(turn.Indexed, next, before)
+	d := p.Assign(turn.Turn, next, before)
 	p.turns[turn.Seq] = d.Topic.ID
 	fmt.Fprintf(out, "%2d %-9s %d", turn.Seq, d.How, d.Topic.Number)
 	if d.Similarity > 0 {

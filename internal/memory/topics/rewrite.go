@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the instructions
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -15,10 +18,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Purpose is what the calls say that they are for.
+// Purpose is the purpose of the calls.
 const Purpose = "rewrite"
 
-// Longest is how many characters a question has at most that is rewritten, and what becomes of it.
+// Longest is how many characters a question has at most, and its rewritten form.
 const Longest = 500
 
 //go:embed instructions/rewrite.md
@@ -32,8 +35,8 @@ type Model interface {
 	Write(ctx context.Context, question work.Question) (work.Answer, error)
 }
 
-// RewriterConfig of a Rewriter. All fields are required except where noted.
-type RewriterConfig struct {
+// Rewriter makes questions stand alone. It is safe for concurrent use. All fields are required except where noted.
+type Rewriter struct {
 	Writer Model
 	// Instructions replace the built-in ones; "" for those.
 	Instructions string
@@ -44,16 +47,7 @@ type RewriterConfig struct {
 	Timeout time.Duration
 }
 
-// Rewriter makes questions stand alone. It is safe for concurrent use.
-type Rewriter struct{ RewriterConfig }
-
-// NewRewriter returns a rewriter.
-func NewRewriter(config RewriterConfig) *Rewriter {
-	config.Timeout = cmp.Or(config.Timeout, 20*time.Second)
-	return &Rewriter{RewriterConfig: config}
-}
-
-// Question is a question as it was asked, with what was said before.
+// Question is a question as it was asked, with the conversation before it.
 type Question struct {
 	ChatID, UserID uuid.UUID
 	// Summary is of what Said does not show; "" for none.
@@ -71,16 +65,16 @@ type QuestionMessage struct {
 }
 
 // Rewrite returns a question as it can be asked alone, and whether that is another one than was asked. Where nothing was
-// said before it asks nobody. It returns an error only if the call fails.
+// said before it asks no model. It returns an error only if the call fails.
 func (r *Rewriter) Rewrite(ctx context.Context, q Question) (string, bool, error) {
 	asked := strings.TrimSpace(q.Content)
-	if asked == "" || utf8.RuneCountInString(asked) > Longest || strings.TrimSpace(q.Summary) == "" && !anySaid(q.Said) {
+	if asked == "" || utf8.RuneCountInString(asked) > Longest || strings.TrimSpace(q.Summary) == "" && !slices.ContainsFunc(q.Said, QuestionMessage.says) {
 		return q.Content, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, 20*time.Second))
 	defer cancel()
 	answer, err := r.Writer.Write(ctx, work.Question{
-		Purpose: Purpose, Model: r.Model, Instructions: cmp.Or(strings.TrimSpace(r.RewriterConfig.Instructions), Instructions()),
+		Purpose: Purpose, Model: r.Model, Instructions: cmp.Or(strings.TrimSpace(r.Instructions), Instructions()),
 		Input: Write(q), CacheKey: q.ChatID, UserID: q.UserID,
 	})
 	if err != nil {
@@ -94,20 +88,13 @@ func (r *Rewriter) Rewrite(ctx context.Context, q Question) (string, bool, error
 	return rewritten, true, nil
 }
 
-func anySaid(said []QuestionMessage) bool {
-	for _, m := range said {
-		if strings.TrimSpace(m.Content) != "" {
-			return true
-		}
-	}
-	return false
-}
+func (m QuestionMessage) says() bool { return strings.TrimSpace(m.Content) != "" }
 
 // quotation marks that a model may put around its answer, and their ends.
 var marks = map[string]string{`"`: `"`, "“": "”", "„": "“", "«": "»", "`": "`", "'": "'", "‘": "’", "「": "」"}
 
 // clean returns an answer on one line, without marks around it and without the title of the input before it. It is none if
-// it is empty, too long, or what the gate of summaries refuses: it declines, says nothing, or talks about the task.
+// it is empty, too long, or refused by the gate of summaries: it declines, says nothing, or talks about the task.
 func clean(answer string) (string, bool) {
 	answer = strings.TrimSpace(answer)
 	if _, passed := brief.Judge("", answer); !passed {
@@ -131,4 +118,75 @@ func clean(answer string) (string, bool) {
 		return "", false
 	}
 	return answer, true
+}
+
+// The titles of the input, each at the beginning of a line. They must not change: the instructions and the offline model
+// rely on them.
+const (
+	summaryTitle  = "CONVERSATION SUMMARY"
+	recentTitle   = "RECENT MESSAGES"
+	questionTitle = "QUESTION"
+)
+
+// How much of the conversation is shown, in tokens.
+const (
+	summaryTokens = 250
+	saidTokens    = 1_200
+	messageTokens = 250
+)
+
+// Write writes the input of the call: the summary and the latest messages, shortened in the middle where they are long, and
+// the question. A line that looks like a title or a speaker label is quoted, so that a person's text cannot pass for
+// another's words.
+func Write(q Question) string {
+	var b strings.Builder
+	if summary := strings.TrimSpace(q.Summary); summary != "" {
+		fmt.Fprintf(&b, "%s:\n%s\n\n", summaryTitle, quotedInput(text.FitCap(summary, summaryTokens)))
+	}
+	if said := latest(q.Said); len(said) > 0 {
+		fmt.Fprintf(&b, "%s:\n", recentTitle)
+		for _, line := range said {
+			b.WriteString(line + "\n")
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%s:\n%s", questionTitle, quotedInput(strings.TrimSpace(q.Content)))
+	return b.String()
+}
+
+// latest returns the messages at the end that fit, oldest first.
+func latest(said []QuestionMessage) []string {
+	var lines []string
+	room := saidTokens
+	for _, m := range slices.Backward(said) {
+		content := strings.TrimSpace(m.Content)
+		if content == "" {
+			continue
+		}
+		content, tokens := text.Clip(content, messageTokens)
+		if room -= tokens + memory.LabelTokens; room < 0 {
+			break
+		}
+		lines = append(lines, memory.Role(m.Role).Label()+": "+quotedInput(content))
+	}
+	slices.Reverse(lines)
+	return lines
+}
+
+func quotedInput(content string) string { return text.QuoteLines(content, looksLikeInput) }
+
+var titleWords = []string{"conversationsummary", "recentmessages", "question"}
+
+// looksLikeInput reports whether a line looks like a title or a speaker label of the input.
+func looksLikeInput(line string) bool {
+	if strings.HasPrefix(line, text.QuotePrefix) {
+		return false
+	}
+	words := text.LettersAndDigits(text.Skeleton(line, text.PrefixRunes), "")
+	for _, title := range titleWords {
+		if strings.HasPrefix(words, title) {
+			return true
+		}
+	}
+	return text.LooksLikeLabel(line, true)
 }

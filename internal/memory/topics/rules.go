@@ -7,11 +7,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Indexed is an indexed turn that has no topic yet, or one that was chosen without its vector or the turn after it.
-type Indexed struct {
+// Turn is an indexed turn that has no topic yet, or one that was chosen without its vector or the turn after it.
+type Turn struct {
 	Seq, LastSeq int64
 	SaidAt       time.Time
-	// Question is what the user said: the text of its user messages.
+	// Question is the text of its user messages.
 	Question string
 	// Opening is the message that a title is made of, and OpeningSeq its seq: the first of the user's or, without one, of all.
 	Opening    string
@@ -22,24 +22,33 @@ type Indexed struct {
 	Messages int
 	// TopicID is the topic that was chosen so; uuid.Nil for none.
 	TopicID uuid.UUID
-	// Importance is what the app has said of a message of the turn, the last that it said; nil for nothing. Pinned is
+	// Importance is the app's for a message of the turn, the last that it set; nil for none. Pinned is
 	// whether one is pinned, and Ratings are the ratings of its messages, in order. They count where the turn had no topic
 	// before, and for the topic that it begins.
 	Importance *float64
 	Pinned     bool
 	Ratings    []int
 	// Given is the topic that the file says from which the chat was imported; nil for none.
-	Given *Placed
+	Given *Given
+	// Before is the seq of the turn before, 0 for none, and BeforeTopic its topic.
+	Before      int64
+	BeforeTopic uuid.UUID
+	// BeforeWaits and NextWaits report that the turn before it, or the one after it, waits for its vector.
+	BeforeWaits, NextWaits bool
 }
 
-// Placed is a topic of an imported file. What the file says of its importance holds; that of its turns is in it already.
-type Placed struct {
-	// TopicID is uuid.Nil until its first turn has made the topic.
-	TopicID uuid.UUID
-	// Renamed is whether a person gave it its title.
-	Renamed    bool
-	Importance float64
-	Rated      bool
+// Given is a topic of an imported file, as conversation_briefs.imported_topics has it. What the file says of its importance
+// holds; that of its turns is in it already.
+type Given struct {
+	// TopicID is nil until its first turn has made the topic.
+	TopicID *uuid.UUID `json:"topic_id"`
+	// Title is the one that a person gave it, and Tags are a person's; nil once the topic has them.
+	Title      *string  `json:"title"`
+	Tags       []string `json:"tags"`
+	Importance float64  `json:"importance"`
+	Rated      bool     `json:"rated"`
+	// Turns are the seqs at which its turns begin.
+	Turns []int64 `json:"turns"`
 }
 
 // How says how a turn's topic was chosen.
@@ -84,13 +93,13 @@ type Decision struct {
 	From *Topic
 }
 
-// Chat is what Assign goes by. It is changed by each decision. It is not safe for concurrent use.
+// Chat is the state that Assign goes by. It is changed by each decision. It is not safe for concurrent use.
 type Chat struct {
 	Settings Settings
 	ByMeaning
-	// Topics are those that a turn may join: the active and archived ones that begin after the last clear.
+	// Topics may be joined by a turn: the active and archived ones that begin after the last clear.
 	Topics []*Topic
-	// Cleared are those that begin before the last clear, which a turn may only leave: its user merged its topic into one.
+	// Cleared are the topics that begin before the last clear, which a turn may only leave: its user merged its topic into one.
 	Cleared []*Topic
 	// LastNumber is the highest number of any topic of the chat.
 	LastNumber int
@@ -98,7 +107,7 @@ type Chat struct {
 
 // Assign decides on a turn's topic, given that of the turn before, and counts the turn in. Turns are to come in the order
 // of their seqs. next is the turn after it; nil if there is none yet.
-func (c *Chat) Assign(turn Indexed, next *Indexed, before uuid.UUID) Decision {
+func (c *Chat) Assign(turn Turn, next *Turn, before uuid.UUID) Decision {
 	d := c.decide(&turn, next, c.byID(before))
 	c.count(&turn, &d)
 	return d
@@ -126,7 +135,7 @@ func find(topics []*Topic, id uuid.UUID) *Topic {
 	return nil
 }
 
-func (c *Chat) decide(turn, next *Indexed, before *Topic) Decision {
+func (c *Chat) decide(turn, next *Turn, before *Topic) Decision {
 	stay := before
 	if stay == nil {
 		stay = c.Current()
@@ -159,22 +168,22 @@ func (c *Chat) decide(turn, next *Indexed, before *Topic) Decision {
 }
 
 // given returns the topic that a file says, which its first turn begins; nil for none, and for one that is gone.
-func (c *Chat) given(turn *Indexed) *Topic {
+func (c *Chat) given(turn *Turn) *Topic {
 	switch {
 	case turn.Given == nil:
 		return nil
-	case turn.Given.TopicID != uuid.Nil:
-		return c.byID(turn.Given.TopicID)
+	case turn.Given.TopicID != nil:
+		return c.byID(*turn.Given.TopicID)
 	}
 	t := c.start(turn)
-	t.Renamed, t.Importance, t.Rated = turn.Given.Renamed, turn.Given.Importance, turn.Given.Rated
-	turn.Given.TopicID = t.ID
+	t.Renamed, t.Importance, t.Rated = turn.Given.Title != nil, turn.Given.Importance, turn.Given.Rated
+	turn.Given.TopicID = &t.ID
 	return t
 }
 
 // match finds the topic that a turn's vector is near to, or that it stays with; a nil topic if it begins one. A topic that
-// has no centroid yet, as its turns said too little, takes the turn that follows them, and that which it began with.
-func (c *Chat) match(turn, next *Indexed, before, stay *Topic) (How, *Topic, float64) {
+// has no centroid yet, as its turns said too little, takes the turn that follows them, and the one it began with.
+func (c *Chat) match(turn, next *Turn, before, stay *Topic) (How, *Topic, float64) {
 	best, found := c.Nearest(turn.Vector, before)
 	if found != nil && best >= c.Settings.Similarity {
 		return ByMatch, found, best
@@ -198,10 +207,10 @@ func (c *Chat) match(turn, next *Indexed, before, stay *Topic) (How, *Topic, flo
 // unlike is a similarity of which two turns have nothing in common: half of that of unrelated ones.
 const unlike = .1
 
-// follows reports whether the next turn goes on with what a turn would begin: whether they are nearer to each other than one
+// follows reports whether the next turn goes on with the topic that a turn would begin: whether they are nearer to each other than one
 // of them is to the topic before, or both have nothing in common with that. Otherwise that was an aside, and a topic of its
 // own would be one of a single turn.
-func (c *Chat) follows(next, turn *Indexed, before *Topic) bool {
+func (c *Chat) follows(next, turn *Turn, before *Topic) bool {
 	if next.Vector == nil || !c.Scale.Reads(next.Question) {
 		return false
 	}
@@ -213,7 +222,7 @@ func (c *Chat) follows(next, turn *Indexed, before *Topic) bool {
 }
 
 // saidLittle reports whether nothing but short turns before this one belongs to a topic without centroid.
-func (c *Chat) saidLittle(turn *Indexed, t *Topic) bool {
+func (c *Chat) saidLittle(turn *Turn, t *Topic) bool {
 	return t.CentroidTurns == 0 && t.FirstSeq < turn.Seq
 }
 
@@ -238,7 +247,7 @@ func (c *Chat) Nearest(vector []float32, before *Topic) (similarity float64, nea
 	return similarity, nearest
 }
 
-func (c *Chat) start(turn *Indexed) *Topic {
+func (c *Chat) start(turn *Turn) *Topic {
 	c.LastNumber++
 	t := &Topic{
 		ID: uuid.New(), Number: c.LastNumber, State: Active, Importance: 1,
@@ -249,7 +258,7 @@ func (c *Chat) start(turn *Indexed) *Topic {
 }
 
 // count moves the turn into its topic and out of the one that it leaves.
-func (c *Chat) count(turn *Indexed, d *Decision) {
+func (c *Chat) count(turn *Turn, d *Decision) {
 	t, from := d.Topic, cmp.Or(c.byID(turn.TopicID), find(c.Cleared, turn.TopicID))
 	joins := from != t
 	if joins && from != nil {
@@ -273,7 +282,7 @@ func (c *Chat) count(turn *Indexed, d *Decision) {
 	}
 }
 
-func (c *Chat) join(turn *Indexed, t *Topic) {
+func (c *Chat) join(turn *Turn, t *Topic) {
 	if t.MessageCount > 0 || t.FirstSeq < turn.Seq {
 		t.AccessCount++
 	}
@@ -287,8 +296,8 @@ func (c *Chat) join(turn *Indexed, t *Topic) {
 	}
 }
 
-// weigh applies what was said of the importance of a turn's messages.
-func (t *Topic) weigh(turn *Indexed) {
+// weigh applies the importance, ratings and pins of a turn's messages.
+func (t *Topic) weigh(turn *Turn) {
 	if turn.Importance != nil {
 		t.Importance, t.Rated = *turn.Importance, true
 	}

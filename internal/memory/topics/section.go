@@ -1,24 +1,19 @@
 package topics
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
-
-// Shown is what a prompt tells of a topic.
-type Shown struct {
-	Title string
-	// Since is when its first turn was said.
-	Since time.Time
-	Turns int
-	// Summary is "" where there is none yet.
-	Summary string
-}
 
 // leastSummary is how many tokens of a summary are worth showing.
 const leastSummary = 16
@@ -26,12 +21,12 @@ const leastSummary = 16
 // Section writes a topic for a prompt in at most budget tokens, line ends included: the rest of the heading's line, such as
 // "Bows, since 3 March 2026, 18 turns", and the summary in the lines below, as much of it as there is room for. It returns
 // "" where not even the first line fits.
-func Section(s Shown, budget int) (written string, tokens int) {
-	written = fmt.Sprintf("%s, since %s, %s", text.OneLine(s.Title), s.Since.UTC().Format("2 January 2006"), turns(s.Turns))
+func Section(t *recall.Topic, budget int) (written string, tokens int) {
+	written = fmt.Sprintf("%s, since %s, %s", text.OneLine(t.Title), t.Since.UTC().Format("2 January 2006"), turns(t.Turns))
 	if tokens = text.Tokens(written) + 1; tokens > budget {
 		return "", 0
 	}
-	summary := quoted(s.Summary)
+	summary := text.QuoteLines(strings.TrimSpace(t.Summary), prompt.LooksLikeQuote)
 	for room := budget - tokens - 1; summary != "" && room >= leastSummary; room -= 8 {
 		longer := written + "\n" + text.FitCap(summary, room)
 		if size := text.Tokens(longer) + 1; size <= budget {
@@ -48,11 +43,33 @@ func turns(n int) string {
 	return fmt.Sprint(n, " turns")
 }
 
-var quotedTurn = regexp.MustCompile(`^\s*\[\s*\p{Nd}{4}`)
+// Entry is a message of a topic as it is archived and as the API answers it.
+type Entry struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+	// Timestamp is in seconds since 1970, to the microsecond.
+	Timestamp float64 `json:"timestamp"`
+}
 
-// quoted marks lines of a summary that look like the prompt's own, or like the turns that it quotes below.
-func quoted(summary string) string {
-	return text.QuoteLines(strings.TrimSpace(summary), func(line string) bool {
-		return prompt.LooksLikePrompt(line) || quotedTurn.MatchString(line)
-	})
+// NewEntry returns the entry of a message.
+func NewEntry(role, content string, at time.Time) Entry {
+	return Entry{Role: role, Content: content, Timestamp: float64(at.UnixMicro()) / 1e6}
+}
+
+// Archive returns entries as the API answers the packed messages of a topic: a JSON array, compressed by gzip, in base64. It
+// begins with "H4sI". Nothing stores it: the rows of messages hold the words, and making it of them takes milliseconds.
+func Archive(entries []Entry) (string, error) {
+	raw := &bytes.Buffer{}
+	encoder := json.NewEncoder(raw)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(entries); err != nil {
+		return "", fmt.Errorf("archive a topic: %w", err)
+	}
+	var packed bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
+	_, err := zip.Write(bytes.TrimSuffix(raw.Bytes(), []byte("\n")))
+	if err := errors.Join(err, zip.Close()); err != nil {
+		return "", fmt.Errorf("archive a topic: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }

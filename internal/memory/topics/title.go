@@ -5,7 +5,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -77,15 +76,7 @@ func (p phrase) and(next phrase) phrase {
 }
 
 // links are the function words that may stand within a phrase.
-var links = func() map[string]bool {
-	set := map[string]bool{}
-	for _, section := range lang.Each("title links") {
-		for _, word := range section.Words() {
-			set[word] = true
-		}
-	}
-	return set
-}()
+var links = recall.EveryWord("title links")
 
 // phrasesOf returns the phrases of a text, of at most mostTitle words each.
 func phrasesOf(content string) []phrase {
@@ -108,7 +99,7 @@ type reader struct {
 	weak    map[string]bool // words of any chat ("new"), which may stand within a phrase as well
 	phrases []phrase
 	current phrase
-	linked  string // what waits for a telling word, so that a phrase does not end with it
+	linked  string // words that wait for a telling one, so that a phrase does not end with it
 	led     bool   // the word before is a link
 }
 
@@ -202,7 +193,7 @@ func isSpaceless(c rune) bool {
 	return unicode.IsLetter(c) && (text.Unspaced(c) || unicode.Is(unicode.Hangul, c))
 }
 
-// joint is what stands between two phrases of which the first ends so.
+// joint returns the separator of two phrases, by the end of the first.
 func joint(phrase string) string {
 	switch last, _ := utf8.DecodeLastRuneInString(phrase); {
 	case unicode.Is(unicode.Hangul, last):

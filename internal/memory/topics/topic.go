@@ -1,12 +1,13 @@
 package topics
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/google/uuid"
 )
 
 // State is the state of a topic.
@@ -52,13 +53,13 @@ type ByMeaning struct {
 	Scale recall.Scale
 }
 
-// Similarity returns how alike a vector and those that a centroid is the mean of are on average, from 0 to 1
+// Similarity returns how alike a vector and the vectors behind a centroid are on average, from 0 to 1
 // (recall.Similarity), and false without one of them.
 func (b ByMeaning) Similarity(vector, centroid []float32) (float64, bool) {
 	if len(vector) == 0 || len(vector) != len(centroid) {
 		return 0, false
 	}
-	return recall.Similarity(dot(vector, centroid), b.Scale), true
+	return recall.Similarity(recall.Dot(vector, centroid), b.Scale), true
 }
 
 // likeness returns how alike the directions of two centroids are, from 0 to 1, and false without one of them.
@@ -66,19 +67,11 @@ func (b ByMeaning) likeness(one, other []float32) (float64, bool) {
 	if len(one) == 0 || len(one) != len(other) {
 		return 0, false
 	}
-	lengths := math.Sqrt(dot(one, one) * dot(other, other))
+	lengths := math.Sqrt(recall.Dot(one, one) * recall.Dot(other, other))
 	if lengths == 0 {
 		return 0, false
 	}
-	return recall.Similarity(dot(one, other)/lengths, b.Scale), true
-}
-
-func dot(one, other []float32) float64 {
-	sum := 0.
-	for n := range one {
-		sum += float64(one[n]) * float64(other[n])
-	}
-	return sum
+	return recall.Similarity(recall.Dot(one, other)/lengths, b.Scale), true
 }
 
 // Mean returns the mean of two means, of so many vectors each. It is not of unit length: the more the vectors differ, the
@@ -107,4 +100,228 @@ func IsShort(message string) bool {
 		}
 	}
 	return telling < ContentWords
+}
+
+const (
+	// DecayBelow is the priority below which a topic is archived when a chat has too many.
+	DecayBelow = .05
+	// MergeAt is the similarity from which on two topics are one.
+	MergeAt = .92
+	// SectionTokens is the most that a prompt shows of a topic.
+	SectionTokens = 150
+	// SummaryTokens is the most that a topic's summary may have.
+	SummaryTokens = 150
+	// TitleLength is the most characters of a title.
+	TitleLength = 80
+	// ContentWords is how many words that say something a message needs, so that it can change the topic.
+	ContentWords = 3
+)
+
+// Settings are the numbers that an operator may set. See Defaults.
+type Settings struct {
+	// Similarity is from which similarity on, on the scale of recall.Similarity, a turn belongs to a topic.
+	Similarity float64
+	// Continuity is added for the topic of the turn before.
+	Continuity float64
+	// Max is how many active topics a chat may have before faded ones are archived.
+	Max int
+	// HalfLife is the time in which the priority of a new topic halves, and HalfLifeMax the longest such time.
+	HalfLife, HalfLifeMax time.Duration
+	// LongTermAccesses is how many accesses double the half-life.
+	LongTermAccesses int
+	// MaxMessages is how many active messages a topic may have before it is compacted, and KeepMessages how many then
+	// stay active.
+	MaxMessages, KeepMessages int
+}
+
+// Defaults returns the settings of an installation that sets none.
+func Defaults() Settings {
+	const day = 24 * time.Hour
+	return Settings{
+		Similarity: .7, Continuity: .15, Max: 20, HalfLife: day, HalfLifeMax: 30 * day, LongTermAccesses: 5,
+		MaxMessages: 12, KeepMessages: 4,
+	}
+}
+
+// HalfLifeOf returns the time in which the priority of a topic with so many accesses halves: HalfLife for a new one, twice
+// that for each LongTermAccesses, and at most HalfLifeMax.
+func (s Settings) HalfLifeOf(accesses int) time.Duration {
+	steps := max(accesses, 0) / max(s.LongTermAccesses, 1)
+	life := float64(s.HalfLife) * math.Pow(2, float64(steps))
+	return time.Duration(min(life, float64(max(s.HalfLifeMax, s.HalfLife))))
+}
+
+// Priority returns how present a topic is, from 0 to its importance: it halves with each half-life that has passed since
+// the topic was last active.
+func (s Settings) Priority(importance float64, accesses int, inactive time.Duration) float64 {
+	return importance * math.Pow(.5, float64(max(inactive, 0))/float64(s.HalfLifeOf(accesses)))
+}
+
+// FadesAfter returns how long a topic must be inactive until its priority is DecayBelow; 0 for one that never exceeds it.
+func (s Settings) FadesAfter(importance float64, accesses int) time.Duration {
+	if importance <= DecayBelow {
+		return 0
+	}
+	return time.Duration(float64(s.HalfLifeOf(accesses)) * math.Log2(importance/DecayBelow))
+}
+
+// MemoryType says how well a topic is consolidated.
+type MemoryType string
+
+// The memory types, by the number of accesses.
+const (
+	ShortTerm     MemoryType = "short-term"
+	Transitioning MemoryType = "transitioning"
+	LongTerm      MemoryType = "long-term"
+)
+
+// MemoryTypeOf returns the memory type of a topic with so many accesses: short-term below LongTermAccesses, long-term from
+// twice as many on.
+func (s Settings) MemoryTypeOf(accesses int) MemoryType {
+	switch {
+	case accesses < s.LongTermAccesses:
+		return ShortTerm
+	case accesses < 2*s.LongTermAccesses:
+		return Transitioning
+	default:
+		return LongTerm
+	}
+}
+
+// OverLimit reports whether a topic with so many active messages is to be compacted.
+func (s Settings) OverLimit(activeMessages int) bool { return activeMessages > s.MaxMessages }
+
+// Rate returns the importance of a topic after a message of it was rated -1, 0 or 1: four fifths of the old one, and a
+// fifth of 0, 0.5 or 1.
+func Rate(importance float64, rating int) float64 {
+	return .8*importance + .2*float64(rating+1)/2
+}
+
+// PinnedImportance returns the importance of a topic of which a message is pinned.
+func PinnedImportance(importance float64) float64 {
+	const least = .9
+	return max(importance, least)
+}
+
+// DecayChoice returns the topics of a chat that are to be archived, the one with the lowest priority first: where more
+// than Max are active, those whose priority is below DecayBelow, but never the current one.
+func (s Settings) DecayChoice(topics []Topic, current uuid.UUID, now time.Time) []uuid.UUID {
+	type faded struct {
+		id       uuid.UUID
+		number   int
+		priority float64
+	}
+	var chosen []faded
+	active := 0
+	for i := range topics {
+		t := &topics[i]
+		if t.State != Active {
+			continue
+		}
+		active++
+		priority := s.Priority(t.Importance, t.AccessCount, now.Sub(t.LastActiveAt))
+		if priority < DecayBelow && t.ID != current {
+			chosen = append(chosen, faded{t.ID, t.Number, priority})
+		}
+	}
+	if active <= s.Max {
+		return nil
+	}
+	slices.SortFunc(chosen, func(a, b faded) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.number, b.number))
+	})
+	ids := make([]uuid.UUID, len(chosen))
+	for n, c := range chosen {
+		ids[n] = c.id
+	}
+	return ids
+}
+
+// NextDecay returns when the next topic of a chat fades, once those are archived; nil for a chat that has no more than Max
+// then.
+func (s Settings) NextDecay(topics []Topic, archived []uuid.UUID, now time.Time) (next *time.Time) {
+	active := 0
+	for i := range topics {
+		t := &topics[i]
+		if t.State != Active || slices.Contains(archived, t.ID) {
+			continue
+		}
+		active++
+		fades := t.LastActiveAt.Add(s.FadesAfter(t.Importance, t.AccessCount) + time.Second)
+		if fades.After(now) && (next == nil || fades.Before(*next)) {
+			next = &fades
+		}
+	}
+	if active <= s.Max {
+		return nil
+	}
+	return next
+}
+
+// Merge is a topic that becomes part of another.
+type Merge struct {
+	Into, From uuid.UUID
+	Similarity float64
+}
+
+// MergeChoice returns which active topics of a chat are one, in the order in which they are to be merged: the nearest
+// first, the later into the earlier. Topics that a user has named stay. It changes no topic.
+func MergeChoice(topics []Topic, by ByMeaning) []Merge {
+	var left []*Topic
+	for i := range topics {
+		if t := topics[i]; t.State == Active && !t.Renamed && t.Model == by.Model && t.Centroid != nil {
+			left = append(left, &t)
+		}
+	}
+	var merges []Merge
+	for {
+		into, from, near := nearestPair(left, by)
+		if into == nil || near < MergeAt {
+			return merges
+		}
+		merges = append(merges, Merge{Into: into.ID, From: from.ID, Similarity: near})
+		into.Absorb(from)
+		left = slices.DeleteFunc(left, func(t *Topic) bool { return t == from })
+	}
+}
+
+func nearestPair(topics []*Topic, by ByMeaning) (into, from *Topic, near float64) {
+	for n, a := range topics {
+		for _, b := range topics[:n] {
+			if similarity, ok := by.likeness(a.Centroid, b.Centroid); ok && (into == nil || similarity > near) {
+				into, from, near = b, a, similarity
+			}
+		}
+	}
+	if into != nil && into.Number > from.Number {
+		into, from = from, into
+	}
+	return into, from, near
+}
+
+// Absorb counts another topic into this one. The other becomes Merged; where their vectors are of different models, the
+// centroid is that of this one's.
+func (t *Topic) Absorb(from *Topic) {
+	t.AccessCount += from.AccessCount
+	t.MessageCount += from.MessageCount
+	if from.Rated && !t.Rated {
+		t.Importance, t.Rated = from.Importance, true
+	} else if from.Rated == t.Rated {
+		t.Importance = max(t.Importance, from.Importance)
+	}
+	switch {
+	case t.Centroid == nil:
+		t.Centroid, t.Model, t.CentroidTurns = from.Centroid, from.Model, from.CentroidTurns
+	case from.Model == t.Model && from.Centroid != nil:
+		t.Centroid = Mean(t.Centroid, t.CentroidTurns, from.Centroid, from.CentroidTurns)
+		t.CentroidTurns += from.CentroidTurns
+	}
+	if from.CreatedAt.Before(t.CreatedAt) {
+		t.CreatedAt = from.CreatedAt
+	}
+	if from.LastActiveAt.After(t.LastActiveAt) {
+		t.LastActiveAt = from.LastActiveAt
+	}
+	t.FirstSeq, t.LastSeq = min(t.FirstSeq, from.FirstSeq), max(t.LastSeq, from.LastSeq)
+	from.State, from.Centroid, from.CentroidTurns = Merged, nil, 0
 }

@@ -81,7 +81,7 @@ var all = []described{
 	AdvanceExtraction,
 	FindDueExtractions,
 	SetExtractDue,
-	HurryExtractions,
+	MakeExtractionsDue,
 	ReadExtracted,
 	ReadExtractionState,
 	ReadFirstMemories,

@@ -114,7 +114,7 @@ type WriteDraftParams struct {
 
 // Before a change is put off. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
 // a summary that passes. No row: a message was edited or deleted since the change was planned, so there is another change to
-// make; -1 for a change that nobody has planned.
+// make; -1 for a change without a plan.
 var DropStaleBrief = query.Fields[DropStaleBriefParams, bool](`-- name: DropStaleBrief :many
 with planned as (select b.chat_id, b.stale from throughline.own_briefs b
  where b.chat_id = $1 and ($2::bigint < 0 or b.edit_count = $2::bigint) for no key update),
@@ -153,7 +153,7 @@ type SettleFoldParams struct {
 }
 
 // Waits for jobs that claim or write the brief, then for writers of messages. A separate statement, so that the next
-// one sees what was committed while this one waited.
+// one sees the commits made while this one waited.
 var LockBrief = query.Single[uuid.UUID, struct{}](`-- name: LockBrief :exec
 select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
   from public.conversation_briefs b

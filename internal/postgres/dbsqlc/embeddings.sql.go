@@ -6,7 +6,7 @@ import "github.com/arcoscribe/throughline/internal/memory/recall"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
-// The vectors of indexed turns, and what is known of the models that make them.
+// The vectors of indexed turns, and the state of the models that make them.
 // As the server itself.
 var ReadScale = query.Single[string, recall.Scale](`-- name: ReadScale :many
 

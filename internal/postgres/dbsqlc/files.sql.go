@@ -44,7 +44,7 @@ type ReadFilesRow struct {
 }
 
 // The files of a chat since its context was cleared, newest first, so that of two contents under one path in one message the
-// later one is the latest. Those that fit max_tokens have their content; a content counts once.
+// later one is the latest. Files that fit max_tokens have their content; a content counts once.
 var ReadFiles = query.Fields[ReadFilesParams, ReadFilesRow](`-- name: ReadFiles :many
 select listed.path, listed.sha256, listed.token_count,
        (case when listed.tokens <= $1::int then f.content else '' end)::text as content

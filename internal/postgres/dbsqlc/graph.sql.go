@@ -17,9 +17,9 @@ type ReadGraphRow struct {
 
 // The graph of what a user's memories are about.
 // Relationships (kind edge) and entities (kind node) around the entities that are asked for, or all. from_name and
-// from_words ask for one by name and for those that words name, from_user for the user where they name none. A step is made along relationships of the
-// names given, or of those verbs where no entity is named; those that are returned have an entity of the types given. as_of asks
-// for what was true then, where nobody
+// from_words ask for one by name and for the entities that words name, from_user for the user where they name none. A step is made along relationships of the
+// names given, or of those verbs where no entity is named; the returned ones have an entity of the types given. as_of asks
+// for the facts of that time, where no source
 // said since when: from when it was said. What only archived memories or those in the inbox say is left out.
 var ReadGraph = query.Fields[ReadGraphParams, ReadGraphRow](`-- name: ReadGraph :many
 
@@ -91,7 +91,7 @@ type ReadGraphParams struct {
 	Most                 int
 }
 
-// As the server itself: a user who has memories that the graph has not looked at, of whom nobody works on them and who was not
+// As the server itself: a user who has memories that the graph has not looked at, without a lease on them, and who was not
 // put off; before others those who failed least, and after one who had a turn. The memories lead to their users, not the users
 // to their memories (offset 0): most have none that the graph lacks.
 var NextGraphUser = query.Single[[]uuid.UUID, uuid.UUID](`-- name: NextGraphUser :many

@@ -36,8 +36,8 @@ type ReadExtractionRow struct {
 	Rested                            float64
 }
 
-// A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: what was said while the
-// chat, or the user, was not to be remembered is no context either.
+// A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: turns of the time when the
+// chat, or the user, was not to be remembered are no context either.
 var ReadExtraction = query.Single[uuid.UUID, ReadExtractionRow](`-- name: ReadExtraction :one
 select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
        (case when b.readable and not b.stale and not exists (
@@ -49,7 +49,7 @@ select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, 
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = $1`)
 
-// The messages after those that were read, up to the turn after so many, in the form of ReadFoldable; without the content
+// The messages after the ones read, up to the turn after so many, in the form of ReadFoldable; without the content
 // of tools, and of what a program wrote in the user's name.
 var ReadUnread = query.Fields[ReadUnreadParams, ReadBufferRow](`-- name: ReadUnread :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
@@ -71,7 +71,7 @@ type ReadUnreadParams struct {
 	MostTurns int
 }
 
-// The last messages before those that were not skipped, the newest first.
+// The last messages before the unskipped ones, the newest first.
 var ReadBefore = query.Fields[ReadBeforeParams, ReadBufferRow](`-- name: ReadBefore :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count as tokens, m.created_at,
@@ -131,7 +131,7 @@ type SimilarMemoriesParams struct {
 	Most                 int
 }
 
-// Locks messages until the commit, and returns those that are still what was read.
+// Locks messages until the commit, and returns the ones unchanged since they were read.
 var HoldEvidence = query.Fields[HoldEvidenceParams, uuid.UUID](`-- name: HoldEvidence :many
 select throughline.hold_evidence($1::uuid[], $2::text[])::uuid as id`)
 
@@ -323,7 +323,7 @@ type SetExtractDueParams struct {
 }
 
 // Makes the chats of a user that are due later due at once, but for the one that begins. As the server itself.
-var HurryExtractions = query.Fields[HurryExtractionsParams, uuid.UUID](`-- name: HurryExtractions :many
+var MakeExtractionsDue = query.Fields[MakeExtractionsDueParams, uuid.UUID](`-- name: MakeExtractionsDue :many
 update public.conversation_briefs b set extract_due_at = '-infinity'
   from (select d.chat_id from public.conversation_briefs d
          where d.user_id = $1 and d.extract_due_at > '-infinity' and d.chat_id <> $2
@@ -331,7 +331,7 @@ update public.conversation_briefs b set extract_due_at = '-infinity'
  where b.chat_id = due.chat_id
 returning b.chat_id`)
 
-type HurryExtractionsParams struct {
+type MakeExtractionsDueParams struct {
 	UserID, ChatID uuid.UUID
 }
 

@@ -12,7 +12,7 @@ type ReadFirstMemoriesRow struct {
 	Active int
 }
 
-// What is read of memories for prompts, and the vectors of memories.
+// The parts of memories that prompts read, and the vectors of memories.
 // As the user: what prompts of a chat may show of memories. See throughline.first_memories; a row without a memory has empty
 // columns.
 var ReadFirstMemories = query.Fields[ReadFirstMemoriesParams, ReadFirstMemoriesRow](`-- name: ReadFirstMemories :many
@@ -56,7 +56,7 @@ type FindMemoriesParams struct {
 	Most                        int
 }
 
-// For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if nobody is remembered there.
+// For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if the user has no memories there.
 var ActAsMemoryOwner = query.Single[uuid.UUID, struct{}](`-- name: ActAsMemoryOwner :exec
 with owner as (select u.user_id from public.memory_users u where u.user_id = $1 for key share),
 named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)

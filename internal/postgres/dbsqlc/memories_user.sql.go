@@ -29,7 +29,7 @@ type NoteChangeParams struct {
 var MakeOwnMemoryUser = query.Bare[struct{}](`-- name: MakeOwnMemoryUser :exec
 insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing`)
 
-// With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
+// With as_of, the memories true and believed at that time. current is active and inbox, or the ones active then.
 var ListMemories = query.Fields[ListMemoriesParams, api.Memory](`-- name: ListMemories :many
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -193,7 +193,7 @@ select e.id, m.id, m.user_id, m.chat_id, m.seq, n ->> 'fact', n ->> 'quote', m.c
 on conflict (memory_id, message_id) do nothing`)
 
 // Null keeps a column. What the user writes, corrects or pins is the user's own from then on. New words, and confirming what
-// is in the inbox, make it certain; what was superseded and is true again has no end any more.
+// is in the inbox, make it certain; a superseded one that is true again has no end any more.
 var ChangeMemory = query.Fields[ChangeMemoryParams, struct{}](`-- name: ChangeMemory :execrows
 update public.memories m
    set content = coalesce($1::text, m.content),
@@ -259,7 +259,7 @@ returning b.chat_id`)
 var DeleteMemory = query.Single[uuid.UUID, struct{}](`-- name: DeleteMemory :execrows
 delete from public.memories m where m.user_id = (select auth.uid()) and m.id = $1::uuid`)
 
-// Those that have not changed since somebody saw them.
+// The memories that have not changed since the user saw them.
 var ForgetMemories = query.Fields[ForgetMemoriesParams, struct{}](`-- name: ForgetMemories :execrows
 delete from public.memories m
  using (select unnest($1::uuid[]) as id, unnest($2::int[]) as version) seen
@@ -283,7 +283,7 @@ select (select count(*) from public.memories m where m.user_id = (select auth.ui
        (select count(*) from public.memory_entities e where e.user_id = (select auth.uid()))::bigint as entities,
        (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships`)
 
-// What was said and not read is skipped, in all chats of the user.
+// The messages not read yet are skipped, in all chats of the user.
 var SkipUnread = query.Bare[struct{}](`-- name: SkipUnread :exec
 select throughline.skip_extraction(unread.id)::uuid as extraction
   from (select c.id from public.chats c join public.conversation_briefs b on b.chat_id = c.id
@@ -312,7 +312,7 @@ type ChangeMemorySettingsParams struct {
 	SetTimeZone, SetLanguage bool
 }
 
-// The oldest first. With a chat, those that were said there, up to a message, with their sources there. An account also holds
+// The oldest first. With a chat, the memories said there, up to a message, with their sources there. An account also holds
 // how they were used, and their history.
 var ExportMemories = query.Fields[ExportMemoriesParams, bundle.Memory](`-- name: ExportMemories :many
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
@@ -348,6 +348,6 @@ type ExportMemoriesParams struct {
 	Most           int
 }
 
-// What is remembered of a chat is the user's own from now on.
+// A chat's memories are the user's own from now on.
 var KeepMemories = query.Single[uuid.UUID, struct{}](`-- name: KeepMemories :exec
 select throughline.keep_memories($1::uuid)::bigint`)

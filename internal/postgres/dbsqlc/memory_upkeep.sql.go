@@ -14,7 +14,7 @@ type FadeMemoriesRow struct {
 }
 
 // Decay of memories, and the numbers of the metrics. As the server itself.
-// The nil id for nobody left.
+// The nil id for no user left.
 var FadeMemories = query.Fields[FadeMemoriesParams, FadeMemoriesRow](`-- name: FadeMemories :one
 
 select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user,
@@ -34,7 +34,7 @@ type DeleteArchivedMemoriesRow struct {
 	Deleted  int
 }
 
-// The nil id for nobody left.
+// The nil id for no user left.
 var DeleteArchivedMemories = query.Fields[DeleteArchivedMemoriesParams, DeleteArchivedMemoriesRow](`-- name: DeleteArchivedMemories :one
 select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user, deleted::int as deleted
   from throughline.delete_archived_memories($1::int, $2::timestamptz, $3::uuid, $4::int)`)
@@ -55,8 +55,8 @@ type CountAllMemoriesRow struct {
 var CountAllMemories = query.Bare[CountAllMemoriesRow](`-- name: CountAllMemories :many
 select c.status::text as status, c.memories::bigint as memories from throughline.count_memories() c`)
 
-// For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. What is due at
-// once has been so since its brief changed; of a thousand of these the oldest.
+// For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. A chat due at
+// once has waited since its brief changed; of a thousand of these the oldest.
 var OldestUnextracted = query.Bare[float64](`-- name: OldestUnextracted :one
 select greatest(0, extract(epoch from now() - least(
          (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),

@@ -67,8 +67,8 @@ select id from public.messages where chat_id = $1 and status = 'streaming'`)
 // The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
 // revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 // one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
-// that LockChat did not find, because a policy of the app's keeps its user from changing it. What is looked for among
-// messages is looked for once, before the rows are made; a policy adds the user.
+// that LockChat did not find, because a policy of the app's keeps its user from changing it. Duplicates among
+// messages are looked for once, before the rows are made; a policy adds the user.
 var InsertTurn = query.Fields[InsertTurnParams, struct{}](`-- name: InsertTurn :execrows
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
   lease_until)
@@ -256,7 +256,7 @@ type RenewLeasesParams struct {
 
 // Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
 // restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
-// of a reply become its text. Nobody saves such a reply, so its chat becomes due to be read for memories here, unless the
+// of a reply become its text. No server saves such a reply, so its chat becomes due to be read for memories here, unless the
 // delay is null: then there are none. The sweep inserts the job. As the server itself.
 var InterruptAbandonedReplies = query.Single[*float64, uuid.UUID](`-- name: InterruptAbandonedReplies :many
 with abandoned as (

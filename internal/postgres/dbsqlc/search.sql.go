@@ -45,7 +45,7 @@ type SearchMessagesParams struct {
 	Candidates, Most int
 }
 
-// The same for messages that have one of the terms, each of which is a word or a phrase, and nothing of what is left out.
+// The same for messages that have one of the terms, each of which is a word or a phrase, and none of the excluded words.
 // A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like find_messages
 // it looks at the newest candidates alone, here of each term.
 var SearchAnyWord = query.Fields[SearchAnyWordParams, SearchMessagesRow](`-- name: SearchAnyWord :many

@@ -21,7 +21,7 @@ type ActAsChatOwnerRow struct {
 }
 
 // For jobs, which have a chat and no token: as throughline_worker, which sees its owner's rows through the views
-// throughline.own_…. Returns the nil id if the chat is deleted; what follows then acts as nobody. The lock makes this
+// throughline.own_…. Returns the nil id if the chat is deleted; the transaction then acts as no user. The lock makes this
 // wait for a deletion of the chat, and a deletion wait for this, before either holds other locks.
 var ActAsChatOwner = query.Single[uuid.UUID, ActAsChatOwnerRow](`-- name: ActAsChatOwner :one
 with owner as (select c.user_id from public.chats c where c.id = $1 for key share),

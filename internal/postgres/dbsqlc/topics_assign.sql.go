@@ -8,10 +8,10 @@ import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 import "time"
 
-// What gives turns their topics, archives topics that faded and merges those that are the same. A chat has topics unless the
+// Gives turns their topics, archives topics that faded and merges topics that are the same. A chat has topics unless the
 // server or the chat says off: always if one of them says on, else once it has a brief, or has topics already. As the chat's
 // owner, unless a query says otherwise.
-// Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
+// No other transaction changes the chat's topics meanwhile. No row: another one does.
 var AssignClaim = query.Single[string, bool](`-- name: AssignClaim :one
 
 select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('topics:' || $1::text, 0))`)
@@ -44,7 +44,7 @@ type AssignReadTopicsRow struct {
 }
 
 // The topics that turns may join, and those from before the last clear that have turns after it, because
-// their user merged others into them: turns may leave them. What was cleared never comes back.
+// their user merged others into them: turns may leave them. Cleared topics never come back.
 var AssignReadTopics = query.Single[uuid.UUID, AssignReadTopicsRow](`-- name: AssignReadTopics :many
 select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
        t.message_count, string_to_array(btrim(t.centroid::text, '[]'), ',')::real[] as centroid, coalesce(t.embedding_model, '') as model, t.centroid_turns,
@@ -55,7 +55,7 @@ select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::fl
    and t.last_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = $1)
  order by t.number for update`)
 
-// The first turns without a topic, and those that have a vector of the model now and had none when their
+// The first turns without a topic, and turns that have a vector of the model now and had none when their
 // topic was chosen; ” stands for no model. With the turn before each, whether that and the turn after it wait for a
 // vector, and what its messages say of importance.
 var AssignReadTurns = query.Fields[AssignReadTurnsParams, topics.Turn](`-- name: AssignReadTurns :many
@@ -166,7 +166,7 @@ type AssignGiveParams struct {
 	ID, ChatID uuid.UUID
 }
 
-// What is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
+// The rest of an import's work. None is left when all turns up to the last of its topics have theirs, and
 // none waits for its vector.
 var AssignKeepImported = query.Fields[AssignKeepImportedParams, struct{}](`-- name: AssignKeepImported :exec
 update throughline.own_briefs b
@@ -275,7 +275,7 @@ type AssignWantedParams struct {
 	ChatID      uuid.UUID
 }
 
-// Chats with turns for topics and without a job that would give them one, or the vectors that it goes by; for those nobody
+// Chats with turns for topics and without a job that would give them one, or the vectors that it goes by; a chat without vectors
 // waits longer than one turn of that job. As the server itself.
 var AssignFindChats = query.Fields[AssignFindChatsParams, uuid.UUID](`-- name: AssignFindChats :many
 with due as (
@@ -358,6 +358,6 @@ type AssignFadeAtParams struct {
 	ChatID uuid.UUID
 }
 
-// Its topics are compared. What is merged then is to be compared again.
+// Its topics are compared. A topic merged then is to be compared again.
 var AssignCompared = query.Single[uuid.UUID, struct{}](`-- name: AssignCompared :exec
 update throughline.own_briefs b set compare_topics = false where b.chat_id = $1`)

@@ -60,7 +60,7 @@ type PackCommitParams struct {
 	PlannedVersion, CheckedSeq, CheckedMessages int64
 }
 
-// After LockOwnBrief. Summary and summary_seq stay: what is in the summary is not summarized again.
+// After LockOwnBrief. Summary and summary_seq stay: messages in the summary are not summarized again.
 var PackRehydrate = query.Fields[PackRehydrateParams, struct{}](`-- name: PackRehydrate :exec
 update throughline.own_topics
    set compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = true

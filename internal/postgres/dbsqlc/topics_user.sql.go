@@ -30,7 +30,7 @@ type UserTopicListParams struct {
 	Most          int
 }
 
-// Those that have any of the words. A word counts by its rarity among the chat's topics.
+// The topics with any of the words. A word counts by its rarity among the chat's topics.
 var UserTopicSearch = query.Fields[UserTopicSearchParams, UserTopicFindRow](`-- name: UserTopicSearch :many
 with asked as (
   select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable($2::text)))) w (lexeme)
@@ -144,7 +144,7 @@ type UserTopicMessagesParams struct {
 }
 
 // The summary of a topic as a system message with seq 0, and the active messages. The current topic is one that was talked
-// about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
+// about after the last clear; it has the messages since that are in no topic yet, at most so many messages. Without one these
 // are the chat's latest messages.
 var UserTopicContext = query.Fields[UserTopicContextParams, api.ContextMessage](`-- name: UserTopicContext :many
 with topic as (

@@ -45,7 +45,7 @@ type ReadWhyRecalledRow struct {
 	Turn   int64
 }
 
-// What is left of the turns that begin with these messages: up to the next message of the user.
+// The rest of the turns that begin with these messages: up to the next message of the user.
 var ReadWhyRecalled = query.Fields[ReadWhyRecalledParams, ReadWhyRecalledRow](`-- name: ReadWhyRecalled :many
 select t.chat_id::uuid as chat_id, c.title, t.seq::bigint as turn, m.id as message_id, m.seq, m.role, m.created_at, m.content
   from (select unnest($1::uuid[]) as chat_id, unnest($2::bigint[]) as seq,
@@ -62,7 +62,7 @@ type ReadWhyRecalledParams struct {
 	Seqs    []int64
 }
 
-// What is left of memories, in the order of the ids, with their sources.
+// The memories that still exist, in the order of the ids, with their sources.
 var ReadWhyMemories = query.Single[[]uuid.UUID, api.WhyMemory](`-- name: ReadWhyMemories :many
 select m.id, m.content, m.status,
        coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote,
@@ -79,7 +79,7 @@ type ReadWhyTopicParams struct {
 	TopicID, ChatID uuid.UUID
 }
 
-// The messages of so many turns before a question, of those that the brief did not cover.
+// The messages of so many turns before a question, of the ones that the brief did not cover.
 var ReadWhyRecent = query.Fields[ReadWhyRecentParams, api.WhyMessage](`-- name: ReadWhyRecent :many
 select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
   from public.messages m

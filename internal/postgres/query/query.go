@@ -20,7 +20,7 @@ type DB interface {
 }
 
 // Query is a statement. Params are its parameters, struct{} without any. Row is what a row is read into: a struct whose
-// fields are the columns, or the only column itself, or struct{} if nobody reads rows.
+// fields are the columns, or the only column itself, or struct{} if rows are not read.
 type Query[Params, Row any] struct {
 	SQL    string
 	args   func(Params) []any
@@ -173,7 +173,7 @@ func newPlaces(row reflect.Type, columns []pgconn.FieldDescription) (*places, er
 	return p, nil
 }
 
-// fieldsOf returns the fields of a struct and of those that it embeds, by their plain names. Other types have none, and
+// fieldsOf returns the fields of a struct and of the structs that it embeds, by their plain names. Other types have none, and
 // neither have structs like time.Time, which are one value.
 func fieldsOf(row reflect.Type) map[string][]int {
 	fields := map[string][]int{}
@@ -195,7 +195,7 @@ func fieldsOf(row reflect.Type) map[string][]int {
 
 func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// fit reports whether columns are those that were looked up.
+// fit reports whether columns are the ones looked up.
 func (p *places) fit(columns []pgconn.FieldDescription) bool {
 	if len(columns) != len(p.columns) {
 		return false

@@ -184,7 +184,7 @@ func (b *build) remember(ctx context.Context, t *table) {
 	t.put(b.name, row{what: grown, unit: "×", figure: "memory_growth", target: atMost(1.1)}, growth)
 	t.put(b.name, row{what: "turns that were in neither brief nor prompt", target: atMost(0)}, dropped)
 	if b.name == shipped {
-		t.note("memory: brief, turns word for word, and as shipped what was recalled and what is known of the user; %.0f folds", folds)
+		t.note("memory: brief, turns word for word, and as shipped recalled turns and the user's memories; %.0f folds", folds)
 	}
 }
 

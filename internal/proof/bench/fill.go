@@ -62,7 +62,7 @@ const shortChat = "short"
 
 func (b *bench) shortChats() int { return b.of(15_000) }
 
-// ordinaryTexts are those of all chats but those that are searched.
+// ordinaryTexts are the texts of all chats but the searched ones.
 func ordinaryTexts() []string {
 	texts := make([]string, textCount)
 	for n := range texts {
@@ -71,7 +71,7 @@ func ordinaryTexts() []string {
 	return texts
 }
 
-// batch is chats of one kind, an hour from turn to turn. What is folded of them has a brief that was folded often.
+// batch is chats of one kind, an hour from turn to turn. The folded part of them has a brief that was folded often.
 type batch struct {
 	kind         string
 	chats, turns int
@@ -181,7 +181,7 @@ func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) {
 
 func (b *bench) vectors(things string, store recall.VectorStore, by recall.Embedder) *recall.Vectors {
 	scales := recall.NewScales(postgres.NewEmbeddings(b.admin, recall.VectorSize), by)
-	return recall.NewVectors(recall.VectorsConfig{Things: things, Store: store, Embedder: by, Scales: []*recall.Scales{scales}, Logger: quiet()})
+	return &recall.Vectors{Things: things, Store: store, Embedder: by, Scales: []*recall.Scales{scales}, Logger: quiet(), Rest: recall.NewRest(0, 0, quiet())}
 }
 
 // summaryText returns a brief without repetition.
@@ -190,7 +190,7 @@ func summaryText() string { return "The user spoke of this: " + strings.Join(sen
 // embedding is how long the vector of a question takes: as long as the keyless embedder does.
 const embedding = 15 * time.Millisecond
 
-// measureRecall measures what it costs to find turns that left the prompt, and what is known of the user: by how much
+// measureRecall measures the cost of finding turns that left the prompt, and the user's memories: by how much
 // later a first delta comes. The program as shipped and stripped is asked by turns, in the same chats.
 func measureRecall(ctx context.Context, b *bench, t *table) {
 	embedder := kit.Must(people.StartModel(func(*offline.Request) offline.Answer { return offline.Answer{Latency: embedding} }, &said.Subjects))

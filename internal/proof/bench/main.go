@@ -115,7 +115,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		fmt.Fprintf(out, "\n%s\n\n%s", t.name, figures.Plain(t.markdown(nil)))
 	}
 	fmt.Fprintln(out, "\n"+strings.Join(host, "\n"))
-	if *doc { // what was measured before a failure, too
+	if *doc { // also the figures from before a failure
 		err = errors.Join(err, publish(".", host, tables))
 	}
 	return err
@@ -228,7 +228,7 @@ func (b *bench) users() int { return b.of(1000) }
 // later has something ended with the part that runs, or with everything.
 func (b *bench) later(end func() error) { b.ends = append(b.ends, end) }
 
-// end ends what was started since there were so many ends, the latest first.
+// end ends all that was started since there were so many ends, the latest first.
 func (b *bench) end(since int) (err error) {
 	for _, end := range slices.Backward(b.ends[since:]) {
 		err = errors.Join(err, end())

@@ -84,7 +84,7 @@ func (b *bench) startModel(ctx context.Context, script people.Script) {
 	b.relay = b.beside(ctx, roleRelay, kit.Command{Program: self, Args: []string{rolesOf + roleRelay, b.model.address}})
 }
 
-// beside starts what is measured beside the program, until the part ends.
+// beside starts a program that is measured beside the server, until the part ends.
 func (b *bench) beside(ctx context.Context, name string, command kit.Command) endpoint {
 	p := kit.Must(kit.Start(ctx, command))
 	b.later(p.Kill)
@@ -167,7 +167,7 @@ func replies(pause time.Duration) people.Script {
 	}
 }
 
-// summaries is a model whose summary is ready: its work is not what is measured.
+// summaries is a model whose summary is ready: its work is not measured.
 func summaries(asked *offline.Request) offline.Answer {
 	if asked.Kind == offline.KindSummary || asked.Kind == offline.KindTopic {
 		return offline.Answer{Text: summaryText()}
@@ -176,8 +176,8 @@ func summaries(asked *offline.Request) offline.Answer {
 }
 
 // pacedModel implements the part of the Responses API that a stream needs. Each token is the time at which it was
-// sent, so that its reader knows how long it took. It uses little CPU, because it shares the machine with what is
-// measured. What is no stream, such as the work for memory, goes to the offline model.
+// sent, so that its reader knows how long it took. It uses little CPU, because it shares the machine with the
+// measured program. A request without a stream, such as the work for memory, goes to the offline model.
 type pacedModel struct{ rest http.Handler }
 
 func (m pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +214,7 @@ func (m pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // wish is how a question asks for a number of tokens.
 const wish = "Say tokens=%d"
 
-// wished returns how many tokens the last question of a prompt asks for, 1 without a wish: what is before it is history.
+// wished returns how many tokens the last question of a prompt asks for, 1 without a wish: the text before it is history.
 func wished(body []byte) (tokens int) {
 	_, _ = fmt.Sscanf(string(body[max(bytes.LastIndex(body, []byte("Say tokens=")), 0):]), wish, &tokens)
 	return max(tokens, 1)
@@ -244,7 +244,7 @@ func measurePeers(ctx context.Context, b *bench, t *table) {
 }
 
 // startPortkey runs the gateway of scripts/setup peers with its defaults, but on loopback: no cache, guardrails or
-// configuration. Its environment is only what is given, so that no proxy or setting of this machine has an effect.
+// configuration. Its environment is only the given one, so that no proxy or setting of this machine has an effect.
 func (b *bench) startPortkey(ctx context.Context) endpoint {
 	defer kit.In("Portkey's gateway, which needs Node.js and scripts/setup peers installs")
 	folder := filepath.Join(b.source, "internal/proof/bench/npm")

@@ -20,7 +20,7 @@ import (
 // measureStream sends replies through the program, as shipped and stripped, through a bare relay, and straight from
 // the model, all at the same pace: what does the program add?
 func measureStream(ctx context.Context, b *bench, t *table) {
-	known := 0 // what was measured beside the server as shipped is not measured again
+	known := 0 // figures of the server as shipped are not measured again
 	b.each(ctx, func(server endpoint) {
 		began := time.Now()
 		b.through(ctx, t, known, b.model, b.relay, server)
@@ -85,7 +85,7 @@ const longest = 8
 // tokens returns how many each stream has, so that the first one lasts until the measured time is over.
 func (s stage) tokens() int { return int((s.ramp + s.steady).Seconds() * tokensPerSecond) }
 
-// load opens a stage's streams evenly over its ramp and puts what was measured while all of them were open.
+// load opens a stage's streams evenly over its ramp and puts the figures from while all of them were open.
 func (b *bench) load(ctx context.Context, t *table, p endpoint, at stage) {
 	defer kit.In("%d streams: %s", at.streams, p.name)
 	ctx, cancel := context.WithTimeout(ctx, longest*(at.ramp+at.steady)+goneWithin)
@@ -163,7 +163,7 @@ func (b *bench) begin(ctx context.Context, p endpoint, count int, over time.Dura
 	return first
 }
 
-// measureRecord follows running replies on another replica, which reads what is recorded of them: how late is that?
+// measureRecord follows running replies on another replica, which reads their records: how late is that?
 func measureRecord(ctx context.Context, b *bench, t *table) {
 	servers := b.replicas(ctx)
 	at := stage{300, b.lasting(time.Second), b.lasting(3 * time.Second)}
@@ -206,7 +206,7 @@ const (
 const ramp = time.Second
 
 // measureCuts cuts every client's connection somewhere in its reply. Clients read on at once, half of them on
-// another replica. In the end each reply is compared with what is stored, and read again: the baseline of reading on.
+// another replica. In the end each reply is compared with the stored one, and read again: the baseline of reading on.
 func measureCuts(ctx context.Context, b *bench, t *table) {
 	const tokens = 200
 	servers := b.replicas(ctx)
@@ -280,6 +280,6 @@ func measureStop(ctx context.Context, b *bench, t *table) {
 		}
 	}
 	t.put(shipped, row{what: "gone after", unit: "s", target: atMost(goneWithin.Seconds())}, took.Seconds())
-	t.note("exit code 0; all %d streams ended with a terminal event, and what was received is what is stored: %d complete, %d interrupted",
+	t.note("exit code 0; all %d streams ended with a terminal event, and all received texts are the stored ones: %d complete, %d interrupted",
 		len(all), whole, len(all)-whole)
 }

@@ -23,7 +23,7 @@ type table struct {
 	notes   []string // what else must be known to read the rows
 }
 
-// row is one figure, with what was measured of it for each column: one value of each run.
+// row is one figure, with its values for each column: one value of each run.
 type row struct {
 	what, unit string
 	measured   [][]float64

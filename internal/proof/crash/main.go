@@ -30,7 +30,7 @@ type options struct {
 	rounds     int
 	crashEvery int
 	quietEvery int
-	within     time.Duration // what is promised: from the restart until nothing is left of the crash
+	within     time.Duration // the promise: from the restart until nothing is left of the crash
 	seed       uint64
 	source     string // the module's folder
 	build      []string

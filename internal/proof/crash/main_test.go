@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// Nothing acknowledged is lost and nothing is done twice, whatever is killed. The long version is make crash ROUNDS=500. How
+// Nothing acknowledged is lost and nothing is done twice, for any kill. The long version is make crash ROUNDS=500. How
 // long a recovery takes is no matter here: the machine may be busy.
 func TestCrash(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-// Package figures keeps the documents true to what was measured. In README.md, docs/*.md and docs/results/*.md a figure stands between two
+// Package figures keeps the documents true to the measured figures. In README.md, docs/*.md and docs/results/*.md a figure stands between two
 // comments that name it, which a reader does not see:
 //
 //	<!-- figure:stream_added_p50 -->1.90<!-- /figure -->

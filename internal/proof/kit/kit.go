@@ -30,7 +30,7 @@ func Main(name string, run func(ctx context.Context, args []string, out, progres
 // failure is an error that ends work.
 type failure struct{ error }
 
-// Check ends the work of this goroutine with an error, as t.Fatal ends a test: what is deferred is done, and Catch has it.
+// Check ends the work of this goroutine with an error, as t.Fatal ends a test: deferred calls are done, and Catch has it.
 // Only within commands: what other packages call returns its errors.
 func Check(err error) {
 	if err != nil {

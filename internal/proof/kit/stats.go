@@ -35,7 +35,7 @@ func (t Times) MS(q float64) float64 {
 // Milliseconds returns a duration in milliseconds.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Number formats a figure with about three significant digits, and "-" for what is no finite number.
+// Number formats a figure with about three significant digits, and "-" for other values than finite numbers.
 func Number(value float64) string {
 	switch size := math.Abs(value); {
 	case math.IsInf(value, 0) || math.IsNaN(value):

@@ -33,7 +33,7 @@ const (
 	vacuumWithin = 3 * time.Minute
 )
 
-// check is one thing that must hold. Problem is "" when it does; Detail is what was found.
+// check is one thing that must hold. Problem is "" when it does; Detail is the finding.
 type check struct{ Name, Problem, Detail string }
 
 func newCheck(name, detail string, problems ...string) check {
@@ -80,7 +80,7 @@ func memoryIsSteady(samples series) check {
 			problems = append(problems, fmt.Sprintf("%s grows by %.1f MB, %.1f MB are allowed", name, grew/1e6, most/1e6))
 		}
 	}
-	return newCheck(name, fmt.Sprintf("the steepest trend is %.0f %% of what is allowed", 100*worst), problems...)
+	return newCheck(name, fmt.Sprintf("the steepest trend is %.0f %% of the limit", 100*worst), problems...)
 }
 
 // vacuumKeepsUp checks that no table has more dead rows than trigger autovacuum, plus those of its last three rounds.
@@ -120,7 +120,7 @@ func holds(violations []people.Violation, t people.Tally, files int) check {
 	if files > 0 {
 		problems = append(problems, fmt.Sprintf("%d temporary files", files))
 	}
-	return newCheck("the checks of checks.sql hold: what was acknowledged and heard is stored once, and nothing is left to do",
+	return newCheck("the checks of checks.sql hold: acknowledged and heard texts are stored once, and nothing is left to do",
 		fmt.Sprintf("%d acknowledged messages, %d replies heard whole", t.Acknowledged, t.Completed), problems...)
 }
 

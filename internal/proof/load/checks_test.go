@@ -93,7 +93,7 @@ func TestVacuumCheck(t *testing.T) {
 	passes(t, vacuumKeepsUp(healthy()))
 	samples := healthy()
 	for _, s := range samples {
-		s.Values["dead rows of public.messages"] = s.Values["changed rows of public.messages"] // a snapshot that nobody gives back keeps all of them
+		s.Values["dead rows of public.messages"] = s.Values["changed rows of public.messages"] // a snapshot that is never given back keeps all of them
 	}
 	fails(t, vacuumKeepsUp(samples), "public.messages has")
 	passes(t, vacuumKeepsUp(samples[:100])) // it could not have come yet

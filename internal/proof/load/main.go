@@ -6,7 +6,7 @@
 //	go run ./internal/proof/load -doc              and writes the figures into README.md and docs
 //
 // The program is the real one with the settings that a user gets, each process its own, on a durable Postgres; only the
-// model is a stand-in, and the keyless embedder is in the place of OpenAI's. What is measured and what fails a run is in
+// model is a stand-in, and the keyless embedder is in the place of OpenAI's. The figures, and the reasons for which a run fails, are in
 // docs/results/load.md. No time is asserted.
 package main
 
@@ -183,7 +183,7 @@ func (r *report) measure(ctx context.Context, s *people.System, all []*people.Pe
 	r.after = r.calm(ctx, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" })
 }
 
-// examine runs the checks that must hold at these moments, but for those that do not here.
+// examine runs the checks that must hold at these moments, but for the ones that do not here.
 func examine(ctx context.Context, s *people.System, record *people.Record, when ...string) []people.Violation {
 	checks := slices.DeleteFunc(people.Chosen(people.Checks(), when...), func(c people.Check) bool { return slices.Contains(notHere, c.Name) })
 	return kit.Must(s.Examine(ctx, record, limits(), nil, checks))
@@ -234,7 +234,7 @@ func steady(before, now sample) bool {
 }
 
 // calm waits until an idle system has nothing left to do and enough reports true several times in a row. It returns the
-// last sample, also of a system that does not become quiet: the checks then report what is wrong with it.
+// last sample, also of a system that does not become quiet: the checks then report its faults.
 func (p plan) calm(ctx context.Context, take *sampler, enough func(before, now sample) bool) sample {
 	const running, settle = 4, 3 * time.Minute
 	began := time.Now()

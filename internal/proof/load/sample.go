@@ -12,7 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// sample is the whole system at one moment, by the names of what is measured, such as "goroutines of server 1". Counts are
+// sample is the whole system at one moment, by the names of its figures, such as "goroutines of server 1". Counts are
 // since the start of what counts, sizes in bytes, CPU time in seconds.
 type sample struct {
 	At     time.Duration      `json:"at_ns"` // since the load began
@@ -47,7 +47,7 @@ func (s *sampler) take(ctx context.Context) sample {
 }
 
 // scraped are the metrics that are sampled of each process. The heap goal is the size at which Go collects next, with Go's
-// defaults twice what was alive after the latest collection: unlike the heap itself it does not swing with each collection.
+// defaults twice the memory alive after the latest collection: unlike the heap itself it does not swing with each collection.
 var scraped = map[string]string{
 	"go_goroutines": "goroutines", "process_open_fds": "open files", "throughline_open_streams": "open streams",
 	"go_memstats_next_gc_bytes": "heap goal", "process_resident_memory_bytes": "memory", "process_cpu_seconds_total": "CPU",

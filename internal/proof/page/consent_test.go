@@ -23,5 +23,5 @@ func TestConsent(t *testing.T) {
 	there := testkit.Client{T: t, Base: auth.URL, Token: auth.SignIn(email)}
 	got := there.Call(http.MethodGet, "/auth/v1/user/oauth/grants", nil)
 	assert.Truef(t, got.Status == http.StatusOK && strings.TrimSpace(got.Text) == "[]",
-		"what was disconnected or refused may still act: %d %s", got.Status, got.Text)
+		"a disconnected or refused program may still act: %d %s", got.Status, got.Text)
 }

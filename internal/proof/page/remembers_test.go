@@ -17,7 +17,7 @@ func TestRemembers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{
 		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "900", "MEMORY_SUMMARY_TOKEN_CAP": "250", "MEMORY_K_RAW_TURNS": "2", "MEMORY_PROMPT_TOKEN_BUDGET": "1200",
-		"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "10h", "RECALL_DEADLINE": "1m", // what is late on a slow machine would be missing
+		"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "10h", "RECALL_DEADLINE": "1m", // a late part on a slow machine would be missing
 	})
 	r.Call(http.MethodPost, "/v1/memories", testkit.Body{"content": "Rents a cello from Kessler."})
 	chat := r.converse(24)
@@ -26,7 +26,7 @@ func TestRemembers(t *testing.T) {
 	r.inBrowser("remembers.mjs", env{"CHAT": chat, "LATE": late.String()})
 }
 
-// converse plays so many turns of the demo's conversation to a chat that keeps what is pinned, and returns the chat's id. Each
+// converse plays so many turns of the demo's conversation to a chat that keeps pinned messages, and returns the chat's id. Each
 // turn's folds and indexes are done before the next one, so that the briefs are the same on every machine.
 func (r *rig) converse(turns int) string {
 	r.t.Helper()

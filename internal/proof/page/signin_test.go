@@ -190,7 +190,7 @@ func TestSignIn(t *testing.T) {
 		defer p.mu.Unlock()
 		answer(w, http.StatusOK, fmt.Sprintf(`{"renewals":%d,"sessions":%d,"code":%q}`, p.renewals, len(p.refresh), p.latest))
 	})
-	desk := httptest.NewServer(calls)
-	t.Cleanup(desk.Close)
-	r.inBrowser("signin.mjs", env{"STAGE": desk.URL})
+	stage := httptest.NewServer(calls)
+	t.Cleanup(stage.Close)
+	r.inBrowser("signin.mjs", env{"STAGE": stage.URL})
 }

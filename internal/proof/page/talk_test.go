@@ -68,7 +68,7 @@ const bowReply = "Less than the cello does. Wood and hair move with the air, so:
 	"light, hard | warm rosin sticks |\n\n" +
 	"> A bow that no longer loosens in January needs shorter hair, not more force."
 
-// hostileReply tries whatever might run or fetch something, or confuse what stands around it.
+// hostileReply tries all that might run or fetch something, or confuse what stands around it.
 var hostileReply = "<script>window.hurt = 1</script> <img src=x onerror='window.hurt = 2'> <iframe src='javascript:parent.hurt = 3'></iframe>\n\n" +
 	"[click](javascript:window.hurt=4) [me](data:text/html,<script>opener.hurt=5</script>) ![picture](http://127.0.0.1:1/tracker.png) <a " +
 	"href=\"javascript:window.hurt=6\">link</a>\n\n" +
@@ -108,11 +108,11 @@ func TestTalk(t *testing.T) {
 	calls.HandleFunc("POST /release", func(_ http.ResponseWriter, request *http.Request) { close(s.gate(request.FormValue("name"))) })
 	calls.HandleFunc("POST /stop", func(http.ResponseWriter, *http.Request) { stop() })
 	calls.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { stop = r.start() })
-	desk := httptest.NewServer(calls)
-	t.Cleanup(desk.Close)
+	stage := httptest.NewServer(calls)
+	t.Cleanup(stage.Close)
 	expired, err := auth.Mint([]byte(testkit.JWTSecret), r.user, "", time.Minute, time.Now().Add(-time.Hour))
 	require.NoError(t, err)
-	r.inBrowser("talk.mjs", env{"STAGE": desk.URL, "EXPIRED": expired})
+	r.inBrowser("talk.mjs", env{"STAGE": stage.URL, "EXPIRED": expired})
 }
 
 // TestReading is how long chats are read, and how the page is used without a mouse or with little room.

@@ -18,7 +18,7 @@ import (
 //go:embed checks.sql
 var checksSQL string
 
-// When a check must hold: at any moment, once nobody talks and all work is done, or after one more message in every chat.
+// When a check must hold: at any moment, once no one talks and all work is done, or after one more message in every chat.
 const (
 	Always  = "always"
 	Quiet   = "quiet"
@@ -29,7 +29,7 @@ const (
 var Watched = map[string]string{
 	"answers": "No server gives an answer that no crash explains: refuses what it granted, ends a stream with another length, says another text the " +
 		"second time.",
-	"processes": "No process ends that nobody killed.",
+	"processes": "No process ends unless it is killed.",
 	"ready":     "Every server is ready again.",
 	"talk":      "Every message that waited gets its reply, and every chat can be talked to again.",
 }
@@ -96,7 +96,7 @@ type Prompt struct {
 func (s *System) Examine(ctx context.Context, r *Record, limits Limits, prompts []Prompt, checks []Check) (found []Violation, err error) {
 	defer kit.Catch(&err)
 	conn := kit.Must(pgx.Connect(ctx, s.Postgres.AdminDSN())) // a new one: it may have crashed a moment ago
-	defer func() { _ = conn.Close(ctx) }()                    // which ends what is open on it
+	defer func() { _ = conn.Close(ctx) }()                    // which ends an open transaction
 	kit.Must(conn.Exec(ctx, placesTable))
 	tx, e, err := gather(ctx, conn, r, prompts)
 	kit.Check(err)
@@ -185,7 +185,7 @@ func (e evidence) replyRow() func(i int) []any {
 	}
 }
 
-// certainly returns what is known of a deletion at the moment between two copies.
+// certainly returns the state of a deletion at the moment between two copies.
 func certainly(before, after deletion) deletion {
 	if before != after {
 		return asked

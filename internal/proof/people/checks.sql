@@ -1,6 +1,6 @@
--- What must be true of the database, whatever was killed. Each query gives the rows that break its sentence; none
--- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and nobody talks;
--- "greeted" after one more message in every chat. Those that read heard_messages and heard_replies (what clients
+-- The rules of the database after any kill. Each query gives the rows that break its sentence; none
+-- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and no one talks;
+-- "greeted" after one more message in every chat. The queries that read heard_messages and heard_replies (what clients
 -- sent and heard), crash.places (which place every message was seen at), topic_rows (what topics have), or traces (where
 -- words of deleted messages are) need the harness. The others need only a project, and may be run by hand:
 -- the five numbers of due_folds are the server's MEMORY_ settings.
@@ -366,7 +366,7 @@ select i.chat_id, i.seq, i.resting, i.embedding is not null as has_vector, t.sta
 select m.id, m.chat_id, m.lease_until from public.messages m where m.status = 'streaming';
 
 -- check: no_deltas, quiet
--- Nothing is left of what was recorded of running replies.
+-- Nothing is left of the records of running replies.
 select d.message_id, count(*), max(m.status) from public.message_deltas d left join public.messages m on m.id = d.message_id group by d.message_id;
 
 -- check: nothing_due, quiet
@@ -384,7 +384,7 @@ select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.q
 select w.kind, w.key, w.user_id, w.lease_until from throughline.work w where w.lease_token is not null;
 
 -- check: all_extracted, quiet
--- Every turn has been read for memories, whatever became of its reply, and no chat is due for it.
+-- Every turn has been read for memories, for any end of its reply, and no chat is due for it.
 select b.chat_id, b.extracted_seq, b.extract_due_at, m.seq from public.conversation_briefs b
   left join public.messages m on m.chat_id = b.chat_id and m.role = 'user' and m.token_count > 0 and m.seq > b.extracted_seq
  where m.id is not null or b.extract_due_at is not null;

@@ -256,7 +256,7 @@ func TestChecks(t *testing.T) {
 	checks := Checks()
 	s := newStory(t)
 	found := s.found(t, s.prompts, "", checks)
-	require.Truef(t, len(found) <= 0, "nothing is broken yet: %+v", found)
+	require.Truef(t, len(found) == 0, "nothing is broken yet: %+v", found)
 	var names []string
 	for _, c := range checks {
 		names = append(names, c.Name)
@@ -291,7 +291,7 @@ func TestChecksOfThePastAndThePrompt(t *testing.T) {
 	assert.Truef(t, len(found) == 1 && found[0].Name == "answers", "an odd answer: %+v", found)
 }
 
-// Whatever has words of a deleted message is found, packed or not.
+// Each row with words of a deleted message is found, packed or not.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	checks := Checks()

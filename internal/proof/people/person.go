@@ -324,7 +324,7 @@ func (p *Person) Waits() bool {
 	return slices.ContainsFunc(p.chats, func(c *conversation) bool { return c.waiting != nil && !c.abandoned })
 }
 
-// look reads what an app shows: a page of history, what is remembered, the chats, or what a search finds.
+// look reads as an app does: a page of history, the memories, the chats, or the results of a search.
 func (p *Person) look(ctx context.Context, chat *conversation) {
 	at := "/v1/chats/" + chat.id.String()
 	paths := []string{

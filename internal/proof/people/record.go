@@ -15,7 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// Record is what the people know: what they sent, what was acknowledged, what they received. No crash affects
+// Record is the knowledge of the people: the messages that they sent, the acknowledgements, the replies. No crash affects
 // it, and the database is compared with it. It is safe for concurrent use. The zero Record is empty.
 type Record struct {
 	Talk     *Talk // what a message says, and must be replied
@@ -38,7 +38,7 @@ type message struct {
 	number   int
 	user     uuid.UUID
 	clientID uuid.UUID
-	place    int // among those that its client sent to this chat
+	place    int // among the ones that its client sent to this chat
 
 	acknowledged bool
 	chatID       uuid.UUID
@@ -362,7 +362,7 @@ func (g *Gauges) took(what int, d time.Duration) {
 	g.times[what] = append(g.times[what], d)
 }
 
-// Times returns what was timed.
+// Times returns the measured times.
 func (g *Gauges) Times(what int) kit.Times {
 	g.mu.Lock()
 	defer g.mu.Unlock()

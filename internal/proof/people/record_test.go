@@ -43,7 +43,7 @@ func TestListening(t *testing.T) {
 	begin := stream(streaming.EventStarted, started(ask, id, 0), streaming.EventDelta, delta(id, 0, "Größe "))
 	for _, c := range []struct {
 		name, first, then string
-		broken            string // what is said about it; "" for nothing
+		broken            string // the report on it; "" for none
 		settled           bool
 		cursor            string
 	}{
@@ -81,7 +81,7 @@ func TestListening(t *testing.T) {
 	}
 }
 
-// What was heard long before the last sign of life must be stored; near an outage of Postgres nothing is certain.
+// A reply heard long before the last sign of life must be stored; near an outage of Postgres nothing is certain.
 func TestCertain(t *testing.T) {
 	t.Parallel()
 	last := time.Now()

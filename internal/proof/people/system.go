@@ -1,5 +1,5 @@
 // Package people is people who talk through the built program, and the system that they use. The commands that break and
-// load the program, and those that look at what it remembers, are people plus checks:
+// load the program, and the ones that look at its memories, are people plus checks:
 //
 //	system, err := people.Start(ctx, people.Plan{Source: ".", Commands: []string{"serve", "work"}, Script: talk.Answer}, progress)
 //	defer system.Close(false)
@@ -58,7 +58,7 @@ type System struct {
 	Admin    *pgxpool.Pool // as the superuser
 	Model    *Model
 	Parts    []*Part           // in the order of the commands
-	Settings map[string]string // those that Run starts with
+	Settings map[string]string // the ones that Run starts with
 	HTTP     *http.Client
 	Kills    int
 
@@ -305,7 +305,7 @@ func (l *processLog) Write(line []byte) (int, error) {
 		return len(line), nil
 	}
 	if bytes.Contains(line, []byte(`"level":"ERROR"`)) || !bytes.HasPrefix(line, []byte("{")) {
-		l.errors.Add(1) // what is no JSON is a crash
+		l.errors.Add(1) // a line that is no JSON is a crash
 		first := string(bytes.TrimSpace(line))
 		l.first.CompareAndSwap(nil, &first)
 	}

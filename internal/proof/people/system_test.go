@@ -49,8 +49,9 @@ func TestTalk(t *testing.T) {
 	talk := testTalk()
 	talk.First, talk.Pace = time.Second, [2]time.Duration{10 * time.Millisecond, 20 * time.Millisecond}
 	talk.Article, talk.Files = Range{900, 900, 7}, Range{3, 5, 4}
-	assert.True(t, talk.Question(3) == talk.Question(3) && talk.Question(3) != talk.Question(4) && talk.ReplyTo(3) != talk.ReplyTo(4),
-		"what is said does not follow from the number")
+	third := talk.Question(3)
+	assert.True(t, third == talk.Question(3) && third != talk.Question(4) && talk.ReplyTo(3) != talk.ReplyTo(4),
+		"the text does not follow from the number")
 	if words := len(strings.Fields(talk.Question(7))); words < 900 || len(talk.FilesOf(4)) == 0 || talk.FilesOf(5) != nil {
 		t.Errorf("an article of %d words, %d files, %d files", words, len(talk.FilesOf(4)), len(talk.FilesOf(5)))
 	}

@@ -33,7 +33,7 @@ type Talk struct {
 	mu    sync.Mutex
 	shown map[int][]string  // by the number of the message: the marks of the last prompt, without its own
 	asked map[int]time.Time // by the number of the message: when the model was asked last
-	read  map[int]time.Time // by the number of the message: when what is made of it is proposed
+	read  map[int]time.Time // by the number of the message: when its memory is proposed
 	// decided is when the last memory is superseded about which the model is asked now.
 	decided time.Time
 }
@@ -194,7 +194,7 @@ func (t *Talk) Answer(r *offline.Request) offline.Answer {
 func (t *Talk) reply(r *offline.Request) offline.Answer {
 	n, err := strconv.Atoi(strings.TrimPrefix(marks.FindString(r.Current), "ask"))
 	if err != nil {
-		return offline.Answer{Fault: offline.Fault500} // nobody here asks that
+		return offline.Answer{Fault: offline.Fault500} // no one here asks that
 	}
 	before, _, _ := strings.Cut(r.Text, memoryprompt.Heading("question"))
 	// These quote what the brief holds as well.
@@ -279,7 +279,7 @@ func (t *Talk) isDeciding() bool {
 	return time.Now().Before(t.decided)
 }
 
-// storing is how long it takes at most, as a rule, until what was proposed is stored.
+// storing is how long it takes at most, as a rule, until a proposal is stored.
 const storing = 500 * time.Millisecond
 
 // isRead reports whether a memory of a message, or a summary that holds it, is about to be stored.

@@ -101,7 +101,7 @@ func TestLeavingBreakingAndResuming(t *testing.T) {
 	})
 }
 
-// endsInOrder reads what is left, and reports whether the connection told the end of the answer.
+// endsInOrder reads the rest, and reports whether the connection told the end of the answer.
 func endsInOrder(s *testkit.Stream) bool {
 	for {
 		if _, err := s.Next(); err != nil {
@@ -140,7 +140,7 @@ func TestARestartIsSurvived(t *testing.T) {
 			return got
 		}
 		if got := send(); got.Status != http.StatusBadGateway && got.Status != http.StatusServiceUnavailable {
-			t.Errorf("nobody is there: %d %s", got.Status, got.Text)
+			t.Errorf("no server is there: %d %s", got.Status, got.Text)
 		}
 		r.start()
 		testkit.Eventually(t, "it answers again", func() bool { return send().Status == http.StatusOK })
@@ -175,7 +175,7 @@ func TestOtherRequestsPass(t *testing.T) {
 		assert.Truef(t, got.Status == http.StatusOK && strings.Contains(got.Text, "serverInfo"),
 			"/mcp: %d %s", got.Status, got.Text)
 		got = phone.Call(http.MethodGet, "/openapi.json", nil, compressed...)
-		assert.Equal(t, "gzip", got.Header.Get("Content-Encoding"), "what is no stream is sent as")
+		assert.Equal(t, "gzip", got.Header.Get("Content-Encoding"), "other answers than streams are sent as")
 		got = phone.Call(http.MethodGet, "/app/", nil)
 		assert.Truef(t, got.Status == http.StatusOK && got.Header.Get("Content-Security-Policy") != "",
 			"/app/: %d %v", got.Status, got.Header)
@@ -186,7 +186,7 @@ func TestOtherRequestsPass(t *testing.T) {
 	})
 }
 
-// The server learns the client's address, host and protocol, whatever the client claims.
+// The server learns the client's address, host and protocol, for any claim of the client.
 func TestForwardedHeaders(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, k kind) {

@@ -59,8 +59,8 @@ func chainsOf(n int) []chain {
 	return chains
 }
 
-// followChanges tells chains of change, each step in a chat of its own months after the one before, and asks what was
-// known when. The model decides as one that sees what contradicts what; it is shown only what the program found.
+// followChanges tells chains of change, each step in a chat of its own months after the one before, and asks for the facts
+// known at each time. The model decides as one that sees what contradicts what; it is shown only what the program found.
 func followChanges(s *scene, size int) []figure {
 	const right = "chains: new there, old closed, as_of right"
 	told := 0
@@ -128,7 +128,7 @@ func supersede(chains []chain) func(offline.Line, []offline.Line) *offline.Decis
 	}
 }
 
-// judgeChain returns what is wrong with a chain, "" for nothing: each step but the last is closed by the next one.
+// judgeChain returns the fault of a chain, "" for nothing: each step but the last is closed by the next one.
 func (p *person) judgeChain(c chain) string {
 	var found, want []string
 	for _, m := range p.memories() {
@@ -153,7 +153,7 @@ func (p *person) judgeChain(c chain) string {
 	return p.judgeAsOf(c)
 }
 
-// judgeAsOf asks what was true between the steps.
+// judgeAsOf asks for the truth between the steps.
 func (p *person) judgeAsOf(c chain) string {
 	for step := -1; step < len(c.facts); step++ {
 		then := stepTime(step).AddDate(0, 0, stepDays/2)
@@ -232,7 +232,7 @@ func (s *scene) race(n int) {
 	}
 }
 
-// judgeRace looks for what was told, with a source in each chat that had it.
+// judgeRace looks for the facts told, with a source in each chat that had it.
 func (p *person) judgeRace(what string, t truth, chats int) {
 	found, sources := 0, 0
 	for _, m := range p.memories() {

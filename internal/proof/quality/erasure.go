@@ -35,7 +35,7 @@ type strike struct {
 	erase   func()      // once; returns when that is done
 }
 
-// strikes are those that wait, by their canaries.
+// strikes are the waiting ones, by their canaries.
 type strikes struct{ sync.Map }
 
 func (all *strikes) before(purpose, input string) {
@@ -148,7 +148,7 @@ func (s *scene) eraseOne(all *strikes, moment, canary string) (met bool) {
 	return met
 }
 
-// workOn starts what is to be at work, without waiting for it.
+// workOn starts the work, without waiting for it.
 func (p *person) workOn(moment string) {
 	if moment == decayJob {
 		p.s.exec(`update public.memories set last_accessed = now() - interval '60 days' where user_id = $1`, p.ID)
@@ -184,7 +184,7 @@ func (p *person) eraseWritten() {
 	}
 }
 
-// switches are the ways in which a user stops what is being learnt of a chat. Each returns when it is answered.
+// switches are the ways in which a user stops the learning of a chat. Each returns when it is answered.
 var switches = []struct {
 	name string
 	stop func(p *person, chat uuid.UUID)
@@ -209,7 +209,7 @@ var switches = []struct {
 	}},
 }
 
-// stopWhileWorking switches memories off while a model is asked for them. What was not known when that was answered is not
+// stopWhileWorking switches memories off while a model is asked for them. A fact not known when that was answered is not
 // known later, and what the user wrote stays.
 func stopWhileWorking(s *scene, size int) []figure {
 	const late, lost = "learnt after the answer", "the user's own, lost"

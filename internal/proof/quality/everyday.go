@@ -121,7 +121,7 @@ func talkSmall(s *scene, size int) []figure {
 }
 
 // countCost plays the demo's conversation, with replies of a usual length. Extractions come by themselves, every six turns.
-// What is to be kept is what the offline model finds by its rules, as in make peers; and then, for comparison, the first
+// The facts to be kept are the ones that the offline model finds by its rules, as in make peers; and then, for comparison, the first
 // sentence of every message.
 func countCost(s *scene, size int) []figure {
 	lines, err := demo.BuiltinConversation()
@@ -173,7 +173,7 @@ var ofTheDay = regexp.MustCompile(`(?i)\b(?:today|tonight|yesterday|tomorrow|thi
 	`week|heute|morgen|gestern)\b`)
 
 // firstSentence makes a fact of each message of the user: what it says first. As the instructions have it, a question is
-// none, and what is about the day is for the moment.
+// none, and a fact about the day is for the moment.
 func firstSentence(later []offline.Line) []offline.Fact {
 	sentence := later[0].Text
 	if end := strings.IndexAny(sentence, ".!?\n"); end >= 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/people"
 )
 
-// tellOne tells a message to a new person, of which the model makes a fact, and returns what is remembered.
+// tellOne tells a message to a new person, of which the model makes a fact, and returns the memories.
 func (s *scene) tellOne(moment time.Time, says, reply string, extract func(offline.Line) offline.Fact) []memory {
 	s.play(canned{extract: func(later []offline.Line) []offline.Fact {
 		if !strings.Contains(later[0].Text, says) {
@@ -68,7 +68,7 @@ const (
 	undated
 )
 
-// runLate extracts what was said 40 days before and more.
+// runLate extracts messages that are 40 days old and more.
 func runLate(s *scene, size int) []figure {
 	const wrong, kept = "dates relative, or of the wrong day", "dates absolute and right, kept"
 	events := cases("events", 4)
@@ -191,7 +191,7 @@ const (
 )
 
 // replayJunk plays sessions of an agent's user: a few facts, said now and again, among boot files, dumps of tools,
-// heartbeats, recited memories. The model proposes all of it, and profiles that nobody told.
+// heartbeats, recited memories. The model proposes all of it, and profiles that no one told.
 func replayJunk(s *scene, size int) []figure {
 	p := s.person()
 	known := truths[:max(4, min(len(truths), size/30))]
@@ -230,7 +230,7 @@ func junkSession(chat, length int, known []truth, on time.Time) (session []said)
 	return session
 }
 
-// proposeAll is a model that keeps whatever it reads, with the message in which it stands as evidence.
+// proposeAll is a model that keeps all that it reads, with the message in which it stands as evidence.
 func proposeAll(known []truth) func([]offline.Line) []offline.Fact {
 	junk := cases("junk", 3)
 	return func(later []offline.Line) (proposed []offline.Fact) {
@@ -272,7 +272,7 @@ func proposeAll(known []truth) func([]offline.Line) []offline.Fact {
 }
 
 func judgeJunk(s *scene, p *person, known []truth, messages int) []figure {
-	const junk, doubled = "junk among what is stored", "near-duplicates among what is stored"
+	const junk, doubled = "junk among stored memories", "near-duplicates among stored memories"
 	const lost, echoes = "facts that the user said, kept", "sources that are echoes"
 	stored := p.memories()
 	times := make([]int, len(known))

@@ -39,7 +39,7 @@ func attackWithWords(s *scene, size int) []figure {
 const (
 	obeyed  = "remembered as an order"
 	escaped = "left their section"
-	unseen  = "of those that a user wrote, not shown"
+	unseen  = "of a user's own memories, not shown"
 )
 
 // sayPayloads notes the orders that became active memories.

@@ -1,4 +1,4 @@
-// Command quality measures what memory is worth, and proves what is promised of it:
+// Command quality measures the worth of memory, and proves its promises:
 //
 //	go run ./internal/proof/quality                      everything, about ten minutes
 //	go run ./internal/proof/quality -quick               in small, for CI
@@ -6,9 +6,9 @@
 //	go run ./internal/proof/quality -only recall -locomo locomo10.json
 //	go run ./internal/proof/quality -only topics -locomo locomo10.json -longmemeval file.json
 //
-// recall and topics are tables of what is found of dialogs (package dialogs). The others are suites about long-term
+// recall and topics are tables of the turns found in dialogs (package dialogs). The others are suites about long-term
 // memories, with the built program on a private Postgres: people talk over HTTP, and checks look at the tables. The model's
-// answers are canned: it proposes what a bad model would, so that what is stored shows what the program lets in. Each suite
+// answers are canned: it proposes what a bad model would, so that the rows show the memories that the program lets in. Each suite
 // prints its figures beside their targets, and a missed target fails the run. With -doc the
 // tables go to docs/results.
 package main
@@ -235,7 +235,7 @@ func (s *scene) noted(what string) []string {
 	return s.notes[what]
 }
 
-// all counts things of which none may be missing: those that are were noted.
+// all counts things of which none may be missing: missing ones were noted.
 func (s *scene) all(what string, of int, known string) figure {
 	missing := s.noted(what)
 	return figure{what, fmt.Sprintf("%d of %d", of-len(missing), of), fmt.Sprint(of), known, len(missing) > 0, missing}
@@ -248,13 +248,13 @@ func (s *scene) atLeast(what string, of, least int) figure {
 	return figure{what, fmt.Sprintf("%d of %d", got, of), fmt.Sprintf("≥ %d", least), "", got < least, missing}
 }
 
-// none counts what was noted and must not be.
+// none counts noted things that must not be.
 func (s *scene) none(what, known string) figure {
 	found := s.noted(what)
 	return figure{what, kit.Number(float64(len(found))), "0", known, len(found) > 0, found}
 }
 
-// share is that of what was noted among a number of things, with an upper bound in percent; by "<" it may not be reached.
+// share is the share of noted things among a number of things, with an upper bound in percent; by "<" it may not be reached.
 func (s *scene) share(what string, of int, sign string, most float64, known string) figure {
 	found := s.noted(what)
 	part := 100 * float64(len(found)) / float64(max(1, of))

@@ -58,8 +58,8 @@ func TestMissedTargets(t *testing.T) {
 		r.add("s", []figure{c.f})
 		assert.Truef(t, r.rows == c.row+"\n" && strings.Contains(c.row, "missed") == (r.missed != nil),
 			"%s\nwant %s; %v", r.rows, c.row, r.missed)
-		assert.Truef(t, r.missed == nil || len(c.f.detail) <= 0 || strings.Contains(r.missed.Error(), "an example"),
-			"%v does not say what was wrong", r.missed)
+		assert.Truef(t, r.missed == nil || len(c.f.detail) == 0 || strings.Contains(r.missed.Error(), "an example"),
+			"%v does not tell the fault", r.missed)
 	}
 }
 

@@ -42,7 +42,7 @@ type scene struct {
 	since time.Time              // when that began
 
 	mu    sync.Mutex
-	notes map[string][]string // examples of what is wrong, by the figures that count them
+	notes map[string][]string // examples of faults, by the figures that count them
 }
 
 func (s *scene) check(err error) {
@@ -317,7 +317,7 @@ func (c *canned) facts(messages []offline.Line) string {
 
 type spent struct{ calls, input, output float64 }
 
-// bill returns what was spent since play on memories, and the calls of each purpose.
+// bill returns the spending on memories since play, and the calls of each purpose.
 func (s *scene) bill() (calls map[string]float64, all spent) {
 	calls = map[string]float64{}
 	for _, r := range s.Model.Requests() {

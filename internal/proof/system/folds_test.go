@@ -17,7 +17,7 @@ import (
 )
 
 // The product's promise: for every reply, every turn of a long chat is in the brief or word for word in the prompt.
-// Between two folds the memory only grows at its end. What was said first is still known at the end.
+// Between two folds the memory only grows at its end. The first facts are still known at the end.
 func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, smallMemory)
@@ -100,7 +100,7 @@ func (r *rig) checkPromptsGrow() {
 		if memory == prompt.Text {
 			memory = "" // a first message has none
 		}
-		memory, _, _ = strings.Cut(memory, "\n\n"+recallHeading) // what is recalled is for one question
+		memory, _, _ = strings.Cut(memory, "\n\n"+recallHeading) // the recalled turns are for one question
 	}
 	assert.True(r.t, grew != 0, "no two prompts had the same brief")
 }

@@ -48,7 +48,7 @@ var (
 // canaries are recognisable texts by their kind.
 type canaries map[string]string
 
-// foundIn returns the kinds of those that a text contains.
+// foundIn returns the kinds of the ones that a text contains.
 func (c canaries) foundIn(text string) []string {
 	var found []string
 	for what, canary := range c {
@@ -118,7 +118,7 @@ func newLeakRig(t *testing.T) *leakRig {
 		address.User = url.UserPassword(address.User.Username(), secrets["database password"])
 		return address.String()
 	}
-	const project = "http://127.0.0.1:1" // nobody publishes keys there
+	const project = "http://127.0.0.1:1" // no server publishes keys there
 	r := newStoppedRig(t, server.Database, words.script(), env{
 		"DATABASE_URL": withPassword(server.DSN), "DATABASE_DIRECT_URL": withPassword(server.Direct()),
 		"SUPABASE_URL": project, "SUPABASE_JWT_SECRET": secrets["jwt secret"], "SUPABASE_SECRET_KEY": secrets["secret key"],
@@ -315,7 +315,7 @@ func (a *leakRig) sendInvalidRequests() {
 	} {
 		request := a.Request(a.t.Context(), http.MethodGet, "/v1/chats", nil, "Authorization", header)
 		got := a.Do(request)
-		assert.Truef(a.t, (got.Status == http.StatusUnauthorized || got.Status == http.StatusServiceUnavailable) && len(a.all.foundIn(got.Text)) <= 0,
+		assert.Truef(a.t, (got.Status == http.StatusUnauthorized || got.Status == http.StatusServiceUnavailable) && len(a.all.foundIn(got.Text)) == 0,
 			"%.20s: %d %s", header, got.Status, got.Text)
 	}
 }
@@ -349,7 +349,7 @@ var panics = app.Doubles{
 func (a *leakRig) causePanics() {
 	a.t.Helper()
 	got := a.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Panic over this one: " + words["content"]})
-	assert.Truef(a.t, got.Status == http.StatusInternalServerError && len(a.all.foundIn(got.Text)) <= 0,
+	assert.Truef(a.t, got.Status == http.StatusInternalServerError && len(a.all.foundIn(got.Text)) == 0,
 		"a panic is answered with %d %s", got.Status, got.Text)
 	a.tool("chat", testkit.Body{"prompt": "Panic over this one: " + words["tool"]})
 	// A covered message is edited, which makes the brief stale.
@@ -407,7 +407,7 @@ func (a *leakRig) breakPostgres() {
 	a.server.Crash()
 	for _, payload := range []testkit.Body{{"chat_id": a.chatID, "content": words["content"]}, {"chat_id": a.chatID, "content": words["phone"]}} {
 		got := a.Call(http.MethodPost, "/v1/message", payload)
-		assert.Truef(a.t, got.Status == http.StatusServiceUnavailable && len(a.all.foundIn(got.Text)) <= 0,
+		assert.Truef(a.t, got.Status == http.StatusServiceUnavailable && len(a.all.foundIn(got.Text)) == 0,
 			"without Postgres: %d %s", got.Status, got.Text)
 	}
 	a.tool("chat", testkit.Body{"prompt": words["tool"]})

@@ -122,7 +122,7 @@ func TestAnswerToATurnIsLost(t *testing.T) {
 	}
 }
 
-// The answer to a stored turn is lost, and Postgres stays away until the server gives up. So nobody generates the reply. The
+// The answer to a stored turn is lost, and Postgres stays away until the server gives up. So no server generates the reply. The
 // server ends its lease as soon as Postgres is back, and the same message gets its reply before the lease would have ended.
 func TestAnswerToATurnStaysLost(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ var networkCases = []upstreamCase{
 		code: "upstream_failed"},
 	{name: "no TLS at the other end", base: func(_ *testing.T, address string) string { return "https://" + address + "/v1" }, status: 502,
 		code: "upstream_failed"},
-	{name: "a certificate of nobody", base: untrusted, status: 502, code: "upstream_failed"},
+	{name: "a certificate of no authority", base: untrusted, status: 502, code: "upstream_failed"},
 }
 
 // The model itself, by directives in the message.
@@ -98,7 +98,7 @@ var foreignCases = []upstreamCase{
 	{name: "redirects without an end", foreign: redirects(307), status: 502, code: "upstream_failed"},
 	{name: "redirect that forgets the question", foreign: redirects(302), status: 502, code: "upstream_failed"},
 	{name: "gzip", foreign: compressed, finished: "stop", text: "A word."},
-	{name: "a compression nobody asked for", foreign: func(w http.ResponseWriter, r *http.Request) {
+	{name: "a compression that was not asked for", foreign: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "br")
 		answers(200, "text/event-stream", "\x0b\x02\x80hello\x03")(w, r)
 	}, code: "upstream_failed"},
@@ -152,7 +152,7 @@ func speakSlowly(request *offline.Request) offline.Answer {
 	return offline.Answer{}
 }
 
-// Whatever happens between the server and the model: the client gets one error with a code, and the row has it; half a
+// For all faults between the server and the model: the client gets one error with a code, and the row has it; half a
 // reply is never stored as complete; nothing is left running; the message can be sent again, and the chat goes on. What each
 // fault is to the program, internal/llm shows; in short mode this is one fault of each kind of end, others each time.
 func TestUpstreamFaults(t *testing.T) {

@@ -120,8 +120,8 @@ var oddTexts = []string{
 }
 
 // Odd values in the fields of bodies, in messages that are stored, in arguments of tools and in imported files, and odd
-// texts in paths, queries and headers, of every route: each status is one of the document's and below 500, and what is
-// refused stores nothing.
+// texts in paths, queries and headers, of every route: each status is one of the document's and below 500, and the
+// refused requests store nothing.
 func TestOddRequests(t *testing.T) {
 	t.Parallel()
 	a := newTarget(t)
@@ -162,7 +162,7 @@ var oddStored = map[string]string{
 	"a deep one":                strings.Repeat("[", 3_000) + strings.Repeat("]", 3_000),
 }
 
-// read calls every route that only reads, and those that look at the latest reply first. None may fail.
+// read calls every route that only reads, and first the ones that look at the latest reply. None may fail.
 func (a *target) read(what string) {
 	a.t.Helper()
 	for _, to := range a.routes {
@@ -187,7 +187,7 @@ func (a *target) read(what string) {
 	assert.Truef(a.t, said.Text != "" && said.End.Name == testkit.Completion, "%s: %+v", what, said)
 }
 
-// Whatever stands under our keys in a reply's metadata, in tool calls and in a chat's metadata: all of it can be read,
+// For any values under our keys in a reply's metadata, in tool calls and in a chat's metadata: all of it can be read,
 // exported and imported, and the chat goes on.
 func TestOddRowsAreRead(t *testing.T) {
 	t.Parallel()
@@ -212,7 +212,7 @@ func TestOddRowsAreRead(t *testing.T) {
 	}
 	for what, sql := range some(map[string]string{
 		"a huge message":     "update messages set token_count = 100000000 where chat_id = $1 and seq < 5",
-		"names of nobody":    "update messages set name = E'\\x01\\n\u202e', reply_to = gen_random_uuid() where chat_id = $1",
+		"names of no sender": "update messages set name = E'\\x01\\n\u202e', reply_to = gen_random_uuid() where chat_id = $1",
 		"two of one id":      "update messages set superseded_by = id where chat_id = $1 and role = 'assistant'",
 		"no text":            "update messages set content = '' where chat_id = $1",
 		"a brief of nothing": "update conversation_briefs set covered_seq = 1000000, version = 9223372036854775806, brief_tokens = 2000000 where chat_id = $1",

@@ -239,7 +239,7 @@ func TestPostgresStaysAway(t *testing.T) {
 	length := got.End.Data["content_length"]
 	assert.Truef(t, length == 0.0, "%v characters are said to be stored", length)
 	_, err := follower.TryRest()
-	assert.Error(t, err, "the follower was told of an end that nobody knows")
+	assert.Error(t, err, "the follower was told of an unknown end")
 
 	server.Start()
 	row := r.awaitEnded(got.MessageID) // its server could still record what it said, or some of that

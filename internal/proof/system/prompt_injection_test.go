@@ -89,7 +89,7 @@ func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 		for i, frame := range frames {
 			assert.Equalf(t, "", cmp.Diff(fill(frame, p, path), inputs[i]), "%s, prompt %d: (-want +got)\n", p.Name, i+1)
 			assert.Equalf(t, "", cmp.Diff(wantRests[i], rests[i]),
-				"%s, prompt %d: what is beside the input (-want +got)\n", p.Name, i+1)
+				"%s, prompt %d: the text beside the input (-want +got)\n", p.Name, i+1)
 		}
 	}
 	if refused := r.model.Refused(); len(refused) > 0 {

@@ -25,7 +25,7 @@ const (
 	oldQuestion   = "Who was it that fixed my molar?"
 )
 
-// patient waits for what is recalled also on a loaded machine.
+// patient waits for recalled turns also on a loaded machine.
 var patient = env{"RECALL_DEADLINE": "20s"}
 
 // tellAndForget tells a fact and goes on until it is in the brief.
@@ -83,7 +83,7 @@ func TestFactThatLeftThePromptComesBack(t *testing.T) {
 	r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+chatID+"/clear", nil) // nothing comes back after that
 	r.Say(chatID, "On another day I went to the sea.")
 	r.Say(chatID, oldQuestion)
-	assert.Equal(t, "", recalledIn(r.lastPrompt()), "recalled what was cleared")
+	assert.Equal(t, "", recalledIn(r.lastPrompt()), "recalled cleared turns")
 }
 
 const (
@@ -99,7 +99,7 @@ func (r *rig) saysIn(settings testkit.Body, content string) (chatID string) {
 	return chatID
 }
 
-// Whoever must not be told is told nothing, and what must not be told is told nobody.
+// A user without rights is told nothing, and a hidden turn is told to no one.
 func TestTurnsOfOtherChatsAreOnlyQuotedWhereTheyMay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, patient.And(longTerm))

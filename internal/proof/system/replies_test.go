@@ -108,7 +108,7 @@ func TestResumeAtEveryPosition(t *testing.T) {
 	check("afterwards, elsewhere", elsewhere)
 }
 
-// A signal while replies run: those that end soon are completed, the others are stored as interrupted, every
+// A signal while replies run: the ones that end soon are completed, the others are stored as interrupted, every
 // reader gets the right terminal event, and Run returns nil.
 func TestStopWithRunningStreams(t *testing.T) {
 	t.Parallel()
@@ -192,7 +192,7 @@ func TestTwoReplicasAnswerOneChat(t *testing.T) {
 				t.Errorf("round %d: %d %s", round, status, got.stream.Raw())
 			}
 		}
-		assert.Truef(t, began != 0, "round %d: nobody answered", round)
+		assert.Truef(t, began != 0, "round %d: no server answered", round)
 	}
 	asked := len(r.model.Asked(offline.KindReply))
 	n := r.count("select count(*) from messages where role = 'assistant' and status = 'complete'")

@@ -166,7 +166,7 @@ func (s *Server) getKeys(w http.ResponseWriter, _ *http.Request) {
 // signIn begins a user's own session.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	var asked struct{ Email, Password string }
-	_ = json.NewDecoder(r.Body).Decode(&asked) // an unreadable one names nobody
+	_ = json.NewDecoder(r.Body).Decode(&asked) // an unreadable one names no user
 	known, ok := s.users[asked.Email]
 	if !ok || known.password != asked.Password || r.URL.Query().Get("grant_type") != "password" {
 		refuse(w, http.StatusBadRequest, "invalid_credentials", "Invalid login credentials")

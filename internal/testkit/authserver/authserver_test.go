@@ -88,7 +88,7 @@ func TestAuthorizeIsStrict(t *testing.T) {
 	r := newRig(t)
 	for name, c := range map[string]struct {
 		changes  []string
-		redirect string // "" for an answer that sends nobody anywhere
+		redirect string // "" for an answer without a redirect
 	}{
 		"good":                  {nil, site + authserver.ConsentPath + "?authorization_id="},
 		"an unknown client":     {[]string{"client_id", uuid.NewString()}, ""},

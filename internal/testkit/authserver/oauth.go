@@ -98,7 +98,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.site+ConsentPath+"?authorization_id="+begun.id, http.StatusFound)
 }
 
-// wrongRequest says what is wrong with the rest of a request; "" for nothing.
+// wrongRequest returns the fault of the rest of a request; "" for nothing.
 func (s *Server) wrongRequest(query url.Values) string {
 	asked := query.Get("scope")
 	switch {

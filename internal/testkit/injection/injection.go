@@ -1,6 +1,6 @@
 // Package injection holds texts that attack a prompt: they try to end a fold's input, to start a section of a prompt,
 // to speak as another role, or to be obeyed. The tests of memory, of folds and of the whole app put each of them wherever
-// a user's text can be, and check what is sent to the model.
+// a user's text can be, and check the requests to the model.
 package injection
 
 import (
@@ -17,7 +17,7 @@ const (
 	Prompt   Place = 'P' // a message or the brief in a prompt
 	File     Place = 'F' // a file in a prompt
 	Passage  Place = 'S' // a retrieved source in a prompt
-	Recalled Place = 'R' // a message of an earlier turn that a prompt quotes: what is dangerous in Prompt, and more
+	Recalled Place = 'R' // a message of an earlier turn that a prompt quotes: the dangers of Prompt, and more
 )
 
 // Payload is one attack.

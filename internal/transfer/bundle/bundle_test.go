@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,12 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 func TestBothBundlesReadBackAsWritten(t *testing.T) {
@@ -26,9 +29,8 @@ func TestBothBundlesReadBackAsWritten(t *testing.T) {
 		want := []Record{{Header: &Header{Format: Name, Version: 1, ExportedAt: exportedAt}}, {Chat: &chat}, {File: &file}, {Message: &messages[0]},
 			{Message: &messages[1]}, {Message: &messages[2]}, {Revision: &revision}, {End: &End{Files: 1, Messages: 3, Revisions: 1}}}
 		assert.Equalf(t, format, found, "%s taken for", format)
-		assert.Equalf(t, "", cmp.Diff(want, records), "%s (-want +got):\n", format)
-		assert.True(t, json.Valid([]byte(strings.SplitN(text, "\n", 2)[0])) || format != FormatLines,
-			"the first line is not JSON")
+		assert.Equalf(t, want, records, "%s", format)
+		assert.True(t, json.Valid([]byte(strings.SplitN(text, "\n", 2)[0])) || format != FormatLines, "the first line is not JSON")
 		assert.True(t, format != FormatObject || json.Valid([]byte(text)), "the object is not JSON")
 	}
 }
@@ -37,8 +39,7 @@ func TestEmptyChatReadsBack(t *testing.T) {
 	t.Parallel()
 	for _, encoder := range []func(io.Writer) *Bundle{NewLines, NewObject} {
 		_, records := mustRead(t, written(t, encoder, Chat{ID: idChat}))
-		assert.Truef(t, len(records) == 3 && records[1].Chat.MemoryStrategy == "summary" && string(records[1].Chat.Metadata) == "{}",
-			"%+v", records)
+		assert.Truef(t, len(records) == 3 && records[1].Chat.MemoryStrategy == "summary" && string(records[1].Chat.Metadata) == "{}", "%+v", records)
 	}
 }
 
@@ -56,7 +57,7 @@ func TestSeveralChatsInOneFile(t *testing.T) {
 	assert.Equalf(t, 2, len(chats), "%+v", chats)
 }
 
-// What a bundle may leave out, and what is not known to this version, changes nothing.
+// A part that a bundle may leave out, and one that this version does not know, changes nothing.
 func TestBundleMayBeShort(t *testing.T) {
 	t.Parallel()
 	_, records := mustRead(t, `{"exported_at":"2026-11-21T15:04:05Z","format":"throughline","version":1,"type":"bundle","more":{"x":[1]}}
@@ -252,37 +253,31 @@ func TestMarkdownOfAChat(t *testing.T) {
 	chat, _, messages, _ := sample()
 	var out strings.Builder
 	m := NewMarkdown(&out)
-	require.NoError(t,
-		errors.Join(m.Begin(exportedAt, chat), m.Message(messages[0]), m.Message(messages[1]), m.Message(messages[2])))
+	require.NoError(t, errors.Join(m.Begin(exportedAt, chat), m.Message(messages[0]), m.Message(messages[1]), m.Message(messages[2])))
 	want := "# Scales \\<\\&\\> “arpeggios”\n\n- Begun: 2026-11-20 10:00 UTC\n- Last message: 2026-11-20 10:00 UTC\n- Exported: 2026-11-21 15:04 UTC\n" +
 		"- Tags: cello, b\n\n**Instructions**\n\n> Be kind.\n" +
 		"\n---\n\n**User** (ann), 2026-11-20 10:00 UTC, pinned\n\n> line\n> \"two\"\u2028 👩\u200d👧\n" +
 		"\n---\n\n**Assistant** (arco), 2026-11-20 10:00 UTC, interrupted, replaced by a later reply\n" +
 		"\n```json\n[{\"function\":{\"arguments\":\"{}\",\"name\":\"f\"},\"id\":\"call_1\"}]\n```\n" +
 		"\n---\n\n**Tool**, 2026-11-20 10:00 UTC\n\n> 42\n"
-	got := out.String()
-	assert.Truef(t, got == want, "got\n%s\nwant\n%s", got, want)
+	assert.Equal(t, want, out.String())
 }
 
-// Whatever is said, a line of its own is a quoted one, and a file ends only at its own fence.
+// In any text, a line of its own is a quoted one, and a file ends only at its own fence.
 func TestNothingBreaksMarkdownsFrame(t *testing.T) {
 	t.Parallel()
 	tricks := rapid.SampledFrom([]string{"```", "````\n", "~~~", "\n---\n", "**User**", "# Title", "\r", "\r\n", "<!--", "</details>", "> ", "\n\n", "x"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(tricks, 0, 12).Draw(t, "text"), "")
 		for line := range strings.SplitSeq(strings.TrimSuffix(quote(text), "\n"), "\n") {
-			if !strings.HasPrefix(line, ">") || strings.Contains(line, "\r") {
-				t.Errorf("%q stands alone", line)
-			}
+			assert.Truef(t, strings.HasPrefix(line, ">") && !strings.Contains(line, "\r"), "%q stands alone", line)
 		}
 		lines := strings.Split(strings.TrimSuffix(fenced("", text), "\n"), "\n")
 		fence := lines[0]
-		if strings.Trim(fence, "`") != "" || lines[len(lines)-1] != fence || strings.Contains(text, fence) {
-			t.Errorf("%q is not fenced: %q", text, lines)
-		}
-		if title := plainText(text); strings.ContainsAny(title, "\r\n") || strings.Contains(strings.ReplaceAll(title, "\\`", ""), "`") {
-			t.Errorf("%q is not plain", title)
-		}
+		assert.Truef(t, strings.Trim(fence, "`") == "" && lines[len(lines)-1] == fence && !strings.Contains(text, fence),
+			"%q is not fenced: %q", text, lines)
+		title := plainText(text)
+		assert.Truef(t, !strings.ContainsAny(title, "\r\n") && !strings.Contains(strings.ReplaceAll(title, "\\`", ""), "`"), "%q is not plain", title)
 	})
 }
 
@@ -295,4 +290,62 @@ func TestMarkdownShowsAFileOnce(t *testing.T) {
 		require.NoError(t, m.File(path, file))
 	}
 	assert.Equal(t, "\nFile one.md:\n\n`````\na ```` b\n`````\n\nFile two\\`.md: the same as one.md above.\n", out.String())
+}
+
+// checkRead reads anything: it ends in order or with a fault that names a line, and each record that it gives can be
+// stored.
+func checkRead(t *testing.T, text []byte) {
+	t.Helper()
+	_, records, err := Open(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		checkRefusal(t, text, err)
+		return
+	}
+	open, messages := false, 0
+	for record, err := range records {
+		switch {
+		case err != nil:
+			checkRefusal(t, text, err)
+			return
+		case record.Chat != nil:
+			open, messages = true, 0
+			checkStorable(t, record.Chat.Title, record.Chat.Metadata)
+		case record.Message != nil:
+			messages++
+			checkStorable(t, record.Message.Content, record.Message.Metadata)
+			checkStorable(t, deref(record.Message.Name), record.Message.ToolCalls)
+		case record.End != nil:
+			assert.Truef(t, open && record.End.Messages == messages, "an end of %d messages after %d", record.End.Messages, messages)
+			open = false
+		}
+	}
+	assert.False(t, open, "the file ended within a chat")
+}
+
+func checkRefusal(t *testing.T, text []byte, err error) {
+	t.Helper()
+	known, ok := errors.AsType[*fault.Error](err)
+	line, _ := known.Details["line"].(int)
+	assert.Truef(t, ok && known.Code == fault.ImportInvalid && known.Details["reason"] != "" && line >= 1 && line <= bytes.Count(text, []byte("\n"))+1,
+		"%v %v", err, known.Details)
+}
+
+func checkStorable(t *testing.T, text string, raw json.RawMessage) {
+	t.Helper()
+	assert.Truef(t, utf8.ValidString(text) && !strings.Contains(text, "\x00"), "%q cannot be stored", text)
+	assert.Truef(t, raw == nil || (json.Valid(raw) && !holdsNUL(raw)), "%q cannot be stored", raw)
+}
+
+// For any file, of each format that its beginning may show.
+func FuzzOpen(f *testing.F) {
+	for _, text := range []string{
+		sampleOf(f, NewLines), sampleOf(f, NewObject), sampleAccount(f), twoConversations, "[" + twoConversations,
+		`{"role":"user","content":"x","created_at":"2024-02-03T04:05:06Z","tool_calls":[{"a":1e5}]}` + "\n{\"role\":\"user\",\"content\":\"\\ud800\"}",
+		"", "\ufeff", "[", "{", "[{}]", `{"type":"bundle"}`, "\xff",
+	} {
+		f.Add([]byte(text))
+		f.Add([]byte(text[:len(text)/2]))
+		f.Add([]byte(strings.ReplaceAll(text, `"`, `\"`)))
+	}
+	f.Fuzz(checkRead)
 }

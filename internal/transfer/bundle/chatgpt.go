@@ -304,7 +304,7 @@ func withoutCitations(text string) string {
 	return text
 }
 
-// text is the content as text: what is no text becomes a word in brackets, and is counted as left out.
+// text is the content as text: other content becomes a word in brackets, and is counted as left out.
 func (c chatGPTContent) text(attachments []chatGPTAttachment) (text string, left int) {
 	var pieces []string
 	for _, part := range c.Parts {
@@ -332,7 +332,7 @@ func (c chatGPTContent) text(attachments []chatGPTAttachment) (text string, left
 	return strings.Join(pieces, "\n"), left
 }
 
-// partOf returns a part as text, or a word for what is none.
+// partOf returns a part as text, or a word for other content.
 func partOf(raw json.RawMessage) (piece string, isText bool) {
 	if json.Unmarshal(raw, &piece) == nil {
 		return piece, true

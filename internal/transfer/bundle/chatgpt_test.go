@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -40,7 +39,7 @@ func TestChatGPTsActiveBranch(t *testing.T) {
 		"tool|tool|python||-|1|{\"imported_from\":\"chatgpt\"}",
 		"heard|user|||-|Thank you\n[video]\n[audio]\n[attachment]\n[attachment]|{\"imported_from\":\"chatgpt\"}",
 	}
-	assert.Equal(t, "", cmp.Diff(want, said))
+	assert.Equal(t, want, said)
 }
 
 // withTools is a branch in which the assistant searches the web and runs a program before it replies.
@@ -64,7 +63,7 @@ func TestChatGPTsCallsOfToolsAreNoReplies(t *testing.T) {
 		"ran|tool|python||run|1|",
 		"reply|assistant||ask||A mark.|",
 	}
-	assert.Equal(t, "", cmp.Diff(want, said))
+	assert.Equal(t, want, said)
 	asked := messagesOf(records)[0]
 	assert.Truef(t, string(asked.Metadata) == `{"attachments":["the score.pdf","attachment"],"imported_from":"chatgpt"}` && asked.Attachments == 2,
 		"the attachments: %s, %d", asked.Metadata, asked.Attachments)
@@ -87,9 +86,8 @@ func TestChatGPTsAttachments(t *testing.T) {
 	} {
 		_, records := mustRead(t, `[{"id": "c", "current_node": "n", "mapping": {"n": {"message": {"author": {"role": "user"}, "content": {"parts": `+
 			``+c.parts+`}, "metadata": {"attachments": `+c.attachments+`}}}}}]`)
-		if said := messagesOf(records); len(said) != 1 || said[0].Content != c.content || said[0].Attachments != c.count {
-			t.Errorf("%s: %+v", name, said)
-		}
+		said := messagesOf(records)
+		assert.Truef(t, len(said) == 1 && said[0].Content == c.content && said[0].Attachments == c.count, "%s: %+v", name, said)
 	}
 }
 
@@ -136,7 +134,7 @@ func TestChatGPTRefusals(t *testing.T) {
 	}.check(t)
 }
 
-// The branch is followed whatever the order of the nodes and however long it is.
+// The branch is followed for any order of the nodes and any length.
 func TestChatGPTsLongBranch(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -166,10 +164,9 @@ func TestPlainLines(t *testing.T) {
 		t.Errorf("%s %+v", format, chat)
 	}
 	messages := messagesOf(records)
-	if messages[0].ReplyTo != nil || messages[2].ReplyTo != nil || messages[1].ID != "line 4" || messages[3].ReplyTo != nil ||
-		deref(messages[4].ReplyTo) != messages[1].ID {
-		t.Errorf("%+v", messages)
-	}
+	assert.Truef(t, messages[0].ReplyTo == nil && messages[2].ReplyTo == nil && messages[1].ID == "line 4" && messages[3].ReplyTo == nil &&
+		deref(messages[4].ReplyTo) == messages[1].ID,
+		"%+v", messages)
 }
 
 func TestPlainTitles(t *testing.T) {

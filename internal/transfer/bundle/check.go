@@ -20,7 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// problem is what is wrong with a record: a name for programs and a clause for people, without content of the file.
+// problem is the fault of a record: a name for programs and a clause for people, without content of the file.
 type problem struct {
 	reason, message string
 }
@@ -76,7 +76,7 @@ func decode(raw []byte, into any) error {
 	return wrong("bad_date", "a date is not of the form 2026-11-21T15:04:05Z")
 }
 
-// maxDepth is how many levels a record may have: memory.MaxMetadataDepth and what is around the metadata.
+// maxDepth is how many levels a record may have: memory.MaxMetadataDepth and the levels around the metadata.
 const maxDepth = 40
 
 // checkText refuses what Postgres cannot store and what would be expensive to decode.
@@ -259,7 +259,7 @@ func absent(raw json.RawMessage) bool {
 }
 
 // normalize decodes and encodes the value, so that Postgres stores it as it is: half a surrogate pair becomes U+FFFD,
-// numbers stay as written. It sets what is absent to otherwise.
+// numbers stay as written. It sets absent fields to otherwise.
 func normalize[T map[string]any | []any](name, kind string, raw *json.RawMessage, otherwise json.RawMessage) error {
 	if absent(*raw) {
 		*raw = otherwise
@@ -282,7 +282,7 @@ func normalize[T map[string]any | []any](name, kind string, raw *json.RawMessage
 	return err
 }
 
-// numbersFit reports whether all numbers are within the range of float64, whatever their digits. Postgres takes more,
+// numbersFit reports whether all numbers are within the range of float64, with any number of digits. Postgres takes more,
 // but not all that JSON can write.
 func numbersFit(value any) bool {
 	switch value := value.(type) {

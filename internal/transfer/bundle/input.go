@@ -86,7 +86,7 @@ func (w *window) begin() {
 }
 
 // members reads an object, for open '{', or an array, for '[', up to its end. It calls take, which reads the value, with
-// the name of each member and with "" for each element. otherwise is what is wrong with any other value.
+// the name of each member and with "" for each element. otherwise is the problem of any other value.
 func (w *window) members(open json.Delim, otherwise string, take func(name string) error) error {
 	if err := w.delim(open, otherwise); err != nil {
 		return err

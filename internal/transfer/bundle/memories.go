@@ -67,7 +67,7 @@ type MemorySource struct {
 	MessageID string    `json:"message_id"`
 	ChatID    string    `json:"chat_id"`
 	Seq       int64     `json:"seq"`
-	Fact      *string   `json:"fact"` // what was made of this source alone; nil where it needs the others
+	Fact      *string   `json:"fact"` // the part made of this source alone; nil where it needs the others
 	Quote     string    `json:"quote"`
 	SaidAt    time.Time `json:"said_at,omitzero"`
 }
@@ -140,7 +140,7 @@ type foreignMemory struct {
 	InvalidAt foreignTime `json:"invalid_at"`
 	ExpiredAt foreignTime `json:"expired_at"`
 
-	// ChatGPT: false for what was switched off.
+	// ChatGPT: false for a memory that is switched off.
 	Enabled *bool `json:"enabled"`
 }
 
@@ -200,7 +200,7 @@ func firstOf(times ...foreignTime) time.Time {
 // foreignID is a text or a number.
 type foreignID string
 
-// UnmarshalJSON reads null and whatever else as no id.
+// UnmarshalJSON reads null and all other values as no id.
 func (f *foreignID) UnmarshalJSON(raw []byte) error {
 	var text string
 	var number json.Number

@@ -41,8 +41,8 @@ type RefusedMemory struct {
 }
 
 // ReadMemories reads a file of memories, of our format or another program's, which its content shows. It returns all of
-// them or, with what is wrong and in which line, none; of other programs' memories, those that are too long are left out and
-// named. now tells what was true from what is.
+// them or, with the problem and its line, none; of other programs' memories, memories that are too long are left out and
+// named. now tells past truths from present ones.
 func ReadMemories(file io.ReaderAt, size int64, now time.Time) (MemoryFile, error) {
 	content, err := withoutMark(file, size)
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *memoryReader) read() (interface{ position() position }, error) {
 	return r.lines, r.lines.each(r.item)
 }
 
-// isWrapped reports whether the file is an object that holds lists of memories. What is wrong with a line is found when that
+// isWrapped reports whether the file is an object that holds lists of memories. A problem of a line is found when that
 // line is read.
 func (r *memoryReader) isWrapped() (wrapped bool) {
 	w := newWindow(r.content)

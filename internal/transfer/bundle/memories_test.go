@@ -34,8 +34,7 @@ func sampleMemory() Memory {
 func TestBundleWithoutMemoriesIsAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{sampleOf(t, NewLines), sampleOf(t, NewObject)} {
-		assert.Truef(t, !strings.Contains(text, "memories") && !strings.Contains(text, "remember"),
-			"it speaks of memories: %s", text)
+		assert.Truef(t, !strings.Contains(text, "memories") && !strings.Contains(text, "remember"), "it speaks of memories: %s", text)
 	}
 }
 
@@ -71,7 +70,7 @@ func TestFileOfMemoriesReadsBack(t *testing.T) {
 	assert.True(t, json.Valid([]byte(strings.SplitN(out.String(), "\n", 2)[0])), "the first line is not JSON")
 	found, err := readMemories("\xef\xbb\xbf" + strings.ReplaceAll(out.String(), "\n", "\r\n\n"))
 	require.Truef(t, err == nil && len(found) == 2, "%+v, %v", found, err)
-	assert.Equal(t, "", cmp.Diff(sampleMemory(), found[0]))
+	assert.Equal(t, sampleMemory(), found[0])
 }
 
 func TestFileOfMemoriesMayBeShort(t *testing.T) {
@@ -81,8 +80,8 @@ func TestFileOfMemoriesMayBeShort(t *testing.T) {
 		{Content: "Plays the cello.", MemoryType: "pattern", Status: "active", Confidence: new(1.0)},
 		{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)},
 	}
-	diff := cmp.Diff(want, found)
-	assert.Truef(t, diff == "" && err == nil, "%v %s", err, diff)
+	require.NoError(t, err)
+	assert.Equal(t, want, found)
 }
 
 func TestFileOfMemoriesRefusals(t *testing.T) {
@@ -125,7 +124,7 @@ func readMemories(text string) ([]Memory, error) {
 	return found.Records, err
 }
 
-// Whatever a file is: each memory that is read can be written, and is then read as it was.
+// In any file, each memory that is read can be written, and is then read as it was.
 func FuzzReadMemories(f *testing.F) {
 	f.Add(`{"content":"x","confidence":0.1,"valid_from":"2026-01-01T00:00:00Z","sources":[{"message_id":"` + idAsk + `"}]}`)
 	f.Add("{\"content\":\"\xff\"}\n\n{")
@@ -147,8 +146,8 @@ func FuzzReadMemories(f *testing.F) {
 			require.NoError(t, WriteMemory(&out, memory))
 		}
 		again, err := readMemories(out.String())
-		diff := cmp.Diff(found, again)
-		assert.Truef(t, err == nil && diff == "", "%v %s", err, diff)
+		require.NoError(t, err)
+		assert.Equal(t, found, again)
 	})
 }
 
@@ -227,7 +226,7 @@ func TestMemoriesOfOtherPrograms(t *testing.T) {
 		for _, m := range found.Records {
 			got = append(got, said(m))
 		}
-		assert.Equalf(t, "", cmp.Diff(c.want, got), "%s", name)
+		assert.Equalf(t, c.want, got, "%s", name)
 	}
 }
 
@@ -236,8 +235,7 @@ func TestMemoriesOfOtherProgramsLineByLine(t *testing.T) {
 	t.Parallel()
 	found, err := readMemories(`{"id": 7, "memory": "a", "created_at": "2025-01-01"}` + "\n" +
 		`{"uuid": "z", "fact": "b", "valid_at": null, "created_at": ""}` + "\n" + `{"content": "c"}`)
-	assert.Truef(t, err == nil && len(found) == 3 && found[0].ID == "mem0:7" && found[1].ID == "zep:z" && found[2].ID == "",
-		"%+v, %v", found, err)
+	assert.Truef(t, err == nil && len(found) == 3 && found[0].ID == "mem0:7" && found[1].ID == "zep:z" && found[2].ID == "", "%+v, %v", found, err)
 }
 
 // A memory that is too long does not keep the others out.
@@ -251,8 +249,7 @@ func TestLongMemoriesOfOtherProgramsAreLeftOut(t *testing.T) {
 		`{"memory":"a"}` + "\n" + `{"memory":"b"}` + "\n" + `{"fact":"` + long + `"}`: {{Line: 3, Reason: "bad_length"}},
 	} {
 		found, err := ReadMemories(strings.NewReader(text), int64(len(text)), exportedAt)
-		assert.Truef(t, err == nil && cmp.Diff(want, found.Refused) == "" && len(found.Records) == 2,
-			"%.40q: %v, %v", text, found, err)
+		assert.Truef(t, err == nil && cmp.Diff(want, found.Refused) == "" && len(found.Records) == 2, "%.40q: %v, %v", text, found, err)
 	}
 }
 

@@ -56,7 +56,7 @@ func plainMessage(line []byte) (*Message, error) {
 	}, nil
 }
 
-// chat looks ahead for the chat's title and the time of its first message. What is wrong with a line is reported when
+// chat looks ahead for the chat's title and the time of its first message. A problem of a line is reported when
 // that line is read.
 func (p *plain) chat() *Chat {
 	chat := &Chat{Metadata: json.RawMessage(`{"imported_from":"lines"}`)}

@@ -2,7 +2,7 @@
 // for people, which is only written, and two foreign formats, which are only read: ChatGPT's conversations.json and
 // plain lines of messages. docs/bundle.md describes them.
 //
-// Readers hold one record at a time, whatever the file's length. Everything that is wrong with a file is a
+// Readers hold one record at a time, for any length of file. Everything that is wrong with a file is a
 // fault.ImportInvalid that names the line. Databases and users are not known here.
 package bundle
 
@@ -31,7 +31,7 @@ const (
 // maxRecord is the longest record in bytes: the longest content with each character escaped, and room for the rest.
 const maxRecord = 16 << 20
 
-// source reads one format. Its position is that of the latest record, or of what is wrong.
+// source reads one format. Its position is that of the latest record, or of the problem.
 type source interface {
 	// read calls emit for each record and returns its errors as they are.
 	read(emit func(Record) error) error
@@ -41,7 +41,7 @@ type source interface {
 var errStopped = errors.New("no more is wanted")
 
 // Open detects the file's format. The records are in order: for each chat its Chat, its files, messages and revisions,
-// its End. Everything that the file alone can show is checked; what is wrong is the last record's error. Each loop over
+// its End. Everything that the file alone can show is checked; a problem is the last record's error. Each loop over
 // the records reads the file from its beginning. It must not change meanwhile.
 func Open(file io.ReaderAt, size int64) (Format, iter.Seq2[Record, error], error) {
 	content, err := withoutMark(file, size)

@@ -49,14 +49,14 @@ type AccountSettings struct {
 	Excluded []string `json:"excluded"`
 }
 
-// AccountCounts is how much the file holds. Imports do not look at it: AccountEnd is what was written.
+// AccountCounts is how much the file holds. Imports do not look at it: AccountEnd has the written counts.
 type AccountCounts struct {
 	Chats    int64 `json:"chats"`
 	Messages int64 `json:"messages"`
 	Memories int64 `json:"memories"`
 }
 
-// Entity is something that memories are about, and Relationship how two of them belong together. Imports make them anew.
+// Entity is something that memories are about, and Relationship how two of them belong together. Imports make them again.
 type Entity struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
@@ -109,7 +109,7 @@ type Chat struct {
 	LastMessageAt *time.Time `json:"last_message_at"`
 }
 
-// File is one content that messages of the chat bring, whatever its paths.
+// File is one content that messages of the chat bring, under any number of paths.
 type File struct {
 	SHA256  string `json:"sha256"` // hex
 	Content string `json:"content"`
@@ -134,7 +134,7 @@ type Message struct {
 	TokenCount   int      `json:"token_count"`
 	Pinned       bool     `json:"pinned"`
 	Importance   *float32 `json:"importance"`
-	// Rating is nil for a message that nobody has rated.
+	// Rating is nil for a message without a rating.
 	Rating     *int16          `json:"rating,omitempty"`
 	ToolCalls  json.RawMessage `json:"tool_calls"`
 	ToolCallID *string         `json:"tool_call_id"`
@@ -153,7 +153,7 @@ type Message struct {
 type Topic struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// Renamed is whether a person gave it the title. Other titles and the summary are a record: imports make them anew.
+	// Renamed is whether a person gave it the title. Other titles and the summary are a record: imports make them again.
 	Renamed    bool     `json:"renamed"`
 	Summary    *string  `json:"summary"`
 	Tags       []string `json:"tags"`

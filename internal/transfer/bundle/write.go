@@ -101,7 +101,7 @@ const about = "Everything that is stored about one user, one JSON object per lin
 	"entity and relationship: what the memories are about. account_end: the file is whole. " +
 	"POST it to /v1/import to take it to another account. docs/bundle.md describes it."
 
-// BeginAccount writes what stands before the chats of an account. After them comes what is outside of chats.
+// BeginAccount writes what stands before the chats of an account. After them come the records outside of chats.
 func (b *Bundle) BeginAccount(exportedAt time.Time, account Account) error {
 	header := Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC(), Holds: HoldsAccount, About: about}
 	if err := b.Write(Record{Header: &header}); err != nil {
@@ -232,7 +232,7 @@ func fenced(language, text string) string {
 
 var special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>()#!|&~]")
 
-// plainText puts a text on one line and escapes what is special.
+// plainText puts a text on one line and escapes special characters.
 func plainText(text string) string {
 	return special.ReplaceAllString(oneLine(text), `\$0`)
 }

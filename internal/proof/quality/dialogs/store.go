@@ -116,10 +116,11 @@ func (b *bench) putChat(ctx context.Context, c *corpus) {
 }
 
 func (b *bench) embed(ctx context.Context, things string, store recall.VectorStore, owner uuid.UUID) {
-	kit.Must(recall.NewVectors(recall.VectorsConfig{
+	vectors := &recall.Vectors{
 		Things: things, Store: store, Embedder: b.embedder, Scales: []*recall.Scales{recall.NewScales(b.embeddings, b.embedder)},
-		Logger: slog.New(slog.DiscardHandler), Turn: time.Hour,
-	}).Embed(ctx, owner))
+		Logger: slog.New(slog.DiscardHandler), Rest: recall.NewRest(0, 0, slog.New(slog.DiscardHandler)), Turn: time.Hour,
+	}
+	kit.Must(vectors.Embed(ctx, owner))
 }
 
 // putMemories stores each message as a memory, with its vector.
@@ -234,7 +235,7 @@ func (b *bench) asking() *recall.Questions {
 
 // memoriesByRules asks as a prompt does, without its bound of tokens.
 func (b *bench) memoriesByRules(meaning bool) ask {
-	config := longterm.RetrieverConfig{Store: postgres.NewMemories(b.server)}
+	config := longterm.Retriever{Store: postgres.NewMemories(b.server)}
 	if meaning && b.embedder != nil {
 		config.Questions, config.NearEnough = b.asking(), .7
 	}
@@ -257,7 +258,7 @@ func (b *bench) vector(ctx context.Context, q question) recall.Vector {
 // byVectors ranks turns by their vectors, and gives each turn's messages in their order.
 func (b *bench) byVectors(ctx context.Context, c *corpus, q question) (seqs []int64) {
 	vector := b.vector(ctx, q)
-	near := kit.Must(postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Scope{ChatID: c.id}, vector))
+	near := kit.Must(postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Query{ChatID: c.id}, vector))
 	slices.SortStableFunc(near.Turns, func(a, b recall.Near) int { return cmp.Compare(b.Cosine, a.Cosine) })
 	for _, n := range near.Turns {
 		for seq := n.Seq; seq <= n.LastSeq && len(seqs) < most; seq++ {

@@ -27,7 +27,7 @@ type talk struct {
 
 // turn is a user's message and what follows it, as the server indexes it, with the server's vector of the whole.
 type turn struct {
-	topics.Indexed
+	topics.Turn
 	session string
 	text    string
 	alone   []float32 // the vector of the question alone
@@ -41,7 +41,7 @@ func talkOf(d *dialog) *talk {
 		role, seq := memory.Role(m.role), int64(n+1)
 		if role == memory.RoleUser {
 			said = nil
-			all.turns = append(all.turns, &turn{session: m.session, Indexed: topics.Indexed{Seq: seq, SaidAt: m.at, Question: m.content}})
+			all.turns = append(all.turns, &turn{session: m.session, Turn: topics.Turn{Seq: seq, SaidAt: m.at, Question: m.content}})
 		}
 		if len(all.turns) == 0 {
 			continue
@@ -358,11 +358,11 @@ func (m *grouping) assign(d *talk, scale recall.Scale, counts *guesses) []int {
 		if before != nil {
 			id = before.ID
 		}
-		var next *topics.Indexed
+		var next *topics.Turn
 		if n+1 < len(d.turns) {
-			next = &d.turns[n+1].Indexed
+			next = &d.turns[n+1].Turn
 		}
-		decision := chat.Assign(t.Indexed, next, id)
+		decision := chat.Assign(t.Turn, next, id)
 		if decision.How == topics.ByMatch || decision.How == topics.ByStart {
 			counts.add(guess, decision.Topic, before, len(chat.Topics) == known)
 		}

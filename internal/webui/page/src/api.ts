@@ -16,7 +16,7 @@ export interface SignedIn {
 
 export const SignedInContext = createContext<SignedIn | undefined>(undefined);
 
-/** The client of the user who is signed in. The areas are shown to nobody else. */
+/** The client of the user who is signed in. The areas are shown to no one else. */
 export function useClient(): SignedIn {
   const signedIn = useContext(SignedInContext);
   if (!signedIn) throw new Error('useClient outside of the signed-in page');

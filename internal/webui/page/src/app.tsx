@@ -95,7 +95,7 @@ function Alone({ children }: { children: preact.ComponentChildren }) {
   return <main class="alone"><h1>Throughline</h1>{children}</main>;
 }
 
-/** Asks to sign in again above the page, so that nothing of what was typed is lost. */
+/** Asks to sign in again above the page, so that no typed text is lost. */
 function SessionOverDialog({ onLeave, ...signIn }: { config: Config; onSession: (session: Session) => void; onLeave: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current!.showModal(), []);

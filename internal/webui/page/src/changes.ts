@@ -14,7 +14,7 @@ export function tellChange(): void {
   others.postMessage('changed');
 }
 
-/** Reads again when something may have changed: here, in another tab, while nobody looked, every few seconds. */
+/** Reads again when something may have changed: here, in another tab, while no one looked, every few seconds. */
 export function useRefresh(refresh: () => void, dependencies: unknown[]): void {
   useEffect(() => {
     const visible = () => void (document.hidden || refresh());

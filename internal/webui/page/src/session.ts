@@ -41,8 +41,8 @@ export async function supabaseOf(config: Config): Promise<SupabaseClient | undef
 
 /**
  * Takes a token out of the address, as the link that `make run` prints has it. It is kept for this tab alone: it ends
- * with the tab, and no page that is opened later finds it. Where users have accounts a link signs nobody in: it could be
- * somebody else's, who would read what is written.
+ * with the tab, and no page that is opened later finds it. Where users have accounts a link signs no one in: it could be
+ * somebody else's, who would read the messages.
  */
 export function takeTokenFromAddress(config: Config): void {
   const token = new URLSearchParams(location.hash.slice(1)).get('token');

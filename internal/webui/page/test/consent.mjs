@@ -101,7 +101,7 @@ await run({
     await tab.getByRole('alert').filter({ hasText: 'expired, or it was answered already' }).waitFor();
     await isAccessible(tab, 'a request that was answered');
   },
-  async 'is asked once: what was allowed goes straight back'() {
+  async 'is asked once: an allowed program goes straight back'() {
     const again = new Assistant(ada.clientMetadata.client_name);
     again.client = ada.client;
     const { code } = await goBack(async () => tab.goto(await again.ask()).catch(() => {})); // the page leaves before it has loaded
@@ -146,7 +146,7 @@ await run({
     await isAccessible(page, 'no programs in the dark');
     await dark.close();
   },
-  async 'a link with a token signs nobody in where users have accounts'() {
+  async 'a link with a token signs no one in where users have accounts'() {
     const other = await newBrowser();
     const page = await open(other, '/app/');
     await page.getByLabel('Email').waitFor();

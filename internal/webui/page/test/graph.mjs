@@ -25,7 +25,7 @@ await run({
     await isAccessible(tab, 'an empty graph');
   },
 
-  async 'draws what was said, and lists the same'() {
+  async 'draws the facts told, and lists the same'() {
     const said = await call('POST', '/v1/message/first', {
       content: 'I live in Lyon. I play the cello. I use Neovim. My sister lives in Bergen. My cat is called Momo.',
     });
@@ -36,7 +36,7 @@ await run({
     await entity('Porto').waitFor();
     await tab.locator('.dot').first().waitFor({ state: 'attached' }); // drawn after the list
     await eventually(async () => assert.equal(await tab.locator('.dot').count(), await tab.locator('.entities > ul > li').count()));
-    await eventually(async () => assert.ok((await tab.locator('.edge.past').count()) >= 1, 'what is no longer true is dashed'));
+    await eventually(async () => assert.ok((await tab.locator('.edge.past').count()) >= 1, 'a past fact is dashed'));
     await isAccessible(tab, 'a graph');
   },
 
@@ -46,7 +46,7 @@ await run({
     await eventually(async () => assert.deepEqual(await dots(), before));
   },
 
-  async 'an entity leads to what is said of it and to its memories, by keyboard'() {
+  async 'an entity leads to its relationships and its memories, by keyboard'() {
     await entity('Porto').focus();
     await tab.keyboard.press('Enter');
     await eventually(async () => assert.equal(await entity('Porto').getAttribute('aria-expanded'), 'true'));

@@ -20,7 +20,7 @@ const PATIENCE = 240_000;
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
 
-/** What must never happen on the page, from any of its tabs: broken policies, errors that nobody caught. */
+/** What must never happen on the page, from any of its tabs: broken policies, uncaught errors. */
 const complaints = [];
 
 /**
@@ -43,7 +43,7 @@ async function slowDown(context) {
   context.on('page', async (tab) => (await context.newCDPSession(tab)).send('Emulation.setCPUThrottlingRate', { rate: Number(SLOW) }));
   await context.route('**/v1/**', async (route) => {
     await new Promise((wake) => setTimeout(wake, 1000 * Math.random()));
-    await route.fallback().catch(() => {}); // nobody waits for it any more
+    await route.fallback().catch(() => {}); // the page waits for it no more
   });
 }
 
@@ -76,7 +76,7 @@ export async function isAccessible(tab, where) {
   });
 }
 
-/** Nothing is wider than the window, so nobody has to scroll sideways. */
+/** Nothing is wider than the window, so no one has to scroll sideways. */
 export async function fits(tab) {
   const wide = () => tab.evaluate(() => {
     const room = document.documentElement.clientWidth;

@@ -11,7 +11,7 @@ const says = (news) => tab.getByRole('status').filter({ hasText: news }).waitFor
 const filterBy = (name, value) => tab.getByRole('search').getByLabel(name).selectOption({ label: value });
 const gone = (words) => item(words).first().waitFor({ state: 'detached' });
 
-/** The focus is where a person goes on. It moves a frame after what was pressed is gone. */
+/** The focus is where a person goes on. It moves a frame after the pressed button is gone. */
 const focused = (text) => tab.waitForFunction((wanted) => {
   const { activeElement } = document;
   return activeElement.matches('button, li') && wanted.test(activeElement.textContent);
@@ -33,7 +33,7 @@ await run({
     await isAccessible(tab, 'no memories');
   },
 
-  async 'what was said is listed, with where it was said'() {
+  async 'memories are listed, with where they were said'() {
     const chat = await tell('I am allergic to walnuts.');
     await tell('I live in Lyon.', chat);
     await tell('I play the cello.', chat);
@@ -58,7 +58,7 @@ await run({
     await gone('lives in Lyon');
   },
 
-  async 'what is being written outlives a reload and a session that ended'() {
+  async 'a draft outlives a reload and a session that ended'() {
     const field = tab.getByLabel('Remember this about me');
     await field.fill('Prefers oat milk.');
     await tab.reload();
@@ -109,7 +109,7 @@ await run({
     await tab.route('**/v1/memories?status=active', async (route) => {
       const response = await route.fetch();
       await answered;
-      await route.fulfill({ response }).catch(() => {}); // nobody may wait for it any more
+      await route.fulfill({ response }).catch(() => {}); // the page may wait for it no more
     }, { times: 1 });
     await tab.getByLabel('Remember this about me').fill('Has a dog.');
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
@@ -144,7 +144,7 @@ await run({
     await eventually(async () => assert.equal((await call('GET', '/v1/memories?q=coffee')).memories[0].pinned, true));
   },
 
-  async 'decides what is in the inbox'() {
+  async 'decides on the inbox'() {
     await call('POST', '/v1/memories', { content: 'Likes marzipan.', status: 'inbox' });
     await call('POST', '/v1/memories', { content: 'Dislikes rain.', status: 'inbox' });
     await tab.reload();
@@ -214,7 +214,7 @@ await run({
     await eventually(async () => assert.match((await asked).url(), /\?also=summaries$/));
     await gone('walnuts');
     await focused(/plays the cello/);
-    await item('record number 0.').waitFor(); // what was read on stays
+    await item('record number 0.').waitFor(); // further pages stay
   },
 
   async 'forgets by words, in two steps'() {
@@ -231,7 +231,7 @@ await run({
     await says('50 memories forgotten.');
   },
 
-  async 'switches remembering off, and names what is never remembered'() {
+  async 'switches remembering off, and names the subjects that are never remembered'() {
     const remembering = tab.getByRole('switch', { name: 'Remember me across chats' });
     await remembering.click();
     await tab.getByText('Nothing is read and nothing is shown.').waitFor();

@@ -36,7 +36,7 @@ await run({
     await call('POST', `/v1/chats/${id}/messages`, { messages: [{ role: 'user', content: 'From another device.' }] });
     await tab.evaluate(() => dispatchEvent(new Event('focus')));
     await tab.getByText('From another device.').waitFor({ state: 'attached' });
-    await eventually(async () => assert.ok(Math.abs(newest - await top(240)) < 3, 'a new message moved what is read'));
+    await eventually(async () => assert.ok(Math.abs(newest - await top(240)) < 3, 'a new message moved the text that is read'));
   },
 
   async 'an address names a message of long ago'() {

@@ -152,12 +152,12 @@ await run({
     await why.getByText('rented from a violin maker called Kessler').first().waitFor();
     const memory = why.getByRole('link', { name: 'Rents a cello from Kessler.' });
     await eventually(async () => assert.match(await memory.getAttribute('href'), /^\/app\/memories\?id=[0-9a-f-]{36}$/));
-    const desk = await newBrowser({ viewport: desktop, colorScheme: 'dark' });
-    const dark = await open(desk, new URL(tab.url()).pathname + new URL(tab.url()).search);
+    const desktopDark = await newBrowser({ viewport: desktop, colorScheme: 'dark' });
+    const dark = await open(desktopDark, new URL(tab.url()).pathname + new URL(tab.url()).search);
     await section(dark, 'Why it said that').getByText('Earlier turns, quoted').waitFor();
     await picture(dark, 'remembers-desktop-dark');
     await isAccessible(dark, 'why, in the dark');
-    await desk.close();
+    await desktopDark.close();
     await isAccessible(tab, 'why');
     await why.locator('.why blockquote').first().getByRole('link').click();
     await tab.locator('.turn-card details[open]').waitFor();
@@ -172,7 +172,7 @@ await run({
     }
   },
 
-  async 'what is deleted is gone from every version'() {
+  async 'a deleted text is gone from every version'() {
     const first = (await call('GET', `/v1/chats/${CHAT}/messages?after_seq=0&limit=1`)).messages[0];
     await call('DELETE', `/v1/messages/${first.id}`);
     const brief = section(tab, 'The brief over time');
@@ -184,7 +184,7 @@ await run({
     await brief.getByText('The text of this version is deleted').waitFor();
   },
 
-  async 'what a clear left behind is told from what is dropped'() {
+  async 'cleared turns are told from dropped ones'() {
     await call('POST', `/v1/chats/${CHAT}/clear`);
     await tab.getByRole('button', { name: 'Look again' }).click();
     await legend(tab, 'Left behind').waitFor();

@@ -36,7 +36,7 @@ await run({
     await tab.getByRole('button', { name: 'Send' }).waitFor();
   },
 
-  async 'a token that has expired is renewed, and nobody notices'() {
+  async 'a token that has expired is renewed, and no one notices'() {
     const before = (await stage('/state')).renewals;
     await stage('/expire');
     await tab.evaluate(() => { // as after an hour: supabase-js asks for a new one
@@ -55,7 +55,7 @@ await run({
     await eventually(async () => assert.equal(await tab.getByRole('dialog').count(), 0));
   },
 
-  async 'when the session is over, signing in again goes on with what was written'() {
+  async 'when the session is over, signing in again goes on with the draft'() {
     await composer.fill('Still unsent');
     await stage('/end');
     await tab.evaluate(() => {

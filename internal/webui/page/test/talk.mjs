@@ -221,7 +221,7 @@ await run({
     await tab.getByRole('link', { name: /This stays between us/ }).waitFor({ state: 'detached' });
   },
 
-  async 'what is typed survives a reload'() {
+  async 'typed text survives a reload'() {
     await tab.goto(BASE + chat);
     await composer(tab).fill('Half a thought');
     await tab.reload();
@@ -282,7 +282,7 @@ await run({
     await eventually(async () => assert.equal(await composer(tab).inputValue(), ''));
   },
 
-  async 'a token that has expired is replaced, and what was written goes out'() {
+  async 'a token that has expired is replaced, and the draft goes out'() {
     const other = await newBrowser();
     let answer; // to one request with the old token: it comes when the new one is there
     const answered = new Promise((resolve) => (answer = resolve));

@@ -1,4 +1,4 @@
-/** A chat's topics: how they fade, what is archived, and what a person changes of them. */
+/** A chat's topics: how they fade, their archive, and the changes of a person. */
 import { assert, call, desktop, eventually, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const { CHAT, EXPIRED } = process.env;
@@ -10,7 +10,7 @@ let tab;
 const item = (title) => tab.locator('.items > li').filter({ has: tab.getByRole('heading', { name: title, exact: true }) });
 const press = (title, name) => item(title).getByRole('button', { name, exact: true }).click();
 const cells = (title) => tab.getByRole('row', { name: title }).getByRole('cell').allTextContents();
-/** The chart as one text, to see that it was drawn anew. */
+/** The chart as one text, to see that it was drawn again. */
 const drawn = () => tab.locator('.chart canvas').evaluate((canvas) => canvas.toDataURL());
 
 await run({
@@ -26,7 +26,7 @@ await run({
       if (topic.state !== 'active') continue;
       await eventually(async () => assert.equal((await cells(topic.title))[1], topic.priority.toFixed(2), 'the page and the server disagree'));
     }
-    await eventually(async () => assert.equal(await tab.locator('.curves').getByText('Tax return').count(), 0, 'what is archived has no curve'));
+    await eventually(async () => assert.equal(await tab.locator('.curves').getByText('Tax return').count(), 0, 'an archived topic has no curve'));
     await fits(tab);
     await isAccessible(tab, 'topics');
   },
@@ -38,7 +38,7 @@ await run({
     await tab.emulateMedia({ colorScheme: 'light' });
   },
 
-  async 'reads back what is archived and what is packed'() {
+  async 'reads back archived and packed messages'() {
     await item('Tax return').getByText('Read it back').click();
     await item('Tax return').getByText('Question 7', { exact: true }).waitFor();
     await item('Bows').getByText('Messages', { exact: true }).click();
@@ -65,7 +65,7 @@ await run({
     await tab.getByRole('row', { name: 'hair' }).getByText('0.30').waitFor();
   },
 
-  async 'a failure is said in place, and what was typed stays'() {
+  async 'a failure is said in place, and the typed text stays'() {
     await press('Rosin', 'Change');
     await item('Rosin').getByLabel('Tags').fill('x'.repeat(65));
     await item('Rosin').getByRole('button', { name: 'Save' }).click();

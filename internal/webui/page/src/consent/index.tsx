@@ -7,7 +7,7 @@ import { Programs } from './programs';
 import { Question } from './question';
 import './consent.css';
 
-/** Asks whether a program may act as the user. Where none asks, lists those that may. */
+/** Asks whether a program may act as the user. Where none asks, lists the ones that may. */
 export function Consent() {
   const id = new URLSearchParams(location.search).get('authorization_id');
   const [oauth, setOAuth] = useState<OAuth | 'none'>();

@@ -10,7 +10,7 @@ const MOST = 6;
 const tick = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [16, 4], [5, 5, 1, 5]];
 
-/** How topics fade if nobody comes back to them: a chart, and its table, which is the legend as well. */
+/** How topics fade if no one comes back to them: a chart, and its table, which is the legend as well. */
 export function Curves({ topics }: { topics: Topic[] }) {
   const active = topics.filter((topic) => topic.state === 'active').sort((a, b) => b.priority - a.priority);
   const drawn = active.slice(0, MOST);
@@ -20,7 +20,7 @@ export function Curves({ topics }: { topics: Topic[] }) {
     <figure class="curves">
       <Chart topics={drawn} />
       <figcaption>
-        Priority since each topic was last talked about, and from now on if nobody comes back to it. Below the dotted line a
+        Priority since each topic was last talked about, and from now on if no one comes back to it. Below the dotted line a
         topic is archived when the chat has many.
         {active.length > MOST && ` Drawn are the ${drawn.length} strongest.`}
       </figcaption>

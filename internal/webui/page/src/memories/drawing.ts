@@ -12,11 +12,11 @@ export interface Node extends SimulationNodeDatum, Entity { degree: number }
 export interface Link extends SimulationLinkDatum<Node> { source: Node; target: Node; said: Relationship }
 export interface Shown { nodes: Node[]; links: Link[]; cut: number }
 
-/** More are slow to arrange, and nobody can read them. */
+/** More are slow to arrange, and no one can read them. */
 export const MOST = 300;
 const LETTERS = 13; // the height of a name on the screen, at any zoom
 
-/** What of a graph is drawn: the entities that are mentioned most, and what is said of two of them. */
+/** The part of a graph to draw: the entities that are mentioned most, and the relationships of two of them. */
 export function shown(entities: Entity[], relationships: Relationship[]): Shown {
   const nodes = new Map(entities.slice(0, MOST).map((entity) => [entity.name, { ...entity, degree: 0 } as Node]));
   const links: Link[] = [];

@@ -4,7 +4,7 @@ export const DAY = 86_400_000;
 /** Where a chat has too many topics, those below this are archived (docs/memory.md). */
 export const FADED = 0.05;
 
-/** The priority at a time in ms, if nobody comes back to the topic; null before it was last talked about. */
+/** The priority at a time in ms, if no one comes back to the topic; null before it was last talked about. */
 export function priorityAt(topic: Topic, time: number): number | null {
   const days = (time - Date.parse(topic.last_active_at)) / DAY;
   return days < 0 ? null : topic.importance * 0.5 ** (days / topic.half_life_days);

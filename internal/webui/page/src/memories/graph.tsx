@@ -134,7 +134,7 @@ function List({ found, chosen, choose }: { found: Found; chosen: string; choose:
   );
 }
 
-/** What is said of an entity, and the memories that speak of it. */
+/** The relationships of an entity, and the memories that speak of it. */
 function About({ name, said }: { name: string; said: Relationship[] }) {
   const { client } = useClient();
   const { value, error } = useLoaded(name, async (signal) => {

@@ -24,7 +24,7 @@ export function useAction() {
 
 /**
  * Loads when the page is shown and when key changes. The answer to an earlier key never replaces that to a later one.
- * What was loaded stays while it is loaded again, and when that fails. What setValue changes meanwhile stays as well: the
+ * The loaded value stays while it is loaded again, and when that fails. What setValue changes meanwhile stays as well: the
  * answer that was under way may not know of it, so it is asked for once more.
  */
 export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise<T>) {

@@ -22,7 +22,7 @@ type Filter = { q?: string; type?: keyof typeof types; status?: keyof typeof sta
 export function Memories() {
   const { query } = useLocation();
   useTitle('Memories');
-  const [version, setVersion] = useState(0); // grows when what is listed may be another
+  const [version, setVersion] = useState(0); // grows when the list may be another
   const [news, setNews] = useState('');
   const changed = (what: string) => {
     setNews(what);
@@ -40,7 +40,7 @@ export function Memories() {
   );
 }
 
-/** What a filter asks of the API: by default what is active. The inbox has a place of its own. */
+/** What a filter asks of the API: by default active memories. The inbox has a place of its own. */
 function asked(filter: Filter) {
   const { q, type, as_of } = filter;
   const status = filter.status ?? (as_of ? undefined : 'active');
@@ -169,7 +169,7 @@ function Items({ memories, set, say, keeps, moved }: {
 function OneMemory({ id, say }: { id: string; say: (news: string) => void }) {
   const { client } = useClient();
   const { route } = useLocation();
-  const back = useFocus<HTMLAnchorElement>(id); // what was followed to here is gone
+  const back = useFocus<HTMLAnchorElement>(id); // the link followed to here is gone
   const found = useLoaded(id, async (signal) => {
     const { data } = await client.GET('/v1/memories/{memory_id}', { params: { path: { memory_id: id } }, signal });
     return data;

@@ -13,7 +13,7 @@ const consolidation = { 'short-term': 'fresh', transitioning: 'settling', 'long-
 
 type Filter = { q: string; state: '' | keyof typeof states };
 
-/** /app/chats/:id/topics: what a chat was about, how it fades and what is archived. */
+/** /app/chats/:id/topics: what a chat was about, how it fades and its archive. */
 export function Topics({ id }: { id: string }) {
   const { client } = useClient();
   const [filter, setFilter] = useState<Filter>({ q: '', state: '' });
@@ -192,7 +192,7 @@ function Merge({ chat, topic, others, cancel, merged }: { chat: string; topic: T
       </div>
       {asking && target && (
         <Confirm title="Merge for good?" action="Merge" keep="Cancel" busy={busy} error={error} onConfirm={merge} onCancel={() => setAsking(false)}>
-          <p dir="auto">“{topic.title}” becomes a part of “{target.title}”, whose summary is made anew. This cannot be undone.</p>
+          <p dir="auto">“{topic.title}” becomes a part of “{target.title}”, whose summary is made again. This cannot be undone.</p>
         </Confirm>
       )}
     </form>
@@ -201,7 +201,7 @@ function Merge({ chat, topic, others, cancel, merged }: { chat: string; topic: T
 
 const SHOWN = 50;
 
-/** The topic's messages. Those that are packed away are unpacked to be read. */
+/** The topic's messages. Packed ones are unpacked to be read. */
 function Messages({ chat, topic }: { chat: string; topic: Topic }) {
   const [open, setOpen] = useState(false);
   return (

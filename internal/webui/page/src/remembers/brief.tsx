@@ -63,7 +63,7 @@ function Origin({ revision, turns, linkTo }: { revision: Revision } & Omit<Props
   );
 }
 
-/** A brief's text, with what was added and removed since the version before where that is known. */
+/** A brief's text, with the text added and removed since the version before where that is known. */
 function BriefText({ now, before }: { now: string | null; before: string | null }) {
   if (now === null) return <p class="soft">The text of this version is deleted: it may have held words that were deleted.</p>;
   if (!now) return <p class="soft">This version is empty.</p>;
@@ -80,7 +80,7 @@ function BriefText({ now, before }: { now: string | null; before: string | null 
 
 type Part = Pick<ChangeObject<string>, 'value' | 'added' | 'removed'>;
 
-/** What changed: whole sentences, and the words of those that were only edited. Words of unlike sentences would mix. */
+/** What changed: whole sentences, and the words of sentences that were only edited. Words of unlike sentences would mix. */
 function changesOf(before: string, now: string): Part[] {
   const parts = diffSentences(before, now);
   return parts.flatMap((part, index): Part[] => {

@@ -48,7 +48,7 @@ async function readRevisions(client: Client, chatId: string, signal: AbortSignal
   }
 }
 
-/** What a chat remembers, as far as it is read; again() reads it anew. */
+/** What a chat remembers, as far as it is read; again() reads it again. */
 export function useRemembered(chatId: string): { loaded?: Loaded; problem: string; again: () => void } {
   const { client } = useClient();
   const [state, setState] = useState<{ chatId: string; loaded: Loaded }>();

@@ -1,8 +1,8 @@
 import type { Place } from './turns';
 
 /**
- * The outline of a turn, as a path. Each place has a shape of its own, so that none is told by its colour alone: what is
- * summarized is low, what is shown word for word stands up, what is missing is hollow (by fill-rule: evenodd).
+ * The outline of a turn, as a path. Each place has a shape of its own, so that none is told by its colour alone: a
+ * summarized turn is low, one shown word for word stands up, a missing one is hollow (by fill-rule: evenodd).
  */
 export function shapeOf(place: Place, x: number, y: number, w: number, h: number): string {
   const box = (top: number, bottom: number) => `M${x} ${r(y + top * h)}h${w}V${r(y + bottom * h)}h${-w}z`;

@@ -29,7 +29,7 @@ export const places: Record<Place, { name: string; says: string }> = {
 
 /**
  * Groups messages into turns as the server does (internal/memory/turns.go): a message of the user begins one, a reply
- * belongs to the message that it answers, what nobody said joins its neighbours, and what has no text counts nowhere.
+ * belongs to the message that it answers, a message of no one joins its neighbours, and one without text counts nowhere.
  */
 export function turnsOf(messages: Message[]): Turn[] {
   const turns: Turn[] = [];

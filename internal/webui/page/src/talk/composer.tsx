@@ -24,7 +24,7 @@ interface Props {
   onStop: () => Promise<string | undefined>;
 }
 
-/** Where a message is written. What is not sent survives a reload. */
+/** Where a message is written. Unsent text survives a reload. */
 export function Composer({ chatId, running, onSend, onStop }: Props) {
   const { session } = useClient();
   const key = storageKey(session.userId, `draft.${chatId ?? 'new'}`);

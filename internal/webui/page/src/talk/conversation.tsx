@@ -40,7 +40,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
     if (turn?.chatId) route(`/app/chats/${turn.chatId}`, true);
   }), [chatId]);
 
-  // What is shown from the server's list needs no turn any more.
+  // A message shown from the server's list needs no turn any more.
   useEffect(() => {
     for (const turn of running) if (isOver(turn) && turn.status !== 'failed' && !loose.includes(turn)) turns.drop(turn);
   });
@@ -53,7 +53,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
     turns.send({ clientMessageId, content, chatId, options });
   }
 
-  /** The text of a message that nobody has heard of yet is given back. */
+  /** The text of a message that the server does not have yet is given back. */
   async function stop(): Promise<string | undefined> {
     try {
       if (busy!.chatId) {

@@ -9,7 +9,7 @@ import { gfm } from 'micromark-extension-gfm';
 import { h, type ComponentChild } from 'preact';
 import { memo } from 'preact/compat';
 
-/** A longer text is shown as it is: to parse it might take longer than to read it, and runs anew with each word. */
+/** A longer text is shown as it is: to parse it might take longer than to read it, and runs again with each word. */
 const LONGEST = 50_000;
 const LONGEST_LINE = 10_000;
 

@@ -33,7 +33,7 @@ export function useMessages(chatId: string | undefined) {
     setProblem(sayError(error));
   }
 
-  /** Reads the newest ones again. What was loaded before them stays. */
+  /** Reads the newest ones again. Messages loaded before them stay. */
   async function refresh() {
     if (!chatId) return;
     try {
@@ -92,7 +92,7 @@ function join(before: Shown | undefined, newest: Shown): Shown {
 
 /**
  * Keeps what a person reads in its place: at the end while they are there, else where it was when messages are added
- * above. `first` names the uppermost message, `size` grows with what is shown.
+ * above. `first` names the uppermost message, `size` grows with the list.
  */
 export function useSteadyScroll(first: string | undefined, size: number) {
   const atEnd = useRef(true);

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { storageKey } from '../session';
 import { follow, isOver, newTurn, tryAgain, watchedTurn, type Api, type NewMessage, type Turn } from '../throughline';
 
-/** What came may be stored this much later, in milliseconds: what is missing then comes again. */
+/** Received text may be stored this much later, in milliseconds: missing text then comes again. */
 const SAVE_WITHIN = 1000;
 
 /**
@@ -25,7 +25,7 @@ export class Turns {
     addEventListener('storage', this.#heard);
   }
 
-  /** Goes on with what is stored. */
+  /** Goes on with the stored turns. */
   open(): void {
     for (const key of Object.keys(localStorage).filter((one) => one.startsWith(this.#prefix))) {
       const turn: Turn = JSON.parse(localStorage.getItem(key)!);
@@ -71,7 +71,7 @@ export class Turns {
 
   /** Forgets a turn: it was given up, or its messages are shown from the server's list now. */
   drop(turn: Turn): void {
-    this.#letGo(turn);
+    this.#release(turn);
     this.#turns.delete(turn.clientMessageId ?? turn.messageId!);
     this.#unsave(turn);
     this.#tell();
@@ -85,7 +85,7 @@ export class Turns {
   close(): void {
     removeEventListener('storage', this.#heard);
     for (const turn of this.#turns.values()) {
-      this.#letGo(turn);
+      this.#release(turn);
       clearTimeout(this.#saves.get(turn));
     }
   }
@@ -95,11 +95,11 @@ export class Turns {
   }
 
   #follow(turn: Turn): void {
-    this.#letGo(turn);
+    this.#release(turn);
     this.#followed.set(turn, follow(turn, this.api, this.#changed));
   }
 
-  #letGo(turn: Turn): void {
+  #release(turn: Turn): void {
     this.#followed.get(turn)?.();
     this.#followed.delete(turn);
   }
@@ -142,7 +142,7 @@ export class Turns {
   };
 }
 
-/** The turns of a chat, drawn anew at most once per frame. */
+/** The turns of a chat, drawn again at most once per frame. */
 export function useTurns(turns: Turns, chatId: string | undefined): Turn[] {
   const [, redraw] = useState({});
   useEffect(() => {
