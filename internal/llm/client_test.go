@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -149,7 +150,7 @@ func TestRequestBodyCanBeSentAgain(t *testing.T) {
 		text, err := io.ReadAll(body)
 		assert.Truef(t, err == nil && string(text) == "again", "%q, %v", text, err)
 		n, err := body.Read(make([]byte, 1))
-		assert.Truef(t, n == 0 && err == io.EOF, "after its end: %d, %v", n, err)
+		assert.Truef(t, n == 0 && errors.Is(err, io.EOF), "after its end: %d, %v", n, err)
 		assert.NoError(t, body.Close())
 	}
 	kept.release()

@@ -190,7 +190,7 @@ func replacesNumber(content, memory string, o *open) bool {
 	known, merged := gistOf(memory), gistOf(content)
 	isCandidate := merged.sameNumbers(o.gist) && merged.hasNamesOf(o.gist)
 	isAnother := !merged.hasNumbersOf(known) && !known.hasNumbersOf(merged)
-	sameSense := merged.negated == known.negated && merged.negated == o.gist.negated
+	sameSense := known.negated == o.gist.negated && merged.negated == known.negated
 	return acceptable(content, memory) && isCandidate && isAnother && sameSense && merged.hasNamesOf(known) && o.gist.restates(known)
 }
 

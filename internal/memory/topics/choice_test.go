@@ -122,7 +122,7 @@ func TestMergingAddsUp(t *testing.T) {
 	}
 	into.Absorb(&from)
 	assert.Truef(t, into.AccessCount == 4 && into.MessageCount == 12 && into.CentroidTurns == 4 && into.Importance == .4 &&
-		slices.Equal(into.Centroid, []float32{.75, .25}) && into.CreatedAt == early && into.LastActiveAt == late && into.FirstSeq == 1 && into.LastSeq == 40,
+		slices.Equal(into.Centroid, []float32{.75, .25}) && into.CreatedAt.Equal(early) && into.LastActiveAt.Equal(late) && into.FirstSeq == 1 && into.LastSeq == 40,
 		"%+v", into)
 	assert.Truef(t, from.State == Merged && from.Centroid == nil && from.CentroidTurns == 0, "%+v", from)
 	bare, other := Topic{Importance: .5}, Topic{Importance: .2, Rated: true, Centroid: []float32{1}, Model: "x", CentroidTurns: 2}
