@@ -60,11 +60,14 @@ export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise
   return { value, setValue, error, loading, reload };
 }
 
-/** Moves the focus to what appears, such as the first field of a form, and again when key changes. It comes back afterwards. */
+/**
+ * Moves the focus to what appears, such as the first field of a form, and again when key changes. It comes back afterwards.
+ * It moves before the page is painted: a focus that came later would scroll the page away under a press.
+ */
 export function useFocus<E extends HTMLElement>(key = '') {
   const ref = useRef<E>(null);
   useFocusBack();
-  useEffect(() => ref.current?.focus(), [key]);
+  useLayoutEffect(() => ref.current?.focus(), [key]);
   return ref;
 }
 
