@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -17,8 +18,8 @@ func TestMemories(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, longTerm)
 	r.inBrowser("memories.mjs", nil)
-	testkit.Want(t, r.pool, "inbox, pinned", `select string_agg(case when pinned then 'pinned' else status end, ', ' order by pinned) from memories
-		where user_id = $1 and content in ('Prefers short answers with an example.', 'May be learning Portuguese.')`, r.user)
+	assert.Equal(t, "inbox, pinned", testkit.Ask[string](t, r.pool, `select string_agg(case when pinned then 'pinned' else status end, ', ' order by pinned)
+		from memories where user_id = $1 and content in ('Prefers short answers with an example.', 'May be learning Portuguese.')`, r.user))
 }
 
 // What the memories are about is drawn and listed, of a user with a few entities and of one with hundreds.
@@ -28,7 +29,7 @@ func TestGraph(t *testing.T) {
 	large := testkit.NewUser(t, r.db)
 	r.fillGraph(large, 700)
 	r.inBrowser("graph.mjs", env{"LARGE_TOKEN": testkit.Token(t, large)})
-	testkit.Want(t, r.pool, 700, "select count(*)::int from memory_entities where user_id = $1", large) // looking changes nothing
+	assert.Equal(t, 700, testkit.Ask[int](t, r.pool, "select count(*) from memory_entities where user_id = $1", large), "looking changes nothing")
 }
 
 // fillGraph gives a user so many entities, every other one of which the user knows. The first has a hostile name.
@@ -57,8 +58,8 @@ func TestTopics(t *testing.T) {
 	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where "+
 		"id = $1", expired)
 	r.inBrowser("topics.mjs", env{"CHAT": chat, "EXPIRED": expired})
-	testkit.Want(t, r.pool, "Bows & hair", `select t.title from topics m join topics t on t.id = m.merged_into
-		where m.chat_id = $1 and m.title = 'Rosin' and m.state = 'merged'`, chat)
+	assert.Equal(t, "Bows & hair", testkit.Ask[string](t, r.pool, `select t.title from topics m join topics t on t.id = m.merged_into
+		where m.chat_id = $1 and m.title = 'Rosin' and m.state = 'merged'`, chat))
 }
 
 // wander makes a chat of topics that faded differently: one rested for two days and is packed, one is talked about now, one
