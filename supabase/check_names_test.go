@@ -197,7 +197,7 @@ func TestCheckKnowsAllNamesInPublic(t *testing.T) {
 		select coalesce(array_agg(name), '{}') from (
 		  select proname::text from pg_proc where pronamespace = 'public'::regnamespace
 		  union all select typname::text from pg_type where typnamespace = 'public'::regnamespace and typrelid = 0 and typelem = 0
-		  union all select nspname::text from pg_namespace where nspname not in ('throughline', 'inspect', 'river', 'supabase_migrations')
+		  union all select nspname::text from pg_namespace where nspname not in ('throughline', 'inspect', 'river', 'supabase_migrations', 'testkit')
 		    and nspname !~ '^pg_' and nspname not in ('public', 'auth', 'extensions', 'graphql_public', 'information_schema', 'realtime')
 		  union all select polname::text from pg_policy
 		   where polrelid = 'realtime.messages'::regclass and polname <> 'throughline_chat_listeners') made (name)`); len(others) > 0 {

@@ -90,7 +90,10 @@ func writeInTurns(ctx context.Context, conn *pgx.Conn, chat uuid.UUID, writer, t
 			return err
 		}
 		// The clock is read after seq is assigned, so while the chat is locked.
-		_, err = tx.Exec(ctx, "insert into public.messages (chat_id, role) values ($1, 'user')", chat)
+		_, err = tx.Exec(ctx, "select from auth.users for key share") // for several changes of a chat in one transaction
+		if err == nil {
+			_, err = tx.Exec(ctx, "insert into public.messages (chat_id, role) values ($1, 'user')", chat)
+		}
 		if err == nil {
 			_, err = tx.Exec(ctx, `insert into public.messages (chat_id, role, client_message_id, content) values ($1, 'assistant', $2, ''), ($1, 'assistant', $2, '')
 				on conflict do nothing`, chat, uuid.New())

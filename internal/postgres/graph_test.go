@@ -30,6 +30,7 @@ func (b *bed) asWorker(user auth.Principal, work func(tx pgx.Tx)) {
 	mustExec(b.t, tx, `select set_config('request.jwt.claims', json_build_object('sub', $1::text)::text, true), set_config('request.jwt.claim.sub',
 		$1::text, true),
 		set_config('role', 'throughline_worker', true)`, user.UserID)
+	mustExec(b.t, tx, "select from throughline.own_memory_users for no key update")
 	work(tx)
 	noError(b.t, tx.Commit(b.t.Context()))
 }

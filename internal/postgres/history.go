@@ -123,7 +123,7 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 	return found, cmp.Or(err, refusal(state), allowed(changed, "chats"))
 }
 
-// DeleteChat deletes a chat; foreign keys delete what belongs to it.
+// DeleteChat deletes a chat; foreign keys and triggers delete what belongs to it.
 func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, deletion api.ChatDeletion) error {
 	var deleted, exists bool
 	err := sendAs(ctx, h.pool, user, "delete chat", func(batch *pgx.Batch) {

@@ -323,6 +323,7 @@ func TestBulkChangesOfAYoungDatabaseReadWhatTheyWrite(t *testing.T) {
 	t.Parallel()
 	b, chatID := newYoungBed(t)
 	tx := b.begin()
+	mustExec(t, tx, "select from auth.users for key share")
 	const rows = 3000
 	for _, step := range []struct {
 		what, sql string

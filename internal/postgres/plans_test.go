@@ -326,6 +326,7 @@ func TestTurnsChangeRowsInPlace(t *testing.T) {
 	b := newOwnBed(t)
 	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'a chat') returning id", b.user.UserID)
 	tx := b.begin()
+	mustExec(t, tx, "select from auth.users where id = $1 for key share", b.user.UserID) // for two changes of a chat in one transaction
 	for _, sql := range []string{
 		"insert into messages (chat_id, user_id, role, content, status) select id, user_id, 'user', 'Hello', 'complete' from chats where id = $1",
 		"insert into messages (chat_id, user_id, role, content, status) select id, user_id, 'assistant', '', 'streaming' from chats where id = $1",

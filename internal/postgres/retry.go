@@ -71,10 +71,10 @@ func pause(ctx context.Context, wait time.Duration) bool {
 }
 
 // explained returns the fault that an error of Postgres means for the caller, if it means one: fault.NotReady if it is
-// about the connection, or if Postgres did not answer before a deadline. The deadline is always one of ours: a request
-// has none.
+// about the connection, if Postgres did not answer before a deadline, or if what is to be changed is being deleted. The deadline
+// is always one of ours: a request has none.
 func explained(err error) error {
-	if connectionLost(err) || errors.Is(err, context.DeadlineExceeded) {
+	if connectionLost(err) || errors.Is(err, context.DeadlineExceeded) || sqlState(err) == pgerrcode.LockNotAvailable {
 		return &fault.Error{Code: fault.NotReady, Message: "The database is not available. Try again in a moment.", RetryAfter: time.Second, Err: err}
 	}
 	sent, ok := errors.AsType[*pgconn.PgError](err)
@@ -90,7 +90,7 @@ func explained(err error) error {
 // lostRace reports whether Postgres rolled the transaction back because of another one.
 func lostRace(err error) bool {
 	code := sqlState(err)
-	return code == pgerrcode.DeadlockDetected || code == pgerrcode.SerializationFailure
+	return code == pgerrcode.DeadlockDetected || code == pgerrcode.SerializationFailure || code == pgerrcode.LockNotAvailable
 }
 
 // connectionLost reports whether err is about the connection: Postgres shuts down, starts up or cannot be reached.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	_ "embed" // for locksSQL
 	"encoding/hex"
 	"io"
 	"io/fs"
@@ -171,7 +172,7 @@ func migrate(ctx context.Context, database Database) (err error) {
 	kit.Check(execute(ctx, database.AdminDSN, "grant all on database "+database.Name+" to postgres"))
 	// A pooler would stay connected, and the template could not be renamed.
 	kit.Must(supabase.Migrate(ctx, database.Direct(), slog.New(slog.DiscardHandler)))
-	return nil
+	return execute(ctx, database.AdminDSN, locksSQL)
 }
 
 // known holds the names of the templates that this process has seen complete.
@@ -201,9 +202,13 @@ func (t template) ensure(ctx context.Context, admin string) (name string, err er
 	return name, nil
 }
 
+//go:embed locks.sql
+var locksSQL string
+
 // sourceHash is a short hash of what templates are made from: the bootstrap and the migrations.
 var sourceHash = sync.OnceValue(func() string {
 	sum := sha256.New()
+	_, _ = io.WriteString(sum, locksSQL)
 	_, _ = io.WriteString(sum, supabase.BootstrapSQL)            // a hash takes everything
 	paths, _ := fs.Glob(supabase.Migrations, "migrations/*.sql") // fails on a malformed pattern alone
 	for _, path := range paths {

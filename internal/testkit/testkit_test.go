@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -62,4 +63,23 @@ func TestTemplateNobodyFinishedIsMadeAgain(t *testing.T) {
 	}
 	assert.Truef(t, calls == 1, "made %d times", calls)
 	assert.NoError(t, execute(t.Context(), admin, "alter database "+name+" is_template false", "drop database "+name))
+}
+
+// A transaction that holds a chat and would then lock its account, which Postgres does at the second update, is refused; one that
+// has locked the account first is not.
+func TestLocksOutOfOrderAreRefused(t *testing.T) {
+	t.Parallel()
+	database := NewDatabase(t)
+	conn := Connect(t, database.AdminDSN)
+	user := NewUser(t, database)
+	Exec(t, conn, "insert into public.chats (user_id) values ($1)", user)
+	for first, refused := range map[string]bool{"select 1": true, "select from auth.users for key share": false} {
+		tx, err := conn.Begin(t.Context())
+		require.NoError(t, err)
+		Exec(t, tx, first)
+		Exec(t, tx, "update public.chats set title = 'One'")
+		_, err = tx.Exec(t.Context(), "update public.chats set title = 'Two'")
+		assert.Equalf(t, refused, err != nil && strings.Contains(err.Error(), "UPDATE of chats locks auth.users"), "%s: %v", first, err)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
 }

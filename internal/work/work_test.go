@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,6 +168,11 @@ func TestPutOff(t *testing.T) {
 		}
 		testkit.Exec(t, b.pool, "update throughline.work set retry_at = now()")
 	}
+	testkit.Exec(t, b.pool, "update throughline.work set failures = $1", math.MaxInt32)
+	b.claim(lease)
+	times, wait, err := b.store.PutOff(t.Context(), lease, "failed", delay)
+	assert.Truef(t, err == nil && times == math.MaxInt32 && wait.Round(time.Second) == 3*time.Minute, "%d times, %s, %v", times, wait, err)
+	testkit.Exec(t, b.pool, "update throughline.work set failures = 5, retry_at = now()")
 	b.claim(lease)
 	require.NoError(t, b.store.Release(t.Context(), lease, false))
 	testkit.Want(t, b.pool, 5, "select failures from throughline.work")

@@ -1,7 +1,7 @@
 -- name: LockChat :one
 -- row: ChatStateRow + system_prompt, memory_strategy, max_turns, tool_name, turn_count, has_files, has_kept
--- Waits for other writers of messages to the chat. Not "for update": a fold that inserts a revision holds the
--- brief, which we lock next, and its foreign key takes a shared lock on the chat.
+-- Waits for other writers of messages to the chat. Not "for update": a job of the chat holds a shared lock on it, and
+-- is not to be waited for.
 select id, system_prompt, memory_strategy, max_turns, tool_name, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = sqlc.arg(chat_id)) as has_files,
        exists (select from public.messages m where m.chat_id = sqlc.arg(chat_id) and (m.pinned or m.importance >= 0.8)) as has_kept

@@ -143,8 +143,8 @@ on conflict do nothing;
 select throughline.link_memory(sqlc.arg(memory_id)::uuid, sqlc.arg(entities)::jsonb, sqlc.arg(relationships)::jsonb);
 
 -- name: TouchUsedMemories :exec
--- Makes no version: to be used changes nothing of what a memory says.
-update throughline.own_memories set last_accessed = now(), access_count = access_count + 1 where id = any (sqlc.arg(ids)::uuid[]);
+-- Makes no version: to be used changes nothing of what a memory says. An import may bring the greatest count there is.
+update throughline.own_memories set last_accessed = now(), access_count = least(access_count, 2147483646) + 1 where id = any (sqlc.arg(ids)::uuid[]);
 
 -- name: InsertExtraction :exec
 -- Its calls are those of all attempts at the range.

@@ -172,13 +172,16 @@ update public.memory_sources s set fact = sqlc.arg(content)::text
  where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.fact is distinct from sqlc.arg(content)::text;
 
 -- name: LockMemorysChats :exec
--- The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does.
-select c.id
-  from public.chats c
- where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
-                 where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid)
- order by c.id
-   for no key update;
+-- The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does, once no deletion can be in the
+-- way: see throughline.skip_rest.
+with kept as materialized (
+  select c.id
+    from public.chats c
+   where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
+                   where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid)
+   order by c.id
+     for key share nowait)
+select c.id from public.chats c where c.id in (select kept.id from kept) order by c.id for no key update;
 
 -- name: MakeBriefsStale :many
 -- Their briefs, before the memories are locked.

@@ -33,7 +33,7 @@ insert into throughline.work as w (kind, key, user_id, failures, failing_since, 
 select sqlc.arg(kind)::text, sqlc.arg(key)::uuid, c.user_id, 1, now(), 'worker died', now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
   from public.chats c where c.id = sqlc.arg(key)::uuid
 on conflict (kind, key) do update
-   set failures = w.failures + 1, failing_since = coalesce(w.failing_since, now()), failure = excluded.failure, retry_at = excluded.retry_at,
+   set failures = least(w.failures, 2147483646) + 1, failing_since = coalesce(w.failing_since, now()), failure = excluded.failure, retry_at = excluded.retry_at,
        lease_token = null, lease_until = null;
 
 -- name: ClearDeadWork :execrows
@@ -46,6 +46,10 @@ select from dead;
 select throughline.wake_idle();
 
 -- name: ForgetIdleWork :exec
--- What neither runs nor waits nor fails.
-delete from throughline.work
- where lease_token is null and failures = 0 and (waiting_since is null or waiting_since < now() - interval '1 hour');
+-- What neither runs nor waits nor fails; and what a job has written that began when its chat, topic or user was still there.
+delete from throughline.work w
+ where w.lease_token is null
+   and (w.failures = 0 and (w.waiting_since is null or w.waiting_since < now() - interval '1 hour')
+     or coalesce(w.waiting_since, w.retry_at) < now() - interval '1 minute'
+        and not exists (select from public.chats c where c.id = w.key) and not exists (select from public.topics t where t.id = w.key)
+        and not exists (select from public.memory_users u where u.user_id = w.key));

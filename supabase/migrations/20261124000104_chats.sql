@@ -76,7 +76,8 @@ create table public.chats (
   constraint chats_pkey primary key (id),
   -- Nearly every other row belongs to a chat and is deleted with it; its user_id is checked by triggers and policies. Another
   -- foreign key to auth.users would let the deletion of a user deadlock with a turn: the deletion locks the user and then the
-  -- chat, the turn locks the chat and would then lock the user. See memory_users for the one that had to be.
+  -- chat, the turn locks the chat and would then lock the user. Nor may a transaction update a chat twice: the second time Postgres
+  -- checks this key. See memory_users for the one that had to be.
   constraint chats_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
   constraint chats_valid check (throughline.chat_is_valid(
     title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, topics, recall,

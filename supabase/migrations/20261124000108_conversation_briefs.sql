@@ -84,7 +84,6 @@ create table public.conversation_briefs (
   topics_fade_at    timestamptz,
 
   constraint conversation_briefs_pkey primary key (chat_id),
-  constraint conversation_briefs_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint conversation_briefs_valid check (throughline.brief_is_valid(
     brief, readable, pending_tokens, pending_turns, covered_seq, imported_topics))
 )
@@ -135,7 +134,6 @@ create table public.conversation_brief_revisions (
   created_at     timestamptz not null default now(),
 
   constraint conversation_brief_revisions_pkey primary key (chat_id, version),
-  constraint conversation_brief_revisions_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint conversation_brief_revisions_kind_known check (kind in ('fold', 'rebuild', 'rollback', 'clear')),
   constraint conversation_brief_revisions_dates_storable check (
     created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'),
@@ -167,7 +165,6 @@ create table public.conversation_brief_drafts (
   updated_at     timestamptz not null default now(),
 
   constraint conversation_brief_drafts_pkey primary key (chat_id),
-  constraint conversation_brief_drafts_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint conversation_brief_drafts_unfinished check (pieces_done between 1 and pieces - 1)
 );
 
@@ -238,6 +235,28 @@ end
 $$;
 
 create trigger chats_start_brief after insert on public.chats for each row execute function throughline.start_brief();
+
+-- A deleted chat takes its brief, and then all that is written under the brief's lock, with it. Not foreign keys: Postgres checks
+-- one again when a transaction updates a row for the second time, and then waits for whoever deletes the chat, who waits for that
+-- transaction. The brief comes first: who holds its lock is waited for, and after it nothing is written. SECURITY DEFINER: the
+-- auth server deletes accounts, and phones chats.
+create function throughline.forget_chats() returns trigger
+language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  gone constant uuid[] := array(select id from old_chats);
+begin
+  delete from public.conversation_briefs where chat_id = any (gone);
+  delete from public.conversation_brief_revisions where chat_id = any (gone);
+  delete from public.conversation_brief_drafts where chat_id = any (gone);
+  delete from public.turn_index where chat_id = any (gone);
+  delete from public.topics where chat_id = any (gone);
+  delete from public.memory_extractions where chat_id = any (gone);
+  return null;
+end
+$$;
+
+create trigger chats_forget after delete on public.chats referencing old table as old_chats
+  for each statement execute function throughline.forget_chats();
 
 -- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. In PL/pgSQL,
 -- because a fixed search path prevents inlining and each call in SQL would take three times as long.

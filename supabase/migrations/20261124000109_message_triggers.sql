@@ -68,16 +68,36 @@ language sql immutable security invoker set search_path = '' as $$
     from (select btrim(split_part(btrim(content, E' \t\r\n'), E'\n', 1), E' \t\r') as line) first
 $$;
 
--- Gives a chat whose title came from this message one from what its first message is now, so that words which
--- were edited or deleted do not survive as the title. A title that a person set stays. The message was the
+-- The new title of a chat whose title came from this message, from what its first message is now, so that words which
+-- were edited or deleted do not survive as the title. Null for one that a person set, which stays. The message was the
 -- first of the user's; content is what it held before.
-create function throughline.renew_title(chat_id uuid, seq bigint, content text) returns void
+create function throughline.renewed_title(chat_id uuid, seq bigint, content text) returns text
 language sql volatile security invoker set search_path = '' as $$
-  update public.chats c
-     set title = coalesce((select throughline.title_of(m.content) from public.messages m
-                            where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), '')
+  select coalesce((select throughline.title_of(m.content) from public.messages m
+                    where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), '')
+    from public.chats c
    where c.id = $1 and c.title <> '' and c.title = throughline.title_of($3)
      and not exists (select from public.messages m where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 and m.seq < $2)
+     for no key update of c
+$$;
+
+-- Adds to a chat's counters. Title is null where it stays: who names that column tells the user's other devices. All is one
+-- update: the second of a transaction would wait for the deletion of the account, which waits for this one.
+create function throughline.recount_chat(chat_id uuid, messages bigint, turns bigint, last_seq bigint, last_at timestamptz, title text) returns void
+language plpgsql volatile security invoker set search_path = '' as $$
+begin
+  if title is null then
+    update public.chats c
+       set last_seq = greatest(c.last_seq, $4), message_count = c.message_count + messages, turn_count = greatest(0, c.turn_count + turns),
+           last_message_at = greatest(c.last_message_at, last_at)
+     where c.id = $1;
+  else
+    update public.chats c
+       set last_seq = greatest(c.last_seq, $4), message_count = c.message_count + messages, turn_count = greatest(0, c.turn_count + turns),
+           last_message_at = greatest(c.last_message_at, last_at), title = $6
+     where c.id = $1;
+  end if;
+end
 $$;
 
 -- Updates the counters of each chat and its brief, gives a chat without a title one from its first message, and announces
@@ -93,18 +113,10 @@ begin
            count(*) filter (where role = 'user' and token_count > 0) as turns
       from new_messages group by chat_id order by chat_id
   loop
-    update public.chats c
-       set last_seq = added.last_seq,
-           message_count = c.message_count + added.messages,
-           turn_count = c.turn_count + added.turns,
-           last_message_at = greatest(c.last_message_at, added.last_at)
-     where c.id = added.chat_id;
-    if added.first_seq = 1 then
-      update public.chats c
-         set title = throughline.title_of(m.content)
-        from new_messages m
-       where m.chat_id = added.chat_id and m.seq = 1 and m.role = 'user' and m.token_count > 0 and c.id = added.chat_id and c.title = '';
-    end if;
+    perform throughline.recount_chat(added.chat_id, added.messages, added.turns, added.last_seq, added.last_at,
+      case when added.first_seq = 1 then (
+        select throughline.title_of(m.content) from new_messages m join public.chats c on c.id = m.chat_id
+         where m.chat_id = added.chat_id and m.seq = 1 and m.role = 'user' and m.token_count > 0 and c.title = '') end);
     if added.tokens > 0 then
       update public.conversation_briefs b
          set pending_tokens = b.pending_tokens + added.tokens,
@@ -184,14 +196,13 @@ begin
   end if;
   -- Not for replies, which are most updates.
   if exists (select from old_messages o join new_messages n using (id) where 'user' in (o.role, n.role)) then
-    update public.chats c
-       set turn_count = greatest(0, c.turn_count + changed.turns)
-      from (select n.chat_id, sum((n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int) as turns
-              from old_messages o join new_messages n using (id) group by n.chat_id) changed
-     where c.id = changed.chat_id and changed.turns <> 0;
-    perform throughline.renew_title(edited.chat_id, edited.seq, edited.content)
-       from (select distinct on (o.chat_id) o.chat_id, o.seq, o.content from old_messages o join new_messages n using (id)
-              where o.role = 'user' and o.token_count > 0 and (n.role <> 'user' or n.content <> o.content) order by o.chat_id, o.seq) edited;
+    perform throughline.recount_chat(changed.chat_id, 0, changed.turns, null, null, changed.title)
+       from (select n.chat_id, sum((n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int) as turns,
+                    (select throughline.renewed_title(e.chat_id, e.seq, e.content) from old_messages e join new_messages a using (id)
+                      where e.chat_id = n.chat_id and e.role = 'user' and e.token_count > 0 and (a.role <> 'user' or a.content <> e.content)
+                      order by e.seq limit 1) as title
+               from old_messages o join new_messages n using (id) group by n.chat_id order by n.chat_id) changed
+      where changed.turns <> 0 or changed.title is not null;
   end if;
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from new_messages)) order by chat_id for update;
@@ -238,13 +249,11 @@ create trigger messages_count_updated after update on public.messages
 create function throughline.count_deleted_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
 begin
-  update public.chats c
-     set message_count = c.message_count - gone.messages,
-         turn_count = greatest(0, c.turn_count - gone.turns)
-    from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and token_count > 0) as turns from old_messages group by chat_id) gone
-   where c.id = gone.chat_id and c.id = any (array(select chat_id from old_messages));
-  perform throughline.renew_title(gone.chat_id, gone.seq, gone.content)
-     from (select distinct on (chat_id) chat_id, seq, content from old_messages where role = 'user' and token_count > 0 order by chat_id, seq) gone;
+  perform throughline.recount_chat(gone.chat_id, - gone.messages, - gone.turns, null, null,
+            (select throughline.renewed_title(o.chat_id, o.seq, o.content) from old_messages o
+              where o.chat_id = gone.chat_id and o.role = 'user' and o.token_count > 0 order by o.seq limit 1))
+     from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and token_count > 0) as turns
+             from old_messages group by chat_id order by chat_id) gone;
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from old_messages)) order by chat_id for update;
   update public.conversation_briefs b

@@ -39,7 +39,6 @@ create table public.turn_index (
   second_seq      bigint,
 
   constraint turn_index_pkey primary key (chat_id, seq),
-  constraint turn_index_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint turn_index_range check (words_from <= seq and seq <= last_seq),
   constraint turn_index_embedding_whole check ((embedding is null) = (embedding_model is null))
 )

@@ -241,7 +241,6 @@ create table public.memory_extractions (
   created_at    timestamptz not null default now(),
 
   constraint memory_extractions_pkey primary key (id),
-  constraint memory_extractions_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   -- No message is read twice.
   constraint memory_extractions_chat_id_seq_from_key unique (chat_id, seq_from),
   constraint memory_extractions_result_known check (result in ('done', 'empty', 'skipped')),

@@ -145,7 +145,8 @@ end
 $$;
 
 -- Writes all of a chat that was not read for memories to the ledger as skipped, and returns the id of the row; null where
--- there is nothing left.
+-- there is nothing left. It waits for no deletion of the chat: that may wait for another chat which the caller has skipped. The
+-- transaction fails then and can be repeated.
 create function throughline.skip_rest(chat uuid) returns uuid
 language plpgsql volatile security invoker set search_path = '' as $$
 declare
@@ -153,7 +154,7 @@ declare
   last bigint;
   entry uuid;
 begin
-  perform from public.chats c where c.id = chat for key share;
+  perform from public.chats c where c.id = chat for key share nowait;
   select s.user_id, s.extracted_seq, s.extract_due_at into b from public.conversation_briefs s where s.chat_id = chat for update;
   select c.last_seq into last from public.chats c where c.id = chat;
   if b.user_id is null or last is null then

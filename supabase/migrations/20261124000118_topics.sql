@@ -56,7 +56,6 @@ create table public.topics (
 
   constraint topics_pkey primary key (id),
   constraint topics_chat_id_number_key unique (chat_id, number),
-  constraint topics_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint topics_title_length check (char_length(title) between 1 and 80 and title ~ '\S'),
   constraint topics_tags_bounded check (
     cardinality(tags) <= 20 and array_position(tags, null) is null and octet_length(tags::text) <= 8000),

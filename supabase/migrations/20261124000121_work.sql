@@ -140,8 +140,9 @@ declare
   owner uuid;
 begin
   update throughline.work w
-     set lease_token = null, lease_until = null, failures = w.failures + 1, failure = why, failing_since = coalesce(w.failing_since, now()),
-         retry_at = now() + make_interval(secs => coalesce(soon[w.failures + 1], least(longest, first * 2 ^ least(w.failures - cardinality(soon), 30))))
+     set lease_token = null, lease_until = null, failures = least(w.failures, 2147483646) + 1, failure = why, failing_since = coalesce(w.failing_since, now()),
+         retry_at = now() + make_interval(secs => coalesce(soon[least(w.failures, 2147483646) + 1],
+           least(longest, first * 2 ^ least(w.failures - cardinality(soon), 30))))
    where w.kind = work_kind and w.key = work_key and w.lease_token = token
   returning w.failures, extract(epoch from w.retry_at - now()), w.user_id into times, wait_seconds, owner;
   if owner is not null then

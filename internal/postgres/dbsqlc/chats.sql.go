@@ -16,8 +16,8 @@ type LockChatRow struct {
 	HasFiles, HasKept bool
 }
 
-// Waits for other writers of messages to the chat. Not "for update": a fold that inserts a revision holds the
-// brief, which we lock next, and its foreign key takes a shared lock on the chat.
+// Waits for other writers of messages to the chat. Not "for update": a job of the chat holds a shared lock on it, and
+// is not to be waited for.
 var LockChat = query.Single[uuid.UUID, LockChatRow](`-- name: LockChat :one
 select id, system_prompt, memory_strategy, max_turns, tool_name, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
        exists (select from public.message_files f where f.chat_id = $1) as has_files,

@@ -241,9 +241,9 @@ type LinkMemoryParams struct {
 	Entities, Relationships json.RawMessage
 }
 
-// Makes no version: to be used changes nothing of what a memory says.
+// Makes no version: to be used changes nothing of what a memory says. An import may bring the greatest count there is.
 var TouchUsedMemories = query.Single[[]uuid.UUID, struct{}](`-- name: TouchUsedMemories :exec
-update throughline.own_memories set last_accessed = now(), access_count = access_count + 1 where id = any ($1::uuid[])`)
+update throughline.own_memories set last_accessed = now(), access_count = least(access_count, 2147483646) + 1 where id = any ($1::uuid[])`)
 
 // Its calls are those of all attempts at the range.
 var InsertExtraction = query.Fields[InsertExtractionParams, struct{}](`-- name: InsertExtraction :exec

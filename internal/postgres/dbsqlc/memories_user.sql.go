@@ -240,14 +240,17 @@ type OverwriteFactsParams struct {
 	ID      uuid.UUID
 }
 
-// The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does.
+// The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does, once no deletion can be in the
+// way: see throughline.skip_rest.
 var LockMemorysChats = query.Single[uuid.UUID, struct{}](`-- name: LockMemorysChats :exec
-select c.id
-  from public.chats c
- where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
-                 where s.user_id = (select auth.uid()) and s.memory_id = $1::uuid)
- order by c.id
-   for no key update`)
+with kept as materialized (
+  select c.id
+    from public.chats c
+   where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
+                   where s.user_id = (select auth.uid()) and s.memory_id = $1::uuid)
+   order by c.id
+     for key share nowait)
+select c.id from public.chats c where c.id in (select kept.id from kept) order by c.id for no key update`)
 
 // Their briefs, before the memories are locked.
 var MakeBriefsStale = query.Single[uuid.UUID, uuid.UUID](`-- name: MakeBriefsStale :many

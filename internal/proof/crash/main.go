@@ -1,13 +1,13 @@
 // Command crash kills the built program while people talk through it, and checks the database against what they received:
 //
-//	go run ./internal/proof/crash                  20 rounds, about a minute and a half
+//	go run ./internal/proof/crash                  20 rounds, about three minutes
 //	go run ./internal/proof/crash -rounds 500      as many as there is time for
 //	go run ./internal/proof/crash -seed 7          the same choices again; their timing is up to the machine
 //	go run ./internal/proof/crash -mutations       breaks the program on purpose, and reports whether it is noticed
 //	go run ./internal/proof/crash -doc             and writes the figures into README.md and docs, with -mutations theirs
 //
-// Two servers and two workers run as processes on a private Postgres, durable as in production. In every round
-// some of them are killed with SIGKILL, in every tenth Postgres ends as `pg_ctl stop -m immediate` ends it. What
+// Two servers and two workers run as processes on a private Postgres, durable as in production. In every round there is an
+// attack (attack.go) and some of them are killed with SIGKILL, in every tenth Postgres ends as `pg_ctl stop -m immediate` ends it. What
 // must be true of the database is in internal/proof/people/checks.sql; docs/results/crash.md has the rest.
 package main
 
@@ -127,6 +127,9 @@ func (h *harness) rows(ctx context.Context) (rows []row, err error) {
 		number("replies stopped by their user", t.Cancelled),
 		number("replies heard to break off", t.Failed),
 		number("messages deleted", t.Deleted),
+	}
+	for _, attack := range attacks {
+		rows = append(rows, number(attack.name, h.struck[attack.name]))
 	}
 	for _, stored := range []struct{ name, figure, rows string }{
 		{"replies written again", "", "messages where superseded_by is not null"},

@@ -75,6 +75,9 @@ type harness struct {
 	checks   []people.Check
 
 	played, crashes, looks int
+	struck                 map[string]int // how often each attack was played
+	frozen                 *people.Part   // nil for none
+	thaws                  time.Time
 	recoveries             []time.Duration
 	violations             []people.Violation
 }
@@ -83,7 +86,7 @@ type harness struct {
 func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness, err error) {
 	talk := newTalk()
 	h = &harness{
-		options: o, progress: progress, checks: people.Checks(), record: &people.Record{Talk: talk},
+		options: o, progress: progress, checks: people.Checks(), record: &people.Record{Talk: talk}, struck: map[string]int{},
 		chance: rand.New(rand.NewPCG(o.seed, 0)), //nolint:gosec // repeatable by its seed
 	}
 	h.system, err = people.Start(ctx, people.Plan{
@@ -129,6 +132,7 @@ func (h *harness) leg(ctx context.Context, first, last int) {
 		h.round(ctx, n)
 		fmt.Fprintf(h.progress, "round %d of %d\n", n, h.rounds)
 	}
+	h.thaw(ctx, true)
 	restarted := time.Now()
 	stop()
 	giveUp := time.AfterFunc(h.within, hangUp)
@@ -137,10 +141,13 @@ func (h *harness) leg(ctx context.Context, first, last int) {
 	h.quiet(ctx, restarted)
 }
 
-// round lets people talk, strikes once or twice, and runs the checks while they go on talking.
+// round lets people talk, attacks once, strikes once or twice, and runs the checks while they go on talking.
 func (h *harness) round(ctx context.Context, n int) {
 	defer kit.In("round %d", n)
 	h.played++
+	h.thaw(ctx, false)
+	_ = kit.Sleep(ctx, h.upTo(shortestTalk))
+	h.attack(ctx, n)
 	strikes := 1 + h.chance.IntN(2)
 	for strike := range strikes {
 		_ = kit.Sleep(ctx, shortestTalk+h.upTo(shortestTalk))
@@ -157,7 +164,7 @@ func (h *harness) upTo(most time.Duration) time.Duration {
 
 // strike kills processes, may crash Postgres before or after, and starts everything again.
 func (h *harness) strike(ctx context.Context, crash bool) {
-	victims := h.victims()
+	victims := h.notFrozen(h.victims())
 	if crash && h.chance.IntN(3) == 0 {
 		victims = nil // the processes outlive Postgres
 	}

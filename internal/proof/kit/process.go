@@ -120,6 +120,9 @@ func (p *Process) Ended() bool {
 	}
 }
 
+// Signal sends the process a signal.
+func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
+
 // Kill ends the process at once, as a crash does, and waits until it is gone.
 func (p *Process) Kill() error {
 	err := p.command.Process.Kill()

@@ -31,6 +31,7 @@ var Watched = map[string]string{
 		"second time.",
 	"processes": "No process ends unless it is killed.",
 	"ready":     "Every server is ready again.",
+	"deletable": "An account can be deleted at any moment.",
 	"talk":      "Every message that waited gets its reply, and every chat can be talked to again.",
 }
 
@@ -206,6 +207,7 @@ func keepPlaces(ctx context.Context, conn *pgx.Conn) error {
 const placesTable = `
 create schema if not exists crash;
 create table if not exists crash.places (chat_id uuid, seq bigint, message_id uuid, primary key (chat_id, seq, message_id));
+create table if not exists crash.pauses (user_id uuid, chat_id uuid, off_at timestamptz default clock_timestamp(), on_at timestamptz);
 create table if not exists crash.memory_versions (user_id uuid primary key, version bigint)`
 
 // deletedMarks are those of messages that were certainly deleted. Other tries of a reply begin with the same mark.

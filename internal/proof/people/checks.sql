@@ -1,7 +1,7 @@
 -- The rules of the database after any kill. Each query gives the rows that break its sentence; none
 -- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and no one talks;
 -- "greeted" after one more message in every chat. The queries that read heard_messages and heard_replies (what clients
--- sent and heard), crash.places (which place every message was seen at), topic_rows (what topics have), or traces (where
+-- sent and heard), crash.places (which place every message was seen at), crash.pauses (when memories were off), topic_rows (what topics have), or traces (where
 -- words of deleted messages are) need the harness. The others need only a project, and may be run by hand:
 -- the five numbers of due_folds are the server's MEMORY_ settings.
 
@@ -60,8 +60,8 @@ select m.id, m.content from public.messages m
  where m.id in (select h.message_id from heard_messages h where h.deletion = 2 union all select h.reply_id from heard_replies h where h.deletion = 2);
 
 -- check: deleted_leaves_no_word, always
--- Nothing of a message whose deletion was acknowledged is in any column; a brief and its revisions are let pass, which are about to be rebuilt.
-select t.place, t.mark from traces t where t.place not like 'public.conversation\_brief%';
+-- Nothing of a message whose deletion was acknowledged is in any column; briefs, revisions and the records of replies are let pass, which follow.
+select t.place, t.mark from traces t where t.place not like 'public.conversation\_brief%' and t.place not like 'public.message\_deltas%';
 
 -- check: deleted_is_forgotten, quiet
 -- Nothing of a message whose deletion was acknowledged is in any column.
@@ -382,6 +382,25 @@ select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.q
 -- check: no_lease_left, quiet
 -- No fold, no extraction and no packing of a topic holds a lease.
 select w.kind, w.key, w.user_id, w.lease_until from throughline.work w where w.lease_token is not null;
+
+-- check: owner_is_there, quiet
+-- Nothing is left of a deleted chat or account, also where no foreign key sees to it.
+select kept.what, kept.key from (
+    select 'brief' as what, chat_id as key from public.conversation_briefs
+    union all select 'revision', chat_id from public.conversation_brief_revisions
+    union all select 'draft', chat_id from public.conversation_brief_drafts
+    union all select 'index', chat_id from public.turn_index
+    union all select 'topic', chat_id from public.topics
+    union all select 'extraction', chat_id from public.memory_extractions) kept
+ where not exists (select from public.chats c where c.id = kept.key)
+union all
+select w.kind, w.key from throughline.work w where not exists (select from auth.users u where u.id = w.user_id);
+
+-- check: paused_learns_nothing, always
+-- Nothing is learned while the user has switched memories, or the chat's, off.
+select e.id, e.chat_id, e.created_at, p.off_at, p.on_at
+  from crash.pauses p join public.memory_extractions e on e.user_id = p.user_id and e.chat_id = coalesce(p.chat_id, e.chat_id)
+ where e.result <> 'skipped' and e.created_at > p.off_at and e.created_at < coalesce(p.on_at, 'infinity');
 
 -- check: all_extracted, quiet
 -- Every turn has been read for memories, for any end of its reply, and no chat is due for it.

@@ -115,7 +115,7 @@ func (p *Person) stream(ctx context.Context, a attempt, method, path string, bod
 	refused := refusal(response)
 	p.record.fail(refused.Error())
 	if refused.Code != "" && !patientCodes[refused.Code] {
-		p.record.complain("ask%d: %s %s answers %v", a.m.number, method, path, refused)
+		p.complain("ask%d: %s %s answers %v", a.m.number, method, path, refused)
 	}
 	return false, a.cursor
 }

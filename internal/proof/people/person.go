@@ -50,11 +50,12 @@ type Person struct {
 	kit.Client
 	ID uuid.UUID
 	Habits
-	system *System
-	record *Record
-	gauges *Gauges
-	dice   *rand.Rand
-	chats  []*conversation
+	account *account
+	system  *System
+	record  *Record
+	gauges  *Gauges
+	dice    *rand.Rand
+	chats   []*conversation
 }
 
 // conversation is a chat as its client sees it. Its person's goroutine owns it.
@@ -73,7 +74,8 @@ type conversation struct {
 func (s *System) NewPerson(ctx context.Context, r *Record, g *Gauges, h Habits, seed uint64, number int) (*Person, error) {
 	id, token, err := kit.NewUser(ctx, s.Admin)
 	return &Person{
-		Client: kit.Client{HTTP: s.HTTP, Token: token}, ID: id, Habits: h, system: s, record: r, gauges: g, dice: newDice(seed, number),
+		Client: kit.Client{HTTP: s.HTTP, Token: token}, ID: id, Habits: h, account: &account{id: id, token: token},
+		system: s, record: r, gauges: g, dice: newDice(seed, number),
 	}, err
 }
 
@@ -101,6 +103,7 @@ func (p *Person) Live(ctx, stopping context.Context) {
 func (p *Person) happens(share float64) bool { return p.dice.Float64() < share }
 
 func (p *Person) step(ctx context.Context) {
+	p.follow()
 	if p.happens(p.Spite) {
 		if m := p.beingRead(); m != nil {
 			p.erase(ctx, m, false)
@@ -275,7 +278,7 @@ func (p *Person) erase(ctx context.Context, m *message, itsReply bool) {
 	case refusal.Code == fault.GenerationInProgress, refusal.Code == fault.ShuttingDown:
 		p.record.deleting(state, untouched)
 	default:
-		p.record.complain("deleting %s answers %v", id, err)
+		p.complain("deleting %s answers %v", id, err)
 	}
 }
 
@@ -293,14 +296,16 @@ func (p *Person) readAgain(ctx context.Context, chat *conversation) {
 
 // finish waits for the reply of every waiting message. Only ctx bounds it.
 func (p *Person) finish(ctx context.Context) {
+	p.follow()
 	for _, chat := range p.chats {
-		for chat.waiting != nil && !chat.abandoned && ctx.Err() == nil {
+		for chat.waiting != nil && !chat.abandoned && ctx.Err() == nil && !p.record.hasLeft(p.ID) {
 			p.try(ctx, p.next(chat), chat, nil)
 			if chat.waiting != nil {
 				_ = kit.Sleep(ctx, upTo(p.dice, p.Away))
 			}
 		}
 	}
+	p.follow()
 }
 
 // Greet sends one more message in every chat, and returns what the model was shown with each.
@@ -409,7 +414,7 @@ func (p *Person) ask(ctx context.Context, method, path string, body, answer any)
 	case refusal.Code == "" || patientCodes[refusal.Code]:
 		p.record.fail(refusal.Error())
 	case !changedRefusals[refusal.Code]:
-		p.record.complain("%s", fmt.Sprintf("%s %s answers %v", method, place, err))
+		p.complain("%s", fmt.Sprintf("%s %s answers %v", method, place, err))
 	}
 	return false
 }

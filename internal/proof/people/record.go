@@ -2,6 +2,7 @@ package people
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,7 +26,8 @@ type Record struct {
 	// repliesTo are the same, in the order in which they started.
 	repliesTo map[*message][]*reply
 	outages   []outage
-	broken    []string // answers that contradict themselves or earlier ones
+	left      map[uuid.UUID]deletion // accounts
+	broken    []string               // answers that contradict themselves or earlier ones
 	failures  map[string]int
 }
 
@@ -105,6 +107,42 @@ func (r *Record) complain(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.broken = append(r.broken, fmt.Sprintf(format, args...))
+}
+
+// complain does so for a person: of an account that is deleted anything may be answered.
+func (p *Person) complain(format string, args ...any) {
+	if !p.record.hasLeft(p.ID) {
+		p.record.complain(format, args...)
+	}
+}
+
+// leaving records what became of an account, and so of all that was said with it.
+func (r *Record) leaving(user uuid.UUID, now deletion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == nil {
+		r.left = map[uuid.UUID]deletion{}
+	}
+	r.left[user] = now
+}
+
+func (r *Record) hasLeft(user uuid.UUID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[user] != untouched
+}
+
+// awaitReading waits a moment until a model reads something that a user said, and returns its chat; uuid.Nil where none does.
+func (r *Record) awaitReading(ctx context.Context, user uuid.UUID) uuid.UUID {
+	const moment = 2 * time.Second
+	for until := time.Now().Add(moment); time.Now().Before(until) && kit.Sleep(ctx, 10*time.Millisecond) == nil; {
+		for _, m := range r.now().messages {
+			if m.user == user && m.deletion == untouched && r.Talk.readUntil(m.number).After(time.Now()) {
+				return m.chatID
+			}
+		}
+	}
+	return uuid.Nil
 }
 
 // start records the event with which a server acknowledges the message.
@@ -270,11 +308,13 @@ func (r *Record) now() known {
 	defer r.mu.Unlock()
 	k := known{broken: slices.Clone(r.broken)}
 	for _, m := range r.messages {
-		k.messages = append(k.messages, *m)
+		one := *m
+		one.deletion = max(m.deletion, r.left[m.user])
+		k.messages = append(k.messages, one)
 	}
 	for _, heard := range r.replies {
 		one := *heard
-		one.text, one.certain = slices.Clone(heard.text), r.certain(heard)
+		one.text, one.certain, one.deletion = slices.Clone(heard.text), r.certain(heard), max(heard.deletion, r.left[heard.message.user])
 		k.replies = append(k.replies, one)
 	}
 	return k

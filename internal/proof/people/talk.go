@@ -284,10 +284,15 @@ const storing = 500 * time.Millisecond
 
 // isRead reports whether a memory of a message, or a summary that holds it, is about to be stored.
 func (t *Talk) isRead(n int) bool {
+	ago := time.Since(t.readUntil(n))
+	return ago > -storing/4 && ago < storing
+}
+
+// readUntil returns when the model answers that reads a message.
+func (t *Talk) readUntil(n int) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ago := time.Since(t.read[n])
-	return ago > -storing/4 && ago < storing
+	return t.read[n]
 }
 
 func upTo(dice *rand.Rand, d time.Duration) time.Duration {
