@@ -365,7 +365,7 @@ const healthTimeout = 4 * time.Second
 
 // health asks a process of this machine, for an image that has no shell and no curl.
 func health(line *commandLine) runner {
-	ready := line.Bool("ready", false, "ask an API whether it can serve, not only whether it lives")
+	ready := line.Bool("ready", false, "ask whether it can serve, not only whether it lives")
 	return func(ctx context.Context, stdout, _ io.Writer) error {
 		cfg, err := config.Load(false)
 		if err != nil {
@@ -373,7 +373,7 @@ func health(line *commandLine) runner {
 		}
 		path := "/healthz"
 		if *ready {
-			path = "/readyz" // only an API has it
+			path = "/readyz"
 		}
 		return askHealth(ctx, "http://"+localAddress(cfg.HTTPAddr)+path, stdout)
 	}

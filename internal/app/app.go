@@ -64,12 +64,13 @@ type App struct {
 	pollOnly bool          // River polls for jobs, because the workers' pool cannot LISTEN
 
 	model    *llm.Client
-	embedder *llm.Embedder      // nil for recall by words alone, or for none
-	worker   *jobs.Client       // nil without workers
-	chat     *chat.Service      // nil without an API, as is server
-	server   *http.Server       // the API, served by Run
-	notices  *postgres.Listener // passes what other servers did to chat; nil behind a transaction pooler
-	listener net.Listener       // of the API or, without one, of the metrics; nil for neither
+	embedder *llm.Embedder               // nil for recall by words alone, or for none
+	keys     func(context.Context) error // fails while tokens cannot be checked; nil without an API
+	worker   *jobs.Client                // nil without workers
+	chat     *chat.Service               // nil without an API, as is server
+	server   *http.Server                // the API, served by Run
+	notices  *postgres.Listener          // passes what other servers did to chat; nil behind a transaction pooler
+	listener net.Listener                // of the API or, without one, of the metrics; nil for neither
 
 	stopping atomic.Bool // makes /readyz refuse
 	warmed   atomic.Bool // the pool has opened what it keeps open
@@ -258,6 +259,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
+	a.keys = verifier.Ready
 	insert := postgres.Insert(jobs.Insert(inserter))
 	rebuild := insert.OfChat(work.RebuildBrief, work.Now)
 	enqueue := postgres.Enqueue{

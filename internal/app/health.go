@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/httpapi"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -20,11 +22,12 @@ import (
 )
 
 // ready fails, with a code that names the cause, unless Postgres answers, has all migrations, and lets us act as our
-// roles. The first time, it waits for the connections that the pool opens at its start. It also reports how late the memory work is,
-// which nothing else in a healthy server shows.
+// roles, and tokens can be checked. A model that is away is told as degraded: most requests do without. The first time, it
+// waits for the connections that the pool opens at its start. It also reports how late the memory work is, which nothing
+// else in a healthy server shows.
 func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	if a.stopping.Load() {
-		return nil, notReady(fault.ShuttingDown, "The server is stopping.", nil, nil)
+		return nil, notReady(fault.ShuttingDown, "The server is stopping.", "", nil, nil)
 	}
 	pending, err := supabase.Pending(ctx, a.pool)
 	if err != nil {
@@ -32,14 +35,19 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	}
 	if len(pending) > 0 {
 		cause := fmt.Errorf("pending: %s", strings.Join(pending, ", "))
-		return nil, notReady(fault.MigrationsPending, postgres.MigrationsPending, map[string]any{"pending": pending}, cause)
+		return nil, notReady(fault.MigrationsPending, postgres.MigrationsPending, "migrations", map[string]any{"pending": pending}, cause)
 	}
 	lacking, err := postgres.RolesNotGranted(ctx, a.pool)
 	if err != nil {
 		return nil, unreachable(err)
 	}
 	if len(lacking) > 0 {
-		return nil, notReady(fault.RoleNotGranted, postgres.RoleNotGranted, map[string]any{"roles": lacking}, nil)
+		return nil, notReady(fault.RoleNotGranted, postgres.RoleNotGranted, "roles", map[string]any{"roles": lacking}, nil)
+	}
+	if a.keys != nil {
+		if err := a.keys(ctx); err != nil {
+			return nil, notReady(fault.NotReady, "The auth server does not answer with its keys.", "auth keys", nil, err)
+		}
 	}
 	backlog, err := a.backlog(ctx)
 	if err == nil {
@@ -51,6 +59,16 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	details := map[string]any{"oldest_unfolded_turn_seconds": int(backlog.OldestUnfoldedTurn), "queue_depth": backlog.QueueDepth}
 	if backlog.OldestUnextractedTurn != nil {
 		details["oldest_unextracted_turn_seconds"] = int(*backlog.OldestUnextractedTurn)
+	}
+	var degraded []string
+	if a.model.Away() {
+		degraded = append(degraded, "model")
+	}
+	if a.embedder != nil && a.embedder.Away() {
+		degraded = append(degraded, "embedder")
+	}
+	if degraded != nil {
+		details["degraded"] = degraded
 	}
 	return details, nil
 }
@@ -74,16 +92,22 @@ func (a *App) awaitWarmth(ctx context.Context) error {
 	return nil
 }
 
-func notReady(code fault.Code, message string, details map[string]any, err error) error {
+func notReady(code fault.Code, message, waitsFor string, details map[string]any, err error) error {
+	if details = maps.Clone(details); details == nil {
+		details = map[string]any{}
+	}
+	if waitsFor != "" {
+		details["waits_for"] = []string{waitsFor}
+	}
 	return &fault.Error{Code: code, Message: message, Details: details, Err: err, RetryAfter: time.Second}
 }
 
 // unreachable names the code of what Postgres itself said, such as that it refuses the password.
 func unreachable(err error) error {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return notReady(fault.DatabaseUnreachable, "Postgres refuses the server; the log has its words.", map[string]any{"sqlstate": said.Code}, err)
+		return notReady(fault.DatabaseUnreachable, "Postgres refuses the server; the log has its words.", "postgres", map[string]any{"sqlstate": said.Code}, err)
 	}
-	return notReady(fault.DatabaseUnreachable, "Postgres does not answer.", nil, err)
+	return notReady(fault.DatabaseUnreachable, "Postgres does not answer.", "postgres", nil, err)
 }
 
 func (a *App) backlog(ctx context.Context) (metrics.Backlog, error) {
@@ -143,6 +167,9 @@ func (a *App) serveMetrics(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		_ = httpapi.Ready(a.ready).Answer(w, r) // startWorker logs it
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"status": "ok", "version": Version}) // a client that left does not care

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// startRetry is the pause between two attempts to start the workers beside an API.
+	// startRetry is the pause between two attempts to start the workers.
 	startRetry = time.Second
 	// stopMargin is for what follows the end of replies and jobs: last bytes to clients, last rows.
 	stopMargin = 5 * time.Second
@@ -25,14 +25,10 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.Close()
 	starting, stopStarting := context.WithCancel(ctx)
 	defer stopStarting()
-	failed := make(chan error, 2)
+	failed := make(chan error, 1)
 	var worker sync.WaitGroup // its start
 	if a.worker != nil {
-		worker.Go(func() {
-			if err := a.startWorker(starting); err != nil && starting.Err() == nil {
-				failed <- err
-			}
-		})
+		worker.Go(func() { a.startWorker(starting) })
 	}
 	defer a.followOtherServers(context.WithoutCancel(ctx))() // until the last client has its reply
 	if a.server != nil {
@@ -54,24 +50,23 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(err, a.stopWorker(context.WithoutCancel(ctx)))
 }
 
-// startWorker starts River. Beside an API it retries while Postgres is away or not migrated yet, which
-// /readyz reports meanwhile. A process without an API fails instead, so that the cause is seen.
-func (a *App) startWorker(ctx context.Context) error {
-	for warned := false; ; warned = true {
+// startWorker starts River. It retries while Postgres is away, refuses the server or is not migrated yet, which /readyz
+// reports meanwhile; the log has each new cause.
+func (a *App) startWorker(ctx context.Context) {
+	for warned := fault.Code(""); ; {
 		// Not ctx: River must outlive the API, which still enqueues while it stops.
 		err := a.worker.Start(context.WithoutCancel(ctx))
 		if err == nil {
-			return nil
+			return
 		}
-		if err = fmt.Errorf("start workers: %w", a.orNotReady(ctx, err)); a.server == nil {
-			return err
-		}
-		if !warned {
+		err = a.orNotReady(ctx, err)
+		if code := fault.CodeOf(err); code != warned && ctx.Err() == nil {
+			warned = code
 			a.logger.Warn("workers wait for Postgres", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return
 		case <-time.After(startRetry):
 		}
 	}
@@ -82,10 +77,7 @@ func (a *App) orNotReady(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	_, cause := a.ready(ctx)
-	if code := fault.CodeOf(cause); code == fault.MigrationsPending || code == fault.RoleNotGranted {
-		return cause
-	}
-	return err
+	return cmp.Or(cause, err)
 }
 
 // followOtherServers passes notifications of other servers to chat until stop is called.

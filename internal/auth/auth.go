@@ -106,6 +106,15 @@ func New(ctx context.Context, settings Settings) (*Verifier, error) {
 // Issuer is the address of the project's auth server; "" without Settings.ProjectURL.
 func (v *Verifier) Issuer() string { return v.issuer }
 
+// Ready fails while tokens can be neither accepted nor refused, because the key set was never fetched. With a secret of its own
+// the server needs none at the start.
+func (v *Verifier) Ready(ctx context.Context) error {
+	if v.keys == nil || len(v.secret) > 0 {
+		return nil
+	}
+	return v.keys.loaded(ctx)
+}
+
 // authURL returns the address of a project's auth server, which is also the issuer of its tokens.
 func authURL(project string) (string, error) {
 	u, err := url.Parse(project)

@@ -88,6 +88,23 @@ func (s *keySet) find(ctx context.Context, token *jwt.Token) (crypto.PublicKey, 
 	return nil, errUnknownKey
 }
 
+// loaded fails while there is no set yet, and asks for it.
+func (s *keySet) loaded(ctx context.Context) error {
+	keys, err := s.open()
+	if err == nil {
+		if _, stored := named(ctx, keys, anyToken); stored > 0 {
+			return nil
+		}
+	}
+	if _, err = s.find(ctx, anyToken); errors.Is(err, errUnknownKey) {
+		return nil
+	}
+	return err
+}
+
+// anyToken names no key.
+var anyToken = &jwt.Token{Method: jwt.SigningMethodES256, Header: map[string]any{"alg": "ES256", "kid": "none"}}
+
 // named returns the key that a token names, and how many are stored. A token without a kid names the only key of its algorithm.
 func named(ctx context.Context, keys keyfunc.Keyfunc, token *jwt.Token) (found crypto.PublicKey, stored int) {
 	kid, anonymous := token.Header["kid"], token.Header["kid"] == nil

@@ -19,6 +19,8 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -65,7 +67,7 @@ type Config struct {
 	Metrics  *metrics.Metrics
 	// Ready reports whether the server is ready, with public details for /readyz. It has readyTimeout.
 	// Nil means always ready.
-	Ready func(ctx context.Context) (details map[string]any, err error)
+	Ready Ready
 	// Version is shown at /, /healthz and in the OpenAPI document.
 	Version string
 	// ChatDefaults are the settings of new chats.
@@ -310,23 +312,54 @@ func (s *Server) getHealth(context.Context, auth.Principal, uuid.UUID, none) (he
 	return health{Status: "ok", Version: s.config.Version}, nil
 }
 
-func (s *Server) getReadiness(c echo.Context) error {
-	var details map[string]any
-	if s.config.Ready != nil {
-		ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
-		defer cancel()
-		var err error
-		switch details, err = s.config.Ready(ctx); {
-		case isFault(err):
-			return err
-		case err != nil:
-			return &fault.Error{Code: fault.NotReady, Message: "The server is not ready.", Details: details, Err: err}
+// Ready reports in details what there is to know of a process that can serve, or returns why it cannot. In the details of
+// such a *fault.Error, waits_for names the parts that are missing.
+type Ready func(context.Context) (details map[string]any, err error)
+
+// Answer answers a request for the readiness, with or without the server around it, and returns why it is not there.
+func (ready Ready) Answer(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	details, err := ready(ctx)
+	var answer any
+	status, header := http.StatusOK, w.Header()
+	if err == nil {
+		all := map[string]any{}
+		maps.Copy(all, details)
+		all["status"] = "ready"
+		answer = all
+	} else {
+		failure, known := errors.AsType[*fault.Error](err)
+		if !known {
+			failure = &fault.Error{Code: fault.NotReady, Message: "The server is not ready.", Details: details, Err: err}
 		}
+		status = statusOf(failure.Code)
+		header.Set(echo.HeaderRetryAfter, retryAfter(failure.RetryAfter))
+		body := newErrorBody(failure)
+		body.Details = maps.Clone(failure.Details)
+		body.WaitsFor, _ = failure.Details["waits_for"].([]string)
+		delete(body.Details, "waits_for")
+		if body.Status = "waiting"; failure.Code == fault.ShuttingDown {
+			body.Status = "stopping"
+		}
+		answer = body
 	}
-	answer := map[string]any{}
-	maps.Copy(answer, details)
-	answer["status"] = "ready"
-	return writeJSON(c, http.StatusOK, answer)
+	header.Set(echo.HeaderContentType, mediaJSON)
+	header.Set(echo.HeaderCacheControl, "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // a client that left does not care
+	return err
+}
+
+func (s *Server) getReadiness(c echo.Context) error {
+	ready := s.config.Ready
+	if ready == nil {
+		ready = func(context.Context) (map[string]any, error) { return nil, nil }
+	}
+	if err := ready.Answer(c.Response(), c.Request()); err != nil {
+		s.logFailure(c, c.Response().Status, err)
+	}
+	return nil
 }
 
 func (s *Server) getRoot(context.Context, auth.Principal, uuid.UUID, none) (root, error) {

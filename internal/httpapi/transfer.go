@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -94,7 +95,8 @@ type file struct {
 }
 
 // sendFile opens a file in one of the user's stream slots, and writes it to the client as it is made. A failure before the first
-// bytes is answered as an error; a later one breaks the connection, so that half a file is not taken for a whole one.
+// bytes is answered as an error; a later one breaks the connection, so that half a file is not taken for a whole one, and
+// lines of JSON end with one that says why.
 func (s *Server) sendFile(c echo.Context, open func(context.Context, auth.Principal) (file, error)) error {
 	user := principal(c)
 	release, err := s.streams.acquire(user.UserID, transferStreams)
@@ -122,10 +124,28 @@ func (s *Server) sendFile(c echo.Context, open func(context.Context, auth.Princi
 		header.Del(echo.HeaderContentDisposition)
 		return err
 	}
-	if c.Request().Context().Err() == nil {
-		s.logFailure(c, http.StatusInternalServerError, err)
-	}
+	s.tellCut(c, sent.mediaType, out, err)
 	panic(http.ErrAbortHandler)
+}
+
+// cutLine is the last line of a file that was cut.
+type cutLine struct {
+	Type string `json:"type"`
+	errorBody
+}
+
+// tellCut tells the log and the client why a file ends before its time. A client that left was not cut.
+func (s *Server) tellCut(c echo.Context, mediaType string, out *bufio.Writer, cause error) {
+	switch {
+	case errors.Is(cause, os.ErrDeadlineExceeded):
+		cause = fmt.Errorf("the client took longer than %s for %d KiB: %w", s.config.WriteTimeout, exportBuffer>>10, cause)
+	case c.Request().Context().Err() != nil:
+		return
+	}
+	s.logFailure(c, http.StatusInternalServerError, cause)
+	if mediaType == mediaLines && json.NewEncoder(out).Encode(cutLine{"error", newErrorBody(s.toFault(cause))}) == nil {
+		_ = out.Flush() // fails where the client takes no more
+	}
 }
 
 // maxNamePart is how much of a chat's title goes into a file's name.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
@@ -272,7 +273,22 @@ func (f failingSnapshot) Memories(context.Context, func(bundle.Record) error) er
 	return errors.New("the connection broke")
 }
 
-// Half an export is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks.
+// A client that takes nothing is cut, and the log names the limit.
+func TestExportThatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	f := newKeeper(t, func(c *Config) { c.WriteTimeout = 50 * time.Millisecond })
+	f.imported(strings.Repeat(`{"role":"user","content":"`+strings.Repeat("x", 900_000)+`"}`+"\n", 20))
+	response, err := f.http.Client().Do(f.request(http.MethodGet, "/v1/export", ""))
+	require.NoError(t, err)
+	f.waitFor("the place is free", func() bool { return f.places() == 0 })
+	_ = response.Body.Close()
+	lines := f.logs.Lines(t, "request failed")
+	require.NotEmpty(t, lines)
+	assert.Contains(t, lines[len(lines)-1]["error"], "the client took longer than 50ms for 64 KiB")
+}
+
+// Half an export is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks,
+// behind a line that says why.
 func TestExportThatBreaks(t *testing.T) {
 	t.Parallel()
 	whole := newKeeper(t)
@@ -301,6 +317,9 @@ func TestExportThatBreaks(t *testing.T) {
 			c.broken && (err == nil || response.StatusCode != http.StatusOK) {
 			t.Errorf("%s: %d, %d bytes, %v", name, response.StatusCode, len(read), err)
 		}
+		lines := strings.Split(strings.TrimSpace(string(read)), "\n")
+		last := lines[len(lines)-1]
+		assert.Truef(t, !c.broken || strings.HasPrefix(last, `{"type":"error","code":"internal","message":"`), "%s ends with %s", name, last)
 		f.waitFor("the place is free", func() bool { return f.places() == 0 })
 	}
 }

@@ -104,7 +104,7 @@ func unanswered(response *responses.Response, message string) error {
 	case response.Error.Code != "":
 		return reportedError(string(response.Error.Code))
 	}
-	return fault.Wrap(fault.UpstreamFailed, message, fmt.Errorf("status %q", response.Status))
+	return fault.Wrap(fault.UpstreamFailed, message, fmt.Errorf("status %s", word(string(response.Status))))
 }
 
 // summaryText returns the parts of an answer, each a text of its own. No refusal is a summary.
@@ -195,7 +195,7 @@ func answerOf(response *responses.Response) (work.Answer, error) {
 	}
 	if response.Status != responses.ResponseStatusCompleted {
 		return work.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model did not finish its answer.",
-			fmt.Errorf("status %q, reason %q", response.Status, response.IncompleteDetails.Reason)))
+			fmt.Errorf("status %s, reason %s", word(string(response.Status)), word(response.IncompleteDetails.Reason))))
 	}
 	answer := textOf(response)
 	if answer.Text = withoutFence(answer.Text); answer.Text == "" {

@@ -73,8 +73,9 @@ type Client struct {
 	api      responses.ResponseService
 	settings Settings
 	http     *http.Client
-	refused  struct{ metadata, store atomic.Bool } // fields of a call that the server does not know: a call does without them
-	form     atomic.Int32                          // of structured answers: what the server has not refused
+	reach
+	refused struct{ metadata, store atomic.Bool } // fields of a call that the server does not know: a call does without them
+	form    atomic.Int32                          // of structured answers: what the server has not refused
 }
 
 var (
@@ -86,21 +87,29 @@ var (
 
 // New returns a client. The caller closes it.
 func New(settings Settings) *Client {
-	client, settings := newHTTPClient(), settings.withDefaults()
-	return &Client{settings: settings, http: client, api: responses.NewResponseService(
-		option.WithBaseURL(settings.BaseURL), option.WithAPIKey(settings.APIKey), option.WithHTTPClient(client),
+	c := &Client{settings: settings.withDefaults()}
+	c.http = newHTTPClient(&c.reach)
+	c.api = responses.NewResponseService(
+		option.WithBaseURL(c.settings.BaseURL), option.WithAPIKey(settings.APIKey), option.WithHTTPClient(c.http),
 		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota),
-	)}
+	)
+	return c
 }
 
-func newHTTPClient() *http.Client {
+// reach is whether the latest call reached its server.
+type reach struct{ away atomic.Bool }
+
+// Away reports whether no server answered the latest call.
+func (r *reach) Away() bool { return r.away.Load() }
+
+func newHTTPClient(reached *reach) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// Many replies run at once. With the default of two idle connections, nearly each would open a new one.
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 1024, 1024
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	// Events are small. At their default size these buffers would be most of a running reply's memory.
 	transport.WriteBufferSize, transport.ReadBufferSize = 1<<10, 2<<10
-	return &http.Client{Transport: releasingTransport{transport}}
+	return &http.Client{Transport: releasingTransport{transport, reached}}
 }
 
 // Close closes idle connections.
@@ -198,11 +207,23 @@ func refusesField(err error, field string) bool {
 
 // releasingTransport releases a request's body as soon as it is sent. net/http itself holds the request until the
 // response ends, which for a reply takes minutes, and the prompt would be most of a running reply's memory.
-type releasingTransport struct{ *http.Transport }
+type releasingTransport struct {
+	*http.Transport
+
+	reached *reach
+}
 
 // RoundTrip sends the request. Its body can be sent again, as net/http does when a connection turns out to be
 // closed, only until the response has begun.
 func (t releasingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.send(request)
+	if !errors.Is(request.Context().Err(), context.Canceled) {
+		t.reached.away.Store(err != nil)
+	}
+	return response, err
+}
+
+func (t releasingTransport) send(request *http.Request) (*http.Response, error) {
 	if request.Body == nil || request.GetBody == nil {
 		return t.Transport.RoundTrip(request)
 	}

@@ -33,7 +33,8 @@ const (
 type Embedder struct {
 	settings Settings
 	http     *http.Client
-	model    string
+	reach
+	model string
 	// fixed is set for a model whose dimensions cannot be chosen.
 	fixed atomic.Bool
 }
@@ -46,7 +47,8 @@ var (
 // NewEmbedder returns an embedder. The caller closes it. It asks through net/http: openai-go has embeddings only in its root
 // package, which is most of the library and of the time that a build takes.
 func NewEmbedder(settings Settings, model string) *Embedder {
-	e := &Embedder{settings: settings.withDefaults(), http: newHTTPClient(), model: model}
+	e := &Embedder{settings: settings.withDefaults(), model: model}
+	e.http = newHTTPClient(&e.reach)
 	// The texts and the key are for the configured server only.
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	e.fixed.Store(!strings.HasPrefix(model, "text-embedding-3-"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -31,9 +32,9 @@ func upstreamError(ctx context.Context, err error) error {
 	}
 	refused, ok := errors.AsType[*responses.Error](err)
 	if !ok {
-		return fault.Wrap(fault.UpstreamFailed, "The model could not be reached.", err)
+		return fault.Wrap(fault.UpstreamFailed, "The model could not be reached.", clipped{err})
 	}
-	cause = fmt.Errorf("status %d, code %q, type %q, param %q", refused.StatusCode, refused.Code, refused.Type, refused.Param)
+	cause = fmt.Errorf("status %d, code %s, type %s, param %s", refused.StatusCode, word(refused.Code), word(refused.Type), word(refused.Param))
 	if known := knownRefusal(refused.StatusCode, refused.Code, refused.Type); known != nil {
 		return known.because(cause)
 	}
@@ -47,6 +48,31 @@ func upstreamError(ctx context.Context, err error) error {
 	}
 	return fault.Wrap(fault.UpstreamFailed, "The model refused the call.", cause)
 }
+
+var plainWord = regexp.MustCompile(`^[a-z0-9_.-]{1,64}$`)
+
+// word quotes a code of the provider's for the log. In what is no code a prompt may stand, and it may have megabytes: only
+// its length is told.
+func word(code string) string {
+	if code == "" || plainWord.MatchString(code) {
+		return strconv.Quote(code)
+	}
+	return fmt.Sprintf("of %d bytes", len(code))
+}
+
+// clipped is a cause with a text of a bounded length: headers and redirects of a provider can be in it.
+type clipped struct{ cause error }
+
+const maxCause = 300 // bytes
+
+// Error returns the beginning of the cause's text.
+func (c clipped) Error() string {
+	text := c.cause.Error()
+	return strings.ToValidUTF8(text[:min(len(text), maxCause)], "")
+}
+
+// Unwrap returns the cause.
+func (c clipped) Unwrap() error { return c.cause }
 
 // retryAfter returns the Retry-After header in its form of seconds; 0 if there is none.
 func retryAfter(response *http.Response) time.Duration {
@@ -62,7 +88,7 @@ func retryAfter(response *http.Response) time.Duration {
 
 // reportedError returns the error for a failure that the model reported within its stream.
 func reportedError(code string) error {
-	cause := fmt.Errorf("code %q", code)
+	cause := fmt.Errorf("code %s", word(code))
 	if known := knownRefusal(0, code, ""); known != nil {
 		return known.because(cause)
 	}

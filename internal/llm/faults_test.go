@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -343,6 +344,54 @@ func TestErrorsNeverQuoteThePrompt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A provider can put anything where its codes belong: words of it that are no codes are not in an error, and none is long.
+func TestErrorsHoldNoWordsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	for kind, words := range map[string]string{
+		"a sentence": "My Diagnosis is secret", "line ends": "x\\ny: Diagnosis", "a long word": "Diagnosis" + strings.Repeat("a", 200_000),
+		"another alphabet": "ДDiagnosis", "a key": "sk-Diagnosis1234",
+	} {
+		failed := fmt.Sprintf(`{"code":"%[1]s","type":"%[1]s","param":"%[1]s","message":"%[1]s"}`, words)
+		for name, answer := range map[string]http.HandlerFunc{
+			"refused":        answers(http.StatusBadRequest, "application/json", `{"error":`+failed+`}`),
+			"broken":         answers(http.StatusInternalServerError, "application/json", `{"error":`+failed+`}`),
+			"failed":         sends(event("response.failed", `,"response":{"error":`+failed+`}`)),
+			"error event":    sends(event("error", `,"error":`+failed)),
+			"whole, failed":  answers(http.StatusOK, "application/json", `{"status":"failed","error":`+failed+`}`),
+			"whole, unknown": answers(http.StatusOK, "application/json", `{"status":"`+words+`"}`),
+			"whole, cut":     answers(http.StatusOK, "application/json", `{"status":"incomplete","incomplete_details":{"reason":"`+words+`"}}`),
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				c := client(t, serve(t, answer).url, 0)
+				streamed := readTo(t.Context(), c, question(), nil).err
+				_, asked := c.Ask(t.Context(), asking())
+				_, folded := c.Summarize(t.Context(), brief.Call{Model: "m", Input: "x", Instructions: "y", ChatID: chatID, UserID: userID})
+				require.Error(t, errors.Join(streamed, asked))
+				for way, err := range map[string]error{"streamed": streamed, "asked": asked, "folded": folded} {
+					if err != nil { // a summary that is cut is one
+						assert.LessOrEqualf(t, len(err.Error()), 600, "%s", way)
+						assert.Falsef(t, strings.Contains(everyWayToShow(err), "Diagnosis"), "%s: %.600s", way, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// An error of the connection can hold a header of the provider's.
+func TestErrorsAreShort(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	c := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "//:"+long)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}).url, 0)
+	err := readTo(t.Context(), c, question(), nil).err
+	require.Error(t, err)
+	assert.LessOrEqual(t, len(err.Error()), 600)
 }
 
 func everyWayToShow(err error) string {

@@ -170,6 +170,9 @@ func read(t *testing.T, found *mcp.CallToolResult) result {
 		require.Truef(t, ok, "a content is %T", content)
 		r.text += text.Text
 	}
+	if r.failed {
+		assert.NotRegexp(t, testkit.GoFormats, r.text)
+	}
 	raw, err := json.Marshal(found.StructuredContent)
 	if err == nil {
 		err = json.Unmarshal(raw, &r.content)

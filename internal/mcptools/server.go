@@ -11,11 +11,13 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -195,7 +197,7 @@ func rewriteFailure(result mcp.Result) error {
 func toFault(err error) *fault.Error {
 	known, ok := errors.AsType[*fault.Error](err)
 	if !ok {
-		return fault.New(fault.ValidationFailed, "The arguments do not match the tool's schema: "+err.Error())
+		return fault.New(fault.ValidationFailed, "The arguments do not match the tool's schema: "+schemaProblem(err.Error()))
 	}
 	shown := *known
 	if message, ok := toolMessages[known.Code]; ok {
@@ -206,6 +208,32 @@ func toFault(err error) *fault.Error {
 		shown.Details[cmp.Or(argumentNames[name], name)] = value
 	}
 	return &shown
+}
+
+// What the library says of arguments quotes them and has Go's formats. Of it the argument, the rule and the rule's own words
+// are told.
+var (
+	schemaRule  = regexp.MustCompile(`validating /properties/(\w+)(?:/[^:\s]*)?: (\w+): `)
+	wrongNames  = regexp.MustCompile(`(missing|unexpected additional) properties \[?("\w{1,64}"(?: "\w{1,64}")*)\]?`)
+	schemaLimit = regexp.MustCompile(` (?:than|equal to) (-?\d+)(?:\.0+)?$`)
+	wantedType  = regexp.MustCompile(`want "(\w+)"$`)
+)
+
+func schemaProblem(said string) string {
+	said = strings.ReplaceAll(said, "properties: ", "properties ")
+	if names := wrongNames.FindStringSubmatch(said); names != nil {
+		return names[1] + " " + strings.NewReplacer(`" "`, ", ", `"`, "").Replace(names[2]) + "."
+	}
+	found := schemaRule.FindStringSubmatch(said)
+	if found == nil {
+		return "they cannot be read."
+	}
+	for _, rule := range []*regexp.Regexp{schemaLimit, wantedType} {
+		if limit := rule.FindStringSubmatch(said); limit != nil {
+			return found[1] + " is wrong, " + found[2] + ": " + limit[1] + "."
+		}
+	}
+	return found[1] + " is wrong: " + found[2] + "."
 }
 
 // Messages and field names that differ from the HTTP API's.
@@ -234,13 +262,31 @@ func failed(err error) error {
 func explain(failure *fault.Error) string {
 	lines := []string{string(failure.Code) + ": " + failure.Message}
 	for name, value := range failure.Details {
-		lines = append(lines, fmt.Sprintf("%s: %v", name, value))
+		lines = append(lines, name+": "+inWords(value))
 	}
 	if failure.RetryAfter > 0 {
 		lines = append(lines, fmt.Sprintf("retry_after_seconds: %.0f", math.Ceil(failure.RetryAfter.Seconds())))
 	}
 	slices.Sort(lines[1:])
 	return strings.Join(lines, "\n")
+}
+
+// inWords writes a detail as JSON has it, but texts without quotation marks and lists with commas.
+func inWords(value any) string {
+	encoded, _ := json.Marshal(value) // HTTP answers with the same
+	var decoded any
+	_ = json.Unmarshal(encoded, &decoded)
+	switch known := decoded.(type) {
+	case string:
+		return known
+	case []any:
+		var words []string
+		for _, one := range known {
+			words = append(words, inWords(one))
+		}
+		return strings.Join(words, ", ")
+	}
+	return string(encoded)
 }
 
 // logCall logs a call without its arguments and result.

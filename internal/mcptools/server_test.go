@@ -54,6 +54,53 @@ func TestPanic(t *testing.T) {
 	assert.True(t, logs.String() != "", "nothing was logged")
 }
 
+// Details of every kind are told in words.
+func TestDetailsAreInWords(t *testing.T) {
+	t.Parallel()
+	at, none := time.Date(2026, 11, 23, 21, 33, 30, 0, time.UTC), (*int)(nil)
+	refusal := &fault.Error{Code: fault.ChatExpired, RetryAfter: time.Minute, Details: map[string]any{
+		"expired_at": at, "ends": &at, "variants": []string{"arco", "arco-pro"}, "chat_id": uuid.Nil, "most": 7, "none": none,
+		"fields": map[string]string{"a": "b c"}, "many": []any{1, "two", nil},
+	}}
+	c := serveAlone(t, mcptools.Config{Chat: nothing{sends: refusal}, Logger: (&testkit.Log{}).Logger()})
+	c.try("chat", args{"prompt": "Hello"}).wants("chat_expired", "expired_at: 2026-11-23T21:33:30Z\n", "ends: 2026-11-23T21:33:30Z\n",
+		"variants: arco, arco-pro", "continuation_id: "+uuid.Nil.String(), "most: 7", "none: null", `fields: {"a":"b c"}`, "many: 1, two, null",
+		"retry_after_seconds: 60")
+}
+
+// With any value of any argument of any tool, the refusal names it and does not repeat what was sent.
+func TestWrongArgumentsAreToldInWords(t *testing.T) {
+	t.Parallel()
+	c := serveAlone(t, mcptools.Config{Chat: nothing{sends: fault.NoChat()}, History: nothing{}, Logger: (&testkit.Log{}).Logger()})
+	listed, err := c.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	refused := 0
+	for _, tool := range listed.Tools {
+		properties, _ := tool.InputSchema.(map[string]any)["properties"].(map[string]any)
+		require.NotEmpty(t, properties, tool.Name)
+		for name := range properties {
+			for _, wrong := range []any{
+				args{"needle": args{"needle": 1}}, []any{"needle", "a needle"}, []any{args{"path": 1, "needle": 2}}, -1e9, 1e9, 1.5, true,
+				strings.Repeat("needle ", 40_000),
+			} {
+				found, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name, Arguments: args{name: wrong, "prompt of": "needle"}})
+				require.NoError(t, err)
+				said := read(t, found)
+				require.Truef(t, said.failed, "%s took %s: %v", tool.Name, name, wrong)
+				assert.LessOrEqual(t, len(said.text), 300)
+				assert.NotContains(t, said.text, "needle")
+				refused++
+				found, err = c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name, Arguments: args{name: wrong}})
+				require.NoError(t, err)
+				if said = read(t, found); said.failed {
+					assert.NotContains(t, said.text, "needle")
+				}
+			}
+		}
+	}
+	require.Greater(t, refused, 100)
+}
+
 const accepts = "application/json, text/event-stream"
 
 func rpc(method string, params any) testkit.Body {

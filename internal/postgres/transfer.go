@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -176,7 +177,11 @@ func (t *Transfer) Snapshot(ctx context.Context, user auth.Principal, read func(
 			defer cancel()
 			batch := &pgx.Batch{}
 			fill(batch)
-			return tx.SendBatch(ctx, batch).Close()
+			err := tx.SendBatch(ctx, batch).Close()
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = fault.Wrap(fault.NotReady, fmt.Sprintf("Postgres took longer than %s for a page of the export.", answerTimeout), err)
+			}
+			return err
 		}
 		err := s.read(ctx, func(batch *pgx.Batch) {
 			dbsqlc.ActAsUser.Queue(batch, user.Claims)

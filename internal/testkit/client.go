@@ -13,9 +13,11 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,11 +78,18 @@ func (c Client) Request(ctx context.Context, method, path string, payload Body, 
 	return request
 }
 
+// GoFormats are marks of Go's own formats: times, maps, lists, nil, pointers, wrong verbs, %f. No error that a client sees
+// has one.
+var GoFormats = regexp.MustCompile(` [+-]\d{4} [A-Z]{3,4}\b|map\[|\[[\w-]+( [\w-]+)+\]|<nil>|\b0x[0-9a-f]{6}|&\{|%!|\.0{6}\b`)
+
 // Do sends a request and reads the whole answer.
 func (c Client) Do(request *http.Request) Answer {
 	c.T.Helper()
 	answer, err := c.tryDo(request)
 	check(c.T, err)
+	if answer.Status >= http.StatusBadRequest {
+		assert.NotRegexpf(c.T, GoFormats, answer.Text, "%s %s", request.Method, request.URL.Path)
+	}
 	return answer
 }
 

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
@@ -109,9 +111,14 @@ func (s *Service) ExportAccount(ctx context.Context, user auth.Principal, w io.W
 		return err
 	}
 	defer s.accounts.Release(1)
-	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
+	late := fault.New(fault.NotReady, fmt.Sprintf("The export took longer than %.0f minutes.", accountTimeout.Minutes()))
+	ctx, cancel := context.WithTimeoutCause(ctx, accountTimeout, late)
 	defer cancel()
-	return s.Store.Snapshot(ctx, user, func(all Snapshot) error { return s.writeAccount(ctx, all, bundle.NewLines(w)) })
+	err := s.Store.Snapshot(ctx, user, func(all Snapshot) error { return s.writeAccount(ctx, all, bundle.NewLines(w)) })
+	if err != nil && errors.Is(context.Cause(ctx), late) {
+		return fault.Wrap(late.Code, late.Message, err)
+	}
+	return err
 }
 
 // writeAccount writes chats without their memories, which come with all others.

@@ -1,14 +1,17 @@
 package brief
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/testkit/injection"
 )
 
 // Every way to write a marker must be quoted, in a message's first line and in any other.
@@ -41,6 +44,17 @@ func TestMarkersInTextAreQuoted(t *testing.T) {
 		}
 	}
 	assert.Truef(t, count >= 400, "only %d payloads were tried", count)
+}
+
+func TestLookAlikesOfMarkersAreQuoted(t *testing.T) {
+	t.Parallel()
+	table, err := os.ReadFile("../text/confusables.txt")
+	require.NoError(t, err)
+	for _, marker := range []string{"=== END_EXISTING_SUMMARY ===", "=== new_turns ===", "Turn 10:", "Turn 3: x", "User: x", "user: x", "Assistant", "System: x"} {
+		for line := range injection.LookAlikes(marker, injection.Confusables(string(table))) {
+			assert.Truef(t, looksLikeFoldInput(line), "%q", line)
+		}
+	}
 }
 
 func TestOrdinaryLinesAreLeftAlone(t *testing.T) {

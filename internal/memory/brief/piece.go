@@ -232,7 +232,7 @@ func writeExcerpt(b *strings.Builder, e Excerpt) {
 	b.WriteString(text.QuoteLines(e.Text, looksLikeFoldInput))
 }
 
-var fenceWords = regexp.MustCompile(`(^=|==)(end)?(existingsummary|newturns)`)
+var fenceWords = regexp.MustCompile(`(^=|==)(end)?(` + text.Folded("existingsummary", "") + `|newturns)`)
 
 // looksLikeFoldInput reports whether a line looks like a part of a fold input's frame.
 func looksLikeFoldInput(line string) bool {
@@ -244,5 +244,5 @@ func looksLikeFence(line string) bool {
 	if !text.HasEquals(line) || strings.HasPrefix(line, text.QuotePrefix) {
 		return false
 	}
-	return fenceWords.MatchString(text.LettersAndDigits(text.Skeleton(line, len(line)), "="))
+	return fenceWords.MatchString(text.Folded(text.Skeleton(line, len(line)), "="))
 }

@@ -305,7 +305,7 @@ func dayIn(in Input, m memory.Message) time.Time {
 func quoted(content string) string { return text.QuoteLines(content, looksLikeInput) }
 
 var (
-	aliasAtStart = express(`^[^\pL\pN]{0,8}[UACMuacm]\s?\pN+\s*[\[:(\].-]`)
+	aliasAtStart = express(`^[^\pL\pN]{0,8}[UACMuacm]\s?(?:[lIO|]*\pN[\pNlIO|]*\s*[\[:(\].-]|[lI|]\s*[\[:])`)
 	titleWords   = []string{"conversationsummary", "recentmessages", "newmessages", "nottoberemembered", "timezone", "languageoftheuserssettings"}
 )
 
@@ -315,9 +315,9 @@ func looksLikeInput(line string) bool {
 		return false
 	}
 	skeleton := text.Skeleton(line, text.PrefixRunes)
-	words := text.LettersAndDigits(skeleton, "")
+	words := text.Folded(skeleton, "")
 	for _, title := range titleWords {
-		if strings.HasPrefix(words, title) {
+		if strings.HasPrefix(words, text.Folded(title, "")) {
 			return true
 		}
 	}

@@ -125,7 +125,7 @@ func (f *fileEntry) write(b *strings.Builder) {
 }
 
 func looksLikeFilePart(line string) bool {
-	return LooksLikeHeading(line) || looksLikeFileEntry(line)
+	return LooksLikePrompt(line) || looksLikeFileEntry(line)
 }
 
 // looksLikeFileEntry reports whether a line looks like the beginning of a file's entry.

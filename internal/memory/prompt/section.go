@@ -113,14 +113,15 @@ var parts = [...]part{
 // that does not fit.
 var retrievedParts = [...]string{"recall", "topic", "memories"}
 
-// headings are the headings that texts must not pass for, reduced to words as text.LabelOf does.
-var headings = map[string]bool{}
+// headings are the headings that texts must not pass for.
+var headings text.Titles
 
 func init() {
+	var all []string
 	for _, p := range parts {
-		_, words := text.LabelOf(p.heading)
-		headings[words] = true
+		all = append(all, p.heading)
 	}
+	headings = text.NewTitles(all...)
 }
 
 // Heading returns the heading of a section, "" for an unknown name.
@@ -222,47 +223,33 @@ func sourcesRemark(a Account) string {
 func quoteMessages(messages []memory.Message) {
 	for i := range messages {
 		m := &messages[i]
-		if cannotLookLikePrompt(m.Content) {
-			continue
-		}
 		quoted := text.QuoteLines(m.Content, LooksLikePrompt)
 		m.Content, m.Tokens = quoted, m.Tokens+len(quoted)-len(m.Content)
 	}
 }
 
-// cannotLookLikePrompt is a cheap test that spares most messages the expensive one: the content is ASCII and has
-// nothing that could end a label.
-func cannotLookLikePrompt(content string) bool {
-	for i := range len(content) {
-		if c := content[i]; c == ':' || c == '&' || c >= 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
 // LooksLikeHeading reports whether a line looks like the heading of a section.
-func LooksLikeHeading(line string) bool {
-	_, words := text.LabelOf(line)
-	return headings[words]
-}
+func LooksLikeHeading(line string) bool { return headings.Begin(line) }
 
-// LooksLikePrompt reports whether a line of a message or of the brief looks like a heading or a speaker label.
+// LooksLikePrompt reports whether a line looks like a heading or a speaker label.
 func LooksLikePrompt(line string) bool {
 	return LooksLikeHeading(line) || text.LooksLikeLabel(line, true)
 }
 
-var quotedTurn = regexp.MustCompile(`^\s*\[\s*\p{Nd}{4}`)
+// In numbers l, I and O pass for one and zero.
+var (
+	quotedTurn   = regexp.MustCompile(`^\[\s*[\p{Nd}lIO|]{4}`)
+	sourceNumber = regexp.MustCompile(`^\[\s*[\p{Nd}lIO|]+\s*\]`)
+)
 
 // LooksLikeQuote reports whether a line of an old text looks like the prompt's own, or like a turn that the prompt quotes.
-func LooksLikeQuote(line string) bool { return LooksLikePrompt(line) || quotedTurn.MatchString(line) }
+func LooksLikeQuote(line string) bool {
+	return LooksLikePrompt(line) || quotedTurn.MatchString(text.Skeleton(line, text.PrefixRunes))
+}
 
-var sourceNumber = regexp.MustCompile(`^\[\s*\p{Nd}+\s*\]`)
-
-// looksLikeSource reports whether a line of a source looks like a heading or the beginning of another source.
+// looksLikeSource reports whether a line of a source looks like the prompt's own or like the beginning of another source.
 func looksLikeSource(line string) bool {
-	return LooksLikeHeading(line) ||
-		strings.ContainsAny(line, "[\uff3b&") && sourceNumber.MatchString(text.Skeleton(line, text.PrefixRunes))
+	return LooksLikePrompt(line) || sourceNumber.MatchString(text.Skeleton(line, text.PrefixRunes))
 }
 
 func writeBrief(s *selection) Section {

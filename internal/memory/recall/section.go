@@ -2,10 +2,10 @@ package recall
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
@@ -141,10 +141,17 @@ func (m *Message) excerpt(limit int) string {
 	return part
 }
 
-var labelWithin = regexp.MustCompile(`(?i)/(\s*(?:user|assistant|system|tool)\s*[:：])`)
-
-// quoted marks the parts of an old text that look like the prompt's own headings, labels and turns.
+// quoted marks the parts of an old text that look like the prompt's own headings, labels and turns. Messages of a turn
+// stand in one line, with a slash before each label.
 func quoted(content string) string {
 	marked := text.QuoteLines(content, prompt.LooksLikeQuote)
-	return labelWithin.ReplaceAllString(marked, "/ "+text.QuotePrefix+"$1")
+	var b strings.Builder
+	copied := 0
+	for i, r := range marked {
+		if after := i + utf8.RuneLen(r); text.LooksLike(r, "/") && text.LooksLikeLabel(marked[after:], false) {
+			b.WriteString(marked[copied:after] + " " + text.QuotePrefix)
+			copied = after
+		}
+	}
+	return b.String() + marked[copied:]
 }

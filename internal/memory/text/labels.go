@@ -2,9 +2,11 @@ package text
 
 import (
 	"html"
+	"iter"
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -13,71 +15,200 @@ import (
 // wrote must not pass for one, also when it hides behind zero-width characters, letters of another alphabet, markup
 // or unusual line ends. So lines are compared by their skeletons.
 
-// speakers are the words of speaker labels, in lower case.
-var speakers = map[string]bool{"user": true, "assistant": true, "tool": true, "system": true, "developer": true, "human": true}
+// QuotePrefix is put before a line that looks like markup of ours. A line that begins with it is plain text.
+const QuotePrefix = "> "
+
+// Titles are the titles that a text must not pass for: their words, folded, and how many spaces part them.
+type Titles map[string]int
+
+// NewTitles returns the titles of lines, each up to its colon.
+func NewTitles(lines ...string) Titles {
+	titles := Titles{}
+	for _, line := range lines {
+		for o := range openings(line) {
+			if o.end != ' ' {
+				titles[string(o.words)] = o.spaces
+			}
+		}
+	}
+	return titles
+}
+
+// Begin reports whether a line begins like one of the titles: with its words before a colon or alone on the line, or in
+// capitals before other text. Without a colon a single word must be alone, and in capitals: others are ordinary words.
+func (t Titles) Begin(line string) bool {
+	if !t.mayBegin(line) {
+		return false
+	}
+	for o := range openings(line) {
+		spaces, known := t[string(o.words)]
+		alone, several := o.end == 0, spaces > 0 && o.spaces >= spaces
+		if known && (o.end == ':' || alone && spaces > 0 || (alone || several) && o.capitals > 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBegin reports whether a line's first letters are those of a title. It spares most lines the making of a skeleton.
+func (t Titles) mayBegin(line string) bool {
+	for _, letters := range [...]int{2, 8} {
+		start := Skeleton(line, letters)
+		if isPlain(start) {
+			start = start[:min(letters, len(start))]
+		}
+		start, _, _ = strings.Cut(start, "(")
+		words := Folded(start, "")
+		begins := false
+		for title := range t {
+			shorter := min(len(title), len(words))
+			begins = begins || title[:shorter] == words[:shorter]
+		}
+		if !begins {
+			return false
+		}
+	}
+	return true
+}
+
+// speakers are the words of speaker labels, labels those and the beginning of a turn's header.
+var (
+	speakers = NewTitles("user", "assistant", "tool", "system", "developer", "human")
+	labels   = NewTitles("user", "assistant", "tool", "system", "developer", "human", "turn")
+)
 
 var (
-	turnHeader  = regexp.MustCompile(`^turn\p{Nd}+$`)
+	turnHeader  = regexp.MustCompile(`^turn[\p{Nd}io]+$`) // folded: an i is a one, an o a zero
 	parentheses = regexp.MustCompile(`\([^)]*\)`)
 	bullet      = regexp.MustCompile(`^[-*+•] `)
 )
 
-// QuotePrefix is put before a line that looks like markup of ours. A line that begins with it is plain text.
-const QuotePrefix = "> "
-
-// LooksLikeLabel reports whether a line begins like a turn's header ("Turn 3:") or a speaker label ("User:").
-// With namesOnly it must be a speaker written as a name: not "user:", which is an ordinary key in many files.
+// LooksLikeLabel reports whether a line begins like a turn's header ("Turn 3:") or a speaker label ("User:"), or is one
+// without its colon. With namesOnly, and without a colon, it must be a speaker written as a name: not "user:", which is an
+// ordinary key in many files.
 func LooksLikeLabel(line string, namesOnly bool) bool {
-	name, words := LabelOf(line)
-	if !speakers[words] {
-		return !namesOnly && turnHeader.MatchString(words)
+	if !labels.mayBegin(line) {
+		return false
 	}
-	first := strings.IndexFunc(name, unicode.IsLetter)
-	return !bullet.MatchString(name) && (!namesOnly || first >= 0 && !unicode.IsLower(rune(name[first])))
+	for o := range openings(line) {
+		if o.end == ' ' {
+			continue
+		}
+		if _, known := speakers[string(o.words)]; known && !o.listed && (!unicode.IsLower(o.first) || !namesOnly && o.end == ':') {
+			return true
+		}
+		if !namesOnly && turnHeader.Match(o.words) {
+			return true
+		}
+	}
+	return false
 }
 
-// LabelOf returns the skeleton of what precedes the first colon of a line, without parentheses, and its letters and
-// digits in lower case. Both are "" for a line without a label: the part is too long, or looks like data or code.
-func LabelOf(line string) (name, words string) {
-	const longestLabel = 96 // bytes
-	if !hasColon(line) || strings.HasPrefix(line, QuotePrefix) {
-		return "", ""
-	}
-	skeleton := Skeleton(line, PrefixRunes)
-	if strings.Contains(skeleton, "(") {
-		skeleton = parentheses.ReplaceAllString(skeleton, "")
-	}
-	name, _, found := strings.Cut(skeleton, ":")
-	if !found || len(name) > longestLabel || strings.ContainsAny(name, `"'{=`) {
-		return "", ""
-	}
-	return name, LettersAndDigits(name, "")
+// opening is the beginning of a line up to a place where a title could end.
+type opening struct {
+	words    []byte // letters and digits, folded
+	spaces   int    // that part the words
+	capitals int
+	first    rune // letter
+	end      rune // ':', ' ' for another mark, 0 for the line's end
+	listed   bool // behind the mark of a list
 }
 
-func hasColon(line string) bool { return hasAny(line, ":", ":&"+colons) }
+// longestOpening is the number of bytes of words after which no title ends.
+const longestOpening = 64
+
+// openings yields the openings of a line, up to its first colon. What holds a quotation mark or an equals sign is data or
+// code, and text in parentheses is skipped.
+func openings(line string) iter.Seq[opening] {
+	return func(yield func(opening) bool) {
+		if strings.HasPrefix(line, QuotePrefix) {
+			return
+		}
+		skeleton := Skeleton(line, PrefixRunes)
+		if strings.Contains(skeleton, "(") {
+			skeleton = parentheses.ReplaceAllString(skeleton, "")
+		}
+		var room [longestOpening + utf8.UTFMax]byte
+		o, pending := opening{words: room[:0], listed: bullet.MatchString(skeleton)}, 0
+		for i, r := range skeleton {
+			if isWritten(skeleton, i, r) {
+				if o.end = ' '; r == '|' && !yield(o) { // it may part columns, too
+					return
+				}
+				if o.first == 0 {
+					o.first = r
+				}
+				if unicode.IsUpper(r) {
+					o.capitals++
+				}
+				o.spaces, pending = o.spaces+pending, 0
+				if o.words = appendFolded(o.words, r); len(o.words) > longestOpening {
+					return
+				}
+				continue
+			}
+			switch o.end = ' '; {
+			case len(o.words) == 0 && r != ':':
+				continue
+			case r == ':':
+				o.end = ':'
+			case strings.ContainsRune(`"'{=`, r):
+				return
+			case r == ' ':
+				pending = 1
+			}
+			if !yield(o) || o.end == ':' {
+				return
+			}
+		}
+		o.end = 0
+		yield(o)
+	}
+}
+
+// isWritten reports whether r, at i, is a letter or a digit, or a bar behind one: it looks like a letter.
+func isWritten(text string, i int, r rune) bool {
+	if r == '|' {
+		r, _ = utf8.DecodeLastRuneInString(text[:i])
+	}
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// appendFolded appends a character of a skeleton such that letters which look alike in lower or upper case are equal.
+func appendFolded(words []byte, r rune) []byte {
+	if plain, known := lookAlikes()[r]; known {
+		for _, c := range plain {
+			words = appendFolded(words, c)
+		}
+		return words
+	}
+	switch r = unicode.ToLower(r); r {
+	case 'l', '1', '|':
+		r = 'i'
+	case '0':
+		r = 'o'
+	case 'f':
+		r = 's' // a long s is either
+	case 'm':
+		return append(words, "rn"...)
+	}
+	return utf8.AppendRune(words, r)
+}
+
+// Folded returns the letters and digits of a skeleton as the words of titles have them, and the characters of also.
+func Folded(skeleton, also string) string {
+	words := make([]byte, 0, len(skeleton))
+	for i, r := range skeleton {
+		if isWritten(skeleton, i, r) || strings.ContainsRune(also, r) {
+			words = appendFolded(words, r)
+		}
+	}
+	return string(words)
+}
 
 // HasEquals reports whether the skeleton of a line can hold an equals sign. It is a cheap test that spares most
 // lines the making of a skeleton.
-func HasEquals(line string) bool { return hasAny(line, "=", "=&"+equalsSigns) }
-
-// hasAny reports whether a line holds one of marks; in a plain line only the first mark and "&", which begins an HTML
-// entity, are possible.
-func hasAny(line, first, marks string) bool {
-	if isPlain(line) {
-		return strings.Contains(line, first) || strings.Contains(line, "&")
-	}
-	return strings.ContainsAny(line, marks)
-}
-
-// LettersAndDigits returns the letters and digits of a text in lower case, and the characters of also.
-func LettersAndDigits(text, also string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(also, r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, text)
-}
+func HasEquals(line string) bool { return !isPlain(line) || strings.ContainsAny(line, "=&") }
 
 // QuoteLines puts QuotePrefix before every line of text for which mustQuote returns true, and before every line with
 // hidden marks. All other bytes stay, line ends included.
@@ -145,12 +276,29 @@ func Skeleton(line string, limit int) string {
 		if r = visible(r); r < 0 || (r == ' ' && runes == 0) {
 			continue
 		}
-		b.WriteRune(r)
+		writePlain(&b, r)
 		if runes++; runes >= limit {
 			break
 		}
 	}
-	return strings.TrimSpace(strings.Map(prototype, norm.NFKD.String(b.String())))
+	decomposed := norm.NFKD.String(b.String())
+	b.Reset()
+	for _, r := range decomposed {
+		writePlain(&b, r)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// writePlain writes the ASCII that r looks like, else r unless it is invisible. Digits of other scripts stay: they are
+// digits to readers too, and Folded tells what letters they look like.
+func writePlain(b *strings.Builder, r rune) {
+	plain, known := lookAlikes()[r]
+	switch {
+	case known && !unicode.IsDigit(r):
+		b.WriteString(plain)
+	case visible(r) >= 0:
+		b.WriteRune(r)
+	}
 }
 
 // isPlain reports whether a line has only printable ASCII and tabs.
@@ -177,59 +325,3 @@ func visible(r rune) rune {
 // blankLetters are letters or symbols to Unicode but print nothing: Hangul fillers, the blank braille cell and the
 // variation selectors of Mongolian.
 const blankLetters = "\u115f\u1160\u3164\uffa0\u2800\u180e"
-
-// Characters that look like a colon or an equals sign, with and without a compatibility form.
-const (
-	colons      = "\uff1a\ufe55\ufe13\u2a74\u2236\ua789\u02d0\u02f8\u0589\u05c3\u1803\u205a\u0703"
-	equalsSigns = "\uff1d\ufe66\u207c\u208c\u2a75\u2a76\u2550\ua78a\u2e40\u30a0\u268c\u2261\u1400"
-)
-
-// prototype returns the ASCII character that r resembles, else r, else -1 when r is invisible.
-func prototype(r rune) rune {
-	if r < unicode.MaxASCII {
-		return r
-	}
-	switch {
-	case strings.ContainsRune(colons, r):
-		return ':'
-	case strings.ContainsRune(equalsSigns, r):
-		return '='
-	case r >= '🅐' && r <= '🅩': // white on black, in circles
-		return 'A' + r - '🅐'
-	case r >= '🅰' && r <= '🆉': // white on black, in squares
-		return 'A' + r - '🅰'
-	case r >= '\U0001f1e6' && r <= '\U0001f1ff': // the letters of flags
-		return 'A' + r - '\U0001f1e6'
-	}
-	if plain, ok := confusables[r]; ok {
-		return plain
-	}
-	return visible(r)
-}
-
-// confusables are letters without a compatibility form that resemble a letter of the words we look for: Cyrillic,
-// Greek, Armenian, Cherokee, Lisu, phonetic ones, and Latin letters with strokes and hooks. A selection of the
-// confusables of UTS #39.
-var confusables = confusablePairs(
-	"АВЕЅІЈКМНОРСТУХҮԌԚԜ", "ABESIJKMHOPCTYXYGQW",
-	"авеѕіјкмнорстухүԁԍһԛԝӏѵпги", "abesijkmhopctyxydghqwlvnru",
-	"ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX",
-	"αβεηικνορστυχγω", "abenikvopotuxyw",
-	"ՍՏՕԼՈՀսօոհյցք", "USOLNHuonhjgp",
-	"ᎪᏴᏟᎠᎬᎶᎻᎥᎫᏦᏞᎷᏢᏒᏚᎢᏙᏔᎡᏀ", "ABCDEGHIJKLMPRSTVWRG",
-	"ꓮꓐꓚꓓꓰꓖꓧꓲꓙꓗꓡꓟꓠꓳꓑꓣꓢꓔꓴꓦꓪꓫꓬ", "ABCDEGHIJKLMNOPRSTUVWXY",
-	"ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz",
-	"ɑɡɩıłøđħŧʋɛɾʃȷƨɴ", "agiilodhtverfjsn",
-)
-
-// confusablePairs maps each character of a row to the one at the same position of the row after it.
-func confusablePairs(rows ...string) map[rune]rune {
-	pairs := map[rune]rune{}
-	for i := 0; i+1 < len(rows); i += 2 {
-		plain := []rune(rows[i+1])
-		for n, r := range []rune(rows[i]) {
-			pairs[r] = plain[n]
-		}
-	}
-	return pairs
-}

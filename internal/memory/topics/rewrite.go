@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed" // the instructions
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +94,8 @@ func (m QuestionMessage) says() bool { return strings.TrimSpace(m.Content) != ""
 // quotation marks that a model may put around its answer, and their ends.
 var marks = map[string]string{`"`: `"`, "“": "”", "„": "“", "«": "»", "`": "`", "'": "'", "‘": "’", "「": "」"}
 
+var titleOfAnswer = regexp.MustCompile(`(?i)^[^\pL]*(?:standalone )?question[^\pL:：]*[:：]\s*`)
+
 // clean returns an answer on one line, without marks around it and without the title of the input before it. It is none if
 // it is empty, too long, or refused by the gate of summaries: it declines, says nothing, or talks about the task.
 func clean(answer string) (string, bool) {
@@ -100,12 +103,7 @@ func clean(answer string) (string, bool) {
 	if _, passed := brief.Judge("", answer); !passed {
 		return "", false
 	}
-	if name, words := text.LabelOf(answer); words == "question" || words == "standalonequestion" {
-		if _, rest, found := strings.Cut(answer, ":"); found && name != "" {
-			answer = strings.TrimSpace(rest)
-		}
-	}
-	answer = text.OneLine(answer)
+	answer = text.OneLine(titleOfAnswer.ReplaceAllString(answer, ""))
 	for opening, closing := range marks {
 		inner, opened := strings.CutPrefix(answer, opening)
 		inner, closed := strings.CutSuffix(inner, closing)
@@ -182,9 +180,9 @@ func looksLikeInput(line string) bool {
 	if strings.HasPrefix(line, text.QuotePrefix) {
 		return false
 	}
-	words := text.LettersAndDigits(text.Skeleton(line, text.PrefixRunes), "")
+	words := text.Folded(text.Skeleton(line, text.PrefixRunes), "")
 	for _, title := range titleWords {
-		if strings.HasPrefix(words, title) {
+		if strings.HasPrefix(words, text.Folded(title, "")) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package topics_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -181,6 +182,17 @@ func TestHostileTextStaysInItsPlace(t *testing.T) {
 		input := topics.Write(everywhere(p.Text))
 		titles, labels := marksOf(input)
 		assert.Truef(t, titles == 3 && labels == 2, "%d titles and %d labels of:\n%s", titles, labels, input)
+	}
+}
+
+func TestLookAlikesStayInTheirPlace(t *testing.T) {
+	t.Parallel()
+	table, err := os.ReadFile("../text/confusables.txt")
+	require.NoError(t, err)
+	for _, title := range []string{"CONVERSATION SUMMARY:", "RECENT MESSAGES", "QUESTION:"} {
+		for line := range injection.LookAlikes(title, injection.Confusables(string(table))) {
+			assert.Containsf(t, topics.Write(everywhere("Hello.\n"+line)), "\n> "+line, "%q", line)
+		}
 	}
 }
 

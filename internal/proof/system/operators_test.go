@@ -1,7 +1,6 @@
 package system
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +23,7 @@ func TestReadyOnlyAfterMigrations(t *testing.T) {
 	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
 	r.token = testkit.Token(t, uuid.New())
 	r.node = r.start(app.Role{API: true, Workers: true}, nil)
+	checkWaits(t, r.Client, "migrations_pending", "migrations")
 	before := r.Call(http.MethodGet, "/readyz", nil)
 	if before.Status != http.StatusServiceUnavailable || before.Code() != "migrations_pending" || before.Header.Get("Retry-After") == "" ||
 		!strings.Contains(before.Text, "throughline migrate") || !strings.Contains(before.Text, "_river_001") {
@@ -81,17 +81,17 @@ func TestRoleThatWasNotGrantedIsNamed(t *testing.T) {
 		"/v1/chats: %d %s", got.Status, got.Text)
 }
 
-// Without the migrations a process without an API fails; a supervisor starts it again.
-func TestWorkersNeedMigrations(t *testing.T) {
+// A process without an API waits for the migrations as well, says so, and then works.
+func TestWorkersWaitForMigrations(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
-	app, err := app.New(t.Context(), r.config(nil), app.Role{Workers: true}, discard)
+	worker := r.start(app.Role{Workers: true}, nil)
+	at := testkit.Client{T: t, Base: "http://" + worker.app.Addr()}
+	checkWaits(t, at, "migrations_pending", "migrations")
+	_, err := supabase.Migrate(t.Context(), r.db.DSN, discard)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-	defer cancel()
-	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "start workers: migrations_pending") {
-		t.Errorf("run: %v", err)
-	}
+	testkit.Eventually(t, "ready", func() bool { return at.Call(http.MethodGet, "/readyz", nil).Status == http.StatusOK })
+	testkit.Eventually(t, "its workers run", func() bool { return r.count("select count(*) from river.river_leader") == 1 })
 }
 
 // A process without an API serves metrics at HTTP_ADDR, and listens nowhere without it.
