@@ -169,12 +169,13 @@ class LatestTurn {
   messageId: string | undefined;
   /** How the message was sent, until the server has answered. */
   unanswered: Sending | undefined;
-  /** Failures of the network in a row. */
+  /** Failures of the network since the text last grew. */
   attempt = 0;
+  /** The most characters of the reply that a stream has had. */
+  furthest = 0;
 
   begin(options: Sending): void {
-    this.unanswered = options;
-    this.messageId = undefined;
+    Object.assign(this, { unanswered: options, messageId: undefined, attempt: 0, furthest: 0 });
   }
 
   async follow<S extends Chunks | null>(connect: () => Promise<S>): Promise<Chunks | S> {
@@ -187,11 +188,15 @@ class LatestTurn {
   /** The same stream, but no reply that was cut off is taken for a whole one. */
   whole(stream: Chunks): Chunks {
     let over = false;
+    let length = 0;
     return checked(stream, async (next) => {
       try {
         const read = await next;
         if (read.done && !over) throw new TypeError('the stream ended before the reply');
-        if (!read.done) over = this.take(read.value) || over;
+        if (read.done) return read;
+        over = this.take(read.value) || over;
+        if (read.value.type === 'text-delta') length += read.value.delta.length;
+        if (over || length > this.furthest) Object.assign(this, { attempt: 0, furthest: length });
         return read;
       } catch (error) {
         throw this.failure(error);
@@ -201,7 +206,6 @@ class LatestTurn {
 
   /** Tells whether it was one of the last. */
   take(chunk: UIMessageChunk): boolean {
-    this.attempt = 0;
     if (chunk.type === 'start') {
       this.unanswered = undefined;
       this.messageId = chunk.messageId;
@@ -257,6 +261,7 @@ async function request(api: Api, url: string, init: RequestInit): Promise<Respon
       throw new TypeError('no access token', { cause }); // unsent messages wait until there is one
     });
   const response = await authorized({ ...api, accessToken }, url, init);
+  if (response.status === 204 && init.method === 'POST') throw new TypeError('a proxy answered');
   if (response.ok) return response;
   const refused = await errorOf(response);
   throw isAway(refused) ? new TypeError('no server is there', { cause: refused }) : refused;

@@ -1,6 +1,7 @@
 import type { Api } from './api.js';
 import { createClient } from './client.js';
 import type { Client, Schemas } from './client.js';
+import type { ThroughlineError } from './errors.js';
 import { follow } from './follow.js';
 import { watchForeground } from './foreground.js';
 import { shownMessages } from './messages.js';
@@ -125,7 +126,7 @@ export class ChatStore extends Store<ChatState> {
       if (reading !== this.#readings) return;
       this.#attempt = 0;
       this.#takeLatest(page);
-      this.#turns = this.#turns.filter((turn) => !over.has(turn));
+      this.#turns = this.#turns.filter((turn) => !over.has(turn) || this.#isBehind(turn));
       this.#watch();
     } catch (error) {
       if (reading === this.#readings) this.#failed(error);
@@ -162,7 +163,13 @@ export class ChatStore extends Store<ChatState> {
   #failed(error: unknown): void {
     this.#show({ error });
     const answered = error instanceof Error && 'status' in error && Number(error.status) < 500 && error.status !== 429;
-    if (!answered) this.#timer = setTimeout(() => void this.refresh(), pause(this.#attempt++));
+    const { retryAfter } = error as Partial<ThroughlineError>;
+    if (!answered) this.#timer = setTimeout(() => void this.refresh(), pause(this.#attempt++, retryAfter));
+  }
+
+  /** Whether the list that was read is older than the end of the turn, as from a cache. To watch it again would be a loop. */
+  #isBehind({ messageId }: Turn): boolean {
+    return this.#stored.some(({ id, status }) => id === messageId && status === 'streaming');
   }
 
   /** Follows the reply that runs for another device, or did for an app that was killed. */

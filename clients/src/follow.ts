@@ -1,10 +1,12 @@
 import { createParser } from 'eventsource-parser';
 
+import { authorized } from './api.js';
 import type { Api } from './api.js';
+import type { Schemas } from './client.js';
 import { watchForeground } from './foreground.js';
 import { openStream } from './stream.js';
 import type { Answer } from './stream.js';
-import { isOver, nextRequest, pause, refused, take } from './turn.js';
+import { isOver, nextRequest, pause, refused, take, takeStored } from './turn.js';
 import type { Turn } from './turn.js';
 
 /** The longest silence of a connection, in milliseconds: it may be dead without an error, and resuming does no harm. */
@@ -19,7 +21,8 @@ export const SILENCE = 45_000;
 export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): () => void {
   let connection = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let attempt = 0;
+  let attempt = 0; // since the text last grew: a stream that is cut before it says something new is none
+  let furthest = turn.text.length;
   let renew = false;
   let token: string | undefined; // of the last request, which the server may have refused
 
@@ -47,10 +50,9 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
     hangUp();
     const { signal } = (connection = new AbortController());
     connectIn(api.silence ?? SILENCE);
-    const wait = await request(signal).then(
-      (answer) => (signal.aborted || answer.status === 200 ? undefined : refusal(answer)),
-      () => undefined, // no network, or it broke, or no user is signed in
-    );
+    const wait = await request(signal)
+      .then((answer) => answered(answer, signal))
+      .catch(() => undefined); // no network, or it broke, or no user is signed in
     if (signal.aborted) return;
     if (isOver(turn)) release();
     else connectIn(wait ?? pause(attempt++));
@@ -74,11 +76,30 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   }
 
   function received(event: { event?: string; data: string; id?: string }): void {
-    attempt = 0;
     renew = false;
     take(turn, event);
+    if (turn.text.length > furthest) {
+      furthest = turn.text.length;
+      attempt = 0;
+    }
     if (isOver(turn)) release();
     onChange(turn);
+  }
+
+  async function answered(answer: Answer, signal: AbortSignal): Promise<number | undefined> {
+    if (signal.aborted || answer.status === 200) return undefined;
+    if (answer.status === 204 && turn.cursor) await readEnd(signal);
+    return signal.aborted || isOver(turn) ? undefined : refusal(answer);
+  }
+
+  /** Nothing is left to send: how the reply ended is in its row. Where a proxy said so, the row is still streaming. */
+  async function readEnd(signal: AbortSignal): Promise<void> {
+    const response = await authorized(api, `${api.baseUrl}/v1/chats/${turn.chatId}/messages`, { signal });
+    const { messages }: Schemas['MessagePage'] = await response.json();
+    const reply = messages.find(({ id }) => id === turn.messageId);
+    if (signal.aborted || !reply) return;
+    takeStored(turn, reply);
+    if (isOver(turn)) onChange(turn);
   }
 
   function refusal({ status, body, retryAfter }: Answer): number {

@@ -11,6 +11,6 @@ export type { MemoriesState } from './memories.js';
 export type { ChatMessage } from './messages.js';
 export { openOutbox } from './outbox.js';
 export type { Outbox, OutboxOptions, Storage } from './outbox.js';
-export { cancel, isOver, newTurn, tryAgain, watchedTurn } from './turn.js';
+export { cancel, isOver, newTurn, pause, tryAgain, watchedTurn } from './turn.js';
 export type { Failure, NewMessage, Turn } from './turn.js';
 export type { components, paths } from './openapi.js';

@@ -96,6 +96,14 @@ export function take(turn: Turn, { event, data, id }: { event?: string; data: st
   turn.cursor = id;
 }
 
+/** Takes a stored reply that has ended. */
+export function takeStored(turn: Turn, { id, content, status }: Schemas['Message']): void {
+  if (status === 'streaming') return;
+  const failed = status === 'failed' || status === 'interrupted';
+  Object.assign(turn, { text: content, cursor: `${id}:end`, status: failed ? 'failed' : status });
+  if (failed) turn.failure = { code: status, retryable: true };
+}
+
 /** A stream begins at a place in the text. Where it begins again, it repeats known text. */
 function start(turn: Turn, payload: Schemas['MessageStarted']): void {
   const { chat_id: chatId, message_id: messageId, user_message_id: userMessageId, offset } = payload;
@@ -117,7 +125,7 @@ function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure
  *
  * - `renew`: 401, the access token has expired. The same request at once, with a new one.
  * - `later`: 409, another reply is running in this chat; 429, too many requests; 503, the server restarts; or a
- *   proxy answered in the server's place. The same request after a pause.
+ *   proxy answered in the server's place, also with a success that is no stream. The same request after a pause.
  * - `over`: the turn has failed. `failure.retryable` tells whether `tryAgain` makes sense: the model failed, which
  *   the server has tried several times already; or it is the second 401, and the user has to sign in first.
  */
@@ -129,7 +137,7 @@ export function refused(
   if (status === 401 && !renewed) return 'renew';
   const modelFailed = code?.startsWith('upstream_');
   if ([409, 429, 503].includes(status) && !modelFailed) return 'later';
-  if (status >= 500 && !code) return 'later';
+  if (status < 400 || (status >= 500 && !code)) return 'later';
   turn.status = 'failed';
   turn.chatId ??= details?.chat_id as string | undefined; // the model's failure names the chat that was begun
   turn.failure = { code: code ?? `http_${status}`, message, retryable: status >= 500 || status === 401 };
@@ -144,13 +152,17 @@ export function tryAgain(turn: Turn): void {
   Object.assign(turn, { messageId: undefined, cursor: undefined, text: '', failure: undefined, status: 'waiting' });
 }
 
+/** The longest Retry-After that is heeded, in seconds. A timer of more than 24 days would end at once. */
+const LONGEST_ASKED = 300;
+
 /**
- * Milliseconds before the next attempt (0 is the first): longer each time, never the same for all clients of a
- * server that comes back, and never shorter than its Retry-After, which is in seconds.
+ * Milliseconds before the next attempt (0 is the first): any time up to a bound that doubles from 250 to 10 000, after
+ * the server's Retry-After in seconds. This is "full jitter": clients that were cut off together come back one by one.
+ * https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
-export function pause(attempt: number, retryAfter?: string | null): number {
-  const asked = Number(retryAfter ?? 0) * 1000 || 0;
-  return asked + Math.min(250 * 2 ** attempt, 10_000) * (0.5 + Math.random() / 2);
+export function pause(attempt: number, retryAfter?: string | number | null): number {
+  const asked = Math.min(Math.max(Number(retryAfter) || 0, 0), LONGEST_ASKED);
+  return asked * 1000 + Math.min(250 * 2 ** attempt, 10_000) * Math.random();
 }
 
 /**

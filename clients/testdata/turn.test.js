@@ -85,6 +85,8 @@ test('an answer that is no stream decides what comes next', () => {
     [503, '{"code":"shutting_down"}', 'later'],
     [503, '<html>', 'later'],
     [502, '<html>', 'later'],
+    [204, '', 'later'],
+    [304, '', 'later'],
     [502, '{"code":"upstream_failed"}', 'over', true],
     [503, '{"code":"upstream_overloaded"}', 'over', true],
     [500, '{"code":"internal"}', 'over', true],
@@ -104,11 +106,18 @@ test('a token that was renewed in vain ends the turn until the user signs in', (
   assert.deepEqual([turn.failure.code, turn.failure.retryable], ['bad_jwt', true]);
 });
 
-test('pauses grow, have an end, and are never shorter than asked', () => {
-  const within = (ms, low, high) => assert.ok(ms >= low && ms <= high, `${ms} is not within ${low} and ${high}`);
-  within(pause(0), 125, 250);
-  within(pause(3), 1000, 2000);
-  within(pause(50), 5000, 10_000);
-  within(pause(0, '2'), 2000, 2250);
-  within(pause(0, 'Fri, 01 Jan 2027 00:00:00 GMT'), 125, 250);
+test('pauses grow, are spread from nothing to their bound, and are never shorter than asked', () => {
+  const spread = (attempt, asked, low, high) => {
+    const pauses = Array.from({ length: 500 }, () => pause(attempt, asked)).sort((a, b) => a - b);
+    const [least, most, tenth] = [pauses[0], pauses.at(-1), (high - low) / 10];
+    assert.ok(least >= low && least < low + tenth && most > high - tenth && most <= high, `${least} to ${most}, not ${low} to ${high}`);
+  };
+  spread(0, undefined, 0, 250);
+  spread(3, null, 0, 2000);
+  spread(5000, '', 0, 10_000);
+  spread(0, '2', 2000, 2250);
+  spread(0, 2, 2000, 2250);
+  spread(0, 'Fri, 01 Jan 2027 00:00:00 GMT', 0, 250);
+  spread(0, '-7', 0, 250);
+  for (const asked of ['Infinity', '31536000', Number.MAX_VALUE]) spread(0, asked, 300_000, 300_250);
 });

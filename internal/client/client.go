@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,8 +26,6 @@ const (
 	headerTimeout = 2 * time.Minute
 	// maxAnswer is the largest JSON answer in bytes.
 	maxAnswer = 64 << 20
-	// defaultWait is the wait after a refusal without Retry-After.
-	defaultWait = time.Second
 )
 
 // Client talks to one server as one user. It is safe for concurrent use. Close it.
@@ -37,6 +36,8 @@ type Client struct {
 	answered atomic.Bool
 	// silence is the longest time without data on a reply's stream, pings included.
 	silence time.Duration
+	// jitter returns a random time below a bound.
+	jitter func(bound time.Duration) time.Duration
 	// pause waits, unless ctx ends first.
 	pause func(ctx context.Context, d time.Duration) error
 }
@@ -49,7 +50,7 @@ func New(address, token string) *Client {
 	transport.MaxIdleConnsPerHost = transport.MaxIdleConns // there is only one host
 	return &Client{
 		url: strings.TrimRight(address, "/"), token: token, http: &http.Client{Transport: transport},
-		silence: maxSilence, pause: sleep,
+		silence: maxSilence, jitter: rand.N[time.Duration], pause: sleep,
 	}
 }
 
@@ -185,11 +186,12 @@ func refusal(response *http.Response) error {
 	return e
 }
 
-// retryAfter parses the header in seconds, the form that the server sends.
+// retryAfter parses the header in seconds, the form that the server sends; 0 without it. A longer time than the patience
+// makes Send give up, however long it is.
 func retryAfter(header string) time.Duration {
 	seconds, err := strconv.Atoi(header)
 	if err != nil || seconds < 0 {
-		return defaultWait
+		return 0
 	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(min(seconds, int(2*patience/time.Second))) * time.Second
 }

@@ -23,12 +23,13 @@ import (
 const (
 	// patience bounds all waits for one message together.
 	patience = 5 * time.Minute
-	// maxBreaks is the number of broken connections in a row after which Send gives up.
+	// maxBreaks is the number of broken connections in a row, without new text in between, after which Send gives up.
 	maxBreaks = 6
-	// firstPause is the pause after the first broken connection; it doubles with each.
+	// firstPause bounds the pause before the first new try. The bound doubles with each try until new text comes, up to
+	// maxPause. The pause is random up to it, "full jitter": clients that were cut off together come back one by one.
+	// https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 	firstPause = 250 * time.Millisecond
-	// minPause is the pause before a busy chat is asked again, and the shortest after any refusal.
-	minPause = 250 * time.Millisecond
+	maxPause   = 10 * time.Second
 	// maxSilence is far above the 15 s between two pings.
 	maxSilence = 45 * time.Second
 )
@@ -65,20 +66,24 @@ func (c *Client) Send(ctx context.Context, message Message, listener Listener) (
 	}
 	var reply Reply
 	var waited time.Duration
-	for broke := 0; ; {
-		before := reply.lastID
+	for tries, broke := 0, 0; ; tries++ {
+		before := reply.length
 		err := c.attempt(ctx, message, &reply, listener)
 		if err == nil || ctx.Err() != nil {
 			return reply, errors.Join(err, ctx.Err())
 		}
-		if broke++; reply.lastID != before {
-			broke = 0
+		if reply.length > before {
+			tries, broke = 0, 0
 		}
-		pause, again := c.pauseAfter(err, broke, message.WaitWhileBusy)
-		if _, refused := errors.AsType[*Error](err); refused {
+		refused, isRefusal := errors.AsType[*Error](err)
+		if broke++; isRefusal {
 			broke = 0 // the server is there
 		}
-		if waited += pause; !again || waited > patience {
+		pause := c.jitter(min(firstPause<<min(tries, maxBreaks), maxPause))
+		if isRefusal {
+			pause += refused.RetryAfter
+		}
+		if waited += pause; waited > patience || broke >= maxBreaks || !c.passes(err, message.WaitWhileBusy) {
 			return reply, err
 		}
 		if listener.Waiting != nil {
@@ -90,25 +95,14 @@ func (c *Client) Send(ctx context.Context, message Message, listener Listener) (
 	}
 }
 
-// pauseAfter returns how long to wait before the same request is sent again, and whether to send it again.
-func (c *Client) pauseAfter(err error, broke int, waitWhileBusy bool) (pause time.Duration, again bool) {
+// passes reports whether the same request may succeed later.
+func (c *Client) passes(err error, waitWhileBusy bool) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return refused.pause(waitWhileBusy)
+		return refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusServiceUnavailable ||
+			waitWhileBusy && refused.Code == fault.GenerationInProgress
 	}
-	if _, wrong := errors.AsType[*contractError](err); wrong || !c.answered.Load() {
-		return 0, false
-	}
-	return firstPause << min(broke, maxBreaks), broke < maxBreaks
-}
-
-func (e *Error) pause(waitWhileBusy bool) (pause time.Duration, again bool) {
-	switch {
-	case e.Status == http.StatusTooManyRequests, e.Status == http.StatusServiceUnavailable:
-		return max(e.RetryAfter, minPause), true
-	case e.Code == fault.GenerationInProgress:
-		return minPause, waitWhileBusy
-	}
-	return 0, false
+	_, wrong := errors.AsType[*contractError](err)
+	return !wrong && c.answered.Load()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -156,6 +150,9 @@ func (c *Client) attempt(ctx context.Context, message Message, reply *Reply, lis
 		return reply.unlessFailed(err)
 	}
 	defer func() { _ = response.Body.Close() }() // read as far as needed
+	if response.StatusCode == http.StatusNoContent {
+		return errCut // by a proxy: the server has at least the end to send
+	}
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
 		return broken("the content type is %q", response.Header.Get("Content-Type"))
 	}

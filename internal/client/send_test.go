@@ -33,17 +33,18 @@ func TestSendTriesAgain(t *testing.T) {
 		pause time.Duration
 		from  string // Last-Event-ID of the second try
 	}{
-		"a server that is not ready":           {refuses(http.StatusServiceUnavailable, "not_ready"), time.Second, ""},
-		"a rate limit":                         {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "7"), 7 * time.Second, ""},
-		"one that does not wait":               {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "0"), minPause, ""},
-		"a generation in progress":             {refuses(http.StatusConflict, "generation_in_progress"), minPause, ""},
+		"a server that is not ready":           {refuses(http.StatusServiceUnavailable, "not_ready"), firstPause, ""},
+		"a rate limit":                         {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "7"), 7*time.Second + firstPause, ""},
+		"one that does not wait":               {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "0"), firstPause, ""},
+		"a generation in progress":             {refuses(http.StatusConflict, "generation_in_progress"), firstPause, ""},
 		"a connection cut in the middle":       {replies(greeting, 10), firstPause, replyID + ":10"},
 		"a connection cut after the start":     {replies(greeting, 0), firstPause, replyID + ":0"},
 		"a connection cut before the end":      {replies(greeting, len([]rune(greeting))), firstPause, replyID + ":15"},
 		"a connection cut in mid event":        {streams(inMidEvent), firstPause, replyID + ":0"},
 		"a connection cut in an unknown event": {streams(started(0) + delta(0, "Gr") + "event: later\ndata: {}\n\n"), firstPause, replyID + ":2"},
-		"a connection cut before the start":    {streams(": ping\n\n"), 2 * firstPause, ""},
-		"a connection reset without an answer": {resets, 2 * firstPause, ""},
+		"a connection cut before the start":    {streams(": ping\n\n"), firstPause, ""},
+		"a connection reset without an answer": {resets, firstPause, ""},
+		"a proxy that has nothing to say":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, firstPause, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +112,7 @@ func TestSendGivesUp(t *testing.T) {
 		"JSON for a stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 		}, `content type is "application/json"`, 1},
-		"a server that never lets us in": {refuses(http.StatusServiceUnavailable, "not_ready", "Retry-After", "60"), "503 not_ready", 6},
+		"a server that never lets us in": {refuses(http.StatusServiceUnavailable, "not_ready", "Retry-After", "60"), "503 not_ready", 5},
 		"a wait that is far too long":    {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "301"), "429 over_request_rate_limit", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,14 +206,28 @@ func TestSendHeardMoreThanWasKept(t *testing.T) {
 		"%q, %+v, %v", h.text.String(), reply, err)
 }
 
-func TestPausesGrowWhileTheServerIsGone(t *testing.T) {
+// As long as no new text comes the pauses grow, and Send gives up after a bounded number of them.
+func TestPausesGrowWithoutProgress(t *testing.T) {
 	t.Parallel()
-	c := serveReached(t, resets)
-	_, err := c.Send(t.Context(), inTheChat, Listener{})
-	_, gone := errors.AsType[*unreachable](err)
-	require.Truef(t, gone && len(c.pauses) == maxBreaks-1, "%v after %v", err, c.pauses)
-	for n, pause := range c.pauses[1:] {
-		assert.Truef(t, pause > c.pauses[n], "pauses %v", c.pauses)
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		pauses int
+	}{
+		"no server":               {resets, maxBreaks - 1},
+		"cut after the start":     {replies(greeting, 0), maxBreaks - 1},
+		"an empty answer":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, maxBreaks - 1},
+		"a chat that stays busy":  {refuses(http.StatusConflict, "generation_in_progress"), 34},
+		"refused without a pause": {refuses(http.StatusServiceUnavailable, "not_ready", "Retry-After", "0"), 34},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := serveReached(t, test.answer)
+			_, err := c.Send(t.Context(), inTheChat, Listener{})
+			require.Truef(t, err != nil && len(c.pauses) == test.pauses, "%v after %d pauses, %v", err, len(c.pauses), c.pauses)
+			for n, pause := range c.pauses {
+				assert.Equalf(t, min(firstPause<<min(n, 9), maxPause), pause, "pauses %v", c.pauses)
+			}
+		})
 	}
 }
 

@@ -148,7 +148,7 @@ func (t *talk) send(ctx context.Context, message client.Message) (client.Reply, 
 		Started: func(event streaming.Started) { t.chatID = event.ChatID; started <- event.ChatID },
 		Text:    func(piece string) { t.print("%s", cleaner.Clean(piece)) },
 		Waiting: func(reason error, pause time.Duration) {
-			t.print("(%s; trying again in %s)\n", OneLine(reason.Error()), pause)
+			t.print("(%s; trying again in %s)\n", OneLine(reason.Error()), pause.Round(time.Millisecond))
 		},
 	})
 	close(ended)

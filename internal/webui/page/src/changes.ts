@@ -3,8 +3,8 @@ import { useEffect } from 'preact/hooks';
 import { onReachable } from './reach';
 
 const CHANNEL = 'throughline.changes';
-/** What changed elsewhere, on another device, is seen after so many milliseconds. */
-const POLL = 15_000;
+/** A change of another device is seen after so many milliseconds; no two tabs keep the same time. */
+const POLL = 12_000 + 6_000 * Math.random();
 
 const here = new EventTarget();
 const others = new BroadcastChannel(CHANNEL);

@@ -1,12 +1,20 @@
 /** Whether the server can be reached, by what became of the latest request. */
 import { useEffect, useState } from 'preact/hooks';
+import { pause } from './throughline';
+
+/** A server that was there for a shorter time is not back: the pauses go on growing. In milliseconds. */
+const BACK_FOR = 10_000;
 
 let reachable = true;
+let since = 0;
+let attempt = 0;
 const listeners = new Set<() => void>();
 
 function now(reached: boolean): void {
   if (reached === reachable) return;
+  if (!reached && Date.now() - since > BACK_FOR) attempt = 0;
   reachable = reached;
+  since = Date.now();
   for (const listener of listeners) listener();
 }
 
@@ -22,7 +30,7 @@ export const watchedFetch: typeof fetch = async (...request) => {
   }
 };
 
-/** Whether the server can be reached. As long as it cannot, it is asked every few seconds. */
+/** Whether the server can be reached. As long as it cannot, it is asked after pauses that grow to some seconds. */
 export function useReachable(): boolean {
   const [known, setKnown] = useState(reachable);
   useEffect(() => {
@@ -32,11 +40,15 @@ export function useReachable(): boolean {
   }, []);
   useEffect(() => {
     if (known) return;
+    let timer: ReturnType<typeof setTimeout>;
     const ask = () => void watchedFetch('/healthz').catch(() => {});
-    const timer = setInterval(ask, 2000);
+    const askLater = () => {
+      timer = setTimeout(() => (ask(), askLater()), pause(attempt++));
+    };
+    askLater();
     addEventListener('online', ask);
     return () => {
-      clearInterval(timer);
+      clearTimeout(timer);
       removeEventListener('online', ask);
     };
   }, [known]);

@@ -80,9 +80,12 @@ function BriefText({ now, before }: { now: string | null; before: string | null 
 
 type Part = Pick<ChangeObject<string>, 'value' | 'added' | 'removed'>;
 
+/** The most edits that are sought between two texts: the work grows with their square. Beyond it they are two texts. */
+const BOUND = { maxEditLength: 300 };
+
 /** What changed: whole sentences, and the words of sentences that were only edited. Words of unlike sentences would mix. */
 function changesOf(before: string, now: string): Part[] {
-  const parts = diffSentences(before, now);
+  const parts = diffSentences(before, now, BOUND) ?? apart(before, now);
   return parts.flatMap((part, index): Part[] => {
     if (part.added && parts[index - 1]?.removed) return []; // is told with what it replaces
     const next = parts[index + 1];
@@ -90,8 +93,12 @@ function changesOf(before: string, now: string): Part[] {
   });
 }
 
+const apart = (before: string, now: string): Part[] => [
+  { value: before, added: false, removed: true }, { value: now, added: true, removed: false },
+];
+
 function replaced(before: Part, now: Part): Part[] {
-  const words = diffWordsWithSpace(before.value, now.value);
+  const words = diffWordsWithSpace(before.value, now.value, BOUND) ?? [];
   const kept = words.reduce((sum, { value, added, removed }) => sum + (added || removed ? 0 : value.length), 0);
   return kept > 0.6 * Math.max(before.value.length, now.value.length) ? words : [before, now];
 }

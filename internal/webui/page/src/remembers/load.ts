@@ -32,7 +32,7 @@ async function load(client: Client, chatId: string, signal: AbortSignal, onPart:
   while (reading) {
     const older = await page(messages[0].seq);
     messages = [...older.data.messages, ...messages];
-    reading = older.data.has_more;
+    reading = older.data.has_more && older.data.messages.length > 0;
     show();
   }
 }
@@ -44,7 +44,7 @@ async function readRevisions(client: Client, chatId: string, signal: AbortSignal
       params: { path: { chat_id: chatId }, query: { limit: 200, before_version: all.at(-1)?.version } }, signal,
     });
     all.push(...data.revisions);
-    if (!data.has_more) return all;
+    if (!data.has_more || data.revisions.length === 0) return all;
   }
 }
 

@@ -77,7 +77,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
         <>
           <a class="skip" href="#write">Skip to writing</a>
           <div class="messages">
-            {history.hasOlder && <Older load={history.older} />}
+            {history.hasOlder && <Older load={history.older} first={shown[0]?.id} />}
             {!chatId && loose.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}
             {shown.map((message) => <StoredMessage key={message.id} message={message} change={history.change} remove={history.remove} />)}
             {loose.map((turn) => (
@@ -222,13 +222,13 @@ function Welcome({ temporary, setTemporary }: { temporary: boolean; setTemporary
   );
 }
 
-/** Loads older messages when it comes into view, or by the keyboard. */
-function Older({ load }: { load: () => Promise<void> }) {
+/** Loads older messages when it comes into view, and again when it stays there and `first` is another one; or when pressed. */
+function Older({ load, first }: { load: () => Promise<void>; first?: string }) {
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && void load(), { rootMargin: '200px' });
     observer.observe(button.current!);
     return () => observer.disconnect();
-  });
+  }, [first]);
   return <button type="button" class="quiet older" ref={button} onClick={() => void load()}>Earlier messages</button>;
 }

@@ -9,17 +9,36 @@ import { gfm } from 'micromark-extension-gfm';
 import { h, type ComponentChild } from 'preact';
 import { memo } from 'preact/compat';
 
-/** A longer text is shown as it is: to parse it might take longer than to read it, and runs again with each word. */
+/** The bounds of a text that is parsed: characters, lines, containers in containers, and steps of work as checkWork counts them. */
 const LONGEST = 50_000;
-const LONGEST_LINE = 10_000;
+const MOST_LINES = 5_000;
+const MOST_WORK = 10_000_000;
+/** How deep the nodes may be nested: a list in a list is two deeper. */
+const DEEPEST = 24;
 
+const MARKER = '[ \\t]*(?:>|[-+*](?=[ \\t])|\\d{1,9}[.)](?=[ \\t]))'; // of a quote or of an item
+const NESTED = new RegExp(`^(?:${MARKER}){3,}`, 'gm');
+const DEEP = new RegExp(`^(?:${MARKER}){12}`, 'm');
+const UNDERLINE = /^[ \t]*(?:=+|-+)[ \t]*$/gm; // makes headings
+const MARKS = /[*_~[\]<|`\n\r]/g; // with which something may begin that is sought up to the end of its block
+
+/** Throws a RangeError for a text that takes too long to parse or is nested too deeply: show it as it is. */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
-  if (text.length > LONGEST || text.split('\n').some((line) => line.length > LONGEST_LINE)) return <p class="plain">{text}</p>;
+  checkWork(text);
   const root = fromMarkdown(text, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
   return <>{new Renderer(root).children(root)}</>;
 });
 
+/** Estimates in linear time what the parser will do, which for some texts is the square of their length or more. */
+function checkWork(text: string): void {
+  const count = (within: string, pattern: RegExp) => within.match(pattern)?.length ?? 0;
+  if (text.length > LONGEST || count(text, /[\n\r]/g) > MOST_LINES || DEEP.test(text)) throw new RangeError('long or deep');
+  const inline = text.split(/\n[ \t]*\n/).reduce((sum, block) => sum + block.length * count(block, MARKS), 0);
+  if (inline + text.length * (12 * count(text, NESTED) + count(text, UNDERLINE)) > MOST_WORK) throw new RangeError('much work');
+}
+
 class Renderer {
+  #depth = 0;
   #definitions = new Map<string, string>();
   #level = 2; // of the heading above the message
 
@@ -32,6 +51,13 @@ class Renderer {
   }
 
   node(node: Nodes): ComponentChild {
+    if (++this.#depth > DEEPEST) throw new RangeError('deep');
+    const drawn = this.#draw(node);
+    this.#depth--;
+    return drawn;
+  }
+
+  #draw(node: Nodes): ComponentChild {
     switch (node.type) {
       case 'text': return node.value;
       case 'html': return node.value;

@@ -1,9 +1,11 @@
+import type { ComponentChildren } from 'preact';
 import { memo } from 'preact/compat';
 import { useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange } from '../changes';
 import type { Turn } from '../throughline';
 import { announce } from '../ui/announce';
+import { Boundary } from '../ui/boundary';
 import { confirm } from '../ui/confirm';
 import { Icon, type IconName } from '../ui/icon';
 import { When } from '../ui/when';
@@ -40,9 +42,31 @@ const notes: Partial<Record<Message['status'], string>> = {
   interrupted: 'This reply broke off: the server stopped.',
 };
 
+/** Characters of a part of a long text. */
+const PART = 10_000;
+
+/** A long text in parts, of which the browser lays out only those that are seen. They end with a line where one ends. */
+function partsOf(text: string): ComponentChildren {
+  if (text.length <= PART) return text;
+  const parts = [];
+  for (let at = 0, part; at < text.length; at += part.length) {
+    part = text.slice(at, at + PART);
+    const line = part.lastIndexOf('\n') + 1;
+    if (at + PART < text.length) part = line ? part.slice(0, line) : part.replace(/[\uD800-\uDBFF]$/, ''); // no half characters
+    parts.push(<span class="part" key={at}>{part}</span>);
+  }
+  return parts;
+}
+
 function Words({ role, text }: { role: Message['role']; text: string }) {
-  if (role !== 'assistant') return <p class="words plain" dir="auto">{text}</p>;
-  return <div class="words" dir="auto"><Markdown text={text} /></div>;
+  if (role !== 'assistant') return <p class="words plain" dir="auto">{partsOf(text)}</p>;
+  const plain = (
+    <>
+      <p class="note">Shown as plain text: it is too long or too deeply nested to be formatted.</p>
+      <p class="plain">{partsOf(text)}</p>
+    </>
+  );
+  return <div class="words" dir="auto"><Boundary instead={plain}><Markdown text={text} /></Boundary></div>;
 }
 
 function Actions({ message, change, remove }: Props) {

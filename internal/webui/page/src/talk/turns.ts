@@ -142,16 +142,20 @@ export class Turns {
   };
 }
 
-/** The turns of a chat, drawn again at most once per frame. */
+/** The turns of a chat, drawn again at most once per frame, and for at most a fifth of the time: a long reply takes longer. */
 export function useTurns(turns: Turns, chatId: string | undefined): Turn[] {
   const [, redraw] = useState({});
   useEffect(() => {
     let frame = 0;
+    let took = 0;
+    const draw = () => {
+      frame = 0;
+      const began = performance.now();
+      redraw({});
+      setTimeout(() => (took = performance.now() - began)); // when it is drawn
+    };
     const unsubscribe = turns.subscribe(() => {
-      frame ||= setTimeout(() => {
-        frame = 0;
-        redraw({});
-      }, document.hidden ? 200 : 16) as unknown as number;
+      frame ||= setTimeout(draw, Math.max(document.hidden ? 200 : 16, 4 * took)) as unknown as number;
     });
     redraw({});
     return () => {
