@@ -341,13 +341,13 @@ func TestMemoriesThatComeMeanwhileGetVectors(t *testing.T) {
 	}
 	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: user})
 	job := testkit.Ask[int64](t, r.pool, "update river.river_job set state = 'running' where kind = 'embed_memories' returning id")
-	done, err := engine.Embed(t.Context(), user)
+	done, err := engine.Embed(t.Context(), user, 1)
 	require.Truef(t, err == nil && done.Made == 1 && done.Calls == 1, "%+v, %v", done, err)
 	testkit.Exec(t, r.pool, "insert into memories (user_id, content) values ($1, 'The user keeps bees.')", user)
 	for _, want := range []bool{false, true} {
 		finished, err := engine.Finish(t.Context(), user, job, done)
 		require.Truef(t, err == nil && finished == want, "finished %v, %v", finished, err)
-		_, err = engine.Embed(t.Context(), user)
+		_, err = engine.Embed(t.Context(), user, 1)
 		require.NoError(t, err)
 	}
 	testkit.Want(t, r.pool, `completed {"calls": 1, "changed": 0, "memories": 1}`,

@@ -98,25 +98,25 @@ func (c *WorkerConfig) indexTurns(ctx context.Context, job *river.Job[Args]) out
 
 // embedTurns has turns get their topics also if their vectors do not come now; then the topic is chosen again when they do.
 func (c *WorkerConfig) embedTurns(ctx context.Context, job *river.Job[Args]) outcome {
-	done := embed(ctx, c.Embedder, job.Args.ChatID, job.ID)
+	done := embed(ctx, c.Embedder, job.Args.ChatID, job.JobRow)
 	c.askForTopics(ctx, job.Args.ChatID)
 	return done
 }
 
 func (c *WorkerConfig) embedMemories(ctx context.Context, job *river.Job[Args]) outcome {
-	return embed(ctx, c.MemoryEmbedder, job.Args.UserID, job.ID)
+	return embed(ctx, c.MemoryEmbedder, job.Args.UserID, job.JobRow)
 }
 
 // embed gives an owner's things their vectors. As long as some have none the job comes again.
-func embed(ctx context.Context, vectors *recall.Vectors, owner uuid.UUID, jobID int64) outcome {
-	done, err := vectors.Embed(ctx, owner)
+func embed(ctx context.Context, vectors *recall.Vectors, owner uuid.UUID, job *rivertype.JobRow) outcome {
+	done, err := vectors.Embed(ctx, owner, job.Attempt)
 	if err != nil {
 		return outcome{err: err}
 	}
 	if done.Rest > 0 || done.Paused {
 		return outcome{result: work.Paused, again: done.Rest}
 	}
-	finished, err := vectors.Finish(ctx, owner, jobID, done)
+	finished, err := vectors.Finish(ctx, owner, job.ID, done)
 	if err == nil && !finished {
 		return outcome{result: work.Paused}
 	}

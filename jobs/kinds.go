@@ -21,8 +21,8 @@ const (
 	// QueueMemories is for extract_memories, compact_topic and update_memory_graph, which wait for a model; half of
 	// WorkerConfig.Concurrency of them run at once.
 	QueueMemories = "memories"
-	// QueueTopics is for assign_topics, which asks no model and waits for none; half of WorkerConfig.Concurrency of them run at
-	// once.
+	// QueueTopics is for index_turns and assign_topics, which ask no model and wait for none; half of WorkerConfig.Concurrency of them
+	// run at once.
 	QueueTopics = "topics"
 	// QueueVectors is for embed_turns and embed_memories, which wait for the embedder.
 	QueueVectors = "vectors"
@@ -87,7 +87,7 @@ func (c *WorkerConfig) kinds() []kind {
 
 		{name: work.FoldBrief, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Fold)},
 		{name: work.RebuildBrief, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Rebuild)},
-		{name: work.IndexTurns, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.indexTurns},
+		{name: work.IndexTurns, queue: QueueTopics, attempts: maxAttempts, once: true, run: c.indexTurns},
 
 		{name: work.EmbedTurns, queue: QueueVectors, attempts: maxAttempts, once: true, timeout: embedTimeout, off: c.Embedder == nil, run: c.embedTurns},
 		{

@@ -24,7 +24,7 @@ type Memories interface {
 	ListMemories(ctx context.Context, user auth.Principal, query MemoriesQuery) (MemoryPage, error)
 	FindMemory(ctx context.Context, user auth.Principal, id uuid.UUID) (Memory, error)
 	// AddMemory stores a memory that the user wrote. One with the same words is not stored again: it becomes active and gets
-	// the fields that the request names, and added is false.
+	// the fields that the request names, and added is false. It returns a fault.MemoriesFull where the user has as many as may be.
 	AddMemory(ctx context.Context, user auth.Principal, memory NewMemory) (stored Memory, added bool, err error)
 	// ChangeMemory changes the fields that are set and no others. It returns a fault.MemoryExists when an active memory
 	// has the same words.
@@ -47,7 +47,8 @@ type Memories interface {
 
 	// ExportMemories passes on all memories, the oldest first.
 	ExportMemories(ctx context.Context, user auth.Principal, take func(bundle.Memory) error) error
-	// ImportMemories stores memories, all or none. One whose words are remembered already is skipped.
+	// ImportMemories stores memories, some hundred in a transaction. One whose words are remembered already is skipped, also one
+	// of a call before that failed half way.
 	ImportMemories(ctx context.Context, user auth.Principal, records []bundle.Memory) (ImportedMemories, error)
 }
 
@@ -343,8 +344,8 @@ type ChatDeletion struct {
 // ImportedMemories counts what became of a file.
 type ImportedMemories struct {
 	Imported int
-	// Skipped counts memories that exist already, or whose words do.
-	Skipped int
+	// Skipped counts memories that exist already, or whose words do, Full those that the user has no room for.
+	Skipped, Full int
 }
 
 // MemoryImport is what became of a file that a user sent.
@@ -353,6 +354,7 @@ type MemoryImport struct {
 	Format   string                 `json:"format" enum:"throughline,mem0,zep,chatgpt,list" description:"Whose format the file has."`
 	Imported int                    `json:"imported"`
 	Skipped  int                    `json:"skipped" description:"Memories that are there already, or whose words are."`
+	Full     int                    `json:"full" description:"Memories that are left out: a user has 10 000 at most."`
 	Refused  []bundle.RefusedMemory `json:"refused" nullable:"false" description:"Memories of another program that are left out."`
 }
 

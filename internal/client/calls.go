@@ -182,7 +182,7 @@ func (c *Client) ImportMemories(ctx context.Context, file io.Reader) (json.RawMe
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // read to its end
-	answer, err := io.ReadAll(response.Body)
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("the import: %w", err)
 	}

@@ -33,6 +33,7 @@ const (
 	RecallOff            Code = "recall_off"
 	MemoryOff            Code = "memory_off"
 	MemoryExists         Code = "memory_exists"
+	MemoriesFull         Code = "memories_full"
 	GenerationInProgress Code = "generation_in_progress"
 	BodyTooLarge         Code = "body_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"

@@ -29,7 +29,7 @@ var statuses = statusOfEach(map[int][]fault.Code{
 		fault.NotFound, fault.ChatNotFound, fault.MessageNotFound, fault.MemoryNotFound, fault.TopicNotFound,
 	},
 	http.StatusMethodNotAllowed:      {fault.MethodNotAllowed},
-	http.StatusConflict:              {fault.GenerationInProgress, fault.RecallOff, fault.MemoryOff, fault.MemoryExists},
+	http.StatusConflict:              {fault.GenerationInProgress, fault.RecallOff, fault.MemoryOff, fault.MemoryExists, fault.MemoriesFull},
 	http.StatusGone:                  {fault.ChatExpired},
 	http.StatusRequestEntityTooLarge: {fault.BodyTooLarge},
 	http.StatusUnsupportedMediaType:  {fault.UnsupportedMediaType},

@@ -102,6 +102,12 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		k.remember("Plays the cello.")
 		return k.call(patch, k.remember("Plays the viola."), `{"content":"Plays the cello!"}`)
 	},
+	fault.MemoriesFull: func(t *testing.T, k keeper) answered {
+		k.remember("Plays the cello.")
+		testkit.Exec(t, k.pool, `insert into memories (user_id, content)
+			select m.user_id, 'Has number ' || n from memories m, generate_series(1, 9999) n where m.content = 'Plays the cello.'`)
+		return k.call(post, "/v1/memories", `{"content":"Plays the viola."}`)
+	},
 	fault.MemoryOff: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"), func(c *Config) { c.Extracts = extractor{fails: api.MemoryOff()} })
 		return h.call(post, "/v1/chats/"+exampleChat+"/extract", "")

@@ -245,10 +245,10 @@ func TestRoutesOfMemories(t *testing.T) {
 		status     int
 		holds      string
 	}{
-		{mediaLines, string(file.body), 200, `{"format":"throughline","imported":2,"skipped":0,"refused":[]}`},
-		{mediaLines, string(file.body), 200, `{"format":"throughline","imported":0,"skipped":2,"refused":[]}`},
+		{mediaLines, string(file.body), 200, `{"format":"throughline","imported":2,"skipped":0,"full":0,"refused":[]}`},
+		{mediaLines, string(file.body), 200, `{"format":"throughline","imported":0,"skipped":2,"full":0,"refused":[]}`},
 		{"text/plain", "- Prefers tea\n- " + strings.Repeat("x", 501) + "\n", 200,
-			`{"format":"list","imported":1,"skipped":0,"refused":[{"line":2,"reason":"bad_length"}]}`},
+			`{"format":"list","imported":1,"skipped":0,"full":0,"refused":[{"line":2,"reason":"bad_length"}]}`},
 		{mediaLines, `{"content": "Good."}` + "\n" + `{"content": ""}`, 422, `"line":2`},
 		{"image/png", "x", 415, "unsupported_media_type"},
 		{mediaLines, strings.Repeat(" ", maxMemoryImport+1), 413, "body_too_large"},

@@ -187,7 +187,7 @@ func (s *Server) importMemories(c echo.Context) error {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, api.MemoryImport{
-		Format: string(read.Format), Imported: done.Imported, Skipped: done.Skipped, Refused: append([]bundle.RefusedMemory{}, read.Refused...),
+		Format: string(read.Format), Imported: done.Imported, Skipped: done.Skipped, Full: done.Full, Refused: append([]bundle.RefusedMemory{}, read.Refused...),
 	})
 }
 

@@ -37,18 +37,18 @@ func (c *Client) Ask(ctx context.Context, question work.Question) (work.Answer, 
 		params.PromptCacheKey = params.SafetyIdentifier
 	}
 	params.Model = question.Model
-	for {
-		form := c.form.Load()
+	for form := c.form.Load(); ; {
 		params.Text, params.Instructions = formOf(question, schema, form)
 		response, err := c.ask(ctx, params, question.UserID, question.CacheKey)
 		switch {
 		case form < asPlainText && refusesForm(err):
-			c.useForm(ctx, form+1)
+			form++
 		case isAboutQuestion(ctx, err):
 			return work.Answer{}, broken(upstreamError(ctx, err))
 		case err != nil:
 			return work.Answer{}, upstreamError(ctx, err)
 		default:
+			c.useForm(ctx, form)
 			return answerOf(response)
 		}
 	}
@@ -145,9 +145,9 @@ func formOf(question work.Question, schema []byte, form int32) (text responses.R
 	return text, param.NewOpt(question.Instructions + "\n\nAnswer with one JSON object that follows this JSON schema, and with nothing else:\n" + string(schema))
 }
 
-// useForm notes what the server understands, and logs it once.
+// useForm notes what the server has understood, and logs it once. A refusal alone may be about a text that names a form.
 func (c *Client) useForm(ctx context.Context, form int32) {
-	if c.form.CompareAndSwap(form-1, form) {
+	if known := c.form.Load(); known < form && c.form.CompareAndSwap(known, form) {
 		c.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's server refuses the form of an answer, which the instructions describe from now on",
 			slog.Bool("json_mode", form == asJSON))
 	}

@@ -112,7 +112,7 @@ func TestFormsThatTheServerRefuses(t *testing.T) {
 			}
 			const told = "the model's server refuses the form of an answer, which the instructions describe from now on"
 			lines := len(logs.Lines(t, told))
-			assert.Truef(t, lines == len(c.forms) && len(calls) == 0, "%d lines are logged, %d calls too many", lines, len(calls))
+			assert.Truef(t, lines == min(1, len(c.forms)) && len(calls) == 0, "%d lines are logged, %d calls too many", lines, len(calls))
 		})
 	}
 }

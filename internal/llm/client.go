@@ -37,6 +37,14 @@ const (
 	maxRetryDelay = 5 * time.Second
 )
 
+// The most that is read, in bytes: of an answer, which the library holds a dozen times over; of a stream, in which each word brings
+// some hundred; of the text of a reply, so that an export with it can be imported.
+const (
+	maxAnswer = 4 << 20
+	maxStream = 256 << 20
+	maxReply  = 1_000_000
+)
+
 // Settings say which server is called and how, by a Client or an Embedder.
 type Settings struct {
 	// APIKey is sent as a bearer token; empty sends none.
@@ -88,7 +96,7 @@ var (
 // New returns a client. The caller closes it.
 func New(settings Settings) *Client {
 	c := &Client{settings: settings.withDefaults()}
-	c.http = newHTTPClient(&c.reach)
+	c.http = newHTTPClient(&c.reach, maxAnswer)
 	c.api = responses.NewResponseService(
 		option.WithBaseURL(c.settings.BaseURL), option.WithAPIKey(settings.APIKey), option.WithHTTPClient(c.http),
 		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota),
@@ -102,14 +110,15 @@ type reach struct{ away atomic.Bool }
 // Away reports whether no server answered the latest call.
 func (r *reach) Away() bool { return r.away.Load() }
 
-func newHTTPClient(reached *reach) *http.Client {
+// newHTTPClient returns a client that reads no more of an answer than so many bytes, or maxStream of a streamed one.
+func newHTTPClient(reached *reach, most int64) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// Many replies run at once. With the default of two idle connections, nearly each would open a new one.
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 1024, 1024
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	// Events are small. At their default size these buffers would be most of a running reply's memory.
 	transport.WriteBufferSize, transport.ReadBufferSize = 1<<10, 2<<10
-	return &http.Client{Transport: releasingTransport{transport, reached}}
+	return &http.Client{Transport: releasingTransport{transport, reached, most}}
 }
 
 // Close closes idle connections.
@@ -206,11 +215,13 @@ func refusesField(err error, field string) bool {
 }
 
 // releasingTransport releases a request's body as soon as it is sent. net/http itself holds the request until the
-// response ends, which for a reply takes minutes, and the prompt would be most of a running reply's memory.
+// response ends, which for a reply takes minutes, and the prompt would be most of a running reply's memory. It bounds
+// every body that is read, errors too.
 type releasingTransport struct {
 	*http.Transport
 
 	reached *reach
+	most    int64 // bytes of an answer
 }
 
 // RoundTrip sends the request. Its body can be sent again, as net/http does when a connection turns out to be
@@ -225,13 +236,25 @@ func (t releasingTransport) RoundTrip(request *http.Request) (*http.Response, er
 
 func (t releasingTransport) send(request *http.Request) (*http.Response, error) {
 	if request.Body == nil || request.GetBody == nil {
-		return t.Transport.RoundTrip(request)
+		return t.bounded(t.Transport.RoundTrip(request))
 	}
 	again := &bodySource{open: request.GetBody}
 	defer again.release()
 	ours := request.Clone(request.Context())
 	ours.Body, ours.GetBody = &sentBody{body: request.Body}, again.body
-	return t.Transport.RoundTrip(ours)
+	return t.bounded(t.Transport.RoundTrip(ours))
+}
+
+func (t releasingTransport) bounded(response *http.Response, err error) (*http.Response, error) {
+	if err != nil {
+		return nil, err
+	}
+	most := t.most
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		most = maxStream
+	}
+	response.Body = http.MaxBytesReader(nil, response.Body, most)
+	return response, nil
 }
 
 // bodySource makes new copies of a body until it is released.

@@ -133,7 +133,7 @@ func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 	runtime.AddCleanup(body, func(done chan<- struct{}) { close(done) }, collected)
 	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, url, body)
 	require.NoError(t, err)
-	response, err := releasingTransport{http.DefaultTransport.(*http.Transport), &reach{}}.RoundTrip(request)
+	response, err := releasingTransport{http.DefaultTransport.(*http.Transport), &reach{}, maxAnswer}.RoundTrip(request)
 	require.NoError(t, err)
 	_, err = io.ReadFull(response.Body, make([]byte, 6))
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ const (
 	// maxEmbeddedTokens is what OpenAI's models read of a text.
 	maxEmbeddedTokens = 8191
 	// maxVectorsBody is the most that is read of an answer, in bytes: some servers send numbers as text.
-	maxVectorsBody = 64 << 20
+	maxVectorsBody = 16 << 20
 )
 
 // Embedder makes vectors that tell how near two texts are in meaning. It is safe for concurrent use.
@@ -48,7 +48,7 @@ var (
 // package, which is most of the library and of the time that a build takes.
 func NewEmbedder(settings Settings, model string) *Embedder {
 	e := &Embedder{settings: settings.withDefaults(), model: model}
-	e.http = newHTTPClient(&e.reach)
+	e.http = newHTTPClient(&e.reach, maxVectorsBody)
 	// The texts and the key are for the configured server only.
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	e.fixed.Store(!strings.HasPrefix(model, "text-embedding-3-"))
@@ -176,9 +176,10 @@ func (e embedding) request(ctx context.Context, input []string) ([][]float32, er
 	}
 	vectors, err := e.call(ctx, params)
 	if refusesDimensions(err) && params.Dimensions > 0 {
-		e.fixed.Store(true)
 		params.Dimensions = 0
-		vectors, err = e.call(ctx, params)
+		if vectors, err = e.call(ctx, params); err == nil { // else the message quoted a text
+			e.fixed.Store(true)
+		}
 	}
 	return vectors, err
 }
@@ -250,7 +251,7 @@ func (e *Embedder) post(ctx context.Context, params embeddingParams) ([]byte, er
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return nil, refusalOf(response)
 	}
-	return io.ReadAll(io.LimitReader(response.Body, maxVectorsBody))
+	return io.ReadAll(response.Body) // the client bounds it
 }
 
 // refusalOf reads the error of an answer. One without the API's own error, such as a proxy's, has only its status.

@@ -74,6 +74,9 @@ func (c clipped) Error() string {
 // Unwrap returns the cause.
 func (c clipped) Unwrap() error { return c.cause }
 
+// longestRetryAfter is a day, in seconds: a server may write any number.
+const longestRetryAfter = 86_400
+
 // retryAfter returns the Retry-After header in its form of seconds; 0 if there is none.
 func retryAfter(response *http.Response) time.Duration {
 	if response == nil {
@@ -83,7 +86,7 @@ func retryAfter(response *http.Response) time.Duration {
 	if err != nil || seconds < 0 {
 		return 0
 	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(min(seconds, longestRetryAfter)) * time.Second
 }
 
 // reportedError returns the error for a failure that the model reported within its stream.

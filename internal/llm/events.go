@@ -8,7 +8,7 @@ import (
 
 const (
 	usualEvent  = 1 << 10
-	longestLine = 32 << 20 // a longer line of a stream is an error
+	longestLine = 8 << 20 // a longer line of a stream, or event, is an error
 )
 
 // byteOrderMark may precede the first line, and is no part of it.
@@ -27,6 +27,7 @@ type eventReader struct {
 	// kind and data are those of the last event, valid until the next call of next.
 	kind, data []byte
 	begun      bool // a line was read
+	tooLong    bool // the last event is
 }
 
 func newEventReader(body io.ReadCloser, alive func()) *eventReader {
@@ -45,7 +46,7 @@ func wholeLine(data []byte, _ bool) (advance int, token []byte, err error) {
 // event, and when the stream breaks, which err reports.
 func (r *eventReader) next() bool {
 	r.kind, r.data = r.kind[:0], r.data[:0]
-	for r.lines.Scan() {
+	for !r.tooLong && r.lines.Scan() {
 		switch line := r.line(); {
 		case len(line) == 0:
 			r.alive()
@@ -78,6 +79,7 @@ func (r *eventReader) addField(line []byte) {
 	case "event":
 		r.kind = append(r.kind[:0], value...)
 	case "data":
+		r.tooLong = len(r.data)+len(value) > longestLine
 		if len(r.data) > 0 {
 			r.data = append(r.data, '\n')
 		}
@@ -86,4 +88,9 @@ func (r *eventReader) addField(line []byte) {
 }
 
 // err returns why the stream broke, nil at its end.
-func (r *eventReader) err() error { return r.lines.Err() }
+func (r *eventReader) err() error {
+	if r.tooLong {
+		return bufio.ErrTooLong
+	}
+	return r.lines.Err()
+}

@@ -50,6 +50,7 @@ type stream struct {
 	events   *eventReader
 
 	delta  string
+	said   int // bytes of all deltas
 	output output
 	result chat.ModelResult
 	ended  bool
@@ -67,7 +68,12 @@ func (s *stream) Next() bool {
 			return false
 		}
 		s.delta = ""
-		if s.handle(s.events.kind, s.events.data); s.delta != "" {
+		s.handle(s.events.kind, s.events.data)
+		if s.said += len(s.delta); s.said > maxReply {
+			s.delta, s.err = "", fault.New(fault.UpstreamFailed, "The model's reply is longer than a reply may be.")
+			return false
+		}
+		if s.delta != "" {
 			return true
 		}
 	}

@@ -163,7 +163,7 @@ func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters, held 
 		GlobalSummary: change.Summary, BriefTokens: change.Tokens,
 		CoveredSeq: plan.SeqTo, LastSummarizedMessageID: nullID(plan.LastSummarizedMessageID),
 		Kind: string(change.Kind), SeqFrom: plan.SeqFrom, Turns: plan.Turns,
-		InputTokens: stats.InputTokens, OutputTokens: stats.OutputTokens, DurationMs: int(change.Duration.Milliseconds()),
+		InputTokens: int64(stats.InputTokens), OutputTokens: int64(stats.OutputTokens), DurationMs: int(change.Duration.Milliseconds()),
 		PromptMode: string(stats.Mode), PromptRef: stats.PromptRef, Model: stats.Model,
 		InputSha256: stats.InputSHA256, Details: details,
 	}, all(after))

@@ -89,15 +89,34 @@ func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph
 	return memories, err
 }
 
-// Link writes the entities found in memories that are still the same, with the rights of their user.
+// Link writes the entities found in memories that are still the same, with the rights of their user. A memory of which they cannot
+// be stored has none.
 func (g *Graph) Link(ctx context.Context, user uuid.UUID, memories []graph.Memory, found []graph.Found) (int, error) {
+	linked, err := g.link(ctx, user, memories, found)
+	switch {
+	case unstorable(err) == "":
+		return linked, err
+	case len(memories) == 1:
+		return g.link(ctx, user, memories, make([]graph.Found, 1))
+	}
+	for n := range memories {
+		one, err := g.Link(ctx, user, memories[n:n+1], found[n:n+1])
+		if linked += one; err != nil {
+			return linked, err
+		}
+	}
+	return linked, nil
+}
+
+func (g *Graph) link(ctx context.Context, user uuid.UUID, memories []graph.Memory, found []graph.Found) (int, error) {
 	var params dbsqlc.LinkMemoriesParams
-	for n, memory := range memories {
-		entities, err := json.Marshal(found[n].Entities)
+	for n, of := range found {
+		memory := memories[n]
+		entities, err := json.Marshal(of.Entities)
 		if err != nil {
 			return 0, failed("encode entities", err)
 		}
-		relationships, err := json.Marshal(found[n].Relationships)
+		relationships, err := json.Marshal(of.Relationships)
 		if err != nil {
 			return 0, failed("encode relationships", err)
 		}

@@ -293,11 +293,13 @@ func likes(question work.Question) (string, error) {
 // update runs update_memory_graph once, with an engine that asks a function.
 func (b *bed) update(asker askerFunc) (graph.Report, error) {
 	b.t.Helper()
-	engine := &graph.Engine{
-		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1",
-		Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(),
+	return b.grapher(asker).UpdateGraph(b.t.Context(), time.Minute)
+}
+
+func (b *bed) grapher(asker askerFunc) *graph.Engine {
+	return &graph.Engine{
+		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(),
 	}
-	return engine.UpdateGraph(b.t.Context(), time.Minute)
 }
 
 func TestGraphLearnsWhatAUserWrote(t *testing.T) {

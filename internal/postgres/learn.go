@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -107,15 +108,27 @@ var errOutdated = errors.New("the memories have changed since they were compared
 
 // Commit writes the memories, their sources and the entry in the ledger, completes the job and inserts the next one if
 // something is left to read, all in one transaction. It locks the chat, the evidence, the brief and the user's row, in this order.
+// Where something of it cannot be stored, all is written once more without that: the model would be asked for the same for ever.
 func (l *Learning) Commit(ctx context.Context, change longterm.Change) (longterm.Outcome, longterm.Written, error) {
+	outcome, written, err := l.commit(ctx, &learning{change: change})
+	if unstorable(err) != "" {
+		outcome, written, err = l.commit(ctx, &learning{change: change, apart: true})
+	}
+	return outcome, written, failed("commit extraction", explained(err))
+}
+
+func (l *Learning) commit(ctx context.Context, c *learning) (longterm.Outcome, longterm.Written, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	c := &learning{change: change}
+	change := &c.change
 	err := sendInTx(ctx, l.pool, c.lock(), func(tx pgx.Tx) error {
 		if err := c.check(); err != nil {
 			return err
 		}
-		batch, output, err := c.write()
+		if err := c.write(ctx, tx); err != nil {
+			return err
+		}
+		batch, output, err := c.ledger()
 		if err != nil {
 			return err
 		}
@@ -142,12 +155,13 @@ func (l *Learning) Commit(ctx context.Context, change longterm.Change) (longterm
 	case errors.Is(err, errOutdated), sqlState(err) == pgerrcode.UniqueViolation && len(change.Operations) > 0:
 		return longterm.Outdated, longterm.Written{}, nil
 	}
-	return longterm.Overtaken, longterm.Written{}, failed("commit extraction", explained(err))
+	return longterm.Overtaken, longterm.Written{}, err
 }
 
 // learning is the transaction of one extraction.
 type learning struct {
 	change  longterm.Change
+	apart   bool // each memory is written by itself: one that cannot be stored is left out
 	owner   uuid.UUID
 	held    map[uuid.UUID]bool      // evidence
 	unread  bool                    // the range
@@ -200,30 +214,79 @@ func (c *learning) check() error {
 	return nil
 }
 
-// write queues everything that changes something. It also returns the output of the job.
-func (c *learning) write() (batch *pgx.Batch, output []byte, err error) {
-	batch = &pgx.Batch{}
+// write writes what changes memories.
+func (c *learning) write(ctx context.Context, tx pgx.Tx) error {
 	operations := c.kept()
+	batch := &pgx.Batch{}
 	if len(operations) > 0 || len(c.change.Used) > 0 {
 		dbsqlc.TouchOwnMemories.Queue(batch, struct{}{})
 	}
 	for n := range operations {
-		if err := c.queueOperation(batch, &operations[n]); err != nil {
-			return nil, nil, err
+		queue := func(op *longterm.Operation) error { return c.queueOperation(batch, op) }
+		if c.apart {
+			queue = func(op *longterm.Operation) error { return c.alone(ctx, tx, op) }
+		}
+		if err := queue(&operations[n]); err != nil {
+			return err
 		}
 	}
 	if len(c.change.Used) > 0 {
 		dbsqlc.TouchUsedMemories.Queue(batch, c.change.Used)
 	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// alone writes what becomes of one candidate, unless it cannot be stored.
+func (c *learning) alone(ctx context.Context, tx pgx.Tx, op *longterm.Operation) error {
+	before, batch := c.written, &pgx.Batch{}
+	if err := c.queueOperation(batch, op); err != nil {
+		return err
+	}
+	err := pgx.BeginFunc(ctx, tx, func(part pgx.Tx) error { return part.SendBatch(ctx, batch).Close() })
+	why := unstorable(err)
+	if why == "" {
+		return err
+	}
+	if c.written = before; why == "full" {
+		c.written.Full++
+	} else {
+		c.written.Unstorable++
+	}
+	return nil
+}
+
+// unstorable says why Postgres, or a rule of the app's owner, does not take a row because of its values; "" for any other error.
+func unstorable(err error) string {
+	sent, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok:
+		return ""
+	case sent.ConstraintName == memoriesFull:
+		return "full"
+	case pgerrcode.IsDataException(sent.Code), pgerrcode.IsProgramLimitExceeded(sent.Code),
+		sent.Code == pgerrcode.CheckViolation, sent.Code == pgerrcode.RaiseException:
+		return "unstorable"
+	}
+	return ""
+}
+
+// ledger queues the entry in the ledger. It also returns the output of the job.
+func (c *learning) ledger() (batch *pgx.Batch, output []byte, err error) {
+	batch = &pgx.Batch{}
 	reasons := map[string]int{} // no null
 	maps.Copy(reasons, c.change.Stats.Dropped)
+	for reason, n := range map[string]int{"full": c.written.Full, "unstorable": c.written.Unstorable} {
+		if n > 0 {
+			reasons[reason] = n
+		}
+	}
 	dropped, err := json.Marshal(reasons)
 	output, errOutput := json.Marshal(c.change.Report(c.written))
 	r, stats := c.change.Range, c.change.Stats
 	dbsqlc.InsertExtraction.Queue(batch, dbsqlc.InsertExtractionParams{
 		ID: c.change.ID, ChatID: c.change.ChatID, UserID: c.owner, SeqFrom: r.From, SeqTo: r.To, Turns: r.Turns, Result: string(c.change.Ledger),
 		Candidates: stats.Candidates, Added: c.written.Added, Updated: c.written.Updated, Superseded: c.written.Superseded, Noops: c.written.Noops,
-		Dropped: dropped, Calls: stats.Calls, InputTokens: stats.InputTokens, OutputTokens: stats.OutputTokens,
+		Dropped: dropped, Calls: stats.Calls, InputTokens: int64(stats.InputTokens), OutputTokens: int64(stats.OutputTokens),
 		Model: stats.Model, PromptRef: stats.PromptRef, DurationMs: int(stats.Duration.Milliseconds()),
 	})
 	dbsqlc.AdvanceExtraction.Read(batch, dbsqlc.AdvanceExtractionParams{

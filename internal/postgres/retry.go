@@ -115,6 +115,9 @@ const (
 	ownerOfMemories = "memory_users_user_id_fkey"
 )
 
+// memoriesFull is what the database calls the limit of a user's memories.
+const memoriesFull = "memories_full"
+
 // refused returns the fault for a write that Postgres refused because its user does not exist or because of a rule that
 // the app's owner wrote: a policy or a right (42501), an exception that a trigger raises, a check constraint. It returns
 // any other error as it is. What we write ourselves breaks no check of ours, see history and bundle.
@@ -129,6 +132,9 @@ func refused(sent *pgconn.PgError, err error) error {
 	case pgerrcode.RaiseException:
 		return forbidden(sent, "reason", sent.Message)
 	case pgerrcode.CheckViolation:
+		if sent.ConstraintName == memoriesFull {
+			return fault.New(fault.MemoriesFull, "There are as many memories as a user may have, which is 10 000. Delete some first.")
+		}
 		if sent.ConstraintName != "" {
 			return forbidden(sent, "constraint", sent.ConstraintName)
 		}

@@ -266,22 +266,10 @@ func (t *Transfer) ImportSettings(ctx context.Context, user auth.Principal, sett
 }
 
 // ImportAccountMemories writes memories with all their fields, and where they were said.
-func (t *Transfer) ImportAccountMemories(ctx context.Context, user auth.Principal, imported []transfer.NewMemory) (int, error) {
-	if t.memories.Off || len(imported) == 0 {
-		return 0, nil
+func (t *Transfer) ImportAccountMemories(ctx context.Context, user auth.Principal, imported []transfer.NewMemory) (written, full int, err error) {
+	if t.memories.Off {
+		return 0, 0, nil
 	}
-	written := 0
-	err := NewUserMemories(t.pool, t.memories).change(ctx, user, "import memories", func(c *memoryChange) error {
-		fresh, places, err := c.fresh(imported)
-		if err != nil {
-			return err
-		}
-		written = len(fresh)
-		c.embed = written > 0
-		if err := c.insert(fresh, "", uuid.Nil); err != nil {
-			return err
-		}
-		return c.sources(imported, places)
-	})
-	return written, err
+	done, err := NewUserMemories(t.pool, t.memories).importAll(ctx, user, imported, "")
+	return done.Imported, done.Full, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/api"
@@ -25,7 +26,7 @@ const importTimeout = 10 * time.Minute
 // Import writes a chat in one transaction, in chunks: row level security does not support COPY. It tries once,
 // because write reads from a file and cannot begin again.
 func (t *Transfer) Import(
-	ctx context.Context, user auth.Principal, chat transfer.NewChat, write func(func(transfer.Rows) error) error,
+	ctx context.Context, user auth.Principal, chat transfer.NewChat, write func(transfer.Add) error,
 ) (uuid.UUID, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
@@ -90,20 +91,20 @@ func (i *chatImport) begin() (id uuid.UUID, created bool, err error) {
 }
 
 // add inserts rows, most of them in one round trip.
-func (i *chatImport) add(rows transfer.Rows) error {
+func (i *chatImport) add(rows transfer.Rows) (full int, err error) {
 	batch := &pgx.Batch{}
 	i.queueFiles(batch, rows)
 	if rows.SystemPrompt != "" {
 		dbsqlc.ImportSystemPrompt.Queue(batch, dbsqlc.ImportSystemPromptParams{Content: rows.SystemPrompt, ChatID: i.chat.ID})
 	}
 	if err := errors.Join(i.queueMessages(batch, rows.Messages), i.queueTopics(batch, rows.Topics)); err != nil {
-		return failed("encode rows", err)
+		return 0, failed("encode rows", err)
 	}
 	if rows.Read {
 		dbsqlc.SkipExtraction.Queue(batch, i.chat.ID)
 	}
-	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || len(rows.Memories) == 0 {
-		return err
+	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || len(rows.Memories) == 0 || i.options.Off {
+		return 0, err
 	}
 	return i.addMemories(rows.Memories)
 }
@@ -171,24 +172,12 @@ func (i *chatImport) queueTopics(batch *pgx.Batch, topics []bundle.Topic) error 
 
 // addMemories inserts the memories that are new, as read out of the imported messages: it goes when they are deleted. What
 // is remembered in these words already gets them as further sources.
-func (i *chatImport) addMemories(imported []transfer.NewMemory) error {
-	if i.options.Off {
-		return nil
-	}
+func (i *chatImport) addMemories(imported []transfer.NewMemory) (full int, err error) {
 	if err := dbsqlc.TouchOwnMemories.Run(i.ctx, i.tx, struct{}{}); err != nil {
-		return err
+		return 0, err
 	}
-	fresh, places, err := i.fresh(imported)
-	if err != nil {
-		return err
-	}
-	if len(fresh) > 0 {
-		i.embed = true
-		if err := i.insert(fresh, longterm.Extracted, i.chat.ID); err != nil {
-			return err
-		}
-	}
-	return i.sources(imported, places)
+	done, err := i.take(imported, map[string]uuid.UUID{}, longterm.Extracted, i.chat.ID)
+	return done.Full, err
 }
 
 // index makes the chat findable at once.
@@ -208,7 +197,7 @@ func (u *UserMemories) ExportMemories(ctx context.Context, user auth.Principal, 
 	return exportMemories(ctx, exportOf(u.pool, user), dbsqlc.ExportMemoriesParams{}, take)
 }
 
-// ImportMemories stores those whose words are not there yet, in one transaction.
+// ImportMemories stores those whose words are not there yet.
 func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, records []bundle.Memory) (done api.ImportedMemories, err error) {
 	if u.options.Off {
 		return done, api.MemoryOff()
@@ -219,16 +208,88 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 			imported[i].ID = transfer.MemoryID(user.UserID, record.ID)
 		}
 	}
-	err = u.change(ctx, user, "import memories", func(c *memoryChange) error {
-		fresh, _, err := c.fresh(imported)
-		done = api.ImportedMemories{Imported: len(fresh), Skipped: len(records) - len(fresh)}
-		if err != nil || len(fresh) == 0 {
+	return u.importAll(ctx, user, imported, longterm.Imported)
+}
+
+// importedAtOnce is how many memories of a file are one transaction, which takes about a quarter of a second: others of the user
+// wait for it, and it has a deadline.
+const importedAtOnce = 250
+
+// importAll stores those whose words are not there yet, some at a time. What was cut off is there, and skipped the next time.
+func (u *UserMemories) importAll(
+	ctx context.Context, user auth.Principal, imported []transfer.NewMemory, origin longterm.Origin,
+) (done api.ImportedMemories, err error) {
+	renamed := map[string]uuid.UUID{}
+	for some := range slices.Chunk(referredFirst(imported), importedAtOnce) {
+		var took api.ImportedMemories
+		err := u.change(ctx, user, "import memories", func(c *memoryChange) (err error) {
+			took, err = c.take(some, renamed, origin, uuid.Nil)
 			return err
+		})
+		if err != nil {
+			return done, err
 		}
+		done.Imported, done.Skipped, done.Full = done.Imported+took.Imported, done.Skipped+took.Skipped, done.Full+took.Full
+	}
+	return done, nil
+}
+
+// referredFirst puts each memory after those of the file that it names: their new ids are known when it is written.
+func referredFirst(records []transfer.NewMemory) []transfer.NewMemory {
+	places, placed := map[string]int{}, make([]bool, len(records))
+	for n, record := range records {
+		places[record.Memory.ID] = n
+	}
+	ordered := make([]transfer.NewMemory, 0, len(records))
+	var put func(int)
+	put = func(n int) {
+		if placed[n] {
+			return
+		}
+		placed[n] = true
+		for _, other := range []*string{records[n].SupersededBy, records[n].ConflictsWith} {
+			if place, there := places[zeroNull(other)]; other != nil && there {
+				put(place)
+			}
+		}
+		ordered = append(ordered, records[n])
+	}
+	for n := range records {
+		put(n)
+	}
+	return ordered
+}
+
+// take stores the memories that are not remembered yet, as far as there is room, and where they were said. renamed has the ids
+// that those of the file have here.
+func (c *memoryChange) take(
+	imported []transfer.NewMemory, renamed map[string]uuid.UUID, origin longterm.Origin, chatID uuid.UUID,
+) (done api.ImportedMemories, err error) {
+	has, err := dbsqlc.CountOwnMemories.One(c.ctx, c.tx, struct{}{})
+	if err != nil {
+		return done, err
+	}
+	fresh, places, err := c.fresh(imported, renamed, max(0, longterm.MaxMemories-int(has)))
+	if err != nil {
+		return done, err
+	}
+	done.Imported = len(fresh)
+	for _, place := range places {
+		if place == uuid.Nil {
+			done.Full++
+		}
+	}
+	done.Skipped = len(imported) - done.Imported - done.Full
+	if len(fresh) > 0 {
 		c.embed = true
-		return c.insert(fresh, longterm.Imported, uuid.Nil)
-	})
-	return done, err
+		if err := c.insert(fresh, origin, chatID); err != nil {
+			return done, err
+		}
+	}
+	if origin == longterm.Imported { // whose sources are only a record
+		return done, nil
+	}
+	return done, c.sources(imported, places)
 }
 
 // durable returns the user's choice for a memory, or whether it is of the kind that hardly ever changes.
@@ -283,8 +344,10 @@ func (c *memoryChange) sources(imported []transfer.NewMemory, places []uuid.UUID
 
 // fresh returns the records that are not remembered yet, with their new ids: neither they themselves, or an earlier import of
 // them in other words, nor their words. A superseded memory is no twin of a true one. places has, for each
-// record, the memory that stands for it in the end.
-func (c *memoryChange) fresh(records []transfer.NewMemory) (fresh []bundle.Memory, places []uuid.UUID, err error) {
+// record, the memory that stands for it in the end; uuid.Nil for one that has no room.
+func (c *memoryChange) fresh(
+	records []transfer.NewMemory, renamed map[string]uuid.UUID, room int,
+) (fresh []bundle.Memory, places []uuid.UUID, err error) {
 	contents := make([]string, len(records))
 	for i, record := range records {
 		contents[i] = record.Content
@@ -298,7 +361,6 @@ func (c *memoryChange) fresh(records []transfer.NewMemory) (fresh []bundle.Memor
 		return nil, nil, err
 	}
 	taken := map[string]uuid.UUID{}
-	renamed := map[string]uuid.UUID{}
 	places = make([]uuid.UUID, len(records))
 	for i, record := range records {
 		past := record.Status == string(longterm.Superseded)
@@ -312,7 +374,7 @@ func (c *memoryChange) fresh(records []transfer.NewMemory) (fresh []bundle.Memor
 		} else if !again && twins[i].Status != "" && (past || twins[i].Status != string(longterm.Superseded)) {
 			known, again = twins[i].ID, true
 		}
-		if places[i] = known; !again {
+		if places[i] = known; !again && len(fresh) < room {
 			places[i] = record.ID
 			fresh = append(fresh, record.Memory)
 			fresh[len(fresh)-1].ID = record.ID.String()

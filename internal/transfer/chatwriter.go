@@ -28,8 +28,10 @@ type chatWriter struct {
 	count    int
 	// attachments counts the messages' attachments that the file does not hold.
 	attachments int
+	// full counts the memories that were left out.
+	full int
 
-	add    func(Rows) error
+	add    Add
 	rows   Rows // that are not written yet
 	topics []bundle.Topic
 	bytes  int
@@ -40,7 +42,7 @@ type chatWriter struct {
 }
 
 // write reads up to the chat's end and writes what it reads.
-func (w *chatWriter) write(add func(Rows) error) error {
+func (w *chatWriter) write(add Add) error {
 	w.add = add
 	for {
 		record, err, _ := w.next() // there is always an end, or an error
@@ -156,7 +158,9 @@ func (w *chatWriter) grown(bytes int) error {
 func (w *chatWriter) flush() error {
 	rows := w.rows
 	w.rows, w.bytes = Rows{}, 0
-	return w.add(rows)
+	full, err := w.add(rows)
+	w.full += full
+	return err
 }
 
 // accountImport is what an import has met of an account.

@@ -31,6 +31,7 @@ type Result struct {
 	// Memories and SkippedMemories are known of an account only.
 	Memories        int `json:"memories" description:"Memories of an account that were written."`
 	SkippedMemories int `json:"skipped_memories" description:"Memories of an account that are there already, or whose words are."`
+	FullMemories    int `json:"full_memories" description:"Memories that are left out: a user has 10 000 at most."`
 }
 
 // ImportedChat is one chat of the file.
@@ -197,6 +198,7 @@ func (i *importRun) write(ctx context.Context) error {
 		i.result.Chats = append(i.result.Chats, ImportedChat{ChatID: id, Title: record.Chat.Title, Messages: writer.count, Skipped: !imported})
 		i.result.Messages += writer.count
 		i.result.SkippedAttachments += writer.attachments
+		i.result.FullMemories += writer.full
 		if imported {
 			i.result.Imported++
 		} else {
@@ -220,8 +222,9 @@ func (i *importRun) outside(ctx context.Context, record bundle.Record) error {
 	case record.Memory != nil:
 		i.account.memory(i.user.UserID, *record.Memory)
 	case record.AccountEnd != nil:
-		imported, err := i.service.Store.ImportAccountMemories(ctx, i.user, i.account.memories)
-		i.result.Memories, i.result.SkippedMemories = imported, len(i.account.memories)-imported
+		imported, full, err := i.service.Store.ImportAccountMemories(ctx, i.user, i.account.memories)
+		i.result.Memories, i.result.SkippedMemories = imported, len(i.account.memories)-imported-full
+		i.result.FullMemories += full
 		return err
 	}
 	return nil

@@ -65,12 +65,16 @@ type Store interface {
 	Snapshot(ctx context.Context, user auth.Principal, read func(Snapshot) error) error
 	// ImportSettings takes over settings where the user has chosen none.
 	ImportSettings(ctx context.Context, user auth.Principal, settings bundle.AccountSettings) error
-	// ImportAccountMemories writes the memories that are new, all or nothing. Where long-term memory is off that is nothing.
-	ImportAccountMemories(ctx context.Context, user auth.Principal, memories []NewMemory) (imported int, err error)
+	// ImportAccountMemories writes the memories that are new, some hundred in a transaction: what was cut off can be sent again.
+	// full is how many are left out because the user has as many as may be. Where long-term memory is off, nothing is written.
+	ImportAccountMemories(ctx context.Context, user auth.Principal, memories []NewMemory) (imported, full int, err error)
 	// Import writes one chat or nothing of it. When the chat is new it calls write, which passes all rows to add, and rolls back
 	// when that fails. When the user already has the chat, under its original id or the new one, it returns that id and false.
-	Import(ctx context.Context, user auth.Principal, chat NewChat, write func(add func(Rows) error) error) (chatID uuid.UUID, imported bool, err error)
+	Import(ctx context.Context, user auth.Principal, chat NewChat, write func(add Add) error) (chatID uuid.UUID, imported bool, err error)
 }
+
+// Add writes rows of a chat. full is how many of their memories are left out because the user has as many as may be.
+type Add = func(Rows) (full int, err error)
 
 // Parts read what belongs to a chat, up to the message that was its last. Each reads page after page, every page in a
 // transaction, and passes each record on. When the chat has been deleted meanwhile, it returns fault.ChatNotFound, so that no

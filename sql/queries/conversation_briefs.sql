@@ -81,7 +81,7 @@ update throughline.own_briefs b
    set pending_tokens = rest.tokens, pending_turns = rest.turns,
        settled_tokens = case when b.pending_tokens = sqlc.arg(planned_tokens) and b.pending_turns = sqlc.arg(planned_turns) then rest.tokens end,
        settled_turns = case when b.pending_tokens = sqlc.arg(planned_tokens) and b.pending_turns = sqlc.arg(planned_turns) then rest.turns end
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
+  from (select least(coalesce(sum(m.token_count), 0), 2000000000)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id)
            and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = sqlc.arg(chat_id))) rest
@@ -115,7 +115,7 @@ with written as (update throughline.own_briefs b
        pending_tokens = rest.tokens,
        pending_turns = rest.turns,
        stale = false
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
+  from (select least(coalesce(sum(m.token_count), 0), 2000000000)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
  where b.chat_id = sqlc.arg(chat_id)
@@ -128,7 +128,8 @@ recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
    prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
 select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)::bigint, w.covered_seq, sqlc.arg(turns)::int,
-       sqlc.arg(global_summary)::text, sqlc.arg(input_tokens)::int, sqlc.arg(output_tokens)::int, sqlc.arg(prompt_mode)::text,
+       sqlc.arg(global_summary)::text, least(sqlc.arg(input_tokens)::bigint, 2147483647)::int,
+       least(sqlc.arg(output_tokens)::bigint, 2147483647)::int, sqlc.arg(prompt_mode)::text,
        sqlc.arg(prompt_ref)::text, sqlc.arg(model)::text, sqlc.arg(duration_ms)::int, sqlc.arg(input_sha256)::text, sqlc.arg(details)::jsonb
   from written w)
 select brief_tokens, pending_tokens, pending_turns from written;

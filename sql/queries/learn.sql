@@ -13,14 +13,16 @@ select u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.langu
 
 -- name: ReadExtraction :one
 -- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: turns of the time when the
--- chat, or the user, was not to be remembered are no context either.
+-- chat, or the user, was not to be remembered are no context either. A chat with messages of the future, as a file may have, rests
+-- since its brief changed.
 select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
        (case when b.readable and not b.stale and not exists (
                     select from throughline.own_memory_extractions x
                      where x.chat_id = b.chat_id and x.result = 'skipped' and x.seq_from <= b.covered_seq and x.seq_to > b.cleared_seq)
              then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(b.extract_due_at = '-infinity', false)::bool as due_now,
-       greatest(extract(epoch from now() - coalesce(c.last_message_at, c.created_at)), 0)::float8 as rested
+       greatest(extract(epoch from now() - case when c.last_message_at > now() then b.updated_at else coalesce(c.last_message_at, b.updated_at) end),
+         0)::float8 as rested
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = sqlc.arg(chat_id);
 
@@ -155,8 +157,8 @@ select sqlc.arg(id), sqlc.arg(chat_id), sqlc.arg(user_id), sqlc.arg(seq_from), s
    sqlc.arg(candidates), sqlc.arg(added), sqlc.arg(updated), sqlc.arg(superseded), sqlc.arg(noops), sqlc.arg(dropped),
    spent.calls, spent.input_tokens, spent.output_tokens, sqlc.arg(model), sqlc.arg(prompt_ref), sqlc.arg(duration_ms)
   from (select greatest(count(*), sqlc.arg(calls)::int)::int as calls,
-               greatest(coalesce(sum(e.input_tokens), 0), sqlc.arg(input_tokens)::int)::int as input_tokens,
-               greatest(coalesce(sum(e.output_tokens), 0), sqlc.arg(output_tokens)::int)::int as output_tokens
+               least(greatest(sum(e.input_tokens), sqlc.arg(input_tokens)::bigint), 2147483647)::int as input_tokens,
+               least(greatest(sum(e.output_tokens), sqlc.arg(output_tokens)::bigint), 2147483647)::int as output_tokens
           from throughline.own_usage_events e
          where e.chat_id = sqlc.arg(chat_id) and e.purpose in ('extract', 'consolidate')
            and e.created_at > coalesce((select max(x.created_at) from throughline.own_memory_extractions x
@@ -164,12 +166,13 @@ select sqlc.arg(id), sqlc.arg(chat_id), sqlc.arg(user_id), sqlc.arg(seq_from), s
 
 -- name: AdvanceExtraction :one
 -- Says how far the chat is read, and when the rest is due: never, at once where that was wanted or there are six turns, or
--- when the chat has rested. A reply that is running is not the rest that was wanted.
+-- when the chat has rested: no later than if it was said now, for a file may have any date. A reply that is running is not the
+-- rest that was wanted.
 update throughline.own_briefs b
    set extracted_seq = sqlc.arg(seq_to)::bigint,
        extract_due_at = case when not rest.any then null
                              when rest.turns >= 6 or b.extract_due_at = '-infinity' and rest.turns > rest.running then '-infinity'::timestamptz
-                             else greatest(now(), rest.said_at + make_interval(secs => sqlc.arg(delay_seconds)::float8)) end
+                             else greatest(now(), least(now(), rest.said_at) + make_interval(secs => sqlc.arg(delay_seconds)::float8)) end
   from (select coalesce(bool_or(true), false) as any, count(*) filter (where m.role = 'user' and m.token_count > 0) as turns,
                (count(*) filter (where m.status = 'streaming') > 0)::int as running,
                coalesce(max(m.created_at), now()) as said_at

@@ -2,7 +2,7 @@
 -- write to messages counts, whoever makes it.
 --
 -- They lock the chat's row before the brief's. Counters stop at zero, so that a wrong counter never blocks the
--- deletion of an account.
+-- deletion of an account, and pending_tokens at two thousand million, so that no size of an imported chat blocks its turns.
 --
 -- Their plans are made once per connection, perhaps when a table had one page, and are kept while it grows:
 -- until Postgres analyzes the table, or for all of a transaction that inserts thousands of rows. So their
@@ -119,7 +119,7 @@ begin
          where m.chat_id = added.chat_id and m.seq = 1 and m.role = 'user' and m.token_count > 0 and c.title = '') end);
     if added.tokens > 0 then
       update public.conversation_briefs b
-         set pending_tokens = b.pending_tokens + added.tokens,
+         set pending_tokens = least(b.pending_tokens + added.tokens, 2000000000),
              pending_turns = b.pending_turns + added.turns
        where b.chat_id = added.chat_id;
     end if;
@@ -164,7 +164,7 @@ language plpgsql security definer set search_path = '' set enable_seqscan = off 
 begin
   if new.token_count <> old.token_count and 'user' not in (old.role, new.role) then
     update public.conversation_briefs b
-       set pending_tokens = greatest(0, b.pending_tokens + new.token_count - old.token_count)
+       set pending_tokens = least(greatest(0, b.pending_tokens::bigint + new.token_count - old.token_count), 2000000000)
      where b.chat_id = new.chat_id and b.covered_seq < new.seq;
   end if;
   if new.status <> 'streaming' then
@@ -207,7 +207,7 @@ begin
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from new_messages)) order by chat_id for update;
   update public.conversation_briefs b
-     set pending_tokens = greatest(0, b.pending_tokens + changed.tokens),
+     set pending_tokens = least(greatest(0, b.pending_tokens + changed.tokens), 2000000000),
          pending_turns = greatest(0, b.pending_turns + changed.turns),
          cleared_turns = greatest(0, b.cleared_turns + changed.cleared),
          edit_count = b.edit_count + changed.edits,

@@ -125,7 +125,7 @@ begin
       select p.*, sum(least(char_length(p.content), 50000)) over (partition by p.place order by p.role = 'tool', p.seq) as chars
         from placed p)
     select t.*, old.segment
-      from (select min(m.seq) as seq, max(m.seq) as last_seq, (array_agg(m.user_id))[1] as user_id, sum(m.token_count)::int as tokens,
+      from (select min(m.seq) as seq, max(m.seq) as last_seq, (array_agg(m.user_id))[1] as user_id, least(sum(m.token_count), 2000000000)::int as tokens,
                    (array_agg(m.created_at order by m.seq))[1] as said_at, (array_agg(m.created_at order by m.seq desc))[1] as ended_at,
                    array_agg(m.words order by m.role = 'tool', m.seq) filter (where m.chars <= 100000) as words,
                    array_agg(m.words order by m.role = 'tool', m.seq) filter (where m.chars > 100000) as further,
@@ -238,7 +238,7 @@ begin
     select b.chat_id, b.user_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
      where b.to_index
        and (b.indexed_seq < b.covered_seq
-         or coalesce(c.last_message_at, c.created_at) < now() - rest
+         or case when c.last_message_at > now() then b.updated_at else coalesce(c.last_message_at, c.created_at) end < now() - rest
             and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming'))
      limit most for key share of c skip locked for update of b skip locked
   loop

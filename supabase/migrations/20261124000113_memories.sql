@@ -158,7 +158,9 @@ create index memories_embedding_model_idx on public.memories (embedding_model, u
 create index memories_unlinked_idx on public.memories (user_id) where graph_version is null and status = 'active';
 -- For the metrics.
 create index memories_status_idx on public.memories (status);
--- No full-text index: a user has hundreds of memories, which are found by the user.
+-- For the lists and the export, page after page.
+create index memories_created_at_idx on public.memories (user_id, created_at, id);
+-- No full-text index: a user has hundreds of memories, at most ten thousand, which are found by the user.
 
 -- Never elsewhere, and never compressed.
 alter table public.memories alter column embedding set storage plain;
@@ -458,6 +460,23 @@ $$;
 create trigger memories_record_insert after insert on public.memories for each row execute function throughline.record_revision();
 create trigger memories_record_update after update on public.memories
   for each row when (old.version <> new.version) execute function throughline.record_revision();
+
+-- A user has at most 10 000 memories, in any state (longterm.MaxMemories): searches read them all, and a file holds no more. Who
+-- adds one holds the user's row, so no two take the last place. SECURITY DEFINER: a policy of the app's must not hide what counts.
+create function throughline.bound_memories() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if exists (select from (select distinct n.user_id from new_memories n) u
+              where (select count(*) from public.memories m where m.user_id = u.user_id) > 10000) then
+    raise check_violation using message = 'the user has as many memories as there may be', schema = 'public', table = 'memories',
+      constraint = 'memories_full';
+  end if;
+  return null;
+end
+$$;
+
+create trigger memories_bound after insert on public.memories referencing new table as new_memories
+  for each statement execute function throughline.bound_memories();
 
 -- An entity goes with its last mention, and its relationships with it, so both ends of a relationship are mentioned by its
 -- memory. SECURITY DEFINER: a memory is deleted by who has no right to the graph.

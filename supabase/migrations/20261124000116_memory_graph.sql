@@ -22,11 +22,12 @@ language sql immutable security invoker set search_path = '' as $$
          and strpos(words, name) > 0
 $$;
 
--- A moment that a model wrote; null for any other text.
+-- A moment that a model wrote; null for any other text, and for one that no column takes.
 create function throughline.moment(written text) returns timestamptz
 language plpgsql immutable security invoker set search_path = '' set timezone = 'UTC' as $$
 begin
-  return case when written ~ '^\d{4}-\d\d-\d\d' then written::timestamptz end;
+  return (select w.at from (select case when written ~ '^\d{4}-\d\d-\d\d' then written::timestamptz end) w (at)
+           where w.at >= '0001-01-01 00:00Z' and w.at < '10000-01-01 00:00Z');
 exception
   when others then return null;
 end

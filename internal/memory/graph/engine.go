@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -25,7 +26,8 @@ type Store interface {
 
 // Engine finds the entities of memories that a user wrote, edited or imported; an extraction names those of the memories
 // that it finds. Its work may be done twice and be killed at any moment: a memory waits until its entities are written, and they are
-// written only to the memories that the model was asked about. It is safe for concurrent use. All fields are required.
+// written only to the memories that the model was asked about. It is safe for concurrent use. All
+// exported fields are required.
 type Engine struct {
 	Store   Store
 	Leases  work.Store
@@ -33,6 +35,9 @@ type Engine struct {
 	Model   string
 	Metrics *metrics.Metrics
 	Logger  *slog.Logger
+
+	mu  sync.Mutex
+	had []uuid.UUID // who had a turn in this round, which outlives a call: others come before those of whom more is left
 }
 
 // Report is the output of update_memory_graph: numbers alone.
@@ -67,19 +72,18 @@ const (
 func (e *Engine) UpdateGraph(ctx context.Context, patience time.Duration) (Report, error) {
 	until := time.Now().Add(patience)
 	var report Report
-	var had []uuid.UUID
 	var failure error
-	inARow, linked := 0, 0 // linked is how many memories were before the round
+	inARow, linked := 0, -1 // linked is how many memories were before the round
 	for time.Now().Before(until) && inARow < mostFailures {
-		user, err := e.Store.NextUser(ctx, had)
+		user, err := e.next(ctx)
 		if err == nil && user == uuid.Nil && linked < report.Memories-report.Changed { // a round for those of whom more is left
-			had, linked = nil, report.Memories-report.Changed
+			linked = report.Memories - report.Changed
+			e.endRound()
 			continue
 		}
 		if err != nil || user == uuid.Nil {
 			return report, cmp.Or(err, failure)
 		}
-		had = append(had, user)
 		report.Users++
 		l := &linking{Engine: e, until: until, report: &report}
 		l.lease = work.Lease{Kind: work.Graph, Key: user, UserID: user, Token: uuid.New(), Duration: lease}
@@ -93,6 +97,23 @@ func (e *Engine) UpdateGraph(ctx context.Context, patience time.Duration) (Repor
 	}
 	report.More = inARow < mostFailures
 	return report, failure
+}
+
+// next returns the user whose turn it is; uuid.Nil for none.
+func (e *Engine) next(ctx context.Context) (uuid.UUID, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	user, err := e.Store.NextUser(ctx, e.had)
+	if user != uuid.Nil {
+		e.had = append(e.had, user)
+	}
+	return user, err
+}
+
+func (e *Engine) endRound() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.had = nil
 }
 
 // lease is how long a worker counts as alive after it renewed its lease.
@@ -155,9 +176,35 @@ func (l *linking) GiveUp(ctx context.Context, cause error) (work.Result, error) 
 	return work.Refused, errors.Join(cause, err)
 }
 
-// ask asks for the entities of memories, and once more when the answer is broken. After a second broken one they have none:
-// the model would be asked again and again.
+// ask asks for the entities of memories. Where the model fails at them together it is asked for each half, until those are found
+// that it fails at alone, which have none.
 func (e *Engine) ask(ctx context.Context, user uuid.UUID, memories []Memory, report *Report) ([]Found, error) {
+	found, err := e.askOnce(ctx, user, memories, report)
+	if !errors.Is(err, work.ErrBroken) {
+		return found, err
+	}
+	if len(memories) == 1 {
+		return e.giveUp(ctx, memories, report), nil
+	}
+	half := len(memories) / 2
+	first, err := e.ask(ctx, user, memories[:half], report)
+	if err != nil {
+		return nil, err
+	}
+	second, err := e.ask(ctx, user, memories[half:], report)
+	return append(first, second...), err
+}
+
+// giveUp finds nothing in memories: the model would be asked for them again and again.
+func (e *Engine) giveUp(ctx context.Context, memories []Memory, report *Report) []Found {
+	report.Broken += len(memories)
+	e.Logger.LogAttrs(ctx, slog.LevelWarn, "no entities of memories: the model's answers are broken",
+		slog.Int("memories", len(memories)), slog.String("instructions", "entities v"+InstructionsVersion))
+	return make([]Found, len(memories))
+}
+
+// askOnce asks once more when the answer is not of the form. After a second such answer the memories have no entities.
+func (e *Engine) askOnce(ctx context.Context, user uuid.UUID, memories []Memory, report *Report) ([]Found, error) {
 	var refused error
 	for range 2 {
 		calling, cancel := context.WithTimeout(ctx, time.Minute)
@@ -178,8 +225,5 @@ func (e *Engine) ask(ctx context.Context, user uuid.UUID, memories []Memory, rep
 			return found, nil
 		}
 	}
-	report.Broken += len(memories)
-	e.Logger.LogAttrs(ctx, slog.LevelWarn, "no entities of memories: the model's answers are broken",
-		slog.Int("memories", len(memories)), slog.String("instructions", "entities v"+InstructionsVersion))
-	return make([]Found, len(memories)), nil
+	return e.giveUp(ctx, memories, report), nil
 }

@@ -151,7 +151,10 @@ func (x *extraction) count(w Written) {
 	for reason, n := range x.change.Stats.Dropped {
 		x.Metrics.MemoryDropped.WithLabelValues(reason).Add(float64(n))
 	}
-	x.Metrics.MemoryDropped.WithLabelValues("erased").Add(float64(w.Erased))
+	dropped := x.Metrics.MemoryDropped.WithLabelValues
+	dropped("erased").Add(float64(w.Erased))
+	dropped("full").Add(float64(w.Full))
+	dropped("unstorable").Add(float64(w.Unstorable))
 }
 
 // record writes the log line and the metrics of an extraction. There is no log line when nothing was done.

@@ -135,6 +135,9 @@ type Written struct {
 	Inbox      int `json:"-"`
 	// Erased are the candidates whose evidence was deleted or edited meanwhile.
 	Erased int `json:"-"`
+	// Full are the candidates for which the user has no room, Unstorable those that Postgres does not take.
+	Full       int `json:"full,omitempty"`
+	Unstorable int `json:"unstorable,omitempty"`
 }
 
 // Outcome is the outcome of a commit.

@@ -329,3 +329,28 @@ func TestMemoriesThatRepliesUse(t *testing.T) {
 		"select string_agg(access_count || '/' || version || '/' || (last_accessed is not null), ' ' order by content) from memories")
 	assert.Truef(t, report.Used == 1 && got == "1/1/true 0/1/false", "%+v, touched %s", report, got)
 }
+
+// What Postgres, or a rule of the app's owner, does not take of an extraction is left out, and the ledger says so: the rest is
+// remembered, and the model is not asked for the same again. So it is where there is no room for more.
+func TestWhatCannotBeStoredIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for reason, rule := range map[string]string{
+		"unstorable": `create function public.no_viola() returns trigger language plpgsql as $$
+			begin if new.content ~ 'viola' then raise numeric_value_out_of_range; end if; return new; end $$;
+			create trigger no_viola before insert on memories for each row execute function public.no_viola()`,
+		"full": `insert into memory_users (user_id) select id from auth.users;
+			insert into memories (user_id, content) select u.user_id, 'Has number ' || n from memory_users u, generate_series(1, 9999) n`,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, proposing(nil, proposal("The user plays the cello.", "I play the cello"), proposal("The user plays the viola.", "I play the viola")), nil)
+			testkit.Exec(t, r.pool, rule)
+			chatID := r.chat("I play the cello.", "I play the viola.")
+			report := r.mustExtract(chatID)
+			assert.Equal(t, 1, report.Added)
+			testkit.Want(t, r.pool, 1, "select (dropped ->> $1)::int from memory_extractions where result = 'done' and added = 1", reason)
+			testkit.Want(t, r.pool, 1, "select count(*) from memories where content like 'The user plays %'")
+			r.wantNoLease()
+		})
+	}
+}

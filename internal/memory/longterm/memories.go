@@ -11,6 +11,9 @@ import (
 // MaxContent is the most characters of a memory.
 const MaxContent = 500
 
+// MaxMemories is how many memories a user may have, of all statuses: as many as a file of them holds. Each search reads them all.
+const MaxMemories = 10_000
+
 // Type says what kind of thing a memory is: the value of memories.memory_type.
 type Type string
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 )
@@ -162,19 +164,21 @@ type Scales struct {
 	embedder Embedder
 	ofTurns  bool
 
-	mu    sync.Mutex
-	scale Scale // zero until it is known
+	// measuring is held while the model is asked, mu never: who only wants to know the scale waits for no model.
+	measuring *semaphore.Weighted
+	mu        sync.Mutex
+	scale     Scale // zero until it is known
 }
 
 // NewScales returns the scales of an embedder's model for sentences and questions.
 func NewScales(store ScaleStore, embedder Embedder) *Scales {
-	return &Scales{store: store, embedder: embedder}
+	return &Scales{store: store, embedder: embedder, measuring: semaphore.NewWeighted(1)}
 }
 
 // NewTurnScales returns the scales of an embedder's model for whole turns. Two turns about different things are more alike
 // to a model than two sentences: both name the speakers, and both are a message and its reply.
 func NewTurnScales(store ScaleStore, embedder Embedder) *Scales {
-	return &Scales{store: store, embedder: embedder, ofTurns: true}
+	return &Scales{store: store, embedder: embedder, ofTurns: true, measuring: semaphore.NewWeighted(1)}
 }
 
 // key is the name under which the scale is stored.
@@ -189,10 +193,6 @@ func (s *Scales) key() string {
 func (s *Scales) Known(ctx context.Context) (Scale, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known(ctx)
-}
-
-func (s *Scales) known(ctx context.Context) (Scale, bool, error) {
 	if s.scale != (Scale{}) {
 		return s.scale, true, nil
 	}
@@ -207,9 +207,11 @@ func (s *Scales) known(ctx context.Context) (Scale, bool, error) {
 // Measured returns the scale, and measures it first if needed. A model that cannot be used is a *fault.Error with an
 // upstream code.
 func (s *Scales) Measured(ctx context.Context) (Scale, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	scale, found, err := s.known(ctx)
+	if err := s.measuring.Acquire(ctx, 1); err != nil {
+		return Scale{}, err
+	}
+	defer s.measuring.Release(1)
+	scale, found, err := s.Known(ctx)
 	if found || err != nil {
 		return scale, err
 	}
@@ -223,7 +225,7 @@ func (s *Scales) Measured(ctx context.Context) (Scale, error) {
 	if err := s.store.SaveScale(ctx, s.key(), scale); err != nil {
 		return Scale{}, err
 	}
-	scale, _, err = s.known(ctx) // the stored one, for all servers
+	scale, _, err = s.Known(ctx) // the stored one, for all servers
 	return scale, err
 }
 

@@ -94,8 +94,10 @@ type Embedded struct {
 }
 
 // Embed gives an owner's things the vectors that they lack. No transaction is open while the model works. A failure of the
-// model is a *fault.Error with an upstream code; earlier vectors are stored.
-func (v *Vectors) Embed(ctx context.Context, owner uuid.UUID) (done Embedded, err error) {
+// model is a *fault.Error with an upstream code; earlier vectors are stored. It leaves the embedder alone, for all, unless that
+// answers others: then it is of these things, of which each attempt asks for fewer at once, until one at which the model fails
+// alone has none.
+func (v *Vectors) Embed(ctx context.Context, owner uuid.UUID, attempt int) (done Embedded, err error) {
 	if done.Rest = v.Rest.Left(); done.Rest > 0 {
 		return done, nil
 	}
@@ -104,8 +106,9 @@ func (v *Vectors) Embed(ctx context.Context, owner uuid.UUID) (done Embedded, er
 	if err := v.measured(ctx); err != nil {
 		return done, v.Rest.Failed(ctx, v.Embedder.Model(), err)
 	}
+	most := max(1, vectorsPerCall>>min(3*max(0, attempt-1), 31))
 	for last := (Bare{}); ; {
-		bare, of, err := v.Store.Bare(ctx, owner, v.Embedder.Model(), last, vectorsPerCall)
+		bare, of, err := v.Store.Bare(ctx, owner, v.Embedder.Model(), last, most)
 		if err != nil || len(bare) == 0 {
 			return done, err
 		}
@@ -115,7 +118,15 @@ func (v *Vectors) Embed(ctx context.Context, owner uuid.UUID) (done Embedded, er
 		}
 		bare = oneCall(bare)
 		if err := v.embed(ctx, owner, of, bare, &done); err != nil {
-			return done, v.Rest.Failed(ctx, v.Embedder.Model(), err)
+			switch {
+			case !v.answersOthers(ctx, err):
+				return done, v.Rest.Failed(ctx, v.Embedder.Model(), err)
+			case most > 1:
+				return done, err
+			}
+			if _, err := v.Store.Save(ctx, owner, v.Embedder.Model(), []Made{{Bare: bare[0]}}); err != nil {
+				return done, err
+			}
 		}
 		last = bare[len(bare)-1]
 	}
@@ -170,6 +181,18 @@ func (v *Vectors) embed(ctx context.Context, owner uuid.UUID, of For, bare []Bar
 	return nil
 }
 
+// answersOthers reports whether the embedder, which has failed but is not overloaded, answers a text that is no user's.
+func (v *Vectors) answersOthers(ctx context.Context, failure error) bool {
+	code := fault.CodeOf(failure)
+	if code != fault.UpstreamFailed && code != fault.UpstreamTimeout || ctx.Err() != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, embedTimeout/6)
+	defer cancel()
+	_, err := v.Embedder.Embed(ctx, For{}, []string{"The key is under the mat."})
+	return err == nil
+}
+
 // oneCall returns the first things, at least one, that fit one call.
 func oneCall(bare []Bare) []Bare {
 	tokens := 0
@@ -192,17 +215,20 @@ func TurnText(messages []memory.Message) (string, int) {
 	return text.Clip(strings.Join(lines, "\n"), turnTokens)
 }
 
-// Owners is the store's, for the sweep. There are none while the embedder is left alone.
+// Owners is the store's, for the sweep, which asks no model. There are none while the embedder is left alone. Where a scale is to
+// be measured again, the nil id is one of them: its job does that alone.
 func (v *Vectors) Owners(ctx context.Context, most int) (fresh, outdated []uuid.UUID, err error) {
 	if v.Rest.Left() > 0 {
 		return nil, nil, nil
 	}
+	fresh, outdated, err = v.Store.Owners(ctx, v.Embedder.Model(), most)
 	for _, scales := range v.Scales {
-		if outdated, err := scales.Outdated(ctx); err != nil || outdated && v.Rest.Failed(ctx, v.Embedder.Model(), v.measured(ctx)) != nil {
-			return nil, nil, err
+		old, failure := scales.Outdated(ctx)
+		if err = cmp.Or(err, failure); old {
+			fresh = append(fresh, uuid.Nil)
 		}
 	}
-	return v.Store.Owners(ctx, v.Embedder.Model(), most)
+	return fresh, outdated, err
 }
 
 func (v *Vectors) report(ctx context.Context, owner uuid.UUID, done Embedded, took time.Duration) {

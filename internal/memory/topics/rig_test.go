@@ -170,7 +170,7 @@ func (r *assignRig) embed(chatID uuid.UUID) {
 		Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), by)},
 		Rest:   recall.NewRest(0, 0, r.logs.Logger()),
 	}
-	_, err := vectors.Embed(r.t.Context(), chatID)
+	_, err := vectors.Embed(r.t.Context(), chatID, 1)
 	require.NoError(r.t, err)
 }
 

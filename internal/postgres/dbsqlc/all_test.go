@@ -110,6 +110,7 @@ var all = []described{
 	ForgetMemories,
 	MemoryRevisions,
 	CountMemories,
+	CountOwnMemories,
 	SkipUnread,
 	DeleteMemories,
 	ReadMemorySettings,

@@ -141,7 +141,7 @@ update throughline.own_briefs b
    set pending_tokens = rest.tokens, pending_turns = rest.turns,
        settled_tokens = case when b.pending_tokens = $1 and b.pending_turns = $2 then rest.tokens end,
        settled_turns = case when b.pending_tokens = $1 and b.pending_turns = $2 then rest.turns end
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
+  from (select least(coalesce(sum(m.token_count), 0), 2000000000)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = $3
            and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = $3)) rest
@@ -179,7 +179,7 @@ with written as (update throughline.own_briefs b
        pending_tokens = rest.tokens,
        pending_turns = rest.turns,
        stale = false
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
+  from (select least(coalesce(sum(m.token_count), 0), 2000000000)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = $5 and m.seq > $4) rest
  where b.chat_id = $5
@@ -192,27 +192,29 @@ recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
    prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
 select w.chat_id, w.user_id, w.version, $9::text, $10::bigint, w.covered_seq, $11::int,
-       $1::text, $12::int, $13::int, $14::text,
+       $1::text, least($12::bigint, 2147483647)::int,
+       least($13::bigint, 2147483647)::int, $14::text,
        $15::text, $16::text, $17::int, $18::text, $19::jsonb
   from written w)
 select brief_tokens, pending_tokens, pending_turns from written`)
 
 type WriteBriefParams struct {
-	GlobalSummary                    string
-	LastSummarizedMessageID          uuid.NullUUID
-	BriefTokens                      int
-	CoveredSeq                       int64
-	ChatID                           uuid.UUID
-	PlannedVersion                   int64
-	PlannedLastSummarizedMessageID   uuid.NullUUID
-	PlannedEditCount                 int64
-	Kind                             string
-	SeqFrom                          int64
-	Turns, InputTokens, OutputTokens int
-	PromptMode, PromptRef, Model     string
-	DurationMs                       int
-	InputSha256                      string
-	Details                          json.RawMessage
+	GlobalSummary                  string
+	LastSummarizedMessageID        uuid.NullUUID
+	BriefTokens                    int
+	CoveredSeq                     int64
+	ChatID                         uuid.UUID
+	PlannedVersion                 int64
+	PlannedLastSummarizedMessageID uuid.NullUUID
+	PlannedEditCount               int64
+	Kind                           string
+	SeqFrom                        int64
+	Turns                          int
+	InputTokens, OutputTokens      int64
+	PromptMode, PromptRef, Model   string
+	DurationMs                     int
+	InputSha256                    string
+	Details                        json.RawMessage
 }
 
 type FindDueBriefsRow struct {

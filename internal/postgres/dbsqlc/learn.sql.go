@@ -37,7 +37,8 @@ type ReadExtractionRow struct {
 }
 
 // A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: turns of the time when the
-// chat, or the user, was not to be remembered are no context either.
+// chat, or the user, was not to be remembered are no context either. A chat with messages of the future, as a file may have, rests
+// since its brief changed.
 var ReadExtraction = query.Single[uuid.UUID, ReadExtractionRow](`-- name: ReadExtraction :one
 select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
        (case when b.readable and not b.stale and not exists (
@@ -45,7 +46,8 @@ select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, 
                      where x.chat_id = b.chat_id and x.result = 'skipped' and x.seq_from <= b.covered_seq and x.seq_to > b.cleared_seq)
              then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(b.extract_due_at = '-infinity', false)::bool as due_now,
-       greatest(extract(epoch from now() - coalesce(c.last_message_at, c.created_at)), 0)::float8 as rested
+       greatest(extract(epoch from now() - case when c.last_message_at > now() then b.updated_at else coalesce(c.last_message_at, b.updated_at) end),
+         0)::float8 as rested
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = $1`)
 
@@ -254,8 +256,8 @@ select $1, $2, $3, $4, $5, $6, $7,
    $8, $9, $10, $11, $12, $13,
    spent.calls, spent.input_tokens, spent.output_tokens, $14, $15, $16
   from (select greatest(count(*), $17::int)::int as calls,
-               greatest(coalesce(sum(e.input_tokens), 0), $18::int)::int as input_tokens,
-               greatest(coalesce(sum(e.output_tokens), 0), $19::int)::int as output_tokens
+               least(greatest(sum(e.input_tokens), $18::bigint), 2147483647)::int as input_tokens,
+               least(greatest(sum(e.output_tokens), $19::bigint), 2147483647)::int as output_tokens
           from throughline.own_usage_events e
          where e.chat_id = $2 and e.purpose in ('extract', 'consolidate')
            and e.created_at > coalesce((select max(x.created_at) from throughline.own_memory_extractions x
@@ -269,7 +271,8 @@ type InsertExtractionParams struct {
 	Candidates, Added, Updated, Superseded, Noops int
 	Dropped                                       json.RawMessage
 	Model, PromptRef                              string
-	DurationMs, Calls, InputTokens, OutputTokens  int
+	DurationMs, Calls                             int
+	InputTokens, OutputTokens                     int64
 }
 
 type AdvanceExtractionRow struct {
@@ -278,13 +281,14 @@ type AdvanceExtractionRow struct {
 }
 
 // Says how far the chat is read, and when the rest is due: never, at once where that was wanted or there are six turns, or
-// when the chat has rested. A reply that is running is not the rest that was wanted.
+// when the chat has rested: no later than if it was said now, for a file may have any date. A reply that is running is not the
+// rest that was wanted.
 var AdvanceExtraction = query.Fields[AdvanceExtractionParams, AdvanceExtractionRow](`-- name: AdvanceExtraction :one
 update throughline.own_briefs b
    set extracted_seq = $1::bigint,
        extract_due_at = case when not rest.any then null
                              when rest.turns >= 6 or b.extract_due_at = '-infinity' and rest.turns > rest.running then '-infinity'::timestamptz
-                             else greatest(now(), rest.said_at + make_interval(secs => $2::float8)) end
+                             else greatest(now(), least(now(), rest.said_at) + make_interval(secs => $2::float8)) end
   from (select coalesce(bool_or(true), false) as any, count(*) filter (where m.role = 'user' and m.token_count > 0) as turns,
                (count(*) filter (where m.status = 'streaming') > 0)::int as running,
                coalesce(max(m.created_at), now()) as said_at

@@ -146,7 +146,7 @@ select encode(a.content_key, 'hex') as key, coalesce(t.id, '00000000-0000-0000-0
   from asked a
   left join (select distinct on (m.content_key) m.content_key, m.id, m.status
                from public.memories m
-              where m.user_id = (select auth.uid()) and m.id <> $1::uuid
+              where m.user_id = (select auth.uid()) and m.id <> $1::uuid and m.content_key in (select s.content_key from asked s)
               order by m.content_key, array_position(array['active', 'inbox', 'archived', 'superseded'], m.status), m.created_at desc, m.id) t
     on t.content_key = a.content_key
  order by a.place`)
@@ -285,6 +285,9 @@ select (select count(*) from public.memories m where m.user_id = (select auth.ui
        (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
        (select count(*) from public.memory_entities e where e.user_id = (select auth.uid()))::bigint as entities,
        (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships`)
+
+var CountOwnMemories = query.Bare[int64](`-- name: CountOwnMemories :one
+select count(*) as memories from public.memories m where m.user_id = (select auth.uid())`)
 
 // The messages not read yet are skipped, in all chats of the user.
 var SkipUnread = query.Bare[struct{}](`-- name: SkipUnread :exec

@@ -173,7 +173,7 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 }
 
 func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) {
-	done := kit.Must(b.vectors("memories", postgres.NewMemoryVectors(b.admin), by).Embed(ctx, idOf("user", 0)))
+	done := kit.Must(b.vectors("memories", postgres.NewMemoryVectors(b.admin), by).Embed(ctx, idOf("user", 0), 1))
 	if done.Made != len(knownThings)*len(knownPlaces) {
 		kit.Fail("%d memories have a vector", done.Made)
 	}
@@ -325,7 +325,7 @@ func (b *bench) index(ctx context.Context, t talk, by recall.Embedder) {
 	}
 	vectors := b.vectors("turns", postgres.NewTurnVectors(b.admin), by)
 	for paused := true; paused; {
-		done := kit.Must(vectors.Embed(ctx, t.id))
+		done := kit.Must(vectors.Embed(ctx, t.id, 1))
 		if paused = done.Paused; done.Rest > 0 {
 			kit.Fail("the embedder failed")
 		}

@@ -120,7 +120,7 @@ func (b *bench) embed(ctx context.Context, things string, store recall.VectorSto
 		Things: things, Store: store, Embedder: b.embedder, Scales: []*recall.Scales{recall.NewScales(b.embeddings, b.embedder)},
 		Logger: slog.New(slog.DiscardHandler), Rest: recall.NewRest(0, 0, slog.New(slog.DiscardHandler)), Turn: time.Hour,
 	}
-	kit.Must(vectors.Embed(ctx, owner))
+	kit.Must(vectors.Embed(ctx, owner, 1))
 }
 
 // putMemories stores each message as a memory, with its vector.
