@@ -127,7 +127,8 @@ function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure
  * - `later`: 409, another reply is running in this chat; 429, too many requests; 503, the server restarts; or a
  *   proxy answered in the server's place, also with a success that is no stream. The same request after a pause.
  * - `over`: the turn has failed. `failure.retryable` tells whether `tryAgain` makes sense: the model failed, which
- *   the server has tried several times already; or it is the second 401, and the user has to sign in first.
+ *   the server has tried several times already; or it is the second 401, and the user has to sign in first. A
+ *   used-up quota ends the turn as well, and `failure.message` says until when: nothing of it is stored.
  */
 export function refused(
   turn: Turn,
@@ -136,11 +137,12 @@ export function refused(
   const { code, message, details } = parsed(body);
   if (status === 401 && !renewed) return 'renew';
   const modelFailed = code?.startsWith('upstream_');
-  if ([409, 429, 503].includes(status) && !modelFailed) return 'later';
+  const usedUp = code === 'quota_exceeded'; // for hours, perhaps
+  if ([409, 429, 503].includes(status) && !modelFailed && !usedUp) return 'later';
   if (status < 400 || (status >= 500 && !code)) return 'later';
   turn.status = 'failed';
   turn.chatId ??= details?.chat_id as string | undefined; // the model's failure names the chat that was begun
-  turn.failure = { code: code ?? `http_${status}`, message, retryable: status >= 500 || status === 401 };
+  turn.failure = { code: code ?? `http_${status}`, message, retryable: status >= 500 || status === 401 || usedUp };
   return 'over';
 }
 

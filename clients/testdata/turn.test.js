@@ -82,6 +82,7 @@ test('an answer that is no stream decides what comes next', () => {
     [401, '{"code":"session_expired"}', 'renew'],
     [409, '{"code":"generation_in_progress"}', 'later'],
     [429, '{"code":"over_request_rate_limit"}', 'later'],
+    [429, '{"code":"quota_exceeded"}', 'over', true],
     [503, '{"code":"shutting_down"}', 'later'],
     [503, '<html>', 'later'],
     [502, '<html>', 'later'],

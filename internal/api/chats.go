@@ -63,6 +63,8 @@ type Store interface {
 	// Search returns the user's matching messages, the best first.
 	Search(ctx context.Context, user auth.Principal, query SearchQuery) ([]SearchResult, error)
 	CountUsage(ctx context.Context, user auth.Principal) (Stats, error)
+	// ReadUsage sums up what a user's calls of models have cost, and asks whether the next turn is allowed.
+	ReadUsage(ctx context.Context, user auth.Principal, query UsageQuery) (Spending, error)
 }
 
 // NoMessage is the error for a message that does not exist or is another user's.

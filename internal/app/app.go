@@ -138,7 +138,7 @@ func (a *App) assemble(ctx context.Context) error {
 	}
 	a.model = llm.New(llm.Settings{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout,
-		Record: postgres.NewUsage(a.workPool, a.logger).Record, Logger: a.logger,
+		Meter: postgres.NewUsage(a.workPool, a.logger), Logger: a.logger,
 	})
 	a.closers = append(a.closers, a.model.Close)
 	a.makeEmbedder()
@@ -164,7 +164,7 @@ func (a *App) makeEmbedder() {
 	}
 	a.embedder = llm.NewEmbedder(llm.Settings{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: cmp.Or(a.config.EmbeddingBaseURL, a.config.OpenAIBaseURL),
-		Metrics: a.metrics, Record: postgres.NewUsage(a.workPool, a.logger).Record,
+		Metrics: a.metrics, Meter: postgres.NewUsage(a.workPool, a.logger),
 	}, a.config.EmbeddingModel)
 	a.closers = append(a.closers, a.embedder.Close)
 }
@@ -287,7 +287,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout,
 	})
 	a.closers = append(a.closers, a.abandonReplies)
-	if a.notices, err = postgres.NewListener(a.config.DatabaseDirectURL, a.chat, a.logger); err != nil {
+	if a.notices, err = postgres.NewListener(a.config.DatabaseDirectURL, audience{a.chat, extracts}, a.logger); err != nil {
 		return fmt.Errorf("DATABASE_DIRECT_URL: %w", err)
 	}
 	ui, err := a.riverUI(ctx, inserter)
@@ -320,6 +320,12 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		return fmt.Errorf("HTTP_ADDR: %w", err)
 	}
 	return nil
+}
+
+// audience is told what other servers did.
+type audience struct {
+	*chat.Service
+	*postgres.Extracts
 }
 
 func (a *App) listen(ctx context.Context, address string) (err error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -35,6 +36,10 @@ func TestCompleteReply(t *testing.T) {
 			Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
 			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage,
 				Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
+			Spent: &work.Spent{
+				Purpose: work.PurposeReply, Model: "gpt-exact-1", Variant: "arco", UserID: ada.UserID, ChatID: reply.Started.ChatID,
+				MessageID: reply.Started.MessageID, InputTokens: 9, CachedTokens: 4, OutputTokens: 3,
+			},
 		}
 		assert.Equal(t, "", cmp.Diff(want, saved))
 		done := *end.Completed
@@ -100,6 +105,13 @@ func TestBrokenReplies(t *testing.T) {
 				}
 				synctest.Wait()
 				svc.checkSaved(t, c.status, c.text, c.code)
+				for _, saved := range svc.store.savedReplies() { // whoever breaks a reply off pays for it
+					if c.name == "the model refuses the call" {
+						assert.Nil(t, saved.Spent, "a refused call is free")
+						continue
+					}
+					assert.Truef(t, saved.Spent.Estimated && saved.Spent.InputTokens > 0 && (saved.Spent.OutputTokens > 0) == (c.text != ""), "%+v", saved.Spent)
+				}
 				assert.True(t, value(t, svc.Metrics.Replies.WithLabelValues("arco", "failed")) == 1 && value(t, svc.Metrics.RunningReplies) == 0,
 					"not counted as failed")
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
@@ -34,6 +35,10 @@ type generation struct {
 	receipt prompt.Receipt
 	model   string
 	arrived time.Time
+	// charged says that the call may be on the bill: the model took it, or we left before it answered. inputTokens are a guess,
+	// at four bytes each.
+	charged     bool
+	inputTokens int
 
 	relay  streaming.Relay
 	cancel context.CancelCauseFunc
@@ -112,7 +117,9 @@ func (s *Service) stream(ctx context.Context, g *generation) (ModelResult, error
 		return ModelResult{}, err
 	}
 	s.Metrics.Overhead.Observe(time.Since(g.arrived).Seconds())
+	g.inputTokens = (len(g.request.Instructions) + len(g.request.Input)) / 4
 	stream, err := s.Model.Stream(ctx, g.request)
+	g.charged = err == nil || ctx.Err() != nil
 	g.request = ModelRequest{} // it is large and no longer needed
 	if err != nil {
 		return ModelResult{}, err
@@ -138,7 +145,18 @@ func (g *generation) finish(ctx context.Context, result ModelResult, err error) 
 		ChatID: g.started.ChatID, MessageID: g.started.MessageID, Content: content, Tokens: text.Tokens(content),
 		Metadata: ReplyMetadata{ModelVariant: g.started.ModelVariant, Model: g.model, Memory: &g.receipt},
 	}
+	if g.charged {
+		reply.Spent = &work.Spent{
+			Purpose: work.PurposeReply, Model: g.model, Variant: g.started.ModelVariant, UserID: g.user.UserID, ChatID: g.started.ChatID,
+			MessageID: g.started.MessageID, InputTokens: g.inputTokens, OutputTokens: reply.Tokens, Estimated: true,
+		}
+	}
 	if err == nil {
+		reply.Spent.Model, reply.Spent.Estimated = result.Model, result.Usage == streaming.Usage{}
+		if !reply.Spent.Estimated {
+			reply.Spent.InputTokens, reply.Spent.CachedTokens = result.Usage.InputTokens, result.Usage.CachedTokens
+			reply.Spent.OutputTokens = result.Usage.OutputTokens
+		}
 		reply.Status = memory.StatusComplete
 		reply.Metadata.Model, reply.Metadata.ResponseID = result.Model, result.ResponseID
 		reply.Metadata.FinishReason, reply.Metadata.Usage = result.FinishReason, &result.Usage

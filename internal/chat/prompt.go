@@ -14,6 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
@@ -302,11 +303,15 @@ func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Pri
 const (
 	lookupLate   = "late"
 	lookupFailed = "failed"
+	lookupDenied = "denied" // what there was found by words
 )
 
 func failureOfLookup(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return lookupLate
+	}
+	if _, denied := errors.AsType[*work.DeniedError](err); denied {
+		return lookupDenied
 	}
 	return lookupFailed
 }

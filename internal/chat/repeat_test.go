@@ -115,7 +115,7 @@ func TestTheSameMessageAgainJoins(t *testing.T) {
 	})
 }
 
-// A retry asks the variant that the message was sent with, unless it names one, which has to be the same.
+// A retry asks the variant that answered before, also where that was not the one that the message asked for and names again.
 func TestARetryKeepsItsVariant(t *testing.T) {
 	t.Parallel()
 	inService(t, func(t *testing.T, svc *testService) {
@@ -126,12 +126,13 @@ func TestARetryKeepsItsVariant(t *testing.T) {
 				return StartedTurn{Started: true}, nil
 			}
 			return StartedTurn{Earlier: &EarlierTurn{
-				ChatID: failed.ChatID, UserMessageID: failed.UserMessageID, Content: "Hello.", MessageID: failed.MessageID, Status: failed.Status, Variant: "arco-pro",
+				ChatID: failed.ChatID, UserMessageID: failed.UserMessageID, Content: "Hello.", MessageID: failed.MessageID, Status: failed.Status,
+				Variant: "arco", Asked: "arco-pro",
 			}}, nil
 		}
 		for _, variant := range []string{"", "arco-pro"} {
 			reply := svc.send(t, Message{Content: "Hello.", Variant: variant})
-			assert.Equalf(t, "arco-pro", reply.Started.ModelVariant, "%+v", reply.Started)
+			assert.Equalf(t, "arco", reply.Started.ModelVariant, "%+v", reply.Started)
 		}
 		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello.", Variant: "arco"})
 		wantFault(t, err, fault.IdempotencyMismatch)

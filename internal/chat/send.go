@@ -42,7 +42,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 		return nil, err
 	case started.Started:
 		s.noteBeginning(user, &req.turn, &started.Chat)
-		return s.launch(ctx, user, req, started)
+		return s.launch(ctx, user, s.granted(req, started.Variant), started)
 	case !started.Expired.IsZero():
 		return nil, fault.Expired(message.ChatID, started.Expired)
 	case started.Earlier != nil:
@@ -145,6 +145,7 @@ func (s *Service) newTurn(user auth.Principal, message Message, variant string) 
 		Files:           newFiles(message.Files),
 		Revive:          message.Revive,
 		Variant:         variant,
+		Variants:        s.variantNames(),
 		Lease:           s.Lease,
 	}
 	if turn.NewChat {
@@ -158,15 +159,21 @@ func (s *Service) variant(name string) (Variant, error) {
 	if name == "" {
 		return s.Variants[0], nil
 	}
-	names := make([]string, len(s.Variants))
-	for i, variant := range s.Variants {
+	for _, variant := range s.Variants {
 		if variant.Name == name {
 			return variant, nil
 		}
-		names[i] = variant.Name
 	}
 	return Variant{}, &fault.Error{Code: fault.UnknownModelVariant, Message: "There is no such model variant.",
-		Details: map[string]any{"model_variants": names}}
+		Details: map[string]any{"model_variants": s.variantNames()}}
+}
+
+func (s *Service) variantNames() []string {
+	names := make([]string, len(s.Variants))
+	for i, variant := range s.Variants {
+		names[i] = variant.Name
+	}
+	return names
 }
 
 // newID returns a UUIDv7, so that rows made together are close to each other in the index.
@@ -194,17 +201,16 @@ func (s *Service) sendAgain(ctx context.Context, user auth.Principal, req sendRe
 		return nil, err
 	}
 	if cursor == nil && earlier.isRetryable() {
-		return s.retry(ctx, user, s.asBefore(req, earlier), earlier)
+		return s.retry(ctx, user, s.granted(req, earlier.Variant), earlier)
 	}
 	return s.readEarlier(ctx, user, earlier, cursor)
 }
 
-// asBefore returns the request with the variant of the first attempt, unless it names one itself.
-func (s *Service) asBefore(req sendRequest, earlier EarlierTurn) sendRequest {
-	if req.message.Variant == "" && earlier.Variant != "" {
-		if variant, err := s.variant(earlier.Variant); err == nil { // it may be configured no more
-			req.variant, req.turn.Variant = variant, variant.Name
-		}
+// granted returns the request with the variant that is to answer: the one to which its quota was downgraded, or that of the first
+// attempt.
+func (s *Service) granted(req sendRequest, name string) sendRequest {
+	if variant, err := s.variant(name); err == nil && name != "" { // it may be configured no more
+		req.variant, req.turn.Variant = variant, variant.Name
 	}
 	return req
 }
@@ -269,7 +275,7 @@ func (r *sendRequest) matches(earlier EarlierTurn) bool {
 	m := r.message
 	return m.Content == earlier.Content &&
 		(m.ChatID == uuid.Nil || m.ChatID == earlier.ChatID) &&
-		(m.Variant == "" || earlier.Variant == "" || m.Variant == earlier.Variant) &&
+		(m.Variant == "" || earlier.Asked == "" || m.Variant == earlier.Asked) &&
 		slices.EqualFunc(r.turn.Files, earlier.Files, func(sent NewFile, stored memory.StoredFile) bool {
 			return sent.Path == stored.Path && sent.SHA256 == stored.SHA256
 		})

@@ -34,7 +34,7 @@ func TestSendStartsATurn(t *testing.T) {
 				Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 			Content: "Hello there.\nSecond line", ContentTokens: text.Tokens("Hello there.\nSecond line"),
 			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Lease: 15 * time.Second,
-			SystemPromptRoom: turn.SystemPromptRoom,
+			SystemPromptRoom: turn.SystemPromptRoom, Variants: []string{"arco", "arco-pro"},
 		}
 		assert.Equal(t, "", cmp.Diff(want, turn))
 		for _, id := range []uuid.UUID{turn.ChatID, turn.UserMessageID, turn.MessageID} {
@@ -281,4 +281,20 @@ func sendToForget(t *testing.T, svc *testService, collected chan<- struct{}) *Re
 	reply, err := svc.Send(t.Context(), ada, Message{Content: "hello", Importance: importance})
 	require.NoError(t, err)
 	return reply
+}
+
+// A turn that is downgraded is answered by the other variant, and the client is told.
+func TestADowngradedTurn(t *testing.T) {
+	t.Parallel()
+	inService(t, func(t *testing.T, svc *testService) {
+		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+			return StartedTurn{Started: true, Variant: "arco"}, nil
+		}
+		reply := svc.send(t, Message{Content: "Hello.", Variant: "arco-pro"})
+		_, end := readToEnd(t, reply)
+		assert.Equal(t, []string{"arco", "arco"}, []string{reply.Started.ModelVariant, end.Completed.ModelVariant})
+		assert.Equal(t, "gpt-small", svc.model.requests()[0].Model)
+		saved := svc.store.savedReplies()[0]
+		assert.Equal(t, []string{"arco", "arco"}, []string{saved.Metadata.ModelVariant, saved.Spent.Variant})
+	})
 }

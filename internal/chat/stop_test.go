@@ -30,8 +30,8 @@ func TestCancelHere(t *testing.T) {
 		assert.Truef(t, text == "Up to hére" && end.Cancelled != nil && end.Cancelled.ContentLength == 10,
 			"%q, %+v", text, end)
 		saved := svc.store.savedReplies()
-		assert.Truef(t, len(saved) == 1 && saved[0].Status == memory.StatusCancelled && saved[0].Content == "Up to hére" && saved[0].Metadata.Failure == nil,
-			"%+v", saved)
+		assert.Truef(t, len(saved) == 1 && saved[0].Status == memory.StatusCancelled && saved[0].Content == "Up to hére" && saved[0].Metadata.Failure == nil &&
+			saved[0].Spent.Estimated && saved[0].Spent.OutputTokens == saved[0].Tokens, "%+v", saved)
 		again, err := svc.Cancel(t.Context(), ada, reply.Started.ChatID) // harmless
 		assert.Truef(t, err == nil && again.Status == memory.StatusCancelled && len(svc.store.stop) == 0,
 			"%+v, %v, asked for %v", again, err, svc.store.stop)

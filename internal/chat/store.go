@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
@@ -76,6 +77,7 @@ type NewTurn struct {
 	InPlaceOf uuid.UUID
 	MessageID uuid.UUID // of the assistant's message
 	Variant   string
+	Variants  []string // there are, to which the turn may be downgraded
 	Lease     time.Duration
 }
 
@@ -93,6 +95,8 @@ type StartedTurn struct {
 	// Started reports that the turn was stored, also when other fields are set. Chat is set only then.
 	Started bool
 	memory.Chat
+	// Variant is the one that answers; "" for the turn's.
+	Variant string
 
 	// Crowded reports that the chat's system prompt, which is set then, has more bytes than SystemPromptRoom.
 	Crowded bool
@@ -126,10 +130,14 @@ type EarlierTurn struct {
 	MessageID uuid.UUID
 	Status    memory.Status
 	Variant   string
+	// Asked is the variant that the message asked for.
+	Asked string
 }
 
 // FinishedReply is what SaveReply stores.
 type FinishedReply struct {
+	// Spent is what the call has cost; nil where none was made, or the provider refused it.
+	Spent     *work.Spent
 	ChatID    uuid.UUID
 	MessageID uuid.UUID
 	Status    memory.Status

@@ -42,6 +42,7 @@ const (
 	IdempotencyMismatch  Code = "idempotency_mismatch"
 	ImportInvalid        Code = "import_invalid"
 	OverRequestRateLimit Code = "over_request_rate_limit"
+	QuotaExceeded        Code = "quota_exceeded"
 	UpstreamFailed       Code = "upstream_failed"
 	UpstreamTimeout      Code = "upstream_timeout"
 	UpstreamOverloaded   Code = "upstream_overloaded"
@@ -90,6 +91,21 @@ func NoUser(err error) *Error {
 // Forbidden returns the error for a write that the app's owner does not allow.
 func Forbidden(err error) *Error {
 	return Wrap(ForbiddenByPolicy, "The app's own rules do not allow this.", err)
+}
+
+// withoutReset is the wait that a client is told of a quota which nothing but another plan brings back.
+const withoutReset = time.Hour
+
+// Quota returns the error for a call that the app's quotas deny until a time; the zero time where nothing but another plan helps.
+func Quota(reason string, resets time.Time) *Error {
+	denied := &Error{
+		Code: QuotaExceeded, Message: "The quota is used up.", RetryAfter: withoutReset, Details: map[string]any{"reason": reason, "resets_at": nil},
+	}
+	if !resets.IsZero() {
+		denied.Message = "The quota is used up until " + resets.UTC().Format("2006-01-02 15:04") + " UTC."
+		denied.Details["resets_at"], denied.RetryAfter = resets.UTC(), max(time.Second, time.Until(resets))
+	}
+	return denied
 }
 
 // Expired returns the error for a chat that expired at the given time.

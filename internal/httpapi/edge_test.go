@@ -254,7 +254,7 @@ var busy = map[string]func(e *edge, s *socket){
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a long answer ", 1<<20)
-	e := serveEdge(t, true, says("x"), withTools(func(w http.ResponseWriter, _ *http.Request, _ auth.Principal, _ func() (func(), error)) {
+	e := serveEdge(t, true, says("x"), withTools(func(w http.ResponseWriter, _ *http.Request, _ auth.Principal, _ func(bool) (func(), error)) {
 		_, _ = io.WriteString(w, long) // how far it gets is the test
 	}))
 	var all sync.WaitGroup

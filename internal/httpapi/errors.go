@@ -36,7 +36,7 @@ var statuses = statusOfEach(map[int][]fault.Code{
 	http.StatusUnprocessableEntity: {
 		fault.ValidationFailed, fault.UnknownModelVariant, fault.IdempotencyMismatch, fault.ImportInvalid,
 	},
-	http.StatusTooManyRequests:     {fault.OverRequestRateLimit},
+	http.StatusTooManyRequests:     {fault.OverRequestRateLimit, fault.QuotaExceeded},
 	http.StatusInternalServerError: {fault.Internal},
 	http.StatusBadGateway:          {fault.UpstreamFailed},
 	http.StatusGatewayTimeout:      {fault.UpstreamTimeout},

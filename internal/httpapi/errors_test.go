@@ -105,7 +105,8 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	fault.MemoriesFull: func(t *testing.T, k keeper) answered {
 		k.remember("Plays the cello.")
 		testkit.Exec(t, k.pool, `insert into memories (user_id, content)
-			select m.user_id, 'Has number ' || n from memories m, generate_series(1, 9999) n where m.content = 'Plays the cello.'`)
+			select m.user_id, 'Has number ' || n
+			  from (select user_id, 10000 - count(*) as room from memories group by 1) m, lateral generate_series(1, room) n`)
 		return k.call(post, "/v1/memories", `{"content":"Plays the viola."}`)
 	},
 	fault.MemoryOff: func(t *testing.T, _ keeper) answered {
@@ -131,6 +132,15 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		h := newHarness(t, says("x"), func(c *Config) { c.MessagesPerMinute = 1 })
 		h.first("one")
 		return h.first("two")
+	},
+	fault.QuotaExceeded: func(t *testing.T, _ keeper) answered {
+		h := newHarness(t, says("x"))
+		h.store.fails = fault.Quota("ten a day", time.Now().Add(time.Hour))
+		answer := h.first("one")
+		assert.Contains(t, []string{"3600", "3599"}, answer.header.Get("Retry-After"))
+		assert.Equal(t, "ten a day", answer.error(t).Details["reason"])
+		assert.NotEmpty(t, answer.error(t).Details["resets_at"])
+		return answer
 	},
 	fault.UpstreamFailed: func(t *testing.T, _ keeper) answered {
 		answer := newHarness(t, refuses(errUpstream)).first("a")

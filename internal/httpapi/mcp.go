@@ -20,8 +20,9 @@ import (
 // Tools answers requests of the Model Context Protocol.
 type Tools interface {
 	// ServeMCP answers a request of the user, whose body is complete. It calls admit before each message to the model,
-	// on any goroutine. admit refuses the message, or returns a function to call when its reply has ended.
-	ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (release func(), err error))
+	// and before each question that may cost a call, on any goroutine. admit refuses it, or returns a function to call when its reply
+	// has ended.
+	ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func(question bool) (release func(), err error))
 }
 
 // maxToolValues is how many JSON values a request to the tools may hold, far more than any needs: decoding each is
@@ -73,7 +74,12 @@ func (s *Server) postMCP(c echo.Context) error {
 			out.keepAlive(s.config.PingInterval, func() {})
 		}
 	})
-	s.config.Tools.ServeMCP(out, request, principal(c), func() (func(), error) { return s.admitTool(c, begin) })
+	s.config.Tools.ServeMCP(out, request, principal(c), func(question bool) (func(), error) {
+		if question {
+			return func() {}, take(s.questions, c)
+		}
+		return s.admitTool(c, begin)
+	})
 	return out.refusal()
 }
 
@@ -116,7 +122,7 @@ func (w *toolWriter) refusal() error {
 // admitTool admits a tool's message to the model, for which it begins the stream, or refuses it: messages and streams of
 // tools count like any others.
 func (s *Server) admitTool(c echo.Context, beginStream func()) (release func(), err error) {
-	if err := s.takeMessage(c); err != nil {
+	if err := take(s.messages, c); err != nil {
 		return nil, err
 	}
 	free, err := s.streams.acquire(principal(c).UserID, "replies")

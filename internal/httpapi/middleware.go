@@ -162,16 +162,40 @@ func principal(c echo.Context) auth.Principal {
 
 func (s *Server) limitMessages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if err := s.takeMessage(c); err != nil {
+		if err := take(s.messages, c); err != nil {
 			return err
 		}
 		return next(c)
 	}
 }
 
-func (s *Server) takeMessage(c echo.Context) error {
-	if wait := s.messages.take(principal(c).UserID, time.Now()); wait > 0 {
-		return &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many messages at once.", RetryAfter: wait}
+// limitQuestions is for what may cost a call of a model without being a message. A GET does where it has a text.
+func (s *Server) limitQuestions(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().Method != http.MethodGet || c.QueryParam("q")+c.QueryParam("content") != "" {
+			if err := take(s.questions, c); err != nil {
+				return err
+			}
+		}
+		return next(c)
+	}
+}
+
+// limitWaiting counts a request that waits for a job as an open stream.
+func (s *Server) limitWaiting(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		release, err := s.streams.acquire(principal(c).UserID, "requests that wait")
+		if err != nil {
+			return err
+		}
+		defer release()
+		return next(c)
+	}
+}
+
+func take(from *rateLimiter, c echo.Context) error {
+	if wait := from.take(principal(c).UserID, time.Now()); wait > 0 {
+		return &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many " + from.what + " at once.", RetryAfter: wait}
 	}
 	return nil
 }
@@ -180,14 +204,15 @@ func (s *Server) takeMessage(c echo.Context) error {
 // there are only buckets of users seen in the last minute or two.
 type rateLimiter struct {
 	perMinute int
+	what      string
 
 	mu      sync.Mutex
 	buckets map[uuid.UUID]*rate.Limiter
 	swept   time.Time
 }
 
-func newRateLimiter(perMinute int) *rateLimiter {
-	return &rateLimiter{perMinute: perMinute, buckets: make(map[uuid.UUID]*rate.Limiter)}
+func newRateLimiter(perMinute int, what string) *rateLimiter {
+	return &rateLimiter{perMinute: perMinute, what: what, buckets: make(map[uuid.UUID]*rate.Limiter)}
 }
 
 // take takes one token, or returns how long there will be none.

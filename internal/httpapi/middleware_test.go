@@ -17,7 +17,7 @@ import (
 
 func TestRateLimitRefills(t *testing.T) {
 	t.Parallel()
-	limiter, user, now := newRateLimiter(3), uuid.New(), time.Unix(1_000_000, 0)
+	limiter, user, now := newRateLimiter(3, "messages"), uuid.New(), time.Unix(1_000_000, 0)
 	for i := range 3 {
 		wait := limiter.take(user, now)
 		require.Truef(t, wait == 0, "message %d of the burst waits %v", i, wait)
@@ -35,7 +35,7 @@ func TestRateLimitHoldsOverAnyTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		perMinute := rapid.IntRange(1, 20).Draw(t, "per minute")
-		limiter, user := newRateLimiter(perMinute), uuid.New()
+		limiter, user := newRateLimiter(perMinute, "messages"), uuid.New()
 		begin := time.Unix(1_000_000, 0)
 		now, accepted := begin, 0
 		for _, pause := range rapid.SliceOfN(rapid.IntRange(0, 90_000), 1, 60).Draw(t, "pauses in ms") {
@@ -52,7 +52,7 @@ func TestRateLimitHoldsOverAnyTime(t *testing.T) {
 
 func TestZeroSwitchesLimitsOff(t *testing.T) {
 	t.Parallel()
-	limiter, streams, user := newRateLimiter(0), newStreamLimiter(0, "max_streams"), uuid.New()
+	limiter, streams, user := newRateLimiter(0, "messages"), newStreamLimiter(0, "max_streams"), uuid.New()
 	for range 1000 {
 		require.True(t, limiter.take(user, time.Unix(0, 0)) == 0, "a limit of zero limits")
 		_, err := streams.acquire(user, "replies")
@@ -126,7 +126,7 @@ func TestFailedMessagesKeepNoPlace(t *testing.T) {
 // Memory is that of the users of the last minutes, however many there were before.
 func TestRateLimitForgetsIdleUsers(t *testing.T) {
 	t.Parallel()
-	limiter, now := newRateLimiter(60), time.Unix(1_000_000, 0)
+	limiter, now := newRateLimiter(60, "messages"), time.Unix(1_000_000, 0)
 	for n := range 50_000 {
 		if wait := limiter.take(uuid.New(), now.Add(time.Duration(n)*6*time.Millisecond)); wait != 0 { // five minutes of them
 			t.Fatalf("user %d waits %v", n, wait)
@@ -141,7 +141,7 @@ func TestRateLimitForgetsIdleUsers(t *testing.T) {
 func TestLimitsHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	const burst, places = 100, 8
-	limiter, streams, now := newRateLimiter(burst), newStreamLimiter(places, "max_streams"), time.Unix(1_000_000, 0)
+	limiter, streams, now := newRateLimiter(burst, "messages"), newStreamLimiter(places, "max_streams"), time.Unix(1_000_000, 0)
 	users := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
 	var taken [3]atomic.Int32
 	var open atomic.Int32

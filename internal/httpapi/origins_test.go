@@ -21,9 +21,9 @@ import (
 )
 
 // standIn is a protocol that does with each request what the test says.
-type standIn func(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (func(), error))
+type standIn func(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func(bool) (func(), error))
 
-func (s standIn) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (leave func(), err error)) {
+func (s standIn) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func(bool) (leave func(), err error)) {
 	s(w, r, user, admit)
 }
 
@@ -32,7 +32,7 @@ func withTools(tools standIn) func(*Config) {
 }
 
 // echoBody answers with the request's body.
-func echoBody(w http.ResponseWriter, r *http.Request, _ auth.Principal, _ func() (func(), error)) {
+func echoBody(w http.ResponseWriter, r *http.Request, _ auth.Principal, _ func(bool) (func(), error)) {
 	_, _ = io.Copy(w, r.Body) // the client reads it
 }
 
@@ -57,9 +57,9 @@ func TestLongBodiesOfTools(t *testing.T) {
 func TestSilenceOfTools(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{})
-	h := newHarness(t, says("x"), withTools(func(w http.ResponseWriter, _ *http.Request, _ auth.Principal, admit func() (func(), error)) {
+	h := newHarness(t, says("x"), withTools(func(w http.ResponseWriter, _ *http.Request, _ auth.Principal, admit func(bool) (func(), error)) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		leave, err := admit()
+		leave, err := admit(false)
 		if err != nil {
 			t.Error(err)
 			return
@@ -93,13 +93,13 @@ func TestSilenceOfTools(t *testing.T) {
 func TestLimitsOfTools(t *testing.T) {
 	t.Parallel()
 	refusals := make(chan error, 10)
-	h := newHarness(t, says("x"), withTools(func(_ http.ResponseWriter, _ *http.Request, _ auth.Principal, admit func() (func(), error)) {
-		first, err := admit()
+	h := newHarness(t, says("x"), withTools(func(_ http.ResponseWriter, _ *http.Request, _ auth.Principal, admit func(bool) (func(), error)) {
+		first, err := admit(false)
 		refusals <- err
-		_, err = admit() // a second reply at once
+		_, err = admit(false) // a second reply at once
 		refusals <- err
 		first()
-		third, err := admit()
+		third, err := admit(false)
 		refusals <- err
 		third()
 	}), func(c *Config) { c.MaxStreamsPerUser, c.MessagesPerMinute = 1, 3 })

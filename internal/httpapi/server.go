@@ -72,7 +72,8 @@ type Config struct {
 	Version string
 	// ChatDefaults are the settings of new chats.
 	ChatDefaults memory.ChatDefaults
-	// MessagesPerMinute is what one user may send, with a burst of the same size; 0 for no limit.
+	// MessagesPerMinute is what one user may send, with a burst of the same size, and how many other requests may ask a model; 0 for
+	// no limit.
 	MessagesPerMinute int
 	// MaxStreamsPerUser limits a user's open streams and running replies together; 0 for no limit.
 	MaxStreamsPerUser int
@@ -110,12 +111,13 @@ type Config struct {
 
 // Server holds the handlers. It need not be closed and is safe for concurrent use.
 type Server struct {
-	config   Config
-	handler  http.Handler
-	messages *rateLimiter
-	streams  *streamLimiter
-	large    *streamLimiter // of bodies
-	openAPI  []byte
+	config    Config
+	handler   http.Handler
+	messages  *rateLimiter
+	questions *rateLimiter
+	streams   *streamLimiter
+	large     *streamLimiter // of bodies
+	openAPI   []byte
 }
 
 // New returns a server. It panics when the OpenAPI document cannot be made, which is a bug in this package.
@@ -127,11 +129,12 @@ func New(config Config) *Server {
 	config.IdleTimeout = cmp.Or(config.IdleTimeout, 2*time.Minute)
 	config.WriteTimeout = cmp.Or(config.WriteTimeout, 10*time.Second)
 	s := &Server{
-		config:   config,
-		messages: newRateLimiter(config.MessagesPerMinute),
-		streams:  newStreamLimiter(config.MaxStreamsPerUser, "max_streams"),
-		large:    newStreamLimiter(config.MaxStreamsPerUser, "max_large"),
-		openAPI:  openAPIDocument(config.Version),
+		config:    config,
+		messages:  newRateLimiter(config.MessagesPerMinute, "messages"),
+		questions: newRateLimiter(config.MessagesPerMinute, "questions"),
+		streams:   newStreamLimiter(config.MaxStreamsPerUser, "max_streams"),
+		large:     newStreamLimiter(config.MaxStreamsPerUser, "max_large"),
+		openAPI:   openAPIDocument(config.Version),
 	}
 	s.handler = s.router()
 	return s

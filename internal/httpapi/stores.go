@@ -78,7 +78,7 @@ func topicRoutes() []route {
 		{method: http.MethodGet, path: one, id: "findTopic", endpoint: onID(stores.FindTopic)},
 		{method: http.MethodPatch, path: one, id: "changeTopic", endpoint: onIDWithInput(stores.ChangeTopic)},
 		{
-			method: http.MethodPost, path: one + "/merge", id: "mergeTopic",
+			method: http.MethodPost, path: one + "/merge", id: "mergeTopic", limits: []limit{(*Server).limitQuestions},
 			endpoint: onIDWithInput(
 				func(in stores, ctx context.Context, user auth.Principal, ref api.TopicRef, merge api.TopicMerge) (api.OneTopic, error) {
 					return in.MergeTopic(ctx, user, ref, merge.Target)
@@ -111,11 +111,14 @@ func pathTopic(c echo.Context) (ref api.TopicRef, err error) {
 
 func memoryRoutes() []route {
 	return []route{
-		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", endpoint: onIDWithInput(stores.PreviewPrompt)},
-		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions", endpoint: onIDWithInput(stores.ListBriefRevisions)},
-		{method: http.MethodGet, path: "/v1/memories", id: "listMemories", endpoint: withInput(stores.ListMemories)},
 		{
-			method: http.MethodPost, path: "/v1/memories", id: "addMemory",
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory",
+			limits: []limit{(*Server).limitQuestions}, endpoint: onIDWithInput(stores.PreviewPrompt),
+		},
+		{method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions", endpoint: onIDWithInput(stores.ListBriefRevisions)},
+		{method: http.MethodGet, path: "/v1/memories", id: "listMemories", limits: []limit{(*Server).limitQuestions}, endpoint: withInput(stores.ListMemories)},
+		{
+			method: http.MethodPost, path: "/v1/memories", id: "addMemory", limits: []limit{(*Server).limitQuestions},
 			answers: object{"200": answer("The memory that has these words already.", object{mediaJSON: object{"schema": schemaRef("LongTermMemory")}})},
 			endpoint: endpoint{
 				serve: (*Server).postMemory, in: reflect.TypeFor[api.NewMemory](), out: reflect.TypeFor[api.Memory](), status: http.StatusCreated,
@@ -131,10 +134,16 @@ func memoryRoutes() []route {
 			endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[api.MemoryImport](), status: http.StatusOK},
 		},
 		{method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", endpoint: onID(stores.FindMemory)},
-		{method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", endpoint: onIDWithInput(stores.ChangeMemory)},
+		{
+			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory",
+			limits: []limit{(*Server).limitQuestions}, endpoint: onIDWithInput(stores.ChangeMemory),
+		},
 		{method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory", endpoint: deletionWithInput(stores.DeleteMemory)},
 		{method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory", endpoint: onID(stores.MemoryHistory)},
-		{method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories", endpoint: onID(stores.Extract)},
+		{
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories",
+			limits: []limit{(*Server).limitQuestions, (*Server).limitWaiting}, endpoint: onID(stores.Extract),
+		},
 	}
 }
 
@@ -195,8 +204,9 @@ func searchRoutes() []route {
 	drawing := object{"schema": object{"type": "string"}}
 	return []route{
 		{method: http.MethodGet, path: "/v1/search", id: "search", endpoint: jsonEndpoint((*Server).search)},
-		{method: http.MethodGet, path: "/v1/recall", id: "recall", endpoint: jsonEndpoint((*Server).recall)},
+		{method: http.MethodGet, path: "/v1/recall", id: "recall", limits: []limit{(*Server).limitQuestions}, endpoint: jsonEndpoint((*Server).recall)},
 		{method: http.MethodGet, path: "/v1/stats", id: "getStats", endpoint: ofUser(stores.CountUsage)},
+		{method: http.MethodGet, path: "/v1/usage", id: "getUsage", endpoint: withInput(stores.ReadUsage)},
 		{
 			method: http.MethodGet, path: "/v1/graph", id: "getGraph",
 			answers: object{"200": answer("That part of the graph.", object{

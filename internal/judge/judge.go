@@ -189,6 +189,7 @@ func (alone) Release(context.Context, work.Lease, bool) error { return nil }
 func (alone) PutOff(context.Context, work.Lease, string, work.Delay) (int, time.Duration, error) {
 	return 1, 0, nil
 }
+func (alone) Wait(context.Context, work.Lease, time.Time) error { return nil }
 
 // Similar returns all that is known: of so few memories each is like each.
 func (n *notebook) Similar(_ context.Context, _ uuid.UUID, texts []longterm.Text, _ string) (longterm.Knowledge, error) {

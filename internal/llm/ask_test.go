@@ -19,6 +19,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -175,16 +176,44 @@ func TestCallsAreRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var spent []work.Spent
-			record := func(_ context.Context, one work.Spent) { spent = append(spent, one) }
-			asked := New(Settings{BaseURL: serve(t, c.handler).url, IdleTimeout: time.Minute, Record: record})
+			var kept meter
+			asked := New(Settings{BaseURL: serve(t, c.handler).url, IdleTimeout: time.Minute, Meter: &kept})
 			t.Cleanup(asked.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, err := asked.Ask(ctx, asking())
 			assert.Error(t, err, "there was an answer")
-			assert.Truef(t, slices.Equal(spent, c.want), "%+v, not %+v", spent, c.want)
+			assert.Truef(t, slices.Equal(kept.spent, c.want), "%+v, not %+v", kept.spent, c.want)
 		})
+	}
+}
+
+// A call that the app denies is not made, and says until when. Folds are made all the same, and so is what is for no user.
+func TestDeniedCallsAreNotMade(t *testing.T) {
+	t.Parallel()
+	server := serve(t, answers(http.StatusUnauthorized, "application/json", `{"error":{"code":"invalid_api_key"}}`))
+	settings := Settings{BaseURL: server.url, IdleTimeout: time.Minute, Meter: &meter{denies: &work.DeniedError{
+		Until: time.Now().Add(time.Hour), Err: fault.Quota("day", time.Now().Add(time.Hour)),
+	}}}
+	c, e := New(settings), NewEmbedder(settings, "m")
+	t.Cleanup(c.Close)
+	t.Cleanup(e.Close)
+	summary := func(kind brief.Kind) error {
+		_, err := c.Summarize(t.Context(), brief.Call{Model: "m", Input: "x", Kind: kind, ChatID: chatID, UserID: userID})
+		return err
+	}
+	_, asked := c.Ask(t.Context(), asking())
+	_, wrote := c.Write(t.Context(), asking())
+	_, embedded := e.Embed(t.Context(), recall.For{UserID: userID}, []string{"Where is it?"})
+	for _, err := range []error{asked, wrote, embedded, summary(brief.KindTopic)} {
+		denied, ok := errors.AsType[*work.DeniedError](err)
+		require.Truef(t, ok && fault.CodeOf(err) == fault.QuotaExceeded, "%v", err)
+		assert.Greater(t, time.Until(denied.Until), 50*time.Minute)
+	}
+	assert.Zero(t, server.asked.Load(), "calls")
+	_, err := e.Embed(t.Context(), recall.For{}, []string{"Where is it?"})
+	for _, err := range []error{err, summary(brief.KindFold), summary(brief.KindRebuild)} {
+		assert.Equal(t, fault.UpstreamFailed, fault.CodeOf(err))
 	}
 }
 

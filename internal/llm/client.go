@@ -53,8 +53,9 @@ type Settings struct {
 	BaseURL string
 	// IdleTimeout is the longest pause between two events or comments of a streamed reply, and before the first.
 	IdleTimeout time.Duration
-	// Record is told what each call for a user has cost that is not for a reply; nil for no one. It returns soon.
-	Record func(ctx context.Context, spent work.Spent)
+	// Meter is asked about each call for a user, and told what it has cost, unless it is for a reply; nil for none. About summaries
+	// of chats it is not asked.
+	Meter work.Meter
 	// Logger defaults to none, of calls for replies, summaries and answers.
 	Logger *slog.Logger
 	// Metrics default to new ones, of calls for vectors.
@@ -63,8 +64,8 @@ type Settings struct {
 
 func (s Settings) withDefaults() Settings {
 	s.BaseURL = cmp.Or(s.BaseURL, "https://api.openai.com/v1")
-	if s.Record == nil {
-		s.Record = func(context.Context, work.Spent) {}
+	if s.Meter == nil {
+		s.Meter = unmetered{}
 	}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
@@ -74,6 +75,12 @@ func (s Settings) withDefaults() Settings {
 	}
 	return s
 }
+
+// unmetered is the meter of those who have none.
+type unmetered struct{}
+
+func (unmetered) Allow(context.Context, uuid.UUID, string) error { return nil }
+func (unmetered) Record(context.Context, work.Spent)             {}
 
 // Client calls the models. It is safe for concurrent use.
 type Client struct {
@@ -126,9 +133,6 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// purposeReply is the purpose of a call for a reply. That of a summary is its kind, that of a question its own.
-const purposeReply = "reply"
-
 // newParams returns what every call has in common. The provider stores nothing, learns what the call is for, keys its
 // prompt cache by chat, and can tell users apart without knowing who they are.
 func newParams(purpose, input, instructions string, chatID, userID uuid.UUID) responses.ResponseNewParams {
@@ -172,11 +176,17 @@ func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, o
 	}
 }
 
-// ask is send for calls that make no reply, and records the cost. A call that broke off may be on the bill all the same: the
+// ask is send for calls that make no reply, if the user may have it, and records the cost. A call that broke off may be on the bill all the same: the
 // texts sent are estimated. A refused one is free.
 func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, userID, chatID uuid.UUID) (*responses.Response, error) {
+	purpose := params.Metadata["purpose"]
+	if isUpkeep(purpose) {
+		if err := c.settings.Meter.Allow(ctx, userID, purpose); err != nil {
+			return nil, err
+		}
+	}
 	response, err := c.send(ctx, params)
-	spent := work.Spent{Purpose: params.Metadata["purpose"], Model: params.Model, UserID: userID}
+	spent := work.Spent{Purpose: purpose, Model: params.Model, UserID: userID}
 	if chatID != userID {
 		spent.ChatID = chatID
 	}
@@ -192,8 +202,13 @@ func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, us
 		spent.Model = cmp.Or(answer.Model, spent.Model)
 		spent.InputTokens, spent.CachedTokens, spent.OutputTokens = answer.InputTokens, answer.CachedTokens, answer.OutputTokens
 	}
-	c.settings.Record(ctx, spent)
+	c.settings.Meter.Record(ctx, spent)
 	return response, err
+}
+
+// isUpkeep reports whether a call can be denied. Folds cannot: that no turn is lost is a promise.
+func isUpkeep(purpose string) bool {
+	return purpose != string(brief.KindFold) && purpose != string(brief.KindRebuild)
 }
 
 // leaveOut notes a refused field, and logs it once.

@@ -78,6 +78,11 @@ func (e *Embedder) Embed(ctx context.Context, of recall.For, texts []string) ([]
 	if len(input) == 0 {
 		return vectors, nil
 	}
+	if of.UserID != uuid.Nil {
+		if err := e.settings.Meter.Allow(ctx, of.UserID, purposeEmbed); err != nil {
+			return nil, err
+		}
+	}
 	found, err := embedding{e, of}.ask(ctx, input)
 	if err != nil {
 		return nil, err
@@ -94,6 +99,9 @@ func readable(content string) string {
 	}
 	return content
 }
+
+// purposeEmbed is the purpose of all calls for vectors.
+const purposeEmbed = "embed"
 
 // plainText is a text that every model takes.
 const plainText = "The key is under the mat."
@@ -209,7 +217,7 @@ func (e embedding) bill(ctx context.Context, params embeddingParams, body []byte
 	if e.of.UserID == uuid.Nil {
 		return
 	}
-	spent := work.Spent{Purpose: "embed", Model: params.Model, UserID: e.of.UserID, ChatID: e.of.ChatID}
+	spent := work.Spent{Purpose: purposeEmbed, Model: params.Model, UserID: e.of.UserID, ChatID: e.of.ChatID}
 	var answer struct {
 		Usage struct {
 			PromptTokens int64 `json:"prompt_tokens"`
@@ -224,7 +232,7 @@ func (e embedding) bill(ctx context.Context, params embeddingParams, body []byte
 			spent.InputTokens += text.Tokens(sent)
 		}
 	}
-	e.settings.Record(ctx, spent)
+	e.settings.Meter.Record(ctx, spent)
 }
 
 // post returns the body of an answer. It is never repeated: a question cannot wait for a second try, and River repeats jobs.

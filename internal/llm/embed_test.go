@@ -295,13 +295,13 @@ func TestEmbeddingsAreRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var got []work.Spent
-			e := NewEmbedder(Settings{BaseURL: serve(t, c.handler).url, Record: func(_ context.Context, one work.Spent) { got = append(got, one) }}, "m")
+			var kept meter
+			e := NewEmbedder(Settings{BaseURL: serve(t, c.handler).url, Meter: &kept}, "m")
 			t.Cleanup(e.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, _ = e.Embed(ctx, c.of, []string{"Where is it?"})
-			assert.Truef(t, slices.Equal(got, c.want), "%+v, not %+v", got, c.want)
+			assert.Truef(t, slices.Equal(kept.spent, c.want), "%+v, not %+v", kept.spent, c.want)
 		})
 	}
 }

@@ -21,6 +21,9 @@ import (
 // upstreamError returns the *fault.Error of a failed call. Its cause has the status and the API's own code, but
 // not the API's message, which may quote the prompt.
 func upstreamError(ctx context.Context, err error) error {
+	if _, known := errors.AsType[*fault.Error](err); known { // the call was denied
+		return err
+	}
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errIdle):

@@ -19,6 +19,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/work"
 )
 
 // These tests mostly wait for timeouts, so more of them run at once than there are cores.
@@ -156,3 +157,12 @@ func wantFault(t *testing.T, err error, want fault.Code) {
 	t.Helper()
 	assert.Truef(t, fault.CodeOf(err) == want, "ended with %v, want %s", err, want)
 }
+
+// meter keeps what calls have cost, and denies all with an error that is not nil.
+type meter struct {
+	spent  []work.Spent
+	denies error
+}
+
+func (m *meter) Allow(context.Context, uuid.UUID, string) error { return m.denies }
+func (m *meter) Record(_ context.Context, spent work.Spent)     { m.spent = append(m.spent, spent) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/tidwall/gjson"
@@ -26,7 +27,7 @@ func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.Mo
 	s := &stream{idle: c.settings.IdleTimeout, cancel: cancel, ctx: ctx}
 	s.watchdog = time.AfterFunc(s.idle, func() { cancel(errIdle) })
 
-	params := newParams(purposeReply, request.Input, request.Instructions, request.ChatID, request.UserID)
+	params := newParams(work.PurposeReply, request.Input, request.Instructions, request.ChatID, request.UserID)
 	params.Model = request.Model
 	var response *http.Response
 	_, err := c.send(ctx, params, option.WithResponseBodyInto(&response),

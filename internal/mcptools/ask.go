@@ -88,7 +88,7 @@ func (o askOutput) text() string {
 
 // ask sends a message to the model and reads the whole reply.
 func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelTool, in askInput) (askOutput, error) {
-	release, err := callerOf(ctx).admit()
+	release, err := callerOf(ctx).admit(false)
 	if err != nil {
 		return askOutput{}, err
 	}

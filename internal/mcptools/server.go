@@ -108,9 +108,9 @@ func New(config Config) *Server {
 }
 
 // ServeMCP answers a request of the user, whose body is complete and of a bounded size. It calls admit before each
-// message to the model, of which one request may hold several. admit refuses the message with a *fault.Error, or returns
-// a function to call when its reply has ended.
-func (s *Server) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (release func(), err error)) {
+// message to the model, and before each question that may cost a call, of which one request may hold several. admit refuses it
+// with a *fault.Error, or returns a function to call when its reply has ended.
+func (s *Server) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func(question bool) (release func(), err error)) {
 	c := &caller{user: user, admit: admit, request: r.Context()}
 	s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
@@ -118,7 +118,7 @@ func (s *Server) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Prin
 // caller is who a request acts for.
 type caller struct {
 	user  auth.Principal
-	admit func() (release func(), err error)
+	admit func(question bool) (release func(), err error)
 	// request ends when the client goes away, which the library's own contexts do not.
 	request context.Context //nolint:containedctx // the library passes it on as a value
 }

@@ -27,7 +27,7 @@ func serveAlone(t *testing.T, config mcptools.Config) *client {
 	t.Helper()
 	tools := mcptools.New(config)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tools.ServeMCP(w, r, auth.Principal{UserID: uuid.New()}, func() (func(), error) { return func() {}, nil })
+		tools.ServeMCP(w, r, auth.Principal{UserID: uuid.New()}, func(bool) (func(), error) { return func() {}, nil })
 	}))
 	t.Cleanup(server.Close)
 	r := &rig{t: t, base: server.URL}
@@ -214,7 +214,7 @@ func FuzzTools(f *testing.F) {
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Accept", accepts)
 		answer := httptest.NewRecorder()
-		server.ServeMCP(answer, request, auth.Principal{UserID: uuid.New()}, func() (func(), error) { return func() {}, nil })
+		server.ServeMCP(answer, request, auth.Principal{UserID: uuid.New()}, func(bool) (func(), error) { return func() {}, nil })
 		require.Truef(t, answer.Code < http.StatusInternalServerError && !strings.Contains(answer.Body.String(), string(fault.Internal)+":"),
 			"%q is answered %d %s", body, answer.Code, answer.Body)
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ var (
 func addTool[In, Out any](to *mcp.Server, name string, hints mcp.ToolAnnotations, do func(context.Context, In) (Out, error)) {
 	hints.OpenWorldHint = new(false)
 	handle := func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		if slices.Contains(questions, name) {
+			if _, err := callerOf(ctx).admit(true); err != nil {
+				return nil, *new(Out), failed(err)
+			}
+		}
 		out, err := do(ctx, in)
 		return nil, out, failed(err)
 	}
@@ -40,6 +46,9 @@ func (s *Server) addThreadTools(to *mcp.Server) {
 	addTool(to, "pin_message", keeping, s.pinMessage)
 	addTool(to, "forget_thread", deleting, s.forgetThread)
 }
+
+// questions are the tools that may ask for vectors.
+var questions = []string{"recall", "remember", "list_memories", "what_is_known"}
 
 var toolNames = []string{
 	"chat", "debug", "codereview", "search_history", "recall", "list_threads", "get_thread", "pin_message", "forget_thread",

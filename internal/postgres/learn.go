@@ -292,6 +292,7 @@ func (c *learning) ledger() (batch *pgx.Batch, output []byte, err error) {
 	dbsqlc.AdvanceExtraction.Read(batch, dbsqlc.AdvanceExtractionParams{
 		SeqTo: r.To, DelaySeconds: c.change.Delay.Seconds(), ChatID: c.change.ChatID,
 	}, set(&c.left))
+	dbsqlc.NotifyRead.Queue(batch, c.change.ChatID)
 	queueActAsServer(batch)
 	return batch, output, errors.Join(err, errOutput)
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The channels of our notifications. A payload has the ids of messages, not their content. It is a hint to read
+// The channels of our notifications. A payload has the ids of messages or chats, not their content. It is a hint to read
 // them, so a lost or forged one does no harm.
 const (
 	channelReplies = "throughline_replies"
 	channelCancels = "throughline_cancels"
+	channelRead    = "throughline_read"
 )
 
 // Audience receives the notifications of other servers.
@@ -24,6 +25,8 @@ type Audience interface {
 	RepliesChanged(messageIDs ...uuid.UUID)
 	// CancelsRequested is called when a user has asked to stop a reply.
 	CancelsRequested()
+	// ChatsRead is called when these chats were read for memories.
+	ChatsRead(chatIDs ...uuid.UUID)
 	// Listening is called with true when a connection starts to listen, and with false when it is lost.
 	Listening(now bool)
 }
@@ -81,7 +84,7 @@ func (l *Listener) listen(ctx context.Context) (listened bool, err error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it has nothing left to send
 	subscribing, cancel := context.WithTimeout(ctx, listenCheckTimeout)
 	defer cancel()
-	if _, err := conn.Exec(subscribing, "listen "+channelReplies+"; listen "+channelCancels); err != nil {
+	if _, err := conn.Exec(subscribing, "listen "+channelReplies+"; listen "+channelCancels+"; listen "+channelRead); err != nil {
 		return false, failed("listen", err)
 	}
 	l.audience.Listening(true)
@@ -122,7 +125,11 @@ func (l *Listener) forward(notification *pgconn.Notification) {
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) > 0 {
+	switch {
+	case len(ids) == 0:
+	case notification.Channel == channelRead:
+		l.audience.ChatsRead(ids...)
+	default:
 		l.audience.RepliesChanged(ids...)
 	}
 }

@@ -281,12 +281,14 @@ func TestRequestedExtraction(t *testing.T) {
 	is(t, errOf(extracts.Extract(ctx, b.user, b.newChat(1))) == nil, false, "an extraction without a worker has ended")
 }
 
-// Hundreds of callers who wait cost no more statements than one, and all are told.
+// Hundreds of callers who wait for a chat cost no more statements than one, and all are told. A caller whose calls are denied is told
+// until when, and nothing is asked for.
 func TestManyWaitForAnExtraction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	enqueue, _ := b.reading()
-	first := b.newChat(1)
+	enqueue, asked := b.reading()
+	first, second := b.newChat(1), b.newChat(1)
+	clear(asked)
 	counted := b.countTrips()
 	extracts := NewExtracts(b.turns.pool, enqueue)
 	const callers = 200
@@ -294,20 +296,23 @@ func TestManyWaitForAnExtraction(t *testing.T) {
 	for range callers {
 		go func() { ended <- errOf(extracts.Extract(t.Context(), b.user, first)) }()
 	}
-	testkit.Eventually(t, "all wait", func() bool {
-		extracts.progress.mu.Lock()
-		defer extracts.progress.mu.Unlock()
-		w := extracts.progress.waiting[readPlace{first, 0}]
-		return w != nil && w.callers == callers
+	testkit.Eventually(t, "they wait", func() bool {
+		extracts.mu.Lock()
+		defer extracts.mu.Unlock()
+		return extracts.waiting[first] != nil
 	})
 	counted.since()
-	time.Sleep(10 * lookEvery)
+	time.Sleep(2 * lookEvery)
 	looks := counted.queries.Load() + counted.batches.Load()
-	assert.Truef(t, looks <= 30, "%d statements in a second", looks)
+	assert.Truef(t, looks <= 9, "%d round trips in two seconds", looks) // and those of the request
 	b.exec("update conversation_briefs set extracted_seq = 2 where chat_id = $1", first)
+	extracts.ChatsRead(first)
 	for range callers {
 		noError(t, testkit.Receive(t, "a caller is told", ended))
 	}
+	b.exec("insert into usage_events (user_id, purpose, input_tokens) values ($1, 'extract', 500000)", b.user.UserID)
+	is(t, faultOf(t, errOf(extracts.Extract(t.Context(), b.user, second)), fault.QuotaExceeded)["resets_at"] != nil, true, "until when")
+	is(t, len(asked[second]), 0, "jobs of a denied request")
 }
 
 // A reply whose server died is not saved. Whoever ends it makes its chat due, unless it is due or not to be remembered.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -175,8 +176,9 @@ func (a *audience) RepliesChanged(ids ...uuid.UUID) {
 		a.replies <- id
 	}
 }
-func (a *audience) CancelsRequested()  { a.cancels <- struct{}{} }
-func (a *audience) Listening(now bool) { a.listening <- now }
+func (a *audience) ChatsRead(ids ...uuid.UUID) { a.RepliesChanged(ids...) }
+func (a *audience) CancelsRequested()          { a.cancels <- struct{}{} }
+func (a *audience) Listening(now bool)         { a.listening <- now }
 
 // receives waits for a call.
 func receives[T comparable](t *testing.T, calls <-chan T, want T) {
@@ -223,6 +225,8 @@ func TestListenerPassesOn(t *testing.T) {
 	b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
 	noError(t, errOf(b.turns.InterruptAbandoned(t.Context())))
 	receives(t, calls.replies, turn.MessageID)
+	noError(t, dbsqlc.NotifyRead.Run(t.Context(), b.pool, turn.ChatID))
+	receives(t, calls.replies, turn.ChatID)
 }
 
 // A lost connection is replaced, and then the audience is told that everything may have changed. Behind a transaction pooler

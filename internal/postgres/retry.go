@@ -109,10 +109,11 @@ func connectionLost(err error) bool {
 	return unreachable || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// The constraints that tie a chat, and memories, to their user: the only foreign keys to auth.users.
+// The constraints that tie a chat, memories and usage to their user: the only foreign keys to auth.users.
 const (
 	ownerOfChats    = "chats_user_id_fkey"
 	ownerOfMemories = "memory_users_user_id_fkey"
+	ownerOfUsage    = "usage_events_user_id_fkey"
 )
 
 // memoriesFull is what the database calls the limit of a user's memories.
@@ -124,11 +125,14 @@ const memoriesFull = "memories_full"
 func refused(sent *pgconn.PgError, err error) error {
 	switch sent.Code {
 	case pgerrcode.ForeignKeyViolation:
-		if sent.ConstraintName == ownerOfChats || sent.ConstraintName == ownerOfMemories {
+		switch sent.ConstraintName {
+		case ownerOfChats, ownerOfMemories, ownerOfUsage:
 			return fault.NoUser(reason(sent))
 		}
 	case pgerrcode.InsufficientPrivilege:
 		return fault.Forbidden(reason(sent))
+	case quotaExceeded:
+		return deniedTurn(sent.Detail)
 	case pgerrcode.RaiseException:
 		return forbidden(sent, "reason", sent.Message)
 	case pgerrcode.CheckViolation:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -161,6 +162,7 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 		s.queueLockedChat(batch)
 	}
 	if turn.InPlaceOf == uuid.Nil {
+		s.queueAdmission(batch)
 		s.queueTurn(batch)
 	} else {
 		s.queueRepeat(batch)
@@ -226,7 +228,7 @@ func (s *turnStart) queueEarlier(batch *pgx.Batch) {
 	dbsqlc.FindEarlierTurn.Read(batch, earlier, func(row dbsqlc.FindEarlierTurnRow) {
 		s.found.Earlier = &chat.EarlierTurn{
 			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, Files: storedFiles(row.Paths, row.Hashes),
-			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant,
+			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant, Asked: row.AskedVariant,
 		}
 	})
 }
@@ -237,6 +239,13 @@ func storedFiles(paths []string, hashes [][]byte) []memory.StoredFile {
 		files[n] = memory.StoredFile{Path: path, SHA256: [32]byte(hashes[n])}
 	}
 	return files
+}
+
+// queueAdmission asks whether the user may have the turn, and which variant answers. A denial is an error: nothing is stored.
+func (s *turnStart) queueAdmission(batch *pgx.Batch) {
+	dbsqlc.AdmitTurn.Read(batch, dbsqlc.AdmitTurnParams{
+		UserID: s.user, Variant: s.turn.Variant, Known: s.turn.Variants, ClientMessageID: nullID(s.turn.ClientMessageID), MessageID: s.turn.MessageID,
+	}, set(&s.found.Variant))
 }
 
 // queueTurn inserts the user's message with its files, and an empty reply.
@@ -274,7 +283,8 @@ func (s *turnStart) queueRepeat(batch *pgx.Batch) {
 	dbsqlc.SupersedeReply.Queue(batch, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})
 }
 
-// SaveReply stores the reply and enqueues the fold in one transaction.
+// SaveReply stores the reply and its cost, and enqueues the fold, in one transaction. The cost is charged also if the reply has
+// been deleted. Where the account has been, there is nothing to save.
 func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.FinishedReply) (bool, error) {
 	metadata, err := json.Marshal(reply.Metadata)
 	if err != nil {
@@ -288,6 +298,9 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	err = retry(ctx, t.pool, func() error {
 		batch := &pgx.Batch{}
 		batch.BeginTx(pgx.TxOptions{})
+		if reply.Spent != nil {
+			dbsqlc.InsertUsage.Queue(batch, usageRow(*reply.Spent))
+		}
 		dbsqlc.ActAsUser.Queue(batch, user.Claims)
 		dbsqlc.SaveReply.Queue(batch, dbsqlc.SaveReplyParams{
 			ID: reply.MessageID, ChatID: reply.ChatID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
@@ -296,6 +309,9 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 		t.queueDue(batch, reply.ChatID, &due)
 		return sendInTx(ctx, t.pool, batch, func(tx pgx.Tx) error { return t.enqueueDue(ctx, tx, reply.ChatID, due) })
 	})
+	if fault.CodeOf(err) == fault.UserNotFound {
+		return false, nil
+	}
 	return saved && err == nil, failed("save reply", err)
 }
 

@@ -80,12 +80,12 @@ func TestRoundTripsOfATurn(t *testing.T) {
 		is(t, counted.since(), want, "%s", what)
 	}
 	b.start(turn)
-	wantTrips("1 batches of 5 statements, 0 queries", "start") // user, chat, turn, brief, buffer
+	wantTrips("1 batches of 6 statements, 0 queries", "start") // user, chat, quota, turn, brief, buffer
 	again := must(b.turns.StartTurn(t.Context(), b.user, turn))(t)
 	is(t, tuple(again.Started, len(again.Buffer)), tuple(true, 18), "the same turn again: %+v", again)
-	wantTrips("2 batches of 13 statements, 0 queries", "start again")
-	b.reply(turn, "Now this.")
-	wantTrips("1 batches of 4 statements, 1 queries", "save") // begin, user, reply, counters; commit
+	wantTrips("2 batches of 15 statements, 0 queries", "start again")
+	must(b.turns.SaveReply(t.Context(), b.user, charged(b.user.UserID, turn)))(t)
+	wantTrips("1 batches of 5 statements, 1 queries", "save") // begin, cost, user, reply, counters; commit
 	b.turns.limits.ChunkThreshold = 1
 	b.reply(turn, "Now this.")
 	wantTrips("1 batches of 4 statements, 2 queries", "save and enqueue") // and the role, beside River's insert

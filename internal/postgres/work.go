@@ -84,6 +84,14 @@ func (w *Work) PutOff(ctx context.Context, lease work.Lease, failure string, del
 	return row.Times, seconds(row.WaitSeconds), failed("put work off", err)
 }
 
+// Wait ends the lease of an item that may not be tried before a time.
+func (w *Work) Wait(ctx context.Context, lease work.Lease, until time.Time) error {
+	_, err := try(ctx, w.pool, dbsqlc.WaitWork.Exec, dbsqlc.WaitWorkParams{
+		Until: until, Kind: string(lease.Kind), Key: lease.Key, LeaseToken: lease.Token,
+	})
+	return failed("let work wait", err)
+}
+
 func postponed(lease work.Lease, failure string, delay work.Delay) dbsqlc.PutOffWorkParams {
 	params := dbsqlc.PutOffWorkParams{
 		Kind: string(lease.Kind), Key: lease.Key, LeaseToken: lease.Token, Failure: failure, Soon: []float64{},

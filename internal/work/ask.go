@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -48,13 +49,35 @@ func (i Instructions) Or(own string) Instructions {
 	return Instructions{Ref: name + "@custom-" + hex.EncodeToString(digest[:4]), Text: strings.TrimSpace(own)}
 }
 
-// Spent is the cost of one call of a model. ChatID is uuid.Nil for a call of no chat.
+// DeniedError is the app's word that a call may not be made for its user before a time.
+type DeniedError struct {
+	Until time.Time
+	Err   error // as a client is told
+}
+
+func (e *DeniedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what a client is told.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// Meter is asked about the calls of models that are made for users, and told what they have cost.
+type Meter interface {
+	// Allow returns a *DeniedError for a call that may not be made. It is not asked about replies and folds.
+	Allow(ctx context.Context, userID uuid.UUID, purpose string) error
+	// Record keeps the cost of a call. It returns soon.
+	Record(ctx context.Context, spent Spent)
+}
+
+// PurposeReply is the purpose of a call for a reply. That of a summary is its kind, that of a question its own.
+const PurposeReply = "reply"
+
+// Spent is the cost of one call of a model. ChatID is uuid.Nil for a call of no chat, MessageID for one of no reply.
 type Spent struct {
-	Purpose, Model string
-	UserID, ChatID uuid.UUID
-	InputTokens    int
-	CachedTokens   int // within InputTokens
-	OutputTokens   int
+	Purpose, Model, Variant   string
+	UserID, ChatID, MessageID uuid.UUID
+	InputTokens               int
+	CachedTokens              int // within InputTokens
+	OutputTokens              int
 	// Estimated reports that the call broke off: the tokens are the server's own count of the request.
 	Estimated bool
 }

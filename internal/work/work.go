@@ -73,6 +73,8 @@ type Store interface {
 	// PutOff ends the lease of an item that was given up, and returns how often that was and for how long it is not tried
 	// again; 0 times when the lease was lost.
 	PutOff(ctx context.Context, lease Lease, failure string, delay Delay) (times int, wait time.Duration, err error)
+	// Wait ends the lease of an item that may not be tried before a time, which is no failure.
+	Wait(ctx context.Context, lease Lease, until time.Time) error
 }
 
 // Result is the outcome of a job, as logs and metrics name it.
@@ -140,6 +142,9 @@ func Run(ctx context.Context, store Store, lease Lease, last bool, task Task) (R
 		return Nothing, release(ctx, store, lease)
 	}
 	err = keep(ctx, store, lease, task.Do)
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
+		return Nothing, store.Wait(ctx, lease, denied.Until)
+	}
 	result := resultOf(ctx, err)
 	switch {
 	case result == Done:

@@ -308,3 +308,25 @@ func TestWorkGoesWithItsChatAndUser(t *testing.T) {
 	testkit.Exec(t, b.pool, "delete from auth.users where id = $1", user)
 	b.rows(0)
 }
+
+// Work whose calls are denied waits until the time that the app names, and counts as no failure; it is tried again at once where
+// somebody asks for it. The user's next one has its turn.
+func TestDeniedWorkWaits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	user := testkit.NewUser(t, b.db)
+	lease := b.lease(user)
+	denied := &task{do: func(context.Context) error {
+		return fmt.Errorf("extract: %w", &work.DeniedError{Until: time.Now().Add(time.Hour), Err: errors.New("ten a day")})
+	}}
+	result, err := work.Run(t.Context(), b.store, lease, true, denied)
+	require.NoError(t, err)
+	assert.Equal(t, work.Nothing, result)
+	testkit.Want(t, b.pool, "0 true", "select failures || ' ' || (retry_at > now() + interval '59 minutes') from throughline.work")
+	_, _, err = b.store.(*postgres.Work).ReviveDead(t.Context(), time.Minute) // the sweep does not forget it
+	require.NoError(t, err)
+	assert.Equal(t, work.PutOff, b.claim(lease))
+	assert.Equal(t, work.Taken, b.claim(b.lease(user)), "another one of the user's")
+	testkit.Exec(t, b.pool, "select throughline.retry_work($1, $2)", string(lease.Kind), lease.Key)
+	assert.Equal(t, work.Taken, b.claim(lease))
+}

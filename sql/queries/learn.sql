@@ -207,9 +207,9 @@ update public.conversation_briefs b set extract_due_at = '-infinity'
  where b.chat_id = due.chat_id
 returning b.chat_id;
 
--- name: ReadExtracted :many
--- As the server itself.
-select b.chat_id, b.extracted_seq from public.conversation_briefs b where b.chat_id = any (sqlc.arg(chat_ids)::uuid[]);
+-- name: NotifyRead :exec
+-- Tells who waits for it that a chat was read.
+select pg_notify('throughline_read', sqlc.arg(chat_id)::uuid::text);
 
 -- name: ReadExtractionState :one
 -- row: api.Extraction + extracted_seq, whole_seq

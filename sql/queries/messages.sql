@@ -2,6 +2,7 @@
 -- The message that the client already sent with the same id, with its files, and the latest reply to it.
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
+       coalesce(a.metadata ->> 'asked_variant', a.metadata ->> 'model_variant', '')::text as asked_variant,
        array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
        array(select f.sha256 from public.message_files f where f.message_id = u.id order by f.place)::bytea[] as hashes
   from public.messages u
@@ -41,7 +42,7 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 -- revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 -- one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
 -- that LockChat did not find, because a policy of the app's keeps its user from changing it. Duplicates among
--- messages are looked for once, before the rows are made; a policy adds the user.
+-- messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
   lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
@@ -51,7 +52,9 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
    (1, sqlc.arg(user_message_id)::uuid, 'user', sqlc.arg(content)::text, 'complete', null::uuid, sqlc.arg(token_count)::int,
     sqlc.narg(importance)::real, sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, null::timestamptz),
    (2, sqlc.arg(message_id)::uuid, 'assistant', '', 'streaming', sqlc.arg(user_message_id)::uuid, 0, null,
-    sqlc.arg(reply_metadata)::jsonb, null, null, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
+    sqlc.arg(reply_metadata)::jsonb || case when sqlc.arg(reply_metadata)::jsonb ->> 'model_variant' <> current_setting('throughline.variant')
+      then jsonb_build_object('model_variant', current_setting('throughline.variant'), 'asked_variant', sqlc.arg(reply_metadata)::jsonb ->> 'model_variant')
+      else '{}' end, null, null, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
  ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
  where c.id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)

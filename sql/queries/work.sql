@@ -20,6 +20,13 @@ select coalesce(times, 0)::int as times, coalesce(wait_seconds, 0)::float8 as wa
   from throughline.put_off_work(sqlc.arg(kind), sqlc.arg(key), sqlc.arg(lease_token), sqlc.arg(failure), sqlc.arg(soon)::float8[],
          sqlc.arg(first), sqlc.arg(longest));
 
+-- name: WaitWork :execrows
+with waiting as (
+  update throughline.work set lease_token = null, lease_until = null, retry_at = sqlc.arg(until)::timestamptz
+   where kind = sqlc.arg(kind) and key = sqlc.arg(key) and lease_token = sqlc.arg(lease_token)::uuid
+  returning kind, user_id)
+select throughline.wake_work(kind, user_id) from waiting;
+
 -- name: RetryWork :exec
 select throughline.retry_work(sqlc.arg(kind), sqlc.arg(key));
 
@@ -49,7 +56,7 @@ select throughline.wake_idle();
 -- What neither runs nor waits nor fails; and what a job has written that began when its chat, topic or user was still there.
 delete from throughline.work w
  where w.lease_token is null
-   and (w.failures = 0 and (w.waiting_since is null or w.waiting_since < now() - interval '1 hour')
+   and (w.failures = 0 and coalesce(w.retry_at < now(), true) and (w.waiting_since is null or w.waiting_since < now() - interval '1 hour')
      or coalesce(w.waiting_since, w.retry_at) < now() - interval '1 minute'
         and not exists (select from public.chats c where c.id = w.key) and not exists (select from public.topics t where t.id = w.key)
         and not exists (select from public.memory_users u where u.user_id = w.key));

@@ -12,8 +12,8 @@ create table throughline.work (
   -- The job that waits until the user's other work of the kind is done, and since when.
   waiting_job   bigint,
   waiting_since timestamptz,
-  -- How often it was given up since it last succeeded: how often, since when, why (a word, never content), and before when it
-  -- is not tried again.
+  -- How often it was given up since it last succeeded: how often, since when, why (a word, never content). Before
+  -- when it is not tried again: after a failure, or because its user has spent too much.
   failures      int         not null default 0,
   failing_since timestamptz,
   failure       text,
@@ -23,7 +23,7 @@ create table throughline.work (
   constraint work_lease_whole check ((lease_token is null) = (lease_until is null)),
   constraint work_waiting_whole check ((waiting_job is null) = (waiting_since is null)),
   constraint work_failure_whole check ((failing_since is null) = (failures = 0) and (failing_since is null) = (failure is null)
-    and (failing_since is null) = (retry_at is null))
+    and (failing_since is null or retry_at is not null))
 )
 with (fillfactor = 70);
 
@@ -155,7 +155,7 @@ $$;
 create function throughline.retry_work(work_kind text, work_key uuid) returns void
 language sql volatile security definer set search_path = '' as $$
   update throughline.work w set failures = 0, failing_since = null, failure = null, retry_at = null
-   where w.kind = work_kind and w.key = work_key and w.failures > 0
+   where w.kind = work_kind and w.key = work_key and w.retry_at is not null
 $$;
 
 -- Whether work was put off, and it is too early to try again. SECURITY DEFINER: who asks has no right to the table.

@@ -148,19 +148,10 @@ comment on view inspect.late_folds is
   'inspect.due_folds with the server''s default limits.';
 
 create view inspect.tokens_by_day with (security_invoker = true) as
-select spent.day, spent.purpose, spent.model, count(*) as calls,
-       sum(spent.input_tokens) as input_tokens, sum(spent.cached_tokens) as cached_tokens, sum(spent.output_tokens) as output_tokens
-  from (select (m.created_at at time zone 'UTC')::date as day, 'reply' as purpose,
-               coalesce(m.metadata ->> 'model', m.metadata ->> 'model_variant', '') as model,
-               coalesce(inspect.number_in(m.metadata -> 'usage', 'input_tokens'), 0) as input_tokens,
-               coalesce(inspect.number_in(m.metadata -> 'usage', 'cached_tokens'), 0) as cached_tokens,
-               coalesce(inspect.number_in(m.metadata -> 'usage', 'output_tokens'), 0) as output_tokens
-          from public.messages m
-         where m.role = 'assistant' and m.metadata ? 'usage'
-         union all
-        select (e.created_at at time zone 'UTC')::date, e.purpose, e.model, e.input_tokens, e.cached_tokens, e.output_tokens
-          from public.usage_events e) spent
- group by spent.day, spent.purpose, spent.model;
+select (e.created_at at time zone 'UTC')::date as day, e.purpose, e.model, count(*) as calls,
+       sum(e.input_tokens) as input_tokens, sum(e.cached_tokens) as cached_tokens, sum(e.output_tokens) as output_tokens
+  from public.usage_events e
+ group by 1, e.purpose, e.model;
 
 comment on view inspect.tokens_by_day is
   'Calls and tokens by day (UTC), purpose (reply, fold, rebuild, extract, consolidate, entities, topic, rewrite) and model: every call, also '

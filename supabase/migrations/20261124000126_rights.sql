@@ -14,6 +14,8 @@ grant execute on function throughline.index_turns, throughline.is_put_off, throu
 -- The server at work for a user.
 grant execute on function throughline.find_memories, throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.index_rest,
   throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness, throughline.recall_size to throughline_app;
+-- What a user may spend is asked by the server at work for the user, and by itself.
+grant execute on function throughline.admit_turn, throughline.allow_turn, throughline.used to throughline_app;
 -- A job.
 grant execute on function throughline.hold_evidence, throughline.link_memory, throughline.recount_topic, throughline.renew_centroids
   to throughline_worker;

@@ -1,7 +1,7 @@
 -- The constraints of briefs and revisions.
 begin;
 \ir helpers.psql
-select plan(45);
+select plan(44);
 
 select is(pg_temp.attempt('A', $$with made as (insert into public.chats default values returning id) select from made$$), '1', 'a phone starts a chat');
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
@@ -74,7 +74,7 @@ select pg_temp.leave_behind();
 update public.conversation_briefs set version = version + 1 where chat_id = pg_temp.id('chat of A');
 select is(pg_temp.left_behind(), '0 f', 'and a change of the brief');
 select throws_ok('update throughline.work set ' || change, '23514', null, 'refused: ' || change)
-  from unnest(array['failures = 1', 'retry_at = now()', 'failing_since = now()', 'failure = ''x''', 'lease_until = null', 'waiting_job = 1']) change;
+  from unnest(array['failures = 1', 'failing_since = now()', 'failure = ''x''', 'lease_until = null', 'waiting_job = 1']) change;
 select is(pg_temp.broken_rule('update public.conversation_briefs set ' || change), 'conversation_briefs_' || rule, rule || ': ' || change)
   from (values ('two_keys', 'brief = ''{}'''), ('readable', 'brief = ''{"global_summary": 5, "last_summarized_message_id": null}'''),
     ('counters', 'covered_seq = -1'), ('imported_topics_is_array', 'imported_topics = ''{}''')) refused (rule, change);

@@ -159,7 +159,7 @@ select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigin
 select is(pg_temp.left_of('A'), '0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0', 'nothing of A is left');
 select is(pg_temp.left_of('B'), '2 1 1 1 1 1 1 1 1 1 1 1 1 1 2 1 1 1 1', 'everything of B is');
 -- Foreign keys cascade from the account to its chats and to its memory_users, and from these to all else. Another foreign key
--- to the account would let its deletion deadlock with a turn; rows of usage_events are written by themselves. Triggers do it
+-- to the account would let its deletion deadlock with a turn; rows of usage_events are written before any others. Triggers do it
 -- where a foreign key would be checked too often: on messages for their pieces, on chats for all that is written under the
 -- lock of the brief.
 select is_empty(

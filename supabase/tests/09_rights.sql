@@ -250,9 +250,9 @@ select is_empty(
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name keep_memories last_use '
-  'merge_topics note_change '
-  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories',
+  'admit_turn allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name '
+  'keep_memories last_use merge_topics note_change '
+  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
   'content_key folded hold_evidence index_turns is_put_off last_use link_memory merge_topics note_change recount_topic renew_centroids searchable '

@@ -49,7 +49,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor
 	t.Cleanup(pool.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	client := llm.New(llm.Settings{
-		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Record: postgres.NewUsage(pool, r.logs.Logger()).Record,
+		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Meter: postgres.NewUsage(pool, r.logs.Logger()),
 	})
 	t.Cleanup(client.Close)
 	r.config = longterm.Extractor{

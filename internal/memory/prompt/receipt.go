@@ -47,7 +47,7 @@ type Receipt struct {
 	// RecalledElsewhere are the turns of the user's other chats that were recalled. There are none beside turns of the chat.
 	RecalledElsewhere []ChatTurn `json:"recalled_elsewhere,omitempty" nullable:"false" doc:"recalled_elsewhere"`
 	RecallTokens      *int       `json:"recall_tokens,omitempty" nullable:"false"`
-	Recall            string     `json:"recall,omitempty" enum:"words,meaning,none,late,failed" doc:"recall"`
+	Recall            string     `json:"recall,omitempty" enum:"words,meaning,none,late,failed,denied" doc:"recall"`
 	// Memories are the user's memories that were shown, and MemoryTokens their tokens. Both are absent where the chat shows
 	// none: where long-term memory is off, for the user or the chat.
 	Memories     []uuid.UUID `json:"memories,omitzero" nullable:"false" doc:"receipt.memories"`

@@ -52,7 +52,7 @@ type Account struct {
 	LeftOut int `json:"left_out" description:"Those that had no room."`
 	// Shortened counts the sources that had to be shortened.
 	Shortened int `json:"shortened,omitempty" description:"Sources that had to be shortened to fit the model's window."`
-	// Failure is why a section that had to be retrieved is missing: late or failed. "" otherwise.
+	// Failure is why a section that had to be retrieved is missing or was found by words alone: late, failed or denied. "" otherwise.
 	Failure string `json:"failure,omitempty"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 )
 
@@ -89,7 +90,7 @@ type Embedded struct {
 	Made, Changed, Calls int
 	// Paused is whether there is more to do.
 	Paused bool
-	// Rest is for how long the embedder is left alone because it failed; 0 if it is not.
+	// Rest is for how long the embedder is left alone because it failed, or the owner has spent too much; 0 if it is not.
 	Rest time.Duration
 }
 
@@ -118,6 +119,10 @@ func (v *Vectors) Embed(ctx context.Context, owner uuid.UUID, attempt int) (done
 		}
 		bare = oneCall(bare)
 		if err := v.embed(ctx, owner, of, bare, &done); err != nil {
+			if denied, ok := errors.AsType[*work.DeniedError](err); ok {
+				done.Rest = time.Until(denied.Until)
+				return done, nil
+			}
 			switch {
 			case !v.answersOthers(ctx, err):
 				return done, v.Rest.Failed(ctx, v.Embedder.Model(), err)

@@ -339,14 +339,9 @@ type MakeExtractionsDueParams struct {
 	UserID, ChatID uuid.UUID
 }
 
-type ReadExtractedRow struct {
-	ChatID       uuid.UUID
-	ExtractedSeq int64
-}
-
-// As the server itself.
-var ReadExtracted = query.Single[[]uuid.UUID, ReadExtractedRow](`-- name: ReadExtracted :many
-select b.chat_id, b.extracted_seq from public.conversation_briefs b where b.chat_id = any ($1::uuid[])`)
+// Tells who waits for it that a chat was read.
+var NotifyRead = query.Single[uuid.UUID, struct{}](`-- name: NotifyRead :exec
+select pg_notify('throughline_read', $1::uuid::text)`)
 
 type ReadExtractionStateRow struct {
 	api.Extraction

@@ -8,18 +8,19 @@ import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
 type FindEarlierTurnRow struct {
-	ID, ChatID                uuid.UUID
-	Content                   string
-	ReplyID                   uuid.UUID
-	ReplyStatus, ModelVariant string
-	Paths                     []string
-	Hashes                    [][]byte
+	ID, ChatID                              uuid.UUID
+	Content                                 string
+	ReplyID                                 uuid.UUID
+	ReplyStatus, ModelVariant, AskedVariant string
+	Paths                                   []string
+	Hashes                                  [][]byte
 }
 
 // The message that the client already sent with the same id, with its files, and the latest reply to it.
 var FindEarlierTurn = query.Fields[FindEarlierTurnParams, FindEarlierTurnRow](`-- name: FindEarlierTurn :one
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
+       coalesce(a.metadata ->> 'asked_variant', a.metadata ->> 'model_variant', '')::text as asked_variant,
        array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
        array(select f.sha256 from public.message_files f where f.message_id = u.id order by f.place)::bytea[] as hashes
   from public.messages u
@@ -68,7 +69,7 @@ select id from public.messages where chat_id = $1 and status = 'streaming'`)
 // revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 // one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
 // that LockChat did not find, because a policy of the app's keeps its user from changing it. Duplicates among
-// messages are looked for once, before the rows are made; a policy adds the user.
+// messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers.
 var InsertTurn = query.Fields[InsertTurnParams, struct{}](`-- name: InsertTurn :execrows
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
   lease_until)
@@ -79,7 +80,9 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
    (1, $1::uuid, 'user', $2::text, 'complete', null::uuid, $3::int,
     $4::real, $5::jsonb, $6::uuid, $7::text, null::timestamptz),
    (2, $8::uuid, 'assistant', '', 'streaming', $1::uuid, 0, null,
-    $9::jsonb, null, null, now() + make_interval(secs => $10::float8))
+    $9::jsonb || case when $9::jsonb ->> 'model_variant' <> current_setting('throughline.variant')
+      then jsonb_build_object('model_variant', current_setting('throughline.variant'), 'asked_variant', $9::jsonb ->> 'model_variant')
+      else '{}' end, null, null, now() + make_interval(secs => $10::float8))
  ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
  where c.id = $11
    and (c.expires_at is null or c.expires_at > now() or $12::bool)

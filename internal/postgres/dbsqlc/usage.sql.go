@@ -2,23 +2,67 @@
 
 package dbsqlc
 
+import "github.com/arcoscribe/throughline/internal/api"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
+import "time"
 
-// What calls of models cost. As the server itself, outside any other transaction: whoever deletes an account waits for no
-// more than this row.
+// What calls of models cost, and what a user may spend.
+// As the server itself, and first in its transaction: whoever deletes an account waits for no more than this row.
 var InsertUsage = query.Fields[InsertUsageParams, struct{}](`-- name: InsertUsage :exec
 
-insert into public.usage_events (user_id, chat_id, purpose, model, input_tokens, cached_tokens, output_tokens, estimated)
-values ($1, $2, $3, $4, $5, $6,
-  $7, $8)`)
+insert into public.usage_events (id, user_id, chat_id, message_id, purpose, model_variant, model, input_tokens, cached_tokens, output_tokens, estimated)
+values (coalesce($1::uuid, gen_random_uuid()), $2, $3, $1, $4,
+  $5, $6, $7, $8, $9, $10)
+on conflict (id) do nothing`)
 
 type InsertUsageParams struct {
+	MessageID                               uuid.NullUUID
 	UserID                                  uuid.UUID
 	ChatID                                  uuid.NullUUID
-	Purpose, Model                          string
+	Purpose                                 string
+	ModelVariant                            *string
+	Model                                   string
 	InputTokens, CachedTokens, OutputTokens int
 	Estimated                               bool
+}
+
+// An error denies the turn. Returns the variant that answers.
+var AdmitTurn = query.Fields[AdmitTurnParams, string](`-- name: AdmitTurn :one
+select throughline.admit_turn($1, $2, $3::text[], $4, $5)::text`)
+
+type AdmitTurnParams struct {
+	UserID          uuid.UUID
+	Variant         string
+	Known           []string
+	ClientMessageID uuid.NullUUID
+	MessageID       uuid.UUID
+}
+
+// The app's word on a call. variant is ” for one that is no reply.
+var AskQuota = query.Fields[AskQuotaParams, api.Quota](`-- name: AskQuota :one
+select coalesce(a.verdict, '')::text as verdict, coalesce(a.reason, '')::text as reason, a.resets_at::timestamptz as resets_at
+  from throughline.allow_turn($1, $2, $3) a`)
+
+type AskQuotaParams struct {
+	UserID           uuid.UUID
+	Purpose, Variant string
+}
+
+// By day, in UTC, by purpose or by variant; what is no reply has none.
+var SumUsage = query.Fields[SumUsageParams, api.UsageSum](`-- name: SumUsage :many
+select (case $1::text when 'day' then to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD') when 'purpose' then e.purpose
+          else coalesce(e.model_variant, '') end)::text as key,
+       count(*)::bigint as calls, sum(e.input_tokens)::bigint as input_tokens, sum(e.cached_tokens)::bigint as cached_tokens,
+       sum(e.output_tokens)::bigint as output_tokens, sum(e.micro_usd)::bigint as cost
+  from public.usage_events e
+ where e.created_at >= coalesce($2::timestamptz, coalesce($3::timestamptz, now()) - interval '30 days')
+   and ($3::timestamptz is null or e.created_at < $3::timestamptz)
+ group by 1 order by 1`)
+
+type SumUsageParams struct {
+	By           string
+	Since, Until *time.Time
 }
 
 var DeleteOldUsage = query.Single[int, struct{}](`-- name: DeleteOldUsage :execrows

@@ -4,6 +4,7 @@ package dbsqlc
 
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
+import "time"
 
 type ClaimWorkRow struct {
 	State       string
@@ -67,6 +68,19 @@ type PutOffWorkParams struct {
 	First, Longest  float64
 }
 
+var WaitWork = query.Fields[WaitWorkParams, struct{}](`-- name: WaitWork :execrows
+with waiting as (
+  update throughline.work set lease_token = null, lease_until = null, retry_at = $1::timestamptz
+   where kind = $2 and key = $3 and lease_token = $4::uuid
+  returning kind, user_id)
+select throughline.wake_work(kind, user_id) from waiting`)
+
+type WaitWorkParams struct {
+	Until           time.Time
+	Kind            string
+	Key, LeaseToken uuid.UUID
+}
+
 var RetryWork = query.Fields[RetryWorkParams, struct{}](`-- name: RetryWork :exec
 select throughline.retry_work($1, $2)`)
 
@@ -113,7 +127,7 @@ select throughline.wake_idle()`)
 var ForgetIdleWork = query.Bare[struct{}](`-- name: ForgetIdleWork :exec
 delete from throughline.work w
  where w.lease_token is null
-   and (w.failures = 0 and (w.waiting_since is null or w.waiting_since < now() - interval '1 hour')
+   and (w.failures = 0 and coalesce(w.retry_at < now(), true) and (w.waiting_since is null or w.waiting_since < now() - interval '1 hour')
      or coalesce(w.waiting_since, w.retry_at) < now() - interval '1 minute'
         and not exists (select from public.chats c where c.id = w.key) and not exists (select from public.topics t where t.id = w.key)
         and not exists (select from public.memory_users u where u.user_id = w.key))`)

@@ -161,7 +161,8 @@ func (i *intruder) values() map[string]func() string {
 			return i.rarely("opinion", i.one("preference", "fact", "pattern", "context", "tool", "place"))
 		},
 		"status": func() string { return i.rarely("lost", i.one("active", "inbox", "superseded", "archived")) },
-		"as_of":  moment, "also": func() string { return i.rarely("everything", "summaries") }, "keep_memories": truth,
+		"since":  moment, "until": moment, "by": func() string { return i.rarely("week", i.one("day", "purpose", "variant")) },
+		"as_of": moment, "also": func() string { return i.rarely("everything", "summaries") }, "keep_memories": truth,
 		"entity": i.entity, "relationship": func() string { return i.rarely("Keeps it", i.one("keeps", "likes")) }, "depth": i.number,
 		"cursor":        func() string { return i.rarely(pick(i.random, i.theirs.chats), pick(i.random, i.theirs.cursors)) },
 		"Last-Event-ID": func() string { return i.message() + ":" + i.rarely("x", i.one("0", "3", "end", "999")) },
