@@ -71,7 +71,7 @@ var unreachable = map[string][]string{
 	"bounded by the model's own dimensions": {
 		"embedding_models.dims", "embedding_models.unrelated_p50", "embedding_models.unrelated_p99", "embedding_models.sentences",
 	},
-	"0, as no variant has a price": {"usage_events.micro_usd"},
+	"0, as no variant has a price":                {"usage_events.micro_usd"},
 	"an hour limit, whose end is an expired chat": {"chats.ttl_hours"},
 	"cut off where it is written": {
 		"conversation_brief_revisions.input_tokens", "conversation_brief_revisions.output_tokens", "conversation_brief_revisions.duration_ms",

@@ -80,7 +80,7 @@ type meddling struct {
 
 // leave deletes the account again and again, each time after another while.
 func (m *meddling) leave(ctx context.Context, p *Person) {
-	for kit.Sleep(ctx, 200*time.Millisecond+rand.N(1500*time.Millisecond)) == nil { //nolint:gosec // spreads the deletions
+	for kit.Sleep(ctx, 200*time.Millisecond+rand.N(1500*time.Millisecond)) == nil {
 		if err := p.Unregister(context.WithoutCancel(ctx)); err != nil {
 			m.failed.Add(1)
 			m.t.Log(err)
@@ -113,7 +113,7 @@ var meddlers = map[string]func(ctx context.Context, p *Person, chat, message str
 		return p.Call(ctx, http.MethodPost, "/v1/chats/"+chat+"/extract", nil, nil)
 	},
 	"memory": func(ctx context.Context, p *Person, _, _ string) error {
-		content := fmt.Sprintf("Has the number %d.", rand.IntN(9)) //nolint:gosec // as chance has it
+		content := fmt.Sprintf("Has the number %d.", rand.IntN(9))
 		return p.Call(ctx, http.MethodPost, "/v1/memories", map[string]any{"content": content, "pinned": true}, nil)
 	},
 	"import": func(ctx context.Context, p *Person, _, _ string) error {

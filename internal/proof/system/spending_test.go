@@ -107,7 +107,7 @@ func bodyOf(to route, tool, chat, text string) testkit.Body {
 		arguments := map[string]testkit.Body{
 			"recall": {"query": text}, "search_history": {"query": text}, "remember": {"text": text}, "list_memories": {"query": text},
 			"what_is_known": {"subject": text},
-			"chat": {"prompt": text}, "debug": {"prompt": text}, "codereview": {"prompt": text}, "get_thread": {"continuation_id": chat},
+			"chat":          {"prompt": text}, "debug": {"prompt": text}, "codereview": {"prompt": text}, "get_thread": {"continuation_id": chat},
 		}[tool]
 		return testkit.Body{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": testkit.Body{"name": tool, "arguments": arguments}}
 	}
