@@ -55,7 +55,7 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 // usageAtOnce is how many rows of usage a sweep deletes.
 const usageAtOnce = 5000
 
-// DeleteOldUsage deletes usage that is older than 400 days.
+// DeleteOldUsage deletes usage that is older than 400 days, and what is known of messages that were deleted more than a day ago.
 func (m *Maintenance) DeleteOldUsage(ctx context.Context) error {
 	_, err := dbsqlc.DeleteOldUsage.Exec(ctx, m.pool, usageAtOnce)
 	return failed("delete old usage", err)

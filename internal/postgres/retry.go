@@ -116,6 +116,9 @@ const (
 	ownerOfUsage    = "usage_events_user_id_fkey"
 )
 
+// messageDeleted is an SQLSTATE of our own, which throughline.place_message raises.
+const messageDeleted = "TL004"
+
 // memoriesFull is what the database calls the limit of a user's memories.
 const memoriesFull = "memories_full"
 
@@ -133,6 +136,8 @@ func refused(sent *pgconn.PgError, err error) error {
 		return fault.Forbidden(reason(sent))
 	case quotaExceeded:
 		return deniedTurn(sent.Detail)
+	case messageDeleted:
+		return fault.New(fault.MessageNotFound, "This message was deleted, and is not stored again.")
 	case pgerrcode.RaiseException:
 		return forbidden(sent, "reason", sent.Message)
 	case pgerrcode.CheckViolation:

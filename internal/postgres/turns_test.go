@@ -265,6 +265,28 @@ func TestSameClientMessageAtOnce(t *testing.T) {
 	is(t, tuple(b.count("chats"), b.count("messages")), tuple(20, 40), "chats, messages")
 }
 
+// A request that is read after its message was sent again and deleted, alone or with its chat, brings no words back.
+func TestADeletedMessageIsNotStoredAgain(t *testing.T) {
+	t.Parallel()
+	for what, statement := range map[string]string{"message": "delete from messages where id = $1", "chat": "delete from chats where id = $2"} {
+		b := newBed(t)
+		sent := b.startWithID("My name is Ada.")
+		late, here := firstTurn(sent.Content), turnIn(b.emptyChat(), sent.Content)
+		late.ClientMessageID, here.ClientMessageID = sent.ClientMessageID, sent.ClientMessageID
+		b.reply(sent, "Hello, Ada.")
+		b.exec(statement+" and $1 <> $2", sent.UserMessageID, sent.ChatID)
+		for _, again := range []chat.NewTurn{late, here} {
+			_, err := b.turns.StartTurn(t.Context(), b.user, again)
+			is(t, fault.CodeOf(err), fault.MessageNotFound, "after its %s: %v", what, err)
+		}
+		is(t, b.count("messages where content like '%name is%'"), 0, "stored after its %s", what)
+		is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), late))(t).Started, true, "with the same id, of another user")
+		b.exec("update throughline.deleted_messages set deleted_at = now() - interval '25 hours'")
+		noError(t, NewMaintenance(b.pool, b.limits).DeleteOldUsage(t.Context()))
+		is(t, b.count("throughline.deleted_messages"), 0, "known after a day")
+	}
+}
+
 // why reads what a reply was made of.
 func (b *bed) why(messageID uuid.UUID) api.Why {
 	b.t.Helper()

@@ -30,5 +30,7 @@ select (case sqlc.arg(by)::text when 'day' then to_char(e.created_at at time zon
  group by 1 order by 1;
 
 -- name: DeleteOldUsage :execrows
+-- And what is kept for a day of deleted messages.
+with kept as (delete from throughline.deleted_messages where deleted_at < now() - interval '1 day')
 delete from public.usage_events
  where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days' order by e.created_at limit sqlc.arg(most)::int);

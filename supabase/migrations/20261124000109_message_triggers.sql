@@ -36,7 +36,27 @@ begin
 end
 $$;
 
--- Assigns seq. The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
+-- Messages that were deleted within a day of their writing. A request that is read late, because its server or the network stood
+-- still, does not store them again. A digest, which says nothing of the user or the message; no table refers to it.
+create table throughline.deleted_messages (
+  key        uuid        not null,
+  deleted_at timestamptz not null default now(),
+
+  constraint deleted_messages_pkey primary key (key)
+);
+create index deleted_messages_deleted_at_idx on throughline.deleted_messages (deleted_at);
+
+revoke all on throughline.deleted_messages from public, anon, authenticated;
+grant select on throughline.deleted_messages to service_role;
+alter table throughline.deleted_messages enable row level security;
+create policy deleted_messages_service on throughline.deleted_messages for select to service_role using (true);
+
+create function throughline.message_key(user_id uuid, client_message_id uuid) returns uuid
+language sql immutable security invoker set search_path = '' as $$
+  select md5(user_id::text || client_message_id::text)::uuid
+$$;
+
+-- Assigns seq, and refuses what was deleted (TL004). The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
 -- updated only after the rows are written (see count_inserted_messages), because a row that ON CONFLICT skips
 -- must leave no gap; until then the chat's last message covers the earlier rows of the same statement.
 -- SECURITY DEFINER: a policy of the app's must not hide the messages that seq counts.
@@ -54,6 +74,10 @@ begin
     raise foreign_key_violation using
       message = 'the chat does not exist, or is another user''s',
       constraint = 'messages_chat_id_fkey';
+  end if;
+  if new.client_message_id is not null
+     and exists (select from throughline.deleted_messages d where d.key = throughline.message_key(new.user_id, new.client_message_id)) then
+    raise exception using errcode = 'TL004', message = 'the message was deleted';
   end if;
   return new;
 end
@@ -272,6 +296,10 @@ begin
            group by o.chat_id) gone
    where b.chat_id = gone.chat_id and b.chat_id = any (array(select chat_id from old_messages));
   delete from public.message_deltas where message_id = any (array(select id from old_messages));
+  insert into throughline.deleted_messages (key)
+  select throughline.message_key(o.user_id, o.client_message_id) from old_messages o
+   where o.client_message_id is not null and o.created_at > now() - interval '1 day'
+      on conflict do nothing;
   perform throughline.index_edits(gone.chat_id, gone.seqs)
      from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
   return null;

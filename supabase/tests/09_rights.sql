@@ -42,7 +42,8 @@ insert into expected select 'throughline.own_' || name, '', '', '', '', jobs fro
   ('SIUD', array['topics']),
   ('SI', array['memory_sources', 'memory_extractions'])) views (jobs, names), unnest(names) name;
 insert into expected values
-  ('throughline.work', '', '', 'S', '', ''), ('throughline.messages_of_topics', '', '', 'S', '', ''), ('river.river_job', '', '', 'S', '', '');
+  ('throughline.work', '', '', 'S', '', ''), ('throughline.deleted_messages', '', '', 'S', '', ''),
+  ('throughline.messages_of_topics', '', '', 'S', '', ''), ('river.river_job', '', '', 'S', '', '');
 insert into expected select 'inspect.' || name, '', '', 'S', '', '' from unnest(array[
   'briefs', 'buffers', 'revisions', 'turns', 'tokens_by_day', 'late_folds', 'unindexed', 'memories', 'memory_history', 'extractions', 'unextracted', 'graph',
   'topics', 'unassigned_turns', 'why']) name;

@@ -65,6 +65,8 @@ type SumUsageParams struct {
 	Since, Until *time.Time
 }
 
+// And what is kept for a day of deleted messages.
 var DeleteOldUsage = query.Single[int, struct{}](`-- name: DeleteOldUsage :execrows
+with kept as (delete from throughline.deleted_messages where deleted_at < now() - interval '1 day')
 delete from public.usage_events
  where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days' order by e.created_at limit $1::int)`)

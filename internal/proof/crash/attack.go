@@ -48,14 +48,13 @@ func (h *harness) poison(ctx context.Context) {
 // longestLease is after how long a process that does nothing has lost all that it held.
 const longestLease = 25 * time.Second
 
-// freeze stops a worker until it has lost its leases, while the others are killed; then it goes on where it was. No server: one
-// reads what was sent to it when it goes on, and a message that was sent again and deleted meanwhile is stored as a new one.
+// freeze stops a process until it has lost its leases, while the others are killed; then it goes on where it was. A server then
+// reads what was sent to it, also messages that were sent again and deleted meanwhile.
 func (h *harness) freeze(context.Context) {
 	if h.frozen != nil {
 		return
 	}
-	workers := slices.DeleteFunc(slices.Clone(h.system.Parts), (*people.Part).Serves)
-	h.frozen, h.thaws = workers[h.chance.IntN(len(workers))], time.Now().Add(longestLease)
+	h.frozen, h.thaws = h.system.Parts[h.chance.IntN(len(h.system.Parts))], time.Now().Add(longestLease)
 	frozen := h.frozen.Process
 	kit.Check(frozen.Signal(syscall.SIGSTOP))
 	time.AfterFunc(longestLease, func() { _ = frozen.Signal(syscall.SIGCONT) }) // what waits for its locks may be this harness
