@@ -58,7 +58,7 @@ func TestExitCodes(t *testing.T) {
 		{"migrations copy", nil, exitFailed, "there is no Supabase project here"},
 		{"migrations copy --to nowhere/migrations", nil, exitFailed, "there is no Supabase project here: neither nowhere/migrations nor nowhere/config.toml exists"},
 		{"sessions list --url http://127.0.0.1:1", env{"SUPABASE_URL": "https://abc.example"}, exitUsage, "an access token is needed"},
-		{"work", whole, exitFailed, "start workers"},
+		{"work", with("HTTP_ADDR", "192.0.2.1:80"), exitFailed, "HTTP_ADDR"},
 		{"token --user " + uuid.Nil.String(), whole, exitUsage, "--user"},
 		{"token --user " + uuid.NewString() + " --ttl -1h", whole, exitUsage, "--ttl"},
 		{"token --user " + uuid.NewString(), without("SUPABASE_JWT_SECRET"), exitUsage, "SUPABASE_JWT_SECRET"},
