@@ -375,8 +375,7 @@ select d.chat_id, d.reason, d.tokens_total, d.pending_turns, d.job_state, d.job_
   from inspect.due_folds(@threshold, @tail, @bridge, @least, @prompt) d;
 
 -- check: no_job_left, quiet
--- No memory job is unfinished, stuck as running, or was given up; a periodic one is let pass, because the next one comes in any case,
--- and one that waits for its turn though its chat was deleted: it ends when it is woken.
+-- No memory job is unfinished, stuck as running, or was given up; let pass are periodic ones, which come again, and those of deleted chats.
 select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.queue in ('memory', 'memories', 'topics')
   and j.kind <> 'update_memory_graph' and j.state not in ('completed', 'cancelled')
   and not (j.state = 'scheduled' and j.args ? 'chat_id' and not exists (select from public.chats c where c.id = (j.args ->> 'chat_id')::uuid));
