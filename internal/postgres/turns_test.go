@@ -243,6 +243,22 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	is(t, contents(b.takeOver(first.ChatID, brief.KindRebuild).Planned.Messages), "What is a fugue?|", "the rebuild reads")
 }
 
+// A server that was frozen saves its reply while the message is tried again. That reply stands, and there is no other.
+func TestALateReplyIsNotSuperseded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := b.startWithID("What is a fugue?")
+	b.exec("update messages set status = 'interrupted' where id = $1", first.MessageID)
+	tx := must(b.pool.Begin(t.Context()))(t)
+	mustExec(t, tx, "update messages set status = 'complete', content = 'A piece in voices.' where id = $1", first.MessageID)
+	var again chat.StartedTurn
+	noError(t, b.waitsFor(tx, func() (err error) {
+		again, err = b.turns.StartTurn(t.Context(), b.user, repeatOf(first))
+		return err
+	}))
+	is(t, tuple(again.Started, b.count("messages where superseded_by is not null")), tuple(false, 0), "%+v", again)
+}
+
 // A message that arrives many times at once is stored once, and every call reports the one reply.
 func TestSameClientMessageAtOnce(t *testing.T) {
 	t.Parallel()

@@ -71,13 +71,12 @@ select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'strea
        now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
   from public.messages u
   join public.chats c on c.id = u.chat_id
+  join public.messages m on m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null
  where u.id = sqlc.arg(user_message_id) and u.chat_id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
    and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
-   and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
-   and exists (select from public.messages m
-                where m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
-   for no key update of c;
+   and not exists (select from public.messages s where s.chat_id = u.chat_id and s.status = 'streaming')
+   for no key update of c, m;
 
 -- name: SupersedeReply :exec
 update public.messages m

@@ -115,22 +115,20 @@ select $1::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, $2
        now() + make_interval(secs => $3::float8)
   from public.messages u
   join public.chats c on c.id = u.chat_id
- where u.id = $4 and u.chat_id = $5
-   and (c.expires_at is null or c.expires_at > now() or $6::bool)
-   and octet_length(coalesce(c.system_prompt, '')) <= $7::int
-   and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
-   and exists (select from public.messages m
-                where m.id = $8 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
-   for no key update of c`)
+  join public.messages m on m.id = $4 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null
+ where u.id = $5 and u.chat_id = $6
+   and (c.expires_at is null or c.expires_at > now() or $7::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= $8::int
+   and not exists (select from public.messages s where s.chat_id = u.chat_id and s.status = 'streaming')
+   for no key update of c, m`)
 
 type InsertAgainParams struct {
-	MessageID             uuid.UUID
-	ReplyMetadata         json.RawMessage
-	LeaseSeconds          float64
-	UserMessageID, ChatID uuid.UUID
-	Revive                bool
-	SystemPromptRoom      int
-	InPlaceOf             uuid.UUID
+	MessageID                        uuid.UUID
+	ReplyMetadata                    json.RawMessage
+	LeaseSeconds                     float64
+	InPlaceOf, UserMessageID, ChatID uuid.UUID
+	Revive                           bool
+	SystemPromptRoom                 int
 }
 
 var SupersedeReply = query.Fields[SupersedeReplyParams, struct{}](`-- name: SupersedeReply :exec
