@@ -176,8 +176,8 @@ func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, o
 	}
 }
 
-// ask is send for calls that make no reply, if the user may have it, and records the cost. A call that broke off may be on the bill all the same: the
-// texts sent are estimated. A refused one is free.
+// ask is send for calls that make no reply, if the user may have it, and records the cost. A call that broke off may be on
+// the bill all the same: the texts sent are estimated. A refused one is free.
 func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, userID, chatID uuid.UUID) (*responses.Response, error) {
 	purpose := params.Metadata["purpose"]
 	if isUpkeep(purpose) {
