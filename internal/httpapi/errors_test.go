@@ -105,8 +105,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	fault.MemoriesFull: func(t *testing.T, k keeper) answered {
 		k.remember("Plays the cello.")
 		testkit.Exec(t, k.pool, `insert into memories (user_id, content)
-			select m.user_id, 'Has number ' || n
-			  from (select user_id, 10000 - count(*) as room from memories group by 1) m, lateral generate_series(1, room) n`)
+			select $1, 'Has number ' || n from generate_series(2, 10000) n`, k.user)
 		return k.call(post, "/v1/memories", `{"content":"Plays the viola."}`)
 	},
 	fault.MemoryOff: func(t *testing.T, _ keeper) answered {
