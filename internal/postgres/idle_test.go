@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func (b *bed) readByItself(chatID uuid.UUID) (pages map[string]int, plans map[st
 	tx := b.begin()
 	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 		testkit.Exec(b.t, tx, "select set_config('plan_cache_mode', $1, true)", mode)
-		for name, query := range periodic(b.user.UserID, chatID) {
+		for name, query := range periodic(b.user.UserID, chatID, uuid.New(), uuid.New()) {
 			key := name + ", " + mode
 			pages[key] = math.MaxInt
 			for range 3 { // the first loads what a connection reads once, or again after somebody else's vacuum
@@ -141,6 +142,47 @@ func TestWhatRunsByItselfDoesNotGrow(t *testing.T) {
 	is(t, fmt.Sprint(folds, rebuilds, err), fmt.Sprint([]uuid.UUID{limited}, []uuid.UUID{}, nil), "chats that are due, of which the other one has a job")
 }
 
+// What works for all users at once holds rows of several. So it waits for no user whose rows somebody holds, such as a deletion of the
+// account, which may be waiting for the others: that would be a deadlock.
+func TestWhatWorksForAllWaitsForNoUser(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	chatID, idle, expired := b.newChat(4), b.newChat(2), b.newChat(2)
+	b.start(turnIn(chatID, "Wait."))
+	reply := ask[uuid.UUID](b, "update messages set lease_until = now() - interval '1 hour' where status = 'streaming' returning id")
+	b.exec(`insert into message_deltas (message_id, user_id, start_char, delta) select id, user_id, n, 'x' from messages, generate_series(0, 1) n where chat_id = $1 and seq <> 1`, chatID)
+	b.exec("update messages set updated_at = now() - interval '1 hour' where seq < 4")
+	b.exec("update conversation_briefs set pending_tokens = 9000, extract_due_at = '-infinity', topics_fade_at = '-infinity' where chat_id in ($1, $2)", chatID, idle)
+	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '100 days', last_message_at = null where id = $1", expired)
+	b.exec("insert into memory_users (user_id, archived_from, fades_at) values ($1, '-infinity', '-infinity')", b.user.UserID)
+	b.exec("insert into memories (user_id, content, status, last_accessed) values ($1, 'Fades.', 'archived', now() - interval '1 year')", b.user.UserID)
+	b.exec("insert into throughline.deleted_messages select gen_random_uuid(), now() - interval '1 year'")
+	b.exec("insert into usage_events (user_id, purpose, model, created_at) values ($1, 'reply', 'm', now() - interval '2 years')", b.user.UserID)
+	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 9, jsonb_build_object('chat_id', $1::uuid), 'scheduled')`, idle)
+	testkit.Lease(t, b.pool, "fold", chatID, b.user.UserID, "-1 hour")
+	b.exec(`insert into throughline.work (kind, key, user_id, waiting_job, waiting_since) select 'extract', $1, $2, id, now() from river.river_job limit 1`,
+		idle, b.user.UserID)
+	b.exec("insert into throughline.work (kind, key, user_id) values ('compact', gen_random_uuid(), $1)", b.user.UserID)
+	// These have locked the chats, without which rows of theirs are held by those alone who wait for no other.
+	withTheChat := []string{"DeleteExpiredChats", "DeleteIdleChats", "InterruptAbandonedReplies"}
+	for _, table := range ask[[]string](b, `select array_agg(distinct format('%s', a.attrelid::regclass)) from pg_attribute a join pg_class c on c.oid = a.attrelid
+		where a.attname = 'user_id' and c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'throughline'::regnamespace)`) {
+		holder := b.begin()
+		mustExec(t, holder, "select from "+table+" for update")
+		for name, query := range periodic(b.user.UserID, chatID, reply) {
+			if ofAChat := strings.HasPrefix(table, "message") || table == "conversation_briefs"; ofAChat && slices.Contains(withTheChat, name) {
+				continue
+			}
+			tx := b.begin()
+			mustExec(t, tx, "set local lock_timeout = '300ms'")
+			_, err := tx.Exec(t.Context(), query.SQL, query.Arguments...)
+			fine(t, err, "%s, while rows of %s are held", name, table)
+			noError(t, tx.Rollback(t.Context()))
+		}
+		noError(t, holder.Rollback(t.Context()))
+	}
+}
+
 // blocksRead runs a query in a savepoint, which is rolled back, and returns how many blocks it read or found in the
 // cache, and its plan.
 func blocksRead(t testing.TB, tx pgx.Tx, query *pgx.QueuedQuery) (blocks int, plan string) {
@@ -164,8 +206,8 @@ func blocksRead(t testing.TB, tx pgx.Tx, query *pgx.QueuedQuery) (blocks int, pl
 
 // periodic returns the statements that servers and workers run by themselves: every few seconds, with each sweep, each scrape
 // of the metrics, each hour and each day.
-func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
-	batch, ids := &pgx.Batch{}, []uuid.UUID{uuid.New(), uuid.New()} // the batch is never sent
+func periodic(userID, chatID uuid.UUID, ids ...uuid.UUID) map[string]*pgx.QueuedQuery {
+	batch := &pgx.Batch{} // it is never sent
 	limits := NewMaintenance(nil, memory.DefaultLimits()).due
 	const model = "a model"
 	return map[string]*pgx.QueuedQuery{
@@ -203,7 +245,7 @@ func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
 		"ReviveJobs":                dbsqlc.ReviveJobs.Queue(batch, 15),
 		"SettleRestedBriefs":        dbsqlc.SettleRestedBriefs.Queue(batch, dbsqlc.SettleRestedBriefsParams(limits)),
 		"InsertDeltas": dbsqlc.InsertDeltas.Queue(batch, dbsqlc.InsertDeltasParams{
-			MessageIds: ids[:1], UserIds: ids[1:], StartChars: []int{0}, Deltas: []string{"x"},
+			MessageIds: ids[:1], UserIds: []uuid.UUID{userID}, StartChars: []int{0}, Deltas: []string{"x"},
 		}),
 	}
 }

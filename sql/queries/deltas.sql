@@ -15,8 +15,10 @@ select m.id, m.user_id, new.start_char, new.delta
     on m.user_id = new.user_id and m.status = 'streaming';
 
 -- name: DeleteSpentDeltas :exec
--- For replies whose whole text is stored.
-delete from public.message_deltas where message_id = any(sqlc.arg(message_ids)::uuid[]);
+-- For replies whose whole text is stored. What somebody has locked is being deleted.
+delete from public.message_deltas
+ where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d
+                                     where d.message_id = any(sqlc.arg(message_ids)::uuid[]) for update skip locked);
 
 -- name: DeleteStrayDeltas :execrows
 -- Deltas of ended replies whose server died before it deleted them; a living server gets young_seconds to do
@@ -26,12 +28,12 @@ with recursive recorded as (
   union all
   select (select d.message_id from public.message_deltas d where d.message_id > r.message_id order by d.message_id limit 1)
     from recorded r where r.message_id is not null)
-delete from public.message_deltas d
- using recorded r
- where d.message_id = r.message_id
-   and not exists (select from public.messages m
-                    where m.id = r.message_id
-                      and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => sqlc.arg(young_seconds)::float8)));
+delete from public.message_deltas
+ where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d join recorded r on r.message_id = d.message_id
+   where not exists (select from public.messages m
+                      where m.id = r.message_id
+                        and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => sqlc.arg(young_seconds)::float8)))
+     for update of d skip locked);
 
 -- name: NotifyServers :exec
 -- The ids, separated by commas, of replies that have more text or have ended.

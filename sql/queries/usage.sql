@@ -31,6 +31,9 @@ select (case sqlc.arg(by)::text when 'day' then to_char(e.created_at at time zon
 
 -- name: DeleteOldUsage :execrows
 -- And what is kept for a day of deleted messages.
-with kept as (delete from throughline.deleted_messages where deleted_at < now() - interval '1 day')
+with kept as (
+  delete from throughline.deleted_messages
+   where key in (select d.key from throughline.deleted_messages d where d.deleted_at < now() - interval '1 day' for update skip locked))
 delete from public.usage_events
- where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days' order by e.created_at limit sqlc.arg(most)::int);
+ where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days'
+               order by e.created_at limit sqlc.arg(most)::int for update skip locked);

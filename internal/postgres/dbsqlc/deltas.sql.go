@@ -27,9 +27,11 @@ type InsertDeltasParams struct {
 	Deltas              []string
 }
 
-// For replies whose whole text is stored.
+// For replies whose whole text is stored. What somebody has locked is being deleted.
 var DeleteSpentDeltas = query.Single[[]uuid.UUID, struct{}](`-- name: DeleteSpentDeltas :exec
-delete from public.message_deltas where message_id = any($1::uuid[])`)
+delete from public.message_deltas
+ where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d
+                                     where d.message_id = any($1::uuid[]) for update skip locked)`)
 
 // Deltas of ended replies whose server died before it deleted them; a living server gets young_seconds to do
 // so. Skips from message to message by the key, because a few messages have many deltas.
@@ -39,12 +41,12 @@ with recursive recorded as (
   union all
   select (select d.message_id from public.message_deltas d where d.message_id > r.message_id order by d.message_id limit 1)
     from recorded r where r.message_id is not null)
-delete from public.message_deltas d
- using recorded r
- where d.message_id = r.message_id
-   and not exists (select from public.messages m
-                    where m.id = r.message_id
-                      and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => $1::float8)))`)
+delete from public.message_deltas
+ where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d join recorded r on r.message_id = d.message_id
+   where not exists (select from public.messages m
+                      where m.id = r.message_id
+                        and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => $1::float8)))
+     for update of d skip locked)`)
 
 // The ids, separated by commas, of replies that have more text or have ended.
 var NotifyServers = query.Fields[NotifyServersParams, struct{}](`-- name: NotifyServers :exec

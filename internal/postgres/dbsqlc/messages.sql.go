@@ -244,11 +244,12 @@ var CancelRequested = query.Single[[]uuid.UUID, uuid.UUID](`-- name: CancelReque
 select id from public.messages
  where id = any($1::uuid[]) and status = 'streaming' and cancel_requested`)
 
-// As the server itself, for all users at once.
+// As the server itself, for all users at once. A reply that somebody has locked is being ended or deleted, or is renewed the next time.
 var RenewLeases = query.Fields[RenewLeasesParams, struct{}](`-- name: RenewLeases :exec
 update public.messages
    set lease_until = now() + make_interval(secs => $1::float8)
- where id = any($2::uuid[]) and status = 'streaming'`)
+ where id in (select m.id from public.messages m where m.id = any($2::uuid[]) and m.status = 'streaming'
+                 for no key update skip locked)`)
 
 type RenewLeasesParams struct {
 	LeaseSeconds float64
@@ -258,13 +259,14 @@ type RenewLeasesParams struct {
 // Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
 // restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
 // of a reply become its text. No server saves such a reply, so its chat becomes due to be read for memories here, unless the
-// delay is null: then there are none. The sweep inserts the job. As the server itself.
+// delay is null: then there are none. The sweep inserts the job. As the server itself; what somebody has locked is left for the next time.
 var InterruptAbandonedReplies = query.Single[*float64, uuid.UUID](`-- name: InterruptAbandonedReplies :many
 with abandoned as (
-  select m.id, m.chat_id from public.messages m
+  select m.id, m.chat_id
+    from public.messages m join public.chats c on c.id = m.chat_id join public.conversation_briefs b on b.chat_id = m.chat_id
    where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
-   limit 1000 for update skip locked),
+   limit 1000 for key share of c skip locked for update of b, m skip locked),
 spent as (
   delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
   returning d.message_id, d.start_char, d.delta),

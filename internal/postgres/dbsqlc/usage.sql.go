@@ -67,6 +67,9 @@ type SumUsageParams struct {
 
 // And what is kept for a day of deleted messages.
 var DeleteOldUsage = query.Single[int, struct{}](`-- name: DeleteOldUsage :execrows
-with kept as (delete from throughline.deleted_messages where deleted_at < now() - interval '1 day')
+with kept as (
+  delete from throughline.deleted_messages
+   where key in (select d.key from throughline.deleted_messages d where d.deleted_at < now() - interval '1 day' for update skip locked))
 delete from public.usage_events
- where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days' order by e.created_at limit $1::int)`)
+ where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days'
+               order by e.created_at limit $1::int for update skip locked)`)

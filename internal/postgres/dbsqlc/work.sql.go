@@ -114,20 +114,21 @@ type GiveUpWorkParams struct {
 	WaitSeconds float64
 }
 
-// Leases that ran out: their workers died.
+// Leases that ran out: their workers died. What somebody has locked is left for the next sweep, also below.
 var ClearDeadWork = query.Bare[struct{}](`-- name: ClearDeadWork :execrows
-with dead as (
-  update throughline.work set lease_token = null, lease_until = null where lease_until < now() returning kind, key, failures, waiting_job)
-select from dead`)
+update throughline.work set lease_token = null, lease_until = null
+ where (kind, key) in (select w.kind, w.key from throughline.work w where w.lease_until < now() for update skip locked)`)
 
 var WakeIdleWork = query.Bare[struct{}](`-- name: WakeIdleWork :exec
 select throughline.wake_idle()`)
 
 // What neither runs nor waits nor fails; and what a job has written that began when its chat, topic or user was still there.
 var ForgetIdleWork = query.Bare[struct{}](`-- name: ForgetIdleWork :exec
-delete from throughline.work w
- where w.lease_token is null
-   and (w.failures = 0 and coalesce(w.retry_at < now(), true) and (w.waiting_since is null or w.waiting_since < now() - interval '1 hour')
-     or coalesce(w.waiting_since, w.retry_at) < now() - interval '1 minute'
-        and not exists (select from public.chats c where c.id = w.key) and not exists (select from public.topics t where t.id = w.key)
-        and not exists (select from public.memory_users u where u.user_id = w.key))`)
+delete from throughline.work
+ where (kind, key) in (select w.kind, w.key from throughline.work w
+   where w.lease_token is null
+     and (w.failures = 0 and coalesce(w.retry_at < now(), true) and (w.waiting_since is null or w.waiting_since < now() - interval '1 hour')
+       or coalesce(w.waiting_since, w.retry_at) < now() - interval '1 minute'
+          and not exists (select from public.chats c where c.id = w.key) and not exists (select from public.topics t where t.id = w.key)
+          and not exists (select from public.memory_users u where u.user_id = w.key))
+     for update of w skip locked)`)
