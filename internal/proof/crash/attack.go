@@ -55,6 +55,9 @@ func (h *harness) freeze(context.Context) {
 		return
 	}
 	h.frozen, h.thaws = h.system.Parts[h.chance.IntN(len(h.system.Parts))], time.Now().Add(longestLease)
+	if h.frozen.Serves() {
+		h.record.Frozen(longestLease)
+	}
 	frozen := h.frozen.Process
 	kit.Check(frozen.Signal(syscall.SIGSTOP))
 	time.AfterFunc(longestLease, func() { _ = frozen.Signal(syscall.SIGCONT) }) // what waits for its locks may be this harness

@@ -31,7 +31,7 @@ type Record struct {
 	failures  map[string]int
 }
 
-// outage is a time in which Postgres was away; to is zero while it is.
+// outage is a time in which Postgres was away, or a server frozen; to is zero while Postgres is.
 type outage struct{ from, to time.Time }
 
 // message is one that a user sends, in as many attempts as it takes. The fields before the blank line never
@@ -263,6 +263,13 @@ func (r *Record) Back() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outages[len(r.outages)-1].to = time.Now()
+}
+
+// Frozen notes that a server records nothing for that long, though its clients may have heard more.
+func (r *Record) Frozen(long time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outages = slices.Insert(r.outages, 0, outage{from: time.Now(), to: time.Now().Add(long)}) // the last one is for Back
 }
 
 // certainAfter is how long before the last received text an earlier text is certain to be stored. The server
