@@ -38,11 +38,12 @@ func TestEveryRouteThatAsksAModelIsLimited(t *testing.T) {
 	asks := map[string]int{}
 	for _, to := range routes(t, r.Client) {
 		for _, tool := range toolsOf(to) {
-			before := len(r.model.Requests())
+			before, began := len(r.model.Requests()), time.Now()
 			r.attempts(to, tool)
 			if calls := len(r.model.Requests()) - before; calls > 0 {
 				asks[strings.TrimSpace(to.name()+" "+tool)] = calls
-				assert.LessOrEqualf(t, calls, perMinute*callsOfOne, "calls of %d attempts at %s %s, of which %d are allowed", attempts, to.name(), tool, perMinute)
+				allowed := perMinute + int(time.Since(began).Minutes()*perMinute) // on a busy machine more than a moment passes
+				assert.LessOrEqualf(t, calls, allowed*callsOfOne, "calls of %d attempts at %s %s, of which %d are allowed", attempts, to.name(), tool, allowed)
 			}
 		}
 	}
