@@ -152,7 +152,7 @@ func TestWhatWorksForAllWaitsForNoUser(t *testing.T) {
 	reply := ask[uuid.UUID](b, "update messages set lease_until = now() - interval '1 hour' where status = 'streaming' returning id")
 	b.exec(`insert into message_deltas (message_id, user_id, start_char, delta)
 		select id, user_id, n, 'x' from messages, generate_series(0, 1) n where chat_id = $1 and seq <> 1`, chatID)
-	b.exec("update messages set updated_at = now() - interval '1 hour' where seq < 4")
+	b.exec("insert into message_deltas (message_id, user_id, start_char, delta) values (gen_random_uuid(), $1, 0, 'stray')", b.user.UserID)
 	b.exec(`update conversation_briefs set pending_tokens = 9000, extract_due_at = '-infinity', topics_fade_at = '-infinity'
 		where chat_id in ($1, $2)`, chatID, idle)
 	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '100 days', last_message_at = null where id = $1", expired)

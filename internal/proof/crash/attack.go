@@ -56,7 +56,7 @@ func (h *harness) freeze(context.Context) {
 	}
 	h.frozen, h.thaws = h.system.Parts[h.chance.IntN(len(h.system.Parts))], time.Now().Add(longestLease)
 	if h.frozen.Serves() {
-		h.record.Frozen(longestLease)
+		h.record.Frozen(h.frozen.URL(), longestLease)
 	}
 	frozen := h.frozen.Process
 	kit.Check(frozen.Signal(syscall.SIGSTOP))

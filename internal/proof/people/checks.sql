@@ -43,7 +43,7 @@ select a.id, a.status, a.content, h.text from heard_replies h join public.messag
    and not (a.status in ('interrupted', 'cancelled') and starts_with(h.text, a.content));
 
 -- check: last_moment_only, always
--- A reply that was broken off holds all that was heard of it but the last moment, unless Postgres was away or a server frozen.
+-- A reply that was broken off holds all that was heard of it but the last moment, unless Postgres was away or its server frozen.
 select a.id, a.status, length(a.content) as stored, h.certain, length(h.text) as heard
   from heard_replies h join public.messages a on a.id = h.reply_id
  where a.status in ('interrupted', 'cancelled') and length(a.content) < h.certain;

@@ -32,7 +32,10 @@ type Record struct {
 }
 
 // outage is a time in which Postgres was away, or a server frozen; to is zero while Postgres is.
-type outage struct{ from, to time.Time }
+type outage struct {
+	from, to time.Time
+	server   string // the frozen one; "" for Postgres
+}
 
 // message is one that a user sends, in as many attempts as it takes. The fields before the blank line never
 // change, the record guards those after it.
@@ -65,6 +68,7 @@ type reply struct {
 	text     []byte
 	chars    int // of the text
 	growth   []growth
+	home     string // the server that writes it; "" where its beginning was not heard
 	ended    string // the name of its last event
 	deletion deletion
 	certain  int // characters that must be stored, in a copy of the record
@@ -164,6 +168,9 @@ func (r *Record) start(m *message, started streaming.Started, server string) {
 	}
 	if r.replies[started.MessageID] == nil {
 		heard := &reply{id: started.MessageID, message: m}
+		if !started.Resumed {
+			heard.home = server
+		}
 		r.replies[heard.id] = heard
 		r.repliesTo[m] = append(r.repliesTo[m], heard)
 	}
@@ -266,10 +273,10 @@ func (r *Record) Back() {
 }
 
 // Frozen notes that a server records nothing for that long, though its clients may have heard more.
-func (r *Record) Frozen(long time.Duration) {
+func (r *Record) Frozen(server string, long time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.outages = slices.Insert(r.outages, 0, outage{from: time.Now(), to: time.Now().Add(long)}) // the last one is for Back
+	r.outages = slices.Insert(r.outages, 0, outage{time.Now(), time.Now().Add(long), server}) // the last one is for Back
 }
 
 // certainAfter is how long before the last received text an earlier text is certain to be stored. The server
@@ -284,6 +291,9 @@ func (r *Record) certain(known *reply) int {
 	const afterOutage = 3 * time.Second // recording begins again within it
 	first, last := known.growth[0].at, known.growth[len(known.growth)-1].at
 	for _, o := range r.outages {
+		if o.server != "" && known.home != "" && o.server != known.home {
+			continue
+		}
 		if o.from.Before(last.Add(certainAfter)) && (o.to.IsZero() || o.to.Add(afterOutage).After(first)) {
 			return 0
 		}

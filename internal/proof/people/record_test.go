@@ -85,18 +85,20 @@ func TestListening(t *testing.T) {
 func TestCertain(t *testing.T) {
 	t.Parallel()
 	last := time.Now()
-	heard := &reply{growth: []growth{{last.Add(-2 * certainAfter), 5}, {last.Add(-certainAfter), 9}, {last.Add(-time.Millisecond), 12}, {last, 14}}}
+	heard := &reply{home: "a", growth: []growth{{last.Add(-2 * certainAfter), 5}, {last.Add(-certainAfter), 9}, {last.Add(-time.Millisecond), 12}, {last, 14}}}
 	for _, c := range []struct {
 		name    string
 		outages []outage
 		want    int
 	}{
 		{"no outage", nil, 9},
-		{"one long ago", []outage{{last.Add(-time.Hour), last.Add(-time.Minute)}}, 9},
-		{"one that goes on", []outage{{last.Add(-time.Hour), time.Time{}}}, 0},
-		{"one in between", []outage{{last.Add(-time.Millisecond), last}}, 0},
-		{"one just before", []outage{{last.Add(-time.Hour), last.Add(-2 * certainAfter)}}, 0},
-		{"one much later", []outage{{last.Add(time.Minute), time.Time{}}}, 9},
+		{"one long ago", []outage{{last.Add(-time.Hour), last.Add(-time.Minute), ""}}, 9},
+		{"one that goes on", []outage{{last.Add(-time.Hour), time.Time{}, ""}}, 0},
+		{"one in between", []outage{{last.Add(-time.Millisecond), last, ""}}, 0},
+		{"one just before", []outage{{last.Add(-time.Hour), last.Add(-2 * certainAfter), ""}}, 0},
+		{"its server frozen in between", []outage{{last.Add(-time.Second), last, "a"}}, 0},
+		{"another server frozen in between", []outage{{last.Add(-time.Second), last, "b"}}, 9},
+		{"one much later", []outage{{last.Add(time.Minute), time.Time{}, ""}}, 9},
 	} {
 		r := &Record{}
 		r.outages = c.outages

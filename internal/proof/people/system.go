@@ -85,6 +85,9 @@ type Part struct {
 // Serves reports whether it is a server.
 func (p *Part) Serves() bool { return p.args[0] == "serve" }
 
+// URL is the address of a server.
+func (p *Part) URL() string { return "http://" + p.address }
+
 // Start builds the program and starts everything but its processes.
 func Start(ctx context.Context, plan Plan, progress io.Writer) (s *System, err error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -193,7 +196,7 @@ func (s *System) Run(ctx context.Context) error {
 	s.servers = s.servers[:0:0]
 	for _, p := range s.Parts {
 		if p.Serves() {
-			s.servers = append(s.servers, "http://"+p.address)
+			s.servers = append(s.servers, p.URL())
 		}
 	}
 	return err
