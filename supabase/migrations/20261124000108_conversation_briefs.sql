@@ -241,7 +241,7 @@ create trigger chats_start_brief after insert on public.chats for each row execu
 -- transaction. The brief comes first: who holds its lock is waited for, and after it nothing is written. SECURITY DEFINER: the
 -- auth server deletes accounts, and phones chats.
 create function throughline.forget_chats() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   gone constant uuid[] := array(select id from old_chats);
 begin

@@ -62,7 +62,7 @@ $$;
 -- SECURITY DEFINER: a policy of the app's must not hide the messages that seq counts.
 create function throughline.place_message() returns trigger
 language plpgsql security definer set search_path = ''
-  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_sort = off as $$
 begin
   new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, new.token_count);
   select greatest(c.last_seq, (select m.seq from public.messages m where m.chat_id = c.id order by m.seq desc limit 1)) + 1, c.user_id
@@ -128,7 +128,7 @@ $$;
 -- the last of the messages. An import sets throughline.quiet: no one listens to its chat yet. SECURITY DEFINER: the counters
 -- are right for a writer with fewer rights as well.
 create function throughline.count_inserted_messages() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   added record;
 begin
@@ -184,7 +184,7 @@ create trigger messages_check_update before update on public.messages for each r
 -- ends many replies only in as many chats. The trigger's condition leaves out leases, which are renewed many at a time. A
 -- message of the user, which only a hand marks as running, is a turn and counted like an edit. SECURITY DEFINER as above.
 create function throughline.count_ended_reply() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   if new.token_count <> old.token_count and 'user' not in (old.role, new.role) then
     update public.conversation_briefs b
@@ -207,7 +207,7 @@ create trigger messages_count_ended after update on public.messages
 -- read, so that a fold that commits at this moment is seen. The first check returns early when replies end and when leases
 -- are renewed. SECURITY DEFINER as above.
 create function throughline.count_updated_messages() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off set enable_nestloop = off as $$
 begin
   if not exists (select from old_messages where status <> 'streaming' or role = 'user')
      and not exists (select from new_messages where role = 'user') then
@@ -271,7 +271,7 @@ create trigger messages_count_updated after update on public.messages
 -- Takes deleted messages out of the counters, the title and the index, and deletes the pieces of their replies. SECURITY
 -- DEFINER: the auth server deletes accounts, and phones chats.
 create function throughline.count_deleted_messages() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off set enable_nestloop = off as $$
 begin
   perform throughline.recount_chat(gone.chat_id, - gone.messages, - gone.turns, null, null,
             (select throughline.renewed_title(o.chat_id, o.seq, o.content) from old_messages o

@@ -84,7 +84,7 @@ call throughline.protect('public.turn_index',
 --
 -- A turn that appears among older ones has no topic yet, so assigned_seq goes back to it.
 create function throughline.write_turn_index(chat uuid, from_seq bigint, to_seq bigint) returns void
-language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off set enable_nestloop = on as $$
 declare
   turn record;
   own tsvector;
@@ -184,7 +184,7 @@ $$;
 -- Indexes a chat up to a message; null for all. Stops before a running reply, and after 500 messages, where the next call
 -- goes on. Returns whether it came further. It may run again, and beside others: they wait for the brief's lock.
 create function throughline.index_chat(chat uuid, upto bigint) returns boolean
-language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   done bigint;
   goal bigint;
@@ -229,7 +229,7 @@ $$;
 -- Indexes chats that have rested for that long, and at once covered turns that are not indexed; null for
 -- the latter alone. At most so many chats, skipping locked ones, and returns how many. For the server itself.
 create function throughline.index_rested(rest interval, most int) returns int
-language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   rested record;
   chats int := 0;
@@ -256,7 +256,7 @@ $$;
 -- chat makes due. For a question in except_chat, on which a reply waits, it is less: the latest four of its user's other
 -- chats, where few messages are left. SECURITY DEFINER as index_turns.
 create function throughline.index_rest(in_chat uuid, except_chat uuid) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set lock_timeout = '500ms' as $$
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set jit = off set lock_timeout = '500ms' as $$
 declare
   asking constant uuid := (select auth.uid());
   behind record;

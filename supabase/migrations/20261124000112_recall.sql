@@ -7,7 +7,7 @@
 -- How many turns there are to look in: of a chat exactly, of all chats about. SECURITY DEFINER: under row level security Postgres
 -- does not read an index alone.
 create function throughline.recall_size(in_chat uuid, after_seq bigint, before_seq bigint) returns table (turns bigint)
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   if in_chat is null then
     return query
@@ -30,7 +30,7 @@ create function throughline.recall_matches(words text[], in_chat uuid, in_topic 
   except_chat uuid)
 returns table (word int, chat_id uuid, seq bigint, last_seq bigint, words_from bigint, segment int, lexemes int, said_at timestamptz,
                own real, asked real, topic_id uuid)
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   asking uuid := (select auth.uid());
   scope tsquery := quote_literal(case when in_chat is null then 'user ' || asking else 'chat ' || in_chat end)::tsquery
@@ -78,7 +78,7 @@ $$;
 create function throughline.recall_nearness(
   question throughline.embedding, with_model text, in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint, except_chat uuid)
 returns table (chat_id uuid, seqs bigint[], last_seqs bigint[], segments int[], said_at timestamptz[], cosines real[], topic_ids uuid[])
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   forbidden constant tsquery := case when except_chat is not null then throughline.excluded_words((select auth.uid())) end;
 begin

@@ -21,10 +21,10 @@ begin
    where t.id = any (ids) and t.state <> 'merged';
   perform throughline.retry_work('compact', id) from unnest(ids) id;
   if gone then
-    with recursive held (id) as (
-      select unnest(ids)
+    with recursive held (id, chat_id) as (
+      select t.id, t.chat_id from public.topics t where t.id = any (ids)
       union
-      select t.id from held h join public.topics t on t.merged_into = h.id)
+      select t.id, t.chat_id from held h join public.topics t on t.chat_id = h.chat_id and t.merged_into = h.id)
     update public.topics t set title = '…' from held h where t.id = h.id and t.title_seq = 0 and t.title <> '…';
   end if;
 end
@@ -33,7 +33,7 @@ $$;
 -- Counts what topics have; takes titles of messages that they have no longer, which a job makes again; deletes those without turns,
 -- and the topics merged into them. The caller holds the lock of the brief.
 create function throughline.settle_topics(chat uuid, ids uuid[]) returns void
-language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   topic record;
   turns record;
@@ -71,7 +71,7 @@ $$;
 -- Makes centroids the mean of the vectors of those turns that were chosen by one; null for none. erased: at once; else a
 -- centroid stays as it is while one of these turns has no vector.
 create function throughline.recenter_topics(chat uuid, ids uuid[], erased boolean) returns void
-language sql volatile security invoker set search_path = '' set enable_seqscan = off as $$
+language sql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
   update public.topics t
      set centroid = throughline.mean_of(made.vectors), embedding_model = case when made.turns > 0 then t.embedding_model end, centroid_turns = made.turns
     from public.topics o
@@ -98,7 +98,7 @@ $$;
 -- vectors, once none of those is missing. Returns how many. The caller holds the lock of the brief. SECURITY DEFINER: a job may have
 -- no right to the schema of pgvector.
 create function throughline.renew_centroids(chat uuid, model text) returns int
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   renewed int;
 begin
@@ -144,7 +144,7 @@ create trigger turn_index_changed after update of topic_id, last_seq on public.t
 -- What index_changes did, for messages of a chat in ascending order, and the same for its topics. Nothing where the chat is
 -- being deleted, and its index and topics with it.
 create function throughline.index_edits(chat uuid, seqs bigint[]) returns void
-language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off set enable_nestloop = on as $$
 declare
   done bigint;
   first constant bigint := seqs[1];

@@ -102,7 +102,7 @@ create trigger topics_note_update
 -- topics than they may have are done. Chats that are locked at the moment are left for the next time. For the server itself.
 create function throughline.look_at_fading(after_at timestamptz, after_chat uuid, max_topics int, most int)
 returns table (chat_id uuid, fade_at timestamptz, crowded boolean)
-language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   chats uuid[];
   times timestamptz[];
@@ -127,7 +127,7 @@ $$;
 -- server itself.
 create function throughline.look_at_alike(model text, cosine float8, after_chat uuid, most int)
 returns table (chat_id uuid, alike boolean)
-language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   chats uuid[];
 begin

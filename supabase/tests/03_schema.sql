@@ -1,7 +1,7 @@
 -- Rules that every object of ours follows, including those of later migrations.
 begin;
 \ir helpers.psql
-select plan(13);
+select plan(14);
 
 -- Our objects: everything in these schemas.
 create temp view our_tables as
@@ -24,6 +24,10 @@ select is_empty(
   $$select signature from our_functions
      where not exists (select from unnest(proconfig) setting where setting like 'search_path=%')$$,
   'every function has a fixed search path');
+select is_empty(
+  $$select signature from our_functions
+     where 'enable_seqscan=off' = any (proconfig) and not 'jit=off' = any (proconfig)$$,
+  'where a scan counts as expensive, no plan is compiled because of it, which takes seconds');
 select is_empty(
   $$select signature from our_functions where prosecdef and pronamespace <> 'throughline'::regnamespace$$,
   'every function with its owner''s rights is in throughline');

@@ -223,6 +223,7 @@ func (r *Record) end(id uuid.UUID, name string, length int) {
 		r.broken = append(r.broken, fmt.Sprintf("the reply %s ends with %d characters, but %d were heard", id, length, known.chars))
 	case known.ended == name:
 		return
+	case max(known.deletion, known.message.deletion, r.left[known.message.user]) != untouched: // another server finds it gone
 	case known.ended == streaming.EventCompleted, known.ended == streaming.EventCancelled:
 		r.broken = append(r.broken, fmt.Sprintf("the reply %s ended with %s, and when it is read again with %s", id, known.ended, name))
 	}

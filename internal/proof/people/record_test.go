@@ -44,7 +44,7 @@ func TestListening(t *testing.T) {
 	for _, c := range []struct {
 		name, first, then string
 		broken            string // the report on it; "" for none
-		settled           bool
+		settled, leaves   bool
 		cursor            string
 	}{
 		{name: "a whole reply", first: begin,
@@ -67,12 +67,17 @@ func TestListening(t *testing.T) {
 		{name: "no JSON", first: begin, then: stream(streaming.EventDelta, "{"), broken: "cannot be read", cursor: "kept"},
 		{name: "two ends", first: begin + stream(streaming.EventCancelled, ended),
 			then: stream(streaming.EventCompleted, completed(6)), broken: "ended with message.cancelled", settled: true},
+		{name: "two ends, of an account that is deleted", first: begin + stream(streaming.EventCompleted, completed(6)),
+			then: stream(streaming.EventFailed, ended), leaves: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			client := newTestPerson()
 			m := client.record.send(uuid.New(), 0)
 			client.read(t.Context(), strings.NewReader(c.first), attempt{m: m}, time.Now())
+			if c.leaves {
+				client.record.leaving(m.user, asked)
+			}
 			settled, cursor := client.read(t.Context(), strings.NewReader(c.then), attempt{m: m, cursor: "kept"}, time.Now())
 			assert.Truef(t, settled == c.settled && cursor == c.cursor, "settled %t, cursor %q", settled, cursor)
 			said := strings.Join(client.record.now().broken, "; ")
