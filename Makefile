@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench quality peers load generate fmt fuzz crash mutations release image
+.PHONY: help run demo inspect migrate test lint bench quality peers load generate fmt fuzz crash failover mutations release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -57,6 +57,12 @@ load: ## many people talk at once for an hour (DURATION=5m, CHATS=n): leaks, row
 crash: ## kill servers, workers and Postgres while people talk, then check everything (ROUNDS=20 SEED=…; DOC=1 writes the docs)
 	@scripts/setup run
 	@go run ./internal/proof/crash -rounds $(or $(ROUNDS),20) $(if $(SEED),-seed $(SEED)) $(if $(DOC),-doc)
+
+failover: ## kill the primary under talk, promote its standby, rewind the old one (ROUNDS=3 SEED=…); then once without all turns (DOC=1)
+	@scripts/setup run
+	@scripts/setup failover
+	@go run ./internal/proof/crash -failover -rounds $(or $(ROUNDS),3) $(if $(SEED),-seed $(SEED)) $(if $(DOC),-doc)
+	@go run ./internal/proof/crash -failover -async -rounds 1 $(if $(SEED),-seed $(SEED))
 
 mutations: ## break the program on purpose, one patch at a time, and see that make crash notices (ONLY=name; DOC=1 writes the docs)
 	@scripts/setup run

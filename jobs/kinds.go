@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
@@ -210,6 +211,8 @@ func (o outcome) end(ctx context.Context, row *rivertype.JobRow) error {
 		o.err = errors.Join(o.err, river.RecordOutput(ctx, o.output))
 	}
 	switch {
+	case isAway(o.err):
+		return river.JobSnooze(whileAway/2 + rand.N(whileAway)) //nolint:gosec // spreads load, guards nothing
 	case o.again > 0:
 		return river.JobSnooze(o.again)
 	case o.result == work.Busy:
@@ -223,6 +226,15 @@ func (o outcome) end(ctx context.Context, row *rivertype.JobRow) error {
 	}
 	return o.err
 }
+
+// isAway reports whether Postgres was away, which is no failure of the job and costs it no attempt. Work that took too long may
+// have done so by its own fault.
+func isAway(err error) bool {
+	return fault.CodeOf(err) == fault.NotReady && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// whileAway is about how long a job waits after Postgres was away: as long as a failover takes.
+const whileAway = 2 * time.Second
 
 // whileBusy is about how long a job waits whose item another worker has; a dead worker's lease ends within seconds.
 const whileBusy = 4 * time.Second

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -245,6 +246,7 @@ func TestJobsOfWhatIsGoneEnd(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("the model is away")
+	away, tooLong := fault.Wrap(fault.NotReady, "Postgres is away.", failure), errors.Join(fault.Wrap(fault.NotReady, "", context.DeadlineExceeded), failure)
 	for _, c := range []struct {
 		outcome       outcome
 		least, most   time.Duration // of a job that comes again
@@ -255,6 +257,9 @@ func TestOutcomes(t *testing.T) {
 		{outcome: outcome{result: work.Failed, err: failure}},
 		{outcome: outcome{result: work.Refused, err: failure}, cancels: true},
 		{outcome: outcome{result: work.Refused, err: failure, again: time.Minute}, least: time.Minute, most: time.Minute},
+		{outcome: outcome{result: work.Failed, err: away}, least: whileAway / 2, most: 3 * whileAway / 2},
+		{outcome: outcome{result: work.Refused, err: away}, least: whileAway / 2, most: 3 * whileAway / 2},
+		{outcome: outcome{result: work.Failed, err: tooLong}},
 		{outcome: outcome{result: work.Busy}, least: whileBusy / 2, most: 3 * whileBusy / 2},
 		{outcome: outcome{result: work.Waiting}, least: 30 * time.Second, most: 90 * time.Second},
 		{outcome: outcome{result: work.Conflict}},
@@ -265,7 +270,7 @@ func TestOutcomes(t *testing.T) {
 		_, cancelled := errors.AsType[*rivertype.JobCancelError](err)
 		failed := errors.Is(err, failure) && !cancelled
 		comes := c.most > 0 || c.outcome.result == work.Conflict || c.outcome.result == work.Paused
-		assert.Truef(t, (err == nil) == c.ends && cancelled == c.cancels && again == comes && failed == (c.outcome.result == work.Failed),
+		assert.Truef(t, (err == nil) == c.ends && cancelled == c.cancels && again == comes && failed == (c.outcome.result == work.Failed && !again),
 			"%+v: %v", c.outcome, err)
 		if again && (snooze.Duration < c.least || snooze.Duration > c.most) {
 			t.Errorf("%+v comes again after %s", c.outcome, snooze.Duration)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/supabase-community/gotrue-go"
+	"github.com/supabase-community/gotrue-go/types"
 	library "github.com/supabase-community/supabase-go"
 
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -71,27 +73,53 @@ func (c *Client) GetUser(ctx context.Context, accessToken string) (uuid.UUID, er
 	if !isKeyOrToken(accessToken) {
 		return uuid.Nil, ErrInvalidToken
 	}
-	client, err := library.NewClient(c.url, c.key, nil)
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("get user: %w", err)
-	}
-	callCtx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	received := &transport{ctx: callCtx}
-	user, err := client.Auth.WithToken(accessToken).WithClient(http.Client{
-		Transport: received,
-		// A redirect would send the API key to another host.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}).GetUser()
+	var user *types.UserResponse
+	_, err := c.call(ctx, "get user", accessToken, func(auth gotrue.Client) (err error) {
+		user, err = auth.GetUser()
+		return err
+	})
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return uuid.Nil, fmt.Errorf("get user: %w", ctx.Err())
 	case err != nil:
-		return uuid.Nil, fmt.Errorf("get user: %w", received.failure(err))
+		return uuid.Nil, err
 	case user.ID == uuid.Nil:
 		return uuid.Nil, fmt.Errorf("get user: %w: an answer without an id", ErrUnreachable)
 	}
 	return user.ID, nil
+}
+
+// DeleteUser deletes a login (DELETE /auth/v1/admin/users/…); one that is not there counts as deleted. The client's key has to be a
+// secret one. Errors: as those of GetUser.
+func (c *Client) DeleteUser(ctx context.Context, user uuid.UUID) error {
+	received, err := c.call(ctx, "delete user", c.key, func(auth gotrue.Client) error {
+		return auth.AdminDeleteUser(types.AdminDeleteUserRequest{UserID: user})
+	})
+	if err != nil && received.status == http.StatusNotFound && received.byAuthServer() {
+		return nil
+	}
+	return err
+}
+
+// call makes one call with a token, within the timeout. Errors begin with doing.
+func (c *Client) call(ctx context.Context, doing, token string, do func(gotrue.Client) error) (*transport, error) {
+	client, err := library.NewClient(c.url, c.key, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	callCtx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	received := &transport{ctx: callCtx}
+	err = do(client.Auth.WithToken(token).WithClient(http.Client{
+		Transport: received,
+		// A redirect would send the API key to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = fmt.Errorf("%s: %w", doing, ctx.Err())
+	case err != nil:
+		err = fmt.Errorf("%s: %w", doing, received.failure(err))
+	}
+	return received, err
 }
 
 // isKeyOrToken reports whether text is printable ASCII without spaces, as all keys and tokens are.
@@ -127,11 +155,14 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// byAuthServer reports whether the auth server itself refused, rather than the gateway or a proxy.
+func (t *transport) byAuthServer() bool { return t.body.ErrorCode != "" || t.body.Msg != "" }
+
 // failure returns the error of a call. It wraps cause only if there was no response, because otherwise that
 // contains the response's body, which may name the user.
 func (t *transport) failure(cause error) error {
 	refused := t.status == http.StatusUnauthorized || t.status == http.StatusForbidden
-	byAuthServer := t.body.ErrorCode != "" || t.body.Msg != "" // rather than by the gateway or a proxy
+	byAuthServer := t.byAuthServer()
 	switch {
 	case t.status == 0:
 		return fmt.Errorf("%w: %w", ErrUnreachable, cause)

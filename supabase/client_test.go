@@ -38,6 +38,7 @@ func newAuthServer(t *testing.T, users ...uuid.UUID) *authServer {
 	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /auth/v1/user", s.getUser)
+	routes.HandleFunc("DELETE /auth/v1/admin/users/{id}", s.deleteUser)
 	server := httptest.NewServer(gateway(routes))
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -109,6 +110,34 @@ func (s *authServer) answerUser(w http.ResponseWriter, id string) {
 		return
 	}
 	answer(w, http.StatusOK, map[string]any{"id": id, "aud": "authenticated", "role": "authenticated", "created_at": "2026-01-02T03:04:05.678901Z"})
+}
+
+func (s *authServer) deleteUser(w http.ResponseWriter, r *http.Request) {
+	switch id := uuid.MustParse(r.PathValue("id")); {
+	case r.Header.Get("Authorization") != "Bearer "+secretKey:
+		refuse(w, http.StatusForbidden, "not_admin", "User not allowed")
+	case id == uuid.Max:
+		w.WriteHeader(http.StatusNotFound) // a proxy that knows no such path
+	case !s.users[id]:
+		refuse(w, http.StatusNotFound, "user_not_found", "User not found")
+	default:
+		delete(s.users, id)
+		answer(w, http.StatusOK, map[string]any{})
+	}
+}
+
+// A login that is not there counts as deleted, and the answer of a proxy does not.
+func TestDeleteUser(t *testing.T) {
+	t.Parallel()
+	user := uuid.New()
+	server := newAuthServer(t, user)
+	client := newClient(t, server.url, secretKey)
+	for range 2 {
+		require.NoError(t, client.DeleteUser(t.Context(), user))
+		assert.Empty(t, server.users)
+	}
+	require.ErrorIs(t, client.DeleteUser(t.Context(), uuid.Max), ErrUnreachable)
+	require.Error(t, newClient(t, server.url, publishableKey).DeleteUser(t.Context(), user), "a key that is no secret")
 }
 
 func newClient(t *testing.T, url, key string) *Client {

@@ -90,7 +90,7 @@ func writeInTurns(ctx context.Context, conn *pgx.Conn, chat uuid.UUID, writer, t
 			return err
 		}
 		// The clock is read after seq is assigned, so while the chat is locked.
-		_, err = tx.Exec(ctx, "select from auth.users for key share") // for several changes of a chat in one transaction
+		_, err = tx.Exec(ctx, "select from throughline.accounts for key share") // for several changes of a chat in one transaction
 		if err == nil {
 			_, err = tx.Exec(ctx, "insert into public.messages (chat_id, role) values ($1, 'user')", chat)
 		}

@@ -59,7 +59,8 @@ type runner func(ctx context.Context, stdout, stderr io.Writer) error
 var commands = []command{
 	{"serve", "[--no-workers]", "run the API, with workers unless told otherwise", serve},
 	{"work", "", "run workers alone", work},
-	{"migrate", "", "apply pending migrations", migrate},
+	{"migrate", "", "apply pending migrations, and list AUTH_ISSUERS", migrate},
+	{"erase", "UUID, or --issuer URL --subject TEXT", "delete all that is stored of a user, but no login", erase},
 	{"migrations copy", "[--to DIR]", "write the migrations into your own Supabase project, for its CLI", copyMigrations},
 	{"token", "--user UUID [--ttl 1h]", "mint a local access token, from SUPABASE_JWT_SECRET", token},
 	{"chat", "[--chat UUID] [--temporary]", "talk to a running server; a pipe sends one message", withClient(chat)},
@@ -282,13 +283,43 @@ func migrate(*commandLine) runner {
 		if err != nil {
 			return err
 		}
-		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, cfg.NewLogger(stderr))
+		applied, listed, err := app.Migrate(ctx, cfg, cfg.NewLogger(stderr))
 		for _, name := range applied {
 			fmt.Fprintln(stdout, "applied "+name)
 		}
-		if err == nil && len(applied) == 0 {
+		if listed {
+			fmt.Fprintf(stdout, "listed %d issuers\n", len(cfg.AuthIssuers))
+		}
+		if err == nil && len(applied) == 0 && !listed {
 			fmt.Fprintln(stdout, "nothing to apply")
 		}
+		return err
+	}
+}
+
+// erase is also what a webhook of an identity provider calls, so that one who is not known, or gone already, is no error.
+func erase(line *commandLine) runner {
+	line.takesArgument = true
+	issuer := line.String("issuer", "", "the iss of the user's tokens")
+	subject := line.String("subject", "", "their sub")
+	return func(ctx context.Context, stdout, _ io.Writer) error {
+		user, err := uuid.Parse(line.argument)
+		if *issuer != "" && *subject != "" && line.argument == "" {
+			user, err = auth.UserOf(*issuer, *subject)
+		} else if *issuer != "" || *subject != "" || err != nil || user == uuid.Nil {
+			return line.wrong("name a user's uuid, or --issuer and --subject")
+		}
+		if err != nil {
+			return line.wrong("--subject cannot be one of this issuer's: %v", err)
+		}
+		cfg, err := loadConfig((*config.Config).RequireDatabase)
+		if err != nil {
+			return err
+		}
+		if err := app.Erase(ctx, cfg, user); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(stdout, "erased "+user.String())
 		return err
 	}
 }

@@ -54,6 +54,9 @@ func TestExitCodes(t *testing.T) {
 		{"serve", with("RIVER_UI", "true"), exitUsage, "RIVER_UI"},
 		{"serve", with("HTTP_ADDR", "192.0.2.1:80"), exitFailed, "HTTP_ADDR"},
 		{"migrate", whole, exitFailed, "connect"},
+		{"erase", whole, exitUsage, "name a user's uuid"},
+		{"erase " + uuid.NewString() + " --issuer https://a.example --subject u", whole, exitUsage, "name a user's uuid"},
+		{"erase --issuer https://a.example/auth/v1 --subject u", whole, exitUsage, "--subject"},
 		{"migrations", nil, exitUsage, "after migrations comes copy"},
 		{"migrations copy", nil, exitFailed, "there is no Supabase project here"},
 		{"migrations copy --to nowhere/migrations", nil, exitFailed, "there is no Supabase project here: neither nowhere/migrations nor nowhere/config.toml exists"},
@@ -156,6 +159,30 @@ func TestMigrate(t *testing.T) {
 	if code, stdout, _ := finish(t, e, "migrate"); code != exitDone || stdout != "nothing to apply\n" {
 		t.Errorf("once more: exit code %d, %q", code, stdout)
 	}
+}
+
+// What an operator, or a webhook of the identity provider, calls: for one who is unknown or gone it is no error. migrate makes the
+// list of issuers equal to the setting.
+func TestEraseLeavesATombstone(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewDatabase(t)
+	const issuer = "https://issuer.example"
+	e := env{"DATABASE_URL": database.DSN, "DATABASE_DIRECT_URL": database.Direct(), "AUTH_ISSUERS": issuer}
+	for _, said := range []string{"listed 1 issuers\n", "nothing to apply\n"} {
+		code, stdout, stderr := finish(t, e, "migrate")
+		assert.Equal(t, said, stdout, "%d %s", code, stderr)
+	}
+	user, pool := testkit.NewUser(t, database), testkit.Connect(t, database.AdminDSN)
+	testkit.Exec(t, pool, "insert into chats (user_id) values ($1)", user)
+	foreign := auth.ForeignUser(issuer, "user_2x")
+	for range 2 {
+		code, stdout, stderr := finish(t, e, "erase", user.String())
+		assert.Equal(t, "erased "+user.String()+"\n", stdout, "%d %s", code, stderr)
+		code, stdout, stderr = finish(t, e, "erase", "--issuer", issuer, "--subject", "user_2x")
+		assert.Equal(t, "erased "+foreign.String()+"\n", stdout, "%d %s", code, stderr)
+	}
+	assert.Equal(t, 0, testkit.Ask[int](t, pool, "select count(*) from chats"))
+	assert.Equal(t, 2, testkit.Ask[int](t, pool, "select count(*) from throughline.departed where user_id in ($1, $2)", user, foreign))
 }
 
 // A name that is taken is told in one line, without SQL, and nothing is applied.

@@ -72,9 +72,11 @@ type App struct {
 	notices  *postgres.Listener          // passes what other servers did to chat; nil behind a transaction pooler
 	listener net.Listener                // of the API or, without one, of the metrics; nil for neither
 
-	stopping atomic.Bool // makes /readyz refuse
-	warmed   atomic.Bool // the pool has opened what it keeps open
-	closers  []func()    // called by Close, last one first
+	isolation isolation
+	bypasses  atomic.Bool // row-level security does not bind the connection of pool
+	stopping  atomic.Bool // makes /readyz refuse
+	warmed    atomic.Bool // the pool has opened what it keeps open
+	closers   []func()    // called by Close, last one first
 }
 
 // Doubles replace parts of an App in tests. The zero value replaces nothing.
@@ -185,14 +187,17 @@ func (a *App) openPools(ctx context.Context) error {
 	}
 	a.closers = append(a.closers, a.pool.Close)
 	a.workPool = a.pool
-	if shared || !a.role.Workers {
+	if !a.role.Workers {
 		return nil
+	}
+	if shared {
+		return mayWork(a.pool.Config().ConnConfig.User)
 	}
 	if a.workPool, a.pollOnly, err = postgres.Open(ctx, a.config.DatabaseDirectURL, a.config.WorkerConcurrency+riverConns); err != nil {
 		return fmt.Errorf("DATABASE_DIRECT_URL: %w", err)
 	}
 	a.closers = append(a.closers, a.workPool.Close)
-	return nil
+	return mayWork(a.workPool.Config().ConnConfig.User)
 }
 
 func (a *App) makeWorker() error {
@@ -255,7 +260,11 @@ func (a *App) makeVectors() (turns, remembered *recall.Vectors) {
 }
 
 func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
-	verifier, err := a.verifier(ctx)
+	logins, err := a.logins()
+	if err != nil {
+		return err
+	}
+	verifier, err := a.verifier(ctx, logins)
 	if err != nil {
 		return err
 	}
@@ -308,8 +317,9 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	})
 	api := httpapi.New(httpapi.Config{
 		Chat: a.chat, History: stored, Memories: memories, Extracts: extracts, Recall: found, Graph: graph, Tools: tools, Transfer: transfers, Auth: verifier,
-		Topics: topics, Rewriter: a.makeStandalone(topics),
-		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version, ChatDefaults: a.config.ChatDefaults,
+		Accounts: accounts{postgres.NewAccounts(a.pool), logins},
+		Topics:   topics, Rewriter: a.makeStandalone(topics),
+		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Isolated: a.isolated, Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 		Page:       webui.New(webui.Settings{Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey}),
@@ -347,16 +357,12 @@ func (a *App) abandonReplies() {
 	a.chat.Close(ctx)
 }
 
-func (a *App) verifier(ctx context.Context) (*auth.Verifier, error) {
+func (a *App) verifier(ctx context.Context, logins *supabase.Client) (*auth.Verifier, error) {
 	settings := auth.Settings{
-		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Logger: a.logger,
+		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Issuers: a.config.AuthIssuers, Logger: a.logger,
 	}
-	if a.config.SupabaseURL != "" && a.config.SupabaseJWTSecret == "" && a.config.SupabaseSecretKey != "" {
-		client, err := supabase.NewClient(a.config.SupabaseURL, a.config.SupabaseSecretKey)
-		if err != nil {
-			return nil, fmt.Errorf("SUPABASE_SECRET_KEY: %w", err)
-		}
-		settings.LookupUser = client.GetUser
+	if logins != nil && a.config.SupabaseJWTSecret == "" {
+		settings.LookupUser = logins.GetUser
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.closers = append(a.closers, cancel)

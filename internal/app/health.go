@@ -37,12 +37,26 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 		cause := fmt.Errorf("pending: %s", strings.Join(pending, ", "))
 		return nil, notReady(fault.MigrationsPending, postgres.MigrationsPending, "migrations", map[string]any{"pending": pending}, cause)
 	}
-	lacking, err := postgres.RolesNotGranted(ctx, a.pool)
+	lacking, err := a.rolesNotGranted(ctx)
 	if err != nil {
 		return nil, unreachable(err)
 	}
 	if len(lacking) > 0 {
 		return nil, notReady(fault.RoleNotGranted, postgres.RoleNotGranted, "roles", map[string]any{"roles": lacking}, nil)
+	}
+	if a.role.API {
+		same, err := postgres.NewAccounts(a.pool).SameIssuers(ctx, issuers(a.config))
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		if !same {
+			return nil, notReady(fault.IssuersDiffer, "The database lists other issuers than AUTH_ISSUERS: run throughline migrate.", "issuers", nil, nil)
+		}
+		if err := a.lookIsolated(ctx); fault.CodeOf(err) == fault.SessionNotIsolated {
+			return nil, err
+		} else if err != nil {
+			return nil, unreachable(err)
+		}
 	}
 	if a.keys != nil {
 		if err := a.keys(ctx); err != nil {
@@ -70,7 +84,21 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	if degraded != nil {
 		details["degraded"] = degraded
 	}
+	if a.bypasses.Load() {
+		details["warnings"] = []string{"connection_bypasses_rls"}
+	}
 	return details, nil
+}
+
+// rolesNotGranted asks each connection for the roles that its work acts as.
+func (a *App) rolesNotGranted(ctx context.Context) (lacking []string, err error) {
+	if a.role.API {
+		lacking, err = postgres.RolesNotGranted(ctx, a.pool, "throughline_app")
+	}
+	if err == nil && len(lacking) == 0 && a.role.Workers {
+		return postgres.RolesNotGranted(ctx, a.workPool, "throughline_app", "throughline_worker")
+	}
+	return lacking, err
 }
 
 // awaitWarmth waits until the pool opens no connections, unless it has come to that before. Some may have failed: Postgres

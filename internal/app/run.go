@@ -32,6 +32,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	defer a.followOtherServers(context.WithoutCancel(ctx))() // until the last client has its reply
 	if a.server != nil {
+		worker.Go(func() { a.watchIsolation(starting) })
 		go func() { failed <- a.server.Serve(a.listener) }()
 		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "poll_only", a.pollOnly, "version", Version)
 	} else {

@@ -1,6 +1,6 @@
-// Package auth turns a Supabase access token into a Principal. It checks tokens locally: ES256 and RS256
-// with the project's published key set (JWKS), HS256 with the project's JWT secret. Only HS256 tokens without
-// that secret are sent to the auth server, through Settings.LookupUser.
+// Package auth turns an access token of Supabase Auth, or of another issuer that is listed, into a Principal. It checks tokens
+// locally: ES256 and RS256 with the issuer's published key set (JWKS), HS256 with the project's JWT secret. Only HS256 tokens
+// without that secret are sent to the auth server, through Settings.LookupUser.
 //
 // It knows neither HTTP handlers nor the database: the caller of Verify writes the response and passes
 // Principal.Claims to Postgres, where RLS decides.
@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -33,8 +32,10 @@ const recommendedSecretBytes = 32
 
 // Principal is the user that a request acts for.
 type Principal struct {
-	// UserID is the token's sub, never the nil uuid.
+	// UserID is the token's sub or, of an issuer that is not Supabase Auth, made of it; never the nil uuid.
 	UserID uuid.UUID
+	// Home is whether the token is of the project itself: its own auth server, or its secret.
+	Home bool
 	// ClientID is the OAuth client that the user gave the token to, such as an assistant; "" for a session of the user's own.
 	ClientID string
 	// Claims is JSON for request.jwt.claims: all claims as they were signed. It names the user and may hold their e-mail
@@ -42,8 +43,8 @@ type Principal struct {
 	Claims string
 }
 
-// Settings decide which tokens are accepted. With none of ProjectURL, JWTSecret and LookupUser every token is
-// refused.
+// Settings decide which tokens are accepted. With none of ProjectURL, JWTSecret, LookupUser and Issuers every token
+// is refused.
 type Settings struct {
 	// ProjectURL is the project's address (SUPABASE_URL), with or without a slash at its end. Empty:
 	// no key set is fetched, ES256 and RS256 are refused and iss is not checked.
@@ -56,7 +57,9 @@ type Settings struct {
 	// with the request. A *fault.Error with BadJWT, SessionExpired or UserNotFound is the server's verdict on the
 	// token; any other error means that the server cannot be asked now. A user is cached for a minute.
 	LookupUser func(ctx context.Context, token string) (uuid.UUID, error)
-	// HTTPClient fetches the key set. Defaults to a client on http.DefaultTransport.
+	// Issuers are let in beside the project's.
+	Issuers []Issuer
+	// HTTPClient fetches the key sets. Defaults to a client on http.DefaultTransport.
 	HTTPClient *http.Client
 	// Logger receives a line per fetch of the key set. Defaults to none.
 	Logger *slog.Logger
@@ -66,9 +69,9 @@ type Settings struct {
 
 // Verifier checks access tokens. It is safe for concurrent use.
 type Verifier struct {
-	issuer string // of all tokens; "" allows any
+	home   *source // its Name is "" where any is allowed
+	listed map[string]*source
 	secret []byte
-	keys   *keySet
 	users  *userCache
 	parser *jwt.Parser
 	now    func() time.Time
@@ -86,13 +89,9 @@ func New(ctx context.Context, settings Settings) (*Verifier, error) {
 	v := &Verifier{
 		secret: settings.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: settings.Now,
 	}
-	if settings.ProjectURL != "" {
-		base, err := authURL(settings.ProjectURL)
-		if err != nil {
-			return nil, err
-		}
-		v.issuer = base
-		v.keys = newKeySet(ctx, base+"/.well-known/jwks.json", settings)
+	var err error
+	if v.home, v.listed, err = sources(ctx, settings); err != nil {
+		return nil, err
 	}
 	if n := len(settings.JWTSecret); n > 0 && n < recommendedSecretBytes {
 		settings.Logger.Warn("the JWT secret is short enough to be guessed", "bytes", n, "recommended_bytes", recommendedSecretBytes)
@@ -104,27 +103,15 @@ func New(ctx context.Context, settings Settings) (*Verifier, error) {
 }
 
 // Issuer is the address of the project's auth server; "" without Settings.ProjectURL.
-func (v *Verifier) Issuer() string { return v.issuer }
+func (v *Verifier) Issuer() string { return v.home.Name }
 
-// Ready fails while tokens can be neither accepted nor refused, because the key set was never fetched. With a secret of its own
-// the server needs none at the start.
+// Ready fails while tokens of the project can be neither accepted nor refused, because its key set was never fetched. With a
+// secret of its own the server needs none at the start. Other issuers do not count: their users alone have to wait.
 func (v *Verifier) Ready(ctx context.Context) error {
-	if v.keys == nil || len(v.secret) > 0 {
+	if v.home.keys == nil || len(v.secret) > 0 {
 		return nil
 	}
-	return v.keys.loaded(ctx)
-}
-
-// authURL returns the address of a project's auth server, which is also the issuer of its tokens.
-func authURL(project string) (string, error) {
-	u, err := url.Parse(project)
-	if err != nil {
-		return "", fmt.Errorf("project URL: %w", err)
-	}
-	if (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("project URL: want http(s)://host, without a user, query or fragment")
-	}
-	return strings.TrimRight(project, "/") + "/auth/v1", nil
+	return v.home.keys.loaded(ctx)
 }
 
 // A client reads one sentence per code, for every reason.
@@ -135,7 +122,7 @@ const (
 
 // Verify checks the value of an Authorization header. Its errors are *fault.Error: NoAuthorization for an empty
 // header, SessionExpired for a token that is valid except for its age, NotReady with RetryAfter when the token
-// cannot be checked because the project's auth server does not answer and nothing is cached, UserNotFound when that
+// cannot be checked because its issuer does not answer and nothing is cached, UserNotFound when that
 // server says so, and BadJWT for everything else. Their chains have a *RefusalError with the reason.
 func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Principal, error) {
 	if strings.TrimSpace(authorizationHeader) == "" {
@@ -148,7 +135,7 @@ func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Prin
 	if found.expired(v.now()) {
 		return Principal{}, fault.Wrap(fault.SessionExpired, expiredToken, errExpired)
 	}
-	return Principal{UserID: found.UserID, ClientID: found.ClientID, Claims: found.JSON}, nil
+	return Principal{UserID: found.UserID, Home: found.Home, ClientID: found.ClientID, Claims: found.JSON}, nil
 }
 
 // check checks everything except the expiry, which comes last: only a token that is valid otherwise may be
@@ -167,11 +154,15 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	if hasRepeatedNames(raw) {
 		return claims{}, fmt.Errorf("%w: a name stands twice in the token", errMalformed)
 	}
-	found, err := readClaims(body, raw, v.issuer, v.now())
+	from := v.home
+	if issuer, _ := body["iss"].(string); v.listed[issuer] != nil {
+		from = v.listed[issuer]
+	}
+	found, err := readClaims(body, raw, from, v.now())
 	if err != nil {
 		return claims{}, err
 	}
-	return found, v.verifySignature(ctx, token, found.UserID)
+	return found, v.verifySignature(ctx, token, from, found.UserID)
 }
 
 // unreadable returns the reason for which the library could not read a token.
@@ -211,9 +202,10 @@ var (
 	errAnonKey     = &RefusalError{"anon_key", "This is the project's anon key, not the access token of a signed-in user."}
 	errServiceKey  = &RefusalError{"service_key", "This is the project's service_role key, not the access token of a signed-in user."}
 	errRole        = &RefusalError{"wrong_role", "The token's role is not authenticated."}
-	errAudience    = &RefusalError{"wrong_audience", "The token's aud does not contain authenticated."}
+	errAudience    = &RefusalError{"wrong_audience", "The token's aud does not contain authenticated, or what is asked of its issuer."}
 	errNoUser      = &RefusalError{"no_user", "The token's sub is not a user's uuid."}
-	errIssuer      = &RefusalError{"wrong_issuer", "The token's iss is not this project: it must be SUPABASE_URL and /auth/v1."}
+	errForeignUser = &RefusalError{"no_user", "The token's sub is not a text of 1 to 255 characters."}
+	errIssuer      = &RefusalError{"wrong_issuer", "The token's iss is not this project, SUPABASE_URL and /auth/v1, nor one of AUTH_ISSUERS."}
 	errNoExpiry    = &RefusalError{"no_expiry", "The token has no exp."}
 	errExpired     = &RefusalError{"expired", "The token has expired."}
 	errNotYetValid = &RefusalError{"not_yet_valid", "The token's nbf or iat is in the future."}

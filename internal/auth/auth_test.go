@@ -59,7 +59,7 @@ func TestPrincipalHasAllClaimsAsTheyWereSigned(t *testing.T) {
 		p.url, userID, clockStart.Add(time.Hour).Unix())
 	got, err := p.verifier(t).Verify(t.Context(), forge(t, `{"alg":"HS256"}`, body, secret))
 	require.NoError(t, err)
-	assert.Equal(t, Principal{UserID: userID, Claims: body}, got, "principal")
+	assert.Equal(t, Principal{UserID: userID, Home: true, Claims: body}, got, "principal")
 }
 
 // jsonb refuses these, and every request of the user would fail.

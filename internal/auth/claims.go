@@ -24,11 +24,14 @@ const (
 	maxNumericDate = 253402300799
 	// maxTextClaim is the most bytes of an optional text claim. The auth server writes uuids and short words.
 	maxTextClaim = 255
+	// MaxIssuer is the same of the name of an issuer.
+	MaxIssuer = maxTextClaim
 )
 
 // claims is what decisions are made by, and the whole body of the token for Postgres.
 type claims struct {
 	UserID    uuid.UUID
+	Home      bool
 	ClientID  string
 	ExpiresAt int64
 	// JSON is the body as it was signed: policies of the app may read any claim, such as app_metadata or one that an
@@ -36,29 +39,39 @@ type claims struct {
 	JSON string
 }
 
-// readClaims checks all claims that have a meaning here except the expiry, which only the caller may judge (see check). An
-// empty issuer allows any.
-func readClaims(body jwt.MapClaims, raw, issuer string, now time.Time) (claims, error) {
-	var c claims
-	var claimedIssuer, text string
-	var flag bool
+// readClaims checks all claims that have a meaning here except the expiry, which only the caller may judge (see check). A
+// source without a name allows any issuer.
+func readClaims(body jwt.MapClaims, raw string, from *source, now time.Time) (claims, error) {
+	c := claims{Home: from.home}
+	var claimedIssuer string
 	err := cmp.Or(
-		read(body, "client_id", &c.ClientID, isShortText),
-		c.readUser(body),
+		c.readUser(body, from),
 		c.readTimes(body, now),
 		read(body, "iss", &claimedIssuer, isShortText),
-		read(body, "session_id", &text, isShortText),
-		read(body, "aal", &text, isShortText),
-		read(body, "is_anonymous", &flag, func(bool) bool { return true }),
 	)
+	if err == nil && from.supabase() {
+		err = c.readSession(body)
+	}
 	if err != nil {
 		return claims{}, err
 	}
-	if issuer != "" && claimedIssuer != issuer {
+	if from.Name != "" && claimedIssuer != from.Name {
 		return claims{}, errIssuer
 	}
 	c.JSON, err = signedBody(raw)
 	return c, err
+}
+
+// readSession reads what only Supabase Auth means as it does: every access token of Cognito has a client_id.
+func (c *claims) readSession(body jwt.MapClaims) error {
+	var text string
+	var flag bool
+	return cmp.Or(
+		read(body, "client_id", &c.ClientID, isShortText),
+		read(body, "session_id", &text, isShortText),
+		read(body, "aal", &text, isShortText),
+		read(body, "is_anonymous", &flag, func(bool) bool { return true }),
+	)
 }
 
 // signedBody returns the claims of a token as they were signed. Its size is bounded by the token's.
@@ -88,8 +101,9 @@ func isStorable(document []byte) bool {
 	return utf8.Valid(document) && !slices.ContainsFunc(escapes.FindAll(document, -1), unstorable.Match)
 }
 
-// readUser reads whose token it is. The audience is that of every token, as Supabase Auth makes them, an OAuth client's too.
-func (c *claims) readUser(body jwt.MapClaims) error {
+// readUser reads whose token it is. The audience is that of every token, as Supabase Auth makes them, an OAuth client's too;
+// another issuer's is what was asked for.
+func (c *claims) readUser(body jwt.MapClaims, from *source) (err error) {
 	switch role, _ := body["role"].(string); role {
 	case authenticated:
 	case "anon":
@@ -99,17 +113,12 @@ func (c *claims) readUser(body jwt.MapClaims) error {
 	default:
 		return errRole
 	}
-	if audience, err := body.GetAudience(); err != nil || !slices.Contains(audience, authenticated) {
+	if audience, err := body.GetAudience(); from.Audience != "" && (err != nil || !slices.Contains(audience, from.Audience)) {
 		return errAudience
 	}
 	sub, _ := body["sub"].(string)
-	user, err := uuid.Parse(sub)
-	// Parse accepts other spellings too, but one user must have one name.
-	if err != nil || user == uuid.Nil || user.String() != sub {
-		return errNoUser
-	}
-	c.UserID = user
-	return nil
+	c.UserID, err = from.user(sub)
+	return err
 }
 
 func (c *claims) readTimes(body jwt.MapClaims, now time.Time) error {

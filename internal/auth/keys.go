@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,7 @@ const (
 	maxRSABits     = 8192 // larger keys make each check slow
 )
 
-// keySet is the project's published keys. The library fetches, parses and renews them; while the endpoint is down, the
+// keySet is an issuer's published keys. The library fetches, parses and renews them; while the endpoint is down, the
 // stored ones stay valid. This type sets the pace: one fetch at a time, never on a request's context, and few for unknown keys.
 type keySet struct {
 	// open makes the first fetch, and begins to renew.
@@ -45,17 +46,20 @@ type keySet struct {
 	paced  *rate.Limiter // fetches for unknown keys
 	flight singleflight.Group
 	empty  atomic.Bool // the last answer was a set without keys
+	// discovered is the issuer whose discovery document is fetched, and names the address of the set; "" for none.
+	discovered string
 }
 
-// newKeySet returns a key set that is fetched when the first token needs it, and renewed until ctx ends.
-func newKeySet(ctx context.Context, url string, settings Settings) *keySet {
-	s := &keySet{paced: rate.NewLimiter(rate.Every(coldPause), 1)}
+// newKeySet returns a key set that is fetched when the first token needs it, and renewed until ctx ends. Its address is that of the
+// set, or of the discovery document of an issuer.
+func newKeySet(ctx context.Context, address, discovered string, settings Settings) *keySet {
+	s := &keySet{paced: rate.NewLimiter(rate.Every(coldPause), 1), discovered: discovered}
 	failed := func(string) func(context.Context, error) {
 		return func(_ context.Context, err error) { settings.Logger.Warn("fetching the key set failed", "error", err) }
 	}
 	s.open = sync.OnceValues(func() (keyfunc.Keyfunc, error) {
 		s.paced.Allow()
-		return keyfunc.NewDefaultOverrideCtx(ctx, []string{url}, keyfunc.Override{
+		return keyfunc.NewDefaultOverrideCtx(ctx, []string{address}, keyfunc.Override{
 			Client: s.client(settings.HTTPClient), HTTPTimeout: fetchTimeout, RateLimitWaitMax: fetchTimeout,
 			RefreshErrorHandlerFunc: failed, RefreshInterval: renewEvery, RefreshUnknownKID: rate.NewLimiter(rate.Inf, 0),
 		})
@@ -83,7 +87,7 @@ func (s *keySet) find(ctx context.Context, token *jwt.Token) (crypto.PublicKey, 
 	case key != nil:
 		return key, nil
 	case stored == 0 && !s.empty.Load():
-		return nil, notReady(errNoKeys, errors.New("the project's key set could not be fetched yet"))
+		return nil, notReady(errNoKeys, errors.New("the key set could not be fetched yet"))
 	}
 	return nil, errUnknownKey
 }
@@ -135,7 +139,7 @@ func mayVerify(method jwt.SigningMethod, key any) bool {
 	return false
 }
 
-// client returns a client that takes keys from the project's address only, and only a key set for one.
+// client returns a client that takes keys from the issuer's address only, and only a key set for one.
 func (s *keySet) client(base *http.Client) *http.Client {
 	client := http.Client{}
 	if base != nil {
@@ -143,6 +147,14 @@ func (s *keySet) client(base *http.Client) *http.Client {
 	}
 	transport := cmp.Or(client.Transport, http.DefaultTransport)
 	client.Transport = roundTrip(func(request *http.Request) (*http.Response, error) {
+		if s.discovered != "" {
+			address, err := s.discover(transport, request)
+			if err != nil {
+				return nil, err
+			}
+			request = request.Clone(request.Context())
+			request.URL, request.Host = address, ""
+		}
 		response, err := transport.RoundTrip(request)
 		if err != nil || response.StatusCode != http.StatusOK {
 			return response, err
@@ -156,6 +168,40 @@ func (s *keySet) client(base *http.Client) *http.Client {
 	return &client
 }
 
+// discover returns where an issuer has its keys, as its discovery document says each time that they are fetched: the
+// address may change, and an issuer that is away now may be there later.
+func (s *keySet) discover(transport http.RoundTripper, request *http.Request) (*url.URL, error) {
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	var document struct {
+		Issuer  string `json:"issuer"`
+		KeysURI string `json:"jwks_uri"`
+	}
+	if _, err = readJSON(response, &document); err != nil || response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("discovery: status %d, or no document", response.StatusCode)
+	}
+	address, err := url.Parse(document.KeysURI)
+	switch {
+	case document.Issuer != s.discovered:
+		return nil, errors.New("discovery: the document is another issuer's")
+	case err != nil || CheckURL(document.KeysURI) != nil || request.URL.Scheme == "https" && address.Scheme != "https":
+		return nil, errors.New("discovery: no address of keys that is as safe as the issuer's")
+	}
+	return address, nil
+}
+
+// readJSON reads an answer of bounded size.
+func readJSON(response *http.Response, into any) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeySetBytes))
+	_ = response.Body.Close() // it was read, or is not needed
+	if err != nil {
+		return nil, err
+	}
+	return body, json.Unmarshal(body, into)
+}
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
@@ -163,15 +209,11 @@ func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { re
 // check bounds an answer. One without a list of keys is an error: the library would take it for an empty set, and forget the
 // keys that it has.
 func (s *keySet) check(response *http.Response) error {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeySetBytes))
-	_ = response.Body.Close() // it was read, or is not needed
-	if err != nil {
-		return fmt.Errorf("key set: %w", err)
-	}
 	var published struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(body, &published); err != nil || published.Keys == nil {
+	body, err := readJSON(response, &published)
+	if err != nil || published.Keys == nil {
 		return errors.New("key set: the answer has no list of keys")
 	}
 	s.empty.Store(len(published.Keys) == 0)

@@ -105,9 +105,7 @@ func (p *project) publish(t testing.TB, keys ...map[string]any) {
 	if keys == nil {
 		keys = []map[string]any{}
 	}
-	body, err := json.Marshal(map[string]any{"keys": keys})
-	require.NoError(t, err)
-	p.answer(string(body))
+	p.answer(jsonOf(t, map[string]any{"keys": keys}))
 }
 
 func (p *project) answer(body string) {
@@ -154,6 +152,13 @@ func newVerifier(t testing.TB, settings Settings) *Verifier {
 	v, err := New(t.Context(), settings)
 	require.NoError(t, err)
 	return v
+}
+
+func jsonOf(t testing.TB, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	return string(text)
 }
 
 func b64(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }

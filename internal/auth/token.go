@@ -73,9 +73,9 @@ func repeatsName(object []byte) bool {
 	return err != nil
 }
 
-// verifySignature checks that the project signed the token. Which key may be used follows from the algorithm
-// alone: a published key is never used as an HS256 secret, nor the secret as a key.
-func (v *Verifier) verifySignature(ctx context.Context, token *jwt.Token, user uuid.UUID) error {
+// verifySignature checks that the issuer signed the token. Which key may be used follows from the issuer and the
+// algorithm alone: a published key is never used as an HS256 secret, nor the secret as a key or for another issuer.
+func (v *Verifier) verifySignature(ctx context.Context, token *jwt.Token, from *source, user uuid.UUID) error {
 	for _, name := range refusedParameters {
 		if _, present := token.Header[name]; present {
 			return fmt.Errorf("%w: %q", errHeader, name)
@@ -84,12 +84,15 @@ func (v *Verifier) verifySignature(ctx context.Context, token *jwt.Token, user u
 	var key any = v.secret
 	switch token.Method {
 	case jwt.SigningMethodHS256:
+		if !from.home {
+			return errAlgorithm
+		}
 		if len(v.secret) == 0 {
 			return v.lookUp(ctx, token.Raw, user)
 		}
 	case jwt.SigningMethodES256, jwt.SigningMethodRS256:
 		var err error
-		if key, err = v.publishedKey(ctx, token); err != nil {
+		if key, err = from.publishedKey(ctx, token); err != nil {
 			return err
 		}
 	default:
@@ -102,9 +105,9 @@ func (v *Verifier) verifySignature(ctx context.Context, token *jwt.Token, user u
 	return nil
 }
 
-// publishedKey returns the key of the project's key set that the token names.
-func (v *Verifier) publishedKey(ctx context.Context, token *jwt.Token) (crypto.PublicKey, error) {
-	if v.keys == nil {
+// publishedKey returns the key of the issuer's key set that the token names.
+func (s *source) publishedKey(ctx context.Context, token *jwt.Token) (crypto.PublicKey, error) {
+	if s.keys == nil {
 		return nil, errNoProject
 	}
 	if kid, present := token.Header["kid"]; present {
@@ -112,7 +115,7 @@ func (v *Verifier) publishedKey(ctx context.Context, token *jwt.Token) (crypto.P
 			return nil, fmt.Errorf("%w: kid is not a string", errHeader)
 		}
 	}
-	return v.keys.find(ctx, token)
+	return s.keys.find(ctx, token)
 }
 
 // lookUp has the auth server judge an HS256 token that cannot be checked locally.

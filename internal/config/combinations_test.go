@@ -38,6 +38,8 @@ func TestValuesThatAreWrongTogether(t *testing.T) {
 		{"a direct connection alone", environment{"DATABASE_DIRECT_URL": "host=/tmp"}, true, "DATABASE_DIRECT_URL "},
 		{"the address of the auth server", environment{"SUPABASE_URL": "https://abc.supabase.co/auth/v1/"}, false, "SUPABASE_URL "},
 		{"the address of the data API", environment{"SUPABASE_URL": "https://abc.supabase.co/rest/v1"}, false, "SUPABASE_URL "},
+		{"the project as another issuer", environment{"SUPABASE_URL": "https://a.example/", "AUTH_ISSUERS": "https://a.example/auth/v1"}, false, "AUTH_ISSUERS "},
+		{"another project", environment{"SUPABASE_URL": "https://a.example", "AUTH_ISSUERS": "https://b.example/auth/v1"}, false, ""},
 		{"a project behind a path", environment{"SUPABASE_URL": "https://example.com/supabase"}, false, ""},
 		{"more messages kept than fit", environment{"TOPIC_KEEP_MESSAGES": "12"}, false, "TOPIC_KEEP_MESSAGES "},
 		{"fewer messages than are kept", environment{"TOPIC_MAX_MESSAGES": "4"}, false, "TOPIC_KEEP_MESSAGES "},
@@ -105,6 +107,7 @@ func TestRequired(t *testing.T) {
 		{environment{}, (*Config).RequireVerifier, "SUPABASE_JWT_SECRET"},
 		{environment{"SUPABASE_URL": "https://a.supabase.co"}, (*Config).RequireVerifier, ""},
 		{environment{"SUPABASE_JWT_SECRET": "s"}, (*Config).RequireVerifier, ""},
+		{environment{"AUTH_ISSUERS": "https://a.example"}, (*Config).RequireVerifier, ""},
 	} {
 		parsed := parse(t, c.set, false)
 		err := c.require(&parsed)

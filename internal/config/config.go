@@ -39,6 +39,8 @@ type Config struct {
 	// OAuthAPIClients are OAuth clients that may use the API as apps do; "*" alone for all.
 	OAuthAPIClients []string
 
+	// AuthIssuers are let in beside the project of SupabaseURL.
+	AuthIssuers       []auth.Issuer
 	SupabaseURL       string
 	SupabaseJWTSecret string
 	SupabaseSecretKey string
@@ -149,6 +151,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		CORSOrigins:       r.origins("CORS_ORIGINS", inDev(dev, anyOrigin, "")),
 		PublicURL:         strings.TrimRight(r.url("PUBLIC_URL"), "/"),
 		OAuthAPIClients:   r.list("OAUTH_API_CLIENTS"),
+		AuthIssuers:       r.issuers("AUTH_ISSUERS", r.text("SUPABASE_URL", "")),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", inDev(dev && r.text("SUPABASE_URL", "") == "", LocalJWTSecret, "")),
 		SupabaseSecretKey: r.text("SUPABASE_SECRET_KEY", r.text("SUPABASE_SERVICE_ROLE_KEY", "")),
@@ -355,8 +358,8 @@ func (c *Config) RequireModel() error {
 
 // RequireVerifier fails if no token could ever be accepted.
 func (c *Config) RequireVerifier() error {
-	return needs(c.SupabaseURL != "" || c.SupabaseJWTSecret != "", "SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can "+
-		"be verified")
+	return needs(c.SupabaseURL != "" || c.SupabaseJWTSecret != "" || c.AuthIssuers != nil, "SUPABASE_URL, SUPABASE_JWT_SECRET or AUTH_ISSUERS is "+
+		"required: without one no access token can be verified")
 }
 
 func needs(ok bool, problem string) error {

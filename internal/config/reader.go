@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/jackc/pgx/v5"
@@ -237,6 +238,39 @@ func (r *reader) list(name string) []string {
 		return found
 	}
 	return nil
+}
+
+// issuers reads "URL jwks=URL aud=TEXT, URL"; nil for none. The project's own is none of them.
+func (r *reader) issuers(name, project string) (list []auth.Issuer) {
+	text := r.text(name, "")
+	if text == "" {
+		return nil
+	}
+	for i, entry := range strings.Split(text, ",") {
+		problem := func(what string) { r.problem(name, fmt.Sprintf("entry %d %s", i+1, what)) }
+		address, options, _ := strings.Cut(strings.TrimSpace(entry), " ")
+		issuer := auth.Issuer{Name: address}
+		for option := range strings.FieldsSeq(options) {
+			switch key, value, _ := strings.Cut(option, "="); {
+			case key == "jwks" && auth.CheckURL(value) == nil:
+				issuer.KeySetURL = value
+			case key == "aud" && value != "":
+				issuer.Audience = value
+			default:
+				problem("must be the issuer's URL, then perhaps jwks=URL and aud=TEXT, parted by spaces")
+			}
+		}
+		switch known := func(other auth.Issuer) bool { return other.Name == issuer.Name }; {
+		case auth.CheckURL(issuer.Name) != nil || len(issuer.Name) > auth.MaxIssuer:
+			problem("must begin with the issuer's address, exactly as iss in its tokens, of at most 255 characters")
+		case project != "" && issuer.Name == strings.TrimRight(project, "/")+"/auth/v1":
+			problem("is the project of SUPABASE_URL, whose tokens are good anyway")
+		case slices.ContainsFunc(list, known):
+			problem("names an issuer for the second time")
+		}
+		list = append(list, issuer)
+	}
+	return list
 }
 
 // anyOrigin allows every origin.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -126,6 +127,11 @@ func variables(t *testing.T) []variable {
 		webAddress("PUBLIC_URL", func(c Config) any { return c.PublicURL }),
 		{name: "OAUTH_API_CLIENTS", field: func(c Config) any { return c.OAuthAPIClients }, fallback: []string(nil),
 			good: []accepted{{"*", []string{"*"}}, {" a-1, b-2,", []string{"a-1", "b-2"}}}},
+		{name: "AUTH_ISSUERS", field: func(c Config) any { return c.AuthIssuers }, fallback: []auth.Issuer(nil),
+			good: []accepted{{" https://a.example , https://b.example/  aud=x  jwks=https://k.example/keys", []auth.Issuer{
+				{Name: "https://a.example"}, {Name: "https://b.example/", KeySetURL: "https://k.example/keys", Audience: "x"}}}},
+			bad: []string{"a.example", "https://a.example,", "https://a.example,https://a.example", "https://a.example?x", "https://a.example aud=",
+				"https://a.example jwks=keys", "https://a.example audience=x", "https://a.example https://b.example", "https://a.example/" + strings.Repeat("x", 255)}},
 		anyText("THROUGHLINE_TOKEN", "", func(c Config) any { return c.AccessToken }),
 		webAddress("SUPABASE_URL", func(c Config) any { return c.SupabaseURL }),
 		devDefault(LocalJWTSecret, anyText("SUPABASE_JWT_SECRET", "", func(c Config) any { return c.SupabaseJWTSecret })),

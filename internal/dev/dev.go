@@ -16,6 +16,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/jackc/pgx/v5"
 )
@@ -41,7 +42,7 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 		}
 		defer stop()
 	}
-	if _, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, logger); err != nil {
+	if _, _, err := app.Migrate(ctx, cfg, logger); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	if !cfg.HasModel() {
@@ -67,6 +68,15 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 // postgresPort is the private cluster's port unless another program has it. It is none that Supabase's local stack takes.
 const postgresPort = 54390
 
+// serverLogin lets the server's role log in, as operators do. The migrations leave a role that is there as it is.
+const serverLogin = `
+do $$ begin
+  create role ` + postgres.ServerRole + ` noinherit;
+exception when duplicate_object then null;
+end $$;
+alter role ` + postgres.ServerRole + ` login;
+`
+
 // startPostgres starts the private cluster and fills in its address.
 func startPostgres(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
 	cluster, err := localpg.Start(ctx, localpg.Options{Dir: filepath.Join(root, ".local", "postgres"), Port: postgresPort, Logger: logger})
@@ -81,12 +91,12 @@ func startPostgres(ctx context.Context, cfg *config.Config, root string, logger 
 			logger.Error("Postgres not stopped", "error", err)
 		}
 	}
-	if err := localpg.Bootstrap(ctx, cluster.DSN(localpg.Superuser, "postgres"), supabase.BootstrapSQL); err != nil {
+	if err := localpg.Bootstrap(ctx, cluster.DSN(localpg.Superuser, "postgres"), supabase.BootstrapSQL+serverLogin); err != nil {
 		stop()
 		return nil, fmt.Errorf("prepare Postgres: %w", err)
 	}
-	cfg.DatabaseURL = cluster.DSN("postgres", "postgres")
-	cfg.DatabaseDirectURL = cfg.DatabaseURL
+	cfg.DatabaseURL = cluster.DSN(postgres.ServerRole, "postgres")
+	cfg.DatabaseDirectURL = cluster.DSN("postgres", "postgres")
 	return stop, nil
 }
 

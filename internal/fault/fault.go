@@ -47,12 +47,16 @@ const (
 	UpstreamTimeout      Code = "upstream_timeout"
 	UpstreamOverloaded   Code = "upstream_overloaded"
 	NotReady             Code = "not_ready"
-	DatabaseUnreachable  Code = "database_unreachable" // this and the next two: what /readyz names
+	DatabaseUnreachable  Code = "database_unreachable" // this and the next three: what /readyz names
 	MigrationsPending    Code = "migrations_pending"
 	RoleNotGranted       Code = "role_not_granted"
+	IssuersDiffer        Code = "issuers_differ"
+	SessionNotIsolated   Code = "session_not_isolated"
 	ShuttingDown         Code = "shutting_down"
 	Interrupted          Code = "interrupted"
-	Internal             Code = "internal"
+	// AccountDeletionUnavailable: the server has no right to delete the login.
+	AccountDeletionUnavailable Code = "account_deletion_unavailable"
+	Internal                   Code = "internal"
 )
 
 // Error is a failure that a client may see: its Code and Message (one sentence, never content or secrets). Err is
@@ -150,7 +154,7 @@ func CodeOf(err error) Code {
 // Retryable reports whether the same request may succeed later without a change.
 func Retryable(code Code) bool {
 	switch code {
-	case UpstreamFailed, UpstreamTimeout, UpstreamOverloaded, NotReady, DatabaseUnreachable, MigrationsPending, RoleNotGranted,
+	case UpstreamFailed, UpstreamTimeout, UpstreamOverloaded, NotReady, DatabaseUnreachable, MigrationsPending, RoleNotGranted, IssuersDiffer, SessionNotIsolated,
 		ShuttingDown, Interrupted, OverRequestRateLimit, GenerationInProgress, Internal:
 		return true
 	}

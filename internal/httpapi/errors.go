@@ -38,11 +38,12 @@ var statuses = statusOfEach(map[int][]fault.Code{
 	},
 	http.StatusTooManyRequests:     {fault.OverRequestRateLimit, fault.QuotaExceeded},
 	http.StatusInternalServerError: {fault.Internal},
+	http.StatusNotImplemented:      {fault.AccountDeletionUnavailable},
 	http.StatusBadGateway:          {fault.UpstreamFailed},
 	http.StatusGatewayTimeout:      {fault.UpstreamTimeout},
 	http.StatusServiceUnavailable: {
 		fault.UpstreamOverloaded, fault.NotReady, fault.DatabaseUnreachable, fault.MigrationsPending,
-		fault.RoleNotGranted, fault.ShuttingDown, fault.Interrupted,
+		fault.RoleNotGranted, fault.IssuersDiffer, fault.SessionNotIsolated, fault.ShuttingDown, fault.Interrupted,
 	},
 })
 

@@ -162,6 +162,12 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 	fault.DatabaseUnreachable: notReadyBecause(fault.DatabaseUnreachable),
 	fault.MigrationsPending:   notReadyBecause(fault.MigrationsPending),
 	fault.RoleNotGranted:      notReadyBecause(fault.RoleNotGranted),
+	fault.IssuersDiffer:       notReadyBecause(fault.IssuersDiffer),
+	fault.AccountDeletionUnavailable: func(t *testing.T, _ keeper) answered {
+		h := newHarness(t, says("x"), func(c *Config) { c.Accounts = keptAccounts{} })
+		return h.call(remove, "/v1/account", "")
+	},
+	fault.SessionNotIsolated:  notReadyBecause(fault.SessionNotIsolated),
 	fault.ShuttingDown: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"))
 		h.closeChat()
@@ -186,6 +192,13 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 			"the cause is not in the log with the request id: %v", lines)
 		return answer
 	},
+}
+
+// keptAccounts is a server that may not delete logins.
+type keptAccounts struct{}
+
+func (keptAccounts) DeleteAccount(context.Context, auth.Principal) error {
+	return fault.New(fault.AccountDeletionUnavailable, "No.")
 }
 
 // noRecall is a server that indexes no turns.

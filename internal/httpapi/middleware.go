@@ -143,6 +143,9 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		// Two headers joined are invalid, so that a client cannot choose which of them counts.
 		header := strings.Join(c.Request().Header.Values(echo.HeaderAuthorization), ", ")
 		user, err := s.config.Auth.Verify(c.Request().Context(), header)
+		if err == nil && s.config.Isolated != nil {
+			err = s.config.Isolated(c.Request().Context())
+		}
 		if err != nil {
 			return err
 		}

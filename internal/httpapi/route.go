@@ -47,6 +47,7 @@ func routes() []route {
 		memoryRoutes(),
 		searchRoutes(),
 		transferRoutes(),
+		accountRoutes(),
 		toolRoutes(),
 		discoveryRoutes(),
 		operationRoutes(),

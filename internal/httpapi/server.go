@@ -51,7 +51,8 @@ type Chat interface {
 
 var _ Chat = (*chat.Service)(nil)
 
-// Config of a Server. Chat, History, Memories, Extracts, Recall, Topics, Rewriter, Graph, Transfer, Tools, Auth, Logger and Metrics are required.
+// Config of a Server. Chat, History, Memories, Extracts, Recall, Topics, Rewriter, Graph, Accounts, Transfer, Tools, Auth, Logger and
+// Metrics are required.
 type Config struct {
 	Chat     Chat
 	History  api.Store
@@ -61,6 +62,7 @@ type Config struct {
 	Topics   api.Topics
 	Rewriter api.Rewriter
 	Graph    api.Graph
+	Accounts api.Accounts
 	Transfer *transfer.Service
 	Auth     *auth.Verifier
 	Logger   *slog.Logger
@@ -68,6 +70,8 @@ type Config struct {
 	// Ready reports whether the server is ready, with public details for /readyz. It has readyTimeout.
 	// Nil means always ready.
 	Ready Ready
+	// Isolated returns an error while no request of a user may be answered. Nil means always.
+	Isolated func(context.Context) error
 	// Version is shown at /, /healthz and in the OpenAPI document.
 	Version string
 	// ChatDefaults are the settings of new chats.

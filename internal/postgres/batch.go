@@ -22,6 +22,9 @@ const answerTimeout = 30 * time.Second
 
 // send sends a batch, which is one round trip and one transaction. It may try again: then fill is called with a
 // new batch, and must forget what an earlier try has read.
+//
+// The batch says begin and commit itself. Postgres and PgBouncer take a pipeline for one transaction also without, but other
+// poolers make each statement one of its own, without an error: the role and the claims would be gone with the first.
 func send(ctx context.Context, pool *pgxpool.Pool, fill func(*pgx.Batch)) error {
 	return sendWithin(ctx, answerTimeout, pool, fill)
 }
@@ -30,11 +33,23 @@ func send(ctx context.Context, pool *pgxpool.Pool, fill func(*pgx.Batch)) error 
 func sendWithin(ctx context.Context, timeout time.Duration, pool *pgxpool.Pool, fill func(*pgx.Batch)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return retry(ctx, pool, func() error {
-		batch := &pgx.Batch{}
-		fill(batch)
-		return pool.SendBatch(ctx, batch).Close()
-	})
+	return retry(ctx, pool, func() error { return sendOnce(ctx, pool, fill) })
+}
+
+func sendOnce(ctx context.Context, pool *pgxpool.Pool, fill func(*pgx.Batch)) error {
+	batch := &pgx.Batch{}
+	batch.Queue("begin")
+	fill(batch)
+	batch.Queue("commit")
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if err = conn.SendBatch(ctx, batch).Close(); err != nil {
+		_, _ = conn.Exec(ctx, "rollback") // so that the connection stays; one that is broken is closed
+	}
+	return err
 }
 
 // sendAs sends a batch with the user's rights. Errors begin with doing.

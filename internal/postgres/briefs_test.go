@@ -125,7 +125,7 @@ func TestRoundTripsOfAFold(t *testing.T) {
 	chatID := b.newChat(4)
 	counted := b.countTrips()
 	change := b.claim(chatID, brief.KindFold)
-	is(t, counted.since(), "1 batches of 3 statements, 1 queries", "a claim")
+	is(t, counted.since(), "1 batches of 5 statements, 1 queries", "a claim")
 	b.mustCommit(change)
 	is(t, counted.since(), "1 batches of 7 statements, 1 queries", "a commit")
 }

@@ -187,11 +187,9 @@ func (t *Turns) InterruptAbandoned(ctx context.Context) (int, error) {
 // interruptAbandoned also notifies the servers, so that followers of these replies see the end. extractDelay is nil without
 // long-term memory.
 func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool, extractDelay *float64) (int, error) {
-	ended, err := dbsqlc.InterruptAbandonedReplies.All(ctx, pool, extractDelay)
+	ended, err := try(ctx, pool, dbsqlc.InterruptAbandonedReplies.All, extractDelay)
 	if err != nil || len(ended) == 0 {
 		return 0, failed("interrupt abandoned replies", err)
 	}
-	batch := &pgx.Batch{}
-	queueNotifications(batch, ended)
-	return len(ended), failed("tell of interrupted replies", pool.SendBatch(ctx, batch).Close())
+	return len(ended), failed("tell of interrupted replies", send(ctx, pool, func(batch *pgx.Batch) { queueNotifications(batch, ended) }))
 }

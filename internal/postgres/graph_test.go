@@ -72,7 +72,7 @@ func (b *bed) linked(content string, words ...string) uuid.UUID {
 func (b *bed) graph(query api.GraphQuery) []string {
 	b.t.Helper()
 	noError(b.t, api.Check(&query))
-	answer := must(NewGraph(b.pool).ReadGraph(b.t.Context(), b.user, query))(b.t)
+	answer := must(NewGraph(b.server).ReadGraph(b.t.Context(), b.user, query))(b.t)
 	words := []string{}
 	for _, edge := range answer.Relationships {
 		was := ""

@@ -128,7 +128,7 @@ func TestDeletingMessages(t *testing.T) {
 	}
 	// If the rebuild cannot be enqueued, nothing is deleted.
 	broken := errors.New("no queue")
-	store := NewHistory(s.pool, memory.Limits{}, Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
+	store := NewHistory(s.server, memory.Limits{}, Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
 	is(t, errors.Is(store.DeleteMessage(t.Context(), s.user, first.UserMessageID), broken), true, "deleted without a rebuild")
 	is(t, tuple(s.count("messages"), s.brief(first.ChatID).Stale), tuple(3, false), "messages, stale")
 	noError(t, s.DeleteMessage(t.Context(), s.user, first.UserMessageID))

@@ -34,7 +34,7 @@ func newShelf(t *testing.T) shelf {
 
 func shelfOf(b *bed) shelf {
 	s := shelf{bed: b, rebuilds: make(chan uuid.UUID, 100)}
-	s.Store = NewHistory(b.pool, b.limits, b.turns.enqueue, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
+	s.Store = NewHistory(b.server, b.limits, b.turns.enqueue, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
 		s.rebuilds <- chatID
 		return nil
 	})

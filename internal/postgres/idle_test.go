@@ -368,7 +368,7 @@ func TestBulkChangesOfAYoungDatabaseReadWhatTheyWrite(t *testing.T) {
 	t.Parallel()
 	b, chatID := newYoungBed(t)
 	tx := b.begin()
-	mustExec(t, tx, "select from auth.users for key share")
+	mustExec(t, tx, "select from throughline.accounts for key share")
 	const rows = 3000
 	for _, step := range []struct {
 		what, sql string
@@ -400,7 +400,7 @@ func TestImportsIntoAYoungDatabaseReadWhatTheyWrite(t *testing.T) {
 	t.Parallel()
 	b, _ := newYoungBed(t)
 	p := &port{bed: b, transfer: transfer.New(transfer.Config{
-		Store: NewTransfer(b.pool, b.limits, Enqueue{}, UserMemoriesOptions{}), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
+		Store: NewTransfer(b.server, b.limits, Enqueue{}, UserMemoriesOptions{}), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
 	})}
 	file := bundle.File{Content: "package main", SHA256: hashOf("package main")}
 	chatOf := func(messages int) string {

@@ -27,7 +27,7 @@ type Audience interface {
 	CancelsRequested()
 	// ChatsRead is called when these chats were read for memories.
 	ChatsRead(chatIDs ...uuid.UUID)
-	// Listening is called with true when a connection starts to listen, and with false when it is lost.
+	// Listening is called with true when a connection hears its first notification, and with false when it is lost or deaf.
 	Listening(now bool)
 }
 
@@ -52,9 +52,12 @@ func NewListener(dsn string, audience Audience, logger *slog.Logger) (*Listener,
 const (
 	// listenRetry is the pause before reconnecting.
 	listenRetry = time.Second
-	// listenCheck is the silence after which the connection is pinged: a broken connection may just be silent.
-	listenCheck        = 20 * time.Second
-	listenCheckTimeout = 5 * time.Second
+	// listenSilence is after how long the listener notifies itself, and hearWithin how long it waits to hear that. Both together
+	// are less than the 10 s within which it must have heard to count as listening.
+	listenSilence = 5 * time.Second
+	hearWithin    = 2 * time.Second
+	// notifyItself names no reply, and so means nothing to those that hear it.
+	notifyItself = "notify " + channelReplies
 )
 
 // Run listens until ctx ends. Notifications lost with a connection do not matter: after each reconnect the
@@ -75,16 +78,14 @@ func (l *Listener) Run(ctx context.Context) {
 	}
 }
 
-// listen listens until the connection is lost. It reports whether the connection worked for a while.
+// listen listens until the connection is lost or deaf. It reports whether the connection worked for a while.
 func (l *Listener) listen(ctx context.Context) (listened bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, l.config)
 	if err != nil {
 		return false, failed("listen", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it has nothing left to send
-	subscribing, cancel := context.WithTimeout(ctx, listenCheckTimeout)
-	defer cancel()
-	if _, err := conn.Exec(subscribing, "listen "+channelReplies+"; listen "+channelCancels+"; listen "+channelRead); err != nil {
+	if err := l.hear(ctx, conn, "listen "+channelReplies+"; listen "+channelCancels+"; listen "+channelRead+"; "+notifyItself); err != nil {
 		return false, failed("listen", err)
 	}
 	l.audience.Listening(true)
@@ -97,9 +98,9 @@ func (l *Listener) listen(ctx context.Context) (listened bool, err error) {
 	}
 }
 
-// next waits for one notification and forwards it. It returns nil after a silence, if the connection is alive.
+// next waits for one notification and forwards it. It returns nil after a silence, if the connection hears.
 func (l *Listener) next(ctx context.Context, conn *pgx.Conn) error {
-	waiting, cancel := context.WithTimeout(ctx, listenCheck)
+	waiting, cancel := context.WithTimeout(ctx, listenSilence)
 	defer cancel()
 	notification, err := conn.WaitForNotification(waiting)
 	if err == nil {
@@ -109,9 +110,22 @@ func (l *Listener) next(ctx context.Context, conn *pgx.Conn) error {
 	if ctx.Err() != nil || waiting.Err() == nil {
 		return err
 	}
-	checking, cancel := context.WithTimeout(ctx, listenCheckTimeout)
+	return l.hear(ctx, conn, notifyItself)
+}
+
+// hear sends a statement, and returns nil if a notification is heard after it. An answer alone proves nothing: a pooler or
+// a proxy may answer on a connection whose session that listened is gone.
+func (l *Listener) hear(ctx context.Context, conn *pgx.Conn, statement string) error {
+	ctx, cancel := context.WithTimeout(ctx, hearWithin)
 	defer cancel()
-	return conn.Ping(checking)
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		return err
+	}
+	notification, err := conn.WaitForNotification(ctx)
+	if err == nil {
+		l.forward(notification)
+	}
+	return err
 }
 
 func (l *Listener) forward(notification *pgconn.Notification) {

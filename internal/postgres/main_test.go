@@ -27,13 +27,17 @@ import (
 	"github.com/arcoscribe/throughline/internal/work"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	testkit.AtEnd(told.mustBeAll)
+	testkit.Main(m)
+}
 
 // bed is one test's database, with the stores on it and a user.
 type bed struct {
 	t      *testing.T
 	db     testkit.Database
-	pool   *pgxpool.Pool
+	pool   *pgxpool.Pool // of the owner: of workers, and for the tests' own queries
+	server *pgxpool.Pool // of throughline_server
 	limits memory.Limits
 	turns  *Turns
 	briefs *Briefs
@@ -48,7 +52,7 @@ type bed struct {
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	p := anyPlace(t)
-	return bedOn(t, p.db, p.pool, memory.DefaultLimits())
+	return bedOn(t, p.db, p.pool, p.server, memory.DefaultLimits())
 }
 
 // newOwnBed is a bed on a database of its own, for a test that alters it, fills it, or reads plans and statistics.
@@ -64,28 +68,32 @@ func newBedWith(t *testing.T, limits memory.Limits, conns int) *bed {
 
 func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int) *bed {
 	t.Helper()
-	pool := openPool(t, db, conns)
+	pool, server := openPool(t, db, db.DSN, conns), openPool(t, db, db.ServerDSN, conns)
 	t.Cleanup(pool.Close)
-	return bedOn(t, db, pool, limits)
+	t.Cleanup(server.Close)
+	return bedOn(t, db, pool, server, limits)
 }
 
-func openPool(t testing.TB, db testkit.Database, conns int) *pgxpool.Pool {
+func openPool(t testing.TB, db testkit.Database, dsn string, conns int) *pgxpool.Pool {
 	t.Helper()
-	pool, pooled, err := Open(context.WithoutCancel(t.Context()), db.DSN, conns)
+	pool, pooled, err := Open(context.WithoutCancel(t.Context()), dsn, conns)
 	mustBe(t, tuple(err, pooled), tuple(nil, db.Pooled()), "open: …, taken for a transaction pooler")
-	return pool
+	config := pool.Config()
+	pool.Close()
+	config.ConnConfig.Tracer = told
+	return must(pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config))(t)
 }
 
-func bedOn(t *testing.T, db testkit.Database, pool *pgxpool.Pool, limits memory.Limits) *bed {
+func bedOn(t *testing.T, db testkit.Database, pool, server *pgxpool.Pool, limits memory.Limits) *bed {
 	t.Helper()
-	b := &bed{t: t, db: db, pool: pool, limits: limits, folds: make(chan uuid.UUID, 10_000), indexes: make(chan uuid.UUID, 10_000)}
+	b := &bed{t: t, db: db, pool: pool, server: server, limits: limits, folds: make(chan uuid.UUID, 10_000), indexes: make(chan uuid.UUID, 10_000)}
 	into := func(enqueued chan uuid.UUID) func(context.Context, pgx.Tx, uuid.UUID) error {
 		return func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
 			enqueued <- chatID
 			return nil
 		}
 	}
-	b.turns = NewTurns(pool, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
+	b.turns = NewTurns(server, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
 	b.briefs, b.work, b.index = NewBriefs(pool, noJob), NewWork(pool), NewTurnIndex(pool)
 	b.user = b.newUser()
 	return b
@@ -298,8 +306,8 @@ func (b *bed) checkCounters() {
 // place is a database that tests use one after the other, with the server's pool on it: most tests take less time than a
 // clone of the template, and less than new connections need to plan what triggers do.
 type place struct {
-	db   testkit.Database
-	pool *pgxpool.Pool
+	db           testkit.Database
+	pool, server *pgxpool.Pool
 	// wiper deletes a test's rows, without triggers.
 	wiper *pgx.Conn
 }
@@ -333,10 +341,11 @@ func newPlace(t *testing.T) place {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // it outlives the test
 	p := place{db: testkit.NewDatabase(lasting{t})}
-	p.pool = openPool(t, p.db, 20)
+	p.pool, p.server = openPool(t, p.db, p.db.DSN, 20), openPool(t, p.db, p.db.ServerDSN, 20)
 	p.wiper = must(pgx.Connect(ctx, p.db.AdminDSN))(t)
 	testkit.AtEnd(func() {
 		p.pool.Close()
+		p.server.Close()
 		_ = p.wiper.Close(ctx) // the tests are over
 	})
 	noError(t, errOf(p.wiper.Exec(ctx, "set session_replication_role = replica")))
@@ -353,7 +362,7 @@ func (p place) wipe(t *testing.T) bool {
 		end loop; end $$`
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	if p.pool.Stat().AcquiredConns() > 0 {
+	if p.pool.Stat().AcquiredConns()+p.server.Stat().AcquiredConns() > 0 {
 		return false
 	}
 	_, err := p.wiper.Exec(ctx, everyRow)

@@ -197,7 +197,7 @@ func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
 		asked[chatID] = append(asked[chatID], at.IsZero())
 		return nil
 	}
-	b.turns = NewTurns(b.pool, b.limits, enqueue)
+	b.turns = NewTurns(b.server, b.limits, enqueue)
 	return enqueue, asked
 }
 
@@ -221,7 +221,7 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	b.exec("update chats set remember = false where id = $1", forgotten.ChatID)
 	b.reply(forgotten, "I see.")
 	is(t, fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]), "[false true false] []", "asked at once")
-	store, stored := NewHistory(b.pool, b.limits, enqueue, nil), b.emptyChat()
+	store, stored := NewHistory(b.server, b.limits, enqueue, nil), b.emptyChat()
 	say := func(role, content string) {
 		t.Helper()
 		noError(t, errOf(store.StoreMessages(t.Context(), b.user, stored, api.NewMessages{Messages: []api.NewMessage{{Role: role, Content: content}}})))
@@ -238,7 +238,7 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 func TestEnqueueSoonReadsTheOtherChatsOfTheUser(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chat, off := b.newChat(7), NewExtracts(b.pool, Enqueue{})
+	chat, off := b.newChat(7), NewExtracts(b.server, Enqueue{})
 	is(t, ask[int](b, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"), 0, "rows")
 	fine(t, off.EnqueueSoon(t.Context(), b.user, uuid.New()), "an error")
 	wantFault(t, errOf(off.Extract(t.Context(), b.user, chat)), fault.MemoryOff, "refused")
@@ -247,7 +247,7 @@ func TestEnqueueSoonReadsTheOtherChatsOfTheUser(t *testing.T) {
 	user := b.user
 	b.user = b.newUser()
 	stranger := b.newChat(1)
-	noError(t, NewExtracts(b.pool, enqueue).EnqueueSoon(t.Context(), user, two))
+	noError(t, NewExtracts(b.server, enqueue).EnqueueSoon(t.Context(), user, two))
 	is(t, fmt.Sprint(asked[one], asked[two], asked[stranger]), "[false true] [false] [false]", "asked at once")
 }
 
@@ -256,7 +256,7 @@ func TestRequestedExtraction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	enqueue, asked := b.reading()
-	extracts := NewExtracts(b.pool, enqueue)
+	extracts := NewExtracts(b.server, enqueue)
 	first := b.newChat(1)
 	b.start(turnIn(first, "This one runs."))
 	go func() {
@@ -320,7 +320,7 @@ func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	enqueue, asked := b.reading()
-	maintenance, store := NewMaintenance(b.pool, b.limits), NewHistory(b.pool, b.limits, enqueue, nil)
+	maintenance, store := NewMaintenance(b.pool, b.limits), NewHistory(b.server, b.limits, enqueue, nil)
 	maintenance.ExtractAfter(enqueue.ExtractDelay)
 	const soon, never = "extract_due_at between now() + interval '1 min' and now() + interval '3 min'", "extract_due_at is null"
 	sweep := func(chat.NewTurn) error { return errOf(maintenance.InterruptAbandonedReplies(t.Context())) }

@@ -40,7 +40,7 @@ func rememberingOf(b *bed) *remembering {
 			return err
 		}
 	}
-	r.memories = NewUserMemories(r.pool, UserMemoriesOptions{Rebuild: into(r.rebuilt), Embed: into(r.embedded)})
+	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Rebuild: into(r.rebuilt), Embed: into(r.embedded)})
 	return r
 }
 
@@ -160,7 +160,7 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 		wantFault(t, err, fault.UserNotFound, "an account that is gone")
 	}
 	// Where long-term memory is off there is nothing new.
-	r.memories = NewUserMemories(r.pool, UserMemoriesOptions{Off: true, Rebuild: r.memories.options.Rebuild})
+	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Off: true, Rebuild: r.memories.options.Rebuild})
 	wantFault(t, errOf2(r.memories.AddMemory(t.Context(), r.user, api.NewMemory{Content: "x"})), fault.MemoryOff, "add")
 	wantFault(t, errOf(r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x"}})), fault.MemoryOff, "import")
 	is(t, r.list(api.MemoriesQuery{Status: "all"}), []string{"Plays the cello."}, "listed")

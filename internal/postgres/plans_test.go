@@ -225,17 +225,31 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 	tx := b.begin()
 	noError(t, errOf(tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")))
 	for name, c := range map[string]struct{ sql, args string }{
-		"InsertDeltas":              {dbsqlc.InsertDeltas.SQL, fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
-		"RenewLeases":               {dbsqlc.RenewLeases.SQL, fmt.Sprintf("(15, '%s')", ids)},
-		"CancelRequested":           {dbsqlc.CancelRequested.SQL, fmt.Sprintf("('%s')", ids)},
-		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies.SQL, "(120)"},
-		"DeleteSpentDeltas":         {dbsqlc.DeleteSpentDeltas.SQL, fmt.Sprintf("('%s')", ids)},
-		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas.SQL, "(10)"},
+		"record_deltas":     {b.bodyOf("record_deltas"), fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
+		"renew_replies":     {b.bodyOf("renew_replies"), fmt.Sprintf("('%s', 15)", ids)},
+		"cancelled_replies": {b.bodyOf("cancelled_replies"), fmt.Sprintf("('%s')", ids)},
+		"interrupt_replies": {b.bodyOf("interrupt_replies"), "(120)"},
+		"delete_deltas":     {b.bodyOf("delete_deltas"), fmt.Sprintf("('%s')", ids)},
+		"DeleteStrayDeltas": {dbsqlc.DeleteStrayDeltas.SQL, "(10)"},
 	} {
 		if did := rowsIn(t, explainPrepared(t, tx, c.sql, c.args)); did > 12*replies*deltas {
 			t.Errorf("%s handled %d rows for %d replies:\n%s", name, did, replies, explainPrepared(t, tx, c.sql, c.args))
 		}
 	}
+}
+
+// bodyOf returns the statement of a function, with parameters in place of its arguments.
+func (b *bed) bodyOf(function string) string {
+	b.t.Helper()
+	body := ask[string](b, "select prosrc from pg_proc where pronamespace = 'throughline'::regnamespace and proname = $1", function)
+	arguments := ask[[]string](b, `select array_agg(name || ' ' || format_type(type, null) order by n)
+		from pg_proc, unnest(proargnames, proargtypes::oid[]) with ordinality a (name, type, n)
+		where pronamespace = 'throughline'::regnamespace and proname = $1`, function)
+	for n, argument := range arguments {
+		name, kind, _ := strings.Cut(argument, " ")
+		body = regexp.MustCompile(`([( ])`+name+`([), \n])`).ReplaceAllString(body, fmt.Sprintf("${1}$$%d::%s${2}", n+1, kind))
+	}
+	return strings.NewReplacer("begin\n", "", ";\nend", "").Replace(body)
 }
 
 // explainPrepared runs a prepared statement and returns its plan.
@@ -326,7 +340,7 @@ func TestTurnsChangeRowsInPlace(t *testing.T) {
 	b := newOwnBed(t)
 	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'a chat') returning id", b.user.UserID)
 	tx := b.begin()
-	mustExec(t, tx, "select from auth.users where id = $1 for key share", b.user.UserID) // for two changes of a chat in one transaction
+	mustExec(t, tx, "select from throughline.accounts where user_id = $1 for key share", b.user.UserID) // for two changes of a chat in one transaction
 	for _, sql := range []string{
 		"insert into messages (chat_id, user_id, role, content, status) select id, user_id, 'user', 'Hello', 'complete' from chats where id = $1",
 		"insert into messages (chat_id, user_id, role, content, status) select id, user_id, 'assistant', '', 'streaming' from chats where id = $1",
@@ -342,7 +356,7 @@ func TestTurnsChangeRowsInPlace(t *testing.T) {
 // Compare them with BenchmarkPlainInserts of the same run.
 func BenchmarkTurn(b *testing.B) {
 	db := testkit.NewDatabase(b)
-	pool := openPool(b, db, 4)
+	pool := openPool(b, db, db.ServerDSN, 4)
 	b.Cleanup(pool.Close)
 	id := testkit.NewUser(b, db)
 	user := auth.Principal{UserID: id, Claims: fmt.Sprintf(`{"sub":"%s","role":"authenticated"}`, id)}
@@ -378,14 +392,16 @@ func BenchmarkTurn(b *testing.B) {
 // The same texts in one transaction, in a table without triggers or policies.
 func BenchmarkPlainInserts(b *testing.B) {
 	db := testkit.NewDatabase(b)
-	pool := openPool(b, db, 4)
+	pool := openPool(b, db, db.DSN, 4)
 	b.Cleanup(pool.Close)
 	noError(b, errOf(pool.Exec(b.Context(), "create table plain (id uuid primary key, chat_id uuid not null, content text not null)")))
 	for b.Loop() {
 		batch := &pgx.Batch{}
+		batch.Queue("begin")
 		for _, content := range []string{strings.Repeat("A question of a person. ", 5), strings.Repeat("What the model says to it. ", 15)} {
 			batch.Queue("insert into plain values ($1, $2, $3)", uuid.New(), uuid.New(), content)
 		}
+		batch.Queue("commit")
 		noError(b, pool.SendBatch(b.Context(), batch).Close())
 	}
 }

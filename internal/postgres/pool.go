@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -45,6 +46,9 @@ func ParseDSN(dsn string) (config *pgxpool.Config, transactionPooler bool, err e
 	if config.PingTimeout == 0 {
 		config.PingTimeout = pingTimeout
 	}
+	if config.ConnConfig.ValidateConnect == nil {
+		config.ConnConfig.ValidateConnect = notInRecovery
+	}
 	transactionPooler = marked || config.ConnConfig.Port == supavisorTransactionPort
 	if transactionPooler {
 		// Unlike QueryExecModeExec this asks Postgres for the types of parameters, once per query, so that a query
@@ -52,6 +56,15 @@ func ParseDSN(dsn string) (config *pgxpool.Config, transactionPooler bool, err e
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	return config, transactionPooler, nil
+}
+
+// notInRecovery refuses a server that is a standby, or will be a primary in a moment, so that no connection to it is kept; of
+// several hosts the next one is tried. A pooler may report what was true once, so only then the server is asked.
+func notInRecovery(ctx context.Context, conn *pgconn.PgConn) error {
+	if conn.ParameterStatus("in_hot_standby") != "on" {
+		return nil
+	}
+	return pgconn.ValidateConnectTargetSessionAttrsPrimary(ctx, conn)
 }
 
 // cutParameter removes a parameter of a URL, and reports whether it was true.
@@ -176,7 +189,13 @@ func runTurnsOfNobody(ctx context.Context, conn *pgx.Conn, runs int) error {
 			return err
 		}
 	}
-	return nil
+	if err := tx.Rollback(ctx); err != nil {
+		return err
+	}
+	empty := &pgx.Batch{} // the end of a batch is a statement, too
+	empty.Queue("begin")
+	empty.Queue("commit")
+	return conn.SendBatch(ctx, empty).Close()
 }
 
 func queueTurnOfNobody(batch *pgx.Batch) {

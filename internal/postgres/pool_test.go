@@ -400,7 +400,7 @@ func (b *bed) checkConnectionsAreClean() {
 	}
 }
 
-// auth.uid() reads the older variable of sub before the claims. One that somebody left on a pooled connection is not
+// throughline.uid() reads the older variable of sub before the claims. One that somebody left on a pooled connection is not
 // the user of our transactions, nor of a job's.
 func TestUserLeftOnAConnectionDoesNotCount(t *testing.T) {
 	t.Parallel()
@@ -415,7 +415,7 @@ func TestUserLeftOnAConnectionDoesNotCount(t *testing.T) {
 		tx := must(conn.Begin(t.Context()))(t)
 		mustExec(t, tx, "select set_config('request.jwt.claim.sub', $1, false)", stranger.UserID.String())
 		noError(t, act(tx))
-		is(t, testkit.Ask[uuid.UUID](t, tx, "select auth.uid()"), b.user.UserID, "%s: acts as", who)
+		is(t, testkit.Ask[uuid.UUID](t, tx, "select throughline.uid()"), b.user.UserID, "%s: acts as", who)
 		noError(t, tx.Rollback(t.Context()))
 	}
 }

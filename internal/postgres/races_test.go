@@ -230,7 +230,7 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(1)
-	second := openPool(t, b.db, 20)
+	second := openPool(t, b.db, b.db.ServerDSN, 20)
 	t.Cleanup(second.Close)
 	servers := []*Turns{b.turns, NewTurns(second, b.limits, b.turns.enqueue)}
 	turns := make([]chat.NewTurn, 100)

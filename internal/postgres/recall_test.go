@@ -219,7 +219,7 @@ const readAll = `
 	select coalesce(array_agg(f.id || ' ' || f.rank order by f.created_at desc, f.id desc), '{}')
 	  from (select m.id, m.created_at, ts_rank_cd(v.words, $1::tsquery) as rank
 	          from messages m, lateral (select to_tsvector('throughline.words', throughline.searchable(m.content)) as words) v
-	         where m.user_id = auth.uid() and m.superseded_by is null and btrim(m.content) <> '' and v.words @@ $1::tsquery
+	         where m.user_id = throughline.uid() and m.superseded_by is null and btrim(m.content) <> '' and v.words @@ $1::tsquery
 	           and ($2::uuid is null or m.chat_id = $2)
 	         order by m.created_at desc, m.id desc limit 500) f`
 
@@ -261,7 +261,7 @@ func (b *bed) wantSearchesRight(stage string, chats []uuid.UUID) {
 		query := ask[string](b, "select (websearch_to_tsquery('throughline.words', $1))::text", api.WebSearch(text))
 		for _, in := range []uuid.NullUUID{{}, {UUID: chats[0], Valid: true}} {
 			tx := b.begin()
-			mustExec(b.t, tx, "select set_config('request.jwt.claim.sub', $1, true)", b.user.UserID.String())
+			mustExec(b.t, tx, "select set_config('request.jwt.claims', json_build_object('sub', $1::text)::text, true)", b.user.UserID.String())
 			var want, got []string
 			noError(b.t, tx.QueryRow(b.t.Context(), readAll, query, in).Scan(&want))
 			noError(b.t, tx.QueryRow(b.t.Context(), findAll, query, in).Scan(&got))

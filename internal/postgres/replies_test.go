@@ -19,6 +19,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -189,8 +190,13 @@ func receives[T comparable](t *testing.T, calls <-chan T, want T) {
 // listen starts a listener that ends with the test, and waits until it is connected.
 func (b *bed) listen() *audience {
 	b.t.Helper()
+	return b.listenAt(b.db.Direct())
+}
+
+func (b *bed) listenAt(dsn string) *audience {
+	b.t.Helper()
 	calls := &audience{replies: make(chan uuid.UUID, 10_000), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
-	listener, err := NewListener(b.db.Direct(), calls, slog.New(slog.DiscardHandler))
+	listener, err := NewListener(dsn, calls, slog.New(slog.DiscardHandler))
 	require.Truef(b.t, err == nil && listener != nil, "%v, %v", listener, err)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	var done sync.WaitGroup
@@ -242,6 +248,23 @@ func TestListenerComesBack(t *testing.T) {
 	assert.Truef(t, listener == nil && err == nil, "%v, %v", listener, err)
 	_, err = NewListener("postgres://%zz", &audience{}, slog.New(slog.DiscardHandler))
 	assert.Error(t, err, "a malformed connection string was taken")
+}
+
+// A connection may answer and be deaf, because a pooler has given it another session. It is noticed within seconds of silence.
+func TestDeafListenerComesBack(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	gateway, err := kit.StartGateway(testkit.HostOf(b.db.Direct()))
+	noError(t, err)
+	t.Cleanup(gateway.Close)
+	calls := b.listenAt(strings.Replace(b.db.Direct(), testkit.HostOf(b.db.Direct()), gateway.Address(), 1))
+	heard := time.Now()
+	gateway.ChangeServer()
+	receives(t, calls.listening, false)
+	assert.Less(t, time.Since(heard), 10*time.Second, "it counted as listening")
+	b.receivesAll(calls)
+	b.exec("select pg_notify($1, $2)", channelReplies, b.user.UserID.String())
+	receives(t, calls.replies, b.user.UserID)
 }
 
 // Every database user may notify. A payload names replies or is ignored: it never means all replies.

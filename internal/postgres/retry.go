@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -93,31 +94,46 @@ func lostRace(err error) bool {
 	return code == pgerrcode.DeadlockDetected || code == pgerrcode.SerializationFailure || code == pgerrcode.LockNotAvailable
 }
 
-// connectionLost reports whether err is about the connection: Postgres shuts down, starts up or cannot be reached.
+// lost has what a server says that is gone, not there yet or no primary (any more, or yet), as itself or through a pooler. During
+// a failover a pooler may not yet have the passwords, too.
+var lost = map[string]bool{
+	pgerrcode.AdminShutdown: true, pgerrcode.CrashShutdown: true, pgerrcode.CannotConnectNow: true, pgerrcode.IdleSessionTimeout: true,
+	pgerrcode.ReadOnlySQLTransaction: true, pgerrcode.InvalidPassword: true,
+}
+
+// cutOff is how a pooler words an XX000 when its own connection to the server breaks.
+var cutOff = regexp.MustCompile(`(?i)broken pipe|connection reset|unexpected end|end of (stream|file)|\bEOF\b`)
+
+// connectionLost reports whether err is about the connection, and not about what was sent: the server shuts down, starts up, is
+// no primary or cannot be reached. It is the one place that judges this.
 func connectionLost(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	switch code := sqlState(err); code {
-	case "":
-	case pgerrcode.AdminShutdown, pgerrcode.CrashShutdown, pgerrcode.CannotConnectNow:
+	if _, unconnected := errors.AsType[*pgconn.ConnectError](err); unconnected {
 		return true
-	default:
-		return strings.HasPrefix(code, "08") // the class of connection exceptions
+	}
+	if sent, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return lost[sent.Code] || pgerrcode.IsConnectionException(sent.Code) || sent.SeverityUnlocalized == "FATAL" ||
+			sent.Code == pgerrcode.InternalError && cutOff.MatchString(sent.Message)
 	}
 	_, unreachable := errors.AsType[net.Error](err)
 	return unreachable || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// The constraints that tie a chat, memories and usage to their user: the only foreign keys to auth.users.
+// The constraints that tie a chat, memories and usage to their account, and that to its login: there is none, or it is being deleted.
 const (
 	ownerOfChats    = "chats_user_id_fkey"
 	ownerOfMemories = "memory_users_user_id_fkey"
 	ownerOfUsage    = "usage_events_user_id_fkey"
+	loginOfAccount  = "accounts_auth_id_fkey"
 )
 
 // messageDeleted is an SQLSTATE of our own, which throughline.place_message raises.
 const messageDeleted = "TL004"
+
+// accountErased is another, which throughline.admit_user raises.
+const accountErased = "TL005"
 
 // memoriesFull is what the database calls the limit of a user's memories.
 const memoriesFull = "memories_full"
@@ -129,13 +145,15 @@ func refused(sent *pgconn.PgError, err error) error {
 	switch sent.Code {
 	case pgerrcode.ForeignKeyViolation:
 		switch sent.ConstraintName {
-		case ownerOfChats, ownerOfMemories, ownerOfUsage:
+		case ownerOfChats, ownerOfMemories, ownerOfUsage, loginOfAccount:
 			return fault.NoUser(reason(sent))
 		}
 	case pgerrcode.InsufficientPrivilege:
 		return fault.Forbidden(reason(sent))
 	case quotaExceeded:
 		return deniedTurn(sent.Detail)
+	case accountErased:
+		return fault.NoUser(reason(sent))
 	case messageDeleted:
 		return fault.New(fault.MessageNotFound, "This message was deleted, and is not stored again.")
 	case pgerrcode.RaiseException:
@@ -230,8 +248,8 @@ func notPrepared(sent *pgconn.PgError) string {
 	return ""
 }
 
-// RolesNotGranted returns the roles that statements act as and that the connecting role is no member of.
-func RolesNotGranted(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
-	roles, err := dbsqlc.RolesNotGranted.One(ctx, pool, struct{}{})
+// RolesNotGranted returns those of the roles that the connecting role is no member of.
+func RolesNotGranted(ctx context.Context, pool *pgxpool.Pool, needed ...string) ([]string, error) {
+	roles, err := dbsqlc.RolesNotGranted.One(ctx, pool, needed)
 	return roles, failed("look at the roles", err)
 }

@@ -34,7 +34,7 @@ func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
 }
 
 // searches returns the store, without rebuilds: these tests delete no messages.
-func (b *bed) searches() *History { return NewHistory(b.pool, memory.Limits{}, Enqueue{}, nil) }
+func (b *bed) searches() *History { return NewHistory(b.server, memory.Limits{}, Enqueue{}, nil) }
 
 // found returns the contents of the messages that a search finds.
 func (b *bed) found(query api.SearchQuery) []string {
@@ -312,7 +312,7 @@ func searchFunctionBody(t *testing.T, b *bed) string {
 	_, body, _ = strings.Cut(body, "return query\n")
 	body, _, _ = strings.Cut(body, ";\nend")
 	for _, c := range []struct{ name, value string }{
-		{"asking", "auth.uid()"}, {"among", "(own && query)"}, {"own", "quote_literal('user ' || auth.uid())::tsquery"}, {"wanted", "query"}, {"ordered", "false"},
+		{"asking", "throughline.uid()"}, {"among", "(own && query)"}, {"own", "quote_literal('user ' || throughline.uid())::tsquery"}, {"wanted", "query"}, {"ordered", "false"},
 		{"query", "$1::tsquery"}, {"in_chat", "$2::uuid"}, {"with_role", "$3::text"}, {"since", "$4::timestamptz"}, {"until", "$5::timestamptz"}, {"most", "$6::int"},
 	} {
 		replaced := regexp.MustCompile(`\b`+c.name+`\b`).ReplaceAllLiteralString(body, c.value)

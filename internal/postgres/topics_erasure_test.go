@@ -271,7 +271,7 @@ func (c *chatter) talkOn() error {
 
 // mergeTwo and rateAndRename act as users do. A topic that is gone by then, or was merged, is refused.
 func (c *chatter) mergeTwo() error {
-	store := NewUserTopics(c.pool, UserTopicsOptions{Settings: topics.Defaults()})
+	store := NewUserTopics(c.server, UserTopicsOptions{Settings: topics.Defaults()})
 	page, err := store.ListTopics(c.t.Context(), c.who, c.chat, api.TopicsQuery{Limit: 10})
 	if err == nil && len(page.Topics) > 1 {
 		_, err = store.MergeTopic(c.t.Context(), c.who, api.TopicRef{ChatID: c.chat, ID: page.Topics[0].ID}, page.Topics[1].ID)
@@ -280,7 +280,7 @@ func (c *chatter) mergeTwo() error {
 }
 
 func (c *chatter) rateAndRename() error {
-	store := NewUserTopics(c.pool, UserTopicsOptions{Settings: topics.Defaults()})
+	store := NewUserTopics(c.server, UserTopicsOptions{Settings: topics.Defaults()})
 	_, errRate := store.RateMessage(c.t.Context(), c.who, c.erased[1], api.Feedback{Rating: new(1)})
 	_, errRename := store.ChangeTopic(c.t.Context(), c.who, api.TopicRef{ChatID: c.chat, Current: true},
 		api.TopicChange{Title: new("What matters"), Importance: new(0.5)})

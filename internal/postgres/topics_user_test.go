@@ -46,7 +46,7 @@ func topicalOf(b *bed) *topical {
 		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
 		return err
 	}
-	p.store = NewUserTopics(p.pool, UserTopicsOptions{
+	p.store = NewUserTopics(p.server, UserTopicsOptions{
 		Settings: topics.Defaults(),
 		Index: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 			p.indexed <- chatID

@@ -179,9 +179,9 @@ func (t *Transfer) Snapshot(ctx context.Context, user auth.Principal, read func(
 			fill(batch)
 			err := tx.SendBatch(ctx, batch).Close()
 			if errors.Is(err, context.DeadlineExceeded) {
-				err = fault.Wrap(fault.NotReady, fmt.Sprintf("Postgres took longer than %s for a page of the export.", answerTimeout), err)
+				return fault.Wrap(fault.NotReady, fmt.Sprintf("Postgres took longer than %s for a page of the export.", answerTimeout), err)
 			}
-			return err
+			return explained(err)
 		}
 		err := s.read(ctx, func(batch *pgx.Batch) {
 			dbsqlc.ActAsUser.Queue(batch, user.Claims)

@@ -35,7 +35,7 @@ type port struct {
 func newPort(t *testing.T) *port {
 	t.Helper()
 	b := newBed(t)
-	store := NewTransfer(b.pool, b.limits, Enqueue{Fold: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+	store := NewTransfer(b.server, b.limits, Enqueue{Fold: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 		if _, err := tx.Exec(ctx, "select 1 from river.river_job"); err != nil { // as the role that may insert jobs
 			return err
 		}
@@ -203,7 +203,8 @@ func TestAnAccountComesToAnotherSetting(t *testing.T) {
 	p.mustImport(other, text)
 	is(t, ask[string](p, "select concat_ws(' ', enabled, time_zone, language, excluded) from memory_users where user_id = $1", other.UserID),
 		"t Asia/Tokyo de {health}", "settings")
-	p.transfer.Store = NewTransfer(p.pool, p.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true})
+	p.transfer.Store = NewTransfer(p.server, p.limits, Enqueue{
+		Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true})
 	other = p.newUser()
 	result := p.mustImport(other, text)
 	is(t, tuple(result.Imported, result.Memories, result.SkippedMemories), tuple(2, 0, 3), "%+v", result)

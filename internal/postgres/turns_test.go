@@ -80,10 +80,10 @@ func TestRoundTripsOfATurn(t *testing.T) {
 		is(t, counted.since(), want, "%s", what)
 	}
 	b.start(turn)
-	wantTrips("1 batches of 6 statements, 0 queries", "start") // user, chat, quota, turn, brief, buffer
+	wantTrips("1 batches of 8 statements, 0 queries", "start") // begin, user, chat, quota, turn, brief, buffer, commit
 	again := must(b.turns.StartTurn(t.Context(), b.user, turn))(t)
 	is(t, tuple(again.Started, len(again.Buffer)), tuple(true, 18), "the same turn again: %+v", again)
-	wantTrips("2 batches of 15 statements, 0 queries", "start again")
+	wantTrips("2 batches of 19 statements, 0 queries", "start again")
 	must(b.turns.SaveReply(t.Context(), b.user, charged(b.user.UserID, turn)))(t)
 	wantTrips("1 batches of 5 statements, 1 queries", "save") // begin, cost, user, reply, counters; commit
 	b.turns.limits.ChunkThreshold = 1
@@ -159,7 +159,7 @@ func TestSaveReplyAndFoldAreOneTransaction(t *testing.T) {
 	chatID := b.newChat(1)
 	turn := turnIn(chatID, "One turn more than the tail keeps.")
 	b.start(turn)
-	broken := NewTurns(b.pool, limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return errors.New("no queue") }})
+	broken := NewTurns(b.server, limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return errors.New("no queue") }})
 	saved, err := broken.SaveReply(t.Context(), b.user, finished(turn, "Now."))
 	assert.Truef(t, err != nil && !saved, "saved %v without a job", saved)
 	is(t, ask[string](b, "select status from messages where id = $1", turn.MessageID), "streaming", "the reply")

@@ -47,7 +47,7 @@ func TestQuotaIsExactOnAllServers(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
 	b.plan(tenADay)
-	other := openPool(t, b.db, 10)
+	other := openPool(t, b.db, b.db.ServerDSN, 10)
 	t.Cleanup(other.Close)
 	servers := []*Turns{b.turns, NewTurns(other, b.limits, Enqueue{Fold: b.turns.enqueue.Fold, Index: b.turns.enqueue.Index})}
 	var stored atomic.Int64
@@ -136,7 +136,7 @@ func TestReplyIsChargedOnce(t *testing.T) {
 	is(t, ask[string](b, row, kept.MessageID), "t "+kept.ChatID.String()+" reply arco test-1 90 64 7 0 f", "the row")
 	b.exec("delete from chats where id = $1", deleted.ChatID)
 	is(t, must(b.turns.SaveReply(t.Context(), b.user, charged(b.user.UserID, deleted)))(t), false, "saved though deleted")
-	found := must(NewHistory(b.pool, memory.DefaultLimits(), Enqueue{}, nil).ReadUsage(t.Context(), b.user, api.UsageQuery{By: "variant"}))(t)
+	found := must(NewHistory(b.server, memory.DefaultLimits(), Enqueue{}, nil).ReadUsage(t.Context(), b.user, api.UsageQuery{By: "variant"}))(t)
 	is(t, found, api.Spending{
 		Usage: []api.UsageSum{{Key: "arco", Calls: 2, InputTokens: 180, CachedTokens: 128, OutputTokens: 14}}, Quota: api.Quota{Verdict: "allow"},
 	}, "summed up")
@@ -152,7 +152,7 @@ func TestReplyIsChargedOnce(t *testing.T) {
 func TestUpkeepHasALimit(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	usage := NewUsage(b.pool, (&testkit.Log{}).Logger())
+	usage := NewUsage(b.server, (&testkit.Log{}).Logger())
 	spend := func(purpose string, tokens int, hoursAgo int) {
 		b.exec(`insert into usage_events (user_id, purpose, input_tokens, created_at) values ($1, $2, $3, now() - make_interval(hours => $4))`,
 			b.user.UserID, purpose, tokens, hoursAgo)
@@ -193,5 +193,5 @@ func TestDocumentedPlan(t *testing.T) {
 	deep.Variant, deep.Variants = "deep-dive", []string{"arco", "deep-dive"}
 	is(t, b.start(deep).Variant, "deep-dive", "with a plan")
 	b.exec("insert into usage_events (user_id, purpose, input_tokens) values ($1, 'fold', 1000001)", b.user.UserID)
-	is(t, fault.CodeOf(NewUsage(b.pool, nil).Allow(t.Context(), b.user.UserID, "embed")), fault.QuotaExceeded, "upkeep")
+	is(t, fault.CodeOf(NewUsage(b.server, nil).Allow(t.Context(), b.user.UserID, "embed")), fault.QuotaExceeded, "upkeep")
 }

@@ -29,9 +29,11 @@ import (
 
 // Database is a test's own database. No password is needed.
 type Database struct {
-	// DSN connects as postgres, as a server on Supabase does: no superuser. It goes through the
+	// DSN connects as postgres, which owns the tables: no superuser. It goes through the
 	// transaction pooler when the tests run with one; use Direct for a session.
 	DSN string
+	// ServerDSN is DSN as throughline_server, which is what a server connects as.
+	ServerDSN string
 	// AdminDSN connects as the cluster's superuser, past any pooler.
 	AdminDSN string
 	Name     string
@@ -105,7 +107,13 @@ func at(admin, name string) Database {
 	if pooler := os.Getenv(PoolerEnv); pooler != "" {
 		d.DSN = throughPooler(pooler, d.direct)
 	}
+	d.ServerDSN = AsServer(d.DSN)
 	return d
+}
+
+// AsServer is a DSN as throughline_server.
+func AsServer(dsn string) string {
+	return strings.Replace(dsn, "//postgres@", "//throughline_server@", 1)
 }
 
 // parse reads an address. All but that in PostgresEnv are our own.
@@ -172,7 +180,8 @@ func migrate(ctx context.Context, database Database) (err error) {
 	kit.Check(execute(ctx, database.AdminDSN, "grant all on database "+database.Name+" to postgres"))
 	// A pooler would stay connected, and the template could not be renamed.
 	kit.Must(supabase.Migrate(ctx, database.Direct(), slog.New(slog.DiscardHandler)))
-	return execute(ctx, database.AdminDSN, locksSQL)
+	return execute(ctx, database.AdminDSN, locksSQL, "alter role throughline_server login",
+		"grant pg_monitor, pg_signal_backend to postgres") // as on Supabase
 }
 
 // known holds the names of the templates that this process has seen complete.
@@ -242,6 +251,7 @@ func NewServer(t testing.TB) *Server {
 	check(t, migrate(t.Context(), s.Database))
 	if s.Pooled() { // that pooler is in front of another server
 		s.DSN = NewTransactionPooler(t, s.Database)
+		s.ServerDSN = AsServer(s.DSN)
 	}
 	return s
 }

@@ -60,7 +60,7 @@ begin
        select 'public.memory_users', 'p.user_id = ($1).user_id'
         where k.confrelid in ('public.memory_users'::regclass, 'public.memories'::regclass, 'public.memory_entities'::regclass)
        union all
-       select 'auth.users', 'p.id = ($1).user_id' where k.confrelid = 'auth.users'::regclass) held
+       select 'throughline.accounts', 'p.user_id = ($1).user_id' where k.confrelid = 'throughline.accounts'::regclass) held
      where k.contype = 'f' and k.connamespace = 'public'::regnamespace
   loop
     execute format('create trigger testkit_%s_note before insert on %s for each statement execute function testkit.note_locks()', key.oid, key.child);

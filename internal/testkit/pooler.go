@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,9 +56,10 @@ func StartPooler(ctx context.Context, serverDSN string) (p *Pooler, err error) {
 	defer kit.Catch(&err)
 	runAs := kit.Must(localpg.UnprivilegedUser()) // PgBouncer refuses to be root
 	address := kit.Must(freeAddress())
-	config := kit.Must(writePoolerConfig(parse(serverDSN), address))
-	defer func() { _ = os.Remove(config) }() // it is read only at the start
-	var limit syscall.Rlimit                 // it gets as many connections as this machine allows
+	dir := kit.Must(os.MkdirTemp("", "throughline-pooler-"))
+	defer func() { _ = os.RemoveAll(dir) }() // it is read only at the start
+	config := kit.Must(writePoolerConfig(dir, parse(serverDSN), address))
+	var limit syscall.Rlimit // it gets as many connections as this machine allows
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // it may be enough as it is
@@ -141,25 +143,30 @@ func parseDSN(dsn string) (*pgxpool.Config, error) {
 	return config, err
 }
 
-// writePoolerConfig writes a file that any user may read. A server that refused the pooler is tried again in a second.
-func writePoolerConfig(server *url.URL, address string) (string, error) {
+// poolerUsers may connect, as themselves.
+const poolerUsers = `"postgres" ""
+"throughline_server" ""
+`
+
+// writePoolerConfig writes files that any user may read. A server that refused the pooler is tried again in a second.
+func writePoolerConfig(dir string, server *url.URL, address string) (string, error) {
 	host, port, _ := strings.Cut(address, ":")
-	file, err := os.CreateTemp("", "throughline-pooler-*.ini")
-	if err != nil {
-		return "", err
-	}
-	_, err = fmt.Fprintf(file, `[databases]
-* = host=%s port=%s user=postgres
+	config, users := filepath.Join(dir, "pooler.ini"), filepath.Join(dir, "users")
+	text := fmt.Sprintf(`[databases]
+* = host=%s port=%s
 [pgbouncer]
 listen_addr = %s
 listen_port = %s
 unix_socket_dir =
-auth_type = any
+auth_type = trust
+auth_file = %s
+admin_users = postgres
 pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 4000
 server_login_retry = 1
 ignore_startup_parameters = extra_float_digits
-`, server.Hostname(), server.Port(), host, port, PoolSize)
-	return file.Name(), errors.Join(err, file.Chmod(0o644), file.Close())
+`, server.Hostname(), server.Port(), host, port, users, PoolSize)
+	//nolint:gosec // the pooler runs as another user, and the files hold no secret
+	return config, errors.Join(os.Chmod(dir, 0o755), os.WriteFile(users, []byte(poolerUsers), 0o644), os.WriteFile(config, []byte(text), 0o644))
 }

@@ -73,13 +73,13 @@ func TestLocksOutOfOrderAreRefused(t *testing.T) {
 	conn := Connect(t, database.AdminDSN)
 	user := NewUser(t, database)
 	Exec(t, conn, "insert into public.chats (user_id) values ($1)", user)
-	for first, refused := range map[string]bool{"select 1": true, "select from auth.users for key share": false} {
+	for first, refused := range map[string]bool{"select 1": true, "select from throughline.accounts for key share": false} {
 		tx, err := conn.Begin(t.Context())
 		require.NoError(t, err)
 		Exec(t, tx, first)
 		Exec(t, tx, "update public.chats set title = 'One'")
 		_, err = tx.Exec(t.Context(), "update public.chats set title = 'Two'")
-		assert.Equalf(t, refused, err != nil && strings.Contains(err.Error(), "UPDATE of chats locks auth.users"), "%s: %v", first, err)
+		assert.Equalf(t, refused, err != nil && strings.Contains(err.Error(), "UPDATE of chats locks throughline.accounts"), "%s: %v", first, err)
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
 }

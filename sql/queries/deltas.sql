@@ -2,23 +2,11 @@
 -- writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
 
 -- name: InsertDeltas :exec
--- Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by its key: it assumes
--- that there are hardly any running replies, and would scan all of them for each piece. "on conflict do nothing" would write a
--- third more ahead. Without it a batch fails that is sent again while it is being committed, and is sent once more.
-insert into public.message_deltas (message_id, user_id, start_char, delta)
-select m.id, m.user_id, new.start_char, new.delta
-  from (select unnest(sqlc.arg(message_ids)::uuid[]) as message_id, unnest(sqlc.arg(user_ids)::uuid[]) as user_id,
-               unnest(sqlc.arg(start_chars)::int[]) as start_char, unnest(sqlc.arg(deltas)::text[]) as delta) new
-  join lateral (select found.id, found.user_id, found.status from public.messages found
-                 where found.id = new.message_id
-                   and not exists (select from public.message_deltas d where d.message_id = new.message_id and d.start_char = new.start_char) offset 0) m
-    on m.user_id = new.user_id and m.status = 'streaming';
+select throughline.record_deltas(sqlc.arg(message_ids)::uuid[], sqlc.arg(user_ids)::uuid[], sqlc.arg(start_chars)::int[], sqlc.arg(deltas)::text[]);
 
 -- name: DeleteSpentDeltas :exec
--- For replies whose whole text is stored. What somebody has locked is being deleted.
-delete from public.message_deltas
- where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d
-                                     where d.message_id = any(sqlc.arg(message_ids)::uuid[]) for update skip locked);
+-- For replies whose whole text is stored.
+select throughline.delete_deltas(sqlc.arg(message_ids)::uuid[]);
 
 -- name: DeleteStrayDeltas :execrows
 -- Deltas of ended replies whose server died before it deleted them; a living server gets young_seconds to do

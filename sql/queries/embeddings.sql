@@ -62,8 +62,5 @@ union all
   limit greatest(sqlc.arg(most)::int - (select count(*) from waiting), 0));
 
 -- name: CountBareTurns :one
--- Turns without a vector of the model, up to 100 000 without any and as many of other models on either side of it. As
--- the server itself.
-select ((select count(*) from (select from public.turn_index i where i.embedding_model is null and not i.resting limit 100000) n)
-      + (select count(*) from (select from public.turn_index i where i.embedding_model < sqlc.arg(model)::text limit 100000) l)
-      + (select count(*) from (select from public.turn_index i where i.embedding_model > sqlc.arg(model)::text limit 100000) g))::bigint as turns;
+-- As the server itself.
+select throughline.count_bare_turns(sqlc.arg(model)::text)::bigint as turns;

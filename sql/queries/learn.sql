@@ -193,19 +193,12 @@ select b.chat_id from public.conversation_briefs b
  order by b.extract_due_at limit 1000;
 
 -- name: SetExtractDue :exec
--- As the server itself. now: at once.
-update public.conversation_briefs
-   set extract_due_at = case when sqlc.arg(at_once)::bool then '-infinity'::timestamptz else now() + make_interval(secs => sqlc.arg(delay_seconds)::float8) end
- where chat_id = sqlc.arg(chat_id);
+-- As the server itself.
+select throughline.set_extract_due(sqlc.arg(chat_id), sqlc.arg(at_once)::bool, sqlc.arg(delay_seconds)::float8);
 
 -- name: MakeExtractionsDue :many
--- Makes the chats of a user that are due later due at once, but for the one that begins. As the server itself.
-update public.conversation_briefs b set extract_due_at = '-infinity'
-  from (select d.chat_id from public.conversation_briefs d
-         where d.user_id = sqlc.arg(user_id) and d.extract_due_at > '-infinity' and d.chat_id <> sqlc.arg(chat_id)
-         order by d.chat_id limit 20 for no key update skip locked) due
- where b.chat_id = due.chat_id
-returning b.chat_id;
+-- As the server itself.
+select h.chat_id::uuid as chat_id from throughline.hurry_extractions(sqlc.arg(user_id), sqlc.arg(chat_id)) h (chat_id);
 
 -- name: NotifyRead :exec
 -- Tells who waits for it that a chat was read.

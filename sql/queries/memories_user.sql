@@ -3,7 +3,7 @@
 
 -- name: TouchOwnMemories :exec
 -- Also for a job.
-select throughline.touch_memories(auth.uid());
+select throughline.touch_memories(throughline.uid());
 
 -- name: NoteChange :exec
 -- What the next change is, for the history. Also for a job.
@@ -11,7 +11,7 @@ select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, s
 
 -- name: MakeOwnMemoryUser :exec
 -- Before the lock of a chat: the foreign key waits for the deletion of the account, which waits for chats.
-insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing;
+insert into public.memory_users (user_id) values (throughline.uid()) on conflict (user_id) do nothing;
 
 -- name: ListMemories :many
 -- row: api.Memory
@@ -22,7 +22,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
   from public.memories m
- where m.user_id = (select auth.uid())
+ where m.user_id = (select throughline.uid())
    and (sqlc.arg(memory_type)::text = '' or m.memory_type = sqlc.arg(memory_type)::text)
    and case sqlc.arg(status)::text
          when 'all' then true
@@ -48,7 +48,7 @@ with asked as (
 own as (
   select m.id, m.tsv
     from public.memories m
-   where m.user_id = (select auth.uid())
+   where m.user_id = (select throughline.uid())
      and (sqlc.arg(memory_type)::text = '' or m.memory_type = sqlc.arg(memory_type)::text)
      and case sqlc.arg(status)::text
            when 'all' then true
@@ -82,7 +82,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources,
        r.score::float8 as score
-  from scored r join public.memories m on m.user_id = (select auth.uid()) and m.id = r.id
+  from scored r join public.memories m on m.user_id = (select throughline.uid()) and m.id = r.id
  order by r.score desc, m.created_at desc, m.id desc
  limit sqlc.arg(most)::int;
 
@@ -94,7 +94,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
   from public.memories m
- where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
+ where m.user_id = (select throughline.uid()) and m.id = sqlc.arg(id)::uuid;
 
 -- name: FindTwins :many
 -- For each content, by its place, its key and the memory that has it, the one that counts most. Keys are costly: each is
@@ -106,14 +106,14 @@ select encode(a.content_key, 'hex') as key, coalesce(t.id, '00000000-0000-0000-0
   from asked a
   left join (select distinct on (m.content_key) m.content_key, m.id, m.status
                from public.memories m
-              where m.user_id = (select auth.uid()) and m.id <> sqlc.arg(but)::uuid and m.content_key in (select s.content_key from asked s)
+              where m.user_id = (select throughline.uid()) and m.id <> sqlc.arg(but)::uuid and m.content_key in (select s.content_key from asked s)
               order by m.content_key, array_position(array['active', 'inbox', 'archived', 'superseded'], m.status), m.created_at desc, m.id) t
     on t.content_key = a.content_key
  order by a.place;
 
 -- name: FindOwnMemories :many
 -- Which of these memories the user has.
-select m.id from public.memories m where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
+select m.id from public.memories m where m.user_id = (select throughline.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
 
 -- name: InsertMemories :exec
 -- Rows are objects with the names of the columns. One whose id is taken is left out: it was inserted before the connection
@@ -156,20 +156,20 @@ update public.memories m
        retracted_at = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.retracted_at end,
        superseded_by = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.superseded_by end,
        conflicts_with = case when sqlc.narg(status)::text is null then m.conflicts_with end
- where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
+ where m.user_id = (select throughline.uid()) and m.id = sqlc.arg(id)::uuid;
 
 -- name: ReplaceMemory :exec
 -- Closes what an accepted memory contradicts.
 update public.memories m
    set status = 'superseded', superseded_by = n.id, valid_to = coalesce(n.valid_from, now()), retracted_at = now()
   from public.memories n
- where n.user_id = (select auth.uid()) and n.id = sqlc.arg(id)::uuid
+ where n.user_id = (select throughline.uid()) and n.id = sqlc.arg(id)::uuid
    and m.user_id = n.user_id and m.id = sqlc.arg(replaced)::uuid and m.status in ('active', 'archived');
 
 -- name: OverwriteFacts :exec
 -- What a memory falls back to when one of its sources is deleted are the user's own words from now on.
 update public.memory_sources s set fact = sqlc.arg(content)::text
- where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.fact is distinct from sqlc.arg(content)::text;
+ where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.fact is distinct from sqlc.arg(content)::text;
 
 -- name: LockMemorysChats :exec
 -- The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does, once no deletion can be in the
@@ -178,7 +178,7 @@ with kept as materialized (
   select c.id
     from public.chats c
    where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
-                   where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid)
+                   where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid)
    order by c.id
      for key share nowait)
 select c.id from public.chats c where c.id in (select kept.id from kept) order by c.id for no key update;
@@ -187,52 +187,52 @@ select c.id from public.chats c where c.id in (select kept.id from kept) order b
 -- Their briefs, before the memories are locked.
 update public.conversation_briefs b set stale = true, edit_count = b.edit_count + 1
  where b.chat_id in (select s.chat_id from public.memory_sources s
-                      where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.seq <= b.covered_seq)
+                      where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.seq <= b.covered_seq)
 returning b.chat_id;
 
 -- name: DeleteMemory :execrows
-delete from public.memories m where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
+delete from public.memories m where m.user_id = (select throughline.uid()) and m.id = sqlc.arg(id)::uuid;
 
 -- name: ForgetMemories :execrows
 -- The memories that have not changed since the user saw them.
 delete from public.memories m
  using (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(versions)::int[]) as version) seen
- where m.user_id = (select auth.uid()) and m.id = seen.id and m.version = seen.version;
+ where m.user_id = (select throughline.uid()) and m.id = seen.id and m.version = seen.version;
 
 -- name: MemoryRevisions :many
 -- row: api.MemoryRevision
 select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
   from public.memory_revisions
- where user_id = (select auth.uid()) and memory_id = sqlc.arg(id)::uuid
+ where user_id = (select throughline.uid()) and memory_id = sqlc.arg(id)::uuid
  order by version;
 
 -- name: CountMemories :one
 -- row: api.DeletedMemories
-select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
-       (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
-       (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
-       (select count(*) from public.memory_entities e where e.user_id = (select auth.uid()))::bigint as entities,
-       (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships;
+select (select count(*) from public.memories m where m.user_id = (select throughline.uid()))::bigint as memories,
+       (select count(*) from public.memory_sources s where s.user_id = (select throughline.uid()))::bigint as sources,
+       (select count(*) from public.memory_revisions r where r.user_id = (select throughline.uid()))::bigint as revisions,
+       (select count(*) from public.memory_entities e where e.user_id = (select throughline.uid()))::bigint as entities,
+       (select count(*) from public.memory_relationships r where r.user_id = (select throughline.uid()))::bigint as relationships;
 
 -- name: CountOwnMemories :one
-select count(*) as memories from public.memories m where m.user_id = (select auth.uid());
+select count(*) as memories from public.memories m where m.user_id = (select throughline.uid());
 
 -- name: SkipUnread :exec
 -- The messages not read yet are skipped, in all chats of the user.
 select throughline.skip_extraction(unread.id)::uuid as extraction
   from (select c.id from public.chats c join public.conversation_briefs b on b.chat_id = c.id
-         where c.user_id = (select auth.uid()) and c.last_seq > b.extracted_seq order by c.id) unread;
+         where c.user_id = (select throughline.uid()) and c.last_seq > b.extracted_seq order by c.id) unread;
 
 -- name: DeleteMemories :exec
-delete from public.memories m where m.user_id = (select auth.uid());
+delete from public.memories m where m.user_id = (select throughline.uid());
 
 -- name: ReadMemorySettings :one
 -- row: api.MemorySettings
-select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid());
+select enabled, time_zone, language, excluded from public.memory_users where user_id = (select throughline.uid());
 
 -- name: ChangeMemorySettings :execrows
 insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
-values (auth.uid(), coalesce(sqlc.narg(enabled)::boolean, true), sqlc.narg(time_zone)::text, sqlc.narg(language)::text,
+values (throughline.uid(), coalesce(sqlc.narg(enabled)::boolean, true), sqlc.narg(time_zone)::text, sqlc.narg(language)::text,
   coalesce(sqlc.narg(excluded)::text[], '{}'))
 on conflict (user_id) do update
    set enabled = coalesce(sqlc.narg(enabled)::boolean, u.enabled),
@@ -260,7 +260,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                                               'actor', r.actor, 'created_at', r.created_at) order by r.version)
             from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id) end as history
   from public.memories m
- where m.user_id = (select auth.uid())
+ where m.user_id = (select throughline.uid())
    and (sqlc.narg(after_created_at)::timestamptz is null or (m.created_at, m.id) > (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
    and (sqlc.narg(chat_id)::uuid is null
         or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = sqlc.narg(chat_id)::uuid

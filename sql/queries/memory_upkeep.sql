@@ -16,9 +16,4 @@ select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00
 select c.status::text as status, c.memories::bigint as memories from throughline.count_memories() c;
 
 -- name: OldestUnextracted :one
--- For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. A chat due at
--- once has waited since its brief changed; of a thousand of these the oldest.
-select greatest(0, extract(epoch from now() - least(
-         (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),
-         (select min(h.updated_at)
-           from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8 as age;
+select throughline.oldest_unextracted()::float8 as age;

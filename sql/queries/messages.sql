@@ -149,44 +149,15 @@ select pg_notify('throughline_cancels', asked.id::text) from asked;
 
 -- name: CancelRequested :many
 -- As the server itself, for the replies that this server generates.
-select id from public.messages
- where id = any(sqlc.arg(message_ids)::uuid[]) and status = 'streaming' and cancel_requested;
+select c.id::uuid as id from throughline.cancelled_replies(sqlc.arg(message_ids)::uuid[]) c (id);
 
 -- name: RenewLeases :exec
--- As the server itself, for all users at once. A reply that somebody has locked is being ended or deleted, or is renewed the next time.
-update public.messages
-   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
- where id in (select m.id from public.messages m where m.id = any(sqlc.arg(message_ids)::uuid[]) and m.status = 'streaming'
-                 for no key update skip locked);
+-- As the server itself, for all users at once.
+select throughline.renew_replies(sqlc.arg(message_ids)::uuid[], sqlc.arg(lease_seconds)::float8);
 
 -- name: InterruptAbandonedReplies :many
--- Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
--- restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
--- of a reply become its text. No server saves such a reply, so its chat becomes due to be read for memories here, unless the
--- delay is null: then there are none. The sweep inserts the job. As the server itself; what somebody has locked is left for the next time.
-with abandoned as (
-  select m.id, m.chat_id
-    from public.messages m join public.chats c on c.id = m.chat_id join public.conversation_briefs b on b.chat_id = m.chat_id
-   where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
-   limit 1000 for key share of c skip locked for update of b, m skip locked),
-spent as (
-  delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
-  returning d.message_id, d.start_char, d.delta),
-said as (
-  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id),
-due as (
-  update public.conversation_briefs b
-     set extract_due_at = now() + make_interval(secs => sqlc.narg(extract_delay_seconds)::float8)
-    from abandoned join public.chats c on c.id = abandoned.chat_id
-   where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and sqlc.narg(extract_delay_seconds)::float8 is not null
-     and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
-update public.messages m
-   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
-       content = coalesce(said.content, '')
-  from abandoned left join said on said.message_id = abandoned.id
- where m.id = abandoned.id
-returning m.id;
+-- As the server itself.
+select i.id::uuid as id from throughline.interrupt_replies(sqlc.narg(extract_delay_seconds)::float8) i (id);
 
 -- name: ReadFoldable :many
 -- row: ReadBufferRow

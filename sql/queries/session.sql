@@ -1,11 +1,11 @@
 -- The role and user of a transaction. Local to the transaction, so that nothing stays on a pooled connection.
 
 -- name: ActAsUser :exec
--- The claims are those of the verified token, as they were signed: the app's policies may read any. auth.uid() reads
--- the older variable of sub first, so that is set too: no policy has to parse the claims for it, and a value that
--- somebody left on a pooled connection does not count.
+-- The claims are those of the verified token, as they were signed: the app's policies may read any. throughline.uid() reads
+-- the older variable of sub first, so the user's id is set too: no policy has to parse the claims for it, and a value that
+-- somebody left on a pooled connection does not count. Raises for who was erased.
 select set_config('request.jwt.claims', sqlc.arg(claims)::text, true),
-       set_config('request.jwt.claim.sub', nullif(sqlc.arg(claims)::text, '')::jsonb ->> 'sub', true),
+       set_config('request.jwt.claim.sub', throughline.admit_user(nullif(sqlc.arg(claims)::text, '')::jsonb)::text, true),
        set_config('role', 'throughline_app', true);
 
 -- name: ActAsChatOwner :one
@@ -34,8 +34,20 @@ select set_config('statement_timeout', sqlc.arg(milliseconds)::text, true);
 select pg_advisory_xact_lock(hashtextextended('message:' || sqlc.arg(user_id)::text || sqlc.arg(client_message_id)::text, 0));
 
 -- name: RolesNotGranted :one
--- The roles that statements act as and that the connecting role is no member of.
+-- Those of the roles that statements act as and that the connecting role is no member of.
 select coalesce(array_agg(rolname::text order by rolname), '{}')::text[]
   from pg_catalog.pg_roles
- where rolname in ('throughline_app', 'throughline_worker')
+ where rolname = any (sqlc.arg(needed)::text[])
    and not pg_catalog.pg_has_role(current_user, oid, 'member');
+
+-- name: LookIsolated :one
+-- What a statement of a transaction that names a user finds: as whom it acts, in which transaction, and whether it sees a chat, which a
+-- user that does not exist has not. Without functions of ours, which a role that was granted nothing may not name.
+select current_user::text as role, coalesce(current_setting('request.jwt.claims', true), '')::text as claims,
+       coalesce(current_setting('request.jwt.claim.sub', true), '')::text as sub, pg_current_xact_id()::text as transaction, exists (select from public.chats)::bool as sees_chats;
+
+-- name: BypassesPolicies :one
+-- Whether the role of the connection sees all rows without naming a user.
+select (r.rolsuper or r.rolbypassrls or pg_has_role(session_user, c.relowner, 'usage'))::bool
+  from pg_catalog.pg_roles r, pg_catalog.pg_class c
+ where r.rolname = session_user and c.oid = to_regclass('public.chats');

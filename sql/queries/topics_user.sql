@@ -7,7 +7,7 @@
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
- where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
+ where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select throughline.uid())
    and (t.state = sqlc.arg(state)::text or sqlc.arg(state)::text = '' and t.state <> 'merged')
    and (sqlc.arg(tag)::text = '' or t.tags @> array[sqlc.arg(tag)::text])
    and (sqlc.narg(after_active_at)::timestamptz is null or (t.last_active_at, t.id) < (sqlc.narg(after_active_at)::timestamptz, sqlc.arg(after_id)::uuid))
@@ -25,7 +25,7 @@ own as (
            throughline.searchable(t.title || E'\n' || coalesce(t.summary, '') || E'\n' || array_to_string(t.tags, E'\n')))) as lexemes,
          count(*) over () as total
     from public.topics t
-   where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
+   where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select throughline.uid())
      and (t.state = sqlc.arg(state)::text or sqlc.arg(state)::text = '' and t.state <> 'merged')
      and (sqlc.arg(tag)::text = '' or t.tags @> array[sqlc.arg(tag)::text])),
 hits as (
@@ -43,7 +43,7 @@ select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count,
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
- where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
+ where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select throughline.uid())
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
@@ -57,7 +57,7 @@ update public.topics t
        importance_rated = t.importance_rated or sqlc.narg(importance)::real is not null
   from public.chats c
  where c.id = t.chat_id and (c.expires_at is null or c.expires_at > now())
-   and t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid()) and t.id = sqlc.arg(topic_id)::uuid;
+   and t.chat_id = sqlc.arg(chat_id) and t.user_id = (select throughline.uid()) and t.id = sqlc.arg(topic_id)::uuid;
 
 -- name: UserTopicCounts :one
 -- row: api.TopicStats
@@ -69,7 +69,7 @@ select t.id as topic_id, t.title as topic_title, said.active::int as active_mess
  cross join lateral (
    select count(*) filter (where m.seq > t.compacted_seq) as active, count(*) filter (where m.seq <= t.compacted_seq) as compressed
      from throughline.topic_messages(t.id) m) said
- where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
+ where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select throughline.uid())
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
@@ -84,7 +84,7 @@ select t.id, said.compressed::int as compressed, said.roles::text[] as roles, sa
           coalesce(array_agg(m.created_at order by m.seq), '{}') as said_at
      from throughline.topic_messages(t.id) m
     where sqlc.arg(all_of_them)::bool or m.seq > t.compacted_seq) said
- where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
+ where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select throughline.uid())
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
@@ -96,7 +96,7 @@ select t.id, said.compressed::int as compressed, said.roles::text[] as roles, sa
 with topic as (
   select t.id, t.summary, t.compacted_seq, sqlc.narg(topic_id)::uuid is null as is_current, b.cleared_seq
     from public.topics t join public.conversation_briefs b on b.chat_id = t.chat_id
-   where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
+   where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select throughline.uid())
      and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                          (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1))
      and (sqlc.narg(topic_id)::uuid is not null or t.last_seq > b.cleared_seq)),
@@ -143,6 +143,6 @@ select t.id, t.importance
 -- name: UserTopicLock :execrows
 -- Those of the topics that the app's owner lets the user change.
 select t.id from public.topics t
- where t.user_id = (select auth.uid()) and t.id in (sqlc.arg(one)::uuid, sqlc.arg(other)::uuid)
+ where t.user_id = (select throughline.uid()) and t.id in (sqlc.arg(one)::uuid, sqlc.arg(other)::uuid)
  order by t.id
    for no key update;

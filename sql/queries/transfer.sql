@@ -96,10 +96,10 @@ select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
 select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '') as email,
        jsonb_build_object('enabled', coalesce(u.enabled, true), 'time_zone', u.time_zone, 'language', u.language,
                           'excluded', coalesce(u.excluded, '{}')) as settings,
-       jsonb_build_object('chats', (select count(*) from public.chats c where c.user_id = (select auth.uid())),
-         'messages', (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming'),
-         'memories', (select count(*) from public.memories m where m.user_id = (select auth.uid()))) as counts
-  from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id;
+       jsonb_build_object('chats', (select count(*) from public.chats c where c.user_id = (select throughline.uid())),
+         'messages', (select count(*) from public.messages m where m.user_id = (select throughline.uid()) and m.status <> 'streaming'),
+         'memories', (select count(*) from public.memories m where m.user_id = (select throughline.uid()))) as counts
+  from (select throughline.uid() as id) me left join public.memory_users u on u.user_id = me.id;
 
 -- name: ExportChats :many
 -- row: bundle.Chat + last_seq
@@ -108,7 +108,7 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
- where user_id = (select auth.uid())
+ where user_id = (select throughline.uid())
    and (sqlc.narg(after_created_at)::timestamptz is null or (created_at, id) > (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
  order by created_at, id
  limit sqlc.arg(max_rows)::int;
@@ -117,7 +117,7 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
 -- row: bundle.Entity
 select id, name, entity_type as kind, aliases, mentions
   from public.memory_entities
- where user_id = (select auth.uid()) and id > sqlc.arg(after_id)::uuid
+ where user_id = (select throughline.uid()) and id > sqlc.arg(after_id)::uuid
  order by id limit sqlc.arg(max_rows)::int;
 
 -- name: ExportRelationships :many
@@ -126,14 +126,14 @@ select r.id, s.name as source, r.relationship, t.name as target, r.valid_from, r
   from public.memory_relationships r
   join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id
   join public.memory_entities t on t.user_id = r.user_id and t.id = r.target_entity_id
- where r.user_id = (select auth.uid()) and r.id > sqlc.arg(after_id)::uuid
+ where r.user_id = (select throughline.uid()) and r.id > sqlc.arg(after_id)::uuid
  order by r.id limit sqlc.arg(max_rows)::int;
 
 -- name: ExportStands :many
 -- What a deletion or an edit would change: the chats of the user with their edits.
 select c.id, coalesce(b.edit_count, 0)::bigint as edits
   from public.chats c left join public.conversation_briefs b on b.chat_id = c.id
- where c.user_id = (select auth.uid());
+ where c.user_id = (select throughline.uid());
 
 -- name: ExportStillStands :one
 -- Whether all of that, and the memories, are still there.
@@ -141,13 +141,13 @@ select (not exists (
           select from (select unnest(sqlc.arg(chat_ids)::uuid[]) as id, unnest(sqlc.arg(edits)::bigint[]) as edits) s
             left join public.chats c on c.id = s.id left join public.conversation_briefs b on b.chat_id = s.id
            where c.id is null or coalesce(b.edit_count, 0) <> s.edits)
-    and (select count(*) from public.memories m where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(memory_ids)::uuid[]))
+    and (select count(*) from public.memories m where m.user_id = (select throughline.uid()) and m.id = any (sqlc.arg(memory_ids)::uuid[]))
         = cardinality(sqlc.arg(memory_ids)::uuid[]))::bool;
 
 -- name: ImportSettings :exec
 -- What the user has chosen stays.
 insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
-values (auth.uid(), sqlc.arg(enabled), sqlc.narg(time_zone), sqlc.narg(language), sqlc.arg(excluded)::text[])
+values (throughline.uid(), sqlc.arg(enabled), sqlc.narg(time_zone), sqlc.narg(language), sqlc.arg(excluded)::text[])
 on conflict (user_id) do update
    set time_zone = coalesce(u.time_zone, excluded.time_zone), language = coalesce(u.language, excluded.language),
        excluded = case when u.excluded = '{}' then excluded.excluded else u.excluded end;

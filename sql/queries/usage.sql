@@ -33,7 +33,10 @@ select (case sqlc.arg(by)::text when 'day' then to_char(e.created_at at time zon
 -- And what is kept for a day of deleted messages.
 with kept as (
   delete from throughline.deleted_messages
-   where key in (select d.key from throughline.deleted_messages d where d.deleted_at < now() - interval '1 day' for update skip locked))
+   where key in (select d.key from throughline.deleted_messages d where d.deleted_at < now() - interval '1 day' for update skip locked)),
+erased as (
+  delete from throughline.departed
+   where user_id in (select d.user_id from throughline.departed d where d.why = 'erased' and d.at < now() - interval '30 days' for update skip locked))
 delete from public.usage_events
  where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days'
                order by e.created_at limit sqlc.arg(most)::int for update skip locked);

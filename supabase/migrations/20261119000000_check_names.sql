@@ -57,8 +57,9 @@ begin
     union all
     -- These may be there, because roles belong to the whole cluster, but not with other powers than ours have.
     select 5, 'role ' || r.rolname from pg_roles r
-     where r.rolname in ('throughline_app', 'throughline_worker')
-       and (r.rolsuper or r.rolbypassrls or r.rolcanlogin or r.rolcreaterole or not r.rolinherit)) found;
+     where r.rolname in ('throughline_app', 'throughline_worker', 'throughline_server')
+       and (r.rolsuper or r.rolbypassrls or r.rolcreaterole or r.rolinherit = (r.rolname = 'throughline_server')
+         or r.rolcanlogin and r.rolname <> 'throughline_server')) found;
 
   select string_agg(needed.name, ', ' order by needed.place, needed.name) into missing from (
     select 1 as place, 'role ' || name as name from unnest(array['anon', 'authenticated', 'service_role']) name where to_regrole(name) is null
@@ -76,6 +77,7 @@ begin
       (2, 'create tables in the schema public', has_schema_privilege('public', 'create')),
       (3, 'create roles', me.rolsuper or me.rolcreaterole),
       (4, 'use the schema auth', has_schema_privilege('auth', 'usage')),
+      (5, 'read auth.users', has_table_privilege(users, 'select') and (me.rolsuper or me.rolbypassrls)),
       (5, 'refer to auth.users', has_table_privilege(users, 'references')),
       -- Until Postgres 15 whoever may create roles may grant any.
       (6, 'grant anon and authenticated', me.rolsuper or current_setting('server_version_num')::int < 160000

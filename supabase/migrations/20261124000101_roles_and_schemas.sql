@@ -1,4 +1,4 @@
--- The server's two roles, and two schemas that no API exposes.
+-- The server's roles, and two schemas that no API exposes.
 
 -- throughline_app is the server at work for the user of a token. It has the rights of authenticated: what the app's
 -- owner writes for signed-in users or for everybody (policies, grants, triggers) holds for the server too. Beyond
@@ -8,7 +8,10 @@
 -- the views throughline.own_…, which show that user's rows: no policy of the app's applies to it. The rights of anon
 -- let triggers of the app's call auth.uid().
 --
--- The server usually connects as the role that runs the migrations, so that is granted both; docs/operations.md shows
+-- throughline_server is what a server connects as, so that a forgotten role shows nothing: it owns no table, no policy gives it
+-- words, and it has none of throughline_app's rights until it switches to that role. The operator lets it log in.
+--
+-- Workers connect as the role that runs the migrations, so that is granted both; docs/operations.md shows
 -- the grants for another role. From Postgres 16 on even the creator of a role may not switch to it without.
 --
 -- Roles belong to the whole cluster, so all of this may be there already; the exceptions come from a migration of
@@ -20,8 +23,10 @@ begin
   foreach change in array array[
     'create role throughline_app nologin inherit',
     'create role throughline_worker nologin inherit',
+    'create role throughline_server nologin noinherit',
     'grant authenticated to throughline_app',
     'grant anon to throughline_worker',
+    'grant throughline_app to throughline_server',
     format('grant throughline_app, throughline_worker to %I', current_user)]
   loop
     begin
@@ -33,12 +38,134 @@ begin
 end
 $$;
 
-grant usage on schema public to throughline_app;
+grant usage on schema public to throughline_app, throughline_server;
 
 -- Functions of the triggers and of the server, and the views of jobs. Only this project uses the schema.
 create schema throughline;
 revoke all on schema throughline from public, anon, authenticated;
-grant usage on schema throughline to throughline_app, throughline_worker, service_role;
+grant usage on schema throughline to throughline_app, throughline_worker, throughline_server, service_role;
+
+-- Whose rows there are. A user is known from the first row of theirs on: with a row in auth.users, or by the token of an issuer that
+-- is listed. The rows of users refer to this table, and go with it.
+create table throughline.accounts (
+  user_id    uuid        not null,
+  -- The login in this project's Supabase Auth; null for users of other issuers.
+  auth_id    uuid,
+  -- The iss and sub of the token that was seen first; null where there was none.
+  issuer     text,
+  subject    text,
+  created_at timestamptz not null default now(),
+  constraint accounts_pkey primary key (user_id),
+  constraint accounts_auth_id_key unique (auth_id),
+  constraint accounts_auth_id_fkey foreign key (auth_id) references auth.users (id) on delete cascade
+);
+
+-- Who left this database, or is about to, and gets no account here.
+create table throughline.departed (
+  user_id uuid        not null,
+  why     text        not null,
+  -- Where who moved is now.
+  cell    text,
+  at      timestamptz not null default now(),
+  constraint departed_pkey primary key (user_id),
+  constraint departed_why_known check (why in ('moving', 'moved', 'erased'))
+);
+-- For the deletion of old tombstones.
+create index departed_at_idx on throughline.departed (at) where why = 'erased';
+
+-- The issuers whose users need no row in auth.users: AUTH_ISSUERS, as "throughline migrate" wrote it.
+create table throughline.issuers (
+  issuer text not null,
+  constraint issuers_pkey primary key (issuer)
+);
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['accounts', 'departed', 'issuers'] loop
+    execute format('revoke all on throughline.%I from public, anon, authenticated', name);
+    execute format('grant select on throughline.%I to service_role', name);
+    execute format('alter table throughline.%I enable row level security', name);
+    execute format('create policy %I on throughline.%I for select to service_role using (true)', name || '_service', name);
+  end loop;
+end
+$$;
+
+-- The id of a user of an issuer that is not Supabase Auth: a UUIDv8 (RFC 9562) of both texts. internal/auth computes the same.
+create function throughline.foreign_user(issuer text, subject text) returns uuid
+language sql immutable security invoker parallel safe set search_path = '' as $$
+  select encode(set_byte(set_byte(substring(d.digest for 16), 6, get_byte(d.digest, 6) & 15 | 128), 8, get_byte(d.digest, 8) & 63 | 128), 'hex')::uuid
+    from (select sha256(convert_to(issuer || E'\n' || subject, 'UTF8')) as digest) d
+$$;
+
+-- The user whom claims name: their sub, unless they are of a listed issuer that is no Supabase Auth. SECURITY DEFINER: clients have
+-- no right to the list.
+create function throughline.user_of(claims jsonb) returns uuid
+language sql stable security definer set search_path = '' as $$
+  select case when claims ->> 'iss' not like '%/auth/v1' and exists (select from throughline.issuers i where i.issuer = claims ->> 'iss')
+           then throughline.foreign_user(claims ->> 'iss', claims ->> 'sub') else (claims ->> 'sub')::uuid end
+$$;
+
+-- The user of the statement, for policies and statements in place of auth.uid(), which fails for a sub that is no uuid, and for which
+-- Postgres, which parses a batch as the role of the connection, would need the use of the schema auth. The server and its jobs have computed the id, and name it; for all others the claims count alone. In PL/pgSQL, which keeps its plan: half of
+-- the time that auth.uid() takes. SECURITY DEFINER: who reads has no use of this schema.
+create function throughline.uid() returns uuid
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  if current_setting('role') in ('throughline_app', 'throughline_worker') and current_setting('request.jwt.claim.sub', true) <> '' then
+    return current_setting('request.jwt.claim.sub', true)::uuid;
+  end if;
+  return throughline.user_of(nullif(current_setting('request.jwt.claims', true), '')::jsonb);
+end
+$$;
+
+-- Makes the account of a row's user, with the first row. For who departed, or has neither a row in auth.users nor a token of a listed
+-- issuer, there is none, and the row's foreign key refuses it. The lock is that of erase_account. SECURITY DEFINER: who writes a row
+-- has no right to accounts.
+create function throughline.open_account() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  claims constant jsonb := case when new.user_id = throughline.uid() then nullif(current_setting('request.jwt.claims', true), '')::jsonb end;
+begin
+  if not exists (select from throughline.accounts a where a.user_id = new.user_id) then
+    perform pg_advisory_xact_lock(hashtextextended('account:' || new.user_id, 0));
+    insert into throughline.accounts (user_id, auth_id, issuer, subject)
+    select new.user_id, u.id, claims ->> 'iss', claims ->> 'sub'
+      from (select) one left join auth.users u on u.id = new.user_id
+     where not exists (select from throughline.departed d where d.user_id = new.user_id)
+       and (u.id is not null or exists (select from throughline.issuers i where i.issuer = claims ->> 'iss'))
+    on conflict (user_id) do nothing;
+  end if;
+  return new;
+end
+$$;
+
+-- Deletes all rows of a user, and leaves a tombstone: a token outlives its account, and would bring it back. SECURITY DEFINER: the
+-- server's own connection has no right to accounts.
+create function throughline.erase_account(gone uuid) returns void
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(hashtextextended('account:' || gone, 0));
+  insert into throughline.departed (user_id, why) values (gone, 'erased')
+  on conflict (user_id) do update set why = 'erased', cell = null, at = now();
+  delete from throughline.accounts a where a.user_id = gone;
+end
+$$;
+
+-- The user whom the claims of a request name, for every transaction at work for one. Raises TL005 for who was erased. SECURITY DEFINER:
+-- the server's own connection has no right to departed.
+create function throughline.admit_user(claims jsonb) returns uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  asking constant uuid := throughline.user_of(claims);
+begin
+  if exists (select from throughline.departed d where d.user_id = asking and d.why = 'erased') then
+    raise exception using errcode = 'TL005', message = 'the account was erased';
+  end if;
+  return asking;
+end
+$$;
 
 -- Grants and policies of a table whose rows belong to users. Each such table calls this once.
 --
@@ -58,7 +185,7 @@ language plpgsql security invoker set search_path = '' as $$
 declare
   name constant text := (select c.relname from pg_catalog.pg_class c where c.oid = rows_of);
   own_view constant text := 'throughline.own_' || replace(name, 'conversation_', '');
-  own constant text := '((select auth.uid()) = user_id)';
+  own constant text := '((select throughline.uid()) = user_id)';
   command text;
 begin
   execute format('revoke all on %s from anon, authenticated', rows_of);

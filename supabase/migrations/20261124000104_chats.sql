@@ -36,7 +36,7 @@ $$;
 
 create table public.chats (
   id              uuid        not null default gen_random_uuid(),
-  user_id         uuid        not null default auth.uid(),
+  user_id         uuid        not null default throughline.uid(),
   title           text        not null default '',
   system_prompt   text,
   metadata        jsonb       not null default '{}',
@@ -75,10 +75,10 @@ create table public.chats (
 
   constraint chats_pkey primary key (id),
   -- Nearly every other row belongs to a chat and is deleted with it; its user_id is checked by triggers and policies. Another
-  -- foreign key to auth.users would let the deletion of a user deadlock with a turn: the deletion locks the user and then the
+  -- foreign key to accounts would let the deletion of a user deadlock with a turn: the deletion locks the account and then the
   -- chat, the turn locks the chat and would then lock the user. Nor may a transaction update a chat twice: the second time Postgres
   -- checks this key. See memory_users for the one that had to be.
-  constraint chats_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
+  constraint chats_user_id_fkey foreign key (user_id) references throughline.accounts (user_id) on delete cascade,
   constraint chats_valid check (throughline.chat_is_valid(
     title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, topics, recall,
     created_at, updated_at, last_message_at, revived_at))
@@ -87,7 +87,7 @@ create table public.chats (
 -- index (a heap-only tuple).
 with (fillfactor = 70);
 
--- For the policies and the cascade from auth.users. Without last_message_at, so that a turn's update stays heap-only.
+-- For the policies and the cascade from accounts. Without last_message_at, so that a turn's update stays heap-only.
 create index chats_user_id_idx on public.chats (user_id);
 -- For the job that finds expired chats. Most chats never expire and are not in the index.
 create index chats_expires_at_idx on public.chats (expires_at) where expires_at is not null;
@@ -96,7 +96,7 @@ create index chats_active_on_idx on public.chats (active_on);
 
 -- For jobs, like the other views own_…: the rows of the user in the claims, with the rights of the view's owner. No
 -- security barrier, which would change the order in which a job takes its locks: only our own statements use them.
-create view throughline.own_chats as select * from public.chats where user_id = (select auth.uid()) with check option;
+create view throughline.own_chats as select * from public.chats where user_id = (select throughline.uid()) with check option;
 
 call throughline.protect('public.chats',
   clients => 'select, delete, insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall),
@@ -116,6 +116,7 @@ begin
 end
 $$;
 
+create trigger chats_account before insert on public.chats for each row execute function throughline.open_account();
 create trigger chats_keep before insert or update on public.chats for each row execute function throughline.keep_chat();
 
 -- Sends ids and positions only: a listener reads the row with its own rights. Does nothing without Realtime. For functions
@@ -166,7 +167,7 @@ begin
     create policy throughline_chat_listeners on realtime.messages for select to authenticated
       using (extension = 'broadcast' and exists (
         select from public.chats c
-         where c.user_id = (select auth.uid()) and 'chat:' || c.id = (select realtime.topic())));
+         where c.user_id = (select throughline.uid()) and 'chat:' || c.id = (select realtime.topic())));
   end if;
 end
 $$;

@@ -97,6 +97,6 @@ create index messages_tool_name_idx on public.messages (chat_id, tool_name) wher
 -- index of both looked as good as the primary key, and saving a reply read all messages of its chat.
 create statistics throughline.messages_of_a_chat (dependencies) on chat_id, user_id from public.messages;
 
-create view throughline.own_messages as select * from public.messages where user_id = (select auth.uid()) with check option;
+create view throughline.own_messages as select * from public.messages where user_id = (select throughline.uid()) with check option;
 
 call throughline.protect('public.messages', clients => 'select', server => 'select, insert, update, delete', jobs => 'select', per_user => -0.01);

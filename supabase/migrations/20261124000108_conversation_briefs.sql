@@ -170,9 +170,9 @@ create table public.conversation_brief_drafts (
 
 create index conversation_brief_drafts_user_id_idx on public.conversation_brief_drafts (user_id);
 
-create view throughline.own_briefs as select * from public.conversation_briefs where user_id = (select auth.uid()) with check option;
-create view throughline.own_brief_revisions as select * from public.conversation_brief_revisions where user_id = (select auth.uid()) with check option;
-create view throughline.own_brief_drafts as select * from public.conversation_brief_drafts where user_id = (select auth.uid()) with check option;
+create view throughline.own_briefs as select * from public.conversation_briefs where user_id = (select throughline.uid()) with check option;
+create view throughline.own_brief_revisions as select * from public.conversation_brief_revisions where user_id = (select throughline.uid()) with check option;
+create view throughline.own_brief_drafts as select * from public.conversation_brief_drafts where user_id = (select throughline.uid()) with check option;
 
 call throughline.protect('public.conversation_briefs', server => 'select, update', jobs => 'select, update', per_user => -0.05);
 call throughline.protect('public.conversation_brief_revisions',

@@ -299,6 +299,8 @@ begin
   insert into throughline.deleted_messages (key)
   select throughline.message_key(o.user_id, o.client_message_id) from old_messages o
    where o.client_message_id is not null and o.created_at > now() - interval '1 day'
+     -- Nothing is kept of who was erased.
+     and exists (select from throughline.accounts a where a.user_id = o.user_id)
       on conflict do nothing;
   perform throughline.index_edits(gone.chat_id, gone.seqs)
      from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;

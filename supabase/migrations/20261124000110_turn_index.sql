@@ -63,7 +63,7 @@ create index turn_index_to_choose_idx on public.turn_index (chat_id, seq)
 -- Never elsewhere, and never compressed.
 alter table public.turn_index alter column embedding set storage plain;
 
-create view throughline.own_turn_index as select * from public.turn_index where user_id = (select auth.uid()) with check option;
+create view throughline.own_turn_index as select * from public.turn_index where user_id = (select throughline.uid()) with check option;
 
 call throughline.protect('public.turn_index',
   server => 'select',
@@ -223,7 +223,7 @@ $$;
 -- index_chat for a job or an import, of a chat of the user in the claims. SECURITY DEFINER: no other role writes the index.
 create function throughline.index_turns(chat uuid, upto bigint) returns boolean
 language sql volatile security definer set search_path = '' as $$
-  select throughline.index_chat(b.chat_id, upto) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
+  select throughline.index_chat(b.chat_id, upto) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select throughline.uid())
 $$;
 
 -- Indexes chats that have rested for that long, and at once covered turns that are not indexed; null for
@@ -258,7 +258,7 @@ $$;
 create function throughline.index_rest(in_chat uuid, except_chat uuid) returns void
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set jit = off set lock_timeout = '500ms' as $$
 declare
-  asking constant uuid := (select auth.uid());
+  asking constant uuid := (select throughline.uid());
   behind record;
 begin
   for behind in

@@ -23,7 +23,7 @@ returns table (id uuid, rank real)
 language plpgsql stable security definer rows 500 set search_path = ''
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set max_parallel_workers_per_gather = 0 set jit = off as $$
 declare
-  asking constant uuid := (select auth.uid());
+  asking constant uuid := (select throughline.uid());
   own constant tsquery := quote_literal('user ' || asking)::tsquery;
   -- The words without the excluded ones, and without their order; null if there are none but excluded ones.
   wanted constant tsquery := nullif(regexp_replace(querytree(query), '<(-|\d+)>', '&', 'g'), 'T')::tsquery;

@@ -11,12 +11,12 @@ language plpgsql stable security definer set search_path = '' set enable_seqscan
 begin
   if in_chat is null then
     return query
-      select coalesce(sum(b.indexed_seq), 0)::bigint / 2 + 1 from public.conversation_briefs b where b.user_id = (select auth.uid());
+      select coalesce(sum(b.indexed_seq), 0)::bigint / 2 + 1 from public.conversation_briefs b where b.user_id = (select throughline.uid());
   else
     return query
       select (select count(*) from public.turn_index i
                where i.chat_id = in_chat and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq))
-       where exists (select from public.chats c where c.id = in_chat and c.user_id = (select auth.uid()));
+       where exists (select from public.chats c where c.id = in_chat and c.user_id = (select throughline.uid()));
   end if;
 end
 $$;
@@ -32,7 +32,7 @@ returns table (word int, chat_id uuid, seq bigint, last_seq bigint, words_from b
                own real, asked real, topic_id uuid)
 language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
-  asking uuid := (select auth.uid());
+  asking uuid := (select throughline.uid());
   scope tsquery := quote_literal(case when in_chat is null then 'user ' || asking else 'chat ' || in_chat end)::tsquery
     && coalesce(!! quote_literal('chat ' || except_chat)::tsquery, '');
   forbidden constant tsquery := case when except_chat is not null then throughline.excluded_words(asking) end;
@@ -80,14 +80,14 @@ create function throughline.recall_nearness(
 returns table (chat_id uuid, seqs bigint[], last_seqs bigint[], segments int[], said_at timestamptz[], cosines real[], topic_ids uuid[])
 language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
-  forbidden constant tsquery := case when except_chat is not null then throughline.excluded_words((select auth.uid())) end;
+  forbidden constant tsquery := case when except_chat is not null then throughline.excluded_words((select throughline.uid())) end;
 begin
   return query
   select n.chat_id, array_agg(n.seq), array_agg(n.last_seq), array_agg(n.segment), array_agg(n.said_at), array_agg(n.cosine), array_agg(n.topic_id)
     from (select c.id, case when except_chat is null then after_seq
                             else (select b.cleared_seq from public.conversation_briefs b where b.chat_id = c.id) end as after
             from public.chats c
-           where c.user_id = (select auth.uid()) and (in_chat is null or c.id = in_chat) and (c.expires_at is null or c.expires_at > now())
+           where c.user_id = (select throughline.uid()) and (in_chat is null or c.id = in_chat) and (c.expires_at is null or c.expires_at > now())
              and (except_chat is null or c.id <> except_chat and c.remember)
            order by c.updated_at desc limit 200) chosen
    cross join lateral (

@@ -26,7 +26,7 @@ $$;
 
 -- One row per user that memories were made for, or that chose settings for them.
 create table public.memory_users (
-  user_id     uuid        not null default auth.uid(),
+  user_id     uuid        not null default throughline.uid(),
   -- false: nothing is read for memories and none are shown.
   enabled     boolean     not null default true,
   -- One more with every transaction that changes memories of the user, so that who read them before it notices.
@@ -63,7 +63,7 @@ create index memory_users_archived_from_idx on public.memory_users (archived_fro
 -- The second foreign key to the account. Its deletion takes the locks of the user's chats before this one, as everybody
 -- does, if its cascade to chats comes first. Postgres runs cascades by the names of their triggers, which end with a
 -- number as text: usually that of an older constraint is smaller. Where it is not, both are made again in their order.
-alter table public.memory_users add constraint memory_users_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade;
+alter table public.memory_users add constraint memory_users_user_id_fkey foreign key (user_id) references throughline.accounts (user_id) on delete cascade;
 do $$
 declare
   fkey text;
@@ -71,20 +71,22 @@ begin
   while (select min(t.tgname) filter (where t.tgconstrrelid = 'public.chats'::regclass)
                 > min(t.tgname) filter (where t.tgconstrrelid = 'public.memory_users'::regclass)
            from pg_trigger t join pg_constraint c on c.oid = t.tgconstraint
-          where t.tgrelid = 'auth.users'::regclass and c.conname in ('chats_user_id_fkey', 'memory_users_user_id_fkey')
+          where t.tgrelid = 'throughline.accounts'::regclass and c.conname in ('chats_user_id_fkey', 'memory_users_user_id_fkey')
             and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc)
   loop
     foreach fkey in array array['chats', 'memory_users'] loop
       execute format('alter table public.%1$s drop constraint %1$s_user_id_fkey, '
-        'add constraint %1$s_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade', fkey);
+        'add constraint %1$s_user_id_fkey foreign key (user_id) references throughline.accounts (user_id) on delete cascade', fkey);
     end loop;
   end loop;
 end
 $$;
 
+create trigger memory_users_account before insert on public.memory_users for each row execute function throughline.open_account();
+
 create table public.memories (
   id                uuid        not null default gen_random_uuid(),
-  user_id           uuid        not null default auth.uid(),
+  user_id           uuid        not null default throughline.uid(),
   content           text        not null,
   memory_type       text        not null default 'fact',
   -- 0 to 1. Decays while the memory is not used.
@@ -326,14 +328,14 @@ create index memory_mentions_memory_idx on public.memory_mentions (user_id, memo
 create index memory_mentions_entity_idx on public.memory_mentions (user_id, entity_id);
 
 -- For jobs.
-create view throughline.own_memory_users as select * from public.memory_users where user_id = (select auth.uid()) with check option;
-create view throughline.own_memories as select * from public.memories where user_id = (select auth.uid()) with check option;
-create view throughline.own_memory_sources as select * from public.memory_sources where user_id = (select auth.uid()) with check option;
-create view throughline.own_memory_revisions as select * from public.memory_revisions where user_id = (select auth.uid()) with check option;
-create view throughline.own_memory_extractions as select * from public.memory_extractions where user_id = (select auth.uid()) with check option;
-create view throughline.own_memory_entities as select * from public.memory_entities where user_id = (select auth.uid()) with check option;
-create view throughline.own_memory_relationships as select * from public.memory_relationships where user_id = (select auth.uid()) with check option;
-create view throughline.own_memory_mentions as select * from public.memory_mentions where user_id = (select auth.uid()) with check option;
+create view throughline.own_memory_users as select * from public.memory_users where user_id = (select throughline.uid()) with check option;
+create view throughline.own_memories as select * from public.memories where user_id = (select throughline.uid()) with check option;
+create view throughline.own_memory_sources as select * from public.memory_sources where user_id = (select throughline.uid()) with check option;
+create view throughline.own_memory_revisions as select * from public.memory_revisions where user_id = (select throughline.uid()) with check option;
+create view throughline.own_memory_extractions as select * from public.memory_extractions where user_id = (select throughline.uid()) with check option;
+create view throughline.own_memory_entities as select * from public.memory_entities where user_id = (select throughline.uid()) with check option;
+create view throughline.own_memory_relationships as select * from public.memory_relationships where user_id = (select throughline.uid()) with check option;
+create view throughline.own_memory_mentions as select * from public.memory_mentions where user_id = (select throughline.uid()) with check option;
 
 -- What a phone may read, without vectors and what only the server uses, and the settings that it may write.
 call throughline.protect('public.memory_users',
@@ -383,7 +385,7 @@ $$;
 create function throughline.touch_memories(owner uuid) returns bigint
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  if owner is distinct from auth.uid() then
+  if owner is distinct from throughline.uid() then
     raise insufficient_privilege using message = 'these are another user''s memories';
   end if;
   return throughline.raise_memory_version(owner);

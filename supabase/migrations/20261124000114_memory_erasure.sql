@@ -137,10 +137,10 @@ create trigger memories_unname after delete on public.memories
 create function throughline.hold_evidence(ids uuid[], digests text[]) returns setof uuid
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  perform from public.messages m where m.id = any (ids) and m.user_id = (select auth.uid()) order by m.chat_id, m.seq for share;
+  perform from public.messages m where m.id = any (ids) and m.user_id = (select throughline.uid()) order by m.chat_id, m.seq for share;
   return query
     select m.id from unnest(ids, digests) e (id, digest)
-      join public.messages m on m.id = e.id and m.user_id = (select auth.uid()) and md5(m.content) = e.digest;
+      join public.messages m on m.id = e.id and m.user_id = (select throughline.uid()) and md5(m.content) = e.digest;
 end
 $$;
 
@@ -177,7 +177,7 @@ $$;
 -- The same for a chat of the user in the claims. SECURITY DEFINER: a user has no right to write the ledger.
 create function throughline.skip_extraction(chat uuid) returns uuid
 language sql volatile security definer set search_path = '' as $$
-  select throughline.skip_rest(c.id) from public.chats c where c.id = chat and c.user_id = (select auth.uid())
+  select throughline.skip_rest(c.id) from public.chats c where c.id = chat and c.user_id = (select throughline.uid())
 $$;
 
 -- Since when a user's memories are off.
@@ -200,7 +200,7 @@ create trigger memory_users_keep before insert or update of enabled, time_zone, 
 create function throughline.skip_pause() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
-  owner uuid := auth.uid();
+  owner uuid := throughline.uid();
   since timestamptz;
   chat uuid;
 begin
@@ -239,7 +239,7 @@ create trigger memory_users_skip_pause after update of enabled on public.memory_
 create function throughline.keep_memories(chat uuid) returns bigint
 language plpgsql volatile security definer set search_path = '' as $$
 declare
-  owner constant uuid := auth.uid();
+  owner constant uuid := throughline.uid();
   change constant text := current_setting('throughline.change', true);
   kept bigint;
 begin

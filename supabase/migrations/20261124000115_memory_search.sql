@@ -20,7 +20,7 @@ create function throughline.first_memories(chat uuid, most int)
 returns table (place int, id uuid, active int)
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  asking uuid := (select auth.uid());
+  asking uuid := (select throughline.uid());
   forbidden tsquery;
 begin
   if not exists (select from public.chats c where c.id = chat and c.user_id = asking and c.remember)
@@ -53,7 +53,7 @@ create function throughline.find_memories(words text[], telling boolean[], names
 returns table (id uuid, by_words real, rarest int, of int, cosine real, named int)
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  asking uuid := (select auth.uid());
+  asking uuid := (select throughline.uid());
   keys constant text[] := array(select throughline.folded(n.name) from unnest(names) n (name));
   queries tsquery[];
   every tsquery;
@@ -135,7 +135,7 @@ language sql stable security definer set search_path = '' as $$
       from unnest(contents) with ordinality t (content, place)),
   mine as materialized (
     select m.id, m.content_key, m.tsv, m.embedding, m.embedding_model from public.memories m
-     where m.user_id = (select auth.uid()) and m.status <> 'superseded'),
+     where m.user_id = (select throughline.uid()) and m.status <> 'superseded'),
   same as (
     select t.place, m.id from texts t join mine m on m.content_key = t.key),
   near as (

@@ -92,7 +92,7 @@ $$;
 create function throughline.link_memory(memory uuid, entities jsonb, relationships jsonb) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 declare
-  asking constant uuid := (select auth.uid());
+  asking constant uuid := (select throughline.uid());
   said record;
   words text;
 begin

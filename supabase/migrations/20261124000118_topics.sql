@@ -91,7 +91,7 @@ create index topics_rehydrated_idx on public.topics (chat_id) where rehydrated;
 alter table public.topics alter column centroid set storage external;
 
 -- For jobs.
-create view throughline.own_topics as select * from public.topics where user_id = (select auth.uid()) with check option;
+create view throughline.own_topics as select * from public.topics where user_id = (select throughline.uid()) with check option;
 
 -- What a phone may read, without vectors and what only workers use, and what it may write.
 call throughline.protect('public.topics',

@@ -87,7 +87,7 @@ $$;
 create function throughline.recount_topic(chat uuid, topic uuid) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  if exists (select from public.topics t where t.id = topic and t.chat_id = chat and t.user_id = (select auth.uid())) then
+  if exists (select from public.topics t where t.id = topic and t.chat_id = chat and t.user_id = (select throughline.uid())) then
     perform throughline.recenter_topics(chat, array[topic], false);
     perform throughline.settle_topics(chat, array[topic]);
   end if;
@@ -109,7 +109,7 @@ begin
      select array_agg(i.embedding) filter (where i.embedding_model = model) as vectors,
             count(*) filter (where i.embedding_model = model)::int as turns, count(*)::int as all_turns
        from public.turn_index i where i.topic_id = o.id and i.chat_id = chat and i.topic_model <> '') made
-   where o.chat_id = chat and o.user_id = (select auth.uid()) and o.state <> 'merged' and o.embedding_model is distinct from model
+   where o.chat_id = chat and o.user_id = (select throughline.uid()) and o.state <> 'merged' and o.embedding_model is distinct from model
      and made.turns > 0 and made.turns = made.all_turns and t.id = o.id;
   get diagnostics renewed = row_count;
   return renewed;

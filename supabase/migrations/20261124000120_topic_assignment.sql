@@ -7,7 +7,7 @@
 create function throughline.merge_topics(from_topic uuid, into_topic uuid) returns boolean
 language plpgsql volatile security definer set search_path = '' as $$
 declare
-  asking uuid := (select auth.uid());
+  asking uuid := (select throughline.uid());
   chat uuid;
   gone public.topics;
   kept public.topics;

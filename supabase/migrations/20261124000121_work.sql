@@ -1,6 +1,10 @@
 -- The background work that runs, that waits for its turn, or that was put off after failures: a row each, and none for work that
 -- rests. Due work stands in the rows that it is about.
 
+-- River makes it unlogged. A failover empties or drops such a table, and then no process leads again: nothing is
+-- swept or retried any more.
+alter table river.river_leader set logged;
+
 create table throughline.work (
   kind          text        not null,
   -- The object of the work: a chat, a topic or a user, by the kind. No foreign key: triggers take the row away with it.

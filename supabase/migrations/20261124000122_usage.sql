@@ -23,7 +23,7 @@ create table public.usage_events (
   created_at    timestamptz not null default now(),
 
   constraint usage_events_pkey primary key (id),
-  constraint usage_events_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
+  constraint usage_events_user_id_fkey foreign key (user_id) references throughline.accounts (user_id) on delete cascade,
   constraint usage_events_tokens check (least(input_tokens, cached_tokens, output_tokens) >= 0)
 );
 
@@ -32,7 +32,9 @@ create index usage_events_user_id_created_at_idx on public.usage_events (user_id
 -- For the deletion of old rows.
 create index usage_events_created_at_idx on public.usage_events (created_at);
 
-create view throughline.own_usage_events as select * from public.usage_events where user_id = (select auth.uid()) with check option;
+create trigger usage_events_account before insert on public.usage_events for each row execute function throughline.open_account();
+
+create view throughline.own_usage_events as select * from public.usage_events where user_id = (select throughline.uid()) with check option;
 
 call throughline.protect('public.usage_events', clients => 'select', server => 'select', jobs => 'select', per_user => -0.01);
 

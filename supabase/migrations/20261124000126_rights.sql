@@ -5,6 +5,8 @@ revoke all on all routines in schema throughline, inspect from public, anon, aut
 
 -- A check runs with the rights of who writes the row.
 grant execute on function throughline.chat_is_valid, throughline.message_is_valid, throughline.brief_is_valid to public;
+-- Policies ask whose rows they are as whoever reads, and may be the app's own.
+grant execute on function throughline.uid to public;
 -- Generated columns and indexes are computed with the rights of who writes the row.
 grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable to service_role, throughline_app,
   throughline_worker;
@@ -14,7 +16,9 @@ grant execute on function throughline.index_turns, throughline.is_put_off, throu
 -- The server at work for a user.
 grant execute on function throughline.find_memories, throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.index_rest,
   throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness, throughline.recall_size to throughline_app;
--- What a user may spend is asked by the server at work for the user, and by itself.
+-- A transaction that names its user again.
+grant execute on function throughline.admit_user to throughline_app;
+-- What a user may spend is asked by the server at work for the user.
 grant execute on function throughline.admit_turn, throughline.allow_turn, throughline.used to throughline_app;
 -- A job.
 grant execute on function throughline.hold_evidence, throughline.link_memory, throughline.recount_topic, throughline.renew_centroids

@@ -3,12 +3,12 @@ begin;
 \ir helpers.psql
 select plan(44);
 
-select is(pg_temp.attempt('A', $$with made as (insert into public.chats default values returning id) select from made$$), '1', 'a phone starts a chat');
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
 select results_eq(
   $$select user_id, brief, version, covered_seq, cleared_seq, pending_tokens, pending_turns, stale from public.conversation_briefs$$,
   $$values (pg_temp.id('A'), '{"global_summary": "", "last_summarized_message_id": null}'::jsonb, 0::bigint, 0::bigint, 0::bigint, 0, 0, false)$$,
   'a new chat has an empty brief');
+select is(pg_temp.attempt('A', $$with made as (insert into public.chats default values returning id) select from made$$), '1', 'a phone starts a chat');
 
 -- Exactly two keys.
 select is(pg_temp.attempt('service_role', format('update public.conversation_briefs set brief = %L', brief)), '23514', 'refused: ' || brief)

@@ -168,7 +168,7 @@ select is_empty(
        and c.relname not in ('message_deltas', 'conversation_briefs', 'conversation_brief_revisions', 'conversation_brief_drafts', 'turn_index',
          'topics', 'memory_extractions')
        and not exists (select from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and f.confdeltype = 'c'
-                          and f.confrelid = case when c.relname in ('chats', 'memory_users', 'usage_events') then 'auth.users'::regclass
+                          and f.confrelid = case when c.relname in ('chats', 'memory_users', 'usage_events') then 'throughline.accounts'::regclass
                                                  when c.relname in ('memories', 'memory_entities') then 'public.memory_users'::regclass
                                                  when c.relname in ('memory_sources', 'memory_revisions', 'memory_relationships', 'memory_mentions')
                                                    then 'public.memories'::regclass
@@ -176,12 +176,12 @@ select is_empty(
   'every row is deleted with its account');
 select is_empty(
   $$select f.conrelid::regclass, f.conname from pg_constraint f
-     where f.connamespace = 'public'::regnamespace and f.contype = 'f' and f.confrelid = 'auth.users'::regclass
+     where f.connamespace = 'public'::regnamespace and f.contype = 'f' and f.confrelid in ('auth.users'::regclass, 'throughline.accounts'::regclass)
        and f.conrelid not in ('public.chats'::regclass, 'public.memory_users'::regclass, 'public.usage_events'::regclass)$$,
   'only chats, memory_users and usage_events refer to the account');
 -- Postgres runs cascades in the order of their triggers' names.
 select is((select string_agg(t.tgconstrrelid::regclass::text, ', ' order by t.tgname) from pg_trigger t
-            where t.tgrelid = 'auth.users'::regclass and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc
+            where t.tgrelid = 'throughline.accounts'::regclass and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc
               and t.tgconstrrelid::regclass::text ~ 'chats|memory'),
   'chats, memory_users', 'the chats are deleted first, as everybody locks them first');
 select is_empty(

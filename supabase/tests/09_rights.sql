@@ -42,7 +42,8 @@ insert into expected select 'throughline.own_' || name, '', '', '', '', jobs fro
   ('SIUD', array['topics']),
   ('SI', array['memory_sources', 'memory_extractions'])) views (jobs, names), unnest(names) name;
 insert into expected values
-  ('throughline.work', '', '', 'S', '', ''), ('throughline.deleted_messages', '', '', 'S', '', ''),
+  ('throughline.work', '', '', 'S', '', ''), ('throughline.accounts', '', '', 'S', '', ''), ('throughline.departed', '', '', 'S', '', ''),
+  ('throughline.issuers', '', '', 'S', '', ''), ('throughline.deleted_messages', '', '', 'S', '', ''),
   ('throughline.messages_of_topics', '', '', 'S', '', ''), ('river.river_job', '', '', 'S', '', '');
 insert into expected select 'inspect.' || name, '', '', 'S', '', '' from unnest(array[
   'briefs', 'buffers', 'revisions', 'turns', 'tokens_by_day', 'late_folds', 'unindexed', 'memories', 'memory_history', 'extractions', 'unextracted', 'graph',
@@ -103,6 +104,29 @@ select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.
   from expected e
  cross join lateral (values ('anon', anon), ('authenticated', authenticated), ('service_role', service_role), ('throughline_app', throughline_app),
    ('throughline_worker', throughline_worker)) r (role, rights);
+
+-- What a server connects as owns nothing, cannot do more by itself than this, and sees no row of a user.
+select is((select string_agg(o.full_name || ' ' || pg_temp.rights('throughline_server', o.oid), ', ' order by o.full_name collate "C") from ours o
+            where pg_temp.rights('throughline_server', o.oid) <> '' and o.schema <> 'river'),
+  'public.embedding_models SIU, public.usage_events SI, supabase_migrations.schema_migrations S, throughline.issuers S, throughline.work S',
+  'throughline_server reaches these tables, which have no words');
+select is_empty($$select p.tablename, p.policyname from pg_policies p
+  where p.roles && array['throughline_server', 'public']::name[]
+    and p.tablename not in ('embedding_models', 'issuers', 'usage_events', 'work') and p.schemaname <> 'realtime'$$,
+  'and no policy gives it others');
+select is((select array[rolsuper, rolbypassrls, rolinherit, rolcreaterole, rolcreatedb] from pg_roles where rolname = 'throughline_server'),
+  array[false, false, false, false, false], 'it has no powers');
+select is((select string_agg(r.rolname, ' ') from pg_auth_members m join pg_roles r on r.oid = m.roleid where m.member = 'throughline_server'::regrole),
+  'throughline_app', 'it is a member of throughline_app alone');
+select is_empty($$select oid::regclass from pg_class where relowner = 'throughline_server'::regrole$$, 'it owns nothing');
+select is(pg_temp.callable('throughline_server'),
+  'admit_user cancelled_replies count_bare_turns count_memories delete_deltas erase_account hurry_extractions interrupt_replies oldest_unextracted '
+  'record_deltas renew_replies retry_work river_job_state_in_bitmask set_extract_due uid', 'it may call these');
+select is_empty(
+  $$select format('%s.%s', p.pronamespace::regnamespace, p.proname) from pg_proc p
+     where p.pronamespace = 'throughline'::regnamespace and p.prosecdef and has_function_privilege('throughline_server', p.oid, 'execute')
+       and pg_get_function_result(p.oid) not in ('void', 'uuid', 'SETOF uuid', 'bigint', 'double precision', 'TABLE(status text, memories bigint)')$$,
+  'of which none gives back words');
 
 -- Exactly these columns, and nothing for anon. Of tables of which it may read all, the columns are not listed.
 create function pg_temp.columns_to(verb text) returns text language sql as $$
@@ -243,7 +267,8 @@ select is_empty(
      where has_schema_privilege(who, schema, 'usage') and (who, schema) <> ('throughline_app', 'throughline')$$, 'these may use no schema');
 select is_empty(
   $$select who, name from functions_of_ours, unnest(array['anon', 'authenticated']) who
-     where schema <> 'river'::regnamespace and has_function_privilege(who, oid, 'execute')$$, 'nor, were it theirs, call a function of ours');
+     where schema <> 'river'::regnamespace and name <> 'uid' and has_function_privilege(who, oid, 'execute')$$,
+  'nor, were it theirs, call a function of ours but that of policies');
 select is_empty(
   $$select c.oid::regclass, who from pg_class c, unnest(array['anon', 'authenticated', 'throughline_app']) who
      where c.relnamespace in ('throughline'::regnamespace, 'inspect'::regnamespace, 'river'::regnamespace) and c.relkind = 'S'
@@ -251,17 +276,17 @@ select is_empty(
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'admit_turn allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name '
+  'admit_turn admit_user allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name '
   'keep_memories last_use merge_topics note_change '
-  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories used',
+  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories uid used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
   'content_key folded hold_evidence index_turns is_put_off last_use link_memory merge_topics note_change recount_topic renew_centroids searchable '
-  'similar_memories skip_extraction topic_messages touch_memories',
+  'similar_memories skip_extraction topic_messages touch_memories uid',
   'a job may call these');
 select is(pg_temp.callable('service_role'),
   'content_key due_folds fold_is_due folded ids_in last_use number_in river_job_state_in_bitmask searchable sentences '
-  'sentences_only_in topic_fades_after topic_half_life topic_priority',
+  'sentences_only_in topic_fades_after topic_half_life topic_priority uid',
   'service_role may call these');
 
 -- The callable functions with their owner's rights find only the caller's rows.

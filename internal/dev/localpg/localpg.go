@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -170,6 +171,50 @@ func (c *Cluster) Stop() error {
 func (c *Cluster) Crash() error {
 	_ = c.process.Signal(syscall.SIGQUIT) // Stop reports a server that does not end
 	return c.Stop()
+}
+
+// Kill ends the server and all its backends at once, as a machine does that loses its power. The folder is free for Follow or the
+// next start when it returns.
+func (c *Cluster) Kill() error {
+	pid := strconv.Itoa(c.process.Pid)
+	children, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children")) // Linux alone has it
+	for _, process := range append([]string{pid}, strings.Fields(string(children))...) {
+		id, _ := strconv.Atoi(process) // the kernel wrote it
+		_ = syscall.Kill(id, syscall.SIGKILL)
+	}
+	return errors.Join(err, c.Stop())
+}
+
+// Follow makes the data of a cluster that does not run those of a standby of the primary at dsn, for the next Start: a copy, or
+// where there are data of a primary that died, what pg_rewind makes of them.
+func Follow(ctx context.Context, options Options, dsn string) error {
+	dir, err := makeDir(options.Dir)
+	if err != nil {
+		return err
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return err
+	}
+	defer release(lock)
+	s, err := newSetup(dir, options.BinDir)
+	if err != nil {
+		return err
+	}
+	program, args := "pg_basebackup", []string{"-D", s.data, "-d", dsn, "-R", "--checkpoint=fast"}
+	if s.dataMajor() != 0 {
+		program, args = "pg_rewind", []string{"-D", s.data, "--source-server=" + dsn, "-R"}
+		err = endOrphan(ctx, s.data)
+	} else if s.runAs != nil {
+		err = errors.Join(os.Mkdir(s.data, 0o700), os.Chown(s.data, int(s.runAs.Uid), int(s.runAs.Gid)))
+	}
+	if err != nil {
+		return err
+	}
+	if out, err := s.command(ctx, program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, out)
+	}
+	return nil
 }
 
 // Destroy stops the server and deletes its data and its folder, for tests.

@@ -4,6 +4,9 @@ package dbsqlc
 
 // all are the queries.
 var all = []described{
+	EraseAccount,
+	ListedIssuers,
+	ListIssuers,
 	LockChat,
 	InsertChat,
 	ReadChatContext,
@@ -152,6 +155,8 @@ var all = []described{
 	LimitStatements,
 	LockClientMessage,
 	RolesNotGranted,
+	LookIsolated,
+	BypassesPolicies,
 	CountUsage,
 	AssignClaim,
 	AssignReadChat,

@@ -7,19 +7,9 @@ import "github.com/google/uuid"
 
 // The pieces of running replies, for readers on other servers. As the server itself, because one statement
 // writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
-// Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by its key: it assumes
-// that there are hardly any running replies, and would scan all of them for each piece. "on conflict do nothing" would write a
-// third more ahead. Without it a batch fails that is sent again while it is being committed, and is sent once more.
 var InsertDeltas = query.Fields[InsertDeltasParams, struct{}](`-- name: InsertDeltas :exec
 
-insert into public.message_deltas (message_id, user_id, start_char, delta)
-select m.id, m.user_id, new.start_char, new.delta
-  from (select unnest($1::uuid[]) as message_id, unnest($2::uuid[]) as user_id,
-               unnest($3::int[]) as start_char, unnest($4::text[]) as delta) new
-  join lateral (select found.id, found.user_id, found.status from public.messages found
-                 where found.id = new.message_id
-                   and not exists (select from public.message_deltas d where d.message_id = new.message_id and d.start_char = new.start_char) offset 0) m
-    on m.user_id = new.user_id and m.status = 'streaming'`)
+select throughline.record_deltas($1::uuid[], $2::uuid[], $3::int[], $4::text[])`)
 
 type InsertDeltasParams struct {
 	MessageIds, UserIds []uuid.UUID
@@ -27,11 +17,9 @@ type InsertDeltasParams struct {
 	Deltas              []string
 }
 
-// For replies whose whole text is stored. What somebody has locked is being deleted.
+// For replies whose whole text is stored.
 var DeleteSpentDeltas = query.Single[[]uuid.UUID, struct{}](`-- name: DeleteSpentDeltas :exec
-delete from public.message_deltas
- where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d
-                                     where d.message_id = any($1::uuid[]) for update skip locked)`)
+select throughline.delete_deltas($1::uuid[])`)
 
 // Deltas of ended replies whose server died before it deleted them; a living server gets young_seconds to do
 // so. Skips from message to message by the key, because a few messages have many deltas.

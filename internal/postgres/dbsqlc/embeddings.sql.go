@@ -105,9 +105,6 @@ type FindBareChatsParams struct {
 	Model string
 }
 
-// Turns without a vector of the model, up to 100 000 without any and as many of other models on either side of it. As
-// the server itself.
+// As the server itself.
 var CountBareTurns = query.Single[string, int64](`-- name: CountBareTurns :one
-select ((select count(*) from (select from public.turn_index i where i.embedding_model is null and not i.resting limit 100000) n)
-      + (select count(*) from (select from public.turn_index i where i.embedding_model < $1::text limit 100000) l)
-      + (select count(*) from (select from public.turn_index i where i.embedding_model > $1::text limit 100000) g))::bigint as turns`)
+select throughline.count_bare_turns($1::text)::bigint as turns`)

@@ -314,26 +314,19 @@ select b.chat_id from public.conversation_briefs b
         and j.args ? 'chat_id')
  order by b.extract_due_at limit 1000`)
 
-// As the server itself. now: at once.
+// As the server itself.
 var SetExtractDue = query.Fields[SetExtractDueParams, struct{}](`-- name: SetExtractDue :exec
-update public.conversation_briefs
-   set extract_due_at = case when $1::bool then '-infinity'::timestamptz else now() + make_interval(secs => $2::float8) end
- where chat_id = $3`)
+select throughline.set_extract_due($1, $2::bool, $3::float8)`)
 
 type SetExtractDueParams struct {
+	ChatID       uuid.UUID
 	AtOnce       bool
 	DelaySeconds float64
-	ChatID       uuid.UUID
 }
 
-// Makes the chats of a user that are due later due at once, but for the one that begins. As the server itself.
+// As the server itself.
 var MakeExtractionsDue = query.Fields[MakeExtractionsDueParams, uuid.UUID](`-- name: MakeExtractionsDue :many
-update public.conversation_briefs b set extract_due_at = '-infinity'
-  from (select d.chat_id from public.conversation_briefs d
-         where d.user_id = $1 and d.extract_due_at > '-infinity' and d.chat_id <> $2
-         order by d.chat_id limit 20 for no key update skip locked) due
- where b.chat_id = due.chat_id
-returning b.chat_id`)
+select h.chat_id::uuid as chat_id from throughline.hurry_extractions($1, $2) h (chat_id)`)
 
 type MakeExtractionsDueParams struct {
 	UserID, ChatID uuid.UUID

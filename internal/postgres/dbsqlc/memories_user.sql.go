@@ -14,7 +14,7 @@ import "time"
 // Also for a job.
 var TouchOwnMemories = query.Bare[struct{}](`-- name: TouchOwnMemories :exec
 
-select throughline.touch_memories(auth.uid())`)
+select throughline.touch_memories(throughline.uid())`)
 
 // What the next change is, for the history. Also for a job.
 var NoteChange = query.Fields[NoteChangeParams, struct{}](`-- name: NoteChange :exec
@@ -27,7 +27,7 @@ type NoteChangeParams struct {
 
 // Before the lock of a chat: the foreign key waits for the deletion of the account, which waits for chats.
 var MakeOwnMemoryUser = query.Bare[struct{}](`-- name: MakeOwnMemoryUser :exec
-insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing`)
+insert into public.memory_users (user_id) values (throughline.uid()) on conflict (user_id) do nothing`)
 
 // With as_of, the memories true and believed at that time. current is active and inbox, or the ones active then.
 var ListMemories = query.Fields[ListMemoriesParams, api.Memory](`-- name: ListMemories :many
@@ -37,7 +37,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
   from public.memories m
- where m.user_id = (select auth.uid())
+ where m.user_id = (select throughline.uid())
    and ($1::text = '' or m.memory_type = $1::text)
    and case $2::text
          when 'all' then true
@@ -74,7 +74,7 @@ with asked as (
 own as (
   select m.id, m.tsv
     from public.memories m
-   where m.user_id = (select auth.uid())
+   where m.user_id = (select throughline.uid())
      and ($3::text = '' or m.memory_type = $3::text)
      and case $4::text
            when 'all' then true
@@ -108,7 +108,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources,
        r.score::float8 as score
-  from scored r join public.memories m on m.user_id = (select auth.uid()) and m.id = r.id
+  from scored r join public.memories m on m.user_id = (select throughline.uid()) and m.id = r.id
  order by r.score desc, m.created_at desc, m.id desc
  limit $1::int`)
 
@@ -128,7 +128,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
   from public.memories m
- where m.user_id = (select auth.uid()) and m.id = $1::uuid`)
+ where m.user_id = (select throughline.uid()) and m.id = $1::uuid`)
 
 type FindTwinsRow struct {
 	Key    string
@@ -146,7 +146,7 @@ select encode(a.content_key, 'hex') as key, coalesce(t.id, '00000000-0000-0000-0
   from asked a
   left join (select distinct on (m.content_key) m.content_key, m.id, m.status
                from public.memories m
-              where m.user_id = (select auth.uid()) and m.id <> $1::uuid and m.content_key in (select s.content_key from asked s)
+              where m.user_id = (select throughline.uid()) and m.id <> $1::uuid and m.content_key in (select s.content_key from asked s)
               order by m.content_key, array_position(array['active', 'inbox', 'archived', 'superseded'], m.status), m.created_at desc, m.id) t
     on t.content_key = a.content_key
  order by a.place`)
@@ -159,7 +159,7 @@ type FindTwinsParams struct {
 
 // Which of these memories the user has.
 var FindOwnMemories = query.Single[[]uuid.UUID, uuid.UUID](`-- name: FindOwnMemories :many
-select m.id from public.memories m where m.user_id = (select auth.uid()) and m.id = any ($1::uuid[])`)
+select m.id from public.memories m where m.user_id = (select throughline.uid()) and m.id = any ($1::uuid[])`)
 
 // Rows are objects with the names of the columns. One whose id is taken is left out: it was inserted before the connection
 // broke.
@@ -208,7 +208,7 @@ update public.memories m
        retracted_at = case when m.status = 'superseded' and $5::text is not null then null else m.retracted_at end,
        superseded_by = case when m.status = 'superseded' and $5::text is not null then null else m.superseded_by end,
        conflicts_with = case when $5::text is null then m.conflicts_with end
- where m.user_id = (select auth.uid()) and m.id = $7::uuid`)
+ where m.user_id = (select throughline.uid()) and m.id = $7::uuid`)
 
 type ChangeMemoryParams struct {
 	Content, MemoryType *string
@@ -223,7 +223,7 @@ var ReplaceMemory = query.Fields[ReplaceMemoryParams, struct{}](`-- name: Replac
 update public.memories m
    set status = 'superseded', superseded_by = n.id, valid_to = coalesce(n.valid_from, now()), retracted_at = now()
   from public.memories n
- where n.user_id = (select auth.uid()) and n.id = $1::uuid
+ where n.user_id = (select throughline.uid()) and n.id = $1::uuid
    and m.user_id = n.user_id and m.id = $2::uuid and m.status in ('active', 'archived')`)
 
 type ReplaceMemoryParams struct {
@@ -233,7 +233,7 @@ type ReplaceMemoryParams struct {
 // What a memory falls back to when one of its sources is deleted are the user's own words from now on.
 var OverwriteFacts = query.Fields[OverwriteFactsParams, struct{}](`-- name: OverwriteFacts :exec
 update public.memory_sources s set fact = $1::text
- where s.user_id = (select auth.uid()) and s.memory_id = $2::uuid and s.fact is distinct from $1::text`)
+ where s.user_id = (select throughline.uid()) and s.memory_id = $2::uuid and s.fact is distinct from $1::text`)
 
 type OverwriteFactsParams struct {
 	Content string
@@ -247,7 +247,7 @@ with kept as materialized (
   select c.id
     from public.chats c
    where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
-                   where s.user_id = (select auth.uid()) and s.memory_id = $1::uuid)
+                   where s.user_id = (select throughline.uid()) and s.memory_id = $1::uuid)
    order by c.id
      for key share nowait)
 select c.id from public.chats c where c.id in (select kept.id from kept) order by c.id for no key update`)
@@ -256,17 +256,17 @@ select c.id from public.chats c where c.id in (select kept.id from kept) order b
 var MakeBriefsStale = query.Single[uuid.UUID, uuid.UUID](`-- name: MakeBriefsStale :many
 update public.conversation_briefs b set stale = true, edit_count = b.edit_count + 1
  where b.chat_id in (select s.chat_id from public.memory_sources s
-                      where s.user_id = (select auth.uid()) and s.memory_id = $1::uuid and s.seq <= b.covered_seq)
+                      where s.user_id = (select throughline.uid()) and s.memory_id = $1::uuid and s.seq <= b.covered_seq)
 returning b.chat_id`)
 
 var DeleteMemory = query.Single[uuid.UUID, struct{}](`-- name: DeleteMemory :execrows
-delete from public.memories m where m.user_id = (select auth.uid()) and m.id = $1::uuid`)
+delete from public.memories m where m.user_id = (select throughline.uid()) and m.id = $1::uuid`)
 
 // The memories that have not changed since the user saw them.
 var ForgetMemories = query.Fields[ForgetMemoriesParams, struct{}](`-- name: ForgetMemories :execrows
 delete from public.memories m
  using (select unnest($1::uuid[]) as id, unnest($2::int[]) as version) seen
- where m.user_id = (select auth.uid()) and m.id = seen.id and m.version = seen.version`)
+ where m.user_id = (select throughline.uid()) and m.id = seen.id and m.version = seen.version`)
 
 type ForgetMemoriesParams struct {
 	Ids      []uuid.UUID
@@ -276,34 +276,34 @@ type ForgetMemoriesParams struct {
 var MemoryRevisions = query.Single[uuid.UUID, api.MemoryRevision](`-- name: MemoryRevisions :many
 select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
   from public.memory_revisions
- where user_id = (select auth.uid()) and memory_id = $1::uuid
+ where user_id = (select throughline.uid()) and memory_id = $1::uuid
  order by version`)
 
 var CountMemories = query.Bare[api.DeletedMemories](`-- name: CountMemories :one
-select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
-       (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
-       (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
-       (select count(*) from public.memory_entities e where e.user_id = (select auth.uid()))::bigint as entities,
-       (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships`)
+select (select count(*) from public.memories m where m.user_id = (select throughline.uid()))::bigint as memories,
+       (select count(*) from public.memory_sources s where s.user_id = (select throughline.uid()))::bigint as sources,
+       (select count(*) from public.memory_revisions r where r.user_id = (select throughline.uid()))::bigint as revisions,
+       (select count(*) from public.memory_entities e where e.user_id = (select throughline.uid()))::bigint as entities,
+       (select count(*) from public.memory_relationships r where r.user_id = (select throughline.uid()))::bigint as relationships`)
 
 var CountOwnMemories = query.Bare[int64](`-- name: CountOwnMemories :one
-select count(*) as memories from public.memories m where m.user_id = (select auth.uid())`)
+select count(*) as memories from public.memories m where m.user_id = (select throughline.uid())`)
 
 // The messages not read yet are skipped, in all chats of the user.
 var SkipUnread = query.Bare[struct{}](`-- name: SkipUnread :exec
 select throughline.skip_extraction(unread.id)::uuid as extraction
   from (select c.id from public.chats c join public.conversation_briefs b on b.chat_id = c.id
-         where c.user_id = (select auth.uid()) and c.last_seq > b.extracted_seq order by c.id) unread`)
+         where c.user_id = (select throughline.uid()) and c.last_seq > b.extracted_seq order by c.id) unread`)
 
 var DeleteMemories = query.Bare[struct{}](`-- name: DeleteMemories :exec
-delete from public.memories m where m.user_id = (select auth.uid())`)
+delete from public.memories m where m.user_id = (select throughline.uid())`)
 
 var ReadMemorySettings = query.Bare[api.MemorySettings](`-- name: ReadMemorySettings :one
-select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid())`)
+select enabled, time_zone, language, excluded from public.memory_users where user_id = (select throughline.uid())`)
 
 var ChangeMemorySettings = query.Fields[ChangeMemorySettingsParams, struct{}](`-- name: ChangeMemorySettings :execrows
 insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
-values (auth.uid(), coalesce($1::boolean, true), $2::text, $3::text,
+values (throughline.uid(), coalesce($1::boolean, true), $2::text, $3::text,
   coalesce($4::text[], '{}'))
 on conflict (user_id) do update
    set enabled = coalesce($1::boolean, u.enabled),
@@ -337,7 +337,7 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
                                               'actor', r.actor, 'created_at', r.created_at) order by r.version)
             from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id) end as history
   from public.memories m
- where m.user_id = (select auth.uid())
+ where m.user_id = (select throughline.uid())
    and ($4::timestamptz is null or (m.created_at, m.id) > ($4::timestamptz, $5::uuid))
    and ($1::uuid is null
         or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = $1::uuid

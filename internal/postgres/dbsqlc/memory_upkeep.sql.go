@@ -55,10 +55,5 @@ type CountAllMemoriesRow struct {
 var CountAllMemories = query.Bare[CountAllMemoriesRow](`-- name: CountAllMemories :many
 select c.status::text as status, c.memories::bigint as memories from throughline.count_memories() c`)
 
-// For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. A chat due at
-// once has waited since its brief changed; of a thousand of these the oldest.
 var OldestUnextracted = query.Bare[float64](`-- name: OldestUnextracted :one
-select greatest(0, extract(epoch from now() - least(
-         (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),
-         (select min(h.updated_at)
-           from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8 as age`)
+select throughline.oldest_unextracted()::float8 as age`)

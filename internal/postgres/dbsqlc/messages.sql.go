@@ -241,49 +241,20 @@ select pg_notify('throughline_cancels', asked.id::text) from asked`)
 
 // As the server itself, for the replies that this server generates.
 var CancelRequested = query.Single[[]uuid.UUID, uuid.UUID](`-- name: CancelRequested :many
-select id from public.messages
- where id = any($1::uuid[]) and status = 'streaming' and cancel_requested`)
+select c.id::uuid as id from throughline.cancelled_replies($1::uuid[]) c (id)`)
 
-// As the server itself, for all users at once. A reply that somebody has locked is being ended or deleted, or is renewed the next time.
+// As the server itself, for all users at once.
 var RenewLeases = query.Fields[RenewLeasesParams, struct{}](`-- name: RenewLeases :exec
-update public.messages
-   set lease_until = now() + make_interval(secs => $1::float8)
- where id in (select m.id from public.messages m where m.id = any($2::uuid[]) and m.status = 'streaming'
-                 for no key update skip locked)`)
+select throughline.renew_replies($1::uuid[], $2::float8)`)
 
 type RenewLeasesParams struct {
-	LeaseSeconds float64
 	MessageIds   []uuid.UUID
+	LeaseSeconds float64
 }
 
-// Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
-// restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
-// of a reply become its text. No server saves such a reply, so its chat becomes due to be read for memories here, unless the
-// delay is null: then there are none. The sweep inserts the job. As the server itself; what somebody has locked is left for the next time.
+// As the server itself.
 var InterruptAbandonedReplies = query.Single[*float64, uuid.UUID](`-- name: InterruptAbandonedReplies :many
-with abandoned as (
-  select m.id, m.chat_id
-    from public.messages m join public.chats c on c.id = m.chat_id join public.conversation_briefs b on b.chat_id = m.chat_id
-   where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
-   limit 1000 for key share of c skip locked for update of b, m skip locked),
-spent as (
-  delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
-  returning d.message_id, d.start_char, d.delta),
-said as (
-  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id),
-due as (
-  update public.conversation_briefs b
-     set extract_due_at = now() + make_interval(secs => $1::float8)
-    from abandoned join public.chats c on c.id = abandoned.chat_id
-   where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and $1::float8 is not null
-     and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
-update public.messages m
-   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
-       content = coalesce(said.content, '')
-  from abandoned left join said on said.message_id = abandoned.id
- where m.id = abandoned.id
-returning m.id`)
+select i.id::uuid as id from throughline.interrupt_replies($1::float8) i (id)`)
 
 // The messages of a fold, oldest first: those after the brief, or, for a rebuild, those
 // that the brief covers and that were not cleared.

@@ -1,13 +1,16 @@
 package dbsqlc
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -41,6 +44,63 @@ func TestRowsHaveTheColumnsOfTheirQueries(t *testing.T) {
 		}
 	}
 	assert.Truef(t, len(all) >= 230, "%d queries were checked, which cannot be all", len(all))
+}
+
+// What a server sends without naming a user finds no word of anybody's, whichever ids it is given.
+func TestServerWithoutAUserReadsNoWords(t *testing.T) {
+	t.Parallel()
+	db := testkit.NewDatabase(t)
+	user, admin := testkit.NewUser(t, db), testkit.Connect(t, db.AdminDSN)
+	chat := testkit.Ask[string](t, admin, "insert into chats (user_id, title, system_prompt) values ($1, 'Zyzzyva', 'Zyzzyva') returning id::text", user)
+	message := testkit.Ask[string](t, admin, `insert into messages (chat_id, user_id, role, content, status)
+		values ($1, $2, 'user', 'Zyzzyva', 'complete') returning id::text`, chat, user)
+	reply := testkit.Ask[string](t, admin, `insert into messages (chat_id, user_id, role, content, status, reply_to)
+		values ($1, $2, 'assistant', '', 'streaming', $3) returning id::text`, chat, user, message)
+	testkit.Exec(t, admin, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, 0, 'Zyzzyva')", reply, user)
+	testkit.Exec(t, admin, "insert into memory_users (user_id) values ($1)", user)
+	memory := testkit.Ask[string](t, admin, "insert into memories (user_id, content) values ($1, 'Zyzzyva') returning id::text", user)
+	found := map[string]int{}
+	for _, dsn := range []string{db.ServerDSN, db.DSN} {
+		conn := testkit.Connect(t, dsn)
+		for _, query := range all {
+			sql := reflect.ValueOf(query).Elem().FieldByName("SQL").String()
+			for _, id := range []string{user.String(), chat, message, reply, memory} {
+				if bytes.Contains(answerTo(t, conn, sql, id), []byte("Zyzzyva")) {
+					found[dsn]++
+					assert.NotEqualf(t, db.ServerDSN, dsn, "%s", sql)
+				}
+			}
+		}
+	}
+	assert.Truef(t, found[db.DSN] > 5, "as the owner only %d statements found words", found[db.DSN])
+}
+
+// answerTo is what a statement reads of which each id is the same, in a transaction that is rolled back.
+func answerTo(t *testing.T, conn *pgx.Conn, sql, id string) (answer []byte) {
+	t.Helper()
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	statement, err := conn.PgConn().Prepare(t.Context(), "", sql, nil)
+	if err != nil {
+		return nil // it may name what the role may not use
+	}
+	values := make([][]byte, len(statement.ParamOIDs))
+	for n, kind := range statement.ParamOIDs {
+		switch kind {
+		case pgtype.UUIDOID, pgtype.TextOID:
+			values[n] = []byte(id)
+		case pgtype.UUIDArrayOID:
+			values[n] = []byte("{" + id + "}")
+		case pgtype.Int4OID, pgtype.Int8OID, pgtype.Float8OID:
+			values[n] = []byte("100")
+		}
+	}
+	rows := conn.PgConn().ExecPrepared(t.Context(), "", values, nil, nil).Read()
+	for _, row := range rows.Rows {
+		answer = append(answer, bytes.Join(row, nil)...)
+	}
+	return answer
 }
 
 // readable reports whether pgx knows how to read a column. If not, its plan is one that fails.

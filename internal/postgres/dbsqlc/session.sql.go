@@ -6,13 +6,13 @@ import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
 
 // The role and user of a transaction. Local to the transaction, so that nothing stays on a pooled connection.
-// The claims are those of the verified token, as they were signed: the app's policies may read any. auth.uid() reads
-// the older variable of sub first, so that is set too: no policy has to parse the claims for it, and a value that
-// somebody left on a pooled connection does not count.
+// The claims are those of the verified token, as they were signed: the app's policies may read any. throughline.uid() reads
+// the older variable of sub first, so the user's id is set too: no policy has to parse the claims for it, and a value that
+// somebody left on a pooled connection does not count. Raises for who was erased.
 var ActAsUser = query.Single[string, struct{}](`-- name: ActAsUser :exec
 
 select set_config('request.jwt.claims', $1::text, true),
-       set_config('request.jwt.claim.sub', nullif($1::text, '')::jsonb ->> 'sub', true),
+       set_config('request.jwt.claim.sub', throughline.admit_user(nullif($1::text, '')::jsonb)::text, true),
        set_config('role', 'throughline_app', true)`)
 
 type ActAsChatOwnerRow struct {
@@ -49,9 +49,26 @@ type LockClientMessageParams struct {
 	UserID, ClientMessageID string
 }
 
-// The roles that statements act as and that the connecting role is no member of.
-var RolesNotGranted = query.Bare[[]string](`-- name: RolesNotGranted :one
+// Those of the roles that statements act as and that the connecting role is no member of.
+var RolesNotGranted = query.Single[[]string, []string](`-- name: RolesNotGranted :one
 select coalesce(array_agg(rolname::text order by rolname), '{}')::text[]
   from pg_catalog.pg_roles
- where rolname in ('throughline_app', 'throughline_worker')
+ where rolname = any ($1::text[])
    and not pg_catalog.pg_has_role(current_user, oid, 'member')`)
+
+type LookIsolatedRow struct {
+	Role, Claims, Sub, Transaction string
+	SeesChats                      bool
+}
+
+// What a statement of a transaction that names a user finds: as whom it acts, in which transaction, and whether it sees a chat, which a
+// user that does not exist has not. Without functions of ours, which a role that was granted nothing may not name.
+var LookIsolated = query.Bare[LookIsolatedRow](`-- name: LookIsolated :one
+select current_user::text as role, coalesce(current_setting('request.jwt.claims', true), '')::text as claims,
+       coalesce(current_setting('request.jwt.claim.sub', true), '')::text as sub, pg_current_xact_id()::text as transaction, exists (select from public.chats)::bool as sees_chats`)
+
+// Whether the role of the connection sees all rows without naming a user.
+var BypassesPolicies = query.Bare[bool](`-- name: BypassesPolicies :one
+select (r.rolsuper or r.rolbypassrls or pg_has_role(session_user, c.relowner, 'usage'))::bool
+  from pg_catalog.pg_roles r, pg_catalog.pg_class c
+ where r.rolname = session_user and c.oid = to_regclass('public.chats')`)

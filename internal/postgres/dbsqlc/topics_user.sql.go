@@ -15,7 +15,7 @@ var UserTopicList = query.Fields[UserTopicListParams, UserTopicFindRow](`-- name
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
- where t.chat_id = $1 and t.user_id = (select auth.uid())
+ where t.chat_id = $1 and t.user_id = (select throughline.uid())
    and (t.state = $2::text or $2::text = '' and t.state <> 'merged')
    and ($3::text = '' or t.tags @> array[$3::text])
    and ($4::timestamptz is null or (t.last_active_at, t.id) < ($4::timestamptz, $5::uuid))
@@ -40,7 +40,7 @@ own as (
            throughline.searchable(t.title || E'\n' || coalesce(t.summary, '') || E'\n' || array_to_string(t.tags, E'\n')))) as lexemes,
          count(*) over () as total
     from public.topics t
-   where t.chat_id = $3 and t.user_id = (select auth.uid())
+   where t.chat_id = $3 and t.user_id = (select throughline.uid())
      and (t.state = $4::text or $4::text = '' and t.state <> 'merged')
      and ($5::text = '' or t.tags @> array[$5::text])),
 hits as (
@@ -69,7 +69,7 @@ var UserTopicFind = query.Fields[UserTopicFindParams, UserTopicFindRow](`-- name
 select t.id, t.number, t.title, t.summary, t.tags, t.importance, t.access_count, t.message_count, t.state, t.created_at, t.last_active_at, t.merged_into,
        extract(epoch from now() - t.last_active_at)::float8 as inactive_seconds
   from public.topics t
- where t.chat_id = $1 and t.user_id = (select auth.uid())
+ where t.chat_id = $1 and t.user_id = (select throughline.uid())
    and t.id = coalesce($2::uuid,
                        (select c.id from public.topics c where c.chat_id = $1 and c.state = 'active' order by c.last_seq desc limit 1))`)
 
@@ -88,7 +88,7 @@ update public.topics t
        importance_rated = t.importance_rated or $3::real is not null
   from public.chats c
  where c.id = t.chat_id and (c.expires_at is null or c.expires_at > now())
-   and t.chat_id = $4 and t.user_id = (select auth.uid()) and t.id = $5::uuid`)
+   and t.chat_id = $4 and t.user_id = (select throughline.uid()) and t.id = $5::uuid`)
 
 type UserTopicChangeParams struct {
 	Title           *string
@@ -106,7 +106,7 @@ select t.id as topic_id, t.title as topic_title, said.active::int as active_mess
  cross join lateral (
    select count(*) filter (where m.seq > t.compacted_seq) as active, count(*) filter (where m.seq <= t.compacted_seq) as compressed
      from throughline.topic_messages(t.id) m) said
- where t.chat_id = $1 and t.user_id = (select auth.uid())
+ where t.chat_id = $1 and t.user_id = (select throughline.uid())
    and t.id = coalesce($2::uuid,
                        (select c.id from public.topics c where c.chat_id = $1 and c.state = 'active' order by c.last_seq desc limit 1))`)
 
@@ -133,7 +133,7 @@ select t.id, said.compressed::int as compressed, said.roles::text[] as roles, sa
           coalesce(array_agg(m.created_at order by m.seq), '{}') as said_at
      from throughline.topic_messages(t.id) m
     where $1::bool or m.seq > t.compacted_seq) said
- where t.chat_id = $2 and t.user_id = (select auth.uid())
+ where t.chat_id = $2 and t.user_id = (select throughline.uid())
    and t.id = coalesce($3::uuid,
                        (select c.id from public.topics c where c.chat_id = $2 and c.state = 'active' order by c.last_seq desc limit 1))`)
 
@@ -150,7 +150,7 @@ var UserTopicContext = query.Fields[UserTopicContextParams, api.ContextMessage](
 with topic as (
   select t.id, t.summary, t.compacted_seq, $1::uuid is null as is_current, b.cleared_seq
     from public.topics t join public.conversation_briefs b on b.chat_id = t.chat_id
-   where t.chat_id = $2 and t.user_id = (select auth.uid())
+   where t.chat_id = $2 and t.user_id = (select throughline.uid())
      and t.id = coalesce($1::uuid,
                          (select c.id from public.topics c where c.chat_id = $2 and c.state = 'active' order by c.last_seq desc limit 1))
      and ($1::uuid is not null or t.last_seq > b.cleared_seq)),
@@ -213,7 +213,7 @@ select t.id, t.importance
 // Those of the topics that the app's owner lets the user change.
 var UserTopicLock = query.Fields[UserTopicLockParams, struct{}](`-- name: UserTopicLock :execrows
 select t.id from public.topics t
- where t.user_id = (select auth.uid()) and t.id in ($1::uuid, $2::uuid)
+ where t.user_id = (select throughline.uid()) and t.id in ($1::uuid, $2::uuid)
  order by t.id
    for no key update`)
 

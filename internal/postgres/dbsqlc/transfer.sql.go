@@ -142,10 +142,10 @@ var ExportAccount = query.Bare[bundle.Account](`-- name: ExportAccount :one
 select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '') as email,
        jsonb_build_object('enabled', coalesce(u.enabled, true), 'time_zone', u.time_zone, 'language', u.language,
                           'excluded', coalesce(u.excluded, '{}')) as settings,
-       jsonb_build_object('chats', (select count(*) from public.chats c where c.user_id = (select auth.uid())),
-         'messages', (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming'),
-         'memories', (select count(*) from public.memories m where m.user_id = (select auth.uid()))) as counts
-  from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id`)
+       jsonb_build_object('chats', (select count(*) from public.chats c where c.user_id = (select throughline.uid())),
+         'messages', (select count(*) from public.messages m where m.user_id = (select throughline.uid()) and m.status <> 'streaming'),
+         'memories', (select count(*) from public.memories m where m.user_id = (select throughline.uid()))) as counts
+  from (select throughline.uid() as id) me left join public.memory_users u on u.user_id = me.id`)
 
 type ExportChatsRow struct {
 	bundle.Chat
@@ -158,7 +158,7 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
- where user_id = (select auth.uid())
+ where user_id = (select throughline.uid())
    and ($1::timestamptz is null or (created_at, id) > ($1::timestamptz, $2::uuid))
  order by created_at, id
  limit $3::int`)
@@ -172,7 +172,7 @@ type ExportChatsParams struct {
 var ExportEntities = query.Fields[ExportEntitiesParams, bundle.Entity](`-- name: ExportEntities :many
 select id, name, entity_type as kind, aliases, mentions
   from public.memory_entities
- where user_id = (select auth.uid()) and id > $1::uuid
+ where user_id = (select throughline.uid()) and id > $1::uuid
  order by id limit $2::int`)
 
 type ExportEntitiesParams struct {
@@ -185,7 +185,7 @@ select r.id, s.name as source, r.relationship, t.name as target, r.valid_from, r
   from public.memory_relationships r
   join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id
   join public.memory_entities t on t.user_id = r.user_id and t.id = r.target_entity_id
- where r.user_id = (select auth.uid()) and r.id > $1::uuid
+ where r.user_id = (select throughline.uid()) and r.id > $1::uuid
  order by r.id limit $2::int`)
 
 type ExportRelationshipsParams struct {
@@ -202,7 +202,7 @@ type ExportStandsRow struct {
 var ExportStands = query.Bare[ExportStandsRow](`-- name: ExportStands :many
 select c.id, coalesce(b.edit_count, 0)::bigint as edits
   from public.chats c left join public.conversation_briefs b on b.chat_id = c.id
- where c.user_id = (select auth.uid())`)
+ where c.user_id = (select throughline.uid())`)
 
 // Whether all of that, and the memories, are still there.
 var ExportStillStands = query.Fields[ExportStillStandsParams, bool](`-- name: ExportStillStands :one
@@ -210,7 +210,7 @@ select (not exists (
           select from (select unnest($1::uuid[]) as id, unnest($2::bigint[]) as edits) s
             left join public.chats c on c.id = s.id left join public.conversation_briefs b on b.chat_id = s.id
            where c.id is null or coalesce(b.edit_count, 0) <> s.edits)
-    and (select count(*) from public.memories m where m.user_id = (select auth.uid()) and m.id = any ($3::uuid[]))
+    and (select count(*) from public.memories m where m.user_id = (select throughline.uid()) and m.id = any ($3::uuid[]))
         = cardinality($3::uuid[]))::bool`)
 
 type ExportStillStandsParams struct {
@@ -222,7 +222,7 @@ type ExportStillStandsParams struct {
 // What the user has chosen stays.
 var ImportSettings = query.Fields[ImportSettingsParams, struct{}](`-- name: ImportSettings :exec
 insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
-values (auth.uid(), $1, $2, $3, $4::text[])
+values (throughline.uid(), $1, $2, $3, $4::text[])
 on conflict (user_id) do update
    set time_zone = coalesce(u.time_zone, excluded.time_zone), language = coalesce(u.language, excluded.language),
        excluded = case when u.excluded = '{}' then excluded.excluded else u.excluded end`)

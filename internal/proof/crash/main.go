@@ -4,6 +4,7 @@
 //	go run ./internal/proof/crash -rounds 500      as many as there is time for
 //	go run ./internal/proof/crash -seed 7          the same choices again; their timing is up to the machine
 //	go run ./internal/proof/crash -mutations       breaks the program on purpose, and reports whether it is noticed
+//	go run ./internal/proof/crash -failover        instead kills the primary, and promotes its standby (failover.go)
 //	go run ./internal/proof/crash -doc             and writes the figures into README.md and docs, with -mutations theirs
 //
 // Two servers and two workers run as processes on a private Postgres, durable as in production. In every round there is an
@@ -37,6 +38,8 @@ type options struct {
 	mutations  bool
 	only       string
 	doc        bool
+	failover   bool // the primary dies, and a standby follows it
+	async      bool // which does not have all
 }
 
 func main() { kit.Main("crash", run) }
@@ -53,6 +56,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.mutations, "mutations", false, "run against each patch in internal/proof/crash/mutations")
 	flags.StringVar(&o.only, "only", "", "of the mutations, only those whose name holds this")
 	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/results/crash.md and the figures wherever a document names them")
+	flags.BoolVar(&o.failover, "failover", false, "instead: kill the primary and promote its standby, in every round")
+	flags.BoolVar(&o.async, "async", false, "with -failover, and a standby that has not received everything")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -93,14 +98,18 @@ func crash(ctx context.Context, o options, out, progress io.Writer) error {
 	if keep {
 		fmt.Fprintf(out, "kept: logs in %s, the database in %s (seed %d)\n", h.system.Logs(), h.system.Postgres.Dir(), o.seed)
 	}
-	err := errors.Join(ended, counted, h.system.Close(keep))
+	err := errors.Join(ended, counted, h.failing.close(), h.system.Close(keep))
 	if o.doc && err == nil {
+		block := "crash"
+		if o.failover {
+			block = "failover"
+		}
 		var table strings.Builder
-		fmt.Fprintf(&table, "`make crash ROUNDS=%d`:\n\n| | |\n|---|--:|\n", o.rounds)
+		fmt.Fprintf(&table, "`make %s ROUNDS=%d`:\n\n| | |\n|---|--:|\n", block, o.rounds)
 		for _, r := range rows {
 			fmt.Fprintf(&table, "| %s | %s |\n", r.name, r.value)
 		}
-		err = figures.Publish(o.source, page, "crash", table.String())
+		err = figures.Publish(o.source, page, block, table.String())
 	}
 	return err
 }
@@ -112,6 +121,9 @@ type row struct{ name, value string }
 // rows are what happened, as the record and the database have it at the end.
 func (h *harness) rows(ctx context.Context) (rows []row, err error) {
 	defer kit.Catch(&err)
+	if h.failing != nil {
+		return h.failing.rows(h), nil
+	}
 	t := h.record.Tally()
 	figure := func(name, figure string, n int) row { return row{name, figures.Mark(figure, strconv.Itoa(n))} }
 	number := func(name string, n int) row { return figure(name, "", n) }

@@ -79,6 +79,7 @@ type harness struct {
 	frozen                 *people.Part   // nil for none
 	thaws                  time.Time
 	recoveries             []time.Duration
+	failing                *failover // nil for a run of crashes
 	violations             []people.Violation
 }
 
@@ -91,7 +92,8 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 	}
 	h.system, err = people.Start(ctx, people.Plan{
 		Source: o.source, Build: o.build, Commands: []string{"serve", "serve --no-workers", "work", "work"}, Settings: settings(),
-		Postgres: map[string]string{"shared_buffers": "64MB", "max_connections": "200"}, Script: talk.Answer, Subjects: &talk.Subjects,
+		Postgres: map[string]string{"shared_buffers": "64MB", "max_connections": "200", "wal_log_hints": "on", "wal_keep_size": "1GB"}, // for pg_rewind
+		Script:   talk.Answer, Subjects: &talk.Subjects,
 	}, progress)
 	return h, err
 }
@@ -102,7 +104,12 @@ var errBroken = errors.New("the database is not what it must be")
 // run plays all rounds, in legs that end with quiet.
 func (h *harness) run(ctx context.Context) (err error) {
 	defer kit.Catch(&err)
-	for n := range users { // each device has choices of its own, so that they do not depend on the others' pace
+	count := users
+	if h.failover {
+		count = talkers / devicesPerUser
+		h.startFailover(ctx)
+	}
+	for n := range count { // each device has choices of its own, so that they do not depend on the others' pace
 		first := kit.Must(h.system.NewPerson(ctx, h.record, &people.Gauges{}, habits, h.seed, 1+n*devicesPerUser))
 		h.people = append(h.people, first)
 		for device := 1; device < devicesPerUser; device++ {
@@ -112,6 +119,9 @@ func (h *harness) run(ctx context.Context) (err error) {
 	kit.Check(h.system.Run(ctx))
 	for first := 1; first <= h.rounds; first += h.quietEvery {
 		h.leg(ctx, first, min(first+h.quietEvery-1, h.rounds))
+	}
+	if h.failover {
+		h.report(people.WatchedBroken("promised", h.failing.late()...))
 	}
 	return h.system.Model.Irregular()
 }
@@ -128,8 +138,12 @@ func (h *harness) leg(ctx context.Context, first, last int) {
 	defer wait.Wait()
 	defer hangUp()
 	defer stop()
+	play := h.round
+	if h.failover {
+		play = h.failOver
+	}
 	for n := first; n <= last; n++ {
-		h.round(ctx, n)
+		play(ctx, n)
 		fmt.Fprintf(h.progress, "round %d of %d\n", n, h.rounds)
 	}
 	h.thaw(ctx, true)
@@ -244,13 +258,17 @@ func (h *harness) report(found []people.Violation) {
 // quiet waits until the system has recovered, and then talks once more in every chat.
 func (h *harness) quiet(ctx context.Context, restarted time.Time) {
 	for _, p := range h.people {
-		if p.Waits() {
+		if p.Waits() && !h.async { // for a chat that was lost
 			h.report(people.WatchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", p.ID, h.within)))
 		}
 	}
 	h.untilQuiet(ctx, restarted)
 	h.recoveries = append(h.recoveries, time.Since(restarted))
 	fmt.Fprintf(h.progress, "quiet %.1f s after the last restart\n", time.Since(restarted).Seconds())
+	if h.async {
+		h.report(h.unready(ctx))
+		return
+	}
 	h.look(ctx, nil, people.Quiet, h.unready(ctx)...)
 	h.greet(ctx)
 }

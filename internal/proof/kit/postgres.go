@@ -66,6 +66,25 @@ func (p *Postgres) Start(ctx context.Context) (err error) {
 	return err
 }
 
+// Standby starts a standby of the cluster: as another cluster, or as dead, which was a primary before and was killed.
+func (p *Postgres) Standby(ctx context.Context, dead *Postgres) (standby *Postgres, err error) {
+	defer Catch(&err)
+	ctx, cancel := context.WithTimeout(ctx, startWithin/4)
+	defer cancel()
+	primary := Must(pgx.Connect(ctx, p.AdminDSN()))
+	// Without it pg_rewind may find the timeline of before the promotion, and leave the dead one as it is.
+	Check(errors.Join(Exec(ctx, primary, "checkpoint"), primary.Close(ctx)))
+	if standby = dead; standby == nil {
+		standby = &Postgres{options: p.options}
+		standby.options.Port, standby.options.Dir = 0, Must(os.MkdirTemp("", "throughline-proof-"))
+		Check(os.Chmod(standby.options.Dir, 0o755)) //nolint:gosec // as above
+	}
+	Check(localpg.Follow(ctx, standby.options, p.AdminDSN()))
+	Check(standby.Start(ctx))
+	standby.options.Port = standby.Port()
+	return standby, nil
+}
+
 // DSN is the address that a server connects to.
 func (p *Postgres) DSN() string { return p.Cluster.DSN("postgres", "postgres") }
 

@@ -395,7 +395,7 @@ select kept.what, kept.key from (
     union all select 'extraction', chat_id from public.memory_extractions) kept
  where not exists (select from public.chats c where c.id = kept.key)
 union all
-select w.kind, w.key from throughline.work w where not exists (select from auth.users u where u.id = w.user_id);
+select w.kind, w.key from throughline.work w where not exists (select from throughline.accounts a where a.user_id = w.user_id);
 
 -- check: paused_learns_nothing, always
 -- Nothing is learned while the user has switched memories, or the chat's, off.

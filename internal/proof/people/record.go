@@ -338,6 +338,16 @@ func (r *Record) now() known {
 	return k
 }
 
+// Confirmed returns the messages that a server acknowledged.
+func (r *Record) Confirmed() (ids []uuid.UUID) {
+	for _, m := range r.now().messages {
+		if m.acknowledged && m.deletion == untouched {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}
+
 // Tally is what happened, in numbers.
 type Tally struct{ Acknowledged, Completed, Cancelled, Failed, Deleted int }
 

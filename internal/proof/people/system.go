@@ -82,6 +82,11 @@ type Part struct {
 	address      string // where it listened last
 }
 
+// Set changes a setting of the process, for its next start.
+func (p *Part) Set(name, value string) {
+	p.settings = map[string]string{name: value}
+}
+
 // Serves reports whether it is a server.
 func (p *Part) Serves() bool { return p.args[0] == "serve" }
 

@@ -175,7 +175,7 @@ func (r *rig) addBriefs(users []uuid.UUID) {
 func (r *rig) index(users []uuid.UUID) {
 	r.t.Helper()
 	for _, user := range users {
-		testkit.Exec(r.t, r.pool, `with me as materialized (select set_config('request.jwt.claim.sub', $1::uuid::text, true))
+		testkit.Exec(r.t, r.pool, `with me as materialized (select set_config('request.jwt.claims', json_build_object('sub', $1::uuid)::text, true))
 			select throughline.index_turns(c.id, null) from me, chats c where c.user_id = $1`, user)
 	}
 	n := r.count("select count(*) from turn_index where user_id = any($1) and tsv @@ '"+canary+"'", users)
@@ -327,6 +327,7 @@ type route struct {
 	parameters   []parameter
 	fields       []string // of its JSON body
 	types        []string // media types of its body
+	example      testkit.Body
 	statuses     []string
 	user         bool // it needs a token
 }
@@ -347,7 +348,10 @@ type document struct {
 type documentRoute struct {
 	Parameters []parameter
 	Body       struct {
-		Content map[string]struct{ Schema reference }
+		Content map[string]struct {
+			Schema  reference
+			Example testkit.Body
+		}
 	} `json:"requestBody"`
 	Responses map[string]any
 	Security  []any
@@ -380,6 +384,7 @@ func (d document) route(method, path string, from documentRoute) route {
 		types: slices.Sorted(maps.Keys(from.Body.Content)), user: len(from.Security) > 0, parameters: from.Parameters,
 	}
 	schema := d.Components.Schemas[from.Body.Content["application/json"].Schema.last()]
+	found.example = from.Body.Content["application/json"].Example
 	found.fields = slices.Sorted(maps.Keys(schema.Properties))
 	return found
 }

@@ -42,6 +42,7 @@ type Server struct {
 	authorizations map[string]*authorization
 	consents       map[consent]time.Time
 	sessions       map[string]session // of clients, by the refresh token that is good
+	remove         func(uuid.UUID) error
 }
 
 type user struct {
@@ -83,6 +84,37 @@ func (s *Server) AddUser(id uuid.UUID, email, password string) {
 	s.users[email] = user{id, email, password}
 }
 
+// DeleteWith lets the project's secret key delete logins: remove takes them out of the database.
+func (s *Server) DeleteWith(remove func(uuid.UUID) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove = remove
+}
+
+// SecretKey is the one that may delete logins.
+const SecretKey = "sb_secret_of_the_stand-in"
+
+// deleteLogin is for the secret key alone.
+func (s *Server) deleteLogin(w http.ResponseWriter, r *http.Request) {
+	email := ""
+	for name, known := range s.users {
+		if known.id.String() == r.PathValue("id") {
+			email = name
+		}
+	}
+	switch {
+	case r.Header.Get("Apikey") != SecretKey || r.Header.Get("Authorization") != "Bearer "+SecretKey:
+		refuse(w, http.StatusForbidden, "not_admin", "User not allowed")
+	case email == "":
+		refuse(w, http.StatusNotFound, "user_not_found", "User not found")
+	case s.remove(s.users[email].id) != nil:
+		refuse(w, http.StatusInternalServerError, "unexpected_failure", "Database error deleting user")
+	default:
+		delete(s.users, email)
+		answer(w, http.StatusOK, map[string]any{})
+	}
+}
+
 // SignIn returns an access token of a new session of that user's own.
 func (s *Server) SignIn(email string) string { return s.Sign(email, "", nil) }
 
@@ -120,6 +152,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server/auth/v1", s.getMetadata)
 	mux.HandleFunc("GET /auth/v1/.well-known/jwks.json", s.getKeys)
 	mux.HandleFunc("POST /auth/v1/token", s.signIn)
+	mux.HandleFunc("DELETE /auth/v1/admin/users/{id}", s.deleteLogin)
 	mux.HandleFunc("POST /auth/v1/oauth/clients/register", s.register)
 	mux.HandleFunc("GET /auth/v1/oauth/authorize", s.authorize)
 	mux.HandleFunc("GET /auth/v1/oauth/authorizations/{id}", s.asUser(s.getAuthorization))

@@ -25,7 +25,7 @@ type Settings map[string]string
 // chats, and no limits. Its model is the offline one.
 func Quiet(db testkit.Database, model *testkit.Model) Settings {
 	return Settings{
-		"DATABASE_URL": db.DSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
+		"DATABASE_URL": db.ServerDSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
 		"HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
 		"LOG_LEVEL": "debug", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",

@@ -1,0 +1,137 @@
+-- What a server does for all users at once, as throughline_server: by functions that give back ids and numbers, never words, and by
+-- grants on tables without any. They are SECURITY DEFINER, because the role itself sees no row of a user: a forgotten one shows
+-- nothing.
+
+-- Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by its key: it assumes
+-- that there are hardly any running replies, and would scan all of them for each piece. "on conflict do nothing" would write a
+-- third more ahead. Without it a batch fails that is sent again while it is being committed, and is sent once more.
+create function throughline.record_deltas(message_ids uuid[], user_ids uuid[], start_chars int[], deltas text[]) returns void
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  insert into public.message_deltas (message_id, user_id, start_char, delta)
+  select m.id, m.user_id, new.start_char, new.delta
+    from (select unnest(message_ids) as message_id, unnest(user_ids) as user_id, unnest(start_chars) as start_char, unnest(deltas) as delta) new
+    join lateral (select found.id, found.user_id, found.status from public.messages found
+                   where found.id = new.message_id
+                     and not exists (select from public.message_deltas d where d.message_id = new.message_id and d.start_char = new.start_char) offset 0) m
+      on m.user_id = new.user_id and m.status = 'streaming';
+end
+$$;
+
+-- What somebody has locked is left, here and below: these hold rows of several users, so they may wait for none. A deletion of the account
+-- may be waiting for the others.
+create function throughline.delete_deltas(message_ids uuid[]) returns void
+language sql volatile security definer set search_path = '' as $$
+  delete from public.message_deltas
+   where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d where d.message_id = any (message_ids)
+                                         for update skip locked)
+$$;
+
+create function throughline.renew_replies(message_ids uuid[], seconds float8) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.messages set lease_until = now() + make_interval(secs => seconds)
+   where id in (select m.id from public.messages m where m.id = any (message_ids) and m.status = 'streaming' for no key update skip locked)
+$$;
+
+create function throughline.cancelled_replies(message_ids uuid[]) returns setof uuid
+language sql stable security definer set search_path = '' as $$
+  select id from public.messages where id = any (message_ids) and status = 'streaming' and cancel_requested
+$$;
+
+-- Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
+-- restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
+-- of a reply become its text. No server saves such a reply, so its chat becomes due to be read for memories here, unless the
+-- delay is null: then there are none. The sweep inserts the job.
+create function throughline.interrupt_replies(extract_delay float8) returns setof uuid
+language sql volatile security definer set search_path = '' as $$
+  with abandoned as (
+    select m.id, m.chat_id
+      from public.messages m join public.chats c on c.id = m.chat_id join public.conversation_briefs b on b.chat_id = m.chat_id
+     where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
+       and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+     limit 1000 for key share of c skip locked for update of b, m skip locked),
+  spent as (
+    delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
+    returning d.message_id, d.start_char, d.delta),
+  said as (
+    select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id),
+  due as (
+    update public.conversation_briefs b
+       set extract_due_at = now() + make_interval(secs => extract_delay)
+      from abandoned join public.chats c on c.id = abandoned.chat_id
+     where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and extract_delay is not null
+       and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
+  update public.messages m
+     set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+         content = coalesce(said.content, '')
+    from abandoned left join said on said.message_id = abandoned.id
+   where m.id = abandoned.id
+  returning m.id
+$$;
+
+-- When a chat is read for memories: at once, or after so many seconds.
+create function throughline.set_extract_due(chat uuid, at_once boolean, seconds float8) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.conversation_briefs
+     set extract_due_at = case when at_once then '-infinity'::timestamptz else now() + make_interval(secs => seconds) end
+   where chat_id = chat
+$$;
+
+-- Makes the chats of a user that are due later due at once, but for the one that begins.
+create function throughline.hurry_extractions(of_user uuid, but uuid) returns setof uuid
+language sql volatile security definer set search_path = '' as $$
+  update public.conversation_briefs b set extract_due_at = '-infinity'
+    from (select d.chat_id from public.conversation_briefs d
+           where d.user_id = of_user and d.extract_due_at > '-infinity' and d.chat_id <> but
+           order by d.chat_id limit 20 for no key update skip locked) due
+   where b.chat_id = due.chat_id
+  returning b.chat_id
+$$;
+
+-- For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. A chat due at
+-- once has waited since its brief changed; of a thousand of these the oldest.
+create function throughline.oldest_unextracted() returns float8
+language sql stable security definer set search_path = '' as $$
+  select greatest(0, extract(epoch from now() - least(
+           (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),
+           (select min(h.updated_at)
+             from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8
+$$;
+
+-- Turns without a vector of the model, up to 100 000 without any and as many of other models on either side of it.
+create function throughline.count_bare_turns(model text) returns bigint
+language sql stable security definer set search_path = '' as $$
+  select (select count(*) from (select from public.turn_index i where i.embedding_model is null and not i.resting limit 100000) n)
+       + (select count(*) from (select from public.turn_index i where i.embedding_model < model limit 100000) l)
+       + (select count(*) from (select from public.turn_index i where i.embedding_model > model limit 100000) g)
+$$;
+
+revoke all on function throughline.record_deltas, throughline.delete_deltas, throughline.renew_replies, throughline.cancelled_replies,
+  throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
+  throughline.count_bare_turns from public, anon, authenticated;
+grant execute on function throughline.record_deltas, throughline.delete_deltas, throughline.renew_replies, throughline.cancelled_replies,
+  throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
+  throughline.count_bare_turns, throughline.count_memories, throughline.retry_work, throughline.admit_user, throughline.erase_account
+  to throughline_server;
+
+-- Tables without words: what calls cost, what work fails, the scales of embedding models, the listed issuers, River's jobs, which have
+-- ids alone, and the names of migrations.
+grant select, insert on public.usage_events to throughline_server;
+create policy usage_events_charged on public.usage_events to throughline_server using (true) with check (true);
+grant select on throughline.work to throughline_server;
+create policy work_server on throughline.work for select to throughline_server using (true);
+grant select, insert, update on public.embedding_models to throughline_server;
+create policy embedding_models_measured on public.embedding_models to throughline_server using (true) with check (true);
+grant select on throughline.issuers to throughline_server;
+create policy issuers_server on throughline.issuers for select to throughline_server using (true);
+grant usage on schema river to throughline_server;
+grant select, insert, update, delete on all tables in schema river to throughline_server;
+grant usage on all sequences in schema river to throughline_server;
+do $$
+begin
+  if to_regclass('supabase_migrations.schema_migrations') is not null then -- else another tool keeps the history
+    grant usage on schema supabase_migrations to throughline_server;
+    grant select (version, name) on supabase_migrations.schema_migrations to throughline_server;
+  end if;
+end
+$$;
