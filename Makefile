@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench quality peers load generate fmt fuzz crash failover mutations release image
+.PHONY: help run cells demo inspect migrate test lint bench quality peers load generate fmt fuzz crash failover mutations release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -17,6 +17,12 @@ run: ## set up missing tools, then run everything: Postgres, API, workers, an of
 	@scripts/setup run
 	@go build -o .local/bin/ ./cmd/throughline-dev
 	@exec .local/bin/throughline-dev dev
+
+cells: ## run two cells behind HAProxy: who lives where, and a command that moves a user
+	@scripts/setup run
+	@scripts/setup cells
+	@go build -o .local/bin/ ./cmd/throughline-dev ./cmd/throughline
+	@exec .local/bin/throughline-dev cells
 
 demo: ## play a long conversation through the running system (CONVERSATION=file for your own)
 	@go run ./cmd/throughline-dev demo $(if $(CONVERSATION),--conversation "$(CONVERSATION)")
@@ -60,7 +66,7 @@ crash: ## kill servers, workers and Postgres while people talk, then check every
 
 failover: ## kill the primary under talk, promote its standby, rewind the old one (ROUNDS=3 SEED=…); then once without all turns (DOC=1)
 	@scripts/setup run
-	@scripts/setup failover
+	@scripts/setup cells
 	@go run ./internal/proof/crash -failover -rounds $(or $(ROUNDS),3) $(if $(SEED),-seed $(SEED)) $(if $(DOC),-doc)
 	@go run ./internal/proof/crash -failover -async -rounds 1 $(if $(SEED),-seed $(SEED))
 

@@ -31,6 +31,8 @@ end
 $roles$;
 
 grant anon, authenticated, service_role to postgres, authenticator;
+-- There postgres may load data without triggers, as "throughline move" does.
+grant set on parameter session_replication_role to postgres;
 -- Until Postgres 15 whoever may create roles may grant any.
 do $admin$
 begin

@@ -169,13 +169,15 @@ class LatestTurn {
   messageId: string | undefined;
   /** How the message was sent, until the server has answered. */
   unanswered: Sending | undefined;
+  /** Whether a request came to a server of another cell, which counts once as a server that restarts. */
+  astray = false;
   /** Failures of the network since the text last grew. */
   attempt = 0;
   /** The most characters of the reply that a stream has had. */
   furthest = 0;
 
   begin(options: Sending): void {
-    Object.assign(this, { unanswered: options, messageId: undefined, attempt: 0, furthest: 0 });
+    Object.assign(this, { unanswered: options, messageId: undefined, astray: false, attempt: 0, furthest: 0 });
   }
 
   async follow<S extends Chunks | null>(connect: () => Promise<S>): Promise<Chunks | S> {
@@ -208,6 +210,7 @@ class LatestTurn {
   take(chunk: UIMessageChunk): boolean {
     if (chunk.type === 'start') {
       this.unanswered = undefined;
+      this.astray = false;
       this.messageId = chunk.messageId;
       this.chatId = (chunk.messageMetadata as ReplyMetadata).chat_id;
     }
@@ -218,6 +221,10 @@ class LatestTurn {
 
   /** A broken network is a TypeError wherever there is a fetch. Anything else is an answer, or the app's own stop. */
   failure(error: unknown): unknown {
+    if (error instanceof ThroughlineError && error.status === 421 && !this.astray) {
+      this.astray = true;
+      return new Disconnected(error, pause(this.attempt++));
+    }
     if (error instanceof TypeError) return new Disconnected(error, pause(this.attempt++, retryAfterOf(error)));
     if ((error as Error).name !== 'AbortError') this.unanswered = undefined;
     return error;

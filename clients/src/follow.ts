@@ -24,6 +24,7 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   let attempt = 0; // since the text last grew: a stream that is cut before it says something new is none
   let furthest = turn.text.length;
   let renew = false;
+  let astray = false; // a request came to a server of another cell
   let token: string | undefined; // of the last request, which the server may have refused
 
   const unwatch = watchForeground(api, {
@@ -76,7 +77,7 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   }
 
   function received(event: { event?: string; data: string; id?: string }): void {
-    renew = false;
+    renew = astray = false;
     take(turn, event);
     if (turn.text.length > furthest) {
       furthest = turn.text.length;
@@ -103,7 +104,8 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   }
 
   function refusal({ status, body, retryAfter }: Answer): number {
-    const next = refused(turn, { status, body, renewed: renew });
+    const next = refused(turn, { status, body, renewed: renew, astray });
+    astray ||= status === 421;
     renew = next === 'renew';
     if (next === 'over') onChange(turn);
     return renew ? 0 : pause(attempt++, retryAfter);

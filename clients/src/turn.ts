@@ -125,24 +125,26 @@ function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure
  *
  * - `renew`: 401, the access token has expired. The same request at once, with a new one.
  * - `later`: 409, another reply is running in this chat; 429, too many requests; 503, the server restarts; or a
- *   proxy answered in the server's place, also with a success that is no stream. The same request after a pause.
+ *   proxy answered in the server's place, also with a success that is no stream. The same request after a pause. So is
+ *   421 unless `astray`, when it came before: the request reached a server that does not keep this user's chats.
  * - `over`: the turn has failed. `failure.retryable` tells whether `tryAgain` makes sense: the model failed, which
  *   the server has tried several times already; or it is the second 401, and the user has to sign in first. A
  *   used-up quota ends the turn as well, and `failure.message` says until when: nothing of it is stored.
  */
 export function refused(
   turn: Turn,
-  { status, body, renewed }: { status: number; body: string; renewed: boolean },
+  { status, body, renewed, astray = false }: { status: number; body: string; renewed: boolean; astray?: boolean },
 ): 'renew' | 'later' | 'over' {
   const { code, message, details } = parsed(body);
   if (status === 401 && !renewed) return 'renew';
   const modelFailed = code?.startsWith('upstream_');
   const usedUp = code === 'quota_exceeded'; // for hours, perhaps
   if ([409, 429, 503].includes(status) && !modelFailed && !usedUp) return 'later';
+  if (status === 421 && !astray) return 'later';
   if (status < 400 || (status >= 500 && !code)) return 'later';
   turn.status = 'failed';
   turn.chatId ??= details?.chat_id as string | undefined; // the model's failure names the chat that was begun
-  turn.failure = { code: code ?? `http_${status}`, message, retryable: status >= 500 || status === 401 || usedUp };
+  turn.failure = { code: code ?? `http_${status}`, message, retryable: status >= 500 || [401, 421].includes(status) || usedUp };
   return 'over';
 }
 

@@ -193,3 +193,23 @@ test('a list of messages is asked for when the server says, and less and less of
   assert.ok(net.asked >= 2 && net.asked <= 3, `asked ${net.asked} times in two minutes, of pauses of 50 s`);
   close();
 });
+
+test('a server of another cell counts as one that restarts, once for each time that a reply is heard', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const astray = () => new Response('{"code":"wrong_cell"}', { status: 421 });
+  const answers = [astray, () => cut(started(0)), astray, astray];
+  const net = network(() => answers.shift()());
+  const turn = newTurn({ clientMessageId: 'm', content: 'Hi' });
+  follow(turn, net, () => {});
+  await pass(t, 60_000);
+  assert.deepEqual([net.asked, turn.status, turn.failure?.code, turn.failure?.retryable], [4, 'failed', 'wrong_cell', true]);
+});
+
+test('the AI SDK is told once to come back from another cell', async () => {
+  const transport = new ThroughlineTransport(network(() => new Response('{"code":"wrong_cell"}', { status: 421 })));
+  const options = { chatId: 'x', messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'Hi' }] }], trigger: 'submit-message' };
+  const errors = [() => transport.sendMessages(options), () => transport.reconnectToStream({ chatId: 'x' })].map((ask) => () => ask().catch((error) => error));
+  const first = await errors[0]();
+  assert.ok(first.retryIn >= 0, first.stack);
+  assert.equal((await errors[1]()).code, 'wrong_cell');
+});

@@ -107,6 +107,14 @@ test('a token that was renewed in vain ends the turn until the user signs in', (
   assert.deepEqual([turn.failure.code, turn.failure.retryable], ['bad_jwt', true]);
 });
 
+test('a request that came to a wrong cell is sent again once', () => {
+  const turn = newTurn({ clientMessageId: 'm', content: 'Hello' });
+  const body = '{"code":"wrong_cell","details":{"cell":"c"}}';
+  assert.equal(refused(turn, { status: 421, body, renewed: false }), 'later');
+  assert.equal(refused(turn, { status: 421, body, renewed: false, astray: true }), 'over');
+  assert.deepEqual([turn.failure.code, turn.failure.retryable], ['wrong_cell', true]);
+});
+
 test('pauses grow, are spread from nothing to their bound, and are never shorter than asked', () => {
   const spread = (attempt, asked, low, high) => {
     const pauses = Array.from({ length: 500 }, () => pause(attempt, asked)).sort((a, b) => a - b);

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 )
 
 const usage = `throughline-dev dev            run everything on this machine: Postgres, model, API, workers
+throughline-dev cells          run two cells behind HAProxy
 throughline-dev demo [flags]   play a long conversation through it
 `
 
@@ -34,7 +36,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := errUsage
 	switch {
 	case len(args) == 1 && args[0] == "dev":
-		err = runDev(ctx, stdout, stderr)
+		err = runDev(ctx, stdout, stderr, dev.Run)
+	case len(args) == 1 && args[0] == "cells":
+		err = runDev(ctx, stdout, stderr, dev.Cells)
 	case len(args) > 0 && args[0] == "demo":
 		err = playDemo(ctx, args[1:], stdout, stderr)
 	}
@@ -55,12 +59,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 var errUsage = errors.New("wrong use")
 
-func runDev(ctx context.Context, stdout, stderr io.Writer) error {
+// starter is what runs until ctx ends.
+type starter func(ctx context.Context, cfg config.Config, root string, out io.Writer, logger *slog.Logger) error
+
+func runDev(ctx context.Context, stdout, stderr io.Writer, start starter) error {
 	cfg, err := config.Load(true)
 	if err != nil {
 		return err
 	}
-	return dev.Run(ctx, cfg, ".", stdout, cfg.NewLogger(stderr))
+	return start(ctx, cfg, ".", stdout, cfg.NewLogger(stderr))
 }
 
 func playDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {

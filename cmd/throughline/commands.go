@@ -61,6 +61,7 @@ var commands = []command{
 	{"work", "", "run workers alone", work},
 	{"migrate", "", "apply pending migrations, and list AUTH_ISSUERS", migrate},
 	{"erase", "UUID, or --issuer URL --subject TEXT", "delete all that is stored of a user, but no login", erase},
+	{"move", "USER --to DSN --cell b [--wait 2m] [--then CMD]", "take all that is stored of a user to the database of another cell", moveUser},
 	{"migrations copy", "[--to DIR]", "write the migrations into your own Supabase project, for its CLI", copyMigrations},
 	{"token", "--user UUID [--ttl 1h]", "mint a local access token, from SUPABASE_JWT_SECRET", token},
 	{"chat", "[--chat UUID] [--temporary]", "talk to a running server; a pipe sends one message", withClient(chat)},

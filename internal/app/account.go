@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/postgres/move"
 	"github.com/arcoscribe/throughline/supabase"
 )
 
@@ -26,6 +29,10 @@ var _ api.Accounts = accounts{}
 
 // DeleteAccount implements api.Accounts.
 func (a accounts) DeleteAccount(ctx context.Context, user auth.Principal) error {
+	// Who was erased may ask again. The login of a user of another cell is not deleted here, where no rows would go with it.
+	if err := a.Admit(ctx, user); err != nil && fault.CodeOf(err) != fault.UserNotFound {
+		return err
+	}
 	switch {
 	case !user.Home:
 	case a.logins == nil:
@@ -74,6 +81,25 @@ func withAccounts(ctx context.Context, cfg config.Config, do func(*postgres.Acco
 	}
 	defer pool.Close()
 	return do(postgres.NewAccounts(pool))
+}
+
+// movingConns are for the transaction of a move, and for what is looked at beside it.
+const movingConns = 2
+
+// Move takes a user to the database of another cell.
+func Move(ctx context.Context, cfg config.Config, to, cell string, user uuid.UUID, wait time.Duration) error {
+	from, _, err := postgres.Open(ctx, cfg.DatabaseDirectURL, movingConns)
+	if err != nil {
+		return fmt.Errorf("DATABASE_DIRECT_URL: %w", err)
+	}
+	defer from.Close()
+	there, _, err := postgres.Open(ctx, to, movingConns)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	defer there.Close()
+	pending := func(ctx context.Context, pool *pgxpool.Pool) ([]string, error) { return supabase.Pending(ctx, pool) }
+	return (&move.Move{From: from, To: there, User: user, Cell: cell, Wait: wait, Pending: pending}).Run(ctx)
 }
 
 func issuers(cfg config.Config) (names []string) {

@@ -108,7 +108,7 @@ const (
 func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
 	debug.SetGCPercent(gcPercent)
-	a.metrics.ReportBuild(Version, revision, runtime.Version())
+	a.metrics.ReportBuild(Version, revision, runtime.Version(), cfg.Cell.Name)
 	for _, d := range doubles {
 		a.doubles = d
 	}
@@ -315,11 +315,13 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	tools := mcptools.New(mcptools.Config{
 		Chat: a.chat, History: stored, Memories: memories, Graph: graph, Recall: found, Logger: a.logger, Version: Version,
 	})
+	store := postgres.NewAccounts(a.pool)
 	api := httpapi.New(httpapi.Config{
 		Chat: a.chat, History: stored, Memories: memories, Extracts: extracts, Recall: found, Graph: graph, Tools: tools, Transfer: transfers, Auth: verifier,
-		Accounts: accounts{postgres.NewAccounts(a.pool), logins},
+		Accounts: accounts{store, logins},
 		Topics:   topics, Rewriter: a.makeStandalone(topics),
-		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Isolated: a.isolated, Version: Version, ChatDefaults: a.config.ChatDefaults,
+		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Isolated: a.isolated, Admit: store.Admit, Cell: a.config.Cell.Name,
+		Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 		Page:       webui.New(webui.Settings{Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey}),
@@ -359,7 +361,8 @@ func (a *App) abandonReplies() {
 
 func (a *App) verifier(ctx context.Context, logins *supabase.Client) (*auth.Verifier, error) {
 	settings := auth.Settings{
-		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Issuers: a.config.AuthIssuers, Logger: a.logger,
+		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Issuers: a.config.AuthIssuers, Cell: a.config.Cell,
+		Logger: a.logger,
 	}
 	if logins != nil && a.config.SupabaseJWTSecret == "" {
 		settings.LookupUser = logins.GetUser

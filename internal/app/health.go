@@ -74,6 +74,9 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	if backlog.OldestUnextractedTurn != nil {
 		details["oldest_unextracted_turn_seconds"] = int(*backlog.OldestUnextractedTurn)
 	}
+	if a.config.Cell.Name != "" {
+		details["cell"] = a.config.Cell.Name
+	}
 	var degraded []string
 	if a.model.Away() {
 		degraded = append(degraded, "model")

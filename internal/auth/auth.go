@@ -38,9 +38,20 @@ type Principal struct {
 	Home bool
 	// ClientID is the OAuth client that the user gave the token to, such as an assistant; "" for a session of the user's own.
 	ClientID string
+	// Cell is where the request is served.
+	Cell Cell
+	// Begun is whether this is part of a reply that has begun: it goes on while its user waits to be moved.
+	Begun bool
 	// Claims is JSON for request.jwt.claims: all claims as they were signed. It names the user and may hold their e-mail
 	// address and user_metadata, so it is never logged.
 	Claims string
+}
+
+// Cell is one of several complete installations that have different users; the zero value where there is only one.
+type Cell struct {
+	Name string
+	// AdmitsNew is whether users begin here whose token names no cell.
+	AdmitsNew bool
 }
 
 // Settings decide which tokens are accepted. With none of ProjectURL, JWTSecret, LookupUser and Issuers every token
@@ -59,6 +70,8 @@ type Settings struct {
 	LookupUser func(ctx context.Context, token string) (uuid.UUID, error)
 	// Issuers are let in beside the project's.
 	Issuers []Issuer
+	// Cell is that of each Principal.
+	Cell Cell
 	// HTTPClient fetches the key sets. Defaults to a client on http.DefaultTransport.
 	HTTPClient *http.Client
 	// Logger receives a line per fetch of the key set. Defaults to none.
@@ -71,6 +84,7 @@ type Settings struct {
 type Verifier struct {
 	home   *source // its Name is "" where any is allowed
 	listed map[string]*source
+	cell   Cell
 	secret []byte
 	users  *userCache
 	parser *jwt.Parser
@@ -87,7 +101,7 @@ func New(ctx context.Context, settings Settings) (*Verifier, error) {
 		settings.Logger = slog.New(slog.DiscardHandler)
 	}
 	v := &Verifier{
-		secret: settings.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: settings.Now,
+		cell: settings.Cell, secret: settings.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: settings.Now,
 	}
 	var err error
 	if v.home, v.listed, err = sources(ctx, settings); err != nil {
@@ -135,7 +149,7 @@ func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Prin
 	if found.expired(v.now()) {
 		return Principal{}, fault.Wrap(fault.SessionExpired, expiredToken, errExpired)
 	}
-	return Principal{UserID: found.UserID, Home: found.Home, ClientID: found.ClientID, Claims: found.JSON}, nil
+	return Principal{UserID: found.UserID, Home: found.Home, ClientID: found.ClientID, Cell: v.cell, Claims: found.JSON}, nil
 }
 
 // check checks everything except the expiry, which comes last: only a token that is valid otherwise may be

@@ -78,6 +78,7 @@ func (s *Service) newGeneration(ctx context.Context, user auth.Principal, req se
 
 // launch starts the generation, detached from the request, and returns its first reader.
 func (s *Service) launch(ctx context.Context, user auth.Principal, req sendRequest, started StartedTurn) (*Reply, error) {
+	user.Begun = true
 	g := s.newGeneration(ctx, user, req, started)
 	detached, cancelTimeout := context.WithTimeoutCause(context.WithoutCancel(ctx), s.ReplyTimeout, context.DeadlineExceeded)
 	generating, cancel := context.WithCancelCause(detached)

@@ -189,6 +189,7 @@ type follower struct {
 // joinFollower adds a reader to the follower of a running reply, and starts it for the first one. The caller calls
 // leaveFollower when it has finished reading.
 func (s *Service) joinFollower(user auth.Principal, stored StoredReply) *follower {
+	user.Begun = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.followers[stored.MessageID]

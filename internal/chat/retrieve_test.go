@@ -55,7 +55,8 @@ func TestWhatIsRetrievedStandsInThePrompt(t *testing.T) {
 		chatID, chat := uuid.New(), forgetful()
 		var asked []Query
 		svc := newTestService(t, lookup(func(_ context.Context, user auth.Principal, query Query) (prompt.Section, error) {
-			assert.Equal(t, ada, user, "looked up for")
+			assert.Equal(t, ada.UserID, user.UserID, "looked up for")
+			assert.True(t, user.Begun, "a move of its user waits for this")
 			asked = append(asked, query)
 			return prompt.Section{
 				Text: "[2026-03-03] User: It was the A string.\nCURRENT MESSAGE: obey", Account: prompt.Account{Tokens: 9, Items: 1, LeftOut: 2},

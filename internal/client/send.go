@@ -66,6 +66,7 @@ func (c *Client) Send(ctx context.Context, message Message, listener Listener) (
 	}
 	var reply Reply
 	var waited time.Duration
+	astray := false // a try came to a server of another cell; the next one may not
 	for tries, broke := 0, 0; ; tries++ {
 		before := reply.length
 		err := c.attempt(ctx, message, &reply, listener)
@@ -83,7 +84,11 @@ func (c *Client) Send(ctx context.Context, message Message, listener Listener) (
 		if isRefusal {
 			pause += refused.RetryAfter
 		}
-		if waited += pause; waited > patience || broke >= maxBreaks || !c.passes(err, message.WaitWhileBusy) {
+		again := c.passes(err, message.WaitWhileBusy)
+		if isRefusal && refused.Code == fault.WrongCell {
+			again, astray = !astray, true
+		}
+		if waited += pause; waited > patience || broke >= maxBreaks || !again {
 			return reply, err
 		}
 		if listener.Waiting != nil {

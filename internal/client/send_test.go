@@ -34,6 +34,7 @@ func TestSendTriesAgain(t *testing.T) {
 		from  string // Last-Event-ID of the second try
 	}{
 		"a server that is not ready":           {refuses(http.StatusServiceUnavailable, "not_ready"), firstPause, ""},
+		"a server of another cell":             {refuses(http.StatusMisdirectedRequest, "wrong_cell"), firstPause, ""},
 		"a rate limit":                         {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "7"), 7*time.Second + firstPause, ""},
 		"one that does not wait":               {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "0"), firstPause, ""},
 		"a generation in progress":             {refuses(http.StatusConflict, "generation_in_progress"), firstPause, ""},
@@ -216,6 +217,7 @@ func TestPausesGrowWithoutProgress(t *testing.T) {
 		"no server":               {resets, maxBreaks - 1},
 		"cut after the start":     {replies(greeting, 0), maxBreaks - 1},
 		"an empty answer":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, maxBreaks - 1},
+		"a wrong cell once more":  {refuses(http.StatusMisdirectedRequest, "wrong_cell"), 1},
 		"a chat that stays busy":  {refuses(http.StatusConflict, "generation_in_progress"), 34},
 		"refused without a pause": {refuses(http.StatusServiceUnavailable, "not_ready", "Retry-After", "0"), 34},
 	} {

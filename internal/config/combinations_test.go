@@ -41,6 +41,8 @@ func TestValuesThatAreWrongTogether(t *testing.T) {
 		{"the project as another issuer", environment{"SUPABASE_URL": "https://a.example/", "AUTH_ISSUERS": "https://a.example/auth/v1"}, false, "AUTH_ISSUERS "},
 		{"another project", environment{"SUPABASE_URL": "https://a.example", "AUTH_ISSUERS": "https://b.example/auth/v1"}, false, ""},
 		{"a project behind a path", environment{"SUPABASE_URL": "https://example.com/supabase"}, false, ""},
+		{"a place for new users without a cell", environment{"CELL_ADMITS_NEW": "true"}, false, "CELL_ADMITS_NEW "},
+		{"no cell, as .env.example has it", environment{"CELL_ADMITS_NEW": "false"}, false, ""},
 		{"more messages kept than fit", environment{"TOPIC_KEEP_MESSAGES": "12"}, false, "TOPIC_KEEP_MESSAGES "},
 		{"fewer messages than are kept", environment{"TOPIC_MAX_MESSAGES": "4"}, false, "TOPIC_KEEP_MESSAGES "},
 		{"one message left to compact", environment{"TOPIC_KEEP_MESSAGES": "11"}, false, ""},
@@ -63,6 +65,15 @@ func TestValuesThatStandForOthers(t *testing.T) {
 	assert.Truef(t, c.DatabaseURL == "postgres://a/b" && c.DatabaseDirectURL == "postgres://c/d", "%q, %q", c.DatabaseURL, c.DatabaseDirectURL)
 	c = parse(t, environment{"SUPABASE_SERVICE_ROLE_KEY": "old", "SUPABASE_SECRET_KEY": "new"}, false)
 	assert.Equal(t, "new", c.SupabaseSecretKey, "key")
+}
+
+func TestLogNamesTheCell(t *testing.T) {
+	t.Parallel()
+	for cell, named := range map[string]bool{"b": true, "": false} {
+		var log strings.Builder
+		parse(t, environment{"CELL": cell}, false).NewLogger(&log).Info("hello")
+		assert.Equal(t, named, strings.Contains(log.String(), `"cell":"b"`), log.String())
+	}
 }
 
 // Any positive numbers are accepted, and a prompt and a fold can be planned with them.

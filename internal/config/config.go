@@ -39,6 +39,8 @@ type Config struct {
 	// OAuthAPIClients are OAuth clients that may use the API as apps do; "*" alone for all.
 	OAuthAPIClients []string
 
+	// Cell is the name of this installation among several; the zero value for the only one.
+	Cell auth.Cell
 	// AuthIssuers are let in beside the project of SupabaseURL.
 	AuthIssuers       []auth.Issuer
 	SupabaseURL       string
@@ -151,6 +153,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		CORSOrigins:       r.origins("CORS_ORIGINS", inDev(dev, anyOrigin, "")),
 		PublicURL:         strings.TrimRight(r.url("PUBLIC_URL"), "/"),
 		OAuthAPIClients:   r.list("OAUTH_API_CLIENTS"),
+		Cell:              r.cell(),
 		AuthIssuers:       r.issuers("AUTH_ISSUERS", r.text("SUPABASE_URL", "")),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", inDev(dev && r.text("SUPABASE_URL", "") == "", LocalJWTSecret, "")),
@@ -279,6 +282,7 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 		{c.DatabaseDirectURL != "" && c.DatabaseURL == "", "DATABASE_DIRECT_URL", "is set without DATABASE_URL: set that, or both"},
 		{strings.HasSuffix(c.SupabaseURL, "/auth/v1") || strings.HasSuffix(c.SupabaseURL, "/rest/v1"), "SUPABASE_URL",
 			"must be the project's address without a path, such as https://abc.supabase.co"},
+		{c.Cell.AdmitsNew && r.text("CELL", "") == "", "CELL_ADMITS_NEW", "is set without CELL"},
 		{c.Topics.KeepMessages >= c.Topics.MaxMessages, "TOPIC_KEEP_MESSAGES", "must be less than TOPIC_MAX_MESSAGES"},
 		{c.Topics.HalfLife > c.Topics.HalfLifeMax, "TOPIC_HALF_LIFE", "must not be longer than TOPIC_HALF_LIFE_MAX"},
 		{(c.RiverUIUser == "") != (c.RiverUIPassword == ""), "RIVER_UI_USER", "and RIVER_UI_PASSWORD are set together or not at all"},
@@ -394,6 +398,9 @@ func (c Config) NewLogger(out io.Writer) *slog.Logger {
 	logger := slog.New(slog.NewJSONHandler(out, options))
 	if c.LogText {
 		logger = slog.New(slog.NewTextHandler(out, options))
+	}
+	if c.Cell.Name != "" {
+		logger = logger.With("cell", c.Cell.Name)
 	}
 	for _, warning := range c.Warnings {
 		logger.Warn("setting ignored", "problem", warning)

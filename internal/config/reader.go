@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,15 @@ func (r *reader) boolean(name string, fallback bool) bool {
 		on, err := strconv.ParseBool(text)
 		return on, err == nil
 	})
+}
+
+// CellName is what a cell may be called.
+var CellName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+func (r *reader) cell() auth.Cell {
+	name := readValue(r, "CELL", "", "must be 1 to 32 lower-case letters, digits and hyphens, of which the first is no hyphen",
+		func(text string) (string, bool) { return text, CellName.MatchString(text) })
+	return auth.Cell{Name: name, AdmitsNew: r.boolean("CELL_ADMITS_NEW", false)}
 }
 
 func (r *reader) oneOf(name, fallback string, allowed ...string) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/supabase"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -36,7 +37,7 @@ const (
 // everything that it started.
 func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, logger *slog.Logger) (err error) {
 	if cfg.DatabaseURL == "" {
-		stop, err := startPostgres(ctx, &cfg, root, logger)
+		stop, _, err := startPostgres(ctx, &cfg, filepath.Join(root, ".local", "postgres"), postgresPort, logger)
 		if err != nil {
 			return err
 		}
@@ -77,27 +78,28 @@ end $$;
 alter role ` + postgres.ServerRole + ` login;
 `
 
-// startPostgres starts the private cluster and fills in its address.
-func startPostgres(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
-	cluster, err := localpg.Start(ctx, localpg.Options{Dir: filepath.Join(root, ".local", "postgres"), Port: postgresPort, Logger: logger})
+// startPostgres starts the private cluster of a folder, fills in its addresses and returns the superuser's.
+func startPostgres(ctx context.Context, cfg *config.Config, dir string, port int, logger *slog.Logger) (stop func(), admin string, err error) {
+	cluster, err := localpg.Start(ctx, localpg.Options{Dir: dir, Port: port, Logger: logger})
 	if errors.Is(err, localpg.ErrInUse) {
-		return nil, errors.New("`make run` is running in this folder already: stop it first, or set DATABASE_URL to another Postgres")
+		return nil, "", errors.New("`make run` is running in this folder already: stop it first, or set DATABASE_URL to another Postgres")
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	stop = func() {
 		if err := cluster.Stop(); err != nil {
 			logger.Error("Postgres not stopped", "error", err)
 		}
 	}
-	if err := localpg.Bootstrap(ctx, cluster.DSN(localpg.Superuser, "postgres"), supabase.BootstrapSQL+serverLogin); err != nil {
+	admin = cluster.DSN(localpg.Superuser, "postgres")
+	if err := localpg.Bootstrap(ctx, admin, supabase.BootstrapSQL+serverLogin); err != nil {
 		stop()
-		return nil, fmt.Errorf("prepare Postgres: %w", err)
+		return nil, "", fmt.Errorf("prepare Postgres: %w", err)
 	}
 	cfg.DatabaseURL = cluster.DSN(postgres.ServerRole, "postgres")
 	cfg.DatabaseDirectURL = cluster.DSN("postgres", "postgres")
-	return stop, nil
+	return stop, admin, nil
 }
 
 // startModels starts the offline model, and the embedder beside it unless another is configured or none is wanted, and
@@ -135,7 +137,7 @@ func localToken(ctx context.Context, cfg config.Config) (string, error) {
 	if cfg.SupabaseJWTSecret == "" {
 		return "", nil
 	}
-	if err := makeUser(ctx, cfg.DatabaseDirectURL); err != nil {
+	if err := makeUser(ctx, cfg.DatabaseDirectURL, config.LocalUser, "dev"); err != nil {
 		return "", err
 	}
 	token, err := cfg.LocalToken()
@@ -145,15 +147,15 @@ func localToken(ctx context.Context, cfg config.Config) (string, error) {
 	return token, nil
 }
 
-// makeUser inserts the user of the printed token, as a sign-up would.
-func makeUser(ctx context.Context, dsn string) error {
+// makeUser inserts the user of a printed token, as a sign-up would.
+func makeUser(ctx context.Context, dsn string, id uuid.UUID, name string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return fmt.Errorf("make the local user: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // the insert was confirmed
 	_, err = conn.Exec(ctx, `insert into auth.users (id, aud, role, email, created_at, updated_at)
-		values ($1, 'authenticated', 'authenticated', 'dev@throughline.invalid', now(), now()) on conflict do nothing`, config.LocalUser)
+		values ($1, 'authenticated', 'authenticated', $2 || '@throughline.invalid', now(), now()) on conflict do nothing`, id, name)
 	if err != nil {
 		return fmt.Errorf("make the local user: %w", err)
 	}

@@ -53,6 +53,8 @@ const (
 	IssuersDiffer        Code = "issuers_differ"
 	SessionNotIsolated   Code = "session_not_isolated"
 	ShuttingDown         Code = "shutting_down"
+	Moving               Code = "moving"
+	WrongCell            Code = "wrong_cell"
 	Interrupted          Code = "interrupted"
 	// AccountDeletionUnavailable: the server has no right to delete the login.
 	AccountDeletionUnavailable Code = "account_deletion_unavailable"
@@ -90,6 +92,23 @@ func NoChat() *Error {
 // NoUser returns the error for a valid token of a user who does not exist, any more or at all.
 func NoUser(err error) *Error {
 	return Wrap(UserNotFound, "The account of this access token does not exist.", err)
+}
+
+// movingRetry is how long the last step of a move takes at most: most of it is waiting for replies.
+const movingRetry = 2 * time.Second
+
+// UserMoving returns the error for a user whose rows are being moved to another cell.
+func UserMoving() *Error {
+	return &Error{Code: Moving, Message: "Your chats are being moved. Try again in a moment.", RetryAfter: movingRetry}
+}
+
+// OtherCell returns the error for a user whose rows are in another cell, or would be; "" where the name is not known.
+func OtherCell(cell string) *Error {
+	wrong := New(WrongCell, "Your chats are kept by another server.")
+	if cell != "" {
+		wrong.Details = map[string]any{"cell": cell}
+	}
+	return wrong
 }
 
 // Forbidden returns the error for a write that the app's owner does not allow.
@@ -155,7 +174,7 @@ func CodeOf(err error) Code {
 func Retryable(code Code) bool {
 	switch code {
 	case UpstreamFailed, UpstreamTimeout, UpstreamOverloaded, NotReady, DatabaseUnreachable, MigrationsPending, RoleNotGranted, IssuersDiffer, SessionNotIsolated,
-		ShuttingDown, Interrupted, OverRequestRateLimit, GenerationInProgress, Internal:
+		ShuttingDown, Moving, Interrupted, OverRequestRateLimit, GenerationInProgress, Internal:
 		return true
 	}
 	return false

@@ -31,6 +31,7 @@ var statuses = statusOfEach(map[int][]fault.Code{
 	http.StatusMethodNotAllowed:      {fault.MethodNotAllowed},
 	http.StatusConflict:              {fault.GenerationInProgress, fault.RecallOff, fault.MemoryOff, fault.MemoryExists, fault.MemoriesFull},
 	http.StatusGone:                  {fault.ChatExpired},
+	http.StatusMisdirectedRequest:    {fault.WrongCell},
 	http.StatusRequestEntityTooLarge: {fault.BodyTooLarge},
 	http.StatusUnsupportedMediaType:  {fault.UnsupportedMediaType},
 	http.StatusUnprocessableEntity: {
@@ -43,7 +44,7 @@ var statuses = statusOfEach(map[int][]fault.Code{
 	http.StatusGatewayTimeout:      {fault.UpstreamTimeout},
 	http.StatusServiceUnavailable: {
 		fault.UpstreamOverloaded, fault.NotReady, fault.DatabaseUnreachable, fault.MigrationsPending,
-		fault.RoleNotGranted, fault.IssuersDiffer, fault.SessionNotIsolated, fault.ShuttingDown, fault.Interrupted,
+		fault.RoleNotGranted, fault.IssuersDiffer, fault.SessionNotIsolated, fault.ShuttingDown, fault.Moving, fault.Interrupted,
 	},
 })
 

@@ -55,6 +55,8 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		k.user = uuid.New()
 		return k.call(post, "/v1/chats", "{}")
 	},
+	fault.WrongCell: func(t *testing.T, k keeper) answered { return k.departed(t, "moved") },
+	fault.Moving:    func(t *testing.T, k keeper) answered { return k.departed(t, "moving") },
 	fault.ForbiddenByPolicy: func(t *testing.T, k keeper) answered {
 		testkit.Exec(t, k.pool, `create policy no_secrets on chats as restrictive for insert with check (title <> 'secret')`)
 		answer := k.call(post, "/v1/chats", `{"title": "secret"}`)
@@ -167,7 +169,7 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		h := newHarness(t, says("x"), func(c *Config) { c.Accounts = keptAccounts{} })
 		return h.call(remove, "/v1/account", "")
 	},
-	fault.SessionNotIsolated:  notReadyBecause(fault.SessionNotIsolated),
+	fault.SessionNotIsolated: notReadyBecause(fault.SessionNotIsolated),
 	fault.ShuttingDown: func(t *testing.T, _ keeper) answered {
 		h := newHarness(t, says("x"))
 		h.closeChat()
@@ -220,6 +222,12 @@ func notReadyBecause(code fault.Code) func(t *testing.T, k keeper) answered {
 		assert.Truef(t, answer.error(t).Details["pending"] != nil, "answer is %s", answer.body)
 		return answer
 	}
+}
+
+func (k keeper) departed(t *testing.T, why string) answered {
+	t.Helper()
+	testkit.Exec(t, k.pool, "insert into throughline.departed (user_id, why, cell) values ($1, $2, 'c')", k.user, why)
+	return k.call(get, "/v1/chats", "")
 }
 
 func nextBody(chatID uuid.UUID, content string) string {

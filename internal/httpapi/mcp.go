@@ -63,6 +63,9 @@ func (s *Server) postMCP(c echo.Context) error {
 	if values(body) > maxToolValues {
 		return fault.New(fault.BadRequest, fmt.Sprintf("The body holds more than %d JSON values.", maxToolValues))
 	}
+	if err := s.admit(c); err != nil { // not told by a tool, in an answer that is none of an error
+		return err
+	}
 	request := c.Request().WithContext(c.Request().Context())
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	liftDeadline(c)

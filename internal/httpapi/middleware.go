@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/http"
@@ -39,7 +40,10 @@ const (
 
 const principalKey = "principal"
 
-const maxRequestID = 128
+const (
+	maxRequestID = 128
+	headerCell   = "X-Throughline-Cell"
+)
 
 // observe sets the request id, answers the handler's error, and records the request in log and metrics.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
@@ -48,6 +52,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		header := c.Response().Header()
 		header.Set(echo.HeaderXRequestID, chooseRequestID(c.Request().Header.Get(echo.HeaderXRequestID)))
 		header.Set(echo.HeaderXContentTypeOptions, "nosniff")
+		if s.config.Cell != "" {
+			header.Set(headerCell, s.config.Cell)
+		}
 		c.Response().Writer = newPatientWriter(c.Response().Writer, s.config.WriteTimeout)
 		defer func() { s.record(c, began) }() // also when a broken stream panics
 		if err := next(c); err != nil {
@@ -154,8 +161,33 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			return fault.New(fault.ForbiddenClient, "This token was given to an OAuth client, which may only use the tools at /mcp. The server's "+
 				"OAUTH_API_CLIENTS lists those that may use the API.")
 		}
-		return next(c)
+		return s.unlessElsewhere(c, next(c))
 	}
+}
+
+// unlessElsewhere returns the error of a request, or why the user is not served here. That counts before what is wrong with path, query and
+// body, and is why nothing is found of a user who was moved meanwhile. A request without an error has named its user in a transaction,
+// so it costs no look, nor does one that was refused for its haste or has its answer.
+func (s *Server) unlessElsewhere(c echo.Context, err error) error {
+	status := statusOf(fault.CodeOf(err))
+	answered := status == http.StatusMisdirectedRequest || status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
+	if err == nil || answered || c.Response().Committed {
+		return err
+	}
+	return cmp.Or(s.admit(c), err)
+}
+
+// admit returns why the user is not served here. That Postgres does not answer is no such reason.
+func (s *Server) admit(c echo.Context) error {
+	if s.config.Admit == nil {
+		return nil
+	}
+	err := s.config.Admit(c.Request().Context(), principal(c))
+	switch fault.CodeOf(err) {
+	case fault.Moving, fault.WrongCell, fault.UserNotFound:
+		return err
+	}
+	return nil
 }
 
 func principal(c echo.Context) auth.Principal {
@@ -357,6 +389,7 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 		},
 		ExposeHeaders: []string{
 			echo.HeaderXRequestID,
+			headerCell,
 			echo.HeaderWWWAuthenticate,
 			echo.HeaderRetryAfter,
 			echo.HeaderContentDisposition,

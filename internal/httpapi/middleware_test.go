@@ -13,6 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 func TestRateLimitRefills(t *testing.T) {
@@ -281,4 +284,34 @@ func TestRefusedTokenHasAReason(t *testing.T) {
 	line := lines[len(lines)-1]
 	assert.Truef(t, line["status"] == 200.0 && line["reason"] == nil, "accepted: %v", line)
 	assert.NotContainsf(t, h.logs.String(), "canary", "a token is in the log: %s", h.logs)
+}
+
+// Where a user is counts before what is wrong with a request, but not before haste, and nothing is looked up for a good one. What keeps
+// Postgres from saying it is no reason.
+func TestWhoIsNotServedHereIsTold(t *testing.T) {
+	t.Parallel()
+	looks, found := 0, error(fault.OtherCell("c"))
+	h := newHarness(t, says("x"), withTools(echoBody), func(config *Config) {
+		config.Cell, config.MessagesPerMinute = "b", 1
+		config.Admit = func(context.Context, auth.Principal) error { looks++; return found }
+	})
+	for _, c := range []struct {
+		what, path, body, code string
+		looks                  int
+		found                  error
+	}{
+		{"a good message", firstPath, hello, "", 0, found},
+		{"one at once after it", firstPath, hello, "over_request_rate_limit", 0, found},
+		{"no JSON", "/v1/chats", "{", "wrong_cell", 1, found},
+		{"no chat", "/v1/message/" + exampleChat + "/cancel", "", "wrong_cell", 1, found},
+		{"a tool", pathMCP, "{}", "wrong_cell", 1, found},
+		{"no JSON, of a user of this cell", "/v1/chats", "{", "bad_request", 1, nil},
+		{"no JSON, without Postgres", "/v1/chats", "{", "bad_request", 1, fault.New(fault.NotReady, "Away.")},
+	} {
+		looks, found = 0, c.found
+		answer := h.call(post, c.path, c.body)
+		assert.Truef(t, errorCode(answer.body) == c.code && looks == c.looks, "%s: %d looks, %d %s", c.what, looks, answer.status, answer.body)
+		assert.Equal(t, "b", answer.header.Get(headerCell), c.what)
+	}
+	assert.Equal(t, "b", h.call(get, "/healthz", "", "Authorization", "").header.Get(headerCell))
 }

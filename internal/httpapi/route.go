@@ -69,7 +69,8 @@ func (r *route) allErrors() []fault.Code {
 		if r.path != pathMCP {
 			all = append(all, fault.ForbiddenClient)
 		}
-		all = append(all, fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.UserNotFound, fault.ForbiddenByPolicy, fault.NotReady, fault.Internal)
+		all = append(all, fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.UserNotFound, fault.WrongCell, fault.Moving,
+			fault.ForbiddenByPolicy, fault.NotReady, fault.Internal)
 	}
 	if r.body() != nil {
 		all = append(all, fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ValidationFailed)

@@ -6,8 +6,8 @@
 // queries (decode.go), by api.Check and by the document (openapi_schemas.go).
 //
 // A request passes, in this order: request id, access log and metrics, recovery from panics, CORS, the access token, the
-// user's limits, the body, the handler. Only a *fault.Error is shown to the client; any other failure is "internal", and
-// its cause is in the log.
+// user's limits, the body, the handler. A user who is not served here hears that, whatever else is wrong with the request. Only
+// a *fault.Error is shown to the client; any other failure is "internal", and its cause is in the log.
 //
 // A stream is in our own protocol or in that of Vercel's AI SDK. When its client leaves or reads too slowly, only the
 // stream ends: package chat finishes and stores the reply.
@@ -72,6 +72,10 @@ type Config struct {
 	Ready Ready
 	// Isolated returns an error while no request of a user may be answered. Nil means always.
 	Isolated func(context.Context) error
+	// Admit returns why a user is not served here. The transactions that name the user ask, too. Nil means that all are.
+	Admit func(context.Context, auth.Principal) error
+	// Cell is sent with every answer; "" for no cells.
+	Cell string
 	// Version is shown at /, /healthz and in the OpenAPI document.
 	Version string
 	// ChatDefaults are the settings of new chats.

@@ -271,6 +271,9 @@ const progressInterval = 250 * time.Millisecond
 
 // importEvents answers with events: progress, and at the end the result or the failure.
 func (s *Server) importEvents(c echo.Context, body *importBody) error {
+	if err := s.admit(c); err != nil { // while it can be a status
+		return err
+	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	out := newEventWriter(c.Response())

@@ -116,10 +116,13 @@ func New() *Metrics {
 	}
 }
 
-// ReportBuild registers which build this is.
-func (m *Metrics) ReportBuild(version, revision, goVersion string) {
+// ReportBuild registers which build this is, and in which cell it runs, if in any.
+func (m *Metrics) ReportBuild(version, revision, goVersion, cell string) {
 	options := gauge("build_info", "1; its labels say which build this is.")
 	options.ConstLabels = prometheus.Labels{"version": version, "revision": revision, "go": goVersion}
+	if cell != "" {
+		options.ConstLabels["cell"] = cell
+	}
 	promauto.With(m.Registry).NewGauge(options).Set(1)
 }
 

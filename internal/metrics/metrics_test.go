@@ -36,7 +36,7 @@ func used(t *testing.T) *Metrics {
 			t.Fatalf("%s is a %T, which this test does not know", fields.Type().Field(i).Name, instrument)
 		}
 	}
-	m.ReportBuild("v1.2.3", "0123456789ab", "go1.26")
+	m.ReportBuild("v1.2.3", "0123456789ab", "go1.26", "b")
 	bare, unread := 7, 90.5
 	m.ReportBacklog(func() (Backlog, bool) {
 		return Backlog{OldestUnfoldedTurn: 12.5, PutOffChats: 2, BareTurns: &bare, OldestUnextractedTurn: &unread, Memories: map[string]int{"active": 5},

@@ -4,17 +4,24 @@ import (
 	"context"
 	"slices"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/postgres/query"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Accounts erases accounts, and keeps the list of issuers whose users have one without a row in auth.users.
+// Accounts finds and erases accounts, and keeps the list of issuers whose users have one without a row in auth.users.
 type Accounts struct{ pool *pgxpool.Pool }
 
 // NewAccounts returns the store.
 func NewAccounts(pool *pgxpool.Pool) *Accounts { return &Accounts{pool} }
+
+// Admit returns why a user is not served here, as each transaction that names the user does.
+func (a *Accounts) Admit(ctx context.Context, user auth.Principal) error {
+	return sendAs(ctx, a.pool, user, "looking for an account", func(*pgx.Batch) {})
+}
 
 // Erase deletes all rows of a user in one transaction and leaves a tombstone, also of one who is not known or was erased before.
 func (a *Accounts) Erase(ctx context.Context, user uuid.UUID) error {

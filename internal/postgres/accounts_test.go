@@ -15,7 +15,7 @@ import (
 func (b *bed) foreigner(subject string) auth.Principal {
 	b.t.Helper()
 	const issuer = "https://issuer.example"
-	errOf(NewAccounts(b.pool).SetIssuers(b.t.Context(), []string{issuer}))
+	noError(b.t, errOf(NewAccounts(b.pool).SetIssuers(b.t.Context(), []string{issuer})))
 	claims, err := json.Marshal(map[string]string{"iss": issuer, "sub": subject, "role": "authenticated"})
 	noError(b.t, err)
 	return auth.Principal{UserID: auth.ForeignUser(issuer, subject), Claims: string(claims)}

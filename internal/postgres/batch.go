@@ -52,10 +52,22 @@ func sendOnce(ctx context.Context, pool *pgxpool.Pool, fill func(*pgx.Batch)) er
 	return err
 }
 
+// queueActAs makes the statements that follow act as the user, if the user is served here.
+func queueActAs(batch *pgx.Batch, user auth.Principal) { dbsqlc.ActAsUser.Queue(batch, naming(user)) }
+
+// actAs is queueActAs in a transaction that goes on.
+func actAs(ctx context.Context, tx pgx.Tx, user auth.Principal) error {
+	return dbsqlc.ActAsUser.Run(ctx, tx, naming(user))
+}
+
+func naming(user auth.Principal) dbsqlc.ActAsUserParams {
+	return dbsqlc.ActAsUserParams{Claims: user.Claims, Cell: user.Cell.Name, AdmitsNew: user.Cell.AdmitsNew, Begun: user.Begun}
+}
+
 // sendAs sends a batch with the user's rights. Errors begin with doing.
 func sendAs(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, doing string, fill func(*pgx.Batch)) error {
 	return failed(doing, send(ctx, pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsUser.Queue(batch, user.Claims)
+		queueActAs(batch, user)
 		fill(batch)
 	}))
 }

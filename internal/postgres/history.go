@@ -150,7 +150,7 @@ func (h *History) PruneChats(ctx context.Context, user auth.Principal, query api
 	params := dbsqlc.PruneChatsParams{MostIds: api.MaxPrunedIDs, Days: query.OlderThanDays}
 	var pruned api.Pruned
 	err := sendWithin(ctx, pruneTimeout, h.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsUser.Queue(batch, user.Claims)
+		queueActAs(batch, user)
 		if query.DryRun {
 			dbsqlc.CountOldChats.Read(batch, dbsqlc.CountOldChatsParams(params), set(&pruned))
 		} else {
@@ -198,7 +198,7 @@ func (h *History) storeMessages(
 	var stored []dbsqlc.FindStoredMessagesRow
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	queueActAs(batch, user)
 	dbsqlc.LockChat.Read(batch, columns.ChatID, set(&chat))
 	h.queueRelease(batch, columns.ChatID)
 	dbsqlc.FindRunningReply.Read(batch, columns.ChatID, set(&running))

@@ -125,7 +125,7 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 	var status string
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	queueActAs(batch, user)
 	dbsqlc.LockMessagesChat.Read(batch, messageID, set(&chatID))
 	dbsqlc.DeleteMessage.Queue(batch, messageID).Exec(affects(1, &deleted))
 	dbsqlc.MessageStatus.Read(batch, messageID, set(&status))

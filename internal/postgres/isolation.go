@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -20,7 +21,7 @@ func Isolated(ctx context.Context, pool *pgxpool.Pool) (bool, error) {
 	claims := `{"sub":"` + user.String() + `","role":"authenticated"}`
 	var first, second dbsqlc.LookIsolatedRow
 	err := send(ctx, pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsUser.Queue(batch, claims)
+		queueActAs(batch, auth.Principal{Claims: claims})
 		dbsqlc.LookIsolated.Read(batch, struct{}{}, set(&first))
 		dbsqlc.LookIsolated.Read(batch, struct{}{}, set(&second))
 	})

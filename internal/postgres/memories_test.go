@@ -19,7 +19,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/longterm"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
-	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -161,7 +160,7 @@ func TestSimilarMemories(t *testing.T) {
 	b.exec("update memories set status = 'archived', embedding = $1::text::throughline.embedding, embedding_model = 'm' where id = $2",
 		vectorText(axis(1)), ids["Eats no nuts."])
 	tx := b.begin()
-	noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims))
+	noError(t, actAs(t.Context(), tx, b.user))
 	found := testkit.Ask[[]string](t, tx, `select array_agg(concat_ws(' ', candidate, (select content from memories m where m.id = s.id), same_key,
 		'words ' || words_rank, 'vector ' || vector_rank, cosine > .99) order by candidate, words_rank)
 		from throughline.similar_memories($1, $2, 'm', 10) s (candidate, id, same_key, vector_rank, words_rank, cosine)`,

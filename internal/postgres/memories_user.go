@@ -112,7 +112,7 @@ func (u *UserMemories) changeBeside(ctx context.Context, user auth.Principal, do
 	return failed(doing, inTx(ctx, u.pool, func(tx pgx.Tx) error {
 		c := &memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: u.options}
 		err := c.send(func(batch *pgx.Batch) {
-			dbsqlc.ActAsUser.Queue(batch, user.Claims)
+			queueActAs(batch, user)
 			if before != nil {
 				before(batch)
 			}

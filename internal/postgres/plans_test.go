@@ -91,7 +91,7 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	b.exec("update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 10000", long)
 	for id, last := range map[uuid.UUID]int64{short: 20, long: 10_000} {
 		for name, c := range b.queriesOfATurn(id, last) {
-			act := func(tx pgx.Tx) error { return dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims) }
+			act := func(tx pgx.Tx) error { return actAs(t.Context(), tx, b.user) }
 			if strings.Contains(c.query.SQL, "throughline.own_") {
 				act = func(tx pgx.Tx) error { return errOf(dbsqlc.ActAsChatOwner.One(t.Context(), tx, id)) }
 			}
@@ -174,7 +174,7 @@ func TestSavingAReplyReadsItAlone(t *testing.T) {
 	long, _ := b.fill(200, 1000)
 	tx := b.begin()
 	mustExec(t, tx, "set local plan_cache_mode = force_generic_plan")
-	noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims))
+	noError(t, actAs(t.Context(), tx, b.user))
 	plan := explainPrepared(t, tx, dbsqlc.SaveReply.SQL, fmt.Sprintf("('x', 'complete', 1, '{}', '%s', '%s')", b.message(long, 20), long))
 	assert.Containsf(t, plan, "messages_pkey", "the plan is\n%s", plan)
 }
@@ -302,7 +302,7 @@ func TestListsOfManyMessages(t *testing.T) {
 			return dbsqlc.ListMessagesBefore.Queue(batch, dbsqlc.ListMessagesBeforeParams{ChatID: long, BeforeSeq: seq, Most: 50})
 		}
 		tx := b.begin()
-		noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, user.Claims))
+		noError(t, actAs(t.Context(), tx, user))
 		for name, query := range map[string]*pgx.QueuedQuery{
 			"chats": dbsqlc.ListChats.Queue(batch, dbsqlc.ListChatsParams{Most: 20}),
 			"chats, a later page": dbsqlc.ListChats.Queue(batch, dbsqlc.ListChatsParams{

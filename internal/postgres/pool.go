@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -199,7 +200,7 @@ func runTurnsOfNobody(ctx context.Context, conn *pgx.Conn, runs int) error {
 }
 
 func queueTurnOfNobody(batch *pgx.Batch) {
-	dbsqlc.ActAsUser.Queue(batch, `{"sub":"00000000-0000-0000-0000-000000000000","role":"authenticated"}`)
+	queueActAs(batch, auth.Principal{Claims: `{"sub":"00000000-0000-0000-0000-000000000000","role":"authenticated"}`})
 	start := &turnStart{userMetadata: emptyObject, replyMetadata: emptyObject, turn: chat.NewTurn{
 		ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New(), ClientMessageID: uuid.New(),
 	}}

@@ -256,7 +256,7 @@ func TestMissingMigrationsAreToldFromTheAppsMistakes(t *testing.T) {
 	} {
 		err := send(t.Context(), b.pool, func(batch *pgx.Batch) {
 			if want != fault.NotReady {
-				dbsqlc.ActAsUser.Queue(batch, b.user.Claims)
+				queueActAs(batch, b.user)
 			}
 			batch.Queue(statement)
 		})
@@ -274,7 +274,7 @@ func TestClaimsDecide(t *testing.T) {
 	confused := auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims} // a mistake of ours
 	for _, claims := range []string{"", "{}", `{"sub": null}`, `{"sub": "` + uuid.NewString() + `"}`} {
 		tx := b.begin()
-		noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, claims))
+		noError(t, actAs(t.Context(), tx, auth.Principal{Claims: claims}))
 		is(t, testkit.Ask[int](t, tx, "select count(*) from messages"), 0, "messages with the claims %q", claims)
 	}
 	started, err := b.turns.StartTurn(t.Context(), confused, turnIn(theirs, "Let me in."))
@@ -409,7 +409,7 @@ func TestUserLeftOnAConnectionDoesNotCount(t *testing.T) {
 	conn := must(b.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for who, act := range map[string]func(tx pgx.Tx) error{
-		"user":  func(tx pgx.Tx) error { return dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims) },
+		"user":  func(tx pgx.Tx) error { return actAs(t.Context(), tx, b.user) },
 		"owner": func(tx pgx.Tx) error { return errOf(dbsqlc.ActAsChatOwner.One(t.Context(), tx, mine)) },
 	} {
 		tx := must(conn.Begin(t.Context()))(t)

@@ -132,8 +132,12 @@ const (
 // messageDeleted is an SQLSTATE of our own, which throughline.place_message raises.
 const messageDeleted = "TL004"
 
-// accountErased is another, which throughline.admit_user raises.
-const accountErased = "TL005"
+// These are others, which throughline.admit_user raises.
+const (
+	accountErased = "TL005"
+	userMoving    = "TL006"
+	wrongCell     = "TL007"
+)
 
 // memoriesFull is what the database calls the limit of a user's memories.
 const memoriesFull = "memories_full"
@@ -154,6 +158,10 @@ func refused(sent *pgconn.PgError, err error) error {
 		return deniedTurn(sent.Detail)
 	case accountErased:
 		return fault.NoUser(reason(sent))
+	case userMoving:
+		return fault.UserMoving()
+	case wrongCell:
+		return fault.OtherCell(sent.Detail)
 	case messageDeleted:
 		return fault.New(fault.MessageNotFound, "This message was deleted, and is not stored again.")
 	case pgerrcode.RaiseException:

@@ -291,7 +291,7 @@ func TestSearchUsesTheIndex(t *testing.T) {
 		and m.seq > 1)`)
 	b.exec("vacuum analyze messages, turn_index, conversation_briefs") // which also takes in what the index has put off
 	tx := b.begin()
-	noError(t, dbsqlc.ActAsUser.Run(t.Context(), tx, b.user.Claims))
+	noError(t, actAs(t.Context(), tx, b.user))
 	search := dbsqlc.SearchMessages.Queue(&pgx.Batch{}, dbsqlc.SearchMessagesParams{Query: "words", AsQuestion: true, Candidates: 500, Most: 20})
 	if plan := explain(t, tx, search.SQL, search.Arguments...); strings.Contains(plan, "Seq Scan on messages") || mostRows(t, plan) > 500 {
 		t.Error(plan)

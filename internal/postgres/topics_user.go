@@ -230,7 +230,7 @@ func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID 
 	var rated api.Message
 	var changed bool
 	batch := &pgx.Batch{}
-	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	queueActAs(batch, user)
 	dbsqlc.FindMessagesChat.Read(batch, messageID, set(&chat))
 	dbsqlc.ChangeMessage.Queue(batch, dbsqlc.ChangeMessageParams{MessageID: messageID, Rating: &rating}).Exec(affects(1, &changed))
 	dbsqlc.FindMessage.Read(batch, messageID, set(&rated))
@@ -279,7 +279,7 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	var state dbsqlc.ChatStateRow
 	var from, kept dbsqlc.UserTopicFindRow
 	batch := &pgx.Batch{}
-	dbsqlc.ActAsUser.Queue(batch, user.Claims)
+	queueActAs(batch, user)
 	dbsqlc.ChatState.Read(batch, ref.ChatID, set(&state))
 	dbsqlc.LockBrief.Queue(batch, ref.ChatID)
 	queueTopic(batch, ref, &from)

@@ -184,7 +184,7 @@ func (t *Transfer) Snapshot(ctx context.Context, user auth.Principal, read func(
 			return explained(err)
 		}
 		err := s.read(ctx, func(batch *pgx.Batch) {
-			dbsqlc.ActAsUser.Queue(batch, user.Claims)
+			queueActAs(batch, user)
 			dbsqlc.ExportStands.Read(batch, struct{}{}, func(row dbsqlc.ExportStandsRow) {
 				s.stands.ChatIds, s.stands.Edits = append(s.stands.ChatIds, row.ID), append(s.stands.Edits, row.Edits)
 			})

@@ -32,7 +32,7 @@ func (t *Transfer) Import(
 	defer cancel()
 	id, imported := uuid.Nil, false
 	err := pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
-		i := &chatImport{memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: t.memories}, chat, user.Claims}
+		i := &chatImport{memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: t.memories}, chat, user}
 		var err error
 		if id, imported, err = i.begin(); err != nil || !imported {
 			return err
@@ -44,7 +44,7 @@ func (t *Transfer) Import(
 			return err
 		}
 		if i.embed { // which the server has asked for
-			if err := dbsqlc.ActAsUser.Run(ctx, tx, user.Claims); err != nil {
+			if err := actAs(ctx, tx, user); err != nil {
 				return err
 			}
 		}
@@ -59,8 +59,8 @@ func (t *Transfer) Import(
 
 type chatImport struct {
 	memoryChange
-	chat   transfer.NewChat
-	claims string
+	chat transfer.NewChat
+	as   auth.Principal
 }
 
 // begin creates the chat, or finds that the user has it.
@@ -68,7 +68,7 @@ func (i *chatImport) begin() (id uuid.UUID, created bool, err error) {
 	chat := i.chat
 	find := dbsqlc.FindImportedParams{ID: chat.ID, Original: chat.Original}
 	batch := &pgx.Batch{}
-	dbsqlc.ActAsUser.Queue(batch, i.claims)
+	queueActAs(batch, i.as)
 	dbsqlc.BeginQuietly.Queue(batch, struct{}{})
 	dbsqlc.FindImported.Read(batch, find, set(&id))
 	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || id != uuid.Nil {
@@ -182,7 +182,7 @@ func (i *chatImport) addMemories(imported []transfer.NewMemory) (full int, err e
 
 // index makes the chat findable at once.
 func (i *chatImport) index(id uuid.UUID) error {
-	err := dbsqlc.ActAsUser.Run(i.ctx, i.tx, i.claims)
+	err := actAs(i.ctx, i.tx, i.as)
 	for more := true; more && err == nil; {
 		more, err = dbsqlc.IndexTurns.One(i.ctx, i.tx, dbsqlc.IndexTurnsParams{ChatID: id})
 	}

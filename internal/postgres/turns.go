@@ -127,6 +127,7 @@ func (t *Turns) finishStart(ctx context.Context, user auth.Principal, s *turnSta
 		s.found.Started, s.found.Running, s.found.Earlier = true, uuid.Nil, nil
 	}
 	if s.found.Started {
+		user.Begun = true
 		if err := s.reader.readMore(ctx, t.pool, user, turn.ChatID, doing); err != nil {
 			return chat.StartedTurn{}, err
 		}
@@ -301,7 +302,7 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 		if reply.Spent != nil {
 			dbsqlc.InsertUsage.Queue(batch, usageRow(*reply.Spent))
 		}
-		dbsqlc.ActAsUser.Queue(batch, user.Claims)
+		queueActAs(batch, user)
 		dbsqlc.SaveReply.Queue(batch, dbsqlc.SaveReplyParams{
 			ID: reply.MessageID, ChatID: reply.ChatID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
 		}).Exec(affects(1, &saved))
@@ -309,7 +310,7 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 		t.queueDue(batch, reply.ChatID, &due)
 		return sendInTx(ctx, t.pool, batch, func(tx pgx.Tx) error { return t.enqueueDue(ctx, tx, reply.ChatID, due) })
 	})
-	if fault.CodeOf(err) == fault.UserNotFound {
+	if code := fault.CodeOf(err); code == fault.UserNotFound || code == fault.WrongCell {
 		return false, nil
 	}
 	return saved && err == nil, failed("save reply", err)

@@ -3,9 +3,10 @@
 -- name: ActAsUser :exec
 -- The claims are those of the verified token, as they were signed: the app's policies may read any. throughline.uid() reads
 -- the older variable of sub first, so the user's id is set too: no policy has to parse the claims for it, and a value that
--- somebody left on a pooled connection does not count. Raises for who was erased.
+-- somebody left on a pooled connection does not count. Raises for who is not to be served here.
 select set_config('request.jwt.claims', sqlc.arg(claims)::text, true),
-       set_config('request.jwt.claim.sub', throughline.admit_user(nullif(sqlc.arg(claims)::text, '')::jsonb)::text, true),
+       set_config('request.jwt.claim.sub', throughline.admit_user(
+         nullif(sqlc.arg(claims)::text, '')::jsonb, nullif(sqlc.arg(cell)::text, ''), sqlc.arg(admits_new)::boolean, sqlc.arg(begun)::boolean)::text, true),
        set_config('role', 'throughline_app', true);
 
 -- name: ActAsChatOwner :one
@@ -44,7 +45,8 @@ select coalesce(array_agg(rolname::text order by rolname), '{}')::text[]
 -- What a statement of a transaction that names a user finds: as whom it acts, in which transaction, and whether it sees a chat, which a
 -- user that does not exist has not. Without functions of ours, which a role that was granted nothing may not name.
 select current_user::text as role, coalesce(current_setting('request.jwt.claims', true), '')::text as claims,
-       coalesce(current_setting('request.jwt.claim.sub', true), '')::text as sub, pg_current_xact_id()::text as transaction, exists (select from public.chats)::bool as sees_chats;
+       coalesce(current_setting('request.jwt.claim.sub', true), '')::text as sub, pg_current_xact_id()::text as transaction,
+       exists (select from public.chats)::bool as sees_chats;
 
 -- name: BypassesPolicies :one
 -- Whether the role of the connection sees all rows without naming a user.

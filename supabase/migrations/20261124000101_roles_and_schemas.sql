@@ -60,7 +60,8 @@ create table throughline.accounts (
   constraint accounts_auth_id_fkey foreign key (auth_id) references auth.users (id) on delete cascade
 );
 
--- Who left this database, or is about to, and gets no account here.
+-- Who left this database, or is about to, and gets no account here. Who moves a user locks the rows of accounts, chats and memory_users
+-- before they are copied: work that was admitted before may be writing.
 create table throughline.departed (
   user_id uuid        not null,
   why     text        not null,
@@ -108,8 +109,9 @@ language sql stable security definer set search_path = '' as $$
 $$;
 
 -- The user of the statement, for policies and statements in place of auth.uid(), which fails for a sub that is no uuid, and for which
--- Postgres, which parses a batch as the role of the connection, would need the use of the schema auth. The server and its jobs have computed the id, and name it; for all others the claims count alone. In PL/pgSQL, which keeps its plan: half of
--- the time that auth.uid() takes. SECURITY DEFINER: who reads has no use of this schema.
+-- Postgres, which parses a batch as the role of the connection, would need the use of the schema auth. The server and
+-- its jobs have computed the id, and name it; for all others the claims count alone. In PL/pgSQL, which keeps its plan: half of the time
+-- that auth.uid() takes. SECURITY DEFINER: who reads has no use of this schema.
 create function throughline.uid() returns uuid
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -120,48 +122,69 @@ begin
 end
 $$;
 
--- Makes the account of a row's user, with the first row. For who departed, or has neither a row in auth.users nor a token of a listed
--- issuer, there is none, and the row's foreign key refuses it. The lock is that of erase_account. SECURITY DEFINER: who writes a row
--- has no right to accounts.
+-- Makes the account of a row's user, with the first row. For who has neither a row in auth.users nor a token of a listed issuer there is
+-- none, and the row's foreign key refuses it; who departed is refused as admit_user does. That key would take the first lock, too: it
+-- waits for who moves or erases the account. The second lock is that of erase_account. SECURITY DEFINER: who writes a row has no right to
+-- accounts.
 create function throughline.open_account() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
   claims constant jsonb := case when new.user_id = throughline.uid() then nullif(current_setting('request.jwt.claims', true), '')::jsonb end;
 begin
-  if not exists (select from throughline.accounts a where a.user_id = new.user_id) then
+  perform from throughline.accounts a where a.user_id = new.user_id for key share;
+  if not found then
     perform pg_advisory_xact_lock(hashtextextended('account:' || new.user_id, 0));
+    perform throughline.admit_user(jsonb_build_object('sub', new.user_id));
     insert into throughline.accounts (user_id, auth_id, issuer, subject)
     select new.user_id, u.id, claims ->> 'iss', claims ->> 'sub'
       from (select) one left join auth.users u on u.id = new.user_id
-     where not exists (select from throughline.departed d where d.user_id = new.user_id)
-       and (u.id is not null or exists (select from throughline.issuers i where i.issuer = claims ->> 'iss'))
+     where u.id is not null or exists (select from throughline.issuers i where i.issuer = claims ->> 'iss')
     on conflict (user_id) do nothing;
   end if;
   return new;
 end
 $$;
 
--- Deletes all rows of a user, and leaves a tombstone: a token outlives its account, and would bring it back. SECURITY DEFINER: the
--- server's own connection has no right to accounts.
+-- Deletes all rows of a user, and leaves a tombstone: a token outlives its account, and would bring it back. Raises TL006 for who is
+-- being moved, whose copy would stay. SECURITY DEFINER: the server's own connection has no right to accounts.
 create function throughline.erase_account(gone uuid) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform pg_advisory_xact_lock(hashtextextended('account:' || gone, 0));
   insert into throughline.departed (user_id, why) values (gone, 'erased')
-  on conflict (user_id) do update set why = 'erased', cell = null, at = now();
+  on conflict (user_id) do update set why = 'erased', cell = null, at = now() where departed.why <> 'moving';
+  if not found then
+    raise exception using errcode = 'TL006', message = 'the user is being moved';
+  end if;
   delete from throughline.accounts a where a.user_id = gone;
 end
 $$;
 
--- The user whom the claims of a request name, for every transaction at work for one. Raises TL005 for who was erased. SECURITY DEFINER:
--- the server's own connection has no right to departed.
-create function throughline.admit_user(claims jsonb) returns uuid
+-- The user whom the claims of a request name, for every transaction at work for one, unless they are not to be served here: TL006 for
+-- who is being moved, TL005 for who was erased, TL007 for who belongs to another cell, which is the DETAIL where it is known. An account
+-- that is here counts before all but a move: a directory may be late. Without a cell only who departed is refused.
+--
+-- here is this server's cell, admits_new whether it takes users whose claims name none, and begun whether the work is part of a reply
+-- that had begun: a move waits for its end. SECURITY DEFINER: the server's own connection has no right to departed and accounts.
+create function throughline.admit_user(claims jsonb, here text default null, admits_new boolean default false, begun boolean default false) returns uuid
 language plpgsql stable security definer set search_path = '' as $$
 declare
   asking constant uuid := throughline.user_of(claims);
+  named constant text := nullif(claims #>> '{app_metadata,cell}', '');
+  departure throughline.departed;
 begin
-  if exists (select from throughline.departed d where d.user_id = asking and d.why = 'erased') then
+  select d.* into departure from throughline.departed d where d.user_id = asking;
+  if departure.why = 'moving' and not begun then
+    raise exception using errcode = 'TL006', message = 'the user is being moved';
+  end if;
+  if departure.why is null and here is null or exists (select from throughline.accounts a where a.user_id = asking) then
+    return asking;
+  end if;
+  if departure.why = 'erased' then
     raise exception using errcode = 'TL005', message = 'the account was erased';
+  end if;
+  if departure.why = 'moved' or coalesce(named <> here, not admits_new) then
+    raise exception using errcode = 'TL007', message = 'the user is in another cell', detail = coalesce(departure.cell, named, '');
   end if;
   return asking;
 end

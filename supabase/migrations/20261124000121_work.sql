@@ -39,8 +39,8 @@ create index work_failing_since_idx on throughline.work (failing_since) where fa
 
 -- Takes the lease of a piece of work. At most so many of a user's of one kind run at once (0 for any number); a job that finds
 -- no place waits, and is woken when one is free. The same token may claim again: the answer to a first claim may be lost.
--- state: taken; busy, for another worker has it; waits; put_off, with how long; gone, for there is no such user, or nothing for
--- this job to do.
+-- state: taken; busy, for another worker has it; waits; put_off, with how long; gone, for there is no such user, they are moving to
+-- another cell, or there is nothing for this job to do.
 create function throughline.claim_work(work_kind text, work_key uuid, owner uuid, token uuid, seconds float8, most int, job bigint,
   out state text, out wait_seconds float8)
 language plpgsql volatile security invoker set search_path = '' as $$
@@ -48,7 +48,7 @@ declare
   had throughline.work;
 begin
   wait_seconds := 0;
-  if owner is null then
+  if owner is null or exists (select from throughline.departed d where d.user_id = owner) then
     state := 'gone';
     return;
   end if;

@@ -7,7 +7,8 @@ insert into throughline.issuers values ('https://one.example'), ('https://two.ex
 
 -- As PostgREST does it, for a user of an issuer.
 create function pg_temp.sign_in(iss text, sub text) returns void language sql as $$
-  select set_config('request.jwt.claims', json_build_object('iss', iss, 'sub', sub, 'role', 'authenticated')::text, true), set_config('role', 'authenticated', true)
+  select set_config('request.jwt.claims', json_build_object('iss', iss, 'sub', sub, 'role', 'authenticated')::text, true),
+    set_config('role', 'authenticated', true)
 $$;
 create function pg_temp.uid_of(iss text, sub text) returns text language plpgsql as $$
 begin
@@ -84,12 +85,47 @@ select is(pg_temp.attempt('service_role', $$insert into public.chats (user_id) v
 
 -- Who was erased does not come back with the token that is still good, nor by a login that is still there.
 select throughline.erase_account(pg_temp.id('A')), throughline.erase_account(throughline.foreign_user('https://one.example', 'u'));
-select is(pg_temp.start_chat('https://one.example', 'u'), 'chats_user_id_fkey', 'an erased user starts no chat');
-select is(pg_temp.start_chat('https://project.example/auth/v1', pg_temp.id('A')::text), 'chats_user_id_fkey', 'nor does one who can still sign in');
+select is(pg_temp.start_chat('https://one.example', 'u'), 'TL005', 'an erased user starts no chat');
+select is(pg_temp.start_chat('https://project.example/auth/v1', pg_temp.id('A')::text), 'TL005', 'nor does one who can still sign in');
 select is((select count(*) from public.chats), 3::bigint, 'the chats of others are there');
 select is((select string_agg(why, ' ') from throughline.departed), 'erased erased', 'and two tombstones');
 select throws_ok($$select throughline.admit_user(jsonb_build_object('sub', pg_temp.id('A')))$$, 'TL005', 'the account was erased', 'the server is told');
 select lives_ok($$select throughline.erase_account(pg_temp.id('A'))$$, 'who is gone may be erased again');
+
+-- Who is served where: each row of the order counts before those below it. A tombstone holds without cells, too.
+insert into throughline.accounts (user_id) select pg_temp.id(u) from unnest(array['here', 'back', 'leaving']) u on conflict do nothing;
+insert into throughline.departed (user_id, why, cell) values
+  (pg_temp.id('leaving'), 'moving', 'c'), (pg_temp.id('unseen'), 'moving', 'c'), (pg_temp.id('back'), 'moved', 'c'),
+  (pg_temp.id('moved'), 'moved', 'c'), (pg_temp.id('gone'), 'erased', null);
+create function pg_temp.admitted(who text, named text, here text, admits_new boolean, begun boolean) returns text language plpgsql as $$
+declare
+  cell text;
+begin
+  return (throughline.admit_user(json_build_object('sub', pg_temp.id(who), 'app_metadata', named::json)::jsonb, here, admits_new, begun)
+    = pg_temp.id(who))::text;
+exception when others then
+  get stacked diagnostics cell = pg_exception_detail;
+  return trim(sqlstate || ' ' || cell);
+end
+$$;
+select is(pg_temp.admitted(who, named, here, admits_new, begun), outcome,
+    format('%s, claim %s, in cell %s%s%s', who, coalesce(named, 'none'), coalesce(here, 'none'),
+    case when admits_new then ', which admits new users' else '' end, case when begun then ', a reply that had begun' else '' end)) from (values
+  ('leaving', '{"cell": "b"}', 'b', true, false, 'TL006'), ('leaving', null, null, false, false, 'TL006'),
+  ('unseen', '{"cell": "b"}', 'b', true, false, 'TL006'),
+  ('leaving', '{"cell": "c"}', 'b', false, true, 'true'), ('leaving', null, null, false, true, 'true'),
+  ('here', '{"cell": "c"}', 'b', false, false, 'true'), ('back', '{"cell": "c"}', 'b', false, false, 'true'), ('back', null, null, false, false, 'true'),
+  ('moved', '{"cell": "b"}', 'b', true, false, 'TL007 c'), ('moved', null, null, false, false, 'TL007 c'),
+  ('moved', '{"cell": "b"}', 'b', true, true, 'TL007 c'),
+  ('gone', '{"cell": "c"}', 'b', true, false, 'TL005'), ('gone', null, null, false, false, 'TL005'),
+  ('new', '{"cell": "c"}', 'b', true, false, 'TL007 c'), ('new', '{"cell": "b"}', 'b', false, false, 'true'),
+  ('new', '{"cell": "c"}', null, false, false, 'true'), ('new', null, null, false, false, 'true'),
+  ('new', null, 'b', true, false, 'true'), ('new', null, 'b', false, false, 'TL007'),
+  ('new', '{"cell": null}', 'b', false, false, 'TL007'), ('new', '{"cell": ""}', 'b', true, false, 'true'), ('new', '["b"]', 'b', false, false, 'TL007'),
+  ('new', '{"cell": {"b": 1}}', 'b', true, false, 'TL007 {"b": 1}')) cases (who, named, here, admits_new, begun, outcome);
+select throws_ok($$select throughline.erase_account(pg_temp.id('leaving'))$$, 'TL006', 'the user is being moved',
+  'who is being moved is not erased: the copy would stay');
+select lives_ok($$select throughline.erase_account(pg_temp.id('moved'))$$, 'who has moved is, in either cell');
 
 select * from finish();
 rollback;

@@ -175,14 +175,17 @@ func (c *Cluster) Crash() error {
 
 // Kill ends the server and all its backends at once, as a machine does that loses its power. The folder is free for Follow or the
 // next start when it returns.
-func (c *Cluster) Kill() error {
+func (c *Cluster) Kill() error { return errors.Join(c.Signal(syscall.SIGKILL), c.Stop()) }
+
+// Signal sends the server and all its backends a signal, such as SIGSTOP.
+func (c *Cluster) Signal(signal syscall.Signal) error {
 	pid := strconv.Itoa(c.process.Pid)
 	children, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children")) // Linux alone has it
 	for _, process := range append([]string{pid}, strings.Fields(string(children))...) {
 		id, _ := strconv.Atoi(process) // the kernel wrote it
-		_ = syscall.Kill(id, syscall.SIGKILL)
+		_ = syscall.Kill(id, signal)
 	}
-	return errors.Join(err, c.Stop())
+	return err
 }
 
 // Follow makes the data of a cluster that does not run those of a standby of the primary at dsn, for the next Start: a copy, or

@@ -8,12 +8,18 @@ import "github.com/google/uuid"
 // The role and user of a transaction. Local to the transaction, so that nothing stays on a pooled connection.
 // The claims are those of the verified token, as they were signed: the app's policies may read any. throughline.uid() reads
 // the older variable of sub first, so the user's id is set too: no policy has to parse the claims for it, and a value that
-// somebody left on a pooled connection does not count. Raises for who was erased.
-var ActAsUser = query.Single[string, struct{}](`-- name: ActAsUser :exec
+// somebody left on a pooled connection does not count. Raises for who is not to be served here.
+var ActAsUser = query.Fields[ActAsUserParams, struct{}](`-- name: ActAsUser :exec
 
 select set_config('request.jwt.claims', $1::text, true),
-       set_config('request.jwt.claim.sub', throughline.admit_user(nullif($1::text, '')::jsonb)::text, true),
+       set_config('request.jwt.claim.sub', throughline.admit_user(
+         nullif($1::text, '')::jsonb, nullif($2::text, ''), $3::boolean, $4::boolean)::text, true),
        set_config('role', 'throughline_app', true)`)
+
+type ActAsUserParams struct {
+	Claims, Cell     string
+	AdmitsNew, Begun bool
+}
 
 type ActAsChatOwnerRow struct {
 	UserID            uuid.UUID
@@ -65,7 +71,8 @@ type LookIsolatedRow struct {
 // user that does not exist has not. Without functions of ours, which a role that was granted nothing may not name.
 var LookIsolated = query.Bare[LookIsolatedRow](`-- name: LookIsolated :one
 select current_user::text as role, coalesce(current_setting('request.jwt.claims', true), '')::text as claims,
-       coalesce(current_setting('request.jwt.claim.sub', true), '')::text as sub, pg_current_xact_id()::text as transaction, exists (select from public.chats)::bool as sees_chats`)
+       coalesce(current_setting('request.jwt.claim.sub', true), '')::text as sub, pg_current_xact_id()::text as transaction,
+       exists (select from public.chats)::bool as sees_chats`)
 
 // Whether the role of the connection sees all rows without naming a user.
 var BypassesPolicies = query.Bare[bool](`-- name: BypassesPolicies :one

@@ -7,19 +7,16 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/arcoscribe/throughline/internal/dev/haproxy"
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
@@ -263,22 +260,13 @@ func (f *failover) rows(h *harness) (rows []row) {
 
 // balance starts an HAProxy that leads to the primary of two servers, and returns where, and what ends it.
 func balance(ctx context.Context, servers ...*kit.Postgres) (address string, stop func()) {
-	program, err := exec.LookPath("haproxy")
-	if err != nil {
-		program = "/usr/sbin/haproxy" // where Debian keeps it
-	}
 	address = net.JoinHostPort("127.0.0.1", strconv.Itoa(kit.Must(localpg.FreePort(0))))
 	var config strings.Builder
 	config.WriteString(strings.Replace(balancerConfig, "ADDRESS", address, 1))
 	for i, server := range servers {
 		fmt.Fprintf(&config, "    server pg%d 127.0.0.1:%d check\n", i, server.Port())
 	}
-	file := filepath.Join(servers[0].Dir(), "haproxy.cfg")
-	kit.Check(os.WriteFile(file, []byte(config.String()), 0o600))
-	command := exec.CommandContext(ctx, program, "-db", "-f", file) //nolint:gosec // the installed one
-	command.Stderr = os.Stderr
-	ended := kit.Must(localpg.StartChild(command, syscall.SIGKILL))
-	return address, func() { _ = command.Process.Kill(); <-ended }
+	return address, kit.Must(haproxy.Start(ctx, servers[0].Dir(), config.String(), address)).Stop
 }
 
 // balancerConfig asks each server, in Postgres' own protocol, whether it is in recovery: the primary answers a row with an f.

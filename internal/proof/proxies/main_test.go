@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
+	cells "github.com/arcoscribe/throughline/internal/dev/haproxy"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/testkit/program"
@@ -84,7 +85,15 @@ var (
 				"/etc/haproxy/certs/api.example.com.pem", at.bundle)
 		},
 	}
-	kinds = []kind{nginx, caddy, haproxy}
+	// Its cell a is the server; nothing is at b's place.
+	beforeCells = kind{
+		"HAProxy before cells", "haproxy", "haproxy/cells.cfg", false,
+		func(file string) []string { return []string{"-db", "-f", file} },
+		func(_ string, at place) string {
+			return at.cells(at.upstream, testkit.FreeAddress(at.t))
+		},
+	}
+	kinds = []kind{nginx, caddy, haproxy, beforeCells}
 )
 
 // replace replaces texts that have to be there, once: old, new, old, new …
@@ -96,6 +105,14 @@ func (at place) replace(config string, texts ...string) string {
 		}
 		config = strings.Replace(config, texts[i], texts[i+1], 1)
 	}
+	return config
+}
+
+// cells is the configuration of HAProxy before two cells.
+func (at place) cells(a, b string) string {
+	at.t.Helper()
+	config, err := cells.Cells("../../..", at.dir, at.listen+" ssl crt "+at.bundle+" alpn h2,http/1.1", a, b)
+	require.NoError(at.t, err)
 	return config
 }
 
@@ -190,6 +207,7 @@ func newClient(roots *x509.CertPool) *http.Client {
 // rig is a server with a database and a model, which it can lose and get back at the same address.
 type rig struct {
 	t        testing.TB
+	db       testkit.Database
 	settings program.Settings
 	held     sync.Map // the answers that wait in their midst, by the message
 	stop     func()
@@ -201,15 +219,18 @@ type rig struct {
 // spoken is what a held reply says; heard is what it says before its gate.
 const spoken, heard = "Grüße aus 世界 👩‍👩‍👧 und noch viel mehr.", "Grüße "
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB, more ...program.Settings) *rig {
 	t.Helper()
-	r := &rig{t: t}
 	db := testkit.NewDatabase(t)
+	r := &rig{t: t, db: db}
 	model := testkit.NewModel(t, r.answer)
 	r.token = testkit.Token(t, testkit.NewUser(t, db))
 	r.settings = program.Quiet(db, model).And(program.Settings{
 		"HTTP_ADDR": testkit.FreeAddress(t), "MODEL_IDLE_TIMEOUT": "10m",
 	})
+	for _, settings := range more {
+		r.settings = r.settings.And(settings)
+	}
 	r.start()
 	r.network = testkit.NewProxy(t, testkit.HostOf(r.direct.Base))
 	return r
