@@ -232,7 +232,8 @@ func TestJobsOfWhatIsGoneEnd(t *testing.T) {
 	live(t, all, func(r *rig, l *life, job work.Job, needs setup) {
 		testkit.Exec(r.t, r.pool, "delete from chats where id = $1", job.ChatID)
 		r.work(needs)
-		testkit.Await(r.t, r.pool, "the job ends", "completed", "select state::text from river.river_job where kind = $1 and errors is null", l.kind)
+		// A busy Postgres may be late, which costs an attempt: the job of an error that stays never completes.
+		testkit.Await(r.t, r.pool, "the job ends", "completed", "select state::text from river.river_job where kind = $1", l.kind)
 		for _, request := range r.model.Requests() {
 			if request.Kind != offline.KindEmbedding { // which measures the model
 				r.t.Errorf("asked %s", request.Text)

@@ -80,6 +80,36 @@ begin
   return found;
 end
 $$;
+-- In every table that a phone may read, too, and in one of the app's as docs/auth.md has it.
+create table public.notes (id uuid primary key default gen_random_uuid(), user_id uuid not null default throughline.uid(), chat_id uuid not null);
+alter table public.notes enable row level security;
+create policy own on public.notes to authenticated using (user_id = (select throughline.uid())
+  and exists (select from public.chats c where c.id = notes.chat_id and c.user_id = notes.user_id));
+grant select, insert on public.notes to authenticated;
+select set_config('request.jwt.claims', '', true);
+insert into public.messages (chat_id, role, content) select id, 'user', 'I play the cello.' from public.chats;
+create function pg_temp.sees(iss text, sub text) returns text language plpgsql as $$
+declare
+  me constant uuid := throughline.user_of(jsonb_build_object('iss', iss, 'sub', sub));
+  seen text := '';
+  name text;
+  own bigint;
+  foreign_rows bigint;
+begin
+  perform pg_temp.sign_in(iss, sub);
+  insert into public.notes (chat_id) select id from public.chats;
+  for name in select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'user_id'
+      where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and has_table_privilege(c.oid, 'select') order by 1 loop
+    execute format('select count(*) filter (where user_id = $1), count(*) filter (where user_id <> $1) from public.%I', name)
+       into own, foreign_rows using me;
+    seen := seen || case when own + foreign_rows > 0 then format('%s %s %s, ', name, own, foreign_rows) else '' end;
+  end loop;
+  perform set_config('role', 'none', true);
+  return seen;
+end
+$$;
+select is(pg_temp.sees(issuer, subject), 'chats 1 0, messages 1 0, notes 1 0, ', format('%s of %s sees no row of others', subject, issuer))
+  from throughline.accounts where issuer is not null;
 select is(pg_temp.chats_of(issuer, subject), 1::bigint, format('%s of %s sees one chat', subject, issuer)) from throughline.accounts where issuer is not null;
 select is(pg_temp.attempt('service_role', $$insert into public.chats (user_id) values (pg_temp.id('none'))$$), '23503', 'no role makes an account of nobody');
 

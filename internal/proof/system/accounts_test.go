@@ -47,24 +47,30 @@ func (r route) sample() testkit.Body {
 }
 
 // accountRig serves logins of the project, and those of another issuer with the same keys.
-func accountRig(t *testing.T, change env) (r *rig, logins *authserver.Server, foreign string) {
+func accountRig(t *testing.T, logins *authserver.Server, change env) *rig {
 	t.Helper()
-	logins = authserver.New(t)
-	foreign = logins.URL + "/"
-	r = newStoppedRig(t, testkit.NewDatabase(t), nil, env{
+	r := newStoppedRig(t, testkit.NewDatabase(t), nil, env{
 		"SUPABASE_URL": logins.URL, "SUPABASE_JWT_SECRET": "",
-		"AUTH_ISSUERS": foreign + " jwks=" + logins.URL + "/auth/v1/.well-known/jwks.json",
+		"AUTH_ISSUERS": logins.URL + "/ jwks=" + logins.URL + "/auth/v1/.well-known/jwks.json",
 	}.And(change))
 	r.newUser()
 	r.node = r.start(app.Role{API: true, Workers: true}, nil)
-	return r, logins, foreign
+	return r
+}
+
+// foreigner is one who has signed in at the other issuer.
+func (r *rig) foreigner(logins *authserver.Server, subject string) (client testkit.Client, user uuid.UUID) {
+	issuer := logins.URL + "/"
+	token := logins.Sign("a@example.test", "", map[string]any{"iss": issuer, "sub": subject, "aud": nil})
+	return testkit.Client{T: r.t, Base: r.Base, Token: token}, auth.ForeignUser(issuer, subject)
 }
 
 // A server whose list is not the database's waits for migrate. Then users of the other issuer talk, each in their own chats, and
 // one who deletes the account is gone from every route for as long as the token lives.
 func TestUsersOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
-	r, logins, foreign := accountRig(t, env{"LONG_TERM_MEMORY": "true"})
+	logins := authserver.New(t)
+	r := accountRig(t, logins, env{"LONG_TERM_MEMORY": "true"})
 	waits := r.Call(http.MethodGet, "/readyz", nil)
 	assert.Equal(t, "issuers_differ", waits.Code(), waits.Text)
 	_, listed, err := app.Migrate(t.Context(), r.config(nil), discard)
@@ -73,21 +79,15 @@ func TestUsersOfAnotherIssuer(t *testing.T) {
 	assert.Equal(t, http.StatusOK, r.Call(http.MethodGet, "/readyz", nil).Status)
 
 	home, user := r.login(logins, "a@example.test")
-	as := func(subject string) testkit.Client {
-		token := logins.Sign("a@example.test", "", map[string]any{"iss": foreign, "sub": subject, "aud": nil})
-		return testkit.Client{T: t, Base: r.Base, Token: token}
-	}
-	people := map[uuid.UUID]testkit.Client{user: home}
-	for _, subject := range []string{"user_2x", user.String()} { // the second one is not that user
-		people[auth.ForeignUser(foreign, subject)] = as(subject)
-	}
+	text, gone := r.foreigner(logins, "user_2x")
+	alike, notThem := r.foreigner(logins, user.String()) // is not that user
+	people := map[uuid.UUID]testkit.Client{user: home, gone: text, notThem: alike}
 	for id, client := range people {
 		client.Say("", "I play the cello.")
 		assert.Len(t, client.Call(http.MethodGet, "/v1/chats", nil).JSON(t)["chats"], 1)
 		assert.Equal(t, 1, r.left(id)["chats"])
 	}
 
-	gone := auth.ForeignUser(foreign, "user_2x")
 	for range 2 {
 		assert.Equal(t, http.StatusNoContent, people[gone].Call(http.MethodDelete, "/v1/account", nil).Status)
 	}
@@ -106,7 +106,8 @@ func TestUsersOfAnotherIssuer(t *testing.T) {
 // The login goes first. Where it cannot go, or does not, nothing is erased. No assistant may end an account.
 func TestAccountOfTheProjectIsDeletedWithItsLogin(t *testing.T) {
 	t.Parallel()
-	r, logins, _ := accountRig(t, nil)
+	logins := authserver.New(t)
+	r := accountRig(t, logins, nil)
 	client, user := r.login(logins, "a@example.test")
 	client.Say("", "I play the cello.")
 	before := r.left(user)["messages"]
@@ -133,4 +134,25 @@ func TestAccountOfTheProjectIsDeletedWithItsLogin(t *testing.T) {
 		assert.Equal(t, onlyTombstone, r.left(user))
 	}
 	assert.Equal(t, "user_not_found", client.Call(http.MethodGet, "/v1/chats", nil).Code())
+}
+
+// A webhook of the identity provider calls throughline erase for each database that may have the user. Nothing is left in any, and
+// the tokens that are still good open none, whichever Auth they are of.
+func TestErasedInTwoDatabases(t *testing.T) {
+	t.Parallel()
+	logins := authserver.New(t)
+	for _, r := range []*rig{accountRig(t, logins, nil), accountRig(t, logins, nil)} {
+		_, _, err := app.Migrate(t.Context(), r.config(nil), discard)
+		require.NoError(t, err)
+		home, user := r.login(logins, "a@example.test")
+		text, foreign := r.foreigner(logins, "user_2x")
+		for id, client := range map[uuid.UUID]testkit.Client{user: home, foreign: text} {
+			client.Say("", "I play the cello.")
+			require.NoError(t, app.Erase(t.Context(), r.config(nil), id))
+			assert.Equal(t, onlyTombstone, r.left(id))
+			assert.Equal(t, "user_not_found", client.Call(http.MethodGet, "/v1/chats", nil).Code())
+			assert.Equal(t, "user_not_found", client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "I am back."}).Code())
+			assert.Equal(t, onlyTombstone, r.left(id))
+		}
+	}
 }

@@ -12,6 +12,8 @@ export interface SignedIn {
   /** Another one of the same user after they signed in again. */
   session: Session;
   turns: Turns;
+  /** Signs out, and says why where the user signs in. */
+  leave(why: string): Promise<void>;
 }
 
 export const SignedInContext = createContext<SignedIn | undefined>(undefined);
@@ -24,7 +26,7 @@ export function useClient(): SignedIn {
 }
 
 /** A client whose calls go to the server that the page came from. onOver is called when the session cannot go on. */
-export function connect(session: Session, onOver: () => void): SignedIn {
+export function connect(session: Session, onOver: () => void, leave: SignedIn['leave']): SignedIn {
   const api: Api = {
     baseUrl: location.origin,
     fetch: watchedFetch,
@@ -34,7 +36,7 @@ export function connect(session: Session, onOver: () => void): SignedIn {
         throw error;
       }),
   };
-  const signedIn: SignedIn = { api, client: createClient(api), session, turns: new Turns(api, session.userId) };
+  const signedIn: SignedIn = { api, client: createClient(api), session, turns: new Turns(api, session.userId), leave };
   return signedIn;
 }
 

@@ -19,6 +19,7 @@ export function App() {
   const [signedIn, setSignedIn] = useState<SignedIn>();
   const [over, setOver] = useState(false);
   const [problem, setProblem] = useState('');
+  const [why, setWhy] = useState('');
 
   /** The same user again goes on where they were; another one finds nothing of them. */
   function enter(session: Session) {
@@ -28,7 +29,11 @@ export function App() {
       return tellChange(); // what failed meanwhile is read again
     }
     leave();
-    const entered = connect(session, () => setOver(true));
+    setWhy('');
+    const entered: SignedIn = connect(session, () => setOver(true), async (said) => {
+      await signOut(entered);
+      setWhy(said);
+    });
     entered.turns.open();
     setSignedIn(entered);
   }
@@ -39,9 +44,9 @@ export function App() {
     setOver(false);
   }
 
-  async function signOut() {
-    signedIn?.turns.close();
-    await signedIn?.session.signOut();
+  async function signOut(of = signedIn) {
+    of?.turns.close();
+    await of?.session.signOut();
     leave();
   }
 
@@ -65,6 +70,7 @@ export function App() {
   if (!signedIn) {
     return (
       <Alone>
+        {why && <p role="status">{why}</p>}
         <p>Sign in to talk, and to see what is remembered.</p>
         <SignIn config={config} onSession={enter} />
       </Alone>
@@ -73,7 +79,7 @@ export function App() {
   return (
     <SignedInContext.Provider value={signedIn} key={signedIn.session.userId}>
       <LocationProvider scope="/app">
-        <Shell onSignOut={signOut}>
+        <Shell onSignOut={() => void signOut()}>
           <Router onRouteChange={focusHeading}>
             <Route path="/app/" component={Talk} />
             <Route path="/app/chats/:id" component={Talk} />
@@ -86,7 +92,7 @@ export function App() {
           </Router>
         </Shell>
       </LocationProvider>
-      {over && <SessionOverDialog config={config} onSession={enter} onLeave={signOut} />}
+      {over && <SessionOverDialog config={config} onSession={enter} onLeave={() => void signOut()} />}
     </SignedInContext.Provider>
   );
 }

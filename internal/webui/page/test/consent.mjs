@@ -10,7 +10,7 @@ import { Client } from '../../../../clients/mcp/node_modules/@modelcontextprotoc
 import { StreamableHTTPClientTransport } from '../../../../clients/mcp/node_modules/@modelcontextprotocol/sdk/dist/esm/client/streamableHttp.js';
 import { assert, BASE, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
-const { EMAIL, PASSWORD } = process.env;
+const { EMAIL, PASSWORD, LEAVER } = process.env;
 
 /** Where the assistant waits for the browser to come back. */
 const callback = createServer((request, answer) => {
@@ -152,6 +152,38 @@ await run({
     await page.getByLabel('Email').waitFor();
     assert.ok(!page.url().includes('token'));
     await eventually(async () => assert.equal(await page.evaluate(() => sessionStorage.length), 0));
+    await other.close();
+  },
+  async 'who deletes the account types a word, and is signed out'() {
+    const other = await newBrowser();
+    const page = await other.newPage();
+    await page.goto(`${BASE}/app/memories`);
+    await page.getByLabel('Email').fill(LEAVER);
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByRole('button', { name: 'Delete my account' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Delete your account for good?' });
+    const last = dialog.getByRole('button', { name: 'Delete my account' });
+    await eventually(async () => assert.ok(await last.isDisabled()));
+    await dialog.getByLabel('Type “delete” to go on').fill('Delet');
+    await eventually(async () => assert.ok(await last.isDisabled()));
+    await dialog.getByRole('button', { name: 'Keep' }).click();
+    await page.getByRole('button', { name: 'Delete my account' }).click();
+    await dialog.getByLabel('Type “delete” to go on').fill('Delete ');
+    await isAccessible(page, 'the end of an account');
+    await picture(page, 'delete-account');
+    await last.click();
+    await page.getByRole('alert').getByText('Your login could not be deleted, so nothing was.').waitFor(); // the first time
+    await last.click();
+    await page.getByText('Your account is deleted, with everything that was stored of you.').waitFor();
+    await isAccessible(page, 'after the end');
+    await picture(page, 'account-deleted');
+    const left = () => page.evaluate(() => Object.keys(localStorage).filter((key) => key !== 'throughline.theme'));
+    await eventually(async () => assert.deepEqual(await left(), []));
+    await page.getByLabel('Email').fill(LEAVER);
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByRole('alert').getByText('Invalid login credentials').waitFor();
     await other.close();
   },
   async 'a pasted token connects nothing'() {

@@ -291,6 +291,17 @@ await run({
     await call('DELETE', '/v1/memories');
   },
 
+  async 'an account stays where its login cannot be deleted'() {
+    await tab.getByRole('button', { name: 'Delete my account' }).click();
+    const dialog = tab.getByRole('dialog', { name: 'Delete your account for good?' });
+    await dialog.getByLabel('Type “delete” to go on').fill('delete');
+    await dialog.getByRole('button', { name: 'Delete my account' }).click();
+    await dialog.getByRole('alert').getByText('Accounts cannot be deleted here, and nothing was.').waitFor();
+    await dialog.getByRole('button', { name: 'Keep' }).click();
+    await focused(/Delete my account/);
+    await call('GET', '/v1/memories');
+  },
+
   async 'looks'() {
     const chat = await tell('I am allergic to walnuts. I play the cello.');
     await tell('My sister lives in Porto. I use Neovim.', chat);

@@ -20,6 +20,15 @@ async function visit(options) {
 }
 
 await run({
+  async 'without a project the page says what it has not'() {
+    const context = await newBrowser();
+    const tab = await open(context, '/app/oauth/consent');
+    await tab.getByText('No programs can be connected here').waitFor();
+    await tab.getByRole('button', { name: /^Sign out/ }).click();
+    await tab.getByText('need a Supabase project').waitFor();
+    await isAccessible(tab, 'signing in without a project');
+    await context.close();
+  },
   'on a phone, in the light': () => visit({ viewport: phone, colorScheme: 'light' }),
   'on a desktop, in the dark': () => visit({ viewport: desktop, colorScheme: 'dark' }),
 });

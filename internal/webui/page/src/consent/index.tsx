@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { sayError } from '../api';
 import { loadConfig } from '../config';
-import { supabaseOf } from '../session';
+import { hasProject, supabaseOf } from '../session';
 import { Plain, type OAuth } from './parts';
 import { Programs } from './programs';
 import { Question } from './question';
@@ -10,7 +10,7 @@ import './consent.css';
 /** Asks whether a program may act as the user. Where none asks, lists the ones that may. */
 export function Consent() {
   const id = new URLSearchParams(location.search).get('authorization_id');
-  const [oauth, setOAuth] = useState<OAuth | 'none'>();
+  const [oauth, setOAuth] = useState<OAuth | 'none' | 'nowhere'>();
   const [problem, setProblem] = useState('');
   useEffect(() => {
     findOAuth().then(setOAuth, (error) => setProblem(sayError(error)));
@@ -18,6 +18,13 @@ export function Consent() {
 
   if (problem) return <Plain title="Programs"><p role="alert">{problem}</p></Plain>;
   if (!oauth) return <Plain title="Programs"><p role="status">One moment…</p></Plain>;
+  if (oauth === 'nowhere') {
+    return (
+      <Plain title="Programs">
+        <p>No programs can be connected here: that takes the sign-in of a Supabase project, and this server names none.</p>
+      </Plain>
+    );
+  }
   if (oauth === 'none') {
     return (
       <Plain title="Programs">
@@ -29,8 +36,10 @@ export function Consent() {
 }
 
 /** What Supabase lets a signed-in user decide, if the user is signed in there and not with a token that was pasted. */
-async function findOAuth(): Promise<OAuth | 'none'> {
-  const client = await supabaseOf(await loadConfig());
-  const { data } = (await client?.auth.getSession()) ?? {};
-  return client && data?.session ? client.auth.oauth : 'none';
+async function findOAuth(): Promise<OAuth | 'none' | 'nowhere'> {
+  const config = await loadConfig();
+  if (!hasProject(config)) return 'nowhere';
+  const client = (await supabaseOf(config))!;
+  const { data } = await client.auth.getSession();
+  return data.session ? client.auth.oauth : 'none';
 }

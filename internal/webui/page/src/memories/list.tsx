@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 
 import { useClient, type SignedIn } from '../api';
 import { useTitle } from '../ui/title';
+import { DeleteAccount } from './account';
 import { Add } from './add';
 import { ForgetByWords, ForgetEverything } from './forget';
 import { afterwards, useAction, useFocus, useLoaded } from './hooks';
@@ -97,6 +98,7 @@ function Lists({ filter, version, say, changed }: {
         <Carry imported={changed} />
         <ForgetEverything forgotten={(n) => changed(`${count(n, 'memory', 'memories')} forgotten.`)} />
         {session.account && <p><a href="/app/oauth/consent">Programs that may act for you</a></p>}
+        <DeleteAccount />
       </section>
     </>
   );

@@ -54,7 +54,10 @@ export function SignIn({ config, onSession }: Props) {
           <label>Password <input name="password" type="password" required autocomplete="current-password" /></label>
         </>
       ) : (
-        <label>Access token <textarea name="token" required autocomplete="off" spellcheck={false} rows={5} /></label>
+        <>
+          <p>Passwords and links by mail need a Supabase project, and this server names none: paste the access token of your app.</p>
+          <label>Access token <textarea name="token" required autocomplete="off" spellcheck={false} rows={5} /></label>
+        </>
       )}
       {problem && <p role="alert">{problem}</p>}
       {notice && <p role="status">{notice}</p>}
