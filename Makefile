@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run cells demo inspect migrate test lint bench quality peers load generate fmt fuzz crash failover mutations release image
+.PHONY: help run cells demo inspect migrate test lint bench quality load generate fmt fuzz crash failover mutations release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -30,7 +30,7 @@ demo: ## play a long conversation through the running system (CONVERSATION=file 
 inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chats
 	@scripts/inspect $(CHAT)
 
-migrate: ## apply pending migrations to DATABASE_URL
+migrate: ## apply pending migrations to DATABASE_DIRECT_URL, or DATABASE_URL
 	@go run ./cmd/throughline migrate
 
 test: ## set up missing tools, then the tests: Go, pgTAP, the client libraries (CI adds more: .ci/run)
@@ -51,10 +51,6 @@ quality: ## the worth of memory: recall, topics, kept and forgotten facts (ONLY=
 	@scripts/setup run
 	@go run ./internal/proof/quality $(if $(ONLY),-only $(ONLY)) $(if $(LOCOMO),-locomo "$(LOCOMO)") \
 		$(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc)
-
-peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the table into docs/results/benchmarks.md)
-	@scripts/setup peers
-	@go run ./internal/proof/bench -only peers $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 
 load: ## many people talk at once for an hour (DURATION=5m, CHATS=n): leaks, rows, queues; fails on leftovers (DOC=1 writes the docs)
 	@scripts/setup run

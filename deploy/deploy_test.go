@@ -4,6 +4,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
@@ -219,7 +224,7 @@ func TestComposeNamesWhatIsThere(t *testing.T) {
 	var file struct{ Services map[string]service }
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file))
 	for name, s := range file.Services {
-		if !strings.HasPrefix(name, "throughline") {
+		if !strings.HasPrefix(name, "throughline") || name == "throughline-login" {
 			continue
 		}
 		assert.Truef(t, len(s.Command) == 1 && slices.Contains(commands(t), s.Command[0]), "%s runs %v", name, s.Command)
@@ -231,7 +236,27 @@ func TestComposeNamesWhatIsThere(t *testing.T) {
 			assert.Truef(t, slices.Contains(settings(t), variable), "%s: there is no setting %s", name, variable)
 		}
 	}
-	assert.Truef(t, len(file.Services) == 4, "there are %d services", len(file.Services))
+	assert.Truef(t, len(file.Services) == 5, "there are %d services", len(file.Services))
+}
+
+// What compose runs after the migrations lets servers log in, with any password.
+func TestComposeLetsServersLogIn(t *testing.T) {
+	t.Parallel()
+	var file struct{ Services map[string]service }
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file))
+	login := file.Services["throughline-login"]
+	require.Contains(t, file.Services["throughline"].Environment["DATABASE_URL"], "//throughline_server:${THROUGHLINE_PASSWORD:-${POSTGRES_PASSWORD:?}}@")
+	require.Contains(t, login.Environment, "THROUGHLINE_PASSWORD")
+	server := testkit.NewServer(t)
+	admin := testkit.Connect(t, server.AdminDSN)
+	testkit.Exec(t, admin, "alter role throughline_server nologin")
+	host, port, err := net.SplitHostPort(testkit.HostOf(server.Direct()))
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), "sh", "-c", login.Command[0]) //nolint:gosec // our own file
+	command.Env = append(os.Environ(), "PGHOST="+host, "PGPORT="+port, "PGUSER=postgres", "PGDATABASE=postgres", `THROUGHLINE_PASSWORD=it's "a" $1 \ password`)
+	said, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	assert.True(t, testkit.Ask[bool](t, admin, "select rolcanlogin and rolpassword is not null from pg_authid where rolname = 'throughline_server'"))
 }
 
 func TestSystemdUnit(t *testing.T) {

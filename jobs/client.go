@@ -52,8 +52,9 @@ type WorkerConfig struct {
 	PollOnly bool
 	// StopTimeout is how long running jobs may continue once the client stops; then they are cancelled.
 	StopTimeout time.Duration
-	// SweepInterval is the time between sweeps. Defaults to 10 s: after a crash, readers and folds wait for
-	// the sweep, and one that finds nothing costs an index look-up for each thing that it looks for.
+	// SweepInterval is the time between sweeps. Defaults to 2 s: after a crash or a failover, readers and folds wait for
+	// the sweep, and one that could not be inserted meanwhile is left out. One that finds nothing costs an index look-up for each
+	// thing that it looks for.
 	SweepInterval time.Duration
 	// ExpireInterval is the time between two expire_chats jobs. Defaults to 15 min.
 	ExpireInterval time.Duration
@@ -88,7 +89,7 @@ func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Client, error) {
 
 // NewWorker returns a client that works all queues once it is started.
 func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
-	config.SweepInterval = cmp.Or(config.SweepInterval, 10*time.Second)
+	config.SweepInterval = cmp.Or(config.SweepInterval, 2*time.Second)
 	config.ExpireInterval = cmp.Or(config.ExpireInterval, 15*time.Minute)
 	config.YoungFold = cmp.Or(config.YoungFold, 15*time.Second)
 	workers, periodicJobs := river.NewWorkers(), []*river.PeriodicJob{}

@@ -58,7 +58,8 @@ func (r *rig) index(chatID uuid.UUID) {
 	r.t.Helper()
 	for more := true; more; { // one call indexes some hundred messages
 		err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(r.t.Context(), "select set_config('request.jwt.claims', (select json_build_object('sub', user_id)::text from chats where id = $1), true)",
+			if _, err := tx.Exec(r.t.Context(),
+				"select set_config('request.jwt.claims', (select json_build_object('sub', user_id)::text from chats where id = $1), true)",
 				chatID); err != nil {
 				return err
 			}

@@ -60,7 +60,7 @@ const (
 	topicsInterval = time.Hour
 	pruneInterval  = time.Hour
 	// reembedSweeps is how many sweeps there are to one reembed.
-	reembedSweeps = 6
+	reembedSweeps = 30
 )
 
 // kind is a kind of job.

@@ -177,8 +177,6 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 func TestCLIAdvisorsHaveNothingToSay(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewDatabase(t)
-	// The body is parsed, so no path changes what it calls, and without a path Postgres puts it in place. The advisors see the path alone.
-	testkit.Exec(t, connect(t, database.DSN), "alter function throughline.uid() set search_path = ''")
 	project := newCLIProject(t, nil)
 	project.run(t, "db", "advisors", remote(database), "--level=warn", "--fail-on=warn")
 }

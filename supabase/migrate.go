@@ -36,6 +36,9 @@ var Migrations embed.FS
 //go:embed bootstrap.sql
 var BootstrapSQL string
 
+// ServerRole is what servers connect as. By itself it sees no row of a user.
+const ServerRole = "throughline_server"
+
 // migrationName is what the Supabase CLI recognizes as a migration; it ignores other files.
 var migrationName = regexp.MustCompile(`^([0-9]{14})_(.+)\.sql$`)
 

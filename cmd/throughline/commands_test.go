@@ -19,6 +19,9 @@ import (
 // nobody is an address at which no Postgres listens.
 const nobody = "postgres://u@127.0.0.1:1/x"
 
+// forServers is one to which workers may not connect, by a name that Supavisor takes.
+const forServers = "postgres://throughline_server.abc@127.0.0.1:1/x"
+
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	whole := env{"DATABASE_URL": nobody, "OPENAI_API_KEY": "k", "SUPABASE_JWT_SECRET": testkit.JWTSecret, "HTTP_ADDR": "127.0.0.1:0"}
@@ -53,6 +56,8 @@ func TestExitCodes(t *testing.T) {
 		{"serve", without("DATABASE_URL"), exitUsage, "DATABASE_URL"},
 		{"serve", with("RIVER_UI", "true"), exitUsage, "RIVER_UI"},
 		{"serve", with("HTTP_ADDR", "192.0.2.1:80"), exitFailed, "HTTP_ADDR"},
+		{"serve", with("DATABASE_URL", forServers), exitUsage, "DATABASE_DIRECT_URL, which is DATABASE_URL where it is not set"},
+		{"work", with("DATABASE_DIRECT_URL", forServers), exitUsage, "DATABASE_DIRECT_URL, which is DATABASE_URL where it is not set"},
 		{"migrate", whole, exitFailed, "connect"},
 		{"erase", whole, exitUsage, "name a user's uuid"},
 		{"erase " + uuid.NewString() + " --issuer https://a.example --subject u", whole, exitUsage, "name a user's uuid"},

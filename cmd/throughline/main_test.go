@@ -152,7 +152,7 @@ func newRig(t *testing.T, script testkit.Script) *rig {
 	model := testkit.NewModel(t, script)
 	user := testkit.NewUser(t, db)
 	return &rig{t: t, db: db, pool: testkit.NewPool(t, db.DSN), model: model, user: user, token: testkit.Token(t, user), env: env{
-		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"DATABASE_URL": db.ServerDSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/supabase"
 )
 
 const (
@@ -38,6 +39,9 @@ func (a *App) lookIsolated(ctx context.Context) error {
 	a.isolation.looking.Lock()
 	defer a.isolation.looking.Unlock()
 	kept, err := postgres.Isolated(ctx, a.pool)
+	if err == nil && a.isolation.found.Load() == isolationUnknown {
+		err = a.warnOfBypass(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -69,17 +73,21 @@ func (a *App) isolated(ctx context.Context) error {
 	return &fault.Error{Code: fault.NotReady, Message: "The server is not ready.", RetryAfter: isolationEvery}
 }
 
-// watchIsolation looks until ctx ends, and says once when the connection could read everybody.
+// warnOfBypass says, with the first look, when the connection could read everybody.
+func (a *App) warnOfBypass(ctx context.Context) error {
+	bypasses, err := postgres.BypassesPolicies(ctx, a.pool)
+	if err == nil && bypasses {
+		a.logger.Warn("DATABASE_URL connects as a role that row-level security does not bind: use " + supabase.ServerRole)
+		a.bypasses.Store(true)
+	}
+	return err
+}
+
+// watchIsolation looks until ctx ends.
 func (a *App) watchIsolation(ctx context.Context) {
-	for said := false; ; {
+	for {
 		looking, cancel := context.WithTimeout(ctx, isolationTimeout)
 		_ = a.lookIsolated(looking) // it logs what it finds
-		if bypasses, err := postgres.BypassesPolicies(looking, a.pool); !said && err == nil {
-			if said = true; bypasses {
-				a.logger.Warn("DATABASE_URL connects as a role that row-level security does not bind: use " + postgres.ServerRole)
-			}
-			a.bypasses.Store(bypasses)
-		}
 		cancel()
 		select {
 		case <-ctx.Done():
@@ -91,8 +99,8 @@ func (a *App) watchIsolation(ctx context.Context) {
 
 // mayWork refuses a connection of workers that could do nothing: they act for all users.
 func mayWork(user string) error {
-	if name, _, _ := strings.Cut(user, "."); name == postgres.ServerRole { // Supavisor's names end with the project
-		return &config.Error{Problems: []string{"DATABASE_DIRECT_URL connects as " + postgres.ServerRole +
+	if name, _, _ := strings.Cut(user, "."); name == supabase.ServerRole { // Supavisor's names end with the project
+		return &config.Error{Problems: []string{"DATABASE_DIRECT_URL, which is DATABASE_URL where it is not set, connects as " + supabase.ServerRole +
 			", which can do no background work: set it to the role that migrated"}}
 	}
 	return nil

@@ -61,9 +61,6 @@ func (l listsByMeaning) ListMemories(ctx context.Context, user auth.Principal, q
 	return l.Memories.ListMemories(ctx, user, query)
 }
 
-// memoryTokens is the most that a prompt shows of memories: about thirty of them.
-const memoryTokens = 400
-
 // rememberer gives prompts what a user is remembered for.
 type rememberer struct {
 	retriever *longterm.Retriever
@@ -77,9 +74,9 @@ func (a *App) makeRememberer(questions *recall.Questions) *rememberer {
 		return nil
 	}
 	return &rememberer{
-		retriever: longterm.NewRetriever(longterm.Retriever{
-			Store: postgres.NewMemories(a.pool), Questions: questions, Tokens: memoryTokens,
-		}),
+		retriever: &longterm.Retriever{
+			Store: postgres.NewMemories(a.pool), Questions: questions, Tokens: longterm.SectionTokens,
+		},
 		showEmpty: a.config.LongTerm.ShowEmpty,
 	}
 }
@@ -113,7 +110,7 @@ func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query ch
 
 // section writes memories into at most so many tokens.
 func (r *rememberer) section(found []memory.Remembered, room int) prompt.Section {
-	budget := min(memoryTokens, room)
+	budget := min(longterm.SectionTokens, room)
 	text, shown, tokens := longterm.Section(found, budget)
 	section := prompt.Section{
 		Account: prompt.Account{Name: "memories", Tokens: tokens, Items: len(shown), LeftOut: len(found) - len(shown)},

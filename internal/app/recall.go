@@ -11,7 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -44,7 +43,7 @@ func (a *App) makeQuestions() *recall.Questions {
 		return nil
 	}
 	return &recall.Questions{
-		Embedder: hurried{llm.NewQuestions(a.embedder)}, Scales: recall.NewScales(postgres.NewEmbeddings(a.pool, recall.VectorSize), a.embedder),
+		Embedder: hurried{a.embedder}, Scales: recall.NewScales(postgres.NewEmbeddings(a.pool, recall.VectorSize), a.embedder),
 	}
 }
 

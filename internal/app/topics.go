@@ -22,7 +22,7 @@ func (a *App) hasTopics() bool { return a.config.Recall && a.config.Topics.Mode 
 
 // toldApart reports whether topics are told apart by the vectors of their turns.
 func (a *App) toldApart() bool {
-	return a.hasTopics() && a.embedder != nil && recall.Means(a.embedder.Model())
+	return a.hasTopics() && a.embedder != nil
 }
 
 // keepTopics adds what works the jobs of topics; nothing without topics.

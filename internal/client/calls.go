@@ -30,17 +30,17 @@ func ChatPath(id uuid.UUID, rest string) string { return "/v1/chats/" + id.Strin
 
 // Chats lists the chats with the latest activity, expired ones as well.
 func (c *Client) Chats(ctx context.Context, limit int) (ChatPage, error) {
-	return call[ChatPage](ctx, c, http.MethodGet, "/v1/chats", url.Values{"limit": {strconv.Itoa(limit)}, "include_expired": {"true"}}, nil)
+	return Ask[ChatPage](ctx, c, http.MethodGet, "/v1/chats", url.Values{"limit": {strconv.Itoa(limit)}, "include_expired": {"true"}}, nil)
 }
 
 // Chat returns one chat.
 func (c *Client) Chat(ctx context.Context, id uuid.UUID) (api.Chat, error) {
-	return call[api.Chat](ctx, c, http.MethodGet, ChatPath(id, ""), nil, nil)
+	return Ask[api.Chat](ctx, c, http.MethodGet, ChatPath(id, ""), nil, nil)
 }
 
 // Change changes the fields that change names.
 func (c *Client) Change(ctx context.Context, id uuid.UUID, change map[string]any) (api.Chat, error) {
-	return call[api.Chat](ctx, c, http.MethodPatch, ChatPath(id, ""), nil, change)
+	return Ask[api.Chat](ctx, c, http.MethodPatch, ChatPath(id, ""), nil, change)
 }
 
 // Delete deletes a chat with its messages and memory.
@@ -51,7 +51,7 @@ func (c *Client) Delete(ctx context.Context, id uuid.UUID) error {
 
 // Clear starts a new context in a chat. Its messages stay stored.
 func (c *Client) Clear(ctx context.Context, id uuid.UUID) (api.Cleared, error) {
-	return call[api.Cleared](ctx, c, http.MethodPost, ChatPath(id, "/clear"), nil, nil)
+	return Ask[api.Cleared](ctx, c, http.MethodPost, ChatPath(id, "/clear"), nil, nil)
 }
 
 // Cancel stops the reply that is generated in a chat. Its text so far is stored.
@@ -62,22 +62,22 @@ func (c *Client) Cancel(ctx context.Context, id uuid.UUID) error {
 
 // Messages returns the newest messages.
 func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int) (api.MessagePage, error) {
-	return call[api.MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
+	return Ask[api.MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
 // Pin pins a message or unpins it.
 func (c *Client) Pin(ctx context.Context, messageID uuid.UUID, pinned bool) (api.Message, error) {
-	return call[api.Message](ctx, c, http.MethodPatch, "/v1/messages/"+messageID.String(), nil, map[string]any{"pinned": pinned})
+	return Ask[api.Message](ctx, c, http.MethodPatch, "/v1/messages/"+messageID.String(), nil, map[string]any{"pinned": pinned})
 }
 
 // Memory returns the memory that the next prompt of a chat would contain.
 func (c *Client) Memory(ctx context.Context, id uuid.UUID) (chat.PromptPreview, error) {
-	return call[chat.PromptPreview](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)
+	return Ask[chat.PromptPreview](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)
 }
 
 // Search searches all of the user's messages.
 func (c *Client) Search(ctx context.Context, query string, limit int) ([]api.SearchResult, error) {
-	found, err := call[struct {
+	found, err := Ask[struct {
 		Results []api.SearchResult `json:"results"`
 	}](ctx, c, http.MethodGet, "/v1/search", url.Values{"q": {query}, "limit": {strconv.Itoa(limit)}}, nil)
 	return found.Results, err
@@ -85,7 +85,7 @@ func (c *Client) Search(ctx context.Context, query string, limit int) ([]api.Sea
 
 // Why returns the content of a reply's prompt.
 func (c *Client) Why(ctx context.Context, messageID uuid.UUID) (api.Why, error) {
-	return call[api.Why](ctx, c, http.MethodGet, "/v1/messages/"+messageID.String()+"/why", nil, nil)
+	return Ask[api.Why](ctx, c, http.MethodGet, "/v1/messages/"+messageID.String()+"/why", nil, nil)
 }
 
 // Prune deletes the chats whose last activity is so many days ago; with dryRun it only counts them. The answer is a
@@ -96,7 +96,7 @@ func (c *Client) Prune(ctx context.Context, olderThanDays int, dryRun bool) (jso
 
 // Topics lists a chat's topics by the parameters of the API, such as q, state, tag and limit.
 func (c *Client) Topics(ctx context.Context, chatID uuid.UUID, query url.Values) ([]api.Topic, error) {
-	found, err := call[struct {
+	found, err := Ask[struct {
 		Topics []api.Topic `json:"topics"`
 	}](ctx, c, http.MethodGet, ChatPath(chatID, "/topics"), query, nil)
 	return found.Topics, err
@@ -104,12 +104,12 @@ func (c *Client) Topics(ctx context.Context, chatID uuid.UUID, query url.Values)
 
 // ChangeTopic changes the fields that change names.
 func (c *Client) ChangeTopic(ctx context.Context, chatID, topicID uuid.UUID, change map[string]any) (api.OneTopic, error) {
-	return call[api.OneTopic](ctx, c, http.MethodPatch, ChatPath(chatID, "/topics/"+topicID.String()), nil, change)
+	return Ask[api.OneTopic](ctx, c, http.MethodPatch, ChatPath(chatID, "/topics/"+topicID.String()), nil, change)
 }
 
 // TopicContext returns the summary and the active messages of a topic.
 func (c *Client) TopicContext(ctx context.Context, chatID, topicID uuid.UUID) (api.TopicContext, error) {
-	return call[api.TopicContext](ctx, c, http.MethodGet, ChatPath(chatID, "/topics/"+topicID.String()+"/context"), nil, nil)
+	return Ask[api.TopicContext](ctx, c, http.MethodGet, ChatPath(chatID, "/topics/"+topicID.String()+"/context"), nil, nil)
 }
 
 const memoriesPath = "/v1/memories"
@@ -122,12 +122,12 @@ type MemoryPage struct {
 
 // Memories lists memories by the parameters of the API, such as q, status, limit and cursor.
 func (c *Client) Memories(ctx context.Context, query url.Values) (MemoryPage, error) {
-	return call[MemoryPage](ctx, c, http.MethodGet, memoriesPath, query, nil)
+	return Ask[MemoryPage](ctx, c, http.MethodGet, memoriesPath, query, nil)
 }
 
 // Remember stores a memory of the user.
 func (c *Client) Remember(ctx context.Context, content string) (api.Memory, error) {
-	return call[api.Memory](ctx, c, http.MethodPost, memoriesPath, nil, map[string]any{"content": content})
+	return Ask[api.Memory](ctx, c, http.MethodPost, memoriesPath, nil, map[string]any{"content": content})
 }
 
 // ForgetMemory deletes a memory.
@@ -138,12 +138,12 @@ func (c *Client) ForgetMemory(ctx context.Context, id uuid.UUID) error {
 
 // ProposeForgetting returns the memories that would be forgotten.
 func (c *Client) ProposeForgetting(ctx context.Context, query string) (api.ForgetResult, error) {
-	return call[api.ForgetResult](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"query": query})
+	return Ask[api.ForgetResult](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"query": query})
 }
 
 // Forget deletes the memories of a proposal, and counts them.
 func (c *Client) Forget(ctx context.Context, token string) (int, error) {
-	done, err := call[api.ForgetResult](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"token": token})
+	done, err := Ask[api.ForgetResult](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"token": token})
 	return *cmp.Or(done.Forgotten, new(int)), err
 }
 

@@ -136,8 +136,8 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 	return answer, nil
 }
 
-// call is Call with the answer decoded.
-func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
+// Ask is Call with the answer decoded.
+func Ask[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
 	var into T
 	answer, err := c.Call(ctx, method, path, query, body)
 	if err == nil && answer != nil {

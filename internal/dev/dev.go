@@ -16,7 +16,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
-	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -72,10 +71,10 @@ const postgresPort = 54390
 // serverLogin lets the server's role log in, as operators do. The migrations leave a role that is there as it is.
 const serverLogin = `
 do $$ begin
-  create role ` + postgres.ServerRole + ` noinherit;
+  create role ` + supabase.ServerRole + ` noinherit;
 exception when duplicate_object then null;
 end $$;
-alter role ` + postgres.ServerRole + ` login;
+alter role ` + supabase.ServerRole + ` login;
 `
 
 // startPostgres starts the private cluster of a folder, fills in its addresses and returns the superuser's.
@@ -97,13 +96,13 @@ func startPostgres(ctx context.Context, cfg *config.Config, dir string, port int
 		stop()
 		return nil, "", fmt.Errorf("prepare Postgres: %w", err)
 	}
-	cfg.DatabaseURL = cluster.DSN(postgres.ServerRole, "postgres")
+	cfg.DatabaseURL = cluster.DSN(supabase.ServerRole, "postgres")
 	cfg.DatabaseDirectURL = cluster.DSN("postgres", "postgres")
 	return stop, admin, nil
 }
 
 // startModels starts the offline model, and the embedder beside it unless another is configured or none is wanted, and
-// fills in their addresses. Without an embedder the offline model's own vectors have to do.
+// fills in their addresses. Without an embedder words have to do.
 func startModels(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
 	stopVectors := func() {}
 	if cfg.LongTerm.ExtractDelay == config.DefaultExtractDelay {
@@ -114,7 +113,7 @@ func startModels(ctx context.Context, cfg *config.Config, root string, logger *s
 		meaning, err := embedder.Start(ctx, root, logger)
 		if err != nil {
 			logger.Warn("texts are compared by their words alone", "error", err)
-			cfg.EmbeddingModel = offline.Hashing
+			cfg.EmbeddingModel = ""
 		} else {
 			stopVectors = meaning.Close
 			cfg.EmbeddingModel, cfg.EmbeddingBaseURL = embedder.Model, meaning.BaseURL()

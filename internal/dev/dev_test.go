@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -22,7 +23,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
-	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -126,15 +126,17 @@ func pasted(t *testing.T, lines string) (text, chatID string) {
 	return text, chatID
 }
 
-// A listener beyond loopback has an address that a phone can open, and a warning.
+// A listener beyond loopback has an address that a phone can open, and a warning. On its own Postgres the server connects as servers do.
 func TestAddressForAPhone(t *testing.T) {
 	t.Parallel()
-	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": ":0"})
+	printed := runDev(t, map[string]string{"HTTP_ADDR": ":0"})
 	_, phone, _ := strings.Cut(printed, "Phone     ")
 	phone, _, _ = strings.Cut(phone, "\n")
-	response, err := http.Get(phone + "/healthz") //nolint:noctx // a test's own server
+	response, err := http.Get(phone + "/readyz") //nolint:noctx // a test's own server
 	require.Truef(t, err == nil, "%v in %s", err, printed)
+	said, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
+	assert.Truef(t, err == nil && strings.Contains(string(said), `"ready"`) && !bytes.Contains(said, []byte("warnings")), "%v: %s", err, said)
 	assert.Truef(t, response.StatusCode == http.StatusOK && !strings.Contains(printed, "[::]") && !strings.Contains(printed, "0.0.0.0"),
 		"%d at %s: %s", response.StatusCode, phone, printed)
 	for _, want := range []string{"Anybody in your network", "River UI,", "the secret that signs them is public"} {
@@ -208,7 +210,7 @@ func TestVectorsWithoutAKey(t *testing.T) {
 		started     bool
 	}{
 		"installed":        {"../..", nil, embedder.Model, "", true},
-		"not installed":    {t.TempDir(), nil, offline.Hashing, "texts are compared by their words alone", false},
+		"not installed":    {t.TempDir(), nil, "", "texts are compared by their words alone", false},
 		"none wanted":      {"../..", map[string]string{"EMBEDDING_MODEL": "none"}, "", "", false},
 		"memories alone":   {"../..", map[string]string{"RECALL": "off"}, embedder.Model, "", true},
 		"none needed":      {"../..", map[string]string{"RECALL": "off", "LONG_TERM_MEMORY": "false"}, config.DefaultEmbeddingModel, "", false},

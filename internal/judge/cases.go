@@ -40,7 +40,6 @@ type Case struct {
 // parts are parts of words that a text has or, with a ! before it, does not have.
 type parts []string
 
-// in reports whether a text has the parts.
 func (p parts) in(text string) bool {
 	text = lang.Fold(text)
 	for _, part := range p {
@@ -90,7 +89,6 @@ func Cases(languages ...string) ([]Case, error) {
 
 var errLine = errors.New("a line is no part of a case")
 
-// said is when the cases were said.
 var said = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 
 func parse(language, content string) (cases []Case, err error) {

@@ -35,7 +35,6 @@ type Settings struct {
 	Extract, Consolidate string
 }
 
-// player plays cases on a model.
 type player struct {
 	Settings
 	model   Model
@@ -74,7 +73,6 @@ func Judge(ctx context.Context, model Model, settings Settings, cases []Case) (*
 	return report, err
 }
 
-// result is what came of a case.
 type result struct {
 	outcome
 

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// count are the results of some cases.
 type count struct {
 	cases int
 	// wanted is how much was to be remembered, closed or in the brief, kept how much of it was. stored are the memories that would be

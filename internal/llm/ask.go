@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -164,21 +165,18 @@ func refusesForm(err error) bool {
 		return name == "text" || name == "response_format"
 	}
 	said := strings.ToLower(refused.Code + " " + refused.Message)
-	for _, name := range []string{"json_schema", "json_object", "text.format", "response_format"} {
-		if strings.Contains(said, name) {
-			return true
-		}
-	}
-	return false
+	names := []string{"json_schema", "json_object", "text.format", "response_format"}
+	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(said, name) })
 }
 
 // isAboutQuestion reports whether the server failed or refused because of the question: neither because of who asks, nor
 // because it is overloaded or away.
 func isAboutQuestion(ctx context.Context, err error) bool {
 	refused, ok := errors.AsType[*responses.Error](err)
-	if !ok || ctx.Err() != nil || knownRefusal(refused.StatusCode, refused.Code, refused.Type) != nil {
-		return false
-	}
+	return ok && ctx.Err() == nil && knownRefusal(refused.StatusCode, refused.Code, refused.Type) == nil && isAboutInput(refused)
+}
+
+func isAboutInput(refused *responses.Error) bool {
 	switch refused.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError:
 		return true

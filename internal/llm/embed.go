@@ -39,10 +39,7 @@ type Embedder struct {
 	fixed atomic.Bool
 }
 
-var (
-	_ recall.Embedder = (*Embedder)(nil)
-	_ recall.Embedder = (*Questions)(nil)
-)
+var _ recall.Embedder = (*Embedder)(nil)
 
 // NewEmbedder returns an embedder. The caller closes it. It asks through net/http: openai-go has embeddings only in its root
 // package, which is most of the library and of the time that a build takes.
@@ -106,7 +103,6 @@ const purposeEmbed = "embed"
 // plainText is a text that every model takes.
 const plainText = "The key is under the mat."
 
-// embedding makes the calls for texts of somebody.
 type embedding struct {
 	*Embedder
 
@@ -158,17 +154,9 @@ func mayBeTheTexts(err error) bool {
 		return true
 	}
 	refused, ok := errors.AsType[*responses.Error](err)
-	if !ok {
-		return false
-	}
-	switch refused.StatusCode {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError:
-		return true
-	}
-	return false
+	return ok && isAboutInput(refused)
 }
 
-// embeddingParams is the body of a call.
 type embeddingParams struct {
 	Model          string   `json:"model"`
 	Input          []string `json:"input"`

@@ -44,7 +44,7 @@ func question() chat.ModelRequest {
 }
 
 // model runs the offline model for one test.
-func model(t *testing.T, script func(*offline.Request) offline.Answer) *offline.Listening {
+func model(t *testing.T, script func(*offline.Request) offline.Answer) *offline.Server {
 	t.Helper()
 	server, err := offline.Start(offline.Options{Script: script})
 	require.NoError(t, err)

@@ -30,7 +30,6 @@ type output struct {
 	announced bool
 }
 
-// announce is called for each part that begins.
 func (o *output) announce() { o.announced = true }
 
 // piece takes the next text of a part. It returns what that adds to the reply.

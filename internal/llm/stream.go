@@ -194,7 +194,6 @@ func (s *stream) isValid(data []byte) bool {
 	return false
 }
 
-// storable replaces what Postgres cannot store.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -33,7 +33,6 @@ var (
 
 var modelTools = []modelTool{{"chat", chatInstructions}, {"debug", debugInstructions}, {"codereview", reviewInstructions}}
 
-// continues ends the description of each of them.
 const continues = " Returns a continuation_id: pass it to chat, debug or codereview to go on in the same thread, where what was said and " +
 	"the files that were sent are known already."
 
@@ -103,7 +102,7 @@ func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelT
 		StartedNew: note != "" || given(in.ContinuationID) == "",
 	}
 	// The reply goes on without its client, and so does this call: it holds the user's slot until the reply has ended.
-	err = s.read(context.WithoutCancel(ctx), reply, s.progressOf(call), &out)
+	err = s.read(context.WithoutCancel(ctx), reply, progressOf(call), &out)
 	return out, err
 }
 
@@ -237,13 +236,16 @@ func replyFailed(o *askOutput, code fault.Code, message string, retryAfter time.
 	return &fault.Error{Code: code, Message: message, Details: details, RetryAfter: retryAfter}
 }
 
+// progressInterval is the shortest time between two progress notifications.
+const progressInterval = 200 * time.Millisecond
+
 // progressOf returns what notifies a client that asked for it of the length of a reply while that is written, but not of
 // each piece. The end is in the result.
-func (s *Server) progressOf(call *mcp.CallToolRequest) func(ctx context.Context, chunk streaming.Chunk) {
+func progressOf(call *mcp.CallToolRequest) func(ctx context.Context, chunk streaming.Chunk) {
 	token := call.Params.GetProgressToken()
 	var notified time.Time
 	return func(ctx context.Context, chunk streaming.Chunk) {
-		if token == nil || chunk.End != nil || time.Since(notified) < s.ProgressInterval {
+		if token == nil || chunk.End != nil || time.Since(notified) < progressInterval {
 			return
 		}
 		notified = time.Now()

@@ -175,7 +175,6 @@ type whatIsKnownOutput struct {
 	Relationships []string       `json:"relationships" jsonschema:"How it is related to others: what is true first."`
 }
 
-// mostKnown is how much what_is_known tells of each.
 const mostKnown = 30
 
 func (s *Server) whatIsKnown(ctx context.Context, in whatIsKnownInput) (whatIsKnownOutput, error) {

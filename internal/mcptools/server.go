@@ -54,8 +54,6 @@ type Config struct {
 	// BusyWait is how long a call waits for the end of another reply in its thread. Defaults to 30 s, half of the usual
 	// timeout of clients.
 	BusyWait time.Duration
-	// ProgressInterval is the shortest time between two progress notifications. Defaults to 200 ms.
-	ProgressInterval time.Duration
 }
 
 // Server holds the tools. It need not be closed and is safe for concurrent use.
@@ -83,7 +81,6 @@ func describe(name string, hints mcp.ToolAnnotations) *mcp.Tool {
 // New returns a server.
 func New(config Config) *Server {
 	config.BusyWait = cmp.Or(config.BusyWait, 30*time.Second)
-	config.ProgressInterval = cmp.Or(config.ProgressInterval, 200*time.Millisecond)
 	s := &Server{Config: config}
 	tools := mcp.NewServer(&mcp.Implementation{Name: "throughline", Title: "Throughline", Version: config.Version}, &mcp.ServerOptions{
 		Instructions: serverInstructions,
@@ -115,7 +112,6 @@ func (s *Server) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Prin
 	s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
 
-// caller is who a request acts for.
 type caller struct {
 	user  auth.Principal
 	admit func(question bool) (release func(), err error)
@@ -308,8 +304,8 @@ func (s *Server) logCall(ctx context.Context, call *mcp.CallToolRequest, began t
 
 // toolName is the tool's name, or "unknown" for a name that a client made up.
 func toolName(call *mcp.CallToolRequest) string {
-	if slices.Contains(toolNames, call.Params.Name) {
-		return call.Params.Name
+	if described := describe(call.Params.Name, mcp.ToolAnnotations{}); described.Title == "" {
+		return "unknown"
 	}
-	return "unknown"
+	return call.Params.Name
 }

@@ -50,11 +50,6 @@ func (s *Server) addThreadTools(to *mcp.Server) {
 // questions are the tools that may ask for vectors.
 var questions = []string{"recall", "remember", "list_memories", "what_is_known"}
 
-var toolNames = []string{
-	"chat", "debug", "codereview", "search_history", "recall", "list_threads", "get_thread", "pin_message", "forget_thread",
-	"remember", "list_memories", "forget_memory", "what_is_known",
-}
-
 func parseThread(id string) (uuid.UUID, error) { return parseID("continuation_id", id) }
 
 // parseID reads the one usual form of a uuid.
@@ -113,7 +108,6 @@ func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThre
 	return out, err
 }
 
-// cursorOf reads an optional cursor.
 func cursorOf[Cursor any, To interface {
 	*Cursor
 	encoding.TextUnmarshaler
@@ -125,7 +119,6 @@ func cursorOf[Cursor any, To interface {
 	return to, to.UnmarshalText([]byte(text))
 }
 
-// each makes an output of each element.
 func each[Of, Output any](all []Of, output func(Of) Output) []Output {
 	out := make([]Output, len(all))
 	for i, one := range all {

@@ -34,7 +34,7 @@ func TestWhatALostServerSaysIsNotReady(t *testing.T) {
 	}
 	role := "full_" + b.user.UserID.String()[:8]
 	testkit.Exec(t, testkit.Connect(t, b.db.AdminDSN), "create role "+role+" login connection limit 0")
-	refused, _, err := Open(t.Context(), strings.Replace(b.db.DSN, "postgres@", role+"@", 1), 1)
+	refused, _, err := Open(t.Context(), strings.Replace(b.db.Direct(), "postgres@", role+"@", 1), 1)
 	noError(t, err)
 	t.Cleanup(refused.Close)
 	err = send(t.Context(), refused, func(batch *pgx.Batch) { batch.Queue("select 1") })

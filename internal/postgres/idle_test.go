@@ -338,7 +338,7 @@ func TestTopicsOfLongChats(t *testing.T) {
 func newYoungBed(t *testing.T) (b *bed, chatID uuid.UUID) {
 	t.Helper()
 	db := testkit.NewDatabase(t)
-	db.DSN = db.Direct()
+	db.DSN, db.ServerDSN = db.Direct(), testkit.AsServer(db.Direct())
 	b = newBedOn(t, db, memory.DefaultLimits(), 1)
 	chatID = b.emptyChat()
 	for range 8 {

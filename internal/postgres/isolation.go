@@ -11,9 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ServerRole is what servers connect as. By itself it sees no row of a user.
-const ServerRole = "throughline_server"
-
 // Isolated reports whether a transaction that names a user keeps that user to its end, whatever pooler is before Postgres. An error
 // says that Postgres did not answer, or is not prepared, so that nothing is known.
 func Isolated(ctx context.Context, pool *pgxpool.Pool) (bool, error) {

@@ -109,7 +109,7 @@ func TestMemoriesAreFoundByTheirRelationships(t *testing.T) {
 		"what do I enjoy":                 {"Fond of Lyon.", "Prefers Neovim to other editors."},
 		"what tools do I photograph":      {},
 	} {
-		found := must(longterm.NewRetriever(longterm.Retriever{Store: NewMemories(b.pool)}).Retrieve(t.Context(), b.user,
+		found := must((&longterm.Retriever{Store: NewMemories(b.pool), Tokens: longterm.SectionTokens}).Retrieve(t.Context(), b.user,
 			longterm.Query{Text: question, Known: tooMany}))(t)
 		got := []string{}
 		for _, m := range found {

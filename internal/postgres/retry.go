@@ -240,16 +240,16 @@ func notPrepared(sent *pgconn.PgError) string {
 	if sent.Where != "" {
 		return ""
 	}
-	aboutOurRole := strings.Contains(sent.Message, "throughline_")
+	aboutUs := strings.Contains(sent.Message, "throughline") // one of our roles, or the schema
 	switch sent.Code {
 	case pgerrcode.UndefinedTable, pgerrcode.UndefinedColumn, pgerrcode.UndefinedFunction, pgerrcode.UndefinedObject, pgerrcode.InvalidSchemaName:
 		return MigrationsPending
 	case pgerrcode.InvalidParameterValue: // by set_config('role', …) for a role that does not exist
-		if aboutOurRole {
+		if aboutUs {
 			return MigrationsPending
 		}
 	case pgerrcode.InsufficientPrivilege:
-		if aboutOurRole {
+		if aboutUs {
 			return RoleNotGranted
 		}
 	}

@@ -312,7 +312,8 @@ func searchFunctionBody(t *testing.T, b *bed) string {
 	_, body, _ = strings.Cut(body, "return query\n")
 	body, _, _ = strings.Cut(body, ";\nend")
 	for _, c := range []struct{ name, value string }{
-		{"asking", "throughline.uid()"}, {"among", "(own && query)"}, {"own", "quote_literal('user ' || throughline.uid())::tsquery"}, {"wanted", "query"}, {"ordered", "false"},
+		{"asking", "throughline.uid()"}, {"among", "(own && query)"},
+		{"own", "quote_literal('user ' || throughline.uid())::tsquery"}, {"wanted", "query"}, {"ordered", "false"},
 		{"query", "$1::tsquery"}, {"in_chat", "$2::uuid"}, {"with_role", "$3::text"}, {"since", "$4::timestamptz"}, {"until", "$5::timestamptz"}, {"most", "$6::int"},
 	} {
 		replaced := regexp.MustCompile(`\b`+c.name+`\b`).ReplaceAllLiteralString(body, c.value)

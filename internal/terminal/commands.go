@@ -3,6 +3,7 @@ package terminal
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // How many items the commands show.
@@ -29,30 +30,8 @@ const (
 	maxTitleColumns = 60
 )
 
-const help = `  /sessions             list your chats
-  /load NUMBER or ID    go on with one of them
-  /new [temporary]      begin a new chat; nothing of a temporary one is remembered in others
-  /save TITLE           name this chat (it is stored in any case)
-  /history [NUMBER]     show the last messages
-  /pin [NUMBER]         keep the last message in the prompt word for word, or the one that /history NUMBER begins with
-  /unpin [NUMBER]       no longer
-  /clear                let the model forget what was said; the messages stay stored
-  /forget               delete this chat for good
-  /memories [WORDS]     list what you are remembered for in all chats
-  /remember SENTENCE    remember something in all chats
-  /forget NUMBER        forget the memory with a number of /memories
-  /forget WORDS         forget the memories that the words mean
-  /search WORDS         search all your messages: "phrases", or, -not
-  /memory               show what the next reply would remember
-  /topics [WORDS]       list what this chat is about
-  /topics NUMBER        show one of its topics
-  /topics NUMBER TITLE  give it a title of yours
-  /why                  show what the last reply was made of
-  /export FILE          write this chat to FILE.jsonl, .json or .md
-  /model [NAME]         show or change the model variant
-  /help  /quit
-A message that begins with a slash is typed with two.
-`
+//go:embed help.txt
+var help string
 
 var errNoChat = errors.New("there is no chat yet: say something, or /load one")
 
@@ -63,7 +42,7 @@ func (t *talk) command(ctx context.Context, line string) error {
 	commands := map[string]func(context.Context, string) error{
 		"/sessions": t.sessions, "/load": t.loadNamed, "/new": t.begin, "/search": t.search, "/model": t.model,
 		"/memories": t.memories, "/remember": t.remember,
-		"/help": func(context.Context, string) error { return t.told(nil, help) },
+		"/help": func(context.Context, string) error { return t.told(nil, "%s", help) },
 	}
 	ofChat := map[string]func(context.Context, string) error{
 		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/why": t.why, "/topics": t.topics, "/export": t.export,
@@ -106,7 +85,7 @@ func (t *talk) sessions(ctx context.Context, _ string) error {
 
 // ChatLine formats a chat as one line.
 func ChatLine(chat api.Chat) string {
-	title := cmp.Or(Shorten(OneLine(chat.Title), maxTitleColumns), "(no title)")
+	title := cmp.Or(text.Shorten(OneLine(chat.Title), maxTitleColumns), "(no title)")
 	if chat.Expired {
 		title += "  (expired)"
 	}
@@ -119,14 +98,6 @@ func counted(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// Shorten cuts a text to most characters.
-func Shorten(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most-1]) + "…"
 }
 
 func (t *talk) loadNamed(ctx context.Context, which string) error {
@@ -217,7 +188,7 @@ func (t *talk) pin(ctx context.Context, fromEnd string, pinned bool) error {
 	if err != nil {
 		return err
 	}
-	t.print("%s\n", Shorten(OneLine(MessageText(message)), maxTitleColumns))
+	t.print("%s\n", text.Shorten(OneLine(MessageText(message)), maxTitleColumns))
 	chat, err := t.Client.Chat(ctx, t.chatID)
 	if err == nil && pinned && chat.MemoryStrategy != "hybrid" {
 		t.print("This chat's memory_strategy is %s: its pins count once that is hybrid.\n", OneLine(chat.MemoryStrategy))
@@ -281,7 +252,7 @@ func (t *talk) search(ctx context.Context, words string) error {
 	for i, result := range found {
 		t.listed = append(t.listed, api.Chat{ID: result.ChatID})
 		t.print("%3d  %s  %s: %s\n     %s\n", i+1, result.CreatedAt.Local().Format("2006-01-02 15:04"),
-			Shorten(OneLine(result.ChatTitle), maxTitleColumns), OneLine(result.Role), OneLine(result.Text))
+			text.Shorten(OneLine(result.ChatTitle), maxTitleColumns), OneLine(result.Role), OneLine(result.Text))
 	}
 	if len(found) == 0 {
 		return t.told(nil, "Nothing was found.\n")

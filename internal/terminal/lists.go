@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/api"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 const memoriesShown = 50
@@ -108,7 +109,7 @@ func TopicLine(topic api.Topic) string {
 	if topic.State != "active" {
 		notes = append(notes, topic.State)
 	}
-	return fmt.Sprintf("%3d  %s  (%s)", topic.Number, Shorten(OneLine(topic.Title), maxTitleColumns), OneLine(strings.Join(notes, ", ")))
+	return fmt.Sprintf("%3d  %s  (%s)", topic.Number, text.Shorten(OneLine(topic.Title), maxTitleColumns), OneLine(strings.Join(notes, ", ")))
 }
 
 // topics lists the topics of the chat or the ones that words name, shows the one with a number, or names it.

@@ -32,7 +32,7 @@ type Database struct {
 	// DSN connects as postgres, which owns the tables: no superuser. It goes through the
 	// transaction pooler when the tests run with one; use Direct for a session.
 	DSN string
-	// ServerDSN is DSN as throughline_server, which is what a server connects as.
+	// ServerDSN is DSN as supabase.ServerRole, which is what a server connects as.
 	ServerDSN string
 	// AdminDSN connects as the cluster's superuser, past any pooler.
 	AdminDSN string
@@ -104,16 +104,14 @@ func at(admin, name string) Database {
 	d := Database{AdminDSN: address.String(), Name: name}
 	address.User = url.User("postgres")
 	d.DSN, d.direct = address.String(), address.String()
-	if pooler := os.Getenv(PoolerEnv); pooler != "" {
-		d.DSN = throughPooler(pooler, d.direct)
-	}
+	d.DSN = ThroughPooler(os.Getenv(PoolerEnv), d.direct)
 	d.ServerDSN = AsServer(d.DSN)
 	return d
 }
 
-// AsServer is a DSN as throughline_server.
+// AsServer is a DSN as the role of servers.
 func AsServer(dsn string) string {
-	return strings.Replace(dsn, "//postgres@", "//throughline_server@", 1)
+	return strings.Replace(dsn, "//postgres@", "//"+supabase.ServerRole+"@", 1)
 }
 
 // parse reads an address. All but that in PostgresEnv are our own.
@@ -180,7 +178,7 @@ func migrate(ctx context.Context, database Database) (err error) {
 	kit.Check(execute(ctx, database.AdminDSN, "grant all on database "+database.Name+" to postgres"))
 	// A pooler would stay connected, and the template could not be renamed.
 	kit.Must(supabase.Migrate(ctx, database.Direct(), slog.New(slog.DiscardHandler)))
-	return execute(ctx, database.AdminDSN, locksSQL, "alter role throughline_server login",
+	return execute(ctx, database.AdminDSN, locksSQL, "alter role "+supabase.ServerRole+" login",
 		"grant pg_monitor, pg_signal_backend to postgres") // as on Supabase
 }
 

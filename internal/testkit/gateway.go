@@ -34,6 +34,7 @@ const (
 // manner may change at any time. Connect through it as through a transaction pooler.
 type Gateway struct {
 	Manner   atomic.Int32
+	Served   atomic.Int64 // groups of messages that were sent on, of one statement each
 	listener net.Listener
 	server   string
 	running  sync.WaitGroup
@@ -74,10 +75,7 @@ func (g *Gateway) Address() string { return g.listener.Addr().String() }
 
 // Through is a DSN through the gateway.
 func (g *Gateway) Through(dsn string) string {
-	user := parse(dsn).User
-	address := parse(throughPooler(g.Address(), dsn))
-	address.User = user
-	return address.String()
+	return ThroughPooler(g.Address(), dsn)
 }
 
 // Stop ends it and all connections through it.
@@ -107,7 +105,8 @@ type gatewayServer struct {
 type gatewaySession struct {
 	gateway *Gateway
 	client  *pgproto3.Backend
-	servers []gatewayServer // two sessions of one user
+	startup *pgproto3.StartupMessage
+	servers []gatewayServer // one session, or two to scatter over
 	turn    int
 	group   []pgproto3.FrontendMessage // of the statement that is being said
 	failed  bool                       // what follows until Sync is left out
@@ -121,9 +120,8 @@ func (s *gatewaySession) run() (err error) {
 	if !ok {
 		return errors.New("no plain start of a session")
 	}
-	for range 2 {
-		kit.Check(s.connect(message))
-	}
+	s.startup = message
+	kit.Check(s.connect())
 	s.client.Send(&pgproto3.AuthenticationOk{})
 	s.client.Send(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
 	s.client.Send(&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"})
@@ -135,15 +133,19 @@ func (s *gatewaySession) run() (err error) {
 	}
 }
 
-func (s *gatewaySession) connect(message *pgproto3.StartupMessage) error {
-	user, database := message.Parameters["user"], message.Parameters["database"]
+func (s *gatewaySession) connect() error {
+	user, database := s.startup.Parameters["user"], s.startup.Parameters["database"]
 	config, err := pgconn.ParseConfig("postgres://" + user + "@" + s.gateway.server + "/" + database + "?sslmode=disable")
 	if err != nil {
 		return err
 	}
 	conn, err := pgconn.ConnectConfig(context.Background(), config)
 	if err != nil {
-		s.client.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "08006", Message: err.Error()})
+		code := "08006"
+		if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+			code = said.Code
+		}
+		s.client.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: err.Error()})
 		return errors.Join(err, s.client.Flush())
 	}
 	taken, err := conn.Hijack()
@@ -213,7 +215,13 @@ func (s *gatewaySession) send() error {
 func (s *gatewaySession) exchange() error {
 	manner := Manner(s.gateway.Manner.Load())
 	server := s.servers[0]
+	s.gateway.Served.Add(1)
 	if manner == Scattering {
+		if len(s.servers) == 1 {
+			if err := s.connect(); err != nil {
+				return err
+			}
+		}
 		server = s.servers[s.turn%2]
 		s.turn++
 	}

@@ -14,7 +14,7 @@ type Script = func(*offline.Request) offline.Answer
 
 // Model is the offline model on a port of its own.
 type Model struct {
-	*offline.Listening
+	*offline.Server
 }
 
 // NewModel starts the offline model, which is closed when the test ends. With a nil script the built-in model answers.

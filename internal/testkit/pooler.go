@@ -21,6 +21,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/supabase"
 )
 
 // PoolerEnv names the transaction pooler in front of the cluster of PostgresEnv, as host:port. The tests' databases are
@@ -48,7 +49,7 @@ func NewTransactionPooler(t testing.TB, database Database) string {
 	pooler, err := StartPooler(t.Context(), database.AdminDSN)
 	check(t, err)
 	t.Cleanup(pooler.Stop)
-	return throughPooler(pooler.Address, database.Direct())
+	return ThroughPooler(pooler.Address, database.Direct())
 }
 
 // StartPooler starts a pooler in front of the server that a DSN names, for all of its databases. Stop it.
@@ -125,9 +126,12 @@ func (p *Pooler) command(ctx context.Context, command string) (rows [][][]byte, 
 	return kit.Must(conn.Exec(ctx, command).ReadAll())[0].Rows, nil
 }
 
-// throughPooler is a server's DSN with the pooler's address in its place, marked for the product.
-func throughPooler(address, dsn string) string {
+// ThroughPooler is a server's DSN with the pooler's address in its place, marked for the product; as it is without one.
+func ThroughPooler(address, dsn string) string {
 	target := parse(dsn)
+	if address == "" {
+		return dsn
+	}
 	target.Host, target.RawQuery = address, "sslmode=disable"+poolMark
 	return target.String()
 }
@@ -145,7 +149,7 @@ func parseDSN(dsn string) (*pgxpool.Config, error) {
 
 // poolerUsers may connect, as themselves.
 const poolerUsers = `"postgres" ""
-"throughline_server" ""
+"` + supabase.ServerRole + `" ""
 `
 
 // writePoolerConfig writes files that any user may read. A server that refused the pooler is tried again in a second.

@@ -95,7 +95,6 @@ func answer(out io.Writer, sources map[string]*source) error {
 	return json.NewEncoder(out).Encode(map[string]any{"files": files})
 }
 
-// source is one file of Go.
 type source struct {
 	options options
 	imports map[string]bool
@@ -114,7 +113,6 @@ func (s *source) file() ([]byte, error) {
 	return format.Source(text.Bytes())
 }
 
-// add writes what one query needs.
 func (s *source) add(q query) error {
 	if strings.Contains(q.Text, "`") {
 		return fmt.Errorf("its text has a backtick")

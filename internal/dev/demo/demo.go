@@ -48,7 +48,6 @@ type Turn struct {
 	Memory, History int
 }
 
-// player talks in one chat.
 type player struct {
 	Options
 	chat    uuid.UUID
@@ -116,8 +115,7 @@ func (p *player) playAll(ctx context.Context, messages []string) error {
 // person; without the wait the demo would measure folds that are late only because it is fast.
 func (p *player) awaitFold(ctx context.Context, last int64) error {
 	for patience := time.NewTimer(foldPatience); ; {
-		var now chat.PromptPreview
-		err := call(ctx, p.Client, http.MethodGet, client.ChatPath(p.chat, "/memory"), nil, nil, &now)
+		now, err := p.Client.Memory(ctx, p.chat)
 		if err != nil || now.Receipt.BriefVersion > last {
 			return err
 		}
@@ -163,8 +161,8 @@ func (p *player) say(ctx context.Context, content string) (Turn, error) {
 
 // report prints the brief's versions, the latest one whole, and the bill.
 func (p *player) report(ctx context.Context, took time.Duration) error {
-	var page api.BriefRevisionPage
-	if err := call(ctx, p.Client, http.MethodGet, client.ChatPath(p.chat, "/memory/revisions"), nil, nil, &page); err != nil {
+	page, err := client.Ask[api.BriefRevisionPage](ctx, p.Client, http.MethodGet, client.ChatPath(p.chat, "/memory/revisions"), nil, nil)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(p.Out, "\nBRIEF  %d versions\n", len(page.Revisions))

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,18 +22,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
-// call asks the API and reads its answer.
-func call(ctx context.Context, c *client.Client, method, path string, query url.Values, body, into any) error {
-	raw, err := c.Call(ctx, method, path, query, body)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("%s %s: the answer cannot be read: %w", method, path, err)
-	}
-	return nil
-}
-
 // tell says something in a chat, or in a new one (uuid.Nil), and prints both sides.
 func (o Options) tell(ctx context.Context, chat uuid.UUID, content string) (uuid.UUID, Turn, error) {
 	p := &player{Options: o, chat: chat}
@@ -48,7 +35,6 @@ func (o Options) tell(ctx context.Context, chat uuid.UUID, content string) (uuid
 // builtinQuestions are about the beginning of the built-in conversation.
 var builtinQuestions = []string{"What is the full name of my cello teacher?", "What do I pay a month to rent the cello?"}
 
-// askBack asks about the early messages.
 func (o Options) askBack(ctx context.Context, chat uuid.UUID) error {
 	fmt.Fprintln(o.Out, "\nRECALL  what the brief left out")
 	for _, question := range builtinQuestions {
@@ -75,8 +61,7 @@ func (o Options) showMemories(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var read api.Extraction
-	err = call(ctx, o.Client, http.MethodPost, client.ChatPath(told, "/extract"), nil, map[string]any{}, &read)
+	read, err := client.Ask[api.Extraction](ctx, o.Client, http.MethodPost, client.ChatPath(told, "/extract"), nil, map[string]any{})
 	if client.IsCode(err, fault.MemoryOff) {
 		fmt.Fprintln(o.Out, "    The server keeps no memories (LONG_TERM_MEMORY=false).")
 		return nil

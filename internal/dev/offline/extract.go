@@ -119,7 +119,6 @@ func clausesOf(sentence string) []string {
 	return append(clauses, sentence[start:])
 }
 
-// factIn returns the fact that a clause states.
 func factIn(clause string, said time.Time) (Fact, bool) {
 	const longestQuote = 200 // characters
 	quote := strings.TrimSpace(openers.ReplaceAllString(clause, ""))

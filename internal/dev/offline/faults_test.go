@@ -20,7 +20,7 @@ import (
 const fourWords = "one two three four"
 
 // faulty starts a server whose every answer is this one.
-func faulty(t *testing.T, answer Answer) *Listening {
+func faulty(t *testing.T, answer Answer) *Server {
 	t.Helper()
 	return start(t, Options{Script: func(*Request) Answer { return answer }})
 }
@@ -156,7 +156,7 @@ func TestCloseEndsWhatHangsAndWhoDoesNotRead(t *testing.T) {
 	for _, r := range l.Requests() {
 		assert.Truef(t, r.Ended && !r.HungUp, "%s: ended %v, hung up %v", r.Text, r.Ended, r.HungUp)
 	}
-	l.Server.Close() // again does no harm
+	assert.NoError(t, l.Close(), "again does no harm")
 }
 
 func TestGateHoldsAStreamBetweenPieces(t *testing.T) {

@@ -55,7 +55,6 @@ func (r *Request) purpose() purpose {
 	return purposes["reply"]
 }
 
-// generation is one answer in progress.
 type generation struct {
 	server  *Server
 	request *Request // in the journal
@@ -70,7 +69,6 @@ type generation struct {
 	usage  Usage
 }
 
-// responses answers POST /v1/responses.
 func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 	request := Request{At: time.Now(), Store: true}
 	raw, ok := s.read(w, r, &request)
@@ -87,7 +85,6 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 	s.finish(recorded, err)
 }
 
-// finish records how a request ended.
 func (s *Server) finish(r *Request, err error) {
 	// While the server closes, it breaks its connections itself.
 	hungUp := errors.Is(err, errGone) && s.closing.Err() == nil
@@ -147,7 +144,6 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 // hang is a pause without end.
 func (s *Server) hang(ctx context.Context) error { return receive[struct{}](ctx, s, nil) }
 
-// receive is a pause until a signal.
 func receive[T any](ctx context.Context, s *Server, signal <-chan T) error {
 	select {
 	case <-signal:

@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // start runs a server for one test.
-func start(t *testing.T, options Options) *Listening {
+func start(t *testing.T, options Options) *Server {
 	t.Helper()
 	l, err := Start(options)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func start(t *testing.T, options Options) *Listening {
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 
 // request makes a request with a key and a JSON body.
-func request(t *testing.T, l *Listening, method, path, body string) *http.Request {
+func request(t *testing.T, l *Server, method, path, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(l.BaseURL(), "/v1")+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func do(t *testing.T, r *http.Request) (*http.Response, []byte, error) {
 }
 
 // ask posts to /v1/responses and wants an answer that can be read to its end.
-func ask(t *testing.T, l *Listening, body string) (*http.Response, []byte) {
+func ask(t *testing.T, l *Server, body string) (*http.Response, []byte) {
 	t.Helper()
 	response, raw, err := do(t, request(t, l, http.MethodPost, "/v1/responses", body))
 	require.NoError(t, err, "read")

@@ -47,7 +47,6 @@ var aspects = map[string]aspect{
 	"uses":      {kind: "preference", relation: "uses", entity: "tool"},
 }
 
-// saying is one line of sayings.txt.
 type saying struct {
 	of string // its aspect
 	// ended sayings say that something is no longer so, or never was.
@@ -135,7 +134,6 @@ func (s saying) match(pattern *regexp.Regexp, text string) (claim, bool) {
 	return claim{saying: s, thing: group("x"), whose: group("k")}, true
 }
 
-// memory writes the claim as a memory.
 func (c claim) memory() string {
 	return strings.NewReplacer("{x}", c.thing, "{k}", c.whose).Replace(c.told)
 }

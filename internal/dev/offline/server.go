@@ -50,14 +50,18 @@ type Server struct {
 	closing context.Context // done when the server closes
 	shut    context.CancelFunc
 	running sync.RWMutex // requests read it, Close writes it
+
+	base string       // where it listens
+	stop func() error // ends that
 }
 
-// New makes a server. It does not listen; see Start for that.
+// New makes a server that does not listen; see Start for that.
 func New(options Options) *Server {
 	if options.Embed == nil {
 		options.Embed = embed
 	}
 	s := &Server{options: options, log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)), mux: http.NewServeMux(), idPrefix: strings.ToLower(rand.Text())}
+	s.stop = func() error { return nil }
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.mux.HandleFunc("POST /v1/responses", s.responses)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
@@ -80,53 +84,39 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Close ends every request that waits, also the ones that hang on purpose, and waits for all of them. It does not close
-// connections: the owner of a connection must cut off a caller that does not read. Later requests are refused. It may
-// be called more than once.
-func (s *Server) Close() {
-	s.shut()
-	s.running.Lock()
-	defer s.running.Unlock()
-}
-
-// Listening is a server on a loopback port of its own. Close it.
-type Listening struct {
-	// Server is the model, for Requests, Refused and Await.
-	*Server
-
-	base  string
-	close func() error
-}
-
 // Start makes a server and lets it listen on 127.0.0.1 at a free port.
-func Start(options Options) (*Listening, error) {
+func Start(options Options) (*Server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("offline model: %w", err)
 	}
-	model := New(options)
+	s := New(options)
 	// No write timeout: streams may last as long as the caller stays.
-	server := &http.Server{Handler: model, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: options.Idle}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: options.Idle}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	stop := sync.OnceValue(func() error {
-		model.shut()
+	s.base, s.stop = "http://"+listener.Addr().String()+"/v1", sync.OnceValue(func() error {
 		err := server.Close()
-		model.Close()
 		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 			err = errors.Join(err, ended)
 		}
 		return err
 	})
-	return &Listening{Server: model, base: "http://" + listener.Addr().String() + "/v1", close: stop}, nil
+	return s, nil
 }
 
-// BaseURL is what clients take as their base URL; it ends in /v1.
-func (l *Listening) BaseURL() string { return l.base }
+// BaseURL is what clients of a started server take as their base URL; it ends in /v1.
+func (s *Server) BaseURL() string { return s.base }
 
-// Close ends running requests, closes all connections and waits until everything stopped. It may be
-// called more than once.
-func (l *Listening) Close() error { return l.close() }
+// Close ends every request that waits, also the ones that hang on purpose, closes all connections of a started server, and waits until
+// everything stopped. Later requests are refused. It may be called more than once.
+func (s *Server) Close() error {
+	s.shut()
+	err := s.stop()
+	s.running.Lock()
+	defer s.running.Unlock()
+	return err
+}
 
 // read decodes the body of a request into what this model reads of it. Our own client builds requests, so nothing else
 // is checked of them; one that is no JSON is refused, and recorded as that. Of one that its sender broke off nothing is said.

@@ -118,9 +118,6 @@ func sentences(text string) []string {
 	return found
 }
 
-// Hashing is the name of this model's own embeddings, which know only whether words are the same.
-const Hashing = "hashing"
-
 // embeddings answers POST /v1/embeddings for a text or a list of texts. Vectors are base64 of little-endian float32s, as
 // our client asks for them.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {

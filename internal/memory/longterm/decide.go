@@ -1,6 +1,7 @@
 package longterm
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -116,45 +117,26 @@ func WriteQuestion(q Question) string {
 	var b strings.Builder
 	b.WriteString("NEW FACTS:\n")
 	for n, o := range q.open {
-		fmt.Fprintf(
-			&b,
-			"C%d [%s]: %s\n",
-			n+1,
-			notes(o.candidate.Type, o.candidate.ValidFrom, o.candidate.Precision, replacing(&o.candidate)),
-			text.OneLine(o.candidate.Fact),
-		)
+		c, change := &o.candidate, ""
+		if c.Replaces != "" {
+			change = ", a change"
+		}
+		fmt.Fprintf(&b, "C%d [%s%s]: %s\n", n+1, notes(c.Type, c.ValidFrom, c.Precision), change, text.OneLine(c.Fact))
 	}
 	b.WriteString("\nMEMORIES:\n")
 	for n, k := range q.known {
-		fmt.Fprintf(&b, "M%d [%s]: %s\n", n+1, notes(k.Type, k.ValidFrom, k.Precision, ""), text.OneLine(k.Content))
+		fmt.Fprintf(&b, "M%d [%s]: %s\n", n+1, notes(k.Type, k.ValidFrom, k.Precision), text.OneLine(k.Content))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
 // notes is what stands in brackets: "fact, since 2025-03".
-func notes(kind Type, from time.Time, precision memory.Precision, more string) string {
-	note := string(kind)
-	if !from.IsZero() {
-		note += ", since " + from.UTC().Format(layoutOf(precision))
+func notes(kind Type, from time.Time, precision memory.Precision) string {
+	if from.IsZero() {
+		return string(kind)
 	}
-	return note + more
-}
-
-func layoutOf(precision memory.Precision) string {
-	switch precision {
-	case memory.Year:
-		return "2006"
-	case memory.Month:
-		return "2006-01"
-	}
-	return time.DateOnly
-}
-
-func replacing(c *Candidate) string {
-	if c.Replaces == "" {
-		return ""
-	}
-	return ", a change"
+	layout := cmp.Or(map[memory.Precision]string{memory.Year: "2006", memory.Month: "2006-01"}[precision], time.DateOnly)
+	return string(kind) + ", since " + from.UTC().Format(layout)
 }
 
 // placeOfAlias reads an alias such as "M3": its place from 0, or -1 if it is none of so many.

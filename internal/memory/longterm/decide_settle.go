@@ -59,7 +59,6 @@ type Question struct {
 	settled []Decision
 }
 
-// open is a candidate to ask about.
 type open struct {
 	number    int // among all candidates
 	candidate Candidate

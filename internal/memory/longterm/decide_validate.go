@@ -49,7 +49,6 @@ type validation struct {
 	done    []*Decision
 }
 
-// choice is an answer whose aliases are known.
 type choice struct {
 	action Action
 	memory *Known
@@ -77,7 +76,6 @@ func (v *validation) choose(answers []Answer) [][]choice {
 	return chosen
 }
 
-// supersede decides for candidates that contradict memories.
 func (v *validation) supersede(o *open, choices []choice) *Decision {
 	var d *Decision
 	for _, c := range choices {
@@ -90,7 +88,7 @@ func (v *validation) supersede(o *open, choices []choice) *Decision {
 			return o.conflict(k, doubts[o.candidate.Doubt])
 		case k.isTheUsers():
 			return o.conflict(k, ReasonConflict)
-		case isLater(k, &o.candidate):
+		case !o.candidate.SaidAt().IsZero() && k.SaidAt.After(o.candidate.SaidAt()):
 			return o.history(k)
 		case d == nil:
 			d = o.add(ReasonChanged)
@@ -103,7 +101,6 @@ func (v *validation) supersede(o *open, choices []choice) *Decision {
 	return d
 }
 
-// ask puts a candidate before the user.
 func (o *open) ask(reason string) *Decision {
 	d := o.add(reason)
 	d.Status, d.Reason = Inbox, reason
@@ -115,11 +112,6 @@ func (o *open) conflict(k *Known, reason string) *Decision {
 	d := o.ask(reason)
 	d.ConflictsWith = k.ID
 	return d
-}
-
-// isLater reports whether a memory was said after a candidate.
-func isLater(k *Known, c *Candidate) bool {
-	return !c.SaidAt().IsZero() && k.SaidAt.After(c.SaidAt())
 }
 
 // history adds a fact that was true until a known memory was said.

@@ -1,7 +1,9 @@
 package longterm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -222,7 +224,7 @@ func WriteInput(in Input) string {
 	for n, m := range numbered(in.New) {
 		content, _ := text.Clip(strings.TrimSpace(m.Content), limits[n])
 		if m.Role == memory.RoleUser {
-			fmt.Fprintf(&b, "%s [%s]: %s\n", m.alias, dayOf(in, m.CreatedAt), quoted(content))
+			fmt.Fprintf(&b, "%s [%s]: %s\n", m.alias, m.CreatedAt.In(zoneOf(in)).Format("2006-01-02 Mon"), quoted(content))
 		} else {
 			fmt.Fprintf(&b, "%s: %s\n", m.alias, quoted(content))
 		}
@@ -286,15 +288,7 @@ func limitsOf(messages []aliased) []int {
 	return limits
 }
 
-func zoneOf(in Input) *time.Location {
-	if in.Zone == nil {
-		return time.UTC
-	}
-	return in.Zone
-}
-
-// dayOf writes the day on which something was said where the user is: "2026-03-14 Sat".
-func dayOf(in Input, at time.Time) string { return at.In(zoneOf(in)).Format("2006-01-02 Mon") }
+func zoneOf(in Input) *time.Location { return cmp.Or(in.Zone, time.UTC) }
 
 // dayIn returns the day on which a message was said where the user is, as a date in UTC.
 func dayIn(in Input, m memory.Message) time.Time {
@@ -316,10 +310,6 @@ func looksLikeInput(line string) bool {
 	}
 	skeleton := text.Skeleton(line, text.PrefixRunes)
 	words := text.Folded(skeleton, "")
-	for _, title := range titleWords {
-		if strings.HasPrefix(words, text.Folded(title, "")) {
-			return true
-		}
-	}
-	return aliasAtStart().MatchString(skeleton) || text.LooksLikeLabel(line, true)
+	isTitle := func(title string) bool { return strings.HasPrefix(words, text.Folded(title, "")) }
+	return slices.ContainsFunc(titleWords, isTitle) || aliasAtStart().MatchString(skeleton) || text.LooksLikeLabel(line, true)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -32,21 +33,20 @@ type Extractor struct {
 	MostTurns int
 	// CallTimeout bounds each call of the model. Defaults to 60 s.
 	CallTimeout time.Duration
-	// EmbedTimeout bounds each call of the embedder. Defaults to 20 s.
-	EmbedTimeout time.Duration
 	// Lease is how long an extraction counts as alive after its worker renewed its lease. Defaults to 20 s.
 	Lease time.Duration
-	// PutOff is for how long a chat is left alone when the model could not be reached. Defaults to 10 min.
-	PutOff time.Duration
 }
+
+const (
+	embedTimeout = 20 * time.Second // of each call of the embedder
+	putOff       = 10 * time.Minute // for so long a chat is left alone when the model could not be reached
+)
 
 // NewExtractor returns an engine with defaults for the fields that are not set.
 func NewExtractor(e Extractor) *Extractor {
 	e.MostTurns = cmp.Or(e.MostTurns, 12)
 	e.CallTimeout = cmp.Or(e.CallTimeout, time.Minute)
-	e.EmbedTimeout = cmp.Or(e.EmbedTimeout, 20*time.Second)
 	e.Lease = cmp.Or(e.Lease, 20*time.Second)
-	e.PutOff = cmp.Or(e.PutOff, 10*time.Minute)
 	return &e
 }
 
@@ -66,7 +66,6 @@ func (e *Extractor) Extract(ctx context.Context, chatID uuid.UUID, attempt work.
 	return x.report, err
 }
 
-// extraction is one call of Extract.
 type extraction struct {
 	*Extractor
 
@@ -97,7 +96,6 @@ func (x *extraction) Do(ctx context.Context) error {
 	return x.learn(ctx)
 }
 
-// skip passes the range over.
 func (x *extraction) skip(ctx context.Context) error {
 	x.change.Ledger, x.change.Operations, x.change.Used = Skipped, nil, nil
 	outcome, err := x.commit(ctx)
@@ -107,7 +105,6 @@ func (x *extraction) skip(ctx context.Context) error {
 	return err
 }
 
-// commit writes the change.
 func (x *extraction) commit(ctx context.Context) (Outcome, error) {
 	x.change.Stats.Duration = time.Since(x.began)
 	outcome, written, err := x.Store.Commit(ctx, x.change)
@@ -121,7 +118,7 @@ func (x *extraction) commit(ctx context.Context) (Outcome, error) {
 // GiveUp skips a range whose answers are broken. A model that cannot be reached is left alone for a while, and loses nothing.
 func (x *extraction) GiveUp(ctx context.Context, cause error) (work.Result, error) {
 	if !errors.Is(cause, work.ErrBroken) {
-		_, _, err := x.Leases.PutOff(ctx, x.change.Lease, string(work.Failed), work.Delay{First: x.PutOff, Longest: x.PutOff})
+		_, _, err := x.Leases.PutOff(ctx, x.change.Lease, string(work.Failed), work.Delay{First: putOff, Longest: putOff})
 		return work.Refused, errors.Join(cause, err)
 	}
 	if err := x.skip(ctx); err != nil {
@@ -140,21 +137,15 @@ func (c *Change) Report(w Written) Report {
 	}
 }
 
-// count adds the written facts to the metrics.
 func (x *extraction) count(w Written) {
-	facts := x.Metrics.MemoryFacts.WithLabelValues
-	facts("added").Add(float64(w.Added))
-	facts("updated").Add(float64(w.Updated))
-	facts("superseded").Add(float64(w.Superseded))
-	facts("noop").Add(float64(w.Noops))
-	facts("inbox").Add(float64(w.Inbox))
-	for reason, n := range x.change.Stats.Dropped {
+	for fate, n := range map[string]int{"added": w.Added, "updated": w.Updated, "superseded": w.Superseded, "noop": w.Noops, "inbox": w.Inbox} {
+		x.Metrics.MemoryFacts.WithLabelValues(fate).Add(float64(n))
+	}
+	dropped := map[string]int{"erased": w.Erased, "full": w.Full, "unstorable": w.Unstorable}
+	maps.Copy(dropped, x.change.Stats.Dropped)
+	for reason, n := range dropped {
 		x.Metrics.MemoryDropped.WithLabelValues(reason).Add(float64(n))
 	}
-	dropped := x.Metrics.MemoryDropped.WithLabelValues
-	dropped("erased").Add(float64(w.Erased))
-	dropped("full").Add(float64(w.Full))
-	dropped("unstorable").Add(float64(w.Unstorable))
 }
 
 // record writes the log line and the metrics of an extraction. There is no log line when nothing was done.

@@ -109,7 +109,6 @@ func (x *extraction) learn(ctx context.Context) error {
 	return work.ErrLost
 }
 
-// input is what the extraction is shown.
 func (x *extraction) input() Input {
 	s := &x.change.Planned
 	input := Input{Summary: s.Summary, Excluded: s.Excluded, Language: s.Language, Recent: saidIn(s.Before)}
@@ -133,7 +132,6 @@ func (x *extraction) input() Input {
 	return input
 }
 
-// saidIn returns what users and assistants said.
 func saidIn(messages []memory.Message) []memory.Message {
 	return slices.DeleteFunc(slices.Clone(messages), func(m memory.Message) bool { return !isSaidBy(&m, memory.RoleUser, memory.RoleAssistant) })
 }
@@ -257,7 +255,7 @@ func (x *extraction) compare(ctx context.Context, candidates []Candidate) *compa
 	for n := range candidates {
 		texts[n] = candidates[n].Fact
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.EmbedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
 	defer cancel()
 	scale, err := c.Scales.Measured(ctx)
 	if err == nil {
@@ -273,9 +271,8 @@ func (x *extraction) compare(ctx context.Context, candidates []Candidate) *compa
 	return c
 }
 
-// embed makes the vectors of texts.
 func (c *comparison) embed(ctx context.Context, texts []string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.EmbedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
 	defer cancel()
 	vectors, err := c.Embedder.Embed(ctx, recall.For{UserID: c.change.Planned.UserID, ChatID: c.change.ChatID}, texts)
 	if err != nil {
@@ -340,7 +337,6 @@ func (c *comparison) consolidate(ctx context.Context, question Question) error {
 	return fmt.Errorf("%w: two consolidations are not of the form", work.ErrBroken)
 }
 
-// operations returns the changes that decisions make.
 func (c *comparison) operations(decisions []Decision) []Operation {
 	operations := make([]Operation, 0, len(decisions))
 	for _, decision := range decisions {

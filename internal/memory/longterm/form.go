@@ -67,7 +67,6 @@ type schema = map[string]any
 
 var aText, textOrNull = schema{"type": "string"}, schema{"type": []string{"string", "null"}}
 
-// schema returns the schema of an answer.
 func (f form) schema() schema { return object(property{f.list, listOf(f.item)}) }
 
 type property struct {

@@ -101,7 +101,6 @@ func newGate(in Input) *gate {
 	return g
 }
 
-// proof is what a fact has for itself.
 type proof struct {
 	fact   string           // on one line
 	quote  string           // the message's own words
@@ -129,7 +128,7 @@ func (g *gate) judge(f *Finding) (Candidate, Reason) {
 		return c, Secret
 	case p.quoted.alias == "":
 		return c, NoQuote
-	case isEcho(g.in, p.quoted, p.quote):
+	case isPasted(p.quoted.Content, p.quote) || repeats(g.in, p.quoted, p.quote):
 		return c, Echo
 	case g.isInvented(p, f):
 		return c, Invented
@@ -179,7 +178,6 @@ func (p *proof) isOfThemselves(doubt Reason) bool {
 	return words.self.matches(plain) || anyMatches(firstPerson, plain)
 }
 
-// form reads the fields that need no message.
 func (g *gate) form(f *Finding) (Candidate, bool) {
 	c := Candidate{Fact: text.OneLine(f.Fact), Type: Type(f.Type), Replaces: clipQuote(f.Replaces)}
 	length := utf8.RuneCountInString(c.Fact)
@@ -271,12 +269,7 @@ var smallTalk = wordSet("small talk")
 
 // saysNothing reports whether a message is small talk and nothing else.
 func saysNothing(content string) bool {
-	for _, word := range lang.WordsOf(content) {
-		if !smallTalk[word] && !lang.Knows("en", word) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(lang.WordsOf(content), func(word string) bool { return !smallTalk[word] && !lang.Knows("en", word) })
 }
 
 // confirms reports whether a fact was said by the assistant just before, so that "yes" says it.

@@ -22,7 +22,6 @@ type senses struct {
 	people, mine, beside                                                   expression // other persons, and "my" or "with my" before
 }
 
-// sensesOf are those of each language.
 var sensesOf = func() map[string]senses {
 	all := map[string]senses{spaceless: sensesIn("", func(section string) []lang.Section {
 		_, unspaced := bySpaces(section)
@@ -61,7 +60,6 @@ func sensesIn(language string, read func(section string) []lang.Section) senses 
 	}
 }
 
-// never matches nothing.
 const never = `[^\s\S]`
 
 // spaceless stands for the scripts without spaces, which share no words and so need no language.
@@ -78,7 +76,6 @@ func sensesFor(content, language string) senses {
 	return sensesOf["en"]
 }
 
-// matches reports whether an expression matches a text.
 func (e expression) matches(plain string) bool { return e().MatchString(plain) }
 
 // begins reports whether a text begins with what an expression matches.
@@ -213,7 +210,6 @@ func (s senses) plainWords(fact string) func(word string) bool {
 	}
 }
 
-// wordsIn returns the words of a folded text.
 func wordsIn(plain string) []string {
 	return strings.FieldsFunc(plain, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
 }
@@ -236,7 +232,6 @@ func (s senses) speaksOfSelf(clause string) bool {
 	return s.self.matches(s.mine().ReplaceAllString(clause, " "))
 }
 
-// clause is what a quote stands in.
 type clause struct {
 	text          string // folded
 	before, after string // its neighbours
@@ -293,7 +288,6 @@ var openers = func() (all []expression) {
 	return all
 }()
 
-// withoutOpeners cuts off a folded text's openers.
 func withoutOpeners(plain string) string {
 	for rest := plain; ; plain = rest {
 		for _, opener := range openers {

@@ -137,7 +137,6 @@ var lasting = slices.Concat(
 	[]expression{beginnings("lasting health"), beginnings("lasting family")}, spoken("lasting health phrases"), spoken("lasting family phrases"),
 	spoken("lasting names"), spoken("lasting birth"), spoken("lasting languages"), spoken("lasting home"), spoken("lasting work"))
 
-// beginnings matches words that begin so.
 func beginnings(section string) expression {
 	return made(func() string { return beginningOf(slices.Sorted(maps.Keys(wordSet(section)))) })
 }

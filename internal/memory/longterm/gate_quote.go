@@ -12,19 +12,15 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-const (
-	// mostQuote is the longest quote that is kept, in characters.
-	mostQuote = 200
-	// omissions are what a model writes where it left words out.
-	omissions = "…"
-)
+// mostQuote is the longest quote that is kept, in characters.
+const mostQuote = 200
 
 // quoteIn returns the words of a message that a quote repeats, as the message has them, and whether there are such words: one
 // run of them, or two of one line with words left out between, which the quote marks. Case, marks and spaces do not matter;
 // everything else does. A model that bends the words proves nothing.
 func quoteIn(message, quote string) (words string, found bool) {
 	var parts [][]rune
-	for part := range strings.SplitSeq(strings.NewReplacer("...", omissions, "[…]", omissions).Replace(quote), omissions) {
+	for part := range strings.SplitSeq(strings.NewReplacer("...", text.Ellipsis, "[…]", text.Ellipsis).Replace(quote), text.Ellipsis) {
 		if letters, _ := spellingOf(part); len(letters) > 0 {
 			parts = append(parts, letters)
 		}
@@ -139,13 +135,7 @@ func gramsOf(runes []rune) []string {
 }
 
 // clipQuote returns at most mostQuote characters of a quote, on one line.
-func clipQuote(quote string) string {
-	quote = text.OneLine(quote)
-	if utf8.RuneCountInString(quote) <= mostQuote {
-		return quote
-	}
-	return strings.TrimSpace(string([]rune(quote)[:mostQuote-1])) + omissions
-}
+func clipQuote(quote string) string { return text.Shorten(text.OneLine(quote), mostQuote) }
 
 // A user message can hold much that the user does not say: what an assistant wrote before, the memories that a prompt
 // showed, the files with which an agent starts, the output of a tool. Such text is no evidence.
@@ -159,11 +149,6 @@ const (
 	// nearCopy is the least share of a text's 3-grams that a copy of it has in one place.
 	nearCopy = .92
 )
-
-// isEcho reports whether a quote from a user's message is a paste.
-func isEcho(in Input, message aliased, quote string) bool {
-	return isPasted(message.Content, quote) || repeats(in, message, quote)
-}
 
 // repeats reports whether a quote stands in what an assistant or a tool wrote before the message, or in a memory that the
 // prompts showed.
@@ -221,12 +206,9 @@ func isPasted(content, quote string) bool {
 	if isBootFile(lines) {
 		return true
 	}
-	for _, line := range lines[from:to] {
-		if isMachineLine(line.text) || line.fenced || line.injected || isAboutUser(line.text, quote) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lines[from:to], func(l line) bool {
+		return isMachineLine(l.text) || l.fenced || l.injected || isAboutUser(l.text, quote)
+	})
 }
 
 // line is a line of a message, and what surrounds it.

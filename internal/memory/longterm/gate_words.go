@@ -87,7 +87,6 @@ func words(section string, spell func(string) string) string {
 	return strings.Join(all, "|")
 }
 
-// asWritten is for texts that are not folded.
 func asWritten(word string) string { return word }
 
 // wordSet returns the words that a section has in any language, folded.

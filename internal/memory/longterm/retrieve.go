@@ -21,6 +21,9 @@ import (
 // NearEnough is the similarity from which on a memory is about a text, in any words.
 const NearEnough = .7
 
+// SectionTokens is the most that a prompt shows of memories: about thirty of them.
+const SectionTokens = 400
+
 // perWay is how many memories each way of finding them brings: by words, by meaning, by the entities that a message names.
 const perWay = 20
 
@@ -69,16 +72,8 @@ type Retriever struct {
 	Store Reader
 	// Questions makes the message's vector; nil to go by words alone.
 	Questions *recall.Questions
-	// NearEnough is the similarity from which on a memory is about a message, in any words. Defaults to NearEnough.
-	NearEnough float64
-	// Tokens is the most that a prompt shows of memories. Defaults to 400, about thirty of them.
+	// Tokens is the most that a prompt shows of memories; see SectionTokens.
 	Tokens int
-}
-
-// NewRetriever returns a Retriever with defaults for the fields that are not set.
-func NewRetriever(r Retriever) *Retriever {
-	r.NearEnough, r.Tokens = cmp.Or(r.NearEnough, NearEnough), cmp.Or(r.Tokens, 400)
-	return &r
 }
 
 // Query is a message, and what the prompt of its reply shows besides.
@@ -131,7 +126,7 @@ func (r *Retriever) search(ctx context.Context, user auth.Principal, q Query) ([
 			ask.Vector = vector
 			found, err := r.Store.Candidates(ctx, user, ask)
 			for n := range found {
-				found[n].Near = found[n].HasCosine && recall.Similarity(found[n].Cosine, scale) >= r.NearEnough
+				found[n].Near = found[n].HasCosine && recall.Similarity(found[n].Cosine, scale) >= NearEnough
 			}
 			return found, err
 		})
@@ -210,7 +205,6 @@ const (
 // views are the ways in which a memory may be about a message.
 type views struct{ words, meaning, names float64 }
 
-// scored returns the candidates' scores, in their order.
 func scored(found []Found, now time.Time) []float64 {
 	all := make([]*views, len(found))
 	for n, c := range found {
@@ -287,17 +281,12 @@ func init() {
 	}
 }
 
-// tellingRoots are the words of a memory that tell it from others, without their endings.
-func tellingRoots(content string) []string {
-	return slices.DeleteFunc(recall.TellingRoots(content), func(root string) bool { return ofMemories[root] })
-}
-
 // Used reports whether a reply made use of a memory that it was shown: whether it has words of the memory that tell it
 // from others and that the question did not have. What is merely shown must not keep itself alive.
 func Used(content, question, reply string) bool {
 	asked, said := recall.Roots(question), recall.Roots(reply)
-	return slices.ContainsFunc(tellingRoots(content), func(root string) bool {
-		return !slices.Contains(asked, root) && slices.Contains(said, root)
+	return slices.ContainsFunc(recall.TellingRoots(content), func(root string) bool {
+		return !ofMemories[root] && !slices.Contains(asked, root) && slices.Contains(said, root)
 	})
 }
 
@@ -353,12 +342,6 @@ func since(m *memory.Remembered) string {
 }
 
 func date(t time.Time, p memory.Precision) string {
-	switch p {
-	case memory.Year:
-		return t.UTC().Format("2006")
-	case memory.Month:
-		return t.UTC().Format("January 2006")
-	default:
-		return t.UTC().Format("2 January 2006")
-	}
+	layout := cmp.Or(map[memory.Precision]string{memory.Year: "2006", memory.Month: "January 2006"}[p], "2 January 2006")
+	return t.UTC().Format(layout)
 }

@@ -85,7 +85,7 @@ func TestRetrieve(t *testing.T) {
 		"the embedder fails":                      {drawer{meaning: true, failure: errors.New("away")}, "Which bow?", "", 1, true},
 	} {
 		store := &c.store
-		r := NewRetriever(Retriever{Store: store, Questions: questions(store)})
+		r := &Retriever{Store: store, Questions: questions(store), Tokens: SectionTokens}
 		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: c.text, Known: many, Now: now})
 		got := contents(found)
 		assert.Truef(t, got == c.want && store.trips == c.trips && (err != nil) == c.fails, "%s: %q in %d trips, %v", name, got, store.trips, err)
@@ -96,11 +96,11 @@ func TestRetrieve(t *testing.T) {
 func TestRetrieveByWordsNeedsNoVector(t *testing.T) {
 	t.Parallel()
 	store := &drawer{words: true, failure: errors.New("away")}
-	for name, config := range map[string]Retriever{
-		"without an embedder": {Store: store},
-		"with one that fails": {Store: store, Questions: questions(store)},
+	for name, config := range map[string]*Retriever{
+		"without an embedder": {Store: store, Tokens: SectionTokens},
+		"with one that fails": {Store: store, Questions: questions(store), Tokens: SectionTokens},
 	} {
-		found, err := NewRetriever(config).Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: many, Now: now})
+		found, err := config.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: many, Now: now})
 		assert.Truef(t, err == nil && contents(found) == "by words", "%s: %v, %v", name, found, err)
 	}
 }
@@ -110,13 +110,13 @@ func TestAFewMemoriesAreAllShown(t *testing.T) {
 	t.Parallel()
 	few := memory.Memories{On: true, Active: 2, First: []memory.Remembered{{Content: "Is called Ada."}, {Content: "Has a dog named Bruno."}}}
 	store := &drawer{words: true, meaning: true, failure: errors.New("away")}
-	r := NewRetriever(Retriever{Store: store, Questions: questions(store)})
+	r := &Retriever{Store: store, Questions: questions(store), Tokens: SectionTokens}
 	for _, message := range []string{"What is my name?", "What is my pet called?", "Wie heiße ich?", "ok, thanks", "", "?!"} {
 		found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: message, Known: few, Now: now})
 		assert.Truef(t, err == nil && contents(found) == "Is called Ada. Has a dog named Bruno." && store.trips <= 0,
 			"%q: %v, %v in %d trips", message, found, err, store.trips)
 	}
-	tight := NewRetriever(Retriever{Store: store, Tokens: 10})
+	tight := &Retriever{Store: store, Tokens: 10}
 	found, err := tight.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: few, Now: now})
 	assert.Truef(t, err == nil && contents(found) == "by words", "where they do not fit: %v, %v", found, err)
 }
@@ -126,7 +126,7 @@ func TestASearchThatFailsHidesNothing(t *testing.T) {
 	t.Parallel()
 	known := memory.Memories{On: true, Active: 300, First: []memory.Remembered{{Content: "Is called Ada.", Durable: true}, {Content: "Rents a flat."}}}
 	store := &drawer{failure: errors.New("away")}
-	r := NewRetriever(Retriever{Store: store, Questions: questions(store)})
+	r := &Retriever{Store: store, Questions: questions(store), Tokens: SectionTokens}
 	found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: known, Now: now})
 	assert.Truef(t, err != nil && contents(found) == "Is called Ada.", "%v, %v", found, err)
 }

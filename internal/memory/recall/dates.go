@@ -14,12 +14,7 @@ import (
 type period struct{ from, to time.Time }
 
 func isWithin(periods []period, t time.Time) bool {
-	for _, p := range periods {
-		if !t.Before(p.from) && t.Before(p.to) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(periods, func(p period) bool { return !t.Before(p.from) && t.Before(p.to) })
 }
 
 // months are the names by which a question may call each month, in the languages whose words recall knows. Names that are words as

@@ -93,7 +93,6 @@ type choice struct {
 	topic uuid.UUID
 }
 
-// byWords chooses by the words alone.
 func (f *ranked) byWords(q Query) choice {
 	passed := f.passed(q)
 	return choice{ByWords, passed, topicByWords(f.matches.Topics, passed)}
@@ -161,7 +160,6 @@ func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Fo
 	return Found{How: how, Turns: firstMessages(turns, q.Limit)}, err
 }
 
-// ranked is a question's candidates, best first.
 type ranked struct {
 	*ranking
 	times []period
@@ -229,18 +227,11 @@ func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query,
 
 // meaningWeight is how much the meaning of a turn counts beside its words, by what makes the vectors.
 func meaningWeight(model string) float64 {
-	switch {
-	case strings.Contains(model, "universal-sentence-encoder"):
+	if strings.Contains(model, "universal-sentence-encoder") {
 		return .8
-	case model == "hashing":
-		return 0
-	default:
-		return 1
 	}
+	return 1
 }
-
-// Means reports whether the vectors of a model carry the meaning of a text. Those of hashing only say which words it has.
-func Means(model string) bool { return meaningWeight(model) > 0 }
 
 // TopicRules say when a question is about a topic of its chat.
 type TopicRules struct {

@@ -36,7 +36,6 @@ type candidate struct {
 	score    float64
 }
 
-// ranking scores the candidates of one question.
 type ranking struct {
 	words      []Word
 	matches    Matches
@@ -157,7 +156,6 @@ func (r *ranking) ordered() []*candidate {
 	return all
 }
 
-// view computes the three views of the words.
 func (r *ranking) view(all []*candidate) {
 	average := averageSize(all)
 	inPlace := slices.SortedFunc(slices.Values(all), func(a, b *candidate) int {

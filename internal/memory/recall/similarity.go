@@ -189,7 +189,8 @@ func (s *Scales) key() string {
 	return s.embedder.Model()
 }
 
-// Known returns the scale, and false if it was not measured yet: then no turn has a vector of the model either.
+// Known returns the scale, and false if it was not measured yet: then no turn has a vector of the model either, unless the scale is of an
+// older list of sentences.
 func (s *Scales) Known(ctx context.Context) (Scale, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,11 +276,6 @@ func (s *Scales) measureTurns(ctx context.Context) (Scale, error) {
 
 // Outdated reports whether the model's scale is that of an older list of sentences.
 func (s *Scales) Outdated(ctx context.Context) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.scale != (Scale{}) {
-		return false, nil
-	}
-	scale, found, err := s.store.ReadScale(ctx, s.key())
-	return found && scale.List < SentenceList, err
+	scale, known, err := s.Known(ctx)
+	return !known && scale != (Scale{}), err
 }

@@ -131,7 +131,6 @@ func firstMessages(turns []Turn, most int) []Turn {
 	return turns
 }
 
-// finder finds a question's words in texts.
 type finder struct {
 	words map[string]int // the position of a word in the question, by the root of each form
 	value []float64      // by word

@@ -219,7 +219,6 @@ func Names(question string) []string {
 	return names
 }
 
-// language is what recall knows of a language.
 type language struct {
 	code string // as ISO 639-1 has it
 	// function words say nothing by themselves.
@@ -301,7 +300,6 @@ func EveryWord(section string) map[string]bool {
 // are a word of small talk.
 var particles = EveryWord("particles")
 
-// spacelessSmallTalk are such words.
 var spacelessSmallTalk = func() map[string]bool {
 	var words []string
 	for _, s := range lang.Each("chat words") {

@@ -12,6 +12,14 @@ import (
 // Ellipsis replaces a text of which not even one character fits. It is one token.
 const Ellipsis = "…"
 
+// Shorten cuts a text to most characters, of which the last is an ellipsis then.
+func Shorten(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return strings.TrimSpace(string([]rune(text)[:most-1])) + Ellipsis
+}
+
 // FitCap cuts the end off text so that at most limit tokens (at least 1) are left: after the last sentence that fits,
 // else after a word, else after a character. Space around the result is trimmed. The result is empty only when text
 // is blank.

@@ -51,32 +51,39 @@ func TestServerWithoutAUserReadsNoWords(t *testing.T) {
 	t.Parallel()
 	db := testkit.NewDatabase(t)
 	user, admin := testkit.NewUser(t, db), testkit.Connect(t, db.AdminDSN)
-	chat := testkit.Ask[string](t, admin, "insert into chats (user_id, title, system_prompt) values ($1, 'Zyzzyva', 'Zyzzyva') returning id::text", user)
-	message := testkit.Ask[string](t, admin, `insert into messages (chat_id, user_id, role, content, status)
-		values ($1, $2, 'user', 'Zyzzyva', 'complete') returning id::text`, chat, user)
-	reply := testkit.Ask[string](t, admin, `insert into messages (chat_id, user_id, role, content, status, reply_to)
-		values ($1, $2, 'assistant', '', 'streaming', $3) returning id::text`, chat, user, message)
-	testkit.Exec(t, admin, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, 0, 'Zyzzyva')", reply, user)
-	testkit.Exec(t, admin, "insert into memory_users (user_id) values ($1)", user)
-	memory := testkit.Ask[string](t, admin, "insert into memories (user_id, content) values ($1, 'Zyzzyva') returning id::text", user)
+	for _, sql := range []string{ // all rows have one id, so that a statement that asks for two of them finds both
+		"insert into chats (id, user_id, title, system_prompt) values ($1, $1, 'Zyzzyva', 'Zyzzyva')",
+		"insert into messages (id, chat_id, user_id, role, content, status) values ($1, $1, $1, 'user', 'Zyzzyva', 'complete')",
+		"insert into messages (chat_id, user_id, role, content, status, reply_to) values ($1, $1, 'assistant', '', 'streaming', $1)",
+		`insert into message_deltas (message_id, user_id, start_char, delta)
+			select id, user_id, 0, 'Zyzzyva' from messages where chat_id = $1 and status = 'streaming'`,
+		"insert into memory_users (user_id) values ($1)",
+		"insert into memories (id, user_id, content) values ($1, $1, 'Zyzzyva')",
+		`insert into topics (id, chat_id, user_id, number, title, summary, first_seq, last_seq, created_at, last_active_at)
+			values ($1, $1, $1, 1, 'Zyzzyva', 'Zyzzyva', 1, 1, now(), now())`,
+	} {
+		testkit.Exec(t, admin, sql, user)
+	}
 	found := map[string]int{}
 	for _, dsn := range []string{db.ServerDSN, db.DSN} {
 		conn := testkit.Connect(t, dsn)
 		for _, query := range all {
 			sql := reflect.ValueOf(query).Elem().FieldByName("SQL").String()
-			for _, id := range []string{user.String(), chat, message, reply, memory} {
-				if bytes.Contains(answerTo(t, conn, sql, id), []byte("Zyzzyva")) {
+			for _, text := range []string{user.String(), "Zyzzyva"} {
+				if bytes.Contains(answerTo(t, conn, sql, user.String(), text), []byte("Zyzzyva")) {
 					found[dsn]++
 					assert.NotEqualf(t, db.ServerDSN, dsn, "%s", sql)
+					break
 				}
 			}
 		}
 	}
-	assert.Truef(t, found[db.DSN] > 5, "as the owner only %d statements found words", found[db.DSN])
+	t.Logf("as the owner %d of %d statements find words", found[db.DSN], len(all))
+	assert.Truef(t, found[db.DSN] > 10, "as the owner only %d statements found words", found[db.DSN])
 }
 
-// answerTo is what a statement reads of which each id is the same, in a transaction that is rolled back.
-func answerTo(t *testing.T, conn *pgx.Conn, sql, id string) (answer []byte) {
+// answerTo is what a statement reads of which each id is the same and each text, in a transaction that is rolled back.
+func answerTo(t *testing.T, conn *pgx.Conn, sql, id, text string) (answer []byte) {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
@@ -88,8 +95,10 @@ func answerTo(t *testing.T, conn *pgx.Conn, sql, id string) (answer []byte) {
 	values := make([][]byte, len(statement.ParamOIDs))
 	for n, kind := range statement.ParamOIDs {
 		switch kind {
-		case pgtype.UUIDOID, pgtype.TextOID:
+		case pgtype.UUIDOID:
 			values[n] = []byte(id)
+		case pgtype.TextOID:
+			values[n] = []byte(text)
 		case pgtype.UUIDArrayOID:
 			values[n] = []byte("{" + id + "}")
 		case pgtype.Int4OID, pgtype.Int8OID, pgtype.Float8OID:

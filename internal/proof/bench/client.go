@@ -70,7 +70,7 @@ const toTheEnd = -1
 func (r *reply) receive(ctx context.Context, p endpoint, by *http.Client, asked request, most int) error {
 	r.first = 0
 	began := time.Now()
-	client := kit.Client{HTTP: by, Token: asked.token, Headers: p.headers}
+	client := kit.Client{HTTP: by, Token: asked.token}
 	response, err := client.Do(ctx, asked.method, p.address+asked.path, []byte(asked.body), asked.cursor)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/md5" //nolint:gosec // names rows, protects nothing
+	_ "embed"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -119,33 +120,13 @@ func (b batch) insert(ctx context.Context, conn *pgxpool.Conn, users int) {
 		all["summary"], all["version"] = summaryText(), 1+b.turns/30
 	}
 	all["summary_tokens"] = text.Tokens(all["summary"].(string))
-	for _, statement := range insertBatch {
+	for statement := range strings.SplitSeq(strings.TrimSuffix(insertBatch, ";\n"), ";\n") {
 		kit.Must(conn.Exec(ctx, statement, all))
 	}
 }
 
-// insertBatch writes messages by seq, because in a real table those of a chat do not lie side by side either.
-var insertBatch = []string{`
-	insert into public.messages (id, chat_id, user_id, seq, role, content, reply_to, token_count, created_at)
-	select md5(@kind || '-' || c || '-' || s)::uuid, md5(@kind || '-' || c)::uuid, md5('user-' || c % @users)::uuid, s,
-	       case when s % 2 = 1 then 'user' else 'assistant' end, (@texts::text[])[n],
-	       case when s % 2 = 0 then md5(@kind || '-' || c || '-' || s - 1)::uuid end, (@tokens::int[])[n],
-	       now() - make_interval(hours => @turns::int - (s - 1) / 2)
-	  from generate_series(1, 2 * @turns::int) s cross join generate_series(0, @chats::int - 1) c
-	 cross join lateral (select 1 + (c * 31 + s) % cardinality(@tokens::int[]) as n) t order by s`, `
-	insert into public.chats (id, user_id, title, last_seq, message_count, turn_count, last_message_at)
-	select md5(@kind || '-' || c)::uuid, md5('user-' || c % @users)::uuid, 'Chat ' || c, 2 * @turns::int, 2 * @turns::int, @turns::int, now()
-	  from generate_series(0, @chats::int - 1) c`, `
-	insert into public.conversation_briefs (chat_id, user_id, to_index, brief, brief_tokens, version, covered_seq, extracted_seq, pending_tokens, pending_turns)
-	select c.id, c.user_id, false,
-	       jsonb_build_object('global_summary', @summary::text, 'last_summarized_message_id',
-	         (select m.id from public.messages m where m.chat_id = c.id and m.seq = @covered)),
-	       @summary_tokens, @version, @covered, c.last_seq, rest.tokens, rest.turns
-	  from generate_series(0, @chats::int - 1) n
-	  join public.chats c on c.id = md5(@kind || '-' || n)::uuid
-	 cross join lateral (
-	       select coalesce(sum(m.token_count), 0) as tokens, count(*) filter (where m.role = 'user') as turns
-	         from public.messages m where m.chat_id = c.id and m.seq > @covered) rest`}
+//go:embed batch.sql
+var insertBatch string
 
 // What users are known for: each thing is in each of the places, for every user.
 var (

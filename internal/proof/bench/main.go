@@ -6,7 +6,6 @@
 //	go run ./internal/proof/bench -runs 3      three times, medians
 //	go run ./internal/proof/bench -only fold
 //	go run ./internal/proof/bench -only cost -against DIR    what a turn costs, beside another checkout
-//	go run ./internal/proof/bench -only peers                beside another gateway; see make peers
 //
 // It starts a private Postgres in a temporary folder, durable as in production, and everything else on loopback.
 // A number of one machine says little, so baselines stand beside it. docs/results/benchmarks.md explains the rows. No time is
@@ -46,8 +45,6 @@ type part struct {
 	script  people.Script // of a model whose answers are ready; nil for one whose tokens come at a steady pace
 	// once: its result hardly depends on the machine, so it is not repeated.
 	once bool
-	// byHand: it compares with other programs, and runs only when it is named.
-	byHand bool
 	// own: it has databases of its own.
 	own bool
 }
@@ -63,7 +60,6 @@ var parts = []part{
 	{name: "record", run: measureRecord, columns: []string{otherReplica, sameReplica}},
 	{name: "fold", run: measureFold, columns: []string{shipped}, script: summaries},
 	{name: "recall", run: measureRecall, columns: []string{shipped, stripped}},
-	{name: "peers", run: measurePeers, byHand: true},
 }
 
 func main() {
@@ -79,11 +75,11 @@ func names() (all []string) {
 	return all
 }
 
-// choose returns the parts of these names, and all but those by hand for "".
+// choose returns the parts of these names, and all for "".
 func choose(only string) (chosen []part, err error) {
 	wanted := strings.Split(only, ",")
 	for _, p := range parts {
-		if only == "" && !p.byHand || slices.Contains(wanted, p.name) {
+		if only == "" || slices.Contains(wanted, p.name) {
 			chosen = append(chosen, p)
 		}
 	}

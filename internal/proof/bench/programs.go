@@ -11,7 +11,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -69,8 +68,6 @@ type endpoint struct {
 	address string // base URL
 	// ours speaks our protocol, the others the model's.
 	ours bool
-	// headers are more of each request, for a gateway that needs the model's address.
-	headers map[string]string
 }
 
 // startModel starts the model of a part, and a bare relay behind one that is measured. With a script it is the system's.
@@ -103,13 +100,6 @@ func (b *bench) each(ctx context.Context, work func(endpoint)) {
 		kit.Check(server.Terminate(2 * goneWithin))
 		b.settle(ctx)
 	}
-}
-
-func (b *bench) replicas(ctx context.Context) (both [2]endpoint) {
-	for i := range both {
-		both[i] = b.server(ctx, shipped)
-	}
-	return both
 }
 
 // startSystem starts one without processes, until the part ends. What a measurement cannot do without is set: no limits that
@@ -230,28 +220,3 @@ const (
 	completedEvent = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_bench\",\"model\":\"bench\"," +
 		"\"usage\":{\"input_tokens\":1000,\"input_tokens_details\":{\"cached_tokens\":900},\"output_tokens\":100}}}\n\n"
 )
-
-// measurePeers sends the streams of measureStream through the program and another gateway, which only passes them on.
-func measurePeers(ctx context.Context, b *bench, t *table) {
-	server := b.server(ctx, shipped)
-	gateway := b.startPortkey(ctx)
-	t.columns = []string{shipped, gateway.name, roleRelay, roleModel}
-	b.through(ctx, t, 0, b.model, b.relay, gateway, server)
-	for n := range t.rows { // targets and figures are stream's
-		t.rows[n].target, t.rows[n].figure = nil, ""
-	}
-	t.note("auth, storage, history and memory are in the program's streams alone")
-}
-
-// startPortkey runs the gateway of scripts/setup peers with its defaults, but on loopback: no cache, guardrails or
-// configuration. Its environment is only the given one, so that no proxy or setting of this machine has an effect.
-func (b *bench) startPortkey(ctx context.Context) endpoint {
-	defer kit.In("Portkey's gateway, which needs Node.js and scripts/setup peers installs")
-	folder := filepath.Join(b.source, "internal/proof/bench/npm")
-	p := b.beside(ctx, "Portkey", kit.Command{Program: "node", Env: map[string]string{"NODE_ENV": "production"}, Args: []string{
-		"--import", filepath.Join(folder, "loopback.mjs"), filepath.Join(folder, "node_modules/@portkey-ai/gateway/build/start-server.js"),
-		"--port=0", "--headless",
-	}})
-	p.headers = map[string]string{"x-portkey-provider": "openai", "x-portkey-custom-host": b.model.address + "/v1"}
-	return p
-}

@@ -165,7 +165,7 @@ func (b *bench) begin(ctx context.Context, p endpoint, count int, over time.Dura
 
 // measureRecord follows running replies on another replica, which reads their records: how late is that?
 func measureRecord(ctx context.Context, b *bench, t *table) {
-	servers := b.replicas(ctx)
+	servers := [2]endpoint{b.server(ctx, shipped), b.server(ctx, shipped)}
 	at := stage{300, b.lasting(time.Second), b.lasting(3 * time.Second)}
 	chats := b.unused(b.of(at.streams))
 	read := make([]reply, min(b.of(50), len(chats)))
@@ -209,7 +209,7 @@ const ramp = time.Second
 // another replica. In the end each reply is compared with the stored one, and read again: the baseline of reading on.
 func measureCuts(ctx context.Context, b *bench, t *table) {
 	const tokens = 200
-	servers := b.replicas(ctx)
+	servers := [2]endpoint{b.server(ctx, shipped), b.server(ctx, shipped)}
 	chats, all := b.unused(b.of(200)), make([]reply, b.of(200))
 	kit.Check(evenly(ctx, len(all), ramp, func(ctx context.Context, i int) {
 		all[i].cutOff(ctx, chats[i], wishing(b.askForMemory(), tokens), i, tokens, servers[i/2%2], servers[(i/2+i)%2])

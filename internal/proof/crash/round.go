@@ -258,7 +258,7 @@ func (h *harness) report(found []people.Violation) {
 // quiet waits until the system has recovered, and then talks once more in every chat.
 func (h *harness) quiet(ctx context.Context, restarted time.Time) {
 	for _, p := range h.people {
-		if p.Waits() && !h.async { // for a chat that was lost
+		if p.Waits() {
 			h.report(people.WatchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", p.ID, h.within)))
 		}
 	}

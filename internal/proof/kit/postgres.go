@@ -50,14 +50,20 @@ func StartPostgres(ctx context.Context, settings map[string]string, program ...s
 	return p, nil
 }
 
+// migrate also lets the server's role log in, as operators do.
 func (p *Postgres) migrate(ctx context.Context, program []string) error {
+	var err error
 	if len(program) == 0 {
-		_, err := supabase.Migrate(ctx, p.DSN(), slog.New(slog.DiscardHandler))
+		_, err = supabase.Migrate(ctx, p.DSN(), slog.New(slog.DiscardHandler))
+	} else {
+		command := exec.CommandContext(ctx, program[0], "migrate") //nolint:gosec // the build under test
+		command.Env = []string{"DATABASE_URL=" + p.DSN()}
+		err = Run(command)
+	}
+	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, program[0], "migrate") //nolint:gosec // the build under test
-	command.Env = []string{"DATABASE_URL=" + p.DSN()}
-	return Run(command)
+	return localpg.Bootstrap(ctx, p.AdminDSN(), "alter role "+supabase.ServerRole+" login")
 }
 
 // Start starts the cluster again after a Crash or a Stop, on the port it had.
@@ -85,8 +91,11 @@ func (p *Postgres) Standby(ctx context.Context, dead *Postgres) (standby *Postgr
 	return standby, nil
 }
 
-// DSN is the address that a server connects to.
+// DSN is the address that workers connect to, ServerDSN that of servers.
 func (p *Postgres) DSN() string { return p.Cluster.DSN("postgres", "postgres") }
+
+// ServerDSN is DSN as the role of servers.
+func (p *Postgres) ServerDSN() string { return p.Cluster.DSN(supabase.ServerRole, "postgres") }
 
 // AdminDSN is the address of the cluster's superuser.
 func (p *Postgres) AdminDSN() string { return p.Cluster.DSN(localpg.Superuser, "postgres") }

@@ -117,8 +117,14 @@ func (p *Person) stream(ctx context.Context, a attempt, method, path string, bod
 	if refused.Code != "" && !patientCodes[refused.Code] {
 		p.complain("ask%d: %s %s answers %v", a.m.number, method, path, refused)
 	}
+	if refused.Code == fault.ChatNotFound {
+		return false, goneChat
+	}
 	return false, a.cursor
 }
+
+// goneChat is the cursor of a chat that an asynchronous standby had not received.
+const goneChat = "gone"
 
 func (p *Person) read(ctx context.Context, body io.Reader, a attempt, began time.Time) (settled bool, next string) {
 	h := hearing{Person: p, attempt: a, began: began, goesOn: a.cursor != ""}

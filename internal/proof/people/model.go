@@ -23,7 +23,7 @@ type Script func(*offline.Request) offline.Answer
 // Model is the offline model with a script, in this process, so that it is never killed. It is strict: a call that is not
 // as the contract has it is kept for Irregular.
 type Model struct {
-	*offline.Listening
+	*offline.Server
 
 	mu  sync.Mutex
 	odd []string
@@ -48,7 +48,7 @@ func StartModel(script Script, vectors *Subjects) (m *Model, err error) {
 	if vectors != nil {
 		options.Embed = func(text string, _ int) []float32 { return vectors.Vector(text) }
 	}
-	m.Listening, err = offline.Start(options)
+	m.Server, err = offline.Start(options)
 	return m, err
 }
 

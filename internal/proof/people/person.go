@@ -226,6 +226,7 @@ func (p *Person) try(ctx context.Context, server string, chat *conversation, eno
 		p.gauges.Count(Repeats, btoi(chat.cursor != ""))
 		settled, chat.cursor = p.post(ctx, a)
 	}
+	chat.abandoned = chat.abandoned || chat.cursor == goneChat
 	if id, ok, _ := p.record.whereabouts(a.m); ok && chat.id == uuid.Nil {
 		chat.id = id
 	}

@@ -127,12 +127,13 @@ create or replace function throughline.allow_turn(user_id uuid, purpose text, mo
 language sql stable security invoker as $$ select 'allow', null, null::timestamptz, null $$`
 
 func (s *System) set(ctx context.Context) {
-	dsn := s.Postgres.DSN()
+	idle := ""
 	if s.plan.Idle > 0 {
-		dsn += fmt.Sprintf("&pool_max_conn_idle_time=%s&pool_health_check_period=%s", s.plan.Idle, s.plan.Idle/5)
+		idle = fmt.Sprintf("&pool_max_conn_idle_time=%s&pool_health_check_period=%s", s.plan.Idle, s.plan.Idle/5)
 	}
 	s.Settings = map[string]string{
-		"DATABASE_URL": dsn, "SUPABASE_JWT_SECRET": kit.Secret, "TMPDIR": s.temporary(),
+		"DATABASE_URL": s.Postgres.ServerDSN() + idle, "DATABASE_DIRECT_URL": s.Postgres.DSN() + idle,
+		"SUPABASE_JWT_SECRET": kit.Secret, "TMPDIR": s.temporary(),
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.Model.BaseURL(),
 	}
 	switch {

@@ -78,7 +78,6 @@ func (s *scene) rememberedWell() *person {
 	return p
 }
 
-// remember writes a memory down.
 func (p *person) remember(content string, durable *bool) {
 	p.call(http.MethodPost, "/v1/memories", map[string]any{"content": content, "type": "fact", "durable": durable}, nil)
 }
@@ -121,7 +120,7 @@ func talkSmall(s *scene, size int) []figure {
 }
 
 // countCost plays the demo's conversation, with replies of a usual length. Extractions come by themselves, every six turns.
-// The facts to be kept are the ones that the offline model finds by its rules, as in make peers; and then, for comparison, the first
+// The facts to be kept are the ones that the offline model finds by its rules; and then, for comparison, the first
 // sentence of every message.
 func countCost(s *scene, size int) []figure {
 	lines, err := demo.BuiltinConversation()

@@ -42,7 +42,6 @@ const (
 	unseen  = "of a user's own memories, not shown"
 )
 
-// sayPayloads notes the orders that became active memories.
 func (s *scene) sayPayloads(some [][]string) {
 	s.play(canned{extract: func(later []offline.Line) []offline.Fact {
 		one := later[0]

@@ -91,7 +91,6 @@ func (s *scene) startJob(kind string) {
 	s.exec(`insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', $1, 5, 1, 'maintenance', 'available')`, kind)
 }
 
-// atOnce plays rounds, some at the same time.
 func (s *scene) atOnce(most, rounds int, play func(n int)) {
 	var all errgroup.Group
 	all.SetLimit(most)
@@ -144,7 +143,6 @@ func refusedWith(err error) int {
 	return 0
 }
 
-// said is a message with its time.
 type said struct {
 	Role    string    `json:"role"`
 	Content string    `json:"content"`

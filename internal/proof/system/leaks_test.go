@@ -120,7 +120,7 @@ func newLeakRig(t *testing.T) *leakRig {
 	}
 	const project = "http://127.0.0.1:1" // no server publishes keys there
 	r := newStoppedRig(t, server.Database, words.script(), env{
-		"DATABASE_URL": withPassword(server.DSN), "DATABASE_DIRECT_URL": withPassword(server.Direct()),
+		"DATABASE_URL": withPassword(server.ServerDSN), "DATABASE_DIRECT_URL": withPassword(server.Direct()),
 		"SUPABASE_URL": project, "SUPABASE_JWT_SECRET": secrets["jwt secret"], "SUPABASE_SECRET_KEY": secrets["secret key"],
 		"OPENAI_API_KEY": secrets["API key"], "RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": secrets["River UI password"],
 		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "60", "MEMORY_K_RAW_TURNS": "1",

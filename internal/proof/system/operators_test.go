@@ -50,7 +50,7 @@ func TestReadyOnlyWithWarmConnections(t *testing.T) {
 	t.Parallel()
 	db := testkit.NewDatabase(t)
 	// Not through a pooler, whose connections to Postgres are its own.
-	r := newStoppedRig(t, db, nil, env{"DATABASE_URL": db.Direct(), "DATABASE_DIRECT_URL": db.Direct()})
+	r := newStoppedRig(t, db, nil, env{"DATABASE_URL": testkit.AsServer(db.Direct())})
 	r.newUser()
 	r.node = r.start(app.Role{API: true}, nil)
 	got := r.Call(http.MethodGet, "/readyz", nil)

@@ -55,15 +55,15 @@ func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig 
 	r.newUser()
 	// Without any pooler: the fault is between the server and Postgres itself.
 	network := testkit.NewProxy(t, testkit.HostOf(r.db.Direct()))
-	r.env["DATABASE_URL"] = network.DSN(r.db.Direct()) + testkit.Cold
-	r.env["DATABASE_DIRECT_URL"] = r.env["DATABASE_URL"]
+	r.env["DATABASE_DIRECT_URL"] = network.DSN(r.db.Direct()) + testkit.Cold
+	r.env["DATABASE_URL"] = testkit.AsServer(r.env["DATABASE_DIRECT_URL"])
 	r.pool = testkit.NewPool(t, r.db.Direct())
 	return &networkRig{rig: r, network: network}
 }
 
 // direct returns the configuration of a server that connects directly.
 func (r *networkRig) direct() env {
-	return env{"DATABASE_URL": r.db.Direct() + testkit.Cold, "DATABASE_DIRECT_URL": r.db.Direct() + testkit.Cold}
+	return env{"DATABASE_URL": testkit.AsServer(r.db.Direct()) + testkit.Cold, "DATABASE_DIRECT_URL": r.db.Direct() + testkit.Cold}
 }
 
 // moment is when an outage begins.

@@ -25,8 +25,8 @@ func TestCancel(t *testing.T) {
 			t.Parallel()
 			db, change := testkit.NewDatabase(t), env{}
 			if c.pooled {
-				change["DATABASE_URL"] = testkit.NewTransactionPooler(t, db)
-				change["DATABASE_DIRECT_URL"] = change["DATABASE_URL"]
+				change["DATABASE_DIRECT_URL"] = testkit.NewTransactionPooler(t, db)
+				change["DATABASE_URL"] = testkit.AsServer(change["DATABASE_DIRECT_URL"])
 			}
 			r := newRigOn(t, db, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), change)
 			other := r.replica()

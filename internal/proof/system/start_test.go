@@ -36,7 +36,7 @@ func TestPostgresComesLater(t *testing.T) {
 	t.Parallel()
 	db := testkit.NewDatabase(t)
 	network := downProxy(t, db.Direct())
-	r := newStoppedRig(t, db, nil, env{"DATABASE_URL": network.DSN(db.Direct()), "DATABASE_DIRECT_URL": network.DSN(db.Direct())})
+	r := newStoppedRig(t, db, nil, env{"DATABASE_URL": network.DSN(testkit.AsServer(db.Direct())), "DATABASE_DIRECT_URL": network.DSN(db.Direct())})
 	r.newUser()
 	r.node = r.start(app.Role{API: true, Workers: true}, nil)
 	worker := r.start(app.Role{Workers: true}, nil)

@@ -298,8 +298,11 @@ func (i *intruder) send(to route) (text string, status int, answer string, err e
 	return text, response.StatusCode, string(body), nil
 }
 
+// isFailure reports whether a status says that the server failed, and not that a setting is missing.
+func isFailure(status int) bool { return status >= 500 && status != http.StatusNotImplemented }
+
 func (i *intruder) check(to route, text string, status int, answer string) error {
-	if !slices.Contains(to.statuses, strconv.Itoa(status)) || status >= http.StatusInternalServerError {
+	if !slices.Contains(to.statuses, strconv.Itoa(status)) || isFailure(status) {
 		return fmt.Errorf("%s\nis answered %d: %.1000s", text, status, answer)
 	}
 	if strings.Contains(answer, canary) {

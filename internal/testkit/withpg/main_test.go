@@ -20,9 +20,9 @@ func TestRole(t *testing.T) {
 	t.Parallel()
 	switch role := os.Getenv(roleEnv); role {
 	case "": // an ordinary test run: there is nothing to be
-	case "pooled", "straight":
+	case "pooled", "parted", "straight":
 		database := testkit.NewEmptyDatabase(t)
-		assert.Equalf(t, (role == "pooled"), database.Pooled(),
+		assert.Equalf(t, role != "straight", database.Pooled(),
 			"a command that should be %s got the database %s", role, database.DSN)
 		testkit.Exec(t, testkit.Connect(t, database.DSN), "create table used ()")
 	case "past the pooler":
@@ -38,7 +38,7 @@ func runAs(role string, o options) (int, error) {
 
 func TestPoolerStandsBeforeTheClusterWhereAskedFor(t *testing.T) {
 	t.Parallel()
-	for role, o := range map[string]options{"pooled": {pooler: true}, "straight": {}} {
+	for role, o := range map[string]options{"pooled": {pooler: true}, "parted": {parting: true}, "straight": {}} {
 		code, err := runAs(role, o)
 		assert.Truef(t, code == 0 && err == nil, "%s: exit code %d, %v", role, code, err)
 	}

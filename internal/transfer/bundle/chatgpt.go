@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // chatGPT reads conversations.json as ChatGPT exports it: an array of conversations, each a tree of messages
@@ -66,7 +67,7 @@ func (c *chatGPT) chat(emit func(Record) error) error {
 		return err
 	}
 	err = emit(Record{Chat: &Chat{
-		ID: cmp.Or(found.id, found.otherID, "node "+found.current), Title: cut(found.title, memory.MaxTitle), CreatedAt: found.created,
+		ID: cmp.Or(found.id, found.otherID, "node "+found.current), Title: text.Shorten(found.title, memory.MaxTitle), CreatedAt: found.created,
 		Metadata: json.RawMessage(`{"imported_from":"chatgpt"}`),
 	}})
 	if err != nil {
@@ -280,7 +281,7 @@ func namesOf(attachments []chatGPTAttachment) []string {
 }
 
 func (a chatGPTAttachment) label() string {
-	return cmp.Or(cut(strings.Join(strings.Fields(a.Name), " "), maxName), "attachment")
+	return cmp.Or(text.Shorten(text.OneLine(a.Name), maxName), "attachment")
 }
 
 // In ChatGPT's replies a mark stands between U+E200 and U+E201, its fields between U+E202: a citation (cite, filecite) or a

@@ -1,13 +1,12 @@
 package bundle
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -71,14 +70,12 @@ type memoryReader struct {
 // read reads the file by how it begins: as an array, as an object that holds a list, as one of many objects, or as text. It
 // returns what knows the position of the latest memory.
 func (r *memoryReader) read() (interface{ position() position }, error) {
-	begin, err := firstByte(r.content)
+	begin, _ := newWindow(r.content).token() // what is no JSON is text, and what cannot be read cannot be read below either
 	switch {
-	case err != nil:
-		return r.lines, err
-	case begin == '[' || begin == '{' && r.isWrapped():
+	case begin == json.Delim('[') || begin == json.Delim('{') && r.isWrapped():
 		w := newWindow(r.content)
-		return w, r.value(w, begin)
-	case begin == '{':
+		return w, r.value(w, begin == json.Delim('['))
+	case begin == json.Delim('{'):
 		return r.lines, r.lines.each(func(line []byte) error {
 			return r.object(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), r.lines.number, true)
 		})
@@ -103,22 +100,6 @@ func (r *memoryReader) isWrapped() (wrapped bool) {
 // memoryMembers are the members of an object that hold lists of memories.
 var memoryMembers = []string{"results", "memories", "edges", "facts", "relevant_facts"}
 
-// firstByte is the first one that is no white space; 0 for none.
-func firstByte(content *io.SectionReader) (byte, error) {
-	in := bufio.NewReader(io.NewSectionReader(content, 0, content.Size()))
-	for {
-		c, err := in.ReadByte()
-		switch {
-		case errors.Is(err, io.EOF):
-			return '{', nil // an empty file, as any other without memories
-		case err != nil:
-			return 0, fmt.Errorf("read import: %w", err)
-		case !strings.ContainsRune(" \t\r\n", rune(c)):
-			return c, nil
-		}
-	}
-}
-
 // item reads one memory per line of text.
 func (r *memoryReader) item(line []byte) error {
 	if r.lines.number == 1 && line[0] == '<' || slices.ContainsFunc([]rune(string(line)), isControl) {
@@ -133,25 +114,18 @@ func (r *memoryReader) item(line []byte) error {
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' }
 
-// withoutBullet removes what begins an item of a list: "-", "*", "•", or a number.
+// bullet begins an item of a list.
+var bullet = regexp.MustCompile(`^(?:[-*•–]|[0-9]{1,3}[.)]) `)
+
 func withoutBullet(line string) string {
-	for _, bullet := range []string{"- ", "* ", "• ", "– "} {
-		if rest, ok := strings.CutPrefix(line, bullet); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	rest := strings.TrimLeft(line, "0123456789")
-	if digits := len(line) - len(rest); digits > 0 && digits < 4 && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") ")) {
-		return strings.TrimSpace(rest[2:])
-	}
 	if strings.Trim(line, "-*•– ") == "" {
 		return ""
 	}
-	return line
+	return strings.TrimSpace(bullet.ReplaceAllString(line, ""))
 }
 
 // value reads one JSON value: an array of memories, or an object with lists of them.
-func (r *memoryReader) value(w *window, begin byte) error {
+func (r *memoryReader) value(w *window, isArray bool) error {
 	counter := newLineCounter(r.content)
 	element := func(string) error {
 		raw, err := w.value()
@@ -160,7 +134,7 @@ func (r *memoryReader) value(w *window, begin byte) error {
 		}
 		return r.object(raw, counter.lineOf(w.begun), false)
 	}
-	if begin == '[' {
+	if isArray {
 		return w.whole('[', "an array is expected here", element)
 	}
 	return w.whole('{', "a JSON object is expected here", func(name string) error {

@@ -1,14 +1,15 @@
 package bundle
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // plain reads one chat, each line of which is a message.
@@ -73,7 +74,7 @@ func (p *plain) chat() *Chat {
 			return nil
 		}
 		title, _, _ := strings.Cut(strings.TrimSpace(message.Content), "\n")
-		chat.Title = cut(strings.TrimSpace(title), longestTitle)
+		chat.Title = text.Shorten(strings.TrimSpace(title), longestTitle)
 		return errStopped
 	})
 	return chat
@@ -81,13 +82,6 @@ func (p *plain) chat() *Chat {
 
 // longestTitle is where a title that is made of a message is cut, in characters, as for any new chat.
 const longestTitle = 80
-
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return strings.TrimSpace(string([]rune(text)[:most-1])) + "…"
-}
 
 // replies emits the messages of a chat and its end. It links each reply to the user message before it, which the
 // format does not. A message that only calls a tool is no reply.
@@ -110,9 +104,4 @@ func (r *replies) message(message *Message) error {
 
 func (r *replies) end() error { return r.emit(Record{End: &End{Messages: r.count}}) }
 
-func deref(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
+func deref(text *string) string { return *cmp.Or(text, new(string)) }

@@ -140,7 +140,6 @@ func formatOf(w *window) (format Format, err error) {
 	return format, cmp.Or(err, errUnknown)
 }
 
-// bundleLines reads our bundle line by line.
 type bundleLines struct{ *lines }
 
 func (b *bundleLines) read(emit func(Record) error) error {

@@ -18,17 +18,13 @@ import (
 // files before the messages that name them. Its errors are those of the writer.
 type Bundle struct {
 	counted
-	write func(kind string, record any) error
+	write func(kind string, encoded []byte) error
 }
 
 // NewLines returns an encoder that writes a bundle line by line.
 func NewLines(w io.Writer) *Bundle {
-	return &Bundle{write: func(kind string, record any) error {
-		encoded, err := marshal(record)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w, "{\"type\":%q,%s\n", kind, encoded[1:])
+	return &Bundle{write: func(kind string, encoded []byte) error {
+		_, err := fmt.Fprintf(w, "{\"type\":%q,%s\n", kind, encoded[1:])
 		return err
 	}}
 }
@@ -36,11 +32,7 @@ func NewLines(w io.Writer) *Bundle {
 // NewObject returns an encoder that writes a bundle as one JSON object, on several lines.
 func NewObject(w io.Writer) *Bundle {
 	list := "" // the type of the records in the list that is open
-	return &Bundle{write: func(kind string, record any) error {
-		encoded, err := marshal(record)
-		if err != nil {
-			return err
-		}
+	return &Bundle{write: func(kind string, encoded []byte) (err error) {
 		closing := ""
 		if list != "" && kind != list {
 			closing = "]"
@@ -74,19 +66,29 @@ func listOf(kind string) string {
 
 // Begin writes the header and the chat.
 func (b *Bundle) Begin(exportedAt time.Time, chat Chat) error {
-	if err := b.Write(Record{Header: &Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC()}}); err != nil {
+	return b.begin(Header{ExportedAt: exportedAt.UTC()}, Record{Chat: &chat})
+}
+
+func (b *Bundle) begin(header Header, first Record) error {
+	header.Format, header.Version = Name, Version
+	if err := b.Write(Record{Header: &header}); err != nil {
 		return err
 	}
-	return b.Write(Record{Chat: &chat})
+	return b.Write(first)
 }
 
 // Write writes a record of the chat or, outside of chats, of the account.
 func (b *Bundle) Write(record Record) error {
 	b.count(&record)
 	for field, value := range reflect.ValueOf(record).Fields() {
-		if !value.IsNil() {
-			return b.write(field.Tag.Get("type"), value.Interface())
+		if value.IsNil() {
+			continue
 		}
+		encoded, err := marshal(value.Interface())
+		if err != nil {
+			return err
+		}
+		return b.write(field.Tag.Get("type"), encoded)
 	}
 	return nil
 }
@@ -103,11 +105,7 @@ const about = "Everything that is stored about one user, one JSON object per lin
 
 // BeginAccount writes what stands before the chats of an account. After them come the records outside of chats.
 func (b *Bundle) BeginAccount(exportedAt time.Time, account Account) error {
-	header := Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC(), Holds: HoldsAccount, About: about}
-	if err := b.Write(Record{Header: &header}); err != nil {
-		return err
-	}
-	return b.Write(Record{Account: &account})
+	return b.begin(Header{ExportedAt: exportedAt.UTC(), Holds: HoldsAccount, About: about}, Record{Account: &account})
 }
 
 // EndAccount says that the file is whole.

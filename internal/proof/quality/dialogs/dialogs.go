@@ -49,6 +49,7 @@ func Recall(ctx context.Context, o Options, root string, progress io.Writer) (te
 	b := newBench(ctx, p, vectors, progress)
 	defer b.admin.Close()
 	defer b.server.Close()
+	defer b.worker.Close()
 	for n, s := range sets {
 		t := b.measure(ctx, s)
 		if o.LoCoMo != "" && n == 0 {
@@ -98,7 +99,6 @@ type row struct {
 	kinds  []row   // the same by kind of question
 }
 
-// kinds are those of LoCoMo's questions.
 var kinds = []struct {
 	name       string
 	categories []int // nil for all
@@ -228,7 +228,6 @@ func (t *table) text() string {
 	return text.String() + "\n" + t.quotes()
 }
 
-// quotes is the table of what prompts quote.
 func (t *table) quotes() string {
 	var text strings.Builder
 	for _, r := range t.rows {

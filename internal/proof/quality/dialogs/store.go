@@ -25,21 +25,23 @@ import (
 )
 
 type bench struct {
-	admin, server *pgxpool.Pool
-	embedder      *llm.Embedder // nil without vectors
-	questions     *llm.Questions
-	embeddings    *postgres.Embeddings
-	progress      io.Writer
+	admin, server, worker *pgxpool.Pool
+	embedder              *llm.Embedder     // nil without vectors
+	questions             *recall.Questions // nil without vectors
+	embeddings            *postgres.Embeddings
+	progress              io.Writer
 }
 
 func newBench(ctx context.Context, p *kit.Postgres, embedder *llm.Embedder, progress io.Writer) (b *bench) {
 	b = &bench{embedder: embedder, progress: progress, admin: kit.Must(pgxpool.New(ctx, p.AdminDSN()))}
-	var err error
-	b.server, _, err = postgres.Open(ctx, p.DSN(), 0)
-	kit.Check(err)
-	b.embeddings = postgres.NewEmbeddings(b.server, recall.VectorSize)
+	for dsn, pool := range map[string]**pgxpool.Pool{p.ServerDSN(): &b.server, p.DSN(): &b.worker} {
+		opened, _, err := postgres.Open(ctx, dsn, 0)
+		kit.Check(err)
+		*pool = opened
+	}
+	b.embeddings = postgres.NewEmbeddings(b.worker, recall.VectorSize)
 	if embedder != nil {
-		b.questions = llm.NewQuestions(embedder)
+		b.questions = &recall.Questions{Embedder: embedder, Scales: recall.NewScales(b.embeddings, embedder)}
 	}
 	kit.Check(kit.Exec(ctx, b.admin, `create unlogged table proof_words (corpus uuid, seq bigint, words tsvector, primary key (corpus, seq))`))
 	return b
@@ -112,7 +114,7 @@ func (b *bench) putChat(ctx context.Context, c *corpus) {
 	if b.embedder == nil {
 		return
 	}
-	b.embed(ctx, "turns", postgres.NewTurnVectors(b.server), c.id)
+	b.embed(ctx, "turns", postgres.NewTurnVectors(b.worker), c.id)
 }
 
 func (b *bench) embed(ctx context.Context, things string, store recall.VectorStore, owner uuid.UUID) {
@@ -136,7 +138,7 @@ func (b *bench) putMemories(ctx context.Context, c *corpus) {
 	if b.embedder == nil {
 		return
 	}
-	b.embed(ctx, "memories", postgres.NewMemoryVectors(b.server), c.user.UserID)
+	b.embed(ctx, "memories", postgres.NewMemoryVectors(b.worker), c.user.UserID)
 }
 
 // prepareBaselines keeps the words of each message together with the one before, and those of each memory.
@@ -206,11 +208,10 @@ func (b *bench) ways(ofMemories bool) []way {
 }
 
 func (b *bench) byRecall(meaning bool) (ask, quote) {
-	config := recall.Recaller{Store: postgres.NewRecall(b.server)}
-	if meaning && b.embedder != nil {
-		config.Questions = b.asking()
+	recaller := &recall.Recaller{Store: postgres.NewRecall(b.server)}
+	if meaning {
+		recaller.Questions = b.questions
 	}
-	recaller := (&config)
 	quote := func(ctx context.Context, c *corpus, q question) string {
 		found := kit.Must(recaller.Recall(ctx, c.user, recall.Query{ChatID: c.id, Text: q.text, Now: c.asked, Limit: recall.SectionTurns}))
 		section, _, _ := recall.Section(found.Turns, recall.SectionTokens)
@@ -229,17 +230,12 @@ func (b *bench) byRecall(meaning bool) (ask, quote) {
 	}, quote
 }
 
-func (b *bench) asking() *recall.Questions {
-	return &recall.Questions{Embedder: b.questions, Scales: recall.NewScales(b.embeddings, b.embedder)}
-}
-
 // memoriesByRules asks as a prompt does, without its bound of tokens.
 func (b *bench) memoriesByRules(meaning bool) ask {
-	config := longterm.Retriever{Store: postgres.NewMemories(b.server)}
-	if meaning && b.embedder != nil {
-		config.Questions, config.NearEnough = b.asking(), .7
+	retriever := &longterm.Retriever{Store: postgres.NewMemories(b.server), Tokens: longterm.SectionTokens}
+	if meaning {
+		retriever.Questions = b.questions
 	}
-	retriever := longterm.NewRetriever(config)
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
 		tooMany := memory.Memories{On: true, Active: memory.MostFirst + 1} // more than a prompt shows without a search
 		found := kit.Must(retriever.Retrieve(ctx, c.user, longterm.Query{Text: q.text, Known: tooMany, Now: c.asked}))
@@ -251,8 +247,9 @@ func (b *bench) memoriesByRules(meaning bool) ask {
 }
 
 func (b *bench) vector(ctx context.Context, q question) recall.Vector {
-	vectors := kit.Must(b.questions.Embed(ctx, recall.For{}, []string{q.text}))
-	return recall.Vector{Model: b.embedder.Model(), Values: vectors[0]}
+	vector, _, err := b.questions.Begin(ctx, recall.For{}, q.text).Vector(ctx, true)
+	kit.Check(err)
+	return vector
 }
 
 // byVectors ranks turns by their vectors, and gives each turn's messages in their order.

@@ -129,7 +129,6 @@ func group(ctx context.Context, histories, short []*talk, root string, progress 
 	return m, nil
 }
 
-// scales keeps scales for one run.
 type scales map[string]recall.Scale
 
 func (s scales) ReadScale(_ context.Context, model string) (recall.Scale, bool, error) {
