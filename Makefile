@@ -22,7 +22,7 @@ cells: ## run two cells behind HAProxy: who lives where, and a command that move
 	@scripts/setup run
 	@scripts/setup cells
 	@go build -o .local/bin/ ./cmd/throughline-dev ./cmd/throughline
-	@exec .local/bin/throughline-dev cells
+	@LOG_LEVEL=$${LOG_LEVEL:-warn} exec .local/bin/throughline-dev cells # the strip stays readable
 
 demo: ## play a long conversation through the running system (CONVERSATION=file for your own)
 	@go run ./cmd/throughline-dev demo $(if $(CONVERSATION),--conversation "$(CONVERSATION)")

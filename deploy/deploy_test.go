@@ -252,7 +252,7 @@ func TestComposeLetsServersLogIn(t *testing.T) {
 	testkit.Exec(t, admin, "alter role throughline_server nologin")
 	host, port, err := net.SplitHostPort(testkit.HostOf(server.Direct()))
 	require.NoError(t, err)
-	command := exec.CommandContext(t.Context(), "sh", "-c", login.Command[0]) //nolint:gosec // our own file
+	command := exec.CommandContext(t.Context(), "sh", "-c", login.Command[0])
 	command.Env = append(os.Environ(), "PGHOST="+host, "PGPORT="+port, "PGUSER=postgres", "PGDATABASE=postgres", `THROUGHLINE_PASSWORD=it's "a" $1 \ password`)
 	said, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", said)

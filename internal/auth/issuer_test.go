@@ -69,7 +69,9 @@ func withIssuers(t *testing.T) (*world, *project, *Verifier) {
 
 // foreign returns the claims of a good token of an issuer that is not Supabase Auth.
 func foreign(issuer, sub string) map[string]any {
-	return map[string]any{"iss": issuer, "sub": sub, "role": authenticated, "aud": "app", "client_id": "of Cognito", "aal": 1, "exp": clockStart.Add(time.Hour).Unix()}
+	return map[string]any{
+		"iss": issuer, "sub": sub, "role": authenticated, "aud": "app", "client_id": "of Cognito", "aal": 1, "exp": clockStart.Add(time.Hour).Unix(),
+	}
 }
 
 func TestTokensOfOtherIssuers(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // What is printed, pasted as it is, moves a user, whom the same token then finds in the other cell.
 func TestCells(t *testing.T) {
 	t.Parallel()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithTimeout(context.Background(), 2*testkit.Patience) // with whose end the lines end
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	root, program := t.TempDir(), filepath.Join(t.TempDir(), "throughline")
@@ -46,15 +46,21 @@ func TestCells(t *testing.T) {
 			printed += lines.Text() + "\n"
 		}
 	}
+	talks := func(lines string) {
+		testkit.Eventually(t, "ann is answered", func() bool {
+			text, _ := pasted(t, lines)
+			return text != ""
+		})
+	}
 	until("  cem -")
 	_, paste, _ := strings.Cut(printed, "as ann:\n")
 	talk, move, _ := strings.Cut(paste, "Then move")
 	_, move, _ = strings.Cut(move, ":\n")
 	move, _, _ = strings.Cut(move, "Who is")
-	pasted(t, talk)
+	talks(talk)
 	until("  ann a, turns: 1 ")
 	shell(t, strings.NewReplacer(".local/bin/throughline", program, "deploy/haproxy", deploy+"/haproxy").Replace(move))
 	until("  ann b, turns: 1 ")
-	pasted(t, talk)
+	talks(talk)
 	until("  ann b, turns: 2 ")
 }

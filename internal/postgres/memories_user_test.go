@@ -268,6 +268,7 @@ func TestMemorySettings(t *testing.T) {
 			api.MemorySettings{Language: new("de")}},
 	} {
 		noError(t, api.Check(&c.change))
+		r.newChat(2) // talk in a pause: its chat is locked, after the account
 		is(t, must(r.memories.ChangeMemorySettings(t.Context(), r.user, c.change))(t), c.want, "change %d", i)
 		is(t, read(r.user), c.want, "read after %d", i)
 		is(t, read(r.user).Excluded != nil, true, "an empty list after %d", i)

@@ -213,7 +213,8 @@ func TestMoveIsRefused(t *testing.T) {
 		at                 *bed
 		make, undo, reason string
 	}{
-		{c.a, "update memories set embedding = array_fill(0, array[512])::vector, embedding_model = 'x'", "update memories set embedding = null, embedding_model = null",
+		{c.a, "update memories set embedding = array_fill(0, array[512])::vector, embedding_model = 'x'",
+			"update memories set embedding = null, embedding_model = null",
 			"another EMBEDDING_MODEL than x"},
 		{c.b, "alter table chats add mood text", "alter table chats drop mood", "public.chats has other columns"},
 		{c.b, "update supabase_migrations.schema_migrations set name = 'x' where name = 'usage'",
@@ -257,8 +258,9 @@ func TestMoveWaitsForWork(t *testing.T) {
 	t.Parallel()
 	c := newCells(t)
 	for busy, rest := range map[string]string{
-		"update messages set status = 'streaming', role = 'assistant', lease_until = now() + interval '1 day'": "update messages set status = 'complete', lease_until = null",
-		"update throughline.work set lease_until = now() + interval '1 day'":                                   "update throughline.work set lease_until = now()",
+		"update messages set status = 'streaming', role = 'assistant', lease_until = now() + interval '1 day'"://
+		"update messages set status = 'complete', lease_until = null",
+		"update throughline.work set lease_until = now() + interval '1 day'": "update throughline.work set lease_until = now()",
 	} {
 		c.a.exec(busy)
 		c.refusedMove(mover(c.a.pool, c.b.pool, "b"), "after 0s a reply of the user still streams, or a job works for them")
@@ -271,7 +273,8 @@ func TestMoveWaitsForWork(t *testing.T) {
 		c.a.exec(rest)
 		noError(t, testkit.Receive(t, "the move", done))
 		noError(t, mover(c.b.pool, c.a.pool, "a").Run(t.Context()))
-		c.a.exec("insert into throughline.work (kind, key, user_id, lease_token, lease_until) select 'fold', id, user_id, gen_random_uuid(), now() from chats on conflict do nothing")
+		c.a.exec(`insert into throughline.work (kind, key, user_id, lease_token, lease_until)
+			select 'fold', id, user_id, gen_random_uuid(), now() from chats on conflict do nothing`)
 	}
 }
 
@@ -313,8 +316,9 @@ func TestLateWritesFindNoUser(t *testing.T) {
 		name, outcome, _ := strings.Cut(testkit.Receive(t, "a late write", ended), ": ")
 		said[name] = outcome
 	}
-	for name, outcome := range map[string]string{"first message": "wrong_cell", "message": "wrong_cell", "usage": "TL007", "chat": "TL007", "memory": "memories_user_id_fkey",
-		"title": "<nil>", "pin": "<nil>"} {
+	for name, outcome := range map[string]string{"first message": "wrong_cell", "message": "wrong_cell", "usage": "TL007", "chat": "TL007",
+		"memory": "memories_user_id_fkey",
+		"title":  "<nil>", "pin": "<nil>"} {
 		is(t, strings.Contains(said[name], outcome), true, "%s: %s", name, said[name])
 	}
 	is(t, c.a.rowsOf(idOf("A")), map[string]int{"throughline.departed": 1}, "what is left")

@@ -256,5 +256,26 @@ func (s *gatewaySession) answer(server gatewayServer, pass bool) error {
 				return err
 			}
 		}
+		if _, copying := message.(*pgproto3.CopyInResponse); copying {
+			if err := s.copyIn(server); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// copyIn passes on what the client copies, up to its end.
+func (s *gatewaySession) copyIn(server gatewayServer) error {
+	for copying := true; copying; {
+		message, err := s.client.Receive()
+		if err != nil {
+			return err
+		}
+		_, copying = message.(*pgproto3.CopyData)
+		server.Send(message)
+		if err := server.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

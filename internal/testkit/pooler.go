@@ -171,6 +171,5 @@ max_client_conn = 4000
 server_login_retry = 1
 ignore_startup_parameters = extra_float_digits
 `, server.Hostname(), server.Port(), host, port, users, PoolSize)
-	//nolint:gosec // the pooler runs as another user, and the files hold no secret
 	return config, errors.Join(os.Chmod(dir, 0o755), os.WriteFile(users, []byte(poolerUsers), 0o644), os.WriteFile(config, []byte(text), 0o644))
 }

@@ -205,6 +205,7 @@ declare
   chat uuid;
 begin
   if tg_level = 'STATEMENT' then
+    perform from throughline.accounts a where a.user_id = owner for key share; -- first of all, as who deletes it does
     select u.paused_at into since from public.memory_users u where u.user_id = owner and not u.enabled;
     if not found then
       return null;

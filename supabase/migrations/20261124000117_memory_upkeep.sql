@@ -133,7 +133,7 @@ $$;
 -- analyzed the table. For the server itself.
 -- SECURITY DEFINER: a server that asks sees no rows.
 create function throughline.count_memories() returns table (status text, memories bigint)
-language sql stable security definer set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+language sql stable security definer set search_path = '' set enable_seqscan = off set jit = off set enable_bitmapscan = off as $$
   select s.name, case when counted.memories < 100 then counted.memories
                       else greatest(100, (select (c.reltuples * f.frequency)::bigint
                              from pg_catalog.pg_class c

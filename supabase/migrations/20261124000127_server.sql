@@ -21,10 +21,9 @@ $$;
 -- What somebody has locked is left, here and below: these hold rows of several users, so they may wait for none. A deletion of the account
 -- may be waiting for the others.
 create function throughline.delete_deltas(message_ids uuid[]) returns void
-language sql volatile security definer set search_path = '' as $$
+language sql volatile security definer set search_path = '' set enable_seqscan = off set jit = off as $$
   delete from public.message_deltas
-   where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d where d.message_id = any (message_ids)
-                                         for update skip locked)
+   where ctid = any (array(select d.ctid from public.message_deltas d where d.message_id = any (message_ids) for update skip locked))
 $$;
 
 create function throughline.renew_replies(message_ids uuid[], seconds float8) returns void
@@ -100,7 +99,7 @@ $$;
 
 -- Turns without a vector of the model, up to 100 000 without any and as many of other models on either side of it.
 create function throughline.count_bare_turns(model text) returns bigint
-language sql stable security definer set search_path = '' as $$
+language sql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
   select (select count(*) from (select from public.turn_index i where i.embedding_model is null and not i.resting limit 100000) n)
        + (select count(*) from (select from public.turn_index i where i.embedding_model < model limit 100000) l)
        + (select count(*) from (select from public.turn_index i where i.embedding_model > model limit 100000) g)

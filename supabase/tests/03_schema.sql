@@ -1,7 +1,7 @@
 -- Rules that every object of ours follows, including those of later migrations.
 begin;
 \ir helpers.psql
-select plan(14);
+select plan(15);
 
 -- Our objects: everything in these schemas.
 create temp view our_tables as

@@ -91,7 +91,8 @@ type querier interface {
 }
 
 func stateOf(ctx context.Context, db querier, user uuid.UUID) (s state, err error) {
-	err = db.QueryRow(ctx, `select exists (select from throughline.accounts where user_id = $1), coalesce(d.why, ''), coalesce(d.cell, ''), coalesce(d.at::text, '')
+	err = db.QueryRow(ctx, `select exists (select from throughline.accounts where user_id = $1),
+		coalesce(d.why, ''), coalesce(d.cell, ''), coalesce(d.at::text, '')
 		from (select) one left join throughline.departed d on d.user_id = $1`, user).Scan(&s.account, &s.why, &s.cell, &s.at)
 	return s, err
 }

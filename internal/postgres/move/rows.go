@@ -147,7 +147,8 @@ func copyDigests(ctx context.Context, from, to pgx.Tx) error {
 // refuseForeign names a table of the app's with rows that refer to the user's: they would be deleted here, and not be there.
 func refuseForeign(ctx context.Context, from pgx.Tx, user uuid.UUID) error {
 	rows, err := from.Query(ctx, `
-		select f.conrelid::regclass::text, format('select exists (select from %s x join %s o on %s where o.user_id = $1)', f.conrelid::regclass, f.confrelid::regclass,
+		select f.conrelid::regclass::text,
+		       format('select exists (select from %s x join %s o on %s where o.user_id = $1)', f.conrelid::regclass, f.confrelid::regclass,
 		         (select string_agg(format('x.%I = o.%I', x.attname, o.attname), ' and ')
 		            from unnest(f.conkey, f.confkey) k (x, o)
 		            join pg_attribute x on x.attrelid = f.conrelid and x.attnum = k.x join pg_attribute o on o.attrelid = f.confrelid and o.attnum = k.o))

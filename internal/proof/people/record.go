@@ -37,8 +37,7 @@ type outage struct {
 	server   string // the frozen one; "" for Postgres
 }
 
-// message is one that a user sends, in as many attempts as it takes. The fields before the blank line never
-// change, the record guards those after it.
+// message is one that a user sends, in as many attempts as it takes. The record guards the fields after the blank line; the others never change.
 type message struct {
 	number   int
 	user     uuid.UUID
@@ -233,8 +232,7 @@ func (r *Record) end(id uuid.UUID, name string, length int) {
 	}
 }
 
-// deletable returns the id and state of a message, or of its final reply. The state is nil when the reply has not
-// ended for good, or one of the two was to be deleted before.
+// deletable returns the id and state of a message, or of its final reply; nil while that has not ended for good, or where one was to be deleted.
 func (r *Record) deletable(m *message, itsReply bool) (uuid.UUID, *deletion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
