@@ -111,6 +111,12 @@ func until(ctx context.Context, what string, holds func() bool) {
 
 // follow waits until the standby has all, and from then on has commits wait for it unless it is asynchronous.
 func (h *harness) follow(ctx context.Context) {
+	until(ctx, "the proxy has found the primary", func() bool { // it takes both for one until it has asked them
+		h.system.Admin.Reset()
+		var standby bool
+		err := h.system.Admin.QueryRow(ctx, "select pg_is_in_recovery()").Scan(&standby)
+		return err == nil && !standby
+	})
 	wanted := "async"
 	if !h.async {
 		wanted = "sync"
