@@ -5,13 +5,16 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Whatever parts pipelines is good enough, because our batches say their transactions. What parts transactions or forgets settings is
-// noticed, for the owner's connection, too.
+// A pooler that parts pipelines is good enough, because our batches say their transactions. One that parts transactions or forgets
+// settings is noticed, for the owner's connection, too.
 func TestIsolationIsLookedAt(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -31,7 +34,10 @@ func TestIsolationIsLookedAt(t *testing.T) {
 		store := NewTurns(server, b.limits, b.turns.enqueue)
 		for _, user := range []auth.Principal{principalOf(t, uuid.New()), b.newUser()} {
 			read, err := store.ReadChat(t.Context(), user, secret)
-			is(t, tuple(err == nil, len(read.Chat.Buffer)), tuple(false, 0), "manner %d: another user's chat", manner)
+			assert.Emptyf(t, read.Chat.Buffer, "manner %d: another user's chat", manner)
+			if require.Errorf(t, err, "manner %d: another user's chat", manner); kept {
+				wantFault(t, err, fault.ChatNotFound, "manner %d: another user's chat", manner)
+			}
 		}
 		own, err := store.ReadChat(t.Context(), stranger, secret)
 		is(t, err == nil && len(own.Chat.Buffer) == 4, kept, "manner %d: the user's own: %v", manner, err)
