@@ -48,6 +48,13 @@ func (b *bench) claim(lease work.Lease) work.Claim {
 	return claim
 }
 
+// scheduled inserts a job that waits.
+func (b *bench) scheduled() int64 {
+	b.t.Helper()
+	return testkit.Ask[int64](b.t, b.pool, `insert into river.river_job (kind, args, max_attempts, queue, state, scheduled_at)
+		values ('x', '{}', 1, 'x', 'scheduled', now() + interval '1 hour') returning id`)
+}
+
 func (b *bench) rows(want int) {
 	b.t.Helper()
 	testkit.Want(b.t, b.pool, want, "select count(*) from throughline.work")
@@ -191,8 +198,7 @@ func TestTurnsOfUsers(t *testing.T) {
 	lease := func(user uuid.UUID) work.Lease {
 		lease := b.lease(user)
 		lease.PerUser = 2
-		lease.JobID = testkit.Ask[int64](t, b.pool, `insert into river.river_job (kind, args, max_attempts, queue, state, scheduled_at)
-			values ('x', '{}', 1, 'x', 'scheduled', now() + interval '1 hour') returning id`)
+		lease.JobID = b.scheduled()
 		jobs[lease.Key] = lease.JobID
 		return lease
 	}
@@ -230,6 +236,47 @@ func TestTurnsOfUsers(t *testing.T) {
 	_, _, err := b.store.PutOff(t.Context(), taken[1], "failed", work.Delay{First: time.Hour, Longest: time.Hour})
 	require.NoError(t, err)
 	testkit.Want(t, b.pool, 2, "select count(*) from river.river_job where state = 'available'") // what fails keeps no place
+}
+
+// One place wakes one job, also where Postgres looks for it once for each row: a place that woke two failed, and kept its lease.
+func TestAPlaceWakesOneJob(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	user := testkit.NewUser(t, b.db)
+	config := b.pool.Config()
+	for _, name := range []string{"enable_hashjoin", "enable_mergejoin", "enable_material"} {
+		config.ConnConfig.RuntimeParams[name] = "off"
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	b.store = postgres.NewWork(pool)
+	first := b.lease(user)
+	require.Equal(t, work.Taken, b.claim(first))
+	testkit.Exec(t, b.pool, "analyze throughline.work") // it had one row
+	for range 5 {
+		lease := b.lease(user)
+		lease.PerUser = 1
+		lease.JobID = b.scheduled()
+		require.Equal(t, work.Waits, b.claim(lease))
+	}
+	require.NoError(t, b.store.Release(t.Context(), first, true))
+	testkit.Want(t, b.pool, 1, "select count(*) from river.river_job where state = 'available'")
+}
+
+// Of two jobs for the same work one may wait for a place that the other gets. It does not wait on: there is nothing left to wake it.
+func TestAJobWhoseWorkAnotherTakesIsWoken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	user := testkit.NewUser(t, b.db)
+	first, second := b.lease(user), b.lease(user)
+	second.PerUser, second.JobID = 1, b.scheduled()
+	require.Equal(t, work.Taken, b.claim(first))
+	require.Equal(t, work.Waits, b.claim(second))
+	other := second
+	other.Token, other.PerUser, other.JobID = uuid.New(), 0, b.scheduled()
+	require.Equal(t, work.Taken, b.claim(other))
+	testkit.Want(t, b.pool, second.JobID, "select id from river.river_job where state = 'available'")
 }
 
 // A place may get free before River has put the job back that has just found none. The sweep wakes it.

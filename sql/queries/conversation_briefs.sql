@@ -175,7 +175,7 @@ union
 -- they leave the index that FindDueBriefs reads, until their counters change. As the server itself.
 update public.conversation_briefs
    set settled_tokens = pending_tokens, settled_turns = pending_turns
- where chat_id in (
+ where chat_id = any (array(
    select b.chat_id from public.conversation_briefs b
     where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
       and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id)
@@ -183,7 +183,7 @@ update public.conversation_briefs
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
             sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), sqlc.arg(history)::int)
-    limit 1000 for update skip locked);
+    limit 1000 for update skip locked));
 
 -- name: FoldBacklog :one
 -- For how many seconds the chat has waited longest whose brief should have changed, and the number of chats whose

@@ -38,5 +38,5 @@ erased as (
   delete from throughline.departed
    where user_id in (select d.user_id from throughline.departed d where d.why = 'erased' and d.at < now() - interval '30 days' for update skip locked))
 delete from public.usage_events
- where id in (select e.id from public.usage_events e where e.created_at < now() - interval '400 days'
-               order by e.created_at limit sqlc.arg(most)::int for update skip locked);
+ where id = any (array(select e.id from public.usage_events e where e.created_at < now() - interval '400 days'
+               order by e.created_at limit sqlc.arg(most)::int for update skip locked));

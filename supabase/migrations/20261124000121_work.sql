@@ -75,6 +75,8 @@ begin
     return;
   end if;
   state := 'taken';
+  -- Another job that waits for the same has no place to wait for any more.
+  update river.river_job j set state = 'available', scheduled_at = now() where j.id = had.waiting_job and j.id is distinct from job and j.state = 'scheduled';
   insert into throughline.work as w (kind, key, user_id, lease_token, lease_until)
   values (work_kind, work_key, owner, token, now() + make_interval(secs => seconds))
   on conflict (kind, key) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until, waiting_job = null, waiting_since = null;
@@ -86,17 +88,16 @@ $$;
 create function throughline.wake_work(work_kind text, owner uuid) returns void
 language plpgsql volatile security invoker set search_path = '' as $$
 declare
-  woken bigint;
+  first record;
   of_queue text;
 begin
-  update throughline.work w set waiting_job = null, waiting_since = null
-    from (select n.key, n.waiting_job
-            from throughline.work n join river.river_job j on j.id = n.waiting_job and j.state = 'scheduled'
-           where n.user_id = owner and n.kind = work_kind and n.waiting_since is not null
-           order by n.waiting_since limit 1 for update of n skip locked) first
-   where w.kind = work_kind and w.key = first.key
-  returning first.waiting_job into woken;
-  update river.river_job j set state = 'available', scheduled_at = now() where j.id = woken and j.state = 'scheduled' returning j.queue into of_queue;
+  -- Not in the update: where Postgres runs it once more for another row, it skips the one that the update has changed and finds the next.
+  select n.key, n.waiting_job into first
+    from throughline.work n join river.river_job j on j.id = n.waiting_job and j.state = 'scheduled'
+   where n.user_id = owner and n.kind = work_kind and n.waiting_since is not null
+   order by n.waiting_since limit 1 for update of n skip locked;
+  update throughline.work w set waiting_job = null, waiting_since = null where w.kind = work_kind and w.key = first.key;
+  update river.river_job j set state = 'available', scheduled_at = now() where j.id = first.waiting_job and j.state = 'scheduled' returning j.queue into of_queue;
   -- As River announces an inserted job, so that workers do not wait for their next poll.
   if of_queue is not null then
     perform pg_notify('river.river_insert', jsonb_build_object('queue', of_queue)::text);

@@ -80,10 +80,9 @@ $$;
 create function throughline.hurry_extractions(of_user uuid, but uuid) returns setof uuid
 language sql volatile security definer set search_path = '' as $$
   update public.conversation_briefs b set extract_due_at = '-infinity'
-    from (select d.chat_id from public.conversation_briefs d
+   where b.chat_id = any (array(select d.chat_id from public.conversation_briefs d
            where d.user_id = of_user and d.extract_due_at > '-infinity' and d.chat_id <> but
-           order by d.chat_id limit 20 for no key update skip locked) due
-   where b.chat_id = due.chat_id
+           order by d.chat_id limit 20 for no key update skip locked))
   returning b.chat_id
 $$;
 

@@ -267,7 +267,7 @@ type FindDueBriefsParams struct {
 var SettleRestedBriefs = query.Fields[SettleRestedBriefsParams, struct{}](`-- name: SettleRestedBriefs :exec
 update public.conversation_briefs
    set settled_tokens = pending_tokens, settled_turns = pending_turns
- where chat_id in (
+ where chat_id = any (array(
    select b.chat_id from public.conversation_briefs b
     where b.thousands_to_fold >= $1::int / 1000
       and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id)
@@ -275,7 +275,7 @@ update public.conversation_briefs
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
             $1::int, $2::int, $3::int, $4::int, $5::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), $6::int)
-    limit 1000 for update skip locked)`)
+    limit 1000 for update skip locked))`)
 
 type SettleRestedBriefsParams struct {
 	Threshold, KRawTurns, Bridge, MinTailTurns, Prompt, History int

@@ -8,10 +8,10 @@ import "github.com/arcoscribe/throughline/internal/postgres/query"
 var DeleteExpiredChats = query.Fields[DeleteExpiredChatsParams, struct{}](`-- name: DeleteExpiredChats :execrows
 
 delete from public.chats
- where id in (select c.id from public.chats c
+ where id = any (array(select c.id from public.chats c
                where c.expires_at < now() - make_interval(days => $1::int)
                  and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
-               order by c.expires_at limit $2::int for update skip locked)`)
+               order by c.expires_at limit $2::int for update skip locked))`)
 
 type DeleteExpiredChatsParams struct {
 	Days, Most int
@@ -19,11 +19,11 @@ type DeleteExpiredChatsParams struct {
 
 var DeleteIdleChats = query.Fields[DeleteIdleChatsParams, struct{}](`-- name: DeleteIdleChats :execrows
 delete from public.chats
- where id in (select c.id from public.chats c
+ where id = any (array(select c.id from public.chats c
                where c.active_on <= (now() at time zone 'UTC')::date - $1::int
                  and greatest(c.created_at, c.last_message_at, c.revived_at) < now() - make_interval(days => $1::int)
                  and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
-               limit $2::int for update skip locked)`)
+               limit $2::int for update skip locked))`)
 
 type DeleteIdleChatsParams struct {
 	Days, Most int
