@@ -14,9 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/responses"
-	"github.com/openai/openai-go/v3/shared"
+	"github.com/tidwall/gjson"
 )
 
 // The forms in which a server may be asked for JSON, the surest first.
@@ -40,7 +38,7 @@ func (c *Client) Ask(ctx context.Context, question work.Question) (work.Answer, 
 	params.Model = question.Model
 	for form := c.form.Load(); ; {
 		params.Text, params.Instructions = formOf(question, schema, form)
-		response, err := c.ask(ctx, params, question.UserID, question.CacheKey)
+		answer, err := c.ask(ctx, params, question.UserID, question.CacheKey)
 		switch {
 		case form < asPlainText && refusesForm(err):
 			form++
@@ -50,7 +48,7 @@ func (c *Client) Ask(ctx context.Context, question work.Question) (work.Answer, 
 			return work.Answer{}, upstreamError(ctx, err)
 		default:
 			c.useForm(ctx, form)
-			return answerOf(response)
+			return answerOf(answer)
 		}
 	}
 }
@@ -69,7 +67,7 @@ func (c *Client) Write(ctx context.Context, question work.Question) (work.Answer
 	}
 	answer := textOf(response)
 	answer.Text = withoutFence(answer.Text)
-	if response.Status == responses.ResponseStatusIncomplete {
+	if response.Get("status").String() == "incomplete" {
 		answer.Text = ""
 	}
 	return answer, nil
@@ -79,7 +77,7 @@ func (c *Client) Write(ctx context.Context, question work.Question) (work.Answer
 func (c *Client) Summarize(ctx context.Context, call brief.Call) (work.Answer, error) {
 	params := newParams(string(call.Kind), call.Input, call.Instructions, call.ChatID, call.UserID)
 	if call.Hosted != nil {
-		params.Prompt = responses.ResponsePromptParam{ID: call.Hosted.ID, Version: param.NewOpt(call.Hosted.Version)}
+		params.Prompt = &hostedPrompt{call.Hosted.ID, call.Hosted.Version}
 	} else {
 		params.Model = call.Model
 	}
@@ -98,23 +96,24 @@ func (c *Client) Summarize(ctx context.Context, call brief.Call) (work.Answer, e
 }
 
 // unanswered is the error of a response that is neither whole nor cut short.
-func unanswered(response *responses.Response, message string) error {
+func unanswered(response gjson.Result, message string) error {
+	status, code := response.Get("status").String(), response.Get("error.code").String()
 	switch {
-	case response.Status == responses.ResponseStatusCompleted, response.Status == responses.ResponseStatusIncomplete:
+	case status == "completed", status == "incomplete":
 		return nil
-	case response.Error.Code != "":
-		return reportedError(string(response.Error.Code))
+	case code != "":
+		return reportedError(code)
 	}
-	return fault.Wrap(fault.UpstreamFailed, message, fmt.Errorf("status %s", word(string(response.Status))))
+	return fault.Wrap(fault.UpstreamFailed, message, fmt.Errorf("status %s", word(status)))
 }
 
 // summaryText returns the parts of an answer, each a text of its own. No refusal is a summary.
-func summaryText(response *responses.Response) string {
+func summaryText(response gjson.Result) string {
 	var parts []string
-	for _, item := range response.Output {
-		for _, part := range item.Content {
-			if part.Type == "output_text" && part.Text != "" {
-				parts = append(parts, part.Text)
+	for _, item := range response.Get("output").Array() {
+		for _, part := range item.Get("content").Array() {
+			if said := part.Get("text").String(); said != "" && part.Get("type").String() == "output_text" {
+				parts = append(parts, said)
 			}
 		}
 	}
@@ -122,28 +121,34 @@ func summaryText(response *responses.Response) string {
 }
 
 // textOf returns what a response says, and what it cost.
-func textOf(response *responses.Response) work.Answer {
+func textOf(response gjson.Result) work.Answer {
+	usage := usageOf(response)
 	return work.Answer{
-		Text:         storable(summaryText(response)),
-		Model:        storable(response.Model),
-		InputTokens:  tokenCount(response.Usage.InputTokens),
-		CachedTokens: tokenCount(response.Usage.InputTokensDetails.CachedTokens),
-		OutputTokens: tokenCount(response.Usage.OutputTokens),
+		Text: storable(summaryText(response)), Model: storable(response.Get("model").String()),
+		InputTokens: usage.InputTokens, CachedTokens: usage.CachedTokens, OutputTokens: usage.OutputTokens,
 	}
 }
 
+type textConfig struct {
+	Format textFormat `json:"format"`
+}
+
+type textFormat struct {
+	Type   string         `json:"type"`
+	Name   string         `json:"name,omitempty"`
+	Schema map[string]any `json:"schema,omitempty"`
+	Strict bool           `json:"strict,omitempty"`
+}
+
 // formOf returns what a call says about the form of its answer.
-func formOf(question work.Question, schema []byte, form int32) (text responses.ResponseTextConfigParam, instructions param.Opt[string]) {
-	if form == bySchema {
-		text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
-			Name: question.SchemaName, Schema: question.Schema, Strict: param.NewOpt(true),
-		}
-		return text, param.NewOpt(question.Instructions)
+func formOf(question work.Question, schema []byte, form int32) (text *textConfig, instructions string) {
+	switch form {
+	case bySchema:
+		return &textConfig{textFormat{Type: "json_schema", Name: question.SchemaName, Schema: question.Schema, Strict: true}}, question.Instructions
+	case asJSON:
+		text = &textConfig{textFormat{Type: "json_object"}}
 	}
-	if form == asJSON {
-		text.Format.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
-	}
-	return text, param.NewOpt(question.Instructions + "\n\nAnswer with one JSON object that follows this JSON schema, and with nothing else:\n" + string(schema))
+	return text, question.Instructions + "\n\nAnswer with one JSON object that follows this JSON schema, and with nothing else:\n" + string(schema)
 }
 
 // useForm notes what the server has understood, and logs it once. A refusal alone may be about a text that names a form.
@@ -157,14 +162,14 @@ func (c *Client) useForm(ctx context.Context, form int32) {
 // refusesForm reports whether the server refused a call because of the form that its answer should have. Servers that do
 // not say which field it was at least name it.
 func refusesForm(err error) bool {
-	refused, ok := errors.AsType[*responses.Error](err)
-	if !ok || refused.StatusCode != http.StatusBadRequest && refused.StatusCode != http.StatusUnprocessableEntity {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok || refused.status != http.StatusBadRequest && refused.status != http.StatusUnprocessableEntity {
 		return false
 	}
-	if name, _, _ := strings.Cut(refused.Param, "."); name != "" {
+	if name, _, _ := strings.Cut(refused.param, "."); name != "" {
 		return name == "text" || name == "response_format"
 	}
-	said := strings.ToLower(refused.Code + " " + refused.Message)
+	said := strings.ToLower(refused.code + " " + refused.message)
 	names := []string{"json_schema", "json_object", "text.format", "response_format"}
 	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(said, name) })
 }
@@ -172,12 +177,12 @@ func refusesForm(err error) bool {
 // isAboutQuestion reports whether the server failed or refused because of the question: neither because of who asks, nor
 // because it is overloaded or away.
 func isAboutQuestion(ctx context.Context, err error) bool {
-	refused, ok := errors.AsType[*responses.Error](err)
-	return ok && ctx.Err() == nil && knownRefusal(refused.StatusCode, refused.Code, refused.Type) == nil && isAboutInput(refused)
+	refused, ok := errors.AsType[*refusal](err)
+	return ok && ctx.Err() == nil && refused.known() == nil && isAboutInput(refused)
 }
 
-func isAboutInput(refused *responses.Error) bool {
-	switch refused.StatusCode {
+func isAboutInput(refused *refusal) bool {
+	switch refused.status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError:
 		return true
 	}
@@ -187,13 +192,14 @@ func isAboutInput(refused *responses.Error) bool {
 func broken(err error) error { return fmt.Errorf("%w: %w", work.ErrBroken, err) }
 
 // answerOf returns the answer of a response that is whole.
-func answerOf(response *responses.Response) (work.Answer, error) {
-	if response.Status == responses.ResponseStatusFailed && response.Error.Code != "" {
-		return work.Answer{}, reportedError(string(response.Error.Code))
+func answerOf(response gjson.Result) (work.Answer, error) {
+	status, code := response.Get("status").String(), response.Get("error.code").String()
+	if status == "failed" && code != "" {
+		return work.Answer{}, reportedError(code)
 	}
-	if response.Status != responses.ResponseStatusCompleted {
+	if status != "completed" {
 		return work.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model did not finish its answer.",
-			fmt.Errorf("status %s, reason %s", word(string(response.Status)), word(response.IncompleteDetails.Reason))))
+			fmt.Errorf("status %s, reason %s", word(status), word(response.Get("incomplete_details.reason").String()))))
 	}
 	answer := textOf(response)
 	if answer.Text = withoutFence(answer.Text); answer.Text == "" {

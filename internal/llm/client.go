@@ -1,6 +1,5 @@
-// Package llm calls the models. It adapts openai-go's package for the Responses API to what chat and brief need; any server
-// with that API works, and there is no layer for other APIs. Its errors are logged, so they never contain text
-// of a prompt or a reply.
+// Package llm calls the models by the Responses API. Any server with it works, and there is no layer for other APIs. Its
+// errors are logged, so they never contain text of a prompt or a reply.
 package llm
 
 import (
@@ -14,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,20 +23,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/responses"
-	"github.com/openai/openai-go/v3/shared"
+	"github.com/tidwall/gjson"
 )
 
-// How often openai-go repeats a call that failed before the server accepted it, and its longest wait in between.
-const (
-	maxRetries    = 2
-	maxRetryDelay = 5 * time.Second
-)
-
-// The most that is read, in bytes: of an answer, which the library holds a dozen times over; of a stream, in which each word brings
-// some hundred; of the text of a reply, so that an export with it can be imported.
+// The most that is read, in bytes: of an answer; of a stream, in which each word brings some hundred; of the text of a
+// reply, so that an export with it can be imported.
 const (
 	maxAnswer = 4 << 20
 	maxStream = 256 << 20
@@ -84,8 +73,6 @@ func (unmetered) Record(context.Context, work.Spent)             {}
 
 // Client calls the models. It is safe for concurrent use.
 type Client struct {
-	// api is only one of the library's services. Its client has all of them, tens of megabytes of code.
-	api      responses.ResponseService
 	settings Settings
 	http     *http.Client
 	reach
@@ -104,10 +91,6 @@ var (
 func New(settings Settings) *Client {
 	c := &Client{settings: settings.withDefaults()}
 	c.http = newHTTPClient(&c.reach, maxAnswer)
-	c.api = responses.NewResponseService(
-		option.WithBaseURL(c.settings.BaseURL), option.WithAPIKey(settings.APIKey), option.WithHTTPClient(c.http),
-		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota),
-	)
 	return c
 }
 
@@ -117,7 +100,8 @@ type reach struct{ away atomic.Bool }
 // Away reports whether no server answered the latest call.
 func (r *reach) Away() bool { return r.away.Load() }
 
-// newHTTPClient returns a client that reads no more of an answer than so many bytes, or maxStream of a streamed one.
+// newHTTPClient returns a client that reads no more of an answer than so many bytes, or maxStream of a streamed one. It
+// follows no redirect: the texts and the key are for the configured server only.
 func newHTTPClient(reached *reach, most int64) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// Many replies run at once. With the default of two idle connections, nearly each would open a new one.
@@ -125,7 +109,10 @@ func newHTTPClient(reached *reach, most int64) *http.Client {
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	// Events are small. At their default size these buffers would be most of a running reply's memory.
 	transport.WriteBufferSize, transport.ReadBufferSize = 1<<10, 2<<10
-	return &http.Client{Transport: releasingTransport{transport, reached, most}}
+	return &http.Client{
+		Transport:     boundedTransport{transport, reached, most},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // Close closes idle connections.
@@ -133,20 +120,32 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
+// params is the body of a call.
+type params struct {
+	Model            string            `json:"model,omitempty"`
+	Input            string            `json:"input"`
+	Instructions     string            `json:"instructions,omitempty"`
+	Prompt           *hostedPrompt     `json:"prompt,omitempty"`
+	Stream           bool              `json:"stream,omitempty"`
+	Text             *textConfig       `json:"text,omitempty"`
+	Store            *bool             `json:"store,omitempty"`
+	Metadata         map[string]string `json:"metadata,omitempty"`
+	PromptCacheKey   string            `json:"prompt_cache_key"`
+	SafetyIdentifier string            `json:"safety_identifier"`
+}
+
+type hostedPrompt struct {
+	ID      string `json:"id"`
+	Version string `json:"version"`
+}
+
 // newParams returns what every call has in common. The provider stores nothing, learns what the call is for, keys its
 // prompt cache by chat, and can tell users apart without knowing who they are.
-func newParams(purpose, input, instructions string, chatID, userID uuid.UUID) responses.ResponseNewParams {
-	params := responses.ResponseNewParams{
-		Input:            responses.ResponseNewParamsInputUnion{OfString: param.NewOpt(input)},
-		Store:            param.NewOpt(false),
-		Metadata:         shared.Metadata{"purpose": purpose},
-		PromptCacheKey:   param.NewOpt(chatID.String()),
-		SafetyIdentifier: param.NewOpt(safetyIdentifier(userID)),
+func newParams(purpose, input, instructions string, chatID, userID uuid.UUID) params {
+	return params{
+		Input: input, Instructions: instructions, Store: new(bool), Metadata: map[string]string{"purpose": purpose},
+		PromptCacheKey: chatID.String(), SafetyIdentifier: safetyIdentifier(userID),
 	}
-	if instructions != "" {
-		params.Instructions = param.NewOpt(instructions)
-	}
-	return params
 }
 
 func safetyIdentifier(userID uuid.UUID) string {
@@ -154,21 +153,21 @@ func safetyIdentifier(userID uuid.UUID) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// send makes a call. When the server refuses one of the fields that only describe a call, the call is made once more
-// without it, as are all later ones.
-func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, options ...option.RequestOption) (*responses.Response, error) {
+// send makes a call, whose response the caller closes. When the server refuses one of the fields that only describe a
+// call, the call is made once more without it, as are all later ones.
+func (c *Client) send(ctx context.Context, params params) (*http.Response, error) {
 	for {
 		if c.refused.metadata.Load() {
 			params.Metadata = nil
 		}
 		if c.refused.store.Load() {
-			params.Store = param.Opt[bool]{}
+			params.Store = nil
 		}
-		response, err := c.api.New(ctx, params, options...)
+		response, err := post(ctx, c.http, c.settings, "/responses", params, maxRetries)
 		switch {
 		case params.Metadata != nil && refusesField(err, "metadata"):
 			c.leaveOut(ctx, &c.refused.metadata, "metadata")
-		case params.Store.Valid() && refusesField(err, "store"):
+		case params.Store != nil && refusesField(err, "store"):
 			c.leaveOut(ctx, &c.refused.store, "store")
 		default:
 			return response, err
@@ -178,32 +177,46 @@ func (c *Client) send(ctx context.Context, params responses.ResponseNewParams, o
 
 // ask is send for calls that make no reply, if the user may have it, and records the cost. A call that broke off may be on
 // the bill all the same: the texts sent are estimated. A refused one is free.
-func (c *Client) ask(ctx context.Context, params responses.ResponseNewParams, userID, chatID uuid.UUID) (*responses.Response, error) {
+func (c *Client) ask(ctx context.Context, params params, userID, chatID uuid.UUID) (answer gjson.Result, err error) {
 	purpose := params.Metadata["purpose"]
 	if isUpkeep(purpose) {
 		if err := c.settings.Meter.Allow(ctx, userID, purpose); err != nil {
-			return nil, err
+			return answer, err
 		}
 	}
-	response, err := c.send(ctx, params)
+	answer, err = c.answer(ctx, params)
 	spent := work.Spent{Purpose: purpose, Model: params.Model, UserID: userID}
 	if chatID != userID {
 		spent.ChatID = chatID
 	}
-	_, refused := errors.AsType[*responses.Error](err)
+	_, refused := errors.AsType[*refusal](err)
 	switch {
 	case refused:
-		return response, err
+		return answer, err
 	case err != nil:
 		spent.Estimated = true
-		spent.InputTokens = text.Tokens(params.Instructions.Value) + text.Tokens(params.Input.OfString.Value)
+		spent.InputTokens = text.Tokens(params.Instructions) + text.Tokens(params.Input)
 	default:
-		answer := textOf(response)
-		spent.Model = cmp.Or(answer.Model, spent.Model)
-		spent.InputTokens, spent.CachedTokens, spent.OutputTokens = answer.InputTokens, answer.CachedTokens, answer.OutputTokens
+		said := textOf(answer)
+		spent.Model = cmp.Or(said.Model, spent.Model)
+		spent.InputTokens, spent.CachedTokens, spent.OutputTokens = said.InputTokens, said.CachedTokens, said.OutputTokens
 	}
 	c.settings.Meter.Record(ctx, spent)
-	return response, err
+	return answer, err
+}
+
+// answer makes a call that is answered with one object.
+func (c *Client) answer(ctx context.Context, params params) (answer gjson.Result, err error) {
+	response, err := c.send(ctx, params)
+	if err != nil {
+		return answer, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
+	body, err := io.ReadAll(response.Body)       // the client bounds it
+	if err == nil && !gjson.ValidBytes(body) {
+		err = errors.New("the answer is no JSON")
+	}
+	return gjson.ParseBytes(body), err
 }
 
 // isUpkeep reports whether a call can be denied. Folds cannot: that no turn is lost is a promise.
@@ -221,46 +234,28 @@ func (c *Client) leaveOut(ctx context.Context, refused *atomic.Bool, field strin
 
 // refusesField reports whether the server refused a call because of a field, or of something in it.
 func refusesField(err error, field string) bool {
-	refused, ok := errors.AsType[*responses.Error](err)
-	if !ok || refused.StatusCode != http.StatusBadRequest {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok || refused.status != http.StatusBadRequest {
 		return false
 	}
-	name, _, _ := strings.Cut(refused.Param, ".")
+	name, _, _ := strings.Cut(refused.param, ".")
 	return name == field
 }
 
-// releasingTransport releases a request's body as soon as it is sent. net/http itself holds the request until the
-// response ends, which for a reply takes minutes, and the prompt would be most of a running reply's memory. It bounds
-// every body that is read, errors too.
-type releasingTransport struct {
+// boundedTransport bounds every body that is read, errors too, and notes whether the server was reached.
+type boundedTransport struct {
 	*http.Transport
 
 	reached *reach
 	most    int64 // bytes of an answer
 }
 
-// RoundTrip sends the request. Its body can be sent again, as net/http does when a connection turns out to be
-// closed, only until the response has begun.
-func (t releasingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.send(request)
+// RoundTrip sends the request.
+func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.Transport.RoundTrip(request)
 	if !errors.Is(request.Context().Err(), context.Canceled) {
 		t.reached.away.Store(err != nil)
 	}
-	return response, err
-}
-
-func (t releasingTransport) send(request *http.Request) (*http.Response, error) {
-	if request.Body == nil || request.GetBody == nil {
-		return t.bounded(t.Transport.RoundTrip(request))
-	}
-	again := &bodySource{open: request.GetBody}
-	defer again.release()
-	ours := request.Clone(request.Context())
-	ours.Body, ours.GetBody = &sentBody{body: request.Body}, again.body
-	return t.bounded(t.Transport.RoundTrip(ours))
-}
-
-func (t releasingTransport) bounded(response *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -270,51 +265,4 @@ func (t releasingTransport) bounded(response *http.Response, err error) (*http.R
 	}
 	response.Body = http.MaxBytesReader(nil, response.Body, most)
 	return response, nil
-}
-
-// bodySource makes new copies of a body until it is released.
-type bodySource struct {
-	mu   sync.Mutex
-	open func() (io.ReadCloser, error)
-}
-
-func (s *bodySource) body() (io.ReadCloser, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		return nil, http.ErrBodyReadAfterClose
-	}
-	body, err := s.open()
-	return &sentBody{body: body}, err
-}
-
-func (s *bodySource) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = nil
-}
-
-// sentBody releases a body once it is read to its end or closed.
-type sentBody struct {
-	mu   sync.Mutex
-	body io.ReadCloser
-}
-
-func (s *sentBody) Read(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.body.Read(p)
-	if err != nil {
-		_ = s.body.Close() // it is read, or broken
-		s.body = http.NoBody
-	}
-	return n, err
-}
-
-func (s *sentBody) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	body := s.body
-	s.body = http.NoBody
-	return body.Close()
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -129,11 +129,10 @@ func TestRequestBodyIsReleased(t *testing.T) {
 // ask sends a body and closes collected when the garbage collector has taken it.
 func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 	t.Helper()
-	body := strings.NewReader(strings.Repeat("x", 1<<20))
-	runtime.AddCleanup(body, func(done chan<- struct{}) { close(done) }, collected)
-	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, url, body)
-	require.NoError(t, err)
-	response, err := releasingTransport{http.DefaultTransport.(*http.Transport), &reach{}, maxAnswer}.RoundTrip(request)
+	body := bytes.Repeat([]byte("x"), 1<<20)
+	runtime.AddCleanup(&body[0], func(done chan<- struct{}) { close(done) }, collected)
+	c := client(t, url, 0)
+	response, err := postOnce(context.WithoutCancel(t.Context()), c.http, c.settings, "", body)
 	require.NoError(t, err)
 	_, err = io.ReadFull(response.Body, make([]byte, 6))
 	require.NoError(t, err)
@@ -143,9 +142,11 @@ func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 // A body can be sent again until the answer has begun, as net/http does when a connection it kept was closed.
 func TestRequestBodyCanBeSentAgain(t *testing.T) {
 	t.Parallel()
-	kept := &bodySource{open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("again")), nil }}
+	var kept sentBody
+	text := []byte("again")
+	kept.Store(&text)
 	for range 2 {
-		body, err := kept.body()
+		body, err := kept.open()
 		require.NoError(t, err)
 		text, err := io.ReadAll(body)
 		assert.Truef(t, err == nil && string(text) == "again", "%q, %v", text, err)
@@ -153,7 +154,7 @@ func TestRequestBodyCanBeSentAgain(t *testing.T) {
 		assert.Truef(t, n == 0 && errors.Is(err, io.EOF), "after its end: %d, %v", n, err)
 		assert.NoError(t, body.Close())
 	}
-	kept.release()
-	_, err := kept.body()
+	kept.Store(nil)
+	_, err := kept.open()
 	assert.Error(t, err, "it was not released")
 }

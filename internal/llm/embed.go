@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -19,7 +18,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
-	"github.com/openai/openai-go/v3/responses"
 )
 
 const (
@@ -41,13 +39,10 @@ type Embedder struct {
 
 var _ recall.Embedder = (*Embedder)(nil)
 
-// NewEmbedder returns an embedder. The caller closes it. It asks through net/http: openai-go has embeddings only in its root
-// package, which is most of the library and of the time that a build takes.
+// NewEmbedder returns an embedder. The caller closes it.
 func NewEmbedder(settings Settings, model string) *Embedder {
 	e := &Embedder{settings: settings.withDefaults(), model: model}
 	e.http = newHTTPClient(&e.reach, maxVectorsBody)
-	// The texts and the key are for the configured server only.
-	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	e.fixed.Store(!strings.HasPrefix(model, "text-embedding-3-"))
 	return e
 }
@@ -153,7 +148,7 @@ func mayBeTheTexts(err error) bool {
 	if _, unusable := errors.AsType[*fault.Error](err); unusable {
 		return true
 	}
-	refused, ok := errors.AsType[*responses.Error](err)
+	refused, ok := errors.AsType[*refusal](err)
 	return ok && isAboutInput(refused)
 }
 
@@ -186,8 +181,8 @@ func (e embedding) call(ctx context.Context, params embeddingParams) (vectors []
 	defer func() {
 		e.settings.Metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds())
 	}()
-	body, err := e.post(ctx, params)
-	if _, refused := errors.AsType[*responses.Error](err); !refused {
+	body, err := e.answer(ctx, params)
+	if _, refused := errors.AsType[*refusal](err); !refused {
 		e.bill(ctx, params, body)
 	}
 	if err != nil {
@@ -223,51 +218,22 @@ func (e embedding) bill(ctx context.Context, params embeddingParams, body []byte
 	e.settings.Meter.Record(ctx, spent)
 }
 
-// post returns the body of an answer. It is never repeated: a question cannot wait for a second try, and River repeats jobs.
-// Its error is a *responses.Error, as those of replies are, where the server refused.
-func (e *Embedder) post(ctx context.Context, params embeddingParams) ([]byte, error) {
-	body, err := json.Marshal(params)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(e.settings.BaseURL, "/")+"/embeddings", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json")
-	if e.settings.APIKey != "" {
-		request.Header.Set("Authorization", "Bearer "+e.settings.APIKey)
-	}
-	response, err := e.http.Do(request)
+// answer returns the body of an answer. The call is never repeated: a question cannot wait for a second try, and River
+// repeats jobs.
+func (e *Embedder) answer(ctx context.Context, params embeddingParams) ([]byte, error) {
+	response, err := post(ctx, e.http, e.settings, "/embeddings", params, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
-	if response.StatusCode >= http.StatusMultipleChoices {
-		return nil, refusalOf(response)
-	}
-	return io.ReadAll(response.Body) // the client bounds it
-}
-
-// refusalOf reads the error of an answer. One without the API's own error, such as a proxy's, has only its status.
-func refusalOf(response *http.Response) error {
-	refused := &responses.Error{StatusCode: response.StatusCode, Response: response}
-	var answer struct {
-		Error json.RawMessage `json:"error"`
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
-	if err == nil && json.Unmarshal(body, &answer) == nil && len(answer.Error) > 0 {
-		_ = refused.UnmarshalJSON(answer.Error) // of an error in another form, the status says enough
-	}
-	return refused
+	return io.ReadAll(response.Body)             // the client bounds it
 }
 
 // refusesDimensions also reads the message: OpenAI's names no field.
 func refusesDimensions(err error) bool {
-	refused, ok := errors.AsType[*responses.Error](err)
+	refused, ok := errors.AsType[*refusal](err)
 	return refusesField(err, "dimensions") ||
-		ok && refused.StatusCode == http.StatusBadRequest && refused.Param == "" && strings.Contains(refused.Message, "dimensions")
+		ok && refused.status == http.StatusBadRequest && refused.param == "" && strings.Contains(refused.message, "dimensions")
 }
 
 // decodeVectors returns the vectors of an answer in the order of their texts.

@@ -1,11 +1,9 @@
 package llm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -13,9 +11,6 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/responses"
-	"github.com/tidwall/gjson"
 )
 
 // upstreamError returns the *fault.Error of a failed call. Its cause has the status and the API's own code, but
@@ -33,18 +28,18 @@ func upstreamError(ctx context.Context, err error) error {
 	case cause != nil:
 		return fault.Wrap(fault.UpstreamFailed, "The call of the model was ended.", cause)
 	}
-	refused, ok := errors.AsType[*responses.Error](err)
+	refused, ok := errors.AsType[*refusal](err)
 	if !ok {
 		return fault.Wrap(fault.UpstreamFailed, "The model could not be reached.", clipped{err})
 	}
-	cause = fmt.Errorf("status %d, code %s, type %s, param %s", refused.StatusCode, word(refused.Code), word(refused.Type), word(refused.Param))
-	if known := knownRefusal(refused.StatusCode, refused.Code, refused.Type); known != nil {
+	cause = errors.New(refused.Error()) // without the message
+	if known := refused.known(); known != nil {
 		return known.because(cause)
 	}
-	switch refused.StatusCode {
+	switch refused.status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		overloaded := fault.Wrap(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.", cause)
-		overloaded.RetryAfter = retryAfter(refused.Response)
+		overloaded.RetryAfter = retryAfter(refused.header)
 		return overloaded
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		return fault.Wrap(fault.UpstreamTimeout, "The model took too long.", cause)
@@ -81,11 +76,8 @@ func (c clipped) Unwrap() error { return c.cause }
 const longestRetryAfter = 86_400
 
 // retryAfter returns the Retry-After header in its form of seconds; 0 if there is none.
-func retryAfter(response *http.Response) time.Duration {
-	if response == nil {
-		return 0
-	}
-	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
 		return 0
 	}
@@ -138,45 +130,18 @@ func isQuota(word string) bool {
 	return word == "insufficient_quota" || word == "billing_hard_limit_reached" || word == "billing_not_active"
 }
 
-// maxErrorBody is the part of an error's body, in bytes, in which its code is looked for.
-const maxErrorBody = 64 << 10
-
-// neverRepeatForQuota keeps openai-go from repeating a call whose quota is used up, as it does after each 429.
-func neverRepeatForQuota(request *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	response, err := next(request)
-	if err != nil || response.StatusCode != http.StatusTooManyRequests {
-		return response, err
-	}
-	start, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
-	if err != nil {
-		_ = response.Body.Close()
-		return nil, err
-	}
-	if isQuota(gjson.GetBytes(start, "error.code").String()) || isQuota(gjson.GetBytes(start, "error.type").String()) {
-		response.Header.Set("X-Should-Retry", "false")
-	}
-	response.Body = &rejoined{io.MultiReader(bytes.NewReader(start), response.Body), response.Body}
-	return response, nil
-}
-
-// rejoined is a body whose start was read already.
-type rejoined struct {
-	io.Reader
-	io.Closer
-}
-
 // isPromptGone reports whether the API refused the hosted prompt itself: a 4xx whose error names the prompt. It
 // does not count refused content ("invalid_prompt"), keys or rate limits.
 func isPromptGone(err error) bool {
-	refused, ok := errors.AsType[*responses.Error](err)
-	if !ok || refused.Code == "invalid_prompt" {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok || refused.code == "invalid_prompt" {
 		return false
 	}
-	switch refused.StatusCode {
+	switch refused.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusUnprocessableEntity, http.StatusForbidden:
-		return strings.HasPrefix(refused.Param, "prompt") && refused.Param != "prompt_cache_key" ||
-			strings.Contains(refused.Code, "prompt") ||
-			refused.Param == "" && strings.Contains(strings.ToLower(refused.Message), "prompt")
+		return strings.HasPrefix(refused.param, "prompt") && refused.param != "prompt_cache_key" ||
+			strings.Contains(refused.code, "prompt") ||
+			refused.param == "" && strings.Contains(strings.ToLower(refused.message), "prompt")
 	}
 	return false
 }

@@ -217,6 +217,49 @@ func TestRetriesBeforeTheAnswer(t *testing.T) {
 	}
 }
 
+// The server decides how soon a refused call is made again, if at all; where it does not say, its status does.
+func TestWhenCallsAreRepeated(t *testing.T) {
+	t.Parallel()
+	soon := time.Now().Add(3 * time.Second).UTC().Format(http.TimeFormat)
+	for _, c := range []struct {
+		status               int
+		code, should, after  string
+		again                bool
+		atLeast, atMostAfter time.Duration
+	}{
+		{status: 408, again: true, atLeast: firstRetry * 3 / 4, atMostAfter: firstRetry},
+		{status: 409, after: "0.5", again: true, atLeast: firstRetry, atMostAfter: firstRetry},
+		{status: 429, after: "5", again: true, atLeast: maxRetryDelay, atMostAfter: maxRetryDelay},
+		{status: 429, after: "5.1"}, {status: 429, after: "Inf"}, {status: 429, after: "1e300"},
+		{status: 429, after: soon, again: true, atLeast: time.Second, atMostAfter: 3 * time.Second},
+		{status: 429, after: "Wed, 21 Oct 2065 07:28:00 GMT"},
+		{status: 503, after: "Wed, 21 Oct 2015 07:28:00 GMT", again: true},
+		{status: 503, after: "-1", again: true, atLeast: firstRetry * 3 / 4, atMostAfter: firstRetry},
+		{status: 503, after: "NaN", again: true, atLeast: firstRetry * 3 / 4, atMostAfter: firstRetry},
+		{status: 429, code: "insufficient_quota"}, {status: 400}, {status: 307}, {status: 500, should: "false"},
+		{status: 400, should: "true", again: true, atLeast: firstRetry * 3 / 4, atMostAfter: firstRetry},
+	} {
+		header := http.Header{"X-Should-Retry": {c.should}, "Retry-After": {c.after}}
+		pause, again := retryPause(&refusal{status: c.status, code: c.code, header: header}, firstRetry)
+		assert.Equalf(t, c.again, again, "%+v", c)
+		assert.Truef(t, !again || pause >= c.atLeast && pause <= c.atMostAfter, "%+v: %v", c, pause)
+	}
+}
+
+// Texts and key are for the configured server only: no call follows a redirect.
+func TestNoCallFollowsARedirect(t *testing.T) {
+	t.Parallel()
+	elsewhere := serve(t, sends(delta(`"a"`), completedEvent))
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.url, status) })
+		wantFault(t, read(t.Context(), client(t, server.url, 0), nil).err, fault.UpstreamFailed)
+		_, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall())
+		wantFault(t, err, fault.UpstreamFailed)
+		assert.EqualValues(t, 2, server.asked.Load(), "calls")
+	}
+	assert.Zero(t, elsewhere.asked.Load(), "calls elsewhere")
+}
+
 // The idle timeout starts with the call, so it includes retries and their pauses.
 func TestIdleTimeoutBoundsTheRetries(t *testing.T) {
 	t.Parallel()

@@ -1,11 +1,9 @@
 package llm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -13,25 +11,22 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/streaming"
-	"github.com/openai/openai-go/v3/option"
 	"github.com/tidwall/gjson"
 )
 
 // errIdle is the cause of a call's end when IdleTimeout has passed.
 var errIdle = errors.New("the model was silent for too long")
 
-// Stream asks for a reply and returns once the model accepted the call. Until then openai-go repeats the call
-// where that makes sense; afterwards nothing is repeated.
+// Stream asks for a reply and returns once the model accepted the call. Until then the call is repeated where that makes
+// sense; afterwards nothing is.
 func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &stream{idle: c.settings.IdleTimeout, cancel: cancel, ctx: ctx}
 	s.watchdog = time.AfterFunc(s.idle, func() { cancel(errIdle) })
 
 	params := newParams(work.PurposeReply, request.Input, request.Instructions, request.ChatID, request.UserID)
-	params.Model = request.Model
-	var response *http.Response
-	_, err := c.send(ctx, params, option.WithResponseBodyInto(&response),
-		option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream"))
+	params.Model, params.Stream = request.Model, true
+	response, err := c.send(ctx, params) //nolint:bodyclose // Close closes it
 	if err != nil {
 		err = upstreamError(ctx, err)
 		s.stop()
@@ -41,8 +36,7 @@ func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.Mo
 	return s, nil
 }
 
-// stream reads the model's events. It decodes only the few kinds that matter, straight from the bytes: the
-// library's union of dozens of kinds costs more than everything else that happens to a delta.
+// stream reads the model's events. It decodes only the few kinds that matter, straight from the bytes.
 type stream struct {
 	ctx      context.Context //nolint:containedctx // the call's own, to learn why it ended
 	cancel   context.CancelCauseFunc
@@ -114,32 +108,9 @@ func (s *stream) say(data []byte, field string, take func(place, string) string)
 	}
 }
 
-// placeOf reads where a part is from valid JSON. A parser's search would cost as much as the rest of a delta. No text
-// is taken for a name: in a string, quotes are escaped.
-func placeOf(data []byte) (at place) {
-	for {
-		before, after, found := bytes.Cut(data, []byte(`_index":`))
-		switch {
-		case !found:
-			return at
-		case bytes.HasSuffix(before, []byte(`"output`)):
-			at.item = leadingNumber(after)
-		case bytes.HasSuffix(before, []byte(`"content`)):
-			at.content = leadingNumber(after)
-		}
-		data = after
-	}
-}
-
-func leadingNumber(data []byte) int {
-	number := 0
-	for _, b := range bytes.TrimLeft(data, " ") {
-		if b < '0' || b > '9' || number > maxPlace {
-			break
-		}
-		number = number*10 + int(b-'0')
-	}
-	return number
+func placeOf(data []byte) place {
+	number := func(field string) int { return int(min(max(0, gjson.GetBytes(data, field).Int()), maxPlace)) }
+	return place{item: number("output_index"), content: number("content_index")}
 }
 
 // take decodes the beginning or the end of a part or an item.
@@ -166,15 +137,19 @@ func (s *stream) finish(data []byte, reason string) {
 	}
 	response := gjson.GetBytes(data, "response")
 	s.delta = s.output.items(response.Get("output"))
-	usage := response.Get("usage")
 	s.ended = true
 	s.result = chat.ModelResult{
 		Model: storable(response.Get("model").String()), ResponseID: storable(response.Get("id").String()), FinishReason: reason,
-		Usage: streaming.Usage{
-			InputTokens:  tokenCount(usage.Get("input_tokens").Int()),
-			CachedTokens: tokenCount(usage.Get("input_tokens_details.cached_tokens").Int()),
-			OutputTokens: tokenCount(usage.Get("output_tokens").Int()),
-		},
+		Usage: usageOf(response),
+	}
+}
+
+func usageOf(response gjson.Result) streaming.Usage {
+	usage := response.Get("usage")
+	return streaming.Usage{
+		InputTokens:  tokenCount(usage.Get("input_tokens").Int()),
+		CachedTokens: tokenCount(usage.Get("input_tokens_details.cached_tokens").Int()),
+		OutputTokens: tokenCount(usage.Get("output_tokens").Int()),
 	}
 }
 

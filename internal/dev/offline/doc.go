@@ -1,6 +1,6 @@
 // Package offline is a stand-in for the model provider: an HTTP server on loopback that implements OpenAI's
-// Responses API (and embeddings) for the official clients, with a deterministic model. It answers requests
-// as openai-go builds them, and checks nothing of them. `make run` uses it when no key is set; all tests and benchmarks use it.
+// Responses API (and embeddings), with a deterministic model. It checks nothing of the requests. `make run` uses it when no key
+// is set; all tests and benchmarks use it.
 //
 // The model has no knowledge. It answers from the prompt and names the section it used, which shows whether memory
 // works: the reply to a question quotes the best matching sentence of the brief, of the recent turns or of the sources,
