@@ -21,7 +21,7 @@ select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as
 -- The topics that turns may join, and those from before the last clear that have turns after it, because
 -- their user merged others into them: turns may leave them. Cleared topics never come back.
 select t.id, t.number, t.state, t.title_seq is null as renamed, t.importance::float8 as importance, t.importance_rated as rated, t.access_count,
-       t.message_count, string_to_array(btrim(t.centroid::text, '[]'), ',')::real[] as centroid, coalesce(t.embedding_model, '') as model, t.centroid_turns,
+       t.message_count, t.centroid::real[] as centroid, coalesce(t.embedding_model, '') as model, t.centroid_turns,
        t.created_at, t.last_active_at, t.first_seq, t.last_seq, t.compacted_messages > 0 as packed,
        (t.first_seq <= (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)))::bool as cleared
   from throughline.own_topics t
@@ -47,7 +47,7 @@ waiting as materialized (
       and i.embedding_model = sqlc.arg(model)::text and i.seq > (select p.cleared_seq from place p)
     order by i.seq limit sqlc.arg(most)::int))
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
-       string_to_array(btrim(case when w.embedding_model = sqlc.arg(model)::text then w.embedding::text end, '[]'), ',')::real[] as vector,
+       (case when w.embedding_model = sqlc.arg(model)::text then w.embedding end)::real[] as vector,
        coalesce(before.seq, 0)::bigint as before, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
        coalesce(before.waits, false)::bool as before_waits,
        coalesce((select i.topic_model is null and i.embedding_model is distinct from sqlc.arg(model)::text from throughline.own_turn_index i

@@ -143,6 +143,14 @@ func TestVectorsKnowMeaning(t *testing.T) {
 	assert.Truef(t, math.Abs(same-1) <= 1e-5, "alone a text has another vector: %f", same)
 }
 
+// The numbers are those of the library without our multiplication, which is to be faster and nothing else.
+func TestVectorsAreTheModels(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	all := numbers(t, vectors(t, e, "", "We moved the violin lesson to Thursday, since the hall is free then."))
+	assert.InDeltaSlice(t, []float32{.0494564, -.0381205, -.0714150, -.0505245}, all[0][:4], 1e-5)
+}
+
 func TestVectorsAsBase64AndShorter(t *testing.T) {
 	t.Parallel()
 	e := start(t)

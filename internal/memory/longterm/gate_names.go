@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -85,13 +86,14 @@ type heard struct {
 	joined  string // all words with spaces, for names in scripts without
 	numbers []string
 	months  []time.Month
-	spans   []span // the times that it can mean
+	// spans are the times that it can mean. To look for them costs more than all else, and few facts have a date.
+	spans func() []span
 }
 
 func hear(in Input, m memory.Message) *heard {
 	h := &heard{
 		words: lang.WordsOf(m.Content), numbers: allNumbersIn(m.Content), months: monthsIn(lang.Fold(m.Content)),
-		spans: spansOf(m.Content, dayIn(in, m)),
+		spans: sync.OnceValue(func() []span { return spansOf(m.Content, dayIn(in, m)) }),
 	}
 	h.joined = strings.Join(h.words, " ")
 	slices.Sort(h.words)
@@ -285,7 +287,7 @@ func (s said) meetsDay(day int, named []time.Month) bool {
 }
 
 func (h *heard) meetsDay(month time.Month, day int) bool {
-	for _, span := range h.spans {
+	for _, span := range h.spans() {
 		from := time.Date(span.from.Year(), month, day, 0, 0, 0, 0, time.UTC)
 		for _, at := range []time.Time{from, from.AddDate(1, 0, 0)} {
 			if at.Day() == day && span.meets(at, at) {
@@ -298,14 +300,14 @@ func (h *heard) meetsDay(month time.Month, day int) bool {
 
 // meets reports whether a date follows from the messages and their days.
 func (s said) meets(from time.Time, precision memory.Precision) bool {
-	to := endOf(from, precision)
-	for _, h := range s {
-		if slices.ContainsFunc(h.spans, func(at span) bool { return at.meets(from, to) }) {
-			return true
-		}
-	}
 	year, month, day := s.holdsNumber(strconv.Itoa(from.Year())), s.saysMonth(from.Month()), s.holdsNumber(strconv.Itoa(from.Day()))
-	return year && (precision == memory.Year || month && (precision == memory.Month || day))
+	if year && (precision == memory.Year || month && (precision == memory.Month || day)) {
+		return true
+	}
+	to := endOf(from, precision)
+	return slices.ContainsFunc(s, func(h *heard) bool {
+		return slices.ContainsFunc(h.spans(), func(at span) bool { return at.meets(from, to) })
+	})
 }
 
 func (s said) saysMonth(m time.Month) bool {
