@@ -45,7 +45,7 @@ var unreachable = map[string][]string{
 		"conversation_briefs.updated_at", "conversation_briefs.extract_due_at", "conversation_briefs.topics_fade_at", "embedding_models.measured_at",
 		"memories.updated_at", "memories.decayed_on", "memory_entities.created_at", "memory_extractions.created_at", "memory_relationships.recorded_at",
 		"memory_revisions.created_at", "memory_users.paused_at", "memory_users.created_at", "memory_users.updated_at", "messages.lease_until",
-		"accounts.created_at", "departed.at", "usage_events.created_at", "deleted_messages.deleted_at",
+		"accounts.created_at", "departed.at", "usage_events.created_at", "deleted_messages.deleted_at", "servers.lease_until",
 		"work.lease_until", "work.waiting_since", "work.failing_since", "work.retry_at",
 	},
 	"derived from a column of these, by the work itself": {

@@ -17,7 +17,7 @@ import (
 // cancelInterval is how often requests to cancel are read while no notifications come.
 const cancelInterval = 250 * time.Millisecond
 
-// keepLeases renews the leases of this server's generations, ends the leases of its orphans, interrupts replies whose lease has
+// keepLeases renews this server's lease, ends the leases of its orphans, interrupts replies whose lease has
 // expired, and cancels generations when a cancellation was requested at another server.
 func (s *Service) keepLeases(ctx context.Context) {
 	renewal := time.NewTicker(s.Lease / 3)
@@ -30,7 +30,7 @@ func (s *Service) keepLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-renewal.C:
-			s.renewLeases(ctx)
+			s.renewLease(ctx)
 			s.abandonOrphans(ctx)
 			s.cancelRequested(ctx)
 			s.interruptAbandoned(ctx)
@@ -44,22 +44,21 @@ func (s *Service) keepLeases(ctx context.Context) {
 	}
 }
 
-// renewLeases leaves out replies that began a moment ago, as short replies have none to renew: should the next renewal fail,
-// there is time for one more.
-func (s *Service) renewLeases(ctx context.Context) {
-	ids := s.runningIDs(time.Now().Add(-s.Lease / 6))
+// renewLease is for a server with replies: each has a lease of its own to begin with, which lasts for two tries.
+func (s *Service) renewLease(ctx context.Context) {
+	ids := s.runningIDs()
 	if len(ids) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Lease/3)
 	defer cancel()
-	if err := s.Store.RenewLeases(ctx, ids, s.Lease); err != nil {
-		s.Logger.LogAttrs(ctx, slog.LevelWarn, "leases not renewed", slog.Int("replies", len(ids)), slog.Any("error", err))
+	if err := s.Store.RenewLease(ctx, s.id, ids, s.Lease); err != nil {
+		s.Logger.LogAttrs(ctx, slog.LevelWarn, "lease not renewed", slog.Int("replies", len(ids)), slog.Any("error", err))
 	}
 }
 
 func (s *Service) cancelRequested(ctx context.Context) {
-	ids := s.runningIDs(time.Now())
+	ids := s.runningIDs()
 	if len(ids) == 0 {
 		return
 	}
@@ -88,16 +87,11 @@ func (s *Service) interruptAbandoned(ctx context.Context) {
 	}
 }
 
-// runningIDs returns the replies that this server generates since then or longer.
-func (s *Service) runningIDs(since time.Time) (ids []uuid.UUID) {
+// runningIDs returns the replies that this server generates.
+func (s *Service) runningIDs() []uuid.UUID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, g := range s.running {
-		if !g.arrived.After(since) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+	return slices.Collect(maps.Keys(s.running))
 }
 
 // storeTurn starts a turn in Postgres. One that failed may be stored all the same, if only the answer did not
@@ -122,7 +116,7 @@ func (s *Service) abandonOrphans(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Lease/3)
 	defer cancel()
-	if err := s.Store.RenewLeases(ctx, ids, 0); err != nil {
+	if err := s.Store.Abandon(ctx, ids); err != nil {
 		s.Logger.LogAttrs(ctx, slog.LevelDebug, "replies of failed turns not abandoned", slog.Int("replies", len(ids)), slog.Any("error", err))
 	}
 }

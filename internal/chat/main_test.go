@@ -129,8 +129,8 @@ type fakeStore struct {
 	turns   []NewTurn
 	replies []StoredReply // oldest first
 	saved   []FinishedReply
-	renewed [][]uuid.UUID
-	// abandoned are those whose leases were ended, call by call as renewed.
+	renewed [][]uuid.UUID // servers, each with its replies
+	// abandoned are the replies whose leases were ended, call by call.
 	abandoned [][]uuid.UUID
 	stop      []uuid.UUID // set by RequestCancel, returned by CancelRequested
 	deltas    []Delta
@@ -245,13 +245,16 @@ func (f *fakeStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID, 
 	return copied(&f.mu, &f.stop), nil
 }
 
-func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, lease time.Duration) error {
+func (f *fakeStore) Abandon(_ context.Context, ids []uuid.UUID) error {
 	f.mu.Lock()
-	if lease > 0 {
-		f.renewed = append(f.renewed, ids)
-	} else {
-		f.abandoned = append(f.abandoned, ids)
-	}
+	defer f.mu.Unlock()
+	f.abandoned = append(f.abandoned, ids)
+	return nil
+}
+
+func (f *fakeStore) RenewLease(ctx context.Context, server uuid.UUID, running []uuid.UUID, _ time.Duration) error {
+	f.mu.Lock()
+	f.renewed = append(f.renewed, append([]uuid.UUID{server}, running...))
 	f.mu.Unlock()
 	if f.renew != nil {
 		return f.renew(ctx)

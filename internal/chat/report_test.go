@@ -183,7 +183,7 @@ func TestNoContentInLogs(t *testing.T) {
 		readToEnd(t, svc.send(t, message)) // until it takes too long
 		synctest.Wait()
 		logs := svc.logs.String()
-		assert.Truef(t, !strings.Contains(logs, canary) && strings.Count(logs, "reply ended") == 4 && strings.Contains(logs, "leases not renewed"),
+		assert.Truef(t, !strings.Contains(logs, canary) && strings.Count(logs, "reply ended") == 4 && strings.Contains(logs, "lease not renewed"),
 			"%s", logs)
 		families, err := svc.Metrics.Registry.Gather()
 		assert.Truef(t, err == nil && !strings.Contains(fmt.Sprint(families), canary), "in a metric, or %v", err)

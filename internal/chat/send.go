@@ -146,6 +146,7 @@ func (s *Service) newTurn(user auth.Principal, message Message, variant string) 
 		Revive:          message.Revive,
 		Variant:         variant,
 		Variants:        s.variantNames(),
+		Server:          s.id,
 		Lease:           s.Lease,
 	}
 	if turn.NewChat {

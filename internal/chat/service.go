@@ -76,6 +76,7 @@ type Config struct {
 type Service struct {
 	Config
 
+	id        uuid.UUID // of the server, while it runs
 	mu        sync.Mutex
 	running   map[uuid.UUID]*generation // by the assistant message's id
 	followers map[uuid.UUID]*follower   // of replies that other servers generate, by the same id
@@ -110,6 +111,7 @@ func New(config Config) *Service {
 	}
 	s := &Service{
 		Config:     config,
+		id:         uuid.New(),
 		running:    make(map[uuid.UUID]*generation),
 		orphans:    make(map[uuid.UUID]time.Time),
 		followers:  make(map[uuid.UUID]*follower),

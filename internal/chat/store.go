@@ -40,8 +40,11 @@ type Store interface {
 	RecordDeltas(ctx context.Context, deltas []Delta, ended []uuid.UUID) error
 	// CancelRequested returns the replies for which a cancellation was requested.
 	CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error)
-	// RenewLeases sets the leases of these replies to now + lease; 0 ends them.
-	RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error
+	// RenewLease sets the lease of a server, which is that of all its running replies, to now + lease. Others that it began and
+	// could neither save nor end lose it once their own lease has ended.
+	RenewLease(ctx context.Context, server uuid.UUID, running []uuid.UUID, lease time.Duration) error
+	// Abandon ends the leases of these replies, which no server generates.
+	Abandon(ctx context.Context, messageIDs []uuid.UUID) error
 	// InterruptAbandoned ends replies whose lease has expired, with their recorded text, and returns how many.
 	InterruptAbandoned(ctx context.Context) (int, error)
 }
@@ -78,7 +81,8 @@ type NewTurn struct {
 	MessageID uuid.UUID // of the assistant's message
 	Variant   string
 	Variants  []string // there are, to which the turn may be downgraded
-	Lease     time.Duration
+	Server    uuid.UUID
+	Lease     time.Duration // of the reply, until its server renews its own
 }
 
 // NewFile is a file of a new turn.

@@ -122,7 +122,11 @@ func (m *memoryStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID
 	return nil, nil
 }
 
-func (m *memoryStore) RenewLeases(context.Context, []uuid.UUID, time.Duration) error { return nil }
+func (m *memoryStore) RenewLease(context.Context, uuid.UUID, []uuid.UUID, time.Duration) error {
+	return nil
+}
+
+func (m *memoryStore) Abandon(context.Context, []uuid.UUID) error { return nil }
 
 func (m *memoryStore) InterruptAbandoned(context.Context) (int, error) { return 0, nil }
 

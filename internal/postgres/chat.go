@@ -173,10 +173,15 @@ func (t *Turns) CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]
 	return requested, failed("look for cancellations", err)
 }
 
-// RenewLeases sets until when the leases of this server's replies last, counted from now.
-func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error {
-	params := dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()}
-	return failed("renew leases", dbsqlc.RenewLeases.Run(ctx, t.pool, params))
+// RenewLease says that a server is alive, for how long from now, and which replies it generates.
+func (t *Turns) RenewLease(ctx context.Context, server uuid.UUID, running []uuid.UUID, lease time.Duration) error {
+	params := dbsqlc.RenewLeaseParams{ServerID: server, Running: running, LeaseSeconds: lease.Seconds()}
+	return failed("renew lease", dbsqlc.RenewLease.Run(ctx, t.pool, params))
+}
+
+// Abandon ends the leases of replies that no server generates.
+func (t *Turns) Abandon(ctx context.Context, messageIDs []uuid.UUID) error {
+	return failed("abandon replies", dbsqlc.AbandonReplies.Run(ctx, t.pool, messageIDs))
 }
 
 // InterruptAbandoned ends replies whose lease ran out: their server died. It returns how many.

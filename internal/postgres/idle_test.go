@@ -242,7 +242,8 @@ func periodic(userID, chatID uuid.UUID, ids ...uuid.UUID) map[string]*pgx.Queued
 		"MergeSearchEntries":        dbsqlc.MergeSearchEntries.Queue(batch, struct{}{}),
 		"OldestUnextracted":         dbsqlc.OldestUnextracted.Queue(batch, struct{}{}),
 		"QueueDepths":               dbsqlc.QueueDepths.Queue(batch, struct{}{}),
-		"RenewLeases":               dbsqlc.RenewLeases.Queue(batch, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
+		"RenewLease":                dbsqlc.RenewLease.Queue(batch, dbsqlc.RenewLeaseParams{LeaseSeconds: 15, ServerID: chatID, Running: ids}),
+		"AbandonReplies":            dbsqlc.AbandonReplies.Queue(batch, ids),
 		"NextGraphUser":             dbsqlc.NextGraphUser.Queue(batch, []uuid.UUID{}),
 		"WakeIdleWork":              dbsqlc.WakeIdleWork.Queue(batch, struct{}{}),
 		"ReviveJobs":                dbsqlc.ReviveJobs.Queue(batch, 15),
@@ -307,7 +308,7 @@ func TestTopicsOfLongChats(t *testing.T) {
 			"AssignReadTopics": {dbsqlc.AssignReadTopics.Queue(batch, chat), 2 * short},
 			"AssignReadTurns":  {dbsqlc.AssignReadTurns.Queue(batch, dbsqlc.AssignReadTurnsParams{Model: model, Most: 200, ChatID: chat}), short},
 			"AssignRenew":      {dbsqlc.AssignRenew.Queue(batch, dbsqlc.AssignRenewParams{ChatID: chat, Model: model}), short},
-			"AssignReadDue":    {dbsqlc.AssignReadDue.Queue(batch, dbsqlc.AssignReadDueParams{ChatID: chat, MaxMessages: 12}), short},
+			"AssignReadDue":    {dbsqlc.AssignReadDue.Queue(batch, dbsqlc.AssignReadDueParams{ChatID: chat, MaxMessages: 12}), 2 * short}, // plans is_put_off each time
 			"AssignFindChats":  {dbsqlc.AssignFindChats.Queue(batch, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}), short},
 			"LookUpTopics": {dbsqlc.LookUpTopics.Queue(batch,
 				dbsqlc.LookUpTopicsParams{ChatID: chat, BeforeSeq: last - 4, Model: model, Question: &vector}), short / 2},

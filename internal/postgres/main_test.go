@@ -121,7 +121,7 @@ func firstTurn(content string) chat.NewTurn {
 func turnIn(chatID uuid.UUID, content string) chat.NewTurn {
 	return chat.NewTurn{
 		ChatID: chatID, UserMessageID: uuid.New(), Content: content, ContentTokens: text.Tokens(content),
-		MessageID: uuid.New(), Variant: "arco", Lease: time.Minute, SystemPromptRoom: 1 << 20,
+		MessageID: uuid.New(), Variant: "arco", Server: uuid.New(), Lease: time.Minute, SystemPromptRoom: 1 << 20,
 	}
 }
 

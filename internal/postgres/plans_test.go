@@ -226,7 +226,8 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 	noError(t, errOf(tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")))
 	for name, c := range map[string]struct{ sql, args string }{
 		"record_deltas":     {b.bodyOf("record_deltas"), fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
-		"renew_replies":     {b.bodyOf("renew_replies"), fmt.Sprintf("('%s', 15)", ids)},
+		"abandon_replies":   {b.bodyOf("abandon_replies"), fmt.Sprintf("('%s')", ids)},
+		"renew_server":      {b.bodyOf("renew_server"), fmt.Sprintf("('%s', '%s', 15)", b.user.UserID, ids)},
 		"cancelled_replies": {b.bodyOf("cancelled_replies"), fmt.Sprintf("('%s')", ids)},
 		"interrupt_replies": {b.bodyOf("interrupt_replies"), "(120)"},
 		"delete_deltas":     {b.bodyOf("delete_deltas"), fmt.Sprintf("('%s')", ids)},

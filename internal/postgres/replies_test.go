@@ -108,27 +108,6 @@ func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 	}
 }
 
-// A lease that ran out while Postgres was down does not mean that the server died: it could not renew the
-// lease, and gets some time to do so. One that runs out afterwards counts at once.
-func TestLeasesAreNotLostToARestart(t *testing.T) {
-	t.Parallel()
-	server := testkit.NewServer(t)
-	b := newBedOn(t, server.Database, memory.DefaultLimits(), 4)
-	renewed, silent := b.startTwo()
-	b.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
-	server.Stop()
-	server.Start()
-	b.pool.Reset() // its connections are broken
-	is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 0, "interrupted")
-	is(t, must(b.turns.StartTurn(t.Context(), b.user, turnIn(silent.ChatID, "Are you there?")))(t).Running, silent.MessageID, "the next message found")
-	noError(t, b.turns.RenewLeases(t.Context(), []uuid.UUID{renewed.MessageID}, time.Minute))
-	b.exec("update messages set lease_until = clock_timestamp() where id = $1", silent.MessageID)
-	is(t, must(b.turns.InterruptAbandoned(t.Context()))(t), 1, "interrupted")
-	kept, lost := b.find(renewed, 0), b.find(silent, 0)
-	assert.Truef(t, kept.Status == memory.StatusStreaming && lost.Status == memory.StatusInterrupted,
-		"%s, %s", kept.Status, lost.Status)
-}
-
 // The sweep deletes the deltas of a server that died between storing a reply and deleting them.
 func TestStrayDeltasAreDeleted(t *testing.T) {
 	t.Parallel()

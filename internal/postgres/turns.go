@@ -256,7 +256,7 @@ func (s *turnStart) queueTurn(batch *pgx.Batch) {
 		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom,
 		UserMessageID: turn.UserMessageID, Content: turn.Content, TokenCount: turn.ContentTokens,
 		Importance: real32(turn.Importance), Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
-		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
+		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, ServerID: turn.Server, LeaseSeconds: turn.Lease.Seconds(),
 	}).Exec(affects(2, &s.found.Started))
 	if len(turn.Files) == 0 {
 		return
@@ -279,7 +279,7 @@ func (s *turnStart) queueRepeat(batch *pgx.Batch) {
 	turn := s.turn
 	dbsqlc.InsertAgain.Queue(batch, dbsqlc.InsertAgainParams{
 		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom, UserMessageID: turn.UserMessageID, InPlaceOf: turn.InPlaceOf,
-		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
+		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, ServerID: turn.Server, LeaseSeconds: turn.Lease.Seconds(),
 	}).Exec(affects(1, &s.found.Started))
 	dbsqlc.SupersedeReply.Queue(batch, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})
 }

@@ -238,8 +238,7 @@ select c.id from public.chats c
 -- Not a running reply, unless its server died: see ReleaseAbandonedReplies.
 delete from public.messages m
  where m.id = sqlc.arg(message_id)
-   and (m.status <> 'streaming' or coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'));
+   and (m.status <> 'streaming' or throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at));
 
 -- name: MessageStatus :one
 select status from public.messages where id = sqlc.arg(message_id);

@@ -15,9 +15,7 @@ select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-00000
 -- Ends a chat's reply whose server died, without waiting for the sweep. See InterruptAbandonedReplies.
 with abandoned as (
   select m.id, m.chat_id from public.messages m
-   where m.chat_id = sqlc.arg(chat_id) and m.status = 'streaming'
-     and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+   where m.chat_id = sqlc.arg(chat_id) and m.status = 'streaming' and throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at)
      for update),
 spent as (
   delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
@@ -29,7 +27,7 @@ due as (
    where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and sqlc.narg(extract_delay_seconds)::float8 is not null
      and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
 update public.messages m
-   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, server_id = null, lease_until = null,
        content = coalesce((select string_agg(spent.delta, '' order by spent.start_char) from spent where spent.message_id = m.id), '')
   from abandoned
  where m.id = abandoned.id;
@@ -44,18 +42,18 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 -- that LockChat did not find, because a policy of the app's keeps its user from changing it. Duplicates among
 -- messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
-  lease_until)
+  server_id, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
-       new.tool_name, new.lease_until
+       new.tool_name, new.server_id, new.lease_until
   from public.chats c
  cross join (values
    (1, sqlc.arg(user_message_id)::uuid, 'user', sqlc.arg(content)::text, 'complete', null::uuid, sqlc.arg(token_count)::int,
-    sqlc.narg(importance)::real, sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, null::timestamptz),
+    sqlc.narg(importance)::real, sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, null::uuid, null::timestamptz),
    (2, sqlc.arg(message_id)::uuid, 'assistant', '', 'streaming', sqlc.arg(user_message_id)::uuid, 0, null,
     sqlc.arg(reply_metadata)::jsonb || case when sqlc.arg(reply_metadata)::jsonb ->> 'model_variant' <> current_setting('throughline.variant')
       then jsonb_build_object('model_variant', current_setting('throughline.variant'), 'asked_variant', sqlc.arg(reply_metadata)::jsonb ->> 'model_variant')
-      else '{}' end, null, null, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
+      else '{}' end, null, null, sqlc.arg(server_id)::uuid, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, server_id, lease_until)
  where c.id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
    and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
@@ -66,9 +64,9 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
 
 -- name: InsertAgain :execrows
 -- Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, lease_until)
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, server_id, lease_until)
 select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, sqlc.arg(reply_metadata)::jsonb,
-       now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+       sqlc.arg(server_id)::uuid, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
   from public.messages u
   join public.chats c on c.id = u.chat_id
   join public.messages m on m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null
@@ -124,7 +122,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
 -- tried again; and the same status, because a save whose commit is uncertain is repeated.
 update public.messages
    set content = sqlc.arg(content), status = sqlc.arg(status), token_count = sqlc.arg(token_count),
-       metadata = metadata || sqlc.arg(metadata)::jsonb, lease_until = null
+       metadata = metadata || sqlc.arg(metadata)::jsonb, server_id = null, lease_until = null
  where id = sqlc.arg(id) and chat_id = sqlc.arg(chat_id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :one
@@ -151,9 +149,13 @@ select pg_notify('throughline_cancels', asked.id::text) from asked;
 -- As the server itself, for the replies that this server generates.
 select c.id::uuid as id from throughline.cancelled_replies(sqlc.arg(message_ids)::uuid[]) c (id);
 
--- name: RenewLeases :exec
+-- name: RenewLease :exec
+-- As the server itself.
+select throughline.renew_server(sqlc.arg(server_id)::uuid, sqlc.arg(running)::uuid[], sqlc.arg(lease_seconds)::float8);
+
+-- name: AbandonReplies :exec
 -- As the server itself, for all users at once.
-select throughline.renew_replies(sqlc.arg(message_ids)::uuid[], sqlc.arg(lease_seconds)::float8);
+select throughline.abandon_replies(sqlc.arg(message_ids)::uuid[]);
 
 -- name: InterruptAbandonedReplies :many
 -- As the server itself.

@@ -47,7 +47,8 @@ create table public.messages (
   token_count       int         not null,
   metadata          jsonb       not null default '{}',
   client_message_id uuid,
-  -- While status is streaming: the generating server renews the lease; after this time it counts as dead.
+  -- While status is streaming: the generating server, and until when it counts as alive if it does not renew its own lease.
+  server_id         uuid,
   lease_until       timestamptz,
   -- While status is streaming: a request to stop, on whichever server it arrived.
   cancel_requested  boolean     not null default false,
@@ -96,6 +97,30 @@ create index messages_tool_name_idx on public.messages (chat_id, tool_name) wher
 -- A chat's messages are one user's. Postgres took chat and user for independent, as if they had a message in common: so an
 -- index of both looked as good as the primary key, and saving a reply read all messages of its chat.
 create statistics throughline.messages_of_a_chat (dependencies) on chat_id, user_id from public.messages;
+
+-- The servers that generate replies. Each renews its lease, however many replies it has.
+create table throughline.servers (
+  id          uuid        not null,
+  lease_until timestamptz not null,
+  constraint servers_pkey primary key (id)
+);
+revoke all on throughline.servers from public, anon, authenticated;
+grant select on throughline.servers to service_role;
+alter table throughline.servers enable row level security;
+create policy servers_service on throughline.servers for select to service_role using (true);
+
+-- Whether the server of a running reply is dead: neither the reply's lease nor the server's lasts. A reply without either, inserted by
+-- hand, counts as abandoned after a minute. After a restart of Postgres servers get ten seconds to renew leases that ran out in the
+-- meantime. SECURITY DEFINER: no user has a right to servers.
+create function throughline.is_abandoned(server uuid, lease_until timestamptz, updated_at timestamptz) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  alive_until constant timestamptz := greatest(lease_until, (select s.lease_until from throughline.servers s where s.id = server));
+begin
+  return coalesce(alive_until, updated_at + interval '1 minute') < now()
+     and (pg_postmaster_start_time() < alive_until or pg_postmaster_start_time() < now() - interval '10 seconds');
+end
+$$;
 
 create view throughline.own_messages as select * from public.messages where user_id = (select throughline.uid()) with check option;
 

@@ -8,14 +8,15 @@ grant execute on function throughline.chat_is_valid, throughline.message_is_vali
 -- Policies ask whose rows they are as whoever reads, and may be the app's own.
 grant execute on function throughline.uid to public;
 -- Generated columns and indexes are computed with the rights of who writes the row.
-grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable to service_role, throughline_app,
-  throughline_worker;
+grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable
+  to service_role, throughline_app, throughline_worker;
 -- The server and its jobs.
 grant execute on function throughline.index_turns, throughline.is_put_off, throughline.merge_topics, throughline.note_change, throughline.similar_memories,
   throughline.skip_extraction, throughline.topic_messages, throughline.touch_memories to throughline_app, throughline_worker;
 -- The server at work for a user.
 grant execute on function throughline.find_memories, throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.index_rest,
-  throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness, throughline.recall_size to throughline_app;
+  throughline.is_abandoned, throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness,
+  throughline.recall_size to throughline_app;
 -- A transaction that names its user again.
 grant execute on function throughline.admit_user to throughline_app;
 -- What a user may spend is asked by the server at work for the user.

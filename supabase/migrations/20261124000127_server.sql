@@ -26,10 +26,27 @@ language sql volatile security definer set search_path = '' set enable_seqscan =
    where ctid = any (array(select d.ctid from public.message_deltas d where d.message_id = any (message_ids) for update skip locked))
 $$;
 
-create function throughline.renew_replies(message_ids uuid[], seconds float8) returns void
+-- Replies that no server generates.
+create function throughline.abandon_replies(message_ids uuid[]) returns void
 language sql volatile security definer set search_path = '' as $$
-  update public.messages set lease_until = now() + make_interval(secs => seconds)
-   where id in (select m.id from public.messages m where m.id = any (message_ids) and m.status = 'streaming' for no key update skip locked)
+  update public.messages set server_id = null, lease_until = now()
+   where id = any (array(
+           select m.id from public.messages m where m.id = any (message_ids) and m.status = 'streaming' for no key update skip locked))
+$$;
+
+-- Says that a server is alive, and forgets those that have long been dead. A reply that the server began and does not generate has only its
+-- own lease: it could not be saved, or was stored after its server had given up. Otherwise it would run as long as the server.
+create function throughline.renew_server(server uuid, running uuid[], seconds float8) returns void
+language sql volatile security definer set search_path = '' as $$
+  with dead as (delete from throughline.servers where lease_until < now() - interval '1 day'),
+  left_over as (
+    update public.messages set server_id = null
+     where id = any (array(select m.id from public.messages m
+                            where m.status = 'streaming' and m.server_id = server and m.lease_until < now()
+                              and not exists (select from unnest(running) r (id) where r.id = m.id)
+                              for no key update skip locked)))
+  insert into throughline.servers (id, lease_until) values (server, now() + make_interval(secs => seconds))
+  on conflict (id) do update set lease_until = excluded.lease_until
 $$;
 
 create function throughline.cancelled_replies(message_ids uuid[]) returns setof uuid
@@ -37,17 +54,14 @@ language sql stable security definer set search_path = '' as $$
   select id from public.messages where id = any (message_ids) and status = 'streaming' and cancel_requested
 $$;
 
--- Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
--- restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
--- of a reply become its text. No server saves such a reply, so its chat becomes due to be read for memories here, unless the
--- delay is null: then there are none. The sweep inserts the job.
+-- Ends the replies whose server is dead. The deltas of a reply become its text. No server saves such a reply, so
+-- its chat becomes due to be read for memories here, unless the delay is null: then there are none. The sweep inserts the job.
 create function throughline.interrupt_replies(extract_delay float8) returns setof uuid
 language sql volatile security definer set search_path = '' as $$
   with abandoned as (
     select m.id, m.chat_id
       from public.messages m join public.chats c on c.id = m.chat_id join public.conversation_briefs b on b.chat_id = m.chat_id
-     where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-       and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+     where m.status = 'streaming' and throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at)
      limit 1000 for key share of c skip locked for update of b, m skip locked),
   spent as (
     delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
@@ -61,7 +75,7 @@ language sql volatile security definer set search_path = '' as $$
      where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and extract_delay is not null
        and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
   update public.messages m
-     set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+     set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, server_id = null, lease_until = null,
          content = coalesce(said.content, '')
     from abandoned left join said on said.message_id = abandoned.id
    where m.id = abandoned.id
@@ -104,11 +118,11 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
        + (select count(*) from (select from public.turn_index i where i.embedding_model > model limit 100000) g)
 $$;
 
-revoke all on function throughline.record_deltas, throughline.delete_deltas, throughline.renew_replies, throughline.cancelled_replies,
-  throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
+revoke all on function throughline.record_deltas, throughline.delete_deltas, throughline.abandon_replies, throughline.renew_server,
+  throughline.cancelled_replies, throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
   throughline.count_bare_turns from public, anon, authenticated;
-grant execute on function throughline.record_deltas, throughline.delete_deltas, throughline.renew_replies, throughline.cancelled_replies,
-  throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
+grant execute on function throughline.record_deltas, throughline.delete_deltas, throughline.abandon_replies, throughline.renew_server,
+  throughline.cancelled_replies, throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
   throughline.count_bare_turns, throughline.count_memories, throughline.retry_work, throughline.admit_user, throughline.erase_account
   to throughline_server;
 

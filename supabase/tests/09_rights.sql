@@ -43,7 +43,7 @@ insert into expected select 'throughline.own_' || name, '', '', '', '', jobs fro
   ('SI', array['memory_sources', 'memory_extractions'])) views (jobs, names), unnest(names) name;
 insert into expected values
   ('throughline.work', '', '', 'S', '', ''), ('throughline.accounts', '', '', 'S', '', ''), ('throughline.departed', '', '', 'S', '', ''),
-  ('throughline.issuers', '', '', 'S', '', ''), ('throughline.deleted_messages', '', '', 'S', '', ''),
+  ('throughline.issuers', '', '', 'S', '', ''), ('throughline.deleted_messages', '', '', 'S', '', ''), ('throughline.servers', '', '', 'S', '', ''),
   ('throughline.messages_of_topics', '', '', 'S', '', ''), ('river.river_job', '', '', 'S', '', '');
 insert into expected select 'inspect.' || name, '', '', 'S', '', '' from unnest(array[
   'briefs', 'buffers', 'revisions', 'turns', 'tokens_by_day', 'late_folds', 'unindexed', 'memories', 'memory_history', 'extractions', 'unextracted', 'graph',
@@ -120,8 +120,8 @@ select is((select string_agg(r.rolname, ' ') from pg_auth_members m join pg_role
   'throughline_app', 'it is a member of throughline_app alone');
 select is_empty($$select oid::regclass from pg_class where relowner = 'throughline_server'::regrole$$, 'it owns nothing');
 select is(pg_temp.callable('throughline_server'),
-  'admit_user cancelled_replies count_bare_turns count_memories delete_deltas erase_account hurry_extractions interrupt_replies oldest_unextracted '
-  'record_deltas renew_replies retry_work river_job_state_in_bitmask set_extract_due uid', 'it may call these');
+  'abandon_replies admit_user cancelled_replies count_bare_turns count_memories delete_deltas erase_account hurry_extractions interrupt_replies '
+  'oldest_unextracted record_deltas renew_server retry_work river_job_state_in_bitmask set_extract_due uid', 'it may call these');
 select is_empty(
   $$select format('%s.%s', p.pronamespace::regnamespace, p.proname) from pg_proc p
      where p.pronamespace = 'throughline'::regnamespace and p.prosecdef and has_function_privilege('throughline_server', p.oid, 'execute')
@@ -276,8 +276,8 @@ select is_empty(
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'admit_turn admit_user allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_put_off is_user_name '
-  'keep_memories last_use merge_topics note_change '
+  'admit_turn admit_user allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_abandoned '
+  'is_put_off is_user_name keep_memories last_use merge_topics note_change '
   'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories uid used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),

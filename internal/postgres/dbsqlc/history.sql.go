@@ -287,7 +287,7 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
     and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id,
             unnest($4::int[]) as place) n) sent
- cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.rating from public.messages x where x.id = (select sent.id) limit 1) m
+ cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.server_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.rating from public.messages x where x.id = (select sent.id) limit 1) m
  order by sent.place`)
 
 type FindStoredMessagesParams struct {
@@ -338,8 +338,7 @@ select c.id from public.chats c
 var DeleteMessage = query.Single[uuid.UUID, struct{}](`-- name: DeleteMessage :execrows
 delete from public.messages m
  where m.id = $1
-   and (m.status <> 'streaming' or coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'))`)
+   and (m.status <> 'streaming' or throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at))`)
 
 var MessageStatus = query.Single[uuid.UUID, string](`-- name: MessageStatus :one
 select status from public.messages where id = $1`)

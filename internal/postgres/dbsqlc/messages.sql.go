@@ -38,9 +38,7 @@ type FindEarlierTurnParams struct {
 var ReleaseAbandonedReplies = query.Fields[ReleaseAbandonedRepliesParams, struct{}](`-- name: ReleaseAbandonedReplies :exec
 with abandoned as (
   select m.id, m.chat_id from public.messages m
-   where m.chat_id = $1 and m.status = 'streaming'
-     and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+   where m.chat_id = $1 and m.status = 'streaming' and throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at)
      for update),
 spent as (
   delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
@@ -52,7 +50,7 @@ due as (
    where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and $2::float8 is not null
      and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
 update public.messages m
-   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, server_id = null, lease_until = null,
        content = coalesce((select string_agg(spent.delta, '' order by spent.start_char) from spent where spent.message_id = m.id), '')
   from abandoned
  where m.id = abandoned.id`)
@@ -72,22 +70,22 @@ select id from public.messages where chat_id = $1 and status = 'streaming'`)
 // messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers.
 var InsertTurn = query.Fields[InsertTurnParams, struct{}](`-- name: InsertTurn :execrows
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
-  lease_until)
+  server_id, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
-       new.tool_name, new.lease_until
+       new.tool_name, new.server_id, new.lease_until
   from public.chats c
  cross join (values
    (1, $1::uuid, 'user', $2::text, 'complete', null::uuid, $3::int,
-    $4::real, $5::jsonb, $6::uuid, $7::text, null::timestamptz),
+    $4::real, $5::jsonb, $6::uuid, $7::text, null::uuid, null::timestamptz),
    (2, $8::uuid, 'assistant', '', 'streaming', $1::uuid, 0, null,
     $9::jsonb || case when $9::jsonb ->> 'model_variant' <> current_setting('throughline.variant')
       then jsonb_build_object('model_variant', current_setting('throughline.variant'), 'asked_variant', $9::jsonb ->> 'model_variant')
-      else '{}' end, null, null, now() + make_interval(secs => $10::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
- where c.id = $11
-   and (c.expires_at is null or c.expires_at > now() or $12::bool)
-   and octet_length(coalesce(c.system_prompt, '')) <= $13::int
-   and not exists (select from public.messages m where m.chat_id = $11 and m.status = 'streaming')
+      else '{}' end, null, null, $10::uuid, now() + make_interval(secs => $11::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, server_id, lease_until)
+ where c.id = $12
+   and (c.expires_at is null or c.expires_at > now() or $13::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= $14::int
+   and not exists (select from public.messages m where m.chat_id = $12 and m.status = 'streaming')
    and not exists (select from public.messages m where m.client_message_id = $6)
  order by new.place
    for no key update of c`)
@@ -102,6 +100,7 @@ type InsertTurnParams struct {
 	ToolName         *string
 	MessageID        uuid.UUID
 	ReplyMetadata    json.RawMessage
+	ServerID         uuid.UUID
 	LeaseSeconds     float64
 	ChatID           uuid.UUID
 	Revive           bool
@@ -110,21 +109,22 @@ type InsertTurnParams struct {
 
 // Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
 var InsertAgain = query.Fields[InsertAgainParams, struct{}](`-- name: InsertAgain :execrows
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, lease_until)
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, server_id, lease_until)
 select $1::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, $2::jsonb,
-       now() + make_interval(secs => $3::float8)
+       $3::uuid, now() + make_interval(secs => $4::float8)
   from public.messages u
   join public.chats c on c.id = u.chat_id
-  join public.messages m on m.id = $4 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null
- where u.id = $5 and u.chat_id = $6
-   and (c.expires_at is null or c.expires_at > now() or $7::bool)
-   and octet_length(coalesce(c.system_prompt, '')) <= $8::int
+  join public.messages m on m.id = $5 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null
+ where u.id = $6 and u.chat_id = $7
+   and (c.expires_at is null or c.expires_at > now() or $8::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= $9::int
    and not exists (select from public.messages s where s.chat_id = u.chat_id and s.status = 'streaming')
    for no key update of c, m`)
 
 type InsertAgainParams struct {
 	MessageID                        uuid.UUID
 	ReplyMetadata                    json.RawMessage
+	ServerID                         uuid.UUID
 	LeaseSeconds                     float64
 	InPlaceOf, UserMessageID, ChatID uuid.UUID
 	Revive                           bool
@@ -196,7 +196,7 @@ type ReadKeptParams struct {
 var SaveReply = query.Fields[SaveReplyParams, struct{}](`-- name: SaveReply :execrows
 update public.messages
    set content = $1, status = $2, token_count = $3,
-       metadata = metadata || $4::jsonb, lease_until = null
+       metadata = metadata || $4::jsonb, server_id = null, lease_until = null
  where id = $5 and chat_id = $6 and superseded_by is null and status in ('streaming', 'interrupted', $2)`)
 
 type SaveReplyParams struct {
@@ -243,14 +243,19 @@ select pg_notify('throughline_cancels', asked.id::text) from asked`)
 var CancelRequested = query.Single[[]uuid.UUID, uuid.UUID](`-- name: CancelRequested :many
 select c.id::uuid as id from throughline.cancelled_replies($1::uuid[]) c (id)`)
 
-// As the server itself, for all users at once.
-var RenewLeases = query.Fields[RenewLeasesParams, struct{}](`-- name: RenewLeases :exec
-select throughline.renew_replies($1::uuid[], $2::float8)`)
+// As the server itself.
+var RenewLease = query.Fields[RenewLeaseParams, struct{}](`-- name: RenewLease :exec
+select throughline.renew_server($1::uuid, $2::uuid[], $3::float8)`)
 
-type RenewLeasesParams struct {
-	MessageIds   []uuid.UUID
+type RenewLeaseParams struct {
+	ServerID     uuid.UUID
+	Running      []uuid.UUID
 	LeaseSeconds float64
 }
+
+// As the server itself, for all users at once.
+var AbandonReplies = query.Single[[]uuid.UUID, struct{}](`-- name: AbandonReplies :exec
+select throughline.abandon_replies($1::uuid[])`)
 
 // As the server itself.
 var InterruptAbandonedReplies = query.Single[*float64, uuid.UUID](`-- name: InterruptAbandonedReplies :many

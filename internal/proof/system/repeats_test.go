@@ -136,11 +136,9 @@ func TestRetriedReplyLeavesMemory(t *testing.T) {
 // expire makes a running reply look abandoned until another server has ended it, although its own server is alive.
 func (r *rig) expire(messageID string) {
 	r.t.Helper()
-	testkit.Eventually(r.t, "another server takes it for dead", func() bool {
-		// Repeated, because its server may renew the lease at any moment.
-		testkit.Exec(r.t, r.pool, "update messages set lease_until = now() - interval '1 second' where id = $1 and status = 'streaming'", uuid.MustParse(messageID))
-		return r.stored(messageID).status == "interrupted"
-	})
+	testkit.Exec(r.t, r.pool, "update messages set server_id = null, lease_until = now() - interval '1 second' where id = $1 and status = 'streaming'",
+		uuid.MustParse(messageID))
+	testkit.Eventually(r.t, "another server takes it for dead", func() bool { return r.stored(messageID).status == "interrupted" })
 }
 
 // A server that was taken for dead, for example after its machine was paused, still completes its reply: it is stored
