@@ -169,6 +169,13 @@ func (l Limits) Thread() Limits {
 	return l
 }
 
+// MostShown returns how much of a buffer a prompt of any model may show: so many of the newest turns, however long they are, and
+// else turns of so many tokens; ofTool in a chat that a tool starts, see Thread. A store reads no more.
+func (l Limits) MostShown() (turns, tokens, ofTool int) {
+	tokens = max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens)
+	return max(l.KRawTurns, l.MinTailTurns, 1), tokens, max(tokens, maxHistoryTokens)
+}
+
 // Less takes so many tokens from the conversation: of the bridge first.
 func (l Limits) Less(tokens int) Limits {
 	l.MaxHistoryTokens = max(1, l.MaxHistoryTokens-tokens)

@@ -54,13 +54,15 @@ func settings(strategy string, maxTurns *int, fromTool bool) memory.Settings {
 }
 
 // queue adds the statements that read the brief and the buffer, the latter without the two messages of a new turn.
-func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID) {
+func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID, limits memory.Limits) {
 	dbsqlc.ReadBrief.Read(batch, chatID, func(row dbsqlc.ReadBriefRow) {
 		r.found.Brief = row.Brief
 		r.found.PendingTurns, r.cleared, r.found.IndexedSeq = row.PendingTurns, row.ClearedTurns, row.IndexedSeq
 	})
+	turns, tokens, ofTool := limits.MostShown()
 	dbsqlc.ReadBuffer.Read(batch, dbsqlc.ReadBufferParams{
-		ChatID: chatID, UserMessageID: userMessageID, MessageID: messageID, MaxRows: maxBufferRows,
+		ChatID: chatID, UserMessageID: userMessageID, MessageID: messageID,
+		Turns: turns, Tokens: tokens, ThreadTokens: ofTool, MaxRows: maxBufferRows,
 	}, messages(&r.found.Buffer))
 }
 
@@ -110,7 +112,7 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 	err := sendAs(ctx, t.pool, user, doing, func(batch *pgx.Batch) {
 		r = chatReader{}
 		dbsqlc.ReadChatContext.Read(batch, chatID, set(&row))
-		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
+		r.queue(batch, chatID, uuid.Nil, uuid.Nil, t.limits)
 		if t.remembers() {
 			r.queueMemories(batch, chatID)
 		}

@@ -47,8 +47,7 @@ func (b *bed) peek(chatID uuid.UUID) memory.Chat {
 	return started.Chat
 }
 
-// A simple chat also shows what an earlier brief covers, but nothing from before a clear. Its buffer is bounded, and older turns
-// are counted.
+// A simple chat also shows what an earlier brief covers, but nothing from before a clear.
 func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -64,7 +63,7 @@ func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	s.exec(`insert into messages (chat_id, role, content, token_count) select $1, case n % 2 when 1 then 'user' else 'assistant' end, 'line ' || n, 2
 		from generate_series(1, 500) n`, chatID)
 	got = s.peek(chatID)
-	is(t, tuple(len(got.Buffer), got.Buffer[0].Content, got.PendingTurns, got.TotalTurns), tuple(400, "line 101", 251, 251), "rows from …, … of … turns")
+	is(t, tuple(len(got.Buffer), got.Buffer[0].Content, got.PendingTurns, got.TotalTurns), tuple(501, "Hello again.", 251, 251), "rows from …, … of … turns")
 }
 
 // A chat reads the pinned messages that the brief covers, and a hybrid one the important ones as well: its own, after the

@@ -19,8 +19,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// maxBufferRows bounds what one prompt reads when folds are far behind. No budget can show that many messages;
-// older ones count as dropped.
+// maxBufferRows bounds what one prompt reads of messages that are blank or have next to no tokens. Older turns count as dropped.
 const maxBufferRows = 1000
 
 // Turns is the store of chats and their messages.
@@ -169,7 +168,7 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 		s.queueRepeat(batch)
 	}
 	if !turn.NewChat {
-		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID)
+		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID, s.store.limits)
 	}
 	if s.store.remembers() {
 		s.reader.queueMemories(batch, turn.ChatID)

@@ -84,20 +84,27 @@ update public.messages m
 
 -- name: ReadBuffer :many
 -- row: memory.Message + name, tool_calls
--- The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
--- has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
--- covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
+-- The newest messages after the brief, newest first: all, or those that a prompt may show. One index range, however long the chat is.
+-- A simple chat has no brief: its buffer begins where the context was cleared, which its counters do not know.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        ''::text as time_zone
-  from public.messages m
- where m.chat_id = sqlc.arg(chat_id)
-   and m.seq > (select case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end
-                  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id))
-   and m.id not in (sqlc.arg(user_message_id), sqlc.arg(message_id))
- order by m.seq desc
- limit (select case when c.memory_strategy = 'simple' then 400 else sqlc.arg(max_rows)::int end from public.chats c where c.id = sqlc.arg(chat_id));
+  from (select case when s.is_simple or b.pending_tokens > s.room
+                    then throughline.shown_after(b.chat_id, s.begins_after, s.room, sqlc.arg(turns)::int,
+                           array[sqlc.arg(user_message_id)::uuid, sqlc.arg(message_id)::uuid])
+                    else s.begins_after end as begins_after
+          from public.conversation_briefs b join public.chats c on c.id = b.chat_id
+         cross join lateral (
+               select c.memory_strategy = 'simple' as is_simple,
+                      case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end as begins_after,
+                      case when c.tool_name is null then sqlc.arg(tokens)::int else sqlc.arg(thread_tokens)::int end as room) s
+         where b.chat_id = sqlc.arg(chat_id)) buffer
+ cross join lateral (
+       select * from public.messages n
+        where n.chat_id = sqlc.arg(chat_id) and n.seq > buffer.begins_after and n.id not in (sqlc.arg(user_message_id), sqlc.arg(message_id))
+        order by n.seq desc limit sqlc.arg(max_rows)::int) m
+ order by m.seq desc;
 
 -- name: ReadKept :many
 -- row: ReadBufferRow

@@ -284,3 +284,26 @@ begin
            and brief_tokens + pending_tokens + pending_tokens / greatest(1, pending_turns) > shown));
 end
 $$;
+
+-- The seq before the first message that a prompt may show of a buffer that begins after a seq: the newest turns of more than so many
+-- tokens, and at least so many turns. A reply is not parted from its message. The running turn, named by but, is not counted. For
+-- buffers that may not fit a prompt: others are read whole.
+create function throughline.shown_after(chat uuid, begins_after bigint, tokens int, turns int, but uuid[]) returns bigint
+language plpgsql stable security invoker set search_path = '' as $$
+declare
+  message record;
+begin
+  for message in
+    select m.seq, m.role, m.token_count from public.messages m where m.chat_id = chat and m.seq > begins_after and m.id <> all (but) order by m.seq desc
+  loop
+    tokens := tokens - message.token_count;
+    if message.role = 'user' and message.token_count > 0 then
+      turns := turns - 1;
+      if tokens < 0 and turns <= 0 then
+        return message.seq - 1;
+      end if;
+    end if;
+  end loop;
+  return begins_after;
+end
+$$;

@@ -52,8 +52,10 @@ alter table throughline.deleted_messages enable row level security;
 create policy deleted_messages_service on throughline.deleted_messages for select to service_role using (true);
 
 create function throughline.message_key(user_id uuid, client_message_id uuid) returns uuid
-language sql immutable security invoker set search_path = '' as $$
-  select md5(user_id::text || client_message_id::text)::uuid
+language plpgsql immutable security invoker set search_path = '' as $$
+begin
+  return md5(user_id::text || client_message_id::text)::uuid;
+end
 $$;
 
 -- Assigns seq, and refuses what was deleted (TL004). The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is

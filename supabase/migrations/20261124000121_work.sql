@@ -97,7 +97,8 @@ begin
    where n.user_id = owner and n.kind = work_kind and n.waiting_since is not null
    order by n.waiting_since limit 1 for update of n skip locked;
   update throughline.work w set waiting_job = null, waiting_since = null where w.kind = work_kind and w.key = first.key;
-  update river.river_job j set state = 'available', scheduled_at = now() where j.id = first.waiting_job and j.state = 'scheduled' returning j.queue into of_queue;
+  update river.river_job j set state = 'available', scheduled_at = now() where j.id = first.waiting_job and j.state = 'scheduled'
+  returning j.queue into of_queue;
   -- As River announces an inserted job, so that workers do not wait for their next poll.
   if of_queue is not null then
     perform pg_notify('river.river_insert', jsonb_build_object('queue', of_queue)::text);
@@ -165,8 +166,10 @@ $$;
 
 -- Whether work was put off, and it is too early to try again. SECURITY DEFINER: who asks has no right to the table.
 create function throughline.is_put_off(work_kind text, work_key uuid) returns boolean
-language sql stable security definer set search_path = '' as $$
-  select exists (select from throughline.work w where w.kind = work_kind and w.key = work_key and w.retry_at > now())
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return exists (select from throughline.work w where w.kind = work_kind and w.key = work_key and w.retry_at > now());
+end
 $$;
 
 -- Whether a worker has it. SECURITY DEFINER: as is_put_off.

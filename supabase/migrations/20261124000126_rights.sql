@@ -16,7 +16,7 @@ grant execute on function throughline.index_turns, throughline.is_put_off, throu
 -- The server at work for a user.
 grant execute on function throughline.find_memories, throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.index_rest,
   throughline.is_abandoned, throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness,
-  throughline.recall_size to throughline_app;
+  throughline.recall_size, throughline.shown_after to throughline_app;
 -- A transaction that names its user again.
 grant execute on function throughline.admit_user to throughline_app;
 -- What a user may spend is asked by the server at work for the user.

@@ -114,6 +114,13 @@ select is_empty($$select p.tablename, p.policyname from pg_policies p
   where p.roles && array['throughline_server', 'public']::name[]
     and p.tablename not in ('embedding_models', 'issuers', 'usage_events', 'work') and p.schemaname <> 'realtime'$$,
   'and no policy gives it others');
+select is_empty($$select p.schemaname, p.tablename from pg_policies p
+  where p.roles && array['throughline_app', 'public']::name[] and p.permissive = 'PERMISSIVE'
+    and p.schemaname <> 'realtime' and p.tablename <> 'embedding_models'
+    and not exists (select from pg_policies r
+      where (r.schemaname, r.tablename, r.permissive, r.cmd) = (p.schemaname, p.tablename, 'RESTRICTIVE', 'ALL') and r.roles = '{throughline_app}'
+        and r.qual = '(( SELECT throughline.uid() AS uid) = user_id)' and r.with_check = r.qual)$$,
+  'throughline_app is confined to the rows of its user wherever a policy gives it any');
 select is((select array[rolsuper, rolbypassrls, rolinherit, rolcreaterole, rolcreatedb] from pg_roles where rolname = 'throughline_server'),
   array[false, false, false, false, false], 'it has no powers');
 select is((select string_agg(r.rolname, ' ') from pg_auth_members m join pg_roles r on r.oid = m.roleid where m.member = 'throughline_server'::regrole),
@@ -278,7 +285,7 @@ select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call no
 select is(pg_temp.callable('throughline_app'),
   'admit_turn admit_user allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_abandoned '
   'is_put_off is_user_name keep_memories last_use merge_topics note_change '
-  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages touch_memories uid used',
+  'recall_matches recall_nearness recall_size searchable shown_after similar_memories skip_extraction topic_messages touch_memories uid used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
   'content_key folded hold_evidence index_turns is_put_off last_use link_memory merge_topics note_change recount_topic renew_centroids searchable '

@@ -236,7 +236,7 @@ func squeeze(c memory.Chat, q Question, l memory.Limits) Prompt {
 func recount(c *memory.Chat, l memory.Limits) {
 	c.Brief.Tokens = text.Tokens(c.Brief.Summary)
 	c.Buffer, c.Kept, c.Files = slices.Clone(c.Buffer), slices.Clone(c.Kept), slices.Clone(c.Files)
-	room, turns := max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens), max(l.KRawTurns, l.MinTailTurns, 1)
+	turns, room, _ := l.MostShown()
 	for i := len(c.Buffer) - 1; i >= 0 && (room >= 0 || turns > 0); i-- { // what is older has no room in any case
 		m := &c.Buffer[i]
 		m.Tokens = text.Tokens(m.Content)

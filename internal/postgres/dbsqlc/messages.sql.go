@@ -147,25 +147,35 @@ type ReadBufferRow struct {
 	ToolCalls json.RawMessage
 }
 
-// The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
-// has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
-// covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
+// The newest messages after the brief, newest first: all, or those that a prompt may show. One index range, however long the chat is.
+// A simple chat has no brief: its buffer begins where the context was cleared, which its counters do not know.
 var ReadBuffer = query.Fields[ReadBufferParams, ReadBufferRow](`-- name: ReadBuffer :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        ''::text as time_zone
-  from public.messages m
- where m.chat_id = $1
-   and m.seq > (select case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end
-                  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $1)
-   and m.id not in ($2, $3)
- order by m.seq desc
- limit (select case when c.memory_strategy = 'simple' then 400 else $4::int end from public.chats c where c.id = $1)`)
+  from (select case when s.is_simple or b.pending_tokens > s.room
+                    then throughline.shown_after(b.chat_id, s.begins_after, s.room, $1::int,
+                           array[$2::uuid, $3::uuid])
+                    else s.begins_after end as begins_after
+          from public.conversation_briefs b join public.chats c on c.id = b.chat_id
+         cross join lateral (
+               select c.memory_strategy = 'simple' as is_simple,
+                      case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end as begins_after,
+                      case when c.tool_name is null then $4::int else $5::int end as room) s
+         where b.chat_id = $6) buffer
+ cross join lateral (
+       select id, chat_id, user_id, seq, role, content, status, reply_to, token_count, metadata, client_message_id, server_id, lease_until, cancel_requested, created_at, updated_at, superseded_by, pinned, importance, tool_calls, tool_call_id, name, tool_name, rating from public.messages n
+        where n.chat_id = $6 and n.seq > buffer.begins_after and n.id not in ($2, $3)
+        order by n.seq desc limit $7::int) m
+ order by m.seq desc`)
 
 type ReadBufferParams struct {
-	ChatID, UserMessageID, MessageID uuid.UUID
-	MaxRows                          int
+	Turns                    int
+	UserMessageID, MessageID uuid.UUID
+	Tokens, ThreadTokens     int
+	ChatID                   uuid.UUID
+	MaxRows                  int
 }
 
 // The pinned and, for a hybrid chat, the important messages before its buffer and after its last clear, newest first. The
