@@ -104,6 +104,7 @@ func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query ch
 	}
 	found, err := r.retriever.Retrieve(ctx, user, longterm.Query{
 		Text: query.Content, ChatID: query.ChatID, Shown: query.Visible, Known: query.Chat.Memories, Now: time.Now(),
+		Answered: query.Answer.Wait,
 	})
 	return []prompt.Section{r.section(found, query.Room)}, err
 }

@@ -90,6 +90,7 @@ func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Q
 		ChatID: query.ChatID, Text: query.Content, After: query.Chat.Brief.ClearedSeq, Before: query.ShownFrom, Shown: query.Shown,
 		Elsewhere: query.Chat.RecallsOthers, OwnShown: !query.LeftPrompt(),
 		Topics: f.topics, Short: topics.IsShort(query.Content), Now: time.Now(), Limit: recall.SectionTurns,
+		Sure: query.Answer.Give,
 	})
 	if err != nil {
 		return nil, err

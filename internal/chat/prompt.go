@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -212,6 +213,33 @@ type Query struct {
 	Shown     []int64
 	// Room is the most tokens that all retrieved sections may take together.
 	Room int
+	// Answer is shared by all lookups for the message.
+	Answer *Answer
+}
+
+// Answer is whether a lookup has found for sure what a message is about: others do not wait for what takes long then.
+type Answer struct {
+	given chan struct{}
+	once  sync.Once
+	sure  bool
+}
+
+// Give says so. Only the first counts. A lookup that ends without has found nothing.
+func (a *Answer) Give(sure bool) {
+	a.once.Do(func() {
+		a.sure = sure
+		close(a.given)
+	})
+}
+
+// Wait waits until one is given, and returns it; false when ctx ends.
+func (a *Answer) Wait(ctx context.Context) bool {
+	select {
+	case <-a.given:
+		return a.sure
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // LeftPrompt reports whether indexed turns of the chat may be out of the prompt: after the last clear, and before the
@@ -222,7 +250,7 @@ func (q *Query) LeftPrompt() bool {
 }
 
 // retrieve returns the sections that are retrieved for a question, with the missing ones. All lookups have a common
-// deadline, RetrieveTimeout from now.
+// deadline, RetrieveTimeout from now or somewhat more: see patience.
 func (s *Service) retrieve(ctx context.Context, user auth.Principal, query Query) []prompt.Section {
 	var sections []prompt.Section
 	var needed []Retriever
@@ -238,7 +266,12 @@ func (s *Service) retrieve(ctx context.Context, user auth.Principal, query Query
 	if len(needed) == 0 {
 		return sections
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.RetrieveTimeout)
+	query.Answer = &Answer{given: make(chan struct{})}
+	if len(needed) == 1 {
+		query.Answer.Give(false)
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience())
 	defer cancel()
 	lookups := make([]chan []prompt.Section, len(needed))
 	for i, retriever := range needed {
@@ -255,8 +288,16 @@ func (s *Service) retrieve(ctx context.Context, user auth.Principal, query Query
 		}
 		sections = append(sections, found...)
 	}
+	s.slowest.Store(max(int64(time.Since(began)), s.slowest.Load()*31/32)) // two at once may lose one: the next says the same
 	prompt.FitRetrieved(sections, query.Room)
 	return sections
+}
+
+// patience is how long a reply waits for its lookups: RetrieveTimeout, and on a machine or with an embedder that is busy four times as
+// long as the slowest lookups took lately. The time of one that is late is not known, so it counts as its deadline; four times
+// RetrieveTimeout is the most, for an embedder that hangs.
+func (s *Service) patience() time.Duration {
+	return min(max(s.RetrieveTimeout, 4*time.Duration(s.slowest.Load())), 4*s.RetrieveTimeout)
 }
 
 // missing is the section of a retriever that found nothing or failed.
@@ -283,6 +324,7 @@ func await(ctx context.Context, lookup <-chan []prompt.Section) (found []prompt.
 // fail with it.
 func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Principal, query Query) (found []prompt.Section) {
 	var err error
+	defer query.Answer.Give(false)
 	defer func() {
 		if broken := recover(); broken != nil {
 			err = fmt.Errorf("panic of type %T", broken)

@@ -56,8 +56,8 @@ type Config struct {
 	ChatDefaults memory.ChatDefaults
 	// Retrievers retrieve sections of the prompt for each message that needs them. May be empty.
 	Retrievers []Retriever
-	// RetrieveTimeout is how long a reply waits for them, once its message is stored. Later sections are left out.
-	// Defaults to 150 ms.
+	// RetrieveTimeout is how long a reply waits for them, once its message is stored, and up to four times as long while lookups are
+	// slow. Later sections are left out. Defaults to 150 ms.
 	RetrieveTimeout time.Duration
 	// Begun is called in the background when the first message of a chat is stored; nil for nothing.
 	Begun func(ctx context.Context, user auth.Principal, chatID uuid.UUID) error
@@ -92,6 +92,7 @@ type Service struct {
 	listening  atomic.Bool   // notifications come
 	cancelHint chan struct{} // there may be new requests to cancel
 	ownTokens  func() int    // of Instructions
+	slowest    atomic.Int64  // nanoseconds that lookups took lately; a reply forgets a 32nd
 
 	lifetime    context.Context //nolint:containedctx // of followers, the recorder and the leases
 	endLifetime context.CancelFunc

@@ -26,7 +26,7 @@ var _ recall.Store = (*Recall)(nil)
 func NewRecall(pool *pgxpool.Pool) *Recall { return &Recall{pool: pool} }
 
 // mostMatches is how many rows the words of a question may bring: enough for every word that tells turns apart.
-const mostMatches = 2400
+const mostMatches = 1200
 
 // IndexRest indexes what was said a moment ago.
 func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Query) error {
@@ -99,26 +99,22 @@ func timesFound(rank float64) float64 {
 	return max(whole+4*max(sum-whole, 0), 1)
 }
 
-// Nearness returns the turns with a vector of the model, and the topics of the chat, with their cosines.
-func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Query, vector recall.Vector) (recall.Nearby, error) {
+// mostNear is how many turns are found by the signs of their vectors: enough that the 200 nearest by their cosines are among them,
+// but for a few of the farthest.
+const mostNear = 400
+
+// Nearness returns turns with a vector of the model, and the topics of the chat, with their cosines.
+func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Query, vector recall.Vector, known []recall.TurnID) (recall.Nearby, error) {
 	params := dbsqlc.RecallNearnessParams{
 		Question: vectorText(vector.Values), Model: vector.Model, ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID),
-		AfterSeq: in.After, BeforeSeq: in.Before, ExceptChat: nullID(in.Except),
+		AfterSeq: in.After, BeforeSeq: in.Before, ExceptChat: nullID(in.Except), Most: mostNear,
+	}
+	for _, turn := range known {
+		params.Chats, params.Turns = append(params.Chats, turn.ChatID), append(params.Turns, turn.Seq)
 	}
 	var found recall.Nearby
 	err := sendLimited(ctx, r.pool, user, in.ChatID, "find turns by their meaning", func(batch *pgx.Batch) {
-		found = recall.Nearby{}
-		dbsqlc.RecallNearness.Read(batch, params, func(row dbsqlc.RecallNearnessRow) {
-			for n, seq := range row.Seqs {
-				found.Turns = append(found.Turns, recall.Near{
-					Place: recall.Place{
-						Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: seq}, LastSeq: row.LastSeqs[n]},
-						AskedSeq: seq, Segment: row.Segments[n], SaidAt: row.SaidAt[n], TopicID: row.TopicIds[n],
-					},
-					Cosine: float64(row.Cosines[n]),
-				})
-			}
-		})
+		dbsqlc.RecallNearness.Read(batch, params, all(&found.Turns))
 		queueTopicPlaces(batch, in, &vector, &found.Topics)
 	})
 	return found, err

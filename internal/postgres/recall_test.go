@@ -111,13 +111,13 @@ func TestRecallIsOfTheUserAlone(t *testing.T) {
 	assert.Truef(t, err == nil && len(texts) == 0, "of the turn: %v, %v", texts, err)
 	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
 	near := recall.Vector{Model: "m", Values: []float32{1}}
-	if found, err := store.Nearness(t.Context(), b.user, recall.Query{}, near); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 ||
+	if found, err := store.Nearness(t.Context(), b.user, recall.Query{}, near, nil); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 ||
 		found.Turns[0].TurnID != turn.TurnID {
 		t.Errorf("the owner is near to %+v, %v", found, err)
 	}
-	found := must(store.Nearness(t.Context(), b.user, recall.Query{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}))(t)
+	found := must(store.Nearness(t.Context(), b.user, recall.Query{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}, nil))(t)
 	is(t, len(found.Turns), 0, "vectors of another model: %+v", found)
-	is(t, len(must(store.Nearness(t.Context(), other, recall.Query{}, near))(t).Turns), 0, "another user is near to")
+	is(t, len(must(store.Nearness(t.Context(), other, recall.Query{}, near, nil))(t).Turns), 0, "another user is near to")
 }
 
 // Own and Asked tell how often the turn and the question before it hold a word.
@@ -145,7 +145,7 @@ func TestRecallReadsOnlyTurnsWithTheWords(t *testing.T) {
 		  from generate_series(1, 5000) n`, chatID, b.user.UserID)
 	b.exec("select gin_clean_pending_list('turn_index_tsv_idx')")
 	b.exec("analyze turn_index")
-	const row = "select i.seq from public.turn_index i where i.tsv @@ (quote_literal('chat ' || $1::text)::tsquery && 'kite') limit 2401"
+	const row = "select i.seq from public.turn_index i where i.tsv @@ (quote_literal('chat ' || $1::text)::tsquery && 'kite') limit 1201"
 	admin := must(pgx.Connect(t.Context(), b.db.AdminDSN))(t)
 	defer admin.Close(t.Context())
 	tx := must(admin.Begin(t.Context()))(t)

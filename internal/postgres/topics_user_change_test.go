@@ -269,7 +269,7 @@ func TestTopicsNearToAQuestion(t *testing.T) {
 	w.exec("update turn_index set embedding = $2::text::throughline.embedding, embedding_model = 'a model' where chat_id = $1 and seq = 7", w.chatID,
 		vectorText(axis(1)))
 	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21, Topics: true},
-		recall.Vector{Model: "a model", Values: axis(1)})
+		recall.Vector{Model: "a model", Values: axis(1)}, nil)
 	require.Truef(t, err == nil && len(near.Topics) == 3 && len(near.Turns) == 1 && near.Turns[0].TopicID == w.bees,
 		"%+v, %v", near, err)
 	for _, topic := range near.Topics {

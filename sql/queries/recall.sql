@@ -19,10 +19,12 @@ select (word - 1)::int as word, chat_id::uuid as chat_id, seq::bigint as seq, la
          sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.arg(most)::int, sqlc.narg(except_chat)::uuid);
 
 -- name: RecallNearness :many
-select chat_id::uuid as chat_id, seqs::bigint[] as seqs, last_seqs::bigint[] as last_seqs, segments::int[] as segments,
-       said_at::timestamptz[] as said_at, cosines::real[] as cosines, topic_ids::uuid[] as topic_ids
+-- row: recall.Near
+select chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as asked_seq, segment::int as segment,
+       0 as size, said_at::timestamptz as said_at, cosine::float8 as cosine, topic_id::uuid as topic_id
   from throughline.recall_nearness(sqlc.arg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.narg(chat_id)::uuid,
-         sqlc.narg(topic_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.narg(except_chat)::uuid);
+         sqlc.narg(topic_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.narg(except_chat)::uuid,
+         sqlc.arg(most)::int, sqlc.arg(chats)::uuid[], sqlc.arg(turns)::bigint[]);
 
 -- name: ReadTurns :many
 -- The messages of turns, with their chat's title. Those of another turn between them, such as the late reply to an earlier question, come with

@@ -17,6 +17,11 @@ begin
   -- vector of zeros. An operator, because a function of ours would need a fixed search path, which takes five times as long.
   execute format('create operator throughline.<#> (function = %1$I.halfvec_negative_inner_product, '
     'leftarg = %1$I.halfvec, rightarg = %1$I.halfvec, commutator = operator(throughline.<#>))', place);
+  -- The signs of a vector, a sixteenth of its size, and in how many two differ: the fewer, the nearer the vectors, about.
+  execute format('create function throughline.signs_of(vector throughline.embedding) returns bit(512) '
+    'language sql immutable parallel safe security invoker set search_path = '''' as ''select %1$I.binary_quantize(vector)''', place);
+  execute format('create operator throughline.<~> (function = %1$I.hamming_distance, leftarg = bit, rightarg = bit, '
+    'commutator = operator(throughline.<~>))', place);
   -- The mean of vectors; null for none. It is not made of unit length: so its inner product with a vector is how near that is to
   -- the vectors on average.
   execute format('create function throughline.mean_of(vectors throughline.embedding[]) returns throughline.embedding '

@@ -8,7 +8,7 @@ grant execute on function throughline.chat_is_valid, throughline.message_is_vali
 -- Policies ask whose rows they are as whoever reads, and may be the app's own.
 grant execute on function throughline.uid to public;
 -- Generated columns and indexes are computed with the rights of who writes the row.
-grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable
+grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable, throughline.signs_of
   to service_role, throughline_app, throughline_worker;
 -- The server and its jobs.
 grant execute on function throughline.index_turns, throughline.is_put_off, throughline.merge_topics, throughline.note_change, throughline.similar_memories,

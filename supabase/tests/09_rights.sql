@@ -285,15 +285,15 @@ select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call no
 select is(pg_temp.callable('throughline_app'),
   'admit_turn admit_user allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_abandoned '
   'is_put_off is_user_name keep_memories last_use merge_topics note_change '
-  'recall_matches recall_nearness recall_size searchable shown_after similar_memories skip_extraction topic_messages touch_memories uid used',
+  'recall_matches recall_nearness recall_size searchable shown_after signs_of similar_memories skip_extraction topic_messages touch_memories uid used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
   'content_key folded hold_evidence index_turns is_put_off last_use link_memory merge_topics note_change recount_topic renew_centroids searchable '
-  'similar_memories skip_extraction topic_messages touch_memories uid',
+  'signs_of similar_memories skip_extraction topic_messages touch_memories uid',
   'a job may call these');
 select is(pg_temp.callable('service_role'),
   'content_key due_folds fold_is_due folded ids_in last_use number_in river_job_state_in_bitmask searchable sentences '
-  'sentences_only_in topic_fades_after topic_half_life topic_priority uid',
+  'sentences_only_in signs_of topic_fades_after topic_half_life topic_priority uid',
   'service_role may call these');
 
 -- The callable functions with their owner's rights find only the caller's rows.

@@ -85,14 +85,16 @@ type Query struct {
 	// Known are the user's memories that are read in any case.
 	Known memory.Memories
 	Now   time.Time
+	// Answered is that of the message's vector; see recall.Question.
+	Answered func(context.Context) bool
 }
 
 // Retrieve returns the memories that a prompt should show, the most important first. As long as all of them fit, those are
 // all: nothing is searched. Otherwise the standing ones come first, then the memories that the message may be about, the best
 // of them first.
 //
-// The message's vector is made meanwhile, and waited for only if its words and names find nothing rare. If the search
-// fails, what needs none is returned with the error.
+// The message's vector is made only if its words and names find nothing rare, and nothing else has answered it. If the search fails,
+// what needs none is returned with the error.
 func (r *Retriever) Retrieve(ctx context.Context, user auth.Principal, q Query) ([]memory.Remembered, error) {
 	if q.Known.Active == len(q.Known.First) && fits(q.Known.First, r.Tokens) {
 		return unsaid(q.Known.First, q), nil
@@ -111,10 +113,8 @@ func (r *Retriever) search(ctx context.Context, user auth.Principal, q Query) ([
 	if !slices.ContainsFunc(ask.Words, func(w recall.Word) bool { return !w.Function }) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	asked := r.Questions.Begin(ctx, recall.For{UserID: user.UserID, ChatID: q.ChatID}, q.Text)
-	return recall.BothWays(ctx, asked,
+	asked := recall.Question{Text: q.Text, Of: recall.For{UserID: user.UserID, ChatID: q.ChatID}, Answered: q.Answered}
+	return recall.BothWays(ctx, r.Questions, asked,
 		func() ([]Found, bool, error) {
 			found, err := r.Store.Candidates(ctx, user, ask)
 			return found, slices.ContainsFunc(found, Found.isRare), err

@@ -105,6 +105,18 @@ func TestRetrieveByWordsNeedsNoVector(t *testing.T) {
 	}
 }
 
+// Nor is it made where another search has answered the message.
+func TestRetrieveMakesNoVectorForWhatIsAnswered(t *testing.T) {
+	t.Parallel()
+	for answered, want := range map[bool]string{true: "", false: "by meaning"} {
+		store := &drawer{meaning: true}
+		r := &Retriever{Store: store, Questions: questions(store), Tokens: SectionTokens}
+		query := Query{Text: "Which bow?", Known: many, Now: now, Answered: func(context.Context) bool { return answered }}
+		found, err := r.Retrieve(t.Context(), auth.Principal{}, query)
+		assert.Truef(t, err == nil && contents(found) == want, "answered %v: %v, %v", answered, found, err)
+	}
+}
+
 // All memories are shown without a search as long as they fit, for any message.
 func TestAFewMemoriesAreAllShown(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,15 @@ type Questions struct {
 	recent, older map[textHash]*asked
 }
 
+// Question is a question whose vector may be asked for.
+type Question struct {
+	Text string
+	Of   For
+	// Answered waits until it is known whether another search of the same question has found for sure what it is about: then a search
+	// does not wait for the vector. Nil for no.
+	Answered func(context.Context) bool
+}
+
 type textHash [sha256.Size]byte
 
 // asked is a question whose vector is made or kept. Any number of callers wait for the call, which ends when the last of them leaves.
@@ -33,36 +42,56 @@ type asked struct {
 	err     error
 }
 
-// Pending is the vector of a question that is being made.
-type Pending struct {
-	questions *Questions
-	asked     *asked // nil where none is made
+// Vector returns the vector of a question, and false if there is none, or it is not to be waited for and not kept. A failure is not kept.
+// Who asks waits with all others for one call, which is billed to the first; it ends with the last who waits.
+func (q *Questions) Vector(ctx context.Context, question Question, wait bool) (Vector, bool, error) {
+	if q == nil {
+		return Vector{}, false, nil
+	}
+	key := textHash(sha256.Sum256([]byte(question.Text)))
+	one := q.join(ctx, key, question, wait)
+	if one == nil {
+		return Vector{}, false, nil
+	}
+	defer q.leave(key, one)
+	select {
+	case <-one.done:
+	case <-ctx.Done():
+		return Vector{}, false, ctx.Err()
+	}
+	return Vector{q.Embedder.Model(), one.vector}, one.vector != nil, one.err
 }
 
-// Begin begins to make the vector of a question, unless it is kept. The caller has left when ctx ends. A failure is not kept. A vector
-// that several ask for at once is billed to the first.
-func (q *Questions) Begin(ctx context.Context, of For, question string) Pending {
-	if q == nil {
-		return Pending{}
-	}
-	key := textHash(sha256.Sum256([]byte(question)))
+// join returns the call for a question, which it makes if needed; nil for one that has not ended and is not to be waited for.
+func (q *Questions) join(ctx context.Context, key textHash, question Question, wait bool) *asked {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	one := cmp.Or(q.recent[key], q.older[key])
+	if !wait && (one == nil || !one.isDone()) {
+		return nil
+	}
 	if one == nil {
 		calling, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		one = &asked{cancel: cancel, done: make(chan struct{})}
-		go q.ask(calling, key, one, of, question)
+		go q.ask(calling, key, one, question)
 	}
 	q.keep(key, one)
 	one.waiting++
-	context.AfterFunc(ctx, func() { q.leave(key, one) })
-	return Pending{q, one}
+	return one
 }
 
-func (q *Questions) ask(ctx context.Context, key textHash, one *asked, of For, question string) {
+func (a *asked) isDone() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (q *Questions) ask(ctx context.Context, key textHash, one *asked, question Question) {
 	defer one.cancel()
-	vectors, err := q.Embedder.Embed(ctx, of, []string{question})
+	vectors, err := q.Embedder.Embed(ctx, question.Of, []string{question.Text})
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	defer close(one.done)
@@ -77,12 +106,7 @@ func (q *Questions) ask(ctx context.Context, key textHash, one *asked, of For, q
 func (q *Questions) leave(key textHash, one *asked) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if one.waiting--; one.waiting > 0 {
-		return
-	}
-	select {
-	case <-one.done:
-	default:
+	if one.waiting--; one.waiting == 0 && !one.isDone() {
 		one.cancel()
 		q.forget(key, one)
 	}
@@ -110,7 +134,7 @@ func (q *Questions) Meaning(ctx context.Context, of For, text string) (Vector, S
 	if text == "" {
 		return Vector{}, Scale{}, false
 	}
-	vector, ok, err := q.Begin(ctx, of, text).Vector(ctx, true)
+	vector, ok, err := q.Vector(ctx, Question{Text: text, Of: of}, true)
 	if err != nil || !ok {
 		return Vector{}, Scale{}, false
 	}
@@ -118,45 +142,21 @@ func (q *Questions) Meaning(ctx context.Context, of For, text string) (Vector, S
 	return vector, scale, err == nil && known && scale.Reads(text)
 }
 
-// Vector returns the vector, and false if there is none, or not yet and it is not to be waited for. A failure is an
-// error only if it was waited for.
-func (p Pending) Vector(ctx context.Context, wait bool) (Vector, bool, error) {
-	if p.asked == nil {
-		return Vector{}, false, nil
-	}
-	if !wait {
-		select {
-		case <-p.asked.done:
-		default:
-			return Vector{}, false, nil
-		}
-	}
-	select {
-	case <-p.asked.done:
-	case <-ctx.Done():
-		return Vector{}, false, ctx.Err()
-	}
-	err := p.asked.err
-	if !wait {
-		err = nil
-	}
-	return Vector{p.questions.Embedder.Model(), p.asked.vector}, p.asked.vector != nil, err
-}
-
-// BothWays searches by words, and then by meaning as well: where the vector is there already, or words found nothing that is
-// sure, and it is waited for. A search by meaning that fails is an error only where words found nothing sure. It returns what
-// words found with that error.
-func BothWays[Found any](
-	ctx context.Context, asked Pending, byWords func() (found Found, isSure bool, err error), byMeaning func(Found, Vector, Scale) (Found, error),
+// BothWays searches by words, and then by meaning as well: where the vector is kept from before, or words found nothing that is
+// sure, and it is waited for. A search by meaning that fails is an error only where it was waited for. It returns what words found with
+// that error.
+func BothWays[Found any](ctx context.Context, q *Questions, question Question,
+	byWords func() (found Found, isSure bool, err error), byMeaning func(Found, Vector, Scale) (Found, error),
 ) (Found, error) {
 	found, isSure, err := byWords()
-	if err != nil {
+	if err != nil || q == nil {
 		return found, err
 	}
-	vector, known, err := asked.Vector(ctx, !isSure)
+	isSure = isSure || question.Answered != nil && question.Answered(ctx)
+	vector, known, err := q.Vector(ctx, question, !isSure)
 	var scale Scale
 	if err == nil && known {
-		scale, known, err = asked.questions.Scales.Known(ctx)
+		scale, known, err = q.Scales.Known(ctx)
 	}
 	if err == nil && known {
 		var better Found

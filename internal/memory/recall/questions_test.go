@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,7 @@ import (
 
 // vectorOf asks for the vector of a question and waits for it.
 func vectorOf(ctx context.Context, q *recall.Questions, question string) error {
-	vector, ok, err := q.Begin(ctx, recall.For{}, question).Vector(ctx, true)
+	vector, ok, err := q.Vector(ctx, recall.Question{Text: question}, true)
 	if err == nil && (!ok || vector.Model != "a model") {
 		err = fmt.Errorf("no vector: %v", vector)
 	}
@@ -42,31 +43,39 @@ func TestQuestionsAreAskedForOnce(t *testing.T) {
 // Who leaves does not end the call for others; the last one does.
 func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
 	t.Parallel()
-	m := &model{answers: make(chan error)}
-	q := m.questions(newShelf())
-	impatient, leave := context.WithCancel(t.Context())
-	left, stays := q.Begin(impatient, recall.For{}, "Where?"), q.Begin(t.Context(), recall.For{}, "Where?")
-	leave()
-	_, _, err := left.Vector(impatient, true)
-	require.ErrorIs(t, err, context.Canceled)
-	m.answers <- nil
-	_, ok, err := stays.Vector(t.Context(), true)
-	assert.Truef(t, ok && err == nil, "%v", err)
-	assert.EqualValues(t, 1, m.asked.Load())
+	synctest.Test(t, func(t *testing.T) {
+		m := &model{answers: make(chan error)}
+		q := m.questions(newShelf())
+		impatient, leave := context.WithCancel(t.Context())
+		left, stays := make(chan error, 1), make(chan error, 1)
+		go func() { left <- vectorOf(impatient, q, "Where?") }()
+		synctest.Wait()
+		go func() { stays <- vectorOf(t.Context(), q, "Where?") }()
+		synctest.Wait()
+		leave()
+		require.ErrorIs(t, <-left, context.Canceled)
+		m.answers <- nil
+		assert.NoError(t, <-stays)
+		assert.EqualValues(t, 1, m.asked.Load())
+	})
 }
 
 func TestAQuestionWithoutCallersIsGivenUp(t *testing.T) {
 	t.Parallel()
-	m := &model{answers: make(chan error)}
-	q := m.questions(newShelf())
-	ctx, leave := context.WithCancel(t.Context())
-	given := q.Begin(ctx, recall.For{}, "Where?")
-	leave()
-	_, ok, err := given.Vector(t.Context(), true) // ends only with the call
-	require.Truef(t, !ok && errors.Is(err, context.Canceled), "%v", err)
-	close(m.answers)
-	assert.NoError(t, vectorOf(t.Context(), q, "Where?"), "the call that was given up is kept")
-	assert.EqualValues(t, 2, m.asked.Load())
+	synctest.Test(t, func(t *testing.T) {
+		m := &model{answers: make(chan error)}
+		q := m.questions(newShelf())
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- vectorOf(ctx, q, "Where?") }()
+		synctest.Wait()
+		leave()
+		require.ErrorIs(t, <-left, context.Canceled)
+		synctest.Wait() // the call has ended, too
+		close(m.answers)
+		assert.NoError(t, vectorOf(t.Context(), q, "Where?"), "the call that was given up is kept")
+		assert.EqualValues(t, 2, m.asked.Load())
+	})
 }
 
 func TestFailuresOfQuestionsAreNotKept(t *testing.T) {
@@ -99,17 +108,16 @@ func TestQuestionsKeepABoundedNumber(t *testing.T) {
 	assert.EqualValues(t, many+1, m.asked.Load(), "an early one is kept")
 }
 
-// A question whose vector failed is no error for who does not wait for it.
-func TestWhoDoesNotWaitSeesNoFailure(t *testing.T) {
+// Who does not wait has a vector that is kept, and has none made.
+func TestWhoDoesNotWaitHasWhatIsKept(t *testing.T) {
 	t.Parallel()
-	m := &model{answers: make(chan error)}
+	m := &model{answers: make(chan error, 1)}
 	q := m.questions(newShelf())
-	pending := q.Begin(t.Context(), recall.For{}, "Where?")
-	_, ok, err := pending.Vector(t.Context(), false)
-	require.Truef(t, !ok && err == nil, "before the answer: %v", err)
-	m.answers <- errors.New("away")
-	_, _, err = pending.Vector(t.Context(), true)
-	require.Error(t, err)
-	_, ok, err = pending.Vector(t.Context(), false)
-	assert.Truef(t, !ok && err == nil, "%v", err)
+	question := recall.Question{Text: "Where?"}
+	_, ok, err := q.Vector(t.Context(), question, false)
+	require.Truef(t, !ok && err == nil && m.asked.Load() == 0, "before: %v, %d calls", err, m.asked.Load())
+	m.answers <- nil
+	require.NoError(t, vectorOf(t.Context(), q, question.Text))
+	_, ok, err = q.Vector(t.Context(), question, false)
+	assert.Truef(t, ok && err == nil, "%v", err)
 }

@@ -33,25 +33,25 @@ type Recaller struct {
 // first; of the user's other chats if there are none of the chat's own. A question without a word that could pass it,
 // such as "ok, thanks", is answered without a query.
 //
-// The question's vector is made meanwhile, and waited for only if words let no turn pass. Its failure is an error only
-// then.
+// The question's vector is made only if words let no turn pass. Its failure is an error then.
 func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Found, error) {
 	words := Words(q.Text)
 	if !canPass(words) {
 		return Found{How: ByNone}, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	asked := r.Questions.Begin(ctx, For{user.UserID, q.ChatID}, q.Text)
-	var failed error
+	question, failed := q.question(user), error(nil)
 	for _, q := range q.places() {
-		found, err := r.recall(ctx, user, q, words, asked)
+		found, err := r.recall(ctx, user, q, words, question)
 		if len(found.Turns) > 0 || found.Topic != nil {
 			return found, nil
 		}
 		failed = cmp.Or(failed, err)
 	}
 	return Found{How: ByNone}, failed
+}
+
+func (q Query) question(user auth.Principal) Question {
+	return Question{Text: q.Text, Of: For{user.UserID, q.ChatID}}
 }
 
 // places are the questions to ask, one after the other as long as nothing is found.
@@ -61,20 +61,24 @@ func (q Query) places() []Query {
 		places = append(places, q)
 	}
 	if q.Elsewhere {
-		places = append(places, Query{Text: q.Text, Now: q.Now, Limit: q.Limit, Except: q.ChatID})
+		places = append(places, Query{Text: q.Text, Now: q.Now, Limit: q.Limit, Except: q.ChatID, Sure: q.Sure})
 	}
 	return places
 }
 
-func (r *Recaller) recall(ctx context.Context, user auth.Principal, q Query, words []Word, asked Pending) (Found, error) {
+func (r *Recaller) recall(ctx context.Context, user auth.Principal, q Query, words []Word, question Question) (Found, error) {
 	var found *ranked
-	best, err := BothWays(ctx, asked,
+	best, err := BothWays(ctx, r.Questions, question,
 		func() (byWords choice, isSure bool, err error) {
 			if found, err = r.rank(ctx, user, q, words); err != nil {
 				return choice{}, false, err
 			}
 			byWords = found.byWords(q)
-			return byWords, len(byWords.turns) > 0, nil
+			isSure = len(byWords.turns) > 0
+			if q.Sure != nil {
+				q.Sure(isSure)
+			}
+			return byWords, isSure, nil
 		},
 		func(_ choice, vector Vector, scale Scale) (choice, error) {
 			return r.byMeaning(ctx, user, q, found, vector, scale)
@@ -134,9 +138,6 @@ func (f *ranked) withOthers(q Query, passed []*candidate, topic uuid.UUID) []*ca
 // Search finds what matches a question best, whether or not a prompt would show it: turns with at most q.Limit
 // messages in all, best first. It goes by words alone if there is no vector.
 func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Found, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	asked := r.Questions.Begin(ctx, For{user.UserID, q.ChatID}, q.Text)
 	if err := r.Store.IndexRest(ctx, user, q); err != nil {
 		return Found{}, err
 	}
@@ -145,7 +146,7 @@ func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Fo
 		return Found{}, err
 	}
 	how := ByWords
-	if vector, ok, err := asked.Vector(ctx, true); err == nil && ok {
+	if vector, ok, err := r.Questions.Vector(ctx, q.question(user), true); err == nil && ok {
 		if err := r.addMeaning(ctx, user, q, found, vector); err != nil {
 			return Found{}, err
 		}
@@ -215,7 +216,7 @@ func (r *Recaller) byMeaning(ctx context.Context, user auth.Principal, q Query, 
 }
 
 func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) error {
-	near, err := r.Store.Nearness(ctx, user, q, vector)
+	near, err := r.Store.Nearness(ctx, user, q, vector, found.withBeside())
 	if err != nil {
 		return err
 	}

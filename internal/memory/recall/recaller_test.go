@@ -80,7 +80,7 @@ func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Query, wo
 }
 
 // Nearness is 1 for turns that speak of teeth.
-func (s *shelf) Nearness(_ context.Context, _ auth.Principal, in recall.Query, _ recall.Vector) (recall.Nearby, error) {
+func (s *shelf) Nearness(_ context.Context, _ auth.Principal, in recall.Query, _ recall.Vector, _ []recall.TurnID) (recall.Nearby, error) {
 	s.queries.Add(1)
 	if s.others && in.Except != chatID {
 		return recall.Nearby{}, s.fails
@@ -176,13 +176,21 @@ func TestSmallTalkCostsNoQuery(t *testing.T) {
 	assert.Truef(t, s.queries.Load() <= 0 && m.asked.Load() <= 0, "%d queries, %d vectors", s.queries.Load(), m.asked.Load())
 }
 
-func TestWordsDoNotWaitForTheVector(t *testing.T) {
+// Where words find what the question is about, no vector is made, and who else looks for it learns that.
+func TestWordsNeedNoVector(t *testing.T) {
 	t.Parallel()
 	s, m := newShelf(), &model{} // which never answers
 	r := &recall.Recaller{Store: s, Questions: m.questions(s)}
 	found := ask(t, r, "What is the name of my dentist?")
 	assert.Truef(t, found.How == recall.ByWords && len(found.Turns) != 0 && contents(found)[0] == "My dentist is called Bukowski.", "%+v", found)
 	assert.Equal(t, "dentist", found.Turns[0].Why, "because of")
+	assert.Zero(t, m.asked.Load(), "vectors")
+	r.Questions = nil
+	for question, sure := range map[string]bool{"What is the name of my dentist?": true, "Which molar hurts?": false} {
+		var told []bool
+		_, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Limit: 6, Sure: func(s bool) { told = append(told, s) }})
+		assert.Truef(t, err == nil && slices.Equal(told, []bool{sure}), "%s: %v, %v", question, told, err)
+	}
 }
 
 func TestMeaningFindsWhatWordsDoNot(t *testing.T) {

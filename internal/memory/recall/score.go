@@ -72,6 +72,15 @@ func (r *ranking) candidate(p Place) *candidate {
 	return c
 }
 
+// withBeside returns the candidates, and the turns that may be beside them.
+func (r *ranking) withBeside() []TurnID {
+	all := make([]TurnID, 0, 3*len(r.candidates))
+	for id, c := range r.candidates {
+		all = append(all, TurnID{id.ChatID, c.AskedSeq}, id, TurnID{id.ChatID, c.LastSeq + 1})
+	}
+	return all
+}
+
 // addMeaning adds the turns near the question's vector: the candidates' own nearness, and the nearest turns as candidates.
 // near is in order of seq, chat by chat.
 func (r *ranking) addMeaning(near []Near) {
@@ -95,12 +104,18 @@ func (r *ranking) addMeaning(near []Near) {
 // aroundOf returns the weighted sum of a turn's cosine and those of the turns beside it in its segment.
 func aroundOf(near []Near, n int) float64 {
 	sum := near[n].Cosine
-	for _, beside := range []int{n - 1, n + 1} {
-		if beside >= 0 && beside < len(near) && near[beside].isNear(near[n].Place) {
-			sum += besideShare * near[beside].Cosine
-		}
+	if n > 0 && near[n-1].isBefore(near[n].Place) {
+		sum += besideShare * near[n-1].Cosine
+	}
+	if n+1 < len(near) && near[n].isBefore(near[n+1].Place) {
+		sum += besideShare * near[n+1].Cosine
 	}
 	return sum
+}
+
+// isBefore reports whether a turn of the same segment follows at once.
+func (p *Place) isBefore(next Place) bool {
+	return p.isNear(next) && (next.AskedSeq == p.Seq || next.Seq == p.LastSeq+1)
 }
 
 // isNear reports whether two turns are of the same segment.

@@ -15,8 +15,9 @@ type Store interface {
 	// Matches returns the turns that hold words. Each word is given by its forms, of which any counts. It is an error if
 	// the chat does not exist or has expired.
 	Matches(ctx context.Context, user auth.Principal, in Query, words [][]string) (Matches, error)
-	// Nearness returns the turns with a vector of the model, chat by chat and in order of seq, with their cosines.
-	Nearness(ctx context.Context, user auth.Principal, in Query, vector Vector) (Nearby, error)
+	// Nearness returns turns with a vector of the model, chat by chat and in order of seq, with their cosines: at least 200 of the
+	// nearest with the turns beside them, and those of known.
+	Nearness(ctx context.Context, user auth.Principal, in Query, vector Vector, known []TurnID) (Nearby, error)
 	// Texts returns the messages of turns that have text, in order of seq, and a topic. Turns that are gone have none; the
 	// topic is nil if there is none with the id.
 	Texts(ctx context.Context, user auth.Principal, turns []Span, topic uuid.UUID) (map[TurnID][]Message, *Topic, error)
@@ -80,7 +81,7 @@ type Vector struct {
 	Values []float32
 }
 
-// Near is a turn with a vector. Of its place, AskedSeq and Size are not known.
+// Near is a turn with a vector. Of its place, Size is not known.
 type Near struct {
 	Place
 	// Cosine is that of the turn's vector and the question's.
@@ -111,6 +112,8 @@ type Query struct {
 	Now time.Time
 	// Limit is the most turns that Recall returns, and the most messages that Search does.
 	Limit int
+	// Sure is told whether words have found what the question is about, once that is known of one place; may be nil.
+	Sure func(bool)
 	// Except is the chat that a question of the user's other chats comes from, which are indexed first; ChatID is uuid.Nil then.
 	Except uuid.UUID
 }

@@ -39,26 +39,21 @@ type RecallMatchesParams struct {
 	ExceptChat          uuid.NullUUID
 }
 
-type RecallNearnessRow struct {
-	ChatID         uuid.UUID
-	Seqs, LastSeqs []int64
-	Segments       []int
-	SaidAt         []time.Time
-	Cosines        []float32
-	TopicIds       []uuid.UUID
-}
-
-var RecallNearness = query.Fields[RecallNearnessParams, RecallNearnessRow](`-- name: RecallNearness :many
-select chat_id::uuid as chat_id, seqs::bigint[] as seqs, last_seqs::bigint[] as last_seqs, segments::int[] as segments,
-       said_at::timestamptz[] as said_at, cosines::real[] as cosines, topic_ids::uuid[] as topic_ids
+var RecallNearness = query.Fields[RecallNearnessParams, recall.Near](`-- name: RecallNearness :many
+select chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as asked_seq, segment::int as segment,
+       0 as size, said_at::timestamptz as said_at, cosine::float8 as cosine, topic_id::uuid as topic_id
   from throughline.recall_nearness($1::text::throughline.embedding, $2::text, $3::uuid,
-         $4::uuid, $5::bigint, $6::bigint, $7::uuid)`)
+         $4::uuid, $5::bigint, $6::bigint, $7::uuid,
+         $8::int, $9::uuid[], $10::bigint[])`)
 
 type RecallNearnessParams struct {
 	Question, Model     string
 	ChatID, TopicID     uuid.NullUUID
 	AfterSeq, BeforeSeq int64
 	ExceptChat          uuid.NullUUID
+	Most                int
+	Chats               []uuid.UUID
+	Turns               []int64
 }
 
 type ReadTurnsRow struct {

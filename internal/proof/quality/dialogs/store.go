@@ -247,7 +247,7 @@ func (b *bench) memoriesByRules(meaning bool) ask {
 }
 
 func (b *bench) vector(ctx context.Context, q question) recall.Vector {
-	vector, _, err := b.questions.Begin(ctx, recall.For{}, q.text).Vector(ctx, true)
+	vector, _, err := b.questions.Vector(ctx, recall.Question{Text: q.text}, true)
 	kit.Check(err)
 	return vector
 }
@@ -255,7 +255,7 @@ func (b *bench) vector(ctx context.Context, q question) recall.Vector {
 // byVectors ranks turns by their vectors, and gives each turn's messages in their order.
 func (b *bench) byVectors(ctx context.Context, c *corpus, q question) (seqs []int64) {
 	vector := b.vector(ctx, q)
-	near := kit.Must(postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Query{ChatID: c.id}, vector))
+	near := kit.Must(postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Query{ChatID: c.id}, vector, nil))
 	slices.SortStableFunc(near.Turns, func(a, b recall.Near) int { return cmp.Compare(b.Cosine, a.Cosine) })
 	for _, n := range near.Turns {
 		for seq := n.Seq; seq <= n.LastSeq && len(seqs) < most; seq++ {
