@@ -14,10 +14,9 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// Folder changes briefs.
+// Folder folds chats.
 type Folder interface {
 	Fold(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (brief.Report, error)
-	Rebuild(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (brief.Report, error)
 }
 
 // Grapher keeps the graph of what memories are about.
@@ -35,19 +34,15 @@ func attemptOf(row *rivertype.JobRow) work.Attempt {
 	return work.Attempt{JobID: row.ID, Priority: row.Priority, Last: row.Attempt >= row.MaxAttempts}
 }
 
-// changeBrief also asks for the vectors and topics of what a change of the brief has indexed.
-func (c *WorkerConfig) changeBrief(
-	change func(Folder, context.Context, uuid.UUID, work.Attempt) (brief.Report, error),
-) func(context.Context, *river.Job[Args]) outcome {
-	return func(ctx context.Context, job *river.Job[Args]) outcome {
-		report, err := change(c.Folder, ctx, job.Args.ChatID, attemptOf(job.JobRow))
-		if err == nil && report.Result == work.Done {
-			c.afterIndexing(ctx, job.Args.ChatID)
-		}
-		done := engineOutcome(report.Result, report, err)
-		done.again = report.Again
-		return done
+// fold also asks for the vectors and topics of what the fold has indexed.
+func (c *WorkerConfig) fold(ctx context.Context, job *river.Job[Args]) outcome {
+	report, err := c.Folder.Fold(ctx, job.Args.ChatID, attemptOf(job.JobRow))
+	if err == nil && report.Result == work.Done {
+		c.afterIndexing(ctx, job.Args.ChatID)
 	}
+	done := engineOutcome(report.Result, report, err)
+	done.again = report.Again
+	return done
 }
 
 func (c *WorkerConfig) extract(ctx context.Context, job *river.Job[Args]) outcome {

@@ -37,7 +37,7 @@ func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
 	assert.Truef(t, folds >= 5 && covered >= 2*turns-20, "%d folds cover %d of %d messages", folds, covered, 2*turns)
 	testkit.Want(t, r.pool, `{"chat_id": "`+chatID.String()+`"}`, "select string_agg(distinct args::text, '') from river.river_job where kind = 'fold_brief'")
 	output := testkit.Ask[map[string]any](t, r.pool, "select metadata -> 'output' from river.river_job where kind = 'fold_brief' order by id limit 1")
-	for name, want := range map[string]any{"result": "done", "kind": "fold", "version": 1.0, "seq_from": 1.0, "prompt_ref": "built-in@1", "model": "small"} {
+	for name, want := range map[string]any{"result": "done", "version": 1.0, "seq_from": 1.0, "prompt_ref": "built-in@1", "model": "small"} {
 		assert.Truef(t, output[name] == want, "the output says %s is %v, want %v", name, output[name], want)
 	}
 	testkit.Want(t, r.pool, false, "select bool_or(j::text like '%practise%') from river.river_job j")

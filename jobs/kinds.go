@@ -17,7 +17,7 @@ import (
 
 // Queues.
 const (
-	// QueueMemory is for folds and rebuilds; WorkerConfig.Concurrency of them run at once.
+	// QueueMemory is for folds; WorkerConfig.Concurrency of them run at once.
 	QueueMemory = "memory"
 	// QueueMemories is for extract_memories, compact_topic and update_memory_graph, which wait for a model; half of
 	// WorkerConfig.Concurrency of them run at once.
@@ -86,8 +86,7 @@ func (c *WorkerConfig) kinds() []kind {
 		{name: work.SweepBriefs, queue: QueueMaintenance, attempts: 1, timeout: sweepTimeout, run: c.sweep, schedule: every(c.SweepInterval, true)},
 		{name: work.ExpireChats, queue: QueueMaintenance, attempts: 1, timeout: deleteTimeout, run: c.expire, schedule: every(c.ExpireInterval, true)},
 
-		{name: work.FoldBrief, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Fold)},
-		{name: work.RebuildBrief, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.changeBrief(Folder.Rebuild)},
+		{name: work.FoldBrief, queue: QueueMemory, attempts: maxAttempts, once: true, run: c.fold},
 		{name: work.IndexTurns, queue: QueueTopics, attempts: maxAttempts, once: true, run: c.indexTurns},
 
 		{name: work.EmbedTurns, queue: QueueVectors, attempts: maxAttempts, once: true, timeout: embedTimeout, off: c.Embedder == nil, run: c.embedTurns},

@@ -209,7 +209,7 @@ func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
 	})
 }
 
-// awaitIdle waits until there is no unfinished fold or rebuild.
+// awaitIdle waits until there is no unfinished fold.
 func (r *rig) awaitIdle() {
 	r.t.Helper()
 	testkit.Await(r.t, r.pool, "all jobs are done", 0, "select count(*) from river.river_job where finalized_at is null and queue = 'memory'")

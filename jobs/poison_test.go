@@ -57,6 +57,7 @@ var unreachable = map[string][]string{
 		"conversation_briefs.pending_turns", "conversation_briefs.edit_count", "conversation_briefs.cleared_seq", "conversation_briefs.cleared_turns",
 		"conversation_briefs.indexed_seq", "conversation_briefs.extracted_seq", "conversation_briefs.assigned_seq", "conversation_brief_revisions.version",
 		"conversation_brief_revisions.seq_from", "conversation_brief_revisions.seq_to", "conversation_brief_revisions.turns",
+		"conversation_brief_revisions.undone_by",
 		"conversation_brief_drafts.pieces_done", "conversation_brief_drafts.pieces", "memories.version", "memories.graph_version", "memory_revisions.version",
 		"memory_users.version", "memory_entities.mentions", "memory_sources.seq", "memory_extractions.seq_from", "memory_extractions.seq_to",
 		"memory_extractions.turns", "memory_extractions.candidates", "memory_extractions.added", "memory_extractions.updated", "memory_extractions.superseded",

@@ -21,6 +21,8 @@ type Store interface {
 	// DeleteStrayDeltas deletes the deltas of replies that ended at least young ago and returns their number.
 	// Until then the server of the reply may still delete them itself.
 	DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error)
+	// RestoreBriefs takes briefs that cannot be read back to what was recorded, and returns their number.
+	RestoreBriefs(ctx context.Context) (int, error)
 	// DeleteOldUsage deletes usage that is older than 400 days.
 	DeleteOldUsage(ctx context.Context) error
 	// MergeSearchEntries merges the entries that turns added to the full-text indexes.
@@ -68,6 +70,7 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[Args]) outcome {
 	messages, errMessages := c.Store.InterruptAbandonedReplies(ctx)
 	deltas, errDeltas := c.Store.DeleteStrayDeltas(ctx, youngDeltas)
 	revived, leases, errRevive := c.Store.ReviveDead(ctx, c.YoungFold)
+	briefs, errBriefs := c.Store.RestoreBriefs(ctx)
 	indexed, errIndex := c.Store.IndexRested(ctx, indexRest, indexPatience)
 	bare, _, errBare := c.bare(ctx)
 	vectors, errVectors := insertMissing(ctx, bare)
@@ -78,8 +81,8 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[Args]) outcome {
 		{"delta", "stray_deltas", deltas},             // of replies that had ended
 		{"job", "revived_jobs", revived},              // of dead workers
 		{"lease", "expired_leases", leases},
+		{"brief", "restored_briefs", briefs},
 		{"fold", "inserted_folds", inserted[work.FoldBrief]},
-		{"rebuild", "inserted_rebuilds", inserted[work.RebuildBrief]},
 		{"embedding", "inserted_embeddings", vectors[work.EmbedTurns]},
 		{"memory_embedding", "inserted_memory_embeddings", vectors[work.EmbedMemories]},
 		{"extraction", "inserted_extractions", inserted[work.ExtractMemories]},
@@ -88,7 +91,7 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[Args]) outcome {
 	})
 	output["indexed_chats"] = indexed // which is no repair
 	return outcome{output: output, err: errors.Join(
-		errMessages, errDeltas, errRevive, errIndex, errBare, errVectors, errDue, errInsert, c.Store.MergeSearchEntries(ctx), c.Store.DeleteOldUsage(ctx),
+		errMessages, errDeltas, errRevive, errBriefs, errIndex, errBare, errVectors, errDue, errInsert, c.Store.MergeSearchEntries(ctx), c.Store.DeleteOldUsage(ctx),
 	)}
 }
 

@@ -43,13 +43,19 @@ type Store interface {
 
 	// ListMessages returns some of a chat's messages in their order.
 	ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query MessagesQuery) (MessagePage, error)
+	// ListVersions returns the versions of a message.
+	ListVersions(ctx context.Context, user auth.Principal, messageID uuid.UUID) (Versions, error)
+	// SelectVersion leads the path of the chat through a message, all or nothing. A message that is on the path changes nothing. It
+	// returns Busy while a reply runs, and fault.Changed where the path's last message is another one than was said, or the context
+	// was cleared since.
+	SelectVersion(ctx context.Context, user auth.Principal, messageID uuid.UUID, selection Selection) (Selected, error)
 	// StoreMessages stores messages at a chat's end, all or none, and has the chat folded when that is due. It returns all
 	// of them as they are stored, in their order. One whose ClientMessageID was stored before is not stored again. It
 	// returns Busy while a reply runs, and fault.IdempotencyMismatch for an id that belongs to another message.
 	StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, messages NewMessages) (StoredMessages, error)
 	// ChangeMessage changes how a message is rated, never its content.
 	ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change MessageChange) (Message, error)
-	// DeleteMessage deletes a message and its files, and has the brief rebuilt when that covers it. It returns Busy
+	// DeleteMessage deletes a message and its files, and what the brief says of it and all after it. It returns Busy
 	// while the message is a reply that runs.
 	DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
@@ -128,7 +134,10 @@ type Message struct {
 	Content         string          `json:"content"`
 	Status          string          `json:"status" enum:"complete,streaming,failed,cancelled,interrupted"`
 	ReplyTo         *uuid.UUID      `json:"reply_to" description:"The user message that a reply answers; null for none."`
-	SupersededBy    *uuid.UUID      `json:"superseded_by" description:"The reply that was written in place of this one; null for none."`
+	ParentID        *uuid.UUID      `json:"parent_id" description:"The message before it, null for the first."`
+	SupersededBy    *uuid.UUID      `json:"superseded_by" doc:"superseded_by"`
+	Version         int64           `json:"version" description:"Which of its versions it is, from 1."`
+	Versions        int64           `json:"versions" description:"How many versions it has, this one included. A reply that failed without a word is none."`
 	TokenCount      int             `json:"token_count" description:"Tokens of content."`
 	Pinned          bool            `json:"pinned"`
 	Importance      *float32        `json:"importance" minimum:"0" maximum:"1" description:"As the app sees it; null for not rated."`
@@ -159,7 +168,7 @@ type ChatPage struct {
 
 // MessagePage is some of a chat's messages.
 type MessagePage struct {
-	Messages []Message `json:"messages" nullable:"false" description:"In their order."`
+	Messages []Message `json:"messages" nullable:"false" description:"Those that are read, in their order; with versions=all every one."`
 	HasMore  bool      `json:"has_more" description:"Whether there are more: newer ones when after_seq was given, else older ones."`
 }
 
@@ -214,10 +223,9 @@ type Stats struct {
 
 // UsedTokens counts tokens by purpose, as the models reported them.
 type UsedTokens struct {
-	_       struct{}    `description:"Tokens that models counted, by what they were used for."`
-	Reply   ReplyTokens `json:"reply"`
-	Fold    FoldTokens  `json:"fold"`
-	Rebuild FoldTokens  `json:"rebuild"`
+	_     struct{}    `description:"Tokens that models counted, by what they were used for."`
+	Reply ReplyTokens `json:"reply"`
+	Fold  FoldTokens  `json:"fold"`
 }
 
 // ReplyTokens counts the tokens of replies.
@@ -337,6 +345,7 @@ type MessagesQuery struct {
 	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many messages."`
 	BeforeSeq *int64 `query:"before_seq" nullable:"false" minimum:"0" description:"The newest messages before this place."`
 	AfterSeq  *int64 `query:"after_seq" nullable:"false" minimum:"0" description:"The oldest messages after this place. Not together with before_seq."`
+	Versions  string `query:"versions" enum:"all" description:"all lists every message; without it, those on the path."`
 }
 
 func (q *MessagesQuery) check(wrong problems) {

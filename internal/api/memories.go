@@ -210,6 +210,8 @@ type MemoriesQuery struct {
 	Text   string `query:"q" trim:"" maxLength:"500" description:"What they are about, by words and by meaning, the best matches first. A search has one page."`
 	Type   string `query:"type" enum:"preference,fact,pattern,context" description:"Only memories of this type."`
 	Status string `query:"status" enum:"active,inbox,superseded,archived,current,all" doc:"memoriesQuery.status"`
+	// ChatID restricts the list to what was said in one chat; uuid.Nil lists all.
+	ChatID uuid.UUID `query:"chat_id" description:"Only memories that were said in this chat, among others perhaps: see their sources."`
 	// AsOf is Moment as the request has it; Check reads it.
 	AsOf  string `query:"as_of" format:"date-time" description:"What was true, and known, at this time: RFC 3339, or a date for the end of that day in UTC."`
 	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many memories."`
@@ -275,8 +277,8 @@ type MemoryChange struct {
 
 // MemoryDeletion names the data that is deleted with a memory.
 type MemoryDeletion struct {
-	// Also is AlsoSummaries to rebuild the briefs of the chats in which it was said.
-	Also string `query:"also" enum:"summaries" description:"summaries makes the briefs anew of the chats in which it was said."`
+	// Also is AlsoSummaries to take back the briefs of the chats in which it was said.
+	Also string `query:"also" enum:"summaries" description:"summaries takes the briefs of the chats in which it was said back to before that."`
 }
 
 // AlsoSummaries is what MemoryDeletion asks for.

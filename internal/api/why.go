@@ -28,7 +28,7 @@ type Why struct {
 // WhyBrief is a version of a brief.
 type WhyBrief struct {
 	Version   int64     `json:"version"`
-	Kind      string    `json:"kind" enum:"fold,rebuild,rollback,clear" description:"What made this version."`
+	Kind      string    `json:"kind" enum:"fold,rollback,clear" description:"What made this version."`
 	CreatedAt time.Time `json:"created_at"`
 	Text      *string   `json:"text" description:"null where it was removed, because it may have held words that were deleted."`
 }
@@ -96,10 +96,11 @@ type BriefRevisionPage struct {
 type BriefRevision struct {
 	_            struct{}  `description:"A version of a chat's brief, and how it was made."`
 	Version      int64     `json:"version"`
-	Kind         string    `json:"kind" enum:"fold,rebuild,rollback,clear" doc:"kind"`
+	Kind         string    `json:"kind" enum:"fold,rollback,clear" doc:"kind"`
 	SeqFrom      int64     `json:"seq_from" description:"The first of the messages that went into the brief with this version, or that were cleared."`
 	SeqTo        int64     `json:"seq_to" description:"The last of them; seq_from - 1 for none."`
-	Turns        int       `json:"turns" description:"How many turns those are."`
+	Turns        int       `json:"turns" description:"How many turns those are; with a rollback, how many are to be folded again."`
+	UndoneBy     *int64    `json:"undone_by" description:"The version of the rollback that took this one back; null while it stands."`
 	Text         *string   `json:"global_summary" doc:"global_summary"`
 	InputTokens  int       `json:"input_tokens" description:"What the model read for it, as it counted."`
 	OutputTokens int       `json:"output_tokens"`

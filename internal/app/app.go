@@ -270,7 +270,6 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	}
 	a.keys = verifier.Ready
 	insert := postgres.Insert(jobs.Insert(inserter))
-	rebuild := insert.OfChat(work.RebuildBrief, work.Now)
 	enqueue := postgres.Enqueue{
 		Fold:  insert.OfChat(work.FoldBrief, work.Now),
 		Index: insert.OfChat(work.IndexTurns, work.Repair),
@@ -286,7 +285,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if a.doubles.Turns != nil {
 		turns = a.doubles.Turns(turns)
 	}
-	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, rebuild)
+	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue)
 	questions := a.makeQuestions()
 	found := a.makeFinder(stored, questions)
 	a.chat = chat.New(chat.Config{
@@ -303,7 +302,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	remembering := postgres.UserMemoriesOptions{Off: !a.config.LongTerm.On, Rebuild: rebuild}
+	remembering := postgres.UserMemoriesOptions{Off: !a.config.LongTerm.On}
 	if a.embedder != nil {
 		remembering.Embed = insert.Embed
 	}
@@ -324,7 +323,9 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
-		Page:       webui.New(webui.Settings{Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey}),
+		Page: webui.New(webui.Settings{
+			Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey, Models: variantNames(a.config.Variants),
+		}),
 		AuthServer: verifier.Issuer(), PublicURL: a.config.PublicURL, OAuthAPIClients: a.config.OAuthAPIClients,
 	})
 	a.server = api.HTTPServer()
@@ -383,4 +384,11 @@ func Judge(ctx context.Context, cfg config.Config, cases []judge.Case) (*judge.R
 	return judge.Judge(ctx, model, judge.Settings{
 		Prompt: cfg.Summary, Limits: cfg.Memory, Extract: cfg.Instructions["extract"], Consolidate: cfg.Instructions["consolidate"],
 	}, cases)
+}
+
+func variantNames(variants []chat.Variant) (names []string) {
+	for _, variant := range variants {
+		names = append(names, variant.Name)
+	}
+	return names
 }

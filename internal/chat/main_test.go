@@ -141,6 +141,9 @@ type fakeStore struct {
 
 	record func(ctx context.Context) error
 
+	replaced Replaced // returned by FindReplaced, with the turn
+	earlier  *EarlierTurn
+
 	start func(ctx context.Context, turn NewTurn) (StartedTurn, error)
 	save  func(ctx context.Context, reply FinishedReply) (bool, error)
 	find  func(ctx context.Context) error
@@ -167,6 +170,12 @@ func (f *fakeStore) StartTurn(ctx context.Context, _ auth.Principal, turn NewTur
 		Status: memory.StatusStreaming, Metadata: ReplyMetadata{ModelVariant: turn.Variant},
 	})
 	return started, nil
+}
+
+func (f *fakeStore) FindReplaced(context.Context, auth.Principal, uuid.UUID, uuid.UUID) (Replaced, *EarlierTurn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.replaced, f.earlier, f.readErr
 }
 
 func (f *fakeStore) SaveReply(ctx context.Context, _ auth.Principal, reply FinishedReply) (bool, error) {

@@ -30,9 +30,15 @@ const (
 
 // Message is a message of a user.
 type Message struct {
-	// ChatID is the chat to continue; uuid.Nil starts a new one.
+	// ChatID is the chat to continue; uuid.Nil starts a new one, or means the chat of the message that is replaced.
 	ChatID  uuid.UUID
 	Content string
+	// Replaces is the message that is edited, by its id or client message id; uuid.Nil for none. With Regenerate, which has no
+	// Content, it is a reply or a message of the user that gets another reply.
+	Replaces   uuid.UUID
+	Regenerate bool
+	// Last is the last message of the path that the client shows, uuid.Nil for an empty path; nil where it does not say.
+	Last *uuid.UUID
 	// Variant names the model variant; empty means the first one configured.
 	Variant string
 	// ClientMessageID identifies the message when the client sends it again; uuid.Nil for none.
@@ -88,8 +94,11 @@ func (m *Message) settings(defaults memory.ChatDefaults) Settings {
 func (m *Message) normalize() error {
 	wrong := map[string]any{}
 	m.Content = strings.TrimSpace(m.Content)
-	if problem := contentProblem(m.Content); problem != "" {
+	if problem := contentProblem(m.Content); problem != "" && !m.Regenerate {
 		wrong["content"] = problem
+	}
+	if m.Regenerate && len(m.Files) > 0 {
+		wrong["files"] = "come with a content"
 	}
 	if len(m.Sources) > MaxSources {
 		wrong["sources"] = fmt.Sprintf("has %d entries, at most %d are accepted", len(m.Sources), MaxSources)

@@ -45,7 +45,7 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 			asked = append(asked, turn)
 			if len(asked) == 2 { // a failed message that is tried again, as the chat expires
 				return StartedTurn{Earlier: &EarlierTurn{ChatID: chatID, UserMessageID: uuid.New(), Content: "Hello?", MessageID: uuid.New(),
-					Status: memory.StatusFailed}}, nil
+					Status: memory.StatusFailed, Ends: true}}, nil
 			}
 			return StartedTurn{Expired: since, Earlier: &EarlierTurn{ChatID: chatID, MessageID: uuid.New(), Status: memory.StatusComplete}}, nil
 		}
@@ -56,7 +56,7 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 			assert.Truef(t, ok && refused.Details["chat_id"] == chatID && refused.Details["expired_at"] == since.UTC(),
 				"%v", err)
 		}
-		assert.Truef(t, len(asked) == 3 && !asked[0].Revive && asked[1].Revive && asked[2].Revive && asked[2].InPlaceOf != uuid.Nil,
+		assert.Truef(t, len(asked) == 3 && !asked[0].Revive && asked[1].Revive && asked[2].Revive && asked[2].Replacement != nil,
 			"the store was asked for %+v", asked)
 		n := len(svc.model.requests())
 		assert.Truef(t, n == 0, "the model was asked %d times", n)

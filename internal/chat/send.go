@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -18,7 +17,7 @@ import (
 
 // Send stores a user's message and returns a reader of the reply, which is generated whether or not it is read. The same
 // ClientMessageID again returns a reader of the reply that it started, and a new reply when that one failed or was
-// interrupted.
+// interrupted and nothing followed.
 func (s *Service) Send(ctx context.Context, user auth.Principal, message Message) (*Reply, error) {
 	arrived := time.Now()
 	if err := message.normalize(); err != nil {
@@ -33,10 +32,18 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	}
 	defer s.starting.Done()
 	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(user, message, variant.Name)}
-	if req.turn.SystemPromptRoom, err = s.systemPromptRoom(req.turn.ContentTokens, message.ToolInstructions, variant); err != nil {
-		return nil, err
+	if message.Replaces != uuid.Nil {
+		return s.replace(ctx, user, req)
 	}
-	started, err := s.startTurn(ctx, user, req.turn)
+	started, err := s.startTurn(ctx, user, &req)
+	if err == nil && started.isChanged() && started.Replaced.LastMessageID != *message.Last {
+		return nil, fault.Changed(started.Replaced.LastMessageID)
+	}
+	return s.begin(ctx, user, req, started, err)
+}
+
+// begin starts the generation of a turn that was stored, or returns what there is instead.
+func (s *Service) begin(ctx context.Context, user auth.Principal, req sendRequest, started StartedTurn, err error) (*Reply, error) {
 	switch {
 	case err != nil:
 		return nil, err
@@ -44,7 +51,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 		s.noteBeginning(user, &req.turn, &started.Chat)
 		return s.launch(ctx, user, s.granted(req, started.Variant), started)
 	case !started.Expired.IsZero():
-		return nil, fault.Expired(message.ChatID, started.Expired)
+		return nil, fault.Expired(req.turn.ChatID, started.Expired)
 	case started.Earlier != nil:
 		return s.sendAgain(ctx, user, req, *started.Earlier)
 	case started.Running != uuid.Nil:
@@ -56,7 +63,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 
 // noteBeginning calls Begun for the first message of a chat, in the background.
 func (s *Service) noteBeginning(user auth.Principal, turn *NewTurn, stored *memory.Chat) {
-	if s.Begun == nil || stored.TotalTurns > 0 {
+	if s.Begun == nil || stored.TotalTurns > 0 || turn.Replacement != nil {
 		return
 	}
 	s.background.Go(func() {
@@ -78,10 +85,15 @@ type sendRequest struct {
 
 // startTurn does not end with the request: a client that disconnects meanwhile must not leave a stored turn without a
 // generation.
-func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error) {
+func (s *Service) startTurn(ctx context.Context, user auth.Principal, req *sendRequest) (started StartedTurn, err error) {
+	turn := &req.turn
+	turn.ContentTokens = text.Tokens(turn.Content)
+	if turn.SystemPromptRoom, err = s.systemPromptRoom(turn.ContentTokens, req.message.ToolInstructions, req.variant); err != nil {
+		return started, err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.SaveTimeout)
 	defer cancel()
-	started, err := s.storeTurn(ctx, user, turn)
+	started, err = s.storeTurn(ctx, user, *turn)
 	if err != nil || !started.isCrowdedOut(turn) {
 		return started, err
 	}
@@ -90,14 +102,21 @@ func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTu
 		return started, tooLong("system_prompt", turn.Variant, tokens, turn.SystemPromptRoom)
 	}
 	turn.SystemPromptRoom = len(started.SystemPrompt)
-	return s.storeTurn(ctx, user, turn)
+	return s.storeTurn(ctx, user, *turn)
 }
 
 // isCrowdedOut reports whether only the chat's system prompt keeps the turn from being started.
-func (t *StartedTurn) isCrowdedOut(turn NewTurn) bool {
-	other := t.Earlier != nil && turn.InPlaceOf == uuid.Nil // a turn that is retried finds itself
+func (t *StartedTurn) isCrowdedOut(turn *NewTurn) bool {
+	other := t.Earlier != nil && !turn.retries() // a turn that is retried finds itself
 	return t.Crowded && t.Expired.IsZero() && !other && t.Running == uuid.Nil
 }
+
+// isChanged reports whether nothing but the chat's path may have kept the turn from being started.
+func (t *StartedTurn) isChanged() bool {
+	return !t.Started && t.Expired.IsZero() && t.Earlier == nil && t.Running == uuid.Nil && t.Replaced != nil
+}
+
+func (t *NewTurn) retries() bool { return t.Replacement != nil && t.Replacement.Retry }
 
 // systemPromptRoom returns how many tokens the model's window leaves for the chat's system prompt, beside a message of that
 // many. It is an error when the message has no room even without one.
@@ -133,10 +152,10 @@ func metadataOf(user auth.Principal, message Message) map[string]any {
 func (s *Service) newTurn(user auth.Principal, message Message, variant string) NewTurn {
 	turn := NewTurn{
 		ChatID:          message.ChatID,
-		NewChat:         message.ChatID == uuid.Nil,
+		NewChat:         message.ChatID == uuid.Nil && message.Replaces == uuid.Nil,
+		Last:            message.Last,
 		UserMessageID:   newID(),
 		Content:         message.Content,
-		ContentTokens:   text.Tokens(message.Content),
 		Metadata:        metadataOf(user, message),
 		ClientMessageID: message.ClientMessageID,
 		MessageID:       newID(),
@@ -189,100 +208,4 @@ func inProgress(messageID uuid.UUID) error {
 
 func shuttingDown() *fault.Error {
 	return &fault.Error{Code: fault.ShuttingDown, Message: "The server is restarting. Try again in a moment.", RetryAfter: 2 * time.Second}
-}
-
-// sendAgain answers a message that was sent before with the reply it got then, running or stored. A reply that failed
-// or was interrupted is generated again, unless the client has a cursor in it and continues to read.
-func (s *Service) sendAgain(ctx context.Context, user auth.Principal, req sendRequest, earlier EarlierTurn) (*Reply, error) {
-	if !req.matches(earlier) {
-		return nil, fault.New(fault.IdempotencyMismatch, "This client_message_id was used for another message.")
-	}
-	cursor, err := s.cursorOf(ctx, user, req.message.Resume, earlier)
-	if err != nil {
-		return nil, err
-	}
-	if cursor == nil && earlier.isRetryable() {
-		return s.retry(ctx, user, s.granted(req, earlier.Variant), earlier)
-	}
-	return s.readEarlier(ctx, user, earlier, cursor)
-}
-
-// granted returns the request with the variant that is to answer: the one to which its quota was downgraded, or that of the first
-// attempt.
-func (s *Service) granted(req sendRequest, name string) sendRequest {
-	if variant, err := s.variant(name); err == nil && name != "" { // it may be configured no more
-		req.variant, req.turn.Variant = variant, variant.Name
-	}
-	return req
-}
-
-// retry starts another reply to a stored message. When another request does so at the same time, its reply is read.
-func (s *Service) retry(ctx context.Context, user auth.Principal, req sendRequest, earlier EarlierTurn) (*Reply, error) {
-	req.turn = req.turn.inPlaceOf(earlier)
-	started, err := s.startTurn(ctx, user, req.turn)
-	switch {
-	case err != nil:
-		return nil, err
-	case started.Started:
-		return s.launch(ctx, user, req, started)
-	case !started.Expired.IsZero():
-		return nil, fault.Expired(req.turn.ChatID, started.Expired)
-	case started.Earlier == nil:
-		return nil, fault.NoChat() // deleted meanwhile
-	case started.Earlier.isRetryable() && started.Running != uuid.Nil:
-		return nil, inProgress(started.Running) // of a later message
-	default:
-		return s.readEarlier(ctx, user, *started.Earlier, nil)
-	}
-}
-
-// readEarlier returns a reader of the reply to an earlier message, from its beginning when there is no cursor.
-func (s *Service) readEarlier(ctx context.Context, user auth.Principal, earlier EarlierTurn, cursor *Cursor) (*Reply, error) {
-	if earlier.MessageID == uuid.Nil { // in a Cursor that would mean the chat's latest reply
-		return nil, fault.New(fault.MessageNotFound, "The reply to this message is gone.")
-	}
-	if cursor == nil {
-		cursor = &Cursor{MessageID: earlier.MessageID}
-	}
-	return s.readFrom(ctx, user, earlier.ChatID, *cursor)
-}
-
-// cursorOf returns the client's cursor if it is one in a reply to that message, also in a reply that was retried since.
-// Any other cursor belongs to another message and is ignored.
-func (s *Service) cursorOf(ctx context.Context, user auth.Principal, cursor *Cursor, earlier EarlierTurn) (*Cursor, error) {
-	if cursor == nil || cursor.MessageID == earlier.MessageID {
-		return cursor, nil
-	}
-	stored, ok, err := s.Store.FindReply(ctx, user, earlier.ChatID, cursor.MessageID, 0)
-	if err != nil {
-		return nil, err
-	}
-	if !ok || stored.UserMessageID != earlier.UserMessageID {
-		return nil, nil //nolint:nilnil // most messages have no cursor
-	}
-	return cursor, nil
-}
-
-// inPlaceOf returns the turn that retries an earlier one: the user's message stays, and a new reply replaces the one
-// that failed.
-func (t NewTurn) inPlaceOf(earlier EarlierTurn) NewTurn {
-	t.ChatID, t.NewChat, t.UserMessageID, t.InPlaceOf = earlier.ChatID, false, earlier.UserMessageID, earlier.MessageID
-	return t
-}
-
-// matches reports whether the message is the earlier one, sent again. A client that names no variant takes the one that
-// the message was sent with. Sources and metadata are of the attempt, and may differ.
-func (r *sendRequest) matches(earlier EarlierTurn) bool {
-	m := r.message
-	return m.Content == earlier.Content &&
-		(m.ChatID == uuid.Nil || m.ChatID == earlier.ChatID) &&
-		(m.Variant == "" || earlier.Asked == "" || m.Variant == earlier.Asked) &&
-		slices.EqualFunc(r.turn.Files, earlier.Files, func(sent NewFile, stored memory.StoredFile) bool {
-			return sent.Path == stored.Path && sent.SHA256 == stored.SHA256
-		})
-}
-
-// isRetryable reports whether the turn's reply failed or was interrupted.
-func (t EarlierTurn) isRetryable() bool {
-	return t.Status == memory.StatusFailed || t.Status == memory.StatusInterrupted
 }

@@ -22,6 +22,9 @@ type Store interface {
 	// of the prompt, in one transaction and one round trip. When the result is not Started, it has the reason, and
 	// nothing was stored.
 	StartTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error)
+	// FindReplaced reads a message that is to be replaced, by its id or the client's, and the turn that was started with the other
+	// client message id before; nil for none. The zero value is a message that the user does not have.
+	FindReplaced(ctx context.Context, user auth.Principal, id, clientMessageID uuid.UUID) (Replaced, *EarlierTurn, error)
 	// SaveReply ends an assistant message and, when the chat is due, enqueues its fold, in one transaction. saved is
 	// false when the message was deleted, superseded or ended meanwhile.
 	SaveReply(ctx context.Context, user auth.Principal, reply FinishedReply) (saved bool, err error)
@@ -76,13 +79,44 @@ type NewTurn struct {
 	ToolName        string    // the tool that sends the message; "" for none
 	Files           []NewFile
 
-	// InPlaceOf is the failed reply of a message that is stored already and is retried; uuid.Nil for a new message.
-	InPlaceOf uuid.UUID
-	MessageID uuid.UUID // of the assistant's message
-	Variant   string
-	Variants  []string // there are, to which the turn may be downgraded
-	Server    uuid.UUID
-	Lease     time.Duration // of the reply, until its server renews its own
+	// Last is the message with which the path must end, uuid.Nil for an empty path; nil for any.
+	Last *uuid.UUID
+	// Replacement is what the turn replaces; nil for a turn that follows the others.
+	Replacement *Replacement
+	MessageID   uuid.UUID // of the assistant's message
+	Variant     string
+	Variants    []string // there are, to which the turn may be downgraded
+	Server      uuid.UUID
+	Lease       time.Duration // of the reply, until its server renews its own
+}
+
+// Replacement supersedes the end of a chat's path, which must end with the turn's Last.
+type Replacement struct {
+	MessageID uuid.UUID // which must be on the path
+	FromSeq   int64     // of the first message that is superseded
+	// Replaces is the message that the client named, which is stored, so that the same request is known again; uuid.Nil for a retry
+	// of one that named none.
+	Replaces uuid.UUID
+	// Again says that the user's message is stored, stays, and gets another reply. Retry is one in place of a failed reply: it takes
+	// over the client message id, and no quota is asked.
+	Again, Retry bool
+	// ReplyClientID is the client's id of the reply that comes; uuid.Nil for none.
+	ReplyClientID uuid.UUID
+	KeepsFiles    bool // those of the replaced message
+}
+
+// Replaced is a message that is to be replaced, and what its chat looks like.
+type Replaced struct {
+	ID, ChatID   uuid.UUID
+	Role         memory.Role
+	Seq          int64
+	SupersededBy uuid.UUID // uuid.Nil for a message on the path
+	ClearedSeq   int64     // up to which the chat was cleared
+	// The message of the user in whose turn it is; uuid.Nil for none.
+	UserMessageID     uuid.UUID
+	UserSeq           int64
+	Content, TimeZone string
+	LastMessageID     uuid.UUID // of the path
 }
 
 // NewFile is a file of a new turn.
@@ -94,7 +128,7 @@ type NewFile struct {
 }
 
 // StartedTurn is the result of StartTurn. When none of Started, Expired, Earlier, Running and Crowded is set, the user has
-// no such chat.
+// no such chat, or its path is another one than the turn's.
 type StartedTurn struct {
 	// Started reports that the turn was stored, also when other fields are set. Chat is set only then.
 	Started bool
@@ -111,6 +145,8 @@ type StartedTurn struct {
 	Earlier *EarlierTurn
 	// Running is the chat's running reply; uuid.Nil for none.
 	Running uuid.UUID
+	// Replaced is what a Replacement found instead of what it was made for; of another turn with a Last it has the LastMessageID.
+	Replaced *Replaced
 }
 
 // StoredChat is a chat, with what its next prompt is built from.
@@ -128,12 +164,18 @@ type StoredChat struct {
 type EarlierTurn struct {
 	ChatID        uuid.UUID
 	UserMessageID uuid.UUID
+	UserSeq       int64
 	Content       string
 	Files         []memory.StoredFile // without their contents
-	// MessageID, Status and Variant are the latest reply's; uuid.Nil for none, and "" for an unknown variant.
+	// Again says that the id is a reply's: the message of the user was stored before. Replaces is what the turn replaced.
+	Again    bool
+	Replaces uuid.UUID
+	// MessageID, Status and Variant are those of the reply on the path, or else of the latest; uuid.Nil for none, and "" for an
+	// unknown variant. Ends says that the path ends with it.
 	MessageID uuid.UUID
 	Status    memory.Status
 	Variant   string
+	Ends      bool
 	// Asked is the variant that the message asked for.
 	Asked string
 }

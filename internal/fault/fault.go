@@ -35,6 +35,8 @@ const (
 	MemoryExists         Code = "memory_exists"
 	MemoriesFull         Code = "memories_full"
 	GenerationInProgress Code = "generation_in_progress"
+	MessageSuperseded    Code = "message_superseded"
+	ConversationChanged  Code = "conversation_changed"
 	BodyTooLarge         Code = "body_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"
 	ValidationFailed     Code = "validation_failed"
@@ -137,6 +139,26 @@ func Expired(chatID fmt.Stringer, at time.Time) *Error {
 		Code: ChatExpired, Message: `The chat has expired. It can be brought back with "revive": true.`,
 		Details: map[string]any{"chat_id": chatID, "expired_at": at.UTC()},
 	}
+}
+
+// Superseded returns the error for a message that was to be replaced, and left the conversation before, by another message.
+func Superseded(by fmt.Stringer) *Error {
+	return &Error{
+		Code: MessageSuperseded, Message: "The message is not in the conversation any more.", Details: map[string]any{"superseded_by": by},
+	}
+}
+
+// Changed returns the error for a conversation that does not end with the message which the client shows, but with another one;
+// the zero value for an empty conversation.
+func Changed[ID interface {
+	comparable
+	fmt.Stringer
+}](last ID) *Error {
+	changed := &Error{Code: ConversationChanged, Message: "The conversation has changed meanwhile.", Details: map[string]any{"last_message_id": nil}}
+	if last != *new(ID) {
+		changed.Details["last_message_id"] = last
+	}
+	return changed
 }
 
 // Panicked returns an error for the result of recover. The runtime's own panics contain types and numbers only.

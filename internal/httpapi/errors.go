@@ -28,8 +28,10 @@ var statuses = statusOfEach(map[int][]fault.Code{
 	http.StatusNotFound: {
 		fault.NotFound, fault.ChatNotFound, fault.MessageNotFound, fault.MemoryNotFound, fault.TopicNotFound,
 	},
-	http.StatusMethodNotAllowed:      {fault.MethodNotAllowed},
-	http.StatusConflict:              {fault.GenerationInProgress, fault.RecallOff, fault.MemoryOff, fault.MemoryExists, fault.MemoriesFull},
+	http.StatusMethodNotAllowed: {fault.MethodNotAllowed},
+	http.StatusConflict: {
+		fault.GenerationInProgress, fault.MessageSuperseded, fault.ConversationChanged, fault.RecallOff, fault.MemoryOff, fault.MemoryExists, fault.MemoriesFull,
+	},
 	http.StatusGone:                  {fault.ChatExpired},
 	http.StatusMisdirectedRequest:    {fault.WrongCell},
 	http.StatusRequestEntityTooLarge: {fault.BodyTooLarge},

@@ -86,6 +86,16 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 			"the running message is %v, told is %v", started.data["message_id"], got)
 		return answer
 	},
+	fault.MessageSuperseded: func(t *testing.T, _ keeper) answered {
+		h := newHarness(t, says("x"))
+		h.store.fails = fault.Superseded(uuid.New())
+		return h.call(post, nextPath, nextBody(uuid.New(), "more"))
+	},
+	fault.ConversationChanged: func(_ *testing.T, k keeper) answered {
+		message := k.talk(k.newChat("").ID, 1)[0]
+		testkit.Exec(k.t, k.pool, "update messages set superseded_by = id where id = $1", message)
+		return k.call(post, "/v1/messages/"+message.String()+"/select", `{"last_message_id": "`+message.String()+`"}`)
+	},
 	fault.ChatExpired: func(_ *testing.T, k keeper) answered {
 		made := k.newChat(`{"ttl_hours": 1}`)
 		k.expire(made.ID)

@@ -54,7 +54,6 @@ func messageRoutes() []route {
 }
 
 type messageFields struct {
-	Content         string          `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
 	ModelVariant    string          `json:"model_variant,omitempty" nullable:"true" doc:"model_variant"`
 	ClientMessageID *string         `json:"client_message_id,omitempty" format:"uuid" doc:"messageFields.client_message_id"`
 	Sources         []prompt.Source `json:"sources,omitempty" nullable:"true" maxItems:"20" doc:"sources"`
@@ -68,6 +67,7 @@ type messageFields struct {
 type firstMessageRequest struct {
 	messageFields
 	_              struct{}       `description:"A message that starts a chat. null is the same as leaving a field out, except where it says otherwise."`
+	Content        string         `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
 	Title          string         `json:"title,omitempty" nullable:"true" maxLength:"500" doc:"firstMessageRequest.title"`
 	SystemPrompt   *string        `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" doc:"system_prompt"`
 	Tags           []string       `json:"tags,omitempty" nullable:"true" doc:"firstMessageRequest.tags"`
@@ -81,10 +81,13 @@ type firstMessageRequest struct {
 
 type messageRequest struct {
 	messageFields
-	_              struct{} `description:"A message that continues a chat. null is the same as leaving a field out."`
-	ChatID         *string  `json:"chat_id,omitempty" format:"uuid" nullable:"true" description:"The chat to continue."`
-	ContinuationID *string  `json:"continuation_id,omitempty" format:"uuid" nullable:"true" doc:"continuation_id"`
-	Revive         bool     `json:"revive,omitempty" nullable:"true" description:"true brings the chat back if it has expired."`
+	_              struct{}          `description:"A message that continues a chat. null is the same as leaving a field out, except where it says otherwise."`
+	ChatID         *string           `json:"chat_id,omitempty" format:"uuid" nullable:"true" doc:"messageRequest.chat_id"`
+	ContinuationID *string           `json:"continuation_id,omitempty" format:"uuid" nullable:"true" doc:"continuation_id"`
+	Content        *string           `json:"content,omitempty" nullable:"true" minLength:"1" maxLength:"32000" doc:"messageRequest.content"`
+	Replaces       *string           `json:"replaces,omitempty" format:"uuid" nullable:"true" doc:"replaces"`
+	LastMessageID  api.Field[string] `json:"last_message_id,omitzero" format:"uuid" nullable:"true" doc:"last_message_id"`
+	Revive         bool              `json:"revive,omitempty" nullable:"true" description:"true brings the chat back if it has expired."`
 }
 
 func (s *Server) postFirstMessage(c echo.Context) error {
@@ -96,7 +99,7 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.send(c, &body.messageFields, chat.Message{NewChat: settings})
+	return s.send(c, &body.messageFields, chat.Message{Content: body.Content, NewChat: settings})
 }
 
 // settings checks the chat's settings as POST /v1/chats does.
@@ -124,11 +127,31 @@ func (s *Server) postMessage(c echo.Context) error {
 	if err := s.readMessage(c, &body); err != nil {
 		return err
 	}
-	chatID, err := body.chatID()
+	message, err := body.message()
 	if err != nil {
 		return err
 	}
-	return s.send(c, &body.messageFields, chat.Message{ChatID: chatID, Revive: body.Revive})
+	return s.send(c, &body.messageFields, message)
+}
+
+// message reads what continues a chat, or changes it.
+func (b *messageRequest) message() (message chat.Message, err error) {
+	message.Revive, message.Regenerate = b.Revive, b.Replaces != nil && b.Content == nil
+	if b.Content != nil {
+		message.Content = *b.Content
+	}
+	if b.Replaces != nil {
+		if message.Replaces, err = api.ParseID(*b.Replaces); err != nil || message.Replaces == uuid.Nil {
+			return message, invalid(map[string]any{"replaces": "must be a uuid"})
+		}
+	}
+	if message.Last, err = api.ReadLast(b.LastMessageID); err != nil {
+		return message, err
+	}
+	if b.Replaces == nil || b.ChatID != nil || b.ContinuationID != nil {
+		message.ChatID, err = b.chatID()
+	}
+	return message, err
 }
 
 // maxMessage is the longest body of a message with files, in bytes: 20 of 256 KiB, escaped as JSON. Everything but the
@@ -197,7 +220,7 @@ func (s *Server) send(c echo.Context, body *messageFields, message chat.Message)
 
 // fill adds the fields of the body and the headers to the message.
 func (b *messageFields) fill(message *chat.Message, header http.Header, user uuid.UUID) (err error) {
-	message.Content, message.Variant, message.Metadata, message.ToolName = b.Content, b.ModelVariant, b.Metadata, b.ToolName
+	message.Variant, message.Metadata, message.ToolName = b.ModelVariant, b.Metadata, b.ToolName
 	message.Importance, message.Sources, message.Files = b.Importance, b.Sources, b.Files
 	if message.ClientMessageID, err = b.clientMessageID(header, user); err != nil {
 		return err

@@ -62,6 +62,36 @@ func TestIdempotencyKey(t *testing.T) {
 	assert.Equal(t, 200, h.first("a", "Idempotency-Key", strings.Repeat("ü", 255)).status, "255 characters")
 }
 
+// A message that replaces another, or that follows what the client shows, is answered in each form as any other.
+func TestReplacingReachesTheStore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	events := h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "a"})).events(t)
+	asked, replied, chatID, content := events[0].data["user_message_id"], events[0].data["message_id"], events[0].data["chat_id"], "a"
+	for name, form := range map[string][]string{
+		"events": {"Accept", "text/event-stream"}, "json": {"Accept", "application/json"}, "ui": {"x-vercel-ai-ui-message-stream", "v1"},
+	} {
+		send := func(body map[string]any) chat.NewTurn {
+			t.Helper()
+			answer := h.call(http.MethodPost, nextPath, marshal(body), form...)
+			require.Equalf(t, 200, answer.status, "%s: %s", name, answer.body)
+			return h.lastTurn()
+		}
+		again := send(map[string]any{"replaces": replied, "last_message_id": replied})
+		assert.Truef(t, again.Replacement.Again && again.UserMessageID.String() == asked && again.Content == content && again.Last.String() == replied,
+			"%s: %+v", name, again)
+		edit := send(map[string]any{"replaces": asked, "content": "b", "chat_id": chatID, "files": []any{}})
+		assert.Truef(t, !edit.Replacement.Again && edit.Content == "b" && edit.UserMessageID.String() != asked && !edit.Replacement.KeepsFiles,
+			"%s: %+v", name, edit)
+		asked, replied, content = edit.UserMessageID.String(), edit.MessageID.String(), edit.Content
+		for sent, want := range map[any]*uuid.UUID{nil: {}, someID: new(uuid.MustParse(someID))} {
+			next := send(map[string]any{"chat_id": chatID, "content": "c", "last_message_id": sent})
+			assert.Truef(t, next.Replacement == nil && *next.Last == *want, "%s: %+v", name, next)
+		}
+		assert.Nil(t, send(map[string]any{"chat_id": chatID, "content": "c"}).Last)
+	}
+}
+
 // What a message brings reaches the store.
 func TestMessageReachesTheStore(t *testing.T) {
 	t.Parallel()

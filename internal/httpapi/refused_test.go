@@ -43,6 +43,13 @@ var refusedCases = []refusedCase{
 	{post, nextPath, `{"content": "x", "chat_id": ""}`, badID, ""},
 	{post, nextPath, `{"content": "x", "chat_id": "{CHAT}"}`, badID, ""},
 	{post, nextPath, `{"content": "x", "chat_id": "00000000-0000-0000-0000-000000000000"}`, "chat_not_found", ""},
+	{post, nextPath, `{"chat_id": "CHAT"}`, badField, "content"},
+	{post, nextPath, `{"chat_id": "CHAT", "content": "x", "last_message_id": "x"}`, badField, "last_message_id"},
+	{post, nextPath, `{"replaces": "x", "content": "x"}`, badField, "replaces"},
+	{post, nextPath, `{"replaces": "NOWHERE", "content": " "}`, badField, "content"},
+	{post, nextPath, `{"replaces": "NOWHERE", "files": [{"path": "a", "content": "x"}]}`, badField, "files"},
+	{post, nextPath, `{"replaces": "NOWHERE"}`, "message_not_found", ""},
+	{post, nextPath, `{"replaces": "NOWHERE", "chat_id": "00000000-0000-0000-0000-000000000000"}`, "chat_not_found", ""},
 
 	{post, "/v1/chats", `{`, badBody, ""},
 	{post, "/v1/chats", `{"tags": ["x", " "]}`, badField, "tags[1]"},
@@ -58,7 +65,9 @@ var refusedCases = []refusedCase{
 	{post, "/v1/chats/CHAT/messages", `{"messages": [{"role": "assistant", "tool_calls": ["x"]}]}`, badField, "messages[0].tool_calls[0]"},
 	{post, "/v1/chats/CHAT/messages", `{"messages": [{"role": "tool", "client_message_id": "x"}]}`, badField, "messages[0].client_message_id"},
 	{get, "/v1/chats/CHAT/messages?before_seq=5&after_seq=1", "", badField, "after_seq"},
+	{get, "/v1/chats/CHAT/messages?versions=some", "", badField, "versions"},
 	{patch, "/v1/messages/MESSAGE", `{"pinned": null}`, badField, "pinned"},
+	{post, "/v1/messages/MESSAGE/select", `{"last_message_id": "x"}`, badField, "last_message_id"},
 	{post, "/v1/messages/MESSAGE/feedback", `{"rating": 0.5}`, badField, "rating"},
 
 	{post, "/v1/memories", `{}`, badField, "content"},

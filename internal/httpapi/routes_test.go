@@ -39,8 +39,8 @@ func newKeeper(t *testing.T, change ...func(*Config)) keeper {
 	db := testkit.NewDatabase(t)
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
 	enqueued := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
-	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued}, enqueued)
-	memories := postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{Rebuild: enqueued})
+	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued})
+	memories := postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{})
 	topics := postgres.NewUserTopics(k.pool, postgres.UserTopicsOptions{Settings: topics.Defaults()})
 	k.files = postgres.NewTransfer(k.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: enqueued}, postgres.UserMemoriesOptions{})
 	k.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) {
@@ -152,6 +152,18 @@ func TestRoutesOfAChat(t *testing.T) {
 		ask{get, "/v1/stats", "", 200, `{"chats":4,"expired_chats":0,"turns":1,"messages":3,"tokens":{"reply":{"input":0|"stored_bytes":{"messages":`},
 	)
 	message := testkit.Ask[uuid.UUID](t, k.pool, "select id from messages where chat_id = $1 and seq = 1", made.ID)
+	answered := testkit.Ask[uuid.UUID](t, k.pool, `with other as (insert into messages (chat_id, role, content, superseded_by, parent_id)
+		select chat_id, 'assistant', 'Once.', id, parent_id from messages where chat_id = $1 and seq = 2 returning id) select id from other`, made.ID)
+	k.walk(
+		ask{get, chat + "/messages", "", 200, `"seq":3,|"parent_id":null|"version":1,"versions":2|"has_more":false`},
+		ask{get, chat + "/messages?versions=all", "", 200, `"content":"Once."|"version":2,"versions":2`},
+		ask{get, "/v1/messages/" + answered.String() + "/versions", "", 200, `{"versions":[{|"content":"Once."|"selected":"`},
+		ask{post, "/v1/messages/" + answered.String() + "/select", `{"last_message_id": null}`, 409, `conversation_changed|"last_message_id":"`},
+		ask{post, "/v1/messages/" + answered.String() + "/select", "", 200,
+			`"chat_id":"|"selected":"` + answered.String() + `","from_seq":2,"last_message_id":"` + answered.String()},
+		ask{post, "/v1/messages/" + answered.String() + "/select", "{}", 200, `"from_seq":null`},
+		ask{get, chat + "/messages", "", 200, `"content":"Once."|"has_more":false`},
+	)
 	testkit.Exec(t, k.pool, "insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('abc'), 'abc', 2)", made.ID, k.user)
 	testkit.Exec(t, k.pool, `insert into message_files (message_id, place, chat_id, user_id, path, sha256) values ($1, 1, $2, $3, 'a.go', sha256('abc'))`,
 		message, made.ID, k.user)
@@ -166,9 +178,9 @@ func TestRoutesOfAChat(t *testing.T) {
 		ask{post, "/v1/messages/" + message.String() + "/feedback", `{"rating": -1}`, 200, `"rating":-1`},
 		ask{remove, "/v1/messages/" + message.String(), "", 204, ""},
 		ask{remove, "/v1/messages/" + message.String(), "", 404, "message_not_found"},
-		ask{post, chat + "/clear", "", 200, `"cleared_seq":3|"brief_version":1`},
+		ask{post, chat + "/clear", "", 200, `"cleared_seq":4|"brief_version":1`},
 		ask{post, "/v1/chats/prune", `{"older_than_days": 9}`, 200, `{"dry_run":false,"chats":0,"messages":0,"chat_ids":[]}`},
-		ask{post, "/v1/chats/prune", `{"older_than_days": 8, "dry_run": true}`, 200, `"dry_run":true,"chats":1,"messages":2,"chat_ids":["` + made.ID.String()},
+		ask{post, "/v1/chats/prune", `{"older_than_days": 8, "dry_run": true}`, 200, `"dry_run":true,"chats":1,"messages":3,"chat_ids":["` + made.ID.String()},
 		ask{remove, chat + "?keep_memories=true", "", 204, ""},
 		ask{get, chat, "", 404, "chat_not_found"},
 		ask{remove, chat, "", 404, "chat_not_found"},

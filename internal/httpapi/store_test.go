@@ -70,6 +70,22 @@ func (m *memoryStore) StartTurn(_ context.Context, user auth.Principal, turn cha
 	return chat.StartedTurn{Started: true}, nil
 }
 
+func (m *memoryStore) FindReplaced(_ context.Context, user auth.Principal, id, _ uuid.UUID) (chat.Replaced, *chat.EarlierTurn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	turn := m.latest(func(t *storedTurn) bool {
+		return t.owner == user.UserID && (t.UserMessageID == id || t.MessageID == id)
+	})
+	if turn == nil {
+		return chat.Replaced{}, nil, nil
+	}
+	found := chat.Replaced{ID: id, ChatID: turn.ChatID, Role: memory.RoleUser, UserMessageID: turn.UserMessageID, Content: turn.Content}
+	if id == turn.MessageID {
+		found.Role = memory.RoleAssistant
+	}
+	return found, nil, nil
+}
+
 // latest is the latest turn of which something holds; nil for none.
 func (m *memoryStore) latest(holds func(*storedTurn) bool) *storedTurn {
 	for _, turn := range slices.Backward(m.turns) {

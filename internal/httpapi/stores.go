@@ -39,24 +39,33 @@ func chatRoutes() []route {
 		},
 		{method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage", endpoint: onIDWithInput(stores.ChangeMessage)},
 		{method: http.MethodDelete, path: "/v1/messages/{message_id}", id: "deleteMessage", endpoint: deletion(stores.DeleteMessage)},
+		{method: http.MethodGet, path: "/v1/messages/{message_id}/versions", id: "listVersions", endpoint: onID(stores.ListVersions)},
+		{
+			method: http.MethodPost, path: "/v1/messages/{message_id}/select", id: "selectVersion", bodyOptional: true,
+			endpoint: endpoint{
+				serve: (*Server).postSelection, in: reflect.TypeFor[api.Selection](), out: reflect.TypeFor[api.Selected](), status: http.StatusOK,
+			},
+		},
 		{method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply", endpoint: onID(stores.WhyReply)},
 	}
 }
 
-// postChat creates a chat. A body that is left out, or blank, is the same as {}.
-func (s *Server) postChat(c echo.Context) error {
-	raw := []byte("{}")
-	if c.Request().ContentLength != 0 {
-		sent, err := s.readBody(c, maxBody)
-		if err != nil {
-			return err
-		}
-		if len(bytes.TrimSpace(sent)) > 0 {
-			raw = sent
-		}
+// readOptional reads a body whose fields all may be left out. One that is left out itself, or blank, is the same as {}.
+func (s *Server) readOptional(c echo.Context, into any) error {
+	if c.Request().ContentLength == 0 {
+		return nil
 	}
+	raw, err := s.readBody(c, maxBody)
+	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
+		return err
+	}
+	return decodeObject(raw, into)
+}
+
+// postChat creates a chat.
+func (s *Server) postChat(c echo.Context) error {
 	var chat api.NewChat
-	if err := decodeObject(raw, &chat); err != nil {
+	if err := s.readOptional(c, &chat); err != nil {
 		return err
 	}
 	if err := chat.Check(s.config.ChatDefaults); err != nil {
@@ -68,6 +77,23 @@ func (s *Server) postChat(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/v1/chats/"+created.ID.String())
 	return writeJSON(c, http.StatusCreated, created)
+}
+
+// postSelection selects a version of a message.
+func (s *Server) postSelection(c echo.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	var selection api.Selection
+	if err := s.readOptional(c, &selection); err != nil {
+		return err
+	}
+	selected, err := s.config.History.SelectVersion(c.Request().Context(), principal(c), id, selection)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, selected)
 }
 
 func topicRoutes() []route {

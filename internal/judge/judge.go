@@ -101,12 +101,12 @@ func (p player) learn(ctx context.Context, one *Case) (result, error) {
 
 func (p player) summarize(ctx context.Context, one *Case) (result, error) {
 	writer := &brief.Writer{
-		Summarizer: p.model, Prompt: p.Prompt, Cap: p.Limits.SummaryTokenCap, InputTokens: p.Limits.FoldInputTokens, Tokens: "fold",
+		Summarizer: p.model, Prompt: p.Prompt, Cap: p.Limits.SummaryTokenCap, InputTokens: p.Limits.FoldInputTokens, Kind: brief.KindFold,
 		Logger: slog.New(slog.DiscardHandler), Metrics: p.metrics,
 	}
 	var stats brief.CallStats
 	began := time.Now()
-	task := brief.Task{Kind: brief.KindFold, ChatID: uuid.New(), UserID: uuid.New()}
+	task := brief.Task{ChatID: uuid.New(), UserID: uuid.New()}
 	text, _, err := writer.Write(ctx, task, "", brief.WholePiece(memory.Turns(one.Said)), &stats)
 	if _, refused := errors.AsType[*brief.RefusedError](err); refused {
 		text, err = "", nil

@@ -210,7 +210,7 @@ func TestDeniedCallsAreNotMade(t *testing.T) {
 	}
 	assert.Zero(t, server.asked.Load(), "calls")
 	_, err := e.Embed(t.Context(), recall.For{}, []string{"Where is it?"})
-	for _, err := range []error{err, summary(brief.KindFold), summary(brief.KindRebuild)} {
+	for _, err := range []error{err, summary(brief.KindFold)} {
 		assert.Equal(t, fault.UpstreamFailed, fault.CodeOf(err))
 	}
 }

@@ -221,7 +221,7 @@ func (c *Client) answer(ctx context.Context, params params) (answer gjson.Result
 
 // isUpkeep reports whether a call can be denied. Folds cannot: that no turn is lost is a promise.
 func isUpkeep(purpose string) bool {
-	return purpose != string(brief.KindFold) && purpose != string(brief.KindRebuild)
+	return purpose != string(brief.KindFold)
 }
 
 // leaveOut notes a refused field, and logs it once.

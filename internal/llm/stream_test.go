@@ -55,8 +55,8 @@ func TestCallsSendTheseParameters(t *testing.T) {
 		{"a reply", "reply", reply(question()), with(terra, "instructions", "Be brief.")},
 		{"a reply without instructions", "reply", reply(bare), terra},
 		{"an inline fold", "fold", summarize(inlineCall()), map[string]any{"model": "gpt-5.6-luna", "instructions": "Summarize.", "input": foldInput}},
-		{"a hosted one names no model", "rebuild", summarize(hostedCall()), map[string]any{"prompt": hosted, "input": foldInput}},
-		{"a hosted one, once more", "rebuild", summarize(secondTry), map[string]any{
+		{"a hosted one names no model", "fold", summarize(hostedCall()), map[string]any{"prompt": hosted, "input": foldInput}},
+		{"a hosted one, once more", "fold", summarize(secondTry), map[string]any{
 			"prompt": hosted, "instructions": "The last one was empty.", "input": foldInput,
 		}},
 		{"a question", "entities", func(ctx context.Context, c *Client) error { _, err := c.Ask(ctx, asking()); return err }, map[string]any{

@@ -24,7 +24,7 @@ func inlineCall() brief.Call {
 }
 
 func hostedCall() brief.Call {
-	return brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, Kind: brief.KindRebuild, ChatID: chatID, UserID: userID}
+	return brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, Kind: brief.KindFold, ChatID: chatID, UserID: userID}
 }
 
 func TestSummarizeAnswers(t *testing.T) {

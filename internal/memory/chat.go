@@ -92,22 +92,7 @@ type Chat struct {
 }
 
 // BriefTurns returns how many of the turns since the context was cleared are in the brief.
-func (c *Chat) BriefTurns() int {
-	if c.Brief.Dropped() {
-		return 0
-	}
-	return c.coveredTurns()
-}
-
-// LostTurns returns how many turns were in a brief that was dropped.
-func (c *Chat) LostTurns() int {
-	if !c.Brief.Dropped() {
-		return 0
-	}
-	return c.coveredTurns()
-}
-
-func (c *Chat) coveredTurns() int { return max(0, c.TotalTurns-c.PendingTurns) }
+func (c *Chat) BriefTurns() int { return max(0, c.TotalTurns-c.PendingTurns) }
 
 // UnreadTurns returns how many turns of the buffer are not in Buffer.
 func (c *Chat) UnreadTurns() int {

@@ -183,33 +183,6 @@ func sum(sizes []int) (total int) {
 	return total
 }
 
-// A rebuild reads every covered row once, from an empty summary, and no other row.
-func TestRebuildReadsWhatIsCovered(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		c := newSim(anyLimits(t), rapid.IntRange(8, 3000).Draw(t, "turn size"))
-		for range rapid.IntRange(1, 20).Draw(t, "turns") {
-			c.exchange(t)
-			c.settle()
-		}
-		covered := rapid.Int64Range(0, int64(len(c.rows))).Draw(t, "covered")
-		plan := brief.PlanRebuild(memory.Brief{CoveredSeq: covered}, memory.Turns(c.rows), c.limits)
-		read := map[int64]string{}
-		for _, piece := range plan.Pieces {
-			for _, turn := range piece.Turns {
-				for _, e := range turn {
-					read[e.Message.Seq] += e.Text
-				}
-			}
-		}
-		for _, m := range c.rows {
-			if want := m.Content; m.Seq > covered && read[m.Seq] != "" || m.Seq <= covered && read[m.Seq] != want {
-				t.Fatalf("row %d of %d covered: read %q of %q", m.Seq, covered, read[m.Seq], want)
-			}
-		}
-	})
-}
-
 // Real text, cut into real pieces: each fits its room and together they are the whole message.
 func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 	t.Parallel()
@@ -232,7 +205,7 @@ func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 	})
 }
 
-// However little a row is said to weigh, no model call of a fold or a rebuild reads more than it may.
+// However little a row is said to weigh, no model call of a fold reads more than it may.
 func TestPiecesKeepToTheirLimitForAnyCounts(t *testing.T) {
 	t.Parallel()
 	limits := memory.DefaultLimits()
@@ -242,12 +215,10 @@ func TestPiecesKeepToTheirLimitForAnyCounts(t *testing.T) {
 	}
 	turns := append(memory.Turns(rows), memory.Turns(exchange(5, "And now?", "Now this."))...)
 	limits.KRawTurns = 1
-	fold, _ := brief.PlanFold(memory.Brief{}, turns, limits)
-	for name, plan := range map[string]brief.Plan{"fold": fold, "rebuild": brief.PlanRebuild(memory.Brief{CoveredSeq: 4}, turns, limits)} {
-		assert.Truef(t, len(plan.Pieces) >= 8, "%s: only %d pieces", name, len(plan.Pieces))
-		for _, piece := range plan.Pieces {
-			n := text.Tokens(brief.FoldInput(textOf(limits.SummaryTokenCap), piece))
-			assert.Truef(t, n <= limits.FoldInputTokens, "%s: a model call reads %d tokens of at most %d", name, n, limits.FoldInputTokens)
-		}
+	plan, _ := brief.PlanFold(memory.Brief{}, turns, limits)
+	assert.Truef(t, len(plan.Pieces) >= 8, "only %d pieces", len(plan.Pieces))
+	for _, piece := range plan.Pieces {
+		n := text.Tokens(brief.FoldInput(textOf(limits.SummaryTokenCap), piece))
+		assert.Truef(t, n <= limits.FoldInputTokens, "a model call reads %d tokens of at most %d", n, limits.FoldInputTokens)
 	}
 }

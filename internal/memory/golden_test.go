@@ -79,8 +79,7 @@ func parseCase(t *testing.T, given string) goldenCase {
 		case "brief":
 			c.brief = memory.Brief{
 				Summary: s.body, Tokens: s.number(t, "tokens", text.Tokens(s.body)), Version: int64(s.number(t, "version", 1)),
-				CoveredSeq: int64(s.number(t, "covered", 0)), Stale: s.keys["stale"] == "true",
-				ClearedSeq: int64(s.number(t, "cleared", 0)), Unreadable: s.keys["unreadable"] == "true",
+				CoveredSeq: int64(s.number(t, "covered", 0)), ClearedSeq: int64(s.number(t, "cleared", 0)), Unreadable: s.keys["unreadable"] == "true",
 			}
 		case "chat":
 			c.settings = memory.Settings{Strategy: memory.StrategyName(s.keys["strategy"]), MaxTurns: s.number(t, "max_turns", 0)}
@@ -94,7 +93,7 @@ func parseCase(t *testing.T, given string) goldenCase {
 			c.question.Retrieved = append(c.question.Retrieved, retrieved(t, s))
 		case "ask":
 			c.question.Content = s.body
-		case "build", "fold", "rebuild", "judge", "fitcap", "instructions", "condense":
+		case "build", "fold", "judge", "fitcap", "instructions", "condense":
 			c.op = s.name
 			c.keys["op"] = s.keys
 		default:
@@ -222,8 +221,6 @@ func play(t *testing.T, c goldenCase) string {
 			return "nothing to fold"
 		}
 		return showPlan(plan, c.brief.Summary)
-	case "rebuild":
-		return showPlan(brief.PlanRebuild(c.brief, memory.Turns(c.rows), c.limits), "")
 	case "judge":
 		refusal, ok := brief.Judge(c.texts["previous"], c.texts["next"])
 		return fmt.Sprintf("ok: %v\nkey: %s\nsentence: %s", ok, refusal.Key, refusal.Sentence)

@@ -71,16 +71,9 @@ type Brief struct {
 	// ClearedSeq is the seq at which the context was cleared last: messages up to it are in neither brief nor prompt.
 	// 0 for never.
 	ClearedSeq int64
-	// Stale reports that a covered message was changed or deleted since. The summary is still shown but claims no
-	// coverage.
-	Stale bool
 	// Unreadable reports that the stored brief is malformed; then Summary is empty. Only SQL by hand causes it.
 	Unreadable bool
 }
-
-// Dropped reports that the summary was deleted because it may have held deleted words, and could not be written again
-// yet.
-func (b Brief) Dropped() bool { return b.Stale && b.Summary == "" }
 
 // Due reports from a chat's counters whether its buffer should be folded: brief and buffer together are over the
 // threshold, and the turns before the last K are, by the mean size of turns, at least half of the threshold, so that the

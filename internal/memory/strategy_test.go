@@ -170,15 +170,10 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 			memory.Chat{TotalTurns: 9, PendingTurns: 2, Brief: memory.Brief{Unreadable: true}}, prompt.Receipt{TailTurns: 2, BriefUnreadable: true}},
 		"Of 9 turns 4 are in the brief and 3 word for word in the prompt; 2 are in neither until the next fold. Something had to be shortened to fit.": {
 			memory.Chat{TotalTurns: 9, PendingTurns: 5}, prompt.Receipt{TailTurns: 3, DroppedTurns: 2, Truncated: true}},
-		"Of 9 turns 0 are in the brief and 3 word for word in the prompt; 6 are in neither until the next fold. " +
-			"A message that the brief covered was changed: its old text is deleted, and it could not be written anew yet.": {
-			memory.Chat{TotalTurns: 9, PendingTurns: 3, Brief: memory.Brief{Stale: true, Version: 2, CoveredSeq: 12}}, prompt.Receipt{TailTurns: 3,
-				DroppedTurns: 6, BriefVersion: 2}},
 		"The last 3 of 9 turns are word for word in the prompt; the 6 before are in no summary.": {
 			memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, TotalTurns: 9, PendingTurns: 9}, prompt.Receipt{TailTurns: 3, DroppedTurns: 6}},
-		"All 2 turns are remembered: 1 in the brief, 1 word for word in the prompt. 2 pinned or important messages are there from before, word for word as well. " +
-			"A message that the brief covers was changed: it is being written anew, and claims no coverage until then.": {
-			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1, Summary: "x"}}, prompt.Receipt{TailTurns: 1,
+		"All 2 turns are remembered: 1 in the brief, 1 word for word in the prompt. 2 pinned or important messages are there from before, word for word as well.": {
+			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Version: 1, Summary: "x"}}, prompt.Receipt{TailTurns: 1,
 				BriefVersion: 1, Sections: []prompt.Account{{Name: "kept", Items: 2}}}},
 	} {
 		assert.Equal(t, want, prompt.Coverage(c.chat, c.receipt))

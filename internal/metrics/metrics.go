@@ -32,8 +32,8 @@ type Metrics struct {
 	Retrievals       *prometheus.CounterVec // by section of the prompt and result (found, nothing, late, failed)
 	UnreadableBriefs prometheus.Counter
 
-	Folds        *prometheus.CounterVec   // by kind (fold, rebuild) and result (done, paused, lost, refused, failed, elsewhere, nothing)
-	FoldDuration *prometheus.HistogramVec // by kind
+	Folds        *prometheus.CounterVec // by result (done, paused, lost, refused, failed, elsewhere, nothing)
+	FoldDuration prometheus.Histogram
 	// SummaryDuration is by result (answered, failed); a fold makes one call or more, and one commit.
 	SummaryDuration *prometheus.HistogramVec
 	CommitDuration  prometheus.Histogram
@@ -54,7 +54,7 @@ type Metrics struct {
 	TopicsMerged     prometheus.Counter
 	TopicCompactions *prometheus.CounterVec // by result (done, nothing, elsewhere, lost, paused, refused, failed)
 
-	// Swept counts repairs by the repaired thing: message, delta, job, lease, fold, rebuild, embedding, memory_embedding,
+	// Swept counts repairs by the repaired thing: message, delta, job, lease, brief, fold, embedding, memory_embedding,
 	// extraction, assignment, compaction.
 	Swept *prometheus.CounterVec
 }
@@ -90,8 +90,8 @@ func New() *Metrics {
 		Retrievals: auto.NewCounterVec(counter("retrievals_total", "Lookups for a section of a prompt, by section "+
 			"and result."), []string{"section", "result"}),
 		UnreadableBriefs: auto.NewCounter(counter("unreadable_briefs_total", "Prompts that did without a brief because the stored one is not in its form.")),
-		Folds:            auto.NewCounterVec(counter("folds_total", "Folds by kind and result."), []string{"kind", "result"}),
-		FoldDuration:     auto.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),
+		Folds:            auto.NewCounterVec(counter("folds_total", "Folds by result."), []string{"result"}),
+		FoldDuration:     auto.NewHistogram(histogram("fold_duration_seconds", "One fold from plan to commit.", slow)),
 		SummaryDuration: auto.NewHistogramVec(histogram("summary_call_duration_seconds", "One call of the summary model, "+
 			"by result.", slow), []string{"result"}),
 		CommitDuration: auto.NewHistogram(histogram("brief_commit_duration_seconds", "The transaction that writes a brief, its revision and the "+

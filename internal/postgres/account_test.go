@@ -262,12 +262,12 @@ func TestAnAccountIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// What a stale brief says may have been deleted.
-func TestAStaleBriefIsNotExported(t *testing.T) {
+// What a brief said of deleted words is in no export, and that it was is.
+func TestWhatWasTakenBackIsNotExported(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
 	chatID := p.newChat(3)
-	change := p.claim(chatID, "fold")
+	change := p.claim(chatID)
 	change.Summary = "They told the secret."
 	p.mustCommit(change)
 	require.Contains(t, p.mustAccount(p.user), "the secret", "the brief is not in the account")

@@ -43,7 +43,7 @@ func TestEraseLeavesOnlyATombstone(t *testing.T) {
 	for name, user := range map[string]auth.Principal{"with a login": b.user, "of another issuer": b.foreigner("user_2x")} {
 		b.user = user
 		chatID := b.newChat(2)
-		b.claim(chatID, "fold")
+		b.claim(chatID)
 		b.exec("insert into memory_users (user_id) values ($1)", user.UserID)
 		b.exec("insert into memories (user_id, content) values ($1, 'Plays the cello.')", user.UserID)
 		b.exec("insert into usage_events (user_id, chat_id, purpose) values ($1, $2, 'reply')", user.UserID, chatID)
@@ -54,7 +54,7 @@ func TestEraseLeavesOnlyATombstone(t *testing.T) {
 		}
 		is(t, b.count("throughline.deleted_messages"), 0, "%s: digests of messages", name)
 		wantFault(t, errOf(b.turns.StartTurn(t.Context(), user, firstTurn("I am back."))), fault.UserNotFound, "a turn")
-		wantFault(t, errOf(NewHistory(b.pool, b.limits, Enqueue{}, nil).ListChats(t.Context(), user, api.ListQuery{Limit: 1})), fault.UserNotFound, "a list")
+		wantFault(t, errOf(NewHistory(b.pool, b.limits, Enqueue{}).ListChats(t.Context(), user, api.ListQuery{Limit: 1})), fault.UserNotFound, "a list")
 		is(t, b.rowsOf(user.UserID), map[string]int{"throughline.departed": 1}, "%s: what came back", name)
 	}
 	noError(t, accounts.Erase(t.Context(), uuid.New()))

@@ -28,15 +28,13 @@ func NewBriefs(pool *pgxpool.Pool, insert Insert) *Briefs {
 }
 
 // Read reads what a fold needs.
-func (b *Briefs) Read(ctx context.Context, chatID uuid.UUID, kind brief.Kind, maxMessages int) (brief.Snapshot, bool, error) {
+func (b *Briefs) Read(ctx context.Context, chatID uuid.UUID, maxMessages int) (brief.Snapshot, bool, error) {
 	var s brief.Snapshot
 	found := false
 	owner, err := sendAsOwner(ctx, b.pool, chatID, "read brief", func(batch *pgx.Batch) {
 		s, found = brief.Snapshot{}, false
 		dbsqlc.ReadFold.Read(batch, chatID, func(row dbsqlc.ReadFoldRow) { s, found = snapshot(row), true })
-		dbsqlc.ReadFoldable.Read(batch, dbsqlc.ReadFoldableParams{
-			ChatID: chatID, Rebuild: kind == brief.KindRebuild, MaxRows: maxMessages,
-		}, messages(&s.Messages))
+		dbsqlc.ReadFoldable.Read(batch, dbsqlc.ReadFoldableParams{ChatID: chatID, MaxRows: maxMessages}, messages(&s.Messages))
 	})
 	s.UserID = owner
 	return s, found, err
@@ -70,15 +68,15 @@ func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, planned brief.Cou
 	return err
 }
 
-// PutOff puts a fold off, and deletes the brief's text if the brief is stale.
+// PutOff puts a fold off, unless a message has changed since it was planned.
 func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string, delay work.Delay) (times int, wait time.Duration, err error) {
 	err = inTx(ctx, b.pool, func(tx pgx.Tx) error {
 		times, wait = 0, 0
 		planned, row := false, dbsqlc.PutOffWorkRow{}
 		batch := &pgx.Batch{}
 		dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
-		drop := dbsqlc.DropStaleBriefParams{ChatID: change.ChatID, PlannedEditCount: change.Planned.EditCount}
-		dbsqlc.DropStaleBrief.Read(batch, drop, func(bool) { planned = true })
+		as := dbsqlc.LockPlannedBriefParams{ChatID: change.ChatID, PlannedEditCount: change.Planned.EditCount}
+		dbsqlc.LockPlannedBrief.Read(batch, as, func(uuid.UUID) { planned = true })
 		queueActAsServer(batch)
 		dbsqlc.PutOffWork.Read(batch, postponed(change.Lease, failure, delay), set(&row))
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -162,14 +160,11 @@ func (b *Briefs) commitBatch(change brief.Change, after *[]brief.Counters, held 
 		PlannedVersion: planned.Version, PlannedLastSummarizedMessageID: nullID(planned.LastSummarizedMessageID),
 		GlobalSummary: change.Summary, BriefTokens: change.Tokens,
 		CoveredSeq: plan.SeqTo, LastSummarizedMessageID: nullID(plan.LastSummarizedMessageID),
-		Kind: string(change.Kind), SeqFrom: plan.SeqFrom, Turns: plan.Turns,
+		SeqFrom: plan.SeqFrom, Turns: plan.Turns,
 		InputTokens: int64(stats.InputTokens), OutputTokens: int64(stats.OutputTokens), DurationMs: int(change.Duration.Milliseconds()),
 		PromptMode: string(stats.Mode), PromptRef: stats.PromptRef, Model: stats.Model,
 		InputSha256: stats.InputSHA256, Details: details,
 	}, all(after))
-	if change.Kind == brief.KindRebuild {
-		dbsqlc.RedactRevisions.Queue(batch, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})
-	}
 	dbsqlc.IndexTurns.Queue(batch, dbsqlc.IndexTurnsParams{ChatID: change.ChatID, Upto: &plan.SeqTo})
 	queueActAsServer(batch)
 	queueEnd(batch, change.Lease, held)

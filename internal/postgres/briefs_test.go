@@ -42,7 +42,7 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 		"a lease that ran out":  "update throughline.work set lease_until = now() - interval '1 hour' where key = $1",
 	} {
 		chatID := b.newChat(3)
-		change := b.claim(chatID, brief.KindFold)
+		change := b.claim(chatID)
 		b.exec(spoil, chatID)
 		ran := false
 		won, err := b.briefs.Commit(t.Context(), change, func(brief.Counters) bool { ran = true; return false })
@@ -60,7 +60,7 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, brief.KindFold)
+	change := b.claim(chatID)
 	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}',
 		'running') returning id`)
 	broken := errors.New("no next job")
@@ -83,14 +83,19 @@ func TestCommitIsOneTransaction(t *testing.T) {
 
 // trips counts the round trips to Postgres: batches with their statements, and queries. A query that begins a transaction
 // travels with its batch and is counted as a statement.
-type trips struct{ batches, statements, queries atomic.Int64 }
+type trips struct {
+	batches, statements, queries atomic.Int64
+	sent                         []string // the names of the statements
+}
 
 func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	c.batches.Add(1)
 	return ctx
 }
-func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {
+func (c *trips) TraceBatchQuery(_ context.Context, _ *pgx.Conn, sent pgx.TraceBatchQueryData) {
 	c.statements.Add(1)
+	name, _, _ := strings.Cut(strings.TrimPrefix(sent.SQL, "-- name: "), " ")
+	c.sent = append(c.sent, name)
 }
 func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
@@ -124,7 +129,7 @@ func TestRoundTripsOfAFold(t *testing.T) {
 	b := newBed(t)
 	chatID := b.newChat(4)
 	counted := b.countTrips()
-	change := b.claim(chatID, brief.KindFold)
+	change := b.claim(chatID)
 	is(t, counted.since(), "1 batches of 5 statements, 1 queries", "a claim")
 	b.mustCommit(change)
 	is(t, counted.since(), "1 batches of 7 statements, 1 queries", "a commit")
@@ -137,7 +142,7 @@ func TestDeletionRaces(t *testing.T) {
 	for round := range 100 {
 		b.user = b.newUser()
 		chatID := b.newChat(3)
-		change, running := b.claim(chatID, brief.KindFold), turnIn(chatID, "A reply is under way.")
+		change, running := b.claim(chatID), turnIn(chatID, "A reply is under way.")
 		b.start(running)
 		calls := []func(){ // lost or won, both are fine
 			func() { _, _ = b.commit(change) },
@@ -210,7 +215,7 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(2)
-	s.mustCommit(s.claim(chatID, brief.KindFold))
+	s.mustCommit(s.claim(chatID))
 	running := turnIn(chatID, "And a third.")
 	s.start(running)
 	before := s.brief(chatID)
@@ -230,16 +235,14 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	started := s.start(next)
 	is(t, tuple(len(started.Buffer), started.Brief.Summary, started.PendingTurns), tuple(0, "", 0), "the next turn begins with %+v", started)
 	s.reply(next, "A model.")
-	s.mustCommit(s.claim(chatID, brief.KindFold))
+	s.mustCommit(s.claim(chatID))
 	is(t, s.lastRevision(chatID), `3 fold 7 8 1 "They talked." inline built-in@1 f`, "the next fold")
 	is(t, len(must(s.ListMessages(t.Context(), s.user, chatID, api.MessagesQuery{}))(t).Messages), 8, "messages are stored")
 	s.checkCounters()
-	// A clear empties a brief that covers all messages. A brief that is stale stays so: only a rebuild takes a deleted message out
-	// of the revisions. An empty chat stays as it is.
-	noError(t, s.DeleteMessage(t.Context(), s.user, s.message(chatID, 7)))
+	// A clear empties a brief that covers all messages. An empty chat stays as it is.
 	is(t, s.clear(chatID), api.Cleared{ChatID: chatID, ClearedSeq: 8, BriefVersion: 4}, "of covered messages")
 	is(t, s.lastRevision(chatID), `4 clear 9 8 0 "" none none t`, "the revision")
-	is(t, s.brief(chatID), briefRow{Version: 4, CoveredSeq: 8, Stale: true}, "the brief")
+	is(t, s.brief(chatID), briefRow{Version: 4, CoveredSeq: 8}, "the brief")
 	empty := s.emptyChat()
 	is(t, s.clear(empty), api.Cleared{ChatID: empty}, "of an empty chat")
 	is(t, s.count("conversation_brief_revisions where chat_id = $1", empty), 0, "revisions of it")
@@ -256,21 +259,25 @@ func (s shelf) revisions(chatID uuid.UUID, query api.BriefRevisionsQuery) (lines
 			text = fmt.Sprintf("%q", *r.Text)
 		}
 		assert.Falsef(s.t, r.CreatedAt.IsZero(), "version %d has no date", r.Version)
-		all = append(all, fmt.Sprintf("%d %s %d-%d %d %s %s %s", r.Version, r.Kind, r.SeqFrom, r.SeqTo, r.Turns, text, r.PromptRef, r.Model))
+		undone := ""
+		if r.UndoneBy != nil {
+			undone = fmt.Sprintf(" undone by %d", *r.UndoneBy)
+		}
+		all = append(all, fmt.Sprintf("%d %s %d-%d %d %s %s %s%s", r.Version, r.Kind, r.SeqFrom, r.SeqTo, r.Turns, text, r.PromptRef, r.Model, undone))
 	}
 	return strings.Join(all, "\n"), page.HasMore
 }
 
-// Versions come the latest first, in pages that meet. An erasure takes the texts and leaves the rest.
+// Versions come the latest first, in pages that meet. An erasure takes texts and leaves the rest.
 func TestRevisionsOfABrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(2)
 	lines, more := s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9})
 	assert.Truef(t, lines == "" && !more, "before the first fold: %q, %v", lines, more)
-	s.mustCommit(s.claim(chatID, brief.KindFold))
+	s.mustCommit(s.claim(chatID))
 	turn := s.exchange(turnIn(chatID, "And a third."), "Noted.")
-	s.mustCommit(s.claim(chatID, brief.KindFold))
+	s.mustCommit(s.claim(chatID))
 	first, second := `1 fold 1-4 2 "They talked." built-in@1 test`, `2 fold 5-6 1 "They talked." built-in@1 test`
 	for _, c := range []struct {
 		query api.BriefRevisionsQuery
@@ -286,19 +293,13 @@ func TestRevisionsOfABrief(t *testing.T) {
 		assert.Truef(t, lines == c.want && more == c.more, "%+v: more %v\n%s", c.query, more, lines)
 	}
 	noError(t, s.DeleteMessage(t.Context(), s.user, turn.UserMessageID))
-	hidden := `2 fold 5-6 1 - built-in@1 test` + "\n" + `1 fold 1-4 2 - built-in@1 test`
-	lines, _ = s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9})
-	assert.Equal(t, hidden, lines, "after a deletion:\n")
-	rebuild := s.claim(chatID, brief.KindRebuild)
-	is(t, len(rebuild.Planned.Messages), 5, "the rebuild reads … messages")
-	s.mustCommit(rebuild)
-	is(t, s.count("conversation_brief_revisions where global_summary is not null"), 1, "revisions still have their text")
-	is(t, s.brief(chatID), briefRow{Version: 3, CoveredSeq: 6, Summary: "They talked."}, "the brief")
+	is(t, s.brief(chatID), briefRow{Version: 3, CoveredSeq: 4, PendingTokens: s.brief(chatID).PendingTokens, Summary: "They talked."}, "the brief")
+	is(t, len(s.claim(chatID).Planned.Messages), 1, "the next fold reads … messages")
 	s.clear(chatID)
-	want := `4 clear 7-6 0 "" none ` + `
-3 rebuild 1-6 2 "They talked." built-in@1 test
-2 fold 5-6 1 - built-in@1 test
-1 fold 1-4 2 - built-in@1 test`
+	want := `4 clear 5-6 0 "" none ` + `
+3 rollback 5-4 0 "They talked." none ` + `
+2 fold 5-6 1 - built-in@1 test undone by 3
+1 fold 1-4 2 "They talked." built-in@1 test`
 	lines, _ = s.revisions(chatID, api.BriefRevisionsQuery{Limit: 9})
 	assert.Equal(t, want, lines, "after a deletion and a clear:\n")
 }

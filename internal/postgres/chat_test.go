@@ -18,7 +18,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/work"
 )
@@ -52,7 +51,7 @@ func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(3)
-	s.mustCommit(s.claim(chatID, brief.KindFold))
+	s.mustCommit(s.claim(chatID))
 	s.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
 	got := s.peek(chatID)
 	is(t, tuple(len(got.Buffer), got.PendingTurns, got.TotalTurns, len(got.Kept)), tuple(6, 3, 3, 0), "rows, … of … turns")
@@ -80,10 +79,10 @@ func TestAChatReadsWhatItKeeps(t *testing.T) {
 	failing := turnIn(chatID, "Try this.")
 	s.start(failing)
 	s.fail(failing, "half a wo")
-	whole := repeatOf(failing)
+	whole := s.repeatOf(failing)
 	s.exchange(whole, "A whole word.")
 	important, dull := s.say(chatID, "user", "Important."), s.say(chatID, "user", "Dull.")
-	s.mustCommit(s.claim(chatID, brief.KindFold))
+	s.mustCommit(s.claim(chatID))
 	later := s.say(chatID, "user", "Still in the buffer.")
 	s.exec("update messages set pinned = true where id = any($1)", []uuid.UUID{failing.MessageID, whole.MessageID, later})
 	s.exec("update messages set importance = case when id = $1 then 0.8 else 0.79 end where id in ($1, $2)", important, dull)
@@ -110,7 +109,7 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	b.exec(`insert into messages (chat_id, role, content, tool_call_id, name) values ($1, 'tool', 'Nothing.', 'c1', 'search')`, chatID)
 	const want = `Look it up.|[calls search({"q":1})]|[search] Nothing.`
 	buffer := b.peek(chatID).Buffer
-	folded := b.claim(chatID, brief.KindFold).Planned.Messages
+	folded := b.claim(chatID).Planned.Messages
 	for _, read := range [][]memory.Message{buffer, folded} {
 		is(t, contents(read[2:]), want, "read")
 		turns := memory.Turns(read)
@@ -120,8 +119,8 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	is(t, contents(b.peek(chatID).Buffer[2:]), want, "a simple chat reads")
 }
 
-// A brief of the wrong form does not prevent replies. The sweep finds it in a chat of any size, and a
-// rebuild repairs it.
+// A brief of the wrong form does not prevent replies. The sweep takes it back to what was recorded,
+// in a chat of any size.
 func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
@@ -131,15 +130,12 @@ func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 		`{"global_summary": null, "last_summarized_message_id": null}`, `{"global_summary": "x", "last_summarized_message_id": "not one"}`,
 	} {
 		chatID := b.newChat(2)
-		b.mustCommit(b.claim(chatID, brief.KindFold))
+		b.mustCommit(b.claim(chatID))
 		b.exec("update conversation_briefs set brief = $2 where chat_id = $1", chatID, rubbish)
 		got := b.peek(chatID)
 		is(t, tuple(got.Brief.Unreadable, got.Brief.Summary, got.Brief.CoveredSeq, got.TotalTurns, got.PendingTurns), tuple(true, "", 4, 2, 0), "%s: %+v",
 			rubbish, got.Brief)
-		folds, rebuilds, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
-		mustBe(t, tuple(err, len(folds), rebuilds), tuple(nil, 0, []uuid.UUID{chatID}), "%s: folds of …, rebuilds of", rubbish)
-		is(t, ask[string](b, "select chat_id || ' ' || reason from inspect.late_folds"), chatID.String()+" the brief cannot be read", "%s: people see", rubbish)
-		b.mustCommit(b.claim(chatID, brief.KindRebuild))
+		is(t, must(NewMaintenance(b.pool, b.limits).RestoreBriefs(t.Context()))(t), 1, "%s: briefs were restored", rubbish)
 		healed := b.peek(chatID).Brief
 		is(t, tuple(healed.Unreadable, healed.Summary), tuple(false, "They talked."), "%s: healed to %+v", rubbish, healed)
 	}
@@ -179,13 +175,13 @@ func TestTurnWithoutRoomForTheSystemPromptStoresNothing(t *testing.T) {
 	b.fail(failing, "")
 	b.exec("update chats set system_prompt = 'Be Bäch.' where id = $1", failing.ChatID)
 	said := ask[int](b, "select message_count from chats where id = $1", failing.ChatID)
-	for name, turn := range map[string]chat.NewTurn{"a new message": turnIn(failing.ChatID, "Hello?"), "a message tried again": repeatOf(failing)} {
+	for name, turn := range map[string]chat.NewTurn{"a new message": turnIn(failing.ChatID, "Hello?"), "a message tried again": b.repeatOf(failing)} {
 		turn.SystemPromptRoom = len("Be Bäch.") - 1
 		started, err := b.turns.StartTurn(t.Context(), b.user, turn)
 		is(t, tuple(err, started.Started, started.Crowded, started.SystemPrompt), tuple(nil, false, true, "Be Bäch."), "%s: %+v", name, started)
 		is(t, ask[int](b, "select message_count from chats where id = $1", failing.ChatID), said, "%s: messages of", name)
 	}
-	turn := repeatOf(failing)
+	turn := b.repeatOf(failing)
 	turn.SystemPromptRoom = len("Be Bäch.")
 	is(t, b.start(turn).Crowded, false, "it has room")
 }
@@ -323,7 +319,7 @@ func TestFilesOfNoTurnAreNotStored(t *testing.T) {
 	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeated))(t).Started, false, "a second time")
 	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), busy))(t), chat.StartedTurn{}, "as a stranger")
 	b.fail(turn, "")
-	retried := b.start(repeatOf(turn))
+	retried := b.start(b.repeatOf(turn))
 	is(t, read(retried.Files), "a.txt: alpha", "tried again it reads")
 	is(t, ask[int](b, "select (select count(*) from chat_files) + (select count(*) from message_files)"), 2, "rows of one file")
 }
@@ -356,7 +352,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(3)
-	s.mustCommit(s.claim(chatID, brief.KindFold))
+	s.mustCommit(s.claim(chatID))
 	failing := turnIn(chatID, "This fails.")
 	s.start(failing)
 	s.fail(failing, "")
@@ -364,7 +360,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	since := ask[time.Time](s, "select expires_at from chats where id = $1", chatID)
 	turn := turnIn(chatID, "Are you there?")
 	turn.Files = filesOf("a.txt", "alpha")
-	for _, refused := range []chat.NewTurn{turn, repeatOf(failing)} {
+	for _, refused := range []chat.NewTurn{turn, s.repeatOf(failing)} {
 		started, err := s.turns.StartTurn(t.Context(), s.user, refused)
 		require.Truef(t, err == nil && !started.Started && started.Expired.Equal(since) && time.Since(since) >= 30*time.Minute,
 			"%+v, %v", started.Expired, err)
@@ -377,7 +373,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 		"brought back it remembers %+v", revived.Chat)
 	s.fail(turn, "")
 	s.expire(chatID)
-	retried := repeatOf(turn)
+	retried := s.repeatOf(turn)
 	is(t, s.start(retried).PendingTurns, 1, "a reply is tried again in a chat that expired")
 	busy := turnIn(chatID, "Hello?")
 	busy.Revive = true
@@ -395,8 +391,8 @@ func TestTurnLimitEnqueuesAFold(t *testing.T) {
 	b.exec("update chats set max_turns = 2 where id = $1", chatID)
 	for turns := 2; turns <= 4; turns++ {
 		b.exchange(turnIn(chatID, "Next."), "There.")
-		folds, _, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
-		is(t, tuple(err, len(b.folds), slices.Contains(folds, chatID)), tuple(nil, max(0, turns-2), (turns > 2)), "%d turns: folds enqueued, the sweep finds", turns)
+		folds := must(NewMaintenance(b.pool, b.limits).DueChats(t.Context()))(t)
+		is(t, tuple(len(b.folds), slices.Contains(folds, chatID)), tuple(max(0, turns-2), (turns > 2)), "%d turns: folds enqueued, the sweep finds", turns)
 	}
 	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
 	b.exchange(turnIn(chatID, "Next."), "There.")

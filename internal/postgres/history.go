@@ -21,18 +21,13 @@ import (
 )
 
 // History is the store for listing, changing, searching and deleting chats and messages.
-type History struct {
-	foldingStore
-	// enqueueRebuild inserts the rebuild job of a chat in the caller's transaction.
-	enqueueRebuild func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
-}
+type History struct{ foldingStore }
 
 var _ api.Store = (*History)(nil)
 
-// NewHistory returns the store. enqueue is called in the transaction that stores messages if the chat is due,
-// enqueueRebuild in the one that deletes a message which the brief covers.
-func NewHistory(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue, enqueueRebuild func(context.Context, pgx.Tx, uuid.UUID) error) *History {
-	return &History{foldingStore: foldingStore{pool: pool, limits: limits, enqueue: enqueue}, enqueueRebuild: enqueueRebuild}
+// NewHistory returns the store. enqueue is called in the transaction that stores or deletes messages if the chat is due then.
+func NewHistory(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue) *History {
+	return &History{foldingStore{pool: pool, limits: limits, enqueue: enqueue}}
 }
 
 // CreateChat creates a chat without messages.

@@ -46,7 +46,7 @@ func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID 
 func readPage(batch *pgx.Batch, chatID uuid.UUID, query api.MessagesQuery, take func(api.Message)) {
 	if query.AfterSeq != nil {
 		dbsqlc.ListMessagesAfter.Read(batch, dbsqlc.ListMessagesAfterParams{
-			ChatID: chatID, AfterSeq: *query.AfterSeq, Most: query.Limit + 1,
+			ChatID: chatID, AfterSeq: *query.AfterSeq, AllVersions: query.Versions != "", Most: query.Limit + 1,
 		}, take)
 		return
 	}
@@ -55,7 +55,7 @@ func readPage(batch *pgx.Batch, chatID uuid.UUID, query api.MessagesQuery, take 
 		before = *query.BeforeSeq
 	}
 	dbsqlc.ListMessagesBefore.Read(batch, dbsqlc.ListMessagesBeforeParams{
-		ChatID: chatID, BeforeSeq: before, Most: query.Limit + 1,
+		ChatID: chatID, BeforeSeq: before, AllVersions: query.Versions != "", Most: query.Limit + 1,
 	}, take)
 }
 
@@ -112,7 +112,7 @@ func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messag
 	return found, cmp.Or(err, refusal(chat), allowed(changed, "messages"))
 }
 
-// DeleteMessage deletes a message and, if the brief covers it, enqueues the rebuild in the same transaction.
+// DeleteMessage deletes a message. If the brief covers it, a fold may be due then.
 func (h *History) DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -132,7 +132,7 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 	return sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
 		switch {
 		case deleted && chatID != uuid.Nil:
-			return h.rebuildStale(ctx, tx, chatID)
+			return h.enqueueLast(ctx, tx, chatID)
 		case memory.Status(status) == memory.StatusStreaming:
 			return api.Busy(messageID)
 		case status != "":
@@ -140,19 +140,6 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 		}
 		return api.NoMessage()
 	})
-}
-
-// rebuildStale enqueues a rebuild if the brief is stale, that is, if its messages were changed. By now the
-// triggers have marked it and hold its lock.
-func (h *History) rebuildStale(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
-	var brief dbsqlc.ReadBriefStateRow
-	batch := &pgx.Batch{}
-	dbsqlc.ReadBriefState.Read(batch, chatID, set(&brief))
-	queueActAsServer(batch)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !brief.Stale {
-		return err
-	}
-	return h.enqueueRebuild(ctx, tx, chatID)
 }
 
 // Search finds messages in one round trip.

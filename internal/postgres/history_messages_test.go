@@ -20,8 +20,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 // turnWithFiles is a complete turn in a new chat, with files given as path, content, path, content …
@@ -113,7 +111,7 @@ func TestDeletingMessages(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	first := s.turnWithFiles("See this.", "a.go", "package a", "b.go", "package b")
-	s.mustCommit(s.claim(first.ChatID, brief.KindFold))
+	s.mustCommit(s.claim(first.ChatID))
 	second := turnIn(first.ChatID, "And again.")
 	s.start(second)
 	s.bring(second, "again.go", "package a", "c.go", "package c")
@@ -122,19 +120,12 @@ func TestDeletingMessages(t *testing.T) {
 	s.reply(second, "Seen again.")
 	noError(t, s.DeleteMessage(t.Context(), s.user, second.UserMessageID))
 	got := s.brief(first.ChatID)
-	is(t, tuple(got.Stale, got.PendingTurns, len(s.rebuilds)), tuple(false, 0, 0), "after deleting an uncovered message: %+v", got)
+	is(t, tuple(got.CoveredSeq, got.PendingTurns), tuple(2, 0), "after deleting an uncovered message: %+v", got)
 	if got := s.files(first.ChatID, api.FilesQuery{}); len(got) != 2 || got[0].Path != "b.go" || !slices.Equal(got[1].Paths, []string{"a.go"}) {
 		t.Errorf("files left: %s", jsonOf(t, got))
 	}
-	// If the rebuild cannot be enqueued, nothing is deleted.
-	broken := errors.New("no queue")
-	store := NewHistory(s.server, memory.Limits{}, Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
-	is(t, errors.Is(store.DeleteMessage(t.Context(), s.user, first.UserMessageID), broken), true, "deleted without a rebuild")
-	is(t, tuple(s.count("messages"), s.brief(first.ChatID).Stale), tuple(3, false), "messages, stale")
 	noError(t, s.DeleteMessage(t.Context(), s.user, first.UserMessageID))
-	if len(s.rebuilds) != 1 || <-s.rebuilds != first.ChatID || !s.brief(first.ChatID).Stale {
-		t.Errorf("after deleting a covered message: %+v", s.brief(first.ChatID))
-	}
+	is(t, tuple(s.brief(first.ChatID).CoveredSeq, s.brief(first.ChatID).Summary), tuple(0, ""), "after deleting a covered message: covered")
 	is(t, s.count("chat_files"), 0, "files are left")
 	is(t, fault.CodeOf(s.DeleteMessage(t.Context(), s.user, first.UserMessageID)), fault.MessageNotFound, "a second time")
 	lost := turnIn(first.ChatID, "Hello?") // a reply whose server died does not count as running
@@ -284,7 +275,7 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	want := api.Message{
 		ID: turn.UserMessageID, ChatID: turn.ChatID, Seq: 1, Role: "user", Content: "See this.", Status: "complete", ClientMessageID: &client, Pinned: true,
 		Importance: new(float32(0.25)), ToolName: new("lookup"), Name: new("me"), Metadata: []byte(`{"k": 1}`), TokenCount: turn.ContentTokens,
-		Files: asked.Files, CreatedAt: asked.CreatedAt, UpdatedAt: asked.UpdatedAt,
+		Version: 1, Versions: 1, Files: asked.Files, CreatedAt: asked.CreatedAt, UpdatedAt: asked.UpdatedAt,
 	}
 	is(t, asked, want, "the question")
 	assert.Truef(t, len(asked.Files) == 2 && asked.Files[0].Path == "a.go" && asked.Files[1].Bytes == 10 && len(asked.Files[1].SHA256) == 64,
@@ -292,6 +283,22 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	is(t, tuple(*reply.ReplyTo, reply.Role, string(reply.ToolCalls), len(reply.Files), reply.Files != nil, reply.ClientMessageID == nil, reply.Importance == nil),
 		tuple(asked.ID, "assistant", `[{"id": "c1"}]`, 0, true, true, true), "%s", jsonOf(t, reply))
 	is(t, tuple(*tool.ToolCallID, tool.SupersededBy == nil), tuple("c1", true), "%s", jsonOf(t, tool))
+	is(t, tuple(*reply.ParentID, *tool.ParentID), tuple(asked.ID, reply.ID), "the messages before")
+}
+
+// Turns that a deletion takes out of the brief are folded again by a job of its own transaction: without the job nothing is deleted.
+func TestDeletingACoveredMessageEnqueuesTheFold(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	chatID := s.newChat(3)
+	s.exec("update chats set max_turns = 1 where id = $1", chatID)
+	s.mustCommit(s.claim(chatID))
+	first, broken := s.message(chatID, 1), errors.New("no queue")
+	store := NewHistory(s.server, s.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return broken }})
+	is(t, errors.Is(store.DeleteMessage(t.Context(), s.user, first), broken), true, "deleted without a fold")
+	is(t, tuple(s.count("messages"), s.brief(chatID).CoveredSeq, len(s.folds)), tuple(6, 6, 0), "messages, covered, folds")
+	noError(t, s.DeleteMessage(t.Context(), s.user, first))
+	is(t, tuple(s.count("messages"), s.brief(chatID).CoveredSeq, len(s.folds)), tuple(5, 0, 1), "messages, covered, folds")
 }
 
 func TestCountUsage(t *testing.T) {
@@ -309,7 +316,7 @@ func TestCountUsage(t *testing.T) {
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 100, "cached_tokens": 40, "output_tokens": 7}}' where chat_id = $1 and seq in (1,
 		2)`, chatID)
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 1, "output_tokens": 3}}' where chat_id = $1 and seq = 2`, expired)
-	change := b.claim(chatID, brief.KindFold)
+	change := b.claim(chatID)
 	change.Stats.InputTokens, change.Stats.OutputTokens = 300, 20
 	b.mustCommit(change)
 	b.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('ä'), 'ä', 1)`, chatID, b.user.UserID)
@@ -326,9 +333,9 @@ func TestCountUsage(t *testing.T) {
 	wantUsage(auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims}, api.Stats{}, "a mistake of ours")
 
 	b.exec("update messages set content = 'again!' where content = 'again'")
-	rebuilt := b.claim(chatID, brief.KindRebuild)
-	rebuilt.Stats.InputTokens, rebuilt.Stats.OutputTokens = 500, 30
-	b.mustCommit(rebuilt)
+	again := b.claim(chatID)
+	again.Stats.InputTokens, again.Stats.OutputTokens = 500, 30
+	b.mustCommit(again)
 	// Anything else that an app wrote in place of token counts is skipped.
 	for _, usage := range []string{
 		`7`, `"7"`, `null`, `[1]`, `{}`, `{"input_tokens": "7"}`, `{"input_tokens": null}`, `{"input_tokens": true}`, `{"input_tokens": -7}`,
@@ -336,8 +343,8 @@ func TestCountUsage(t *testing.T) {
 	} {
 		b.exec("update messages set metadata = jsonb_build_object('usage', $2::jsonb) where chat_id = $1", b.keep(b.user, "question", "answer"), usage)
 	}
-	want.Tokens.Rebuild, want.Tokens.Reply.Input = api.FoldTokens{Input: 500, Output: 30}, 103
-	is(t, must(b.searches().CountUsage(t.Context(), b.user))(t).Tokens, want.Tokens, "after a rebuild, and nonsense")
+	want.Tokens.Fold, want.Tokens.Reply.Input = api.FoldTokens{Input: 800, Output: 50}, 103
+	is(t, must(b.searches().CountUsage(t.Context(), b.user))(t).Tokens, want.Tokens, "after another fold, and nonsense")
 }
 
 // Where somebody dropped the constraint, a user's chats can still be read.

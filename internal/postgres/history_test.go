@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/api"
@@ -23,8 +22,6 @@ import (
 type shelf struct {
 	*bed
 	api.Store
-	// rebuilds are the chats whose rebuild was enqueued.
-	rebuilds chan uuid.UUID
 }
 
 func newShelf(t *testing.T) shelf {
@@ -33,12 +30,7 @@ func newShelf(t *testing.T) shelf {
 }
 
 func shelfOf(b *bed) shelf {
-	s := shelf{bed: b, rebuilds: make(chan uuid.UUID, 100)}
-	s.Store = NewHistory(b.server, b.limits, b.turns.enqueue, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
-		s.rebuilds <- chatID
-		return nil
-	})
-	return s
+	return shelf{bed: b, Store: NewHistory(b.server, b.limits, b.turns.enqueue)}
 }
 
 func (s shelf) CreateChat(ctx context.Context, user auth.Principal, chat api.NewChat) (api.Chat, error) {

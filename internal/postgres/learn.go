@@ -182,8 +182,19 @@ func (c *learning) lock() *pgx.Batch {
 	dbsqlc.LockExtraction.Read(batch, dbsqlc.LockExtractionParams{
 		ChatID: c.change.ChatID, ExtractedSeq: c.change.Planned.ExtractedSeq,
 	}, func(cleared int64) { c.cleared, c.unread = cleared, true })
+	dbsqlc.FindReturned.Read(batch, dbsqlc.FindReturnedParams{
+		ChatID: c.change.ChatID, ExtractedSeq: c.change.Planned.ExtractedSeq, SeqTo: c.change.Range.To, ReadIds: c.read(),
+	}, func(returned bool) { c.unread = c.unread && !returned })
 	dbsqlc.LockMemories.Read(batch, c.change.ChatID, perhaps(&c.user))
 	return batch
+}
+
+func (c *learning) read() []uuid.UUID {
+	ids := make([]uuid.UUID, len(c.change.Planned.Messages))
+	for n, m := range c.change.Planned.Messages {
+		ids[n] = m.ID
+	}
+	return ids
 }
 
 func (c *learning) evidence() dbsqlc.HoldEvidenceParams {

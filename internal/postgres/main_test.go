@@ -218,14 +218,14 @@ func (b *bed) count(rows string, args ...any) int {
 }
 
 // claim takes the lease for a fold of all messages, and returns the change that would commit it.
-func (b *bed) claim(chatID uuid.UUID, kind brief.Kind) brief.Change {
+func (b *bed) claim(chatID uuid.UUID) brief.Change {
 	b.t.Helper()
 	lease := foldLease(chatID)
 	claimed, _, err := b.work.Claim(b.t.Context(), lease)
 	mustBe(b.t, tuple(err, claimed), tuple(nil, work.Taken), "claim")
-	snapshot, found, err := b.briefs.Read(b.t.Context(), chatID, kind, math.MaxInt32)
+	snapshot, found, err := b.briefs.Read(b.t.Context(), chatID, math.MaxInt32)
 	mustBe(b.t, tuple(err, found), tuple(nil, true), "read")
-	return changeOf(chatID, kind, lease, snapshot)
+	return changeOf(chatID, lease, snapshot)
 }
 
 func foldLease(chatID uuid.UUID) work.Lease {
@@ -233,12 +233,9 @@ func foldLease(chatID uuid.UUID) work.Lease {
 }
 
 // changeOf covers all messages of a snapshot.
-func changeOf(chatID uuid.UUID, kind brief.Kind, lease work.Lease, snapshot brief.Snapshot) brief.Change {
-	change := brief.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Draft: brief.Draft{Summary: "They talked.", Tokens: 3}}
+func changeOf(chatID uuid.UUID, lease work.Lease, snapshot brief.Snapshot) brief.Change {
+	change := brief.Change{ChatID: chatID, Lease: lease, Planned: snapshot, Draft: brief.Draft{Summary: "They talked.", Tokens: 3}}
 	change.Plan = brief.Plan{SeqFrom: snapshot.Brief.CoveredSeq + 1, SeqTo: snapshot.Brief.CoveredSeq}
-	if kind == brief.KindRebuild {
-		change.Plan.SeqFrom = 1
-	}
 	for _, m := range snapshot.Messages {
 		change.Plan.SeqTo = max(change.Plan.SeqTo, m.Seq)
 		change.Plan.LastSummarizedMessageID = m.ID
@@ -267,13 +264,13 @@ func (b *bed) mustCommit(change brief.Change) {
 type briefRow struct {
 	Version, CoveredSeq         int64
 	PendingTokens, PendingTurns int
-	Stale, Leased               bool
+	Leased                      bool
 	Summary                     string
 }
 
 func (b *bed) brief(chatID uuid.UUID) briefRow {
 	b.t.Helper()
-	rows := rowsOf[briefRow](b, `select version, covered_seq, pending_tokens, pending_turns, stale, throughline.is_at_work('fold', chat_id),
+	rows := rowsOf[briefRow](b, `select version, covered_seq, pending_tokens, pending_turns, throughline.is_at_work('fold', chat_id),
 		brief ->> 'global_summary'
 		from conversation_briefs where chat_id = $1`, chatID)
 	mustBe(b.t, len(rows), 1, "briefs of the chat")

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -52,6 +51,12 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 	return int(rows), failed("delete stray deltas", err)
 }
 
+// RestoreBriefs takes briefs that cannot be read back to the last version that was recorded. It returns how many.
+func (m *Maintenance) RestoreBriefs(ctx context.Context) (int, error) {
+	restored, err := dbsqlc.RestoreBriefs.One(ctx, m.pool, struct{}{})
+	return int(restored), failed("restore briefs", err)
+}
+
 // usageAtOnce is how many rows of usage a sweep deletes.
 const usageAtOnce = 5000
 
@@ -74,8 +79,8 @@ func (m *Maintenance) KeepTopics(mode, model string, maxMessages int) {
 
 // Due returns jobs for the due work that has none. With an error it still returns the jobs that it has found.
 func (m *Maintenance) Due(ctx context.Context) ([]work.Job, error) {
-	folds, rebuilds, err := m.DueChats(ctx)
-	due := slices.Concat(ofChats(work.FoldBrief, work.Later, folds), ofChats(work.RebuildBrief, work.Repair, rebuilds))
+	folds, err := m.DueChats(ctx)
+	due := ofChats(work.FoldBrief, work.Later, folds)
 	if m.extractDelay != nil {
 		chats, failure := dbsqlc.FindDueExtractions.All(ctx, m.pool, struct{}{})
 		due = append(due, ofChats(work.ExtractMemories, work.Later, chats)...)
@@ -102,20 +107,13 @@ func ofChats(name string, priority int, chats []uuid.UUID) []work.Job {
 	return jobs
 }
 
-// DueChats returns the chats that need a fold and the chats that need a rebuild.
-func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
+// DueChats returns the chats that need a fold.
+func (m *Maintenance) DueChats(ctx context.Context) ([]uuid.UUID, error) {
 	if err := dbsqlc.SettleRestedBriefs.Run(ctx, m.pool, dbsqlc.SettleRestedBriefsParams(m.due)); err != nil {
-		return nil, nil, failed("settle rested chats", err)
+		return nil, failed("settle rested chats", err)
 	}
-	rows, err := dbsqlc.FindDueBriefs.All(ctx, m.pool, m.due)
-	for _, row := range rows {
-		if row.Kind == "rebuild_brief" {
-			rebuilds = append(rebuilds, row.ChatID)
-		} else {
-			folds = append(folds, row.ChatID)
-		}
-	}
-	return folds, rebuilds, failed("find due chats", err)
+	chats, err := dbsqlc.FindDueBriefs.All(ctx, m.pool, m.due)
+	return chats, failed("find due chats", err)
 }
 
 const (

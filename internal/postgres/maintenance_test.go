@@ -12,13 +12,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -35,18 +33,15 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 			PromptTokenBudget: 1 + random.IntN(3000), BridgeTokenBudget: random.IntN(3) * random.IntN(5000),
 			ChunkThreshold: 1 + random.IntN(6000), FoldInputTokens: 8000, HistoryTokens: random.IntN(2) * random.IntN(12_000),
 		}
-		b.exec(`update conversation_briefs set brief_tokens = floor(random() * $1), pending_tokens = floor(random() * 9000), pending_turns = floor(random() * 8),
-			stale = random() < 0.1`, limits.SummaryTokenCap+1)
+		b.exec(`update conversation_briefs set brief_tokens = floor(random() * $1), pending_tokens = floor(random() * 9000), pending_turns = floor(random() * 8)`,
+			limits.SummaryTokenCap+1)
 		b.exec(`update chats set tool_name = case when random() < 0.5 then 'debug' end,
 			memory_strategy = (array['simple', 'summary', 'hybrid'])[1 + floor(random() * 3)],
 			max_turns = case when random() < 0.4 then 1 + floor(random() * 8) end, ttl_hours = case when random() < 0.3 then 1 + floor(random() * 3) end`)
 		m := NewMaintenance(b.pool, limits)
-		folds, rebuilds, err := m.DueChats(t.Context())
-		require.NoError(t, err)
-		b.checkDue(limits, folds, rebuilds)
-		b.checkDue(limits, ask[[]uuid.UUID](b, `select array_agg(chat_id) from inspect.due_folds($1, $2, $3, $4, $5, $6)
-			where reason <> 'a covered message was edited or deleted'`, limits.ChunkThreshold, limits.KRawTurns,
-			limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget, limits.HistoryTokens), rebuilds)
+		b.checkDue(limits, must(m.DueChats(t.Context()))(t))
+		b.checkDue(limits, ask[[]uuid.UUID](b, "select array_agg(chat_id) from inspect.due_folds($1, $2, $3, $4, $5, $6)", limits.ChunkThreshold,
+			limits.KRawTurns, limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget, limits.HistoryTokens))
 	}
 }
 
@@ -54,22 +49,20 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 type dueRow struct {
 	ID                   uuid.UUID
 	Brief, Tokens, Turns int
-	Stale                bool
 	Strategy             string
 	MaxTurns             *int
 	Tool                 bool
 }
 
 // checkDue compares the chats found with the rule.
-func (b *bed) checkDue(limits memory.Limits, folds, rebuilds []uuid.UUID) {
+func (b *bed) checkDue(limits memory.Limits, folds []uuid.UUID) {
 	b.t.Helper()
-	all := rowsOf[dueRow](b, `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns, c.tool_name is not null
+	all := rowsOf[dueRow](b, `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, c.tool_name is not null
 		from conversation_briefs b join chats c on c.id = b.chat_id`)
 	for _, row := range all {
 		chat := settings(row.Strategy, row.MaxTurns, row.Tool)
-		due := !row.Stale && memory.Due(row.Brief, row.Tokens, row.Turns, limits.For(chat))
-		got := slices.Contains(folds, row.ID)
-		mustBe(b.t, tuple(got, slices.Contains(rebuilds, row.ID)), tuple(due, row.Stale), "for a fold and a rebuild: %+v with %+v", row, limits)
+		due := memory.Due(row.Brief, row.Tokens, row.Turns, limits.For(chat))
+		mustBe(b.t, slices.Contains(folds, row.ID), due, "due for a fold: %+v with %+v", row, limits)
 	}
 }
 
@@ -82,18 +75,11 @@ func TestWaitingChatsDoNotHideOthers(t *testing.T) {
 	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state)
 		select 'fold_brief', 'memory', 10, jsonb_build_object('chat_id', id), (array['available', 'scheduled', 'retryable',
 		  'running']::river.river_job_state[])[1 + row_number() over () % 4] from chats`)
-	due, stale, both := b.newChat(1), b.newChat(1), b.newChat(1)
-	b.exec("update conversation_briefs set pending_tokens = 9999, pending_turns = 9 where chat_id = any($1)", []uuid.UUID{due, both})
-	b.exec("update conversation_briefs set stale = true where chat_id = any($1)", []uuid.UUID{stale, both})
-	b.exec("insert into river.river_job (kind, queue, max_attempts, args) select 'fold_brief', 'memory', 10, jsonb_build_object('chat_id', $1::uuid)", both)
-	folds, rebuilds, err := NewMaintenance(b.pool, memory.DefaultLimits()).DueChats(t.Context())
-	if err != nil || len(folds) != 1 || folds[0] != due || len(rebuilds) != 2 || !slices.Contains(rebuilds, stale) || !slices.Contains(rebuilds, both) {
-		t.Errorf("%d folds, %v, %v", len(folds), rebuilds, err)
-	}
+	due := b.newChat(1)
+	b.exec("update conversation_briefs set pending_tokens = 9999, pending_turns = 9 where chat_id = $1", due)
+	is(t, must(NewMaintenance(b.pool, memory.DefaultLimits()).DueChats(t.Context()))(t), []uuid.UUID{due}, "due")
 	b.exec("update river.river_job set state = 'completed', finalized_at = now()")
-	if folds, _, err = NewMaintenance(b.pool, memory.DefaultLimits()).DueChats(t.Context()); err != nil || len(folds) != 1000 {
-		t.Errorf("%d folds, %v", len(folds), err)
-	}
+	is(t, len(must(NewMaintenance(b.pool, memory.DefaultLimits()).DueChats(t.Context()))(t)), 1000, "due without jobs")
 }
 
 // How late the memory is counts from when a chat became due, not from when its turns were said: a chat that rested for a
@@ -142,7 +128,7 @@ func TestAFoldIsSettledOnlyForTheBufferThatItSaw(t *testing.T) {
 	}
 	settle := func(meanwhile func()) {
 		t.Helper()
-		change := b.claim(chatID, brief.KindFold)
+		change := b.claim(chatID)
 		meanwhile()
 		noError(t, b.briefs.Settle(t.Context(), chatID, change.Planned.Counters))
 		noError(t, b.work.Release(t.Context(), change.Lease, false))
@@ -168,8 +154,8 @@ func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 	watched := func() bool { return b.count("conversation_briefs where thousands_to_fold is not null") == 1 }
 	want := func(due int, watch bool, what string) {
 		t.Helper()
-		folds, rebuilds, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
-		is(t, tuple(err, len(rebuilds), len(folds), watched()), tuple(nil, 0, due, watch), "%s: … are due, watched", what)
+		folds := must(NewMaintenance(b.pool, b.limits).DueChats(t.Context()))(t)
+		is(t, tuple(len(folds), watched()), tuple(due, watch), "%s: … are due, watched", what)
 	}
 	b.exec("update conversation_briefs set pending_tokens = 6500 where chat_id = $1", chatID)
 	want(0, true, "a moment after the last turn")
@@ -221,7 +207,7 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	b.exec("update chats set remember = false where id = $1", forgotten.ChatID)
 	b.reply(forgotten, "I see.")
 	is(t, fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]), "[false true false] []", "asked at once")
-	store, stored := NewHistory(b.server, b.limits, enqueue, nil), b.emptyChat()
+	store, stored := NewHistory(b.server, b.limits, enqueue), b.emptyChat()
 	say := func(role, content string) {
 		t.Helper()
 		noError(t, errOf(store.StoreMessages(t.Context(), b.user, stored, api.NewMessages{Messages: []api.NewMessage{{Role: role, Content: content}}})))
@@ -320,7 +306,7 @@ func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	enqueue, asked := b.reading()
-	maintenance, store := NewMaintenance(b.pool, b.limits), NewHistory(b.server, b.limits, enqueue, nil)
+	maintenance, store := NewMaintenance(b.pool, b.limits), NewHistory(b.server, b.limits, enqueue)
 	maintenance.ExtractAfter(enqueue.ExtractDelay)
 	const soon, never = "extract_due_at between now() + interval '1 min' and now() + interval '3 min'", "extract_due_at is null"
 	sweep := func(chat.NewTurn) error { return errOf(maintenance.InterruptAbandonedReplies(t.Context())) }

@@ -23,13 +23,11 @@ type UserMemories struct {
 	options UserMemoriesOptions
 }
 
-// UserMemoriesOptions of a store. Both functions insert a job in the caller's transaction.
+// UserMemoriesOptions of a store.
 type UserMemoriesOptions struct {
 	// Off is set where nothing new is remembered.
 	Off bool
-	// Rebuild makes a chat's brief again.
-	Rebuild func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
-	// Embed asks for the vectors of a user's memories that have none; nil for no vectors.
+	// Embed inserts the job for the vectors of a user's memories that have none, in the caller's transaction; nil for no vectors.
 	Embed func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error
 }
 
@@ -50,7 +48,9 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 		}
 		return page, err
 	}
-	params := dbsqlc.ListMemoriesParams{MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit + 1}
+	params := dbsqlc.ListMemoriesParams{
+		MemoryType: query.Type, Status: query.Status, ChatID: query.ChatID, AsOf: query.Moment, Most: query.Limit + 1,
+	}
 	if query.After != nil {
 		params.AfterCreatedAt, params.AfterID = &query.After.At, query.After.ID
 	}
@@ -68,7 +68,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 
 func (u *UserMemories) search(ctx context.Context, user auth.Principal, query api.MemoriesQuery) (found []dbsqlc.SearchMemoriesRow, err error) {
 	params := dbsqlc.SearchMemoriesParams{
-		Words: query.Text, MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit,
+		Words: query.Text, MemoryType: query.Type, Status: query.Status, ChatID: query.ChatID, AsOf: query.Moment, Most: query.Limit,
 		Model: query.Vector.Model, Least: query.LeastCosine,
 	}
 	if query.Vector.Values != nil {
@@ -134,9 +134,8 @@ type memoryChange struct {
 	tx      pgx.Tx
 	user    uuid.UUID
 	options UserMemoriesOptions
-	// embed and rebuild are the jobs that the change asks for.
-	embed   bool
-	rebuild []uuid.UUID
+	// embed asks for the vectors that the change leaves to be made.
+	embed bool
 }
 
 func (c *memoryChange) send(fill func(*pgx.Batch)) error {
@@ -145,25 +144,15 @@ func (c *memoryChange) send(fill func(*pgx.Batch)) error {
 	return c.tx.SendBatch(c.ctx, batch).Close()
 }
 
-// enqueue inserts the jobs, as the server itself.
+// enqueue inserts the job, as the server itself.
 func (c *memoryChange) enqueue() error {
-	if c.embed = c.embed && c.options.Embed != nil; !c.embed && len(c.rebuild) == 0 {
+	if !c.embed || c.options.Embed == nil {
 		return nil
 	}
 	if err := c.send(queueActAsServer); err != nil {
 		return err
 	}
-	if c.embed {
-		if err := c.options.Embed(c.ctx, c.tx, c.user); err != nil {
-			return err
-		}
-	}
-	for _, chatID := range c.rebuild {
-		if err := c.options.Rebuild(c.ctx, c.tx, chatID); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.options.Embed(c.ctx, c.tx, c.user)
 }
 
 func (c *memoryChange) find(id uuid.UUID) (found api.Memory, err error) {
@@ -336,12 +325,10 @@ func reasonOf(before api.Memory, change api.MemoryChange) string {
 
 // DeleteMemory deletes a memory; foreign keys delete what belongs to it.
 func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id uuid.UUID, deletion api.MemoryDeletion) error {
-	var chats []uuid.UUID
 	lock := func(batch *pgx.Batch) {
-		chats = nil
 		if deletion.Also == api.AlsoSummaries {
 			dbsqlc.LockMemorysChats.Queue(batch, id)
-			dbsqlc.MakeBriefsStale.Read(batch, id, func(chatID uuid.UUID) { chats = append(chats, chatID) })
+			dbsqlc.RollBackBriefs.Queue(batch, id)
 		}
 	}
 	return u.changeBeside(ctx, user, "delete memory", lock, func(c *memoryChange) error {
@@ -352,7 +339,6 @@ func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id
 		err := c.send(func(batch *pgx.Batch) {
 			dbsqlc.DeleteMemory.Queue(batch, id).Exec(affects(1, &deleted))
 		})
-		c.rebuild = chats
 		return cmp.Or(err, allowed(deleted, "memories"))
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/api"
@@ -45,6 +44,20 @@ func TestMemoriesAreSearchedByMeaning(t *testing.T) {
 	is(t, len(found(r.user, recall.Vector{Model: "another", Values: axis(3)}, "")), 5, "by words alone")
 	is(t, len(found(r.user, byMeaning, "pattern")), 0, "of another type")
 	is(t, len(found(r.newUser(), byMeaning, "")), 0, "of another user")
+}
+
+func TestMemoriesOfAChat(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	chat, other := r.newChat(1), r.newChat(1)
+	first := func(chat uuid.UUID) uuid.UUID {
+		return ask[uuid.UUID](r, "select id from messages where chat_id = $1 and seq = 1", chat)
+	}
+	r.said("Plays the cello.", first(chat))
+	r.said("Plays chess.", first(other))
+	r.add("Plays with fire.")
+	is(t, r.list(api.MemoriesQuery{ChatID: chat}), []string{"Plays the cello."}, "listed")
+	is(t, r.list(api.MemoriesQuery{ChatID: other, Text: "plays"}), []string{"Plays chess."}, "searched")
 }
 
 func TestMemoriesAreFiltered(t *testing.T) {
@@ -148,20 +161,22 @@ func TestForgettingEverythingSkipsWhatIsUnread(t *testing.T) {
 	is(t, must(r.memories.DeleteMemories(t.Context(), r.user))(t), (api.DeletedMemories{}), "again")
 }
 
-func TestForgettingAMemoryRemakesTheBriefsThatMayHoldIt(t *testing.T) {
+func TestForgettingAMemoryTakesBackTheBriefsThatMayHoldIt(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
 	covered, uncovered := r.newChat(2), r.newChat(1)
-	r.mustCommit(r.claim(covered, "fold"))
+	r.mustCommit(r.claim(covered))
 	said := ask[[]uuid.UUID](r, "select array_agg(id) from messages where role = 'user' and seq = 1")
 	for _, also := range []string{"", api.AlsoSummaries} {
 		id := r.said("Plays the cello.", said...)
 		noError(t, r.memories.DeleteMemory(t.Context(), r.user, id, api.MemoryDeletion{Also: also}))
-		stale := r.brief(covered).Stale
-		assert.Truef(t, stale == (also != "") && !r.brief(uncovered).Stale && len(r.rebuilt) == len(also)/len(api.AlsoSummaries),
-			"also %q: stale is %v, %d were rebuilt", also, stale, len(r.rebuilt))
+		got, want := r.brief(covered), briefRow{Version: 1, CoveredSeq: 4, Summary: "They talked."}
+		if also != "" {
+			want = briefRow{Version: 2, PendingTokens: got.PendingTokens, PendingTurns: 2}
+		}
+		is(t, tuple(got, r.brief(uncovered).Version), tuple(want, 0), "also %q: the briefs", also)
 	}
-	is(t, <-r.rebuilt, covered, "was rebuilt")
+	r.checkCounters()
 }
 
 // decay runs the job for a day; it returns how many memories have decayed, were archived and deleted.

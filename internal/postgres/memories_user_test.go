@@ -22,8 +22,8 @@ import (
 type remembering struct {
 	*bed
 	memories *UserMemories
-	// rebuilt are the chats whose rebuild was enqueued, embedded the users whose vectors were asked for.
-	rebuilt, embedded chan uuid.UUID
+	// embedded are the users whose vectors were asked for.
+	embedded chan uuid.UUID
 }
 
 func newRemembering(t *testing.T) *remembering {
@@ -32,15 +32,12 @@ func newRemembering(t *testing.T) *remembering {
 }
 
 func rememberingOf(b *bed) *remembering {
-	r := &remembering{bed: b, rebuilt: make(chan uuid.UUID, 1000), embedded: make(chan uuid.UUID, 10_000)}
-	into := func(enqueued chan uuid.UUID) func(context.Context, pgx.Tx, uuid.UUID) error {
-		return func(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
-			enqueued <- id
-			_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
-			return err
-		}
-	}
-	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Rebuild: into(r.rebuilt), Embed: into(r.embedded)})
+	r := &remembering{bed: b, embedded: make(chan uuid.UUID, 10_000)}
+	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Embed: func(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+		r.embedded <- id
+		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
+		return err
+	}})
 	return r
 }
 
@@ -160,7 +157,7 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 		wantFault(t, err, fault.UserNotFound, "an account that is gone")
 	}
 	// Where long-term memory is off there is nothing new.
-	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Off: true, Rebuild: r.memories.options.Rebuild})
+	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Off: true})
 	wantFault(t, errOf2(r.memories.AddMemory(t.Context(), r.user, api.NewMemory{Content: "x"})), fault.MemoryOff, "add")
 	wantFault(t, errOf(r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x"}})), fault.MemoryOff, "import")
 	is(t, r.list(api.MemoriesQuery{Status: "all"}), []string{"Plays the cello."}, "listed")

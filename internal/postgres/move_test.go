@@ -91,7 +91,6 @@ func TestMoveCarriesEveryRow(t *testing.T) {
 func TestSweepFindsWhatWasDue(t *testing.T) {
 	t.Parallel()
 	c := newCells(t)
-	c.a.exec(`update conversation_briefs set stale = true where chat_id = $1`, idOf("chat of A"))
 	c.a.exec(`insert into chats (id, user_id) values ($1, $2)`, idOf("long"), idOf("A"))
 	c.a.exec(`update conversation_briefs set pending_tokens = 90000, pending_turns = 90, extract_due_at = '-infinity', topics = 'on', indexed_seq = 1
 		where chat_id = $1`, idOf("long"))
@@ -117,7 +116,7 @@ func TestSweepFindsWhatWasDue(t *testing.T) {
 		return found
 	}
 	here := due(c.a)
-	is(t, len(here) >= 7, true, "due here: %v", here)
+	is(t, len(here) >= 6, true, "due here: %v", here)
 	noError(t, mover(c.a.pool, c.b.pool, "b").Run(t.Context()))
 	is(t, due(c.b), here, "due there")
 }

@@ -143,10 +143,21 @@ func (b *bed) queriesOfATurn(id uuid.UUID, last int64) map[string]planned {
 		"FindStoredMessages": {dbsqlc.FindStoredMessages.Queue(batch, dbsqlc.FindStoredMessagesParams{
 			UserID: sent.UserID, Ids: sent.Ids, ClientIds: sent.ClientIds, Places: sent.Places,
 		}), 2},
-		"InsertAgain": {dbsqlc.InsertAgain.Queue(batch, dbsqlc.InsertAgainParams{
-			MessageID: uuid.New(), ReplyMetadata: []byte("{}"), LeaseSeconds: 60, UserMessageID: asked, ChatID: id, InPlaceOf: replied,
+		"FindReplaced": {dbsqlc.FindReplaced.Queue(batch, dbsqlc.FindReplacedParams{
+			UserID: b.user.UserID, ClientMessageID: nullID(uuid.New()), ID: replied,
 		}), 1},
-		"SupersedeReply": {dbsqlc.SupersedeReply.Queue(batch, dbsqlc.SupersedeReplyParams{InPlaceOf: replied, MessageID: b.message(id, 4)}), 1},
+		"FindLastMessage": {dbsqlc.FindLastMessage.Queue(batch, id), 1},
+		"SupersedeTail": {dbsqlc.SupersedeTail.Queue(batch, dbsqlc.SupersedeTailParams{
+			SupersededBy: nullID(uuid.New()), ChatID: id, FromSeq: last - 1, LastMessageID: b.message(id, int(last)), ReplacedID: b.message(id, int(last)-1),
+		}), 2},
+		"InsertAgain": {dbsqlc.InsertAgain.Queue(batch, dbsqlc.InsertAgainParams{
+			MessageID: uuid.New(), ReplyMetadata: []byte("{}"), LeaseSeconds: 60,
+			UserMessageID: b.message(id, int(last)), ChatID: id, LastMessageID: b.message(id, int(last)),
+		}), 1},
+		"CountReplaced":      {dbsqlc.CountReplaced.Queue(batch, dbsqlc.CountReplacedParams{ChatID: id, SupersededBy: uuid.New()}), 1},
+		"KeepFiles":          {dbsqlc.KeepFiles.Queue(batch, dbsqlc.KeepFilesParams{MessageID: replied, ReplacedID: asked}), 1},
+		"ListVersions":       {dbsqlc.ListVersions.Queue(batch, replied), 1},
+		"ListMessagesBefore": {dbsqlc.ListMessagesBefore.Queue(batch, dbsqlc.ListMessagesBeforeParams{ChatID: id, BeforeSeq: last, Most: 10}), 10},
 		"SaveReply": {dbsqlc.SaveReply.Queue(batch, dbsqlc.SaveReplyParams{
 			Content: "x", Status: "complete", TokenCount: 1, Metadata: []byte("{}"), ID: b.message(id, 20), ChatID: id,
 		}), 1},
@@ -157,14 +168,14 @@ func (b *bed) queriesOfATurn(id uuid.UUID, last int64) map[string]planned {
 		"LockBrief":      {dbsqlc.LockBrief.Queue(batch, id), 1},
 		"LockOwnBrief":   {dbsqlc.LockOwnBrief.Queue(batch, id), 1},
 		"WriteBrief": {dbsqlc.WriteBrief.Queue(batch, dbsqlc.WriteBriefParams{
-			GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last - 6, ChatID: id, PlannedVersion: 1, Kind: "fold",
+			GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last - 6, ChatID: id, PlannedVersion: 1,
 			SeqFrom: 9, Turns: 1, InputTokens: 1, OutputTokens: 1, PromptMode: "inline", DurationMs: 1, Details: []byte("{}"),
 		}), 12},
 		"WriteDraft": {dbsqlc.WriteDraft.Queue(batch, dbsqlc.WriteDraftParams{
 			ChatID: id, PlannedVersion: 1, PlanSha256: "x", PiecesDone: 1, Pieces: 2, Stats: []byte("{}"),
 		}), 1},
-		"DropStaleBrief": {dbsqlc.DropStaleBrief.Queue(batch, dbsqlc.DropStaleBriefParams{ChatID: id, PlannedEditCount: -1}), 1},
-		"SettleFold":     {dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{ChatID: id}), 13},
+		"LockPlannedBrief": {dbsqlc.LockPlannedBrief.Queue(batch, dbsqlc.LockPlannedBriefParams{ChatID: id}), 1},
+		"SettleFold":       {dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{ChatID: id}), 13},
 	}
 }
 

@@ -98,13 +98,13 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 	random := seeded(t)
 	for n := range races(t, 200) {
 		chatID := b.newChat(2)
-		first := b.claim(chatID, brief.KindFold)
+		first := b.claim(chatID)
 		claimed, _, err := b.work.Claim(t.Context(), foldLease(chatID))
 		mustBe(t, tuple(err, claimed), tuple(nil, work.Occupied), "round %d: the second one claimed", n)
 		changes := []brief.Change{first, first} // the same job, delivered twice
 		if outlived := random.IntN(2) == 0; outlived {
 			b.exec("update throughline.work set lease_until = now() - interval '1 second' where key = $1", chatID)
-			changes[1] = b.claim(chatID, brief.KindFold)
+			changes[1] = b.claim(chatID)
 		}
 		mustBe(t, b.commitAll(changes...), 1, "round %d: commits won", n)
 		got := b.brief(chatID)
@@ -128,15 +128,18 @@ func (b *bed) commitAll(changes ...brief.Change) (won int64) {
 	return wins.Load()
 }
 
-// A message is edited, deleted or pinned, or the chat cleared, after its fold or rebuild has read the
-// messages and before it writes. Deleted, changed or cleared text does not reappear; a pin changes no
-// text.
-func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
+// Words change after a fold has read the messages and before it writes, in those that it brings in or in later ones, or in what the
+// brief covers: the fold is discarded, and none of them comes back. A pin changes no words.
+func TestChangesDuringFolds(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
+	execute := func(sql string, id uuid.UUID) error { return errOf(s.pool.Exec(t.Context(), sql, id)) }
 	for name, change := range map[string]func(chatID, messageID uuid.UUID) error{
 		"edit": func(_, id uuid.UUID) error {
-			return errOf(s.pool.Exec(t.Context(), "update messages set content = 'Never mind.' where id = $1", id))
+			return execute("update messages set content = 'Never mind.' where id = $1", id)
+		},
+		"supersede": func(_, id uuid.UUID) error {
+			return execute("update messages set superseded_by = id where id = $1", id)
 		},
 		"delete": func(_, id uuid.UUID) error { return s.DeleteMessage(t.Context(), s.user, id) },
 		"clear":  func(chatID, _ uuid.UUID) error { return errOf(s.ClearChat(t.Context(), s.user, chatID)) },
@@ -144,32 +147,31 @@ func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 			return errOf(s.ChangeMessage(t.Context(), s.user, id, api.MessageChange{Pinned: new(true)}))
 		},
 	} {
-		for _, kind := range []brief.Kind{brief.KindFold, brief.KindRebuild} {
+		for _, seq := range []int{1, 3, 6} {
 			chatID, wins := s.newChat(3), name == "pin"
-			if kind == brief.KindRebuild {
-				s.mustCommit(s.claim(chatID, brief.KindFold))
-				s.exec("update messages set content = 'Corrected.' where chat_id = $1 and seq = 1", chatID)
-			}
-			version, late := s.brief(chatID).Version, s.claim(chatID, kind)
-			noError(t, change(chatID, late.Planned.Messages[2].ID))
+			first := s.claim(chatID)
+			first.Plan.SeqTo = 2
+			s.mustCommit(first)
+			late := s.claim(chatID)
+			late.Plan.SeqTo, late.Summary = 4, "Too late."
+			noError(t, change(chatID, s.message(chatID, seq)))
 			won, err := s.commit(late)
 			got := s.brief(chatID)
-			assert.Truef(t, err == nil && won == wins && (!won || got.Version == version+1) && (won || got.Summary != late.Summary || kind != brief.KindFold),
-				"%s during a %s: won %v, %v, %+v", name, kind, won, err, got)
-			is(t, kind == brief.KindRebuild && !wins, got.Stale, "%s during a %s: stale", name, kind)
+			assert.Truef(t, err == nil && won == wins && wins == (got.Summary == late.Summary) && (seq > 1 || wins || got.Summary == ""),
+				"%s of %d: won %v, %v, %+v", name, seq, won, err, got)
 		}
 	}
 	s.checkCounters()
 }
 
 // Turns, folds, edits, deletions, pins and clears at once in one chat. Each happens wholly or not at all: the counters agree,
-// ranges are contiguous, no brief that was cleared last says anything, and every other one can be made again.
+// the ranges that stand are contiguous, no brief that was cleared last says anything, and every other one goes on.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	s, random := newShelf(t), seeded(t)
 	for n := range races(t, 40) {
 		chatID := s.newChat(3)
-		change := s.claim(chatID, brief.KindFold)
+		change := s.claim(chatID)
 		said := func(i int) uuid.UUID { return change.Planned.Messages[i].ID }
 		clearChat := func() error {
 			if err := errOf(s.ClearChat(t.Context(), s.user, chatID)); fault.CodeOf(err) != fault.GenerationInProgress {
@@ -202,26 +204,23 @@ func TestEverythingAtOnce(t *testing.T) {
 		if n%2 == 0 {
 			s.clear(chatID)
 			got := s.brief(chatID)
-			mustBe(t, got, briefRow{Version: got.Version, CoveredSeq: got.CoveredSeq, Stale: got.Stale, Leased: got.Leased}, "after the last clear")
+			mustBe(t, got, briefRow{Version: got.Version, CoveredSeq: got.CoveredSeq, Leased: got.Leased}, "after the last clear")
 			continue
 		}
-		if s.brief(chatID).Stale {
-			s.mustCommit(s.takeOver(chatID, brief.KindRebuild))
-		}
-		s.mustCommit(s.takeOver(chatID, brief.KindFold))
+		s.mustCommit(s.takeOver(chatID))
 		got := s.brief(chatID)
-		require.Truef(t, !got.Stale && got.PendingTurns == 0 && !got.Leased, "%+v", got)
+		require.Truef(t, got.PendingTurns == 0 && !got.Leased, "%+v", got)
 	}
 	is(t, s.count(`(select seq_from, lag(seq_to) over (partition by chat_id order by version) as before
-		from conversation_brief_revisions where kind in ('fold', 'clear')) r where seq_from <> coalesce(before, 0) + 1`), 0, "ranges with a gap before them")
+		from conversation_brief_revisions where undone_by is null) r where seq_from <> coalesce(before, 0) + 1`), 0, "ranges with a gap before them")
 	s.checkCounters()
 }
 
 // takeOver claims a chat, whoever holds its lease.
-func (b *bed) takeOver(chatID uuid.UUID, kind brief.Kind) brief.Change {
+func (b *bed) takeOver(chatID uuid.UUID) brief.Change {
 	b.t.Helper()
 	b.exec("delete from throughline.work where key = $1", chatID)
-	return b.claim(chatID, kind)
+	return b.claim(chatID)
 }
 
 // A hundred messages without an id reach one chat, on two servers at once: one reply is generated, and all
@@ -322,7 +321,7 @@ func TestFoldCountsMessageThatCommitsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change, won := b.claim(chatID, brief.KindFold), false
+	change, won := b.claim(chatID), false
 	tx := b.begin()
 	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, token_count) values ($1, $2, 'user', 'late', 700)", chatID, b.user.UserID)
 	noError(t, b.waitsFor(tx, func() (err error) { won, err = b.commit(change); return err }))
@@ -337,7 +336,7 @@ func TestFoldAndTurnDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, brief.KindFold)
+	change := b.claim(chatID)
 	tx := b.begin()
 	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", chatID) // stands for a fold between its statements
 	noError(t, b.waitsFor(tx, func() error { return errOf(b.turns.StartTurn(t.Context(), b.user, turnIn(chatID, "meanwhile"))) }, func() {
@@ -358,7 +357,7 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change, won := b.claim(chatID, brief.KindFold), true
+	change, won := b.claim(chatID), true
 	tx := b.begin()
 	mustExec(t, tx, "select from chats where id = $1 for update", chatID) // as a delete does first
 	noError(t, b.waitsFor(tx, func() (err error) { won, err = b.commit(change); return err }, func() {

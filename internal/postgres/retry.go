@@ -139,6 +139,9 @@ const (
 	wrongCell     = "TL007"
 )
 
+// replacedForNothing is another, which throughline.count_replaced raises: what was superseded stays on the path.
+const replacedForNothing = "TL008"
+
 // memoriesFull is what the database calls the limit of a user's memories.
 const memoriesFull = "memories_full"
 

@@ -33,8 +33,8 @@ func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
 	return chatID
 }
 
-// searches returns the store, without rebuilds: these tests delete no messages.
-func (b *bed) searches() *History { return NewHistory(b.server, memory.Limits{}, Enqueue{}, nil) }
+// searches returns the store, without folds: these tests change no messages.
+func (b *bed) searches() *History { return NewHistory(b.server, memory.Limits{}, Enqueue{}) }
 
 // found returns the contents of the messages that a search finds.
 func (b *bed) found(query api.SearchQuery) []string {

@@ -49,19 +49,29 @@ func exportOf(pool *pgxpool.Pool, user auth.Principal) pages {
 	return func(ctx context.Context, fill func(*pgx.Batch)) error { return sendAs(ctx, pool, user, "export", fill) }
 }
 
-// about returns an error as well if the chat was deleted meanwhile.
-func (p pages) about(chatID uuid.UUID) pages {
+// about returns an error as well if the chat was deleted meanwhile, or edited since it had so many edits.
+func (p pages) about(chatID uuid.UUID, edits *int64) pages {
 	return func(ctx context.Context, fill func(*pgx.Batch)) error {
-		var exists bool
+		var now *int64
 		err := p(ctx, func(batch *pgx.Batch) {
 			fill(batch)
-			dbsqlc.ChatExists.Read(batch, chatID, set(&exists))
+			dbsqlc.ExportedEdits.Read(batch, chatID, func(found int64) { now = &found })
 		})
-		if err == nil && !exists {
-			err = fault.NoChat()
+		switch {
+		case err != nil:
+			return err
+		case now == nil:
+			return fault.NoChat()
+		case *now != *edits:
+			return changedMeanwhile()
 		}
-		return err
+		return nil
 	}
+}
+
+// changedMeanwhile is the end of an export whose parts do not belong together, or that holds a forgotten text.
+func changedMeanwhile() error {
+	return &fault.Error{Code: fault.NotReady, Message: "Something was changed or deleted during the export. Ask again.", RetryAfter: time.Second}
 }
 
 // eachRow passes on the rows of one page after the other, up to an empty one. take sets params to what comes after its row.
@@ -89,8 +99,8 @@ type chatParts struct {
 
 // ExportChat reads the chat itself.
 func (t *Transfer) ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (bundle.Chat, transfer.Parts, error) {
-	read := exportOf(t.pool, user).about(chatID)
 	var found dbsqlc.ExportChatRow
+	read := exportOf(t.pool, user).about(chatID, &found.Edits)
 	err := read(ctx, func(batch *pgx.Batch) { dbsqlc.ExportChat.Read(batch, chatID, set(&found)) })
 	if err == nil && found.Expired {
 		err = fault.Expired(chatID, *found.ExpiresAt)
@@ -208,7 +218,7 @@ func (t *Transfer) stillStands(ctx context.Context, user auth.Principal, stands 
 		dbsqlc.ExportStillStands.Read(batch, stands, set(&stand))
 	})
 	if err == nil && !stand {
-		err = &fault.Error{Code: fault.NotReady, Message: "Something was changed or deleted during the export. Ask again.", RetryAfter: time.Second}
+		err = changedMeanwhile()
 	}
 	return err
 }
@@ -225,7 +235,7 @@ func (s *accountSnapshot) Chats(ctx context.Context, take func(bundle.Chat, tran
 		if params.AfterID, err = uuid.Parse(chat.ID); err != nil {
 			return err
 		}
-		return take(chat.Chat, chatParts{s.read.about(params.AfterID), params.AfterID, chat.LastSeq})
+		return take(chat.Chat, chatParts{s.read, params.AfterID, chat.LastSeq})
 	})
 }
 

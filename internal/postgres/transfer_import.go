@@ -122,7 +122,7 @@ func (i *chatImport) queueFiles(batch *pgx.Batch, rows transfer.Rows) {
 }
 
 // queueMessages inserts messages in their order, and the paths of their files.
-func (i *chatImport) queueMessages(batch *pgx.Batch, messages []transfer.NewMessage) error {
+func (i *chatImport) queueMessages(batch *pgx.Batch, messages []bundle.Message) error {
 	if len(messages) == 0 {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (i *chatImport) queueMessages(batch *pgx.Batch, messages []transfer.NewMess
 		message.CreatedAt = message.CreatedAt.Truncate(time.Microsecond) // Postgres would round them
 		message.UpdatedAt = message.UpdatedAt.Truncate(time.Microsecond)
 		for place, file := range message.Files {
-			paths.MessageIds = append(paths.MessageIds, message.ID)
+			paths.MessageIds = append(paths.MessageIds, uuid.MustParse(message.ID)) // made by the importer
 			paths.Places = append(paths.Places, place+1)
 			paths.Paths = append(paths.Paths, file.Path)
 			paths.Sha256s = append(paths.Sha256s, file.SHA256)
@@ -151,21 +151,7 @@ func (i *chatImport) queueTopics(batch *pgx.Batch, topics []bundle.Topic) error 
 	if len(topics) == 0 {
 		return nil
 	}
-	type row struct {
-		Title      *string  `json:"title"`
-		Tags       []string `json:"tags"`
-		Importance float64  `json:"importance"`
-		Rated      bool     `json:"rated"`
-		Turns      []string `json:"turns"`
-	}
-	rows := make([]row, len(topics))
-	for n, topic := range topics {
-		rows[n] = row{nil, topic.Tags, topic.Importance, topic.Rated, topic.Turns}
-		if topic.Renamed {
-			rows[n].Title = &topic.Title
-		}
-	}
-	encoded, err := json.Marshal(rows)
+	encoded, err := json.Marshal(topics)
 	dbsqlc.InsertImportedTopics.Queue(batch, dbsqlc.InsertImportedTopicsParams{ChatID: i.chat.ID, NewRows: encoded})
 	return err
 }

@@ -83,6 +83,89 @@ func TestSystemMessagesOfOtherProgramsCount(t *testing.T) {
 		"  false, xxxxxxxx true, Be kind, true", "its system messages")
 }
 
+// path is what a chat says on its path.
+func (p *port) path(chatID uuid.UUID) string {
+	p.t.Helper()
+	return ask[string](p, "select string_agg(content, ', ' order by seq) from messages where chat_id = $1 and superseded_by is null", chatID)
+}
+
+// selects chooses a version by its words, and returns what the path says then.
+func (p *port) selects(chatID uuid.UUID, words string) string {
+	p.t.Helper()
+	p.exec("select throughline.select_version(id) from messages where chat_id = $1 and content = $2", chatID, words)
+	return p.path(chatID)
+}
+
+// A chat with an edited message, two replies to it and a deletion is the same tree for another user, in which every version can be
+// chosen. Nothing comes back of a summary that was undone, whatever the file says.
+func TestVersionsTravelWithTheirChat(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID, edited, again := p.newChat(2), uuid.New(), uuid.New()
+	p.mustCommit(p.claim(chatID))
+	leave := "update messages set superseded_by = $2 where chat_id = $1 and seq >= $3 and superseded_by is null"
+	store := "insert into messages (id, chat_id, role, content, reply_to) values ($2, $1, $3, $4, $5)"
+	p.exec(leave, chatID, edited, 3)
+	p.exec(store, chatID, edited, "user", "edited", nil)
+	p.exec(store, chatID, uuid.New(), "assistant", "first", edited)
+	p.exec(leave, chatID, again, 6)
+	p.exec(store, chatID, again, "assistant", "second", edited)
+	p.exec("delete from messages where chat_id = $1 and seq = 2", chatID)
+	is(t, p.selects(chatID, "another answer"), "question number 1, another question, another answer", "the path")
+	text, other := p.mustExport(p.user, chatID, transfer.FormatLines), p.newUser()
+	for _, revision := range []string{`"kind":"fold","seq_from":1,"seq_to":4,"turns":2,"global_summary":null,"undone_by":2`, `"kind":"rollback"`} {
+		assert.Contains(t, text, revision)
+	}
+	made := p.mustImport(other, strings.ReplaceAll(text, `"global_summary":null`, `"global_summary":"canary"`)).Chats[0].ChatID
+	is(t, alike(t, p.mustExport(other, made, transfer.FormatLines)), alike(t, text), "the tree")
+	is(t, ask[string](p, "select concat(brief, (select count(*) from conversation_brief_revisions r where r.chat_id = b.chat_id)) from conversation_briefs b "+
+		"where chat_id = $1", made), `{"global_summary": "", "last_summarized_message_id": null}0`, "its brief and revisions")
+	for _, words := range []string{"first", "another question", "second", "edited"} {
+		is(t, p.selects(made, words), p.selects(chatID, words), "%s", words)
+	}
+	rememberingOf(p.bed).said("Said in a version that was left.", p.message(chatID, 3))
+	p.mustImport(p.newUser(), p.mustAccount(p.user))
+	is(t, p.count("memory_sources s join messages m on m.id = s.message_id where m.superseded_by is not null and m.user_id <> $1", p.user.UserID), 0,
+		"sources that are on no path")
+	p.checkCounters()
+}
+
+// The message that becomes the chat's instructions hands its children on, and the versions of the first message stay versions.
+func TestChatGPTsBranchesComeIn(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	node := func(at int, id, parent, role, words string) string {
+		return fmt.Sprintf(`%q: {"parent": %q, "message": {"author": {"role": %q}, "create_time": %d, "content": {"parts": [%q]}}}`, id, parent, role, at, words)
+	}
+	chatID := p.mustImport(p.user, `[{"id": "c", "current_node": "reply", "mapping": {"root": {"parent": null}, `+strings.Join([]string{
+		node(1, "system", "root", "system", "Be brief."), node(2, "left", "system", "user", "Left."), node(3, "heard", "left", "assistant", "Heard."),
+		node(4, "ask", "system", "user", "How?"), node(5, "slowly", "ask", "assistant", "Slowly."), node(6, "reply", "ask", "assistant", "Well."),
+	}, ", ")+`}}]`).Chats[0].ChatID
+	is(t, ask[string](p, "select system_prompt || title from chats where id = $1", chatID), "Be brief.How?", "the chat's instructions and title")
+	is(t, p.path(chatID), "How?, Well.", "the path")
+	for _, c := range [][2]string{{"Left.", "Left., Heard."}, {"How?", "How?, Well."}, {"Slowly.", "How?, Slowly."}} {
+		is(t, p.selects(chatID, c[0]), c[1], "%s", c[0])
+	}
+	p.checkCounters()
+}
+
+// Topics are noted for the job that assigns them: a title where a person gave it, and none without turns.
+func TestTopicsAreNoted(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.mustImport(p.user, `{"type":"bundle","format":"throughline","version":1}
+{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"}
+{"type":"message","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d33","role":"user","content":"One."}
+{"type":"message","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d34","role":"user","content":"Two."}
+{"type":"topic","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d32"}
+{"type":"topic","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d35","title":"Bows","renamed":true,"turns":["0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d34"]}
+{"type":"topic","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d36","title":"Made","tags":["a"],"importance":0.5,"importance_rated":true,`+
+		`"turns":["0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d33"]}
+{"type":"end","messages":2,"topics":3}`).Chats[0].ChatID
+	is(t, ask[string](p, "select string_agg(concat_ws(' ', n ->> 'title', n -> 'tags', n ->> 'importance', n ->> 'rated', n -> 'turns'), ', ') "+
+		"from conversation_briefs, jsonb_array_elements(imported_topics) n where chat_id = $1", chatID), "Bows [] 0 false [2], [\"a\"] 0.5 true [1]", "noted")
+}
+
 // longFile returns a file of that many plain messages.
 func longFile(messages int) string {
 	var out strings.Builder
@@ -282,7 +365,7 @@ func anyBundle(t *rapid.T) string {
 		ids[i] = uuid.NewString()
 	}
 	for i := range messages {
-		messages[i] = anyMessage(t, ids, i, files)
+		messages[i] = anyMessage(t, ids, messages[:i], files)
 		if chat.LastMessageAt == nil || messages[i].CreatedAt.After(*chat.LastMessageAt) {
 			chat.LastMessageAt = &messages[i].CreatedAt
 		}
@@ -303,11 +386,24 @@ func anyFiles(t *rapid.T) []bundle.File {
 	return files
 }
 
-func anyMessage(t *rapid.T, ids []string, i int, files []bundle.File) bundle.Message {
+func anyMessage(t *rapid.T, ids []string, before []bundle.Message, files []bundle.File) bundle.Message {
+	i := len(before)
 	refer := func(name string) *string { return rapid.Ptr(rapid.SampledFrom(ids), true).Draw(t, name) }
+	superseded, parent := refer("superseded"), (*string)(nil)
+	switch {
+	case superseded != nil && i > 0:
+		parent = new(rapid.SampledFrom(before).Draw(t, "parent").ID)
+	case superseded == nil:
+		for _, message := range before {
+			if message.SupersededBy == nil {
+				parent = &message.ID
+			}
+		}
+	}
 	message := bundle.Message{
 		ID: ids[i], Role: anyRole.Draw(t, "role"), Content: anyText.Draw(t, "content"), Status: anyOutcome.Draw(t, "status"), ReplyTo: refer("reply to"),
-		SupersededBy: refer("superseded"), Pinned: rapid.Bool().Draw(t, "pinned"), ToolCallID: anyName.Draw(t, "call id"), Name: anyName.Draw(t, "name"),
+		ParentID: parent, MovedFrom: refer("moved from"), SupersededBy: superseded, Pinned: rapid.Bool().Draw(t, "pinned"),
+		ToolCallID: anyName.Draw(t, "call id"), Name: anyName.Draw(t, "name"),
 		Importance: rapid.Ptr(rapid.Float32Range(0, 1), true).Draw(t, "importance"), ToolCalls: []byte(anyCalls.Draw(t, "calls")),
 		ToolName: anyName.Draw(t, "tool"), Metadata: []byte(anyObject.Draw(t, "metadata")), CreatedAt: anyTime.Draw(t, "created"), UpdatedAt: anyTime.Draw(t,
 			"updated"),

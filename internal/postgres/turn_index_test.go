@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -65,24 +64,24 @@ func (b *bed) holders(word string) []string {
 	return found
 }
 
-// What a brief covers can be found from the moment on at which it is covered; so it is after a rebuild. Of a chat that was folded
+// What a brief covers can be found from the moment on at which it is covered; so it is when it is folded again. Of a chat that was folded
 // and not indexed, the next fold indexes all that it covers.
 func TestCoveredTurnsAreIndexedInTheSameCommit(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(4)
-	change := b.claim(chatID, brief.KindFold)
+	change := b.claim(chatID)
 	change.Plan.SeqTo, change.Plan.LastSummarizedMessageID = 4, change.Planned.Messages[3].ID
 	b.wantIndexed(chatID, "", 0)
 	b.mustCommit(change)
 	b.wantIndexed(chatID, "1-2 3-4", 4)
 	b.unindex(chatID)
-	b.mustCommit(b.claim(chatID, brief.KindFold))
+	b.mustCommit(b.claim(chatID))
 	b.wantIndexed(chatID, "1-2 3-4 5-6 7-8", 8)
 	b.exec("delete from messages where chat_id = $1 and seq = 3", chatID)
 	b.exec("delete from turn_index where chat_id = $1 and seq > 1", chatID)
 	b.exec("update conversation_briefs set indexed_seq = 2 where chat_id = $1", chatID)
-	b.mustCommit(b.claim(chatID, brief.KindRebuild))
+	b.mustCommit(b.claim(chatID))
 	b.wantIndexed(chatID, "1-2 4-4 5-6 7-8", 8)
 	// The words of a vector are those of its row: when they change, it goes; when they do not, it stays.
 	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
@@ -142,7 +141,7 @@ func TestRestedChatsAreIndexed(t *testing.T) {
 	b := newBed(t)
 	rested, busy, empty, running := b.newChat(2), b.newChat(2), b.emptyChat(), b.newChat(1)
 	covered := b.newChat(1)
-	b.mustCommit(b.claim(covered, brief.KindFold))
+	b.mustCommit(b.claim(covered))
 	b.unindex(covered)
 	wait := turnIn(running, "Wait.")
 	b.start(wait)
@@ -186,9 +185,7 @@ func TestRegeneratedReplyReplacesTheWords(t *testing.T) {
 	saved, err := b.turns.SaveReply(t.Context(), b.user, failed)
 	require.Truef(t, err == nil && saved, "%v %v", saved, err)
 	noError(t, b.index.RunIndexTurns(t.Context(), turn.ChatID, 0))
-	again := turnIn(turn.ChatID, "")
-	again.UserMessageID, again.InPlaceOf = turn.UserMessageID, turn.MessageID
-	b.exchange(again, "Marimba")
+	b.exchange(b.repeatOf(turn), "Marimba")
 	b.wantIndexed(turn.ChatID, "1-1", 2)
 	noError(t, b.index.RunIndexTurns(t.Context(), turn.ChatID, 0))
 	b.wantIndexed(turn.ChatID, "1-3", 3)
@@ -260,7 +257,7 @@ func TestTurnAmongOlderOnesHasNoTopicYet(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, brief.KindFold))
+	b.mustCommit(b.claim(chatID))
 	assigned := func(want int64) {
 		t.Helper()
 		is(t, ask[int64](b, "select assigned_seq from conversation_briefs where chat_id = $1", chatID), want, "topics are chosen up to")
@@ -294,7 +291,7 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 		chatID := b.newChat(2)
 		said := b.exchange(turnIn(chatID, "I own a "+canary), "A "+canary+"!")
 		b.exchange(turnIn(chatID, "And more?"), "Nothing.")
-		change := b.claim(chatID, brief.KindFold)
+		change := b.claim(chatID)
 		if random.IntN(2) == 0 { // a changed turn is indexed already, with the words of the turn after it
 			noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
 		}

@@ -97,6 +97,9 @@ func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 		// A writer that does not take our locks may insert between our read and our insert. A unique index lets
 		// one of the two win, and the next try finds what the other has stored.
 		raced := sqlState(err) == pgerrcode.UniqueViolation && try < tries
+		if sqlState(err) == replacedForNothing {
+			err, s.found.Started = nil, false
+		}
 		if raced || err == nil && !s.found.Started && !s.looksForReason {
 			continue
 		}
@@ -132,7 +135,7 @@ func (t *Turns) finishStart(ctx context.Context, user auth.Principal, s *turnSta
 		}
 	}
 	s.found.Crowded = !s.found.Started && len(s.reader.found.SystemPrompt) > turn.SystemPromptRoom
-	s.reader.leaveOutNewTurn(turn.InPlaceOf != uuid.Nil || ours)
+	s.reader.leaveOutNewTurn(turn.Replacement != nil || ours)
 	s.found.Chat = s.reader.chat()
 	return s.found, nil
 }
@@ -156,16 +159,19 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 	s.found, s.reader, s.locked = chat.StartedTurn{}, chatReader{}, false
 	s.looksForReason, s.filled = s.filled, true
 	turn := s.turn
+	if turn.Replacement != nil {
+		dbsqlc.HoldAccount.Queue(batch, struct{}{})
+	}
 	if turn.NewChat {
 		s.queueNewChat(batch)
 	} else {
 		s.queueLockedChat(batch)
 	}
-	if turn.InPlaceOf == uuid.Nil {
+	if turn.Replacement == nil {
 		s.queueAdmission(batch)
 		s.queueTurn(batch)
 	} else {
-		s.queueRepeat(batch)
+		s.queueReplacement(batch, *turn.Replacement)
 	}
 	if !turn.NewChat {
 		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID, s.store.limits)
@@ -213,6 +219,19 @@ func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 		s.store.queueRelease(batch, s.turn.ChatID)
 		s.queueEarlier(batch)
 		s.queueRunning(batch)
+		s.queuePath(batch)
+	}
+}
+
+// queuePath looks with what the path ends, where the turn asks for that, and what became of the message that it replaces.
+func (s *turnStart) queuePath(batch *pgx.Batch) {
+	switch turn := s.turn; {
+	case turn.Replacement != nil:
+		s.found.Replaced = &chat.Replaced{}
+		dbsqlc.FindReplaced.Read(batch, dbsqlc.FindReplacedParams{ID: turn.Replacement.MessageID}, set(s.found.Replaced))
+	case turn.Last != nil:
+		s.found.Replaced = &chat.Replaced{}
+		dbsqlc.FindLastMessage.Read(batch, turn.ChatID, set(&s.found.Replaced.LastMessageID))
 	}
 }
 
@@ -224,11 +243,16 @@ func (s *turnStart) queueEarlier(batch *pgx.Batch) {
 	if s.turn.ClientMessageID == uuid.Nil {
 		return
 	}
-	earlier := dbsqlc.FindEarlierTurnParams{UserID: s.user, ClientMessageID: nullID(s.turn.ClientMessageID)}
-	dbsqlc.FindEarlierTurn.Read(batch, earlier, func(row dbsqlc.FindEarlierTurnRow) {
-		s.found.Earlier = &chat.EarlierTurn{
-			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, Files: storedFiles(row.Paths, row.Hashes),
-			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant, Asked: row.AskedVariant,
+	queueEarlier(batch, s.user, s.turn.ClientMessageID, &s.found.Earlier)
+}
+
+func queueEarlier(batch *pgx.Batch, user, clientMessageID uuid.UUID, into **chat.EarlierTurn) {
+	params := dbsqlc.FindEarlierTurnParams{UserID: user, ClientMessageID: nullID(clientMessageID)}
+	dbsqlc.FindEarlierTurn.Read(batch, params, func(row dbsqlc.FindEarlierTurnRow) {
+		*into = &chat.EarlierTurn{
+			ChatID: row.ChatID, UserMessageID: row.ID, UserSeq: row.UserSeq, Content: row.Content, Files: storedFiles(row.Paths, row.Hashes),
+			Again: row.Again, Replaces: row.Replaces.UUID,
+			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant, Asked: row.AskedVariant, Ends: row.Ends,
 		}
 	})
 }
@@ -251,12 +275,19 @@ func (s *turnStart) queueAdmission(batch *pgx.Batch) {
 // queueTurn inserts the user's message with its files, and an empty reply.
 func (s *turnStart) queueTurn(batch *pgx.Batch) {
 	turn := s.turn
-	dbsqlc.InsertTurn.Queue(batch, dbsqlc.InsertTurnParams{
+	params := dbsqlc.InsertTurnParams{
 		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom,
 		UserMessageID: turn.UserMessageID, Content: turn.Content, TokenCount: turn.ContentTokens,
 		Importance: real32(turn.Importance), Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
 		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, ServerID: turn.Server, LeaseSeconds: turn.Lease.Seconds(),
-	}).Exec(affects(2, &s.found.Started))
+	}
+	if turn.Last != nil {
+		params.LastMessageID, params.Follows = nullID(*turn.Last), turn.Replacement == nil
+	}
+	if turn.Replacement != nil {
+		params.Replaces = nullID(turn.Replacement.Replaces)
+	}
+	dbsqlc.InsertTurn.Queue(batch, params).Exec(affects(2, &s.found.Started))
 	if len(turn.Files) == 0 {
 		return
 	}
@@ -271,16 +302,6 @@ func (s *turnStart) queueTurn(batch *pgx.Batch) {
 	paths.Hashes = contents.Hashes
 	dbsqlc.InsertFiles.Queue(batch, contents)
 	dbsqlc.InsertMessageFiles.Queue(batch, paths)
-}
-
-// queueRepeat inserts another reply to a stored message, in place of the one that failed.
-func (s *turnStart) queueRepeat(batch *pgx.Batch) {
-	turn := s.turn
-	dbsqlc.InsertAgain.Queue(batch, dbsqlc.InsertAgainParams{
-		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom, UserMessageID: turn.UserMessageID, InPlaceOf: turn.InPlaceOf,
-		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, ServerID: turn.Server, LeaseSeconds: turn.Lease.Seconds(),
-	}).Exec(affects(1, &s.found.Started))
-	dbsqlc.SupersedeReply.Queue(batch, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})
 }
 
 // SaveReply stores the reply and its cost, and enqueues the fold, in one transaction. The cost is charged also if the reply has

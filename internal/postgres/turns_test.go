@@ -16,7 +16,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
 
@@ -33,7 +32,7 @@ func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
 	second.ClientMessageID = uuid.New()
 	tried := b.start(second)
 	b.fail(second, "")
-	second = repeatOf(second)
+	second = b.repeatOf(second)
 	for _, started := range []chat.StartedTurn{tried, b.start(second)} {
 		is(t, tuple(started.SystemPrompt, started.Settings, started.PendingTurns, started.TotalTurns, strings.TrimRight(contents(started.Buffer), "|")),
 			tuple("Be brief.", memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}, 1, 1, first.Content+"|Noted."), "started %+v", started)
@@ -43,7 +42,7 @@ func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
 		}
 	}
 	b.reply(second, "Noted, too.")
-	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
+	b.mustCommit(b.claim(first.ChatID))
 	third := b.start(turnIn(first.ChatID, "And a third."))
 	is(t, tuple(third.Brief.Version, third.Brief.CoveredSeq, third.Brief.Summary, third.Brief.LastSummarizedMessageID, len(third.Buffer), third.PendingTurns),
 		tuple(1, 5, "They talked.", second.MessageID, 0, 0), "after a fold: %+v", third)
@@ -80,7 +79,8 @@ func TestRoundTripsOfATurn(t *testing.T) {
 		is(t, counted.since(), want, "%s", what)
 	}
 	b.start(turn)
-	wantTrips("1 batches of 8 statements, 0 queries", "start") // begin, user, chat, quota, turn, brief, buffer, commit
+	wantTrips("1 batches of 8 statements, 0 queries", "start")
+	is(t, strings.Join(counted.sent, " "), "begin ActAsUser LockChat AdmitTurn InsertTurn ReadBrief ReadBuffer commit", "versions add nothing to it")
 	again := must(b.turns.StartTurn(t.Context(), b.user, turn))(t)
 	is(t, tuple(again.Started, len(again.Buffer)), tuple(true, 18), "the same turn again: %+v", again)
 	wantTrips("2 batches of 19 statements, 0 queries", "start again")
@@ -122,9 +122,9 @@ func TestAbandonedReplyIsReleased(t *testing.T) {
 	is(t, ask[string](b, "select status from messages where id = $1", lost.MessageID), "interrupted", "the abandoned reply")
 	is(t, tuple(len(started.Buffer), started.PendingTurns), tuple(2, 1), "the buffer")
 	b.reply(second, "Fine.")
-	b.mustCommit(b.claim(lost.ChatID, brief.KindFold))
+	b.mustCommit(b.claim(lost.ChatID))
 	b.reply(lost, "It was only slow.")
-	is(t, b.brief(lost.ChatID).Stale, true, "the brief, which covers the empty reply, is stale")
+	is(t, b.brief(lost.ChatID).CoveredSeq, 0, "the brief, which covered the empty reply, covers")
 	is(t, ask[string](b, "select string_agg(status || ' ' || content, ', ' order by seq) from messages where role = 'assistant'"),
 		"complete It was only slow., complete Fine.", "the replies")
 	b.checkCounters()
@@ -208,8 +208,12 @@ func (b *bed) fail(turn chat.NewTurn, said string) {
 }
 
 // repeatOf returns a turn that repeats another one.
-func repeatOf(turn chat.NewTurn) chat.NewTurn {
-	turn.NewChat, turn.InPlaceOf, turn.MessageID = false, turn.MessageID, uuid.New()
+func (b *bed) repeatOf(turn chat.NewTurn) chat.NewTurn {
+	b.t.Helper()
+	asked := ask[int64](b, "select seq from messages where id = $1", turn.UserMessageID)
+	turn.Last = new(turn.MessageID)
+	turn.Replacement = &chat.Replacement{MessageID: turn.MessageID, FromSeq: asked + 1, Again: true, Retry: true}
+	turn.NewChat, turn.MessageID = false, uuid.New()
 	return turn
 }
 
@@ -218,17 +222,17 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	b := newBed(t)
 	b.newChat(2)
 	first := b.startWithID("What is a fugue?")
-	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(first)))(t).Started, false, "over a running reply")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, b.repeatOf(first)))(t).Started, false, "over a running reply")
 	b.fail(first, "A fugue is a mistaken thing")
-	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), repeatOf(first)))(t).Started, false, "as a stranger")
+	is(t, must(b.turns.StartTurn(t.Context(), b.newUser(), b.repeatOf(first)))(t).Started, false, "as a stranger")
 	found := must(b.turns.StartTurn(t.Context(), b.user, first))(t)
 	mustBe(t, tuple(found.Started, found.Earlier.Status), tuple(false, memory.StatusFailed), "%+v", found)
-	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
+	b.mustCommit(b.claim(first.ChatID))
 
-	second := repeatOf(first)
+	second := b.repeatOf(first)
 	is(t, contents(b.start(second).Buffer), "", "the buffer")
 	b.reply(second, "A fugue is a piece in several voices.")
-	is(t, must(b.turns.StartTurn(t.Context(), b.user, repeatOf(second)))(t).Started, false, "over a complete reply")
+	is(t, must(b.turns.StartTurn(t.Context(), b.user, b.repeatOf(second)))(t).Started, false, "over a complete reply")
 	is(t, b.count("messages where chat_id = $1 and role = 'user'", first.ChatID), 1, "user rows")
 	is(t, ask[string](b, "select superseded_by || ' ' || token_count || ' ' || content || ' ' || status from messages where id = $1", first.MessageID),
 		second.MessageID.String()+" 0 A fugue is a mistaken thing failed", "the old reply")
@@ -236,9 +240,8 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	found = must(b.turns.StartTurn(t.Context(), b.user, first))(t)
 	is(t, tuple(found.Earlier.MessageID, found.Earlier.Status), tuple(second.MessageID, memory.StatusComplete), "%+v", found)
 	is(t, must(b.turns.SaveReply(t.Context(), b.user, finished(first, "Too late.")))(t), false, "a superseded reply was saved")
-	// The brief, which covers the failed reply, is rebuilt without it.
-	is(t, b.brief(first.ChatID).Stale, true, "the brief is stale")
-	is(t, contents(b.takeOver(first.ChatID, brief.KindRebuild).Planned.Messages), "What is a fugue?|", "the rebuild reads")
+	// The brief, which covered the failed reply, is folded again without it.
+	is(t, contents(b.takeOver(first.ChatID).Planned.Messages), "What is a fugue?|A fugue is a piece in several voices.", "the next fold reads")
 }
 
 // A server that was frozen saves its reply while the message is tried again. That reply stands, and there is no other.
@@ -251,7 +254,7 @@ func TestALateReplyIsNotSuperseded(t *testing.T) {
 	mustExec(t, tx, "update messages set status = 'complete', content = 'A piece in voices.' where id = $1", first.MessageID)
 	var again chat.StartedTurn
 	noError(t, b.waitsFor(tx, func() (err error) {
-		again, err = b.turns.StartTurn(t.Context(), b.user, repeatOf(first))
+		again, err = b.turns.StartTurn(t.Context(), b.user, b.repeatOf(first))
 		return err
 	}))
 	is(t, tuple(again.Started, b.count("messages where superseded_by is not null")), tuple(false, 0), "%+v", again)
@@ -312,7 +315,7 @@ func (b *bed) why(messageID uuid.UUID) api.Why {
 func (b *bed) remembered() (chatID uuid.UUID, turn chat.NewTurn) {
 	b.t.Helper()
 	chatID = b.newChat(12)
-	b.mustCommit(b.claim(chatID, brief.KindFold))
+	b.mustCommit(b.claim(chatID))
 	turn = turnIn(chatID, "Which string broke?")
 	b.start(turn)
 	reply := finished(turn, "The A string.")

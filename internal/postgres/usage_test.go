@@ -93,7 +93,7 @@ func TestStoredTurnsAreNotDenied(t *testing.T) {
 	got := must(b.turns.StartTurn(t.Context(), b.user, resent))(t)
 	is(t, got.Earlier != nil && got.Earlier.MessageID == turn.MessageID, true, "sent again: %+v", got)
 	b.fail(turn, "")
-	b.start(repeatOf(turn))
+	b.start(b.repeatOf(turn))
 	_, err := b.turns.StartTurn(t.Context(), b.user, turnIn(turn.ChatID, "Another one."))
 	is(t, faultOf(t, err, fault.QuotaExceeded)["resets_at"], nil, "%v", err)
 }
@@ -136,7 +136,7 @@ func TestReplyIsChargedOnce(t *testing.T) {
 	is(t, ask[string](b, row, kept.MessageID), "t "+kept.ChatID.String()+" reply arco test-1 90 64 7 0 f", "the row")
 	b.exec("delete from chats where id = $1", deleted.ChatID)
 	is(t, must(b.turns.SaveReply(t.Context(), b.user, charged(b.user.UserID, deleted)))(t), false, "saved though deleted")
-	found := must(NewHistory(b.server, memory.DefaultLimits(), Enqueue{}, nil).ReadUsage(t.Context(), b.user, api.UsageQuery{By: "variant"}))(t)
+	found := must(NewHistory(b.server, memory.DefaultLimits(), Enqueue{}).ReadUsage(t.Context(), b.user, api.UsageQuery{By: "variant"}))(t)
 	is(t, found, api.Spending{
 		Usage: []api.UsageSum{{Key: "arco", Calls: 2, InputTokens: 180, CachedTokens: 128, OutputTokens: 14}}, Quota: api.Quota{Verdict: "allow"},
 	}, "summed up")

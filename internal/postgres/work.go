@@ -126,8 +126,8 @@ func (w *Work) ReviveDead(ctx context.Context, young time.Duration) (jobs, lease
 	}
 	for _, job := range revived {
 		if job.GivenUp && job.WorkKind == string(work.Fold) {
-			if err := w.giveUp(ctx, job.Key); err != nil {
-				return 0, 0, err
+			if err := dbsqlc.GiveUpWork.Run(ctx, w.pool, dbsqlc.GiveUpWorkParams{Kind: job.WorkKind, Key: job.Key, WaitSeconds: afterDeath.Seconds()}); err != nil {
+				return 0, 0, failed("put off fold", err)
 			}
 			jobs--
 		}
@@ -137,14 +137,4 @@ func (w *Work) ReviveDead(ctx context.Context, young time.Duration) (jobs, lease
 		err = errors.Join(dbsqlc.ForgetIdleWork.Run(ctx, w.pool, struct{}{}), dbsqlc.WakeIdleWork.Run(ctx, w.pool, struct{}{}))
 	}
 	return jobs + len(revived), int(cleared), failed("clear dead leases", err)
-}
-
-// giveUp puts off a chat on whose fold workers died; its brief goes if it is stale.
-func (w *Work) giveUp(ctx context.Context, chatID uuid.UUID) error {
-	return failed("put off fold", send(ctx, w.pool, func(batch *pgx.Batch) {
-		dbsqlc.ActAsChatOwner.Queue(batch, chatID)
-		dbsqlc.DropStaleBrief.Queue(batch, dbsqlc.DropStaleBriefParams{ChatID: chatID, PlannedEditCount: -1})
-		queueActAsServer(batch)
-		dbsqlc.GiveUpWork.Queue(batch, dbsqlc.GiveUpWorkParams{Kind: string(work.Fold), Key: chatID, WaitSeconds: afterDeath.Seconds()})
-	}))
 }

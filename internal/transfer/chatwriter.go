@@ -37,8 +37,9 @@ type chatWriter struct {
 	bytes  int
 	// read is set for a file that brings all memories: nothing of the chat is to be read for them.
 	read bool
-	// foreign is set for another program's file. instructed is whether its system prompt was found.
-	foreign, instructed bool
+	// foreign is set for another program's file. prompt is the message that became its system prompt.
+	foreign bool
+	prompt  *bundle.Message
 }
 
 // write reads up to the chat's end and writes what it reads.
@@ -69,7 +70,7 @@ func (w *chatWriter) write(add Add) error {
 func (w *chatWriter) end() error {
 	for i := range w.topics {
 		for n, turn := range w.topics[i].Turns {
-			w.topics[i].Turns[n] = w.id(&turn).String()
+			w.topics[i].Turns[n] = *w.id(&turn)
 		}
 	}
 	w.rows.Topics, w.rows.Read = w.topics, w.read
@@ -84,11 +85,14 @@ func (w *chatWriter) file(file bundle.File) error {
 
 func (w *chatWriter) message(message bundle.Message) error {
 	if w.foreign && message.Role == string(memory.RoleSystem) && strings.TrimSpace(message.Content) != "" {
-		if !w.instructed && utf8.RuneCountInString(message.Content) <= memory.MaxSystemPrompt {
-			w.instructed, w.rows.SystemPrompt = true, message.Content
+		if w.prompt == nil && message.SupersededBy == nil && utf8.RuneCountInString(message.Content) <= memory.MaxSystemPrompt {
+			w.prompt, w.rows.SystemPrompt = &message, message.Content
 			return nil
 		}
 		message.Pinned = true // what it says holds from here on, also when a summary has taken its place
+	}
+	if w.prompt != nil && message.ParentID != nil && *message.ParentID == w.prompt.ID {
+		message.ParentID = w.prompt.ParentID
 	}
 	if message.CreatedAt.IsZero() {
 		message.CreatedAt = w.lastDate
@@ -97,10 +101,9 @@ func (w *chatWriter) message(message bundle.Message) error {
 		message.UpdatedAt = message.CreatedAt
 	}
 	w.lastDate = message.CreatedAt
-	w.rows.Messages = append(w.rows.Messages, NewMessage{
-		Message: message, ID: w.id(&message.ID), ReplyTo: w.id(message.ReplyTo), SupersededBy: w.id(message.SupersededBy),
-		Tokens: tokensOf(message),
-	})
+	message.ID, message.ReplyTo, message.SupersededBy = *w.id(&message.ID), w.id(message.ReplyTo), w.id(message.SupersededBy)
+	message.ParentID, message.MovedFrom, message.TokenCount = w.id(message.ParentID), w.id(message.MovedFrom), tokensOf(message)
+	w.rows.Messages = append(w.rows.Messages, message)
 	w.count++
 	w.attachments += message.Attachments
 	return w.grown(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
@@ -109,7 +112,7 @@ func (w *chatWriter) message(message bundle.Message) error {
 // memory derives the memory's new id as a message's, so that what took its place is found without a table.
 func (w *chatWriter) memory(memory bundle.Memory) error {
 	for i, source := range memory.Sources {
-		memory.Sources[i].MessageID = w.id(&source.MessageID).String()
+		memory.Sources[i].MessageID = *w.id(&source.MessageID)
 	}
 	for _, other := range []**string{&memory.SupersededBy, &memory.ConflictsWith} {
 		if *other != nil {
@@ -130,14 +133,14 @@ func (w *chatWriter) memoryID(original string) uuid.UUID {
 }
 
 // id derives a message's new id from its original one, so that references to it need no table.
-func (w *chatWriter) id(original *string) uuid.UUID {
+func (w *chatWriter) id(original *string) *string {
 	if original == nil {
-		return uuid.Nil
+		return nil
 	}
-	return uuid.NewSHA1(w.chatID, []byte(*original))
+	return new(uuid.NewSHA1(w.chatID, []byte(*original)).String())
 }
 
-// tokensOf counts what a prompt would show of a message, which is nothing of a superseded reply.
+// tokensOf counts what a prompt would show of a message, which is nothing of one that is not on the path.
 func tokensOf(message bundle.Message) int {
 	if message.SupersededBy != nil {
 		return 0
@@ -181,7 +184,7 @@ func (a *accountImport) memory(user uuid.UUID, memory bundle.Memory) {
 			continue
 		}
 		if chat.String() != source.ChatID {
-			source.MessageID = (&chatWriter{chatID: chat}).id(&source.MessageID).String()
+			source.MessageID = *(&chatWriter{chatID: chat}).id(&source.MessageID)
 		}
 		source.ChatID = chat.String()
 		memory.Sources = append(memory.Sources, source)

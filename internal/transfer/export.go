@@ -71,13 +71,16 @@ func writeEach(ctx context.Context, to *bundle.Bundle, parts ...func(context.Con
 	return nil
 }
 
-// writeForPeople writes each file after the message that brought it.
+// writeForPeople writes the path alone, and each file after the message that brought it.
 func (e *Export) writeForPeople(ctx context.Context, to *bundle.Markdown) error {
 	if err := to.Begin(e.service.Now(), e.Chat); err != nil {
 		return err
 	}
 	shown := map[string]bool{}
 	return e.parts.Messages(ctx, func(record bundle.Record) error {
+		if record.Message.SupersededBy != nil {
+			return nil
+		}
 		if err := to.Message(*record.Message); err != nil {
 			return err
 		}

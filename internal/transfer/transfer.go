@@ -77,8 +77,8 @@ type Store interface {
 type Add = func(Rows) (full int, err error)
 
 // Parts read what belongs to a chat, up to the message that was its last. Each reads page after page, every page in a
-// transaction, and passes each record on. When the chat has been deleted meanwhile, it returns fault.ChatNotFound, so that no
-// export ends early unnoticed.
+// transaction, and passes each record on. When the chat has been deleted meanwhile, it returns fault.ChatNotFound, and when a
+// message of it has been edited or deleted, or another version chosen, fault.NotReady.
 type Parts interface {
 	// Messages are without running replies.
 	Messages(ctx context.Context, take func(bundle.Record) error) error
@@ -111,7 +111,8 @@ type Rows struct {
 	Tokens []int
 	// SystemPrompt gives the chat its instructions, unless it is "".
 	SystemPrompt string
-	Messages     []NewMessage
+	// Messages have their new ids, and the tokens that a prompt would show of them.
+	Messages []bundle.Message
 	// Memories come after the messages that they were said in. A memory that has these words already gets the sources.
 	Memories []NewMemory
 	// Topics come after the messages of their turns.
@@ -142,11 +143,4 @@ func (c *NewChat) setDefaults(defaults memory.ChatDefaults) {
 type NewMemory struct {
 	bundle.Memory
 	ID uuid.UUID
-}
-
-// NewMessage is a message to be imported, with its dates. ID, ReplyTo and SupersededBy are the new ids, uuid.Nil for none.
-type NewMessage struct {
-	bundle.Message
-	ID, ReplyTo, SupersededBy uuid.UUID
-	Tokens                    int
 }

@@ -61,7 +61,7 @@ func TestImportedIdsNeverChange(t *testing.T) {
 		work := &importRun{service: &Service{}, user: user, file: file, format: format}
 		plan := work.plan(bundle.Chat{ID: "0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52"})
 		writer := &chatWriter{chatID: plan.ID}
-		assert.Equal(t, want, [2]string{plan.ID.String(), writer.id(new("line 1")).String()}, format)
+		assert.Equal(t, want, [2]string{plan.ID.String(), *writer.id(new("line 1"))}, format)
 		assert.Truef(t, (plan.Original != uuid.Nil) == (format == bundle.FormatLines || format == bundle.FormatObject),
 			"%s: original %s", format, plan.Original)
 	}

@@ -25,6 +25,8 @@ type Settings struct {
 	// SupabaseURL and SupabaseKey, the anon or publishable one, let the page's users sign in; without both they paste a token.
 	SupabaseURL string `json:"supabase_url,omitempty"`
 	SupabaseKey string `json:"supabase_key,omitempty"`
+	// Models are the names of the model variants; the first one answers unless another is asked for.
+	Models []string `json:"model_variants"`
 }
 
 // prefix is the path of the page. Vite builds it into the files' addresses.
@@ -46,7 +48,7 @@ func New(settings Settings) http.Handler {
 func handlerOf(files fs.FS, settings Settings) http.Handler {
 	public, err := json.Marshal(settings)
 	if err != nil {
-		panic(err) // three strings
+		panic(err) // strings
 	}
 	page := &page{files: files, policy: policy(settings.SupabaseURL), settings: public}
 	if page.index, err = fs.ReadFile(files, "index.html"); err != nil {

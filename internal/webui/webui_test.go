@@ -25,7 +25,7 @@ func ask(t *testing.T, handler http.Handler, method, path string) *httptest.Resp
 
 func TestWhatIsServed(t *testing.T) {
 	t.Parallel()
-	page := handlerOf(build, Settings{Version: "1.2.3", SupabaseURL: "https://abc.supabase.co", SupabaseKey: "sb_publishable_x"})
+	page := handlerOf(build, Settings{Version: "1.2.3", SupabaseURL: "https://abc.supabase.co", SupabaseKey: "sb_publishable_x", Models: []string{"arco"}})
 	const fresh, forever = "no-cache", "public, max-age=31536000, immutable"
 	for _, c := range []struct {
 		method, path         string
@@ -43,7 +43,8 @@ func TestWhatIsServed(t *testing.T) {
 		{"GET", "/app/assets", 200, "text/html", fresh, "<!doctype"},
 		{"GET", "/app/assets/", 200, "text/html", fresh, "<!doctype"},
 		{"GET", "/app/licenses.md", 200, "text/", fresh, "# Licenses"},
-		{"GET", "/app/config.json", 200, "application/json", fresh, `{"version":"1.2.3","supabase_url":"https://abc.supabase.co","supabase_key":"sb_publishable_x"}`},
+		{"GET", "/app/config.json", 200, "application/json", fresh,
+			`{"version":"1.2.3","supabase_url":"https://abc.supabase.co","supabase_key":"sb_publishable_x","model_variants":["arco"]}`},
 		{"POST", "/app/", 405, "text/plain", "", "The page is only read"},
 		{"DELETE", "/app/config.json", 405, "text/plain", "", "The page is only read"},
 	} {

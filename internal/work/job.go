@@ -8,10 +8,8 @@ import (
 
 // The kinds of jobs, as River's tables name them.
 const (
-	// FoldBrief folds a chat's oldest turns into its brief, RebuildBrief makes the brief again from the messages, after a covered
-	// one was edited or deleted.
-	FoldBrief    = "fold_brief"
-	RebuildBrief = "rebuild_brief"
+	// FoldBrief folds a chat's oldest turns into its brief.
+	FoldBrief = "fold_brief"
 	// IndexTurns indexes the turns of a chat that has no folds.
 	IndexTurns = "index_turns"
 	// EmbedTurns gives a chat's indexed turns the vectors that they lack, EmbedMemories does so for a user's memories.
@@ -41,9 +39,9 @@ const (
 
 // Priorities of jobs: of the jobs that can run, the lowest numbers run first.
 const (
-	// Now is for a chat in which somebody is talking, or deletes messages.
+	// Now is for a chat in which somebody is talking.
 	Now = 1
-	// Repair is for what the sweep finds broken, and for what may come after folds of chats in which somebody is talking.
+	// Repair is for what may come after folds of chats in which somebody is talking.
 	Repair = 2
 	// Later is for imports, and for what the sweep finds due.
 	Later = 3

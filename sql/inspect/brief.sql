@@ -5,6 +5,6 @@
 \x auto
 
 select title, version, age, brief_tokens, covered_turns, covered_seq, pending_turns, pending_tokens,
-       stale, folding_now, pieces_done, pieces, fold_failures, fold_failure, retry_at, last_summarized_message_id, global_summary
+       folding_now, pieces_done, pieces, fold_failures, fold_failure, retry_at, last_summarized_message_id, global_summary
   from inspect.briefs
  where chat_id = :'chat';

@@ -1,4 +1,4 @@
--- Which folds and rebuilds are due, since when, and what is the state of their jobs? limits.psql explains
+-- Which folds are due, since when, and what is the state of their jobs? limits.psql explains
 -- threshold, k, bridge, min, prompt and history.
 --
 --   psql "$DATABASE_URL" -f sql/inspect/late_folds.sql

@@ -1,4 +1,4 @@
--- Stops folds and rebuilds on all servers: psql "$DATABASE_DIRECT_URL" -f sql/operate/pause_memory.sql
+-- Stops folds on all servers: psql "$DATABASE_DIRECT_URL" -f sql/operate/pause_memory.sql
 -- Running jobs come to their end. Nothing is lost; see docs/operations.md.
 -- Workers that listen learn of it by the notification alone, workers that start later by the row.
 begin;

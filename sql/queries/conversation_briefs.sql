@@ -1,7 +1,7 @@
 -- name: ReadBrief :one
 -- row: memory.Brief + pending_turns, cleared_turns, indexed_seq
 -- An unreadable brief has an empty summary: replies are made without it.
-select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_turns, b.stale, b.cleared_seq, b.cleared_turns, b.indexed_seq,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_turns, b.cleared_seq, b.cleared_turns, b.indexed_seq,
        not b.readable as unreadable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
@@ -13,7 +13,7 @@ select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_turns, b.st
 -- row: memory.Brief + pending_tokens, pending_turns, edit_count, memory_strategy, max_turns, from_tool,
 -- draft_plan, draft_pieces, draft_summary, draft_tokens, draft_stats, draft_duration_ms
 -- Like ReadBrief, for a fold: with the draft that an earlier worker left.
-select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_tokens, b.pending_turns, b.edit_count, b.cleared_seq,
        not b.readable as unreadable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
@@ -57,21 +57,10 @@ on conflict (chat_id) do update
    set plan_sha256 = excluded.plan_sha256, pieces_done = excluded.pieces_done, pieces = excluded.pieces, global_summary = excluded.global_summary,
        tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now();
 
--- name: DropStaleBrief :many
--- Before a change is put off. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
--- a summary that passes. No row: a message was edited or deleted since the change was planned, so there is another change to
--- make; -1 for a change without a plan.
-with planned as (select b.chat_id, b.stale from throughline.own_briefs b
- where b.chat_id = sqlc.arg(chat_id) and (sqlc.arg(planned_edit_count)::bigint < 0 or b.edit_count = sqlc.arg(planned_edit_count)::bigint) for no key update),
-dropped as (update throughline.own_briefs b
-   set brief = jsonb_build_object('global_summary', '',
-                 'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end),
-       brief_tokens = 0
-  from planned p where b.chat_id = p.chat_id and p.stale),
-redacted as (update throughline.own_brief_revisions r set global_summary = null
-  from planned p
- where r.chat_id = p.chat_id and p.stale and r.global_summary is not null)
-select p.stale from planned p;
+-- name: LockPlannedBrief :many
+-- Before a change is put off. No row: a message was edited or deleted since the change was planned, so there is another change to make.
+select b.chat_id from throughline.own_briefs b
+ where b.chat_id = sqlc.arg(chat_id) and b.edit_count = sqlc.arg(planned_edit_count) for no key update;
 
 -- name: SettleFold :exec
 -- For a fold that was due by the counters and found nothing to do. Counts again, in case the
@@ -113,8 +102,7 @@ with written as (update throughline.own_briefs b
        version = b.version + 1,
        covered_seq = sqlc.arg(covered_seq),
        pending_tokens = rest.tokens,
-       pending_turns = rest.turns,
-       stale = false
+       pending_turns = rest.turns
   from (select least(coalesce(sum(m.token_count), 0), 2000000000)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
@@ -127,7 +115,7 @@ returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pend
 recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
    prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
-select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)::bigint, w.covered_seq, sqlc.arg(turns)::int,
+select w.chat_id, w.user_id, w.version, 'fold', sqlc.arg(seq_from)::bigint, w.covered_seq, sqlc.arg(turns)::int,
        sqlc.arg(global_summary)::text, least(sqlc.arg(input_tokens)::bigint, 2147483647)::int,
        least(sqlc.arg(output_tokens)::bigint, 2147483647)::int, sqlc.arg(prompt_mode)::text,
        sqlc.arg(prompt_ref)::text, sqlc.arg(model)::text, sqlc.arg(duration_ms)::int, sqlc.arg(input_sha256)::text, sqlc.arg(details)::jsonb
@@ -135,40 +123,36 @@ select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)
 select brief_tokens, pending_tokens, pending_turns from written;
 
 -- name: FindDueBriefs :many
--- Chats that need a job and have none, and its kind: a rebuild for a stale or unreadable brief, else a fold. Not
+-- Chats that need a fold and have no job. Not
 -- those whose folds were put off, nor those where the last fold found nothing to do. Chats with a job are left out
 -- here, so that thousands that wait, such as those of an import, do not fill the limits. As the server itself. A
 -- fold can only be due over the threshold or over the chat's turn limit: two indexes find those chats, however
 -- many others there are, and fold_is_due decides. The longest buffers come first.
-with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
-  where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
+  where j.queue = 'memory' and j.kind = 'fold_brief' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
     and j.args ? 'chat_id')
-(select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale
-    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
-union
-(select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable
-    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
-union
-(select b.chat_id, 'fold_brief'::text as kind
+(select b.chat_id
    from public.conversation_briefs b
   where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
+    and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
           sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), sqlc.arg(history)::int)
   order by b.thousands_to_fold desc limit 1000)
 union
-(select b.chat_id, 'fold_brief'::text as kind
+(select b.chat_id
    from public.conversation_briefs b
   where b.over_max_turns
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
+    and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
   limit 1000);
+
+-- name: RestoreBriefs :one
+-- As the server itself. Returns the number of briefs that could not be read.
+select throughline.restore_briefs()::bigint as briefs;
 
 -- name: SettleRestedBriefs :exec
 -- Chats over the threshold in which nothing is due and nothing has happened for an hour, such as those of three long turns:
@@ -179,7 +163,7 @@ update public.conversation_briefs
    select b.chat_id from public.conversation_briefs b
     where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
       and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id)
-      and not b.stale and b.readable
+      and b.readable
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
             sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), sqlc.arg(history)::int)
@@ -191,11 +175,6 @@ update public.conversation_briefs
 -- its folds began to fail. As the server itself.
 select coalesce(extract(epoch from now() - least(waiting.since, failing.since)), 0)::float8 as age, failing.chats::int as put_off
   from (select min(j.created_at) as since from river.river_job j
-         where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief')
+         where j.queue = 'memory' and j.kind = 'fold_brief'
            and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
        (select min(w.failing_since) as since, count(*) as chats from throughline.work w where w.kind = 'fold' and w.failing_since is not null) failing;
-
--- name: RedactRevisions :exec
--- After a rebuild: the summaries before it may contain deleted words.
-update throughline.own_brief_revisions set global_summary = null
- where chat_id = sqlc.arg(chat_id) and version < sqlc.arg(before_version) and global_summary is not null;

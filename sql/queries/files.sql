@@ -17,7 +17,7 @@ select m.id, new.place, m.chat_id, m.user_id, new.path, new.sha256
  where m.id = sqlc.arg(message_id);
 
 -- name: ReadFiles :many
--- The files of a chat since its context was cleared, newest first, so that of two contents under one path in one message the
+-- The files of a chat's path since its context was cleared, newest first, so that of two contents under one path in one message the
 -- later one is the latest. Files that fit max_tokens have their content; a content counts once.
 select listed.path, listed.sha256, listed.token_count,
        (case when listed.tokens <= sqlc.arg(max_tokens)::int then f.content else '' end)::text as content
@@ -27,7 +27,7 @@ select listed.path, listed.sha256, listed.token_count,
                        row_number() over (partition by mf.sha256 order by m.seq desc, mf.place desc) as nth
                   from public.message_files mf
                   join public.chat_files f on f.chat_id = mf.chat_id and f.sha256 = mf.sha256
-                  join public.messages m on m.id = mf.message_id
+                  join public.messages m on m.id = mf.message_id and m.superseded_by is null
                  where mf.chat_id = sqlc.arg(chat_id)
                    and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
                  order by m.seq desc, mf.place desc

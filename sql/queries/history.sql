@@ -85,7 +85,7 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
 -- Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
 -- there is nothing to remove, while a reply runs, if the chat is expired, or if a policy of the app's keeps its
 -- user from changing it, which only asking for the lock, held already, tells. A running fold loses
--- its result. stale stays, because deleted words must still be removed from the older revisions.
+-- its result.
 with cleared as (
   update public.conversation_briefs b
      set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
@@ -103,7 +103,7 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
   from cleared;
 
 -- name: ReadBriefState :one
-select version, cleared_seq, stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
+select version, cleared_seq from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
 
 -- name: ListFiles :many
 -- row: api.File
@@ -134,26 +134,18 @@ select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths
 -- name: ListMessagesBefore :many
 -- row: api.Message
 -- The newest messages before a seq, newest first: an index range, read backwards.
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
-  from public.messages m
- where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(before_seq)
+select m.*
+  from throughline.listed_messages m
+ where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(before_seq) and (m.superseded_by is null or sqlc.arg(all_versions)::bool)
  order by m.seq desc
  limit sqlc.arg(most)::int;
 
 -- name: ListMessagesAfter :many
 -- row: api.Message
 -- The oldest messages after a seq, oldest first.
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
-  from public.messages m
- where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(after_seq)
+select m.*
+  from throughline.listed_messages m
+ where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(after_seq) and (m.superseded_by is null or sqlc.arg(all_versions)::bool)
  order by m.seq
  limit sqlc.arg(most)::int;
 
@@ -190,16 +182,12 @@ on conflict (id) do nothing;
 -- row: api.Message + place
 -- Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 -- and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at, sent.place::int as place
+select m.*, sent.place::int as place
   from (select coalesce((select e.id from public.messages e where e.user_id = sqlc.arg(user_id)
     and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest(sqlc.arg(ids)::uuid[]) as new_id, unnest(sqlc.arg(client_ids)::uuid[]) as client_id,
             unnest(sqlc.arg(places)::int[]) as place) n) sent
- cross join lateral (select x.* from public.messages x where x.id = (select sent.id) limit 1) m
+ cross join lateral (select x.* from throughline.listed_messages x where x.id = (select sent.id) limit 1) m
  order by sent.place;
 
 -- name: FindMessagesChat :one
@@ -220,13 +208,18 @@ update public.messages m
 
 -- name: FindMessage :one
 -- row: api.Message
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
-  from public.messages m
+select m.*
+  from throughline.listed_messages m
  where m.id = sqlc.arg(message_id);
+
+-- name: ListVersions :many
+-- row: api.Message
+-- The oldest first.
+select m.*
+  from throughline.message_versions v
+  join throughline.listed_messages m on m.id = v.version_id
+ where v.message_id = sqlc.arg(message_id)
+ order by m.seq;
 
 -- name: LockMessagesChat :one
 -- Locks the chat's row before its messages, as a turn does.

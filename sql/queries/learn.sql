@@ -12,11 +12,11 @@ select u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.langu
   from throughline.own_memory_users u;
 
 -- name: ReadExtraction :one
--- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: turns of the time when the
+-- A brief of turns that were skipped is left out: turns of the time when the
 -- chat, or the user, was not to be remembered are no context either. A chat with messages of the future, as a file may have, rests
 -- since its brief changed.
 select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
-       (case when b.readable and not b.stale and not exists (
+       (case when b.readable and not exists (
                     select from throughline.own_memory_extractions x
                      where x.chat_id = b.chat_id and x.result = 'skipped' and x.seq_from <= b.covered_seq and x.seq_to > b.cleared_seq)
              then b.brief ->> 'global_summary' else '' end)::text as summary,
@@ -28,10 +28,10 @@ select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, 
 
 -- name: ReadUnread :many
 -- row: ReadBufferRow
--- The messages after the ones read, up to the turn after so many, in the form of ReadFoldable; without the content
+-- The messages of the path after the ones read, up to the turn after so many, in the form of ReadFoldable; without the content
 -- of tools, and of what a program wrote in the user's name.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null and m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
+       (case when m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
              then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
@@ -42,6 +42,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                           where o.chat_id = sqlc.arg(chat_id) and o.role = 'user' and o.token_count > 0
                             and o.seq > (select b.extracted_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
                           order by o.seq offset sqlc.arg(most_turns)::int limit 1), 9223372036854775807)
+   and m.superseded_by is null
  order by m.seq;
 
 -- name: ReadBefore :many
@@ -99,6 +100,14 @@ select throughline.hold_evidence(sqlc.arg(ids)::uuid[], sqlc.arg(digests)::text[
 -- After the chat's and the messages' locks. No row: the range was read or skipped by somebody else.
 select b.cleared_seq from throughline.own_briefs b
  where b.chat_id = sqlc.arg(chat_id) and b.extracted_seq = sqlc.arg(extracted_seq) for no key update;
+
+-- name: FindReturned :one
+-- After the brief's lock: whether a message of the range came back to the path since it was read.
+select exists (
+  select from throughline.own_messages m
+   where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(extracted_seq)::bigint and m.seq <= sqlc.arg(seq_to)::bigint
+      and m.role = 'user' and m.token_count > 0
+     and m.id <> all (sqlc.arg(read_ids)::uuid[]))::bool as returned;
 
 -- name: LockMemories :one
 -- After the brief's lock, which whoever switches a chat's memories off takes, too.

@@ -24,6 +24,8 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
   from public.memories m
  where m.user_id = (select throughline.uid())
    and (sqlc.arg(memory_type)::text = '' or m.memory_type = sqlc.arg(memory_type)::text)
+   and (sqlc.arg(chat_id)::uuid = '00000000-0000-0000-0000-000000000000'
+        or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = sqlc.arg(chat_id)::uuid))
    and case sqlc.arg(status)::text
          when 'all' then true
          when 'current' then m.status = 'active' or m.status = case when sqlc.narg(as_of)::timestamptz is null then 'inbox' else 'superseded' end
@@ -50,6 +52,8 @@ own as (
     from public.memories m
    where m.user_id = (select throughline.uid())
      and (sqlc.arg(memory_type)::text = '' or m.memory_type = sqlc.arg(memory_type)::text)
+     and (sqlc.arg(chat_id)::uuid = '00000000-0000-0000-0000-000000000000'
+          or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = sqlc.arg(chat_id)::uuid))
      and case sqlc.arg(status)::text
            when 'all' then true
            when 'current' then m.status = 'active' or m.status = case when sqlc.narg(as_of)::timestamptz is null then 'inbox' else 'superseded' end
@@ -136,7 +140,7 @@ on conflict (id) do nothing;
 insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
 select e.id, m.id, m.user_id, m.chat_id, m.seq, n ->> 'fact', n ->> 'quote', m.created_at
   from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) n
-  join public.messages m on m.id = (n ->> 'message_id')::uuid
+  join public.messages m on m.id = (n ->> 'message_id')::uuid and m.superseded_by is null
   join public.memories e on e.user_id = m.user_id and e.id = (n ->> 'memory_id')::uuid
 on conflict (memory_id, message_id) do nothing;
 
@@ -183,12 +187,13 @@ with kept as materialized (
      for key share nowait)
 select c.id from public.chats c where c.id in (select kept.id from kept) order by c.id for no key update;
 
--- name: MakeBriefsStale :many
--- Their briefs, before the memories are locked.
-update public.conversation_briefs b set stale = true, edit_count = b.edit_count + 1
- where b.chat_id in (select s.chat_id from public.memory_sources s
-                      where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.seq <= b.covered_seq)
-returning b.chat_id;
+-- name: RollBackBriefs :exec
+-- Their briefs, to before the memory's first source there, before the memories are locked.
+select throughline.roll_back(said.chat_id, said.seqs)
+  from (select s.chat_id, array_agg(s.seq) as seqs
+          from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
+         where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid
+         group by s.chat_id order by s.chat_id) said;
 
 -- name: DeleteMemory :execrows
 delete from public.memories m where m.user_id = (select throughline.uid()) and m.id = sqlc.arg(id)::uuid;

@@ -1,15 +1,21 @@
 -- name: FindEarlierTurn :one
--- The message that the client already sent with the same id, with its files, and the latest reply to it.
-select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
+-- What the client already sent with the same id: a message of the user, with its files and the reply to it on the path, or else the
+-- latest; or a request for another reply, which has the id then. The path ends with the reply, unless more was said or cleared.
+select coalesce(u.id, '00000000-0000-0000-0000-000000000000')::uuid as id, e.chat_id, coalesce(u.content, '')::text as content,
+       coalesce(u.seq, 0)::bigint as user_seq, (e.role = 'assistant')::bool as again, e.replaces,
+       coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
        coalesce(a.metadata ->> 'asked_variant', a.metadata ->> 'model_variant', '')::text as asked_variant,
+       coalesce(a.id = (select l.id from public.messages l where l.chat_id = e.chat_id and l.superseded_by is null order by l.seq desc limit 1)
+         and a.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = e.chat_id), false)::bool as ends,
        array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
        array(select f.sha256 from public.message_files f where f.message_id = u.id order by f.place)::bytea[] as hashes
-  from public.messages u
-  left join lateral (select m.id, m.status, m.metadata from public.messages m
-                      where m.chat_id = u.chat_id and m.seq > u.seq and m.reply_to = u.id
-                      order by m.seq desc limit 1) a on true
- where u.user_id = sqlc.arg(user_id) and u.client_message_id = sqlc.narg(client_message_id);
+  from public.messages e
+  left join public.messages u on u.id = case e.role when 'assistant' then e.reply_to else e.id end
+  left join lateral (select m.id, m.seq, m.status, m.metadata from public.messages m
+                      where m.chat_id = e.chat_id and m.seq >= e.seq and (m.reply_to = e.id or m.id = e.id and e.role = 'assistant')
+                      order by m.superseded_by is null desc, m.seq desc limit 1) a on true
+ where e.user_id = sqlc.arg(user_id) and e.client_message_id = sqlc.narg(client_message_id);
 
 -- name: ReleaseAbandonedReplies :exec
 -- Ends a chat's reply whose server died, without waiting for the sweep. See InterruptAbandonedReplies.
@@ -40,55 +46,41 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 -- revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 -- one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
 -- that LockChat did not find, because a policy of the app's keeps its user from changing it. Duplicates among
--- messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers.
+-- messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers. The path
+-- must end with last_message_id, where that is asked; an edit has superseded it before.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
-  server_id, lease_until)
+  replaces, server_id, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
-       new.tool_name, new.server_id, new.lease_until
+       new.tool_name, new.replaces, new.server_id, new.lease_until
   from public.chats c
  cross join (values
    (1, sqlc.arg(user_message_id)::uuid, 'user', sqlc.arg(content)::text, 'complete', null::uuid, sqlc.arg(token_count)::int,
-    sqlc.narg(importance)::real, sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, null::uuid, null::timestamptz),
+    sqlc.narg(importance)::real, sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, sqlc.narg(replaces)::uuid,
+    null::uuid, null::timestamptz),
    (2, sqlc.arg(message_id)::uuid, 'assistant', '', 'streaming', sqlc.arg(user_message_id)::uuid, 0, null,
     sqlc.arg(reply_metadata)::jsonb || case when sqlc.arg(reply_metadata)::jsonb ->> 'model_variant' <> current_setting('throughline.variant')
       then jsonb_build_object('model_variant', current_setting('throughline.variant'), 'asked_variant', sqlc.arg(reply_metadata)::jsonb ->> 'model_variant')
-      else '{}' end, null, null, sqlc.arg(server_id)::uuid, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, server_id, lease_until)
+      else '{}' end, null, null, null, sqlc.arg(server_id)::uuid, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, replaces, server_id, lease_until)
  where c.id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
    and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
    and not exists (select from public.messages m where m.chat_id = sqlc.arg(chat_id) and m.status = 'streaming')
    and not exists (select from public.messages m where m.client_message_id = sqlc.narg(client_message_id))
+   and (not sqlc.arg(follows)::bool or sqlc.narg(last_message_id)::uuid is not distinct from (
+     select m.id from public.messages m where m.chat_id = sqlc.arg(chat_id) and m.superseded_by is null order by m.seq desc limit 1))
+   and (sqlc.narg(replaces)::uuid is null or exists (
+     select from public.messages m where m.id = sqlc.narg(last_message_id)::uuid and m.superseded_by = sqlc.arg(user_message_id)))
  order by new.place
    for no key update of c;
 
--- name: InsertAgain :execrows
--- Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, server_id, lease_until)
-select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, sqlc.arg(reply_metadata)::jsonb,
-       sqlc.arg(server_id)::uuid, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
-  from public.messages u
-  join public.chats c on c.id = u.chat_id
-  join public.messages m on m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null
- where u.id = sqlc.arg(user_message_id) and u.chat_id = sqlc.arg(chat_id)
-   and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
-   and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
-   and not exists (select from public.messages s where s.chat_id = u.chat_id and s.status = 'streaming')
-   for no key update of c, m;
-
--- name: SupersedeReply :exec
-update public.messages m
-   set superseded_by = again.id, token_count = 0
-  from public.messages again
- where m.id = sqlc.arg(in_place_of) and again.id = sqlc.arg(message_id) and again.reply_to = m.reply_to;
-
 -- name: ReadBuffer :many
 -- row: memory.Message + name, tool_calls
--- The newest messages after the brief, newest first: all, or those that a prompt may show. One index range, however long the chat is.
+-- The newest messages of the path after the brief, newest first: all, or those that a prompt may show. One index range, however long the chat is.
 -- A simple chat has no brief: its buffer begins where the context was cleared, which its counters do not know.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
+       m.content, m.token_count as tokens, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
        ''::text as time_zone
   from (select case when s.is_simple or b.pending_tokens > s.room
                     then throughline.shown_after(b.chat_id, s.begins_after, s.room, sqlc.arg(turns)::int,
@@ -102,7 +94,8 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
          where b.chat_id = sqlc.arg(chat_id)) buffer
  cross join lateral (
        select * from public.messages n
-        where n.chat_id = sqlc.arg(chat_id) and n.seq > buffer.begins_after and n.id not in (sqlc.arg(user_message_id), sqlc.arg(message_id))
+        where n.chat_id = sqlc.arg(chat_id) and n.seq > buffer.begins_after and n.superseded_by is null
+          and n.id not in (sqlc.arg(user_message_id), sqlc.arg(message_id))
         order by n.seq desc limit sqlc.arg(max_rows)::int) m
  order by m.seq desc;
 
@@ -133,7 +126,7 @@ update public.messages
  where id = sqlc.arg(id) and chat_id = sqlc.arg(chat_id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :one
--- One reply of a chat, or its latest. The text of a running reply is its deltas from from_char on. The coalesce is in a
+-- One reply of a chat, or the latest on its path. The text of a running reply is its deltas from from_char on. The coalesce is in a
 -- subselect, because under row level security Postgres would not use an index for it otherwise.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
        (case when m.status = 'streaming' then coalesce((
@@ -141,7 +134,8 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
           where d.message_id = m.id and d.start_char >= sqlc.arg(from_char)::int), '') else m.content end)::text as content
   from public.messages m
  where m.id = (select coalesce(sqlc.narg(message_id)::uuid, (
-         select l.id from public.messages l where l.chat_id = sqlc.arg(chat_id) and l.role = 'assistant' order by l.seq desc limit 1)))
+         select l.id from public.messages l where l.chat_id = sqlc.arg(chat_id) and l.role = 'assistant' and l.superseded_by is null
+          order by l.seq desc limit 1)))
    and m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant';
 
 -- name: RequestCancel :exec
@@ -170,17 +164,14 @@ select i.id::uuid as id from throughline.interrupt_replies(sqlc.narg(extract_del
 
 -- name: ReadFoldable :many
 -- row: ReadBufferRow
--- The messages of a fold, oldest first: those after the brief, or, for a rebuild, those
--- that the brief covers and that were not cleared.
+-- The messages of a fold, oldest first: those of the path after the brief.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
+       m.content, m.token_count as tokens, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m
  where m.chat_id = sqlc.arg(chat_id)
-   and m.seq > (select case when sqlc.arg(rebuild)::bool then b.cleared_seq else b.covered_seq end
-                  from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
-   and m.seq <= (select case when sqlc.arg(rebuild)::bool then b.covered_seq else 9223372036854775807 end
-                   from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.seq > (select b.covered_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.superseded_by is null
  order by m.seq
  limit sqlc.arg(max_rows)::int;

@@ -17,8 +17,6 @@ with said as (
 ), summaries as (
   select sum(input_tokens) filter (where kind = 'fold') as fold_input,
          sum(output_tokens) filter (where kind = 'fold') as fold_output,
-         sum(input_tokens) filter (where kind = 'rebuild') as rebuild_input,
-         sum(output_tokens) filter (where kind = 'rebuild') as rebuild_output,
          sum(octet_length(global_summary)) as bytes
     from public.conversation_brief_revisions
 ), kept as (
@@ -35,8 +33,7 @@ with said as (
 select kept.chats, kept.expired_chats, coalesce(kept.turns, 0)::bigint as turns, said.messages,
        jsonb_build_object(
          'reply', jsonb_build_object('input', coalesce(said.input, 0), 'cached', coalesce(said.cached, 0), 'output', coalesce(said.output, 0)),
-         'fold', jsonb_build_object('input', coalesce(summaries.fold_input, 0), 'output', coalesce(summaries.fold_output, 0)),
-         'rebuild', jsonb_build_object('input', coalesce(summaries.rebuild_input, 0), 'output', coalesce(summaries.rebuild_output, 0))) as tokens,
+         'fold', jsonb_build_object('input', coalesce(summaries.fold_input, 0), 'output', coalesce(summaries.fold_output, 0))) as tokens,
        jsonb_build_object('messages', stored.messages, 'files', stored.files, 'briefs', stored.briefs,
          'total', stored.messages + stored.files + stored.briefs) as stored_bytes
   from kept, said, summaries, stored;

@@ -1,13 +1,13 @@
 -- What the prompt of a reply held, and what became of a brief, with the user's rights.
 
 -- name: FindWhyReply :one
--- The reply with that id, or the latest reply to the message with that id.
+-- The reply with that id, or the reply to the message with that id: that on the path, or else the latest.
 select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, coalesce(q.seq, r.seq)::bigint as asked_seq
   from public.messages m
   join public.messages r on r.chat_id = m.chat_id and r.role = 'assistant' and (r.id = m.id or m.role = 'user' and r.reply_to = m.id)
   left join public.messages q on q.chat_id = r.chat_id and q.id = r.reply_to
  where m.id = sqlc.arg(message_id)
- order by r.seq desc
+ order by r.superseded_by is null desc, r.seq desc
  limit 1;
 
 -- name: ReadWhyBrief :one
@@ -59,11 +59,10 @@ select m.id as message_id, m.seq, m.role, m.created_at, null::text as content
 
 -- name: ListBriefRevisions :many
 -- row: api.BriefRevision
--- The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
-select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as text,
+-- The versions of a brief before one, the latest first.
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.undone_by, r.global_summary as text,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
-  join public.conversation_briefs b on b.chat_id = r.chat_id
  where r.chat_id = sqlc.arg(chat_id) and r.version < sqlc.arg(before_version)
  order by r.version desc
  limit sqlc.arg(most)::int;

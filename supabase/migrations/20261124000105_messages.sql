@@ -1,4 +1,5 @@
--- Every message of every chat, stored unchanged until the chat is deleted.
+-- Every message of every chat, stored unchanged until the chat is deleted: a tree, of which one line is read. The path of a chat is its
+-- messages with superseded_by null, in the order of seq; prompts, folds and lists read it alone.
 
 -- See throughline.chat_is_valid.
 create function throughline.message_is_valid(
@@ -54,9 +55,16 @@ create table public.messages (
   cancel_requested  boolean     not null default false,
   created_at        timestamptz not null default now(),
   updated_at        timestamptz not null default now(),
-  -- The reply that replaced this one after it failed or was interrupted. A superseded reply keeps its text,
-  -- but counts no tokens and is in no prompt and no summary.
+  -- The message by which this one left the path: the edited one, another reply, the version that was selected. It keeps its text, but
+  -- counts no tokens and is in no prompt and no summary. No foreign keys here and below: a message outlives these.
   superseded_by     uuid,
+  -- The path's last message when this one was inserted; a trigger sets it. The children of a deleted message move to its parent.
+  parent_id         uuid,
+  -- The parent that was deleted first. Versions of a message have parent, role and this in common: what two deletions bring together
+  -- are no versions of each other.
+  moved_from        uuid,
+  -- The message that this one was sent to replace, so that the same request is known again.
+  replaces          uuid,
   -- Shown word for word in hybrid chats while they fit their part of the prompt.
   pinned            boolean     not null default false,
   -- 0 to 1 as the app rates it; null for not rated.
@@ -91,6 +99,8 @@ create unique index messages_one_generation_key on public.messages (chat_id) whe
 -- For ReadKept. The planner uses the index only where a query repeats this condition literally, so 0.8 stands
 -- there as well; in Go it is memory.KeptImportance.
 create index messages_kept_idx on public.messages (chat_id, seq) where pinned or importance >= 0.8;
+-- For the versions of a message. A chat without any pays nothing.
+create index messages_superseded_idx on public.messages (chat_id, parent_id, seq) where superseded_by is not null;
 -- For the list of tools that a chat used.
 create index messages_tool_name_idx on public.messages (chat_id, tool_name) where tool_name is not null;
 

@@ -36,9 +36,9 @@ create table public.conversation_briefs (
   -- The chunk buffer, maintained by the triggers on messages: token_count and turns after covered_seq.
   pending_tokens    int         not null default 0,
   pending_turns     int         not null default 0,
-  -- A covered message was edited or deleted, so the summary no longer agrees with the messages.
+  -- Always false, for who reads it: words that are gone are in no brief.
   stale             boolean     not null default false,
-  -- Incremented by every edit or deletion of a message. A fold planned before one is discarded.
+  -- Incremented when a message loses its words or gets them back: an edit, a deletion, another version. A fold planned before is discarded.
   edit_count        bigint      not null default 0,
   -- The counters with which a fold last found nothing to do: while they are the same, none is inserted again.
   settled_tokens    int,
@@ -49,7 +49,7 @@ create table public.conversation_briefs (
   -- User messages up to cleared_seq; the memory covers the rest of chats.turn_count.
   cleared_turns     bigint      not null default 0,
   -- Whether brief has the expected form. It always does unless the constraint below was dropped by hand; then
-  -- replies are made without the brief, and the sweep has it rebuilt.
+  -- replies are made without the brief, and the sweep takes it back to the last one that was recorded.
   readable          boolean     not null default true,
   -- The chat's settings, copied by a trigger, so that the two columns below can tell which chats a fold may be
   -- due in. Idle chats are many: the sweep must not read one that is not due.
@@ -91,10 +91,9 @@ create table public.conversation_briefs (
 with (fillfactor = 70);
 
 create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
--- For the sweep: long buffers, turn limits, stale or unreadable briefs, words to index.
+-- For the sweep: long buffers, turn limits, unreadable briefs, words to index.
 create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold) where thousands_to_fold is not null;
 create index conversation_briefs_over_max_turns_idx on public.conversation_briefs (chat_id) where over_max_turns;
-create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
 create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
 create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
 -- For the sweep, and for the due chats of a user who begins a new chat.
@@ -118,8 +117,10 @@ create table public.conversation_brief_revisions (
   seq_from       bigint      not null,
   seq_to         bigint      not null,
   turns          int         not null,
-  -- Null once redacted: a rebuild removes the summaries before it, because they may hold deleted words.
+  -- Null once words of it were taken back.
   global_summary text,
+  -- The version of the rollback that took this change back.
+  undone_by      bigint,
   input_tokens   int         not null,
   output_tokens  int         not null,
   prompt_mode    text        not null,
@@ -134,21 +135,22 @@ create table public.conversation_brief_revisions (
   created_at     timestamptz not null default now(),
 
   constraint conversation_brief_revisions_pkey primary key (chat_id, version),
-  constraint conversation_brief_revisions_kind_known check (kind in ('fold', 'rebuild', 'rollback', 'clear')),
+  constraint conversation_brief_revisions_kind_known check (kind in ('fold', 'rollback', 'clear')),
   constraint conversation_brief_revisions_dates_storable check (
     created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'),
   constraint conversation_brief_revisions_prompt_mode_known check (prompt_mode in ('hosted', 'inline', 'none')),
-  -- The range may be empty for a clear, when the brief covered everything, and for a rebuild after a clear.
+  -- The range may be empty for a clear, when the brief covered everything. That of a rollback is.
   constraint conversation_brief_revisions_range check (
-    seq_from >= 1 and seq_to >= seq_from - (kind in ('clear', 'rebuild'))::int)
+    seq_from >= 1 and seq_to >= seq_from - (kind <> 'fold')::int)
 );
 
 create index conversation_brief_revisions_user_id_idx on public.conversation_brief_revisions (user_id);
--- No message is folded twice: two folds that begin at the same seq cannot both be written.
-create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from) where kind = 'fold';
+-- No message is folded twice: two folds that begin at the same seq cannot both stand.
+create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from)
+  where kind = 'fold' and undone_by is null;
 
--- How far a fold or rebuild of several pieces has come, so that any worker can go on there. The row is deleted with every
--- change of the brief and every edit or deletion of a message of the chat, so it never outlives what it was made from.
+-- How far a fold of several pieces has come, so that any worker can go on there. The row is deleted with every
+-- change of the brief and whenever a message loses its words or gets them back, so it never outlives what it was made from.
 create table public.conversation_brief_drafts (
   chat_id        uuid        not null,
   user_id        uuid        not null,
@@ -176,8 +178,7 @@ create view throughline.own_brief_drafts as select * from public.conversation_br
 
 call throughline.protect('public.conversation_briefs', server => 'select, update', jobs => 'select, update', per_user => -0.05);
 call throughline.protect('public.conversation_brief_revisions',
-  server => 'select, insert, update (global_summary)',
-  jobs => 'select, insert, update (global_summary)', per_user => -0.01);
+  server => 'select, insert', jobs => 'select, insert', per_user => -0.01);
 call throughline.protect('public.conversation_brief_drafts', server => 'select', jobs => 'select, insert, update');
 
 -- Which brief is readable, and what a fold or the index is due for. Not generated columns: Postgres reads the text of all
@@ -185,7 +186,7 @@ call throughline.protect('public.conversation_brief_drafts', server => 'select',
 -- took a third of a counter's update, of which each turn has two. A fold that had nothing to do is not due until the counters
 -- change: the chat is in neither index of the sweep.
 --
--- edit_count grows with every edit and deletion of a message, version with everything else that changes a brief. Then all that was
+-- edit_count grows with every edit of a message, version with everything else that changes a brief. Then all that was
 -- learnt about the old state is void: failures, and the progress of a running change. SECURITY DEFINER: who edits or deletes a
 -- message has no right to drafts.
 create function throughline.keep_brief() returns trigger
@@ -258,6 +259,77 @@ $$;
 create trigger chats_forget after delete on public.chats referencing old table as old_chats
   for each statement execute function throughline.forget_chats();
 
+-- Takes the brief of a chat back to the last change that stands and ends before a message: what the summary says of it and all after
+-- it is gone, here and in the revisions, and those messages are to be folded again. No model is needed: a fold reads the summary before
+-- it and whole turns up to its end, nothing later, and each later change of these comes through here. A clear is such a change as
+-- well, with an empty summary; without any the summary is empty. The caller holds the lock of the brief.
+create function throughline.roll_back_brief(chat uuid, before_seq bigint) returns void
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  b record;
+  kept record;
+  rest record;
+begin
+  -- A version that was set by hand is no reason to refuse a deletion.
+  select c.user_id, 1 + greatest(c.version, (select max(r.version) from public.conversation_brief_revisions r where r.chat_id = chat)) as version,
+         c.covered_seq, c.cleared_seq into b
+    from public.conversation_briefs c where c.chat_id = chat;
+  select coalesce(max(r.version), 0) as version, coalesce(max(r.seq_to), b.cleared_seq) as seq_to, coalesce(max(r.global_summary), '') as summary,
+         coalesce(max(r.tokens), 0) as tokens into kept
+    from (select s.version, s.seq_to, s.global_summary, case when jsonb_typeof(s.details -> 'tokens_after') = 'number'
+             then least(greatest((s.details ->> 'tokens_after')::numeric, 0), 2000000000)::int else octet_length(s.global_summary) / 4 end as tokens
+            from public.conversation_brief_revisions s
+           where s.chat_id = chat and s.global_summary is not null and s.seq_to < before_seq
+           order by s.version desc limit 1) r;
+  select least(coalesce(sum(m.token_count), 0), 2000000000)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns,
+         (count(*) filter (where m.role = 'user' and m.token_count > 0 and m.seq <= b.covered_seq))::int as given_back into rest
+    from public.messages m where m.chat_id = chat and m.seq > kept.seq_to;
+  update public.conversation_briefs c
+     set brief = jsonb_build_object('global_summary', kept.summary, 'last_summarized_message_id', (
+           select m.id from public.messages m
+            where m.chat_id = chat and m.seq > b.cleared_seq and m.seq <= kept.seq_to and m.role in ('user', 'assistant') and m.token_count > 0
+            order by m.seq desc limit 1)),
+         brief_tokens = kept.tokens, version = b.version, covered_seq = kept.seq_to, pending_tokens = rest.tokens, pending_turns = rest.turns
+   where c.chat_id = chat;
+  update public.conversation_brief_revisions r set undone_by = b.version, global_summary = null
+   where r.chat_id = chat and r.version > kept.version and r.undone_by is null;
+  insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
+         input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
+  values (chat, b.user_id, b.version, 'rollback', kept.seq_to + 1, kept.seq_to, rest.given_back, kept.summary,
+          0, 0, 'none', 'none', '', 0, '', jsonb_build_object('tokens_after', kept.tokens));
+end
+$$;
+
+-- What becomes of summaries when messages of a chat lose their words or get them back. seqs: theirs. The brief ends before the first of
+-- those after the last clear; summaries from before the clear lose their text. A chat that is being deleted takes them all along. The
+-- caller holds the lock of the brief.
+create function throughline.forget_summaries(chat uuid, seqs bigint[]) returns void
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  if not exists (select from public.chats c where c.id = chat) then
+    return;
+  end if;
+  update public.conversation_brief_revisions r set global_summary = null
+   where r.chat_id = chat and r.seq_to >= (select min(s.seq) from unnest(seqs) s (seq)) and r.global_summary <> ''
+     and r.version < (select max(c.version) from public.conversation_brief_revisions c where c.chat_id = chat and c.kind = 'clear');
+  perform throughline.roll_back_brief(chat, changed.seq)
+     from (select min(s.seq) as seq from public.conversation_briefs b join unnest(seqs) s (seq) on s.seq > b.cleared_seq and s.seq <= b.covered_seq
+            where b.chat_id = chat) changed
+    where changed.seq is not null;
+end
+$$;
+
+-- The same at the wish of the user in the claims. SECURITY DEFINER: a user has no right to change revisions.
+create function throughline.roll_back(chat uuid, seqs bigint[]) returns void
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  perform from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select throughline.uid()) for update;
+  if found then
+    perform throughline.forget_summaries(chat, seqs);
+  end if;
+end
+$$;
+
 -- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. In PL/pgSQL,
 -- because a fixed search path prevents inlining and each call in SQL would take three times as long.
 create function throughline.fold_is_due(
@@ -294,7 +366,8 @@ declare
   message record;
 begin
   for message in
-    select m.seq, m.role, m.token_count from public.messages m where m.chat_id = chat and m.seq > begins_after and m.id <> all (but) order by m.seq desc
+    select m.seq, m.role, m.token_count from public.messages m where m.chat_id = chat and m.seq > begins_after and m.superseded_by is null and m.id <> all (but)
+     order by m.seq desc
   loop
     tokens := tokens - message.token_count;
     if message.role = 'user' and message.token_count > 0 then

@@ -1,5 +1,5 @@
--- The order of messages, the counters and the staleness of briefs: maintained by the database, so that every
--- write to messages counts, whoever makes it.
+-- The order and the tree of messages, the counters, and the brief that goes back when words do: maintained by the database, so that
+-- every write to messages counts, whoever makes it.
 --
 -- They lock the chat's row before the brief's. Counters stop at zero, so that a wrong counter never blocks the
 -- deletion of an account, and pending_tokens at two thousand million, so that no size of an imported chat blocks its turns.
@@ -58,17 +58,19 @@ begin
 end
 $$;
 
--- Assigns seq, and refuses what was deleted (TL004). The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
+-- Assigns seq and the parent, and refuses what was deleted (TL004). An import names the parents of messages that are not on the path.
+-- The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
 -- updated only after the rows are written (see count_inserted_messages), because a row that ON CONFLICT skips
 -- must leave no gap; until then the chat's last message covers the earlier rows of the same statement.
 -- SECURITY DEFINER: a policy of the app's must not hide the messages that seq counts.
 create function throughline.place_message() returns trigger
 language plpgsql security definer set search_path = ''
   set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+  last record;
 begin
   new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, new.token_count);
-  select greatest(c.last_seq, (select m.seq from public.messages m where m.chat_id = c.id order by m.seq desc limit 1)) + 1, c.user_id
-    into new.seq, new.user_id
+  select c.last_seq, c.user_id into new.seq, new.user_id
     from public.chats c
    where c.id = new.chat_id and (c.user_id = new.user_id or new.user_id is null)
      for no key update;
@@ -76,6 +78,17 @@ begin
     raise foreign_key_violation using
       message = 'the chat does not exist, or is another user''s',
       constraint = 'messages_chat_id_fkey';
+  end if;
+  -- After the lock, to see the commits that it waited for.
+  select m.id, m.seq, m.superseded_by into last from public.messages m where m.chat_id = new.chat_id order by m.seq desc limit 1;
+  new.seq := greatest(new.seq, last.seq) + 1;
+  if new.superseded_by is null then
+    new.parent_id := last.id;
+    if last.superseded_by is not null then
+      new.parent_id := (select m.id from public.messages m where m.chat_id = new.chat_id and m.superseded_by is null order by m.seq desc limit 1);
+    end if;
+  elsif new.parent_id is not null and not exists (select from public.messages m where m.id = new.parent_id and m.chat_id = new.chat_id) then
+    raise foreign_key_violation using message = 'the parent is no message of the chat';
   end if;
   if new.client_message_id is not null
      and exists (select from throughline.deleted_messages d where d.key = throughline.message_key(new.user_id, new.client_message_id)) then
@@ -94,16 +107,14 @@ language sql immutable security invoker set search_path = '' as $$
     from (select btrim(split_part(btrim(content, E' \t\r\n'), E'\n', 1), E' \t\r') as line) first
 $$;
 
--- The new title of a chat whose title came from this message, from what its first message is now, so that words which
--- were edited or deleted do not survive as the title. Null for one that a person set, which stays. The message was the
--- first of the user's; content is what it held before.
-create function throughline.renewed_title(chat_id uuid, seq bigint, content text) returns text
+-- The new title of a chat whose title is that of a message which lost its words: from what its first message is now, so that they do
+-- not survive as the title. Null for another title, such as one that a person set, which stays. content is what the message held.
+create function throughline.renewed_title(chat_id uuid, content text) returns text
 language sql volatile security invoker set search_path = '' as $$
   select coalesce((select throughline.title_of(m.content) from public.messages m
                     where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), '')
     from public.chats c
-   where c.id = $1 and c.title <> '' and c.title = throughline.title_of($3)
-     and not exists (select from public.messages m where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 and m.seq < $2)
+   where c.id = $1 and c.title <> '' and c.title = throughline.title_of($2)
      for no key update of c
 $$;
 
@@ -135,14 +146,15 @@ declare
   added record;
 begin
   for added in
-    select chat_id, min(seq) as first_seq, max(seq) as last_seq, count(*) as messages, max(created_at) as last_at, sum(token_count) as tokens,
+    select chat_id, max(seq) as last_seq, bool_or(parent_id is null and superseded_by is null) as begins, count(*) as messages,
+           max(created_at) as last_at, sum(token_count) as tokens,
            count(*) filter (where role = 'user' and token_count > 0) as turns
       from new_messages group by chat_id order by chat_id
   loop
     perform throughline.recount_chat(added.chat_id, added.messages, added.turns, added.last_seq, added.last_at,
-      case when added.first_seq = 1 then (
+      case when added.begins then (
         select throughline.title_of(m.content) from new_messages m join public.chats c on c.id = m.chat_id
-         where m.chat_id = added.chat_id and m.seq = 1 and m.role = 'user' and m.token_count > 0 and c.title = '') end);
+         where m.chat_id = added.chat_id and m.parent_id is null and m.role = 'user' and m.token_count > 0 and c.title = '') end);
     if added.tokens > 0 then
       update public.conversation_briefs b
          set pending_tokens = least(b.pending_tokens + added.tokens, 2000000000),
@@ -204,8 +216,8 @@ create trigger messages_count_ended after update on public.messages
   for each row when (old.status = 'streaming' and (old.status, old.token_count) is distinct from (new.status, new.token_count))
   execute function throughline.count_ended_reply();
 
--- Any other change of a text is an edit, superseding a reply included: a fold planned with the old words is discarded, a
--- summary that holds them becomes stale, and the index of turns is written again. The brief is locked before covered_seq is
+-- Any other change of a text is an edit, and so are leaving the path and coming back to it: a fold planned with the old words is
+-- discarded, the brief goes back to before them, and the index of turns is written again. The brief is locked before covered_seq is
 -- read, so that a fold that commits at this moment is seen. The first check returns early when replies end and when leases
 -- are renewed. SECURITY DEFINER as above.
 create function throughline.count_updated_messages() returns trigger
@@ -224,8 +236,9 @@ begin
   if exists (select from old_messages o join new_messages n using (id) where 'user' in (o.role, n.role)) then
     perform throughline.recount_chat(changed.chat_id, 0, changed.turns, null, null, changed.title)
        from (select n.chat_id, sum((n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int) as turns,
-                    (select throughline.renewed_title(e.chat_id, e.seq, e.content) from old_messages e join new_messages a using (id)
-                      where e.chat_id = n.chat_id and e.role = 'user' and e.token_count > 0 and (a.role <> 'user' or a.content <> e.content)
+                    (select throughline.renewed_title(e.chat_id, e.content) from old_messages e join new_messages a using (id)
+                      where e.chat_id = n.chat_id and e.role = 'user' and e.token_count > 0
+                        and (a.role <> 'user' or a.content <> e.content or a.token_count = 0)
                       order by e.seq limit 1) as title
                from old_messages o join new_messages n using (id) group by n.chat_id order by n.chat_id) changed
       where changed.turns <> 0 or changed.title is not null;
@@ -236,14 +249,12 @@ begin
      set pending_tokens = least(greatest(0, b.pending_tokens + changed.tokens), 2000000000),
          pending_turns = greatest(0, b.pending_turns + changed.turns),
          cleared_turns = greatest(0, b.cleared_turns + changed.cleared),
-         edit_count = b.edit_count + changed.edits,
-         stale = b.stale or changed.covered_edits > 0
+         edit_count = b.edit_count + changed.edits
     from (select n.chat_id,
                  coalesce(sum(n.token_count - o.token_count) filter (where n.seq > c.covered_seq), 0) as tokens,
                  coalesce(sum(e.turns) filter (where n.seq > c.covered_seq), 0) as turns,
                  coalesce(sum(e.turns) filter (where n.seq <= c.cleared_seq), 0) as cleared,
-                 count(*) filter (where e.edited) as edits,
-                 count(*) filter (where e.edited and n.seq <= c.covered_seq) as covered_edits
+                 count(*) filter (where e.edited) as edits
             from old_messages o
             join new_messages n using (id)
             join public.conversation_briefs c on c.chat_id = n.chat_id and c.chat_id = any (array(select chat_id from new_messages))
@@ -255,6 +266,18 @@ begin
            group by n.chat_id) changed
    where b.chat_id = changed.chat_id and b.chat_id = any (array(select chat_id from new_messages))
      and (changed.tokens, changed.turns, changed.cleared, changed.edits) is distinct from (0, 0, 0, 0);
+  perform throughline.forget_summaries(changed.chat_id, changed.seqs)
+     from (select n.chat_id, array_agg(n.seq) as seqs
+             from old_messages o join new_messages n using (id)
+            where o.status <> 'streaming' and (o.token_count > 0 or n.token_count > 0)
+              and (o.content, o.tool_calls, o.name, o.role, o.reply_to, o.superseded_by)
+                  is distinct from (n.content, n.tool_calls, n.name, n.role, n.reply_to, n.superseded_by)
+            group by n.chat_id order by n.chat_id) changed;
+  perform throughline.broadcast(moved.chat_id, 'chat_updated', jsonb_build_object('chat_id', moved.chat_id, 'seq', moved.seq)),
+          throughline.read_again(moved.chat_id, moved.back)
+     from (select n.chat_id, min(n.seq) as seq, case when bool_or(n.superseded_by is null) then min(n.seq) end as back
+             from old_messages o join new_messages n using (id)
+            where o.superseded_by is distinct from n.superseded_by group by n.chat_id order by n.chat_id) moved;
   perform throughline.index_edits(changed.chat_id, changed.seqs)
      from (select n.chat_id, array_agg(n.seq order by n.seq) as seqs
              from old_messages o join new_messages n using (id)
@@ -270,33 +293,42 @@ create trigger messages_count_updated after update on public.messages
   referencing old table as old_messages new table as new_messages
   for each statement execute function throughline.count_updated_messages();
 
--- Takes deleted messages out of the counters, the title and the index, and deletes the pieces of their replies. SECURITY
--- DEFINER: the auth server deletes accounts, and phones chats.
+-- Takes deleted messages out of the counters, the title, the brief and the index, gives their children to their parents, and deletes
+-- the pieces of their replies. SECURITY DEFINER: the auth server deletes accounts, and phones chats.
 create function throughline.count_deleted_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off set enable_nestloop = off as $$
 begin
   perform throughline.recount_chat(gone.chat_id, - gone.messages, - gone.turns, null, null,
-            (select throughline.renewed_title(o.chat_id, o.seq, o.content) from old_messages o
+            (select throughline.renewed_title(o.chat_id, o.content) from old_messages o
               where o.chat_id = gone.chat_id and o.role = 'user' and o.token_count > 0 order by o.seq limit 1))
      from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and token_count > 0) as turns
              from old_messages group by chat_id order by chat_id) gone;
+  -- Before the brief is locked: a reply that ends locks its row first.
+  with recursive heirs (id, parent_id, moved_from) as (
+    select m.id, o.parent_id, coalesce(m.moved_from, o.id) from public.messages m join old_messages o on o.id = m.parent_id
+     where m.chat_id = any (array(select chat_id from old_messages)) and m.seq > (select min(seq) from old_messages)
+    union all
+    select h.id, o.parent_id, h.moved_from from heirs h join old_messages o on o.id = h.parent_id)
+  update public.messages m set parent_id = h.parent_id, moved_from = h.moved_from
+    from heirs h
+   where m.id = h.id and m.chat_id = any (array(select chat_id from old_messages)) and not exists (select from old_messages o where o.id = h.parent_id);
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from old_messages)) order by chat_id for update;
   update public.conversation_briefs b
      set pending_tokens = greatest(0, b.pending_tokens - gone.tokens),
          pending_turns = greatest(0, b.pending_turns - gone.turns),
          cleared_turns = greatest(0, b.cleared_turns - gone.cleared),
-         edit_count = b.edit_count + 1,
-         stale = b.stale or gone.covered
+         edit_count = b.edit_count + 1
     from (select o.chat_id,
                  coalesce(sum(o.token_count) filter (where o.seq > c.covered_seq), 0) as tokens,
                  count(*) filter (where o.role = 'user' and o.token_count > 0 and o.seq > c.covered_seq) as turns,
-                 count(*) filter (where o.role = 'user' and o.token_count > 0 and o.seq <= c.cleared_seq) as cleared,
-                 bool_or(o.seq <= c.covered_seq and (o.content <> '' or o.tool_calls is not null)) as covered
+                 count(*) filter (where o.role = 'user' and o.token_count > 0 and o.seq <= c.cleared_seq) as cleared
             from old_messages o
             join public.conversation_briefs c on c.chat_id = o.chat_id and c.chat_id = any (array(select chat_id from old_messages))
            group by o.chat_id) gone
    where b.chat_id = gone.chat_id and b.chat_id = any (array(select chat_id from old_messages));
+  perform throughline.forget_summaries(gone.chat_id, gone.seqs), throughline.index_edits(gone.chat_id, gone.seqs)
+     from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
   delete from public.message_deltas where message_id = any (array(select id from old_messages));
   insert into throughline.deleted_messages (key)
   select throughline.message_key(o.user_id, o.client_message_id) from old_messages o
@@ -304,8 +336,6 @@ begin
      -- Nothing is kept of who was erased.
      and exists (select from throughline.accounts a where a.user_id = o.user_id)
       on conflict do nothing;
-  perform throughline.index_edits(gone.chat_id, gone.seqs)
-     from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
   return null;
 end
 $$;
@@ -313,3 +343,88 @@ $$;
 create trigger messages_count_deleted after delete on public.messages
   referencing old table as old_messages
   for each statement execute function throughline.count_deleted_messages();
+
+-- Leads the path of a chat through a message that is not on it, and on to the latest message that follows it. Returns the first seq that
+-- changed and the path's last message. The caller holds the chat's lock, and no reply is running.
+create function throughline.select_version(message uuid, out from_seq bigint, out last_message_id uuid)
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  chat constant uuid := (select m.chat_id from public.messages m where m.id = message);
+  fork bigint;
+  line uuid[];
+begin
+  with recursive after (id, seq) as (
+    select m.id, m.seq from public.messages m where m.id = message
+    union all
+    select c.id, c.seq from after a join public.messages c on c.chat_id = chat and c.parent_id = a.id and c.superseded_by is not null)
+  select a.id into last_message_id from after a order by a.seq desc limit 1;
+  with recursive before (id, parent_id, seq, superseded_by) as (
+    select m.id, m.parent_id, m.seq, m.superseded_by from public.messages m where m.id = last_message_id
+    union all
+    select p.id, p.parent_id, p.seq, p.superseded_by from before b join public.messages p on p.id = b.parent_id where b.superseded_by is not null)
+  select array_agg(b.id) filter (where b.superseded_by is not null), coalesce(max(b.seq) filter (where b.superseded_by is null), 0)
+    into line, fork from before b;
+  with moved as (
+    update public.messages m set superseded_by = case when m.id = any (line) then null else message end
+     where m.chat_id = chat and m.seq > fork and (m.superseded_by is null or m.id = any (line))
+    returning m.seq)
+  select min(v.seq) into from_seq from moved v;
+end
+$$;
+
+-- First of all in a transaction that takes messages off the path and adds others, which updates the chat twice: the second time Postgres
+-- locks the account, and who deletes that holds it and waits for the chat. SECURITY DEFINER: no user has a right to accounts.
+create function throughline.hold_account() returns void
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  perform from throughline.accounts a where a.user_id = (select throughline.uid()) for key share;
+end
+$$;
+
+-- How many turns a chat has, after messages left its path for the one named. Raises (TL008) where that was not stored after all: then
+-- they stay. The caller holds the chat's lock.
+create function throughline.count_replaced(chat uuid, by uuid) returns bigint
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  if not exists (select from public.messages m where m.id = by)
+     and exists (select from public.messages m where m.chat_id = chat and m.superseded_by = by) then
+    raise exception using errcode = 'TL008', message = 'nothing came in place of what was superseded';
+  end if;
+  return coalesce((select c.turn_count from public.chats c where c.id = chat), 0);
+end
+$$;
+
+-- The versions of each message, itself among them: what was said instead of it at its place, without replies that failed before they
+-- said a word. On the path they have no index and need none: the message that follows another there is the next of it.
+create view throughline.message_versions with (security_invoker = true) as
+select m.id as message_id, v.id as version_id, v.seq, v.superseded_by is null as selected
+  from public.messages m
+ cross join lateral (
+       select s.* from public.messages s where s.superseded_by is not null and s.chat_id = m.chat_id and s.parent_id = m.parent_id
+       union all
+       select s.* from public.messages s where s.superseded_by is not null and s.chat_id = m.chat_id and s.parent_id is null and m.parent_id is null
+       union all
+       select s.* from public.messages s where s.id = m.id and m.superseded_by is null
+       union all
+       (select s.* from public.messages s
+         where m.superseded_by is not null and s.superseded_by is null and s.chat_id = m.chat_id
+           and s.seq > case when m.parent_id is null then 0
+                            else (select p.seq from public.messages p where p.id = m.parent_id and p.superseded_by is null) end
+         order by s.seq limit 1)) v
+ where v.role = m.role and v.parent_id is not distinct from m.parent_id and v.moved_from is not distinct from m.moved_from
+   and (m.role <> 'assistant' or v.reply_to is not distinct from m.reply_to)
+   and not (v.role = 'assistant' and v.status = 'failed' and v.content = '');
+
+-- Messages as their owner lists them.
+create view throughline.listed_messages with (security_invoker = true) as
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, v.version, v.versions,
+       m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
+       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
+                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
+                  where f.message_id = m.id), '[]') as files, m.created_at, m.updated_at
+  from public.messages m
+ cross join lateral (
+       select 1 + count(*) filter (where v.seq < m.seq) as version, count(*) as versions from throughline.message_versions v where v.message_id = m.id) v;
+
+revoke all on throughline.message_versions, throughline.listed_messages from public, anon, authenticated;
+grant select on throughline.message_versions, throughline.listed_messages to throughline_app;

@@ -1,5 +1,5 @@
--- What becomes of memories when a message, a chat or an account is deleted, or a message is edited; and the messages not read for
--- memories, because they were sent while memories were off.
+-- What becomes of memories when a message, a chat or an account is deleted, or a message is edited or superseded; and the messages not
+-- read for memories, because they were sent while memories were off.
 --
 -- A memory is never left with words of a message that is gone. All of this runs when the transaction commits: its locks of
 -- memory_users and memories come after those of chats, messages and briefs, in however many chats it deletes.
@@ -88,10 +88,10 @@ begin
   perform throughline.raise_memory_version(old.user_id);
   with gone as (delete from public.memory_sources s where s.message_id = old.id and s.user_id = old.user_id returning s.memory_id)
   select array_agg(g.memory_id order by g.memory_id) into changed from gone g;
-  -- All other messages that the transaction deletes, so that no memory falls back to one of them.
+  -- All other messages that the transaction takes away, so that no memory falls back to one of them.
   delete from public.memory_sources s
    where s.user_id = old.user_id and s.memory_id = any (changed)
-     and not exists (select from public.messages m where m.id = s.message_id);
+     and not exists (select from public.messages m where m.id = s.message_id and m.superseded_by is null);
   change := current_setting('throughline.change', true);
   foreach memory in array coalesce(changed, '{}') loop
     perform throughline.restate_memory(memory);
@@ -105,9 +105,10 @@ create constraint trigger messages_forget_deleted after delete on public.message
   deferrable initially deferred
   for each row execute function throughline.forget_message();
 -- A turn pays nothing: a reply that ends was running.
-create constraint trigger messages_forget_updated after update of content, role on public.messages
+create constraint trigger messages_forget_updated after update of content, role, superseded_by on public.messages
   deferrable initially deferred
-  for each row when (old.status <> 'streaming' and (old.content, old.role) is distinct from (new.content, new.role))
+  for each row when (old.status <> 'streaming' and ((old.content, old.role) is distinct from (new.content, new.role)
+    or old.superseded_by is null and new.superseded_by is not null))
   execute function throughline.forget_message();
 
 -- Nothing names a memory that is gone. SECURITY DEFINER: the auth server deletes accounts.
@@ -132,7 +133,7 @@ create trigger memories_unname after delete on public.memories
   for each statement execute function throughline.unname_memories();
 
 -- Locks messages of the user in the claims until the transaction ends, so that they are neither edited nor deleted before,
--- and returns the ones with the same text: digests are the MD5 of their contents, in hexadecimal. The caller holds
+-- and returns the ones on the path with the same text: digests are the MD5 of their contents, in hexadecimal. The caller holds
 -- the lock of the chat, "for key share", and nothing after messages in the order of locks. SECURITY DEFINER: a job may read messages, and not lock them.
 create function throughline.hold_evidence(ids uuid[], digests text[]) returns setof uuid
 language plpgsql volatile security definer set search_path = '' as $$
@@ -140,7 +141,29 @@ begin
   perform from public.messages m where m.id = any (ids) and m.user_id = (select throughline.uid()) order by m.chat_id, m.seq for share;
   return query
     select m.id from unnest(ids, digests) e (id, digest)
-      join public.messages m on m.id = e.id and m.user_id = (select throughline.uid()) and md5(m.content) = e.digest;
+      join public.messages m on m.id = e.id and m.user_id = (select throughline.uid()) and md5(m.content) = e.digest
+       and m.superseded_by is null;
+end
+$$;
+
+-- Messages that came back to the path, from a seq on, are read for memories again, but for what comes before a message that was not to
+-- be read. Null for none. The caller holds the lock of the brief.
+create function throughline.read_again(chat uuid, from_seq bigint) returns void
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  first constant bigint := greatest(from_seq,
+    (select e.seq_to + 1 from public.memory_extractions e where e.chat_id = chat and e.result = 'skipped' order by e.seq_from desc limit 1));
+begin
+  if from_seq is null or not exists (select from public.conversation_briefs b where b.chat_id = chat and b.extracted_seq >= first) then
+    return;
+  end if;
+  delete from public.memory_extractions e where e.chat_id = chat and e.seq_from >= first;
+  update public.memory_extractions e
+     set seq_to = first - 1,
+         turns = (select count(*) from public.messages m
+                   where m.chat_id = chat and m.seq >= e.seq_from and m.seq < first and m.role = 'user' and m.token_count > 0)
+   where e.chat_id = chat and e.seq_to >= first;
+  update public.conversation_briefs b set extracted_seq = first - 1 where b.chat_id = chat;
 end
 $$;
 

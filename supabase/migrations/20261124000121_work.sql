@@ -76,7 +76,8 @@ begin
   end if;
   state := 'taken';
   -- Another job that waits for the same has no place to wait for any more.
-  update river.river_job j set state = 'available', scheduled_at = now() where j.id = had.waiting_job and j.id is distinct from job and j.state = 'scheduled';
+  update river.river_job j set state = 'available', scheduled_at = now()
+   where j.id = had.waiting_job and j.id is distinct from job and j.state = 'scheduled';
   insert into throughline.work as w (kind, key, user_id, lease_token, lease_until)
   values (work_kind, work_key, owner, token, now() + make_interval(secs => seconds))
   on conflict (kind, key) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until, waiting_job = null, waiting_since = null;
@@ -200,7 +201,7 @@ create trigger memory_users_forget_work after delete on public.memory_users refe
 create function throughline.revive_jobs(young float8) returns table (work_kind text, key uuid, given_up boolean)
 language sql volatile security invoker set search_path = '' as $$
   with kinds (job_kind, work_kind, key, seconds) as (values
-    ('fold_brief', 'fold', 'chat_id', null::float8), ('rebuild_brief', 'fold', 'chat_id', null), ('extract_memories', 'extract', 'chat_id', null),
+    ('fold_brief', 'fold', 'chat_id', null::float8), ('extract_memories', 'extract', 'chat_id', null),
     ('compact_topic', 'compact', 'topic_id', null), ('index_turns', null, null, null), ('assign_topics', null, null, null),
     ('embed_turns', null, null, 240), ('embed_memories', null, null, 240), ('update_memory_graph', null, null, 240),
     ('decay_topics', null, null, 120), ('merge_topics', null, null, 120)),

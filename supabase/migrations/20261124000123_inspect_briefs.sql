@@ -37,7 +37,7 @@ select b.chat_id, b.user_id, c.title,
        b.brief_tokens,
        case when b.readable then (b.brief ->> 'last_summarized_message_id')::uuid end as last_summarized_message_id,
        b.covered_seq, c.last_seq, covered.turns as covered_turns, b.pending_turns, b.pending_tokens,
-       b.stale, b.edit_count,
+       b.edit_count,
        w.lease_until, coalesce(w.lease_until > now(), false) as folding_now,
        draft.pieces_done, draft.pieces,
        coalesce(w.failures, 0) as fold_failures, w.failure as fold_failure, w.failing_since, w.retry_at,
@@ -53,7 +53,7 @@ select b.chat_id, b.user_id, c.title,
                       where m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq and m.role = 'user' and m.token_count > 0) covered;
 
 comment on view inspect.briefs is
-  'Each chat''s brief: its text, how old it is, what it covers, whether it is stale, whether a fold is at work and how '
+  'Each chat''s brief: its text, how old it is, what it covers, whether a fold is at work and how '
   'far it has come, and how often and why folds were put off.';
 
 create view inspect.buffers with (security_invoker = true) as
@@ -77,7 +77,7 @@ comment on view inspect.buffers is
 
 create view inspect.revisions with (security_invoker = true) as
 select r.chat_id, r.user_id, r.version, r.kind, r.created_at,
-       r.seq_from, r.seq_to, r.turns,
+       r.seq_from, r.seq_to, r.turns, r.undone_by,
        inspect.number_in(r.details, 'turns_tokens') as turns_tokens,
        inspect.number_in(r.details, 'tokens_before') as tokens_before,
        inspect.number_in(r.details, 'tokens_after') as tokens_after,
@@ -99,7 +99,7 @@ comment on view inspect.revisions is
   'Every change of every brief: which messages it brought in, what it cost, and which sentences came and went.';
 
 -- The database does not know the server's configuration, so the limits are arguments; the defaults are the
--- server's. A stale or unreadable brief is due at any size.
+-- server's.
 create function inspect.due_folds(
   chunk_summarize_threshold int default 6000, k_raw_turns int default 3,
   bridge_token_budget int default 6000, min_tail_turns int default 1, prompt_token_budget int default 3000, history_tokens int default 37333)
@@ -110,9 +110,7 @@ returns table (
   job_id bigint, job_kind text, job_state text, job_attempt int, job_scheduled_at timestamptz, job_last_error text)
 language sql stable security invoker set search_path = '' as $$
   select b.chat_id, b.user_id, c.title,
-         case when b.stale then 'a covered message was edited or deleted'
-              when not b.readable then 'the brief cannot be read'
-              when b.pending_turns > c.max_turns then 'more turns than max_turns are out of the brief'
+         case when b.pending_turns > c.max_turns then 'more turns than max_turns are out of the brief'
               else 'the buffer is over the threshold' end,
          b.brief_tokens + b.pending_tokens, b.pending_turns, due.since, now() - due.since,
          coalesce(w.failures, 0), w.failure, w.retry_at,
@@ -123,14 +121,13 @@ language sql stable security invoker set search_path = '' as $$
     left join throughline.work w on w.kind = 'fold' and w.key = b.chat_id
     left join lateral (
       select j.* from river.river_job j
-       where j.kind in ('fold_brief', 'rebuild_brief') and j.args @> jsonb_build_object('chat_id', b.chat_id)
+       where j.kind = 'fold_brief' and j.args @> jsonb_build_object('chat_id', b.chat_id)
        order by j.id desc limit 1) job on true
     -- What makes a chat due inserts its job, and the next one when a fold leaves it due. What no job says is about to
     -- be found by the sweep.
    cross join lateral (
       select coalesce(least(w.failing_since, case when job.finalized_at is null then job.created_at end), b.updated_at) as since) due
-   where b.stale or not b.readable
-      or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
+   where throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
                                  chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget,
                                  c.tool_name is not null, history_tokens)
    order by due.since
@@ -154,7 +151,7 @@ select (e.created_at at time zone 'UTC')::date as day, e.purpose, e.model, count
  group by 1, e.purpose, e.model;
 
 comment on view inspect.tokens_by_day is
-  'Calls and tokens by day (UTC), purpose (reply, fold, rebuild, extract, consolidate, entities, topic, rewrite) and model: every call, also '
+  'Calls and tokens by day (UTC), purpose (reply, fold, extract, consolidate, entities, topic, rewrite) and model: every call, also '
   'those that failed and those that were made again. cached_tokens are within input_tokens, as in the model''s bill.';
 
 create view inspect.turns with (security_invoker = true) as

@@ -82,6 +82,14 @@ language sql volatile security definer set search_path = '' as $$
   returning m.id
 $$;
 
+-- Takes briefs that cannot be read back to the last change that stands. Returns how many.
+create function throughline.restore_briefs() returns bigint
+language sql volatile security definer set search_path = '' as $$
+  with unreadable as (
+    select b.chat_id, b.covered_seq from public.conversation_briefs b where not b.readable limit 1000 for update skip locked)
+  select count(*) from (select throughline.roll_back_brief(u.chat_id, u.covered_seq + 1) from unreadable u offset 0) restored
+$$;
+
 -- When a chat is read for memories: at once, or after so many seconds.
 create function throughline.set_extract_due(chat uuid, at_once boolean, seconds float8) returns void
 language sql volatile security definer set search_path = '' as $$
@@ -119,10 +127,12 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
 $$;
 
 revoke all on function throughline.record_deltas, throughline.delete_deltas, throughline.abandon_replies, throughline.renew_server,
-  throughline.cancelled_replies, throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
+  throughline.cancelled_replies, throughline.interrupt_replies, throughline.restore_briefs, throughline.set_extract_due,
+  throughline.hurry_extractions, throughline.oldest_unextracted,
   throughline.count_bare_turns from public, anon, authenticated;
 grant execute on function throughline.record_deltas, throughline.delete_deltas, throughline.abandon_replies, throughline.renew_server,
-  throughline.cancelled_replies, throughline.interrupt_replies, throughline.set_extract_due, throughline.hurry_extractions, throughline.oldest_unextracted,
+  throughline.cancelled_replies, throughline.interrupt_replies, throughline.restore_briefs, throughline.set_extract_due,
+  throughline.hurry_extractions, throughline.oldest_unextracted,
   throughline.count_bare_turns, throughline.count_memories, throughline.retry_work, throughline.admit_user, throughline.erase_account
   to throughline_server;
 

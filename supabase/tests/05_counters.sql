@@ -1,4 +1,4 @@
--- The chunk buffer's counters and the staleness of the brief, for every way a message can change.
+-- The chunk buffer's counters, and the brief that goes back, for every way a message can change.
 begin;
 \ir helpers.psql
 select plan(49);
@@ -17,6 +17,15 @@ end
 $$;
 create function pg_temp.edited(chat text, message text, change text) returns text language sql as $$
   select pg_temp.made(pg_temp.edit(message, change), format('pg_temp.counters(%L)', chat))
+$$;
+
+-- Has the brief cover a chat up to a message.
+create function pg_temp.cover(chat text, upto bigint) returns void language sql as $$
+  update public.conversation_briefs b
+     set covered_seq = upto, version = b.version + 1, pending_tokens = rest.tokens, pending_turns = rest.turns
+    from (select coalesce(sum(token_count), 0) as tokens, count(*) filter (where role = 'user' and token_count > 0) as turns
+            from public.messages where chat_id = pg_temp.id(chat) and seq > upto) rest
+   where b.chat_id = pg_temp.id(chat)
 $$;
 
 -- Inserts.
@@ -46,33 +55,32 @@ select is(pg_temp.edited('chat of A', message, change), counters, what) from (va
   ('reply', $$content = 'the reply', token_count = 4, status = 'complete'$$, '50 tokens, 2 turns, 0 edits', 'when it ends its text is in the buffer'),
   -- Edits in the buffer.
   ('2', $$metadata = '{"liked": true}'$$, '50 tokens, 2 turns, 0 edits', 'changing metadata is no edit'),
-  ('2', $$content = 'two, again', token_count = 30$$, '60 tokens, 2 turns, 1 edits', 'an edit in the buffer is counted again and makes nothing stale'),
+  ('2', $$content = 'two, again', token_count = 30$$, '60 tokens, 2 turns, 1 edits', 'an edit in the buffer is counted again and takes nothing back'),
   ('2', $$content = repeat('x', 80)$$, '50 tokens, 2 turns, 2 edits', 'an edit without a count is estimated'),
   ('3', $$role = 'system'$$, '50 tokens, 1 turns, 3 edits', 'a change of role changes the turns')) edits (message, change, counters, what);
 update public.messages set role = 'user' where id = pg_temp.id('3');
 
 -- Below, the brief covers the first two messages.
-update public.conversation_briefs set covered_seq = 2, pending_tokens = 20, pending_turns = 1, version = 1 where chat_id = pg_temp.id('chat of A');
+select pg_temp.cover('chat of A', 2);
 select is(pg_temp.edited('chat of A', '2', $$status = 'failed'$$), '20 tokens, 1 turns, 4 edits', 'the status of a covered message is no edit of it');
-select is(pg_temp.edited('chat of A', '3', $$content = 'later'$$), '11 tokens, 1 turns, 5 edits', 'an edit after the brief leaves it fresh');
+select is(pg_temp.edited('chat of A', '3', $$content = 'later'$$), '11 tokens, 1 turns, 5 edits', 'an edit after the brief leaves it as it is');
 select is(pg_temp.made(pg_temp.deletion('{reply}'), $$pg_temp.counters('chat of A')$$), '7 tokens, 1 turns, 6 edits', 'so does a deletion');
-select is(pg_temp.edited('chat of A', '1', $$content = 'other words'$$), '7 tokens, 1 turns, 7 edits, stale',
-  'an edit of a covered message makes the brief stale');
-update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
-select is(pg_temp.edited('chat of A', '2', $$reply_to = pg_temp.id('1')$$), '7 tokens, 1 turns, 8 edits, stale', 'so does a change of reply_to');
-update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
-select is(pg_temp.made(pg_temp.deletion('{2}'), $$pg_temp.counters('chat of A')$$), '7 tokens, 1 turns, 9 edits, stale',
-  'so does a deletion, and the counters are still those of the buffer');
-update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
+select is(pg_temp.edited('chat of A', '1', $$content = 'other words'$$), '29 tokens, 2 turns, 7 edits, 1 back',
+  'an edit of a covered message takes the brief back');
+select pg_temp.cover('chat of A', 2);
+select is(pg_temp.edited('chat of A', '2', $$reply_to = pg_temp.id('1')$$), '29 tokens, 2 turns, 8 edits, 2 back', 'so does a change of reply_to');
+select pg_temp.cover('chat of A', 2);
+select is(pg_temp.made(pg_temp.deletion('{2}'), $$pg_temp.counters('chat of A')$$), '9 tokens, 2 turns, 9 edits, 3 back',
+  'so does a deletion, and the counters are those of the buffer');
 update public.messages set content = '' where id = pg_temp.id('1');
-update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
+select pg_temp.cover('chat of A', 2);
 delete from public.messages where id = pg_temp.id('1');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 11 edits', 'deleting a covered message without text makes nothing stale');
+select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 11 edits, 3 back', 'deleting a covered message without text takes nothing back');
 
 -- Wrong counters must not prevent a deletion.
 update public.conversation_briefs set pending_tokens = 1, pending_turns = 0 where chat_id = pg_temp.id('chat of A');
 select lives_ok($$delete from public.messages where chat_id = pg_temp.id('chat of A')$$, 'messages can be deleted with any counters');
-select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 12 edits', 'and the counters end at zero');
+select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 12 edits, 3 back', 'and the counters end at zero');
 select is((select message_count from public.chats where id = pg_temp.id('chat of A')), 0::bigint, 'as does the chat''s');
 
 -- What a prompt shows beside content counts as well, for any number of the writer, and a change of it is an edit.
@@ -83,14 +91,14 @@ select cmp_ok((select pending_tokens from public.conversation_briefs where chat_
 select is((select token_count from public.messages where id = pg_temp.id('call')),
           (select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), 'and are counted in it');
 select is(pg_temp.edited('tools', 'call', $$tool_calls = '[{"name": "f"}]'$$), '6 tokens, 0 turns, 1 edits', 'changing them is an edit and is counted');
-update public.conversation_briefs set covered_seq = 1, pending_tokens = 0, version = 1 where chat_id = pg_temp.id('tools');
-select is(pg_temp.edited('tools', 'call', $$tool_calls = '[{"name": "g"}]'$$), '0 tokens, 0 turns, 2 edits, stale',
-  'which makes a brief that holds them stale');
-update public.conversation_briefs set stale = false where chat_id = pg_temp.id('tools');
+select pg_temp.cover('tools', 1);
+select is(pg_temp.edited('tools', 'call', $$tool_calls = '[{"name": "g"}]'$$), '6 tokens, 0 turns, 2 edits, 1 back',
+  'which takes a brief back that holds them');
+select pg_temp.cover('tools', 1);
 insert into public.messages (id, chat_id, role, content, token_count, name) values (pg_temp.id('result'), pg_temp.id('tools'), 'tool', '42', 1, 'calculator');
-select is(pg_temp.counters('tools'), '6 tokens, 0 turns, 2 edits', 'a tool''s name weighs, because it is shown');
-select is(pg_temp.edited('tools', 'result', $$name = 'adder'$$), '4 tokens, 0 turns, 3 edits', 'and changing it is an edit');
-select is(pg_temp.edited('tools', 'result', $$superseded_by = gen_random_uuid(), tool_calls = '[{"name": "h"}]'$$), '0 tokens, 0 turns, 4 edits',
+select is(pg_temp.counters('tools'), '6 tokens, 0 turns, 2 edits, 1 back', 'a tool''s name weighs, because it is shown');
+select is(pg_temp.edited('tools', 'result', $$name = 'adder'$$), '4 tokens, 0 turns, 3 edits, 1 back', 'and changing it is an edit');
+select is(pg_temp.edited('tools', 'result', $$superseded_by = gen_random_uuid(), tool_calls = '[{"name": "h"}]'$$), '0 tokens, 0 turns, 4 edits, 1 back',
   'a superseded reply weighs nothing, with its calls');
 delete from public.messages where chat_id = pg_temp.id('tools');
 insert into public.messages (id, chat_id, role, content, token_count) values (pg_temp.id('lie'), pg_temp.id('tools'), 'user', repeat('word ', 4000), 0);
@@ -114,9 +122,9 @@ select is(pg_temp.made(pg_temp.edit('b1', change), 'pg_temp.all_turns()'), count
   ($$tool_calls = '[{"name": "f"}]'$$, '6 tokens, 1 turns, 4 edits of 1', 'a call is not')) edits (change, counters, what);
 update public.messages set tool_calls = null where id = pg_temp.id('b1');
 update public.conversation_briefs set covered_seq = 3, cleared_seq = 3 where chat_id = pg_temp.id('blank');
-select is(pg_temp.made(pg_temp.edit('b2', $$content = 'words'$$), 'pg_temp.all_turns()'), '0 tokens, 0 turns, 6 edits, stale of 1, 1 cleared',
+select is(pg_temp.made(pg_temp.edit('b2', $$content = 'words'$$), 'pg_temp.all_turns()'), '0 tokens, 0 turns, 6 edits of 1, 1 cleared',
   'before a clear it is a cleared turn');
-select is(pg_temp.made(pg_temp.deletion('{b1,b2}'), 'pg_temp.all_turns()'), '0 tokens, 0 turns, 7 edits, stale of 0, 0 cleared',
+select is(pg_temp.made(pg_temp.deletion('{b1,b2}'), 'pg_temp.all_turns()'), '0 tokens, 0 turns, 7 edits of 0, 0 cleared',
   'and deleting it moves both counts');
 
 -- In no view either.
@@ -132,7 +140,6 @@ update public.conversation_briefs set covered_seq = 3, version = 1, pending_toke
 select is((select covered_turns from inspect.briefs where chat_id = pg_temp.id('viewed')), 1::bigint, 'inspect.briefs does');
 update public.chats set max_turns = 1 where id = pg_temp.id('blank');
 insert into public.messages (chat_id, role, content) values (pg_temp.id('blank'), 'user', ' '), (pg_temp.id('blank'), 'user', '');
-update public.conversation_briefs set stale = false where chat_id = pg_temp.id('blank');
 select is_empty($$select from inspect.due_folds() where chat_id = pg_temp.id('blank')$$, 'blank messages make no chat due');
 
 -- Replies that end and edits, of two chats, in one statement.

@@ -36,12 +36,15 @@ insert into public.conversation_brief_revisions
 values (pg_temp.id('chat of A'), pg_temp.id('A'), 1, 'fold', 1, 4, 2, 1, 1, 'inline', 'summary@1', 'm', 1, '');
 select is(pg_temp.revise(version, kind, seq_from, seq_to, mode), outcome, what) from (values
   (2, 'fold', 5, 6, 'inline', '1', 'the next fold begins where this one ended'), (2, 'fold', 1, 6, 'inline', '23505', 'no fold begins where another did'),
-  (1, 'fold', 5, 6, 'inline', '23505', 'no version is written twice'), (2, 'rebuild', 1, 4, 'inline', '1', 'a rebuild begins at the first message again'),
+  (1, 'fold', 5, 6, 'inline', '23505', 'no version is written twice'),
   (2, 'clear', 5, 9, 'inline', '1', 'a clear has a range'), (2, 'clear', 5, 4, 'inline', '1', 'which may be empty'),
-  (2, 'rebuild', 5, 4, 'inline', '1', 'as that of a rebuild after it'), (2, 'clear', 5, 3, 'inline', '23514', 'but no range may be negative'),
-  (2, 'rollback', 5, 4, 'inline', '23514', 'and that of a rollback not empty'), (2, 'guess', 5, 6, 'inline', '23514', 'unknown kinds are refused'),
+  (2, 'rollback', 5, 4, 'none', '1', 'as that of a rollback is'), (2, 'clear', 5, 3, 'inline', '23514', 'but no range may be negative'),
+  (2, 'rebuild', 1, 4, 'inline', '23514', 'no brief is made again'), (2, 'guess', 5, 6, 'inline', '23514', 'unknown kinds are refused'),
   (2, 'fold', 0, 6, 'inline', '23514', 'a range before the first message'), (2, 'fold', 6, 5, 'inline', '23514', 'an empty fold'),
   (2, 'fold', 5, 6, 'oral', '23514', 'and unknown modes')) revisions (version, kind, seq_from, seq_to, mode, outcome, what);
+
+update public.conversation_brief_revisions set undone_by = 2 where chat_id = pg_temp.id('chat of A');
+select is(pg_temp.revise(3, 'fold', 1, 6, 'inline'), '1', 'what was taken back is folded again');
 
 -- What a fold left behind ends with the state that it was made from.
 create function pg_temp.left_behind() returns text language sql as $$

@@ -1,7 +1,7 @@
 -- The deletion of an account deletes all of its rows, and no others.
 begin;
 \ir helpers.psql
-select plan(27);
+select plan(30);
 
 insert into public.chats (id, user_id, title) values (pg_temp.id('chat of second'), pg_temp.id('A'), 'second');
 \ir rows.psql
@@ -82,6 +82,11 @@ select is(pg_temp.titled(given, variadic changes), title, what) from (values
   ('', array['delete from public.messages where chat_id = $1 and seq <= 2'], 'The weather?', 'a deletion renews it as well'),
   ('My secret.', array[$$update public.messages set role = 'system' where chat_id = $1 and seq = 1$$], 'The weather?',
     'also one that was stored with the chat, as an import does'),
+  ('', array[$$update public.messages set superseded_by = gen_random_uuid() where chat_id = $1 and seq = 1$$], 'The weather?',
+    'or leaves the path'),
+  ('', array[$$update public.messages set superseded_by = gen_random_uuid() where chat_id = $1$$,
+    $$insert into public.messages (chat_id, role, content) values ($1, 'user', 'My edited secret.')$$], 'My edited secret.',
+    'an edited first message gives it again'),
   ('Mine', array[$$update public.messages set content = 'Anything.' where chat_id = $1 and seq = 1$$, 'delete from public.messages where chat_id = $1'],
     'Mine', 'a title that a person set stays'),
   ('', array[$$update public.chats set title = 'Mine' where id = $1$$, 'delete from public.messages where chat_id = $1 and seq = 1'], 'Mine',
@@ -89,7 +94,7 @@ select is(pg_temp.titled(given, variadic changes), title, what) from (values
   ('', array['delete from public.messages where chat_id = $1 and seq = 5'], 'My secret.', 'a later message with the same words did not give the title')
   ) titles (given, changes, title, what);
 
--- The words of a deleted message are in no row of any table but the brief, which is stale then, and rebuilt.
+-- The words of a deleted message are in no row of any table.
 create function pg_temp.rows_with(words text) returns text language plpgsql as $$
 declare
   target regclass;
@@ -111,6 +116,15 @@ $$;
 insert into public.chats (id, user_id) values (pg_temp.id('erased'), pg_temp.id('B'));
 insert into public.messages (id, chat_id, role, content, metadata, tool_calls)
 values (pg_temp.id('erased'), pg_temp.id('erased'), 'user', 'Xylophon', '{"note": "Xylophon"}', '[{"name": "Xylophon"}]');
+update public.conversation_briefs set brief = jsonb_set(brief, '{global_summary}', '"About a Xylophon"'), covered_seq = 1, version = 1
+ where chat_id = pg_temp.id('erased');
+insert into public.conversation_brief_revisions
+  (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms,
+   input_sha256)
+values (pg_temp.id('erased'), pg_temp.id('B'), 1, 'fold', 1, 1, 1, 'About a Xylophon', 1, 1, 'inline', 'summary@1', 'm', 1, '');
+insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
+values (pg_temp.id('erased'), pg_temp.id('B'), '', 1, 3, 'More of a Xylophon', 2, '{}', 1);
+select throughline.index_chat(pg_temp.id('erased'), null);
 insert into public.message_deltas (message_id, user_id, start_char, delta) values (pg_temp.id('erased'), pg_temp.id('B'), 0, 'Xylophon');
 insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
   values (pg_temp.id('erased'), pg_temp.id('B'), sha256('Xylophon'), 'Xylophon', 1);
@@ -125,8 +139,11 @@ insert into public.memory_mentions (memory_id, entity_id, user_id) values (pg_te
 insert into public.memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
 values (pg_temp.id('B'), pg_temp.id('erased'), pg_temp.id('erased'), 'is_a_xylophon', pg_temp.id('erased'));
 select is(pg_temp.rows_with('Xylophon'),
-  'chat_files 1, chats 1, memories 1, memory_entities 1, memory_revisions 2, memory_sources 1, message_deltas 1, message_files 1, messages 1',
-  'the words are in nine tables');
+  'chat_files 1, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, '
+  'memories 1, memory_entities 1, memory_revisions 2, memory_sources 1, message_deltas 1, message_files 1, messages 1',
+  'the words are in twelve tables');
+select is(pg_temp.after(pg_temp.edit('erased', 'superseded_by = gen_random_uuid()'), $$select pg_temp.rows_with('Xylophon')$$),
+  'chat_files 1, message_deltas 1, message_files 1, messages 1', 'in those of the message alone once it has left the path');
 delete from public.messages where id = pg_temp.id('erased');
 set constraints all immediate;
 select is(pg_temp.rows_with('Xylophon'), '', 'and in none once the message is deleted');

@@ -18,7 +18,7 @@ insert into expected select 'public.' || name, '', clients, 'SIUD', server, '' f
   ('chats',                           'SIUD',   'SIUD'),
   ('messages',                        'S',      'SIUD'),
   ('conversation_briefs',             '',       'SU'),
-  ('conversation_brief_revisions',    '',       'SIU'),
+  ('conversation_brief_revisions',    '',       'SI'),
   ('conversation_brief_drafts',       '',       'S'),
   ('message_deltas',                  '',       'SD'),
   ('chat_files',                      'S',      'SID'),
@@ -38,12 +38,13 @@ insert into expected select 'public.' || name, '', clients, 'SIUD', server, '' f
 insert into expected select 'throughline.own_' || name, '', '', '', '', jobs from (values
   ('S', array['chats', 'messages', 'usage_events', 'memory_revisions', 'memory_entities', 'memory_relationships', 'memory_mentions']),
   ('SU', array['briefs', 'turn_index', 'memory_users']),
-  ('SIU', array['brief_revisions', 'brief_drafts', 'memories']),
+  ('SI', array['brief_revisions']), ('SIU', array['brief_drafts', 'memories']),
   ('SIUD', array['topics']),
   ('SI', array['memory_sources', 'memory_extractions'])) views (jobs, names), unnest(names) name;
 insert into expected values
   ('throughline.work', '', '', 'S', '', ''), ('throughline.accounts', '', '', 'S', '', ''), ('throughline.departed', '', '', 'S', '', ''),
   ('throughline.issuers', '', '', 'S', '', ''), ('throughline.deleted_messages', '', '', 'S', '', ''), ('throughline.servers', '', '', 'S', '', ''),
+  ('throughline.message_versions', '', '', '', 'S', ''), ('throughline.listed_messages', '', '', '', 'S', ''),
   ('throughline.messages_of_topics', '', '', 'S', '', ''), ('river.river_job', '', '', 'S', '', '');
 insert into expected select 'inspect.' || name, '', '', 'S', '', '' from unnest(array[
   'briefs', 'buffers', 'revisions', 'turns', 'tokens_by_day', 'late_folds', 'unindexed', 'memories', 'memory_history', 'extractions', 'unextracted', 'graph',
@@ -128,7 +129,7 @@ select is((select string_agg(r.rolname, ' ') from pg_auth_members m join pg_role
 select is_empty($$select oid::regclass from pg_class where relowner = 'throughline_server'::regrole$$, 'it owns nothing');
 select is(pg_temp.callable('throughline_server'),
   'abandon_replies admit_user cancelled_replies count_bare_turns count_memories delete_deltas erase_account hurry_extractions interrupt_replies '
-  'oldest_unextracted record_deltas renew_server retry_work river_job_state_in_bitmask set_extract_due uid', 'it may call these');
+  'oldest_unextracted record_deltas renew_server restore_briefs retry_work river_job_state_in_bitmask set_extract_due uid', 'it may call these');
 select is_empty(
   $$select format('%s.%s', p.pronamespace::regnamespace, p.proname) from pg_proc p
      where p.pronamespace = 'throughline'::regnamespace and p.prosecdef and has_function_privilege('throughline_server', p.oid, 'execute')
@@ -232,7 +233,7 @@ insert into matrix values
   ($$update public.conversation_briefs set user_id = pg_temp.id('B')
       where chat_id = pg_temp.id('chat of A')$$,                                  'denied', 'denied', 'denied', '1',      'denied', '0',      '0'),
   -- The server may only redact a revision.
-  ($$update public.conversation_brief_revisions set global_summary = null$$,      'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$update public.conversation_brief_revisions set global_summary = null$$,      'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
   ($$update public.conversation_brief_revisions set turns = 9$$,                  'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
   -- The server inserts deltas as itself, for all users at once; as a user it may read and delete them.
   ($$insert into public.message_deltas (message_id, user_id, start_char, delta)
@@ -283,9 +284,11 @@ select is_empty(
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'admit_turn admit_user allow_turn content_key find_memories find_messages first_memories folded has_name index_rest index_turns is_abandoned '
+  'admit_turn admit_user allow_turn content_key count_replaced find_memories find_messages first_memories folded has_name hold_account index_rest '
+  || 'index_turns is_abandoned '
   'is_put_off is_user_name keep_memories last_use merge_topics note_change '
-  'recall_matches recall_nearness recall_size searchable shown_after signs_of similar_memories skip_extraction topic_messages touch_memories uid used',
+  'recall_matches recall_nearness recall_size roll_back searchable select_version shown_after signs_of similar_memories '
+  'skip_extraction topic_messages touch_memories uid used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
   'content_key folded hold_evidence index_turns is_put_off last_use link_memory merge_topics note_change recount_topic renew_centroids searchable '

@@ -129,7 +129,7 @@ insert into expected values
   ('nothing', $$select from throughline.own_messages$$, 'job A: 1, job none: 0'),
   ('nothing', $$update throughline.own_briefs set brief_tokens = 1$$, 'job A: 1'),
   ('nothing', $$update throughline.own_briefs set user_id = pg_temp.id('B')$$, 'job A: 44000'),
-  ('nothing', $$update throughline.own_brief_revisions set global_summary = null$$, 'job A: 1'),
+  ('nothing', $$update throughline.own_brief_revisions set global_summary = null$$, 'job A: denied'),
   ('nothing', $$insert into throughline.own_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
        prompt_mode, prompt_ref, model, duration_ms, input_sha256)
      values (pg_temp.id('chat of B'), pg_temp.id('B'), 2, 'fold', 2, 2, 1, 1, 1, 'inline', 'summary@1', 'm', 1, '')$$, 'job A: 44000'),

@@ -39,7 +39,6 @@ func asJSON(answer func(*Request) object) func(*Request) string {
 var purposes = map[string]purpose{
 	"reply":       {KindReply, reply},
 	"fold":        {KindSummary, summarize},
-	"rebuild":     {KindSummary, summarize},
 	"topic":       {KindTopic, summarize},
 	"rewrite":     {KindRewrite, rewrite},
 	"extract":     {KindExtract, asJSON(extract)},

@@ -1,7 +1,7 @@
 // Package brief folds old turns into a chat's brief.
 //
-// Its rules are pure functions: which turns leave the prompt and in how many model calls ([PlanFold],
-// [PlanRebuild]), the input ([FoldInput]) and the instructions ([SummaryInstructions]) of the summarizer, and the gate
+// Its rules are pure functions: which turns leave the prompt and in how many model calls ([PlanFold]),
+// the input ([FoldInput]) and the instructions ([SummaryInstructions]) of the summarizer, and the gate
 // that a new summary has to pass ([Judge]).
 //
 // [Engine] runs a fold: it claims the chat, plans, calls the model outside of any transaction, and writes the result

@@ -77,33 +77,20 @@ func (r *rig) finish(change func(*testing.T) (brief.Report, error)) (brief.Repor
 // last piece moves the cursor, and the revision counts what all of them cost.
 func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []brief.Kind{brief.KindFold, brief.KindRebuild} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, nil, inTurns)
-			chatID := r.longChat()
-			change, asked := (*brief.Engine).Fold, 0
-			if kind == brief.KindRebuild {
-				for report, err := r.fold(chatID); report.Result != work.Done; report, err = r.fold(chatID) {
-					require.NoError(t, err)
-				}
-				testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 2", chatID)
-				change, asked = (*brief.Engine).Rebuild, len(r.model.Requests())
-			}
-			covered := r.covered(chatID)
-			report, turns := r.finish(func(t *testing.T) (brief.Report, error) {
-				require.Equal(t, covered, r.covered(chatID), "the cursor moved before the end")
-				return change(brief.New(r.config), t.Context(), chatID, work.Attempt{}) // a worker of its own
-			})
-			assert.Truef(t, turns >= 4 && report.Pieces == turns && report.Calls == turns && len(r.model.Requests()) == asked+turns,
-				"%d turns, %d calls, %+v", turns, len(r.model.Requests())-asked, report)
-			r.checkReadOnce(asked)
-			assert.Equal(t, 0, r.drafts(), "the draft is left")
-			testkit.Want(t, r.pool, fmt.Sprintf("%s %d %d", kind, report.InputTokens, turns),
-				"select concat_ws(' ', kind, input_tokens, details ->> 'calls') from conversation_brief_revisions order by version desc limit 1")
-			assert.Truef(t, report.InputTokens >= turns*100, "%+v", report)
-		})
-	}
+	r := newRig(t, nil, inTurns)
+	chatID := r.longChat()
+	covered := r.covered(chatID)
+	report, turns := r.finish(func(t *testing.T) (brief.Report, error) {
+		require.Equal(t, covered, r.covered(chatID), "the cursor moved before the end")
+		return brief.New(r.config).Fold(t.Context(), chatID, work.Attempt{}) // a worker of its own
+	})
+	assert.Truef(t, turns >= 4 && report.Pieces == turns && report.Calls == turns && len(r.model.Requests()) == turns,
+		"%d turns, %d calls, %+v", turns, len(r.model.Requests()), report)
+	r.checkReadOnce(0)
+	assert.Equal(t, 0, r.drafts(), "the draft is left")
+	testkit.Want(t, r.pool, fmt.Sprintf("fold %d %d", report.InputTokens, turns),
+		"select concat_ws(' ', kind, input_tokens, details ->> 'calls') from conversation_brief_revisions")
+	assert.Truef(t, report.InputTokens >= turns*100, "%+v", report)
 }
 
 // Any change of the chat ends the progress of its fold: it may hold words that are gone.

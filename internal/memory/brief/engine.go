@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"time"
 
@@ -49,13 +48,12 @@ func New(config Config) *Engine {
 	config.Turn = cmp.Or(config.Turn, 30*time.Second)
 	return &Engine{Config: config, writer: &Writer{
 		Summarizer: config.Summarizer, Prompt: config.Prompt, Cap: config.Limits.SummaryTokenCap, InputTokens: config.Limits.FoldInputTokens,
-		Tokens: "fold", Logger: config.Logger, Metrics: config.Metrics,
+		Kind: KindFold, Logger: config.Logger, Metrics: config.Metrics,
 	}}
 }
 
 // Report describes a fold, without content.
 type Report struct {
-	Kind         Kind        `json:"kind"`
 	Result       work.Result `json:"result"`
 	Version      int64       `json:"version,omitempty"`
 	SeqFrom      int64       `json:"seq_from,omitempty"`
@@ -73,46 +71,24 @@ type Report struct {
 	CallStats
 }
 
-// Fold moves the oldest turns of the buffer into the brief, if the chat is due.
+// Fold moves the oldest turns of the buffer into the brief, if the chat is due. Where no user is talking now, other folds of the user
+// come first.
 func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (Report, error) {
-	return e.run(ctx, Change{ChatID: chatID, Attempt: attempt, Kind: KindFold}, func(s Snapshot) (Plan, bool) {
-		// A stale or unreadable brief is rebuilt first, because a fold would hide its state.
-		if s.Brief.Stale || s.Brief.Unreadable || !e.due(s.Counters, s.Settings) {
-			return Plan{}, false
-		}
-		return PlanFold(s.Brief, memory.Turns(s.Messages), e.Limits.For(s.Settings))
-	})
-}
-
-// Rebuild makes the brief of a chat again from its messages, if it is stale or unreadable.
-func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (Report, error) {
-	return e.run(ctx, Change{ChatID: chatID, Attempt: attempt, Kind: KindRebuild}, func(s Snapshot) (Plan, bool) {
-		if !s.Brief.Stale && !s.Brief.Unreadable {
-			return Plan{}, false
-		}
-		return PlanRebuild(s.Brief, memory.Turns(s.Messages), e.Limits), true
-	})
+	f := &fold{Engine: e, change: Change{ChatID: chatID, Attempt: attempt}, began: time.Now()}
+	f.change.Lease = work.Lease{
+		Kind: work.Fold, Key: chatID, ChatID: chatID, Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser, JobID: attempt.JobID,
+	}
+	if attempt.Priority > work.Now && e.FoldsPerUser > 1 {
+		f.change.Lease.PerUser--
+	}
+	result, err := work.Run(ctx, e.Leases, f.change.Lease, attempt.Last, f)
+	f.report.Result = result
+	e.record(ctx, chatID, f.report, time.Since(f.began), err)
+	return f.report, err
 }
 
 func (e *Engine) due(c Counters, s memory.Settings) bool {
 	return memory.Due(c.BriefTokens, c.PendingTokens, c.PendingTurns, e.Limits.For(s))
-}
-
-// run makes a change of a chat's brief. Where no user is talking now, other folds of the user come first.
-func (e *Engine) run(ctx context.Context, change Change, plan func(Snapshot) (Plan, bool)) (Report, error) {
-	f := &fold{Engine: e, change: change, plan: plan, began: time.Now()}
-	f.change.Lease = work.Lease{
-		Kind: work.Fold, Key: change.ChatID, ChatID: change.ChatID, Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser,
-		JobID: change.JobID,
-	}
-	if change.Priority > work.Now && e.FoldsPerUser > 1 {
-		f.change.Lease.PerUser--
-	}
-	f.report.Kind = change.Kind
-	result, err := work.Run(ctx, e.Leases, f.change.Lease, change.Last, f)
-	f.report.Result = result
-	e.record(ctx, change.ChatID, f.report, time.Since(f.began), err)
-	return f.report, err
 }
 
 // fold is one change of a brief.
@@ -120,7 +96,6 @@ type fold struct {
 	*Engine
 
 	change Change
-	plan   func(Snapshot) (plan Plan, needed bool)
 	began  time.Time
 	report Report
 }
@@ -130,23 +105,19 @@ type fold struct {
 const foldMessages = 2000
 
 // Plan plans the change, after the transaction that reads the chat, because planning may have to count the tokens of overlong
-// messages. When the messages that were read are all one unfinished turn, it reads more.
+// messages. When the messages that were read are all one unfinished turn, it reads more. A brief that cannot be read is left to the sweep.
 func (f *fold) Plan(ctx context.Context) (bool, error) {
-	most := foldMessages
-	if f.change.Kind == KindRebuild {
-		most = math.MaxInt32
-	}
-	for ; ; most *= 8 {
-		snapshot, found, err := f.Store.Read(ctx, f.change.ChatID, f.change.Kind, most)
-		if err != nil || !found {
+	for most := foldMessages; ; most *= 8 {
+		s, found, err := f.Store.Read(ctx, f.change.ChatID, most)
+		if err != nil || !found || s.Brief.Unreadable || !f.due(s.Counters, s.Settings) {
 			return false, err
 		}
-		f.change.Planned = snapshot
+		f.change.Planned = s
 		var needed bool
-		if f.change.Plan, needed = f.plan(snapshot); needed {
+		if f.change.Plan, needed = PlanFold(s.Brief, memory.Turns(s.Messages), f.Limits.For(s.Settings)); needed {
 			return true, nil
 		}
-		if len(snapshot.Messages) < most {
+		if len(s.Messages) < most {
 			return false, f.settle(ctx)
 		}
 	}
@@ -156,11 +127,10 @@ func (f *fold) Plan(ctx context.Context) (bool, error) {
 // changing the counters.
 func (f *fold) settle(ctx context.Context) error {
 	s := f.change.Planned
-	running := slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status == memory.StatusStreaming })
-	if f.change.Kind == KindFold && !s.Brief.Stale && !s.Brief.Unreadable && !running && f.due(s.Counters, s.Settings) {
-		return f.Store.Settle(ctx, f.change.ChatID, s.Counters)
+	if slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status == memory.StatusStreaming }) {
+		return nil
 	}
-	return nil
+	return f.Store.Settle(ctx, f.change.ChatID, s.Counters)
 }
 
 // Do makes the change.
@@ -196,7 +166,7 @@ func (f *fold) summarize(ctx context.Context) error {
 
 func (f *fold) addPiece(ctx context.Context) error {
 	change := &f.change
-	task := Task{Kind: change.Kind, ChatID: change.ChatID, UserID: change.Planned.UserID}
+	task := Task{ChatID: change.ChatID, UserID: change.Planned.UserID}
 	summary, tokens, err := f.writer.Write(ctx, task, change.Summary, change.Plan.Pieces[change.PiecesDone], &change.Stats)
 	if err != nil {
 		return err
@@ -239,21 +209,21 @@ func (f *fold) GiveUp(ctx context.Context, cause error) (work.Result, error) {
 		f.report.Again = wait
 	}
 	f.Logger.LogAttrs(ctx, slog.LevelWarn, "fold put off",
-		slog.String("chat_id", f.change.ChatID.String()), slog.String("kind", string(f.change.Kind)), slog.String("failure", failure),
-		slog.Int("failures", times), slog.Int64("wait_s", int64(wait.Seconds())), slog.Bool("brief_dropped", f.change.Planned.Brief.Stale))
+		slog.String("chat_id", f.change.ChatID.String()), slog.String("failure", failure),
+		slog.Int("failures", times), slog.Int64("wait_s", int64(wait.Seconds())))
 	return result, cause
 }
 
 // record writes the log line and the metrics of a fold. There is no log line when nothing was done.
 func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, took time.Duration, err error) {
-	e.Metrics.Folds.WithLabelValues(string(report.Kind), string(report.Result)).Inc()
+	e.Metrics.Folds.WithLabelValues(string(report.Result)).Inc()
 	if report.Result == work.Nothing || report.Result == work.Busy {
 		return
 	}
-	e.Metrics.FoldDuration.WithLabelValues(string(report.Kind)).Observe(took.Seconds())
+	e.Metrics.FoldDuration.Observe(took.Seconds())
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
-		slog.String("chat_id", chatID.String()), slog.String("kind", string(report.Kind)), slog.String("result", string(report.Result)),
+		slog.String("chat_id", chatID.String()), slog.String("result", string(report.Result)),
 		slog.Int64("version", report.Version), slog.Int("turns", report.Turns), slog.Int64("seq_from", report.SeqFrom), slog.Int64("seq_to", report.SeqTo),
 		slog.Int("tokens_before", report.TokensBefore), slog.Int("tokens_after", report.TokensAfter), slog.Int("turns_tokens", report.TurnsTokens),
 		slog.String("model", report.Model), slog.String("prompt_ref", report.PromptRef), slog.Int("calls", report.Calls),

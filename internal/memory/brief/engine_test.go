@@ -70,14 +70,12 @@ func TestAFoldIsWorthItsCall(t *testing.T) {
 func TestNothingToFold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
-	streaming, stale := r.chat(8), r.chat(8)
+	streaming := r.chat(8)
 	testkit.Exec(t, r.pool, `update messages set status = 'streaming', lease_until = now() + interval '1 hour'
 		where chat_id = $1 and seq = 2`, streaming)
-	testkit.Exec(t, r.pool, "update conversation_briefs set stale = true, covered_seq = 2 where chat_id = $1", stale)
-	for _, chatID := range []uuid.UUID{uuid.New(), r.chat(2), streaming, stale} {
+	for _, chatID := range []uuid.UUID{uuid.New(), r.chat(2), streaming} {
 		r.wantFold(chatID, work.Nothing)
 	}
-	r.wantRebuild(r.chat(8), work.Nothing)
 	assert.Empty(t, r.model.Requests(), "calls")
 	// While a reply runs nothing is settled: one that ends without words leaves a turn to fold, and the counters as they were.
 	testkit.Want(t, r.pool, 0, "select (select count(*) from throughline.work) + count(*) from conversation_briefs where settled_turns is not null")
@@ -183,48 +181,24 @@ func TestTurnOfManyRows(t *testing.T) {
 	}
 }
 
-func TestRebuild(t *testing.T) {
+// A covered message that was edited, or left the path, is folded again from there, upon the summary before it. No fold reads what
+// has left the path.
+func TestFoldGoesOnWhereTheBriefWentBackTo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
-	chatID := r.chat(12)
+	chatID := r.chat(8)
+	first := r.mustFold(chatID)
+	summary := r.summary(chatID)
+	r.play(chatID)
 	r.mustFold(chatID)
-	testkit.Exec(t, r.pool, "update messages set content = 'I decided to stop with the violin.' where chat_id = $1 and seq = 1", chatID)
-	r.wantFold(chatID, work.Nothing)
-	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs")
-	report, err := r.rebuild(chatID)
-	if err != nil || report.Result != work.Done || report.Kind != brief.KindRebuild || report.SeqFrom != 1 || report.SeqTo != covered || report.Version != 2 {
-		t.Errorf("%+v, %v", report, err)
-	}
-	asked := r.model.Requests()
-	assert.Equal(t, "rebuild", asked[len(asked)-1].Metadata["purpose"], "its purpose")
-	last := asked[len(asked)-1].Text
-	assert.Truef(t, strings.Contains(last, "violin") && !strings.Contains(last, "etude 0 ") && strings.Contains(last, "\nNONE\n"),
-		"the rebuild read %.300s", last)
-	assert.NotContains(t, r.summary(chatID), "etude 0 ", "the summary")
-}
-
-// supersede marks a message as the reply that another try has taken the place of, as a retry does.
-func (r *rig) supersede(chatID uuid.UUID, seq int) {
-	r.t.Helper()
-	testkit.Exec(r.t, r.pool, `update messages set status = 'failed', superseded_by = gen_random_uuid(), token_count = 0
-		where chat_id = $1 and seq = $2`, chatID, seq)
-}
-
-// What a reply said that was tried again is history: no fold reads it. Was it folded before, the brief is made again without.
-func TestSupersededReplyIsNotFolded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	before, after := r.chat(8), r.chat(8)
-	r.supersede(before, 2)
-	r.mustFold(before)
-	r.mustFold(after)
-	r.supersede(after, 2)
-	r.wantRebuild(after, work.Done)
-	asked := r.model.Requests()
-	for name, read := range map[string]string{"the fold": asked[0].Text, "the rebuild": asked[2].Text} {
-		assert.Truef(t, !strings.Contains(read, "Etude 0 it is") && strings.Contains(read, "practise etude 0 ") && strings.Contains(read, "Etude 1 it is"),
-			"%s read %.500s", name, read)
-	}
+	testkit.Exec(t, r.pool, "update messages set content = 'I stopped with the violin.' where chat_id = $1 and seq = $2", chatID, first.SeqTo+1)
+	testkit.Exec(t, r.pool, "update messages set superseded_by = gen_random_uuid() where chat_id = $1 and seq = $2", chatID, first.SeqTo+2)
+	require.Equal(t, summary, r.summary(chatID), "the brief")
+	again := r.mustFold(chatID)
+	assert.Truef(t, again.SeqFrom == first.SeqTo+1 && again.Version > first.Version+2, "%+v", again)
+	read := r.lastInput()
+	left := fmt.Sprintf("Etude %d it is", first.SeqTo/2)
+	assert.Truef(t, strings.Contains(read, summary) && strings.Contains(read, "violin") && !strings.Contains(read, left), "the fold read %s", read)
 }
 
 // The model's share of a fold and Postgres' are measured apart: each call, and the one commit.

@@ -86,23 +86,11 @@ func (r *rig) fold(chatID uuid.UUID) (brief.Report, error) {
 	return r.engine.Fold(r.t.Context(), chatID, work.Attempt{})
 }
 
-func (r *rig) rebuild(chatID uuid.UUID) (brief.Report, error) {
-	r.again = false
-	return r.engine.Rebuild(r.t.Context(), chatID, work.Attempt{})
-}
-
 // wantFold folds and checks how that ends.
 func (r *rig) wantFold(chatID uuid.UUID, want work.Result) {
 	r.t.Helper()
 	report, err := r.fold(chatID)
 	assert.Truef(r.t, err == nil && report.Result == want, "fold: %+v, %v, want %s", report, err, want)
-}
-
-// wantRebuild rebuilds and checks how that ends.
-func (r *rig) wantRebuild(chatID uuid.UUID, want work.Result) {
-	r.t.Helper()
-	report, err := r.rebuild(chatID)
-	assert.Truef(r.t, err == nil && report.Result == want, "rebuild: %+v, %v, want %s", report, err, want)
 }
 
 // insert notes that the chat is due again.

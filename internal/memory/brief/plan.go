@@ -85,30 +85,6 @@ func packFold(turns []memory.Turn, room int, brief memory.Brief, l memory.Limits
 	return pack(turns, pieceRoom(l.FoldInputTokens, max(brief.Tokens, l.SummaryTokenCap)))
 }
 
-// PlanRebuild decides how the covered part of a chat is folded again, from an empty summary. turns are the chat's turns;
-// messages after brief.CoveredSeq are ignored. When all covered messages were deleted or cleared there are no pieces,
-// and the new summary is empty.
-func PlanRebuild(brief memory.Brief, turns []memory.Turn, l memory.Limits) Plan {
-	var covered []memory.Turn
-	for _, t := range turns {
-		if rows := coveredRows(t, brief.CoveredSeq); !rows.Blank() {
-			covered = append(covered, rows)
-		}
-	}
-	plan := planOf(covered)
-	plan.SeqFrom, plan.SeqTo = brief.ClearedSeq+1, brief.CoveredSeq
-	plan.Pieces = pack(covered, pieceRoom(l.FoldInputTokens, l.SummaryTokenCap))
-	return plan
-}
-
-func coveredRows(t memory.Turn, coveredSeq int64) memory.Turn {
-	n := 0
-	for n < len(t.Messages) && t.Messages[n].Seq <= coveredSeq {
-		n++
-	}
-	return memory.Turn{Messages: t.Messages[:n]}
-}
-
 func planOf(turns []memory.Turn) Plan {
 	var p Plan
 	for _, t := range turns {

@@ -2,7 +2,6 @@ package brief_test
 
 import (
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,54 +93,8 @@ func TestFailedFoldIsPutOffAfterTheLastAttempt(t *testing.T) {
 	assert.Equal(t, "", r.waits(chatID), "after a fold it waits")
 }
 
-// After a deletion whose rebuild does not succeed, the old brief is nowhere: better none than one that holds what was
-// deleted. Later the chat gets a brief again.
-func TestFailedRebuildDropsTheBrief(t *testing.T) {
-	t.Parallel()
-	const secret = "Zyxomma"
-	for _, how := range []offline.Fault{offline.FaultNone, offline.Fault401} {
-		t.Run(string(how), func(t *testing.T) {
-			t.Parallel()
-			fault, plain := faulty()
-			r := newRig(t, func(request *offline.Request) offline.Answer {
-				if strings.Contains(request.Text, secret) {
-					return offline.Answer{Text: "The user's password for the bank is " + secret + " and nothing else."}
-				}
-				return plain(request)
-			}, nil)
-			chatID := r.chat(8)
-			testkit.Exec(t, r.pool, "update messages set content = content || ' My password is "+secret+".' where chat_id = $1 and seq = 1", chatID)
-			r.mustFold(chatID)
-			r.play(chatID)
-			r.mustFold(chatID)
-			covered := r.covered(chatID)
-			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
-			const words = `select (select string_agg(b::text, ' ') from conversation_briefs b) || (select string_agg(v::text, ' ') from conversation_brief_revisions v)
-				|| coalesce((select string_agg(d::text, ' ') from conversation_brief_drafts d), '')`
-			require.Contains(t, testkit.Ask[string](t, r.pool, words), secret, "no summary ever held the word")
-
-			fault.Store(&how)
-			last := work.Attempt{Last: true}
-			if report, err := r.engine.Rebuild(t.Context(), chatID, last); err == nil || report.Result == work.Done {
-				t.Fatalf("%+v, %v", report, err)
-			}
-			assert.NotContains(t, testkit.Ask[string](t, r.pool, words), secret, "the word is still stored")
-			testkit.Want(t, r.pool, "t 0 t 2 t", `select concat_ws(' ', stale, brief_tokens, readable, version,
-				not exists (select from throughline.work where lease_token is not null)) from conversation_briefs`)
-			assert.Truef(t, r.covered(chatID) == covered && r.summary(chatID) == "", "covered %s, %q", r.covered(chatID), r.summary(chatID))
-			r.wantRebuild(chatID, work.Nothing)
-
-			fault.Store(nil)
-			testkit.Exec(t, r.pool, "update throughline.work set retry_at = now()")
-			report, err := r.rebuild(chatID)
-			assert.Truef(t, err == nil && report.Result == work.Done && r.summary(chatID) != "" && r.waits(chatID) == "",
-				"%+v, %v, %q", report, err, r.summary(chatID))
-		})
-	}
-}
-
-// A message that is deleted while the gate refuses the fold: the deletion is not made to wait, and the brief stays until
-// it is rebuilt.
+// A message that is deleted while the gate refuses the fold: the deletion is not made to wait, and the chat is
+// not put off.
 func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
@@ -149,7 +102,6 @@ func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
 		offline.Answer{}), nil)
 	chatID := r.chat(8)
 	r.mustFold(chatID)
-	before := r.summary(chatID)
 	r.play(chatID)
 	done := make(chan brief.Report, 1)
 	go func() {
@@ -161,8 +113,8 @@ func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
 	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
 	close(gate)
 	report := testkit.Receive(t, "the fold ends", done)
-	assert.Truef(t, report.Result == work.Conflict && r.waits(chatID) == "" && r.summary(chatID) == before, "%+v, it waits %q", report, r.waits(chatID))
-	r.wantRebuild(chatID, work.Done)
+	assert.Truef(t, report.Result == work.Conflict && r.waits(chatID) == "" && r.summary(chatID) == "", "%+v, it waits %q", report, r.waits(chatID))
+	r.mustFold(chatID)
 }
 
 // A fold that is due by the counters and finds nothing to do counts again.

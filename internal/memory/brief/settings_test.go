@@ -1,13 +1,11 @@
 package brief_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +32,7 @@ func (r *rig) covered(chatID uuid.UUID) string {
 // clear clears a chat's context.
 func (r *rig) clear(chatID uuid.UUID) {
 	r.t.Helper()
-	store := postgres.NewHistory(r.pool, memory.Limits{}, postgres.Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	store := postgres.NewHistory(r.pool, memory.Limits{}, postgres.Enqueue{})
 	user := auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}
 	_, err := store.ClearChat(r.t.Context(), user, chatID)
 	require.NoError(r.t, err)
@@ -87,64 +85,14 @@ func TestFoldAfterAClear(t *testing.T) {
 		"the summarizer read %s", input)
 }
 
-// A message from before the clear is deleted: what came after is summarized again, alone, and the older
-// revisions lose their words.
-func TestRebuildAfterAClear(t *testing.T) {
+// A brief that cannot be read is not folded upon before it is restored.
+func TestUnreadableBriefIsNotFoldedUpon(t *testing.T) {
 	t.Parallel()
-	for _, foldedSince := range []bool{true, false} {
-		t.Run(fmt.Sprintf("folded since %v", foldedSince), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, nil, nil)
-			chatID := r.chat(8)
-			r.mustFold(chatID)
-			r.clear(chatID)
-			want, calls := "rebuild 17 16 0 none", 0
-			if foldedSince {
-				r.play(chatID)
-				r.mustFold(chatID)
-				want, calls = "rebuild 17 22 6 inline", 1
-			}
-			asked := len(r.model.Requests())
-			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
-			report, err := r.rebuild(chatID)
-			require.Truef(t, err == nil && report.Result == work.Done, "%+v, %v", report, err)
-			testkit.Want(t, r.pool, want,
-				"select concat_ws(' ', kind, seq_from, seq_to, turns, prompt_mode) from conversation_brief_revisions where version = $1", report.Version)
-			assert.Equal(t, calls, len(r.model.Requests())-asked, "calls")
-			for _, request := range r.model.Requests()[asked:] {
-				assert.Truef(t, !strings.Contains(request.Text, "etude") && strings.Contains(request.Text, "suite"), "the summarizer read %s", request.Text)
-			}
-			testkit.Want(t, r.pool, "",
-				"select coalesce(string_agg(global_summary, ' '), '') from conversation_brief_revisions where version < $1", report.Version)
-			got := r.summary(chatID)
-			assert.Truef(t, !strings.Contains(got, "etude") && (got != "") == foldedSince, "the summary is %q", got)
-			testkit.Want(t, r.pool, false, "select stale from conversation_briefs")
-		})
-	}
-}
-
-// A brief that cannot be read is not folded upon, and a rebuild writes it again, also one that covers nothing yet.
-func TestUnreadableBriefIsRebuilt(t *testing.T) {
-	t.Parallel()
-	for _, foldedBefore := range []bool{true, false} {
-		t.Run(fmt.Sprintf("folded before %v", foldedBefore), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, nil, nil)
-			chatID := r.chat(8)
-			if foldedBefore {
-				r.mustFold(chatID)
-			}
-			covered := r.covered(chatID)
-			testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
-			testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
-			r.wantFold(chatID, work.Nothing)
-			report, err := r.rebuild(chatID)
-			require.Truef(t, err == nil && report.Result == work.Done && r.covered(chatID) == covered,
-				"%+v, %v, covered are %s", report, err, r.covered(chatID))
-			assert.Equal(t, foldedBefore, strings.Contains(r.summary(chatID), "etude"), "the summary")
-			again := r.again
-			assert.Truef(t, again != foldedBefore, "due for a fold: %v", again)
-			r.wantRebuild(chatID, work.Nothing)
-		})
-	}
+	r := newRig(t, nil, nil)
+	chatID := r.chat(8)
+	testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
+	testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
+	r.wantFold(chatID, work.Nothing)
+	testkit.Want(t, r.pool, 1, "select throughline.restore_briefs()")
+	r.mustFold(chatID)
 }

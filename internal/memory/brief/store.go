@@ -13,27 +13,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Kind is the kind of a change of a brief.
-type Kind string
-
-// The kinds of change, as conversation_brief_revisions names them.
-const (
-	KindFold    Kind = "fold"
-	KindRebuild Kind = "rebuild"
-	// KindTopic is that of a topic's summary, which is no change of a brief.
-	KindTopic Kind = "topic"
-)
-
 // Store keeps the briefs. Each method is one short transaction with the rights of the chat's owner; none is open
 // while the model works.
 type Store interface {
 	// Read reads the state of a chat, at most maxMessages of the oldest messages; false for a chat that was deleted.
-	Read(ctx context.Context, chatID uuid.UUID, kind Kind, maxMessages int) (Snapshot, bool, error)
+	Read(ctx context.Context, chatID uuid.UUID, maxMessages int) (Snapshot, bool, error)
 	// Settle counts the buffer of a chat whose fold was due and found nothing to do again, and notes that there is nothing to
 	// do until that changes; not if it has changed since Read read planned.
 	Settle(ctx context.Context, chatID uuid.UUID, planned Counters) error
-	// PutOff puts off a change that was given up, as work.Store does. If the brief is stale its text is deleted, here and in
-	// the revisions. It does nothing and returns 0 times when the lease was lost or a message was changed since Read.
+	// PutOff puts off a change that was given up, as work.Store does. It does nothing and returns 0 times when the
+	// lease was lost or a message was changed since Read.
 	PutOff(ctx context.Context, change Change, failure string, delay work.Delay) (times int, wait time.Duration, err error)
 	// SaveDraft stores how far a change has come, for the next worker, and renews the lease. It returns
 	// false, and stores nothing, when the change can no longer be committed.
@@ -60,13 +49,13 @@ type Draft struct {
 type Snapshot struct {
 	UserID uuid.UUID
 	Brief  memory.Brief
-	// EditCount changes with every edit or deletion of a message.
+	// EditCount changes whenever a message loses its words or gets them back.
 	EditCount int64
 	Counters
 	memory.Settings
 	// Draft is an earlier worker's; the zero Draft for none.
 	Draft Draft
-	// Messages are those after the brief (fold) or those it covers (rebuild), oldest first.
+	// Messages are those after the brief, oldest first.
 	Messages []memory.Message
 }
 
@@ -83,7 +72,6 @@ type Change struct {
 	work.Attempt
 
 	ChatID  uuid.UUID
-	Kind    Kind
 	Lease   work.Lease
 	Planned Snapshot
 	Plan    Plan
@@ -93,9 +81,7 @@ type Change struct {
 // begin sets where the change begins: at its first piece, or after those of an earlier worker's draft.
 func (c *Change) begin() {
 	c.Stats.Mode, c.Stats.PromptRef = ModeNone, string(ModeNone)
-	if c.Kind == KindFold {
-		c.Summary, c.Tokens = c.Planned.Brief.Summary, c.Planned.Brief.Tokens
-	}
+	c.Summary, c.Tokens = c.Planned.Brief.Summary, c.Planned.Brief.Tokens
 	if len(c.Plan.Pieces) < 2 {
 		return
 	}
@@ -108,7 +94,7 @@ func (c *Change) begin() {
 // hashPlan hashes the state that the change was planned from and all that its calls read.
 func (c *Change) hashPlan() string {
 	hash := sha256.New()
-	_, _ = fmt.Fprintln(hash, c.Kind, c.Planned.Brief.Version, c.Planned.EditCount, c.Plan.SeqFrom, c.Plan.SeqTo)
+	_, _ = fmt.Fprintln(hash, c.Planned.Brief.Version, c.Planned.EditCount, c.Plan.SeqFrom, c.Plan.SeqTo)
 	for _, piece := range c.Plan.Pieces {
 		_, _ = io.WriteString(hash, FoldInput("", piece))
 	}
@@ -121,7 +107,7 @@ func (c Change) Version() int64 { return c.Planned.Brief.Version + 1 }
 // Report returns the report of the change once it is committed.
 func (c Change) Report() Report {
 	return Report{
-		Kind: c.Kind, Result: work.Done, Version: c.Version(), SeqFrom: c.Plan.SeqFrom, SeqTo: c.Plan.SeqTo, Turns: c.Plan.Turns,
+		Result: work.Done, Version: c.Version(), SeqFrom: c.Plan.SeqFrom, SeqTo: c.Plan.SeqTo, Turns: c.Plan.Turns,
 		Pieces: len(c.Plan.Pieces), PiecesDone: c.PiecesDone,
 		TurnsTokens: c.Plan.Tokens, TokensBefore: c.Planned.Brief.Tokens, TokensAfter: c.Tokens,
 		DurationMS: c.Duration.Milliseconds(), CallStats: c.Stats,

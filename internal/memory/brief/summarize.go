@@ -26,12 +26,21 @@ const (
 	ModeHosted Mode = "hosted"
 	ModeInline Mode = "inline"
 	ModeAuto   Mode = "auto"
-	// ModeNone is the mode of a revision that needed no model call: a rebuild without messages.
+	// ModeNone is the mode of a revision that needed no model call: a clear, or a fold of turns without words.
 	ModeNone Mode = "none"
 )
 
 // ErrPromptGone reports that the API does not know the hosted prompt (a 4xx whose error names it).
 var ErrPromptGone = errors.New("the hosted prompt does not exist")
+
+// Kind is what a summary is of, and the purpose of the calls that make it.
+type Kind string
+
+// The kinds of summaries.
+const (
+	KindFold  Kind = "fold"
+	KindTopic Kind = "topic"
+)
 
 // Summarizer is the model that writes summaries.
 type Summarizer interface {
@@ -104,10 +113,9 @@ type Writer struct {
 	Prompt     PromptConfig
 	// Cap is the most tokens that a summary may have, InputTokens the most that one call reads.
 	Cap, InputTokens int
-	// Tokens is the purpose under which the calls' tokens are counted.
-	Tokens  string
-	Logger  *slog.Logger
-	Metrics *metrics.Metrics
+	Kind             Kind
+	Logger           *slog.Logger
+	Metrics          *metrics.Metrics
 
 	promptGone atomic.Bool // the API has answered that the hosted prompt does not exist
 }
@@ -120,7 +128,6 @@ func (w *Writer) Pieces(turns []memory.Turn) []Piece {
 
 // Task says for whom a summary is made.
 type Task struct {
-	Kind           Kind
 	ChatID, UserID uuid.UUID
 	// Titled asks for a title as well, which is then in the stats. Only of an inline prompt.
 	Titled bool
@@ -234,7 +241,7 @@ func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
 	c.stats.Model = answer.Model
 	c.stats.InputTokens += answer.InputTokens
 	c.stats.OutputTokens += answer.OutputTokens
-	c.Metrics.CountTokens(c.Tokens, answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
+	c.Metrics.CountTokens(string(c.Kind), answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
 	return strings.TrimSpace(answer.Text), nil
 }
 

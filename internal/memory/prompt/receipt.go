@@ -14,14 +14,14 @@ type Receipt struct {
 	BriefVersion int64 `json:"brief_version"`
 	// BriefTokens is the size of the brief as shown, 0 when none is shown.
 	BriefTokens int `json:"brief_tokens"`
-	// CoveredThroughSeq is 0 while the brief is stale, because it then claims no coverage.
+	// CoveredThroughSeq is 0 where the brief cannot be read, because it then claims no coverage.
 	CoveredThroughSeq int64 `json:"covered_through_seq"`
 	BridgeTurns       int   `json:"bridge_turns"`
 	TailTurns         int   `json:"tail_turns"`
 	TailTokens        int   `json:"tail_tokens"`
 	BridgeTokens      int   `json:"bridge_tokens"`
-	// DroppedTurns counts the turns that are in neither brief nor prompt: 0 unless folds are late, turns are huge or the
-	// brief was dropped.
+	// DroppedTurns counts the turns that are in neither brief nor prompt: 0 unless folds are late, turns are huge or
+	// the brief went back.
 	// In a simple chat those are all older turns.
 	DroppedTurns int `json:"dropped_turns" description:"Turns that were neither in the brief nor in the prompt."`
 	// Truncated reports that the brief, a message of the tail or a kept one was shortened.
@@ -63,13 +63,13 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 	r := Receipt{
 		BriefVersion: s.brief.Version, BriefTokens: s.brief.Tokens, CoveredThroughSeq: s.brief.CoveredSeq,
 		BridgeTurns: len(s.bridge), BridgeTokens: s.bridgeTokens, TailTurns: len(s.tail), TailTokens: s.tailTokens,
-		DroppedTurns: s.dropped() + c.LostTurns(), Truncated: len(s.cuts) > 0, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
+		DroppedTurns: s.dropped(), Truncated: len(s.cuts) > 0, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
 		KeptMessages: len(s.kept), KeptTokens: s.keptTokens, LeftOutMessages: s.keptLeftOut,
 		Files: s.files.shown, FileTokens: s.files.tokens, LeftOutFiles: s.files.leftOut,
 		Sources:         len(s.sources.texts),
 		BriefUnreadable: c.Brief.Unreadable, Sections: append([]Account{}, sections...),
 	}
-	if c.Brief.Stale || c.Brief.Unreadable {
+	if c.Brief.Unreadable {
 		r.CoveredThroughSeq = 0
 	}
 	for _, section := range s.question.Retrieved {
@@ -143,19 +143,13 @@ func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
 	if r.Truncated {
 		b.WriteString(" Something had to be shortened to fit.")
 	}
-	switch {
-	case c.Brief.Dropped() && c.LostTurns() > 0:
-		b.WriteString(" A message that the brief covered was changed: its old text is deleted, and it could not be written anew yet.")
-	case c.Brief.Stale && r.BriefVersion > 0:
-		b.WriteString(" A message that the brief covers was changed: it is being written anew, and claims no coverage until then.")
-	}
 	if c.Brief.ClearedSeq > 0 {
 		fmt.Fprintf(b, " What was said up to message %d was left behind when the context was cleared.", c.Brief.ClearedSeq)
 	}
 }
 
 func upTo(brief memory.Brief) string {
-	if brief.CoveredSeq == 0 || brief.Dropped() {
+	if brief.CoveredSeq == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (up to message %d)", brief.CoveredSeq)

@@ -52,7 +52,7 @@ func NewCompactor(config CompactorConfig) *Compactor {
 	config.Prompt.Mode = brief.ModeInline
 	return &Compactor{CompactorConfig: config, writer: &brief.Writer{
 		Summarizer: config.Summarizer, Prompt: config.Prompt, Cap: SummaryTokens, InputTokens: config.InputTokens,
-		Tokens: "topic", Logger: config.Logger, Metrics: config.Metrics,
+		Kind: brief.KindTopic, Logger: config.Logger, Metrics: config.Metrics,
 	}}
 }
 
@@ -134,7 +134,7 @@ func (c *compaction) nameByMessage(messages []memory.Message) {
 }
 
 func (c *compaction) write(ctx context.Context) error {
-	task := brief.Task{Kind: brief.KindTopic, ChatID: c.change.ChatID, UserID: c.change.Planned.UserID}
+	task := brief.Task{ChatID: c.change.ChatID, UserID: c.change.Planned.UserID}
 	if len(c.change.Plan.New) == 0 {
 		return nil
 	}

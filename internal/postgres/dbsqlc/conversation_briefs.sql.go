@@ -16,7 +16,7 @@ type ReadBriefRow struct {
 
 // An unreadable brief has an empty summary: replies are made without it.
 var ReadBrief = query.Single[uuid.UUID, ReadBriefRow](`-- name: ReadBrief :one
-select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_turns, b.stale, b.cleared_seq, b.cleared_turns, b.indexed_seq,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_turns, b.cleared_seq, b.cleared_turns, b.indexed_seq,
        not b.readable as unreadable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
@@ -41,7 +41,7 @@ type ReadFoldRow struct {
 
 // Like ReadBrief, for a fold: with the draft that an earlier worker left.
 var ReadFold = query.Single[uuid.UUID, ReadFoldRow](`-- name: ReadFold :one
-select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq,
+select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_tokens, b.pending_turns, b.edit_count, b.cleared_seq,
        not b.readable as unreadable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
@@ -112,23 +112,12 @@ type WriteDraftParams struct {
 	PlannedVersion, PlannedEditCount int64
 }
 
-// Before a change is put off. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
-// a summary that passes. No row: a message was edited or deleted since the change was planned, so there is another change to
-// make; -1 for a change without a plan.
-var DropStaleBrief = query.Fields[DropStaleBriefParams, bool](`-- name: DropStaleBrief :many
-with planned as (select b.chat_id, b.stale from throughline.own_briefs b
- where b.chat_id = $1 and ($2::bigint < 0 or b.edit_count = $2::bigint) for no key update),
-dropped as (update throughline.own_briefs b
-   set brief = jsonb_build_object('global_summary', '',
-                 'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end),
-       brief_tokens = 0
-  from planned p where b.chat_id = p.chat_id and p.stale),
-redacted as (update throughline.own_brief_revisions r set global_summary = null
-  from planned p
- where r.chat_id = p.chat_id and p.stale and r.global_summary is not null)
-select p.stale from planned p`)
+// Before a change is put off. No row: a message was edited or deleted since the change was planned, so there is another change to make.
+var LockPlannedBrief = query.Fields[LockPlannedBriefParams, uuid.UUID](`-- name: LockPlannedBrief :many
+select b.chat_id from throughline.own_briefs b
+ where b.chat_id = $1 and b.edit_count = $2 for no key update`)
 
-type DropStaleBriefParams struct {
+type LockPlannedBriefParams struct {
 	ChatID           uuid.UUID
 	PlannedEditCount int64
 }
@@ -177,8 +166,7 @@ with written as (update throughline.own_briefs b
        version = b.version + 1,
        covered_seq = $4,
        pending_tokens = rest.tokens,
-       pending_turns = rest.turns,
-       stale = false
+       pending_turns = rest.turns
   from (select least(coalesce(sum(m.token_count), 0), 2000000000)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = $5 and m.seq > $4) rest
@@ -191,10 +179,10 @@ returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pend
 recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
    prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
-select w.chat_id, w.user_id, w.version, $9::text, $10::bigint, w.covered_seq, $11::int,
-       $1::text, least($12::bigint, 2147483647)::int,
-       least($13::bigint, 2147483647)::int, $14::text,
-       $15::text, $16::text, $17::int, $18::text, $19::jsonb
+select w.chat_id, w.user_id, w.version, 'fold', $9::bigint, w.covered_seq, $10::int,
+       $1::text, least($11::bigint, 2147483647)::int,
+       least($12::bigint, 2147483647)::int, $13::text,
+       $14::text, $15::text, $16::int, $17::text, $18::jsonb
   from written w)
 select brief_tokens, pending_tokens, pending_turns from written`)
 
@@ -206,9 +194,7 @@ type WriteBriefParams struct {
 	ChatID                         uuid.UUID
 	PlannedVersion                 int64
 	PlannedLastSummarizedMessageID uuid.NullUUID
-	PlannedEditCount               int64
-	Kind                           string
-	SeqFrom                        int64
+	PlannedEditCount, SeqFrom      int64
 	Turns                          int
 	InputTokens, OutputTokens      int64
 	PromptMode, PromptRef, Model   string
@@ -217,50 +203,41 @@ type WriteBriefParams struct {
 	Details                        json.RawMessage
 }
 
-type FindDueBriefsRow struct {
-	ChatID uuid.UUID
-	Kind   string
-}
-
-// Chats that need a job and have none, and its kind: a rebuild for a stale or unreadable brief, else a fold. Not
+// Chats that need a fold and have no job. Not
 // those whose folds were put off, nor those where the last fold found nothing to do. Chats with a job are left out
 // here, so that thousands that wait, such as those of an import, do not fill the limits. As the server itself. A
 // fold can only be due over the threshold or over the chat's turn limit: two indexes find those chats, however
 // many others there are, and fold_is_due decides. The longest buffers come first.
-var FindDueBriefs = query.Fields[FindDueBriefsParams, FindDueBriefsRow](`-- name: FindDueBriefs :many
-with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
-  where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+var FindDueBriefs = query.Fields[FindDueBriefsParams, uuid.UUID](`-- name: FindDueBriefs :many
+with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
+  where j.queue = 'memory' and j.kind = 'fold_brief' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
     and j.args ? 'chat_id')
-(select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale
-    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
-union
-(select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable
-    and not throughline.is_put_off('fold', b.chat_id) limit 1000)
-union
-(select b.chat_id, 'fold_brief'::text as kind
+(select b.chat_id
    from public.conversation_briefs b
   where b.thousands_to_fold >= $1::int / 1000
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
+    and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
           $1::int, $2::int, $3::int, $4::int, $5::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), $6::int)
   order by b.thousands_to_fold desc limit 1000)
 union
-(select b.chat_id, 'fold_brief'::text as kind
+(select b.chat_id
    from public.conversation_briefs b
   where b.over_max_turns
     and b.chat_id::text not in (select w.chat from waiting w)
-    and not b.stale and b.readable and not throughline.is_put_off('fold', b.chat_id)
+    and not throughline.is_put_off('fold', b.chat_id)
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
   limit 1000)`)
 
 type FindDueBriefsParams struct {
 	Threshold, KRawTurns, Bridge, MinTailTurns, Prompt, History int
 }
+
+// As the server itself. Returns the number of briefs that could not be read.
+var RestoreBriefs = query.Bare[int64](`-- name: RestoreBriefs :one
+select throughline.restore_briefs()::bigint as briefs`)
 
 // Chats over the threshold in which nothing is due and nothing has happened for an hour, such as those of three long turns:
 // they leave the index that FindDueBriefs reads, until their counters change. As the server itself.
@@ -271,7 +248,7 @@ update public.conversation_briefs
    select b.chat_id from public.conversation_briefs b
     where b.thousands_to_fold >= $1::int / 1000
       and b.updated_at < now() - interval '1 hour' and not exists (select from throughline.work w where w.kind = 'fold' and w.key = b.chat_id)
-      and not b.stale and b.readable
+      and b.readable
       and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
             $1::int, $2::int, $3::int, $4::int, $5::int,
           (select c.tool_name is not null from public.chats c where c.id = b.chat_id), $6::int)
@@ -292,16 +269,6 @@ type FoldBacklogRow struct {
 var FoldBacklog = query.Bare[FoldBacklogRow](`-- name: FoldBacklog :one
 select coalesce(extract(epoch from now() - least(waiting.since, failing.since)), 0)::float8 as age, failing.chats::int as put_off
   from (select min(j.created_at) as since from river.river_job j
-         where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief')
+         where j.queue = 'memory' and j.kind = 'fold_brief'
            and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
        (select min(w.failing_since) as since, count(*) as chats from throughline.work w where w.kind = 'fold' and w.failing_since is not null) failing`)
-
-// After a rebuild: the summaries before it may contain deleted words.
-var RedactRevisions = query.Fields[RedactRevisionsParams, struct{}](`-- name: RedactRevisions :exec
-update throughline.own_brief_revisions set global_summary = null
- where chat_id = $1 and version < $2 and global_summary is not null`)
-
-type RedactRevisionsParams struct {
-	ChatID        uuid.UUID
-	BeforeVersion int64
-}

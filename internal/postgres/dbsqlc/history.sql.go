@@ -134,7 +134,7 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
 // Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
 // there is nothing to remove, while a reply runs, if the chat is expired, or if a policy of the app's keeps its
 // user from changing it, which only asking for the lock, held already, tells. A running fold loses
-// its result. stale stays, because deleted words must still be removed from the older revisions.
+// its result.
 var ClearBrief = query.Single[uuid.UUID, struct{}](`-- name: ClearBrief :exec
 with cleared as (
   update public.conversation_briefs b
@@ -154,11 +154,10 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
 
 type ReadBriefStateRow struct {
 	Version, ClearedSeq int64
-	Stale               bool
 }
 
 var ReadBriefState = query.Single[uuid.UUID, ReadBriefStateRow](`-- name: ReadBriefState :one
-select version, cleared_seq, stale from public.conversation_briefs where chat_id = $1`)
+select version, cleared_seq from public.conversation_briefs where chat_id = $1`)
 
 // Each content once, with the last message that brought it, the latest first. The contents themselves are
 // included until max_bytes is reached.
@@ -194,38 +193,32 @@ type ListFilesParams struct {
 
 // The newest messages before a seq, newest first: an index range, read backwards.
 var ListMessagesBefore = query.Fields[ListMessagesBeforeParams, api.Message](`-- name: ListMessagesBefore :many
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
-  from public.messages m
- where m.chat_id = $1 and m.seq < $2
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+  from throughline.listed_messages m
+ where m.chat_id = $1 and m.seq < $2 and (m.superseded_by is null or $3::bool)
  order by m.seq desc
- limit $3::int`)
+ limit $4::int`)
 
 type ListMessagesBeforeParams struct {
-	ChatID    uuid.UUID
-	BeforeSeq int64
-	Most      int
+	ChatID      uuid.UUID
+	BeforeSeq   int64
+	AllVersions bool
+	Most        int
 }
 
 // The oldest messages after a seq, oldest first.
 var ListMessagesAfter = query.Fields[ListMessagesAfterParams, api.Message](`-- name: ListMessagesAfter :many
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
-  from public.messages m
- where m.chat_id = $1 and m.seq > $2
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+  from throughline.listed_messages m
+ where m.chat_id = $1 and m.seq > $2 and (m.superseded_by is null or $3::bool)
  order by m.seq
- limit $3::int`)
+ limit $4::int`)
 
 type ListMessagesAfterParams struct {
-	ChatID   uuid.UUID
-	AfterSeq int64
-	Most     int
+	ChatID      uuid.UUID
+	AfterSeq    int64
+	AllVersions bool
+	Most        int
 }
 
 // In the order of places, in which the trigger assigns seq; ” and the nil id are null. Stores nothing if the chat is not the
@@ -278,16 +271,12 @@ type FindStoredMessagesRow struct {
 // Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 // and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
 var FindStoredMessages = query.Fields[FindStoredMessagesParams, FindStoredMessagesRow](`-- name: FindStoredMessages :many
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at, sent.place::int as place
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at, sent.place::int as place
   from (select coalesce((select e.id from public.messages e where e.user_id = $1
     and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id,
             unnest($4::int[]) as place) n) sent
- cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.server_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.rating from public.messages x where x.id = (select sent.id) limit 1) m
+ cross join lateral (select x.id, x.client_message_id, x.chat_id, x.seq, x.role, x.content, x.status, x.reply_to, x.parent_id, x.superseded_by, x.version, x.versions, x.token_count, x.pinned, x.importance, x.rating, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.metadata, x.files, x.created_at, x.updated_at from throughline.listed_messages x where x.id = (select sent.id) limit 1) m
  order by sent.place`)
 
 type FindStoredMessagesParams struct {
@@ -320,13 +309,17 @@ type ChangeMessageParams struct {
 }
 
 var FindMessage = query.Single[uuid.UUID, api.Message](`-- name: FindMessage :one
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
-       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
-                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
-                  where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
-  from public.messages m
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+  from throughline.listed_messages m
  where m.id = $1`)
+
+// The oldest first.
+var ListVersions = query.Single[uuid.UUID, api.Message](`-- name: ListVersions :many
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+  from throughline.message_versions v
+  join throughline.listed_messages m on m.id = v.version_id
+ where v.message_id = $1
+ order by m.seq`)
 
 // Locks the chat's row before its messages, as a turn does.
 var LockMessagesChat = query.Single[uuid.UUID, uuid.UUID](`-- name: LockMessagesChat :one

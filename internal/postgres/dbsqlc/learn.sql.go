@@ -36,12 +36,12 @@ type ReadExtractionRow struct {
 	Rested                            float64
 }
 
-// A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: turns of the time when the
+// A brief of turns that were skipped is left out: turns of the time when the
 // chat, or the user, was not to be remembered are no context either. A chat with messages of the future, as a file may have, rests
 // since its brief changed.
 var ReadExtraction = query.Single[uuid.UUID, ReadExtractionRow](`-- name: ReadExtraction :one
 select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, c.last_seq, b.extracted_seq, b.cleared_seq,
-       (case when b.readable and not b.stale and not exists (
+       (case when b.readable and not exists (
                     select from throughline.own_memory_extractions x
                      where x.chat_id = b.chat_id and x.result = 'skipped' and x.seq_from <= b.covered_seq and x.seq_to > b.cleared_seq)
              then b.brief ->> 'global_summary' else '' end)::text as summary,
@@ -51,11 +51,11 @@ select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, 
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
  where b.chat_id = $1`)
 
-// The messages after the ones read, up to the turn after so many, in the form of ReadFoldable; without the content
+// The messages of the path after the ones read, up to the turn after so many, in the form of ReadFoldable; without the content
 // of tools, and of what a program wrote in the user's name.
 var ReadUnread = query.Fields[ReadUnreadParams, ReadBufferRow](`-- name: ReadUnread :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null and m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
+       (case when m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
              then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
@@ -66,6 +66,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                           where o.chat_id = $1 and o.role = 'user' and o.token_count > 0
                             and o.seq > (select b.extracted_seq from throughline.own_briefs b where b.chat_id = $1)
                           order by o.seq offset $2::int limit 1), 9223372036854775807)
+   and m.superseded_by is null
  order by m.seq`)
 
 type ReadUnreadParams struct {
@@ -150,6 +151,20 @@ select b.cleared_seq from throughline.own_briefs b
 type LockExtractionParams struct {
 	ChatID       uuid.UUID
 	ExtractedSeq int64
+}
+
+// After the brief's lock: whether a message of the range came back to the path since it was read.
+var FindReturned = query.Fields[FindReturnedParams, bool](`-- name: FindReturned :one
+select exists (
+  select from throughline.own_messages m
+   where m.chat_id = $1 and m.seq > $2::bigint and m.seq <= $3::bigint
+      and m.role = 'user' and m.token_count > 0
+     and m.id <> all ($4::uuid[]))::bool as returned`)
+
+type FindReturnedParams struct {
+	ChatID              uuid.UUID
+	ExtractedSeq, SeqTo int64
+	ReadIds             []uuid.UUID
 }
 
 type LockMemoriesRow struct {

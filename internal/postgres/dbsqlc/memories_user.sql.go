@@ -39,21 +39,25 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
   from public.memories m
  where m.user_id = (select throughline.uid())
    and ($1::text = '' or m.memory_type = $1::text)
-   and case $2::text
+   and ($2::uuid = '00000000-0000-0000-0000-000000000000'
+        or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = $2::uuid))
+   and case $3::text
          when 'all' then true
-         when 'current' then m.status = 'active' or m.status = case when $3::timestamptz is null then 'inbox' else 'superseded' end
-         else m.status = $2::text
+         when 'current' then m.status = 'active' or m.status = case when $4::timestamptz is null then 'inbox' else 'superseded' end
+         else m.status = $3::text
        end
-   and ($3::timestamptz is null
+   and ($4::timestamptz is null
         or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id),
-          m.recorded_at) <= $3::timestamptz
-           and coalesce(m.valid_to, m.retracted_at, 'infinity') > $3::timestamptz)
-   and ($4::timestamptz is null or (m.created_at, m.id) < ($4::timestamptz, $5::uuid))
+          m.recorded_at) <= $4::timestamptz
+           and coalesce(m.valid_to, m.retracted_at, 'infinity') > $4::timestamptz)
+   and ($5::timestamptz is null or (m.created_at, m.id) < ($5::timestamptz, $6::uuid))
  order by m.created_at desc, m.id desc
- limit $6::int`)
+ limit $7::int`)
 
 type ListMemoriesParams struct {
-	MemoryType, Status   string
+	MemoryType           string
+	ChatID               uuid.UUID
+	Status               string
 	AsOf, AfterCreatedAt *time.Time
 	AfterID              uuid.UUID
 	Most                 int
@@ -76,15 +80,17 @@ own as (
     from public.memories m
    where m.user_id = (select throughline.uid())
      and ($3::text = '' or m.memory_type = $3::text)
-     and case $4::text
+     and ($4::uuid = '00000000-0000-0000-0000-000000000000'
+          or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = $4::uuid))
+     and case $5::text
            when 'all' then true
-           when 'current' then m.status = 'active' or m.status = case when $5::timestamptz is null then 'inbox' else 'superseded' end
-           else m.status = $4::text
+           when 'current' then m.status = 'active' or m.status = case when $6::timestamptz is null then 'inbox' else 'superseded' end
+           else m.status = $5::text
          end
-     and ($5::timestamptz is null
+     and ($6::timestamptz is null
           or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id),
-            m.recorded_at) <= $5::timestamptz
-             and coalesce(m.valid_to, m.retracted_at, 'infinity') > $5::timestamptz)),
+            m.recorded_at) <= $6::timestamptz
+             and coalesce(m.valid_to, m.retracted_at, 'infinity') > $6::timestamptz)),
 hits as (
   select o.id, w.lexeme from own o cross join lateral unnest(tsvector_to_array(o.tsv)) w (lexeme) join asked a on a.lexeme = w.lexeme),
 weighed as (
@@ -98,9 +104,9 @@ ranked as (
    union all
   select o.id, ln(1 + (select count(*) from own)::float8) * n.cosine
     from own o
-    join public.memories m on m.id = o.id and m.embedding_model = $6::text
-   cross join lateral (select -(m.embedding operator(throughline.<#>) $7::text::throughline.embedding) as cosine) n
-   where $7::text is not null and n.cosine >= $8::float8),
+    join public.memories m on m.id = o.id and m.embedding_model = $7::text
+   cross join lateral (select -(m.embedding operator(throughline.<#>) $8::text::throughline.embedding) as cosine) n
+   where $8::text is not null and n.cosine >= $9::float8),
 scored as (select r.id, sum(r.score) as score from ranked r group by r.id)
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.recorded_at, m.retracted_at, m.superseded_by, m.conflicts_with, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
@@ -113,12 +119,14 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
  limit $1::int`)
 
 type SearchMemoriesParams struct {
-	Most                      int
-	Words, MemoryType, Status string
-	AsOf                      *time.Time
-	Model                     string
-	Question                  *string
-	Least                     float64
+	Most              int
+	Words, MemoryType string
+	ChatID            uuid.UUID
+	Status            string
+	AsOf              *time.Time
+	Model             string
+	Question          *string
+	Least             float64
 }
 
 var FindMemory = query.Single[uuid.UUID, api.Memory](`-- name: FindMemory :one
@@ -188,7 +196,7 @@ var InsertMemorySources = query.Single[json.RawMessage, struct{}](`-- name: Inse
 insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
 select e.id, m.id, m.user_id, m.chat_id, m.seq, n ->> 'fact', n ->> 'quote', m.created_at
   from jsonb_array_elements($1::jsonb) n
-  join public.messages m on m.id = (n ->> 'message_id')::uuid
+  join public.messages m on m.id = (n ->> 'message_id')::uuid and m.superseded_by is null
   join public.memories e on e.user_id = m.user_id and e.id = (n ->> 'memory_id')::uuid
 on conflict (memory_id, message_id) do nothing`)
 
@@ -252,12 +260,13 @@ with kept as materialized (
      for key share nowait)
 select c.id from public.chats c where c.id in (select kept.id from kept) order by c.id for no key update`)
 
-// Their briefs, before the memories are locked.
-var MakeBriefsStale = query.Single[uuid.UUID, uuid.UUID](`-- name: MakeBriefsStale :many
-update public.conversation_briefs b set stale = true, edit_count = b.edit_count + 1
- where b.chat_id in (select s.chat_id from public.memory_sources s
-                      where s.user_id = (select throughline.uid()) and s.memory_id = $1::uuid and s.seq <= b.covered_seq)
-returning b.chat_id`)
+// Their briefs, to before the memory's first source there, before the memories are locked.
+var RollBackBriefs = query.Single[uuid.UUID, struct{}](`-- name: RollBackBriefs :exec
+select throughline.roll_back(said.chat_id, said.seqs)
+  from (select s.chat_id, array_agg(s.seq) as seqs
+          from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
+         where s.user_id = (select throughline.uid()) and s.memory_id = $1::uuid
+         group by s.chat_id order by s.chat_id) said`)
 
 var DeleteMemory = query.Single[uuid.UUID, struct{}](`-- name: DeleteMemory :execrows
 delete from public.memories m where m.user_id = (select throughline.uid()) and m.id = $1::uuid`)

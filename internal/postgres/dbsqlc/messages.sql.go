@@ -10,24 +10,34 @@ import "github.com/google/uuid"
 type FindEarlierTurnRow struct {
 	ID, ChatID                              uuid.UUID
 	Content                                 string
+	UserSeq                                 int64
+	Again                                   bool
+	Replaces                                uuid.NullUUID
 	ReplyID                                 uuid.UUID
 	ReplyStatus, ModelVariant, AskedVariant string
+	Ends                                    bool
 	Paths                                   []string
 	Hashes                                  [][]byte
 }
 
-// The message that the client already sent with the same id, with its files, and the latest reply to it.
+// What the client already sent with the same id: a message of the user, with its files and the reply to it on the path, or else the
+// latest; or a request for another reply, which has the id then. The path ends with the reply, unless more was said or cleared.
 var FindEarlierTurn = query.Fields[FindEarlierTurnParams, FindEarlierTurnRow](`-- name: FindEarlierTurn :one
-select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
+select coalesce(u.id, '00000000-0000-0000-0000-000000000000')::uuid as id, e.chat_id, coalesce(u.content, '')::text as content,
+       coalesce(u.seq, 0)::bigint as user_seq, (e.role = 'assistant')::bool as again, e.replaces,
+       coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
        coalesce(a.metadata ->> 'asked_variant', a.metadata ->> 'model_variant', '')::text as asked_variant,
+       coalesce(a.id = (select l.id from public.messages l where l.chat_id = e.chat_id and l.superseded_by is null order by l.seq desc limit 1)
+         and a.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = e.chat_id), false)::bool as ends,
        array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
        array(select f.sha256 from public.message_files f where f.message_id = u.id order by f.place)::bytea[] as hashes
-  from public.messages u
-  left join lateral (select m.id, m.status, m.metadata from public.messages m
-                      where m.chat_id = u.chat_id and m.seq > u.seq and m.reply_to = u.id
-                      order by m.seq desc limit 1) a on true
- where u.user_id = $1 and u.client_message_id = $2`)
+  from public.messages e
+  left join public.messages u on u.id = case e.role when 'assistant' then e.reply_to else e.id end
+  left join lateral (select m.id, m.seq, m.status, m.metadata from public.messages m
+                      where m.chat_id = e.chat_id and m.seq >= e.seq and (m.reply_to = e.id or m.id = e.id and e.role = 'assistant')
+                      order by m.superseded_by is null desc, m.seq desc limit 1) a on true
+ where e.user_id = $1 and e.client_message_id = $2`)
 
 type FindEarlierTurnParams struct {
 	UserID          uuid.UUID
@@ -67,26 +77,32 @@ select id from public.messages where chat_id = $1 and status = 'streaming'`)
 // revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 // one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
 // that LockChat did not find, because a policy of the app's keeps its user from changing it. Duplicates among
-// messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers.
+// messages are looked for once, before the rows are made; a policy adds the user. AdmitTurn has said which variant answers. The path
+// must end with last_message_id, where that is asked; an edit has superseded it before.
 var InsertTurn = query.Fields[InsertTurnParams, struct{}](`-- name: InsertTurn :execrows
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
-  server_id, lease_until)
+  replaces, server_id, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
-       new.tool_name, new.server_id, new.lease_until
+       new.tool_name, new.replaces, new.server_id, new.lease_until
   from public.chats c
  cross join (values
    (1, $1::uuid, 'user', $2::text, 'complete', null::uuid, $3::int,
-    $4::real, $5::jsonb, $6::uuid, $7::text, null::uuid, null::timestamptz),
-   (2, $8::uuid, 'assistant', '', 'streaming', $1::uuid, 0, null,
-    $9::jsonb || case when $9::jsonb ->> 'model_variant' <> current_setting('throughline.variant')
-      then jsonb_build_object('model_variant', current_setting('throughline.variant'), 'asked_variant', $9::jsonb ->> 'model_variant')
-      else '{}' end, null, null, $10::uuid, now() + make_interval(secs => $11::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, server_id, lease_until)
- where c.id = $12
-   and (c.expires_at is null or c.expires_at > now() or $13::bool)
-   and octet_length(coalesce(c.system_prompt, '')) <= $14::int
-   and not exists (select from public.messages m where m.chat_id = $12 and m.status = 'streaming')
+    $4::real, $5::jsonb, $6::uuid, $7::text, $8::uuid,
+    null::uuid, null::timestamptz),
+   (2, $9::uuid, 'assistant', '', 'streaming', $1::uuid, 0, null,
+    $10::jsonb || case when $10::jsonb ->> 'model_variant' <> current_setting('throughline.variant')
+      then jsonb_build_object('model_variant', current_setting('throughline.variant'), 'asked_variant', $10::jsonb ->> 'model_variant')
+      else '{}' end, null, null, null, $11::uuid, now() + make_interval(secs => $12::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, replaces, server_id, lease_until)
+ where c.id = $13
+   and (c.expires_at is null or c.expires_at > now() or $14::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= $15::int
+   and not exists (select from public.messages m where m.chat_id = $13 and m.status = 'streaming')
    and not exists (select from public.messages m where m.client_message_id = $6)
+   and (not $16::bool or $17::uuid is not distinct from (
+     select m.id from public.messages m where m.chat_id = $13 and m.superseded_by is null order by m.seq desc limit 1))
+   and ($8::uuid is null or exists (
+     select from public.messages m where m.id = $17::uuid and m.superseded_by = $1))
  order by new.place
    for no key update of c`)
 
@@ -98,6 +114,7 @@ type InsertTurnParams struct {
 	Metadata         json.RawMessage
 	ClientMessageID  uuid.NullUUID
 	ToolName         *string
+	Replaces         uuid.NullUUID
 	MessageID        uuid.UUID
 	ReplyMetadata    json.RawMessage
 	ServerID         uuid.UUID
@@ -105,54 +122,22 @@ type InsertTurnParams struct {
 	ChatID           uuid.UUID
 	Revive           bool
 	SystemPromptRoom int
-}
-
-// Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
-var InsertAgain = query.Fields[InsertAgainParams, struct{}](`-- name: InsertAgain :execrows
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, server_id, lease_until)
-select $1::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, $2::jsonb,
-       $3::uuid, now() + make_interval(secs => $4::float8)
-  from public.messages u
-  join public.chats c on c.id = u.chat_id
-  join public.messages m on m.id = $5 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null
- where u.id = $6 and u.chat_id = $7
-   and (c.expires_at is null or c.expires_at > now() or $8::bool)
-   and octet_length(coalesce(c.system_prompt, '')) <= $9::int
-   and not exists (select from public.messages s where s.chat_id = u.chat_id and s.status = 'streaming')
-   for no key update of c, m`)
-
-type InsertAgainParams struct {
-	MessageID                        uuid.UUID
-	ReplyMetadata                    json.RawMessage
-	ServerID                         uuid.UUID
-	LeaseSeconds                     float64
-	InPlaceOf, UserMessageID, ChatID uuid.UUID
-	Revive                           bool
-	SystemPromptRoom                 int
-}
-
-var SupersedeReply = query.Fields[SupersedeReplyParams, struct{}](`-- name: SupersedeReply :exec
-update public.messages m
-   set superseded_by = again.id, token_count = 0
-  from public.messages again
- where m.id = $1 and again.id = $2 and again.reply_to = m.reply_to`)
-
-type SupersedeReplyParams struct {
-	InPlaceOf, MessageID uuid.UUID
+	Follows          bool
+	LastMessageID    uuid.NullUUID
 }
 
 type ReadBufferRow struct {
 	memory.Message
 	Name      *string
-	ToolCalls json.RawMessage
+	ToolCalls []byte
 }
 
-// The newest messages after the brief, newest first: all, or those that a prompt may show. One index range, however long the chat is.
+// The newest messages of the path after the brief, newest first: all, or those that a prompt may show. One index range, however long the chat is.
 // A simple chat has no brief: its buffer begins where the context was cleared, which its counters do not know.
 var ReadBuffer = query.Fields[ReadBufferParams, ReadBufferRow](`-- name: ReadBuffer :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
+       m.content, m.token_count as tokens, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
        ''::text as time_zone
   from (select case when s.is_simple or b.pending_tokens > s.room
                     then throughline.shown_after(b.chat_id, s.begins_after, s.room, $1::int,
@@ -165,8 +150,9 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                       case when c.tool_name is null then $4::int else $5::int end as room) s
          where b.chat_id = $6) buffer
  cross join lateral (
-       select id, chat_id, user_id, seq, role, content, status, reply_to, token_count, metadata, client_message_id, server_id, lease_until, cancel_requested, created_at, updated_at, superseded_by, pinned, importance, tool_calls, tool_call_id, name, tool_name, rating from public.messages n
-        where n.chat_id = $6 and n.seq > buffer.begins_after and n.id not in ($2, $3)
+       select id, chat_id, user_id, seq, role, content, status, reply_to, token_count, metadata, client_message_id, server_id, lease_until, cancel_requested, created_at, updated_at, superseded_by, parent_id, moved_from, replaces, pinned, importance, tool_calls, tool_call_id, name, tool_name, rating from public.messages n
+        where n.chat_id = $6 and n.seq > buffer.begins_after and n.superseded_by is null
+          and n.id not in ($2, $3)
         order by n.seq desc limit $7::int) m
  order by m.seq desc`)
 
@@ -223,7 +209,7 @@ type FindReplyRow struct {
 	Content     string
 }
 
-// One reply of a chat, or its latest. The text of a running reply is its deltas from from_char on. The coalesce is in a
+// One reply of a chat, or the latest on its path. The text of a running reply is its deltas from from_char on. The coalesce is in a
 // subselect, because under row level security Postgres would not use an index for it otherwise.
 var FindReply = query.Fields[FindReplyParams, FindReplyRow](`-- name: FindReply :one
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
@@ -232,7 +218,8 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
           where d.message_id = m.id and d.start_char >= $1::int), '') else m.content end)::text as content
   from public.messages m
  where m.id = (select coalesce($2::uuid, (
-         select l.id from public.messages l where l.chat_id = $3 and l.role = 'assistant' order by l.seq desc limit 1)))
+         select l.id from public.messages l where l.chat_id = $3 and l.role = 'assistant' and l.superseded_by is null
+          order by l.seq desc limit 1)))
    and m.chat_id = $3 and m.role = 'assistant'`)
 
 type FindReplyParams struct {
@@ -271,24 +258,20 @@ select throughline.abandon_replies($1::uuid[])`)
 var InterruptAbandonedReplies = query.Single[*float64, uuid.UUID](`-- name: InterruptAbandonedReplies :many
 select i.id::uuid as id from throughline.interrupt_replies($1::float8) i (id)`)
 
-// The messages of a fold, oldest first: those after the brief, or, for a rebuild, those
-// that the brief covers and that were not cleared.
+// The messages of a fold, oldest first: those of the path after the brief.
 var ReadFoldable = query.Fields[ReadFoldableParams, ReadBufferRow](`-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
+       m.content, m.token_count as tokens, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m
  where m.chat_id = $1
-   and m.seq > (select case when $2::bool then b.cleared_seq else b.covered_seq end
-                  from throughline.own_briefs b where b.chat_id = $1)
-   and m.seq <= (select case when $2::bool then b.covered_seq else 9223372036854775807 end
-                   from throughline.own_briefs b where b.chat_id = $1)
+   and m.seq > (select b.covered_seq from throughline.own_briefs b where b.chat_id = $1)
+   and m.superseded_by is null
  order by m.seq
- limit $3::int`)
+ limit $2::int`)
 
 type ReadFoldableParams struct {
 	ChatID  uuid.UUID
-	Rebuild bool
 	MaxRows int
 }

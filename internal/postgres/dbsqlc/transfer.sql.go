@@ -13,6 +13,7 @@ type ExportChatRow struct {
 	LastSeq   int64
 	ExpiresAt *time.Time
 	Expired   bool
+	Edits     int64
 }
 
 // Export and import of whole chats, as the user.
@@ -20,19 +21,24 @@ var ExportChat = query.Single[uuid.UUID, ExportChatRow](`-- name: ExportChat :on
 
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
   nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
-       last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
+       last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired,
+       coalesce((select b.edit_count from public.conversation_briefs b where b.chat_id = chats.id), 0)::bigint as edits
   from public.chats
  where id = $1`)
 
-// Asked with each page, because the page of a deleted chat is empty as well.
 var ChatExists = query.Single[uuid.UUID, bool](`-- name: ChatExists :one
 select exists (select from public.chats where id = $1)`)
+
+// Asked with each page: that of a deleted chat is empty as well, and pages from before and after an edit do not fit together.
+var ExportedEdits = query.Single[uuid.UUID, int64](`-- name: ExportedEdits :one
+select coalesce((select b.edit_count from public.conversation_briefs b where b.chat_id = c.id), 0)::bigint
+  from public.chats c where c.id = $1`)
 
 // A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
 // headers, without reading text beyond the page.
 var ExportMessages = query.Fields[ExportMessagesParams, bundle.Message](`-- name: ExportMessages :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.moved_from, m.superseded_by, m.token_count,
+       m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
                    from public.message_files f where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
   from public.messages m
@@ -122,11 +128,9 @@ type ExportTopicsParams struct {
 	ChatID               uuid.UUID
 }
 
-// Not what a stale brief says: it may hold deleted words until it is made again.
 var ExportRevisions = query.Fields[ExportRevisionsParams, bundle.Revision](`-- name: ExportRevisions :many
-select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
-       case when not exists (select from public.conversation_briefs b where b.chat_id = r.chat_id and b.stale) then r.global_summary end as global_summary,
-       r.input_tokens, r.output_tokens, r.prompt_mode, r.prompt_ref, r.model, r.duration_ms, r.input_sha256, r.details, r.created_at
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.undone_by, r.input_tokens, r.output_tokens,
+       r.prompt_mode, r.prompt_ref, r.model, r.duration_ms, r.input_sha256, r.details, r.created_at
   from public.conversation_brief_revisions r
  where r.chat_id = $1 and r.version > $2
  order by r.version
@@ -233,15 +237,16 @@ type ImportSettingsParams struct {
 	Excluded           []string
 }
 
-// For the job that assigns topics. Rows are objects with title, tags, importance, rated and turns, which are message ids.
+// For the job that assigns topics. Rows are objects as in a file; turns are the new ids of messages.
 var InsertImportedTopics = query.Fields[InsertImportedTopicsParams, struct{}](`-- name: InsertImportedTopics :exec
 update public.conversation_briefs b
    set imported_topics = (
-     select jsonb_agg(jsonb_build_object('topic_id', null, 'title', n.entry -> 'title', 'tags', n.entry -> 'tags', 'importance', n.entry -> 'importance',
-                                         'rated', n.entry -> 'rated', 'turns', turns.seqs) order by n.place)
+     select jsonb_agg(jsonb_build_object('topic_id', null, 'title', case when (n.entry ->> 'renamed')::bool then n.entry -> 'title' end,
+                                         'tags', n.entry -> 'tags', 'importance', n.entry -> 'importance',
+                                         'rated', n.entry -> 'importance_rated', 'turns', turns.seqs) order by n.place)
        from jsonb_array_elements($1::jsonb) with ordinality n (entry, place)
       cross join lateral (
-        select jsonb_agg(m.seq order by m.seq) as seqs from jsonb_array_elements_text(n.entry -> 'turns') t (id)
+        select jsonb_agg(m.seq order by m.seq) as seqs from jsonb_array_elements_text(nullif(n.entry -> 'turns', 'null')) t (id)
           join public.messages m on m.id = t.id::uuid and m.chat_id = b.chat_id) turns
       where turns.seqs is not null)
  where b.chat_id = $2`)
@@ -288,16 +293,16 @@ type InsertImportedFilesParams struct {
 	Tokens            []int
 }
 
-// Rows are objects as in a file, with their new ids as ID, ReplyTo and SupersededBy, of which the nil id is null, and Tokens. They
-// are inserted in their order, in which the trigger assigns seq.
+// Rows are objects as in a file, with their new ids. They are inserted in their order, in which the trigger assigns seq and the
+// parents of those on the path.
 var InsertImportedMessages = query.Fields[InsertImportedMessagesParams, struct{}](`-- name: InsertImportedMessages :exec
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance, rating,
-                             tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
-select (n.m ->> 'ID')::uuid, $1::uuid, $2::uuid, n.m ->> 'role', n.m ->> 'content', n.m ->> 'status',
-       nullif((n.m ->> 'ReplyTo')::uuid, '00000000-0000-0000-0000-000000000000'),
-       nullif((n.m ->> 'SupersededBy')::uuid, '00000000-0000-0000-0000-000000000000'), (n.m ->> 'Tokens')::int, (n.m ->> 'pinned')::bool,
-       (n.m ->> 'importance')::real, (n.m ->> 'rating')::smallint, nullif(n.m -> 'tool_calls', 'null'), n.m ->> 'tool_call_id', n.m ->> 'name',
-       n.m ->> 'tool_name', n.m -> 'metadata', (n.m ->> 'created_at')::timestamptz, (n.m ->> 'updated_at')::timestamptz
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, parent_id, moved_from, superseded_by, token_count, pinned, importance,
+                             rating, tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
+select (n.m ->> 'id')::uuid, $1::uuid, $2::uuid, n.m ->> 'role', n.m ->> 'content', n.m ->> 'status',
+       (n.m ->> 'reply_to')::uuid, (n.m ->> 'parent_id')::uuid, (n.m ->> 'moved_from')::uuid, (n.m ->> 'superseded_by')::uuid,
+       (n.m ->> 'token_count')::int, (n.m ->> 'pinned')::bool, (n.m ->> 'importance')::real, (n.m ->> 'rating')::smallint,
+       nullif(n.m -> 'tool_calls', 'null'), n.m ->> 'tool_call_id', n.m ->> 'name', n.m ->> 'tool_name', n.m -> 'metadata',
+       (n.m ->> 'created_at')::timestamptz, (n.m ->> 'updated_at')::timestamptz
   from jsonb_array_elements($3::jsonb) with ordinality n (m, place)
  order by n.place`)
 

@@ -17,7 +17,7 @@ type FindWhyReplyRow struct {
 }
 
 // What the prompt of a reply held, and what became of a brief, with the user's rights.
-// The reply with that id, or the latest reply to the message with that id.
+// The reply with that id, or the reply to the message with that id: that on the path, or else the latest.
 var FindWhyReply = query.Single[uuid.UUID, FindWhyReplyRow](`-- name: FindWhyReply :one
 
 select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, coalesce(q.seq, r.seq)::bigint as asked_seq
@@ -25,7 +25,7 @@ select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, co
   join public.messages r on r.chat_id = m.chat_id and r.role = 'assistant' and (r.id = m.id or m.role = 'user' and r.reply_to = m.id)
   left join public.messages q on q.chat_id = r.chat_id and q.id = r.reply_to
  where m.id = $1
- order by r.seq desc
+ order by r.superseded_by is null desc, r.seq desc
  limit 1`)
 
 var ReadWhyBrief = query.Fields[ReadWhyBriefParams, api.WhyBrief](`-- name: ReadWhyBrief :one
@@ -97,12 +97,11 @@ type ReadWhyRecentParams struct {
 	Turns                int
 }
 
-// The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
+// The versions of a brief before one, the latest first.
 var ListBriefRevisions = query.Fields[ListBriefRevisionsParams, api.BriefRevision](`-- name: ListBriefRevisions :many
-select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as text,
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.undone_by, r.global_summary as text,
        r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
-  join public.conversation_briefs b on b.chat_id = r.chat_id
  where r.chat_id = $1 and r.version < $2
  order by r.version desc
  limit $3::int`)

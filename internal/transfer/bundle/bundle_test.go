@@ -71,6 +71,16 @@ func TestBundleMayBeShort(t *testing.T) {
 	assert.Equal(t, idChat, chatsOf(records)[0].ID, "ids are not in lower case")
 }
 
+// In a file from before there was a tree, a superseded reply stands after the message that it answers.
+func TestFilesWithoutParents(t *testing.T) {
+	t.Parallel()
+	text := replaced(t, sampleOf(t, NewLines), `"parent_id":"`+idAsk+`","superseded_by":"`+idOther, `"superseded_by":"`+idOther)
+	_, records := mustRead(t, text)
+	assert.Equal(t, idAsk, deref(messagesOf(records)[1].ParentID))
+	_, records = mustRead(t, replaced(t, text, `"reply_to":"`+idAsk, `"reply_to":"`+idChat))
+	assert.Nil(t, messagesOf(records)[1].ParentID, "what it answers is not in the file")
+}
+
 func TestBundleRefusals(t *testing.T) {
 	t.Parallel()
 	whole := sampleOf(t, NewLines)
@@ -130,6 +140,12 @@ func TestBundleRefusals(t *testing.T) {
 		"name":                {change(`"name":"ann"`, `"name":"`+strings.Repeat("n", 257)+`"`), "bad_length@4"},
 		"reply_to":            {change(`"reply_to":"`+idAsk, `"reply_to":"x`), "bad_uuid@5"},
 		"superseded_by":       {change(`"superseded_by":"`+idOther, `"superseded_by":"x`), "bad_uuid@5"},
+		"parent_id":           {change(`"parent_id":"`+idAsk, `"parent_id":"x`), "bad_uuid@5"},
+		"moved_from":          {change(`"moved_from":"`+idChat, `"moved_from":"x`), "bad_uuid@6"},
+		"another's parent":    {change(`"parent_id":"`+idAsk, `"parent_id":"`+idChat), "message_missing@5"},
+		"a later parent":      {change(`"parent_id":"`+idAsk, `"parent_id":"`+idOther), "message_missing@5"},
+		"its own parent":      {change(`"parent_id":"`+idAsk, `"parent_id":"`+idReply), "message_missing@5"},
+		"a gap in the path":   {change(`"parent_id":"`+idAsk+`","moved`, `"parent_id":"`+idReply+`","moved`), "wrong_parent@6"},
 		"message twice":       {change(`"id":"`+idReply, `"id":"`+idAsk), "duplicate_id@5"},
 		"content's length":    {change(`"content":"42"`, `"content":"`+strings.Repeat("ж", MaxContent+1)+`"`), "content_too_long@6"},
 		"invalid UTF-8":       {change(`"content":"42"`, "\"content\":\"\xff\""), "invalid_utf8@6"},
@@ -257,7 +273,7 @@ func TestMarkdownOfAChat(t *testing.T) {
 	want := "# Scales \\<\\&\\> “arpeggios”\n\n- Begun: 2026-11-20 10:00 UTC\n- Last message: 2026-11-20 10:00 UTC\n- Exported: 2026-11-21 15:04 UTC\n" +
 		"- Tags: cello, b\n\n**Instructions**\n\n> Be kind.\n" +
 		"\n---\n\n**User** (ann), 2026-11-20 10:00 UTC, pinned\n\n> line\n> \"two\"\u2028 👩\u200d👧\n" +
-		"\n---\n\n**Assistant** (arco), 2026-11-20 10:00 UTC, interrupted, replaced by a later reply\n" +
+		"\n---\n\n**Assistant** (arco), 2026-11-20 10:00 UTC, interrupted\n" +
 		"\n```json\n[{\"function\":{\"arguments\":\"{}\",\"name\":\"f\"},\"id\":\"call_1\"}]\n```\n" +
 		"\n---\n\n**Tool**, 2026-11-20 10:00 UTC\n\n> 42\n"
 	assert.Equal(t, want, out.String())

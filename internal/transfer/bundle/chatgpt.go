@@ -15,25 +15,33 @@ import (
 )
 
 // chatGPT reads conversations.json as ChatGPT exports it: an array of conversations, each a tree of messages
-// ("mapping") with the node at which its active branch ends ("current_node"). It reads a conversation twice: first the
-// offsets of the nodes, then the messages one by one, so that its texts are never in memory together.
+// ("mapping") with the node at which its active branch ends ("current_node"). It reads a conversation twice: first where the
+// nodes stand, in the file and in the tree, then the messages one by one, so that its texts are never in memory together.
 type chatGPT struct {
 	window       *window
 	conversation int   // the index of the one that is read, or -1
 	node         int64 // offset of the node whose message is read, or -1
 }
 
-// node is a message's offsets in the file and its position in the tree.
+// node is where a node stands, in the file and in the tree.
 type node struct {
-	id, parent string
-	from, to   int64
+	id, parent         string
+	from, to           int64
+	at                 time.Time // not before its parent's
+	shown, onPath      bool      // whether it is a message, and whether the active branch leads through it
+	up, children, next *node     // next has the same parent
+	// above is the message before it. below is the one after it on the path, and by, for a message that is not, the one that stands
+	// in its place or, behind such a message, in that one's.
+	above, below, by *node
+	user, call       *string // the latest message of the user, and the latest call as long as only tools have answered since
 }
 
 // conversation is one element of the array, without its texts.
 type conversation struct {
 	id, otherID, title, current string
 	created                     time.Time
-	nodes                       map[string]node
+	nodes                       []*node // in the order of the file
+	byID                        map[string]*node
 }
 
 func (c *chatGPT) position() position {
@@ -62,7 +70,7 @@ func (c *chatGPT) chat(emit func(Record) error) error {
 	if err != nil {
 		return err
 	}
-	branch, err := found.branch()
+	ordered, err := found.ordered()
 	if err != nil {
 		return err
 	}
@@ -73,38 +81,56 @@ func (c *chatGPT) chat(emit func(Record) error) error {
 	if err != nil {
 		return err
 	}
-	said := replies{emit: emit}
-	var call *string // the latest one, as long as only tools have answered since
-	for _, at := range branch {
+	for _, at := range ordered {
 		c.node = at.from
-		raw := make([]byte, at.to-at.from)
-		if _, err := c.window.content.ReadAt(raw, at.from); err != nil {
-			return err
-		}
-		message, err := chatGPTMessage(at.id, raw)
+		message, err := c.message(at)
 		if err != nil {
 			return err
 		}
-		if message == nil {
-			continue
-		}
-		switch {
-		case message.ToolCalls != nil:
-			call = &message.ID
-		case message.Role == string(memory.RoleTool):
-			message.ToolCallID = call
-		default:
-			call = nil
-		}
-		if err := said.message(message); err != nil {
+		at.place(message)
+		if err := emit(Record{Message: message}); err != nil {
 			return err
 		}
 	}
 	c.node = -1
-	return said.end()
+	return emit(Record{End: &End{Messages: len(ordered)}})
 }
 
-// tree reads one element of the array, but of its nodes only the offsets.
+// message reads the message of a node that has been read once.
+func (c *chatGPT) message(at *node) (*Message, error) {
+	raw := make([]byte, at.to-at.from)
+	if _, err := c.window.content.ReadAt(raw, at.from); err != nil {
+		return nil, err
+	}
+	var found chatGPTNode
+	if err := decode(raw, &found); err != nil {
+		return nil, err
+	}
+	return found.said(at.id)
+}
+
+// place says where a message stands in the tree, and what it replies to.
+func (n *node) place(message *Message) {
+	if n.above.up != nil {
+		message.ParentID = &n.above.id
+	}
+	if !n.onPath {
+		message.SupersededBy = &n.by.id
+	}
+	n.user = n.above.user
+	switch {
+	case message.ToolCalls != nil:
+		n.call = &n.id
+	case message.Role == string(memory.RoleTool):
+		message.ToolCallID, n.call = n.above.call, n.above.call
+	case message.Role == string(memory.RoleUser):
+		n.user = &n.id
+	case message.Role == string(memory.RoleAssistant):
+		message.ReplyTo = n.user
+	}
+}
+
+// tree reads one element of the array, but of its nodes only where they stand.
 func (c *chatGPT) tree() (*conversation, error) {
 	found := &conversation{}
 	texts := map[string]*string{"title": &found.title, "conversation_id": &found.id, "id": &found.otherID, "current_node": &found.current}
@@ -124,53 +150,91 @@ func (c *chatGPT) tree() (*conversation, error) {
 		}
 		return err
 	})
-	if err == nil && found.nodes == nil {
+	if err == nil && found.byID == nil {
 		err = wrong("no_mapping", "the conversation has no mapping")
 	}
 	return found, err
 }
 
 func (c *chatGPT) mapping(found *conversation) error {
-	found.nodes = map[string]node{}
+	found.byID = map[string]*node{}
 	return c.window.members('{', "mapping is not an object", func(id string) error {
 		raw, err := c.window.value()
 		if err != nil {
 			return err
 		}
-		var tree struct {
-			Parent string `json:"parent"`
-		}
+		var tree chatGPTNode
 		if err := decode(raw, &tree); err != nil {
 			return err
 		}
-		if _, twice := found.nodes[id]; twice {
+		message, err := tree.said(id)
+		if err != nil {
+			return err
+		}
+		if found.byID[id] != nil {
 			return wrong("duplicate_id", "there is a node with this id already")
 		}
 		to := c.window.decoder.InputOffset()
-		found.nodes[id] = node{id: id, parent: tree.Parent, from: to - int64(len(raw)), to: to}
+		read := &node{id: id, parent: tree.Parent, from: to - int64(len(raw)), to: to, shown: message != nil}
+		if read.shown {
+			read.at = message.CreatedAt
+		}
+		found.nodes, found.byID[id] = append(found.nodes, read), read
 		return nil
 	})
 }
 
-// branch returns the nodes from the root to the current node.
-func (f *conversation) branch() ([]node, error) {
-	var branch []node
-	if len(f.nodes) == 0 {
-		return nil, nil
+// ordered returns the messages by time, parents before their children: the root stands before the first.
+func (f *conversation) ordered() ([]*node, error) {
+	current := f.byID[f.current]
+	if current == nil && len(f.nodes) > 0 {
+		return nil, wrong("broken_branch", "the active branch leads to a node that is not in the mapping")
 	}
-	for id := f.current; id != "" || len(branch) == 0; {
-		found, ok := f.nodes[id]
-		if !ok {
-			return nil, wrong("broken_branch", "the active branch leads to a node that is not in the mapping")
+	root := &node{id: f.current, shown: true, onPath: true}
+	for _, n := range slices.Backward(f.nodes) {
+		if n.up = root; n.parent != "" {
+			n.up = f.byID[n.parent]
 		}
-		if len(branch) == len(f.nodes) {
-			return nil, wrong("broken_branch", "the active branch goes in a circle")
+		if n.up == nil {
+			return nil, wrong("broken_branch", "a branch leads to a node that is not in the mapping")
 		}
-		branch = append(branch, found)
-		id = found.parent
+		n.next, n.up.children = n.up.children, n
 	}
-	slices.Reverse(branch)
-	return branch, nil
+	all := append(make([]*node, 0, len(f.nodes)+1), root)
+	for i := 0; i < len(all); i++ {
+		for n := all[i].children; n != nil; n = n.next {
+			if all = append(all, n); n.up.at.After(n.at) {
+				n.at = n.up.at
+			}
+		}
+	}
+	if len(all) <= len(f.nodes) {
+		return nil, wrong("broken_branch", "a branch goes in a circle")
+	}
+	for n := current; n != nil; n = n.up {
+		n.onPath = true
+	}
+	related(all[1:])
+	all = slices.DeleteFunc(all[1:], func(n *node) bool { return !n.shown })
+	slices.SortStableFunc(all, func(a, b *node) int { return a.at.Compare(b.at) })
+	return all, nil
+}
+
+// related finds the messages that nodes stand after and in place of. Parents come before their children.
+func related(nodes []*node) {
+	for _, n := range nodes {
+		if n.above = n.up; !n.up.shown {
+			n.above = n.up.above
+		}
+		if n.shown && n.onPath {
+			n.above.below = n
+		}
+	}
+	for _, n := range nodes {
+		if n.by = n.above.by; n.above.onPath {
+			n.by = cmp.Or(n.above.below, n.above)
+		}
+	}
 }
 
 // unixTime reads seconds since 1970, rounded to microseconds as Postgres stores them; null is the zero time.
@@ -186,6 +250,7 @@ func unixTime(raw json.RawMessage) (time.Time, error) {
 }
 
 type chatGPTNode struct {
+	Parent  string `json:"parent"`
 	Message *struct {
 		Author struct {
 			Role string  `json:"role"`
@@ -221,13 +286,9 @@ type chatGPTContent struct {
 // hiddenContent are the kinds of content that are not part of the conversation.
 var hiddenContent = map[string]bool{"user_editable_context": true, "model_editable_context": true, "thoughts": true, "reasoning_recap": true}
 
-// chatGPTMessage returns the message of a node; nil for a node that shows nothing.
-func chatGPTMessage(id string, raw []byte) (*Message, error) {
-	var found chatGPTNode
-	if err := decode(raw, &found); err != nil {
-		return nil, err
-	}
-	message := found.Message
+// said returns the message of a node; nil for a node that shows nothing.
+func (n *chatGPTNode) said(id string) (*Message, error) {
+	message := n.Message
 	if message == nil || message.Metadata.Hidden || hiddenContent[message.Content.Type] {
 		return nil, nil //nolint:nilnil // the tree's root and hidden nodes are no messages
 	}

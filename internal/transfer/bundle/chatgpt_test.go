@@ -1,9 +1,11 @@
 package bundle
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twoConversations is an export as ChatGPT writes it, with a branch that was left, hidden nodes and an image.
+// twoConversations is an export as ChatGPT writes it, with a reply that was left, hidden nodes and an image.
 //
 //go:embed testdata/chatgpt_branches.json
 var twoConversations string
 
-func TestChatGPTsActiveBranch(t *testing.T) {
+func TestChatGPTsConversations(t *testing.T) {
 	t.Parallel()
 	format, records := mustRead(t, twoConversations)
 	chats := chatsOf(records)
@@ -34,12 +36,74 @@ func TestChatGPTsActiveBranch(t *testing.T) {
 	}
 	want := []string{
 		"ask|user|||07|[image]\nHow do I practise?|{\"imported_from\":\"chatgpt\"}",
+		"left|assistant||ask|-|Never.|{\"imported_from\":\"chatgpt\"}",
 		"late|assistant||ask|10.123456|Slowly.|{\"imported_from\":\"chatgpt\",\"model\":\"gpt-4o\"}",
 		"again|assistant||ask|-|print(1)|{\"imported_from\":\"chatgpt\"}",
 		"tool|tool|python||-|1|{\"imported_from\":\"chatgpt\"}",
 		"heard|user|||-|Thank you\n[video]\n[audio]\n[attachment]\n[attachment]|{\"imported_from\":\"chatgpt\"}",
 	}
 	assert.Equal(t, want, said)
+}
+
+// spoken is a node of a conversation: its second, its id and its parent's, and its message.
+type spoken struct {
+	at                      int
+	id, parent, role, words string
+}
+
+// conversationOf is a file of one conversation, its nodes in this order.
+func conversationOf(current string, nodes ...spoken) string {
+	mapping := []string{`"root": {"message": null, "parent": null}`}
+	for _, n := range nodes {
+		to := "all"
+		if n.words == "scales()" {
+			to = "web"
+		}
+		mapping = append(mapping, fmt.Sprintf(`%q: {"parent": %q, "message": {"author": {"role": %q}, "recipient": %q, "create_time": %d, "content": {"parts": [%q]},
+			"metadata": {"is_visually_hidden_from_conversation": %v}}}`, n.id, n.parent, n.role, to, n.at, n.words, n.words == ""))
+	}
+	return fmt.Sprintf(`[{"id": "c", "current_node": %q, "mapping": {%s}}]`, current, strings.Join(mapping, ","))
+}
+
+// treeOf is each message's id, parent and superseded_by, and what it replies to or the call that it answers.
+func treeOf(t *testing.T, text string) []string {
+	t.Helper()
+	_, records := mustRead(t, text)
+	var tree []string
+	for _, m := range messagesOf(records) {
+		tree = append(tree, strings.Join([]string{m.ID, deref(m.ParentID), deref(m.SupersededBy), cmp.Or(deref(m.ReplyTo), deref(m.ToolCallID))}, " "))
+	}
+	return tree
+}
+
+// The first message was written again, its reply regenerated twice, and the second message edited after a chat in the first
+// of these: every branch comes, by time, and what was left is superseded by the message that stands in its place.
+func TestChatGPTsBranches(t *testing.T) {
+	t.Parallel()
+	nodes := []spoken{
+		{1, "system", "root", "system", ""}, {10, "who", "system", "user", "Who are you?"}, {11, "model", "who", "assistant", "A model."},
+		{20, "ask", "system", "user", "How do I practise?"}, {21, "slowly", "ask", "assistant", "Slowly."},
+		{30, "often", "ask", "assistant", "Often."}, {31, "more", "often", "user", "How often?"}, {31, "daily", "more", "assistant", "Daily."},
+		{40, "well", "ask", "assistant", "Well."}, {50, "long", "well", "user", "How long?"}, {51, "thought", "long", "assistant", ""},
+		{52, "hour", "thought", "assistant", "An hour."}, {60, "long, too", "well", "user", "How long, as a beginner?"},
+		{61, "search", "long, too", "assistant", "scales()"}, {62, "hidden", "search", "tool", ""}, {3, "found", "hidden", "tool", "A page."},
+		{64, "minutes", "found", "assistant", "Ten minutes."},
+	}
+	want := []string{
+		"who  ask ", "model who ask who", "ask   ", "slowly ask well ask", "often ask well ask", "more often well ", "daily more well more", "well ask  ask",
+		"long well long, too ", "hour long long, too long", "long, too well  ", "search long, too  ", "found search  search", "minutes found  long, too",
+	}
+	assert.Equal(t, want, treeOf(t, conversationOf("minutes", nodes...)))
+	slices.Reverse(nodes)
+	assert.Equal(t, want, treeOf(t, conversationOf("minutes", nodes...)), "in another order")
+}
+
+// What follows the current node is superseded by it, and everything where that is the root.
+func TestChatGPTsPathMayEndAnywhere(t *testing.T) {
+	t.Parallel()
+	nodes := []spoken{{1, "ask", "root", "user", "How?"}, {2, "slowly", "ask", "assistant", "Slowly."}, {3, "thanks", "slowly", "user", "Thanks."}}
+	assert.Equal(t, []string{"ask   ", "slowly ask ask ask", "thanks slowly ask "}, treeOf(t, conversationOf("ask", nodes...)))
+	assert.Equal(t, []string{"ask  root ", "slowly ask root ask", "thanks slowly root "}, treeOf(t, conversationOf("root", nodes...)))
 }
 
 // withTools is a branch in which the assistant searches the web and runs a program before it replies.
@@ -123,6 +187,8 @@ func TestChatGPTRefusals(t *testing.T) {
 		"no branch":         {change(`"current_node": "heard"`, `"current_node": "gone"`), "broken_branch@19#0"},
 		"circle":            {change(`"parent": null`, `"parent": "heard"`), "broken_branch@19#0"},
 		"lost parent":       {change(`"parent": "late", "message"`, `"parent": "gone", "message"`), "broken_branch@19#0"},
+		"lost branch":       {change(`"left", "parent": "ask"`, `"left", "parent": "gone"`), "broken_branch@19#0"},
+		"circle apart":      {change(`"left", "parent": "ask"`, `"left", "parent": "left"`), "broken_branch@19#0"},
 		"role":              {change(`"role": "tool"`, `"role": "robot"`), "unknown_role@14#0"},
 		"node twice":        {change(`"left": {`, `"late": {`), "duplicate_id@12#0"},
 		"conversations":     {change(`"id": "second"`, `"id": "6f5f"`), "duplicate_id@20#1"},

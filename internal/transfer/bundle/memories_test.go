@@ -42,6 +42,7 @@ func TestMemoriesOfAChatAreChecked(t *testing.T) {
 	t.Parallel()
 	changes{ // of bundle, chat, 3 messages, memory, revision, end
 		"no such message": {`"sources":[{"message_id":"` + idAsk, `"sources":[{"message_id":"` + idChat, "message_missing@6"},
+		"superseded one":  {`"sources":[{"message_id":"` + idAsk, `"sources":[{"message_id":"` + idReply, "message_missing@6"},
 		"no source":       {`"sources":[`, `"sources":[],"other":[`, "message_missing@6"},
 		"id":              {`"type":"memory","id":"0198`, `"type":"memory","id":"0`, "bad_uuid@6"},
 		"no content":      {`"content":"Prefers <oat> milk."`, `"content":" "`, "bad_length@6"},

@@ -22,19 +22,27 @@ func (p *plain) read(emit func(Record) error) error {
 	if err := emit(Record{Chat: p.chat()}); err != nil {
 		return err
 	}
-	said := replies{emit: emit}
+	var user *string // the latest one's message, which the format does not say that a reply answers
+	count := 0
 	err := p.each(func(line []byte) error {
 		message, err := plainMessage(line)
 		if err != nil {
 			return err
 		}
 		message.ID = "line " + strconv.Itoa(p.number)
-		return said.message(message)
+		switch {
+		case message.Role == string(memory.RoleUser):
+			user = &message.ID
+		case message.Role == string(memory.RoleAssistant) && message.Content != "": // else it only calls a tool
+			message.ReplyTo = user
+		}
+		count++
+		return emit(Record{Message: message})
 	})
 	if err != nil {
 		return err
 	}
-	return said.end()
+	return emit(Record{End: &End{Messages: count}})
 }
 
 func plainMessage(line []byte) (*Message, error) {
@@ -82,26 +90,5 @@ func (p *plain) chat() *Chat {
 
 // longestTitle is where a title that is made of a message is cut, in characters, as for any new chat.
 const longestTitle = 80
-
-// replies emits the messages of a chat and its end. It links each reply to the user message before it, which the
-// format does not. A message that only calls a tool is no reply.
-type replies struct {
-	emit  func(Record) error
-	user  *string
-	count int
-}
-
-func (r *replies) message(message *Message) error {
-	switch {
-	case message.Role == string(memory.RoleUser):
-		r.user = &message.ID
-	case message.Role == string(memory.RoleAssistant) && message.Content != "":
-		message.ReplyTo = r.user
-	}
-	r.count++
-	return r.emit(Record{Message: message})
-}
-
-func (r *replies) end() error { return r.emit(Record{End: &End{Messages: r.count}}) }
 
 func deref(text *string) string { return *cmp.Or(text, new(string)) }

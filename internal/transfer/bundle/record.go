@@ -121,15 +121,20 @@ type FileRef struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Message is one message. ID, ReplyTo and SupersededBy are as the file has them.
+// Message is one message. The ids are as the file has them.
 type Message struct {
-	ID           string   `json:"id"`
-	ChatID       string   `json:"chat_id"`
-	Seq          int64    `json:"seq"`
-	Role         string   `json:"role"`
-	Content      string   `json:"content"`
-	Status       string   `json:"status"`
-	ReplyTo      *string  `json:"reply_to"`
+	ID      string  `json:"id"`
+	ChatID  string  `json:"chat_id"`
+	Seq     int64   `json:"seq"`
+	Role    string  `json:"role"`
+	Content string  `json:"content"`
+	Status  string  `json:"status"`
+	ReplyTo *string `json:"reply_to"`
+	// ParentID is the message before it in the tree. Nil for one that begins the chat, and in files from before there was a tree.
+	ParentID *string `json:"parent_id"`
+	// MovedFrom is the parent that was deleted first.
+	MovedFrom *string `json:"moved_from,omitempty"`
+	// SupersededBy is nil for the messages of the path.
 	SupersededBy *string  `json:"superseded_by"`
 	TokenCount   int      `json:"token_count"`
 	Pinned       bool     `json:"pinned"`
@@ -175,6 +180,7 @@ type Revision struct {
 	SeqTo         int64           `json:"seq_to"`
 	Turns         int             `json:"turns"`
 	GlobalSummary *string         `json:"global_summary"`
+	UndoneBy      *int64          `json:"undone_by,omitempty"`
 	InputTokens   int             `json:"input_tokens"`
 	OutputTokens  int             `json:"output_tokens"`
 	PromptMode    string          `json:"prompt_mode"`

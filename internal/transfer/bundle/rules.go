@@ -17,7 +17,9 @@ type rules struct {
 	// Of the current chat.
 	files idSet
 	ids   idSet
-	turns idSet // in topics
+	turns idSet  // in topics
+	off   idSet  // messages that are not on the path
+	last  string // on the path
 	// Of an account.
 	account  accountState
 	memories idSet
@@ -134,7 +136,7 @@ func (r *rules) chat(chat *Chat) error {
 	if len(r.chats) > MaxChats {
 		return wrong("too_many_chats", fmt.Sprintf("there are more than %d chats", MaxChats))
 	}
-	r.files, r.ids, r.turns = idSet{}, idSet{}, idSet{}
+	r.files, r.ids, r.turns, r.off, r.last = idSet{}, idSet{}, idSet{}, idSet{}, ""
 	return checkChat(chat)
 }
 
@@ -151,7 +153,8 @@ func (r *rules) file(file *File) error {
 
 func (r *rules) message(message *Message) error {
 	if r.isBundle() {
-		if err := cmp.Or(uniform("id", &message.ID), uniform("reply_to", message.ReplyTo), uniform("superseded_by", message.SupersededBy)); err != nil {
+		if err := cmp.Or(uniform("id", &message.ID), uniform("reply_to", message.ReplyTo), uniform("parent_id", message.ParentID),
+			uniform("moved_from", message.MovedFrom), uniform("superseded_by", message.SupersededBy)); err != nil {
 			return err
 		}
 	}
@@ -166,7 +169,30 @@ func (r *rules) message(message *Message) error {
 	if r.format == FormatPlain {
 		return nil // numbered by us
 	}
+	if err := r.place(message); err != nil {
+		return err
+	}
 	return r.ids.add(message.ID, "duplicate_id", "the chat has a message with this id already")
+}
+
+// place checks where a message stands in the tree. In a file without parents, the superseded messages are replies, and each stands
+// after the message that it answers.
+func (r *rules) place(message *Message) error {
+	parent := message.ParentID
+	switch {
+	case parent == nil && message.SupersededBy != nil && message.ReplyTo != nil && r.ids.has(*message.ReplyTo):
+		message.ParentID = message.ReplyTo
+	case parent != nil && !r.ids.has(*parent):
+		return wrong("message_missing", "parent_id names a message that is not among the chat's messages before it")
+	case parent != nil && message.SupersededBy == nil && *parent != r.last:
+		return wrong("wrong_parent", "superseded_by is null, and parent_id is not the message before it of which that is true")
+	}
+	if message.SupersededBy == nil {
+		r.last = message.ID
+	} else {
+		r.off[keyOf(message.ID)] = struct{}{}
+	}
+	return nil
 }
 
 func (r *rules) memory(memory *Memory) error {
@@ -174,8 +200,8 @@ func (r *rules) memory(memory *Memory) error {
 		return err
 	}
 	for _, source := range memory.Sources {
-		if !r.ids.has(source.MessageID) {
-			return wrong("message_missing", "the memory names a message that is not among the chat's messages before it")
+		if !r.ids.has(source.MessageID) || r.off.has(source.MessageID) {
+			return wrong("message_missing", "the memory names a message that is not on the path of the chat before it")
 		}
 	}
 	if len(memory.Sources) == 0 {

@@ -112,18 +112,21 @@ func sample() (Chat, File, []Message, Revision) {
 			Files: []FileRef{{"main.go", file.SHA256}, {"copy.go", file.SHA256}}, CreatedAt: at(1), UpdatedAt: at(1),
 		},
 		{
-			ID: idReply, ChatID: idChat, Seq: 4, Role: "assistant", Content: "", Status: "interrupted", ReplyTo: new(idAsk), SupersededBy: new(idOther),
-			ToolCalls: []byte(`[{"function":{"arguments":"{}","name":"f"},"id":"call_1"}]`), Metadata: []byte(`{"model_variant":"arco"}`),
+			ID: idReply, ChatID: idChat, Seq: 4, Role: "assistant", Content: "", Status: "interrupted", ReplyTo: new(idAsk), ParentID: new(idAsk),
+			SupersededBy: new(idOther),
+			ToolCalls:    []byte(`[{"function":{"arguments":"{}","name":"f"},"id":"call_1"}]`), Metadata: []byte(`{"model_variant":"arco"}`),
 			Files: []FileRef{}, CreatedAt: at(2), UpdatedAt: at(3),
 		},
 		{
-			ID: idOther, ChatID: idChat, Seq: 5, Role: "tool", Content: "42", Status: "complete", ToolCallID: new("call_1"), Metadata: []byte(`{}`),
+			ID: idOther, ChatID: idChat, Seq: 5, Role: "tool", Content: "42", Status: "complete", ParentID: new(idAsk), MovedFrom: new(idChat),
+			ToolCallID: new("call_1"), Metadata: []byte(`{}`),
 			Files: []FileRef{}, CreatedAt: at(2), UpdatedAt: at(3),
 		},
 	}
 	revision := Revision{
-		Version: 1, Kind: "fold", SeqFrom: 1, SeqTo: 4, Turns: 1, GlobalSummary: new("They talked."), InputTokens: 9, OutputTokens: 3, PromptMode: "inline",
-		PromptRef: "built-in@1", Model: "m", DurationMS: 12, InputSHA256: "ab", Details: []byte(`{"calls":1}`), CreatedAt: at(4),
+		Version: 1, Kind: "fold", SeqFrom: 1, SeqTo: 4, Turns: 1, GlobalSummary: new("They talked."), UndoneBy: new(int64(2)), InputTokens: 9, OutputTokens: 3,
+		PromptMode: "inline",
+		PromptRef:  "built-in@1", Model: "m", DurationMS: 12, InputSHA256: "ab", Details: []byte(`{"calls":1}`), CreatedAt: at(4),
 	}
 	return chat, file, messages, revision
 }

@@ -193,9 +193,6 @@ func remark(message Message) string {
 	if message.Status != string(memory.StatusComplete) {
 		text = ", " + message.Status
 	}
-	if message.SupersededBy != nil {
-		text += ", replaced by a later reply"
-	}
 	if message.Pinned {
 		text += ", pinned"
 	}
