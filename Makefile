@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run cells demo inspect migrate test lint bench quality load generate fmt fuzz crash failover mutations release image
+.PHONY: help run cells demo inspect migrate test lint bench quality load generate fmt fuzz crash failover mutations past release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -69,6 +69,13 @@ failover: ## kill the primary under talk, promote its standby, rewind the old on
 mutations: ## break the program on purpose, one patch at a time, and see that make crash notices (ONLY=name; DOC=1 writes the docs)
 	@scripts/setup run
 	@go run ./internal/proof/crash -mutations $(if $(ONLY),-only $(ONLY)) $(if $(DOC),-doc)
+
+past: ## change the past of chats: random histories, words taken back under kills, races (HISTORIES=10000 CANARIES=500 RACES=1000)
+	@scripts/setup test
+	@go build -o .local/bin/withpg ./internal/testkit/withpg
+	@.local/bin/withpg -pg 15 -- go test -vet=off -timeout 10h -v ./internal/proof/past -args -histories $(or $(HISTORIES),10000)
+	@.local/bin/withpg -pg 15 -- go test -vet=off -timeout 10h -v ./internal/proof/people -run 'TestWordsTakenBack|TestOneWinner' \
+		-args -canaries $(or $(CANARIES),500) -races $(or $(RACES),1000)
 
 fuzz: ## feed every decoder odd bytes, each fuzz target for FUZZTIME (30s) in turn (ONLY=regular expression)
 	@FUZZTIME=$(or $(FUZZTIME),30s) scripts/fuzz $(if $(ONLY),'$(ONLY)')

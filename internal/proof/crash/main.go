@@ -139,15 +139,18 @@ func (h *harness) rows(ctx context.Context) (rows []row, err error) {
 		number("replies stopped by their user", t.Cancelled),
 		number("replies heard to break off", t.Failed),
 		number("messages deleted", t.Deleted),
+		number("messages edited", t.Edited),
+		number("replies asked for again", t.Regenerated),
+		number("versions selected", t.Selected),
 	}
 	for _, attack := range attacks {
 		rows = append(rows, number(attack.name, h.struck[attack.name]))
 	}
 	for _, stored := range []struct{ name, figure, rows string }{
-		{"replies written again", "", "messages where superseded_by is not null"},
+		{"messages off the path", "", "messages where superseded_by is not null"},
 		{"chats", "", "chats"},
 		{"turns stored", "", "messages where role = 'user'"},
-		{"briefs rebuilt", "", "conversation_brief_revisions where kind = 'rebuild'"},
+		{"briefs taken back", "", "conversation_brief_revisions where kind = 'rollback'"},
 		{"contexts cleared", "", "conversation_brief_revisions where kind = 'clear'"},
 		{"extractions", "", "memory_extractions where result <> 'skipped'"},
 		{"memories", "", "memories"},

@@ -23,7 +23,8 @@ func TestCrash(t *testing.T) {
 	require.NoError(t, err)
 	// A run in which nothing happened would prove nothing.
 	for _, row := range []string{"processes killed", "crashes of Postgres", "messages acknowledged", "replies heard to their end",
-		"replies heard to break off", "replies written again", "folds", "extractions", "memories", "memories superseded"} {
+		"replies heard to break off", "messages edited", "replies asked for again", "versions selected", "briefs taken back",
+		"folds", "extractions", "memories", "memories superseded"} {
 		found := regexp.MustCompile(`(?m)^` + row + ` +(\d+)$`).FindSubmatch(out.Bytes())
 		require.Truef(t, found != nil, "there is no row %q", row)
 		if n, err := strconv.Atoi(string(found[1])); err != nil || n == 0 {

@@ -61,7 +61,7 @@ func newTalk() *people.Talk {
 var habits = people.Habits{
 	Pause: 50 * time.Millisecond, Away: 100 * time.Millisecond, Patience: 3 * time.Second, ChatsAtOnce: 4, TurnsPerChat: 24, Soon: 12,
 	Stop: .08, Lose: .12, Twice: .10, Leave: .04, Again: .06,
-	Erase: .10, Clear: .05, Edit: .05, Tend: .15, Look: .05, Spite: .33,
+	Erase: .10, Clear: .05, Edit: .05, Tend: .15, Look: .05, Spite: .33, Revise: .15, Choose: .25,
 }
 
 // harness is a running system, with the people who use it and the means to break it.
@@ -104,7 +104,10 @@ var errBroken = errors.New("the database is not what it must be")
 // run plays all rounds, in legs that end with quiet.
 func (h *harness) run(ctx context.Context) (err error) {
 	defer kit.Catch(&err)
-	count := users
+	count, habits := users, habits
+	if h.async {
+		habits.Revise, habits.Choose = 0, 0 // what they refer to may be lost
+	}
 	if h.failover {
 		count = talkers / devicesPerUser
 		h.startFailover(ctx)
@@ -230,7 +233,7 @@ func (h *harness) enqueueTwice(ctx context.Context) {
 		insert into river.river_job (kind, args, queue, max_attempts)
 		select kind, jsonb_build_object('chat_id', chat.id), queue, attempts
 		  from (select b.chat_id as id from public.conversation_briefs b where b.pending_turns > 1 order by random() limit $1) chat
-		 cross join (values ('fold_brief', 'memory', 25), ('fold_brief', 'memory', 25), ('rebuild_brief', 'memory', 25),
+		 cross join (values ('fold_brief', 'memory', 25), ('fold_brief', 'memory', 25),
 		                    ('extract_memories', 'memories', 5), ('extract_memories', 'memories', 5),
 		                    ('assign_topics', 'topics', 10), ('assign_topics', 'topics', 10)) as job (kind, queue, attempts)
 		union all

@@ -78,4 +78,4 @@ var readState string
 const readPickUp = `
 	select coalesce(percentile_cont(.5) within group (order by waited), 0), coalesce(percentile_cont(.99) within group (order by waited), 0)
 	  from (select 1000 * extract(epoch from attempted_at - scheduled_at)::float8 as waited from river.river_job
-	         where kind in ('fold_brief', 'rebuild_brief') and attempt = 1) picked`
+	         where kind = 'fold_brief' and attempt = 1) picked`

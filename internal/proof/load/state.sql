@@ -1,6 +1,6 @@
 -- Answers with the JSON of values by their names.
 with program as (select state from pg_stat_activity where application_name like 'throughline%'),
-     folds as (select state::text, attempt from river.river_job where kind in ('fold_brief', 'rebuild_brief')),
+     folds as (select state::text, attempt from river.river_job where kind = 'fold_brief'),
      tables as (
        select s.schemaname || '.' || s.relname as name, n_dead_tup as dead, n_tup_upd + n_tup_del as changed, autovacuum_count as vacuums,
               pg_total_relation_size(s.relid) as size, (coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,10 +21,12 @@ type stage struct {
 	mu     sync.Mutex
 	gates  map[string]chan struct{}
 	failed map[string]bool
+	rolls  int
 }
 
 // play answers a message by its first word: "hold …" waits after three words until the script releases it, "fail …" breaks
-// off the first time, "refuse …" is refused the first time, "hostile" and "markdown" are texts. All others have the built-in model's answer.
+// off the first time, "refuse …" is refused the first time, "roll …" is answered by a number that grows, "waver" is refused when
+// another reply is asked for, "hostile" and "markdown" are texts. All others have the built-in model's answer.
 func (s *stage) play(request *offline.Request) offline.Answer {
 	if request.Kind != offline.KindReply {
 		return offline.Answer{}
@@ -40,6 +43,12 @@ func (s *stage) play(request *offline.Request) offline.Answer {
 		if s.firstTime(request.Current) {
 			return offline.Answer{Fault: offline.Fault404}
 		}
+	case "waver":
+		if !s.firstTime(request.Current) {
+			return offline.Answer{Fault: offline.Fault404}
+		}
+	case "roll":
+		return offline.Answer{Text: s.roll()}
 	case "hostile":
 		return offline.Answer{Text: hostileReply}
 	case "markdown":
@@ -98,6 +107,13 @@ func (s *stage) firstTime(name string) bool {
 	return first
 }
 
+func (s *stage) roll() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rolls++
+	return fmt.Sprintf("Roll %d.", s.rolls)
+}
+
 // TestTalk is what a person does in a chat. Its script calls the stage, at STAGE: /release?name=…, /stop and /start.
 func TestTalk(t *testing.T) {
 	t.Parallel()
@@ -113,6 +129,12 @@ func TestTalk(t *testing.T) {
 	expired, err := auth.Mint([]byte(testkit.JWTSecret), r.user, "", time.Minute, time.Now().Add(-time.Hour))
 	require.NoError(t, err)
 	r.inBrowser("talk.mjs", env{"STAGE": stage.URL, "EXPIRED": expired})
+}
+
+// TestPast is how messages are edited, answered again, and gone back to.
+func TestPast(t *testing.T) {
+	t.Parallel()
+	newRig(t, (&stage{}).play, longTerm).inBrowser("past.mjs", nil)
 }
 
 // TestReading is how long chats are read, and how the page is used without a mouse or with little room.

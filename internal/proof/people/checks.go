@@ -129,6 +129,7 @@ func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks [
 	defer kit.Catch(&err)
 	e.load(ctx, tx)
 	kit.Must(tx.Exec(ctx, topicRows))
+	kit.Must(tx.Exec(ctx, goneMarks))
 	loadTraces(ctx, tx)
 	found = WatchedBroken("answers", e.after.broken...)
 	for _, c := range checks {
@@ -142,9 +143,9 @@ func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks [
 const evidenceTables = `
 create temp table heard_messages (
   client_id uuid primary key, user_id uuid, content text, answer text, place int, acknowledged boolean,
-  chat_id uuid, message_id uuid, deletion int) on commit drop;
+  chat_id uuid, message_id uuid, deletion int, path int) on commit drop;
 create temp table heard_replies (
-  reply_id uuid primary key, client_id uuid, text text, certain int, ended text, deletion int) on commit drop;
+  reply_id uuid primary key, client_id uuid, text text, certain int, ended text, deletion int, path int) on commit drop;
 create temp table prompts (client_id uuid primary key, marks text[]) on commit drop;
 create index on heard_messages (message_id);
 create index on heard_messages (chat_id);
@@ -152,38 +153,46 @@ create index on heard_replies (client_id);`
 
 func (e evidence) load(ctx context.Context, tx pgx.Tx) {
 	kit.Must(tx.Exec(ctx, evidenceTables))
-	prompt := func(i int) []any { return []any{e.prompts[i].clientID, e.prompts[i].marks} }
-	copyRows(ctx, tx, "heard_messages", len(e.after.messages), e.messageRow,
-		"client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion")
-	copyRows(ctx, tx, "heard_replies", len(e.before.replies), e.replyRow(), "reply_id", "client_id", "text", "certain", "ended", "deletion")
-	copyRows(ctx, tx, "prompts", len(e.prompts), prompt, "client_id", "marks")
-}
-
-func copyRows(ctx context.Context, tx pgx.Tx, table string, count int, row func(int) []any, columns ...string) {
-	rows := pgx.CopyFromSlice(count, func(i int) ([]any, error) { return row(i), nil })
-	kit.Must(tx.CopyFrom(ctx, pgx.Identifier{table}, columns, rows))
-	kit.Must(tx.Exec(ctx, "analyze "+table))
-}
-
-func (e evidence) messageRow(i int) []any {
-	now := e.after.messages[i]
-	var then message // as it was before the snapshot; those sent later are at the end
-	if i < len(e.before.messages) {
-		then = e.before.messages[i]
+	var messages, replies, prompts [][]any
+	paths := map[uuid.UUID]whether{} // by the client ids of the requests
+	replied := map[int]whether{}     // by the number: of any reply to the message
+	for i, now := range e.after.messages {
+		certain := unsure
+		if now.path == e.then(i).path {
+			certain = now.path.of
+		}
+		paths[now.clientID], replied[now.number] = certain, max(replied[now.number], certain)
 	}
-	return []any{now.clientID, now.user, e.talk.Question(now.number), e.talk.ReplyTo(now.number), now.place, then.acknowledged,
-		orNull(now.chatID), orNull(now.id), int(certainly(then.deletion, now.deletion))}
-}
-
-func (e evidence) replyRow() func(i int) []any {
+	for i, now := range e.after.messages {
+		if then := e.then(i); now.again == nil {
+			messages = append(messages, []any{now.clientID, now.user, e.talk.Question(now.number), e.talk.ReplyTo(now.number), now.place, then.acknowledged,
+				orNull(now.chatID), orNull(now.id), int(certainly(then.deletion, now.deletion)), int(replied[now.number])})
+		}
+	}
 	later := map[uuid.UUID]deletion{}
 	for _, now := range e.after.replies {
 		later[now.id] = now.deletion
 	}
-	return func(i int) []any {
-		then := e.before.replies[i]
-		return []any{then.id, then.message.clientID, string(then.text), then.certain, then.ended, int(certainly(then.deletion, later[then.id]))}
+	for _, then := range e.before.replies {
+		replies = append(replies, []any{then.id, then.message.asked().clientID, string(then.text), then.certain, then.ended,
+			int(certainly(then.deletion, later[then.id])), int(paths[then.message.clientID])})
 	}
+	for _, p := range e.prompts {
+		prompts = append(prompts, []any{p.clientID, p.marks})
+	}
+	for table, rows := range map[string][][]any{"heard_messages": messages, "heard_replies": replies, "prompts": prompts} {
+		columns, _ := tx.Query(ctx, "select attname::text from pg_attribute where attrelid = $1::regclass and attnum > 0 order by attnum", table)
+		kit.Must(tx.CopyFrom(ctx, pgx.Identifier{table}, kit.Must(pgx.CollectRows(columns, pgx.RowTo[string])), pgx.CopyFromRows(rows)))
+		kit.Must(tx.Exec(ctx, "analyze "+table))
+	}
+}
+
+// then is a message as it was before the snapshot; those sent later are at the end.
+func (e evidence) then(i int) (then message) {
+	if i < len(e.before.messages) {
+		then = e.before.messages[i]
+	}
+	return then
 }
 
 // certainly returns the state of a deletion at the moment between two copies.
@@ -210,34 +219,38 @@ create table if not exists crash.places (chat_id uuid, seq bigint, message_id uu
 create table if not exists crash.pauses (user_id uuid, chat_id uuid, off_at timestamptz default clock_timestamp(), on_at timestamptz);
 create table if not exists crash.memory_versions (user_id uuid primary key, version bigint)`
 
-// deletedMarks are those of messages that were certainly deleted. Other tries of a reply begin with the same mark.
-const deletedMarks = `
-create temp table deleted_marks on commit drop as
-  select substring(h.content from '^ask\d+') as mark from heard_messages h where h.deletion = 2
+// goneMarks are those of messages that were certainly deleted, or are off the path, and what a memory of them says. Other replies to a
+// message begin with the same mark.
+const goneMarks = `
+create temp table gone_marks on commit drop as
+  with said as (
+    select m.superseded_by is not null as superseded, regexp_matches(m.content, '^(?:ask|said)\d+|lantern number \d+', 'g') as mark from public.messages m)
+  select s.mark[1] as mark, false as deleted, true as superseded from said s group by s.mark having bool_and(s.superseded)
   union
-  select substring(h.answer from '^said\d+') from heard_replies r join heard_messages h using (client_id) where r.deletion = 2
-     and not exists (select from public.messages m where m.role = 'assistant' and substring(m.content from '^said\d+') = substring(h.answer from '^said\d+'));
-create temp table traces (place text, mark text) on commit drop`
+  select (regexp_matches(h.content, '^ask\d+|lantern number \d+', 'g'))[1], true, false from heard_messages h where h.deletion = 2
+  union
+  select substring(h.answer from '^said\d+'), true, false from heard_replies r join heard_messages h using (client_id) where r.deletion = 2
+     and not exists (select from said s where s.mark[1] = substring(h.answer from '^said\d+'))`
 
 // searched is the statement that looks for those marks in every column of the database that can hold words.
 const searched = `
 select 'insert into traces ' || string_agg(format(
-         'select %L, found.mark[1] from %I.%I t cross join lateral regexp_matches(%s, ''\y(?:ask|said)\d+\y'', ''g'') found (mark)
-           where found.mark[1] in (select mark from deleted_marks)',
+         'select %L, gone.* from %I.%I t cross join lateral regexp_matches(%s, ''\y(?:(?:ask|said)|lantern number )\d+\y'', ''g'') found (mark)
+            join gone_marks gone on gone.mark = found.mark[1]',
          n.nspname || '.' || c.relname || '.' || a.attname, n.nspname, c.relname,
          case when y.typname = 'bytea' then format('encode(t.%I, ''escape'')', a.attname) else format('t.%I::text', a.attname) end),
          ' union all ')
   from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace join pg_type y on y.oid = a.atttypid
  where n.nspname in ('public', 'throughline', 'river', 'auth') and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
    and y.typname in ('text', '_text', 'varchar', '_varchar', 'json', 'jsonb', '_jsonb', 'tsvector', 'bytea')
-having exists (select from deleted_marks)`
+having exists (select from gone_marks)`
 
 func loadTraces(ctx context.Context, tx pgx.Tx) {
-	kit.Must(tx.Exec(ctx, deletedMarks))
+	kit.Must(tx.Exec(ctx, "create temp table traces (place text, mark text, deleted boolean, superseded boolean) on commit drop"))
 	var search string
 	err := tx.QueryRow(ctx, searched).Scan(&search)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return // nothing was deleted
+		return // nothing is gone
 	}
 	kit.Check(err)
 	kit.Must(tx.Exec(ctx, search))

@@ -60,27 +60,48 @@ select m.id, m.content from public.messages m
  where m.id in (select h.message_id from heard_messages h where h.deletion = 2 union all select h.reply_id from heard_replies h where h.deletion = 2);
 
 -- check: deleted_leaves_no_word, always
--- Nothing of a message whose deletion was acknowledged is in any column; briefs, revisions and the records of replies are let pass, which follow.
-select t.place, t.mark from traces t where t.place not like 'public.conversation\_brief%' and t.place not like 'public.message\_deltas%';
+-- Nothing of a message whose deletion was acknowledged is in any column; the records of running replies are let pass, which follow.
+select t.place, t.mark from traces t where t.deleted and t.place not like 'public.message\_deltas%';
 
--- check: deleted_is_forgotten, quiet
--- Nothing of a message whose deletion was acknowledged is in any column.
-select t.place, t.mark from traces t;
+-- check: superseded_leaves_no_word, always
+-- Nothing of a message that is off the path is in any column but its own.
+select t.place, t.mark from traces t where t.superseded and t.place not like 'public.message%';
+
+-- check: path_as_chosen, always
+-- What the last answer to a client put on the path is there, and what it took away is not; while an answer is due, all or nothing of it.
+select m.id, m.seq, m.superseded_by, h.path from heard_messages h join public.messages m on m.id = h.message_id
+ where h.path = 0 and m.superseded_by is null or h.path = 2 and m.superseded_by is not null
+union all
+select m.id, m.seq, m.superseded_by, h.path from heard_replies h join public.messages m on m.id = h.reply_id where h.path = 0 and m.superseded_by is null;
+
+-- check: path_is_a_line, always
+-- A message on the path follows the one before it there; one off the path follows an earlier one of its chat, or none.
+select m.id, m.chat_id, m.seq, m.parent_id, m.before
+  from (select o.*, lag(o.id) over (partition by o.chat_id order by o.seq) as before from public.messages o where o.superseded_by is null) m
+ where m.parent_id is distinct from m.before
+union all
+select m.id, m.chat_id, m.seq, m.parent_id, null from public.messages m left join public.messages p on p.id = m.parent_id
+ where m.superseded_by is not null and m.parent_id is not null and (p.chat_id is distinct from m.chat_id or p.seq >= m.seq);
+
+-- check: one_winner, always
+-- Of the messages that follow the same one, one at most is on the path.
+select m.chat_id, m.parent_id, array_agg(m.id) from public.messages m where m.superseded_by is null group by m.chat_id, m.parent_id having count(*) > 1;
+
+-- check: superseded_by_another, always
+-- A message off the path counts no tokens, and names another one of its chat, unless that was deleted.
+select a.id, a.status, a.superseded_by, a.token_count from public.messages a
+  join public.chats c on c.id = a.chat_id
+  left join public.messages b on b.id = a.superseded_by
+ where a.superseded_by is not null
+   and (a.token_count <> 0 or a.superseded_by = a.id or b.chat_id <> a.chat_id or b.id is null and c.last_seq = c.message_count);
 
 -- check: one_reply_stands, always
--- Every message has one reply that stands; the others were superseded by a later try.
+-- Every message on the path has one reply there, and one off the path has none.
 select q.id, count(a.id) as standing from public.messages q
   left join public.messages a on a.reply_to = q.id and a.role = 'assistant' and a.superseded_by is null
  where q.role = 'user'
    and not exists (select from heard_replies h join heard_messages s using (client_id) where s.message_id = q.id and h.deletion <> 0)
- group by q.id having count(a.id) <> 1;
-
--- check: superseded_by_a_later_try, always
--- A superseded reply was broken off, counts no tokens, and names a later reply to the same message.
-select a.id, a.status, a.superseded_by, a.token_count from public.messages a
-  left join public.messages b on b.id = a.superseded_by
- where a.superseded_by is not null
-   and (a.status not in ('failed', 'interrupted') or a.token_count <> 0 or b.reply_to <> a.reply_to or b.seq <= a.seq);
+ group by q.id having count(a.id) <> (q.superseded_by is null)::int;
 
 -- check: reply_after_question, always
 -- A reply stands in its question's chat, after it.
@@ -144,46 +165,48 @@ select b.chat_id, b.version, count(r.version), min(r.version), max(r.version)
  group by b.chat_id having b.version <> count(r.version) or count(r.version) > 0 and (min(r.version) <> 1 or max(r.version) <> count(r.version));
 
 -- check: ledger_ranges, always
--- The ranges of a chat's folds and clears follow each other without a hole and without an overlap; a rebuild covers all from the last clear on.
+-- The ranges of a chat's revisions that stand follow each other without a hole and without an overlap; one that was undone has no text.
 with steps as (
-  select r.*, coalesce(max(r.seq_to) filter (where r.kind in ('fold', 'clear')) over before, 0) as covered,
-         coalesce(max(r.seq_to) filter (where r.kind = 'clear') over before, 0) as cleared
-    from public.conversation_brief_revisions r
-  window before as (partition by r.chat_id order by r.version rows between unbounded preceding and 1 preceding))
-select chat_id, version, kind, seq_from, seq_to, covered, cleared from steps
- where kind in ('fold', 'clear') and seq_from <> covered + 1
-    or kind = 'rebuild' and (seq_from <> cleared + 1 or seq_to <> covered);
+  select r.*, lag(r.seq_to, 1, 0::bigint) over (partition by r.chat_id, r.undone_by is null order by r.version) as covered
+    from public.conversation_brief_revisions r)
+select chat_id, version, kind, seq_from, seq_to, covered, undone_by from steps
+ where case when undone_by is null then seq_from <> covered + 1 else global_summary is not null or undone_by <= version end;
 
 -- check: brief_is_its_last_revision, always
 -- A brief says what its last revision says, and covers what its revisions cover.
 select b.chat_id, b.version, b.covered_seq, ledger.covered, b.cleared_seq, ledger.cleared
   from public.conversation_briefs b
- cross join lateral (select coalesce(max(r.seq_to) filter (where r.kind in ('fold', 'clear')), 0) as covered,
+ cross join lateral (select coalesce(max(r.seq_to) filter (where r.undone_by is null), 0) as covered,
                             coalesce(max(r.seq_to) filter (where r.kind = 'clear'), 0) as cleared,
                             coalesce((array_agg(r.global_summary order by r.version desc))[1], '') as summary
                        from public.conversation_brief_revisions r where r.chat_id = b.chat_id) ledger
  where (b.covered_seq, b.cleared_seq) <> (ledger.covered, ledger.cleared) or b.brief ->> 'global_summary' <> ledger.summary;
 
 -- check: ledger_turns, always
--- A fold names as many turns as its range has, in chats of which nothing was deleted.
+-- A fold that stands names as many turns as its range has, in chats of which nothing was deleted.
 select r.chat_id, r.version, r.turns, counted.turns
   from public.conversation_brief_revisions r join public.chats c on c.id = r.chat_id and c.last_seq = c.message_count
  cross join lateral (select count(*) as turns from public.messages m
                       where m.chat_id = r.chat_id and m.role = 'user' and m.token_count > 0 and m.seq between r.seq_from and r.seq_to) counted
- where r.kind = 'fold' and r.turns <> counted.turns;
+ where r.kind = 'fold' and r.undone_by is null and r.turns <> counted.turns;
 
 -- check: folded_once, always
--- A brief holds each message up to its place exactly once, and no other; a stale one, which is about to be rebuilt, is let pass.
-with held as (
-  select b.chat_id, found.mark[1] as mark, count(*) as times from public.conversation_briefs b
-   cross join lateral regexp_matches(b.brief ->> 'global_summary', '(?:ask|said)\d+', 'g') as found (mark)
-   where not b.stale group by 1, 2),
+-- A summary, of a brief or of a revision since the last clear, holds each message of the path up to its place exactly once, and no other.
+with summaries as (
+  select b.chat_id, b.version, b.cleared_seq, b.covered_seq, b.brief ->> 'global_summary' as text from public.conversation_briefs b
+  union all
+  select b.chat_id, -r.version, b.cleared_seq, r.seq_to, r.global_summary
+    from public.conversation_briefs b
+    join public.conversation_brief_revisions r on r.chat_id = b.chat_id and r.global_summary <> '' and r.seq_to > b.cleared_seq),
+held as (
+  select s.chat_id, s.version, found.mark[1] as mark, count(*) as times from summaries s
+   cross join lateral regexp_matches(s.text, '(?:ask|said)\d+', 'g') as found (mark) group by 1, 2, 3),
 due as (
-  select b.chat_id, substring(m.content from '^(?:ask|said)\d+') as mark from public.conversation_briefs b
-    join public.messages m on m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq
-   where not b.stale and m.superseded_by is null and m.status <> 'streaming' and m.content <> '')
-select chat_id, mark, coalesce(held.times, 0) as times, due.mark is not null as covered
-  from held full join due using (chat_id, mark) where due.mark is null or held.times is distinct from 1;
+  select s.chat_id, s.version, substring(m.content from '^(?:ask|said)\d+') as mark from summaries s
+    join public.messages m on m.chat_id = s.chat_id and m.seq > s.cleared_seq and m.seq <= s.covered_seq
+   where m.superseded_by is null and m.status <> 'streaming' and m.content <> '')
+select chat_id, version, mark, coalesce(held.times, 0) as times, due.mark is not null as covered
+  from held full join due using (chat_id, version, mark) where due.mark is null or held.times is distinct from 1;
 
 -- check: covered_is_indexed, always
 -- What a brief covers since the last clear can be recalled: each message is in one row of the index.
@@ -215,12 +238,14 @@ select b.chat_id, b.extracted_seq, null, coalesce(max(e.seq_to), 0), 'brief'
  group by b.chat_id having b.extracted_seq <> coalesce(max(e.seq_to), 0);
 
 -- check: extracted_once, always
--- What a user said is in the evidence of exactly one memory, once its range was read: the model makes one of every message.
+-- What a user said is in the evidence of exactly one memory, once its range was read: the model makes one of every message on the path.
 select m.id, m.chat_id, m.seq, m.content, e.result, count(s.memory_id) as times
   from public.messages m
   join public.memory_extractions e on e.chat_id = m.chat_id and m.seq between e.seq_from and e.seq_to
   left join public.memory_sources s on s.message_id = m.id
- where m.role = 'user' and e.result <> 'skipped'
+ where m.role = 'user' and m.superseded_by is null and e.result <> 'skipped'
+   -- What came back to the path is read again, but not behind what is not to be.
+   and not exists (select from public.memory_extractions s where s.chat_id = m.chat_id and s.seq_from > m.seq and s.result = 'skipped')
  group by m.id, m.chat_id, m.seq, m.content, e.result having count(s.memory_id) <> 1;
 
 -- check: only_what_users_said, always
@@ -236,9 +261,9 @@ select y.id, y.status, y.content from public.memories y
  where y.origin = 'extracted' and not exists (select from public.memory_sources s where s.memory_id = y.id);
 
 -- check: source_is_true, always
--- The words that a memory quotes are in the message that it names, in that chat, of that user.
+-- The words that a memory quotes are in the message that it names, on the path of that chat, of that user.
 select s.memory_id, s.message_id, s.quote, m.content from public.memory_sources s left join public.messages m on m.id = s.message_id
- where m.id is null or m.user_id <> s.user_id or m.chat_id <> s.chat_id or m.seq <> s.seq or position(s.quote in m.content) = 0;
+ where m.id is null or m.user_id <> s.user_id or m.chat_id <> s.chat_id or m.seq <> s.seq or m.superseded_by is not null or position(s.quote in m.content) = 0;
 
 -- check: one_of_a_key, always
 -- No two memories of a user that are shown say the same.
@@ -303,7 +328,7 @@ select t.id, coalesce(ours.seq, theirs.seq) as seq
 select t.chat_id, t.number, count(*) from public.topics t group by t.chat_id, t.number having count(*) > 1 or t.number < 1;
 
 -- check: topic_accesses, always
--- A topic was come back to as often as it has turns but the first, and those merged into it; more only where messages of the chat were deleted.
+-- A topic was come back to as often as it has turns but the first, and those merged into it; more where messages were deleted, about so where replaced.
 with merges as (
   with recursive into_it (id, into_id) as (
     select m.id, m.merged_into from public.topics m where m.merged_into is not null
@@ -315,7 +340,8 @@ select t.id, t.chat_id, t.number, t.access_count, turns.count as turns, coalesce
  cross join lateral (select count(*) from public.turn_index i where i.chat_id = t.chat_id and i.topic_id = t.id) turns
  where t.state <> 'merged'
    and (t.access_count < turns.count - 1 - coalesce(merges.topics, 0)
-     or c.last_seq = c.message_count and t.access_count > turns.count - 1 - coalesce(merges.topics, 0));
+     or c.last_seq = c.message_count and t.access_count > turns.count - 1 - coalesce(merges.topics, 0))
+   and not exists (select from public.messages m where m.chat_id = c.id and m.superseded_by is not null and m.status in ('complete', 'cancelled'));
 
 -- check: packed_are_counted, always
 -- A topic has as many packed messages as it says: those up to its place.
@@ -370,7 +396,7 @@ select m.id, m.chat_id, m.lease_until from public.messages m where m.status = 's
 select d.message_id, count(*), max(m.status) from public.message_deltas d left join public.messages m on m.id = d.message_id group by d.message_id;
 
 -- check: nothing_due, quiet
--- No chat waits for a fold, and no brief for being rebuilt.
+-- No chat waits for a fold.
 select d.chat_id, d.reason, d.tokens_total, d.pending_turns, d.job_state, d.job_last_error
   from inspect.due_folds(@threshold, @tail, @bridge, @least, @prompt) d;
 

@@ -56,6 +56,13 @@ func (p *Person) callAt(ctx context.Context, server, method, path string, body, 
 	return err
 }
 
+// complain records an answer that no crash explains: of an account that is deleted anything may be answered.
+func (p *Person) complain(format string, args ...any) {
+	if !p.record.hasLeft(p.ID) {
+		p.record.complain(format, args...)
+	}
+}
+
 // patientCodes are refusals after which a client tries again.
 var patientCodes = map[fault.Code]bool{
 	fault.NotReady: true, fault.ShuttingDown: true, fault.GenerationInProgress: true, fault.UpstreamFailed: true,
@@ -76,12 +83,18 @@ type attempt struct {
 // cursor to go on from: nothing may be known, or the reply broke off.
 func (p *Person) post(ctx context.Context, a attempt) (settled bool, next string) {
 	body := map[string]any{"content": p.record.Talk.Question(a.m.number), "client_message_id": a.m.clientID}
+	if a.m.again != nil {
+		delete(body, "content")
+	}
+	if a.m.replaces != uuid.Nil {
+		body["replaces"] = a.m.replaces
+	}
 	path := "/v1/message"
 	if body["chat_id"] = a.chat; a.chat == uuid.Nil {
 		path = "/v1/message/first"
 		delete(body, "chat_id")
 	}
-	if files := p.record.Talk.FilesOf(a.m.number); files != nil {
+	if files := p.record.Talk.FilesOf(a.m.number); files != nil && a.m.again == nil {
 		body["files"] = files
 	}
 	return p.stream(ctx, a, http.MethodPost, path, []byte(Encode(body)))

@@ -48,7 +48,7 @@ func TestAccountsAreDeletedWhileTheirPeopleTalk(t *testing.T) {
 	for n := range 8 {
 		p, err := s.NewPerson(ctx, m.record, &Gauges{}, Habits{
 			Pause: 5 * time.Millisecond, Away: 50 * time.Millisecond, Patience: 2 * time.Second, ChatsAtOnce: 3, TurnsPerChat: 8, Soon: 8,
-			Stop: .05, Twice: .1, Erase: .2, Clear: .05, Edit: .1, Tend: .3,
+			Stop: .05, Twice: .1, Erase: .2, Clear: .05, Edit: .1, Tend: .3, Revise: .3, Choose: .2,
 		}, 1, n)
 		require.NoError(t, err)
 		device, other := p.Device(2, n), p.Device(3, n)

@@ -33,6 +33,9 @@ type Habits struct {
 	// Shares of the replies after which a message is deleted, the chat is cleared, a memory edited, a topic changed, or
 	// something is read: history, memory, chats, a search.
 	Erase, Clear, Edit, Tend, Look float64
+	// Shares of the messages that are sent in place of an earlier one, or ask for another reply to one, and of the replies
+	// after which another version is selected.
+	Revise, Choose float64
 	// Spite is the share of steps in which a message is deleted, if there is one, while a memory or a summary of it is made.
 	Spite float64
 }
@@ -62,6 +65,9 @@ type Person struct {
 type conversation struct {
 	id        uuid.UUID // uuid.Nil until the first message is acknowledged
 	said      []*message
+	last      *message // the path's, as it knows it
+	cleared   int      // how many of them were said when the context was cleared
+	erased    bool     // one of them may be deleted
 	turns     int      // after which it is over
 	waiting   *message // sent, and its reply has not ended yet
 	since     time.Time
@@ -105,8 +111,8 @@ func (p *Person) happens(share float64) bool { return p.dice.Float64() < share }
 func (p *Person) step(ctx context.Context) {
 	p.follow()
 	if p.happens(p.Spite) {
-		if m := p.beingRead(); m != nil {
-			p.erase(ctx, m, false)
+		if chat, m := p.beingRead(); m != nil {
+			p.erase(ctx, chat, m, false)
 			return
 		}
 	}
@@ -116,7 +122,9 @@ func (p *Person) step(ctx context.Context) {
 			p.readAgain(ctx, chat)
 			return
 		}
-		p.begin(chat)
+		if !p.happens(p.Revise) || len(chat.said) == 0 || !p.revise(chat) {
+			p.send(chat, message{parent: chat.last})
+		}
 	}
 	p.goOn(ctx, chat)
 	if chat.waiting == nil && len(chat.said) >= leastTurns {
@@ -124,9 +132,11 @@ func (p *Person) step(ctx context.Context) {
 	}
 }
 
-func (p *Person) begin(chat *conversation) {
-	chat.waiting, chat.since = p.record.send(p.ID, len(chat.said)), time.Now()
+func (p *Person) send(chat *conversation, m message) {
+	m.user, m.place = p.ID, len(chat.said)
+	chat.waiting, chat.since = p.record.send(m), time.Now()
 	chat.said = append(chat.said, chat.waiting)
+	p.record.lead(chat.said, chat.last, chat.waiting)
 	p.gauges.Count(Turns, 1)
 }
 
@@ -150,8 +160,11 @@ func (p *Person) afterReply(ctx context.Context, chat *conversation) {
 	is := func(share float64) bool { dice -= share; return dice < 0 }
 	switch {
 	case is(p.Erase):
-		p.erase(ctx, chat.said[p.dice.IntN(len(chat.said))], p.dice.IntN(2) == 0)
+		p.erase(ctx, chat, chat.said[p.dice.IntN(len(chat.said))], p.dice.IntN(2) == 0)
+	case is(p.Choose):
+		p.choose(ctx, chat)
 	case is(p.Clear):
+		chat.cleared = len(chat.said)
 		p.ask(ctx, http.MethodPost, "/v1/chats/"+chat.id.String()+"/clear", nil, nil)
 	case is(p.Edit), p.Edit > 0 && p.record.Talk.isDeciding():
 		p.editMemory(ctx)
@@ -227,8 +240,9 @@ func (p *Person) try(ctx context.Context, server string, chat *conversation, eno
 		settled, chat.cursor = p.post(ctx, a)
 	}
 	chat.abandoned = chat.abandoned || chat.cursor == goneChat
-	if id, ok, _ := p.record.whereabouts(a.m); ok && chat.id == uuid.Nil {
-		chat.id = id
+	if id, ok, _ := p.record.whereabouts(a.m); ok {
+		chat.id, chat.last = id, a.m
+		p.record.lead(chat.said, a.m)
 	}
 	if settled {
 		chat.waiting, chat.server, chat.cursor = nil, "", ""
@@ -249,23 +263,24 @@ func (p *Person) stop(ctx context.Context, server string, m *message) {
 }
 
 // beingRead returns a message, or nil, of which a memory or a summary is about to be stored, which must not outlive it.
-func (p *Person) beingRead() *message {
+func (p *Person) beingRead() (*conversation, *message) {
 	for _, chat := range p.chats {
 		for _, m := range chat.said {
 			if m != chat.waiting && p.record.Talk.isRead(m.number) {
-				return m
+				return chat, m
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// erase deletes a message, or the reply to it. A brief that covers it must be rebuilt.
-func (p *Person) erase(ctx context.Context, m *message, itsReply bool) {
+// erase deletes a message, or the reply to it.
+func (p *Person) erase(ctx context.Context, chat *conversation, m *message, itsReply bool) {
 	id, state := p.record.deletable(m, itsReply)
 	if state == nil {
 		return
 	}
+	chat.erased = true
 	p.record.deleting(state, asked)
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -314,7 +329,7 @@ func (p *Person) Greet(ctx context.Context) (prompts []Prompt) {
 	var said []*message
 	for _, chat := range p.chats {
 		if !chat.abandoned && chat.id != uuid.Nil {
-			p.begin(chat)
+			p.send(chat, message{parent: chat.last})
 			said = append(said, chat.waiting)
 		}
 	}

@@ -2,6 +2,7 @@ package people
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -29,6 +30,7 @@ type Record struct {
 	left      map[uuid.UUID]deletion // accounts
 	broken    []string               // answers that contradict themselves or earlier ones
 	failures  map[string]int
+	selected  int // versions
 }
 
 // outage is a time in which Postgres was away, or a server frozen; to is zero while Postgres is.
@@ -42,14 +44,21 @@ type message struct {
 	number   int
 	user     uuid.UUID
 	clientID uuid.UUID
-	place    int // among the ones that its client sent to this chat
+	place    int       // among the ones that its client sent to this chat
+	parent   *message  // the one before it on the path; nil for the first
+	replaces uuid.UUID // what it was sent to replace; uuid.Nil for nothing
+	again    *message  // it says nothing, and asks for another reply to this one; nil where it says something
 
 	acknowledged bool
 	chatID       uuid.UUID
 	id           uuid.UUID
 	home         string // the server that writes the reply
 	deletion     deletion
+	path         path
 }
+
+// asked is the message that the replies answer.
+func (m *message) asked() *message { return cmp.Or(m.again, m) }
 
 // deletion is the state of a request to delete something.
 type deletion int
@@ -79,19 +88,25 @@ type growth struct {
 	chars int
 }
 
-// send records a message before it is sent, and so before it can be stored.
-func (r *Record) send(user uuid.UUID, place int) *message {
+func (r *Record) lock() (unlock func()) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := &message{number: len(r.messages) + 1, user: user, clientID: uuid.New(), place: place}
-	r.messages = append(r.messages, m)
-	return m
+	return r.mu.Unlock
+}
+
+// send records a message before it is sent, and so before it can be stored.
+func (r *Record) send(m message) *message {
+	defer r.lock()()
+	m.number, m.clientID = len(r.messages)+1, uuid.New()
+	if m.again != nil {
+		m.number, m.chatID, m.id = m.again.number, m.again.chatID, m.again.id
+	}
+	r.messages = append(r.messages, &m)
+	return &m
 }
 
 // fail counts a request that was not answered as it should be, which a crash may explain.
 func (r *Record) fail(kind string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	if r.failures == nil {
 		r.failures = map[string]int{}
 	}
@@ -100,29 +115,19 @@ func (r *Record) fail(kind string) {
 
 // Failures counts them by their kind.
 func (r *Record) Failures() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	return maps.Clone(r.failures)
 }
 
 // complain records an answer that no crash explains.
 func (r *Record) complain(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	r.broken = append(r.broken, fmt.Sprintf(format, args...))
-}
-
-// complain does so for a person: of an account that is deleted anything may be answered.
-func (p *Person) complain(format string, args ...any) {
-	if !p.record.hasLeft(p.ID) {
-		p.record.complain(format, args...)
-	}
 }
 
 // leaving records what became of an account, and so of all that was said with it.
 func (r *Record) leaving(user uuid.UUID, now deletion) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	if r.left == nil {
 		r.left = map[uuid.UUID]deletion{}
 	}
@@ -130,8 +135,7 @@ func (r *Record) leaving(user uuid.UUID, now deletion) {
 }
 
 func (r *Record) hasLeft(user uuid.UUID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	return r.left[user] != untouched
 }
 
@@ -150,17 +154,17 @@ func (r *Record) awaitReading(ctx context.Context, user uuid.UUID) uuid.UUID {
 
 // start records the event with which a server acknowledges the message.
 func (r *Record) start(m *message, started streaming.Started, server string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	if r.replies == nil {
 		r.replies, r.repliesTo = map[uuid.UUID]*reply{}, map[*message][]*reply{}
 	}
 	if !started.Resumed {
 		m.home = server
 	}
-	if !m.acknowledged {
-		m.acknowledged, m.chatID, m.id = true, started.ChatID, started.UserMessageID
+	if !m.acknowledged && m.again == nil {
+		m.chatID, m.id = started.ChatID, started.UserMessageID
 	}
+	m.acknowledged = true
 	if m.chatID != started.ChatID || m.id != started.UserMessageID {
 		r.broken = append(r.broken, fmt.Sprintf("ask%d was %s in chat %s, and is %s in chat %s when it is sent again",
 			m.number, m.id, m.chatID, started.UserMessageID, started.ChatID))
@@ -173,15 +177,14 @@ func (r *Record) start(m *message, started streaming.Started, server string) {
 		r.replies[heard.id] = heard
 		r.repliesTo[m] = append(r.repliesTo[m], heard)
 	}
-	if r.replies[started.MessageID].message != m {
+	if r.replies[started.MessageID].message.asked() != m.asked() {
 		r.broken = append(r.broken, fmt.Sprintf("the reply %s is to ask%d and to ask%d", started.MessageID, r.replies[started.MessageID].message.number, m.number))
 	}
 }
 
 // grow records a delta and returns the number of characters up to its end. Text that came before must be the same.
 func (r *Record) grow(delta streaming.Delta) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	known := r.replies[delta.MessageID]
 	if known == nil || delta.Offset > known.chars {
 		r.broken = append(r.broken, fmt.Sprintf("a delta of the reply %s at character %d leaves a gap", delta.MessageID, delta.Offset))
@@ -211,8 +214,7 @@ func after(text []byte, chars int) []byte {
 
 // end records a terminal event. length is that of the whole reply, -1 where the event has none.
 func (r *Record) end(id uuid.UUID, name string, length int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	known := r.replies[id]
 	switch {
 	case known == nil:
@@ -222,7 +224,7 @@ func (r *Record) end(id uuid.UUID, name string, length int) {
 		r.broken = append(r.broken, fmt.Sprintf("the reply %s ends with %d characters, but %d were heard", id, length, known.chars))
 	case known.ended == name:
 		return
-	case max(known.deletion, known.message.deletion, r.left[known.message.user]) != untouched: // another server finds it gone
+	case max(known.deletion, known.message.asked().deletion, r.left[known.message.user]) != untouched: // another server finds it gone
 	case known.ended == streaming.EventCompleted, known.ended == streaming.EventCancelled:
 		r.broken = append(r.broken, fmt.Sprintf("the reply %s ended with %s, and when it is read again with %s", id, known.ended, name))
 	}
@@ -234,8 +236,7 @@ func (r *Record) end(id uuid.UUID, name string, length int) {
 
 // deletable returns the id and state of a message, or of its final reply; nil while that has not ended for good, or where one was to be deleted.
 func (r *Record) deletable(m *message, itsReply bool) (uuid.UUID, *deletion) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	var last *reply
 	for _, heard := range r.repliesTo[m] {
 		if heard.ended == streaming.EventCompleted || heard.ended == streaming.EventCancelled {
@@ -243,38 +244,34 @@ func (r *Record) deletable(m *message, itsReply bool) (uuid.UUID, *deletion) {
 		}
 	}
 	switch {
-	case last == nil || m.deletion != untouched || last.deletion != untouched:
+	case last == nil || m.asked().deletion != untouched || last.deletion != untouched:
 		return uuid.Nil, nil
 	case itsReply:
 		return last.id, &last.deletion
 	}
-	return m.id, &m.deletion
+	return m.id, &m.asked().deletion
 }
 
 func (r *Record) deleting(of *deletion, now deletion) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	*of = now
 }
 
 // Away records that Postgres is away from now on.
 func (r *Record) Away() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	r.outages = append(r.outages, outage{from: time.Now()})
 }
 
 // Back records that Postgres is there again.
 func (r *Record) Back() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	r.outages[len(r.outages)-1].to = time.Now()
 }
 
 // Frozen notes that a server records nothing for that long, though its clients may have heard more.
 func (r *Record) Frozen(server string, long time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	r.outages = slices.Insert(r.outages, 0, outage{time.Now(), time.Now().Add(long), server}) // the last one is for Back
 }
 
@@ -308,8 +305,7 @@ func (r *Record) certain(known *reply) int {
 
 // whereabouts returns the chat of a message, whether it was acknowledged, and which server writes its reply.
 func (r *Record) whereabouts(m *message) (chat uuid.UUID, acknowledged bool, home string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.lock()()
 	return m.chatID, m.acknowledged, m.home
 }
 
@@ -317,12 +313,12 @@ type known struct {
 	messages []message
 	replies  []reply
 	broken   []string
+	selected int
 }
 
 func (r *Record) now() known {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	k := known{broken: slices.Clone(r.broken)}
+	defer r.lock()()
+	k := known{broken: slices.Clone(r.broken), selected: r.selected}
 	for _, m := range r.messages {
 		one := *m
 		one.deletion = max(m.deletion, r.left[m.user])
@@ -347,14 +343,17 @@ func (r *Record) Confirmed() (ids []uuid.UUID) {
 }
 
 // Tally is what happened, in numbers.
-type Tally struct{ Acknowledged, Completed, Cancelled, Failed, Deleted int }
+type Tally struct{ Acknowledged, Completed, Cancelled, Failed, Deleted, Edited, Regenerated, Selected int }
 
 // Tally counts.
 func (r *Record) Tally() (t Tally) {
 	k := r.now()
+	t.Selected = k.selected
 	for _, m := range k.messages {
 		t.Deleted += btoi(m.deletion == done)
-		t.Acknowledged += btoi(m.acknowledged)
+		t.Acknowledged += btoi(m.acknowledged && m.again == nil)
+		t.Regenerated += btoi(m.acknowledged && m.again != nil)
+		t.Edited += btoi(m.acknowledged && m.again == nil && m.replaces != uuid.Nil)
 	}
 	for _, r := range k.replies {
 		t.Deleted += btoi(r.deletion == done)
@@ -401,50 +400,48 @@ type Gauges struct {
 	open, most int // streams
 }
 
+func (g *Gauges) lock() (unlock func()) {
+	g.mu.Lock()
+	return g.mu.Unlock
+}
+
 // Reset forgets all but the streams that are open.
 func (g *Gauges) Reset() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.lock()()
 	g.counts, g.times, g.most = [counts]int{}, [times]kit.Times{}, g.open
 }
 
 // Count adds to a count.
 func (g *Gauges) Count(what, n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.lock()()
 	g.counts[what] += n
 }
 
 // Counted returns a count.
 func (g *Gauges) Counted(what int) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.lock()()
 	return g.counts[what]
 }
 
 func (g *Gauges) took(what int, d time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.lock()()
 	g.times[what] = append(g.times[what], d)
 }
 
 // Times returns the measured times.
 func (g *Gauges) Times(what int) kit.Times {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.lock()()
 	return g.times[what]
 }
 
 func (g *Gauges) opened(n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.lock()()
 	g.open += n
 	g.most = max(g.most, g.open)
 }
 
 // Open returns how many streams are open, and how many were at most.
 func (g *Gauges) Open() (now, most int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.lock()()
 	return g.open, g.most
 }

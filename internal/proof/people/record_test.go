@@ -73,7 +73,7 @@ func TestListening(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			client := newTestPerson()
-			m := client.record.send(uuid.New(), 0)
+			m := client.record.send(message{user: uuid.New()})
 			client.read(t.Context(), strings.NewReader(c.first), attempt{m: m}, time.Now())
 			if c.leaves {
 				client.record.leaving(m.user, asked)

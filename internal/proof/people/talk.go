@@ -80,7 +80,7 @@ func newDice(seed uint64, sequence int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(sequence))) //nolint:gosec // repeatable by its seed
 }
 
-func one(dice *rand.Rand, of []string) string { return of[dice.IntN(len(of))] }
+func one[T any](dice *rand.Rand, of []T) T { return of[dice.IntN(len(of))] }
 
 // prose returns words in sentences that a summary can keep, of a dozen words each.
 func prose(dice *rand.Rand, words int, foreigners bool) string {

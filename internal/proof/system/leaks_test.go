@@ -334,12 +334,14 @@ func (p *panicking) StartTurn(ctx context.Context, user auth.Principal, turn cha
 	return p.Store.StartTurn(ctx, user, turn)
 }
 
-func (p *panicking) Rebuild(ctx context.Context, chatID uuid.UUID, _ work.Attempt) (brief.Report, error) {
-	p.broken[chatID] = fmt.Sprint(ctx)
-	return brief.Report{}, nil
+func (p *panicking) Fold(ctx context.Context, chatID uuid.UUID, attempt work.Attempt) (brief.Report, error) {
+	if chatID == uuid.Nil {
+		p.broken[chatID] = fmt.Sprint(ctx)
+	}
+	return p.Folder.Fold(ctx, chatID, attempt)
 }
 
-// panics makes handlers panic for certain words, and rebuild jobs always.
+// panics makes handlers panic for certain words, and folds of no chat always.
 var panics = app.Doubles{
 	Turns:  func(store chat.Store) chat.Store { return &panicking{Store: store} },
 	Folder: func(folder jobs.Folder) jobs.Folder { return &panicking{Folder: folder} },
@@ -352,10 +354,10 @@ func (a *leakRig) causePanics() {
 	assert.Truef(a.t, got.Status == http.StatusInternalServerError && len(a.all.foundIn(got.Text)) == 0,
 		"a panic is answered with %d %s", got.Status, got.Text)
 	a.tool("chat", testkit.Body{"prompt": "Panic over this one: " + words["tool"]})
-	// A covered message is edited, which makes the brief stale.
 	testkit.Exec(a.t, a.admin, "update public.messages set content = content || ' indeed' where chat_id = $1 and seq = 1", uuid.MustParse(a.chatID))
+	testkit.Exec(a.t, a.admin, "insert into river.river_job (kind, queue, max_attempts, args) values ('fold_brief', 'memory', 1, '{}')")
 	testkit.Eventually(a.t, "a job panicked", func() bool {
-		return testkit.Ask[bool](a.t, a.pool, "select exists (select from river.river_job where kind = 'rebuild_brief' and cardinality(errors) > 0)")
+		return testkit.Ask[bool](a.t, a.pool, "select exists (select from river.river_job where args = '{}' and kind = 'fold_brief' and cardinality(errors) > 0)")
 	})
 }
 
@@ -376,7 +378,7 @@ func (a *leakRig) failModel() {
 		}
 	}
 	testkit.Eventually(a.t, "folds failed", func() bool {
-		return a.count("select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) > 0") == 1 &&
+		return a.count("select count(*) from river.river_job where kind = 'fold_brief' and args <> '{}' and cardinality(errors) > 0") == 1 &&
 			a.count("select count(*) from throughline.work where failure like 'refused%'") == 1
 	})
 }
