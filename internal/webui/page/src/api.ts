@@ -1,5 +1,6 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
+import type { Config } from './config';
 import { watchedFetch } from './reach';
 import { SessionOver, type Session } from './session';
 import { Turns } from './talk/turns';
@@ -9,6 +10,8 @@ import { createClient, ThroughlineError, type Api, type Client } from './through
 export interface SignedIn {
   api: Api;
   client: Client;
+  /** The names of the model variants. */
+  models: string[];
   /** Another one of the same user after they signed in again. */
   session: Session;
   turns: Turns;
@@ -26,7 +29,7 @@ export function useClient(): SignedIn {
 }
 
 /** A client whose calls go to the server that the page came from. onOver is called when the session cannot go on. */
-export function connect(session: Session, onOver: () => void, leave: SignedIn['leave']): SignedIn {
+export function connect(config: Config, session: Session, onOver: () => void, leave: SignedIn['leave']): SignedIn {
   const api: Api = {
     baseUrl: location.origin,
     fetch: watchedFetch,
@@ -36,13 +39,19 @@ export function connect(session: Session, onOver: () => void, leave: SignedIn['l
         throw error;
       }),
   };
-  const signedIn: SignedIn = { api, client: createClient(api), session, turns: new Turns(api, session.userId), leave };
+  const signedIn: SignedIn = { api, client: createClient(api), models: config.model_variants, session, turns: new Turns(api, session.userId), leave };
   return signedIn;
 }
 
 /** One sentence that says to a person what went wrong. */
 export function sayError(error: unknown): string {
   if (error instanceof TypeError) return 'The server cannot be reached.';
+  if (isConflict(error)) return 'The conversation was changed on another device. Here it is as it is now.';
   if (error instanceof ThroughlineError && error.code.startsWith('http_')) return `Something between here and the server answered ${error.status}.`;
   return error instanceof Error ? error.message : String(error);
+}
+
+/** Whether something was asked about messages that are no longer the conversation's. */
+export function isConflict(failure: unknown): boolean {
+  return ['conversation_changed', 'message_superseded'].includes((failure as ThroughlineError | undefined)?.code ?? '');
 }

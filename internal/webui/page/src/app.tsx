@@ -22,7 +22,7 @@ export function App() {
   const [why, setWhy] = useState('');
 
   /** The same user again goes on where they were; another one finds nothing of them. */
-  function enter(session: Session) {
+  function enter(config: Config, session: Session) {
     setOver(false);
     if (signedIn?.session.userId === session.userId) {
       signedIn.session = session;
@@ -30,7 +30,7 @@ export function App() {
     }
     leave();
     setWhy('');
-    const entered: SignedIn = connect(session, () => setOver(true), async (said) => {
+    const entered: SignedIn = connect(config, session, () => setOver(true), async (said) => {
       await signOut(entered);
       setWhy(said);
     });
@@ -56,7 +56,7 @@ export function App() {
       const loaded = await loadConfig();
       takeTokenFromAddress(loaded);
       const session = await findSession(loaded);
-      if (session) enter(session);
+      if (session) enter(loaded, session);
       setConfig(loaded);
     } catch (error) {
       setProblem(sayError(error));
@@ -67,12 +67,13 @@ export function App() {
 
   if (problem) return <Alone><p role="alert">{problem}</p><button type="button" onClick={start}>Try again</button></Alone>;
   if (!config) return null;
+  const onSession = (session: Session) => enter(config, session);
   if (!signedIn) {
     return (
       <Alone>
         {why && <p role="status">{why}</p>}
         <p>Sign in to talk, and to see what is remembered.</p>
-        <SignIn config={config} onSession={enter} />
+        <SignIn config={config} onSession={onSession} />
       </Alone>
     );
   }
@@ -92,7 +93,7 @@ export function App() {
           </Router>
         </Shell>
       </LocationProvider>
-      {over && <SessionOverDialog config={config} onSession={enter} onLeave={() => void signOut()} />}
+      {over && <SessionOverDialog config={config} onSession={onSession} onLeave={() => void signOut()} />}
     </SignedInContext.Provider>
   );
 }

@@ -4,6 +4,8 @@ export interface Config {
   /** The Supabase project to sign in with, and its anon or publishable key. Without both, a token is pasted. */
   supabase_url?: string;
   supabase_key?: string;
+  /** The first one answers unless another is asked for. */
+  model_variants: string[];
 }
 
 let loaded: Promise<Config> | undefined;

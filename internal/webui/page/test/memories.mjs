@@ -208,7 +208,7 @@ await run({
     await dialog.waitFor({ state: 'detached' });
     await focused(/^Forget$/);
     await tab.keyboard.press('Enter');
-    await eventually(async () => assert.ok(await dialog.getByRole('checkbox', { name: /Make the summaries anew/ }).isChecked()));
+    await eventually(async () => assert.ok(await dialog.getByRole('checkbox', { name: /Take back the summaries/ }).isChecked()));
     const asked = tab.waitForRequest((request) => request.method() === 'DELETE');
     await dialog.getByRole('button', { name: 'Forget', exact: true }).click();
     await eventually(async () => assert.match((await asked).url(), /\?also=summaries$/));

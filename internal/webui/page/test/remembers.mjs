@@ -176,12 +176,16 @@ await run({
     const first = (await call('GET', `/v1/chats/${CHAT}/messages?after_seq=0&limit=1`)).messages[0];
     await call('DELETE', `/v1/messages/${first.id}`);
     const brief = section(tab, 'The brief over time');
-    const latest = async () => (await call('GET', `/v1/chats/${CHAT}/memory/revisions?limit=1`)).revisions[0].kind;
-    while ((await latest()) !== 'rebuild') await tab.waitForTimeout(100);
+    const { revisions } = await call('GET', `/v1/chats/${CHAT}/memory/revisions`);
+    assert.ok(revisions.some(({ kind }) => kind === 'rollback'));
     await tab.getByRole('button', { name: 'Look again' }).click();
-    await brief.getByText('written anew after a message was changed or deleted').waitFor();
     await moveTo(versions(tab), 0);
+    await brief.getByText('taken back by version').waitFor();
+    await brief.locator('s', { hasText: 'added' }).waitFor();
     await brief.getByText('The text of this version is deleted').waitFor();
+    await isAccessible(tab, 'a version that was taken back');
+    await moveTo(versions(tab), revisions.length - 1 - revisions.findIndex(({ kind }) => kind === 'rollback'));
+    await brief.getByText('taken back after a message changed').waitFor();
   },
 
   async 'cleared turns are told from dropped ones'() {

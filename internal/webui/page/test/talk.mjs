@@ -15,6 +15,11 @@ async function say(tab, text) {
   await tab.getByRole('button', { name: 'Send' }).click();
 }
 
+async function more(message, name) {
+  await message.getByRole('button', { name: 'More' }).click();
+  await message.getByRole('button', { name, exact: true }).click();
+}
+
 /** Waits until a locator has a text, to the letter but for white space. */
 async function reads(locator, text) {
   const literally = (words) => RegExp.escape?.(words) ?? words.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
@@ -74,12 +79,12 @@ await run({
 
   async 'a reply that broke off is tried again, and replaced'() {
     await say(tab, 'fail once');
-    await tab.getByRole('button', { name: 'Try again' }).waitFor();
+    await tab.locator('.failure').getByRole('button', { name: 'Try again' }).waitFor();
     await reads(words(tab), /^One two three/);
     await isAccessible(tab, 'a failed reply');
     await picture(tab, 'talk-failed');
     await tab.reload();
-    await tab.getByRole('button', { name: 'Try again' }).click();
+    await tab.locator('.failure').getByRole('button', { name: 'Try again' }).click();
     await reads(words(tab), 'The second attempt worked.');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'fail once' }).count(), 1));
@@ -88,14 +93,14 @@ await run({
 
   async 'a message that the model refuses is stored, and tried again'() {
     await say(tab, 'refuse once');
-    await tab.getByRole('button', { name: 'Try again' }).waitFor();
+    await tab.locator('.failure').getByRole('button', { name: 'Try again' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
     await tab.reload();
     await asked(tab).filter({ hasText: 'fail once' }).waitFor(); // the list is there
-    await tab.getByRole('button', { name: 'Try again' }).waitFor();
+    await tab.locator('.failure').getByRole('button', { name: 'Try again' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
     await eventually(async () => assert.equal(await tab.getByText('This reply broke off.').count(), 0));
-    await tab.getByRole('button', { name: 'Try again' }).click();
+    await tab.locator('.failure').getByRole('button', { name: 'Try again' }).click();
     await reads(words(tab), /refuse once/);
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
@@ -121,7 +126,7 @@ await run({
     const reply = replies(tab).last();
     await reply.getByRole('button', { name: 'Good reply' }).click();
     await reply.locator('[aria-label="Good reply"][aria-pressed="true"]').waitFor();
-    await reply.getByRole('button', { name: 'Pin' }).click();
+    await more(reply, 'Pin');
     await reply.getByText('Pinned').waitFor();
     await reply.getByRole('button', { name: 'Copy' }).click();
     await tab.getByText('Copied.').waitFor({ state: 'attached' });
@@ -134,9 +139,9 @@ await run({
     const why = reply.getByRole('link', { name: 'Why it said that' });
     await eventually(async () => assert.equal(await why.getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`));
 
-    await reply.getByRole('button', { name: 'Delete' }).click();
+    await more(reply, 'Delete');
     await tab.getByRole('dialog').getByRole('button', { name: 'Keep it' }).click();
-    await reply.getByRole('button', { name: 'Delete' }).click();
+    await more(reply, 'Delete');
     await isAccessible(tab, 'a question');
     await tab.getByRole('dialog').getByRole('button', { name: 'Delete it' }).click();
     await reply.getByText('A bow needs').waitFor({ state: 'detached' });

@@ -24,7 +24,7 @@ export function ForgetOne({ memory, cancel, forgotten }: { memory: Memory; cance
         <>
           <label class="check">
             <input type="checkbox" checked={summaries} onChange={(event) => setSummaries(event.currentTarget.checked)} />
-            Make the summaries anew of the chats in which you said it
+            Take back the summaries of the chats in which you said it
           </label>
           <p class="quiet">The messages stay, so a summary may say it again. Delete the messages as well if it should be gone everywhere.</p>
         </>

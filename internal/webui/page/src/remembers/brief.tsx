@@ -1,4 +1,5 @@
 import { diffSentences, diffWordsWithSpace, type ChangeObject } from 'diff';
+import { Fragment } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { When } from '../ui/when';
 import type { Revision } from './load';
@@ -11,7 +12,7 @@ interface Props {
 }
 
 const made: Record<Revision['kind'], string> = {
-  fold: 'added', rebuild: 'written anew after a message was changed or deleted, from', rollback: 'taken back to', clear: 'emptied by a clear of',
+  fold: 'added', rollback: 'taken back after a message changed, without', clear: 'emptied by a clear of',
 };
 
 /** The brief, version by version. */
@@ -24,36 +25,42 @@ export function Brief({ revisions, turns, linkTo }: Props) {
 
   const at = Math.min(picked ?? last, last);
   const revision = oldestFirst[at];
+  const before = oldestFirst.slice(0, at).findLast((one) => one.undone_by === null);
   return (
     <>
       <label>
         Version {revision.version} of {oldestFirst[last].version}
         <input
-          type="range" min={0} max={last} value={at} aria-valuetext={`Version ${revision.version}, ${revision.kind}`}
+          type="range" min={0} max={last} value={at} aria-valuetext={`Version ${revision.version}, ${revision.kind}${revision.undone_by ? ', taken back' : ''}`}
           onInput={(event) => setPicked(Number(event.currentTarget.value))}
         />
       </label>
       <Origin revision={revision} turns={turns} linkTo={linkTo} />
-      {at > 0 && (
+      {before && (
         <label class="check"><input type="checkbox" checked={marked} onChange={(event) => setMarked(event.currentTarget.checked)} /> Mark what changed</label>
       )}
-      <BriefText now={revision.global_summary} before={marked && at > 0 ? oldestFirst[at - 1].global_summary : null} />
+      <BriefText now={revision.global_summary} before={marked && before ? before.global_summary : null} />
     </>
   );
 }
 
 /** What made a version: which turns, when, by which model, at what cost. */
 function Origin({ revision, turns, linkTo }: { revision: Revision } & Omit<Props, 'revisions'>) {
-  const { first, last } = numbersBetween(turns, revision.seq_from, revision.seq_to);
+  const { seq_from: from, seq_to: to, undone_by: undoneBy } = revision;
+  const { first, last } = undoneBy ? {} : numbersBetween(turns, from, to); // of those that are not the conversation's any more
+  const Said = undoneBy ? 's' : Fragment;
   return (
     <p class="origin">
-      <When at={revision.created_at} />: {made[revision.kind]}{' '}
-      {first && last ? (
-        <>
-          {first === last ? 'turn ' : 'turns '}<a href={linkTo(first)}>{first.number}</a>
-          {first !== last && <> to <a href={linkTo(last)}>{last.number}</a></>}
-        </>
-      ) : `${revision.turns} turns`}
+      <When at={revision.created_at} />: <Said>
+        {made[revision.kind]}{' '}
+        {first && last ? (
+          <>
+            {first === last ? 'turn ' : 'turns '}<a href={linkTo(first)}>{first.number}</a>
+            {first !== last && <> to <a href={linkTo(last)}>{last.number}</a></>}
+          </>
+        ) : revision.turns === 1 ? '1 turn' : `${revision.turns} turns`}
+      </Said>
+      {undoneBy && `, taken back by version ${undoneBy}`}
       {revision.model && (
         <span class="soft">
           {' '}· {revision.model} read {revision.input_tokens} tokens and wrote {revision.output_tokens} · {revision.prompt_ref}
@@ -65,7 +72,7 @@ function Origin({ revision, turns, linkTo }: { revision: Revision } & Omit<Props
 
 /** A brief's text, with the text added and removed since the version before where that is known. */
 function BriefText({ now, before }: { now: string | null; before: string | null }) {
-  if (now === null) return <p class="soft">The text of this version is deleted: it may have held words that were deleted.</p>;
+  if (now === null) return <p class="soft">The text of this version is deleted: it may have held words that were changed or deleted.</p>;
   if (!now) return <p class="soft">This version is empty.</p>;
   const parts = before ? changesOf(before, now) : [{ value: now, added: false, removed: false }];
   return (

@@ -35,8 +35,7 @@ export function turnsOf(messages: Message[]): Turn[] {
   const turns: Turn[] = [];
   const turnOf = new Map<string, Turn>();
   for (const message of messages) {
-    const counts = message.token_count > 0 || message.status === 'streaming';
-    if (!counts || message.superseded_by) continue;
+    if (message.token_count === 0 && message.status !== 'streaming') continue;
     const answered = message.reply_to ? turnOf.get(message.reply_to) : turns.at(-1);
     const afterNotes = turns.length === 1 && !turns[0].messages.some(isSaid);
     const begins = turns.length === 0 || (!afterNotes && (message.role === 'user' || (!answered && message.role === 'assistant')));

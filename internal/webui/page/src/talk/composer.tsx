@@ -13,19 +13,27 @@ const MOST_CHARACTERS = 32_000;
 const MOST_FILES = 20;
 const MOST_BYTES = 256 * 1024;
 
+/** Why a text is no message; empty where it is one. */
+export function tooLong(text: string): string {
+  if ([...text.trim()].length <= MOST_CHARACTERS) return '';
+  return `A message has at most ${MOST_CHARACTERS.toLocaleString()} characters. Attach a longer text as a file.`;
+}
+
 /** Whether the next composer has the keyboard from the start: a chat that has just begun takes the place of a new one. */
 let typing = false;
 
 interface Props {
   chatId?: string;
   running: boolean;
+  /** What went wrong in the chat. */
+  trouble: string;
   onSend: (draft: Draft) => void;
   /** Resolves with a text that is to be written again. */
   onStop: () => Promise<string | undefined>;
 }
 
 /** Where a message is written. Unsent text survives a reload. */
-export function Composer({ chatId, running, onSend, onStop }: Props) {
+export function Composer({ chatId, running, trouble, onSend, onStop }: Props) {
   const { session } = useClient();
   const key = storageKey(session.userId, `draft.${chatId ?? 'new'}`);
   const [content, setContent] = useState(() => localStorage.getItem(key) ?? '');
@@ -48,10 +56,8 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
   function send(event?: Event) {
     event?.preventDefault();
     if (!ready) return;
-    if ([...content.trim()].length > MOST_CHARACTERS) {
-      return setProblem(`A message has at most ${MOST_CHARACTERS.toLocaleString()} characters. Attach a longer text as a file.`);
-    }
-    setProblem('');
+    setProblem(tooLong(content));
+    if (tooLong(content)) return;
     typing = !chatId;
     onSend({ content: content.trim(), files });
     write('');
@@ -82,7 +88,7 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
 
   return (
     <form class="composer" onSubmit={send} aria-label="Write a message">
-      {problem && <p role="alert">{problem}</p>}
+      {(problem || trouble) && <p role="alert">{problem || trouble}</p>}
       {files.length > 0 && (
         <ul class="attachments">
           {files.map((file) => (

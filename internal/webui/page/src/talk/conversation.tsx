@@ -9,6 +9,7 @@ import { useTitle } from '../ui/title';
 import { Composer, type Draft } from './composer';
 import { RunningTurn, StoredMessage } from './message';
 import { useMessages, useSteadyScroll, type Message } from './messages';
+import { PastProvider, usePastOf } from './past';
 import { ChatSettings } from './settings';
 import { useTurns } from './turns';
 
@@ -28,6 +29,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   const size = shown.length + loose.reduce((sum, turn) => sum + 1 + turn.text.length + turn.status.length, 0);
   const { leaveEnd, toEnd } = useSteadyScroll(shown[0]?.id, size);
   const busy = running.find((turn) => !isOver(turn));
+  const past = usePastOf(chatId, history, begin, setProblem);
 
   useTitle(chat?.title ?? (chatId ? 'Chat' : 'New chat'));
   useWatched(history.messages);
@@ -44,12 +46,22 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   useEffect(() => {
     for (const turn of running) if (isOver(turn) && turn.status !== 'failed' && !loose.includes(turn)) turns.drop(turn);
   });
+  useEffect(() => {
+    for (const turn of running) if (isPast(turn, history.messages ?? [])) turns.drop(turn);
+  }, [history.messages]);
+
+  /** A reply begins: it is shown at the end, and who has a keyboard may write there. */
+  function begin() {
+    setProblem('');
+    toEnd();
+    if (matchMedia('(pointer: fine)').matches) document.getElementById('write')?.focus();
+  }
 
   function send({ content, files }: Draft) {
     const clientMessageId = crypto.randomUUID();
     const options = { ...(files.length > 0 && { files }), ...(temporary && { remember: false }) };
     begun.current = clientMessageId;
-    toEnd();
+    begin();
     turns.send({ clientMessageId, content, chatId, options });
   }
 
@@ -74,25 +86,27 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
     <section class="conversation" aria-labelledby="chat">
       <ChatHead chat={chat} chatId={chatId} alone={alone} onChange={setChat} />
       {history.gone ? <p role="alert">{history.problem} <a href="/app/">Go to your chats.</a></p> : (
-        <>
+        <PastProvider value={past}>
           <a class="skip" href="#write">Skip to writing</a>
-          <div class="messages">
+          <div class={busy ? 'messages busy' : 'messages'}>
             {history.hasOlder && <Older load={history.older} first={shown[0]?.id} />}
             {!chatId && loose.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}
-            {shown.map((message) => <StoredMessage key={message.id} message={message} change={history.change} remove={history.remove} />)}
+            {shown.map((message) => ( // the versions of a message follow the same one, and are one place
+              <StoredMessage key={message.parent_id ?? 'first'} message={message} change={history.change} remove={history.remove} />
+            ))}
             {loose.map((turn) => (
               <RunningTurn
                 key={turn.clientMessageId ?? turn.messageId}
                 turn={turn}
                 asked={shown.some((message) => message.id === askedBy(turn, shown))}
+                failed={history.messages?.findLast((message) => isBroken(message) && message.reply_to === askedBy(turn, shown))}
                 retry={() => turns.retry(turn)}
                 drop={() => turns.drop(turn)}
               />
             ))}
-            {(problem || history.problem) && <p role="alert">{problem || history.problem}</p>}
           </div>
-          <Composer chatId={chatId} running={Boolean(busy)} onSend={send} onStop={stop} />
-        </>
+          <Composer chatId={chatId} running={Boolean(busy)} trouble={problem || history.problem} onSend={send} onStop={stop} />
+        </PastProvider>
       )}
     </section>
   );
@@ -106,9 +120,25 @@ function together(messages: Message[], turns: Turn[]): { shown: Message[]; loose
     return turn.status === 'failed' || !reply || reply.status === 'streaming';
   });
   const byTurn = new Set(loose.flatMap((turn) => [turn.messageId, askedBy(turn, messages)]));
-  const shown = messages.filter((one) => !one.superseded_by && one.status !== 'streaming'
-    && (one.role === 'user' || !(byTurn.has(one.id) || byTurn.has(one.reply_to ?? ''))));
+  const shown = withoutReplaced(messages, loose).filter((one) => one.status !== 'streaming'
+    && (one.role === 'user' || !(byTurn.has(one.id) || (isBroken(one) && byTurn.has(one.reply_to ?? '')))));
   return { shown, loose };
+}
+
+/** The list is not read again before a turn is over that takes messages out of it. One that was refused takes none. */
+function withoutReplaced(messages: Message[], turns: Turn[]): Message[] {
+  const turn = turns.find((one) => one.options?.replaces && (one.messageId || one.status !== 'failed'));
+  const at = messages.findIndex(({ id }) => id === turn?.options?.replaces);
+  return at < 0 ? messages : messages.slice(0, turn!.content === undefined ? at + 1 : at);
+}
+
+const isBroken = ({ status }: Message) => status === 'failed' || status === 'interrupted';
+
+/** Whether the conversation went on since a turn failed, or back to what was before it. */
+function isPast({ status, messageId, userMessageId }: Turn, messages: Message[]): boolean {
+  const last = messages.at(-1);
+  if (status !== 'failed' || !messageId || !userMessageId || !last) return false;
+  return last.id !== userMessageId && (last.reply_to !== userMessageId || !isBroken(last));
 }
 
 /** The stored message of the user that a turn is about. The server stores it before it answers, also with a failure. */
@@ -143,17 +173,18 @@ function useWatched(messages: Message[] | undefined) {
   }, [messages]);
 }
 
-/** Says a reply when it is complete, and has it read from the server. */
+/** Says a reply when it is complete, and has it read from the server. It may begin and end without having been drawn. */
 function useEnds(running: Turn[], refresh: () => void) {
-  const known = useRef(new Set<Turn>());
+  const known = useRef(new WeakMap<Turn, string>());
   useEffect(() => {
-    for (const turn of running.filter((one) => isOver(one) && known.current.has(one))) {
-      known.current.delete(turn);
+    for (const turn of running.filter(isOver)) {
+      const end = `${turn.messageId} ${turn.status}`;
+      if (known.current.get(turn) === end) continue;
+      known.current.set(turn, end);
       if (turn.status === 'complete') announce(`Reply: ${turn.text}`);
       refresh();
       tellChange();
     }
-    for (const turn of running) if (!isOver(turn)) known.current.add(turn);
   });
 }
 

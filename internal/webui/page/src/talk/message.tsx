@@ -1,37 +1,38 @@
 import type { ComponentChildren } from 'preact';
 import { memo } from 'preact/compat';
-import { useState } from 'preact/hooks';
-import { sayError, useClient } from '../api';
-import { tellChange } from '../changes';
+import { useRef, useState } from 'preact/hooks';
+import { isConflict, sayError } from '../api';
 import type { Turn } from '../throughline';
-import { announce } from '../ui/announce';
 import { Boundary } from '../ui/boundary';
-import { confirm } from '../ui/confirm';
-import { Icon, type IconName } from '../ui/icon';
+import { Icon } from '../ui/icon';
 import { When } from '../ui/when';
+import { Actions, useQuestion, Versions, type Changes } from './actions';
+import { Editor } from './editor';
 import { Markdown } from './markdown';
 import type { Message } from './messages';
-
-interface Props {
-  message: Message;
-  change: (message: Message) => void;
-  remove: (id: string) => void;
-}
 
 const speakers = { user: 'You', assistant: 'Reply', system: 'Instructions', tool: 'Tool' } as const;
 
 /** A stored message, and what can be done with it. */
-export const StoredMessage = memo(function StoredMessage({ message, ...changes }: Props) {
+export const StoredMessage = memo(function StoredMessage({ message, ...changes }: Changes & { message: Message }) {
   const { id, role, content, status, created_at: at, pinned, files } = message;
+  const [editing, setEditing] = useState(false);
+  const article = useRef<HTMLElement>(null);
+
+  function close() {
+    setEditing(false);
+    setTimeout(() => article.current?.querySelector<HTMLElement>('[aria-label=Edit]')?.focus());
+  }
+
   return (
-    <article class={`message ${role}`} id={`message-${id}`} tabIndex={-1} data-status={status}>
+    <article class={`message ${role}`} id={`message-${id}`} tabIndex={-1} data-status={status} ref={article}>
       <h2 class="unseen">{speakers[role]}, <When at={at} /></h2>
-      <Words role={role} text={content} />
+      {editing ? <Editor message={message} onClose={close} /> : <Words role={role} text={content} />}
       {!content && message.tool_calls && <p class="note">It asked a tool.</p>}
       {files.map((file) => <p class="attached" key={file.path}><Icon name="file" /> <bdi>{file.path}</bdi></p>)}
       {notes[status] && <p class="note">{notes[status]}</p>}
       {pinned && <p class="note"><Icon name="pin" /> Pinned: it stays in what the model reads.</p>}
-      <Actions message={message} {...changes} />
+      {!editing && <Actions message={message} edit={() => setEditing(true)} {...changes} />}
     </article>
   );
 }, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
@@ -69,73 +70,18 @@ function Words({ role, text }: { role: Message['role']; text: string }) {
   return <div class="words" dir="auto"><Boundary instead={plain}><Markdown text={text} /></Boundary></div>;
 }
 
-function Actions({ message, change, remove }: Props) {
-  const { client } = useClient();
-  const [problem, setProblem] = useState('');
-  const { id, role, rating, pinned } = message;
-  const path = { message_id: id };
-
-  async function attempt(deed: () => Promise<void>) {
-    setProblem('');
-    await deed().then(tellChange, (error) => setProblem(sayError(error)));
-  }
-
-  const rate = (value: 1 | -1) =>
-    attempt(async () => {
-      const { data } = await client.POST('/v1/messages/{message_id}/feedback', { params: { path }, body: { rating: rating === value ? 0 : value } });
-      change(data);
-    });
-
-  const pin = () =>
-    attempt(async () => {
-      const { data } = await client.PATCH('/v1/messages/{message_id}', { params: { path }, body: { pinned: !pinned } });
-      change(data);
-    });
-
-  async function forget() {
-    const sure = await confirm({
-      title: 'Delete this message?',
-      text: 'It is deleted from the chat, and from what is remembered of it. This cannot be undone.',
-      action: 'Delete it',
-    });
-    if (!sure) return;
-    await attempt(async () => {
-      await client.DELETE('/v1/messages/{message_id}', { params: { path } });
-      remove(id);
-      announce('The message is deleted.');
-    });
-  }
-
-  const copy = () => attempt(async () => {
-    await navigator.clipboard.writeText(message.content);
-    announce('Copied.');
-  });
-
-  return (
-    <div class="actions">
-      {role === 'assistant' && (
-        <>
-          <Action icon="good" name="Good reply" pressed={rating === 1} onClick={() => rate(1)} />
-          <Action icon="poor" name="Poor reply" pressed={rating === -1} onClick={() => rate(-1)} />
-          <a class="action" href={`/app/chats/${message.chat_id}/memory?why=${id}`} aria-label="Why it said that" title="Why it said that">
-            <Icon name="why" />
-          </a>
-        </>
-      )}
-      <Action icon="copy" name="Copy" onClick={copy} />
-      <Action icon="pin" name="Pin" pressed={pinned} onClick={pin} />
-      <Action icon="trash" name="Delete" onClick={forget} />
-      {problem && <span role="alert">{problem}</span>}
-    </div>
-  );
-}
-
-function Action({ icon, name, pressed, onClick }: { icon: IconName; name: string; pressed?: boolean; onClick: () => void }) {
-  return <button type="button" class="action" aria-label={name} title={name} aria-pressed={pressed} onClick={onClick}><Icon name={icon} /></button>;
+interface RunningProps {
+  turn: Turn;
+  /** Its message of the user is shown as it is stored. */
+  asked: boolean;
+  /** The reply that failed, as it is stored. */
+  failed?: Message;
+  retry: () => void;
+  drop: () => void;
 }
 
 /** A turn that is not over, or not stored as far as this tab knows. */
-export function RunningTurn({ turn, asked, retry, drop }: { turn: Turn; asked: boolean; retry: () => void; drop: () => void }) {
+export function RunningTurn({ turn, asked, ...failure }: RunningProps) {
   const runs = turn.status === 'waiting' || turn.status === 'streaming';
   return (
     <>
@@ -152,13 +98,24 @@ export function RunningTurn({ turn, asked, retry, drop }: { turn: Turn; asked: b
           {runs && <p class="typing"><span class="unseen">The reply is being written.</span><i /><i /><i /></p>}
         </article>
       )}
-      {turn.status === 'failed' && (
-        <div class="failure" role="alert">
-          <p>{turn.failure?.message || 'The reply failed.'}</p>
-          {turn.failure?.retryable && <button type="button" onClick={retry}>Try again</button>}
-          <button type="button" class="quiet" onClick={drop}>Dismiss</button>
-        </div>
-      )}
+      {turn.status === 'failed' && <Failed turn={turn} {...failure} />}
+    </>
+  );
+}
+
+/** Why a reply failed, and the ways on: once more, or back to the version before. */
+function Failed({ turn: { failure }, failed, retry, drop }: Omit<RunningProps, 'asked'>) {
+  const [problem, setProblem] = useState('');
+  const [question, ask] = useQuestion(setProblem);
+  return (
+    <>
+      <div class="failure" role="alert">
+        <p>{problem || (isConflict(failure) ? sayError(failure) : failure?.message || 'The reply failed.')}</p>
+        {failed && <Versions message={failed} ask={ask} />}
+        {failure?.retryable && <button type="button" onClick={retry}>Try again</button>}
+        <button type="button" class="quiet" onClick={drop}>Dismiss</button>
+      </div>
+      {question}
     </>
   );
 }

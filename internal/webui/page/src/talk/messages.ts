@@ -83,11 +83,10 @@ export function useMessages(chatId: string | undefined) {
   return { ...shown, latest, problem, gone, refresh, older, until, change, remove };
 }
 
+/** Each message names the one before it: so those read earlier are kept as far as they still lead to the newest ones. */
 function join(before: Shown | undefined, newest: Shown): Shown {
-  const from = newest.messages[0]?.seq;
-  const last = before?.messages.at(-1)?.seq;
-  if (!before || from === undefined || last === undefined || (newest.hasOlder && last < from)) return newest;
-  return { messages: [...before.messages.filter((one) => one.seq < from), ...newest.messages], hasOlder: before.hasOlder && newest.hasOlder };
+  const at = before?.messages.findIndex((one) => one.id === newest.messages[0]?.parent_id) ?? -1;
+  return at < 0 ? newest : { messages: [...before!.messages.slice(0, at + 1), ...newest.messages], hasOlder: before!.hasOlder };
 }
 
 /**

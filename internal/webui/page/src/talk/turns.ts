@@ -44,8 +44,9 @@ export class Turns {
     return clientMessageId ? this.#turns.get(clientMessageId) : undefined;
   }
 
-  send(message: NewMessage): Turn {
-    const turn = newTurn(message);
+  /** Sends a message; without content it asks for another reply to `asked`, a message that is stored. */
+  send(message: NewMessage, asked?: string): Turn {
+    const turn = { ...newTurn(message), userMessageId: asked };
     this.#turns.set(message.clientMessageId, turn);
     this.#save(turn);
     this.#follow(turn);

@@ -1,10 +1,13 @@
 const paths = {
+  again: 'M19 12a7 7 0 1 1-2.200-5.100M19 4v4h-4',
   back: 'M15 5l-7 7 7 7',
   close: 'M6 6l12 12M18 6L6 18',
   copy: 'M9 9h10v11H9zM5 15V4h10',
   edit: 'M4 20l1-4L16 5l3 3L8 19zM13.5 7.5l3 3',
   file: 'M6 3h8l4 4v14H6zM14 3v4h4',
+  more: 'M5 12h.01M12 12h.01M19 12h.01',
   new: 'M12 5v14M5 12h14',
+  next: 'M9 5l7 7-7 7',
   pin: 'M9 3h6l-1 6 3 4H7l3-4zM12 13v8',
   poor: 'M7 14V4h9.5c1 0 1.8.7 2 1.7l1 5.6c.2 1.4-.8 2.7-2.2 2.7H14l.8 4.2c.2 1.2-.7 2.3-1.9 2.3L9 14zM3.500 4v10',
   good: 'M7 10v10h9.500c1 0 1.800-.7 2-1.700l1-5.600c.2-1.400-.8-2.700-2.200-2.700H14l.8-4.200c.2-1.200-.7-2.300-1.900-2.300L9 10zM3.500 20V10',
@@ -23,7 +26,7 @@ export type IconName = keyof typeof paths;
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" width="20" height="20" aria-hidden="true" focusable="false">
-      <path d={paths[name]} fill={name === 'stop' ? 'currentColor' : undefined} />
+      <path d={paths[name]} fill={name === 'stop' ? 'currentColor' : undefined} stroke-width={name === 'more' ? 3 : undefined} />
     </svg>
   );
 }
