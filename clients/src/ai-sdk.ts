@@ -1,5 +1,5 @@
 /** Throughline for Vercel's AI SDK, 6 and 7: a transport for `useChat`, or for any other chat of theirs. */
-import { DefaultChatTransport } from 'ai';
+import { DefaultChatTransport, generateId } from 'ai';
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
 
 import { authorized } from './api.js';
@@ -51,7 +51,8 @@ export class Disconnected extends Error {
  * chat; one that is new gets a stored chat with its first message, whose id is `chat_id` in each reply's metadata.
  *
  * A message's id is what makes it harmless to send it again: `regenerate` after an error joins or replays the
- * reply that there is, and tries again only where it failed. Stop with `cancel`; a chat's own `stop` hangs up.
+ * reply that there is, and tries again where it failed. Of a reply that has ended it makes another version, as
+ * `sendMessage` with a `messageId` does of a message. Stop with `cancel`; a chat's own `stop` hangs up.
  *
  * A chat's error is `Disconnected`, or the server's no: a `ThroughlineError`.
  */
@@ -72,8 +73,16 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
 
   override async sendMessages(options: Sending): Promise<Chunks> {
     const turn = this.#turn(options.chatId);
-    turn.begin(options);
-    return turn.follow(() => super.sendMessages(options));
+    const send = () => {
+      turn.begin(options);
+      return super.sendMessages(options);
+    };
+    return turn.follow(() =>
+      send().catch((error) => {
+        if (turn.isBack(error)) return send();
+        throw error;
+      }),
+    );
   }
 
   /**
@@ -107,15 +116,20 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
 
   /** Our request for the newest message; `body` is what the app adds, such as model_variant or sources. */
   #message({ id, messages, api, headers, body }: Prepared & { messages: ThroughlineMessage[] }) {
-    const message = messages.at(-1)!;
-    const content = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
-    const going = messages.some(({ role }) => role === 'assistant');
-    const chatId = this.#turn(id).chatId ?? (going ? id : undefined);
-    const named = UUID.test(message.id); // as in the row; of any other id the server makes a uuid
+    const { chatId, request: { name, replaces, isAgain } } = this.#turn(id);
+    const content = messages.at(-1)!.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+    const going = chatId ?? (messages.some(({ role }) => role === 'assistant') ? id : undefined);
+    const named = UUID.test(name); // as in the row; of any other name the server makes a uuid
     return {
-      api: chatId ? api : `${api}/first`,
-      headers: named ? headers : withHeader(headers, 'Idempotency-Key', message.id),
-      body: { ...body, content, ...(chatId && { chat_id: chatId }), ...(named && { client_message_id: message.id }) },
+      api: going || replaces ? api : `${api}/first`,
+      headers: named ? headers : withHeader(headers, 'Idempotency-Key', name),
+      body: {
+        ...body,
+        ...(!isAgain && { content }),
+        ...(replaces && { replaces }),
+        ...(going && { chat_id: going }),
+        ...(named && { client_message_id: name }),
+      },
     };
   }
 
@@ -154,7 +168,7 @@ export function historyOf(rows: StoredMessage[]): ThroughlineMessage[] {
   return rows
     .filter(({ role, superseded_by: another }) => !another && (role === 'user' || role === 'assistant'))
     .map(({ id, client_message_id: sentAs, role, status, content }) => ({
-      id: sentAs ?? id,
+      id: (role === 'user' && sentAs) || id, // a reply's own id is what resuming needs
       role: role as 'user' | 'assistant',
       parts: content ? [{ type: 'text', text: content, state: 'done' }] : [],
       metadata: { status },
@@ -169,6 +183,13 @@ class LatestTurn {
   messageId: string | undefined;
   /** How the message was sent, until the server has answered. */
   unanswered: Sending | undefined;
+  /** The SDK's id of the message that was sent last. */
+  asked: string | undefined;
+  request: TurnRequest = { name: '' };
+  /** Whether the reply to it may still come, or failed. */
+  isOpen = false;
+  /** The stored messages' ids, by the SDK's: an edited message keeps that, and is another one on the server. */
+  readonly stored = new Map<string, string>();
   /** Whether a request came to a server of another cell, which counts once as a server that restarts. */
   astray = false;
   /** Failures of the network since the text last grew. */
@@ -177,7 +198,21 @@ class LatestTurn {
   furthest = 0;
 
   begin(options: Sending): void {
-    Object.assign(this, { unanswered: options, messageId: undefined, astray: false, attempt: 0, furthest: 0 });
+    const asked = options.messages.at(-1)!.id;
+    this.request = this.#requestFor(options, asked);
+    Object.assign(this, { asked, isOpen: true, unanswered: options, messageId: undefined, astray: false, attempt: 0, furthest: 0 });
+  }
+
+  /** A new message, an edit, or another reply. What may be on its way still is sent again under its name. */
+  #requestFor({ trigger, messageId, messages }: Sending, asked: string): TurnRequest {
+    const isAgain = trigger === 'regenerate-message';
+    if (isAgain && this.isOpen && asked === this.asked) return this.request;
+    const edited = messages.at(-1)!.role === 'user' ? messageId : undefined;
+    const replaced = isAgain ? asked : edited;
+    const isUnsent = replaced === this.asked && !this.stored.has(replaced!); // as far as is known
+    if (!replaced || isUnsent) return { name: asked };
+    const replaces = this.stored.get(replaced) ?? (UUID.test(replaced) ? replaced : undefined);
+    return replaces ? { name: generateId(), replaces, isAgain } : { name: asked };
   }
 
   async follow<S extends Chunks | null>(connect: () => Promise<S>): Promise<Chunks | S> {
@@ -209,14 +244,29 @@ class LatestTurn {
   /** Tells whether it was one of the last. */
   take(chunk: UIMessageChunk): boolean {
     if (chunk.type === 'start') {
-      this.unanswered = undefined;
+      this.learn(chunk.messageMetadata as ReplyMetadata);
       this.astray = false;
       this.messageId = chunk.messageId;
-      this.chatId = (chunk.messageMetadata as ReplyMetadata).chat_id;
     }
     const isLast = LAST.includes(chunk.type);
     if (isLast) this.messageId = undefined;
+    if (isLast) this.isOpen = chunk.type === 'error';
     return isLast;
+  }
+
+  /** Whether the chat was led back to an older version of a message, whose id is the SDK's own. */
+  isBack(error: Partial<ThroughlineError>): boolean {
+    if (error.code !== 'message_superseded' || this.stored.size === 0) return false;
+    this.stored.clear();
+    this.asked = undefined;
+    return true;
+  }
+
+  /** The server says what it stored when the reply begins, or when the model that it asked has failed. */
+  learn({ chat_id: chatId, user_message_id: id }: ReplyMetadata | Partial<Schemas['MessageStarted']>): void {
+    this.chatId = chatId ?? this.chatId;
+    if (this.unanswered && id) this.stored.set(this.asked!, id);
+    this.unanswered = undefined;
   }
 
   /** A broken network is a TypeError wherever there is a fetch. Anything else is an answer, or the app's own stop. */
@@ -226,9 +276,18 @@ class LatestTurn {
       return new Disconnected(error, pause(this.attempt++));
     }
     if (error instanceof TypeError) return new Disconnected(error, pause(this.attempt++, retryAfterOf(error)));
-    if ((error as Error).name !== 'AbortError') this.unanswered = undefined;
+    if ((error as Error).name !== 'AbortError') this.learn((error as Partial<ThroughlineError>).details ?? {});
     return error;
   }
+}
+
+/** A request that may be sent again. */
+interface TurnRequest {
+  /** The client's, of the message or of the reply that is asked for again. */
+  name: string;
+  /** The message that is edited, or that gets another reply. */
+  replaces?: string;
+  isAgain?: boolean;
 }
 
 type Read<T> = { done: true; value?: T } | { done: false; value: T };

@@ -1,10 +1,10 @@
 import type { Api } from './api.js';
 import { createClient } from './client.js';
 import type { Client, Schemas } from './client.js';
-import type { ThroughlineError } from './errors.js';
+import { ThroughlineError } from './errors.js';
 import { follow } from './follow.js';
 import { watchForeground } from './foreground.js';
-import { shownMessages } from './messages.js';
+import { isOf, namesOf, shownMessages } from './messages.js';
 import type { ChatMessage } from './messages.js';
 import { openOutbox } from './outbox.js';
 import type { Outbox } from './outbox.js';
@@ -85,28 +85,52 @@ export class ChatStore extends Store<ChatState> {
       this.#unwatch();
       for (const end of ends) end();
       void own?.then((box) => box.close());
+      this.set({}); // for those who wait for something that is not shown any more
     };
   }
 
   /** Sends a message; `options` are further fields of the request, such as `model_variant`. */
   readonly send = async (content: string, options?: Record<string, unknown>): Promise<void> => {
-    await this.#send(this.#newId(), content, options);
+    await this.#send(content, options);
   };
 
-  /** Stops the reply, for all who read it. A message that is still to be sent is dropped. */
+  /**
+   * Replaces a message of the user: it leaves with all after it, and what it says now is answered. Nothing is deleted, see
+   * `versions`. It rejects where the server refuses, such as after another device was faster; then all is back.
+   */
+  readonly edit = (messageId: string, content: string, options?: Record<string, unknown>): Promise<void> =>
+    this.#replace(messageId, content, options);
+
+  /** Asks for another reply in place of the last one or of one that is named, by its id or its question's; as `edit` does. */
+  readonly regenerate = (messageId?: string, options?: Record<string, unknown>): Promise<void> =>
+    this.#replace(messageId ?? this.#last(), undefined, options);
+
+  /** What was said in place of a message, the oldest first, and which of it is shown. */
+  readonly versions = async (messageId: string): Promise<Schemas['MessageVersions']> => {
+    const params = { path: { message_id: messageId } };
+    return (await this.#client.GET('/v1/messages/{message_id}/versions', { params })).data;
+  };
+
+  /** Goes back to a version, and to what followed it. It rejects as `edit` does. */
+  readonly select = async (messageId: string): Promise<void> => {
+    const params = { path: { message_id: messageId } };
+    const body = { last_message_id: this.#last() };
+    await this.#client.POST('/v1/messages/{message_id}/select', { params, body }).finally(this.refresh);
+  };
+
+  /** Stops the reply, for all who read it, and waits for its end. A message that is still to be sent is dropped. */
   readonly stop = async (): Promise<void> => {
     const { chatId } = this.state();
-    if (chatId) await cancel(chatId, this.#options.api);
-    else await this.#drop((turn) => !isOver(turn));
+    if (!chatId) return this.#drop((turn) => !isOver(turn));
+    const { message_id: id } = await cancel(chatId, this.#options.api);
+    await this.#until(() => !this.#turns.some((turn) => turn.messageId === id && !isOver(turn)));
   };
 
-  /** Asks for another reply to the last message. */
+  /** Asks for another reply in place of the last one, which failed. */
   readonly retry = async (): Promise<void> => {
     const failed = this.#turns.findLast((turn) => turn.status === 'failed');
-    if (failed) return (await this.#box()).sendAgain(failed);
-    const reply = this.#stored.at(-1);
-    const asked = this.#stored.find(({ id }) => id === reply?.reply_to);
-    if (asked) await this.#send(asked.client_message_id ?? this.#newId(), asked.content);
+    if (failed) await (await this.#box()).sendAgain(failed);
+    else if (this.state().status === 'failed') await this.regenerate();
   };
 
   /** Takes a message away that failed, by its key or its reply's. What the server has of it stays. */
@@ -120,13 +144,13 @@ export class ChatStore extends Store<ChatState> {
     if (!chatId || !this.#outbox) return;
     clearTimeout(this.#timer);
     const reading = ++this.#readings;
-    const over = new Set(this.#turns.filter((turn) => isOver(turn) && turn.status !== 'failed'));
+    const over = new Set(this.#turns.filter(isOver));
     try {
       const page = await this.#page(chatId, {});
       if (reading !== this.#readings) return;
       this.#attempt = 0;
       this.#takeLatest(page);
-      this.#turns = this.#turns.filter((turn) => !over.has(turn) || this.#isBehind(turn));
+      void this.#forget((turn) => over.has(turn) && !this.#saysMore(turn));
       this.#watch();
     } catch (error) {
       if (reading === this.#readings) this.#failed(error);
@@ -149,12 +173,9 @@ export class ChatStore extends Store<ChatState> {
     return (await this.#client.GET('/v1/chats/{chat_id}/messages', { params })).data;
   }
 
-  /** Keeps the messages read before the page, unless messages between them are missing. */
+  /** Keeps what was read before the page, if it begins with a known message: another device may have changed all after it. */
   #takeLatest({ messages, has_more: more }: Schemas['MessagePage']): void {
-    const from = messages[0]?.seq ?? 0;
-    const before = this.#stored.filter(({ seq }) => seq < from);
-    const joined = !more || this.#stored.some(({ seq }) => seq >= from);
-    const kept = joined ? before : [];
+    const kept = this.#stored.slice(0, Math.max(0, this.#stored.findIndex(({ id }) => id === messages[0]?.id)));
     this.#stored = [...kept, ...messages];
     this.#loaded = true;
     this.#show({ error: undefined, hasOlder: kept.length > 0 ? this.state().hasOlder : more });
@@ -167,16 +188,22 @@ export class ChatStore extends Store<ChatState> {
     if (!answered) this.#timer = setTimeout(() => void this.refresh(), pause(this.#attempt++, retryAfter));
   }
 
-  /** Whether the list that was read is older than the end of the turn, as from a cache. To watch it again would be a loop. */
-  #isBehind({ messageId }: Turn): boolean {
-    return this.#stored.some(({ id, status }) => id === messageId && status === 'streaming');
+  /**
+   * Whether a turn that is over says more than the list: why it failed, unless its reply was replaced; or its end, where the
+   * list is older, as from a cache. To watch that reply again would be a loop.
+   */
+  #saysMore({ messageId, status }: Turn): boolean {
+    const row = this.#stored.find(({ id }) => id === messageId);
+    if (status === 'failed') return Boolean(row) || !messageId;
+    return row?.status === 'streaming';
   }
 
   /** Follows the reply that runs for another device, or did for an app that was killed. */
   #watch(): void {
     const last = this.#stored.findLast(({ role, status }) => role === 'assistant' && status === 'streaming');
     const { chatId } = this.state();
-    if (last && chatId && !this.#turnOf(last)) {
+    const name = last && namesOf(this.#stored)(last);
+    if (last && chatId && !this.#turns.some((turn) => isOf(last, turn, name))) {
       this.#unwatch();
       const turn = watchedTurn({ chatId, messageId: last.id });
       this.#turns.push(turn);
@@ -189,11 +216,6 @@ export class ChatStore extends Store<ChatState> {
     this.#watched?.();
     this.#watched = undefined;
     this.#turns = this.#turns.filter(({ clientMessageId }) => clientMessageId);
-  }
-
-  #turnOf({ id, reply_to: asked }: Message): Turn | undefined {
-    const name = this.#stored.find((row) => row.id === asked)?.client_message_id;
-    return this.#turns.find((turn) => turn.messageId === id || (name && turn.clientMessageId === name));
   }
 
   #adopt(box: Outbox): () => void {
@@ -214,19 +236,61 @@ export class ChatStore extends Store<ChatState> {
     if (isOver(turn)) void this.refresh();
   }
 
-  async #send(clientMessageId: string, content: string, options?: Record<string, unknown>): Promise<void> {
+  async #send(content?: string, options?: Record<string, unknown>): Promise<Turn> {
     const { chatId } = this.state();
     if (!chatId && this.#turns.some((turn) => !isOver(turn))) throw new Error('The first message is still on its way.');
+    const clientMessageId = (this.#options.randomUUID ?? (() => crypto.randomUUID()))();
     this.#mine.add(clientMessageId);
-    await (await this.#box()).send({ clientMessageId, content, chatId, options });
+    return (await this.#box()).send({ clientMessageId, content, chatId, options });
+  }
+
+  /**
+   * It goes through the outbox as a message does. That is harmless at any later time, because it names the message that was the
+   * last one when the user saw it: where that has changed, the server refuses.
+   */
+  async #replace(replaces: string | undefined, content?: string, options?: Record<string, unknown>): Promise<void> {
+    if (!replaces) throw new Error('There is no message yet.');
+    if (this.#turns.some((turn) => !isOver(turn))) {
+      throw new ThroughlineError(409, 'generation_in_progress', 'A reply is still on its way.');
+    }
+    const turn = await this.#send(content, { ...options, replaces, last_message_id: this.#last() });
+    await this.#until(() => turn.messageId !== undefined || isOver(turn));
+    if (turn.messageId || !turn.failure) return;
+    await this.#drop((one) => one === turn);
+    await this.refresh();
+    const { status = 0, code, message = code } = turn.failure;
+    throw new ThroughlineError(status, code, message);
+  }
+
+  /** The last message that is shown. Of two devices that change a chat at once, the second does not know it, and is refused. */
+  #last(): string | undefined {
+    return this.state().messages.findLast(({ id }) => id)?.id;
+  }
+
+  /** Waits for something that is shown, as long as the chat is. */
+  #until(holds: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const end = this.subscribe(() => check());
+      const check = () => {
+        if (!holds() && this.#outbox) return;
+        end();
+        resolve();
+      };
+      check();
+    });
   }
 
   async #drop(which: (turn: Turn) => boolean): Promise<void> {
-    const box = await this.#box();
-    const dropped = new Set(this.#turns.filter(which));
-    this.#turns = this.#turns.filter((turn) => !dropped.has(turn));
+    await this.#box();
+    await this.#forget(which);
+  }
+
+  async #forget(which: (turn: Turn) => boolean): Promise<void> {
+    const dropped = this.#turns.filter(which);
+    this.#turns = this.#turns.filter((turn) => !dropped.includes(turn));
     this.#show({});
-    for (const turn of dropped) await box.drop(turn);
+    const box = await this.#outbox;
+    for (const turn of dropped) await box?.drop(turn);
   }
 
   /** What an app sends before the chat is open, such as in an effect of its own, waits for that. */
@@ -234,10 +298,6 @@ export class ChatStore extends Store<ChatState> {
     await this.#opened;
     if (!this.#outbox) throw new Error('The chat is not open.');
     return this.#outbox;
-  }
-
-  #newId(): string {
-    return (this.#options.randomUUID ?? (() => crypto.randomUUID()))();
   }
 
   #show(change: Partial<ChatState>): void {

@@ -92,7 +92,8 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
     followed.get(turn)?.();
     followed.delete(turn);
     const place = turns.indexOf(turn);
-    if (place >= 0) turns.splice(place, 1); // it may be gone already, and the last turn is another one
+    if (place < 0) return saved; // it may be gone already, and the last turn is another one
+    turns.splice(place, 1);
     return save();
   }
 

@@ -12,7 +12,7 @@ export type { ChatOptions, ChatState } from './chat.js';
 export type { MemoriesState } from './memories.js';
 export type { ChatMessage } from './messages.js';
 
-export interface Chat extends ChatState, Pick<ChatStore, 'send' | 'stop' | 'retry' | 'drop' | 'refresh' | 'loadOlder'> {}
+export interface Chat extends ChatState, Omit<ChatStore, keyof Store<ChatState> | 'open'> {}
 
 /**
  * A chat: its messages, and what one does in it. It goes on with the reply that is running, from whichever device it
@@ -21,22 +21,16 @@ export interface Chat extends ChatState, Pick<ChatStore, 'send' | 'stop' | 'retr
 export function useChat(options: ChatOptions): Chat {
   const store = useChatStore(options);
   useEffect(() => store.open(), [store]);
-  const state = useStore(store);
-  const { send, stop, retry, drop, refresh, loadOlder } = store;
-  return { ...state, send, stop, retry, drop, refresh, loadOlder };
+  return { ...store, ...useStore(store) };
 }
 
-export interface Memories
-  extends MemoriesState,
-    Pick<MemoriesStore, 'refresh' | 'loadMore' | 'add' | 'correct' | 'confirm' | 'pin' | 'forget' | 'setRemembering'> {}
+export interface Memories extends MemoriesState, Omit<MemoriesStore, keyof Store<MemoriesState>> {}
 
 /** What the user is remembered for, and what they can do about it. */
 export function useMemories(api: Api): Memories {
   const store = useMemo(() => new MemoriesStore(api), [api]);
   useEffect(() => void store.refresh(), [store]);
-  const state = useStore(store);
-  const { refresh, loadMore, add, correct, confirm, pin, forget, setRemembering } = store;
-  return { ...state, refresh, loadMore, add, correct, confirm, pin, forget, setRemembering };
+  return { ...store, ...useStore(store) };
 }
 
 function useStore<State>(store: Store<State>): State {

@@ -14,10 +14,11 @@ import { errorOf, parsed } from './errors.js';
 export interface NewMessage {
   /** A uuid that names the message for ever. */
   clientMessageId: string;
-  content: string;
+  /** Without it the message that `options.replaces` names gets another reply. */
+  content?: string;
   /** Without one the message starts a chat. */
   chatId?: string;
-  /** Further fields of the request, such as `model_variant` or, for a new chat, its `tags`. */
+  /** Further fields of the request, such as `model_variant`, `replaces` or, for a new chat, its `tags`. */
   options?: Record<string, unknown>;
 }
 
@@ -42,6 +43,8 @@ export interface Failure {
   message?: string;
   /** Whether `tryAgain` makes sense. */
   retryable: boolean;
+  /** Of the answer, where it was no stream. */
+  status?: number;
 }
 
 /** The events of a stream. The last three are terminal: each stream ends with exactly one of them. */
@@ -106,10 +109,17 @@ export function takeStored(turn: Turn, { id, content, status }: Schemas['Message
 
 /** A stream begins at a place in the text. Where it begins again, it repeats known text. */
 function start(turn: Turn, payload: Schemas['MessageStarted']): void {
-  const { chat_id: chatId, message_id: messageId, user_message_id: userMessageId, offset } = payload;
-  const known = turn.messageId === messageId ? turn.text : '';
-  const text = [...known].slice(0, offset).join(''); // offsets count code points, as the spread does
-  Object.assign(turn, { chatId, messageId, userMessageId, text, status: 'streaming', failure: undefined });
+  const known = turn.messageId === payload.message_id ? turn.text : '';
+  const text = [...known].slice(0, payload.offset).join(''); // offsets count code points, as the spread does
+  stored(turn, payload);
+  Object.assign(turn, { text, status: 'streaming', failure: undefined });
+}
+
+/** The server says what it stored when the reply begins, or when the model that it asked has failed. */
+function stored(turn: Turn, { chat_id, message_id, user_message_id }: Partial<Schemas['MessageStarted']> = {}): void {
+  turn.chatId = chat_id ?? turn.chatId;
+  turn.messageId = message_id ?? turn.messageId;
+  turn.userMessageId = user_message_id ?? turn.userMessageId;
 }
 
 function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure): void {
@@ -129,7 +139,8 @@ function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure
  *   421 unless `astray`, when it came before: the request reached a server that does not keep this user's chats.
  * - `over`: the turn has failed. `failure.retryable` tells whether `tryAgain` makes sense: the model failed, which
  *   the server has tried several times already; or it is the second 401, and the user has to sign in first. A
- *   used-up quota ends the turn as well, and `failure.message` says until when: nothing of it is stored.
+ *   used-up quota ends the turn as well, and `failure.message` says until when: nothing of it is stored. So does a
+ *   conversation that is not the one any more which the turn was to change.
  */
 export function refused(
   turn: Turn,
@@ -139,12 +150,14 @@ export function refused(
   if (status === 401 && !renewed) return 'renew';
   const modelFailed = code?.startsWith('upstream_');
   const usedUp = code === 'quota_exceeded'; // for hours, perhaps
-  if ([409, 429, 503].includes(status) && !modelFailed && !usedUp) return 'later';
+  const changed = status === 409 && (turn.options?.replaces !== undefined || code === 'conversation_changed');
+  if ([409, 429, 503].includes(status) && !modelFailed && !usedUp && !changed) return 'later';
   if (status === 421 && !astray) return 'later';
   if (status < 400 || (status >= 500 && !code)) return 'later';
   turn.status = 'failed';
-  turn.chatId ??= details?.chat_id as string | undefined; // the model's failure names the chat that was begun
-  turn.failure = { code: code ?? `http_${status}`, message, retryable: status >= 500 || [401, 421].includes(status) || usedUp };
+  if (modelFailed) stored(turn, details as Partial<Schemas['MessageStarted']>);
+  const retryable = status >= 500 || [401, 421].includes(status) || usedUp;
+  turn.failure = { code: code ?? `http_${status}`, message, retryable, status };
   return 'over';
 }
 

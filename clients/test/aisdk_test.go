@@ -89,6 +89,9 @@ func testAISDK(t *testing.T, script string) {
 		{name: "sends a message twice", held: true, asked: 1},
 		{name: "waits while no server answers"},
 		{name: "gives up a connection that is silent", held: true, asked: 1},
+		{name: "edits messages and has other replies", answers: []offline.Answer{whole}, asked: 6},
+		{name: "edits a message that was refused", answers: []offline.Answer{whole}, asked: 1},
+		{name: "is told that another device was faster", answers: []offline.Answer{whole}, asked: 1},
 		{name: "renews its token", answers: []offline.Answer{whole}, asked: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -90,6 +90,7 @@ func TestExpoApp(t *testing.T) {
 		"starts another chat":                                     sample.startsAnew,
 		"signs in with Supabase, and again when that has expired": sample.signsInAgain,
 		"shows the memories, and forgets one":                     sample.forgets,
+		"changes a message, asks again and goes back":             sample.changes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +169,7 @@ func (s sample) awaits(what string, holds func(sampleScreen) bool) {
 // replied is the one chat that the app made with a message, whose reply the screen shows once.
 func (s sample) replied(content string) {
 	s.recipe.t.Helper()
-	s.shows(reply, content)
+	s.shows(reply, "Another reply", content)
 	s.shows("Send")
 	s.once(content, s.chatOf(content))
 }
@@ -231,7 +232,7 @@ func (s sample) sendsUnsent() {
 func (s sample) stops() {
 	content, _, _ := s.hears()
 	s.press("Stop")
-	s.shows(said(half), "Stopped", content)
+	s.shows(said(half), "Stopped", "Another reply", content)
 	s.once(content, s.chatOf(content))
 }
 
@@ -311,7 +312,7 @@ func (s sample) signsInAgain() {
 	s.shows("Sign in") // supabase-js has found that the session is no more
 	ended.Store(false)
 	signIn()
-	s.shows(reply, unsent, reply, content)
+	s.shows(reply, "Another reply", unsent, reply, content)
 	asked := s.asked(unsent)
 	assert.Truef(t, asked == 1, "the model was asked %d times, want once", asked)
 }

@@ -46,6 +46,7 @@ type shownChat struct {
 	Error    *hookError  `json:"error"`
 	Said     [][3]string `json:"said"` // role, content, status
 	Keys     []string    `json:"keys"`
+	Places   []*string   `json:"places"` // among the versions, as "2/3"
 	Failure  *struct {
 		Code string `json:"code"`
 	} `json:"failure"`
@@ -84,6 +85,7 @@ func TestHooks(t *testing.T) {
 				"tries a failed message again after a restart": hooks.triesAgainAfterRestart,
 				"tries again what failed before it began":      hooks.triesOverloadedAgain,
 				"drops what cannot be sent":                    hooks.drops,
+				"edits, asks again and goes back":              hooks.edits,
 				"reads older messages, and what others wrote":  hooks.reads,
 				"shows another chat":                           hooks.showsAnother,
 				"says that there is no such chat":              hooks.findsNothing,

@@ -29,7 +29,8 @@ playInFrames((report, storage) => {
     const keys = messages.map(({ key }) => key);
     const last = messages.at(-1);
     const { failure, completion } = last ?? {};
-    return { chatId, status, hasOlder, error: errorOf(error), said, keys, failure, version: completion?.memory?.brief_version };
+    const places = messages.map(({ stored }) => stored && `${stored.version}/${stored.versions}`);
+    return { chatId, status, hasOlder, error: errorOf(error), said, keys, places, failure, version: completion?.memory?.brief_version };
   }
 
   function memoriesOf({ memories: known, inbox, remembering, status, hasMore, error }) {
@@ -104,6 +105,13 @@ playInFrames((report, storage) => {
     send: ({ content }) => chat.send(content),
     stop: () => chat.stop(),
     retry: () => chat.retry(),
+    edit: ({ at, content }) => chat.edit(chat.messages[at].id, content),
+    regenerate: () => chat.regenerate(),
+    async goBack({ at }) {
+      const { id, stored } = chat.messages[at];
+      const { versions } = await chat.versions(id);
+      await chat.select(versions[stored.version - 2].id);
+    },
     drop: () => chat.drop(chat.messages.at(-1).key),
     loadOlder: () => chat.loadOlder(),
     show: ({ chatId }) => show(chatId),

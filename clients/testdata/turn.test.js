@@ -81,6 +81,7 @@ test('an answer that is no stream decides what comes next', () => {
   const answers = [
     [401, '{"code":"session_expired"}', 'renew'],
     [409, '{"code":"generation_in_progress"}', 'later'],
+    [409, '{"code":"conversation_changed"}', 'over', false],
     [429, '{"code":"over_request_rate_limit"}', 'later'],
     [429, '{"code":"quota_exceeded"}', 'over', true],
     [503, '{"code":"shutting_down"}', 'later'],
@@ -99,6 +100,22 @@ test('an answer that is no stream decides what comes next', () => {
     assert.equal(refused(turn, { status, body, renewed: false }), next, `${status} ${body}`);
     assert.deepEqual([isOver(turn), turn.failure?.retryable], [next === 'over', retryable], `${status} ${body}`);
   }
+});
+
+test('a turn that replaces others waits for no reply that runs', () => {
+  for (const code of ['generation_in_progress', 'conversation_changed', 'message_superseded']) {
+    const turn = newTurn({ clientMessageId: 'm', chatId: 'c', options: { replaces: 'a', last_message_id: 'b' } });
+    assert.deepEqual(JSON.parse(nextRequest(turn, '').body), { replaces: 'a', last_message_id: 'b', client_message_id: 'm', chat_id: 'c' });
+    assert.equal(refused(turn, { status: 409, body: JSON.stringify({ code, details: { message_id: 'b' } }), renewed: false }), 'over');
+    assert.deepEqual([turn.failure.status, turn.failure.code, turn.failure.retryable, turn.messageId], [409, code, false, undefined]);
+  }
+});
+
+test('a model that failed has left messages behind', () => {
+  const turn = newTurn({ clientMessageId: 'm', content: 'Hello' });
+  const details = { chat_id: 'c', user_message_id: 'u', message_id: 'a' };
+  refused(turn, { status: 502, body: JSON.stringify({ code: 'upstream_failed', details }), renewed: false });
+  assert.deepEqual([turn.chatId, turn.userMessageId, turn.messageId, turn.cursor], ['c', 'u', 'a', undefined]);
 });
 
 test('a token that was renewed in vain ends the turn until the user signs in', () => {

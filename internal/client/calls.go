@@ -70,6 +70,16 @@ func (c *Client) Pin(ctx context.Context, messageID uuid.UUID, pinned bool) (api
 	return Ask[api.Message](ctx, c, http.MethodPatch, "/v1/messages/"+messageID.String(), nil, map[string]any{"pinned": pinned})
 }
 
+// Versions returns what was said in place of a message, itself included.
+func (c *Client) Versions(ctx context.Context, messageID uuid.UUID) (api.Versions, error) {
+	return Ask[api.Versions](ctx, c, http.MethodGet, "/v1/messages/"+messageID.String()+"/versions", nil, nil)
+}
+
+// Select leads a chat that ends with the message last through another version.
+func (c *Client) Select(ctx context.Context, messageID, last uuid.UUID) (api.Selected, error) {
+	return Ask[api.Selected](ctx, c, http.MethodPost, "/v1/messages/"+messageID.String()+"/select", nil, map[string]any{"last_message_id": last})
+}
+
 // Memory returns the memory that the next prompt of a chat would contain.
 func (c *Client) Memory(ctx context.Context, id uuid.UUID) (chat.PromptPreview, error) {
 	return Ask[chat.PromptPreview](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)

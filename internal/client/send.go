@@ -41,6 +41,9 @@ type Message struct {
 	ChatID       uuid.UUID // uuid.Nil starts a chat
 	Content      string
 	ModelVariant string
+	// Replaces is the message that is edited or, without Content, gets another reply; uuid.Nil for none. It is refused where the
+	// chat does not end with Last.
+	Replaces, Last uuid.UUID
 	// Temporary starts a chat of which nothing is remembered in others.
 	Temporary bool
 	// ClientMessageID makes it safe to send the message again. uuid.Nil makes a new one.
@@ -123,9 +126,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // body returns the path and the JSON of the message.
 func (m Message) body() (path string, body map[string]any) {
-	body = map[string]any{"content": m.Content, "client_message_id": m.ClientMessageID}
+	body = map[string]any{"client_message_id": m.ClientMessageID}
+	if m.Content != "" || m.Replaces == uuid.Nil {
+		body["content"] = m.Content
+	}
 	if m.ModelVariant != "" {
 		body["model_variant"] = m.ModelVariant
+	}
+	if m.Replaces != uuid.Nil {
+		body["replaces"], body["last_message_id"] = m.Replaces, m.Last
 	}
 	if m.ChatID == uuid.Nil {
 		if m.Temporary {

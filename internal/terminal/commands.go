@@ -46,6 +46,7 @@ func (t *talk) command(ctx context.Context, line string) error {
 	}
 	ofChat := map[string]func(context.Context, string) error{
 		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/why": t.why, "/topics": t.topics, "/export": t.export,
+		"/edit": t.edit, "/again": t.again, "/versions": t.showVersions,
 		"/pin":   func(ctx context.Context, number string) error { return t.pin(ctx, number, true) },
 		"/unpin": func(ctx context.Context, number string) error { return t.pin(ctx, number, false) },
 	}
@@ -127,7 +128,7 @@ func (t *talk) load(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	t.chatID = id
+	t.chatID, t.last = id, uuid.Nil
 	t.print("%s\n", ChatLine(chat))
 	return t.show(ctx, recapShown)
 }
@@ -203,6 +204,7 @@ func (t *talk) show(ctx context.Context, count int) error {
 	}
 	for _, message := range page.Messages {
 		t.print("%s", MessageText(message))
+		t.last = message.ID
 	}
 	return nil
 }
@@ -212,6 +214,9 @@ func MessageText(message api.Message) string {
 	who := cmp.Or(map[string]string{"user": "you", "assistant": "reply"}[message.Role], Clean(message.Role))
 	if message.Pinned {
 		who += " (pinned)"
+	}
+	if message.Versions > 1 {
+		who += fmt.Sprintf(" (%d of %d)", message.Version, message.Versions)
 	}
 	ending := ""
 	if message.Status != "complete" {

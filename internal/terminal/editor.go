@@ -45,7 +45,7 @@ func (e *editor) close() { _ = e.lines.Close() } // it never fails
 
 // prompt reads a line and adds it to the history. Its error is io.EOF after Ctrl-D, or that of ctx.
 func (e *editor) prompt(ctx context.Context, text string) (string, error) {
-	line, err := e.read(ctx, text)
+	line, err := e.read(ctx, text, "")
 	if err == nil && line != "" {
 		e.lines.AppendHistory(line)
 		e.store(line)
@@ -53,12 +53,12 @@ func (e *editor) prompt(ctx context.Context, text string) (string, error) {
 	return line, err
 }
 
-// ask reads a line without adding it to the history. Ctrl-C is an empty answer.
-func (e *editor) ask(ctx context.Context, text string) (string, error) {
+// ask reads a line that begins as answer, without adding it to the history. Ctrl-C and Ctrl-D are an empty answer.
+func (e *editor) ask(ctx context.Context, text, answer string) (string, error) {
 	e.lines.SetCtrlCAborts(true)
 	defer e.lines.SetCtrlCAborts(false)
-	line, err := e.read(ctx, text)
-	if errors.Is(err, liner.ErrPromptAborted) {
+	line, err := e.read(ctx, text, answer)
+	if errors.Is(err, liner.ErrPromptAborted) || errors.Is(err, io.EOF) {
 		return "", nil
 	}
 	return line, err
@@ -66,14 +66,14 @@ func (e *editor) ask(ctx context.Context, text string) (string, error) {
 
 // read waits for a line on a goroutine. The goroutine stays when ctx ends first: nothing can wake it, and the program
 // is about to end.
-func (e *editor) read(ctx context.Context, text string) (string, error) {
+func (e *editor) read(ctx context.Context, text, line string) (string, error) {
 	type result struct {
 		line string
 		err  error
 	}
 	read := make(chan result, 1)
 	go func() {
-		line, err := e.lines.Prompt(text)
+		line, err := e.lines.PromptWithSuggestion(text, line, -1)
 		read <- result{line, err}
 	}()
 	select {

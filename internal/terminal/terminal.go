@@ -46,10 +46,12 @@ type talk struct {
 	Options
 	editor *editor
 	chatID uuid.UUID
+	last   uuid.UUID // the chat's last message that was shown; uuid.Nil for any
 	// listed are the chats that /sessions showed last.
 	listed []api.Chat
-	// remembered are the memories that /memories showed last.
+	// remembered are the memories that /memories showed last, versions the messages that /versions did.
 	remembered []api.Memory
+	versions   []uuid.UUID
 }
 
 // Run reads lines until Ctrl-D, /quit, or the end of the input or of ctx.
@@ -113,7 +115,12 @@ func (t *talk) told(err error, format string, args ...any) error {
 }
 
 func (t *talk) say(ctx context.Context, content string) error {
-	message := client.Message{ChatID: t.chatID, Content: content, ModelVariant: t.Model, Temporary: t.Temporary, ClientMessageID: uuid.New()}
+	return t.deliver(ctx, client.Message{Content: content, ModelVariant: t.Model, Temporary: t.Temporary})
+}
+
+// deliver sends a message to the chat and prints the reply.
+func (t *talk) deliver(ctx context.Context, message client.Message) error {
+	message.ChatID, message.ClientMessageID = t.chatID, uuid.New()
 	reply, err := t.send(ctx, message)
 	if client.IsCode(err, fault.ChatExpired) {
 		revived, reviveErr := t.offerRevival(ctx, t.chatID)
@@ -157,7 +164,7 @@ func (t *talk) send(ctx context.Context, message client.Message) (client.Reply, 
 		err = errLeft
 	}
 	if reply.Started.ChatID != uuid.Nil {
-		t.chatID = reply.Started.ChatID
+		t.chatID, t.last = reply.Started.ChatID, reply.Started.MessageID
 	}
 	return reply, err
 }
@@ -220,10 +227,7 @@ func (t *talk) offerRevival(ctx context.Context, chatID uuid.UUID) (revived bool
 
 // ask asks a question; every answer but y and yes is no.
 func (t *talk) ask(ctx context.Context, question string) (bool, error) {
-	answer, err := t.editor.ask(ctx, question+" [y/N] ")
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
+	answer, err := t.editor.ask(ctx, question+" [y/N] ", "")
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes", err
 }

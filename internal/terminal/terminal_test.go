@@ -127,7 +127,7 @@ func TestCommandsTellWhatTheyWant(t *testing.T) {
 		"/export": "wants a file", "/Help": "there is no command /Help", "/remember": "wants a sentence", "/forget 1": "one of the last /memories",
 		"/new soon": "wants nothing, or temporary",
 	})
-	for _, line := range []string{"/save x", "/history", "/clear", "/forget", "/memory", "/topics", "/why", "/export x.md"} {
+	for _, line := range []string{"/save x", "/history", "/clear", "/forget", "/memory", "/topics", "/why", "/export x.md", "/edit x", "/again", "/versions"} {
 		nowhere.tells(map[string]string{line: errNoChat.Error()})
 	}
 }

@@ -1,7 +1,7 @@
 import { useChat } from '@arcoscribe/throughline/react';
-import type { ChatMessage } from '@arcoscribe/throughline/react';
+import type { Chat, ChatMessage } from '@arcoscribe/throughline/react';
 import { useEffect, useState, useSyncExternalStore } from 'react';
-import { FlatList, Text, TextInput, View } from 'react-native';
+import { FlatList, Pressable, Text, TextInput, View } from 'react-native';
 
 import type { Account, Device } from './account';
 import { Memories } from './Memories';
@@ -15,16 +15,28 @@ interface Props {
   session: Session;
 }
 
+/** A message that is changed, by its id. It outlives the views: the message leaves, and is back where that is refused. */
+interface Change {
+  id?: string;
+  text: string;
+}
+
 /** One chat: a new one, or the one that was open when the app ended. */
 export function Talk({ account, device, session }: Props) {
   const styles = useStyles();
   const [remembers, setRemembers] = useState(false);
+  const [change, setChange] = useState<Change>();
+  const [error, setError] = useState<unknown>();
   const chatId = useSyncExternalStore(session.subscribe, session.chatId);
   const { api } = account;
   const chat = useChat({ api, chatId, outbox: session.outbox, randomUUID: device.randomUUID });
   useEffect(() => {
     if (chat.chatId) session.open(chat.chatId);
   }, [chat.chatId]);
+  const attempt: Attempt = (deed) => {
+    setError(undefined);
+    deed.catch(setError);
+  };
 
   return (
     <View style={styles.screen}>
@@ -38,50 +50,99 @@ export function Talk({ account, device, session }: Props) {
         inverted
         data={[...chat.messages].reverse()}
         keyExtractor={({ key }) => key}
-        renderItem={({ item }) => <Message message={item} onRetry={chat.retry} />}
+        renderItem={({ item: message }) => (message.role === 'user'
+          ? <Mine {...{ message, chat, attempt, change, setChange }} />
+          : <Reply {...{ message, chat, attempt }} />)}
         contentContainerStyle={styles.list}
         onEndReached={() => chat.hasOlder && void chat.loadOlder()}
         keyboardShouldPersistTaps="handled"
       />
-      <Problem error={chat.error} />
-      <Composer chat={chat} />
+      <Problem error={chat.error ?? error} />
+      <Composer chat={chat} attempt={attempt} />
       {remembers && <Memories api={api} onClose={() => setRemembers(false)} />}
     </View>
   );
 }
 
-function Message({ message, onRetry }: { message: ChatMessage; onRetry: () => Promise<void> }) {
+type Attempt = (deed: Promise<void>) => void;
+
+interface Said {
+  message: ChatMessage;
+  chat: Chat;
+  attempt: Attempt;
+}
+
+/** A long press changes it. */
+function Mine({ change, setChange, ...said }: Said & { change?: Change; setChange: (change?: Change) => void }) {
   const styles = useStyles();
-  const { role, content, status, failure } = message;
-  if (role === 'user') {
+  const { message: { id, content }, chat, attempt } = said;
+  if (!id || change?.id !== id) {
     return (
-      <View style={styles.mine}>
-        <Text selectable style={styles.reply}>{content}</Text>
+      <View>
+        <Pressable style={styles.mine} onLongPress={() => setChange({ id, text: content })}>
+          <Text style={styles.reply}>{content}</Text>
+        </Pressable>
+        <Versions {...said} />
       </View>
     );
   }
+  const send = () => attempt(chat.edit(id, change.text.trim()).then(() => setChange()));
+  return (
+    <View style={styles.mine}>
+      <TextInput
+        multiline
+        autoFocus
+        accessibilityLabel="Your message"
+        style={styles.reply}
+        value={change.text}
+        onChangeText={(text) => setChange({ id, text })}
+      />
+      <Text style={styles.faint}>What follows is set aside and not remembered. ‹ brings it back.</Text>
+      <View style={styles.choices}>
+        <Button label="Change" onPress={send} />
+        <Button label="Keep" onPress={() => setChange()} />
+      </View>
+    </View>
+  );
+}
+
+function Reply(said: Said) {
+  const styles = useStyles();
+  const { message: { id, key, content, status, failure }, chat, attempt } = said;
+  const isLast = chat.status === 'ready' && chat.messages.at(-1)?.key === key;
   const failed = status === 'failed' || status === 'interrupted';
   return (
     <View>
       <Text selectable style={styles.reply}>{content || (failed ? '' : '…')}</Text>
       {status === 'cancelled' && <Text style={styles.faint}>Stopped</Text>}
       {failed && <Text style={styles.bad}>{failure?.message ?? 'The reply broke off.'}</Text>}
-      {failed && <Button label="Try again" onPress={() => void onRetry()} />}
+      {failed && <Button label="Try again" onPress={() => attempt(chat.retry())} />}
+      {isLast && <Button label="Another reply" onPress={() => attempt(chat.regenerate(id))} />}
+      <Versions {...said} />
     </View>
   );
 }
 
-function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
+/** What was said here: ‹ 2/3 › goes through it. */
+function Versions({ message: { id, stored }, chat, attempt }: Said) {
+  const styles = useStyles();
+  if (!id || !stored || stored.versions < 2) return null;
+  const { version, versions } = stored;
+  const go = async (to: number) => chat.select((await chat.versions(id)).versions[to - 1]!.id);
+  return (
+    <View style={styles.choices}>
+      {version > 1 && <Button label="‹" onPress={() => attempt(go(version - 1))} />}
+      <Text style={styles.faint}>{`${version}/${versions}`}</Text>
+      {version < versions && <Button label="›" onPress={() => attempt(go(version + 1))} />}
+    </View>
+  );
+}
+
+function Composer({ chat, attempt }: { chat: Chat; attempt: Attempt }) {
   const styles = useStyles();
   const [text, setText] = useState('');
-  const [error, setError] = useState<unknown>();
   const content = text.trim();
   const busy = chat.status === 'waiting' || chat.status === 'streaming';
-
-  function attempt(deed: Promise<void>) {
-    setError(undefined);
-    deed.catch(setError);
-  }
 
   function send() {
     if (!content) return;
@@ -90,24 +151,21 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
   }
 
   return (
-    <View>
-      <Problem error={error} />
-      <View style={styles.composer}>
-        <TextInput
-          multiline
-          accessibilityLabel="Message"
-          placeholder="Message"
-          placeholderTextColor={styles.colors.faint}
-          style={styles.input}
-          value={text}
-          onChangeText={setText}
-        />
-        {busy ? (
-          <Button label="Stop" main onPress={() => attempt(chat.stop())} />
-        ) : (
-          <Button label="Send" main onPress={send} />
-        )}
-      </View>
+    <View style={styles.composer}>
+      <TextInput
+        multiline
+        accessibilityLabel="Message"
+        placeholder="Message"
+        placeholderTextColor={styles.colors.faint}
+        style={styles.input}
+        value={text}
+        onChangeText={setText}
+      />
+      {busy ? (
+        <Button label="Stop" main onPress={() => attempt(chat.stop())} />
+      ) : (
+        <Button label="Send" main onPress={send} />
+      )}
     </View>
   );
 }

@@ -58,6 +58,13 @@ playInFrames((report, storage) => {
     },
     press: ({ button }) =>
       all('[role=button]').find(({ textContent }) => textContent === button).click(),
+    async hold({ text }) {
+      const pressed = all('[dir=auto]').find(({ textContent }) => textContent === text);
+      const press = (kind) => pressed.dispatchEvent(new MouseEvent(kind, { bubbles: true, cancelable: true, button: 0, buttons: 1 }));
+      press('mousedown');
+      for (let i = 0; i < 200 && !labelled('Your message'); i++) await new Promise((resolve) => setTimeout(resolve, 20));
+      press('mouseup');
+    },
     background: () => setState('background'),
     foreground: () => setState('active'),
   };

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-import { ThroughlineError } from '@arcoscribe/throughline';
-import { Disconnected, ThroughlineTransport } from '@arcoscribe/throughline/ai-sdk';
-import { readUIMessageStream } from 'ai';
+import { createClient, ThroughlineError } from '@arcoscribe/throughline';
+import { Disconnected, historyOf, ThroughlineTransport } from '@arcoscribe/throughline/ai-sdk';
+import { generateId, readUIMessageStream } from 'ai';
 
 import { Chat, textOf } from './chat.js';
 
@@ -46,6 +46,23 @@ function assertDisconnected(chat) {
   assert.equal(chat.status, 'error');
   assert.ok(chat.error instanceof Disconnected, String(chat.error));
   assert.ok(chat.error.retryIn > 0);
+}
+
+const client = createClient({ baseUrl: OTHER_URL, accessToken: async () => TOKEN });
+
+/** A chat's rows, of the path or of all versions. */
+async function rowsOf(chatId, versions) {
+  const params = { path: { chat_id: chatId }, query: { versions } };
+  return (await client.GET('/v1/chats/{chat_id}/messages', { params })).data.messages;
+}
+
+async function assertShows(chat, ...texts) {
+  assert.equal(chat.error, undefined);
+  const shown = chat.messages.map(textOf);
+  const rows = await rowsOf(chat.reply.metadata.chat_id);
+  assert.deepEqual(shown, rows.map(({ content }) => content), 'what is shown is the path');
+  texts.forEach((text, at) => text && assert.equal(shown[at], text));
+  assert.equal(shown.length, texts.length);
 }
 
 const scenarios = {
@@ -293,6 +310,69 @@ const scenarios = {
     await cue('goOn');
     await until('the reply is whole', () => chat.reply.metadata.status === 'complete' && chat.status === 'ready');
     assertWhole(chat);
+  },
+
+  /** By the SDK's own ids, of which the server makes uuids, and by uuids. */
+  async 'edits messages and has other replies'() {
+    for (const newId of [() => crypto.randomUUID(), generateId]) {
+      const chat = new Chat({ transport: transportTo(BASE_URL), generateId: newId });
+      await chat.sendMessage({ text: MESSAGE });
+      await chat.sendMessage({ text: 'Und dann?' });
+      const [asked, first] = chat.messages;
+      const { chat_id } = first.metadata;
+      await chat.regenerate({ messageId: first.id }); // all after it leaves
+      await assertShows(chat, MESSAGE, REPLY);
+      assert.notEqual(chat.reply.id, first.id);
+      const second = chat.reply.id;
+
+      await cue('cutAtOnce');
+      await chat.regenerate();
+      assertDisconnected(chat);
+      await chat.regenerate(); // of which nothing was heard: the same again
+      await assertShows(chat, MESSAGE, REPLY);
+      const { versions } = (await client.GET('/v1/messages/{message_id}/versions', { params: { path: { message_id: second } } })).data;
+      assert.deepEqual(versions.map(({ id }) => id), [first.id, second, chat.reply.id]);
+
+      await chat.sendMessage({ text: '猫の名前は?', messageId: asked.id });
+      await assertShows(chat, '猫の名前は?', undefined);
+      await chat.regenerate({ body: { model_variant: 'deep-dive' } });
+      await assertShows(chat, '猫の名前は?', undefined);
+      assert.equal(chat.reply.metadata.model_variant, 'deep-dive');
+      await chat.sendMessage({ text: 'Wie heißt sie?', messageId: asked.id });
+      await assertShows(chat, 'Wie heißt sie?', undefined);
+      await chat.sendMessage({ text: 'Danke!' });
+      await assertShows(chat, 'Wie heißt sie?', undefined, 'Danke!', undefined);
+
+      const oldest = (await rowsOf(chat_id, 'all'))[0];
+      await client.POST('/v1/messages/{message_id}/select', { params: { path: { message_id: oldest.id } }, body: {} });
+      chat.messages = historyOf(await rowsOf(chat_id));
+      await chat.sendMessage({ text: 'Noch einmal.', messageId: chat.messages[0].id });
+      await assertShows(chat, 'Noch einmal.', undefined);
+      assert.deepEqual((await rowsOf(chat_id, 'all')).filter(({ role }) => role === 'user').map(({ content }) => content),
+        [MESSAGE, 'Und dann?', '猫の名前は?', 'Wie heißt sie?', 'Danke!', 'Noch einmal.']);
+    }
+  },
+
+  async 'edits a message that was refused'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL), generateId });
+    await chat.sendMessage({ text: MESSAGE });
+    await chat.sendMessage({ text: 'x'.repeat(32_001) });
+    assert.equal(chat.error.code, 'validation_failed');
+    await chat.sendMessage({ text: 'Kürzer.', messageId: chat.messages.at(-1).id });
+    await assertShows(chat, MESSAGE, REPLY, 'Kürzer.', undefined);
+  },
+
+  async 'is told that another device was faster'() {
+    const id = crypto.randomUUID();
+    const chat = new Chat({ transport: transportTo(BASE_URL) });
+    await chat.sendMessage({ id, role: 'user', parts: [{ type: 'text', text: MESSAGE }] });
+    const { chat_id } = chat.reply.metadata;
+    const other = new Chat({ transport: transportTo(OTHER_URL), id: chat_id, messages: historyOf(await rowsOf(chat_id)) });
+    await other.sendMessage({ text: 'Erster!', messageId: id });
+    await assertShows(other, 'Erster!', undefined);
+    await chat.sendMessage({ text: 'Zweiter!', messageId: id });
+    assert.deepEqual([chat.error.status, chat.error.code], [409, 'message_superseded']);
+    await assertShows(other, 'Erster!', undefined);
   },
 
   async 'renews its token'() {
