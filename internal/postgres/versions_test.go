@@ -220,14 +220,8 @@ func TestWhatReplacesIsRetried(t *testing.T) {
 	t.Parallel()
 	s := newTalk(t)
 	chatID := s.begin("One.", "Two.")
-	asked := s.list(chatID, "")[2]
-	for name, message := range map[string]chat.Message{
-		"another reply": {Replaces: asked.ID, Regenerate: true, ClientMessageID: uuid.New(), Last: new(s.last(chatID))},
-		"an edit":       {Replaces: asked.ID, Content: "Zwei.", ClientMessageID: uuid.New()},
-	} {
-		if name == "an edit" {
-			message.Replaces = s.list(chatID, "")[2].ID
-		}
+	for name, message := range map[string]chat.Message{"another reply": {Regenerate: true}, "an edit": {Content: "Zwei."}} {
+		message.Replaces, message.ClientMessageID, message.Last = s.list(chatID, "")[2].ID, uuid.New(), new(s.last(chatID))
 		s.model.fails.Store(true)
 		_, err := s.send(0, message)
 		wantFault(t, err, fault.UpstreamFailed, "%s", name)
